@@ -1,15 +1,15 @@
-/** Answers as tests look at them. */
+/** HTTP responses in the form that tests check. */
 
-/** An answer, read to its end. */
+/** A response whose body has been read. */
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
-  /** The body as a JSON object; empty when it is none. */
+  /** The body as a JSON object; empty if it is not one. */
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-/** The text as a JSON object; empty when it is none. */
+/** Parses the text as a JSON object. Returns an empty object if it is not one. */
 export function parseObject(text: string): Readonly<Record<string, unknown>> {
   try {
     return JSON.parse(text) as Record<string, unknown>;
@@ -18,7 +18,7 @@ export function parseObject(text: string): Readonly<Record<string, unknown>> {
   }
 }
 
-/** Reads an answer to its end. */
+/** Reads the whole response. */
 export async function readAnswer(response: Response): Promise<Answer> {
   const text = await response.text();
   return { status: response.status, headers: response.headers, text, body: parseObject(text) };

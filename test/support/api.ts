@@ -17,9 +17,9 @@ import { useStarted } from "./started.ts";
 
 export type { Answer };
 
-/** The time of the process under test, which a test can move. */
+/** The clock of the process under test, which a test can advance. */
 interface TestClock extends Clock {
-  /** Moves the time by so many milliseconds from where it is. */
+  /** Advances the time by `ms`. */
   advance(ms: number): void;
 }
 
@@ -28,30 +28,30 @@ export interface TestApi {
   readonly adminUrl: string;
   readonly publicPort: number;
   readonly adminPort: number;
-  /** The mutual TLS listener's; 0 where there is none. */
+  /** Port of the mutual TLS listener; 0 if there is none. */
   readonly edgePort: number;
   readonly operatorToken: string;
   readonly database: TestDatabase;
   readonly clock: TestClock;
-  /** Everything the process logged so far. */
+  /** Everything the process has logged so far. */
   readonly log: readonly string[];
-  /** Environment for child processes on the same database. */
+  /** Environment for child processes that use the same database. */
   readonly environment: Environment;
-  /** Asks the public API. */
+  /** Sends a request to the public API. */
   request(path: string, init?: RequestInit): Promise<Answer>;
-  /** Asks the operators' API with the operator token; `body` is sent as JSON. */
+  /** Sends a request to the operators' API with the operator token and `body` as JSON. */
   admin(method: string, path: string, body?: unknown): Promise<Answer>;
-  /** A token request in JSON. */
+  /** Sends a token request as JSON. */
   token(parameters: Readonly<Record<string, unknown>>): Promise<Answer>;
   close(): Promise<void>;
 }
 
 export interface TestApiOptions {
-  /** Settings on top of those that every test has. */
+  /** Settings in addition to those of every test. */
   readonly environment?: Environment;
-  /** A worker beside the api, on the same database, in a Temporal namespace of their own; its time cannot be moved. */
+  /** Also runs a worker on the same database, in its own Temporal namespace. The worker's clock cannot be advanced. */
   readonly worker?: boolean;
-  /** Its database, where it is not to be one of the run's server; dropped at the end. */
+  /** Creates the database, if not on the run's server; dropped at the end. */
   readonly database?: () => Promise<TestDatabase>;
 }
 
@@ -83,13 +83,13 @@ async function testEnvironment(database: TestDatabase): Promise<Environment> {
   };
 }
 
-/** Loaded only where it is wanted: Temporal's worker is a large library. */
+/** Imports the worker only if needed, because Temporal's worker is a large library. */
 async function startTestWorker(options: WorkerProcessOptions): Promise<WorkerProcess> {
   const { startWorker } = await import("../../src/processes/worker.ts");
   return await startWorker(options);
 }
 
-/** Starts an api process on a database of its own; close it at the end. */
+/** Starts an api process on its own database; close it at the end. */
 async function startTestApi(options: TestApiOptions): Promise<TestApi> {
   const database = await (options.database ?? createTestDatabase)();
   const environment = {
@@ -150,7 +150,7 @@ async function startTestApi(options: TestApiOptions): Promise<TestApi> {
   return api;
 }
 
-/** One api process for the file or `describe` that calls this. Its members can be used in tests and later hooks. */
+/** Provides one api process to the calling file or `describe`. Use its members in tests and later hooks. */
 export function useTestApi(options: TestApiOptions = {}): TestApi {
   const started = useStarted("the api", async () => await startTestApi(options));
   return new Proxy({} as TestApi, {
@@ -159,8 +159,8 @@ export function useTestApi(options: TestApiOptions = {}): TestApi {
 }
 
 /**
- * Sends bytes as they are and reads until the server closes: for what no HTTP client would send. Each further chunk is
- * sent when something has come back.
+ * Sends raw bytes, which no HTTP client would send, and reads until the server closes. Sends each further chunk after
+ * the server has responded.
  */
 export async function exchange(port: number, ...chunks: readonly string[]): Promise<string> {
   return await new Promise((resolve, reject) => {

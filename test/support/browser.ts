@@ -17,16 +17,16 @@ function isProgram(path: string): boolean {
   }
 }
 
-/** Where a browser is: `SIGNET_TEST_BROWSER`, or where distributions put it; undefined where there is none. */
+/** Path of a browser: `SIGNET_TEST_BROWSER`, or a distribution's path; undefined if none is found. */
 export const BROWSER = [process.env["SIGNET_TEST_BROWSER"] ?? "", ...PLACES].find(isProgram);
 
 if (BROWSER === undefined) {
   console.warn(
-    `\n*** SKIPPED: the portal's tests in a browser. None of ${PLACES.join(", ")} is there. Install chromium, or set SIGNET_TEST_BROWSER. ***\n`,
+    `\n*** SKIPPED: browser tests of the portal. None of ${PLACES.join(", ")} exists. Install chromium, or set SIGNET_TEST_BROWSER. ***\n`,
   );
 }
 
-/** The look of a page: what a reader has chosen, and on what. */
+/** A combination of window width, color scheme and similar settings. */
 interface Look {
   readonly name: "dark" | "light" | "phone";
   readonly colorScheme: "dark" | "light";
@@ -39,7 +39,7 @@ const LOOKS: readonly Look[] = [
   { name: "phone", colorScheme: "light", width: 390 },
 ];
 
-/** A browser with a fresh profile; close it at the end. */
+/** Opens a browser with a new profile; close it at the end. */
 export async function openBrowser(
   options: BrowserContextOptions = {},
 ): Promise<{ readonly context: BrowserContext; close(): Promise<void> }> {
@@ -60,7 +60,7 @@ export async function openBrowser(
   };
 }
 
-/** What a page complained of: errors of scripts, and what its own content security policy refused. */
+/** Collects a page's errors: script errors, and violations of its content security policy. */
 export function complaintsOf(page: Page): string[] {
   const complaints: string[] = [];
   page.on("pageerror", (error) => complaints.push(error.message));
@@ -79,7 +79,7 @@ interface AxeViolation {
 
 let axeSource: string | undefined;
 
-/** What axe-core finds wrong with the page as it is, as `rule: element: why`. */
+/** Returns axe-core's findings for the current page, as `rule: element: why`. */
 async function violationsOf(page: Page): Promise<string[]> {
   axeSource ??= await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
   await page.evaluate(axeSource);
@@ -89,12 +89,12 @@ async function violationsOf(page: Page): Promise<string[]> {
   return found.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html}: ${node.failureSummary}`));
 }
 
-/** Whether the page is wider than its window: on a phone, one would have to push it to and fro. */
+/** Returns whether the page is wider than its window, so that a phone would need horizontal scrolling. */
 async function isTooWide(page: Page): Promise<boolean> {
   return await page.evaluate<boolean>("document.documentElement.scrollWidth > window.innerWidth");
 }
 
-/** Every look of a page and what is wrong with it, `{look: []}` where nothing is. Keeps pictures where they are asked for. */
+/** Returns the findings for every look of a page, `{look: []}` if there are none. Saves screenshots if requested. */
 export async function lookAt(page: Page, name: string): Promise<Record<string, string[]>> {
   const wrong: Record<string, string[]> = {};
   for (const { name: look, colorScheme, width } of LOOKS) {
@@ -116,8 +116,8 @@ export async function lookAt(page: Page, name: string): Promise<Record<string, s
 }
 
 /**
- * As {@link lookAt}, for a page whose browser runs no scripts, which the look itself needs: another browser draws what that
- * one has, and runs none of its scripts.
+ * Like {@link lookAt}, for a page in a browser without scripts. The checks need scripts, so a second browser renders
+ * the page's HTML and blocks the page's own scripts.
  */
 export async function lookAtPlain(
   plain: Page,
@@ -138,5 +138,5 @@ export async function lookAtPlain(
   return wrong;
 }
 
-/** What {@link lookAt} says of a page that is all right. */
+/** The result of {@link lookAt} for a page without findings. */
 export const NOTHING_WRONG = Object.fromEntries(LOOKS.map(({ name }) => [name, []]));

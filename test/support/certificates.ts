@@ -1,4 +1,4 @@
-/** Certificates for the tests of mutual TLS: an authority, what it issues, and the files that a service reads. */
+/** Certificates for mutual TLS tests: an authority, issued certificates, and the files that a service reads. */
 import { X509Certificate } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,22 +13,22 @@ import {
 const HOUR_MS = 3_600_000;
 const LOCAL = [{ type: "ip", value: "127.0.0.1" } as const];
 
-/** From an hour ago to a day from now. */
+/** Returns a validity from an hour ago to a day from now. */
 export function today(): { readonly notBefore: Date; readonly notAfter: Date } {
   return { notBefore: new Date(Date.now() - HOUR_MS), notAfter: new Date(Date.now() + 24 * HOUR_MS) };
 }
 
-/** A root with this name. */
+/** Creates a root with this name. */
 export async function newRoot(name = "Test CA"): Promise<Authority> {
   return await createAuthority({ subject: `CN=${name}`, ...today() });
 }
 
-/** A certificate for 127.0.0.1. */
+/** Creates a server certificate for 127.0.0.1. */
 export async function serverPair(authority: Authority): Promise<KeyPair> {
   return await authority.issue({ subject: "CN=server", names: LOCAL, purposes: ["serverAuth"], ...today() });
 }
 
-/** A certificate for a client; what is given replaces what is usual. */
+/** Creates a client certificate; `options` override the defaults. */
 export async function clientPair(
   authority: Authority,
   request: Partial<CertificateRequest> & { readonly sanUri?: string } = {},
@@ -44,22 +44,22 @@ export async function clientPair(
   });
 }
 
-/** SHA-256 as a credential registers it. */
+/** Returns the SHA-256 thumbprint in the form that a credential registers. */
 export function thumbprint({ cert }: KeyPair): string {
   return new X509Certificate(cert).fingerprint256.replaceAll(":", "").toLowerCase();
 }
 
-/** SHA-256 as a token is bound to it. */
+/** Returns the SHA-256 thumbprint in the form that binds a token. */
 export function x5t(pair: KeyPair): string {
   return Buffer.from(thumbprint(pair), "hex").toString("base64url");
 }
 
-/** A certificate as RFC 9440 writes it. */
+/** Returns a certificate in the header format of RFC 9440. */
 export function headerValue({ cert }: Pick<KeyPair, "cert">): string {
   return `:${new X509Certificate(cert).raw.toString("base64")}:`;
 }
 
-/** A directory for the files of one test. */
+/** Creates a directory for the certificate files of one test. */
 export function certificateFiles(): {
   readonly write: (name: string, text: string) => string;
   readonly path: (name: string) => string;

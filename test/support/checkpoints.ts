@@ -1,4 +1,4 @@
-/** Checkpoints of the service under test: a key and a directory of its own, and signing without waiting for the schedule. */
+/** Checkpoints for the service under test, with their own key and directory, signed without waiting for the schedule. */
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { inject } from "vitest";
@@ -21,7 +21,7 @@ export function checkpointSettings(): {
   };
 }
 
-/** The service that is signed for: an api of test/support/api.ts. */
+/** The service to sign for: an api of test/support/api.ts. */
 interface Signed {
   readonly database: { readonly url: string };
   readonly environment: Environment;
@@ -29,12 +29,12 @@ interface Signed {
 
 export interface TestSigner {
   readonly key: CheckpointKey;
-  /** Signs what the log has become. */
+  /** Signs the current state of the log. */
   sign(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Signs as the service's worker would, with its key and in its directory. */
+/** Creates a signer like the service's worker, with its key and directory. */
 export function openTestSigner({ database, environment }: Signed, name = "signet/compliance"): TestSigner {
   const open = (role: "signet_audit" | "signet_worker"): Pool =>
     createPool({ url: database.url, role, max: 2, log: createLogger({ level: "silent" }) });

@@ -1,14 +1,14 @@
-/** Waiting for a process of the test's own: a busy machine takes its time to start one, and a dead one never answers. */
+/** Waits for a test's child process. A busy machine starts it slowly, and an ended process never answers. */
 import type { ChildProcess } from "node:child_process";
 import { eventually } from "./eventually.ts";
 
-/** Long enough for a machine with far more to do than this. */
+/** Long enough for an overloaded machine. */
 const PATIENCE_MS = 180_000;
 
 /**
  * Resolves with the first answer that is neither undefined nor false.
  *
- * @throws when the process ends without one, or after three minutes
+ * @throws Error if the process ends without one, or after three minutes
  */
 export async function answerOf<T>(
   child: Pick<ChildProcess, "exitCode" | "signalCode">,
@@ -18,7 +18,7 @@ export async function answerOf<T>(
   const answer = await eventually(
     async () => {
       const ended = child.exitCode ?? child.signalCode;
-      // Asked once more when it has ended: its last words may be the answer.
+      // Ask once more after the end: the last output may hold the answer.
       const found = await question();
       return found === undefined || found === false
         ? ended !== null && { ended, found: undefined }

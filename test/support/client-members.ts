@@ -1,4 +1,4 @@
-/** What `signet/client` says of the answers of the service: lists that the compiler holds to its types, in both directions. */
+/** Members of the service's responses in `signet/client`. The compiler checks these lists against its types, both ways. */
 import type { Attempt } from "../../src/lib/client/resources/deliveries.ts";
 import type { Delivery } from "../../src/lib/client/resources/delivery-types.ts";
 import type {
@@ -124,7 +124,7 @@ export const REVOCATION: Members<Revocation> = {
   edges: true,
 };
 
-/** Operations with what their answers hold; `data` names the items of a list. */
+/** Response members by operation; `data` means the members are those of a list's items. */
 export const ANSWERS: Readonly<
   Record<string, { readonly data?: true; readonly members: Readonly<Record<string, true>> }>
 > = {

@@ -1,10 +1,10 @@
-/** What the client library does with many dead letters at once. */
+/** Exercises the client library's bulk operations on dead letters. */
 import { expect } from "vitest";
 import type { Endpoint } from "../../src/lib/client/resources/endpoints.ts";
 import type { SignetClient } from "../../src/lib/client/signet-client.ts";
 import { eventually } from "./eventually.ts";
 
-/** Calls every method about replay jobs, for an endpoint of `replay.many`. */
+/** Calls every method of replay jobs, for an endpoint of `replay.many`. */
 export async function replayManyAsJob(signet: SignetClient, { id }: Pick<Endpoint, "id">): Promise<void> {
   await signet.endpoints.disable(id);
   await signet.events.publishBatch(
@@ -27,7 +27,7 @@ export async function replayManyAsJob(signet: SignetClient, { id }: Pick<Endpoin
   await signet.endpoints.delete(id);
 }
 
-/** Calls what is left of deliveries' methods, for an endpoint of `paced.slowly`. */
+/** Calls the remaining methods of deliveries, for an endpoint of `paced.slowly`. */
 export async function hastenAndCancel(
   signet: SignetClient,
   { id }: Pick<Endpoint, "id">,
@@ -42,7 +42,7 @@ export async function hastenAndCancel(
   expect(await signet.deliveries.stats()).toHaveLength(24);
   const hours = await signet.deliveries.stats({ endpoint_id: id });
   expect(hours.reduce((sum, { total }) => sum + total, 0)).toBe(9);
-  // Each event has its delivery to this endpoint.
+  // Each event has one delivery to this endpoint.
   const which = { since: new Date(nowMs - 60_000) };
   expect(await signet.endpoints.countMissing(id, which)).toBe(0);
   expect(await signet.endpoints.replayMissing(id, which)).toMatchObject({ kind: "missing", total: 0 });

@@ -1,15 +1,15 @@
-/** The client's time and chance in the hand of a test; the network stays the real one. */
+/** A client runtime with test-controlled time and randomness; the network is real. */
 import type { Runtime, Warning } from "../../src/lib/client/runtime.ts";
 
 export interface TestRuntime extends Omit<Runtime, "fetch"> {
-  /** Moves the time. */
+  /** Advances the time. */
   advance(ms: number): void;
-  /** What was waited for; waiting moves the time and takes none. */
+  /** Durations of all sleeps. A sleep advances the clock and returns immediately. */
   readonly sleeps: readonly number[];
   readonly warnings: readonly Warning[];
 }
 
-/** @param random what chance always says */
+/** @param random value that the random source always returns */
 export function testRuntime(random = 0.5): TestRuntime {
   const sleeps: number[] = [];
   const warnings: Warning[] = [];

@@ -1,7 +1,7 @@
-/** What the client library reads while it comes. */
+/** Helpers to read streams of the client library. */
 import type { Delivery } from "../../src/lib/client/resources/delivery-types.ts";
 
-/** The first delivery that the stream tells to be over. */
+/** Returns the first delivery that the stream reports as delivered. */
 export async function untilDelivered(stream: AsyncIterable<Delivery>): Promise<Delivery | undefined> {
   for await (const delivery of stream) {
     if (delivery.state === "DELIVERED") {
@@ -11,7 +11,7 @@ export async function untilDelivered(stream: AsyncIterable<Delivery>): Promise<D
   return undefined;
 }
 
-/** All of it. */
+/** Collects all items. */
 export async function collected<T>(items: AsyncIterable<T>): Promise<T[]> {
   const all: T[] = [];
   for await (const item of items) {

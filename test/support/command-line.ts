@@ -1,4 +1,4 @@
-/** The command line inside the test's own process, with the settings that a test gives it. */
+/** Runs the command line inside the test process, with the test's settings. */
 import { runCommandLine } from "../../src/cli/program.ts";
 import { type Environment, loadClientSettings, loadOperatorSettings } from "../../src/config/config.ts";
 
@@ -10,11 +10,11 @@ export interface CommandRun {
 
 export interface CommandSurroundings {
   readonly fetch?: typeof fetch;
-  /** Settings of tenants' commands; without them there are none. */
+  /** Settings for tenant commands (default: none). */
   readonly asTenant?: Environment;
 }
 
-/** Runs a command to its end. */
+/** Runs a command to completion. */
 export async function runSignet(
   line: readonly string[],
   environment: Environment,

@@ -1,25 +1,25 @@
-/** Commands as their programs read them, as far as that can be known without running them. */
+/** Parses commands as their programs would, as far as possible without running them. */
 
-/** Options of a command, with whether a value stands behind them as the next word. */
+/** Options of a command, and whether each takes a value. */
 export type KnownOptions = Readonly<Record<string, boolean>>;
 
 export interface ParsedCommand {
   readonly options: Readonly<Record<string, string>>;
-  /** What is left. */
+  /** The remaining words. */
   readonly words: readonly string[];
-  /** Options that the command does not have. */
+  /** Unknown options. */
   readonly problems: readonly string[];
 }
 
-/** The words of a command as a shell splits them, with quotes taken off. */
+/** Splits a command into words like a shell and removes quotes. */
 export function wordsOf(text: string): readonly string[] {
   return [...text.matchAll(/(?:[^\s"']|"[^"]*"|'[^']*')+/g)].map(([word]) => word.replaceAll(/["']/g, ""));
 }
 
 /**
- * Takes options out of a command's words.
+ * Removes the options from a command's words.
  *
- * @param until words that are kept end it: what follows belongs to another command (`exec SERVICE …`)
+ * @param until maximum number of remaining words; later words belong to another command (`exec SERVICE …`)
  */
 export function parseOptions(
   words: readonly string[],

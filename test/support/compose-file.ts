@@ -1,4 +1,4 @@
-/** docker-compose.yml and Dockerfile as data, read the way their programs read them, as far as this project uses them. */
+/** Parses docker-compose.yml and Dockerfile like their programs, as far as this project uses them. */
 import { parse } from "yaml";
 
 export interface ComposeService {
@@ -68,12 +68,12 @@ function interpolateAll(value: unknown, variables: Variables): unknown {
   return value;
 }
 
-/** @throws when a variable that the file requires is missing or empty */
+/** @throws Error if a variable that the file requires is missing or empty */
 export function parseCompose(text: string, variables: Variables): ComposeFile {
   return interpolateAll(parse(text, { merge: true }), variables) as ComposeFile;
 }
 
-/** The variables of a .env file. */
+/** Parses the variables of a .env file. */
 export function parseEnvFile(text: string): Variables {
   const lines = text.split("\n").filter((line) => /^\w+=/.test(line));
   return Object.fromEntries(
@@ -81,7 +81,7 @@ export function parseEnvFile(text: string): Variables {
   );
 }
 
-/** The instructions of a Dockerfile's last stage, and the base images of all. */
+/** The instructions of a Dockerfile's last stage, and the base images of all stages. */
 export interface ImageFile {
   readonly bases: readonly string[];
   readonly workdir: string;
@@ -122,7 +122,7 @@ export function parseDockerfile(text: string): ImageFile {
   };
 }
 
-/** `20s` → milliseconds. */
+/** Converts a duration such as `20s` to milliseconds. */
 export function parseSeconds(text: string): number {
   const seconds = /^(\d+)s$/.exec(text)?.[1];
   if (seconds === undefined) {

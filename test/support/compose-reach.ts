@@ -1,4 +1,4 @@
-/** The services of docker-compose.yml, asked as clients and the edge ask them. */
+/** Sends requests to the services of docker-compose.yml, as clients and the edge do. */
 import { X509Certificate } from "node:crypto";
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -11,13 +11,13 @@ import { shellLines } from "./documents.ts";
 
 const run = promisify(execFile);
 
-/** `fetch` with a certificate that the job has made for a client. */
+/** Returns a `fetch` with the client certificate that the init job has created. */
 export async function clientFetch(place: Place): Promise<ReturnType<typeof createTlsFetch>> {
   const [ca, pair] = [await place.init("ca"), await place.init("client", "example")];
   return createTlsFetch({ key: pair, cert: pair, ca });
 }
 
-/** Asks the api as the edge does: with the edge's certificate, and a word for a client's. */
+/** Sends a request to the api as the edge does: with the edge's certificate and a header for the client's. */
 async function askAsEdge(url: string, place: Place): Promise<Response> {
   const read = async (name: string) => await readFile(join(place.volumes, "edge", name), "utf8");
   const [ca, cert, key] = [await place.init("ca"), await read("edge.crt"), await read("edge.key")];
@@ -26,7 +26,7 @@ async function askAsEdge(url: string, place: Place): Promise<Response> {
   return await createTlsFetch({ ca, cert, key })(url, { headers });
 }
 
-/** What must hold beside the services' own health checks for the whole to be of use. @throws when it does not */
+/** Checks the requirements beyond the services' own health checks. @throws Error if one is not met */
 export async function requireReachable(
   compose: ComposeRun,
   names: readonly string[],
@@ -47,12 +47,12 @@ export async function requireReachable(
       : await askAsEdge(`${compose.reach("api", 8443)}${metadata}`, place);
     const { issuer } = (await answer.json()) as { readonly issuer?: unknown };
     if (issuer !== origin) {
-      throw new Error(`the issuer is ${String(issuer)}, published is ${origin}`);
+      throw new Error(`the issuer is ${String(issuer)}, but the published origin is ${origin}`);
     }
   }
 }
 
-/** The line of docs/operations.md by which a client asks for a token, pasted beside the certificates that it names. */
+/** Runs the token request of docs/operations.md in a directory with the certificates that it names. */
 export async function pasteTokenRequest(
   place: Place,
   origin: string,

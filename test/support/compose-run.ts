@@ -1,7 +1,7 @@
 /**
- * The services of docker-compose.yml that are ours, run as processes: with the file's own commands, environment, health
- * checks and order. What a container engine would give is given here: the names of other services lead to the servers
- * of the test run, and every container's ports to ports of 127.0.0.1.
+ * Runs Signet's services of docker-compose.yml as processes, with the file's own commands, environment, health checks
+ * and start order. This file replaces the container engine: it maps the names of other services to the servers of the
+ * test run, and container ports to ports of 127.0.0.1.
  */
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
@@ -22,18 +22,18 @@ const LISTENERS = [
   SETTINGS.metricsListen,
 ] as const;
 
-/** The pause between two looks at a process. */
+/** Interval between checks of a process, in milliseconds. */
 const LOOK_INTERVAL_MS = 50;
-/** The pause between two health checks of a process that has not said that it has started: each is a process too. */
+/** Interval between health checks before a process reports its start. Each check is a process too. */
 const EARLY_CHECK_INTERVAL_MS = 10_000;
 
-/** What stands for the containers of PostgreSQL and Temporal: nothing is in them yet. */
+/** Replaces the containers of PostgreSQL and Temporal; both are empty. */
 export interface Place extends ComposeServers {
-  /** Appended to names that the servers of the test run share with other tests. */
+  /** Suffix for names on servers that other tests share. */
   readonly suffix: string;
 }
 
-/** Makes what the file's own `postgres` service would have: its superuser and its database. */
+/** Creates what the file's `postgres` service would have: its superuser and its database. */
 export async function makePlace({ services }: ComposeFile, servers: ComposeServers): Promise<Place> {
   const superuser = servers.databaseUrl;
   const suffix = `_${randomBytes(4).toString("hex")}`;
@@ -57,14 +57,14 @@ export async function makePlace({ services }: ComposeFile, servers: ComposeServe
 export interface RunOptions {
   readonly file: ComposeFile;
   readonly image: ImageFile;
-  /** Where the image's content lies. */
+  /** Directory with the image's content. */
   readonly directory: string;
   readonly place: Place;
-  /** How long a service may take to be healthy: in all, and once it has said that it has started. */
+  /** Time for a service to become healthy: in total, and after it has reported its start. */
   readonly patienceMs: { readonly start: number; readonly health: number };
-  /** What a service says that is not going to start: it gets no more time than one that has started. */
+  /** Output of a service that will not start. It then gets no more time than a started one. */
   readonly hopeless?: RegExp | undefined;
-  /** Services that have done their work already. */
+  /** Services that have already completed. */
   readonly completed?: readonly string[];
 }
 
@@ -85,7 +85,7 @@ function rewriteDatabase(text: string, { suffix, databaseUrl }: Place): string {
   return withDatabase(url.href, `${url.pathname.slice(1)}${suffix}`);
 }
 
-/** One start of the file's services; see {@link startCompose}. */
+/** One start of the file's services; see {@link prepareCompose}. */
 export class ComposeRun {
   readonly #options: RunOptions;
   readonly #ports: ReadonlyMap<string, number>;
@@ -112,7 +112,7 @@ export class ComposeRun {
     return parse(this.#service(name).environment?.[variable] ?? fallback);
   }
 
-  /** A container's port, as those outside it reach it. @throws when what listens there keeps to the inside */
+  /** Returns a container port as seen from outside. @throws Error if its listener is internal */
   reach(name: string, port: number): string {
     const reachable = LISTENERS.some((listener) => {
       const address = this.#listen(name, listener);
@@ -125,7 +125,7 @@ export class ComposeRun {
     return `${scheme}://127.0.0.1:${this.#port(name, port)}`;
   }
 
-  /** What is published on this port of the machine. */
+  /** Returns the address published on this port of the machine. */
   published(hostPort: number): string {
     for (const [name, { ports = [] }] of Object.entries(this.#options.file.services)) {
       for (const [, host, container] of ports.map((text) => text.split(":"))) {
@@ -137,7 +137,7 @@ export class ComposeRun {
     throw new Error(`nothing is published on port ${hostPort}`);
   }
 
-  /** All that a container of the service has in its environment. */
+  /** Returns the complete environment of a service's container. */
   environment(name: string): Variables {
     const { place, image } = this.#options;
     const given = this.#service(name).environment ?? {};
@@ -152,7 +152,7 @@ export class ComposeRun {
       }
     }
     if (environment["SIGNET_CHECKPOINT_DIR"] !== undefined) {
-      // A volume of the service's own.
+      // A separate volume for each service.
       environment["SIGNET_CHECKPOINT_DIR"] = join(inject("runDirectory"), `${name}${place.suffix}`);
     }
     if (environment["TEMPORAL_ADDRESS"] === "temporal:7233") {
@@ -169,7 +169,7 @@ export class ComposeRun {
       );
     }
     if (environment["SIGNET_TRUSTED_PROXIES"] !== undefined) {
-      // A container's address is of one of the private networks; here it is loopback.
+      // A container's address is in a private network; here it is loopback.
       environment["SIGNET_TRUSTED_PROXIES"] += ",127.0.0.0/8";
     }
     const published = `127.0.0.1:${this.#port("edge", 8443)}`;
@@ -185,11 +185,11 @@ export class ComposeRun {
     };
   }
 
-  /** What `docker compose exec <service> <command>` does: the service's environment, the image's programs. */
+  /** Runs a command like `docker compose exec`: the service's environment, the image's programs. */
   async exec(name: string, command: readonly string[]): Promise<string> {
     const [program = "", ...args] = command;
     return await runProcess({
-      // The image's only program of its own; its Dockerfile links it.
+      // The image's only program; its Dockerfile links it.
       command: program === "signet" ? ["node", "src/bootstrap.mjs", ...args] : command,
       cwd: this.#options.directory,
       environment: this.environment(name),
@@ -269,7 +269,7 @@ export class ComposeRun {
     }
   }
 
-  /** Starts the services one by one, each as soon as what it depends on allows, the most demanding first. */
+  /** Starts the services one by one, as their dependencies allow. Services with more dependencies start first. */
   async up(names: readonly string[]): Promise<void> {
     const waiting = new Set(names);
     const done = new Set(this.#options.completed);
@@ -287,7 +287,7 @@ export class ComposeRun {
     }
   }
 
-  /** Stops what runs, last started first, each as the engine would: SIGTERM, and SIGKILL after its grace period. */
+  /** Stops the services in reverse order, like the engine: SIGTERM, then SIGKILL after the grace period. */
   async down(): Promise<ReadonlyMap<string, { readonly code: number | null; readonly tookMs: number }>> {
     const ends = new Map<string, { code: number | null; tookMs: number }>();
     for (const { name, service, process } of this.#running.splice(0).toReversed()) {
@@ -306,7 +306,7 @@ export class ComposeRun {
   }
 }
 
-/** A run of the file, with a port of 127.0.0.1 for each port of each container; nothing is started yet. */
+/** Prepares a run of the file, with a port of 127.0.0.1 for each container port. Starts nothing. */
 export async function prepareCompose(options: RunOptions): Promise<ComposeRun> {
   const ports = new Map<string, number>();
   const defaults = LISTENERS.map(({ fallback }) => fallback);

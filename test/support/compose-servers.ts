@@ -1,4 +1,4 @@
-/** PostgreSQL and Temporal as docker-compose.yml has them: with the certificates that its own job makes for them. */
+/** PostgreSQL and Temporal as in docker-compose.yml, with the certificates that the file's init job creates. */
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,24 +7,24 @@ import { IMAGE_ENVIRONMENT, runProcess } from "./processes.ts";
 import { startTemporalTls, startTlsDatabase, type TlsDatabase, type TlsFront } from "./tls-servers.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..");
-/** Where containers have their volumes of keys and certificates. */
+/** Directory of the key and certificate volumes in containers. */
 export const VOLUMES = "/run/signet";
 
 type Init = (...words: readonly string[]) => Promise<string>;
 
-/** What the servers of the file's other services are: with the certificates that its own job has made for them. */
+/** The file's other servers, with the certificates that its init job has created. */
 export interface ComposeServers {
-  /** Where the volumes of keys and certificates are; filled by the file's own job. */
+  /** Directory of the key and certificate volumes, filled by the file's init job. */
   readonly volumes: string;
-  /** What `docker compose run --rm init <words>` prints. */
+  /** Returns the output of `docker compose run --rm init <words>`. */
   readonly init: Init;
-  /** The superuser's URL. */
+  /** URL of the superuser. */
   readonly databaseUrl: string;
   readonly temporalAddress: string;
   close(): Promise<void>;
 }
 
-/** The job that makes keys and certificates, as the file describes it, with the volumes in a directory of ours. */
+/** Runs the file's job for keys and certificates, with the volumes in a local directory. */
 async function runInit(
   { services, configs }: ComposeFile,
   volumes: string,
@@ -46,7 +46,7 @@ async function runInit(
 
 type Volumes = (path: string | undefined) => string;
 
-/** PostgreSQL with the file's settings, as far as they are not of paths that are another's here. */
+/** Starts PostgreSQL with the file's settings, except for paths that differ here. */
 async function startPostgres({ services, configs }: ComposeFile, inVolumes: Volumes): Promise<TlsDatabase> {
   const { command = [], configs: mounted = [] } = services["postgres"] ?? {};
   const words = command.flatMap((word) => [...word.matchAll(/^--(\w+)=(.*)$/g)]);
@@ -62,7 +62,7 @@ async function startPostgres({ services, configs }: ComposeFile, inVolumes: Volu
   });
 }
 
-/** A listener with the certificate of the file's Temporal, before the run's. */
+/** Starts a listener with the certificate of the file's Temporal, in front of the run's Temporal. */
 async function startTemporal({ environment = {} }: ComposeService, inVolumes: Volumes): Promise<TlsFront> {
   const read = async (name: string): Promise<string> => await readFile(inVolumes(environment[name]), "utf8");
   return await startTemporalTls(
@@ -71,7 +71,7 @@ async function startTemporal({ environment = {} }: ComposeService, inVolumes: Vo
   );
 }
 
-/** Runs the file's own job, and starts what shows its certificates. */
+/** Runs the file's init job, and starts the servers that use its certificates. */
 export async function startServers(file: ComposeFile): Promise<ComposeServers> {
   const { init: job, temporal: service } = file.services;
   const volumes = await mkdtemp(join(tmpdir(), "signet-volumes-"));

@@ -1,4 +1,4 @@
-/** Why services of docker-compose.yml cannot do without the settings that they have there. */
+/** The error that each service of docker-compose.yml reports without one of its settings. */
 type Reasons = Readonly<Record<"migrate" | "api" | "edge" | "worker", Readonly<Record<string, RegExp>>>>;
 
 const PAIR = /TEMPORAL_TLS_CLIENT_CERT_PATH and .* must be set together/;
@@ -15,7 +15,7 @@ const SERVICE = {
   TEMPORAL_TLS_CLIENT_KEY_PATH: PAIR,
 } as const;
 
-/** What its settings say when one is gone. */
+/** Errors of the configuration when a setting is missing. */
 export const REFUSED: Reasons = {
   migrate: SERVICE,
   api: SERVICE,
@@ -31,10 +31,10 @@ export const REFUSED: Reasons = {
   },
 };
 
-/** What the start-up check says when one is gone that the settings do not miss. */
+/** Errors at start-up when a setting is missing that the configuration does not require. */
 export const MISSED: Reasons = {
   migrate: {
-    // Without it the login that the edge takes is not made.
+    // Without it, migrate does not create the edge's login.
     SIGNET_EDGE_DATABASE_URL: /edge ended with code 1:.*password authentication failed/s,
     SIGNET_DATABASE_ADMIN_URL: /migrate ended with code 1:.*password authentication failed/s,
     SIGNET_DATABASE_CA_FILE: /migrate ended with code 1:.*no encryption/s,
@@ -71,7 +71,7 @@ export const MISSED: Reasons = {
   },
 };
 
-/** Settings that may be left out, and what `migrate` has only in common with the others. */
+/** Settings that may be omitted, and those that `migrate` only shares with the other services. */
 export const OPTIONAL: readonly string[] = [
   "SIGNET_ALLOWED_TARGET_CIDRS",
   "SIGNET_DENIED_TARGET_CIDRS",

@@ -1,4 +1,4 @@
-/** Holds what goes over the wire against the service's own OpenAPI document. */
+/** Checks exchanges against the service's own OpenAPI document. */
 import { Ajv2020 } from "ajv/dist/2020.js";
 import type { TestApi } from "./api.ts";
 
@@ -17,7 +17,7 @@ interface Document {
   readonly components: object;
 }
 
-/** One request with its answer. */
+/** One request and its response. */
 export interface Exchange {
   readonly method: string;
   readonly path: string;
@@ -29,13 +29,13 @@ export interface Exchange {
 }
 
 export interface Conformance {
-  /** `METHOD /path` of the document; undefined when it has no such operation. */
+  /** Returns `METHOD /path` of the document, or undefined if it has no such operation. */
   operationOf(method: string, path: string): string | undefined;
-  /** What the document does not say of an exchange; empty when it says it all. */
+  /** Returns everything in an exchange that the document does not describe. */
   faultsOf(exchange: Exchange): string[];
 }
 
-/** Fixed parts come before parameters: `/dlq/groups` is not `/dlq/{id}`. */
+/** Fixed parts take precedence over parameters: `/dlq/groups` is not `/dlq/{id}`. */
 function specificity(path: string): number {
   return path.split("{").length;
 }
@@ -94,7 +94,7 @@ export async function readConformance(api: TestApi): Promise<Conformance> {
       }
       const response = operation.responses[String(status)];
       return [
-        // What was refused need not be what is described.
+        // A rejected request need not match the document.
         ...(sent === null || status >= 400
           ? []
           : check(`${what}, request`, operation.requestBody ?? {}, contentType, sent)),

@@ -1,8 +1,8 @@
-/** Outages of one test's database; the server and everybody else's databases go on. */
+/** Outages of one test's database; the server and other databases keep running. */
 import { Client } from "pg";
 import { inject } from "vitest";
 
-/** Whose database it is. */
+/** The service that uses the database. */
 interface Service {
   readonly config: { readonly databaseUrl: string };
 }
@@ -27,20 +27,20 @@ function terminate(database: string): string {
   return `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${database}'`;
 }
 
-/** Breaks every connection of the world's workers to its database, in the middle of whatever they do. */
+/** Breaks every connection of the world's workers to its database, whatever they are doing. */
 export async function breakWorkerConnections(world: Service): Promise<void> {
   await asSuperuser(
     `${terminate(nameOf(world))} AND application_name IN ('signet_worker', 'signet_listener')`,
   );
 }
 
-/** Breaks every connection and takes no new one. */
+/** Breaks every connection and refuses new ones. */
 export async function stopDatabase(world: Service): Promise<void> {
   const database = nameOf(world);
   await asSuperuser(`ALTER DATABASE ${database} WITH ALLOW_CONNECTIONS false`, terminate(database));
 }
 
-/** Takes connections again. */
+/** Accepts connections again. */
 export async function startDatabase(world: Service): Promise<void> {
   await asSuperuser(`ALTER DATABASE ${nameOf(world)} WITH ALLOW_CONNECTIONS true`);
 }

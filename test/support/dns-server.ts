@@ -1,18 +1,18 @@
-/** A name server on loopback that says what a test wants: real packets over UDP (RFC 1035). */
+/** A scripted name server on loopback, with real packets over UDP (RFC 1035). */
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { isIP } from "node:net";
 import { addressWords } from "../../src/runtime/address-set.ts";
 
-/** One record of an answer: an address, or another name that stands for this one. */
+/** One record of a response: an address, or an alias to another name. */
 export interface DnsRecord {
   readonly name?: string;
   readonly value: string;
-  /** Seconds; 0. */
+  /** In seconds (default: 0). */
   readonly ttl?: number;
 }
 
-/** What comes of a question: records, an error, or nothing at all. */
+/** The response to a question: records, an error, or none. */
 type DnsAnswer = readonly DnsRecord[] | "drop" | "SERVFAIL" | "NXDOMAIN" | "garbage";
 
 export interface DnsQuestion {

@@ -1,22 +1,22 @@
-/** Command lines of `signet` in what people read, as the command tree understands them. */
+/** Finds command lines of `signet` in texts and checks them against the command tree. */
 import type { Command } from "commander";
 import { allCommands, type CommandNode, commandTree } from "../../src/cli/command-tree.ts";
 import { createProgram } from "../../src/cli/program.ts";
 
-/** A mention, and where it stands. */
+/** A mention and its location. */
 export interface Mention {
   /** Line of the document, from 1. */
   readonly line: number;
-  /** What stands behind `signet`. */
+  /** The words after `signet`. */
   readonly words: readonly string[];
 }
 
 const never = (): never => {
-  throw new Error("nothing is run here");
+  throw new Error("commands are only parsed here");
 };
 const nothing = async (): Promise<void> => await Promise.resolve();
 
-/** Every command of the program, without what it does. */
+/** Builds every command of the program without its actions. */
 function idleProgram(): Command {
   const runners = {
     api: nothing,
@@ -40,7 +40,7 @@ function idleProgram(): Command {
   return program;
 }
 
-/** One command of a shell line: quotes are taken off, and what is no word any more (`|`, `;`, `)`, `>`, `#`) ends it. */
+/** Splits one command of a shell line: removes quotes, and ends at the first non-word (`|`, `;`, `)`, `>`, `#`). */
 function shellWords(text: string): string[] {
   const words: string[] = [];
   const form = /\s*(?:(#.*$|[|;&)<>].*$)|((?:"(?:[^"\\]|\\.)*"|'[^']*'|\\.|\$\([^)]*\)|[^\s|;&)<>"'\\])+))/y;
@@ -51,7 +51,7 @@ function shellWords(text: string): string[] {
 }
 
 const SHELL_BLOCK = /^```(?:sh|bash|console)\n([\s\S]*?)^```$/gm;
-/** `signet` where a shell looks for a command: at the begin, in a pipe or substitution, behind settings or what runs it. */
+/** `signet` in command position: at the start, in a pipe or substitution, after assignments or a command runner. */
 const SHELL_COMMAND =
   /(?:^|[|;&(]|<\()\s*(?:[A-Z_]+=\S+ )*(?:npx |docker compose exec (?:-T )?[a-z]+ )?signet (?=[a-z-])/g;
 const SPAN = /\\?`(?:npx )?signet ([^`\n]*?)\\?`/g;
@@ -60,7 +60,7 @@ function lineAt(document: string, index: number): number {
   return document.slice(0, index).split("\n").length;
 }
 
-/** Command lines of the shell blocks: a reader pastes them. */
+/** Returns the command lines of shell blocks, which readers paste. */
 export function pastedCommands(document: string): Mention[] {
   return [...document.matchAll(SHELL_BLOCK)].flatMap(({ 1: block = "", index }) => {
     const first = lineAt(document, index) + 1;
@@ -74,12 +74,12 @@ export function pastedCommands(document: string): Mention[] {
   });
 }
 
-/** Spans of code that begin with `signet`, in Markdown, comments and messages. */
+/** Returns code spans that begin with `signet`, in Markdown, comments and messages. */
 export function mentionedCommands(document: string): Mention[] {
   const spans = [...document.matchAll(SPAN)].filter(([span]) => !span.includes("${"));
   return spans.map(({ 1: text = "", index }) => ({
     line: lineAt(document, index),
-    // A table spells its own sign out.
+    // Tables escape the pipe sign.
     words: text
       .replaceAll(String.raw`\|`, "|")
       .split(/\s+/)
@@ -87,7 +87,7 @@ export function mentionedCommands(document: string): Mention[] {
   }));
 }
 
-/** Why the command line is none, as a person would be told; undefined for one that is understood. */
+/** Returns the error message for an invalid command line, or undefined for a valid one. */
 export async function misunderstood(words: readonly string[]): Promise<string | undefined> {
   try {
     await idleProgram().parseAsync([...words], { from: "user" });
@@ -97,7 +97,7 @@ export async function misunderstood(words: readonly string[]): Promise<string | 
   }
 }
 
-/** What a text puts where a reader puts something of their own. */
+/** Whether a word is a placeholder for a reader's own value. */
 function isPlaceholder(word: string): boolean {
   return /^[A-Z]|…|^["'$<{[]/.test(word);
 }
@@ -111,8 +111,8 @@ function optionsFault(node: CommandNode, words: readonly string[]): string | und
 }
 
 /**
- * What a mention names that there is not. It may leave out what the command needs, and name several side by side:
- * `keys list | rotate`.
+ * Returns the part of a mention that does not exist. A mention may omit required parts, and name several commands side
+ * by side: `keys list | rotate`.
  */
 export function unknownPart({ words }: Mention): string | undefined {
   let node: CommandNode = commandTree(idleProgram());
@@ -136,7 +136,7 @@ export function unknownPart({ words }: Mention): string | undefined {
   return undefined;
 }
 
-/** Every example of every command's help. */
+/** Returns every example of every command's help. */
 export function examples(): string[] {
   return allCommands(commandTree(idleProgram())).flatMap((node) => node.examples);
 }

@@ -1,4 +1,4 @@
-/** What readers of the documentation paste: the lines of its shell blocks, and commands within its sentences. */
+/** The commands of the documentation: the lines of its shell blocks, and commands within sentences. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -10,12 +10,12 @@ export interface DocumentLine {
   readonly text: string;
 }
 
-/** The text of a document, by its path in the repository. */
+/** Reads a document by its path in the repository. */
 async function readDocument(path: string): Promise<string> {
   return await readFile(join(REPOSITORY, path), "utf8");
 }
 
-/** The lines of the shell blocks in their order, continued ones as one. Blocks with a label are another test's. */
+/** Returns the lines of the shell blocks, with continued lines joined. Labelled blocks belong to another test. */
 export async function shellLines(document: string): Promise<readonly DocumentLine[]> {
   const blocks = (await readDocument(document)).matchAll(/(?<!-->\n)```sh\n([\s\S]*?)^```$/gm);
   return [...blocks].flatMap(([, text = ""]) =>
@@ -27,7 +27,7 @@ export async function shellLines(document: string): Promise<readonly DocumentLin
   );
 }
 
-/** Commands of one program that stand in sentences and tables, between backticks. */
+/** Returns one program's commands between backticks, in sentences and tables. */
 export async function inlineCommands(document: string, program: string): Promise<readonly DocumentLine[]> {
   const prose = (await readDocument(document)).replaceAll(/^```[\s\S]*?^```$/gm, "");
   return [...prose.matchAll(/`([^`\n]+)`/g)]
@@ -35,7 +35,7 @@ export async function inlineCommands(document: string, program: string): Promise
     .filter(({ text }) => text.startsWith(`${program} `));
 }
 
-/** The saved views of docs/temporal.md: what each is called, and its query. */
+/** Returns the saved views of docs/temporal.md: their names and queries. */
 export async function savedViews(): Promise<[name: string, query: string][]> {
   const [, part = ""] = /^## Find\n([\s\S]*?)^## /m.exec(await readDocument("docs/temporal.md")) ?? [];
   return [...part.matchAll(/^\| ([^|]+) \| `(.+)` \|$/gm)].map(([, name = "", query = ""]) => [name, query]);

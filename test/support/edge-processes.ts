@@ -1,4 +1,4 @@
-/** Edges as a deployment runs them: processes of the production build, one database, one upstream behind them. */
+/** Edge processes as in a deployment: the production build, one database, one upstream. */
 import { randomBytes } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { Agent, createServer, request, type Server } from "node:http";
@@ -12,31 +12,31 @@ import { eventually } from "./eventually.ts";
 import { freePorts } from "./free-port.ts";
 import { IMAGE_ENVIRONMENT, productionImage, type SpawnedProcess, spawnProcess } from "./processes.ts";
 
-/** More at once only take each other's processor. */
+/** More at once would only compete for the processor. */
 const STARTED_AT_ONCE = 4;
 const START_MS = 120_000;
-/** Between two questions to one edge: twenty of them are to be asked all the time, and to have time to answer. */
+/** Pause between requests to one edge, so that twenty edges can respond to continuous requests. */
 const PAUSE_MS = 25;
 const LAST_WORDS_MS = 2_000;
 const PATH = "/v1/sample";
 export const EDGE_SCOPE = "inference:read";
 
-/** What became of a token at an edge; anything else is an error of the test. */
+/** An edge's decision about a token; any other response fails the test. */
 export type Outcome = "admitted" | "TOKEN_REVOKED" | "REVOCATION_STALE";
 
 export interface Asked {
-  /** Which edge, by its place in the list. */
+  /** Index of the edge in the list. */
   readonly edge: number;
   readonly outcome: Outcome;
   /**
-   * When the edge let the token in, by its own reading of CLOCK_MONOTONIC; milliseconds, NaN when it did not. What a
-   * revocation ends under way was let in too, whatever it is answered.
+   * Milliseconds of the edge's CLOCK_MONOTONIC when it admitted the token; NaN if it did not. A request that a
+   * revocation ends in progress was admitted too, whatever the response.
    */
   readonly admittedAt: number;
 }
 
 export interface Question {
-  /** Resolves when the request is with the system; the edge need not have read it. */
+  /** Resolves when the request was given to the system; the edge may not have read it. */
   readonly sent: Promise<void>;
   readonly answer: Promise<Asked>;
 }
@@ -54,7 +54,7 @@ export interface EdgeProcesses {
 
 export interface EdgeProcessesOptions {
   readonly api: TestApi;
-  /** Where each of them finds PostgreSQL. */
+  /** Port of PostgreSQL for each edge. */
   readonly databasePorts: readonly number[];
 }
 
@@ -90,7 +90,7 @@ function ask(edge: number, port: number, agent: Agent, token: string): Question 
       const { statusCode = 0, headers } = response;
       const stamp = headers["x-signet-test-admitted-at"];
       response.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
-      // Broken off by a revocation behind its headers.
+      // A revocation may break off the response after its headers.
       response.once("error", (error) =>
         typeof stamp === "string" ? resolve(asked(edge, statusCode, stamp, text)) : reject(error),
       );
@@ -108,7 +108,7 @@ function ask(edge: number, port: number, agent: Agent, token: string): Question 
   return { sent, answer };
 }
 
-/** Something behind the edges that answers at once and never ends a connection by itself. */
+/** An upstream behind the edges that responds at once and never closes a connection. */
 async function startUpstream(): Promise<Server> {
   const server = createServer({ keepAliveTimeout: 0 }, (_request, response) => response.end("here"));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -128,7 +128,7 @@ async function untilReady(child: SpawnedProcess, port: number): Promise<void> {
     START_MS,
   );
   if (child.state() !== undefined) {
-    throw new Error(`an edge has ended:\n${child.output()}`);
+    throw new Error(`an edge exited:\n${child.output()}`);
   }
 }
 
@@ -141,7 +141,7 @@ async function writeRoutes(directory: string, upstream: Server): Promise<string>
   return path;
 }
 
-/** Starts an edge for each of the ports and resolves when all of them are ready. */
+/** Starts one edge per port and resolves when all are ready. */
 export async function startEdgeProcesses({
   api,
   databasePorts,
@@ -198,10 +198,10 @@ export async function startEdgeProcesses({
       try {
         return await send(token).answer;
       } catch (error) {
-        // A process that has just crashed is about to say why.
+        // A crashed process may still be writing its reason.
         await Promise.race([child.ended, delay(LAST_WORDS_MS)]);
         const { code, signal } = child.state() ?? {};
-        const state = child.state() === undefined ? "runs" : `has ended (${code ?? signal})`;
+        const state = child.state() === undefined ? "runs" : `exited (${code ?? signal})`;
         throw new Error(`edge ${index} ${state}: ${child.output()}`, { cause: error });
       }
     };
@@ -210,7 +210,7 @@ export async function startEdgeProcesses({
   return { edges, close };
 }
 
-/** Asks each edge all the time with a token, until it is told to stop. */
+/** Sends requests with a token to each edge continuously until stopped. */
 export class Asking {
   readonly answers: Asked[] = [];
   readonly #loops: Promise<unknown>;
@@ -218,11 +218,11 @@ export class Asking {
 
   constructor(edges: readonly EdgeChild[], token: string) {
     this.#loops = Promise.all(edges.map(async (edge) => await this.#loop(edge, token)));
-    // Told to whoever waits or stops.
+    // The error reaches the callers of `until` and `stop`.
     this.#loops.catch(() => undefined);
   }
 
-  /** Resolves when each of the edges has given this answer so many times from now on. */
+  /** Resolves when each edge has given this outcome `times` times from now on. */
   async until(edges: number, outcome: Outcome, times = 3): Promise<void> {
     const from = this.answers.length;
     const failed = this.#loops.then(async () => await new Promise<never>(() => undefined));
@@ -238,12 +238,12 @@ export class Asking {
     await Promise.race([failed, eventually(enough, `${outcome} from ${edges} edges`)]);
   }
 
-  /** When a token was admitted for the last time; never: -Infinity. */
+  /** Returns when a token was last admitted; -Infinity if never. */
   lastAdmission(): number {
     return this.answers.reduce((last, { admittedAt }) => (admittedAt > last ? admittedAt : last), -Infinity);
   }
 
-  /** Resolves with all answers, those to what was under way included. */
+  /** Stops, and resolves with all outcomes, including those of requests in flight. */
   async stop(): Promise<readonly Asked[]> {
     this.#stopped = true;
     await this.#loops;

@@ -1,4 +1,4 @@
-/** A real edge for one test file, before a real api and an upstream that keeps what it gets. */
+/** A real edge for one test file, with a real api and an upstream that records its requests. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -11,7 +11,7 @@ import { createLogger } from "../../src/observability/logger.ts";
 import { type EdgeProcess, startEdge } from "../../src/processes/edge.ts";
 import type { TestApi } from "./api.ts";
 
-/** A request as the upstream got it. */
+/** A request as the upstream received it. */
 export interface Forwarded {
   readonly method: string;
   readonly url: string;
@@ -25,9 +25,9 @@ export type Behaviour = (request: IncomingMessage, response: ServerResponse) => 
 export interface TestUpstream {
   readonly origin: string;
   readonly requests: Forwarded[];
-  /** Connections that were ever opened to it. */
+  /** Number of connections opened so far. */
   readonly connections: number;
-  /** Answers requests instead of saying 200. */
+  /** Sets how it responds, instead of 200. */
   behave(behaviour: Behaviour | undefined): void;
   close(): Promise<void>;
 }
@@ -79,17 +79,17 @@ export interface TestEdge {
   readonly port: number;
   readonly url: string;
   readonly upstream: TestUpstream;
-  /** Base64. */
+  /** In base64. */
   readonly identityKey: string;
   readonly process: EdgeProcess;
   readonly log: readonly string[];
-  /** Writes another route table; it is read at the next reload. */
+  /** Writes another route table, which takes effect at the next reload. */
   writeRoutes(table: unknown): void;
 }
 
 export interface TestEdgeOptions {
   readonly environment?: () => Environment;
-  /** The table's routes; their upstream is `data`. Without them there are those of `ROUTES`. */
+  /** Routes of the table, with upstream `data` (default: `ROUTES`). */
   readonly routes?: readonly object[];
 }
 
@@ -101,7 +101,7 @@ const ROUTES = [
   { method: "GET", path: "/v1/regional", scope: "inference:read", upstream: "data", region: "eu" },
 ] as const;
 
-/** One edge for the file or `describe` that calls this. Its members can be used in tests and later hooks. */
+/** Provides one edge to the calling file or `describe`. Use its members in tests and later hooks. */
 export function useTestEdge(api: TestApi, options: TestEdgeOptions = {}): TestEdge {
   const directory = mkdtempSync(join(tmpdir(), "signet-edge-"));
   const path = join(directory, "routes.json");

@@ -1,12 +1,12 @@
-/** Waiting for a condition: asks until there is an answer. */
+/** Polls until a condition holds. */
 const ASK_AGAIN_MS = 20;
-/** For a machine with many times its load: what does not come at all is told as well after this. */
+/** Long enough for an overloaded machine. */
 const PATIENCE_MS = 90_000;
 
 /**
  * Resolves with the first answer that is neither undefined nor false.
  *
- * @throws when there is none in time; the last error of the question, if it had one, is the cause
+ * @throws Error on timeout; its cause is the last error of the question, if any
  */
 export async function eventually<T>(
   question: () => Promise<T | undefined | false> | T | undefined | false,
@@ -25,7 +25,7 @@ export async function eventually<T>(
       cause = error;
     }
     if (performance.now() > deadline) {
-      throw new Error(`waited ${patienceMs} ms in vain for ${what}`, { cause });
+      throw new Error(`timed out after ${patienceMs} ms waiting for ${what}`, { cause });
     }
     await new Promise((resolve) => {
       setTimeout(resolve, ASK_AGAIN_MS);

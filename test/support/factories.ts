@@ -1,9 +1,9 @@
-/** Tenants with everything that a token needs, made as an operator makes them. */
+/** Creates tenants with everything that a token needs, as an operator does. */
 import { randomUUID } from "node:crypto";
 import { expect } from "vitest";
 import type { TestApi } from "./api.ts";
 
-/** Something with an operators' API. */
+/** A service with an operators' API. */
 type Operated = Pick<TestApi, "admin">;
 
 export interface Provisioned {
@@ -19,9 +19,9 @@ export interface ProvisionOptions {
   readonly scopes?: readonly string[];
   readonly environment?: "production" | "development";
   readonly region?: string;
-  /** The body of the credential's request. */
+  /** Body of the credential request. */
   readonly credential?: Readonly<Record<string, unknown>>;
-  /** An existing tenant instead of a new one. */
+  /** Existing tenant to use instead of a new one. */
   readonly tenantId?: string;
 }
 
@@ -31,7 +31,7 @@ async function create(api: Operated, path: string, body: unknown): Promise<Reado
   return answer.body as Record<string, string>;
 }
 
-/** A tenant, a role with the scopes, a principal and a credential. */
+/** Creates a tenant, a role with the scopes, a principal and a credential. */
 export async function provision(api: Operated, options: ProvisionOptions = {}): Promise<Provisioned> {
   const { scopes = ["credentials:read"], environment = "production", region = "eu" } = options;
   const tenantId =
@@ -56,7 +56,7 @@ export async function provision(api: Operated, options: ProvisionOptions = {}): 
   };
 }
 
-/** The token request of a provisioned client. */
+/** Returns the token request of a provisioned client. */
 export function grant(
   client: Provisioned,
   more: Readonly<Record<string, unknown>> = {},
@@ -69,14 +69,14 @@ export function grant(
   };
 }
 
-/** An access token of a provisioned client. */
+/** Requests an access token for a provisioned client. */
 export async function accessToken(api: TestApi, client: Provisioned, scope?: string): Promise<string> {
   const answer = await api.token(grant(client, scope === undefined ? {} : { scope }));
   expect(answer).toMatchObject({ status: 200 });
   return String(answer.body["access_token"]);
 }
 
-/** Headers of a tenant's request. */
+/** Returns the headers of a tenant's request. */
 export function bearer(token: string): Record<string, string> {
   return { authorization: `Bearer ${token}` };
 }

@@ -2,8 +2,8 @@ import { randomInt } from "node:crypto";
 import { isPortFree } from "../../src/processes/embedded/ports.ts";
 
 /**
- * A free port of 127.0.0.1. From below the range that the system takes for outgoing connections: one of those cannot
- * come between this look and the use.
+ * Returns a free port of 127.0.0.1 below the system's range for outgoing connections, so that no such connection can
+ * take the port before it is used.
  */
 export async function freePort(): Promise<number> {
   for (;;) {
@@ -14,7 +14,7 @@ export async function freePort(): Promise<number> {
   }
 }
 
-/** So many free ports, no two of them the same. */
+/** Returns `count` distinct free ports. */
 export async function freePorts(count: number): Promise<number[]> {
   const ports = new Set<number>();
   while (ports.size < count) {

@@ -1,4 +1,4 @@
-/** A barrier of a test: what waits at it goes on when the test says so. */
+/** A barrier that a test opens. */
 export interface Gate {
   readonly opened: Promise<void>;
   open(): void;

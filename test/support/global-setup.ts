@@ -15,10 +15,10 @@ import { execute, SERVICE_LOGIN, TEMPLATE_DATABASE, THROWN_AWAY, withDatabase } 
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** The superuser's URL. */
+    /** URL of the superuser. */
     databaseUrl: string;
     temporalAddress: string;
-    /** The `temporal` program. */
+    /** Path of the `temporal` program. */
     temporalBinary: string;
     temporalNamespaces: string[];
     /** The run's scratch directory, removed at its end. */
@@ -31,7 +31,7 @@ const NAMESPACES = 96;
 
 const say = (line: string): void => console.error(`signet: ${line}`);
 
-/** What a run that was killed has left in the temporary directory: its servers and its files. */
+/** Removes the servers and files that a killed run left in the temporary directory. */
 async function sweepDeadRuns(): Promise<void> {
   const temporary = await realpath(tmpdir());
   for (const name of await readdir(temporary)) {

@@ -1,4 +1,4 @@
-/** Receivers for the grader: a correct one, and the pieces to build others with one fault each. */
+/** Receivers for the grader: a correct one, and parts to build others with one fault each. */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -7,7 +7,7 @@ import { verify, type VerifyInput } from "../../src/lib/receiver/verify.ts";
 
 export interface ReceiverRequest {
   readonly headers: IncomingHttpHeaders;
-  /** Names as they came. */
+  /** Header names as received. */
   readonly rawHeaders: readonly string[];
   readonly body: Buffer;
 }
@@ -41,7 +41,7 @@ async function respond(
   request.resume();
 }
 
-/** Real HTTP on a free port of loopback. */
+/** Starts a real HTTP server on a free port of loopback. */
 export async function startReceiver(
   handle: Handler,
   read: ReadBody = readAll,
@@ -63,7 +63,7 @@ export async function startReceiver(
   };
 }
 
-/** Processes what `accept` gives the id of, once; answers 400 and 401 to what it throws. */
+/** Processes each id that `accept` returns once. Answers 400 or 401 if `accept` throws. */
 export function processing(
   accept: (request: ReceiverRequest) => string | null,
   { echo = true }: { readonly echo?: boolean } = {},
@@ -84,7 +84,7 @@ export function processing(
   };
 }
 
-/** With our library, some of its settings replaced. */
+/** Verifies with Signet's library, with some settings replaced. */
 export function acceptWithLibrary(
   secret: string,
   settings: Partial<VerifyInput> = {},
@@ -109,13 +109,13 @@ function sameText(left: string, right: string): boolean {
   return left.length === right.length && timingSafeEqual(Buffer.from(left), Buffer.from(right));
 }
 
-/** What people write by hand from the description of `sha256=`; every part can be left out or done wrong. */
+/** A handwritten verification of `sha256=`. Each part can be omitted or done wrong. */
 export interface ByHand {
   readonly signed?: (body: Buffer) => Buffer | string;
   readonly same?: (given: string, expected: string) => boolean;
   readonly signature?: (request: ReceiverRequest) => string | undefined;
   readonly checkAge?: boolean;
-  /** Against `sent_at`. */
+  /** Whether the header's time is checked against `sent_at`. */
   readonly checkHeaderTime?: boolean;
   readonly idFrom?: "body" | "header";
 }
@@ -136,7 +136,7 @@ export function acceptByHand(
     const given = signature(request);
     if (given !== undefined) {
       const expected = sha256Of(secret, signed(body));
-      // The other signature of a rotation counts as well.
+      // The other signature of a rotation is valid too.
       const alternative = headers["x-service-signature-256-alt"];
       if (!same(given, expected) && !(typeof alternative === "string" && same(alternative, expected))) {
         throw new VerificationError("SIGNATURE_INVALID", "no");

@@ -1,8 +1,8 @@
-/** Workflow histories for tests to look into. */
+/** Fetches workflow histories and extracts their parts. */
 import { temporalCli } from "./temporal-cli.ts";
 import type { World } from "./world.ts";
 
-/** One run's history, as Temporal's own tools save it and `Worker.runReplayHistory` takes it. */
+/** One run's history, as Temporal's tools save it and `Worker.runReplayHistory` takes it. */
 export interface RunHistory {
   readonly events: readonly HistoryEvent[];
 }
@@ -13,7 +13,7 @@ interface ContinuedAsNew {
   readonly newExecutionRunId?: string;
 }
 
-/** The histories of all runs of a workflow, the first run first. */
+/** Returns the histories of all runs of a workflow, oldest first. */
 export async function fetchRuns(world: World, workflowId: string): Promise<RunHistory[]> {
   const { raw } = await world.temporal.workflow.getHandle(workflowId).describe();
   const runs: RunHistory[] = [];
@@ -29,19 +29,19 @@ export async function fetchRuns(world: World, workflowId: string): Promise<RunHi
   return runs;
 }
 
-/** What an event says of itself in the UI: the summary of a workflow, an activity or a timer. */
+/** Returns an event's summary in the UI: of a workflow, an activity or a timer. */
 function summaryOf({ eventType, ...event }: HistoryEvent): string[] {
   const { summary } = (event["userMetadata"] ?? {}) as { summary?: { data: string } };
   const text = Buffer.from(summary?.data ?? "", "base64").toString("utf8");
   return text === "" ? [] : [`${eventType.replace("EVENT_TYPE_", "")}: ${String(JSON.parse(text))}`];
 }
 
-/** All summaries of a history, `EVENT TYPE: words`. A timer that is cancelled says it again; that is left out. */
+/** Returns all summaries of a history as `EVENT TYPE: words`. Omits their repetition by cancelled timers. */
 export function summariesOf({ events }: RunHistory): string[] {
   return events.filter(({ eventType }) => !eventType.endsWith("_CANCELED")).flatMap(summaryOf);
 }
 
-/** The current details of a workflow, as the UI asks for them. */
+/** Returns the current details of a workflow, as the UI shows them. */
 export async function detailsOf(world: World, workflowId: string): Promise<string> {
   const handle = world.temporal.workflow.getHandle(workflowId);
   const { currentDetails } = await handle.query<{ currentDetails: string }, []>(
@@ -50,14 +50,14 @@ export async function detailsOf(world: World, workflowId: string): Promise<strin
   return currentDetails;
 }
 
-/** How many events of a type there are, e.g. `WORKFLOW_EXECUTION_SIGNALED`. */
+/** Counts the events of a type, e.g. `WORKFLOW_EXECUTION_SIGNALED`. */
 export function countEvents(events: readonly HistoryEvent[], type: string): number {
   return events.filter(({ eventType }) => eventType === `EVENT_TYPE_${type}`).length;
 }
 
 /**
- * Causes of workflow tasks that failed. A signal that comes while a run ends or continues as new makes the server ask
- * again (UNHANDLED_COMMAND): that is no fault and is left out.
+ * Returns the causes of failed workflow tasks. Omits UNHANDLED_COMMAND, which is no fault: a signal arrived while a run
+ * completed or continued as new.
  */
 export function failedTasks(events: readonly HistoryEvent[]): string[] {
   return events.flatMap((event) => {
@@ -66,7 +66,7 @@ export function failedTasks(events: readonly HistoryEvent[]): string[] {
   });
 }
 
-/** Every text in a history, with the payloads' base64 decoded: what an operator can read in Temporal's UI. */
+/** Returns all text in a history, with payloads decoded from base64, as an operator can read it in Temporal's UI. */
 export function textOf(value: unknown): string {
   if (Array.isArray(value)) {
     return value.map(textOf).join("\n");

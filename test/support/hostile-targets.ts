@@ -1,4 +1,4 @@
-/** What tenants must not reach: addresses of this machine, listeners on them that count, and URLs that lead there. */
+/** Targets that tenants must not reach: this machine's addresses, counting listeners on them, and URLs that lead there. */
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server } from "node:net";
 import { networkInterfaces } from "node:os";
@@ -8,12 +8,12 @@ import vectors from "./vectors/targets.json" with { type: "json" };
 /** Listeners on every address of this machine, on one port. */
 export interface CountingListeners {
   readonly port: number;
-  /** Connections by the address they came to. */
+  /** Number of connections by destination address. */
   readonly reached: Map<string, number>;
   close(): void;
 }
 
-/** Every address of this machine that is not public, as far as it can be listened on. */
+/** Returns this machine's non-public addresses that can be listened on. */
 export function privateAddresses(policy: AddressPolicy): readonly string[] {
   const assigned = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
   const addresses = assigned.filter(({ scopeid }) => !scopeid).map(({ address }) => address);
@@ -22,7 +22,7 @@ export function privateAddresses(policy: AddressPolicy): readonly string[] {
   );
 }
 
-/** Bound to every address of both families: whatever spelling gets through comes here. */
+/** Listens on every address of both families, so that any connection that gets through is counted. */
 export async function startCountingListeners(): Promise<CountingListeners> {
   const reached = new Map<string, number>();
   const servers: Server[] = [];
@@ -72,7 +72,7 @@ const SPELLINGS = [
   "127.0.0.1#@example.com",
 ];
 
-/** The suite's hostile URLs, as they are and aimed at a port that is listened on. */
+/** Returns the suite's hostile URLs, unchanged and with a port that has a listener. */
 export function hostileUrls(addresses: readonly string[], port: number): readonly string[] {
   const hosts = addresses.flatMap((address) =>
     address.includes(":")

@@ -1,4 +1,4 @@
-/** Requests over TLS with or without a client certificate, each on a connection of its own unless told otherwise. */
+/** Sends TLS requests with or without a client certificate, by default each on its own connection. */
 import { request as httpsRequest, type Agent } from "node:https";
 import { request as httpRequest, type IncomingHttpHeaders, type OutgoingHttpHeaders } from "node:http";
 import type { TLSSocket } from "node:tls";
@@ -7,21 +7,21 @@ import { parseObject } from "./answer.ts";
 
 export interface CallOptions {
   readonly port?: number;
-  /** A unix socket instead of a port. */
+  /** Unix socket to use instead of a port. */
   readonly socketPath?: string;
-  /** Trusted roots; without them the request is plain HTTP. */
+  /** Trusted roots; if absent, the request is plain HTTP. */
   readonly ca?: string;
   readonly pair?: KeyPair | undefined;
   readonly method?: string;
   readonly headers?: OutgoingHttpHeaders;
-  /** Names and values in turn, as they go out: for headers that are sent twice. */
+  /** Header names and values in turn, as sent; allows duplicate headers. */
   readonly rawHeaders?: readonly string[];
-  /** Sent as JSON. */
+  /** Body, sent as JSON. */
   readonly json?: unknown;
   readonly agent?: Agent;
-  /** The address to come from. */
+  /** Local address of the connection. */
   readonly localAddress?: string;
-  /** A session to resume. */
+  /** TLS session to resume. */
   readonly session?: Buffer | undefined;
   readonly maxVersion?: "TLSv1.2" | "TLSv1.3";
 }
@@ -32,11 +32,11 @@ export interface CallAnswer {
   readonly text: string;
   readonly body: Readonly<Record<string, unknown>>;
   readonly reused: boolean;
-  /** What the server gave to resume the session with. */
+  /** TLS session from the server, to resume later. */
   readonly session: Buffer | undefined;
 }
 
-/** Sends one request and reads the answer to its end. */
+/** Sends one request and reads the whole response. */
 export async function call(path: string, options: CallOptions): Promise<CallAnswer> {
   const { ca, pair, json, port, socketPath, agent, session, maxVersion } = options;
   const payload = json === undefined ? undefined : JSON.stringify(json);
@@ -58,7 +58,7 @@ export async function call(path: string, options: CallOptions): Promise<CallAnsw
             ...common,
             ca,
             agent: agent ?? false,
-            // A client that does not mind what it shows: the server must.
+            // The client accepts weak certificates, so that the server must reject them.
             ...(pair === undefined ? {} : { key: pair.key, cert: pair.cert, ciphers: "DEFAULT:@SECLEVEL=0" }),
             ...(session === undefined ? {} : { session }),
             ...(maxVersion === undefined ? {} : { maxVersion }),

@@ -1,10 +1,10 @@
-/** Servers that must not outlive their test process, however it ends. */
+/** Ends servers when their test process exits, for any reason. */
 
 /**
- * Interrupts a server when this process exits; one that has ended already is no fault.
+ * Interrupts a server when this process exits. Ignores a server that has already ended.
  *
- * @param pidOf the server as it runs then, undefined when there is none
- * @returns takes it back
+ * @param pidOf returns the server's current pid, or undefined if it is not running
+ * @returns a function that removes the handler
  */
 export function interruptOnExit(pidOf: () => number | undefined): () => void {
   const interrupt = (): void => {

@@ -1,6 +1,6 @@
 /**
- * Preloaded into a process (see jumping-clock.ts): its wall clock is ahead by the milliseconds in the file
- * TEST_CLOCK_OFFSET_FILE, which may change at any time. Monotonic time and timers stay as they are.
+ * Preloaded into a process (see jumping-clock.ts). Moves its wall clock ahead by the milliseconds in the file
+ * TEST_CLOCK_OFFSET_FILE, which may change at any time. Monotonic time and timers are unaffected.
  */
 import { readFileSync } from "node:fs";
 
@@ -13,7 +13,7 @@ function read() {
   try {
     offsetMs = Number(readFileSync(file, "utf8"));
   } catch {
-    // Not written yet, or removed at the end of the test.
+    // The file is not written yet, or was removed at the end of the test.
   }
 }
 

@@ -1,4 +1,4 @@
-/** The wall clock of a process under test, which a test can set wrong and right again while the process runs. */
+/** An adjustable wall clock of a running process under test. */
 import { rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Environment } from "../../src/config/config.ts";
@@ -6,17 +6,17 @@ import type { Environment } from "../../src/config/config.ts";
 const PRELOAD = new URL("jumping-clock.mjs", import.meta.url).href;
 
 export interface JumpingClock {
-  /** Start the process with it; also the worker threads of a Node.js process follow the clock. */
+  /** Environment for the process. Worker threads of a Node.js process follow the clock too. */
   readonly environment: Environment;
-  /** Sets the process's clock so many milliseconds ahead of the machine's; 0: right again. Takes effect within 20 ms. */
+  /** Sets the clock `offsetMs` ahead of the machine's; 0 corrects it. Takes effect within 20 ms. */
   jump(offsetMs: number): Promise<void>;
 }
 
-/** A clock that is right until it jumps. @param directory where its file goes; removed by the caller */
+/** Creates a correct clock. @param directory directory of its file; removed by the caller */
 export async function createJumpingClock(directory: string): Promise<JumpingClock> {
   const file = join(directory, "clock-offset");
   const jump = async (offsetMs: number): Promise<void> => {
-    // Renamed into place: the process must not read half a number.
+    // Rename, so that the process never reads a partial number.
     await writeFile(`${file}.next`, String(offsetMs));
     await rename(`${file}.next`, file);
   };

@@ -1,12 +1,12 @@
 /**
- * Workflows that no worker runs, in every state that the saved views of docs/temporal.md look for: what each view finds is
- * known.
+ * Workflows without a worker, in every state that the saved views of docs/temporal.md select. The expected result of
+ * each view is known.
  */
 import type { Client, WorkflowStartOptions } from "@temporalio/client";
 import { temporal } from "@temporalio/proto";
 import { SEARCH_ATTRIBUTES } from "../../workflows/messages.ts";
 
-/** Nobody polls it but {@link failNext}. */
+/** Only {@link failNext} polls this queue. */
 const QUEUE = "nobody";
 const POLL_MS = 60_000;
 
@@ -49,7 +49,7 @@ async function start(
   });
 }
 
-/** Fails the one workflow of a queue, as a worker's answer to its first task. */
+/** Fails the only workflow of a queue in its first task. */
 async function failNext(client: Client, queue: string): Promise<void> {
   const { workflowService, options } = client;
   const task = await client.withDeadline(
@@ -73,7 +73,7 @@ async function failNext(client: Client, queue: string): Promise<void> {
   });
 }
 
-/** Starts them; resolves with the ids that each view finds. */
+/** Starts the workflows. Resolves with the expected ids of each view. */
 export async function startKnownWorkflows(
   client: Client,
 ): Promise<Readonly<Record<string, readonly string[]>>> {

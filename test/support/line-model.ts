@@ -1,4 +1,4 @@
-/** Lines of endpoints as the database keeps them, in memory: for tests of the pace, and to hold the statement against. */
+/** An in-memory model of endpoint lines, for tests of the pace and as a reference for the SQL statement. */
 import type { LineRequest, LineTurn } from "../../src/database/repositories/webhooks/endpoint-lines.ts";
 
 interface Line {

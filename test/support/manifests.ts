@@ -1,4 +1,4 @@
-/** The Kubernetes manifests as data, as far as their meaning is tested. */
+/** The Kubernetes manifests as data, as far as tests need them. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse, parseAllDocuments } from "yaml";
@@ -88,7 +88,7 @@ interface Kustomization {
   readonly patches?: readonly { readonly path: string }[];
 }
 
-/** Everything in a file. @throws when it is no YAML, or uses a key twice */
+/** Returns all documents of a file. @throws Error if it is invalid YAML or repeats a key */
 async function documentsOf(path: string): Promise<readonly Manifest[]> {
   const documents = parseAllDocuments(await readFile(path, "utf8"), { merge: true });
   return [...documents].map((document) => {
@@ -105,7 +105,7 @@ export interface Directory {
   readonly patches: readonly Manifest[];
 }
 
-/** What a kustomization of this directory lists, files of its own only. */
+/** Reads the files of this directory that its kustomization lists. */
 export async function readManifests(directory: string): Promise<Directory> {
   const here = join(DEPLOY, directory);
   const { resources, patches = [] } = parse(
@@ -119,7 +119,7 @@ export async function readManifests(directory: string): Promise<Directory> {
   };
 }
 
-/** Whether a selector takes pods with these labels. */
+/** Whether a selector matches pods with these labels. */
 export function selects(
   { matchLabels = {}, matchExpressions = [] }: Selector,
   labels: Readonly<Record<string, string>>,

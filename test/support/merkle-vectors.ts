@@ -1,9 +1,9 @@
-/** Trees of RFC 6962: what is published of them, what the RFC says, and proofs as a server makes them. */
+/** Trees of RFC 6962: published vectors, the RFC's definition, and proofs as a server builds them. */
 import { createHash } from "node:crypto";
 import { leafHash, nodeHash } from "../../src/lib/transparency-log/merkle-proof.ts";
 import { completeSubtrees, type EntryRange, GrowingTree, rootHash } from "../../src/compliance/merkle.ts";
 
-/** The entries and roots of the reference test suite of RFC 6962. */
+/** Entries and roots of the reference test suite of RFC 6962. */
 const ENTRIES = [
   "",
   "00",
@@ -25,7 +25,7 @@ export const ROOTS = [
   "ddb89be403809e325750d3d263cd78929c2942b7942a34b77e122c9594a74c8c",
   "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328",
 ];
-/** The proofs of the same suite: index (from 0), size, hashes. */
+/** Proofs of the same suite: index (from 0), size, hashes. */
 export const INCLUSION: readonly (readonly [number, number, readonly string[]])[] = [
   [0, 1, []],
   [
@@ -87,10 +87,10 @@ export const CONSISTENCY: readonly (readonly [number, number, readonly string[]]
   ],
 ];
 
-/** The hashes of the reference entries. */
+/** Hashes of the reference entries. */
 export const LEAVES = ENTRIES.map((entry) => leafHash(Buffer.from(entry, "hex")));
 
-/** MTH of RFC 6962 section 2.1, in its own words. */
+/** MTH, exactly as RFC 6962 section 2.1 defines it. */
 export function definition(leaves: readonly Buffer[]): Buffer {
   const [only] = leaves;
   if (only === undefined) {
@@ -103,14 +103,14 @@ export function definition(leaves: readonly Buffer[]): Buffer {
   return nodeHash(definition(leaves.slice(0, half)), definition(leaves.slice(half)));
 }
 
-/** The tree of these leaves, appended one by one. */
+/** Returns the tree of these leaves, appended one by one. */
 export function grow(leaves: readonly Buffer[]): GrowingTree {
   const tree = new GrowingTree();
   leaves.forEach((leaf) => tree.append(leaf));
   return tree;
 }
 
-/** The hashes of ranges, put together from complete subtrees as a server does. */
+/** Returns the hashes of ranges, combined from complete subtrees as a server does. */
 export function hashesOf(ranges: readonly EntryRange[], leaves: readonly Buffer[]): Buffer[] {
   return ranges.map(({ start, end }) =>
     rootHash(
@@ -121,10 +121,10 @@ export function hashesOf(ranges: readonly EntryRange[], leaves: readonly Buffer[
   );
 }
 
-/** A tree of any size whose entries are all the same: every complete subtree of a level looks alike. */
+/** A tree of any size with identical entries, so that all complete subtrees of a level are equal. */
 export function uniformTree(): {
   readonly leaf: Buffer;
-  /** Of the entries from `start` up to `end`, a range that proofs are made of. */
+  /** Root of the entries from `start` up to `end`, a range used in proofs. */
   readonly rootOf: (start: number, end: number) => Buffer;
 } {
   const leaf = leafHash(Buffer.of());

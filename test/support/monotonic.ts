@@ -1,12 +1,12 @@
-/** CLOCK_MONOTONIC: one clock for all processes of a machine, so that instants of several can be compared. */
+/** CLOCK_MONOTONIC, one clock for all processes of a machine, so that their times can be compared. */
 
-/** Now, in milliseconds. */
+/** Returns the current time in milliseconds. */
 export function monotonicMs(): number {
   return Number(process.hrtime.bigint()) / 1e6;
 }
 
-/** An instant that a process of this machine gave by the wall clock, at the earliest that it can mean. */
+/** Converts a wall-clock time of this machine to the earliest monotonic time that it can mean. */
 export function monotonicOf(instant: string | Date): number {
-  // Both are cut to whole milliseconds.
+  // Both are truncated to whole milliseconds.
   return monotonicMs() - (Date.now() + 1 - new Date(instant).getTime());
 }

@@ -1,6 +1,6 @@
 import type { Environment } from "../../src/config/config.ts";
 
-/** Tests and benchmarks ask for more than one client would; what a limit does is tested where it is set. */
+/** Lifts the limits, because tests and benchmarks send more requests than one client would. */
 export const NO_LIMITS: Environment = {
   SIGNET_TOKEN_RATE_PER_CLIENT: "0",
   SIGNET_TOKEN_RATE_PER_ADDRESS: "0",

@@ -1,4 +1,4 @@
-/** `npm start` as a person runs it: a process group of its own, as a terminal makes one, and ports that nobody else has. */
+/** Runs `npm start` like a person in a terminal: its own process group, and its own ports. */
 import { execFile, spawn } from "node:child_process";
 import { chmod, mkdtemp, readFile, realpath, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -12,7 +12,7 @@ const run = promisify(execFile);
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 const READY_MS = 150_000;
 const END_MS = 30_000;
-/** A page of documents, each of its commands a process: only one that hangs takes so long. */
+/** Timeout for a document's commands, each of which is a process. */
 const SCRIPT_MS = 480_000;
 
 export type Settings = Readonly<Record<string, string>>;
@@ -24,19 +24,19 @@ export interface Ended {
 
 export interface NpmStart {
   readonly settings: Settings;
-  /** What it has printed so far. */
+  /** Standard output so far. */
   stdout(): string;
-  /** What it has said beside npm. */
+  /** Lines of standard error so far, without npm's. */
   errorLines(): string[];
-  /** Resolves when a line of the output matches; rejects when it ends before. */
+  /** Resolves when a line of the output matches; rejects if the process ends before. */
   untilPrinted(line: RegExp): Promise<void>;
   /** Resolves when it has ended by itself. */
   untilEnded(): Promise<Ended>;
-  /** What Ctrl-C does: the signal goes to the whole group. Resolves when everything of it has ended. */
+  /** Sends SIGINT to the whole group, like Ctrl-C. Resolves when all of it has ended. */
   interrupt(): Promise<Ended>;
-  /** What `kill` does: the signal goes to npm alone. */
+  /** Sends SIGTERM to npm alone, like `kill`. */
   terminate(): void;
-  /** For the end of a test that has failed. */
+  /** Cleans up after a failed test. */
   kill(): void;
 }
 
@@ -45,7 +45,7 @@ export interface Home {
   remove(): Promise<void>;
 }
 
-/** A place for `SIGNET_HOME` that PostgreSQL's own user may enter. */
+/** Creates a `SIGNET_HOME` that PostgreSQL's own user may enter. */
 export async function makeHome(): Promise<Home> {
   const directory = await realpath(await mkdtemp(join(tmpdir(), "signet-start-")));
   await chmod(directory, 0o755);
@@ -55,7 +55,7 @@ export async function makeHome(): Promise<Home> {
   };
 }
 
-/** Settings that keep a service apart from whatever else runs on this machine. */
+/** Returns settings that separate a service from others on this machine. */
 export async function ownSettings(home: string): Promise<Settings> {
   const ports = new Set<number>();
   while (ports.size < 6) {
@@ -74,7 +74,7 @@ export async function ownSettings(home: string): Promise<Settings> {
   };
 }
 
-/** The environment of a person who has set nothing but these. */
+/** Returns an environment with only these settings and the shell's basics. */
 function personalEnvironment(settings: Settings): NodeJS.ProcessEnv {
   const inherited = Object.entries(process.env).filter(
     ([name]) =>
@@ -83,15 +83,15 @@ function personalEnvironment(settings: Settings): NodeJS.ProcessEnv {
   return { ...Object.fromEntries(inherited), ...settings };
 }
 
-/** Lines in a terminal of their own, left running. */
+/** A running shell with its own terminal. */
 export interface Terminal {
-  /** What they have printed so far. */
+  /** Returns the output so far. */
   readonly output: () => string;
-  /** Ctrl-C; resolves when they have ended. */
+  /** Sends Ctrl-C; resolves when the commands have ended. */
   readonly interrupt: () => Promise<void>;
 }
 
-/** Pastes lines into a terminal of their own. The caller ends them. */
+/** Runs lines in a new terminal. The caller ends it. */
 export function openTerminal(
   script: string,
   options: { readonly cwd: string; readonly settings: Settings },
@@ -147,7 +147,7 @@ export function npmStart(settings: Settings): NpmStart {
     untilPrinted: async (line) => {
       await eventually(() => ended !== undefined || line.test(stdout), String(line), READY_MS);
       if (!line.test(stdout)) {
-        throw new Error(`npm start has ended with ${ended?.code}:\n${stdout}${stderr}`);
+        throw new Error(`npm start ended with code ${ended?.code}:\n${stdout}${stderr}`);
       }
     },
     untilEnded,
@@ -162,19 +162,19 @@ export function npmStart(settings: Settings): NpmStart {
   };
 }
 
-/** The process that serves: whoever holds the lock of the home. */
+/** Returns the pid of the serving process, which holds the lock of the home. */
 export async function serverPid(home: string): Promise<number> {
   const { pid } = JSON.parse(await readFile(join(home, "lock"), "utf8")) as { pid: number };
   return pid;
 }
 
-/** Command lines of processes that work in this home: the embedded servers. */
+/** Returns the command lines of the embedded servers in this home. */
 export async function serversOf(home: string): Promise<string[]> {
   const { stdout } = await run("ps", ["-eo", "pid=,args="], { maxBuffer: 1 << 24 });
   return stdout.split("\n").filter((line) => line.includes(home));
 }
 
-/** Ends whatever a failed test has left behind in its home. */
+/** Kills the processes that a failed test has left in its home. */
 export async function killServersOf(home: string): Promise<void> {
   for (const line of await serversOf(home)) {
     const pid = Number.parseInt(line, 10);
@@ -184,7 +184,7 @@ export async function killServersOf(home: string): Promise<void> {
   }
 }
 
-/** Runs lines in bash as they would be pasted, ending at the first that fails. */
+/** Runs lines in bash; stops at the first that fails. */
 export async function bash(
   script: string,
   options: { readonly cwd: string; readonly settings: Settings },

@@ -1,14 +1,14 @@
-/** The routes of the running API, as its own description lists them. */
+/** The routes of the running API, from its OpenAPI document. */
 import type { OperatorRole } from "../../src/domain/operator-roles.ts";
 import type { TestApi } from "./api.ts";
 
 /** One operation. */
 export interface ApiRoute {
-  /** Upper case. */
+  /** In upper case. */
   readonly method: string;
-  /** With `{name}` for parameters. */
+  /** Path with `{name}` for parameters. */
   readonly path: string;
-  /** Null: open to everybody, or guarded by itself. */
+  /** Required scopes; null for public routes and for those with their own authentication. */
   readonly scopes: readonly string[] | null;
   /** Names of the query parameters. */
   readonly query: readonly string[];
@@ -21,7 +21,7 @@ interface Operation {
   readonly requestBody?: unknown;
 }
 
-/** Every operation of `/openapi.json`. */
+/** Returns every operation of `/openapi.json`. */
 export async function apiRoutes(api: TestApi): Promise<ApiRoute[]> {
   const { body } = await api.request("/openapi.json");
   const paths = Object.entries(body["paths"] as Record<string, Record<string, Operation>>);
@@ -39,10 +39,10 @@ export async function apiRoutes(api: TestApi): Promise<ApiRoute[]> {
 /** One operation of the operators' API. */
 export interface AdminRoute {
   readonly method: string;
-  /** With `{name}` for parameters, below `/admin/v1`. */
+  /** Path below `/admin/v1`, with `{name}` for parameters. */
   readonly path: string;
   readonly role: OperatorRole;
-  /** The type of the compliance entry, or several; null for what changes nothing. */
+  /** Types of the compliance entries; null for operations that change nothing. */
   readonly audits: string | readonly string[] | null;
   readonly takesBody: boolean;
 }
@@ -52,7 +52,7 @@ interface AdminOperation extends Operation {
   readonly "x-audits"?: string | readonly string[];
 }
 
-/** Every operation of `/admin/v1/openapi.json` that is for operators. */
+/** Returns every operation of `/admin/v1/openapi.json` for operators. */
 export async function adminRoutes(api: TestApi): Promise<AdminRoute[]> {
   const { body } = await api.admin("GET", "/openapi.json");
   const paths = Object.entries(body["paths"] as Record<string, Record<string, AdminOperation>>);

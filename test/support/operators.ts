@@ -1,4 +1,4 @@
-/** Operators beside the bootstrap operator, made as that one makes them. */
+/** Operators in addition to the bootstrap operator, which creates them. */
 import { randomUUID } from "node:crypto";
 import { expect } from "vitest";
 import type { OperatorRole } from "../../src/domain/operator-roles.ts";
@@ -12,7 +12,7 @@ export interface TestOperator {
   readonly token: string;
 }
 
-/** An operator with a token. */
+/** Creates an operator with a token. */
 export async function createOperator(api: TestApi, role: OperatorRole): Promise<TestOperator> {
   const { status, body } = await api.admin("POST", "/operators", { name: randomUUID(), role });
   expect(status).toBe(201);
@@ -22,7 +22,7 @@ export async function createOperator(api: TestApi, role: OperatorRole): Promise<
   return { id, tokenId: String(issued.body["id"]), token: String(issued.body["token"]) };
 }
 
-/** Asks the operators' API with a token, or without any. */
+/** Sends a request to the operators' API with or without a token. */
 export async function askAs(
   api: TestApi,
   token: string | undefined,

@@ -1,4 +1,4 @@
-/** A collector of traces in the test's own process: OTLP over HTTP, in JSON. */
+/** A trace collector in the test process: OTLP over HTTP, as JSON. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 
@@ -15,7 +15,7 @@ export interface CollectedSpan {
 export interface OtlpCollector {
   readonly url: string;
   readonly spans: readonly CollectedSpan[];
-  /** Everything that came, as it came. */
+  /** Returns all received bodies, unchanged. */
   readonly text: () => string;
   close(): Promise<void>;
 }

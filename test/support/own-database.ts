@@ -1,4 +1,4 @@
-/** A PostgreSQL server of one test file's own: it can be stopped without disturbing anybody else. */
+/** A PostgreSQL server for one test file, which it can stop without affecting others. */
 import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { inject } from "vitest";
@@ -9,13 +9,13 @@ import { interruptOnExit } from "./interrupt-on-exit.ts";
 import { SERVICE_LOGIN, type TestDatabase, THROWN_AWAY, withDatabase } from "./test-database.ts";
 
 export interface OwnDatabase extends TestDatabase {
-  /** Ends the server, with everybody connected to it; resolves when it is gone. */
+  /** Stops the server and its connections; resolves when it has ended. */
   stop(): Promise<void>;
-  /** Starts it again, with what it had. */
+  /** Starts it again with its data. */
   start(): Promise<void>;
 }
 
-/** Starts a server with one migrated, empty database; `drop` ends it and removes its files. */
+/** Starts a server with one migrated, empty database. `drop` ends it and removes its files. */
 export async function startOwnDatabase(): Promise<OwnDatabase> {
   const home = await mkdtemp(join(inject("runDirectory"), "own-"));
   // PostgreSQL runs as another user when the tests run as root.

@@ -1,4 +1,4 @@
-/** A Temporal of a test's own, which it can take down; what was in it is there again when it is back. */
+/** A Temporal server that a test can stop. Its data survives a restart. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { inject } from "vitest";
@@ -10,20 +10,20 @@ import { freePort } from "./free-port.ts";
 const NAMESPACE = "signet";
 
 export interface OwnTemporal {
-  /** The same for every start. */
+  /** The same after every start. */
   readonly address: string;
   readonly namespace: string;
-  /** Brings it back. */
+  /** Starts it again. */
   start(): Promise<void>;
-  /** Takes it down in order. */
+  /** Shuts it down gracefully. */
   stop(): Promise<void>;
-  /** Resolves when it is gone, and its port with it. */
+  /** Kills it; resolves when the process and its port are free. */
   kill(): Promise<void>;
-  /** Stops it and removes what it kept. */
+  /** Stops it and removes its data. */
   close(): Promise<void>;
 }
 
-/** Starts it, on a free port. */
+/** Starts it on a free port. */
 export async function startOwnTemporal(): Promise<OwnTemporal> {
   const home = await mkdtemp(join(inject("runDirectory"), "own-temporal-"));
   const port = await freePort();
@@ -47,7 +47,7 @@ export async function startOwnTemporal(): Promise<OwnTemporal> {
     stop: async () => await server.stop(),
     kill: async () => {
       process.kill(server.pid, "SIGKILL");
-      // A process that is dead holds its port until the last of its threads is.
+      // A killed process holds its port until its last thread has ended.
       await eventually(async () => await isPortFree("127.0.0.1", port), "Temporal and its port to be gone");
     },
     close: async () => {

@@ -1,4 +1,4 @@
-/** A tenant in the portal with a real browser, a real api, worker and receiver: what tests of its pages share. */
+/** Shared parts of the portal's browser tests: a tenant with a real browser, api, worker and receiver. */
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect } from "vitest";
 import type { Environment } from "../../src/config/config.ts";
@@ -9,7 +9,7 @@ import { mintLink } from "./portal.ts";
 import { type Receiver, startReceiver } from "./receiver-server.ts";
 import { createTenant, type Tenant } from "./tenant.ts";
 
-/** Readers with JavaScript and without it; both get through every journey. */
+/** Readers with and without JavaScript; both can complete every journey. */
 export const READERS = [
   { name: "with JavaScript", javaScript: true },
   { name: "without JavaScript", javaScript: false },
@@ -23,28 +23,28 @@ export interface JourneyOptions {
   readonly environment?: Environment;
 }
 
-/** Its members can be used in tests and later hooks. */
+/** Use its members in tests and later hooks. */
 export interface Journey {
   readonly api: TestApi;
   readonly tenant: Tenant;
   readonly receiver: Receiver;
   readonly page: Page;
-  /** What pages complained of so far: errors of scripts, and what their own policy refused. */
+  /** Errors of pages so far: script errors, and violations of their content security policy. */
   readonly complaints: readonly string[];
-  /** Registers an endpoint of the receiver and waits until it is verified; its id. */
+  /** Registers an endpoint of the receiver, waits until it is verified, and returns its id. */
   addEndpoint(path: string, events: readonly string[]): Promise<string>;
   /** Opens a page of the portal. */
   open(path: string): Promise<void>;
   press(button: string): Promise<void>;
   follow(link: string): Promise<void>;
   heading(): Promise<string>;
-  /** The page is fit to be read: axe, in light and dark, and on a phone, which it is no wider than. */
+  /** Checks the current page with axe, in light and dark, and for horizontal scrolling on a phone. */
   check(name: string): Promise<void>;
-  /** With JavaScript the page changes by itself; without it, one looks again. */
+  /** Waits until the page shows something. Without JavaScript, reloads the page. */
   until(shows: () => Promise<boolean>, what: string): Promise<void>;
 }
 
-/** Starts everything, signs in, and closes it at the end. */
+/** Starts everything, signs in, and closes everything at the end. */
 export function useJourney({ javaScript, scopes, environment }: JourneyOptions): Journey {
   const api = useTestApi({ worker: true, ...(environment === undefined ? {} : { environment }) });
   let started: Pick<Journey, "tenant" | "receiver" | "page" | "complaints">;

@@ -1,4 +1,4 @@
-/** The portal's routes as they are registered, for tests that walk all of them. */
+/** The portal's registered routes, for tests that visit all of them. */
 import { fastify } from "fastify";
 import { InProcessCalls } from "../../src/api/in-process.ts";
 import type { StreamingServices } from "../../src/api/delivery-stream.ts";
@@ -8,15 +8,15 @@ import type { PortalSessions } from "../../src/tokens/portal-sessions.ts";
 
 export interface PortalRoute {
   readonly method: string;
-  /** With `:name` for parameters. */
+  /** URL with `:name` for parameters. */
   readonly url: string;
-  /** What a session must hold. */
+  /** Required scopes of the session. */
   readonly scopes: readonly string[];
   /** Names of the form's fields. */
   readonly fields: readonly string[];
 }
 
-/** Every route that asks for a session. */
+/** Returns every route that requires a session. */
 export async function collectPortalRoutes(): Promise<readonly PortalRoute[]> {
   const routes: PortalRoute[] = [];
   const server = fastify() as unknown as SignetServer;

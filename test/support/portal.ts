@@ -1,17 +1,17 @@
-/** A browser's side of the portal without a browser: cookies, forms, what a page says. */
+/** A portal visitor without a browser: cookies, forms, page texts. */
 import type { Answer, TestApi } from "./api.ts";
 import { bearer } from "./factories.ts";
 
 export interface PortalVisitor {
   readonly cookie: string;
-  /** The token that its forms bring along. */
+  /** Returns the CSRF token of its forms. */
   csrf(): Promise<string>;
   get(path: string): Promise<Answer>;
   /** Sends a form with the session's token, as a page of the portal would. */
   post(path: string, fields?: Readonly<Record<string, string>>): Promise<Answer>;
 }
 
-/** Asks for a link with the token. */
+/** Requests a sign-in link with the token. */
 export async function mintLink(api: TestApi, token: string, body: object = {}): Promise<string> {
   const answer = await api.request("/v1/portal/links", {
     method: "POST",
@@ -21,7 +21,7 @@ export async function mintLink(api: TestApi, token: string, body: object = {}): 
   return String(answer.body["url"]);
 }
 
-/** Presses the button of a link's page. */
+/** Submits the form of a sign-in link's page. */
 export async function openLink(
   api: TestApi,
   url: string,
@@ -35,7 +35,7 @@ export async function openLink(
   });
 }
 
-/** The hidden token of a page's forms. */
+/** Returns the hidden token of a page's forms. */
 function csrfOf({ text }: Answer): string {
   return /name="csrf" value="([^"]+)"/.exec(text)?.[1] ?? "";
 }

@@ -1,4 +1,4 @@
-/** Processes of the production build, run as a container would run them: exact environment, production dependencies. */
+/** Processes of the production build, run as in a container: exact environment, production dependencies. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { cp, mkdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -12,10 +12,10 @@ const BUILD_PATIENCE_MS = 120_000;
 const BUILT = "built";
 
 export interface ProcessOptions {
-  /** The program and its arguments; `node` is the one that runs the tests. */
+  /** Program and arguments; `node` means the Node.js that runs the tests. */
   readonly command: readonly string[];
   readonly cwd: string;
-  /** All of it: nothing is inherited. */
+  /** Complete environment; nothing is inherited. */
   readonly environment: Environment;
 }
 
@@ -25,14 +25,14 @@ export interface Ended {
 }
 
 export interface SpawnedProcess {
-  /** Standard output so far. */
+  /** Returns standard output so far. */
   stdout(): string;
-  /** Both outputs so far, in the order they came. */
+  /** Returns both outputs so far, in order of arrival. */
   output(): string;
-  /** Whether, and how, it has ended. */
+  /** Returns how it has ended, or undefined while it runs. */
   state(): Ended | undefined;
   readonly ended: Promise<Ended>;
-  /** Sends the signal and does not wait. */
+  /** Sends the signal without waiting. */
   signal(name: NodeJS.Signals): void;
   /** Sends the signal and resolves when the process has ended. */
   stop(signal?: NodeJS.Signals): Promise<Ended & { readonly tookMs: number }>;
@@ -87,7 +87,7 @@ export function spawnProcess({ command, cwd, environment }: ProcessOptions): Spa
   };
 }
 
-/** Runs a process to its end; resolves with what it printed. @throws when it fails */
+/** Runs a process to completion and resolves with its output. @throws Error if it fails */
 export async function runProcess(options: ProcessOptions): Promise<string> {
   const child = spawnProcess(options);
   const { code, signal } = await child.ended;
@@ -102,18 +102,18 @@ interface Lockfile {
 }
 
 /**
- * A node_modules with the production dependencies alone, as `npm ci --omit=dev` leaves it, made of links. Whoever runs
- * there sets NODE_PRESERVE_SYMLINKS: otherwise a linked package finds the development dependencies beside its target.
+ * Links the production dependencies alone into a node_modules, like `npm ci --omit=dev`. Processes there need
+ * NODE_PRESERVE_SYMLINKS; otherwise a linked package finds the development dependencies beside its target.
  */
 async function linkProductionDependencies(directory: string): Promise<void> {
   const lockfile = JSON.parse(await readFile(join(REPOSITORY, "package-lock.json"), "utf8")) as Lockfile;
   for (const [path, { dev }] of Object.entries(lockfile.packages)) {
-    // A nested one comes with the package it is nested in.
+    // A nested package comes with its parent.
     if (dev === true || path.lastIndexOf("node_modules/") !== 0) {
       continue;
     }
     await mkdir(dirname(join(directory, path)), { recursive: true });
-    // What is optional, and of another platform, is not there; a link that leads nowhere says the same.
+    // Optional packages of another platform are missing; a dangling link has the same effect.
     await symlink(join(REPOSITORY, path), join(directory, path));
   }
 }
@@ -122,7 +122,7 @@ async function build(directory: string): Promise<void> {
   await linkProductionDependencies(directory);
   await cp(join(REPOSITORY, "package.json"), join(directory, "package.json"));
   await cp(join(REPOSITORY, "src", "bootstrap.mjs"), join(directory, "src", "bootstrap.mjs"));
-  // The image's user may not write there, which also root feels here: no directory can be made where a file is.
+  // The image's user cannot write there. A file in place of the directory has the same effect, even for root.
   await writeFile(join(directory, ".signet"), "");
   await runProcess({
     command: ["node", join(REPOSITORY, "src", "processes", "build.mjs"), join(directory, "dist")],
@@ -131,7 +131,7 @@ async function build(directory: string): Promise<void> {
   });
 }
 
-/** Whether the directory was not there; it is now. Of several that ask at once, one is the first. */
+/** Creates the directory. Returns true for exactly one of several concurrent callers. */
 async function isFirst(directory: string): Promise<boolean> {
   try {
     await mkdir(directory);
@@ -145,8 +145,8 @@ async function isFirst(directory: string): Promise<boolean> {
 }
 
 /**
- * What the Dockerfile puts into the image: `dist`, `package.json`, `src/bootstrap.mjs` and the production dependencies.
- * Made once per run of the tests; run what is in it with {@link IMAGE_ENVIRONMENT}.
+ * Creates the image's content as the Dockerfile does: `dist`, `package.json`, `src/bootstrap.mjs` and the production
+ * dependencies. Created once per test run; run its programs with {@link IMAGE_ENVIRONMENT}.
  *
  * @returns the directory, /app in the image
  */
@@ -174,5 +174,5 @@ export async function productionImage(): Promise<string> {
   return directory;
 }
 
-/** What makes the links of {@link productionImage} as good as copies. */
+/** Makes the links of {@link productionImage} behave like copies. */
 export const IMAGE_ENVIRONMENT = { NODE_PRESERVE_SYMLINKS: "1" } as const;

@@ -1,4 +1,4 @@
-/** A producer as it meets the service: a signing secret and HTTP, no token. */
+/** A producer with a signing secret and HTTP, without a token. */
 import { expect } from "vitest";
 import { signDelivery } from "../../src/lib/receiver/sign.ts";
 import type { Answer, TestApi } from "./api.ts";
@@ -18,7 +18,7 @@ export interface Producer {
   readonly secret: string;
 }
 
-/** A new signing secret for the credential that the tenant's token is of. */
+/** Creates a signing secret for the credential of the tenant's token. */
 export async function makeSigningSecret(tenant: Tenant, body: Json = {}): Promise<string> {
   const answer = await tenant.post(`/v1/credentials/${tenant.credentialId}/signing-secret`, body);
   expect(answer).toMatchObject({ status: 201 });
@@ -34,17 +34,17 @@ export async function createProducer(
 }
 
 export interface SignedParts {
-  /** The bytes that are sent. */
+  /** The exact bytes to send. */
   readonly body: string;
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** Unix seconds of the process under test. */
+/** Returns Unix seconds of the process under test. */
 export function seconds(api: TestApi): number {
   return Math.floor(api.clock.now() / 1_000);
 }
 
-/** The request of a producer that signs as it should; `sha256=` over a body with `id` and `sent_at`. */
+/** Returns a correctly signed producer request: `sha256=` over a body with `id` and `sent_at`. */
 export function signed(
   { keyId, secret }: Pick<Producer, "keyId" | "secret">,
   event: Json & { readonly id: string },
@@ -68,7 +68,7 @@ export function signed(
   };
 }
 
-/** The same with the headers of Standard Webhooks. */
+/** Like {@link signed}, with the headers of Standard Webhooks. */
 export function signedV1(
   { keyId, secret }: Pick<Producer, "keyId" | "secret">,
   { id, body, sentAt }: { readonly id: string; readonly body: string; readonly sentAt: number },

@@ -1,9 +1,9 @@
-/** Prometheus' own checker, where this machine has it (Debian: the package `prometheus`). */
+/** Prometheus' own checker, if installed (Debian: the package `prometheus`). */
 import { spawn, spawnSync } from "node:child_process";
 
 const PROGRAM = "promtool";
 
-/** Whether it is there; whoever skips for its sake must say so loudly. */
+/** Whether it is installed. Tests that skip without it must report that. */
 export const hasPromtool = spawnSync(PROGRAM, ["--version"]).error === undefined;
 
 if (!hasPromtool) {

@@ -1,6 +1,6 @@
 /**
- * A webhook receiver for tests: real HTTP on a free port of loopback, with scripted manners, good and bad. It records
- * what it got and lets tests wait for it.
+ * A webhook receiver for tests: real HTTP on a free port of loopback, with scripted behaviour. It records its requests
+ * and lets tests wait for them.
  */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { createServer } from "node:http";
@@ -9,7 +9,7 @@ import type { AddressInfo, Socket } from "node:net";
 import type { VerifiedPayload } from "../../src/lib/receiver/verify.ts";
 import { verify } from "../../src/lib/receiver/verify.ts";
 
-/** What the receiver does once it has read a request. */
+/** The receiver's reaction to a request. */
 export type Behaviour =
   | {
       readonly kind: "answer";
@@ -17,26 +17,26 @@ export type Behaviour =
       readonly headers?: Readonly<Record<string, string>>;
       readonly body?: string | Uint8Array;
       readonly delayMs?: number;
-      /** Answers when this has resolved. */
+      /** Responds after this has resolved. */
       readonly after?: Promise<unknown>;
     }
-  /** 302. */
+  /** Responds 302. */
   | { readonly kind: "redirect"; readonly location: string }
-  /** Never answers. */
+  /** Never responds. */
   | { readonly kind: "hang" }
   /** Resets the connection. */
   | { readonly kind: "reset" }
-  /** Closes the connection without an answer. */
+  /** Closes the connection without a response. */
   | { readonly kind: "close" }
-  /** A header that grows by a byte now and then and never ends. */
+  /** Sends one byte of a header at a time, without end. */
   | { readonly kind: "drip-headers"; readonly everyMs: number }
-  /** `102 Processing` for ever; as fast as the connection takes it when `everyMs` is 0. */
+  /** Sends `102 Processing` forever; as fast as the connection allows if `everyMs` is 0. */
   | { readonly kind: "informational-flood"; readonly everyMs: number }
-  /** 200 and a body without end, as fast as the connection takes it. */
+  /** Sends 200 and an endless body, as fast as the connection allows. */
   | { readonly kind: "endless-body" }
-  /** 200 and a body that grows by a byte now and then and never ends. */
+  /** Sends 200 and one byte of the body at a time, without end. */
   | { readonly kind: "drip-body"; readonly everyMs: number }
-  /** These bytes, then, where `close` says so, the end of the connection. */
+  /** Sends these bytes, then closes the connection if `close` is set. */
   | { readonly kind: "raw"; readonly bytes: string | Uint8Array; readonly close?: boolean };
 
 /** A request as it arrived. */
@@ -44,25 +44,25 @@ export interface ReceivedRequest {
   readonly method: string;
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
-  /** Names and values in turn, in the order and the spelling of the wire. */
+  /** Header names and values in turn, in the order and spelling of the wire. */
   readonly rawHeaders: readonly string[];
   readonly rawBody: Buffer;
   /** Unix milliseconds when the body was complete. */
   readonly receivedAt: number;
-  /** Counts the receiver's connections from 1. */
+  /** Number of the connection, from 1. */
   readonly connection: number;
 }
 
-/** Which behaviour the next requests meet: a list, whose last one repeats, or a choice by request. */
+/** The behaviour for the next requests: a list, whose last entry repeats, or a function of the request. */
 type Script = readonly Behaviour[] | ((request: ReceivedRequest) => Behaviour);
 
 /** Settings of a receiver. */
 export interface ReceiverOptions {
   readonly script?: Script;
-  /** 127.0.0.1 unless another loopback address is needed. */
+  /** Loopback address (default: 127.0.0.1). */
   readonly host?: string;
   readonly port?: number;
-  /** PEM; makes it an https receiver. */
+  /** PEM key and certificate; enables https. */
   readonly tls?: { readonly key: string; readonly cert: string };
 }
 
@@ -72,26 +72,26 @@ export interface Receiver {
   readonly host: string;
   readonly port: number;
   readonly requests: readonly ReceivedRequest[];
-  /** Connections accepted so far. */
+  /** Number of connections accepted so far. */
   readonly connections: number;
-  /** Exchanges the script; the list starts anew. */
+  /** Replaces the script; a list starts from its first entry. */
   answer(script: Script): void;
-  /** Resolves with all requests once there are so many. */
+  /** Resolves with all requests once there are at least `count`. */
   waitFor(count: number, timeoutMs?: number): Promise<readonly ReceivedRequest[]>;
-  /** Resolves once no more than so many connections are open. */
+  /** Resolves once at most `atMost` connections are open. */
   waitForConnections(atMost: number, timeoutMs?: number): Promise<void>;
-  /** Forgets the requests. */
+  /** Clears the recorded requests. */
   clear(): void;
-  /** Ends connections that are not in the middle of a request, as servers do when their patience ends. */
+  /** Closes idle connections, as servers do after their keep-alive timeout. */
   closeIdleConnections(): void;
   close(): Promise<void>;
 }
 
-/** As long as `eventually` waits. */
+/** Same as the timeout of `eventually`. */
 const DEFAULT_TIMEOUT_MS = 90_000;
 const CHUNK = Buffer.alloc(16_384, "x");
 
-/** The payload of a received request if its signature holds; throws what `verify` throws. */
+/** Returns the payload of a received request if its signature is valid. @throws the error of `verify` */
 export function verifyReceived(
   request: ReceivedRequest,
   secrets: readonly string[],
@@ -185,7 +185,7 @@ async function readBody(request: IncomingMessage): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** Conditions that tests wait for, checked whenever something happens. */
+/** Conditions that tests wait for, checked at every change. */
 class Waiters {
   private readonly waiting = new Set<() => void>();
 
@@ -193,7 +193,7 @@ class Waiters {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
         this.waiting.delete(check);
-        reject(new Error(`the receiver waited ${timeoutMs} ms for ${what()}`));
+        reject(new Error(`the receiver timed out after ${timeoutMs} ms waiting for ${what()}`));
       }, timeoutMs);
       const check = () => {
         if (condition()) {
@@ -214,7 +214,7 @@ class Waiters {
   }
 }
 
-/** Starts a receiver. It answers 200 with an empty body unless a script says otherwise. */
+/** Starts a receiver. By default it responds 200 with an empty body. */
 export async function startReceiver(options: ReceiverOptions = {}): Promise<Receiver> {
   const requests: ReceivedRequest[] = [];
   const sockets = new Map<Socket, number>();
@@ -247,7 +247,7 @@ export async function startReceiver(options: ReceiverOptions = {}): Promise<Rece
     waiters.notify();
   }
   const onRequest = (incoming: IncomingMessage, response: ServerResponse): void => {
-    // A sender that hangs up in the middle of a request is nothing to report.
+    // A sender may hang up in the middle of a request.
     handle(incoming, response).catch(() => incoming.socket.destroy());
   };
 
@@ -283,12 +283,12 @@ export async function startReceiver(options: ReceiverOptions = {}): Promise<Rece
       step = 0;
     },
     async waitFor(count, timeoutMs = DEFAULT_TIMEOUT_MS) {
-      const what = () => `${count} requests and got ${requests.length}`;
+      const what = () => `${count} requests; it got ${requests.length}`;
       await waiters.wait(() => requests.length >= count, what, timeoutMs);
       return requests;
     },
     waitForConnections(atMost, timeoutMs = DEFAULT_TIMEOUT_MS) {
-      const what = () => `at most ${atMost} connections and has ${sockets.size}`;
+      const what = () => `at most ${atMost} connections; it has ${sockets.size}`;
       return waiters.wait(() => sockets.size <= atMost, what, timeoutMs);
     },
     clear() {

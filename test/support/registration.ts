@@ -1,9 +1,9 @@
-/** What an endpoint is registered with where a test calls the service itself. */
+/** Endpoint registrations for tests that call the service directly. */
 import type { EndpointService } from "../../src/webhooks/endpoints/endpoint-service.ts";
 
 type Registration = Parameters<EndpointService["register"]>[1];
 
-/** An endpoint that takes `inference.completed` and asks for nothing else, unless `settings` say otherwise. */
+/** Returns a registration for `inference.completed` with otherwise minimal settings, overridden by `settings`. */
 export function registrationOf(url: string, settings: Partial<Omit<Registration, "url">> = {}): Registration {
   return {
     url,

@@ -15,12 +15,12 @@ import {
   WEBHOOK_SCOPES,
 } from "./tenant.ts";
 
-/** An endpoint and where its secrets are. */
+/** An endpoint and the path of its secrets. */
 export interface RotatingEndpoint {
   readonly tenant: Tenant;
   readonly id: string;
   readonly path: string;
-  /** Its first one. */
+  /** Its first secret. */
   readonly secret: string;
 }
 
@@ -30,13 +30,13 @@ export async function makeRotatingEndpoint(api: TestApi): Promise<RotatingEndpoi
   return { tenant, id, secret, path: `/v1/webhooks/endpoints/${id}/secret` };
 }
 
-/** The same endpoint with a token that is good now. */
+/** Returns the same endpoint with a currently valid token. */
 export async function later(api: TestApi, endpoint: RotatingEndpoint, ms: number): Promise<RotatingEndpoint> {
   api.clock.advance(ms);
   return { ...endpoint, tenant: await renew(api, endpoint.tenant) };
 }
 
-/** Rotates; resolves with the new secret. */
+/** Rotates the secret and resolves with the new one. */
 export async function rotate({ tenant, path }: RotatingEndpoint, body: Json = {}): Promise<string> {
   const answer = await tenant.post(`${path}/rotate`, body);
   expect(answer).toMatchObject({ status: 200 });
@@ -47,7 +47,7 @@ export async function statesOf({ tenant, path }: RotatingEndpoint): Promise<unkn
   return rows(await tenant.get(path)).map(({ version, state }) => [version, state]);
 }
 
-/** Whether somebody who knows only this secret accepts, by our library and by the stock one. */
+/** Whether a receiver with only this secret accepts, by Signet's library and by the stock one. */
 export function accepts(secret: string, { body, headers, atMs }: SignedDelivery): boolean {
   const tried = (attempt: () => unknown): boolean => {
     try {
@@ -62,14 +62,14 @@ export function accepts(secret: string, { body, headers, atMs }: SignedDelivery)
     verify({ rawBody: body, headers: plain, secrets: [secret], now: atMs }),
   );
   expect(withoutStandard).toBe(library);
-  // It knows no other time than the machine's.
+  // The stock library can only use the machine's clock.
   const stockCanTell = Math.abs(atMs - Date.now()) < 60_000;
   const stock = stockCanTell ? tried(() => new Webhook(secret).verify(body, headers)) : library;
   expect(stock).toBe(library);
   return library;
 }
 
-/** As the database has them, by version. */
+/** Returns the stored secrets by version. */
 export async function storedSecrets(api: TestApi, id: string): Promise<string[]> {
   const found = await sql<{ secret: string }>(
     api,

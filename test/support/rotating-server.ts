@@ -1,7 +1,7 @@
 /**
- * A token endpoint on a real socket that rotates the secret of its one client as the service does, whenever a test says
- * so, and that fails on demand: what answers are lost, delayed and refused is up to the test. Every other path is a
- * resource that wants a token of this server.
+ * A token endpoint on a real socket that rotates the secret of its one client like the service, when a test asks for
+ * it. It fails on demand: the test controls which responses are lost, delayed or refused. Every other path is a
+ * resource that requires a token of this server.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -9,7 +9,7 @@ import { text } from "node:stream/consumers";
 
 export const CLIENT_ID = "cl_0123456789abcdefghijklmn";
 
-/** The secret of a version: recognisable wherever it should not be. */
+/** Returns the secret of a version, in a recognizable form. */
 export function secretOf(version: number): string {
   return `sgn_live_sk_canary${String(version).padStart(43, "0")}`;
 }
@@ -21,30 +21,30 @@ export interface SeenRequest {
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-/** What happens to one request instead of the usual. */
+/** An exceptional reaction to one request. */
 export type Incident =
-  /** Answered with these. */
+  /** Responds with this status and body. */
   | {
       readonly kind: "answer";
       readonly status: number;
       readonly headers?: Readonly<Record<string, string>>;
       readonly body?: unknown;
     }
-  /** Carried out, and the answer lost. */
+  /** Processes the request and loses the response. */
   | { readonly kind: "lost" }
-  /** Not answered before `release` resolves. */
+  /** Delays the response until `release` resolves. */
   | { readonly kind: "held"; readonly release: Promise<void> }
   | { readonly kind: "usual" };
 
 export interface RotatingServer {
   readonly url: string;
   readonly requests: readonly SeenRequest[];
-  /** Token requests alone. */
+  /** Token requests only. */
   readonly tokenRequests: readonly SeenRequest[];
   readonly rotation: Rotation;
-  /** The next requests meet these, one each. */
+  /** Incidents for the next requests, one each. */
   readonly incidents: Incident[];
-  /** Tokens that resources refuse, with the code to refuse them with. */
+  /** Tokens that resources refuse, with their error codes. */
   readonly refusedTokens: Map<string, string>;
   close(): Promise<void>;
 }
@@ -61,9 +61,9 @@ function json(response: ServerResponse, status: number, body: unknown, headers: 
 class Rotation {
   /** Versions that authenticate. */
   readonly valid = new Set([1]);
-  /** Versions that are answered with their successor. */
+  /** Versions whose response includes their successor. */
   readonly due = new Set<number>();
-  /** Every version is due at once. */
+  /** Whether every version is due at once. */
   restless = false;
   lifetimeSeconds = 900;
   #issued = 0;
@@ -123,7 +123,7 @@ function answerResource(
   }
 }
 
-/** Starts one. Version 1 is the present secret. */
+/** Starts the server. Version 1 is the current secret. */
 export async function startRotatingServer(): Promise<RotatingServer> {
   const requests: SeenRequest[] = [];
   const incidents: Incident[] = [];

@@ -1,4 +1,4 @@
-/** Checks by the schemas under test/schemas. */
+/** Validates against the schemas under test/schemas. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Ajv2020 } from "ajv/dist/2020.js";
@@ -15,14 +15,14 @@ async function load(file: string): Promise<object> {
   return JSON.parse(await readFile(join(import.meta.dirname, "..", "schemas", file), "utf8")) as object;
 }
 
-/** Formats are of Kubernetes' and compose's own; their programs look at those. */
+/** Formats are specific to Kubernetes and compose, whose programs check them. */
 const newAjv = (): Ajv2020 => new Ajv2020({ strict: false, allErrors: true, validateFormats: false });
 
 function checkWith(ajv: Ajv2020, reference: string): Check {
   return (value) => {
     const validate = ajv.getSchema(reference);
     if (validate === undefined) {
-      return [`there is no schema ${reference}`];
+      return [`no schema for ${reference}`];
     }
     return validate(value) === true
       ? []
@@ -32,14 +32,14 @@ function checkWith(ajv: Ajv2020, reference: string): Check {
   };
 }
 
-/** What is wrong with a compose file. */
+/** Returns a check for compose files. */
 export async function composeCheck(): Promise<Check> {
   const ajv = newAjv();
   ajv.addSchema(await load("compose-spec.json"), "compose");
   return checkWith(ajv, "compose");
 }
 
-/** What is wrong with an object of Kubernetes', by its kind. */
+/** Returns a check for Kubernetes objects, by their kind. */
 export async function kubernetesCheck(): Promise<Check> {
   const ajv = newAjv();
   const schema = await load("kubernetes.json");

@@ -1,4 +1,4 @@
-/** The three processes of a deployment, each of its own, run from the sources, with what they export. */
+/** The three processes of a deployment, run from the sources, with their metrics. */
 import { join } from "node:path";
 import { eventually } from "./eventually.ts";
 import { freePorts } from "./free-port.ts";
@@ -11,11 +11,11 @@ const REPOSITORY = join(import.meta.dirname, "..", "..");
 const START_MS = 120_000;
 
 export interface ScrapedProcesses {
-  /** Of the api. */
+  /** URL of the api. */
   readonly apiUrl: string;
   readonly adminUrl: string;
   readonly edgeUrl: string;
-  /** Host and port of a process's metrics. */
+  /** Returns host and port of a process's metrics. */
   readonly metricsAddress: (process: ProcessName) => string;
   scrape(process: ProcessName): Promise<string>;
   readonly output: (process: ProcessName) => string;
@@ -63,7 +63,7 @@ export async function startScrapedProcesses(
       START_MS,
     );
     if (children[name].state() !== undefined) {
-      throw new Error(`the ${name} has ended:\n${children[name].output()}`);
+      throw new Error(`the ${name} exited:\n${children[name].output()}`);
     }
   };
   try {

@@ -1,4 +1,4 @@
-/** A service whose answers to a tenant's calls are written by the test, piece by piece, over real sockets. */
+/** A service with scripted responses to a tenant's calls, in pieces, over real sockets. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { SignetClient, type SignetClientOptions } from "../../src/lib/client/signet-client.ts";
@@ -8,11 +8,11 @@ export type Answering = (request: IncomingMessage, response: ServerResponse) => 
 
 export interface ScriptedServer {
   readonly url: string;
-  /** What the next calls get, in order; then 404. */
+  /** Responses to the next calls, in order; then 404. */
   readonly answers: Answering[];
-  /** Calls other than for tokens. */
+  /** All calls except token requests. */
   readonly requests: IncomingMessage[];
-  /** How many tokens were asked for. */
+  /** Returns the number of token requests. */
   readonly tokens: () => number;
   readonly runtime: TestRuntime;
   client(more?: Partial<SignetClientOptions>): SignetClient;
@@ -58,7 +58,7 @@ export async function startScriptedServer(): Promise<ScriptedServer> {
   };
 }
 
-/** A delivery, as far as tests look at it. */
+/** A delivery with the members that tests check. */
 export function wireDelivery(id: string, attempts = 0): object {
   return { id, state: "RETRYING", cycle: 1, attempt_count: attempts, next_attempt_at: null };
 }

@@ -1,4 +1,4 @@
-/** One more api process on the database of a test's api, reached directly or over a line of the test's own. */
+/** A second api process on the database of a test's api, connected directly or through a proxy. */
 import { loadConfig } from "../../src/config/config.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { startApi } from "../../src/processes/api.ts";
@@ -8,12 +8,12 @@ import { freePort } from "./free-port.ts";
 
 export interface SecondApi {
   readonly log: readonly string[];
-  /** Asks its public API, which issues and takes the same tokens. */
+  /** Sends a request to its public API, which issues and accepts the same tokens. */
   request(path: string, init?: RequestInit): Promise<Answer>;
   close(): Promise<void>;
 }
 
-/** Starts it; `port` is where it finds PostgreSQL. */
+/** Starts it. @param port port of PostgreSQL or of a proxy to it */
 export async function startSecondApi(api: TestApi, port?: number): Promise<SecondApi> {
   const listen = `127.0.0.1:${await freePort()}`;
   const databaseUrl = new URL(api.database.url);

@@ -1,4 +1,4 @@
-/** The past day of a tenant with traffic: rows as the engine leaves them, quiet at night, with an hour that went wrong. */
+/** The past day of a tenant with traffic: rows as the engine writes them, quiet at night, with one hour of failures. */
 import { randomBytes } from "node:crypto";
 import { newId } from "../../src/domain/ids.ts";
 
@@ -8,7 +8,7 @@ interface Sql {
 
 const HOUR_MS = 3_600_000;
 const HOURS = 23;
-/** Hours ago in which the receiver was not well. */
+/** How many hours ago the receiver failed. */
 const BAD_HOUR = 6;
 
 interface SeededDelivery {
@@ -28,7 +28,7 @@ function deliveriesOf(hoursAgo: number, nowMs: number): SeededDelivery[] {
   }));
 }
 
-/** Adds a day of deliveries. */
+/** Inserts a day of deliveries. */
 export async function seedDay(
   sql: Sql,
   { tenantId, endpointId }: { readonly tenantId: string; readonly endpointId: string },

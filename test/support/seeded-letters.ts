@@ -1,4 +1,4 @@
-/** Dead letters in numbers, past the engine: rows as 17 failures leave them. */
+/** Inserts many dead letters without the engine: rows as 17 failures leave them. */
 import { randomBytes } from "node:crypto";
 import { newId } from "../../src/domain/ids.ts";
 
@@ -19,7 +19,7 @@ export interface SeededLetters {
 const TIME_LENGTH = 10;
 const WEEK_MS = 604_800_000;
 
-/** An id's text up to what its random bits are; digits behind it make ids of the same day. */
+/** Returns an id up to its random bits. Any digits appended to it make ids of the same day. */
 function idStart(noun: "event" | "delivery", atMs: number): string {
   const id = newId(noun, atMs, randomBytes);
   return id.slice(0, id.indexOf("_") + 1 + TIME_LENGTH);
@@ -27,7 +27,7 @@ function idStart(noun: "event" | "delivery", atMs: number): string {
 
 let calls = 0;
 
-/** Adds the rows in one statement; the ids, oldest first. */
+/** Inserts the rows in one statement; returns the ids, oldest first. */
 export async function seedDeadLetters(sql: Sql, letters: SeededLetters): Promise<string[]> {
   const { tenantId, endpointId, count, atMs = Date.now(), error = "status", expiresInMs = WEEK_MS } = letters;
   calls += 1;

@@ -1,4 +1,4 @@
-/** What a test file of the `system` project gets for itself: a database, a Temporal namespace. */
+/** Resources of a test file in the `system` project: a database, a Temporal namespace. */
 import { randomBytes } from "node:crypto";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -11,15 +11,15 @@ import { copyTemplate, type TestDatabase } from "./test-database.ts";
 export type { TestDatabase } from "./test-database.ts";
 
 /**
- * A namespace that nobody else in this run has. Task queues have fixed names, so each file that runs workers needs
- * its own. The prepared ones are free; when they are used up, one more is made.
+ * Returns a namespace that no other file in this run uses. Task queues have fixed names, so each file that runs workers
+ * needs its own. Takes a prepared namespace if one is left, else creates one.
  */
 export async function testNamespace(
   prepared: readonly string[] = inject("temporalNamespaces"),
 ): Promise<string> {
   for (const namespace of prepared) {
     try {
-      // Making a directory is what two processes cannot both succeed in.
+      // Only one process can succeed in creating the directory.
       await mkdir(join(inject("runDirectory"), "namespaces", namespace));
       return namespace;
     } catch (error) {
@@ -38,7 +38,7 @@ export async function testNamespace(
   return namespace;
 }
 
-/** A migrated, empty database. The caller drops it; the run's end does at the latest. */
+/** Creates a migrated, empty database. The caller drops it, or the end of the run does. */
 export async function createTestDatabase(): Promise<TestDatabase> {
   return await copyTemplate(inject("databaseUrl"));
 }
@@ -53,21 +53,21 @@ function hasFailed(task: ResultTree): boolean {
 }
 
 /**
- * A migrated, empty database for the file or `describe` that calls this: made before its tests, dropped after them.
- * When one has failed it stays, for `SIGNET_TEST_KEEP=1` to look at.
+ * Provides a migrated, empty database to the calling file or `describe`, created before its tests and dropped after
+ * them. After a failure it remains, for inspection with `SIGNET_TEST_KEEP=1`.
  */
 export function useTestDatabase(): Omit<TestDatabase, "drop"> {
   let database: TestDatabase | undefined;
   const made = (): TestDatabase => {
     if (database === undefined) {
-      throw new Error("the test database is made in beforeAll: use it in tests and later hooks");
+      throw new Error("the test database is created in beforeAll; use it in tests and later hooks");
     }
     return database;
   };
   beforeAll(async () => {
     database = await createTestDatabase();
   });
-  // oxlint-disable-next-line no-empty-pattern -- vitest takes nothing but a destructured first argument
+  // oxlint-disable-next-line no-empty-pattern -- vitest requires a destructured first argument
   afterAll(async ({}, suite) => {
     if (!hasFailed(suite)) {
       await database?.drop();

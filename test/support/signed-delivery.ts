@@ -1,4 +1,4 @@
-/** One delivery as a worker would sign it now, without sending it: loaded, opened and signed by the engine's own parts. */
+/** Loads, decrypts and signs one delivery with the engine's own parts, without sending it. */
 import { randomBytes } from "node:crypto";
 import { createPool } from "../../src/database/pool.ts";
 import { loadForAttempt } from "../../src/database/repositories/webhooks/attempts.ts";
@@ -13,11 +13,11 @@ import { publish, sql, type Tenant } from "./tenant.ts";
 export interface SignedDelivery {
   readonly body: Buffer;
   readonly headers: Record<string, string>;
-  /** Of the signature: Unix milliseconds. */
+  /** Time of the signature, in Unix milliseconds. */
   readonly atMs: number;
 }
 
-/** The keyring of the API under test. */
+/** Returns the keyring of the API under test. */
 export function keyringOf(api: TestApi): ReturnType<typeof testKeyring> {
   return testKeyring(Buffer.from(api.environment["SIGNET_KEK"] ?? "", "base64"));
 }
@@ -45,7 +45,7 @@ export async function signDeliveryNow(
     const key = { deliveryId: delivery?.id ?? "", carrier, epoch: delivery?.epoch ?? 0, attempt: 1 };
     const [loaded] = await loadForAttempt(pool, [key]);
     if (loaded === undefined) {
-      throw new Error("the delivery is not there");
+      throw new Error("the delivery was not found");
     }
     const atMs = api.clock.now();
     const timestampSeconds = Math.floor(atMs / 1_000);

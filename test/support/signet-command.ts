@@ -1,4 +1,4 @@
-/** The real `signet`: a process of its own, with nothing in its environment but what a test gives it. */
+/** Runs the real `signet` as a process with only the test's environment. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { dirname, join } from "node:path";
@@ -16,13 +16,13 @@ export interface RunningCommand {
   readonly stdout: () => string;
   readonly stderr: () => string;
   readonly ended: Promise<Run>;
-  /** What Ctrl-C does. */
+  /** Sends SIGINT, like Ctrl-C. */
   readonly interrupt: () => void;
-  /** For the end of a test. */
+  /** Cleans up at the end of a test. */
   readonly kill: () => void;
 }
 
-/** Starts the command; `input` is its standard input. */
+/** Starts the command with `input` as its standard input. */
 export function startSignet(line: readonly string[], environment: Environment, input = ""): RunningCommand {
   const child = spawn(process.execPath, [BOOTSTRAP, ...line], {
     env: { PATH: `${dirname(process.execPath)}:/usr/bin:/bin`, HOME: "/nonexistent", ...environment },
@@ -32,7 +32,7 @@ export function startSignet(line: readonly string[], environment: Environment, i
   let stderr = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
   child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
-  // A command that has ended without reading it.
+  // The command may end without reading its input.
   child.stdin.on("error", () => undefined);
   child.stdin.end(input);
   const ended = once(child, "close").then(([code]) => ({ code: code as number | null, stdout, stderr }));

@@ -1,10 +1,10 @@
-/** What a test file starts for itself. */
+/** Resources of a test file that need starting and closing. */
 import { afterAll, beforeAll } from "vitest";
 
 /**
- * Something for the file or `describe` that calls this: started before its tests, closed after them.
+ * Provides a resource to the calling file or `describe`, started before its tests and closed after them.
  *
- * @param what names it, for whoever asks too early
+ * @param what name of the resource, for the error on early use
  */
 export function useStarted<T extends { close(): Promise<void> }>(
   what: string,
@@ -20,7 +20,7 @@ export function useStarted<T extends { close(): Promise<void> }>(
   return {
     get current() {
       if (started === undefined) {
-        throw new Error(`${what} is started in beforeAll: use it in tests and later hooks`);
+        throw new Error(`${what} is started in beforeAll; use it in tests and later hooks`);
       }
       return started;
     },

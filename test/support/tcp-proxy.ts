@@ -1,18 +1,18 @@
-/** A line between two programs that can stop carrying anything without either of them being told. */
+/** A TCP proxy that can stop forwarding without either side noticing. */
 import { connect, createServer, type Socket } from "node:net";
 import type { AddressInfo } from "node:net";
 
 export interface TcpProxy {
   readonly port: number;
-  /** Nothing gets through any more, in either direction; nothing is closed, and new connections open and stay silent. */
+  /** Stops forwarding in both directions. Closes nothing; new connections open and stay silent. */
   freeze(): void;
-  /** Everything that was held back arrives, except what a black hole took. */
+  /** Forwards everything that was held back, except in black-holed connections. */
   thaw(): void;
   /**
-   * Every connection that is open now goes dead in both directions for ever: no data, no FIN, no RST. New connections
-   * work. This is what a fail-over behind a virtual address, or a NAT that forgets, leaves behind.
+   * Silences every open connection in both directions forever: no data, no FIN, no RST. New connections work. A
+   * fail-over behind a virtual address, or a NAT that loses its state, has the same effect.
    *
-   * @returns how many connections went dead
+   * @returns the number of silenced connections
    */
   blackHole(): number;
   close(): Promise<void>;
@@ -56,7 +56,7 @@ export async function startTcpProxy(target: number): Promise<TcpProxy> {
     blackHole: () => {
       const taken = sockets.size / 2;
       for (const socket of sockets) {
-        // What is not read is not seen to close either.
+        // A paused socket does not see the other side close either.
         socket.pause();
         dead.add(socket);
       }

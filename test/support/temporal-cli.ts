@@ -1,4 +1,4 @@
-/** The `temporal` program as an operator uses it. */
+/** Runs the `temporal` program as an operator does. */
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { inject } from "vitest";
@@ -7,23 +7,23 @@ import type { World } from "./world.ts";
 
 const run = promisify(execFile);
 
-/** A run that continues as new takes no signal for a moment; a namespace runs one batch at a time. */
+/** A run that continues as new briefly rejects signals; a namespace runs one batch at a time. */
 const BUSY = /workflow is closing|Max concurrent batch operations/;
 
-/** Runs one command against the world's namespace; resolves with what it printed, rejects when it fails. */
+/** Runs one command against the world's namespace. Resolves with its output; rejects if it fails. */
 export async function temporalCli({ config }: World, ...args: readonly string[]): Promise<string> {
   const { stdout } = await run(
     inject("temporalBinary"),
     [...args, "--address", config.temporalAddress, "--namespace", config.temporalNamespace],
-    // HOME is the run's: no settings of the user's own CLI are read.
+    // HOME is the run's directory, so that the user's CLI settings are not read.
     { env: { PATH: process.env["PATH"] ?? "", HOME: inject("runDirectory") }, timeout: 30_000 },
   );
   return stdout;
 }
 
 /**
- * Lines as somebody pastes them into bash, where `temporal` is on the path and `TEMPORAL_ADDRESS` is set. Rejects at the
- * first that fails.
+ * Runs lines in bash, as if pasted, with `temporal` on the path and `TEMPORAL_ADDRESS` set. Rejects at the first that
+ * fails.
  */
 export async function paste(
   temporalAddress: string,
@@ -48,8 +48,8 @@ export async function paste(
 }
 
 /**
- * Runs a command again while the server turns it down with a text of {@link BUSY}, as an operator would. Rejects at any
- * other failure.
+ * Retries a command while the server rejects it with a text of {@link BUSY}, as an operator would. Rejects at any other
+ * failure.
  */
 export async function untilTaken(command: () => Promise<string>): Promise<string> {
   const answer = await eventually(

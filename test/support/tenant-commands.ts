@@ -1,4 +1,4 @@
-/** A tenant at a terminal: the real `signet` with the credential of a client of a running api. */
+/** A tenant at a terminal: the real `signet` with a client credential of a running api. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,9 +11,9 @@ import { useStarted } from "./started.ts";
 
 interface Terminal {
   readonly client: Provisioned;
-  /** What a command finds in its environment. */
+  /** Environment of the commands. */
   readonly environment: Environment;
-  /** For the files of a test; it holds the profiles too, in `config`. */
+  /** Directory for a test's files; `config` in it holds the profiles. */
   readonly directory: string;
   close(): Promise<void>;
 }
@@ -35,7 +35,7 @@ async function openTerminal(api: TestApi, scopes: readonly string[]): Promise<Te
   };
 }
 
-/** The terminal of a file, and the commands typed there. */
+/** Provides a terminal to the calling file. */
 export function useTenantCommands(api: TestApi, scopes: readonly string[]) {
   const terminal = useStarted("the terminal", async () => await openTerminal(api, scopes));
 
@@ -43,7 +43,7 @@ export function useTenantCommands(api: TestApi, scopes: readonly string[]) {
     return await startSignet(line, { ...terminal.current.environment, ...more }, input).ended;
   }
 
-  /** What a command prints with --json, once it has ended without a word of complaint. */
+  /** Runs a command with --json and returns its output. The command must succeed without errors. */
   async function json<T = Record<string, unknown>>(...line: readonly string[]): Promise<T> {
     const run = await signet([...line, "--json"]);
     expect(run).toMatchObject({ code: 0, stderr: "" });

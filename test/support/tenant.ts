@@ -1,4 +1,4 @@
-/** A tenant as it meets the service: an access token and HTTP, nothing else. */
+/** A tenant's view of the service: an access token and HTTP. */
 import { Client } from "pg";
 import { expect } from "vitest";
 import { type IdNoun, idPattern } from "../../src/domain/ids.ts";
@@ -15,9 +15,9 @@ export const WEBHOOK_SCOPES = [
 ] as const;
 
 export interface TenantRequest {
-  /** Sent as JSON. */
+  /** Body to send as JSON. */
   readonly body?: unknown;
-  /** Sent as it is, as application/json unless the headers say otherwise. */
+  /** Raw body, by default as application/json. */
   readonly raw?: string | Uint8Array<ArrayBuffer>;
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -26,23 +26,23 @@ export type Json = Readonly<Record<string, unknown>>;
 
 export interface Tenant extends Provisioned {
   readonly token: string;
-  /** Asks the public API with this tenant's token. Every answer must name its request. */
+  /** Sends a request to the public API with this tenant's token. Every response must have a request id. */
   send(method: string, path: string, request?: TenantRequest): Promise<Answer>;
   get(path: string): Promise<Answer>;
   post(path: string, body?: unknown, headers?: Readonly<Record<string, string>>): Promise<Answer>;
 }
 
-/** An id of this noun. */
+/** Matches an id of this noun. */
 export function anId(noun: IdNoun): string {
   return expect.stringMatching(new RegExp(idPattern(noun))) as string;
 }
 
-/** RFC 3339, UTC, milliseconds (wire.md). */
+/** Matches an RFC 3339 time in UTC with milliseconds (wire.md). */
 export function anInstant(): string {
   return expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/) as string;
 }
 
-/** The same client with a token of its own making, for instance after the time was moved. */
+/** Returns the same client with another token, for instance after the clock was advanced. */
 export function asTenant(api: TestApi, client: Provisioned, token: string): Tenant {
   const send: Tenant["send"] = async (method, path, { body, raw, headers } = {}) => {
     const content = raw ?? (body === undefined ? undefined : JSON.stringify(body));
@@ -67,7 +67,7 @@ export function asTenant(api: TestApi, client: Provisioned, token: string): Tena
   };
 }
 
-/** A new tenant with a token. */
+/** Creates a tenant with a token. */
 export async function createTenant(
   api: TestApi,
   scopes: readonly string[] = WEBHOOK_SCOPES,
@@ -76,12 +76,12 @@ export async function createTenant(
   return asTenant(api, client, await accessToken(api, client));
 }
 
-/** A fresh token for the tenant: the old one ends when a test moves the time. */
+/** Requests a new token for the tenant, because the old one expires when a test advances the clock. */
 export async function renew(api: TestApi, tenant: Tenant): Promise<Tenant> {
   return asTenant(api, tenant, await accessToken(api, tenant));
 }
 
-/** Looks or sets up as the superuser, past the API. */
+/** Runs SQL as superuser, bypassing the API. */
 export async function sql<Row extends object = Record<string, unknown>>(
   api: TestApi,
   text: string,
@@ -104,7 +104,7 @@ export interface EndpointOptions {
   readonly filter?: unknown;
 }
 
-/** A registered endpoint, put into its state without a ping: for tests without a worker. */
+/** Registers an endpoint and sets its state without a ping, for tests without a worker. */
 export async function createEndpoint(
   api: TestApi,
   tenant: Tenant,
@@ -135,13 +135,13 @@ export async function publish(tenant: Tenant, event: Json = {}): Promise<string>
   return String(answer.body["id"]);
 }
 
-/** The rows of one page. */
+/** Returns the rows of one page. */
 export function rows(answer: Answer): readonly Json[] {
   expect(answer).toMatchObject({ status: 200 });
   return answer.body["data"] as Json[];
 }
 
-/** Every row of a list, page by page; no page may be empty unless it is the only one, none larger than asked for. */
+/** Returns every row of a list, page by page. No page may exceed the limit, and only a sole page may be empty. */
 export async function listAll(tenant: Tenant, path: string, limit: number): Promise<readonly Json[]> {
   const found: Json[] = [];
   let cursor: string | null = null;
@@ -160,7 +160,7 @@ export async function listAll(tenant: Tenant, path: string, limit: number): Prom
   }
 }
 
-/** A problem of the catalogue, in its own media type, that names the request. */
+/** Checks for a problem of the catalogue, in its media type, with the request's id. */
 export function expectRefusal(answer: Answer, status: number, code: string): void {
   expect({ ...answer.body, http: answer.status }).toMatchObject({ http: status, status, code });
   expect(answer.headers.get("content-type")).toBe("application/problem+json");

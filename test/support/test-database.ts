@@ -1,15 +1,15 @@
-/** Databases of a test run: each is a copy of one that was migrated once. */
+/** Databases of a test run, copied from one migrated template. */
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 
 export const TEMPLATE_DATABASE = "signet_template";
-/** The login that the service takes in tests; a member of the service roles, as in production. */
+/** The service's login in tests; a member of the service roles, as in production. */
 export const SERVICE_LOGIN = { user: "signet_service", password: "signet_service" } as const;
 
-/** Settings of a server that is thrown away: nothing waits for a disk. */
+/** Settings of a disposable server: nothing waits for the disk. */
 export const THROWN_AWAY = { fsync: "off", synchronous_commit: "off", full_page_writes: "off" } as const;
 
-/** The same server, another database, and another login if one is given. */
+/** Returns the URL of another database on the same server, with another login if given. */
 export function withDatabase(
   url: string,
   database: string,
@@ -24,15 +24,15 @@ export function withDatabase(
 
 export interface TestDatabase {
   readonly name: string;
-  /** As the service connects: no superuser, row-level security applies. */
+  /** URL of the service's login: not a superuser, row-level security applies. */
   readonly url: string;
-  /** The superuser's. */
+  /** URL of the superuser. */
   readonly adminUrl: string;
-  /** Drops it, whoever is still connected. */
+  /** Drops it and ends its connections. */
   drop(): Promise<void>;
 }
 
-/** Runs one statement as the superuser. */
+/** Runs one statement as superuser. */
 export async function execute(url: string, sql: string): Promise<void> {
   const client = new Client({ connectionString: url });
   await client.connect();
@@ -43,7 +43,7 @@ export async function execute(url: string, sql: string): Promise<void> {
   }
 }
 
-/** A fresh copy of the migrated template. */
+/** Creates a copy of the migrated template. */
 export async function copyTemplate(databaseUrl: string): Promise<TestDatabase> {
   const name = `test_${randomBytes(6).toString("hex")}`;
   await execute(databaseUrl, `CREATE DATABASE ${name} TEMPLATE ${TEMPLATE_DATABASE}`);

@@ -1,10 +1,10 @@
-/** The operators' listener over real TLS, which takes certificates of an authority of the test's own. */
+/** The operators' listener over real TLS, which accepts certificates of the test's own authority. */
 import { afterAll } from "vitest";
 import { useTestApi } from "./api.ts";
 import { certificateFiles, newRoot, serverPair } from "./certificates.ts";
 import { call, type CallOptions } from "./https-request.ts";
 
-/** One for the file that calls this. The files are for what else a test writes, and gone after it. */
+/** Provides one to the calling file. Its directory also holds other files of the test, and is removed afterwards. */
 export async function useTlsAdmin() {
   const root = await newRoot();
   const server = await serverPair(root);
@@ -21,10 +21,10 @@ export async function useTlsAdmin() {
     api,
     root,
     files,
-    /** Asks the operators' API, with whatever proof the options have. */
+    /** Sends a request to the operators' API with the options' credentials. */
     ask: async (path: string, options: CallOptions = {}) =>
       await call(`/admin/v1${path}`, { port: api.adminPort, ca: root.cert, ...options }),
-    /** The options of a request by the bootstrap operator. */
+    /** Returns the options of a request by the bootstrap operator. */
     asBootstrap: (json: unknown): CallOptions => ({
       json,
       headers: { authorization: `Bearer ${api.operatorToken}` },

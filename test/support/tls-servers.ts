@@ -1,4 +1,4 @@
-/** Servers that take nothing but TLS: a PostgreSQL of one test file's own, and a listener before the run's Temporal. */
+/** TLS-only servers: PostgreSQL for one test file, and a listener in front of the run's Temporal. */
 import { chmod, chown, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { type AddressInfo, connect } from "node:net";
 import { dirname, join } from "node:path";
@@ -12,29 +12,29 @@ import { freePort } from "./free-port.ts";
 import { interruptOnExit } from "./interrupt-on-exit.ts";
 import { execute, THROWN_AWAY } from "./test-database.ts";
 
-/** Whoever comes over the network comes over TLS. */
+/** All network connections must use TLS. */
 const TLS_ONLY = "hostssl all all all scram-sha-256\n";
 
 export interface TlsDatabaseOptions {
   readonly certFile: string;
-  /** In a directory that becomes the server's own. */
+  /** Key file; its directory is given to the server's user. */
   readonly keyFile: string;
-  /** What verifies that certificate. */
+  /** CA file that verifies the certificate. */
   readonly caFile: string;
-  /** Server settings beside those of TLS, by PostgreSQL's names. */
+  /** PostgreSQL settings in addition to those of TLS. */
   readonly settings?: Readonly<Record<string, string>>;
-  /** Lines of pg_hba.conf; default: nothing but TLS. */
+  /** Lines of pg_hba.conf (default: TLS only). */
   readonly access?: string;
 }
 
 export interface TlsDatabase {
-  /** The superuser's, verified. */
+  /** URL of the superuser, with verified TLS. */
   readonly url: string;
   readonly port: number;
   close(): Promise<void>;
 }
 
-/** The key must be the server's own, in a directory that it may enter. */
+/** Makes PostgreSQL's user the owner of the key and its directory. */
 async function giveToServer(directory: string): Promise<void> {
   if (isRoot()) {
     const { uid, gid } = unprivilegedUser();
@@ -76,12 +76,12 @@ export async function startTlsDatabase(options: TlsDatabaseOptions): Promise<Tls
 }
 
 export interface TlsFront {
-  /** host:port */
+  /** Address as `host:port`. */
   readonly address: string;
   close(): void;
 }
 
-/** A listener that wants a certificate of `ca` from everybody, and passes on to the run's Temporal what they send. */
+/** Starts a listener that requires a client certificate of `ca` and forwards to the run's Temporal. */
 export async function startTemporalTls(
   pair: { readonly cert: string; readonly key: string },
   ca: string,

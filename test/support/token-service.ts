@@ -1,6 +1,6 @@
 /**
- * The token endpoint without its HTTP: for tests that live through months, and that say themselves which certificate a
- * request came over. Everything behind it is real.
+ * The token endpoint without HTTP, for tests that span months and choose the client certificate of a request. Everything
+ * else is real.
  */
 import { randomBytes } from "node:crypto";
 import { Pool as PgPool } from "pg";
@@ -39,7 +39,7 @@ const RULES: RotationRules = {
   rescueMs: 180 * DAY_MS,
 };
 
-/** The client's own certificate, and one of somebody else. */
+/** The client's own certificate, and one of another client. */
 export const CERTIFICATE = certificate("a");
 export const OTHER_CERTIFICATE = certificate("b");
 
@@ -62,7 +62,7 @@ export interface TestCredential {
   readonly secret: string;
 }
 
-/** A version's row, as far as tests look at it. */
+/** Columns of a version that tests check. */
 export interface VersionRow {
   readonly version: number;
   readonly state: string;
@@ -79,19 +79,19 @@ export interface TokenService {
   readonly clock: { now(): number };
   /** Entries for the compliance log so far. */
   readonly entries: readonly RotationEntry[];
-  /** Everything logged so far. */
+  /** Log lines so far. */
   readonly log: readonly string[];
   readonly append: AppendRotationEntry;
-  /** Moves the time. */
+  /** Advances the time. */
   advance(ms: number): void;
-  /** A production credential; `bound` registers {@link CERTIFICATE}. */
+  /** Creates a production credential; `bound` registers {@link CERTIFICATE}. */
   createCredential(bound: boolean): Promise<TestCredential>;
-  /** A token request; rejects as the endpoint answers. */
+  /** Sends a token request; rejects with the endpoint's error. */
   request(client: TestCredential, secret?: string, certificate?: ClientCertificate): Promise<TokenResponse>;
-  /** How a request ends: its successor's version, `token` when there is none, or the error's code. */
+  /** Returns the outcome of a request: the successor's version, `token` if there is none, or the error code. */
   outcome(client: TestCredential, secret?: string, certificate?: ClientCertificate): Promise<number | string>;
   versions(client: TestCredential): Promise<VersionRow[]>;
-  /** From now on with another pepper; the old one stays known. */
+  /** Changes the pepper; the old one remains known. */
   changePepper(): void;
   close(): Promise<void>;
 }
@@ -105,7 +105,7 @@ interface Parts {
   readonly clock: { now(): number };
 }
 
-/** Lists entries here too, once they are in the log. */
+/** Also collects entries here, once they are in the log. */
 function listingEntries(entries: RotationEntry[], append: AppendRotationEntry): AppendRotationEntry {
   return async (db, entry) => {
     await append(db, entry);
@@ -125,7 +125,7 @@ function createServices(
   const lastUsed: LastUsedRecorder = {
     note: ({ credentialId }, { version }) => {
       const use = { credentialId, version };
-      // A database that cannot be written to is no failure of the request.
+      // An unwritable database does not fail the request.
       writes.push(touchVersions(pools.issuer, "secret_versions", [use], clock.now()).catch(() => undefined));
     },
     close: async () => void (await Promise.all(writes.splice(0))),
@@ -158,7 +158,7 @@ function createServices(
       append,
       log,
     }),
-    // A client that asks once a day for years asks within seconds here.
+    // Lift limits: years of daily requests happen within seconds here.
     limits: {
       identify: async (_address, identify) => await identify(),
       admitClient: async () => await Promise.resolve(),
@@ -252,7 +252,7 @@ async function startTokenService(): Promise<TokenService> {
         },
         services,
       );
-      // What a request leaves behind is there before the next one.
+      // Flush what a request leaves behind before the next one.
       await services.lastUsed.close();
       return answer;
     },
@@ -286,7 +286,7 @@ async function startTokenService(): Promise<TokenService> {
   return service;
 }
 
-/** One token service for the file that calls this. */
+/** Provides one token service to the calling file. */
 export function useTokenService(): { readonly current: TokenService } {
   return useStarted("the token service", startTokenService);
 }

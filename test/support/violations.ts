@@ -1,16 +1,16 @@
-/** Values that break one constraint of a schema each, for tests that walk the routes as they describe themselves. */
+/** Values that each break one constraint of a schema, for tests that visit all routes by their OpenAPI documents. */
 import { exampleOf, type DocumentedSchema } from "../../src/api/openapi/examples.ts";
 
-/** A value that must be refused, and where. */
+/** A value that must be refused, and its location. */
 export interface Violation {
-  /** JSON pointer of the member, or `/` and the parameter. */
+  /** JSON pointer of the member, or `/` and the parameter's name. */
   readonly pointer: string;
-  /** The constraint. */
+  /** The violated constraint. */
   readonly breaks: string;
   readonly value: unknown;
 }
 
-/** What no number of ours is, however it is spelled: beyond 31 and 53 bits, another base, another notation. */
+/** Spellings that are not valid numbers here: beyond 31 and 53 bits, another base, another notation. */
 export const NO_NUMBERS = [
   "2147483648",
   "9007199254740992",
@@ -27,7 +27,7 @@ export const NO_NUMBERS = [
 ];
 
 const LONG = 70_000;
-/** Almost any pattern refuses one of them; U+0000 the reader of bodies refuses before. */
+/** Almost every pattern refuses one of these. The body parser refuses U+0000 earlier. */
 const NO_MATCHES = ["\u0001 no\n", " ", "ä"];
 
 function ofSize(schema: DocumentedSchema, size: number): unknown {
@@ -79,7 +79,7 @@ function ofList(schema: DocumentedSchema): [string, unknown][] {
   ];
 }
 
-/** A value of another type. */
+/** Returns a value of another type. */
 function ofOtherType(schema: DocumentedSchema): [string, unknown][] {
   const types = [schema.type ?? []].flat();
   return types.length === 0 || types.includes("object") ? [["type", 7.5]] : [["type", { other: 1 }]];
@@ -100,7 +100,7 @@ function direct(schema: DocumentedSchema): [string, unknown][] {
   return [...ofOtherType(schema), ...own];
 }
 
-/** Every way to break the schema by one value, down into members, items and choices. */
+/** Returns every way to break the schema with one value, including members, items and choices. */
 export function violationsOf(schema: DocumentedSchema, pointer = ""): Violation[] {
   const choices = schema.anyOf;
   if (choices !== undefined) {

@@ -1,4 +1,4 @@
-/** Client certificates that are well formed, trusted, and too weak; and strong ones of every kind that counts. */
+/** Client certificates that are valid and trusted but too weak, and strong ones of every accepted kind. */
 import "reflect-metadata";
 import { createPrivateKey, KeyObject, type webcrypto } from "node:crypto";
 import {
@@ -18,7 +18,7 @@ const rsa = (modulusLength: number, name = "RSASSA-PKCS1-v1_5") => ({
   hash: "SHA-256",
 });
 
-/** Keys by what they are called in the tests. */
+/** Keys by their names in tests. */
 export const KEYS = {
   "RSA-1024": rsa(1_024),
   "RSA-2048": rsa(2_048),
@@ -30,14 +30,14 @@ export const KEYS = {
 
 export interface WeakRequest {
   readonly key?: keyof typeof KEYS;
-  /** Of the issuer's signature. */
+  /** Hash of the issuer's signature. */
   readonly hash?: "SHA-1" | "SHA-256";
   readonly subject?: string;
   /** Whether it is an authority itself. */
   readonly authority?: boolean;
 }
 
-/** A certificate of an authority whose key is P-256. */
+/** Issues a certificate by an authority with a P-256 key. */
 export async function issueWith(
   issuer: KeyPair & { readonly subject: string },
   { key = "P-256", hash = "SHA-256", subject = "CN=client", authority = false }: WeakRequest,
@@ -71,7 +71,7 @@ export async function issueWith(
   };
 }
 
-/** A certificate that an RSA key of 2,048 bits has signed for itself. */
+/** Creates a self-signed certificate with an RSA key of 2,048 bits. */
 export async function selfSigned(name: "RSA-PSS" | "RSASSA-PKCS1-v1_5", hash: string): Promise<string> {
   const algorithm = { ...rsa(2_048, name), hash };
   const keys = await crypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);

@@ -1,4 +1,4 @@
-/** Worker processes of a world: what a deployment runs, to be killed by tests. */
+/** Worker processes of a world, as in a deployment, which tests can kill. */
 import { join } from "node:path";
 import type { Environment } from "../../src/config/config.ts";
 import { eventually } from "./eventually.ts";
@@ -6,16 +6,16 @@ import { freePort } from "./free-port.ts";
 import { IMAGE_ENVIRONMENT, type SpawnedProcess, spawnProcess } from "./processes.ts";
 import type { World } from "./world.ts";
 
-/** Its start compiles the sources and bundles the workflows: a minute on a busy machine. */
+/** The start compiles the sources and bundles the workflows, which takes a minute on a busy machine. */
 const PATIENCE_MS = 180_000;
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 
-/** A worker, and where its metrics and its readiness are asked for. */
+/** A worker, with the addresses of its metrics and its readiness. */
 export interface WorkerProcessUnderTest extends SpawnedProcess {
   readonly metricsUrl: string;
 }
 
-/** The sources; {@link productionImage}, which starts in a second or two, where a test starts many. */
+/** Runs from the sources. For many starts, use {@link productionImage}, which starts in a second or two. */
 const FROM_SOURCES = {
   command: ["node", "--import", "tsx", "src/processes/main.ts", "worker"],
   cwd: REPOSITORY,
@@ -24,8 +24,8 @@ const FROM_SOURCES = {
 /**
  * Starts `signet worker` and resolves when it is ready.
  *
- * @param settings on top of the world's
- * @param image what {@link productionImage} made; the sources unless given
+ * @param settings added to the world's settings
+ * @param image directory from {@link productionImage} (default: the sources)
  */
 export async function startWorkerProcess(
   world: World,
@@ -57,7 +57,7 @@ export async function startWorkerProcess(
   }
   const end = worker.state();
   if (end !== undefined) {
-    throw new Error(`the worker ended (${end.code ?? end.signal}):\n${worker.output()}`);
+    throw new Error(`the worker exited (${end.code ?? end.signal}):\n${worker.output()}`);
   }
   return { ...worker, metricsUrl };
 }

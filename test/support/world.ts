@@ -1,6 +1,6 @@
 /**
- * A whole service for one test file: a database, a Temporal namespace, a worker, and short cuts past the HTTP API for
- * tests that are about the engine. Everything is real.
+ * A whole service for one test file: a database, a Temporal namespace, a worker. Tests of the engine can bypass the HTTP
+ * API. Everything is real.
  */
 import { randomBytes } from "node:crypto";
 import { Client as TemporalClient, Connection } from "@temporalio/client";
@@ -43,7 +43,7 @@ export interface TestEndpoint {
 
 export interface World {
   readonly config: ReadyConfig;
-  /** As the superuser, for looking and for setting up. */
+  /** Superuser connection, for inspection and set-up. */
   readonly sql: Pick<PgPool, "query" | "connect">;
   readonly temporal: TemporalClient;
   readonly ingest: Ingest;
@@ -51,13 +51,13 @@ export interface World {
   readonly deliveries: DeliveryService;
   readonly endpoints: EndpointService;
   readonly replays: ReplayService;
-  /** Makes a replay job; it is started by {@link ReplayService.kick} or the sweep of a worker. */
+  /** Creates a replay job, which {@link ReplayService.kick} or a worker's sweep starts. */
   makeReplay(tenantId: string, request: ReplayRequest): Promise<ReplayJob>;
   /** Environment for child processes of this world. */
   readonly environment: Environment;
   startWorker(): Promise<WorkerProcess>;
   createTenant(): Promise<string>;
-  /** An endpoint that is verified already. */
+  /** Creates a verified endpoint. */
   createEndpoint(tenantId: string, url: string, events?: readonly string[]): Promise<TestEndpoint>;
   /** Publishes one event; resolves with its deliveries. */
   publish(
@@ -65,7 +65,7 @@ export interface World {
     data?: unknown,
     type?: string,
   ): Promise<{ event: AcceptedEvent; deliveries: Delivery[] }>;
-  /** Waits until the delivery is as wanted. */
+  /** Waits until the delivery matches. */
   untilDelivery(
     tenantId: string,
     id: string,
@@ -76,23 +76,23 @@ export interface World {
   close(): Promise<void>;
 }
 
-/** Who acts where a test calls a service itself. */
+/** The caller for tests that call a service directly. */
 export const TEST_CALLER = { actor: "credential:crd_test" } as const;
 
-/** Every guarantee of a delivery holds in a workflow of its own and in one that carries up to 64. */
+/** Every guarantee holds for a delivery in its own workflow and in one that carries up to 64. */
 export const LIST_SIZES = [1, 64] as const;
 export type ListSize = (typeof LIST_SIZES)[number];
 
 export interface WorldOptions {
-  /** Length of the retry schedule; 2 s unless said otherwise. */
+  /** Length of the retry schedule, in milliseconds (default: 2 s). */
   readonly retryWindowMs?: number;
   readonly deadLetterMs?: number;
-  /** Most deliveries of one workflow. */
+  /** Maximum number of deliveries per workflow. */
   readonly listMax?: ListSize;
   readonly environment?: Environment;
-  /** A migrated database with something in it; an empty one unless given. Dropped at the end. */
+  /** A migrated database with data (default: an empty one). Dropped at the end. */
   readonly database?: TestDatabase;
-  /** A Temporal of the test's own, which may be down; the run's shared one unless said otherwise. */
+  /** A separate Temporal, which may be down (default: the run's shared one). */
   readonly temporal?: { readonly address: string; readonly namespace: string };
 }
 
@@ -117,7 +117,7 @@ async function worldConfig(database: TestDatabase, options: WorldOptions): Promi
   };
 }
 
-/** Makes a world without workers; close it at the end. */
+/** Creates a world without workers; close it at the end. */
 export async function makeWorld(options: WorldOptions = {}): Promise<World> {
   const database = options.database ?? (await createTestDatabase());
   const environment = await worldConfig(database, options);
@@ -128,7 +128,7 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
     createPool({ url: database.url, role, max: 5, log });
   const pools = { api: pool("signet_api"), ingest: pool("signet_ingest") };
   const sql = new PgPool({ connectionString: database.adminUrl, max: 4 });
-  sql.on("error", (error) => log.warn({ err: error }, "the test's own connection was lost"));
+  sql.on("error", (error) => log.warn({ err: error }, "the test's connection was lost"));
   const connection = Connection.lazy({ address: config.temporalAddress });
   const temporal = new TemporalClient({ connection, namespace: config.temporalNamespace });
   const keyring = testKeyring(config.kek ?? Buffer.alloc(0));
@@ -263,7 +263,7 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
   return world;
 }
 
-/** A world for a test file, made before its tests and closed after them. */
+/** Provides a world to the calling test file, created before its tests and closed after them. */
 export function useWorld(options: WorldOptions = {}): { readonly current: World } {
   return useStarted("the world", async () => await makeWorld(options));
 }
