@@ -1,10 +1,10 @@
 /**
- * Records a history of each shape that a workflow of ours can take. Not a test of its own: it runs only when asked,
+ * Records a history of each shape that a workflow can take. It is not a real test and runs only on request:
  *
  *   SIGNET_RECORD_HISTORIES=1 npx vitest run --project system test/replay/record.test.ts
  *
- * after a change of workflow code that old histories cannot know (behind `patched`), under new file names. Those that end
- * in `-described` were recorded when activities and timers had got summaries.
+ * Run it after a change of workflow code behind `patched`, under new file names. Histories that end in `-described` were
+ * recorded after activities and timers had got summaries.
  */
 import { execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";
@@ -42,7 +42,7 @@ afterEach(async () => {
   await Promise.all(receivers.splice(0).map(async (started) => await started.close()));
 });
 
-/** In the form that operators get: the JSON of `temporal workflow show`. */
+/** Saves a history in operators' format: the JSON of `temporal workflow show`. */
 async function save(world: World, name: string, workflowId: string, runId?: string): Promise<void> {
   const { temporalAddress: address, temporalNamespace: namespace } = world.config;
   const server = ["--address", address, "--namespace", namespace];
@@ -142,7 +142,7 @@ describe.runIf(RECORDING)("histories of replayDeadLetters", () => {
     await made.current.startWorker();
   });
 
-  /** A job that is started by hand, so that its history can be short. */
+  /** Starts a job directly, so that its history is short. */
   async function start(count: number, rate: number, historyMax?: number): Promise<string> {
     const world = made.current;
     const tenant = await world.createTenant();
@@ -275,7 +275,7 @@ describe.runIf(RECORDING)("histories of deliver on the real schedule", () => {
     await world.temporal.workflow.getHandle(retrying).signal("cancel");
     await closed(world, retrying);
     await save(world, "deliver-retrying-list", retrying);
-    // The endpoint has failed: what comes now takes the slow lane.
+    // The endpoint has failed, so later deliveries take the slow lane.
     const { deliveries: late } = await world.publish(tenant, {}, "kind.bad");
     const id = late[0]?.id ?? "";
     const { carrier } = await world.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 1);
@@ -284,7 +284,7 @@ describe.runIf(RECORDING)("histories of deliver on the real schedule", () => {
     await save(world, "deliver-slow-lane", carrier ?? "");
   });
 
-  test("a list of an endpoint with a rate limit, whose members wait for their places", async () => {
+  test("a list of an endpoint with a rate limit, whose members wait for their turns", async () => {
     const world = made.current;
     const target = await receiver([OK]);
     const tenant = await world.createTenant();

@@ -24,7 +24,7 @@ afterAll(async () => {
   await rm(scratch, { recursive: true, force: true });
 });
 
-test("there is a history of every shape", () => {
+test("every shape has a history", () => {
   expect(names.sort()).toEqual([
     "deliver-17-failures-described.json",
     "deliver-17-failures.json",
@@ -59,13 +59,13 @@ test("there is a history of every shape", () => {
   ]);
 });
 
-describe("a recorded history goes on with today's code", () => {
+describe("a recorded history continues with today's code", () => {
   test.each(names)("%s", async (name) => {
     await Worker.runReplayHistory({ workflowBundle: bundle }, await historyOf(name));
   });
 });
 
-test("workflow code that does something else first is found out", async () => {
+test("incompatible workflow code is detected", async () => {
   for (const directory of ["workflows", "activities", "src/domain"]) {
     await cp(join(REPOSITORY, directory), join(scratch, directory), { recursive: true });
   }

@@ -1,4 +1,4 @@
-/** What an earlier release had accepted and not yet delivered is delivered by today's worker, on the upgraded database. */
+/** Deliveries that an earlier release had accepted are delivered by today's worker, on the upgraded database. */
 import { randomBytes } from "node:crypto";
 import { describe, expect, inject, test } from "vitest";
 import { migrateDatabase } from "../../src/database/migrate.ts";
@@ -13,7 +13,7 @@ import { keysOf, loadRelease, RELEASES } from "./releases.ts";
 
 const DAY_MS = 86_400_000;
 
-/** Schema and rows of a release, upgraded days later. */
+/** Loads schema and rows of a release and upgrades them days later. */
 async function upgraded(release: string): Promise<TestDatabase> {
   const name = `carried_${randomBytes(6).toString("hex")}`;
   const server = inject("databaseUrl");
@@ -21,7 +21,7 @@ async function upgraded(release: string): Promise<TestDatabase> {
   const adminUrl = withDatabase(server, name);
   await loadRelease(release, adminUrl);
   const url = withDatabase(server, name, SERVICE_LOGIN);
-  // The partitions that deliveries of today go to, and the days in between.
+  // Partitions for today's deliveries and the days in between.
   for (const nowMs of [Date.now() - 3 * DAY_MS, Date.now()]) {
     await migrateDatabase({ adminUrl, serviceUrl: url, nowMs });
   }
@@ -33,7 +33,7 @@ async function upgraded(release: string): Promise<TestDatabase> {
   };
 }
 
-/** The secrets that the release has sealed, opened with its own keys, and receivers that are there. */
+/** Decrypts the release's secrets with its own keys, and points endpoints to existing receivers. */
 async function reopen({ sql, config }: World, receiver: Receiver): Promise<readonly string[]> {
   const keyring = testKeyring(config.kek ?? Buffer.alloc(0));
   await sql.query("UPDATE endpoints SET url = $1 || '/' || id", [receiver.url]);
@@ -55,7 +55,7 @@ async function reopen({ sql, config }: World, receiver: Receiver): Promise<reado
   );
 }
 
-/** The keys of the release are not kept with its rows: the same rows, sealed anew, and receivers that are there. */
+/** Seals the secrets with new keys, because the release's keys were not kept, and points endpoints to existing receivers. */
 async function rekey({ sql, config }: World, receiver: Receiver): Promise<readonly string[]> {
   const keyring = testKeyring(config.kek ?? Buffer.alloc(0));
   const secrets: string[] = [];
@@ -81,8 +81,8 @@ async function rekey({ sql, config }: World, receiver: Receiver): Promise<readon
   return secrets;
 }
 
-describe.each(RELEASES)("what %s has left", (release) => {
-  test("goes out once today's worker runs, signed and unchanged, opened with the release's keys; dead letters wait, and can be replayed", async () => {
+describe.each(RELEASES)("deliveries of %s", (release) => {
+  test("are sent by today's worker, signed and unchanged, with the release's keys; dead letters wait and can be replayed", async () => {
     const environment = await keysOf(release);
     const world = await makeWorld({
       database: await upgraded(release),
@@ -107,13 +107,13 @@ describe.each(RELEASES)("what %s has left", (release) => {
       await world.startWorker();
       await eventually(
         async () => (await states())["QUEUED"] === undefined,
-        "what waited to be sent",
+        "waiting deliveries to be sent",
         60_000,
       );
       await eventually(async () => {
         const now = await states();
         return now["DELIVERED"] === (before["DELIVERED"] ?? 0) + waiting.length;
-      }, "what waited to arrive");
+      }, "waiting deliveries to arrive");
       const events = receiver.requests.map((request) => verifyReceived(request, secrets).payload);
       for (const { id, tenant } of waiting) {
         const { data } = await world.events.find(tenant, id);

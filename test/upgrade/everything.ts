@@ -1,4 +1,4 @@
-/** One of everything that operators and tenants may make, so that a release's record has rows in every table. */
+/** Creates one of everything that operators and tenants can create, so that a release's record has rows in every table. */
 import { generateKeyPairSync, randomUUID } from "node:crypto";
 import { SignJWT } from "jose";
 import { withClient } from "../bench/environment/postgres.ts";
@@ -62,7 +62,7 @@ export class Everything {
     });
   }
 
-  /** Who may do everything, and an operator with a token. */
+  /** Creates a principal with every scope, and an operator with a token. */
   async provision(): Promise<void> {
     const { id } = this.#tenant;
     const role = await this.#operator(`/tenants/${id}/roles`, { name: "everything", scopes: SCOPES });
@@ -81,7 +81,7 @@ export class Everything {
     await this.#operator(`/operators/${String(operator["id"])}/tokens`, {});
   }
 
-  /** A token for an assertion in place of a secret, whose id is kept until it ends. */
+  /** Requests a token with an assertion, whose id is stored until it expires. */
   async #assert(credentials: string): Promise<void> {
     const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
     const key = { ...publicKey.export({ format: "jwk" }), kid: "ec", alg: "ES256", use: "sig" };
@@ -103,7 +103,7 @@ export class Everything {
     });
   }
 
-  /** What a tenant has: a typed event, an endpoint with all that it can have, a producer, a session of the portal. */
+  /** Creates a tenant's objects: a typed event, an endpoint with every setting, a producer, a portal session. */
   async own(url: string): Promise<void> {
     const data = { type: "object", properties: { run: { type: "string" } } };
     await this.#tenants("/v1/webhooks/event-types", { name: TYPED, description: "A run", schema: data });
@@ -120,7 +120,7 @@ export class Everything {
     const { apiUrl } = this.#world.signet;
     await eventually(
       async () => (await requestJson("GET", `${apiUrl}${path}`, this.#token))["state"] === "ACTIVE",
-      "the endpoint that has everything",
+      "the endpoint with every setting",
     );
     await this.#tenants(`${path}/grade`, {});
     await this.#tenants(`${path}/secret/rotate`, {});
@@ -147,16 +147,16 @@ export class Everything {
       body,
     });
     if (opened.headers.get("set-cookie") === null) {
-      throw new Error(`nobody is signed in: ${opened.status}`);
+      throw new Error(`sign-in failed: ${opened.status}`);
     }
   }
 
-  /** An event of the type that has a schema, with as much as the sink of the bench asks for. */
+  /** An event type with a schema that matches the bench's events. */
   get typed(): { readonly type: string; readonly token: string } {
     return { type: TYPED, token: this.#token };
   }
 
-  /** A bulk replay of what has failed, which fails again. */
+  /** Replays all failed deliveries in bulk; they fail again. */
   async replay(): Promise<void> {
     const { id } = await this.#tenants("/v1/webhooks/dlq/replay", { filter: {} });
     const url = `${this.#world.signet.apiUrl}/v1/webhooks/replays/${String(id)}`;
@@ -167,7 +167,7 @@ export class Everything {
     );
   }
 
-  /** One dead letter that waits again. */
+  /** Replays one dead letter, which waits again. */
   async replayOne(): Promise<void> {
     const { apiUrl } = this.#world.signet;
     const { data } = await requestJson("GET", `${apiUrl}/v1/webhooks/dlq`, this.#token);
@@ -175,7 +175,7 @@ export class Everything {
     await this.#tenants(`/v1/webhooks/dlq/${letter?.id}/replay`, {});
   }
 
-  /** A log with a whole tile, and a checkpoint of it. */
+  /** Fills a whole tile of the log and signs a checkpoint of it. */
   async log(): Promise<void> {
     const { signet, operatorToken } = this.#world;
     for (let entry = 0; entry < ENTRIES; entry += 1) {

@@ -1,10 +1,10 @@
 /**
- * Keeps what a release leaves behind for the upgrade test of those that follow it: run once when it is made, on its build,
+ * Records the state of a release for the upgrade test of later ones. Run it once per release, on its build:
  *
  *   npm run build && node --import tsx test/upgrade/record.ts 0.3.0
  *
- * It runs the service, has a little of everything happen, and writes schema, rows and the keys that open
- * them to test/upgrade/<version>/, with the workflow histories of test/replay. Needs Debian's PostgreSQL for pg_dump.
+ * It runs the service, creates a little of everything, and writes schema, rows and their keys to
+ * test/upgrade/<version>/, with the workflow histories of test/replay. Needs Debian's PostgreSQL for pg_dump.
  */
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
@@ -28,7 +28,7 @@ const log = (line: string): void => console.error(line);
 const EVENTS = 3;
 const RUN = "0a1b2c3d";
 const DATA_BYTES = 80;
-/** Kept with the rows, which they open: of this record alone. */
+/** Keys that decrypt the recorded rows; used for nothing else. */
 const KEYS = {
   SIGNET_KEK: randomBytes(32).toString("base64"),
   SIGNET_PEPPER: randomBytes(32).toString("base64"),
@@ -36,7 +36,7 @@ const KEYS = {
 
 interface Publication {
   readonly type: string;
-  /** Of the event within the run. */
+  /** Index of the event within the run. */
   readonly index: number;
   readonly key: string | undefined;
 }
@@ -71,7 +71,7 @@ async function untilEnded(world: World): Promise<void> {
   });
 }
 
-/** Deliveries that arrived, that failed for good, that wait; a worker that did not say goodbye. */
+/** Creates deliveries that arrive, fail permanently, and wait. Leaves a worker that did not shut down gracefully. */
 async function live(world: World, load: LoadGenerator): Promise<void> {
   const { tenants, types, endpoints } = await world.group({
     name: "release",
@@ -93,7 +93,7 @@ async function live(world: World, load: LoadGenerator): Promise<void> {
   };
   const [first] = tenants;
   if (first === undefined) {
-    throw new Error("there is no tenant");
+    throw new Error("the group has no tenants");
   }
   const everything = new Everything(world, first);
   await everything.provision();
@@ -120,7 +120,7 @@ async function live(world: World, load: LoadGenerator): Promise<void> {
     );
   });
   await world.signet.worker.kill();
-  // Counted by the next worker.
+  // The next worker counts it.
   await everything.replayOne();
   await publishTyped(1);
   for (const tenant of tenants) {
@@ -128,13 +128,13 @@ async function live(world: World, load: LoadGenerator): Promise<void> {
   }
 }
 
-/** What the dump relies on: functions name tables that come after them, and every name is written in full. */
+/** The dump needs this: functions name later tables, and every name is qualified. */
 const PREAMBLE = `SET check_function_bodies = false;
 SELECT pg_catalog.set_config('search_path', '', false);
 
 `;
 
-/** Without what differs from one run of pg_dump to the next, and what its own versions add. */
+/** Removes text that differs between runs and versions of pg_dump. */
 function withoutNoise(sql: string): string {
   const kept = sql.split("\n").filter((line) => !/^(--|\\|SET |SELECT pg_catalog\.set_config)/.test(line));
   return `${PREAMBLE}${kept
@@ -146,7 +146,7 @@ function withoutNoise(sql: string): string {
 async function dump(world: World, directory: string): Promise<void> {
   const programs = await findSystemPostgres();
   if (programs === undefined) {
-    throw new Error("pg_dump of Debian's PostgreSQL is needed");
+    throw new Error("Debian's PostgreSQL is required for pg_dump");
   }
   const parts = {
     "schema.sql": ["--schema-only"],
@@ -156,7 +156,7 @@ async function dump(world: World, directory: string): Promise<void> {
     const { stdout } = await run(join(programs, "pg_dump"), [...options, world.adminDatabaseUrl], {
       maxBuffer: 1 << 26,
     });
-    // Many lines that are much alike.
+    // The dump is repetitive, so compress it.
     await writeFile(join(directory, `${file}.gz`), gzipSync(withoutNoise(stdout), { level: 9 }));
   }
   await writeFile(join(directory, "keys.json"), `${JSON.stringify(KEYS, null, 2)}\n`);
@@ -171,7 +171,7 @@ const stack = await startStack({ postgres: "system", pruneIndexes: true, log });
 const load = new LoadGenerator();
 try {
   const world = await World.create({ name: "release", stack, load, dist, raised: {}, profiles: undefined });
-  // The last of the 17 attempts is made after seconds, and stays a dead letter.
+  // The last of the 17 attempts comes within seconds, and the dead letter remains.
   await world.run({ SIGNET_RETRY_WINDOW_MS: "3000", SIGNET_PINGS_PER_HOST: "1000", ...KEYS });
   await live(world, load);
   await mkdir(directory, { recursive: true });

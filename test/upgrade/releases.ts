@@ -1,4 +1,4 @@
-/** What record.ts has kept of each release. */
+/** Reads the records of releases that record.ts has written. */
 import { existsSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { gunzipSync } from "node:zlib";
@@ -9,7 +9,7 @@ export const RELEASES: readonly string[] = (await readdir(HERE)).filter((name) =
   /^\d+\.\d+\.\d+$/.test(name),
 );
 
-/** A file of a release's; text that is long is kept compressed. */
+/** Reads a file of a release; long texts are compressed. */
 export async function readKept(release: string, file: string): Promise<string> {
   const url = new URL(`${release}/${file}`, HERE);
   return existsSync(url)
@@ -24,13 +24,13 @@ export async function loadRelease(release: string, adminUrl: string): Promise<vo
   }
 }
 
-/** The settings of the keys that the rows are sealed with; undefined where they are not kept (0.1.0). */
+/** Returns the settings for the keys that sealed the rows; undefined if they were not kept (0.1.0). */
 export async function keysOf(release: string): Promise<Readonly<Record<string, string>> | undefined> {
   const url = new URL(`${release}/keys.json`, HERE);
   return existsSync(url) ? (JSON.parse(await readFile(url, "utf8")) as Record<string, string>) : undefined;
 }
 
-/** The names of a release's workflow histories. */
+/** Returns the names of a release's workflow histories. */
 export async function historiesOf(release: string): Promise<readonly string[]> {
   return (await readdir(new URL(`${release}/histories/`, HERE))).filter((name) => name.endsWith(".json"));
 }

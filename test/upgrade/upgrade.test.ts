@@ -1,4 +1,4 @@
-/** A database and workflows that an earlier release has left go on with today's code (record.ts keeps them). */
+/** A database and workflows of an earlier release continue with today's code (recorded by record.ts). */
 import { randomBytes } from "node:crypto";
 import { Worker } from "@temporalio/worker";
 import { Client } from "pg";
@@ -14,7 +14,7 @@ const histories = await Promise.all(
   RELEASES.map(async (release) => (await historiesOf(release)).map((name) => ({ release, name }))),
 );
 
-/** Tables that are no partitions, with how many rows each has. */
+/** Returns the number of rows of each table that is not a partition. */
 async function countRows(client: Client): Promise<Record<string, number>> {
   const { rows } = await client.query<{ name: string }>(
     `SELECT relname AS name FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')
@@ -28,7 +28,7 @@ async function countRows(client: Client): Promise<Record<string, number>> {
   return counts;
 }
 
-/** Everything that a schema consists of, but the partitions of days. */
+/** Everything in a schema, except for the partitions of days. */
 const SCHEMA = {
   columns: `SELECT table_name, column_name, data_type, is_nullable, column_default FROM information_schema.columns
     WHERE table_schema = 'public' ORDER BY 1, 2`,
@@ -78,7 +78,7 @@ describe.each(RELEASES)("the database of %s", (release) => {
     await execute(inject("databaseUrl"), `DROP DATABASE ${name} WITH (FORCE)`);
   });
 
-  test("has rows in every table, is migrated, keeps them all, and looks like a new one", async () => {
+  test("has rows in every table, keeps them all through the migration, and ends with the schema of a new one", async () => {
     const before = await countRows(client);
     expect(Object.keys(before)).toContain("deliveries");
     expect(Object.entries(before).filter(([, rows]) => rows === 0)).toEqual([]);
@@ -93,7 +93,7 @@ describe.each(RELEASES)("the database of %s", (release) => {
       "SELECT max(created_at) AS newest FROM events",
     );
 
-    // An upgrade some days later: the week that has its partitions is another one.
+    // The upgrade happens days later, when another week has partitions.
     const options = {
       adminUrl: withDatabase(inject("databaseUrl"), name),
       serviceUrl: withDatabase(inject("databaseUrl"), name, SERVICE_LOGIN),
@@ -102,7 +102,7 @@ describe.each(RELEASES)("the database of %s", (release) => {
     const applied = await migrateDatabase(options);
     expect(await migrateDatabase(options)).toBe(0);
     await requireCurrentSchema(client);
-    // Going back: a version starts on a schema that has later migrations than its own.
+    // Downgrade: a version starts on a schema with later migrations.
     await client.query("BEGIN");
     await client.query("INSERT INTO schema_migrations VALUES (9999, '9999-later.sql', 'x', now())");
     await requireCurrentSchema(client);
@@ -132,12 +132,12 @@ describe("a workflow of an earlier release", () => {
     bundle = await bundleWorkflows();
   });
 
-  test.each(histories.flat())("goes on: $release $name", async ({ release, name }) => {
+  test.each(histories.flat())("continues: $release $name", async ({ release, name }) => {
     const history: unknown = JSON.parse(await readKept(release, `histories/${name}`));
     await Worker.runReplayHistory({ workflowBundle: bundle }, history);
   });
 
-  test("is there for every release, in every shape", () => {
+  test("exists for every release, in every shape", () => {
     expect(RELEASES).toEqual(expect.arrayContaining(["0.1.0", "0.2.0", "0.3.0"]));
     for (const list of histories) {
       expect(list.length).toBeGreaterThanOrEqual(15);

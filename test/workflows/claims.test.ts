@@ -8,8 +8,8 @@ import { newId } from "../../src/domain/ids.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { useWorld } from "../support/world.ts";
 
-// The size of lists does not come into it: a claim is started again as it was made, and the lists here are made by hand.
-// No worker: the tests claim as a worker does that has died since.
+// List sizes do not matter here: a claim is restarted as it was made, and the tests make the lists themselves.
+// No worker runs: the tests claim like a worker that has died since.
 const made = useWorld();
 let pool: Pool;
 
@@ -23,7 +23,7 @@ afterAll(async () => {
   await pool.end();
 });
 
-/** Deliveries that were claimed together 20 seconds ago, and whose workflow was never started. */
+/** Claims deliveries together 20 seconds ago, without starting their workflow. */
 async function claimAndDie(count: number): Promise<{ carrier: string; ids: string[] }> {
   const world = made.current;
   const tenant = await world.createTenant();
@@ -55,17 +55,17 @@ async function sweep(): Promise<Map<string, string[]>> {
   return found;
 }
 
-describe("a claim that was never started", () => {
-  test("is found whole by one of the sweeps beside each other, and by no other for as long again", async () => {
+describe("a claim whose workflow was never started", () => {
+  test("is found whole by one of several concurrent sweeps, and by no later one within the same period", async () => {
     const { carrier, ids } = await claimAndDie(5);
     const sweeps = await Promise.all([sweep(), sweep(), sweep()]);
-    // Those that met in its middle have left it; then the next one has it.
+    // Sweeps that collided have skipped it; the next one finds it.
     const found = [...sweeps, await sweep()].flatMap((each) => each.get(carrier) ?? []);
     expect(found).toEqual(ids);
     expect((await sweep()).get(carrier)).toBeUndefined();
   });
 
-  test("is left alone while somebody else holds one of its members: no part of it is started without the rest", async () => {
+  test("is skipped as a whole while another transaction locks one of its members", async () => {
     const { carrier, ids } = await claimAndDie(5);
     const other = new Client({ connectionString: made.current.config.databaseUrl });
     await other.connect();
@@ -80,7 +80,7 @@ describe("a claim that was never started", () => {
 });
 
 describe("a claim of first attempts", () => {
-  test("does not wait for the disk, and what its connection does afterwards does", async () => {
+  test("commits without waiting for the disk; later commits of its connection wait", async () => {
     const world = made.current;
     const tenant = await world.createTenant();
     await world.createEndpoint(tenant, "http://127.0.0.1:1");
@@ -110,10 +110,10 @@ describe("a claim of first attempts", () => {
     }
   });
 
-  describe("that PostgreSQL forgot in a crash, after its list was sent", () => {
+  describe("lost in a PostgreSQL crash after its list was sent", () => {
     const instants = { startedAt: new Date(), endedAt: new Date(), durationMs: 5 };
 
-    /** A delivery that nobody carries any more, and what the sender of its lost carrier has to tell of it. */
+    /** Creates a delivery without a carrier, then records the outcome that the lost carrier's sender reports. */
     async function sentAndForgotten(
       outcome: Pick<AttemptOutcome, "nextState" | "attempt" | "status">,
     ): Promise<Record<string, unknown>> {
@@ -146,7 +146,7 @@ describe("a claim of first attempts", () => {
       return rows[0] ?? {};
     }
 
-    test("leaves deliveries delivered that were delivered", async () => {
+    test("leaves delivered deliveries delivered", async () => {
       expect(await sentAndForgotten({ nextState: "DELIVERED", attempt: 1, status: 200 })).toEqual({
         state: "DELIVERED",
         carrier: null,
@@ -156,12 +156,12 @@ describe("a claim of first attempts", () => {
       });
     });
 
-    test("leaves those dead that had their last attempt", async () => {
+    test("leaves deliveries dead-lettered after their last attempt", async () => {
       const row = await sentAndForgotten({ nextState: "DEAD_LETTERED", attempt: 17, status: 500 });
       expect(row).toMatchObject({ state: "DEAD_LETTERED", attempt_count: 17, last_status: 500 });
     });
 
-    test("leaves those waiting that failed: whoever claims them next finds the attempt and goes on", async () => {
+    test("leaves failed deliveries queued; the next claim finds the attempt and continues", async () => {
       const row = await sentAndForgotten({ nextState: "RETRYING", attempt: 1, status: 500 });
       expect(row).toMatchObject({ state: "QUEUED", carrier: null, epoch: 1 });
     });

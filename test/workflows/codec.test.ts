@@ -1,4 +1,4 @@
-/** Histories with the codec on: nothing of ours is readable in them, operators can decrypt them, and signals by hand work. */
+/** Histories with the codec on: unreadable in Temporal, decryptable by operators, and open to signals sent by hand. */
 import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -31,7 +31,7 @@ interface WirePayload {
   readonly data: string;
 }
 
-/** Every payload of a history, as the UI and the CLI get them. */
+/** Returns every payload of a history, as the UI and the CLI get them. */
 function payloadsOf(value: unknown): WirePayload[] {
   if (typeof value !== "object" || value === null) {
     return [];
@@ -48,7 +48,7 @@ function payloadsOf(value: unknown): WirePayload[] {
     ];
   }
   return Object.entries(value).flatMap(([name, member]) =>
-    // Search attributes are the server's to read.
+    // The server must be able to read search attributes.
     name === "searchAttributes" ? [] : payloadsOf(member),
   );
 }
@@ -86,7 +86,7 @@ describe("with the codec on", () => {
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
 
-  /** The lines of docs/temporal.md for an encrypted history, pasted with this service's addresses. */
+  /** Runs the commands of docs/temporal.md for an encrypted history, with this service's addresses. */
   async function byCli(workflowId: string): Promise<string> {
     const document = await readFile(new URL("../../docs/temporal.md", import.meta.url), "utf8");
     const [, lines = "exit 1"] = /<!-- test: codec -->\n```sh\n([\s\S]*?)^```$/m.exec(document) ?? [];
@@ -97,7 +97,7 @@ describe("with the codec on", () => {
     const printed = await paste(api.environment["TEMPORAL_ADDRESS"] ?? "", here, {
       SIGNET_OPERATOR_TOKEN: api.operatorToken,
     });
-    // Each of them has something to say that was encrypted.
+    // Each output contains a decrypted value.
     expect(printed).toMatch(/QueryResult +\{.*"state":"DEAD_LETTERED"/);
     expect(printed).toContain("offsets_ms");
     expect(printed).toMatch(/Current Details:\n +\*\*1 delivery\*\*/);
@@ -105,7 +105,7 @@ describe("with the codec on", () => {
     return printed;
   }
 
-  test("a delivery's history is unreadable, operators can decrypt it, by `temporal` too, and json/plain signals are obeyed", async () => {
+  test("a delivery's history is unreadable, operators can decrypt it, also with `temporal`, and json/plain signals take effect", async () => {
     const { body: endpoint } = await send("POST", "/v1/webhooks/endpoints", {
       url: `${receiver.url}/hook`,
       events: ["codec.tried"],
@@ -149,7 +149,7 @@ describe("with the codec on", () => {
 
     receiver.answer([{ kind: "answer" }]);
     await handle.signal("replay", { delivery_ids: [letter.id], by: "an operator" });
-    // A signal that comes during a task of the workflow is in the history after it.
+    // A signal that arrives during a workflow task is in the history after it.
     await eventually(
       async () =>
         payloadsOf((await handle.fetchHistory()).events)
@@ -164,7 +164,7 @@ describe("with the codec on", () => {
   });
 });
 
-test("histories from before the codec go on with it", async () => {
+test("histories from before the codec continue with it", async () => {
   const codec = createPayloadCodec({ keyring: testKeyring(), clock: Date, randomBytes });
   const path = new URL("../replay/histories/deliver-dead-letter-replayed.json", import.meta.url);
   const options = { workflowBundle: await bundleWorkflows(true), ...dataConverterOf(codec) };
@@ -176,7 +176,7 @@ describe("the codec server", () => {
     await fetch(`${api.adminUrl}/admin/v1/codec/decode`, { method: "POST", ...init });
   const authorization = (): string => `Bearer ${api.operatorToken}`;
 
-  test("passes on what is not encrypted, and says so in the compliance log", async () => {
+  test("returns unencrypted payloads unchanged, and records that in the compliance log", async () => {
     const plain = { metadata: { encoding: Buffer.from("json/plain").toString("base64") }, data: "e30=" };
     const { status, body } = await api.admin("POST", "/codec/decode", { payloads: [plain] });
     expect({ status, body }).toEqual({ status: 200, body: { payloads: [plain] } });
@@ -184,7 +184,7 @@ describe("the codec server", () => {
     expect((log.body["data"] as unknown[])[0]).toMatchObject({ details: { payloads: 1 } });
   });
 
-  test("refuses what no key opens, what is too much, and who is no operator", async () => {
+  test("refuses undecryptable payloads, too many payloads, and callers who are not operators", async () => {
     const foreign = createPayloadCodec({ keyring: testKeyring(), clock: Date, randomBytes });
     const [sealed] = await foreign.encode([{ metadata: {}, data: Buffer.from("x") }]);
     const metadata = Object.fromEntries(
@@ -204,7 +204,7 @@ describe("the codec server", () => {
     expect(await readAnswer(nobody)).toMatchObject({ status: 401 });
   });
 
-  test("encrypts what operators put in, and says so in the compliance log", async () => {
+  test("encrypts operators' input, and records that in the compliance log", async () => {
     const plain = {
       metadata: { encoding: Buffer.from("json/plain").toString("base64") },
       data: Buffer.from('{"by":"ada"}').toString("base64"),
@@ -218,7 +218,7 @@ describe("the codec server", () => {
     expect(decoded.body["payloads"]).toEqual([plain]);
   });
 
-  test("lets pages of Temporal's UI ask, and of no other origin", async () => {
+  test("admits pages of Temporal's UI, and no other origin", async () => {
     const body = '{"payloads":[]}';
     const ask = async (method: string, origin: string) =>
       await decode({
@@ -234,7 +234,7 @@ describe("the codec server", () => {
     }
   });
 
-  test("is asked at most 600 times a minute by one operator", async () => {
+  test("accepts at most 600 requests per minute from one operator", async () => {
     const seen = new Set<number>();
     for (let asked = 0; asked < 660 && !seen.has(429); asked += 30) {
       const answers = await Promise.all(

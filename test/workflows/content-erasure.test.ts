@@ -1,4 +1,4 @@
-/** The erasure of an event's content against deliveries in every state, and against requests that are under way. */
+/** Erasure of an event's content, with deliveries in every state and requests in flight. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { WorkerProcess } from "../../src/processes/worker.ts";
 import { eventually } from "../support/eventually.ts";
@@ -16,7 +16,7 @@ afterAll(async () => {
   await worker.close();
 });
 
-/** An event on its way to a receiver. */
+/** Publishes an event to a receiver. */
 async function published(receiver: Receiver, data: object = { canary: CANARY }) {
   const tenant = await made.current.createTenant();
   await made.current.createEndpoint(tenant, receiver.url);
@@ -34,7 +34,7 @@ async function rowsOf(event: string): Promise<string> {
   return JSON.stringify(rows);
 }
 
-test("what was sent and answered is kept sealed, can be read, and is gone after the erasure", async () => {
+test("requests and responses are stored sealed and readable until the erasure", async () => {
   const world = made.current;
   const receiver = await startReceiver({ script: [{ kind: "answer", body: `got ${CANARY}` }] });
   const { tenant, event, delivery } = await published(receiver);
@@ -57,7 +57,7 @@ test("what was sent and answered is kept sealed, can be read, and is gone after 
   await receiver.close();
 });
 
-test("a delivery that is tried again is cancelled, its workflow ends, and nothing is sent any more", async () => {
+test("a retrying delivery is cancelled, its workflow ends, and nothing more is sent", async () => {
   const world = made.current;
   const receiver = await startReceiver({ script: [{ kind: "answer", status: 503 }] });
   const { tenant, event, delivery } = await published(receiver);
@@ -78,7 +78,7 @@ test("a delivery that is tried again is cancelled, its workflow ends, and nothin
   await receiver.close();
 });
 
-test("a request under way when the erasure commits is answered, and its answer is not readable", async () => {
+test("a request in flight when the erasure commits is answered, and its response is not readable", async () => {
   const world = made.current;
   const receiver = await startReceiver({
     script: [{ kind: "answer", status: 500, body: `echo ${CANARY}`, delayMs: 700 }],
@@ -102,7 +102,7 @@ test("a request under way when the erasure commits is answered, and its answer i
   await receiver.close();
 });
 
-test("of an event that was kept as text neither data nor a late answer remains", async () => {
+test("neither data nor a late response remains of an event that was stored as text", async () => {
   const world = made.current;
   const receiver = await startReceiver({
     script: (request) => ({
@@ -114,7 +114,7 @@ test("of an event that was kept as text neither data nor a late answer remains",
   });
   const { tenant, event, delivery } = await published(receiver, {});
   await world.untilDelivery(tenant, delivery, ({ state }) => state === "RETRYING");
-  // As versions before this one wrote it.
+  // As earlier versions stored it.
   await world.sql.query("UPDATE events SET content = NULL, data = $2 WHERE id = $1", [
     event,
     JSON.stringify({ canary: CANARY }),
@@ -138,7 +138,7 @@ test("of an event that was kept as text neither data nor a late answer remains",
   await receiver.close();
 });
 
-test("an erasure before the first attempt, in a commit with others, is that event's alone", async () => {
+test("an erasure before the first attempt affects only its own event, even in a commit with others", async () => {
   const world = made.current;
   await worker.close();
   const receiver = await startReceiver({});
@@ -165,7 +165,7 @@ test("an erasure before the first attempt, in a commit with others, is that even
   await receiver.close();
 });
 
-test("erasures and outcomes of the same deliveries at the same time all end", async () => {
+test("concurrent erasures and outcomes of the same deliveries all complete", async () => {
   const world = made.current;
   const receiver = await startReceiver({ script: [{ kind: "answer", status: 500, body: CANARY }] });
   const tenant = await world.createTenant();

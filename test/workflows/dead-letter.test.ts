@@ -20,16 +20,16 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
     readonly tenant: string;
     readonly endpoint: string;
     readonly ids: readonly string[];
-    /** The first of them. */
+    /** Id of the first delivery. */
     readonly id: string;
-    /** Its workflow. */
+    /** Workflow of the first delivery. */
     readonly carrier: string;
-    /** Of all of them. */
+    /** Workflows of all deliveries. */
     readonly carriers: ReadonlySet<string>;
     readonly until: (wanted: (delivery: Delivery) => boolean) => Promise<Delivery>;
   }
 
-  /** Deliveries whose receiver has failed 17 times, and takes the next one. */
+  /** Creates deliveries whose receiver has failed 17 times and accepts the next attempt. */
   async function makeDeadLetter(count = 1): Promise<DeadLetter> {
     const world = made.current;
     const receiver = await startReceiver({ script: [{ kind: "answer", status: 500 }] });
@@ -47,7 +47,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
     return { world, receiver, tenant, endpoint, ids, id, carrier, carriers: new Set(carriers), until };
   }
 
-  /** A dead letter's workflow continues as new once, and Temporal refuses signals in the moment of that. */
+  /** A dead letter's workflow continues as new once, and Temporal rejects signals at that moment. */
   async function untilQuiet(world: World, tenant: string, id: string): Promise<string> {
     const { carrier } = await world.untilDelivery(tenant, id, ({ state }) => state === "DEAD_LETTERED");
     const handle = world.temporal.workflow.getHandle(carrier ?? "");
@@ -60,7 +60,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
 
   const delivered = ({ state }: Delivery): boolean => state === "DELIVERED";
 
-  /** What a replay must come to, whoever asked for it. */
+  /** Checks the result of a replay, however it was requested. */
   async function expectReplayed({ world, receiver, tenant, id, until }: DeadLetter): Promise<void> {
     const replayed = await until(delivered);
     expect(replayed).toMatchObject({ cycle: 2, attemptCount: 1, reason: null, expiresAt: null });
@@ -82,7 +82,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
   }
 
   describe.concurrent("a dead letter", () => {
-    test("is replayed by an operator's signal from the command line, in a fresh cycle under a new carrier", async () => {
+    test("is replayed by an operator's signal from the command line, in a new cycle under a new carrier", async () => {
       const letter = await makeDeadLetter();
       await signalByCli(letter.world, letter.carrier, "replay");
       await expectReplayed(letter);
@@ -94,7 +94,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
       await letter.receiver.close();
     });
 
-    test("tells who asked for the replay in the history of its workflow", async () => {
+    test("records who requested the replay in its workflow's history", async () => {
       const letter = await makeDeadLetter();
       const input = JSON.stringify({ by: "ann@operators", delivery_ids: [letter.id] });
       await signalByCli(letter.world, letter.carrier, "replay", "--input", input);
@@ -104,7 +104,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
       await letter.receiver.close();
     });
 
-    test("is found by state and endpoint, and replayed by one command for all that match", async () => {
+    test("is found by state and endpoint, and all matches are replayed by one command", async () => {
       const [letter, other] = await Promise.all([makeDeadLetter(2), makeDeadLetter()]);
       const { world, tenant, receiver } = letter;
       const query = `SignetState="DEAD_LETTERED" AND SignetEndpoint="${letter.endpoint}"`;
@@ -122,7 +122,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
       await Promise.all([receiver.close(), other.receiver.close()]);
     });
 
-    test("is replayed once when asked for many times at once, through the api and by signals", async () => {
+    test("is replayed once after many concurrent requests, through the api and by signals", async () => {
       const letter = await makeDeadLetter();
       const { world, tenant, id, carrier } = letter;
       const handle = world.temporal.workflow.getHandle(carrier);
@@ -144,7 +144,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
       await letter.receiver.close();
     });
 
-    test("is harmed by no signal that makes no sense", async () => {
+    test("ignores invalid signals", async () => {
       const letter = await makeDeadLetter();
       const { world, id, carrier } = letter;
       const inputs = [
@@ -179,7 +179,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
       await letter.receiver.close();
     });
 
-    test("is harmed by no signal whose input cannot be decoded", async () => {
+    test("ignores signals whose input cannot be decoded", async () => {
       const letter = await makeDeadLetter();
       const { world, id, carrier } = letter;
       for (const encoding of ["json/plain", "binary/plain", "json/protobuf", "made/up", ""]) {

@@ -35,7 +35,7 @@ describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
   });
 
   describe("a failing receiver", () => {
-    test("is tried 17 times, then the delivery is a dead letter whose workflow stays open", async () => {
+    test("is attempted 17 times, then the delivery is a dead letter whose workflow stays open", async () => {
       const receiver = await startReceiver({ script: [{ kind: "answer", status: 500 }] });
       const tenant = await world.current.createTenant();
       await world.current.createEndpoint(tenant, receiver.url);

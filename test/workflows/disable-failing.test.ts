@@ -1,4 +1,4 @@
-/** An endpoint that nothing has reached for long enough, and one that only looks so. */
+/** An endpoint that has failed for long enough to be disabled, and one that only appears to. */
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPool, type Pool } from "../../src/database/pool.ts";
@@ -26,7 +26,7 @@ describe("a worker", () => {
     await made.current.startWorker();
   });
 
-  test("disables an endpoint after its time, tells the tenant's others and the log, and sends it nothing new", async () => {
+  test("disables an endpoint after its deadline, notifies the tenant's other endpoints and the log, and sends it nothing new", async () => {
     const world = made.current;
     const [receiver, watcher] = [
       await startReceiver({ script: [{ kind: "answer", status: 404 }] }),
@@ -64,7 +64,7 @@ describe("a worker", () => {
     const after = await world.publish(tenant);
     expect(after.deliveries).toMatchObject([{ state: "DEAD_LETTERED", reason: "endpoint_disabled" }]);
 
-    // Its tenant has mended it: it starts anew.
+    // Its tenant has fixed it, so it starts again.
     receiver.answer([{ kind: "answer" }]);
     await world.endpoints.enable(tenant, id, TEST_CALLER);
     await eventually(
@@ -90,7 +90,7 @@ describe("an endpoint that answers 410 Gone", () => {
     await made.current.startWorker();
   });
 
-  test("is disabled at once, says why, is announced, gets nothing more, and comes back when it is enabled", async () => {
+  test("is disabled at once with a reason and a notification, gets nothing more, and works again once enabled", async () => {
     const world = made.current;
     const receiver = await startReceiver({ script: [{ kind: "answer", status: 410 }] });
     const watcher = await startReceiver();
@@ -116,7 +116,7 @@ describe("an endpoint that answers 410 Gone", () => {
     expect(rows).toMatchObject([
       { entry: { actor: "system:worker", target: id, details: { reason: "gone" } } },
     ]);
-    // What had begun is a dead letter when its next attempt is due, what comes now is one at once.
+    // Its pending delivery becomes a dead letter at its next attempt, a new one at once.
     const after = await world.publish(tenant);
     expect(after.deliveries).toMatchObject([{ state: "DEAD_LETTERED", reason: "endpoint_disabled" }]);
     const begun = await world.untilDelivery(
@@ -136,7 +136,7 @@ describe("an endpoint that answers 410 Gone", () => {
     await Promise.all([receiver.close(), watcher.close()]);
   });
 
-  test("stays as it is when it has another address by then", async () => {
+  test("stays active if its URL has changed since", async () => {
     const world = made.current;
     const tenant = await world.createTenant();
     const receiver = await startReceiver();
@@ -157,7 +157,7 @@ describe("an endpoint that answers 410 Gone", () => {
 });
 
 describe("the verdict", () => {
-  // The worker of this world never gives it: the tests do, between two steps of their own.
+  // This world's worker never gives the verdict; the tests do, at chosen moments.
   const made = useWorld({ retryWindowMs: 20_000, environment: { SIGNET_AUTO_DISABLE_AFTER: "0" } });
   let pool: Pool;
 
@@ -187,7 +187,7 @@ describe("the verdict", () => {
     readonly id: string;
   }
 
-  /** An endpoint that has failed since so many hours, as far as workers have told. */
+  /** Creates an endpoint that has failed for `hours`, according to the workers' reports. */
   async function failingFor(hours: number, exhausted = true): Promise<Failing> {
     const world = made.current;
     const receiver = await startReceiver();
@@ -218,7 +218,7 @@ describe("the verdict", () => {
     await failing.receiver.close();
   });
 
-  test("knows a 2xx that another worker noted", async () => {
+  test("considers a 2xx that another worker reported", async () => {
     const failing = await failingFor(500);
     const others = new EndpointFailures();
     others.note(failing.id, { ok: true, last: false }, Date.now() - HOUR_MS);
@@ -228,7 +228,7 @@ describe("the verdict", () => {
     await failing.receiver.close();
   });
 
-  test("knows a 2xx that was recorded and noted by nobody: its worker died", async () => {
+  test("considers a 2xx that was recorded but not reported, because its worker died", async () => {
     const world = made.current;
     const failing = await failingFor(500);
     const { deliveries } = await world.publish(failing.tenant);
@@ -243,7 +243,7 @@ describe("the verdict", () => {
     await failing.receiver.close();
   });
 
-  test("stands when a 2xx lands right after it: the delivery counts, the endpoint stays disabled", async () => {
+  test("remains when a 2xx arrives right after it: the delivery counts, the endpoint stays disabled", async () => {
     const world = made.current;
     const failing = await failingFor(500);
     const gate = createGate();
@@ -257,7 +257,7 @@ describe("the verdict", () => {
     await failing.receiver.close();
   });
 
-  test("is given once, however many workers give it at once", async () => {
+  test("is given once, even by several workers at the same time", async () => {
     const failing = await failingFor(500);
     const given = await Promise.all([giveVerdict(), giveVerdict(), giveVerdict()]);
     expect(given.reduce((sum, one) => sum + one, 0)).toBe(1);
@@ -265,7 +265,7 @@ describe("the verdict", () => {
     await failing.receiver.close();
   });
 
-  test("finds nothing where the tenant was faster", async () => {
+  test("changes nothing if the tenant has already disabled the endpoint", async () => {
     const failing = await failingFor(500);
     await made.current.endpoints.disable(failing.tenant, failing.id, TEST_CALLER);
     expect(await giveVerdict()).toBe(0);

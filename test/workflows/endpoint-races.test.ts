@@ -1,6 +1,6 @@
 /**
- * Two things that happen to an endpoint at once, in both orders. Receivers answer when the test says so, and rows are
- * held by the test until the others wait for them: no order is left to chance.
+ * Two concurrent changes to an endpoint, in both orders. Receivers answer when the test allows it, and the test holds
+ * rows until the others wait for them, so every order is deterministic.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Endpoint } from "../../src/database/repositories/endpoints/endpoints.ts";
@@ -37,7 +37,7 @@ async function subject(receiver: Receiver, tenant: string, id: string): Promise<
   return { receiver, tenant, id, find, until };
 }
 
-/** An endpoint whose first ping is answered as the script says. */
+/** Registers an endpoint whose first ping is answered as the script says. */
 async function register(...script: readonly Behaviour[]): Promise<Subject> {
   const world = made.current;
   const receiver = await startReceiver({ script });
@@ -46,7 +46,7 @@ async function register(...script: readonly Behaviour[]): Promise<Subject> {
   return await subject(receiver, tenant, endpoint.id);
 }
 
-/** An ACTIVE endpoint with a delivery whose request waits at the gate. */
+/** Creates an ACTIVE endpoint with a delivery whose request waits at the gate. */
 async function inFlight(gate: Gate, status: number): Promise<Subject & { readonly delivery: string }> {
   const world = made.current;
   const receiver = await startReceiver({ script: [{ kind: "answer", status, after: gate.opened }, OK] });
@@ -58,11 +58,11 @@ async function inFlight(gate: Gate, status: number): Promise<Subject & { readonl
 }
 
 interface Pinged extends Subject {
-  /** Answers the ping; resolves with what came of the run. */
+  /** Answers the ping; resolves with the result of the run. */
   readonly answer: () => Promise<unknown>;
 }
 
-/** An endpoint whose first ping waits at the gate; those after it are answered as the script says. */
+/** Registers an endpoint whose first ping waits at the gate. The script answers later pings. */
 async function pinged(...script: readonly Behaviour[]): Promise<Pinged> {
   const gate = createGate();
   const endpoint = await register({ kind: "answer", after: gate.opened }, ...script);
@@ -79,8 +79,8 @@ async function resultOf(id: string, generation: number): Promise<unknown> {
 }
 
 /**
- * Holds the endpoint's row, begins the others in the order given, each once the one before waits for the row, and lets
- * go: PostgreSQL serves who has waited longest.
+ * Holds the endpoint's row, starts the operations in the given order, each once the previous one waits for the row, and
+ * releases it. PostgreSQL serves the longest waiter first.
  */
 async function inOrder(
   id: string,
@@ -105,7 +105,7 @@ async function inOrder(
   return await Promise.allSettled(begun);
 }
 
-/** How many sessions wait for a lock of another transaction with a statement about endpoints. */
+/** Counts the sessions that wait for a lock with a statement about endpoints. */
 async function waitingFor(id: string): Promise<number> {
   expect(id).toMatch(/^ep_/);
   const { rows } = await made.current.sql.query<{ n: number }>(
@@ -118,8 +118,8 @@ async function waitingFor(id: string): Promise<number> {
 const refused = { status: "rejected", reason: { code: "INVALID_STATE" } };
 const done = { status: "fulfilled" };
 
-describe("a ping's 200 and another URL", () => {
-  test("that comes first: the old URL's answer verifies nothing", async () => {
+describe("a ping's 200 and a change of URL", () => {
+  test("the change comes first: the old URL's answer verifies nothing", async () => {
     const { receiver, tenant, id, find, answer } = await pinged();
     const other = await startReceiver({ script: [FAILURE] });
     await made.current.endpoints.update(tenant, id, { url: other.url }, TEST_CALLER);
@@ -132,7 +132,7 @@ describe("a ping's 200 and another URL", () => {
     await Promise.all([receiver.close(), other.close()]);
   });
 
-  test("that comes second: the endpoint was ACTIVE and is PENDING", async () => {
+  test("the change comes second: the endpoint was ACTIVE and is PENDING", async () => {
     const { receiver, tenant, id, until } = await register(OK);
     await until("ACTIVE");
     const other = await startReceiver();
@@ -146,7 +146,7 @@ describe("a ping's 200 and another URL", () => {
     await Promise.all([receiver.close(), other.close()]);
   });
 
-  test("that wait for the same row: the change is seen by the answer that comes after it", async () => {
+  test("both wait for the same row: an answer after the change sees it", async () => {
     const { receiver, tenant, id, find, answer } = await pinged();
     const other = await startReceiver({ script: [FAILURE] });
     const results = await inOrder(
@@ -159,7 +159,7 @@ describe("a ping's 200 and another URL", () => {
     await Promise.all([receiver.close(), other.close()]);
   });
 
-  test("that wait for the same row: the answer that comes before the change counts until then", async () => {
+  test("both wait for the same row: an answer before the change counts until then", async () => {
     const { receiver, tenant, id, find, answer } = await pinged();
     const other = await startReceiver({ script: [FAILURE] });
     const results = await inOrder(
@@ -173,8 +173,8 @@ describe("a ping's 200 and another URL", () => {
   });
 });
 
-describe("a ping's 200 and its tenant's disabling", () => {
-  test("that comes first: it stays disabled, and pinged anew when it is enabled", async () => {
+describe("a ping's 200 and disabling by the tenant", () => {
+  test("disabled first: the endpoint stays disabled, and is pinged again once enabled", async () => {
     const { receiver, tenant, id, find, until, answer } = await pinged(OK);
     await made.current.endpoints.disable(tenant, id, TEST_CALLER);
     expect(await answer()).toEqual({ outcome: "superseded", pings: 1 });
@@ -185,7 +185,7 @@ describe("a ping's 200 and its tenant's disabling", () => {
     await receiver.close();
   });
 
-  test("that wait for the same row: verified, then disabled", async () => {
+  test("both wait for the same row: verified, then disabled", async () => {
     const { receiver, tenant, id, find, answer } = await pinged();
     const results = await inOrder(
       id,
@@ -200,7 +200,7 @@ describe("a ping's 200 and its tenant's disabling", () => {
 
 describe("a ping's 200 and the deletion", () => {
   test.each([["before", true] as const, ["after", false] as const])(
-    "that comes %s it: the endpoint is gone",
+    "deleted %s the answer: the endpoint is gone",
     async (_name, deletedFirst) => {
       const { receiver, tenant, id, find, answer } = await pinged();
       const remove = async (): Promise<void> => await made.current.endpoints.remove(tenant, id, TEST_CALLER);
@@ -241,7 +241,7 @@ describe("a delivery in flight", () => {
     await receiver.close();
   });
 
-  test("when its endpoint gets another URL, is answered by the old one or goes to the new one, verified", async () => {
+  test("when its endpoint gets another URL, is answered by the old one or goes to the verified new one", async () => {
     const gate = createGate();
     const { receiver, tenant, id, delivery } = await inFlight(gate, 500);
     const other = await startReceiver();
@@ -267,7 +267,7 @@ describe("two requests at once", () => {
     return await subject(receiver, tenant, id);
   }
 
-  test("that enable: the first does, the second finds it done, and there is one run of pings", async () => {
+  test("both enable: the first succeeds, the second is refused, and one series of pings starts", async () => {
     const { receiver, tenant, id, find } = await disabled();
     const enable = async (): Promise<Endpoint> =>
       await made.current.endpoints.enable(tenant, id, TEST_CALLER);
@@ -277,7 +277,7 @@ describe("two requests at once", () => {
     await receiver.close();
   });
 
-  test("of which one enables and the other disables end as the later one wants", async () => {
+  test("one enables and one disables: the later one decides", async () => {
     const { receiver, tenant, id, find } = await disabled();
     const enable = async (): Promise<Endpoint> =>
       await made.current.endpoints.enable(tenant, id, TEST_CALLER);
@@ -290,11 +290,11 @@ describe("two requests at once", () => {
     await receiver.close();
   });
 
-  test("of which one asks for a ping and the other enables: a ping is asked of what waits for one", async () => {
+  test("one requests a ping and one enables: a ping needs an endpoint that waits for one", async () => {
     const { receiver, tenant, id, find } = await disabled();
     await expect(made.current.endpoints.verify(tenant, id)).rejects.toMatchObject({ code: "INVALID_STATE" });
     await made.current.endpoints.enable(tenant, id, TEST_CALLER);
-    // A ping that is asked for before the first has left is that one.
+    // A ping requested before the first was sent is that first one.
     await receiver.waitFor(1);
     await made.current.endpoints.verify(tenant, id);
     await receiver.waitFor(2);

@@ -1,4 +1,4 @@
-/** Changes of an endpoint's secret against requests that are under way: a real worker, a real receiver. */
+/** Changes of an endpoint's secret while requests are in flight, with a real worker and receiver. */
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createPool, type Pool } from "../../src/database/pool.ts";
@@ -52,7 +52,7 @@ async function activate(place: TestEndpoint): Promise<void> {
   await tenantTransaction(pool, place.tenantId, async (db) => await activateSecret(db, place, using()));
 }
 
-/** Which of the secrets the request is good for, one at a time; and which made the specification's header. */
+/** Returns which of the secrets verify the request, and which made the specification's header. */
 function goodFor(request: ReceivedRequest | undefined, secrets: readonly string[]): boolean[][] {
   const { headers = {}, rawBody = Buffer.alloc(0), receivedAt = 0 } = request ?? {};
   const first = Object.fromEntries(
@@ -70,7 +70,7 @@ function goodFor(request: ReceivedRequest | undefined, secrets: readonly string[
   );
 }
 
-/** A first attempt that is under way while `change` happens and fails after it, and the second attempt. */
+/** Runs `change` during a first attempt that then fails. Returns that attempt and the second one. */
 async function around(
   endpoint: TestEndpoint,
   receiver: Awaited<ReturnType<typeof startReceiver>>,
@@ -91,7 +91,7 @@ async function around(
   return await receiver.waitFor(2);
 }
 
-test("what is under way ends with the signatures that it began with; the next attempt has the new ones", async () => {
+test("a request in flight keeps its signatures; the next attempt has the new ones", async () => {
   const world = made.current;
   const receiver = await startReceiver({});
   const endpoint = await world.createEndpoint(await world.createTenant(), receiver.url);
@@ -110,7 +110,7 @@ test("what is under way ends with the signatures that it began with; the next at
   ]);
 
   const activated = await around(endpoint, receiver, async () => await activate(endpoint));
-  // On both sides of the swap either secret is enough.
+  // Before and after the swap, either secret is enough.
   expect(goodFor(activated[0], [old, next])).toEqual([
     [true, true],
     [true, false],

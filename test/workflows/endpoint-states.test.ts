@@ -1,4 +1,4 @@
-/** What an endpoint's state means for the deliveries that are under way to it. */
+/** Effects of an endpoint's state on its deliveries in progress. */
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Delivery } from "../../src/database/repositories/webhooks/deliveries.ts";
 import { eventually } from "../support/eventually.ts";
@@ -22,7 +22,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
     readonly until: (wanted: (delivery: Delivery) => boolean) => Promise<Delivery>;
   }
 
-  /** A delivery that has failed at least once and goes on failing. */
+  /** Publishes a delivery that has failed at least once and keeps failing. */
   async function publishFailing(): Promise<Failing> {
     const world = made.current;
     const receiver = await startReceiver({ script: [FAILURE] });
@@ -39,13 +39,13 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
     requests.map(({ headers }) => String(headers["x-service-event-type"]));
 
   describe.concurrent("another URL", () => {
-    test("gets what waits for the endpoint once it has acknowledged a ping, and nothing before", async () => {
+    test("gets the waiting deliveries once it has acknowledged a ping, and nothing before", async () => {
       const { endpoints, sql } = made.current;
       const { receiver, tenant, endpoint, id, until } = await publishFailing();
       const other = await startReceiver({ script: [FAILURE] });
       await endpoints.update(tenant, endpoint, { url: other.url }, TEST_CALLER);
       await other.waitFor(1);
-      // Its attempt falls due and is put off, without having been one.
+      // Its attempt falls due and is postponed without being made.
       const before = await until(({ nextAttemptAt }) => (nextAttemptAt?.getTime() ?? 0) > Date.now() + 3_000);
       const attempted = before.attemptCount;
       expect(before.state).toBe("RETRYING");
@@ -64,7 +64,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
       await Promise.all([receiver.close(), other.close()]);
     });
 
-    test("that never acknowledges one gets nothing: dead letters, once no ping is to come", async () => {
+    test("that never acknowledges a ping gets nothing: dead letters, once no ping will follow", async () => {
       const { endpoints, sql } = made.current;
       const { receiver, tenant, endpoint, until } = await publishFailing();
       const other = await startReceiver({ script: [FAILURE] });
@@ -90,7 +90,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
       );
     };
 
-    test("gets the rest of what was begun for it, and that does not bring it back", async () => {
+    test("gets its started deliveries, which do not enable it again", async () => {
       const { receiver, tenant, endpoint, id, until } = await publishFailing();
       await disableFailing(endpoint);
       const { attemptCount } = await made.current.deliveries.find(tenant, id);
@@ -104,7 +104,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
       await receiver.close();
     });
 
-    test("gets nothing new, replayed or fresh", async () => {
+    test("gets no new deliveries, neither replays nor events", async () => {
       const world = made.current;
       const { receiver, tenant, endpoint, id, until } = await publishFailing();
       await world.endpoints.disable(tenant, endpoint, TEST_CALLER);
@@ -122,7 +122,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
   });
 
   describe.concurrent("a test event", () => {
-    test("goes to the one endpoint, signed and carried like any other", async () => {
+    test("goes to the one endpoint, signed and delivered like any other", async () => {
       const world = made.current;
       const [receiver, other] = [await startReceiver(), await startReceiver()];
       const tenant = await world.createTenant();

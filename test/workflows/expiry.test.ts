@@ -8,11 +8,11 @@ import { type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { TEST_CALLER, LIST_SIZES, useWorld } from "../support/world.ts";
 
 describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
-  // The dead-letter week is five seconds long.
+  // The dead-letter week is shortened to five seconds.
   const made = useWorld({ retryWindowMs: 1_000, deadLetterMs: 5_000, listMax });
   let worker: WorkerProcess;
   let receiver: Receiver;
-  /** A dead letter that never had a workflow: its endpoint was disabled when the event came. */
+  /** A dead letter that never had a workflow: its endpoint was disabled when the event was published. */
   let uncarried: string;
 
   beforeAll(async () => {
@@ -26,7 +26,7 @@ describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
     return async () => await receiver.close();
   });
 
-  /** Publishes to one failing endpoint while no worker runs, so that what may go together does; waits for the dead letters. */
+  /** Publishes to one failing endpoint while no worker runs, so that deliveries share lists; waits for the dead letters. */
   async function makeDeadLetters(count: number): Promise<{ tenant: string; letters: Delivery[] }> {
     const world = made.current;
     const tenant = await world.createTenant();
@@ -59,8 +59,8 @@ describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
     return cause as ApplicationFailure;
   }
 
-  describe("a dead letter whose week is over", () => {
-    test("is EXPIRED; its workflow fails as DELIVERY_EXPIRED and counts what became of its members", async () => {
+  describe("a dead letter whose week has ended", () => {
+    test("is EXPIRED; its workflow fails as DELIVERY_EXPIRED and counts its members' results", async () => {
       const world = made.current;
       const { tenant, letters } = await makeDeadLetters(3);
       const [one, two, three] = letters.map(({ id }) => id);
@@ -88,7 +88,7 @@ describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
       await expect(signal).rejects.toBeInstanceOf(WorkflowNotFoundError);
     });
 
-    test("is written EXPIRED also when no workflow holds it", async () => {
+    test("is set to EXPIRED even without a workflow", async () => {
       await eventually(async () => (await storedState(uncarried)) === "EXPIRED", "the sweep");
       const { rows } = await made.current.sql.query("SELECT carrier FROM deliveries WHERE id = $1", [
         uncarried,
@@ -97,7 +97,7 @@ describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
       await worker.close();
     });
 
-    test("is EXPIRED by the clock, though no worker runs and no row says so", async () => {
+    test("is reported as EXPIRED even before a worker has updated its row", async () => {
       const world = made.current;
       const { tenant, letters } = await makeDeadLetters(1);
       const [letter] = letters;
@@ -111,7 +111,7 @@ describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
       });
       const listed = await world.deliveries.deadLetters(tenant, { filter: {}, before: undefined, limit: 10 });
       expect(listed.rows).toEqual([]);
-      // A signal that arrives too late finds a workflow, but nothing to replay.
+      // A late signal finds a workflow, but nothing to replay.
       await world.temporal.workflow.getHandle(letter?.carrier ?? "").signal("replay");
       worker = await world.startWorker();
       expect((await failureOf(letter?.carrier ?? "")).type).toBe(DELIVERY_EXPIRED);

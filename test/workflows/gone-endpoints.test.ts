@@ -22,7 +22,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
     readonly setEndpoint: (state: "ACTIVE" | "DISABLED") => Promise<void>;
   }
 
-  /** A delivery that has failed and waits for its next attempt. */
+  /** Publishes a delivery that has failed and waits for its next attempt. */
   async function publishFailing(): Promise<Published> {
     const world = made.current;
     const receiver = await startReceiver({ script: [FAILURE] });
@@ -32,7 +32,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
     const id = deliveries[0]?.id ?? "";
     const until: Published["until"] = async (...states) =>
       await world.untilDelivery(tenant, id, ({ state }) => states.includes(state));
-    // One that went with others leaves them when it fails.
+    // A delivery in a list leaves it when it fails.
     const { carrier } = await world.untilDelivery(
       tenant,
       id,
@@ -51,13 +51,13 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
     };
   }
 
-  /** Everything that was sent is on record, and nothing is sent any more. */
+  /** Checks that all requests are on record and nothing more is sent. */
   async function expectNoMore({ receiver, tenant, id }: Published): Promise<void> {
     expect(receiver.requests).toHaveLength((await made.current.attempts(tenant, id)).length);
   }
 
   describe.concurrent("a deleted endpoint", () => {
-    test("gets nothing that waited for it: its deliveries end cancelled, their workflows close", async () => {
+    test("gets none of its waiting deliveries: they are cancelled, and their workflows close", async () => {
       const published = await publishFailing();
       await made.current.endpoints.remove(published.tenant, published.endpoint, TEST_CALLER);
       expect(await published.until("CANCELLED")).toMatchObject({ nextAttemptAt: null, expiresAt: null });
@@ -82,7 +82,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
       expect(await deliveries.find(tenant, id)).toEqual(letter);
       const carrier = temporal.workflow.getHandle(letter.carrier ?? "");
       await carrier.signal("replay");
-      // In the order in which they came: what the first had replayed the second would not find.
+      // Signals take effect in order: the second cannot find what the first has replayed.
       await carrier.signal("cancel");
       expect(await carrier.result()).toMatchObject({ replayed: 0, cancelled: 1 });
       expect(await deliveries.find(tenant, id)).toMatchObject({ state: "CANCELLED", cycle: 1 });
@@ -92,7 +92,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
   });
 
   describe.concurrent("a disabled endpoint", () => {
-    test("gets nothing that waited for it: dead letters, whose workflows wait for a replay", async () => {
+    test("gets none of its waiting deliveries: they are dead letters, whose workflows wait for a replay", async () => {
       const published = await publishFailing();
       const { tenant, id, carrier, receiver } = published;
       await published.setEndpoint("DISABLED");
@@ -131,7 +131,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
         { state: "DEAD_LETTERED", reason: "endpoint_disabled", carrier: null, attemptCount: 0 },
       ]);
 
-      // Replayed too early, it is a dead letter again; this time a workflow holds it.
+      // Replayed too early, it becomes a dead letter again, this time with a workflow.
       await world.deliveries.replay(tenant, id, TEST_CALLER);
       const again = await world.untilDelivery(
         tenant,

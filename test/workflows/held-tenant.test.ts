@@ -1,4 +1,4 @@
-/** A tenant whose deliveries are held: they wait, use up no attempt, and go on when it is released. */
+/** A tenant whose deliveries are held: they wait, use up no attempt, and continue once it is released. */
 import { expect, test } from "vitest";
 import { setTenantHold } from "../../src/database/repositories/tenants.ts";
 import { eventually } from "../support/eventually.ts";
@@ -9,7 +9,7 @@ import { useWorld } from "../support/world.ts";
 const made = useWorld();
 useStarted("a worker", async () => await made.current.startWorker());
 
-/** Whether an activity of that name has completed in any run of the chain: a run may continue as new after it. */
+/** Whether an activity of that name has completed in any run of the chain; the run may have continued as new. */
 async function hasCarriedOut(workflowId: string, activity: string): Promise<boolean> {
   let runId: string | undefined;
   do {
@@ -35,7 +35,7 @@ async function hold(tenant: string, held: boolean): Promise<void> {
   expect(await setTenantHold(made.current.sql as never, tenant, held ? new Date() : null)).toBe(true);
 }
 
-test("what was not begun waits in the outbox while others are served, and is delivered after the release", async () => {
+test("new deliveries wait in the outbox while other tenants are served, and are delivered after the release", async () => {
   const world = made.current;
   const receiver = await startReceiver({});
   const [held, other] = [await world.createTenant(), await world.createTenant()];
@@ -58,7 +58,7 @@ test("what was not begun waits in the outbox while others are served, and is del
   await receiver.close();
 });
 
-test("what has a workflow waits there without an attempt, and goes on after the release", async () => {
+test("deliveries with a workflow wait there without an attempt, and continue after the release", async () => {
   const world = made.current;
   const receiver = await startReceiver({ script: [{ kind: "answer", status: 503 }, { kind: "answer" }] });
   const tenant = await world.createTenant();
@@ -67,7 +67,7 @@ test("what has a workflow waits there without an attempt, and goes on after the 
   const id = delivery?.id ?? "";
   await world.untilDelivery(tenant, id, ({ state }) => state === "RETRYING");
   await hold(tenant, true);
-  // Due now, as if the time had passed.
+  // Make it due now.
   const { carrier } = await world.deliveries.find(tenant, id);
   const workflow = world.temporal.workflow.getHandle(carrier ?? "");
   await workflow.signal("attemptNow");
@@ -94,10 +94,10 @@ test("its dead letters are not replayed by an operator's signal before the relea
   await hold(tenant, true);
   receiver.answer([{ kind: "answer" }]);
   const workflow = world.temporal.workflow.getHandle(carrier ?? "");
-  // The server may turn a signal away while the run continues as new.
+  // The server may reject a signal while the run continues as new.
   const replay = async (): Promise<boolean> => await workflow.signal("replay").then(() => true);
   await eventually(replay, "the signal to be taken");
-  await eventually(async () => await hasCarriedOut(carrier ?? "", "replay"), "the signal to be obeyed");
+  await eventually(async () => await hasCarriedOut(carrier ?? "", "replay"), "the signal to take effect");
   expect(await world.deliveries.find(tenant, id)).toMatchObject({ state: "DEAD_LETTERED", cycle: 1 });
   await hold(tenant, false);
   await eventually(replay, "the signal to be taken");

@@ -18,7 +18,7 @@ import { TEST_CALLER, LIST_SIZES, useWorld } from "../support/world.ts";
 describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
   const made = useWorld({ retryWindowMs: 1_000, listMax });
 
-  /** What tenants, receivers and we ourselves must never find in Temporal. */
+  /** Values of tenants, receivers and the service that must never appear in Temporal. */
   const CANARIES = {
     data: "canary-of-the-data",
     url: "canary-of-the-url",
@@ -36,17 +36,17 @@ describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
     readonly delivery: string;
     readonly carrier: string;
     readonly receiver: Receiver;
-    /** What Temporal's UI shows of the dead letter. */
+    /** The dead letter's details in Temporal's UI. */
     readonly details: string;
-    /** The first carrier's runs: 17 failures, then the quiet week. */
+    /** Runs of the first carrier: 17 failures, then the quiet week. */
     readonly first: readonly RunHistory[];
-    /** Of every workflow that had a part in it. */
+    /** Runs of every workflow involved. */
     readonly all: readonly RunHistory[];
   }
 
   let story: Story;
 
-  /** An endpoint is registered and verified, a delivery fails 17 times, is replayed, arrives. */
+  /** Registers and verifies an endpoint; a delivery fails 17 times, is replayed, and succeeds. */
   async function tell(): Promise<Story> {
     const world = made.current;
     await world.startWorker();
@@ -136,7 +136,7 @@ describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
       });
     });
 
-    test("follow at attempts 2, 5, 9, 13 and 17 and at the dead letter, with what has changed and no more", () => {
+    test("follow at attempts 2, 5, 9, 13 and 17 and at the dead letter, with only the changed values", () => {
       expect(upserts(story.first[0])).toEqual([
         { state: "RETRYING", attempt: 2 },
         { attempt: 5 },
@@ -147,7 +147,7 @@ describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
       ]);
     });
 
-    test("survive the run's being continued as new", () => {
+    test("survive continue-as-new", () => {
       expect(started(story.first[1])).toEqual({
         tenant: [story.tenant],
         endpoint: [story.endpoint],
@@ -159,7 +159,7 @@ describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
       expect(upserts(story.first[1])).toEqual([]);
     });
 
-    test("of a fresh cycle say that it begins anew", () => {
+    test("show the start of a new cycle", () => {
       const fresh = story.all[story.first.length];
       expect(started(fresh)).toMatchObject({
         delivery: [story.delivery],
@@ -190,33 +190,33 @@ describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
       expect(attributes).toMatchObject({ workflowTaskTimeout: "5s" });
     });
 
-    test("ends with words for the operator that say where it stands and what to do", () => {
+    test("ends with details that show its state and the operator's options", () => {
       const [headline, ...lines] = story.details.split("\n");
       expect(headline).toBe(`**1 delivery** for ${story.endpoint}: 1 dead-lettered.`);
       expect(lines.find((line) => line.includes(story.delivery))).toMatch(/ 17 of 17 \| expires 20\d\d-/);
       expect(story.details).toMatch(/--workflow-id dlv_\w+ --name replay\n/);
     });
 
-    test("names each attempt, and what it waits for", () => {
+    test("names each attempt and each wait", () => {
       const summaries = story.first.flatMap(summariesOf);
       for (let attempt = 2; attempt <= 17; attempt += 1) {
         expect(summaries).toContain(`ACTIVITY_TASK_SCHEDULED: attempt ${attempt} of 17`);
       }
-      // The first gaps of so short a window are over before a timer is set.
+      // In so short a window, the first gaps end before a timer is set.
       expect(summaries).toContain("TIMER_STARTED: until attempt 17 of 17");
       expect(summaries).toContain("TIMER_STARTED: the dead-letter week");
     });
   });
 
-  describe("what Temporal gets to see", () => {
-    test("are ids: in a history they can be read", () => {
+  describe("the data in Temporal", () => {
+    test("is ids, readable in a history", () => {
       const text = textOf(story.all);
       for (const id of [story.tenant, story.endpoint, story.delivery, story.carrier]) {
         expect(text).toContain(id);
       }
     });
 
-    test("is no payload, secret, URL, metadata, name or answer, which all did reach their receiver", () => {
+    test("is no payload, secret, URL, metadata, name or response, although all reached their receiver", () => {
       const received = story.receiver.requests.map(
         ({ path, rawBody }) => `${path} ${rawBody.toString("utf8")}`,
       );

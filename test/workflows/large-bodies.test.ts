@@ -16,14 +16,14 @@ afterAll(async () => {
   await Promise.all(pools.map(async (pool) => await pool.end()));
 });
 
-/** `data` of exactly the size that the API accepts at most, with characters of several bytes. */
+/** Returns `data` of exactly the maximum size that the API accepts, with multi-byte characters. */
 function largeData(index: number): { readonly index: number; readonly text: string } {
   const rest = DATA_MAX - Buffer.byteLength(JSON.stringify({ index, text: "é" }));
   return { index, text: `é${"x".repeat(rest)}` };
 }
 
-describe("events with as much data as may be", () => {
-  test("are not loaded together, and arrive as they were published, also at the second attempt", async () => {
+describe("events with the maximum amount of data", () => {
+  test("are not loaded together, and arrive as published, also at the second attempt", async () => {
     const { current } = world;
     const [receiver, failing] = [
       await startReceiver(),

@@ -4,8 +4,8 @@ import { failedTasks, fetchRuns } from "../support/histories.ts";
 import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { useWorld } from "../support/world.ts";
 
-// About lists of many, so with the largest size only.
-// What waits when the worker starts goes together.
+// These tests need lists of many, so they run with the largest size only.
+// Deliveries that wait when the worker starts share a list.
 const made = useWorld({ retryWindowMs: 4_000 });
 const OK: Behaviour = { kind: "answer" };
 const FAILURE: Behaviour = { kind: "answer", status: 500 };
@@ -17,7 +17,7 @@ interface Group {
   readonly ids: readonly string[];
 }
 
-/** So many deliveries of one tenant to one endpoint. */
+/** Publishes `count` deliveries of one tenant to one endpoint. */
 async function publishGroup(count: number, ...script: readonly Behaviour[]): Promise<Group> {
   const world = made.current;
   const receiver = await startReceiver({ script });
@@ -78,7 +78,7 @@ describe("deliveries that wait together", () => {
     expect(found["SignetDelivery"]).toHaveLength(32);
   });
 
-  test("leave for a workflow of their own endpoint when their first attempt fails, and go on from there", async () => {
+  test("move to a workflow of their own endpoint when their first attempt fails, and continue there", async () => {
     const first = carriersOf(await until(healthy, () => true))[0];
     const delivered = await until(mended, ({ state }) => state === "DELIVERED");
     for (const delivery of delivered) {
@@ -92,7 +92,7 @@ describe("deliveries that wait together", () => {
     }
   });
 
-  test("make their 17 attempts each, whatever workflow carries them, and no more", async () => {
+  test("make exactly 17 attempts each, whichever workflow carries them", async () => {
     const dead = await until(broken, ({ state }) => state === "DEAD_LETTERED");
     for (const { id, attemptCount, cycle } of dead) {
       expect({ attemptCount, cycle }).toEqual({ attemptCount: 17, cycle: 1 });
@@ -106,7 +106,7 @@ describe("deliveries that wait together", () => {
 });
 
 describe("a workflow that carries many", () => {
-  test("does what a signal says with the members it names, with all when it names none", async () => {
+  test("applies a signal to the members it names, or to all if it names none", async () => {
     const world = made.current;
     const dead = await until(broken, ({ state }) => state === "DEAD_LETTERED");
     const carrier = largestOf(dead);

@@ -14,12 +14,12 @@ const made = useWorld();
 const RATE = 20;
 const EVENTS = 200;
 const TOGETHER = 4;
-/** What the line needs for them, from the first to the last. */
+/** Time that the line needs for all events, from the first to the last. */
 const LINE_MS = ((EVENTS - 1) * 1_000) / RATE;
 const PATIENCE_MS = 90_000;
 /**
- * Instants are exact; a worker that is behind them catches up at 1.1 times the limit, and each of two may. On top comes
- * what arrives together because the machine, which is the receiver's too, was busy: over five seconds that is little.
+ * Instants are exact. A late worker catches up at 1.1 times the limit, and each of two may. Requests can also bunch up
+ * on a busy machine, which the receiver shares; over five seconds that is little.
  */
 const JITTER = 10;
 const ONE_WORKER_IN_5_S = 5 * 1.1 * RATE + JITTER;
@@ -49,7 +49,7 @@ async function setLimit(tenant: string, id: string, rateLimit: number | null): P
   await made.current.endpoints.update(tenant, id, { rateLimit }, TEST_CALLER);
 }
 
-/** A few at once, as producers do. */
+/** Publishes a few events concurrently, as producers do. */
 async function publishAll(tenant: string, count = EVENTS): Promise<void> {
   for (let from = 0; from < count; from += TOGETHER) {
     await Promise.all(
@@ -60,7 +60,7 @@ async function publishAll(tenant: string, count = EVENTS): Promise<void> {
 
 const deliveryOf = ({ headers }: ReceivedRequest): string => String(headers["x-service-delivery-id"]);
 
-/** Most arrivals within any so many seconds. */
+/** Returns the highest number of arrivals within any `seconds` seconds. */
 function mostIn(seconds: number, requests: readonly ReceivedRequest[]): number {
   const at = requests.map((request) => request.receivedAt).toSorted((a, b) => a - b);
   let from = 0;
@@ -95,7 +95,7 @@ async function untilDelivered(tenant: string, endpoint: string, count = EVENTS):
 }
 
 describe("an endpoint with a rate limit, and a worker", () => {
-  test("gets its deliveries at that pace, each once and on its first attempt, while another endpoint gets them at once", async () => {
+  test("gets its deliveries at that rate, each once and on its first attempt, while another endpoint gets them at once", async () => {
     const world = made.current;
     const worker = await world.startWorker();
     const tenant = await world.createTenant();
@@ -119,7 +119,7 @@ describe("an endpoint with a rate limit, and a worker", () => {
 describe("an endpoint with a rate limit", () => {
   const FEW = 40;
 
-  test("that is lifted gets what waits for it in a part of the time that the line would have taken", async () => {
+  test("that is lifted gets its waiting deliveries in a fraction of the line's time", async () => {
     const world = made.current;
     const worker = await world.startWorker();
     const tenant = await world.createTenant();
@@ -131,12 +131,12 @@ describe("an endpoint with a rate limit", () => {
     await slow.waitFor(2 * FEW, PATIENCE_MS);
     await untilDelivered(tenant, endpoint, 2 * FEW);
     expect(slow.requests).toHaveLength(2 * FEW);
-    // The last look comes after a quarter of the line.
+    // The last poll of the line comes after a quarter of its time.
     expect(tookMs(slow.requests)).toBeLessThan(0.6 * 2 * FEW * 1_000);
     await worker.close();
   });
 
-  test("gets retries at its pace too; what waits has made no attempt more", async () => {
+  test("gets retries at its rate too; waiting uses up no attempt", async () => {
     const world = made.current;
     const worker = await world.startWorker();
     const tenant = await world.createTenant();
@@ -168,7 +168,7 @@ describe("an endpoint with a rate limit, and two workers", () => {
     workers.push(...(await Promise.all([1, 2].map(async () => await startWorkerProcess(made.current)))));
   });
 
-  test("gets its deliveries at that pace from both together", async () => {
+  test("gets its deliveries at that rate from both together", async () => {
     const world = made.current;
     const tenant = await world.createTenant();
     const slow = await receiver();
@@ -181,7 +181,7 @@ describe("an endpoint with a rate limit, and two workers", () => {
     expect(tookMs(slow.requests)).toBeGreaterThan(0.9 * LINE_MS);
   });
 
-  test("gets all of them, at no more than twice that pace, when one is killed in the middle", async () => {
+  test("gets all of them, at no more than twice that rate, when one is killed in the middle", async () => {
     const world = made.current;
     const tenant = await world.createTenant();
     const slow = await receiver();

@@ -1,6 +1,6 @@
 /**
- * An endpoint's own headers and authentication, from the tenant's request to the receiver: pings and deliveries carry
- * them, a change counts for the next request, and nothing of it gets into a workflow's history.
+ * An endpoint's headers and authentication, from the tenant's request to the receiver. Pings and deliveries use them, a
+ * change applies to the next request, and workflow histories contain none of them.
  */
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -58,7 +58,7 @@ async function historyText(workflowId: string): Promise<string> {
 }
 
 describe("an endpoint with headers and a secret header", () => {
-  test("gets both with its ping and its deliveries; a change counts for the next request", async () => {
+  test("gets both with its ping and its deliveries; a change applies to the next request", async () => {
     const receiver = await startReceiver();
     const { tenant, id } = await register(receiver.url, {
       headers: { "X-Environment": "staging" },
@@ -90,7 +90,7 @@ describe("an endpoint with headers and a secret header", () => {
 });
 
 describe("an endpoint with OAuth 2.0 client credentials", () => {
-  test("gets a token with its ping, the same one after it; without a token the attempt says so", async () => {
+  test("gets the same token with its ping and its deliveries; without a token the attempt fails as such", async () => {
     const receiver = await startReceiver();
     const tokens = await startReceiver({
       script: [{ kind: "answer", body: '{"access_token":"t1","token_type":"Bearer","expires_in":3600}' }],
@@ -106,7 +106,7 @@ describe("an endpoint with OAuth 2.0 client credentials", () => {
     expect(receiver.requests.map(({ headers }) => headers.authorization)).toEqual(["Bearer t1", "Bearer t1"]);
     expect(tokens.requests).toHaveLength(1);
     tokens.answer([{ kind: "answer", status: 401 }]);
-    // Another secret drops the token that the old one brought.
+    // A new secret drops the old one's token.
     await made.current.endpoints.update(
       tenant,
       id,
@@ -133,7 +133,7 @@ describe("an endpoint with OAuth 2.0 client credentials", () => {
 });
 
 describe("an endpoint with a client certificate", () => {
-  test("on a receiver of the operator's own authority shows it in every handshake", async () => {
+  test("sends it in every handshake with a receiver of the operator's own authority", async () => {
     const names: unknown[] = [];
     const server = createServer(
       { ...authority.issue("IP:127.0.0.1"), requestCert: true, rejectUnauthorized: false },

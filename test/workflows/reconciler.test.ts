@@ -19,7 +19,7 @@ describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
     await Promise.all(receivers.splice(0).map(async (receiver) => await receiver.close()));
   });
 
-  /** A reconciler for which a minute and more has passed. */
+  /** Returns a reconciler whose clock is more than a minute ahead. */
   function later(): { readonly reconciler: Reconciler; readonly close: () => Promise<void> } {
     const { config, temporal } = world.current;
     const log = createLogger({ level: "silent" });
@@ -49,7 +49,7 @@ describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
   }
 
   describe("an overdue delivery", () => {
-    test("whose workflow is gone is carried again from its row, with the attempts it has had", async () => {
+    test("whose workflow is gone gets a new one from its row, and keeps its attempts", async () => {
       const { current } = world;
       const { tenant, id, receiver } = await failedOnce();
       await current.temporal.workflow.getHandle(id).terminate("lost");
@@ -63,7 +63,7 @@ describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
       await close();
     });
 
-    test("whose workflow is open is nudged and stays where it is", async () => {
+    test("whose workflow is open is nudged and stays there", async () => {
       const { current } = world;
       const { tenant, id, receiver } = await failedOnce();
       await current.sql.query("DELETE FROM endpoint_health");
@@ -75,7 +75,7 @@ describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
       await close();
     });
 
-    test("that was claimed and whose workflow ended before its first attempt is carried again", async () => {
+    test("that was claimed and whose workflow ended before its first attempt gets a new one", async () => {
       const { current } = world;
       const receiver = await startReceiver();
       receivers.push(receiver);

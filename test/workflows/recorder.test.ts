@@ -10,7 +10,7 @@ import { startDatabase, stopDatabase } from "../support/database-outage.ts";
 import { eventually } from "../support/eventually.ts";
 import { useWorld } from "../support/world.ts";
 
-// Outcomes are written member by member: no list, so no size of one.
+// Outcomes are written one by one, so list sizes do not matter.
 const made = useWorld();
 const log = createLogger({ level: "silent" });
 const STARTED = new Date(1_800_000_000_000);
@@ -40,7 +40,7 @@ afterAll(async () => {
   await pool.end();
 });
 
-/** A delivery under way, with the outcome of its first attempt. */
+/** Creates a delivery in progress, with the outcome of its first attempt. */
 async function underWay(more: Partial<AttemptOutcome> = {}): Promise<AttemptOutcome> {
   const { deliveries } = await made.current.publish(tenant);
   const id = deliveries[0]?.id ?? "";
@@ -68,7 +68,7 @@ async function underWay(more: Partial<AttemptOutcome> = {}): Promise<AttemptOutc
 }
 
 describe("an outcome", () => {
-  test("is written with the state that follows from it", async () => {
+  test("is written with the resulting state", async () => {
     const outcome = await underWay();
     expect(await recorder.outcome(outcome)).toBe(true);
     const delivery = await made.current.deliveries.find(tenant, outcome.deliveryId);
@@ -84,7 +84,7 @@ describe("an outcome", () => {
     ]);
   });
 
-  test("stays when a second one comes, which is told so", async () => {
+  test("is kept when a second one arrives, which is rejected", async () => {
     const outcome = await underWay();
     const later = {
       ...outcome,
@@ -101,7 +101,7 @@ describe("an outcome", () => {
     expect(await made.current.attempts(tenant, outcome.deliveryId)).toMatchObject([{ status: 500 }]);
   });
 
-  test("stays also when both come in one statement, and nobody else is held up by that", async () => {
+  test("is kept even if both arrive in one statement, without delaying others", async () => {
     const [outcome, other] = [await underWay(), await underWay()];
     const later = { ...outcome, status: 503 };
     const written = [outcome, later, other].map(async (each) => await recorder.outcome(each));
@@ -109,7 +109,7 @@ describe("an outcome", () => {
     expect(await made.current.attempts(tenant, outcome.deliveryId)).toMatchObject([{ status: 500 }]);
   });
 
-  test("is written without its body when the database cannot hold that, and so are its neighbours", async () => {
+  test("is written without its body if the database cannot store that, and so are its neighbours", async () => {
     const bad = await underWay({ responseBody: "a\u0000b" });
     const good = await underWay({ responseBody: "ab" });
     const written = [bad, good].map(async (each) => await recorder.outcome(each));
@@ -120,7 +120,7 @@ describe("an outcome", () => {
     expect(await made.current.attempts(tenant, good.deliveryId)).toMatchObject([{ responseBody: "ab" }]);
   });
 
-  test("moves no delivery of another carrier or epoch, but is kept as an attempt", async () => {
+  test("changes no delivery of another carrier or epoch, but is kept as an attempt", async () => {
     const outcome = await underWay();
     await made.current.sql.query("UPDATE deliveries SET epoch = 2 WHERE id = $1", [outcome.deliveryId]);
     expect(await recorder.outcome(outcome)).toBe(true);
@@ -128,10 +128,10 @@ describe("an outcome", () => {
     expect(await made.current.attempts(tenant, outcome.deliveryId)).toHaveLength(1);
   });
 
-  test("is each written once when there are many at once", async () => {
+  test("is written once each, even with many at once", async () => {
     const outcomes: AttemptOutcome[] = [];
     while (outcomes.length < 300) {
-      // No more at once than a busy machine's pool has connections for in time.
+      // A busy machine's pool cannot serve more concurrent connections in time.
       outcomes.push(...(await Promise.all(Array.from({ length: 20 }, async () => await underWay()))));
     }
     const written = await Promise.all(outcomes.map(async (each) => await recorder.outcome(each)));
@@ -144,10 +144,10 @@ describe("an outcome", () => {
     expect(rows).toEqual([{ count: 300 }]);
   });
 
-  test("is kept and tried again, after ever longer pauses, while the database is away", async () => {
+  test("is kept and retried, after increasing pauses, while the database is unavailable", async () => {
     const outcome = await underWay();
     await stopDatabase(made.current);
-    // The third pause brings the database back.
+    // The database returns during the third pause.
     expect(await recorder.outcome(outcome)).toBe(true);
     expect(waits).toEqual([50, 100, 200]);
     expect(await made.current.attempts(tenant, outcome.deliveryId)).toHaveLength(1);
@@ -165,7 +165,7 @@ describe("a lease", () => {
     return rows[0];
   }
 
-  test("is taken, made longer, and given back by the outcome", async () => {
+  test("is taken, extended, and released by the outcome", async () => {
     const outcome = await underWay();
     await recorder.inFlight({ ...outcome, leaseUntil: leaseUntil(15) });
     expect(await leaseOf(outcome.deliveryId)).toEqual({ lease_until: leaseUntil(15), duration_ms: null });
@@ -176,14 +176,14 @@ describe("a lease", () => {
     expect(await leaseOf(outcome.deliveryId)).toEqual({ lease_until: null, duration_ms: 12 });
   });
 
-  test("asked for twice at once is one", async () => {
+  test("requested twice at once is taken once", async () => {
     const outcome = await underWay();
     const lease = { ...outcome, leaseUntil: leaseUntil(15) };
     await Promise.all([recorder.inFlight(lease), recorder.inFlight(lease)]);
     expect(await leaseOf(outcome.deliveryId)).toEqual({ lease_until: leaseUntil(15), duration_ms: null });
   });
 
-  test("is written beside outcomes in one order, so that neither waits for the other for ever", async () => {
+  test("locks rows in the same order as outcomes, so that they cannot deadlock", async () => {
     const [first, second] = [await underWay(), await underWay()].toSorted((one, other) =>
       one.deliveryId < other.deliveryId ? -1 : 1,
     ) as [AttemptOutcome, AttemptOutcome];
@@ -203,11 +203,11 @@ describe("a lease", () => {
     await client.query("COMMIT");
     client.release();
     expect(await written).toEqual([true, true]);
-    // A deadlock ends with an error for one of the two: the lease fails, or the outcomes are tried again.
+    // A deadlock ends with an error for one of the two: the lease fails, or the outcomes are retried.
     expect(waits).toHaveLength(waitsBefore);
   });
 
-  test("that comes late does not undo an outcome", async () => {
+  test("that arrives late does not undo an outcome", async () => {
     const outcome = await underWay();
     await recorder.outcome(outcome);
     await recorder.inFlight({ ...outcome, leaseUntil: leaseUntil(15) });

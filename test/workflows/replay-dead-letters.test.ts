@@ -1,4 +1,4 @@
-/** The workflow of a replay job as operators meet it: its signals by `temporal`, its query, its end, and its sweep. */
+/** Operators' view of a replay job's workflow: signals by `temporal`, query, end, and sweep. */
 import { beforeAll, describe, expect, test } from "vitest";
 import type { ReplayJob } from "../../src/database/repositories/webhooks/replay-jobs.ts";
 import {
@@ -42,7 +42,7 @@ async function makeJob(count: number, ratePerSecond: number): Promise<Made> {
 }
 
 describe.concurrent("an operator", () => {
-  test("pauses, resumes and cancels by `temporal workflow signal`, and looks by query", async () => {
+  test("pauses, resumes and cancels with `temporal workflow signal`, and reads its state with a query", async () => {
     const world = made.current;
     const { job, workflowId, until } = await makeJob(500, 4);
     world.replays.kick(job);
@@ -50,7 +50,7 @@ describe.concurrent("an operator", () => {
     await signalByCli(world, workflowId, "pause", "--input", '{"by":"ada"}');
     const paused = await until(({ state }) => state === "PAUSED");
     const query = ["workflow", "query", "--workflow-id", workflowId, "--name", "status"];
-    // The row is first.
+    // The row changes first.
     await eventually(
       async () => (await temporalCli(world, ...query)).includes('"state":"PAUSED"'),
       "the workflow to say so",
@@ -67,7 +67,7 @@ describe.concurrent("an operator", () => {
     });
   });
 
-  test("who cancels or terminates the workflow cancels the job", async () => {
+  test("cancels the job by cancelling or terminating the workflow", async () => {
     const world = made.current;
     const one = await makeJob(500, 1);
     world.replays.kick(one.job);
@@ -79,13 +79,13 @@ describe.concurrent("an operator", () => {
     world.replays.kick(two.job);
     await two.until(({ done }) => done >= 1);
     await world.temporal.workflow.getHandle(two.workflowId).terminate("by hand");
-    // The sweep finds it silent.
+    // The sweep detects its silence.
     await two.until(({ state }) => state === "CANCELLED");
   });
 });
 
 describe.concurrent("the workflow", () => {
-  test("of a job that nobody has kicked is started by the sweep", async () => {
+  test("of a job that was not started at once is started by the sweep", async () => {
     const { until } = await makeJob(3, 500);
     expect(await until(({ state }) => state === "COMPLETED")).toMatchObject({ done: 3 });
   });

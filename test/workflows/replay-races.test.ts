@@ -1,6 +1,6 @@
 /**
- * A page of a replay job against whatever else may happen to the same letters, in both orders: each waits for the other in
- * the middle of its transaction, and a letter gets one new cycle or none.
+ * A page of a replay job against concurrent changes to the same letters, in both orders. Each waits for the other in the
+ * middle of its transaction, and a letter gets at most one new cycle.
  */
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
@@ -26,7 +26,7 @@ const made = useWorld();
 const log = createLogger({ level: "silent" });
 let pool: Pool;
 let runner: ReplayRunner;
-/** Holds and lets go. */
+/** Holds row locks and releases them. */
 let rival: Client;
 
 beforeAll(async () => {
@@ -70,14 +70,14 @@ async function page({ job }: Pick<Case, "job">): Promise<SeenJob> {
   return await runner.page({ jobId: job.id, after: 0, size: 500 });
 }
 
-/** Until a statement of another connection waits for a lock that this one holds. */
+/** Waits until a statement of another connection waits for a lock that this one holds. */
 async function untilBlocked(): Promise<void> {
   await eventually(async () => {
     const { rowCount } = await made.current.sql.query(
       `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
     );
     return (rowCount ?? 0) > 0;
-  }, "somebody to wait");
+  }, "a session to wait");
 }
 
 async function stored({ id }: Case): Promise<{ state: string; cycle: number }> {
@@ -88,15 +88,15 @@ async function stored({ id }: Case): Promise<{ state: string; cycle: number }> {
   return rows[0] as { state: string; cycle: number };
 }
 
-/** What else may happen to a letter; true when it did. */
+/** A concurrent change to a letter; resolves with true if it took effect. */
 interface Rival {
   readonly name: string;
   readonly act: (db: Client, letter: Case) => Promise<boolean>;
-  /** What the page makes of a letter that the rival got first. */
+  /** The page's counts for a letter that the rival got first. */
   readonly counts: Partial<SeenJob>;
   readonly state: string;
   readonly cycle: number;
-  /** Whether the rival may still act after the page, and to what. */
+  /** Whether the rival can still act after the page, and with which result. */
   readonly afterwards: { readonly acts: boolean; readonly state: string; readonly cycle: number };
 }
 
@@ -139,7 +139,7 @@ const RIVALS: readonly Rival[] = [
 ];
 
 describe.each(RIVALS)("a replay against $name", ({ act, counts, state, cycle, afterwards }) => {
-  test("that is first", async () => {
+  test("the rival is first", async () => {
     const letter = await makeCase();
     await rival.query("BEGIN");
     expect(await act(rival, letter)).toBe(true);
@@ -148,19 +148,19 @@ describe.each(RIVALS)("a replay against $name", ({ act, counts, state, cycle, af
     await rival.query("COMMIT");
     expect(await replayed).toMatchObject({ state: "COMPLETED", ...counts });
     expect(await stored(letter)).toEqual({ state, cycle });
-    // Nothing of what the next case expires may be left.
+    // Leave nothing that the next case would expire.
     await made.current.sql.query(
       "UPDATE deliveries SET expires_at = NULL, state = 'CANCELLED' WHERE id = $1",
       [letter.id],
     );
   });
 
-  test("that comes while it is replayed", async () => {
+  test("the rival arrives during the replay", async () => {
     const letter = await makeCase();
     const holder = new Client({ connectionString: made.current.config.databaseAdminUrl });
     await holder.connect();
     await holder.query("BEGIN");
-    // The page has its deliveries locked by the time it writes what became of them.
+    // The page has locked its deliveries by the time it writes their results.
     await holder.query("SELECT FROM replay_items WHERE job_id = $1 FOR UPDATE", [letter.job.id]);
     const replayed = page(letter);
     await untilBlocked();
@@ -168,15 +168,15 @@ describe.each(RIVALS)("a replay against $name", ({ act, counts, state, cycle, af
     await holder.query("COMMIT");
     await holder.end();
     expect(await replayed).toMatchObject({ state: "COMPLETED", done: 1 });
-    // Expiry does not wait: it leaves what is locked to the next round.
+    // Expiry does not wait: it leaves locked rows to the next round.
     expect(await acting).toBe(afterwards.acts);
     expect(await stored(letter)).toEqual({ state: afterwards.state, cycle: afterwards.cycle });
     await made.current.sql.query("UPDATE deliveries SET state = 'CANCELLED' WHERE id = $1", [letter.id]);
   });
 });
 
-describe("jobs beside each other", () => {
-  test("over the same letters replay each once, between them", async () => {
+describe("concurrent jobs", () => {
+  test("over the same letters replay each one once in total", async () => {
     const first = await makeCase(500);
     const world = made.current;
     const others = await Promise.all(
@@ -194,7 +194,7 @@ describe("jobs beside each other", () => {
     expect(rows).toEqual([{ cycle: 2, state: "QUEUED" }]);
   });
 
-  test("a page that is done twice, also at once, is done once", async () => {
+  test("a page that runs twice, even concurrently, takes effect once", async () => {
     const letter = await makeCase(20);
     const ask = async (): Promise<SeenJob> => await runner.page({ jobId: letter.job.id, after: 0, size: 10 });
     const seen = [...(await Promise.all([ask(), ask()])), await ask()];
@@ -206,7 +206,7 @@ describe("jobs beside each other", () => {
   });
 });
 
-describe("events that an endpoint has missed, against its disabling", () => {
+describe("a replay of missed events, against disabling the endpoint", () => {
   async function makeMissing(): Promise<{ tenant: string; endpoint: string; job: ReplayJob }> {
     const world = made.current;
     const tenant = await world.createTenant();
@@ -221,7 +221,7 @@ describe("events that an endpoint has missed, against its disabling", () => {
     ]);
   };
 
-  test("that is first", async () => {
+  test("the disabling is first", async () => {
     const { endpoint, job } = await makeMissing();
     await rival.query("BEGIN");
     await disable(endpoint);
@@ -231,7 +231,7 @@ describe("events that an endpoint has missed, against its disabling", () => {
     expect(await replayed).toMatchObject({ state: "COMPLETED", done: 0, failed: 1 });
   });
 
-  test("that comes after: the delivery is there, to be parked by its attempt", async () => {
+  test("the disabling is second: the delivery exists, and its attempt will park it", async () => {
     const { tenant, endpoint, job } = await makeMissing();
     expect(await page({ job })).toMatchObject({ state: "COMPLETED", done: 1 });
     await disable(endpoint);

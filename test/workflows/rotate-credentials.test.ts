@@ -1,4 +1,4 @@
-/** The `rotateCredentials` schedule: a sweep of its own accord, with nothing of a secret in Temporal. */
+/** The `rotateCredentials` schedule: runs by itself, and Temporal sees no secret. */
 import { expect, test } from "vitest";
 import { WORKFLOW_TYPES } from "../../workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
@@ -7,13 +7,13 @@ import { useWorld } from "../support/world.ts";
 
 const made = useWorld();
 
-test("the sweep runs every five minutes, and its history holds numbers alone", async () => {
+test("the sweep runs every five minutes, and its history holds only numbers", async () => {
   const world = made.current;
   await world.startWorker();
   const schedule = world.temporal.schedule.getHandle(WORKFLOW_TYPES.rotateCredentials);
   const description = await eventually(
     async () => await schedule.describe().catch(() => undefined),
-    "the schedule to be made",
+    "the schedule to be created",
   );
   expect(description.spec.intervals?.map(({ every }) => every)).toEqual([300_000]);
   await schedule.trigger();

@@ -24,18 +24,18 @@ async function run(workflowId: string): Promise<SigningKeyChanges> {
   })) as SigningKeyChanges;
 }
 
-test("a worker makes the schedule, which runs every ten minutes and never beside itself", async () => {
+test("a worker creates the schedule, which runs every ten minutes without overlap", async () => {
   const handle = made.current.temporal.schedule.getHandle("rotateSigningKeys");
   const described = await eventually(
     async () => await handle.describe().catch(() => undefined),
-    "the schedule to be made",
+    "the schedule to be created",
   );
   expect(described.action).toMatchObject({ type: "startWorkflow", workflowType: "rotateSigningKeys" });
   expect(described.spec.intervals).toMatchObject([{ every: 600_000 }]);
   expect(described.policies.overlap).toBe("SKIP");
 });
 
-test("a run makes the key that is missing, prepares the next one and carries out what is due", async () => {
+test("a run creates a missing key, prepares the next one and applies due changes", async () => {
   const { sql } = made.current;
   await run("rotate/1");
   expect(await states()).toEqual(["CURRENT"]);

@@ -20,7 +20,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
     readonly tenant: string;
     readonly id: string;
     readonly until: (wanted: (delivery: Delivery) => boolean) => Promise<Delivery>;
-    /** The workflow that carries it now; one that went with others leaves them when it fails. */
+    /** Returns the workflow that carries it now; a delivery leaves its list when it fails. */
     readonly carrier: () => Promise<string>;
   }
 
@@ -34,7 +34,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
     const until: Published["until"] = async (wanted) => await world.untilDelivery(tenant, id, wanted);
     const carrier: Published["carrier"] = async () => {
       const current = (await until((delivery) => delivery.carrier !== null)).carrier ?? "";
-      // Claimed first, started then.
+      // A delivery is claimed before its workflow starts.
       await eventually(
         async () => await world.temporal.workflow.getHandle(current).describe(),
         "the carrier's workflow",
@@ -55,7 +55,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
   describe.concurrent("a signal during a first attempt", () => {
     for (const signal of ["attemptNow", "replay", "cancel", "release"]) {
       for (const delayMs of [300, 600, 900]) {
-        test(`causes no second request: ${signal}, answered after ${delayMs} ms`, async () => {
+        test(`causes no second request: ${signal}, response after ${delayMs} ms`, async () => {
           const { world, receiver, tenant, id, until, carrier } = await publishTo({
             kind: "answer",
             delayMs,
@@ -63,7 +63,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
           await receiver.waitFor(1);
           const handle = world.temporal.workflow.getHandle(await carrier());
           for (let time = 0; time < 2; time += 1) {
-            // On a busy machine the answer may have come first.
+            // On a busy machine the response may have arrived first.
             await handle.signal(signal, { delivery_ids: [id] }).catch((error: unknown) => {
               if (!(error instanceof WorkflowNotFoundError)) {
                 throw error;
@@ -85,7 +85,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
   });
 
   describe.concurrent("a first attempt that takes longer than a second", () => {
-    test("is made once: leased meanwhile, its outcome learnt when it comes", async () => {
+    test("is made once: leased meanwhile, its outcome recorded when it arrives", async () => {
       const { world, receiver, tenant, id, until, carrier } = await publishTo({
         kind: "answer",
         delayMs: 3_000,
@@ -117,7 +117,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
       const failed = await until(inState("RETRYING"));
       const [attempt] = await world.attempts(tenant, id);
       const dueMs = failed.nextAttemptAt?.getTime() ?? 0;
-      // The grid begins between the acceptance of the event and the request.
+      // The schedule starts between the acceptance of the event and the request.
       expect(dueMs - failed.createdAt.getTime()).toBeGreaterThan(6_000);
       expect(dueMs - (attempt?.startedAt.getTime() ?? 0)).toBeLessThan(7_000);
       await receiver.close();
@@ -125,7 +125,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
   });
 
   describe.concurrent("attemptNow", () => {
-    test("makes the next attempt at once and uses its slot; later ones stay where they were", async () => {
+    test("makes the next attempt at once in its slot; later slots keep their times", async () => {
       const { world, receiver, tenant, id, until, carrier } = await publishTo(FAILURE);
       await until(inState("RETRYING"));
       await world.temporal.workflow.getHandle(await carrier()).signal("attemptNow");
@@ -134,15 +134,15 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
       const startedMs = first?.startedAt.getTime() ?? 0;
       expect((second?.startedAt.getTime() ?? 0) - startedMs).toBeLessThan(6_000);
       const { nextAttemptAt, createdAt } = await until(() => true);
-      // The third attempt's point of the grid: 15.8 s less a second and at most a tenth of its gap. The grid begins
-      // with the workflow's first run, after the event was accepted and before the second attempt.
+      // Slot of the third attempt: 15.8 s, less a second and at most a tenth of its gap. The schedule starts with the
+      // workflow's first run, after the event was accepted and before the second attempt.
       expect((nextAttemptAt?.getTime() ?? 0) - createdAt.getTime()).toBeGreaterThan(13_900);
       expect((nextAttemptAt?.getTime() ?? 0) - (second?.startedAt.getTime() ?? 0)).toBeLessThan(14_900);
       expect(receiver.requests.map(({ headers }) => headers["x-service-attempt"])).toEqual(["1", "2"]);
       await receiver.close();
     });
 
-    test("ends the waiting of a delivery whose receiver is well again", async () => {
+    test("delivers at once if the receiver has recovered", async () => {
       const { world, receiver, id, until, carrier } = await publishTo(FAILURE, OK);
       await until(inState("RETRYING"));
       const handle = world.temporal.workflow.getHandle(await carrier());
@@ -154,7 +154,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
   });
 
   describe.concurrent("cancel", () => {
-    test("ends a delivery that waits: no further attempt, its workflow closes", async () => {
+    test("ends a waiting delivery: no further attempt, and its workflow closes", async () => {
       const { world, receiver, until, carrier } = await publishTo(FAILURE);
       await until(inState("RETRYING"));
       const handle = world.temporal.workflow.getHandle(await carrier());
@@ -167,7 +167,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
   });
 
   describe.concurrent("Retry-After", () => {
-    /** How long after the end of the first attempt the second is due, and how long after the event was accepted. */
+    /** Returns the second attempt's due time, relative to the end of the first and to the event's acceptance. */
     async function pausesAfter(
       status: number,
       retryAfter: string,
@@ -182,19 +182,19 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
       return { pauseMs: nextMs - endedMs, dueMs: nextMs - failed.createdAt.getTime() };
     }
 
-    test.each([301, 400, 404, 429, 500, 503])("of a %i is waited for", async (status) => {
+    test.each([301, 400, 404, 429, 500, 503])("of a %i is respected", async (status) => {
       const { pauseMs } = await pausesAfter(status, "9");
       expect(Math.abs(pauseMs - 9_000)).toBeLessThanOrEqual(5);
     });
 
-    test("is waited for up to 24 hours", async () => {
+    test("is respected up to 24 hours", async () => {
       for (const asked of ["86400", "172800"]) {
         const { pauseMs } = await pausesAfter(503, asked);
         expect(Math.abs(pauseMs - 86_400_000)).toBeLessThanOrEqual(5);
       }
     });
 
-    test("that asks for less than the schedule gives changes nothing", async () => {
+    test("shorter than the schedule changes nothing", async () => {
       const { pauseMs, dueMs } = await pausesAfter(503, "1");
       expect(dueMs).toBeGreaterThan(6_000);
       expect(pauseMs).toBeLessThan(7_000);
@@ -202,7 +202,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
   });
 
   describe.concurrent("a receiver that hangs", () => {
-    test("gets a rest of three seconds and more after each request has timed out", async () => {
+    test("gets a pause of at least three seconds after each timed-out request", async () => {
       const { world, receiver, tenant, id } = await publishTo({ kind: "hang" });
       await receiver.waitFor(3, 45_000);
       const attempts = await world.attempts(tenant, id);
@@ -220,7 +220,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
       await receiver.close();
     });
 
-    test("holds nobody else up, even when there are many of them", async () => {
+    test("delays no other deliveries, even if there are many such receivers", async () => {
       const hanging = await Promise.all(
         Array.from({ length: 20 }, async () => await publishTo({ kind: "hang" })),
       );

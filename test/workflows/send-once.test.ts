@@ -13,15 +13,15 @@ import { type Behaviour, type Receiver, startReceiver } from "../support/receive
 import { testKeyring } from "../support/keyring.ts";
 import { useWorld } from "../support/world.ts";
 
-// One attempt of one member is what is run again here, whatever list it came in.
-// No worker: the tests themselves call what activities call, as two processes where two are needed.
+// These tests repeat one attempt of one member, so list sizes do not matter.
+// No worker runs: the tests call the activities' code themselves, as two processes if needed.
 const made = useWorld();
 const OFFSETS = drawOffsets(259_200_000, () => 0.5);
 const FAILURE: Behaviour = { kind: "answer", status: 500 };
 
 const processes: (() => Promise<void>)[] = [];
 
-/** What a worker process sends with; its clock may be ahead of the others'. */
+/** Creates the sender of a worker process; its clock may be ahead. */
 function startSender(aheadMs = 0): Engine {
   const { config } = made.current;
   const log = createLogger({ level: config.logLevel });
@@ -46,11 +46,11 @@ interface Attempted {
   readonly endpoint: string;
   readonly id: string;
   readonly find: () => Promise<Delivery>;
-  /** Runs the first attempt, as `attemptFirst` (in a hurry) or as `settle`. */
+  /** Runs the first attempt, as `attemptFirst` (with a short timeout) or as `settle`. */
   readonly run: (engine: Engine, firstPass?: boolean, epoch?: number) => Promise<AttemptRun>;
 }
 
-/** A delivery whose carrier has been started. */
+/** Publishes a delivery whose carrier has been started. */
 async function publishTo(...script: readonly Behaviour[]): Promise<Attempted> {
   const world = made.current;
   const receiver = await startReceiver({ script });
@@ -85,7 +85,7 @@ async function publishTo(...script: readonly Behaviour[]): Promise<Attempted> {
 const kinds = (run: AttemptRun): string[] => run.outcomes.map(({ kind }) => kind);
 
 describe.concurrent("one attempt that is run more than once", () => {
-  test("makes one request when the runs are beside each other in one process", async () => {
+  test("makes one request if the runs are concurrent in one process", async () => {
     const { receiver, run } = await publishTo({ kind: "answer", delayMs: 300 });
     const engine = startSender();
     const runs = await Promise.all([run(engine, true), run(engine, true), run(engine), run(engine)]);
@@ -103,13 +103,13 @@ describe.concurrent("one attempt that is run more than once", () => {
     await receiver.close();
   });
 
-  test("makes no request once there is an outcome, and comes to the same again", async () => {
+  test("makes no request once there is an outcome, and returns the same outcome", async () => {
     const { receiver, run, find } = await publishTo(FAILURE);
     const [before, after] = [startSender(), startSender()];
     const first = await run(before, true);
     const again = await run(after);
     expect(kinds(first)).toEqual(["failed"]);
-    // The row does not say whether the receiver asked for the wait: the second run takes it for asked.
+    // The row does not record whether the receiver requested the wait; the second run assumes it did.
     expect(again.outcomes).toEqual(first.outcomes.map((outcome) => ({ ...outcome, asked: true })));
     expect((await find()).nextAttemptAt?.getTime()).toBe(
       first.outcomes.flatMap((outcome) => (outcome.kind === "failed" ? [outcome.dueMs] : []))[0],
@@ -118,7 +118,7 @@ describe.concurrent("one attempt that is run more than once", () => {
     await receiver.close();
   });
 
-  test("waits for another process's request while its lease lasts, and learns how it ended", async () => {
+  test("waits for another process's request while its lease lasts, and returns its outcome", async () => {
     const { receiver, run, tenant, id } = await publishTo({ kind: "answer", delayMs: 2_500 });
     const [one, other] = [startSender(), startSender()];
     expect(kinds(await run(one, true))).toEqual(["unsettled"]);
@@ -128,7 +128,7 @@ describe.concurrent("one attempt that is run more than once", () => {
     await receiver.close();
   });
 
-  test("makes the request again when the process that had it is gone, but not before its lease is over", async () => {
+  test("repeats a dead process's request, but not before its lease has ended", async () => {
     const { receiver, run, tenant, id } = await publishTo({ kind: "answer" });
     const leaseUntil = Date.now() + 2_000;
     await made.current.sql.query(
@@ -143,7 +143,7 @@ describe.concurrent("one attempt that is run more than once", () => {
     await receiver.close();
   });
 
-  test("does not wait for a lease that ends later than any can: a wrong clock has stamped it", async () => {
+  test("does not wait for a lease from a wrong clock, which ends later than possible", async () => {
     const { receiver, run, tenant, id } = await publishTo({ kind: "answer" });
     const leaseUntil = Date.now() + 600_000;
     await made.current.sql.query(
@@ -156,10 +156,10 @@ describe.concurrent("one attempt that is run more than once", () => {
     await receiver.close();
   });
 
-  test("that two processes made after all has one outcome, the first recorded, which both go on with", async () => {
+  test("that two processes made has one outcome, the first recorded, which both use", async () => {
     const slowFailure: Behaviour = { kind: "answer", status: 500, delayMs: 2_000 };
     const { receiver, run, find } = await publishTo(slowFailure, { kind: "answer", delayMs: 4_000 });
-    // The second one's clock says that the lease of the first is over.
+    // By the second process's clock, the first one's lease has ended.
     const [one, other] = [startSender(), startSender(60_000)];
     expect(kinds(await run(one, true))).toEqual(["unsettled"]);
     const taken = run(other);
@@ -172,22 +172,25 @@ describe.concurrent("one attempt that is run more than once", () => {
 });
 
 describe.concurrent("the fence", () => {
-  test("lets no carrier send under an epoch that is not its own", async () => {
+  test("prevents a carrier from sending under another epoch", async () => {
     const { receiver, run } = await publishTo({ kind: "answer" });
     expect(kinds(await run(startSender(), true, 2))).toEqual(["moved"]);
     expect(receiver.requests).toHaveLength(0);
     await receiver.close();
   });
 
-  test.each(["CANCELLED", "DELIVERED", "EXPIRED"])("lets nobody send what is %s", async (state) => {
-    const { receiver, run, id } = await publishTo({ kind: "answer" });
-    await made.current.sql.query("UPDATE deliveries SET state = $2 WHERE id = $1", [id, state]);
-    expect(kinds(await run(startSender(), true))).toEqual(["moved"]);
-    expect(receiver.requests).toHaveLength(0);
-    await receiver.close();
-  });
+  test.each(["CANCELLED", "DELIVERED", "EXPIRED"])(
+    "prevents sending a delivery that is %s",
+    async (state) => {
+      const { receiver, run, id } = await publishTo({ kind: "answer" });
+      await made.current.sql.query("UPDATE deliveries SET state = $2 WHERE id = $1", [id, state]);
+      expect(kinds(await run(startSender(), true))).toEqual(["moved"]);
+      expect(receiver.requests).toHaveLength(0);
+      await receiver.close();
+    },
+  );
 
-  test("keeps a cancellation that came while the request was under way", async () => {
+  test("keeps a cancellation that arrived while the request was in flight", async () => {
     const { receiver, run, find, id, tenant } = await publishTo({
       kind: "answer",
       status: 500,
@@ -203,13 +206,13 @@ describe.concurrent("the fence", () => {
   });
 });
 
-describe("a database that is away", () => {
-  test("delays the record of an outcome, and causes no second request", async () => {
+describe("an unavailable database", () => {
+  test("delays the record of an outcome without a second request", async () => {
     const { receiver, run, find, tenant, id } = await publishTo({ kind: "answer", delayMs: 600 });
     const running = run(startSender(), true);
     await receiver.waitFor(1);
     await stopDatabase(made.current);
-    // The request ends meanwhile, its outcome cannot be written; whoever waits for it in a hurry gives up.
+    // The request ends but its outcome cannot be written; the first caller times out.
     await running.catch((error: unknown) => error);
     await startDatabase(made.current);
     await eventually(async () => (await find()).state === "DELIVERED", "the record of the outcome");

@@ -1,4 +1,4 @@
-/** The schedule of the checkpoints on a real worker, and the one after each revocation. */
+/** The schedule of checkpoints on a real worker, and the checkpoint after each revocation. */
 import { randomBytes } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
 import { openCheckpoint, parseVerifierKey } from "../../src/lib/transparency-log/signed-note.ts";
@@ -17,7 +17,7 @@ const made = useWorld({ environment: { SIGNET_LOG_LEVEL: "silent" } });
 const sources = { clock: systemClock, randomBytes };
 beforeAll(async () => {
   await made.current.startWorker();
-  // The schedule's own runs would come between.
+  // Runs of the schedule would interfere.
   const handle = made.current.temporal.schedule.getHandle("signCheckpoint");
   await eventually(
     async () =>
@@ -68,14 +68,14 @@ async function notes(): Promise<string[]> {
   return rows.map(({ note }) => note);
 }
 
-test("a worker makes the schedule, which runs every minute and never beside itself", async () => {
+test("a worker creates the schedule, which runs every minute without overlap", async () => {
   const described = await made.current.temporal.schedule.getHandle("signCheckpoint").describe();
   expect(described.action).toMatchObject({ type: "startWorkflow", workflowType: "signCheckpoint" });
   expect(described.spec.intervals).toMatchObject([{ every: 60_000 }]);
   expect(described.policies.overlap).toBe("SKIP");
 });
 
-test("a run signs what was added, with the key of the settings", async () => {
+test("a run signs the added entries with the configured key", async () => {
   await append();
   expect(await run("sign/1")).toMatchObject({ signed: true });
   const before = await notes();
@@ -87,7 +87,7 @@ test("a run signs what was added, with the key of the settings", async () => {
   expect(size).toBeGreaterThan(0);
 });
 
-test("a revocation is signed for at once, without the schedule", async () => {
+test("a revocation gets a checkpoint at once, without the schedule", async () => {
   const before = await notes();
   const { logIndex } = await operator(
     async (db) =>
@@ -109,7 +109,7 @@ test("a revocation is signed for at once, without the schedule", async () => {
   expect(Number(newest.split("\n")[1])).toBeGreaterThan(logIndex);
 });
 
-test("a log that was changed fails the run, which says where to look", async () => {
+test("a tampered log fails the run, and the error names the place", async () => {
   const { sql } = made.current;
   await run("sign/before");
   await sql.query("ALTER TABLE clog DISABLE TRIGGER ALL");

@@ -1,4 +1,4 @@
-/** Every kind of delivery is accepted by the packages that receivers have already, unchanged. */
+/** Every kind of delivery is accepted by unmodified standard packages for receivers. */
 import { randomBytes } from "node:crypto";
 import { Webhook as Standard } from "standardwebhooks";
 import { Webhook as Svix } from "svix";
@@ -28,7 +28,7 @@ afterAll(async () => {
   await pool.end();
 });
 
-/** With a secret that did not sign it they must refuse, or their acceptance says nothing. */
+/** Also checks that a wrong secret is refused; otherwise acceptance would prove nothing. */
 function expectAccepted(request: ReceivedRequest, secrets: readonly string[]): void {
   const headers = request.headers as Record<string, string>;
   const foreign = `whsec_${randomBytes(32).toString("base64")}`;
@@ -36,7 +36,7 @@ function expectAccepted(request: ReceivedRequest, secrets: readonly string[]): v
   const body = request.rawBody.toString();
   for (const secret of secrets) {
     expect(new Standard(secret).verify(body, headers)).toEqual(payload);
-    // Gives nothing back, and throws what it refuses.
+    // Returns nothing, and throws on refusal.
     expect(() => new Svix(secret).verify(body, headers)).not.toThrow();
   }
   expect(() => new Standard(foreign).verify(body, headers)).toThrow("signature");
@@ -47,7 +47,7 @@ const typeOf = ({ headers }: ReceivedRequest): unknown => headers["x-service-eve
 const attemptOf = ({ headers }: ReceivedRequest): unknown => headers["x-service-attempt"];
 
 test(
-  "standardwebhooks and svix accept pings, events, retries, replays, test events, rotations and events of our own",
+  "standardwebhooks and svix accept pings, events, retries, replays, test events, rotations and platform events",
   async () => {
     const world = made.current;
     const { endpoints, deliveries } = world;
@@ -67,7 +67,7 @@ test(
     const { id } = endpoint;
     const secrets = [secret];
     let looked = 0;
-    /** The next request of that kind; it and all before it are accepted. */
+    /** Waits for the next matching request; checks that it and all earlier ones are accepted. */
     const next = async (wanted: (request: ReceivedRequest) => boolean, what: string): Promise<void> => {
       const from = looked;
       await eventually(
@@ -104,7 +104,7 @@ test(
 
     const other = await world.createEndpoint(tenantId, receiver.url, ["other.type"]);
     await endpoints.disable(tenantId, other.id, TEST_CALLER);
-    await next((request) => typeOf(request) === "endpoint.disabled", "an event of our own");
+    await next((request) => typeOf(request) === "endpoint.disabled", "a platform event");
 
     const services = {
       keyring: testKeyring(world.config.kek ?? Buffer.alloc(0)),

@@ -1,4 +1,4 @@
-/** A secret that cannot be opened is our fault, not the receiver's: what needs it waits, and goes out once it can. */
+/** An undecryptable secret is our fault, not the receiver's: its deliveries wait, and are sent once it can be decrypted. */
 import { expect, test } from "vitest";
 import { eventually } from "../support/eventually.ts";
 import { startReceiver } from "../support/receiver-server.ts";
@@ -18,7 +18,7 @@ async function setSecret(endpointId: string, secret: string): Promise<string> {
   return rows[0]?.before ?? "";
 }
 
-test("its deliveries lose no attempt, hold up no other's, and go out once it can be opened", async () => {
+test("its deliveries lose no attempt, delay no others, and are sent once it can be decrypted", async () => {
   const world = made.current;
   const receiver = await startReceiver();
   const tenant = await world.createTenant();
@@ -35,7 +35,7 @@ test("its deliveries lose no attempt, hold up no other's, and go out once it can
   await eventually(async () => {
     const { pendingActivities } = (await world.temporal.workflow.getHandle(carrier).describe()).raw;
     return (pendingActivities?.[0]?.attempt ?? 0) >= 2;
-  }, "the activity to be tried again");
+  }, "the activity to be retried");
   expect(await world.deliveries.find(tenant, waiting)).toMatchObject({ attemptCount: 0, lastError: null });
   expect(receiver.requests).toHaveLength(1);
 

@@ -20,7 +20,7 @@ import {
 import { registrationOf } from "../support/registration.ts";
 import { TEST_CALLER, useWorld } from "../support/world.ts";
 
-// Verifications never go in lists: one workflow each, whatever the size.
+// Verifications have one workflow each, so list sizes do not matter.
 const made = useWorld();
 const OK: Behaviour = { kind: "answer" };
 const FAILURE: Behaviour = { kind: "answer", status: 500 };
@@ -107,7 +107,7 @@ describe.concurrent("an endpoint that does not", () => {
     expect(pauseMs).toBeLessThan(14_000);
     expect((await made.current.publish(tenant)).event.deliveries).toBe(0);
 
-    // Asked for another ping, it does better.
+    // It succeeds when another ping is requested.
     await made.current.endpoints.verify(tenant, id);
     expect(await until(active)).toMatchObject({ verificationAttempts: 2 });
     expect(await resultOf(id)).toEqual({ outcome: "verified", pings: 2 });
@@ -116,7 +116,7 @@ describe.concurrent("an endpoint that does not", () => {
     await receiver.close();
   });
 
-  test("is pinged again by itself, 8 to 12 seconds after the first time", async () => {
+  test("is pinged again automatically, 8 to 12 seconds after the first time", async () => {
     const { receiver, until } = await register({ kind: "answer", status: 500 }, OK);
     await until(active);
     const [first, second] = receiver.requests.map(({ receivedAt }) => receivedAt);
@@ -125,7 +125,7 @@ describe.concurrent("an endpoint that does not", () => {
     await receiver.close();
   });
 
-  test("is pinged at once by an operator's attemptNow, which leaves the schedule where it was", async () => {
+  test("is pinged at once by an operator's attemptNow, which does not move the schedule", async () => {
     const { receiver, id, until } = await register({ kind: "answer", status: 500 });
     await until(pinged(1));
     const handle = made.current.temporal.workflow.getHandle(verifyWorkflowId(id, 1));
@@ -141,13 +141,13 @@ describe.concurrent("an endpoint that does not", () => {
   });
 });
 
-describe.concurrent("the challenge in the answer", () => {
+describe.concurrent("the challenge in the response", () => {
   const echo = ({ rawBody }: ReceivedRequest): Behaviour => {
     const { data } = JSON.parse(rawBody.toString()) as { data: { challenge: string } };
     return { kind: "answer", body: JSON.stringify({ challenge: data.challenge }) };
   };
 
-  test("is on record, and not asked for unless the tenant does", async () => {
+  test("is recorded, but optional by default", async () => {
     const bare = await register(OK);
     expect(await bare.until(active)).toMatchObject({ verifiedBy: "status" });
     bare.receiver.answer(echo);
@@ -158,7 +158,7 @@ describe.concurrent("the challenge in the answer", () => {
     await receiver.close();
   });
 
-  test("is asked for where the tenant wants it: a bare 200 verifies nothing", async () => {
+  test("is required if the tenant wants it: a bare 200 verifies nothing", async () => {
     const { receiver, tenant, id, until } = await register(FAILURE, OK);
     await until(pinged(1));
     await made.current.endpoints.update(tenant, id, { requireEcho: true }, TEST_CALLER);
@@ -182,7 +182,7 @@ describe("one host", () => {
     await limited.current.startWorker();
   });
 
-  test("is pinged so often within a minute, whoever registers it; the rest comes again", async () => {
+  test("is pinged a limited number of times per minute, regardless of tenant; the rest are retried", async () => {
     const world = limited.current;
     const receivers = [await startReceiver(), await startReceiver(), await startReceiver()];
     const results = [];
@@ -208,7 +208,7 @@ describe("one host", () => {
     await Promise.all(receivers.map(async (receiver) => await receiver.close()));
   });
 
-  test("gets no more of them from many workers at once, and as many again in the next minute", async () => {
+  test("gets no more pings from many workers at once, and the same number in the next minute", async () => {
     const { sql } = limited.current;
     const take = async (nowMs: number): Promise<boolean> =>
       await takeHostPing(sql, "many.example", {
@@ -224,7 +224,7 @@ describe("one host", () => {
   });
 });
 
-describe.concurrent("an acknowledgement that comes too late", () => {
+describe.concurrent("a late acknowledgement", () => {
   test("does not activate an endpoint that was changed meanwhile", async () => {
     const { receiver, id, find } = await register({ kind: "answer", delayMs: 1_500 });
     await receiver.waitFor(1);
@@ -244,8 +244,8 @@ describe.concurrent("an acknowledgement that comes too late", () => {
   });
 });
 
-describe.concurrent("a schedule that has come to its end", () => {
-  test("leaves the endpoint PENDING until somebody asks, who starts the next generation", async () => {
+describe.concurrent("an exhausted schedule", () => {
+  test("leaves the endpoint PENDING until a request starts the next generation", async () => {
     const world = made.current;
     const receiver = await startReceiver({ script: [{ kind: "answer", status: 500 }] });
     const tenant = await world.createTenant();
@@ -285,7 +285,7 @@ describe.concurrent("a schedule that has come to its end", () => {
     await Promise.all([receiver.close(), watcher.close()]);
   });
 
-  /** The api starts the run after it has answered. */
+  /** The api starts the run after it has responded. */
   async function untilStarted(id: string): Promise<unknown> {
     return await eventually(async () => await resultOf(id, 2).catch(() => undefined), "the second run");
   }
@@ -294,7 +294,7 @@ describe.concurrent("a schedule that has come to its end", () => {
 describe("one address", () => {
   const limited = useWorld({ environment: { SIGNET_PINGS_PER_HOST: "1" } });
 
-  test("is pinged so often within a minute, under whatever names", async () => {
+  test("is pinged a limited number of times per minute, regardless of host name", async () => {
     const world = limited.current;
     await world.startWorker();
     const receiver = await startReceiver();

@@ -1,4 +1,4 @@
-/** What people read of each workflow in Temporal's UI: it says where things stand, and its commands work as pasted. */
+/** The texts of each workflow in Temporal's UI: they show its state, and their commands work as pasted. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { replayWorkflowId, TASK_QUEUES, verifyWorkflowId, WORKFLOW_TYPES } from "../../workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
@@ -8,7 +8,7 @@ import { seedDeadLetters } from "../support/seeded-letters.ts";
 import { paste, signalByCli, temporalCli } from "../support/temporal-cli.ts";
 import { useWorld } from "../support/world.ts";
 
-// The real schedule: what is to be read stands still.
+// The real schedule, so that the state stays the same while it is read.
 const made = useWorld({ retryWindowMs: 259_200_000 });
 
 beforeAll(async () => {
@@ -26,14 +26,14 @@ async function summaries(workflowId: string): Promise<string[]> {
   return (await fetchRuns(made.current, workflowId)).flatMap(summariesOf);
 }
 
-/** The command of a signal, as it stands in the details. */
+/** Returns a signal's command from the details. */
 function commandOf(details: string, signal: string): string {
   const [, code = ""] = /```sh\n([\s\S]*?)\n```/.exec(details) ?? [];
   return code.split(/\n(?=temporal )/).find((command) => command.endsWith(`--name ${signal}`)) ?? "exit 1";
 }
 
 describe.concurrent("in Temporal's UI", () => {
-  test("a retrying delivery shows attempts, times and commands, and the commands do what they say", async () => {
+  test("a retrying delivery shows attempts, times and commands, and the commands work", async () => {
     const world = made.current;
     const receiver = await startReceiver({ script: [{ kind: "answer", status: 500 }] });
     const tenant = await world.createTenant();
@@ -65,7 +65,7 @@ describe.concurrent("in Temporal's UI", () => {
     await receiver.close();
   });
 
-  test("a verification shows its pings and when the next one comes", async () => {
+  test("a verification shows its pings and the time of the next one", async () => {
     const world = made.current;
     const receiver = await startReceiver({ script: [{ kind: "answer", status: 500 }] });
     const tenant = await world.createTenant();
@@ -91,7 +91,7 @@ describe.concurrent("in Temporal's UI", () => {
     await receiver.close();
   });
 
-  test("a replay job shows its counts and pace, and what can be done with it", async () => {
+  test("a replay job shows its counts and pace, and its possible actions", async () => {
     const world = made.current;
     const tenant = await world.createTenant();
     const { id: endpointId } = await world.createEndpoint(tenant, "http://127.0.0.1:9/never");
@@ -99,7 +99,7 @@ describe.concurrent("in Temporal's UI", () => {
     const job = await world.makeReplay(tenant, { selection: { filter: {} }, ratePerSecond: 4 });
     world.replays.kick(job);
     const workflowId = replayWorkflowId(job.id);
-    // On a slow machine a page takes its second, and there is nothing to wait for.
+    // On a slow machine a page takes a whole second, without a pause.
     await eventually(
       async () => (await summaries(workflowId)).includes("TIMER_STARTED: at most 4 a second"),
       "a page that was done in time",
@@ -130,7 +130,7 @@ describe.concurrent("in Temporal's UI", () => {
     ["rotateCredentials", /^Client secrets: \d+ became due/],
     ["rotateSigningKeys", /signing key/i],
     ["signCheckpoint", /^Checkpoint \d+ covers \d+ entries/],
-  ])("%s says what it has done", async (type, words) => {
+  ])("%s reports its changes", async (type, words) => {
     const world = made.current;
     const workflowId = `words/${type}`;
     await world.temporal.workflow.execute(type, { workflowId, taskQueue: TASK_QUEUES.control, args: [] });
@@ -155,7 +155,7 @@ describe.concurrent("in Temporal's UI", () => {
     for (const name of ["replay", "attemptNow", "cancel", "release", "status"]) {
       expect(printed).toMatch(new RegExp(`^ +${name} +\\S+ \\S+`, "m"));
     }
-    // Words cost bytes: what arrives at once has those of its start alone.
+    // Summaries cost bytes: an immediate delivery has only that of its start.
     expect(await summaries(carrier ?? "")).toEqual([`WORKFLOW_EXECUTION_STARTED: 1 delivery to ${endpoint}`]);
     await receiver.close();
   });
