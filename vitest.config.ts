@@ -1,11 +1,11 @@
 import { defineConfig } from "vitest/config";
 
-/** `unit` needs nothing but Node; `system` shares one PostgreSQL and one Temporal (test/support/global-setup.ts). */
+/** `unit` needs only Node; `system` shares one PostgreSQL and one Temporal (test/support/global-setup.ts). */
 export default defineConfig({
   test: {
     pool: "forks",
     maxWorkers: 2,
-    // A hook may start a worker process or wait for a build; what fails by itself does not wait so long.
+    // A hook may start a worker process or wait for a build. Individual waits have shorter timeouts.
     testTimeout: 300_000,
     hookTimeout: 300_000,
     teardownTimeout: 60_000,

@@ -1,6 +1,6 @@
 import { defineConfig } from "vitest/config";
 
-/** The portal in a real browser (`npm run test:portal`): as the system tests, in a run of its own. */
+/** The portal in a real browser (`npm run test:portal`): like the system tests, in a separate run. */
 export default defineConfig({
   test: {
     name: "portal",

@@ -1,4 +1,4 @@
-/** The API's description at /docs, in a real browser: it draws, and asks no other host for anything. */
+/** The API reference at /docs, in a real browser: it renders without requests to other hosts. */
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import { BROWSER, openBrowser } from "../support/browser.ts";
 
 const VENDOR = join(import.meta.dirname, "..", "..", "src", "api", "vendor");
 
-test("the vendored script is the one that its note names", async () => {
+test("the vendored script matches its note", async () => {
   const script = gunzipSync(await readFile(join(VENDOR, "scalar.js.gz")));
   expect(await readFile(join(VENDOR, "README.md"), "utf8")).toContain(
     createHash("sha256").update(script).digest("hex"),
@@ -19,7 +19,7 @@ test("the vendored script is the one that its note names", async () => {
 describe.skipIf(BROWSER === undefined)("/docs", () => {
   const api = useTestApi();
 
-  test("draws the description without asking another host for anything", async () => {
+  test("renders the API description without a request to another host", async () => {
     const browser = await openBrowser({ javaScriptEnabled: true });
     try {
       const page = browser.context.pages()[0] ?? (await browser.context.newPage());
@@ -44,7 +44,7 @@ describe.skipIf(BROWSER === undefined)("/docs", () => {
       await page.mouse.wheel(0, 20_000);
       await page.waitForLoadState("networkidle");
       expect(elsewhere).toEqual([]);
-      // What it would have fetched, had it been let.
+      // Requests that it would have sent without the policy.
       expect(refused).toEqual([]);
     } finally {
       await browser.close();

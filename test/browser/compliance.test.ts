@@ -1,4 +1,4 @@
-/** The proof of a compliance entry, checked by a real browser: against a key that is typed, kept, changed, or missing. */
+/** Verification of a compliance entry in a real browser: with a typed, saved, changed, or missing key. */
 import { randomBytes } from "node:crypto";
 import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -11,7 +11,7 @@ import { createEndpoint, createTenant, rows, type Tenant } from "../support/tena
 
 const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write", "compliance:read"];
 
-/** What the service answers to the question for a proof. */
+/** The service's response to a proof request. */
 interface ProofAnswer {
   entry: string;
   note: string;
@@ -49,7 +49,7 @@ describe.skipIf(BROWSER === undefined)("compliance entries", () => {
     await verdict.waitFor();
     return await verdict.innerText();
   }
-  /** Puts something else in the place of what the service answers. */
+  /** Modifies the service's responses. */
   async function tamper(change: (answer: ProofAnswer) => void): Promise<void> {
     await page.route("**/portal/compliance/*/proof*", async (route) => {
       const response = await route.fetch();
@@ -89,7 +89,7 @@ describe.skipIf(BROWSER === undefined)("compliance entries", () => {
     await signer?.close();
   });
 
-  test("are found from the navigation by type, and read", async () => {
+  test("can be found from the navigation by type, and read", async () => {
     await page.getByRole("link", { name: "Compliance", exact: true }).click();
     await check("compliance");
     await page.getByLabel("Type").selectOption("endpoint.created");
@@ -99,7 +99,7 @@ describe.skipIf(BROWSER === undefined)("compliance entries", () => {
     await check("compliance-entry");
   });
 
-  test("are proved against a key that is typed, by keyboard alone, and the key is kept", async () => {
+  test("are verified with a typed key, by keyboard alone, and the key is saved", async () => {
     await keyField().focus();
     await page.keyboard.type(signer.key.verifierKey);
     await page.keyboard.press("Enter");
@@ -114,19 +114,19 @@ describe.skipIf(BROWSER === undefined)("compliance entries", () => {
     expect(await holds()).toContain("entered here");
   });
 
-  test("are proved against the key that the service names first, with what that is worth", async () => {
+  test("are verified with the first key that the service names, with a note on its limits", async () => {
     await checkProof();
     const verdict = await holds();
     expect(verdict).toContain("It does not show that the key belongs to the operators");
     expect(verdict).toContain("run the command below on your own machine");
     await page.reload();
     expect(await page.getByText("This browser has a saved key, named by this service").count()).toBe(1);
-    // The same key, from elsewhere: from then on the viewer vouches for it.
+    // The same key from another source: from then on the viewer vouches for it.
     await checkProof(signer.key.verifierKey);
     expect(await holds()).toContain("entered here");
   });
 
-  test("are proved in a log that has gone on, and refused in one that has lost entries", async () => {
+  test("are verified in a log that has grown, and rejected in one that has lost entries", async () => {
     let kept = "";
     await tamper(({ note }) => {
       kept = note;
@@ -174,7 +174,7 @@ describe.skipIf(BROWSER === undefined)("compliance entries", () => {
       },
       "signature of signet/compliance is not valid",
     ],
-  ])("are refused with %s, loudly", async (_what, change, why) => {
+  ])("are rejected visibly with %s", async (_what, change, why) => {
     await tamper(change);
     await checkProof(signer.key.verifierKey);
     const said = await alert();
@@ -183,7 +183,7 @@ describe.skipIf(BROWSER === undefined)("compliance entries", () => {
     expect(await page.getByText("This browser has no saved key yet.").count()).toBe(1);
   });
 
-  test("are refused when the key changes, until the kept one is forgotten", async () => {
+  test("are rejected after a change of key, until the saved one is removed", async () => {
     await checkProof();
     await holds();
     const stranger = createCheckpointKey("signet/compliance", randomBytes(32));
@@ -206,7 +206,7 @@ describe.skipIf(BROWSER === undefined)("compliance entries", () => {
     });
     await checkProof();
     await page.getByText("not signed with the key that this browser saved").waitFor();
-    // Typing the new one is not enough: what is kept is given up by name.
+    // Typing the new key is not enough: the saved one must be removed explicitly.
     await checkProof(stranger.verifierKey);
     await page.getByText("the key that you entered is not the one").waitFor();
     await button("Remove the saved key");
@@ -214,7 +214,7 @@ describe.skipIf(BROWSER === undefined)("compliance entries", () => {
     expect(await holds()).toContain("entered here");
   });
 
-  test("are refused with a key that is none, and with the key of another log", async () => {
+  test("are rejected with an invalid key, and with the key of another log", async () => {
     await checkProof("nonsense");
     expect(await alert()).toContain("a verifier key is name+id+key");
     const other = createCheckpointKey("signet/compliance", randomBytes(32));
@@ -223,7 +223,7 @@ describe.skipIf(BROWSER === undefined)("compliance entries", () => {
     expect(await page.getByText("This browser has no saved key yet.").count()).toBe(1);
   });
 
-  test("younger than the newest checkpoint are told to wait", async () => {
+  test("newer than the last checkpoint show that they are not covered yet", async () => {
     await createEndpoint(api, tenant);
     const [young] = rows(await tenant.get("/v1/compliance/entries?limit=1"));
     await page.goto(`${api.publicUrl}/portal/compliance/${String(young?.["index"])}`);
@@ -244,7 +244,7 @@ describe.skipIf(BROWSER === undefined)("compliance entries", () => {
       `Object.defineProperty(Crypto.prototype, "subtle", { value: undefined });`,
       "only on pages that use HTTPS",
     ],
-  ])("in a browser that %s come with the command", async (_what, script, said) => {
+  ])("show the command in a browser that %s", async (_what, script, said) => {
     const fresh = await browser.context.newPage();
     try {
       await fresh.addInitScript(script);
@@ -261,7 +261,7 @@ describe.skipIf(BROWSER === undefined)("compliance entries", () => {
     }
   });
 
-  test("without JavaScript show the command, and nothing that would need it", async () => {
+  test("without JavaScript show the command, and nothing that needs it", async () => {
     const plain = await openBrowser({ javaScriptEnabled: false });
     try {
       const fresh = plain.context.pages()[0] ?? (await plain.context.newPage());
@@ -278,7 +278,7 @@ describe.skipIf(BROWSER === undefined)("compliance entries", () => {
     }
   });
 
-  test("weigh at most 100 KB with everything that the page loads", async () => {
+  test("are at most 100 KB with all files of the page", async () => {
     const cold = await openBrowser();
     try {
       await cold.context.addCookies(await browser.context.cookies());
@@ -295,7 +295,7 @@ describe.skipIf(BROWSER === undefined)("compliance entries", () => {
     }
   });
 
-  test("made no page complain", () => {
+  test("caused no errors on any page", () => {
     expect(complaints).toEqual([]);
   });
 });

@@ -1,4 +1,4 @@
-/** Dead letters and replays in the portal, in a real browser, by role and label: with JavaScript and without it. */
+/** Dead letters and replays in the portal, in a real browser, by role and label, with and without JavaScript. */
 import { readFile } from "node:fs/promises";
 import type { Locator } from "playwright-core";
 import { describe, expect, test } from "vitest";
@@ -16,7 +16,7 @@ const SCOPES = [
   "events:publish",
   "events:read",
 ];
-/** Replayed at once, at the pace of jobs that nobody has slowed down: some seconds. */
+/** Replayed at once at the unlimited rate, which takes some seconds. */
 const MANY = 1_500;
 
 describe.skipIf(BROWSER === undefined).each(READERS)("dead letters in the portal $name", ({ javaScript }) => {
@@ -50,7 +50,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("dead letters in the portal
     );
   }
 
-  test("an empty queue and no replays say what will be there", async () => {
+  test("an empty queue and an empty list of replays explain what they will show", async () => {
     await journey.follow("Dead letters");
     expect(await journey.heading()).toBe("Dead letters");
     expect(await journey.page.getByText("after 17 failed attempts").count()).toBe(1);
@@ -62,7 +62,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("dead letters in the portal
     await journey.check("home-quiet");
   });
 
-  test("the queue is grouped by endpoint and failure, and each letter says how long it can be replayed", async () => {
+  test("the queue is grouped by endpoint and failure, and each letter shows how long it can be replayed", async () => {
     const { receiver, page, tenant, api } = journey;
     const billing = await journey.addEndpoint("/billing", ["inference.completed"]);
     await journey.addEndpoint("/audit", ["pipeline.failed"]);
@@ -90,7 +90,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("dead letters in the portal
     expect(api.publicUrl).toBe(new URL(page.url()).origin);
   });
 
-  test("what the filters find is exported, a line each", async () => {
+  test("the filtered letters are exported, one per line", async () => {
     const downloading = journey.page.waitForEvent("download");
     await journey.follow("Export");
     const lines = (await readFile(await (await downloading).path(), "utf8")).trimEnd().split("\n");
@@ -105,7 +105,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("dead letters in the portal
     );
   });
 
-  test("one letter is replayed from its own page and delivered by the fresh cycle", async () => {
+  test("one letter is replayed from its own page and delivered by the new cycle", async () => {
     const { page, receiver } = journey;
     await letters().first().getByRole("link").click();
     expect(await page.getByRole("heading", { level: 2, name: /^State/ }).innerText()).toContain(
@@ -127,7 +127,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("dead letters in the portal
     await journey.check("dead-letter-replayed");
   });
 
-  test("chosen letters are replayed as a job; choosing none is said", async () => {
+  test("selected letters are replayed as a job; an empty selection is an error", async () => {
     const { page } = journey;
     await untilGroups([1, 1, 3]);
     await journey.open("/dead-letters?last_error=timeout");
@@ -143,12 +143,12 @@ describe.skipIf(BROWSER === undefined).each(READERS)("dead letters in the portal
     await untilGroups([1, 1, 1]);
   });
 
-  test("with JavaScript all lines of a page are chosen at once", async () => {
+  test("with JavaScript all rows of a page are selected at once", async () => {
     await journey.open("/dead-letters");
     const all = journey.page.getByLabel("All 3 on this page");
     expect(await all.count()).toBe(javaScript ? 1 : 0);
     const boxes = letters().getByRole("checkbox");
-    // Without scripts each is chosen by itself.
+    // Without scripts each is selected separately.
     for (const box of javaScript ? [all] : await boxes.all()) {
       await box.check();
     }
@@ -157,7 +157,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("dead letters in the portal
     expect(await all.and(journey.page.getByRole("checkbox", { checked: true })).count()).toBe(0);
   });
 
-  test("a bulk replay shows how far it is, and is held, goes on and is ended", async () => {
+  test("a bulk replay shows its progress, and can be paused, resumed and cancelled", async () => {
     const { page, tenant, receiver } = journey;
     const made = await tenant.post("/v1/webhooks/endpoints", {
       url: `${receiver.url}/many`,
@@ -198,7 +198,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("dead letters in the portal
     await journey.check("replays");
   });
 
-  test("no page complained: no error of a script, nothing that its policy refused", () => {
+  test("no page had script errors or policy violations", () => {
     expect(journey.complaints).toEqual([]);
   });
 });

@@ -1,4 +1,4 @@
-/** Deliveries and charts in the portal, in a real browser, by role and label: with JavaScript and without it. */
+/** Deliveries and charts in the portal, in a real browser, by role and label, with and without JavaScript. */
 import type { Locator } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { BROWSER } from "../support/browser.ts";
@@ -19,7 +19,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("deliveries in the portal $
   const query = async (text: string, values: unknown[]): Promise<unknown> =>
     await sql(journey.api, text, values);
   const listed = (): Locator => journey.page.getByRole("region", { name: "Deliveries", exact: true });
-  /** The line of the list that speaks of an event type. */
+  /** The row of an event type. */
   const line = (type: string): Locator => listed().getByRole("row").filter({ hasText: type });
   const state = (): Locator => journey.page.getByRole("heading", { level: 2, name: /^State/ });
   const button = (name: string): Locator => journey.page.getByRole("button", { name, exact: true });
@@ -35,29 +35,26 @@ describe.skipIf(BROWSER === undefined).each(READERS)("deliveries in the portal $
     return String(rows(await journey.tenant.get(`/v1/webhooks/deliveries?event_id=${event}`))[0]?.["id"]);
   }
 
-  test("an empty list says where deliveries will come from", async () => {
+  test("an empty list explains where deliveries come from", async () => {
     await journey.follow("Deliveries");
     expect(await journey.heading()).toBe("Deliveries");
     expect(await journey.page.getByText("No deliveries yet").count()).toBe(1);
     await journey.check("deliveries-empty");
   });
 
-  test("the list follows what happens while somebody looks", async () => {
+  test("the list updates by itself", async () => {
     const { receiver, page } = journey;
     await journey.addEndpoint("/billing", ["inference.completed", "pipeline.failed"]);
     await journey.open("/deliveries");
     const live = page.getByText("Live", { exact: true });
-    await journey.until(
-      async () => (await live.isVisible()) === javaScript,
-      "the word that the list is live",
-    );
+    await journey.until(async () => (await live.isVisible()) === javaScript, "the live indicator");
     await publish(journey.tenant, { data: { model: "signet-1", tokens: 42 } });
-    // Nobody loads the page again where scripts run.
+    // With scripts, no reload is needed.
     await untilLine("inference.completed", "delivered");
     expect(await line("inference.completed").innerText()).toContain(`${receiver.url}/billing`);
   });
 
-  test("a delivery shows each request as the receiver got it, its answer, and when the next one comes", async () => {
+  test("a delivery shows each request as the receiver got it, its response, and the time of the next one", async () => {
     const { receiver, page } = journey;
     const before = receiver.requests.length;
     receiver.answer([
@@ -100,7 +97,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("deliveries in the portal $
     expect(body).toContain("<b>database</b> is not there");
     await journey.check("delivery-retrying");
     const next = page.getByText("Next attempt").locator("xpath=..");
-    // On a slow machine the countdown may be over while the page is looked at: the attempt after that has one too.
+    // On a slow machine the countdown may end during the check; the next attempt has one too.
     const told = javaScript ? /in \d+ (s|min|h)/ : /\d\d:\d\d UTC/;
     await journey.until(async () => told.test(await next.innerText()), "the time of the next attempt");
     expect(await page.getByRole("link", { name: "Open in Temporal" }).getAttribute("href")).toContain(
@@ -108,7 +105,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("deliveries in the portal $
     );
   });
 
-  test("an attempt is made now, and what has been delivered offers nothing more", async () => {
+  test("an attempt is made now, and a delivered delivery offers no further actions", async () => {
     const { receiver, page } = journey;
     receiver.answer([{ kind: "answer", status: 200, body: "thanks" }]);
     await button("Attempt now").click();
@@ -121,7 +118,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("deliveries in the portal $
     await journey.check("delivery-delivered");
   });
 
-  test("a delivery is cancelled, and never again", async () => {
+  test("a delivery can be cancelled once", async () => {
     const { receiver, page } = journey;
     receiver.answer([{ kind: "answer", status: 500 }]);
     const id = await deliveryOf(await publish(journey.tenant, { type: "pipeline.failed" }));
@@ -134,7 +131,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("deliveries in the portal $
     await journey.check("delivery-cancelled");
   });
 
-  test("filters narrow the list, are named in it, and say so where nothing fits", async () => {
+  test("filters narrow the list, are shown in it, and an empty result says so", async () => {
     const { page } = journey;
     await journey.follow("Deliveries");
     await page.getByLabel("State").selectOption({ label: "cancelled" });
@@ -159,7 +156,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("deliveries in the portal $
     expect(await line("pipeline.failed").count()).toBe(2);
   });
 
-  test("older deliveries are a link away, and so are the newest", async () => {
+  test("links lead to older deliveries and back to the newest", async () => {
     const { tenant, page, receiver } = journey;
     receiver.answer([{ kind: "answer" }]);
     const events = Array.from({ length: MANY }, (_, number) => ({
@@ -182,7 +179,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("deliveries in the portal $
     expect(page.url()).toBe(`${journey.api.publicUrl}/portal/deliveries`);
   });
 
-  test("the last 24 hours are drawn, and told in numbers", async () => {
+  test("the last 24 hours are shown in charts and in numbers", async () => {
     const { page, tenant } = journey;
     const endpointId = await journey.addEndpoint("/charts", ["chart.drawn"]);
     await seedDay({ query }, { tenantId: tenant.tenantId, endpointId });
@@ -201,7 +198,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("deliveries in the portal $
     await journey.check("home-numbers");
   });
 
-  test("no page complained: no error of a script, nothing that its policy refused", () => {
+  test("no page had script errors or policy violations", () => {
     expect(journey.complaints).toEqual([]);
   });
 });

@@ -18,7 +18,7 @@ describe.skipIf(BROWSER === undefined).each([
   let tenant: Tenant;
   let complaints: string[];
 
-  /** Looks are checked by a script, so with JavaScript only. */
+  /** The accessibility checks need scripts, so they run with JavaScript only. */
   async function check(name: string): Promise<void> {
     const wrong = javaScript ? await lookAt(page, name) : NOTHING_WRONG;
     expect({ name, wrong }).toEqual({ name, wrong: NOTHING_WRONG });
@@ -38,7 +38,7 @@ describe.skipIf(BROWSER === undefined).each([
     await browser?.close();
   });
 
-  test("keeps what few need folded up, and shows the fields of what is chosen", async () => {
+  test("collapses advanced settings, and shows the fields of the selected option", async () => {
     await page.goto(`${api.publicUrl}/portal/endpoints/new`);
     await page.getByLabel("Target URL").fill("https://example.com/hooks");
     expect(await page.getByLabel("Additional headers").isVisible()).toBe(false);
@@ -50,7 +50,7 @@ describe.skipIf(BROWSER === undefined).each([
     await check("endpoint-settings");
   });
 
-  test("says beside each field what is wrong, and keeps what was typed but secrets", async () => {
+  test("shows errors beside the fields, and keeps all input except for secrets", async () => {
     await page.getByLabel("Filter").fill('{"data.amount": {"$gte": 100}');
     await page.getByLabel("Header name").fill("X-Api-Key");
     await page.getByLabel("Header value").fill("s3cret-value");
@@ -62,7 +62,7 @@ describe.skipIf(BROWSER === undefined).each([
     await check("endpoint-settings-refused");
   });
 
-  test("sets them, and changes them later without the secret being typed again", async () => {
+  test("saves settings, and later changes them without the secret being typed again", async () => {
     await page.getByLabel("Filter").fill('{"data.amount": {"$gte": 100}}');
     await page.getByLabel("Additional headers").fill("X-Environment: staging\nX-Team: ml");
     await page.getByLabel("Metadata").fill('{"region": "eu"}');
@@ -90,7 +90,7 @@ describe.skipIf(BROWSER === undefined).each([
     expect(await page.content()).not.toContain("s3cret-value");
   });
 
-  test("takes OAuth client credentials, and takes the authentication away", async () => {
+  test("saves OAuth client credentials, and removes the authentication", async () => {
     await page.getByRole("link", { name: "Edit", exact: true }).click();
     await page.getByLabel("OAuth 2.0 client credentials").check();
     await page.getByLabel("Token URL").fill("https://tokens.example.com/token");
@@ -106,7 +106,7 @@ describe.skipIf(BROWSER === undefined).each([
     expect(await settled()).toMatchObject({ authentication: null });
   });
 
-  test("shows how the endpoint signs, and changes it", async () => {
+  test("shows and changes how deliveries are signed", async () => {
     await page.getByRole("link", { name: "Change signatures and rotation" }).click();
     await page.getByLabel("Rotate after days").fill("30");
     await button("Save");
@@ -122,7 +122,7 @@ describe.skipIf(BROWSER === undefined).each([
     await check("endpoint-signing-shown");
   });
 
-  test("made no page complain", () => {
+  test("caused no errors on any page", () => {
     expect(complaints).toEqual([]);
   });
 });

@@ -1,6 +1,6 @@
 /**
- * What is done with an endpoint besides its settings, in a real browser, by role and label: its receiver is graded, an event
- * of one's own is sent, and what it never got is counted and sent. With JavaScript and without it.
+ * Actions on an endpoint, in a real browser, by role and label: grading its receiver, sending a custom event, and counting
+ * and sending missed events. With and without JavaScript.
  */
 import type { Locator } from "playwright-core";
 import { describe, expect, test } from "vitest";
@@ -16,11 +16,11 @@ const SCOPES = [
   "events:publish",
   "events:read",
 ];
-/** Bytes of a page with everything that it loads. */
+/** Size limit of a page with all its files, in bytes. */
 const PAGE_MAX = 102_400;
 const MISSED = 40;
 
-describe.skipIf(BROWSER === undefined).each(READERS)("an endpoint at work $name", ({ javaScript }) => {
+describe.skipIf(BROWSER === undefined).each(READERS)("actions on an endpoint $name", ({ javaScript }) => {
   const journey = useJourney({ javaScript, scopes: SCOPES });
   let endpoint = "";
   let grade = "";
@@ -32,7 +32,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("an endpoint at work $name"
     await journey.until(async () => (await heading().innerText()).includes(text), `the heading ${text}`);
   }
 
-  test("an event of one's own begins as an example, is refused beside its field, and arrives as it was typed", async () => {
+  test("a custom event starts from an example, shows errors beside its field, and arrives as typed", async () => {
     const { receiver, tenant } = journey;
     await tenant.post("/v1/webhooks/event-types", {
       name: "inference.completed",
@@ -73,7 +73,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("an endpoint at work $name"
     await journey.open(`/endpoints/${endpoint}`);
   });
 
-  test("a receiver is graded: the page waits, and says what is wrong and how to mend it", async () => {
+  test("a receiver is graded: the page waits, then shows the faults and their fixes", async () => {
     await journey.follow("Grade the receiver");
     expect(await page().getByText("No grades yet").count()).toBe(1);
     await journey.check("grades-empty");
@@ -82,7 +82,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("an endpoint at work $name"
     if ((await page().getByRole("progressbar").count()) === 1) {
       await journey.check("grade-running");
     }
-    // It says 200 to everything.
+    // The receiver answers 200 to everything.
     await untilHeading("completed");
     const findings = page()
       .getByRole("listitem")
@@ -99,7 +99,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("an endpoint at work $name"
     await journey.check("grades");
   });
 
-  test("what an endpoint never got is counted first, then sent as a job that is held and goes on", async () => {
+  test("missed events are counted first, then sent as a job that can be paused and resumed", async () => {
     const { tenant, receiver } = journey;
     for (let run = 1; run <= MISSED; run += 1) {
       await publish(tenant, { type: "pipeline.failed", data: { run } });
@@ -137,7 +137,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("an endpoint at work $name"
     await journey.check("missing-nothing");
   });
 
-  test("each of these pages weighs at most 100 KB with everything that it loads", async () => {
+  test("each of these pages is at most 100 KB with all its files", async () => {
     const cold = await openBrowser({ javaScriptEnabled: javaScript });
     try {
       const paths = [
@@ -152,7 +152,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("an endpoint at work $name"
       for (const path of paths) {
         const loads: Promise<number>[] = [];
         const fresh = await cold.context.newPage();
-        // Kept files weigh as much as loaded ones.
+        // Without the cache, so that every file counts.
         await fresh.route("**/*", async (route) => await route.continue());
         fresh.on("response", (response) => loads.push(response.body().then(({ length }) => length)));
         await fresh.goto(`${journey.api.publicUrl}${path}`, { waitUntil: "networkidle" });
@@ -166,7 +166,7 @@ describe.skipIf(BROWSER === undefined).each(READERS)("an endpoint at work $name"
     }
   });
 
-  test("no page complained: no error of a script, nothing that its policy refused", () => {
+  test("no page had script errors or policy violations", () => {
     expect(journey.complaints).toEqual([]);
   });
 });

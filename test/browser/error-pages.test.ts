@@ -1,4 +1,4 @@
-/** `/errors/{slug}` in a real browser: a page that is fit to be read, and no script on it. */
+/** `/errors/{slug}` in a real browser: an accessible page without scripts. */
 import { describe, expect, test } from "vitest";
 import { useTestApi } from "../support/api.ts";
 import { BROWSER, complaintsOf, lookAt, NOTHING_WRONG, openBrowser } from "../support/browser.ts";
@@ -6,7 +6,7 @@ import { BROWSER, complaintsOf, lookAt, NOTHING_WRONG, openBrowser } from "../su
 describe.skipIf(BROWSER === undefined)("the page of an error", () => {
   const api = useTestApi();
 
-  test("is reached from a problem's type, can be read, and leads to the others", async () => {
+  test("is linked from a problem's type, is accessible, and links to the others", async () => {
     const refused = await api.request("/v1/webhooks/endpoints");
     const browser = await openBrowser();
     try {

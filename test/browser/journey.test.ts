@@ -1,4 +1,4 @@
-/** What tenants do in the portal, in a real browser, by role and label: with JavaScript and without it. */
+/** Tenants' tasks in the portal, in a real browser, by role and label, with and without JavaScript. */
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { useTestApi } from "../support/api.ts";
@@ -33,7 +33,7 @@ describe.skipIf(BROWSER === undefined).each([
   let tenant: Provisioned;
   let token: string;
 
-  /** Looks are checked by a script, so with JavaScript only. */
+  /** The accessibility checks need scripts, so they run with JavaScript only. */
   async function check(name: string): Promise<void> {
     const wrong = javaScript ? await lookAt(page, name) : NOTHING_WRONG;
     expect({ name, wrong }).toEqual({ name, wrong: NOTHING_WRONG });
@@ -45,7 +45,7 @@ describe.skipIf(BROWSER === undefined).each([
   const state = async (): Promise<string> =>
     await page.getByRole("heading", { level: 2, name: "State" }).innerText();
 
-  /** With JavaScript the page follows the state by itself; without, one looks again. */
+  /** Waits for the state. With JavaScript the page updates by itself; without, this reloads it. */
   async function untilState(wanted: string): Promise<void> {
     if (javaScript) {
       await page.getByRole("heading", { level: 2, name: `State ${wanted}` }).waitFor({ timeout: 90_000 });
@@ -75,7 +75,7 @@ describe.skipIf(BROWSER === undefined).each([
     await receiver?.close();
   });
 
-  test("signing in takes a link and a press of its button", async () => {
+  test("signing in takes a link and its button", async () => {
     await page.goto(`${api.publicUrl}/portal`);
     expect(await heading()).toBe("Sign in");
     await page.goto(await mintLink(api, token));
@@ -112,12 +112,12 @@ describe.skipIf(BROWSER === undefined).each([
       return request.headers["x-service-event-type"];
     });
     expect(types).toEqual(["ping", "endpoint.test"]);
-    // The delivery of the test event leads back.
+    // The test event's delivery links back to the endpoint.
     await link(`${receiver.url}/hooks`);
     await check("endpoint");
   });
 
-  test("its secret is rotated and the new one brought into use", async () => {
+  test("its secret is rotated and the new one activated", async () => {
     await button("Rotate secret");
     expect(await heading()).toBe("New signing secret");
     expect(await page.getByText(/^whsec_/).count()).toBe(1);
@@ -127,7 +127,7 @@ describe.skipIf(BROWSER === undefined).each([
     expect(await page.getByRole("status").innerText()).toContain("signs first");
   });
 
-  test("it is edited, disabled, enabled again", async () => {
+  test("it is edited, disabled and enabled again", async () => {
     await link("Edit");
     expect(await page.getByLabel("Event types").inputValue()).toBe("inference.completed\npipeline.failed");
     await page.getByLabel("Event types").fill("");
@@ -144,7 +144,7 @@ describe.skipIf(BROWSER === undefined).each([
     await page.getByRole("link", { name: receiver.url }).click();
   });
 
-  test("it leads operators into Temporal, and says what waits for verification", async () => {
+  test("it links to Temporal for operators, and shows the pending verification", async () => {
     const href = await page.getByRole("link", { name: "Open in Temporal" }).getAttribute("href");
     expect(href).toMatch(
       /^http:\/\/127\.0\.0\.1:8233\/namespaces\/[^/]+\/workflows\/verify%2Fep_[0-9a-z]{24}%2F\d+$/,
@@ -174,10 +174,10 @@ describe.skipIf(BROWSER === undefined).each([
     await untilState("active");
   });
 
-  test("it is deleted once the word is typed", async () => {
+  test("it is deleted after typed confirmation", async () => {
     await page.getByLabel("Type delete to confirm").fill("nothing");
     const deleting = page.getByRole("button", { name: "Delete endpoint" });
-    // With JavaScript the button stays off; without, the service refuses.
+    // With JavaScript the button stays disabled; without, the service refuses.
     expect(await deleting.isDisabled()).toBe(javaScript);
     const said = javaScript
       ? "must be the word delete"
@@ -204,7 +204,7 @@ describe.skipIf(BROWSER === undefined).each([
     await check("event-type");
   });
 
-  test("a credential is revoked once its name is typed", async () => {
+  test("a credential is revoked after its name is typed", async () => {
     const made = await asTenant(api, tenant, token).post("/v1/credentials", {});
     const other = String(made.body["client_id"]);
     await link("Credentials");
@@ -228,7 +228,7 @@ describe.skipIf(BROWSER === undefined).each([
     await page.getByRole("heading", { level: 1, name: "Add endpoint" }).waitFor();
   });
 
-  test("a page weighs at most 100 KB with everything that it loads", async () => {
+  test("a page is at most 100 KB with all its files", async () => {
     const cold = await openBrowser({ javaScriptEnabled: javaScript });
     try {
       await cold.context.addCookies(await browser.context.cookies());
@@ -254,7 +254,7 @@ describe.skipIf(BROWSER === undefined).each([
     expect(await heading()).toBe("Sign in");
   });
 
-  test("no page complained: no error of a script, nothing that its policy refused", () => {
+  test("no page had script errors or policy violations", () => {
     expect(complaints).toEqual([]);
   });
 });

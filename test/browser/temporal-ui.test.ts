@@ -1,7 +1,6 @@
 /**
- * Temporal's own UI beside `npm start`, with payloads encrypted: what operators see of a delivery that is being retried,
- * before and after they have named the codec server. `SIGNET_TEST_PICTURES=docs/temporal` makes the pictures of
- * docs/temporal.md anew.
+ * Temporal's own UI with `npm start` and encrypted payloads: operators' view of a retrying delivery, before and after they
+ * configure the codec server. `SIGNET_TEST_PICTURES=docs/temporal` regenerates the pictures of docs/temporal.md.
  */
 import { readFile } from "node:fs/promises";
 import { createServer, request, type Server } from "node:http";
@@ -29,7 +28,7 @@ interface Delivery {
   readonly attempt_count: number;
 }
 
-/** What stands before the codec server: it adds the operator's token for pages that have none. */
+/** A proxy to the codec server that adds the operator's token to requests without one. */
 async function startProxy(admin: string, token: string): Promise<Server> {
   const [hostname = "", port = ""] = admin.split(":");
   const server = createServer((asked, answer) => {
@@ -81,7 +80,7 @@ describe.runIf(BROWSER !== undefined)("Temporal's UI", { timeout: PATIENCE_MS },
     return (await answer.json()) as Record<string, unknown>;
   }
 
-  /** A delivery of whose attempts some have failed; the next is minutes away. */
+  /** Creates a delivery with some failed attempts; the next is minutes away. */
   async function retrying(): Promise<string> {
     const { id } = await call("/v1/webhooks/endpoints", { url: receiver.url, events: ["ui.looked_at"] });
     const endpoint = String(id);
@@ -136,7 +135,7 @@ describe.runIf(BROWSER !== undefined)("Temporal's UI", { timeout: PATIENCE_MS },
     await home.remove();
   }, PATIENCE_MS);
 
-  test("lists what a saved view asks for", async () => {
+  test("lists the workflows of a saved view", async () => {
     await page.goto(
       `${base}/namespaces/signet/workflows?query=${encodeURIComponent('SignetState="RETRYING"')}`,
     );
@@ -146,7 +145,7 @@ describe.runIf(BROWSER !== undefined)("Temporal's UI", { timeout: PATIENCE_MS },
     await picture("workflows");
   });
 
-  test("shows nothing of an encrypted history before the codec's endpoint is named, and all of it afterwards", async () => {
+  test("hides an encrypted history before the codec's endpoint is configured, and shows all of it afterwards", async () => {
     await page.goto(`${base}/namespaces/signet/workflows/${workflow}`);
     await page.getByText("Event History").first().waitFor();
     expect(await page.content()).not.toContain("attempt 3 of 17");
@@ -162,7 +161,7 @@ describe.runIf(BROWSER !== undefined)("Temporal's UI", { timeout: PATIENCE_MS },
     await picture("delivery");
   });
 
-  test("says where a delivery stands, and what can be done", async () => {
+  test("shows a delivery's state and possible actions", async () => {
     await page.getByText("User Metadata", { exact: true }).click();
     await page.getByText("until attempt 3 of 17").first().waitFor();
     await expect
@@ -172,7 +171,7 @@ describe.runIf(BROWSER !== undefined)("Temporal's UI", { timeout: PATIENCE_MS },
   });
 });
 
-/** The text of a page and of the frames in it: Markdown is drawn in frames. */
+/** Returns the text of a page and of its frames, which display Markdown. */
 async function allText(page: Page): Promise<string> {
   const texts = await Promise.all(
     page.frames().map(async (frame) => await frame.locator("body").innerText()),

@@ -1,4 +1,4 @@
-/** `npm run build`: what dist holds, and that it needs nothing but what is installed for production. */
+/** `npm run build`: the content of dist, and that it needs only production dependencies. */
 import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { IMAGE_ENVIRONMENT, productionImage, runProcess } from "../support/proce
 
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 const MIGRATIONS = join("src", "database", "migrations");
-/** What browsers load, as it is. */
+/** Files that are served to browsers unchanged. */
 const SERVED = ["src/portal/assets/", "src/api/vendor/"];
 const LIBRARY = /^src\/lib\//;
 const MEBIBYTE = 1_048_576;
@@ -61,7 +61,7 @@ describe("dist", () => {
       ...compiled.filter((name) => LIBRARY.test(name)).map((name) => name.replace(/js$/, "d.ts")),
       ...migrations,
       ...served,
-      // A module that Temporal's SDK loads by its path, there and in the bundle.
+      // A module that Temporal's SDK loads by path, both from dist and from the bundle.
       "src/temporal/failure-converter.mjs",
       "workflow-bundle.js",
       "workflow-bundle-codec.js",
@@ -73,7 +73,7 @@ describe("dist", () => {
     }
   });
 
-  test("has the workflow bundle where workers look for it, with every workflow and without the sources' text", async () => {
+  test("has the workflow bundle at its expected path, with every workflow and without the source text", async () => {
     const bundle = join(dist, "workflow-bundle.js");
     const found = await evaluate(`
       const { loadWorkflowBundle } = await import("./dist/src/temporal/bundle.js");
@@ -103,7 +103,7 @@ describe("dist", () => {
     const failures = await evaluate(`
       import { createRequire } from "node:module";
       const failures = {};
-      // What stands beside the links' targets must not be found.
+      // Dependencies beside the links' targets must not be found.
       await import("fastify").then(() => createRequire(import.meta.resolve("fastify")).resolve("tsx")).then(
         (path) => { failures.tsx = path; }, () => {});
       for (const name of ${JSON.stringify(modules)}) {
@@ -115,7 +115,7 @@ describe("dist", () => {
     expect(JSON.parse(failures)).toEqual({});
   });
 
-  test("says where in the sources an error comes from", async () => {
+  test("maps stack traces to the sources", async () => {
     const stack = await evaluate(
       `
       const { loadConfig } = await import("./dist/src/config/config.js");
@@ -126,7 +126,7 @@ describe("dist", () => {
     expect(stack).toMatch(/at loadConfig \(.*src\/config\/config\.ts:\d+:\d+\)/);
   });
 
-  test("is the command line, also by way of the package's bin", async () => {
+  test("is the command line, also through the package's bin", async () => {
     const environment = IMAGE_ENVIRONMENT;
     const help = await runProcess({
       command: ["node", "dist/src/processes/main.js", "--help"],
@@ -139,7 +139,7 @@ describe("dist", () => {
   });
 });
 
-/** The package as it is handed on: what `npm pack` makes of it, unpacked where a program looks for it. */
+/** Packs the package with `npm pack` and unpacks it into a consumer's node_modules. */
 async function installPacked(consumer: string): Promise<void> {
   const environment = { ...IMAGE_ENVIRONMENT, PATH: process.env["PATH"] ?? "" };
   const pack = ["npm", "pack", "--ignore-scripts", "--silent", "--pack-destination", scratch];
@@ -183,11 +183,11 @@ test("other programs import every library from the packed package, with its type
   expect(printed).toBe("function function function\n");
 });
 
-test("a build leaves nothing of an earlier one behind", async () => {
+test("a build removes the files of an earlier one", async () => {
   const out = join(scratch, "app", "dist");
   await mkdir(join(out, MIGRATIONS), { recursive: true });
   await writeFile(join(out, MIGRATIONS, "0002-renamed-since.sql"), "");
-  // Found from there as from a project's own dist.
+  // The build finds its packages here.
   await symlink(join(REPOSITORY, "node_modules"), join(scratch, "app", "node_modules"));
   await runProcess({
     command: ["node", "src/processes/build.mjs", out],

@@ -1,6 +1,6 @@
 /**
- * docker-compose.yml's Temporal as the real server: its schema job and its server run as processes from the file's own
- * commands and environment, on a PostgreSQL that takes nothing but TLS, and let nobody in without a certificate.
+ * docker-compose.yml's Temporal as the real server: its schema job and its server run as processes with the file's own
+ * commands and environment, on a TLS-only PostgreSQL. They must refuse clients without a certificate.
  */
 import { existsSync } from "node:fs";
 import { mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
@@ -28,7 +28,7 @@ const PASSWORDS = {
   SIGNET_EDGE_DATABASE_PASSWORD: "d",
 };
 
-/** The programs that the images hold, where `npm run bench` has built them. */
+/** The images' programs, as built by `npm run bench`. */
 const BUILT = join(
   process.env["SIGNET_CACHE"] ?? join(homedir(), ".cache", "signet"),
   "temporal-server-1.32.1",
@@ -36,7 +36,7 @@ const BUILT = join(
 const isBuilt = existsSync(join(BUILT, "server")) && existsSync(join(BUILT, "sql"));
 if (!isBuilt) {
   console.warn(
-    `NOT TRIED: Temporal's own server with TLS, because ${BUILT} is not there; npm run bench builds it`,
+    `NOT TESTED: Temporal's own server with TLS, because ${BUILT} does not exist; npm run bench builds it`,
   );
 }
 
@@ -47,7 +47,7 @@ describe.skipIf(!isBuilt)("the real Temporal of the file", () => {
   let server: SpawnedProcess;
   let address: string;
 
-  /** A service's environment, with PostgreSQL where it is here. */
+  /** Returns a service's environment, with PostgreSQL's address replaced. */
   function environmentOf(name: string): Record<string, string> {
     const { hostname, port } = new URL(servers.databaseUrl);
     const given = { ...file.services[name]?.environment };
@@ -69,7 +69,7 @@ describe.skipIf(!isBuilt)("the real Temporal of the file", () => {
     });
   }
 
-  /** On ports of ours, and on loopback: what the entrypoint finds out in a container. */
+  /** Starts it on free ports of loopback, which the entrypoint chooses in a container. */
   async function startTemporal(): Promise<void> {
     const names = ["FRONTEND", "HISTORY", "MATCHING", "WORKER"];
     const ports = await freePorts(2 * names.length + 1);
@@ -94,7 +94,7 @@ describe.skipIf(!isBuilt)("the real Temporal of the file", () => {
     address = `127.0.0.1:${ports[0]}`;
   }
 
-  /** The way of the service `migrate`, with what is changed. */
+  /** Returns the connection options of the service `migrate`, with changes. */
   function optionsOf(changed: Readonly<Record<string, string>>): ReturnType<typeof temporalOptions> {
     const settings = Object.entries(environmentOf("migrate")).filter(([name]) =>
       name.startsWith("TEMPORAL_"),
@@ -140,9 +140,9 @@ describe.skipIf(!isBuilt)("the real Temporal of the file", () => {
     await rm(home, { recursive: true });
   });
 
-  test("serves the service's certificate, and its own workflows run: its services know each other", async () => {
+  test("serves the service's certificate, and its own workflows run, so its services trust each other", async () => {
     await ask({});
-    // A schedule's workflow is run by Temporal's own worker, which comes to the frontend with a certificate too.
+    // Temporal's own worker runs a schedule's workflow; it connects to the frontend with a certificate too.
     const client = createLazyClient(optionsOf({}));
     try {
       const handle = await client.schedule.create({
@@ -161,7 +161,7 @@ describe.skipIf(!isBuilt)("the real Temporal of the file", () => {
           }
           return false;
         },
-        "what the schedule starts",
+        "the workflow of the schedule",
         120_000,
       );
     } finally {
@@ -169,14 +169,14 @@ describe.skipIf(!isBuilt)("the real Temporal of the file", () => {
     }
   });
 
-  test("reaches PostgreSQL by TLS alone", async () => {
+  test("connects to PostgreSQL only with TLS", async () => {
     const sql = new Client({ connectionString: servers.databaseUrl });
     await sql.connect();
     const { rows } = await sql.query<{ ssl: boolean; version: string }>(
       "SELECT DISTINCT ssl, version FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE usename = 'temporal'",
     );
     expect(rows).toEqual([{ ssl: true, version: "TLSv1.3" }]);
-    // Nobody else comes in another way over the network; a base backup is taken inside the container.
+    // No other network access is possible; a base backup is taken inside the container.
     const { rows: ways } = await sql.query<{ type: string; database: readonly string[] }>(
       "SELECT type, database FROM pg_hba_file_rules WHERE error IS NULL ORDER BY rule_number",
     );
@@ -188,13 +188,13 @@ describe.skipIf(!isBuilt)("the real Temporal of the file", () => {
     ]);
   });
 
-  test("answers the saved views, and the lines of operations that are for it, as they stand", async () => {
+  test("accepts the saved views and its commands in docs/operations.md, unchanged", async () => {
     const client = createLazyClient(optionsOf({}));
     const shell = async (lines: string): Promise<string> =>
       await paste(address, `cd ${home}\n${lines.replaceAll("localhost:7233", address)}`);
     try {
       const expected = await startKnownWorkflows(client);
-      // What the engine would run prints the certificates.
+      // The engine would run this command, which prints the certificates.
       await writeFile(join(home, "internal-ca.crt"), await servers.init("internal-ca"));
       await writeFile(join(home, "temporal.pem"), await servers.init("temporal", "anna"));
       const [line = "exit 1"] = (await shellLines("docs/operations.md"))
@@ -252,7 +252,7 @@ describe.skipIf(!isBuilt)("the real Temporal of the file", () => {
     ],
     ["another name than its own", () => ({ TEMPORAL_TLS_SERVER_NAME: "postgres" })],
     ["no TLS", () => ({ ...none, TEMPORAL_TLS_SERVER_CA_CERT_PATH: "" })],
-  ])("is not spoken to with %s", async ([, changed]) => {
+  ])("is refused with %s", async ([, changed]) => {
     await ask({});
     await expect(ask(changed())).rejects.toThrow(/UNAVAILABLE|DEADLINE_EXCEEDED/);
   });

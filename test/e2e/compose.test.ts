@@ -1,6 +1,6 @@
 /**
- * docker-compose.yml, as far as it can be tried without a container engine: its own services run as processes from the
- * file's commands, environment, health checks and order; the others are held to what their images need.
+ * docker-compose.yml, as far as it can be tested without a container engine. Its own services run as processes with the
+ * file's commands, environment, health checks and order. The other services are checked against their images' needs.
  */
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -39,13 +39,13 @@ type Patience = Pick<RunOptions, "patienceMs" | "hopeless">;
 
 const run = promisify(execFile);
 const REPOSITORY = join(import.meta.dirname, "..", "..");
-/** The most demanding first: what starts before it may is found out. */
+/** Most dependent first, so that a service that starts too early is detected. */
 const SERVICES = ["edge", "worker", "api", "migrate"] as const;
 const PATIENT: Patience = { patienceMs: { start: 180_000, health: 180_000 } };
-/** For what is not expected to be healthy: a start takes a second or two, a health check a tenth. */
+/** For services that should stay unhealthy: a start takes a second or two, a health check a tenth. */
 const IMPATIENT: Patience = {
   patienceMs: { start: 25_000, health: 1_500 },
-  // A worker waits for Temporal for ever.
+  // A worker waits for Temporal forever.
   hopeless: /Temporal cannot be reached/,
 };
 
@@ -58,7 +58,7 @@ let image: ImageFile;
 let directory: string;
 let servers: ComposeServers;
 
-/** .env, made by the command in .env.example. */
+/** Creates .env with the command in .env.example. */
 async function makeEnvFile(): Promise<Variables> {
   const example = await read(".env.example");
   const command = [...example.matchAll(/^# {3}(.*)$/gm)].map(([, line]) => line).join("\n");
@@ -119,7 +119,7 @@ async function signet(compose: ComposeRun, args: readonly string[]): Promise<Jso
   return JSON.parse(await compose.exec("api", ["signet", ...args, "--json"])) as Json;
 }
 
-/** A client that may use the webhooks, made as an operator makes one. */
+/** Creates a client for webhooks, as an operator does. */
 async function provision(compose: ComposeRun): Promise<Json> {
   const { id: tenant } = await signet(compose, ["tenant", "create", "Example", "--region", "eu"]);
   const of = ["--tenant", String(tenant)];
@@ -142,8 +142,8 @@ describe("the services as the file runs them", () => {
     await place.close();
   });
 
-  test("come up in order, deliver an event for a tenant made inside the api container, and end in time", async () => {
-    // A receiver on this machine: its range is opened, and its CA known to the worker.
+  test("start in order, deliver an event for a tenant created inside the api container, and stop in time", async () => {
+    // The receiver is on this machine, so allow its range and give the worker its CA.
     const opened = parseCompose(text, { ...variables, SIGNET_ALLOWED_TARGET_CIDRS: "127.0.0.0/8" });
     const root = await newRoot("Receivers");
     const rootFile = join(place.volumes, "receivers.crt");
@@ -156,7 +156,7 @@ describe("the services as the file runs them", () => {
     try {
       await compose.up(SERVICES);
       await requireReachable(compose, SERVICES, place);
-      // What the runbook has operators do there.
+      // The runbook's command for operators.
       expect(await compose.exec("api", ["signet", "doctor"])).toMatch(/^(ok .*\n)+$/);
       const origin = compose.published(8443);
       const tls = await clientFetch(place);
@@ -199,7 +199,7 @@ describe("the services as the file runs them", () => {
     }
   });
 
-  /** The start-up check: of the service and what it needs of ours, on servers that it may share or has for itself. */
+  /** Runs the start-up check of services and their dependencies, on shared or separate servers. */
   async function startUp(
     broken: ComposeFile,
     names: readonly string[],
@@ -231,7 +231,7 @@ describe("the services as the file runs them", () => {
     { own, because }: { own: boolean; because: RegExp },
   ): Promise<void> {
     const patience = because.source.includes("is not healthy") ? IMPATIENT : PATIENT;
-    // An edge alone is one that does not come as far as to ask the api.
+    // An edge alone does not get as far as calling the api.
     const completed = names.join() === "edge" ? ["migrate", "api"] : ["migrate"];
     await expect(startUp(broken, names, { own, patience, completed })).rejects.toThrow(because);
   }
@@ -241,7 +241,7 @@ describe("the services as the file runs them", () => {
   function change(name: string, how: Change): ComposeFile {
     const service = file.services[name];
     if (service === undefined) {
-      throw new Error(`there is no service ${name}`);
+      throw new Error(`no service ${name}`);
     }
     return { ...file, services: { ...file.services, [name]: how(service) } };
   }
@@ -261,7 +261,7 @@ describe("the services as the file runs them", () => {
       return { ...service, environment: { ...environment, [key]: value } };
     };
 
-  // All four of them have passed it above, on servers with nothing in them.
+  // All four have passed it above, on empty servers.
   test("pass the start-up check that the broken ones below fail", async () => {
     await startUp(file, ["api"], { own: false });
     await startUp(file, ["worker"], { own: false });
@@ -269,7 +269,7 @@ describe("the services as the file runs them", () => {
     await startUp(file, ["edge"], { own: false, completed: ["migrate", "api"] });
   });
 
-  test("have no setting in the file that nobody needs", () => {
+  test("have no unnecessary setting in the file", () => {
     for (const name of SERVICES) {
       const optional = [...OPTIONAL, ...(name === "migrate" ? NOT_OF_MIGRATE : [])];
       const given = Object.keys(file.services[name]?.environment ?? {});
@@ -281,7 +281,7 @@ describe("the services as the file runs them", () => {
     }
   });
 
-  /** What the image's settings say to each environment: one process, many refusals. */
+  /** Returns the configuration errors for each environment, all from one process. */
   async function problemsOf(name: string, environments: readonly Variables[]): Promise<readonly string[]> {
     const script = `const { loadConfig } = await import("./dist/src/config/config.js");
       const problems = JSON.parse(process.argv[1]).map((environment) => {
@@ -294,7 +294,7 @@ describe("the services as the file runs them", () => {
     return JSON.parse(printed) as string[];
   }
 
-  test.for(SERVICES)("%s refuses settings of which one is missing", async (name) => {
+  test.for(SERVICES)("%s refuses to start without one of its settings", async (name) => {
     const environmentOf = async (composed: ComposeFile): Promise<Variables> =>
       (await prepare(composed, place, PATIENT)).environment(name);
     const refused = Object.entries(REFUSED[name]);
@@ -311,7 +311,7 @@ describe("the services as the file runs them", () => {
 
   const removals = SERVICES.flatMap((name) =>
     [
-      // Settings that are refused end the process: one of them says so for all.
+      // Invalid settings end the process; one case of them is enough.
       ...Object.entries(REFUSED[name]).slice(0, 1),
       ...Object.entries(MISSED[name]),
     ].map(([key, because]) => [name, key, because] as const),
@@ -333,7 +333,7 @@ describe("the services as the file runs them", () => {
         test: healthcheck?.test.map((word) => word.replace(from, to)) ?? [],
       },
     });
-  /** The authority that tenants' clients have their certificates of. */
+  /** The authority that issues client certificates to tenants. */
   const CLIENTS_CA = ["trust/internal-ca.crt", "edge/clients-ca.crt"] as const;
   const ofClients: Change = (service) =>
     set(

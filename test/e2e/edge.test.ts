@@ -1,4 +1,4 @@
-/** `signet edge` as a process of its own, in production: what it needs, what it refuses, and what signals do to it. */
+/** `signet edge` as a process in production: required settings, invalid settings, and signals. */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { Agent, request as httpsRequest } from "node:https";
@@ -69,7 +69,7 @@ const api = useTestApi({
 let image: string;
 let upstream: TestUpstream;
 let port: number;
-/** All that an edge is given. */
+/** The edge's complete environment. */
 let environment: Environment;
 const running: SpawnedProcess[] = [];
 
@@ -137,7 +137,7 @@ async function startEdge(): Promise<SpawnedProcess> {
 const ask = async (path: string, options: CallOptions = {}): Promise<CallAnswer> =>
   await call(path, { port, ca: root.cert, pair: leaf, ...options });
 
-/** A token, by way of the edge and the api behind it. */
+/** Requests a token through the edge. */
 async function newToken(): Promise<string> {
   const credential = { certificate_thumbprints: [thumbprint(leaf)] };
   const client = await provision(api, { scopes: ["inference:read", "credentials:read"], credential });
@@ -146,7 +146,7 @@ async function newToken(): Promise<string> {
   return String(answer.body["access_token"]);
 }
 
-test("production takes no pepper, no key-encryption key and no Temporal, and serves data plane and API", async () => {
+test("in production it needs no pepper, no key-encryption key and no Temporal, and serves data plane and API", async () => {
   const secrets = ["SIGNET_PEPPER", "SIGNET_KEK", "TEMPORAL_ADDRESS", "SIGNET_OPERATOR_TOKEN"];
   expect(Object.keys(environment).filter((name) => secrets.some((start) => name.startsWith(start)))).toEqual(
     [],
@@ -168,7 +168,7 @@ describe("an edge does not start", () => {
   const NEEDS = "SIGNET_EDGE_API_URL with https needs ";
   test.each<[string, () => Environment, string]>([
     [
-      "with nothing behind it",
+      "without an upstream",
       () => ({ SIGNET_EDGE_API_URL: undefined, SIGNET_EDGE_ROUTES: undefined }),
       "SIGNET_EDGE_API_URL or SIGNET_EDGE_ROUTES must be set",
     ],
@@ -183,23 +183,23 @@ describe("an edge does not start", () => {
       `${NEEDS}SIGNET_EDGE_API_CA_FILE, SIGNET_EDGE_API_NAMES, SIGNET_EDGE_KEY_FILE and SIGNET_EDGE_CERT_FILE`,
     ]),
     [
-      "before an api without TLS",
+      "in front of an api without TLS",
       () => ({ SIGNET_EDGE_API_URL: "http://127.0.0.1:1" }),
       "SIGNET_EDGE_API_URL must be https in production",
     ],
     [
-      "before a path of the api",
+      "in front of a path of the api",
       () => ({ SIGNET_EDGE_API_URL: "https://127.0.0.1:1/v1" }),
       "SIGNET_EDGE_API_URL must not have a path",
     ],
-    ["with a table that is not there", () => ({ SIGNET_EDGE_ROUTES: "/none.json" }), "SIGNET_EDGE_ROUTES: "],
+    ["with a missing table", () => ({ SIGNET_EDGE_ROUTES: "/none.json" }), "SIGNET_EDGE_ROUTES: "],
     [
-      "with a table that cannot be used",
+      "with an invalid table",
       () => ({ SIGNET_EDGE_ROUTES: files.write("bad.json", '{"upstreams":{},"routes":[{}]}') }),
       "SIGNET_EDGE_ROUTES: /routes/0",
     ],
     [
-      "with a certificate for the api that is not the key's",
+      "with a certificate for the api that does not match the key",
       () => ({ SIGNET_EDGE_CERT_FILE: environment["SIGNET_TLS_CERT_FILE"] }),
       "edge.key",
     ],
@@ -215,7 +215,7 @@ describe("an edge does not start", () => {
   });
 });
 
-/** Holds answers to this path until they are released; all others are answered at once. */
+/** Holds responses to this path until released; answers all others at once. */
 function holdSlow(begin: (response: ServerResponse) => void): { readonly held: ServerResponse[] } {
   const held: ServerResponse[] = [];
   upstream.behave((request, response) => {
@@ -229,7 +229,7 @@ function holdSlow(begin: (response: ServerResponse) => void): { readonly held: S
   return { held };
 }
 
-test("SIGHUP reads the table again, and no request is lost under load", async () => {
+test("SIGHUP reloads the table, and no request is lost under load", async () => {
   const edge = await startEdge();
   const headers = bearer(await newToken());
   const { held } = holdSlow(() => undefined);
@@ -248,7 +248,7 @@ test("SIGHUP reads the table again, and no request is lost under load", async ()
   });
   const answered = (): number => statuses.get(200) ?? 0;
   for (let index = 0; index < RELOADS; index += 1) {
-    // The file is as it was: nothing but the signal tells the edge to read it.
+    // The file has not changed, so only the signal can cause a reload.
     const [before, soFar] = [readings(), answered()];
     edge.signal("SIGHUP");
     await eventually(() => readings() > before && answered() > soFar, "the table to be read", PATIENCE_MS);
@@ -269,7 +269,7 @@ test("SIGHUP reads the table again, and no request is lost under load", async ()
   expect(edge.state()).toBeUndefined();
 });
 
-test("SIGTERM lets slow answers end, whether they have begun or not, and takes no new connection", async () => {
+test("SIGTERM completes slow responses, whether they have started or not, and refuses new connections", async () => {
   const edge = await startEdge();
   const headers = bearer(await newToken());
   let started = 0;

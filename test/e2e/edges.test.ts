@@ -1,6 +1,6 @@
 /**
- * Revocation at edges as they are deployed: processes of their own, of the production build, on one PostgreSQL. Each
- * tells by CLOCK_MONOTONIC when it admitted a token: answers may leave late, admissions may not happen late.
+ * Revocation at deployed edges: separate processes of the production build, on one PostgreSQL. Each reports by
+ * CLOCK_MONOTONIC when it admitted a token: responses may leave late, admissions may not happen late.
  */
 import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
@@ -16,9 +16,9 @@ import { useStarted } from "../support/started.ts";
 import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
 import { sql } from "../support/tenant.ts";
 
-/** Specification 8. */
+/** From specification 8. */
 const BOUND_MS = 250;
-/** One of them reaches PostgreSQL over a line that can be frozen. */
+/** One of them reaches PostgreSQL through a proxy that can freeze. */
 const EDGES = 21;
 const ROUNDS = 5;
 const RACES = 4;
@@ -40,7 +40,7 @@ const made = useStarted("the edges", async () => {
 });
 afterAll(async () => await proxy?.close());
 
-/** Who keeps the token, so that it can be seen that an edge serves; and who loses it. */
+/** Token that stays valid, to show that an edge serves; the other is revoked. */
 let live: string;
 let victim: Provisioned;
 let lost: string;
@@ -50,11 +50,11 @@ async function client(): Promise<{ readonly client: Provisioned; readonly token:
   return { client: made, token: await accessToken(api, made) };
 }
 
-/** The edge behind the line, and one that is not. */
+/** Returns the edge behind the proxy, and one with a direct connection. */
 function someEdges(): { readonly distant: EdgeChild; readonly direct: EdgeChild } {
   const [distant, direct] = made.current.edges;
   if (distant === undefined || direct === undefined) {
-    throw new Error("there are no edges");
+    throw new Error("no edges are running");
   }
   return { distant, direct };
 }
@@ -91,7 +91,7 @@ beforeEach(async () => {
   }
 });
 
-describe(`a revocation, with ${EDGES} edges asked all the time`, () => {
+describe(`a revocation, with ${EDGES} edges under continuous requests`, () => {
   test("ends the token everywhere: the last admission is at most 250 ms after the commit", async () => {
     for (let round = 0; round < ROUNDS; round += 1) {
       const next = await client();
@@ -106,16 +106,16 @@ describe(`a revocation, with ${EDGES} edges asked all the time`, () => {
     }
   });
 
-  test("has a receipt of all of them", async () => {
+  test("has a receipt from all of them", async () => {
     const receipt = await eventually(async () => {
       const { edges } = await revoke((await client()).client);
       return edges.acked === edges.live && edges;
-    }, "a receipt of all");
+    }, "a receipt from all edges");
     expect(receipt).toEqual({ live: EDGES + 1, acked: EDGES + 1, max_ms: expect.any(Number) });
     expect(receipt.max_ms).toBeLessThanOrEqual(BOUND_MS);
   });
 
-  test("that no notification told of ends the token within 250 ms", async () => {
+  test("without a notification ends the token within 250 ms", async () => {
     const asked = asking(lost);
     await asked.until(EDGES, "admitted");
     const [published] = await sql<{ at: Date }>(
@@ -130,7 +130,7 @@ describe(`a revocation, with ${EDGES} edges asked all the time`, () => {
     expect(asked.lastAdmission() - monotonicOf(published?.at ?? "")).toBeLessThanOrEqual(BOUND_MS);
   });
 
-  test(`makes tokens useless that are issued meanwhile, ${RACES * TOKENS_PER_RACE} asked for`, async () => {
+  test(`also ends tokens issued meanwhile, with ${RACES * TOKENS_PER_RACE} requested`, async () => {
     let issued = 0;
     for (let race = 0; race < RACES; race += 1) {
       const racing = await provision(api, { scopes: [EDGE_SCOPE] });
@@ -162,7 +162,7 @@ describe(`a revocation, with ${EDGES} edges asked all the time`, () => {
 });
 
 describe("an edge", () => {
-  test("whose connection is frozen admits nobody 250 ms later, says so, and obeys what it missed", async () => {
+  test("with a frozen connection admits nobody 250 ms later, reports that, and later applies what it missed", async () => {
     const { distant } = someEdges();
     const [others, revoked] = [asking(live, [distant]), asking(lost, [distant])];
     await Promise.all([others.until(1, "admitted"), revoked.until(1, "admitted")]);
@@ -181,7 +181,7 @@ describe("an edge", () => {
     expect(revoked.lastAdmission() - frozenAt).toBeLessThanOrEqual(BOUND_MS);
   });
 
-  test("that stood still during a revocation does not admit the token when it goes on", async () => {
+  test("that was stopped during a revocation does not admit the token when it continues", async () => {
     const { direct } = someEdges();
     onTestFinished(() => direct.process.signal("SIGCONT"));
     direct.process.signal("SIGSTOP");
@@ -200,7 +200,7 @@ describe("an edge", () => {
 });
 
 describe("PostgreSQL", () => {
-  test("that ends the connections of all edges costs nobody an admission too many", async () => {
+  test("that ends all edges' connections causes no late admission", async () => {
     const [others, revoked] = [asking(live), asking(lost)];
     await Promise.all([others.until(EDGES, "admitted"), revoked.until(EDGES, "admitted")]);
     const ended = await sql(
@@ -215,7 +215,7 @@ describe("PostgreSQL", () => {
     expect(revoked.lastAdmission() - at).toBeLessThanOrEqual(BOUND_MS);
   });
 
-  test("that is restarted means 503 until it is back, and never the admission of a revoked token", async () => {
+  test("that is restarted causes 503 until it is back, and never admits a revoked token", async () => {
     const [others, revoked] = [asking(live), asking(lost)];
     await Promise.all([others.until(EDGES, "admitted"), revoked.until(EDGES, "admitted")]);
     const { at } = await revoke(victim);

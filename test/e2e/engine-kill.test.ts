@@ -15,7 +15,7 @@ const made = useWorld({ retryWindowMs: 1_000 });
 const OK: Behaviour = { kind: "answer" };
 const FAILURE: Behaviour = { kind: "answer", status: 500 };
 const GROUP = 4;
-/** Timeouts of ours that tell a killed process from a slow one: workflow task, activity heartbeat. */
+/** Timeouts that distinguish a killed process from a slow one: workflow task, activity heartbeat. */
 const TASK_TIMEOUT_MS = 4_000;
 const PATIENCE_MS = 120_000;
 
@@ -35,7 +35,7 @@ interface Held {
   readonly receiver: Receiver;
   readonly tenant: string;
   readonly ids: readonly string[];
-  /** What the held requests and those after them meet from now on. */
+  /** Sets the behaviour for held and later requests. */
   readonly release: (behaviour: Behaviour) => void;
 }
 
@@ -68,7 +68,7 @@ async function untilHeld({ receiver, attempt }: Held): Promise<void> {
   await receiver.waitFor(GROUP * attempt, PATIENCE_MS);
 }
 
-/** The requests have been under way for a second, and the database says so. */
+/** Waits until the requests have been in flight for a second, and are leased in the database. */
 async function untilLeased({ tenant, attempt }: Held): Promise<void> {
   await eventually(async () => {
     const { rows } = await made.current.sql.query(
@@ -79,7 +79,7 @@ async function untilLeased({ tenant, attempt }: Held): Promise<void> {
   }, "the leases");
 }
 
-/** Until when each delivery's killed attempt is leased; null when it was younger than a second. */
+/** Returns the lease end of each delivery's killed attempt; null if it was younger than a second. */
 async function killedAttempts({ tenant, ids, receiver, attempt }: Held): Promise<Map<string, Date | null>> {
   const leases = new Map<string, Date | null>();
   for (const id of ids) {
@@ -105,7 +105,7 @@ async function until(held: Held, state: Delivery["state"]): Promise<Delivery[]> 
 }
 
 describe("a worker that is killed in the middle of attempts 1, 2 and 17", () => {
-  test("loses none of them; each is made again once, and not before it is certain that nobody else makes it", async () => {
+  test("loses none of them; each is repeated once, and only when no other process can be making it", async () => {
     const world = made.current;
     const last = await publishHeld(17);
     await untilHeld(last);
@@ -133,7 +133,7 @@ describe("a worker that is killed in the middle of attempts 1, 2 and 17", () => 
       expect(delivery).toMatchObject({ attemptCount: attempts, cycle: 1 });
     }
     for (const [index, { attempt, receiver, tenant, ids }] of groups.entries()) {
-      // No more duplicates than requests that were in flight.
+      // No more duplicates than requests in flight.
       expect(receiver.requests).toHaveLength(GROUP * attempt + GROUP);
       for (const id of ids) {
         const again = receiver.requests.filter((request) => deliveryOf(request) === id).at(-1);
@@ -149,7 +149,7 @@ describe("a worker that is killed in the middle of attempts 1, 2 and 17", () => 
     }
   });
 
-  test("has its unleased requests made again only after the timeout that tells it from a slow one", async () => {
+  test("has its unleased requests repeated only after the timeout that distinguishes it from a slow one", async () => {
     const world = made.current;
     const held = await publishHeld(2);
     await untilHeld(held);
@@ -169,7 +169,7 @@ describe("a worker that is killed in the middle of attempts 1, 2 and 17", () => 
   });
 });
 
-describe("a worker that is killed again and again while events pour in", () => {
+describe("a worker that is killed repeatedly under load", () => {
   test("loses nothing, and repeats no more than was in flight", async () => {
     const world = made.current;
     const receiver = await startReceiver({
@@ -200,7 +200,7 @@ describe("a worker that is killed again and again while events pour in", () => {
     await receiver.close();
   });
 
-  /** Attempts that have an outcome. */
+  /** Counts attempts that have an outcome. */
   async function recorded(tenant: string): Promise<number> {
     const { rows } = await made.current.sql.query<{ count: number }>(
       "SELECT count(*) AS count FROM attempts WHERE tenant_id = $1 AND duration_ms IS NOT NULL",

@@ -23,13 +23,13 @@ interface Stream {
   readonly tenant: string;
   readonly receiver: Receiver;
   readonly ids: string[];
-  /** Publishes so many more. */
+  /** Publishes `count` more events. */
   readonly publish: (count: number) => Promise<void>;
-  /** Attempts that have an outcome on record. */
+  /** Returns the number of attempts with a recorded outcome. */
   readonly recorded: () => Promise<number>;
 }
 
-/** Events to one receiver that takes its time. */
+/** Opens a stream of events to one slow receiver. */
 async function openStream(script: (request: ReceivedRequest) => Behaviour): Promise<Stream> {
   const world = made.current;
   const receiver = await startReceiver({ script });
@@ -58,7 +58,7 @@ async function openStream(script: (request: ReceivedRequest) => Behaviour): Prom
 
 const attemptOf = ({ headers }: ReceivedRequest): number => Number(headers["x-service-attempt"]);
 
-/** Each request once: delivery and attempt. */
+/** Identifies a request by delivery and attempt. */
 const named = (request: ReceivedRequest): string =>
   `${String(request.headers["x-service-delivery-id"])}/${attemptOf(request)}`;
 
@@ -68,8 +68,8 @@ async function untilDelivered({ tenant, ids }: Stream): Promise<Delivery[]> {
   );
 }
 
-describe("a worker that is stopped and started in mid-schedule", () => {
-  test("goes on where it was: nothing lost, nothing sent twice, no attempt before its time", async () => {
+describe("a worker that is stopped and restarted in mid-schedule", () => {
+  test("continues: nothing lost, nothing sent twice, no attempt before its time", async () => {
     const world = made.current;
     // Fails nine times: about 80 ms, then half a minute's schedule in small.
     const stream = await openStream((request) =>
@@ -80,7 +80,7 @@ describe("a worker that is stopped and started in mid-schedule", () => {
     for (const attempt of [3, 8, 12]) {
       await stream.receiver.waitFor(10 * attempt, 40_000);
       await worker.close();
-      // A worker that has ended has written what it knows.
+      // A worker that has ended has written its results.
       const sent = stream.receiver.requests.length;
       expect(await stream.recorded()).toBe(sent);
       worker = await world.startWorker();
@@ -102,7 +102,7 @@ describe("a worker that is stopped and started in mid-schedule", () => {
     await stream.receiver.close();
   });
 
-  test("lets a request that is under way end, and records it, before it stops", async () => {
+  test("completes and records a request in flight before it stops", async () => {
     const stream = await openStream(() => ({ kind: "answer", delayMs: 2_500 }));
     worker = await made.current.startWorker();
     await stream.publish(3);
@@ -116,8 +116,8 @@ describe("a worker that is stopped and started in mid-schedule", () => {
   });
 });
 
-describe("a database whose connections break while requests are under way", () => {
-  test("costs nothing: each attempt is made and recorded once", async () => {
+describe("a database whose connections break while requests are in flight", () => {
+  test("has no effect: each attempt is made and recorded once", async () => {
     const stream = await openStream((request) =>
       attemptOf(request) < 3 ? { ...FAILURE, delayMs: 200 } : { kind: "answer", delayMs: 200 },
     );
@@ -139,14 +139,14 @@ describe("a database whose connections break while requests are under way", () =
     await stream.receiver.close();
   });
 
-  test("or that is away for seconds: what was answered meanwhile is on record afterwards, sent once", async () => {
+  test("or that is unavailable for seconds: responses meanwhile are recorded afterwards, and sent once", async () => {
     const stream = await openStream(() => ({ kind: "answer", delayMs: 300 }));
     worker = await made.current.startWorker();
     await stream.publish(10);
     await stream.receiver.waitFor(1);
     await stopDatabase(made.current);
     const answered = stream.receiver.requests.length;
-    // The engine goes round and round meanwhile: longer than a local activity lives.
+    // The engine retries meanwhile, for longer than a local activity lives.
     await new Promise((resolve) => {
       setTimeout(resolve, 6_500);
     });

@@ -1,6 +1,6 @@
 /**
- * What the service is for, through HTTP alone: an operator makes a client, the client registers a receiver, events reach
- * it signed, and what it would not take waits as a dead letter until it is replayed. Every answer is checked in full.
+ * The service's main purpose, through HTTP alone. An operator creates a client, the client registers a receiver, and events
+ * reach it signed. Failed ones wait as dead letters until they are replayed. Every response is checked in full.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Webhook } from "standardwebhooks";
@@ -29,7 +29,7 @@ afterAll(async () => {
   await receiver.close();
 });
 
-/** Exactly these members. */
+/** Checks that the response has exactly these members. */
 function expectAnswer(answer: Answer, status: number, body: Json): void {
   expect(answer.body).toEqual(body);
   expect(answer.status).toBe(status);
@@ -37,7 +37,7 @@ function expectAnswer(answer: Answer, status: number, body: Json): void {
   expect(answer.headers.get("x-request-id")).toMatch(/^req_[0-9a-hjkmnp-tv-z]{24}$/);
 }
 
-/** Both signatures of a request, checked by our own library and by the stock one of Standard Webhooks. */
+/** Checks both signatures of a request, with Signet's library and with the stock one of Standard Webhooks. */
 function expectSigned(request: ReceivedRequest | undefined): Json {
   if (request === undefined) {
     throw new Error("nothing was received");
@@ -86,7 +86,7 @@ async function published(data: Json): Promise<Json> {
   return answer.body;
 }
 
-/** The delivery of an event once it is as wanted. */
+/** Waits until the delivery of an event matches. */
 async function untilDelivery(eventId: unknown, wanted: Json): Promise<Json> {
   return await eventually(async () => {
     const [found] = rows(await client.get(`/v1/webhooks/deliveries?event_id=${String(eventId)}`));
@@ -95,7 +95,7 @@ async function untilDelivery(eventId: unknown, wanted: Json): Promise<Json> {
   }, JSON.stringify(wanted));
 }
 
-test("an operator makes a tenant, a role, a principal and a credential", async () => {
+test("an operator creates a tenant, a role, a principal and a credential", async () => {
   const tenant = await api.admin("POST", "/tenants", { name: "acme", region: "eu" });
   expect(tenant).toMatchObject({
     status: 201,
@@ -151,8 +151,8 @@ test("an operator makes a tenant, a role, a principal and a credential", async (
   );
 });
 
-test("the client registers its receiver, which is PENDING until it has answered the signed ping", async () => {
-  // While the receiver refuses, the endpoint stays as it is.
+test("the client registers its receiver, which is PENDING until it acknowledges the signed ping", async () => {
+  // While the receiver refuses, the endpoint stays PENDING.
   receiver.answer([{ kind: "answer", status: 204 }]);
   const url = `${receiver.url}/hook?tenant=acme`;
   const registered = await client.post("/v1/webhooks/endpoints", {
@@ -288,7 +288,7 @@ test("an event reaches the receiver, signed, and is DELIVERED", async () => {
   });
 });
 
-test("what fails 17 times is a dead letter, and DELIVERED once it is replayed", async () => {
+test("a delivery that fails 17 times is a dead letter, and DELIVERED once it is replayed", async () => {
   receiver.clear();
   receiver.answer([{ kind: "answer", status: 500, body: "no" }]);
   const event = await published({ n: 2 });

@@ -1,4 +1,4 @@
-/** Pastes the lines of the README, the tour and docs/getting-started.md into a shell beside a service that has just started. */
+/** Pastes the commands of README, docs/tour.md and docs/getting-started.md into a shell beside a newly started service. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -143,7 +143,7 @@ test(
   },
 );
 
-test("every line of docs/getting-started.md works as it stands", { timeout: PATIENCE_MS }, async () => {
+test("every line of docs/getting-started.md works unchanged", { timeout: PATIENCE_MS }, async () => {
   const blocks = blocksOf(await readFile(join(REPOSITORY, "docs", "getting-started.md"), "utf8"));
   expect([...blocks.keys()]).toEqual(["who", "listen", "publish", "dead-letters", "tenant"]);
   const place = { cwd: REPOSITORY, settings };
@@ -161,7 +161,7 @@ test("every line of docs/getting-started.md works as it stands", { timeout: PATI
   expect(await paste("tenant")).toMatch(/^credential +profile example$/m);
 });
 
-test("every line of the tour works as it stands", { timeout: PATIENCE_MS }, async () => {
+test("every line of the tour works unchanged", { timeout: PATIENCE_MS }, async () => {
   const blocks = tourBlocks();
   expect(new Set(blocks.keys())).toEqual(new Set(TOUR));
   const script = TOUR.map((label) => `echo "== ${label}"\n${here(blocks.get(label) ?? "exit 1")}`).join("\n");

@@ -1,4 +1,4 @@
-/** A bulk replay of 10,000 dead letters, in the middle of which the worker and then Temporal are killed. */
+/** A bulk replay of 10,000 dead letters, during which the worker and then Temporal are killed. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../support/eventually.ts";
 import { startOwnTemporal } from "../support/own-temporal.ts";
@@ -23,12 +23,12 @@ afterAll(async () => {
   await worker?.stop("SIGKILL");
 });
 
-test("goes on where it was: every letter gets exactly one new cycle, and the counts are exact", async () => {
+test("continues: every letter gets exactly one new cycle, and the counts are exact", async () => {
   const [world, temporal] = [made.current, ownTemporal.current];
   const tenant = await world.createTenant();
   const { id: endpointId } = await world.createEndpoint(tenant, "http://127.0.0.1:9/never");
   const ids = await seedDeadLetters(world.sql, { tenantId: tenant, endpointId, count: LETTERS });
-  // The deliveries themselves are not what this is about.
+  // The deliveries' requests do not matter here.
   await world.sql.query("UPDATE endpoints SET state = 'DISABLED', disabled_reason = 'tenant' WHERE id = $1", [
     endpointId,
   ]);

@@ -1,4 +1,4 @@
-/** docs/runbook.md, "After PostgreSQL was restored": its steps are followed, and its table is what comes of them. */
+/** docs/runbook.md, "After PostgreSQL was restored": its steps lead to the results in its table. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, inject, test } from "vitest";
@@ -18,7 +18,7 @@ const PATIENCE_MS = 240_000;
 const world = useWorld({ retryWindowMs: 3_600_000 });
 const receiver = useStarted("the receiver", async () => await startReceiver());
 
-/** Statements of the section, in its order. */
+/** Returns the statements of the section, in order. */
 async function runbookStatements(): Promise<string[]> {
   const [, section = ""] =
     /^## After PostgreSQL was restored\n([\s\S]*?)(?:^## |(?![\s\S]))/m.exec(
@@ -40,7 +40,7 @@ async function putBack(name: string): Promise<void> {
 
 const idOf = ({ headers }: ReceivedRequest): string => String(headers["webhook-id"]);
 
-test("after PostgreSQL came back older than Temporal, the runbook's steps lead to what its table says", async () => {
+test("after PostgreSQL was restored to an older state than Temporal, the runbook's steps lead to its table's results", async () => {
   const { current: here } = world;
   const name = new URL(here.config.databaseUrl).pathname.slice(1);
   const { url, requests } = receiver.current;
@@ -57,7 +57,7 @@ test("after PostgreSQL came back older than Temporal, the runbook's steps lead t
   };
   const arrivedOf = (event: string): number => requests.filter((request) => idOf(request) === event).length;
 
-  // Before the backup: one that is being retried, one dead letter.
+  // Before the backup: one retrying delivery, one dead letter.
   const kept = await publish("kept.one");
   await here.untilDelivery(tenant, kept.delivery, ({ state }) => state === "RETRYING", PATIENCE_MS);
   await here.sql.query("UPDATE endpoints SET state = 'DISABLED' WHERE id = $1", [dead.id]);
@@ -92,7 +92,7 @@ test("after PostgreSQL came back older than Temporal, the runbook's steps lead t
   // A delivery that succeeded is sent once more, and is delivered again.
   await here.untilDelivery(tenant, kept.delivery, ({ state }) => state === "DELIVERED", PATIENCE_MS);
   expect(arrivedOf(kept.event)).toBe(keptBefore + 1);
-  // The workflow of an event that is gone ends, and sends nothing.
+  // The workflow of a lost event ends without sending anything.
   const isEnded = async (): Promise<boolean> =>
     (await here.temporal.workflow.getHandle(carrier).describe()).status.name === "COMPLETED";
   await eventually(isEnded, "the workflow of the lost delivery to end", PATIENCE_MS);
@@ -105,7 +105,7 @@ test("after PostgreSQL came back older than Temporal, the runbook's steps lead t
   failing.delete("/lost");
   const again = await publish("lost.one");
   await here.untilDelivery(tenant, again.delivery, ({ state }) => state === "DELIVERED", PATIENCE_MS);
-  // Nothing is open, which the last statement of the runbook shows.
+  // Nothing is open, as the last statement of the runbook shows.
   const { rows: left } = await here.sql.query<{ state: string }>(open);
   expect(left.map(({ state }) => state)).toEqual(["any"]);
 });

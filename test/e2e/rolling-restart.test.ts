@@ -9,9 +9,9 @@ import { useStarted } from "../support/started.ts";
 import { startWorkerProcess } from "../support/worker-process.ts";
 import { makeWorld, type World } from "../support/world.ts";
 
-/** As long as an orchestrator waits for a process before it kills it. */
+/** How long an orchestrator waits for a process before it kills it. */
 const GRACE_MS = 20_000;
-/** A claim that nobody hands back is looked at by a sweep, 15 to 20 s after it was made. */
+/** A sweep finds a claim that was not handed back, 15 to 20 s after it was made. */
 const SWEEP_MS = 15_000;
 const EVENTS_PER_ROUND = 150;
 
@@ -44,8 +44,8 @@ async function countOf(world: World, ids: readonly string[], condition: string):
   return rows[0]?.n ?? 0;
 }
 
-describe("claims of a worker that ends", () => {
-  test("are handed back when it ends in order, before their workflows were started", async () => {
+describe("claims of a worker that stops", () => {
+  test("are handed back when it shuts down gracefully before it has started their workflows", async () => {
     const [world, temporal] = [made.current, ownTemporal.current];
     const receiver = await startReceiver();
     const worker = await world.startWorker();
@@ -67,7 +67,7 @@ describe("claims of a worker that ends", () => {
     await receiver.close();
   });
 
-  test("are handed back by the next worker when it was killed, as soon as it has been silent for seconds", async () => {
+  test("are handed back by the next worker after a kill, once the killed one has been silent for seconds", async () => {
     const world = made.current;
     const receiver = await startReceiver();
     const ids = await publishTo(world, receiver, 5);
@@ -88,8 +88,8 @@ describe("claims of a worker that ends", () => {
   });
 });
 
-describe("workers that are replaced one after the other while events come in", () => {
-  test("end with exit code 0 within the grace, and every event arrives, once", async () => {
+describe("workers that are replaced one after the other under load", () => {
+  test("end with exit code 0 within the grace period, and every event arrives once", async () => {
     const world = made.current;
     const image = await productionImage();
     const receiver = await startReceiver({ script: () => ({ kind: "answer", delayMs: 20 }) });

@@ -1,6 +1,6 @@
 /**
- * What operators paste from docs/runbook.md and docs/operations.md, but `temporal` (test/integration/temporal): each line
- * as it stands, beside an api, a worker and an edge to which what the runbook is about has happened.
+ * The commands that operators paste from docs/runbook.md and docs/operations.md, except for `temporal`
+ * (test/integration/temporal). Each runs unchanged, beside an api, a worker and an edge with the runbook's problems.
  */
 import { execFile } from "node:child_process";
 import { mkdtemp, writeFile } from "node:fs/promises";
@@ -23,18 +23,18 @@ const run = promisify(execFile);
 const RUNBOOK = "docs/runbook.md";
 const OPERATIONS = "docs/operations.md";
 const PROCESSES = ["api", "worker", "edge"] as const;
-/** Programs of the machine that not every machine has, or lets everybody ask. */
+/** Programs that may be missing or restricted on this machine. */
 const MACHINE: Readonly<Record<string, readonly string[]>> = {
   psql: ["--version"],
   timedatectl: ["status"],
   chronyc: ["tracking"],
 };
-/** What needs a container engine is held to the file in test/unit/deploy/commands.test.ts. */
+/** Commands for a container engine, which test/unit/deploy/commands.test.ts checks against the file. */
 const ELSEWHERE = /^(temporal |docker (compose (ps|up|logs (SERVICE|temporal))|stats))/;
 
 const PATIENCE_MS = 300_000;
 
-/** Nothing ends by itself: what fails stays under way. */
+/** Failing deliveries keep retrying throughout the tests. */
 const world = useWorld({ retryWindowMs: 3_600_000, listMax: 1 });
 const processes = useStarted(
   "the processes",
@@ -52,7 +52,7 @@ async function works(program: string, args: readonly string[]): Promise<boolean>
   );
 }
 
-/** Pastes lines into a shell that has `signet` on its path and the settings of a process. */
+/** Runs lines in a shell with `signet` on its path and the settings of a process. */
 async function paste(lines: string): Promise<string> {
   const script = `signet() { node "$IMAGE/dist/src/processes/main.js" "$@"; }\n${lines}`;
   const shell = run("bash", ["-euo", "pipefail", "-c", script], {
@@ -66,7 +66,7 @@ async function paste(lines: string): Promise<string> {
   return stdout;
 }
 
-/** The operators' API, for what commands are about. */
+/** Calls the operators' API. */
 const operators = {
   admin: async (method: string, path: string, body?: unknown): Promise<Answer> =>
     await readAnswer(
@@ -81,7 +81,7 @@ const operators = {
     ),
 };
 
-/** What the api answers when a table is gone: 500. And what it answers to somebody who guesses. */
+/** Makes the api respond 500 because a table is gone, and 429 because of guessed credentials. */
 async function failRequests(client: string): Promise<void> {
   const ask = async (): Promise<number> => {
     const { status } = await fetch(`${processes.current.apiUrl}/v1/auth/token`, {
@@ -95,7 +95,7 @@ async function failRequests(client: string): Promise<void> {
     });
     return status;
   };
-  await eventually(async () => (await ask()) === 429, "the api to hold back who guesses");
+  await eventually(async () => (await ask()) === 429, "the api to limit a guessing client");
   const { sql } = world.current;
   await sql.query("ALTER TABLE operators RENAME TO operators_away");
   const { status } = await operators.admin("GET", "/operators");
@@ -103,7 +103,7 @@ async function failRequests(client: string): Promise<void> {
   expect(status).toBe(500);
 }
 
-/** A dead letter; a delivery whose secret cannot be opened; one whose workflow somebody has ended. */
+/** Creates a dead letter, a delivery with an undecryptable secret, and one whose workflow was terminated. */
 async function failDeliveries(): Promise<void> {
   const { current: here } = world;
   const receiver = await startReceiver({ script: [{ kind: "answer", status: 500 }] });
@@ -129,10 +129,10 @@ async function failDeliveries(): Promise<void> {
       const output = processes.current.output("worker");
       return output.includes("a carrier is gone") && output.includes(unread);
     },
-    "the worker to miss the carrier, and to fail to open the secret",
+    "the worker to report the missing carrier and the undecryptable secret",
     PATIENCE_MS,
   );
-  // It would wait for its secret, which `signet doctor` would not call well.
+  // It would wait for its secret, which `signet doctor` reports as a problem.
   await here.deliveries.cancel(tenant, unread);
   await receiver.close();
 }
@@ -155,7 +155,7 @@ beforeAll(async () => {
   credential = own.credentialId;
   await failRequests(own.clientId);
   await failDeliveries();
-  // The worker's schedule signs one a minute; before the first there is nothing to verify by.
+  // The worker's schedule signs one per minute; verification needs the first.
   await eventually(
     async () => (await operators.admin("GET", "/audit/checkpoint")).status === 200,
     "the first checkpoint",
@@ -163,7 +163,7 @@ beforeAll(async () => {
   );
 });
 
-/** A line with what is there in place of `API` and its like; logs are read where the engine would keep them. */
+/** Replaces placeholders such as `API` in a line. Logs are read from the test's files. */
 async function fill(text: string): Promise<string> {
   const { metricsAddress, output } = processes.current;
   for (const name of PROCESSES) {
@@ -178,27 +178,27 @@ async function fill(text: string): Promise<string> {
     .replace(/^docker compose logs (\w+) --(?:since|tail) \w+/, "cat $1.log");
 }
 
-describe("a line of the runbook does what it is for", async () => {
+describe("a command of the runbook works", async () => {
   const lines = new Set((await shellLines(RUNBOOK)).map(({ text }) => text));
 
   test.each([...lines].filter((text) => !ELSEWHERE.test(text)))("%s", async (text) => {
     const [program = ""] = text.split(" ");
     const probe = MACHINE[program];
     if (probe !== undefined && !(await works(program, probe))) {
-      console.warn(`NOT TRIED: ${text}, because there is no ${program} that works`);
+      console.warn(`NOT TESTED: ${text}, because ${program} does not work here`);
       return;
     }
     const printed = await paste(await fill(text));
     expect(printed.trim()).not.toBe("");
-    // A list that is empty would say nothing about the query.
+    // An empty list would prove nothing about the query.
     expect(printed).not.toContain("(0 rows)");
   });
 });
 
-/** What runs until it is ended, or is no command yet. */
+/** Commands that run until stopped, or are incomplete. */
 const NOT_RUN = /^signet (api|worker|edge|…)$/;
 
-/** The id of something new of that noun. */
+/** Creates an object of that kind and returns its id. */
 async function newId(noun: string): Promise<string> {
   if (noun === "operator") {
     const { body } = await operators.admin("POST", "/operators", { name: "Ada", role: "read" });
@@ -214,12 +214,12 @@ async function currentKey(): Promise<string> {
   return keys.find(({ state }) => state === "CURRENT")?.kid ?? "";
 }
 
-/** What `ID`, `NAME` and their like stand for in a command: each gets something of its own. */
+/** Replaces `ID`, `NAME` and similar placeholders in a command with new objects. */
 async function filled(text: string): Promise<string> {
   if (text === "signet credential create") {
     return `${text} --principal ${(await provision(operators)).principalId}`;
   }
-  // A noun and a verb without an id in the sentence are a command all the same.
+  // Complete commands that omit their id.
   const whole = /^signet tenant \w+$/.test(text) ? `${text} ID` : text;
   const [, noun = ""] = whole.split(" ");
   const { environment: settings } = world.current;
@@ -242,7 +242,7 @@ describe("a command in a sentence works", async () => {
 
   test.each([...texts].filter((text) => !NOT_RUN.test(text)))("%s", async (text) => {
     const printed = await paste(await filled(text));
-    // What changes nothing has nothing to say.
+    // A command that changes nothing may print nothing.
     expect(text === "signet migrate" || printed.trim() !== "").toBe(true);
   });
 });

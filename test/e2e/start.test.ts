@@ -1,4 +1,4 @@
-/** `npm start` from the outside: what it prints, what it leaves behind, and what it says when it cannot. */
+/** `npm start` from the outside: its output, the processes it leaves, and its errors. */
 import { spawn } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -46,14 +46,14 @@ afterAll(async () => {
   await directory.remove();
 });
 
-/** One line that says what is in the way, exit code 1, nothing left running. */
+/** Expects one line with the error, exit code 1, and no running process. */
 async function expectRefusal(service: NpmStart, line: RegExp): Promise<void> {
   expect((await service.untilEnded()).code).toBe(1);
   expect(service.errorLines()).toEqual([expect.stringMatching(line)]);
   expect(service.stdout()).not.toMatch(/signet ready|^\{|^ +at /m);
 }
 
-/** Endpoints of the demo's tenant: each of its events has deliveries to them too, dead letters at once. */
+/** Creates disabled endpoints of the demo's tenant, which turn its events into further dead letters at once. */
 async function makeDisabledEndpoints(count: number): Promise<void> {
   const lines = `signet() { node src/bootstrap.mjs "$@"; }
     for n in $(seq ${count}); do
@@ -67,7 +67,7 @@ describe("npm start", { timeout: PATIENCE_MS }, () => {
   let service: NpmStart;
   let demoTenant: string;
 
-  test("shows the main job step by step and is ready then", async () => {
+  test("shows the main job step by step and is then ready", async () => {
     service = start();
     await service.untilPrinted(READY);
     const steps = [
@@ -85,7 +85,7 @@ describe("npm start", { timeout: PATIENCE_MS }, () => {
       /^6 {2}replay {5}dlv_[0-9a-z]{24}: DELIVERED in cycle 2, carried by bat_[0-9a-z]{24}$/m,
       READY,
     ];
-    // PostgreSQL and Temporal start at the same time; everything after them has its place.
+    // PostgreSQL and Temporal start concurrently; all other steps have a fixed order.
     const places = steps.map((step) => service.stdout().search(step));
     expect(places).not.toContain(-1);
     expect(places.slice(2)).toEqual(places.slice(2).toSorted((left, right) => left - right));
@@ -93,7 +93,7 @@ describe("npm start", { timeout: PATIENCE_MS }, () => {
     demoTenant = /demo tenant (ten_\w+)/.exec(service.stdout())?.[1] ?? "";
   });
 
-  test("prints lines that work when they are pasted", async () => {
+  test("prints lines that work when pasted", async () => {
     const lines = service
       .stdout()
       .slice(service.stdout().indexOf("Try it with curl, in another terminal:"))
@@ -125,7 +125,7 @@ describe("npm start", { timeout: PATIENCE_MS }, () => {
     ]);
   });
 
-  test("says in one line that the home is in use, and leaves its owner alone", async () => {
+  test("reports in one line that the home is in use, and does not disturb its owner", async () => {
     const other = await ownSettings(home);
     const pid = await serverPid(home);
     await expectRefusal(
@@ -135,7 +135,7 @@ describe("npm start", { timeout: PATIENCE_MS }, () => {
     expect(isRunning(pid)).toBe(true);
   });
 
-  test("says in one line that the API's port is taken, and leaves nothing running", async () => {
+  test("reports in one line that the API's port is taken, and leaves nothing running", async () => {
     const second = await makeHome();
     try {
       const other = await ownSettings(second.home);
@@ -153,7 +153,7 @@ describe("npm start", { timeout: PATIENCE_MS }, () => {
   test.each([
     ["SIGNET_EMBEDDED_DATABASE_PORT", "the embedded PostgreSQL"],
     ["SIGNET_EMBEDDED_TEMPORAL_PORT", "the embedded Temporal"],
-  ])("stops what it has started when %s is taken", async (variable, what) => {
+  ])("stops the processes it has started when %s is taken", async (variable, what) => {
     const second = await makeHome();
     try {
       const other = await ownSettings(second.home);
@@ -168,7 +168,7 @@ describe("npm start", { timeout: PATIENCE_MS }, () => {
     }
   });
 
-  test("lists every wrong setting at once, before anything starts", async () => {
+  test("lists every invalid setting at once, before anything starts", async () => {
     const service = start({ SIGNET_API_LISTEN: "nowhere", SIGNET_SEND_CONCURRENCY: "0" });
     expect((await service.untilEnded()).code).toBe(1);
     expect(service.errorLines()).toEqual([
@@ -178,7 +178,7 @@ describe("npm start", { timeout: PATIENCE_MS }, () => {
     ]);
   });
 
-  test("ends at Ctrl-C with exit code 0 within 20 s and leaves no process behind", async () => {
+  test("exits on Ctrl-C with code 0 within 20 s and leaves no process behind", async () => {
     const pid = await serverPid(home);
     await makeDisabledEndpoints(3);
     const { code, tookMs } = await service.interrupt();
@@ -189,7 +189,7 @@ describe("npm start", { timeout: PATIENCE_MS }, () => {
     expect(await serversOf(home)).toEqual([]);
   });
 
-  test("finds its data again, and shows the main job beside other endpoints of its tenant", async () => {
+  test("keeps its data, and shows the main job beside other endpoints of its tenant", async () => {
     service = start();
     await service.untilPrinted(READY);
     expect(service.stdout()).toMatch(new RegExp(`^ {3}demo tenant ${demoTenant} of an earlier start$`, "m"));
@@ -215,7 +215,7 @@ describe("npm start", { timeout: PATIENCE_MS }, () => {
     expect(await serversOf(home)).toEqual([]);
   });
 
-  test("takes over a lock whose holder's number belongs to somebody else by now", async () => {
+  test("takes over a lock whose pid now belongs to another process", async () => {
     const stranger = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"]);
     try {
       await writeFile(
@@ -231,7 +231,7 @@ describe("npm start", { timeout: PATIENCE_MS }, () => {
     }
   });
 
-  test("leaves no server behind when what is under way does not end in time", async () => {
+  test("leaves no server behind when its work does not finish in time", async () => {
     service = start();
     await service.untilPrinted(READY);
     const temporal = (await serversOf(home)).find((line) => line.includes("start-dev"));
@@ -241,7 +241,7 @@ describe("npm start", { timeout: PATIENCE_MS }, () => {
     await eventually(async () => (await serversOf(home)).length === 0, "the embedded servers to be gone");
   });
 
-  test("ends when only npm is told to", async () => {
+  test("exits when only npm gets the signal", async () => {
     service = start({ SIGNET_DEMO: "off" });
     await service.untilPrinted(READY);
     const pid = await serverPid(home);
@@ -251,9 +251,9 @@ describe("npm start", { timeout: PATIENCE_MS }, () => {
     expect(await serversOf(home)).toEqual([]);
   });
 
-  test("ends at Ctrl-C also while it is still starting", async () => {
+  test("exits on Ctrl-C even while it is starting", async () => {
     service = start();
-    // Somewhere between the first server and the demo.
+    // Between the first server and the demo.
     await service.untilPrinted(/^ {3}(PostgreSQL|Temporal) /m);
     const { code, tookMs } = await service.interrupt();
     expect(code).toBe(0);

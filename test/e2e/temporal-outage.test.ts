@@ -6,7 +6,7 @@ import { registrationOf } from "../support/registration.ts";
 import { useStarted } from "../support/started.ts";
 import { makeWorld, TEST_CALLER } from "../support/world.ts";
 
-/** Deliveries flow again within so long of Temporal's return. */
+/** Deliveries flow again within this time of Temporal's return. */
 const RECOVERY_MS = 45_000;
 const EVENTS = 40;
 
@@ -14,7 +14,7 @@ const ownTemporal = useStarted("Temporal", startOwnTemporal);
 const made = useStarted("the world", async () => await makeWorld({ temporal: ownTemporal.current }));
 const listening = useStarted("the receiver", async () => await startReceiver());
 
-test("what is accepted and registered while Temporal is down is delivered and verified when it is back, once each", async () => {
+test("events and endpoints accepted while Temporal is down are delivered and verified once after its return", async () => {
   const [world, temporal, receiver] = [made.current, ownTemporal.current, listening.current];
   await world.startWorker();
   const tenant = await world.createTenant();

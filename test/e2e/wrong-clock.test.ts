@@ -14,14 +14,14 @@ import { useWorld } from "../support/world.ts";
 const made = useWorld({ retryWindowMs: 20_000 });
 const JUMP_MS = 600_000;
 const EVERY_MS = 100;
-/** Events that are published while the clock is wrong, in each direction. */
+/** Number of events published while the clock is wrong, in each direction. */
 const MEANWHILE = 20;
-/** The promise; on a machine with several times its load. */
+/** The guarantee, on an overloaded machine. */
 const FLOWS_WITHIN_MS = 60_000;
-/** A request that waited for its connection, and a second that was cut off. */
+/** Allows for a request that waited for its connection, and for a truncated second. */
 const TIMESTAMP_MAX_MS = 10_000;
 
-const started = useStarted("a worker with a clock of its own", async () => {
+const started = useStarted("a worker with its own clock", async () => {
   const directory = await mkdtemp(join(tmpdir(), "signet-clock-"));
   const clock = await createJumpingClock(directory);
   const worker = await startWorkerProcess(made.current, { ...clock.environment, SIGNET_LOG_LEVEL: "info" });
@@ -41,14 +41,14 @@ async function untilSkewed({ metricsUrl }: WorkerProcessUnderTest, seconds: numb
     const skew = Number(/^signet_clock_skew_seconds(?:\{[^}]*\})? (\S+)$/m.exec(text)?.[1]);
     const { status } = await fetch(`${metricsUrl}/readyz`);
     return Math.abs(skew - seconds) < 2 && status === (seconds === 0 ? 200 : 503);
-  }, `the worker to say that its clock is ${seconds} s ahead`);
+  }, `the worker to report that its clock is ${seconds} s ahead`);
 }
 
 function timestampDistance({ headers, receivedAt }: ReceivedRequest): number {
   return Math.abs(Number(headers["webhook-timestamp"]) * 1_000 - receivedAt);
 }
 
-/** Publishes until it is stopped; resolves with the deliveries. */
+/** Publishes until stopped; resolves with the deliveries. */
 function publishAllTheTime(tenant: string) {
   const ids: string[] = [];
   const stopping = new AbortController();
@@ -79,7 +79,7 @@ async function makeWrong(
   await eventually(() => ids.length >= before + MEANWHILE, "events while the clock is wrong");
 }
 
-test("nothing is signed with a wrong time, and everything flows within a minute after the clock is right", async () => {
+test("nothing is signed with a wrong time, and all deliveries flow within a minute of the clock's correction", async () => {
   const world = made.current;
   const { clock, worker } = started.current;
   const failsAtFirst = await startReceiver({
@@ -95,7 +95,7 @@ test("nothing is signed with a wrong time, and everything flows within a minute 
   await makeWrong(started.current, publishing.ids, JUMP_MS);
   const sent = healthy.requests.length;
   await makeWrong(started.current, publishing.ids, -JUMP_MS);
-  // Requests that were under way when the clock jumped, and no others.
+  // Only requests in flight when the clock jumped.
   expect(healthy.requests.length).toBeLessThanOrEqual(sent + 1);
   await publishing.stop();
   await clock.jump(0);
