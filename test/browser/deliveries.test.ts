@@ -98,8 +98,8 @@ describe.skipIf(BROWSER === undefined).each(READERS)("deliveries in the portal $
     await journey.check("delivery-retrying");
     const next = page.getByText("Next attempt").locator("xpath=..");
     // On a slow machine the countdown may end during the check; the next attempt has one too.
-    const told = javaScript ? /in \d+ (s|min|h)/ : /\d\d:\d\d UTC/;
-    await journey.until(async () => told.test(await next.innerText()), "the time of the next attempt");
+    const dueText = javaScript ? /in \d+ (s|min|h)/ : /\d\d:\d\d UTC/;
+    await journey.until(async () => dueText.test(await next.innerText()), "the time of the next attempt");
     expect(await page.getByRole("link", { name: "Open in Temporal" }).getAttribute("href")).toContain(
       "/workflows/",
     );

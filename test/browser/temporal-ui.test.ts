@@ -20,7 +20,7 @@ import {
 } from "../support/npm-start.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
 
-const PATIENCE_MS = 240_000;
+const TIMEOUT_MS = 240_000;
 const PICTURES = process.env["SIGNET_TEST_PICTURES"];
 
 interface Delivery {
@@ -52,7 +52,7 @@ async function startProxy(admin: string, token: string): Promise<Server> {
   return server;
 }
 
-describe.runIf(BROWSER !== undefined)("Temporal's UI", { timeout: PATIENCE_MS }, () => {
+describe.runIf(BROWSER !== undefined)("Temporal's UI", { timeout: TIMEOUT_MS }, () => {
   let home: Home;
   let service: NpmStart;
   let receiver: Receiver;
@@ -97,7 +97,7 @@ describe.runIf(BROWSER !== undefined)("Temporal's UI", { timeout: PATIENCE_MS },
         return found !== undefined && found.attempt_count >= 5 ? found.workflow_id : undefined;
       },
       "five attempts",
-      PATIENCE_MS,
+      TIMEOUT_MS,
     );
   }
 
@@ -124,7 +124,7 @@ describe.runIf(BROWSER !== undefined)("Temporal's UI", { timeout: PATIENCE_MS },
     workflow = await retrying();
     browser = await openBrowser({ viewport: { width: 1_280, height: 800 } });
     page = await browser.context.newPage();
-  }, PATIENCE_MS);
+  }, TIMEOUT_MS);
 
   afterAll(async () => {
     await browser?.close();
@@ -133,7 +133,7 @@ describe.runIf(BROWSER !== undefined)("Temporal's UI", { timeout: PATIENCE_MS },
     await service?.interrupt();
     await killServersOf(home.home);
     await home.remove();
-  }, PATIENCE_MS);
+  }, TIMEOUT_MS);
 
   test("lists the workflows of a saved view", async () => {
     await page.goto(

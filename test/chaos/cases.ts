@@ -231,7 +231,7 @@ function exhausted(): ChaosCase[] {
       about: "a worker with 96 descriptors, receivers that take 2 s, at saturation",
       setting: { shape: { worker: { descriptors: 96 } } },
       pace: "saturation",
-      manners: { kind: "delay", ms: 2_000 },
+      behaviour: { kind: "delay", ms: 2_000 },
       everyAttemptArrives: true,
       faults: [supervised],
     }),

@@ -56,8 +56,8 @@ async function runAlone(common: Common, chaos: ChaosCase, options: ChaosOptions)
   }
   try {
     const outcome = chaos.run({ ...place.scene, quick, minutes });
-    const patience = CASE_TIMEOUT_MS + minutes * MINUTE_MS;
-    return describeResult(chaos, await withTimeout(outcome, chaos.name, patience), seconds());
+    const timeoutMs = CASE_TIMEOUT_MS + minutes * MINUTE_MS;
+    return describeResult(chaos, await withTimeout(outcome, chaos.name, timeoutMs), seconds());
   } finally {
     await place.close();
   }

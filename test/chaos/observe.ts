@@ -79,8 +79,8 @@ export function watchOldest(world: World): { end(): Promise<number> } {
 }
 
 /** Polls until `look` returns 0, or until the timeout. Returns the last value. */
-export async function untilNone(look: () => Promise<number>, patienceMs: number): Promise<number> {
-  const deadline = performance.now() + patienceMs;
+export async function untilNone(look: () => Promise<number>, timeoutMs: number): Promise<number> {
+  const deadline = performance.now() + timeoutMs;
   for (;;) {
     const left = await look();
     if (left === 0 || performance.now() > deadline) {

@@ -55,7 +55,7 @@ export interface TrafficShape {
   readonly hostile: readonly HostileEndpoint[];
   readonly payloadBytes?: number;
   /** How the healthy endpoints respond, if not after the default delay. */
-  readonly manners?: Behaviour;
+  readonly behaviour?: Behaviour;
 }
 
 /** Events of one kind, with consecutive indexes within the run. */
@@ -89,9 +89,9 @@ async function hostileGroup(
 }
 
 /** Creates four tenants with two endpoints each that respond after a delay. */
-export async function healthyGroup({ world, load }: Publishers, manners?: Behaviour): Promise<TenantGroup> {
+export async function healthyGroup({ world, load }: Publishers, behaviour?: Behaviour): Promise<TenantGroup> {
   const group = await world.group({ name: "healthy", tenants: 4, endpointsPerTenant: 2, fanOut: "one" });
-  await load.behave(group.endpoints, manners ?? { kind: "delay", ms: ANSWER_MS });
+  await load.behave(group.endpoints, behaviour ?? { kind: "delay", ms: ANSWER_MS });
   return group;
 }
 
@@ -106,7 +106,7 @@ export interface Traffic {
 export async function planTraffic(scene: Publishers, shape: TrafficShape, size: Size): Promise<Traffic> {
   const { events, perSecond, trickleSeconds } = size;
   const { payloadBytes } = shape;
-  const healthy = await healthyGroup(scene, shape.manners);
+  const healthy = await healthyGroup(scene, shape.behaviour);
   const trickle = Math.round(events * TRICKLE);
   const hostile = shape.hostile.length === 0 ? 0 : Math.round(events * HOSTILE);
   const main = events - trickle - hostile;

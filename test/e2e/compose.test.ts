@@ -35,18 +35,18 @@ import { IMAGE_ENVIRONMENT, productionImage, runProcess } from "../support/proce
 import { MISSED, NOT_OF_MIGRATE, OPTIONAL, REFUSED } from "../support/compose-settings.ts";
 import { startReceiver, verifyReceived } from "../support/receiver-server.ts";
 
-type Patience = Pick<RunOptions, "patienceMs" | "hopeless">;
+type Timeouts = Pick<RunOptions, "timeoutMs" | "willNotStart">;
 
 const run = promisify(execFile);
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 /** Most dependent first, so that a service that starts too early is detected. */
 const SERVICES = ["edge", "worker", "api", "migrate"] as const;
-const PATIENT: Patience = { patienceMs: { start: 180_000, health: 180_000 } };
+const LONG_TIMEOUTS: Timeouts = { timeoutMs: { start: 180_000, health: 180_000 } };
 /** For services that should stay unhealthy: a start takes a second or two, a health check a tenth. */
-const IMPATIENT: Patience = {
-  patienceMs: { start: 25_000, health: 1_500 },
+const SHORT_TIMEOUTS: Timeouts = {
+  timeoutMs: { start: 25_000, health: 1_500 },
   // A worker waits for Temporal forever.
-  hopeless: /Temporal cannot be reached/,
+  willNotStart: /Temporal cannot be reached/,
 };
 
 const read = async (name: string): Promise<string> => await readFile(join(REPOSITORY, name), "utf8");
@@ -87,7 +87,7 @@ afterAll(async () => {
 async function prepare(
   composed: ComposeFile,
   place: Place,
-  options: Patience & Pick<RunOptions, "completed">,
+  options: Timeouts & Pick<RunOptions, "completed">,
 ): Promise<ComposeRun> {
   return await prepareCompose({ file: composed, image, directory, place, ...options });
 }
@@ -151,7 +151,7 @@ describe("the services as the file runs them", () => {
     const { worker = {} } = opened.services;
     const trusting = { ...worker, environment: { ...worker.environment, NODE_EXTRA_CA_CERTS: rootFile } };
     const trustful = { ...opened, services: { ...opened.services, worker: trusting } };
-    const compose = await prepare(trustful, place, PATIENT);
+    const compose = await prepare(trustful, place, LONG_TIMEOUTS);
     const receiver = await startReceiver({ tls: await serverPair(root) });
     try {
       await compose.up(SERVICES);
@@ -205,13 +205,13 @@ describe("the services as the file runs them", () => {
     names: readonly string[],
     {
       own,
-      patience = PATIENT,
+      timeouts = LONG_TIMEOUTS,
       completed = ["migrate"],
-    }: { own: boolean; patience?: Patience; completed?: readonly string[] },
+    }: { own: boolean; timeouts?: Timeouts; completed?: readonly string[] },
   ): Promise<void> {
     const there = own ? await makePlace(file, servers) : place;
     const compose = await prepare(broken, there, {
-      ...patience,
+      ...timeouts,
       completed: own ? [] : completed,
     });
     try {
@@ -230,10 +230,10 @@ describe("the services as the file runs them", () => {
     names: readonly string[],
     { own, because }: { own: boolean; because: RegExp },
   ): Promise<void> {
-    const patience = because.source.includes("is not healthy") ? IMPATIENT : PATIENT;
+    const timeouts = because.source.includes("is not healthy") ? SHORT_TIMEOUTS : LONG_TIMEOUTS;
     // An edge alone does not get as far as calling the api.
     const completed = names.join() === "edge" ? ["migrate", "api"] : ["migrate"];
-    await expect(startUp(broken, names, { own, patience, completed })).rejects.toThrow(because);
+    await expect(startUp(broken, names, { own, timeouts, completed })).rejects.toThrow(because);
   }
 
   type Change = (service: ComposeService) => ComposeService;
@@ -296,7 +296,7 @@ describe("the services as the file runs them", () => {
 
   test.for(SERVICES)("%s refuses to start without one of its settings", async (name) => {
     const environmentOf = async (composed: ComposeFile): Promise<Variables> =>
-      (await prepare(composed, place, PATIENT)).environment(name);
+      (await prepare(composed, place, LONG_TIMEOUTS)).environment(name);
     const refused = Object.entries(REFUSED[name]);
     const environments = await Promise.all([
       environmentOf(file),

@@ -26,7 +26,7 @@ import {
   spawnProcess,
 } from "../support/processes.ts";
 
-const PATIENCE_MS = 120_000;
+const TIMEOUT_MS = 120_000;
 const PUBLIC_URL = "https://edge.example";
 const EDGE = "spiffe://service.example/edge";
 const LOADERS = 8;
@@ -128,7 +128,7 @@ async function startEdge(): Promise<SpawnedProcess> {
   await eventually(
     () => edge.state() !== undefined || edge.output().includes('"edge started"'),
     "the edge",
-    PATIENCE_MS,
+    TIMEOUT_MS,
   );
   expect(edge.state(), edge.output()).toBeUndefined();
   return edge;
@@ -251,14 +251,14 @@ test("SIGHUP reloads the table, and no request is lost under load", async () => 
     // The file has not changed, so only the signal can cause a reload.
     const [before, soFar] = [readings(), answered()];
     edge.signal("SIGHUP");
-    await eventually(() => readings() > before && answered() > soFar, "the table to be read", PATIENCE_MS);
+    await eventually(() => readings() > before && answered() > soFar, "the table to be read", TIMEOUT_MS);
   }
   writeRoutes("/v1/inference/{model}", "/v1/new");
   edge.signal("SIGHUP");
   await eventually(
     async () => (await ask("/v1/new", { headers, agent })).status === 200,
     "the new route",
-    PATIENCE_MS,
+    TIMEOUT_MS,
   );
   loaded.abort();
   await Promise.all(load);
@@ -303,7 +303,7 @@ test("SIGTERM completes slow responses, whether they have started or not, and re
       () => false,
       (error: NodeJS.ErrnoException) => error.code === "ECONNREFUSED",
     );
-  await eventually(refused, "the listener to close", PATIENCE_MS);
+  await eventually(refused, "the listener to close", TIMEOUT_MS);
   expect(edge.state()).toBeUndefined();
   held[0]?.end("two");
   await once(begun, "end");

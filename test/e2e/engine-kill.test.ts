@@ -17,7 +17,7 @@ const FAILURE: Behaviour = { kind: "answer", status: 500 };
 const GROUP = 4;
 /** Timeouts that distinguish a killed process from a slow one: workflow task, activity heartbeat. */
 const TASK_TIMEOUT_MS = 4_000;
-const PATIENCE_MS = 120_000;
+const TIMEOUT_MS = 120_000;
 
 let worker: SpawnedProcess;
 
@@ -65,7 +65,7 @@ async function publishHeld(attempt: number): Promise<Held> {
 }
 
 async function untilHeld({ receiver, attempt }: Held): Promise<void> {
-  await receiver.waitFor(GROUP * attempt, PATIENCE_MS);
+  await receiver.waitFor(GROUP * attempt, TIMEOUT_MS);
 }
 
 /** Waits until the requests have been in flight for a second, and are leased in the database. */
@@ -99,7 +99,7 @@ async function until(held: Held, state: Delivery["state"]): Promise<Delivery[]> 
   return await Promise.all(
     ids.map(
       async (id) =>
-        await made.current.untilDelivery(tenant, id, (delivery) => delivery.state === state, PATIENCE_MS),
+        await made.current.untilDelivery(tenant, id, (delivery) => delivery.state === state, TIMEOUT_MS),
     ),
   );
 }
@@ -185,13 +185,13 @@ describe("a worker that is killed repeatedly under load", () => {
         const { deliveries } = await world.publish(tenant, { kill, index });
         ids.push(deliveries[0]?.id ?? "");
       }
-      await receiver.waitFor(before + 5, PATIENCE_MS);
+      await receiver.waitFor(before + 5, TIMEOUT_MS);
       await worker.stop("SIGKILL");
       inFlight += new Set(receiver.requests.map(deliveryOf)).size - (await recorded(tenant));
       worker = await startWorkerProcess(world);
     }
     for (const id of ids) {
-      await world.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED", PATIENCE_MS);
+      await world.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED", TIMEOUT_MS);
     }
     const repeated = receiver.requests.length - ids.length;
     expect(new Set(receiver.requests.map(deliveryOf))).toEqual(new Set(ids));

@@ -17,7 +17,7 @@ import {
 } from "../support/npm-start.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..");
-const PATIENCE_MS = 600_000;
+const TIMEOUT_MS = 600_000;
 
 /** The README's blocks, each for its own terminal. */
 const FIRST_DELIVERY = ["listen", "trigger"] as const;
@@ -97,7 +97,7 @@ beforeAll(async () => {
   receiverPort = await freePort();
   service = npmStart(settings);
   await service.untilPrinted(/^signet ready$/m);
-}, PATIENCE_MS);
+}, TIMEOUT_MS);
 
 afterAll(async () => {
   await service.interrupt();
@@ -118,7 +118,7 @@ test("npm start prints what the tour shows", () => {
 
 test(
   "a newcomer's own receiver shows a verified delivery, six commands from the clone at most",
-  { timeout: PATIENCE_MS },
+  { timeout: TIMEOUT_MS },
   async () => {
     const blocks = blocksOf(readme);
     expect([...blocks.keys()]).toEqual(FIRST_DELIVERY);
@@ -127,7 +127,7 @@ test(
     const place = { cwd: REPOSITORY, settings };
     const receiver = openTerminal(blocks.get("listen") ?? "exit 1", place);
     try {
-      await eventually(() => receiver.output().includes("Ready"), "signet listen", PATIENCE_MS / 2);
+      await eventually(() => receiver.output().includes("Ready"), "signet listen", TIMEOUT_MS / 2);
       expect(await bash(blocks.get("trigger") ?? "exit 1", place)).toMatch(/dlv_\w+ +ep_\w+ +QUEUED/);
       await eventually(
         () =>
@@ -143,7 +143,7 @@ test(
   },
 );
 
-test("every line of docs/getting-started.md works unchanged", { timeout: PATIENCE_MS }, async () => {
+test("every line of docs/getting-started.md works unchanged", { timeout: TIMEOUT_MS }, async () => {
   const blocks = blocksOf(await readFile(join(REPOSITORY, "docs", "getting-started.md"), "utf8"));
   expect([...blocks.keys()]).toEqual(["who", "listen", "publish", "dead-letters", "tenant"]);
   const place = { cwd: REPOSITORY, settings };
@@ -151,7 +151,7 @@ test("every line of docs/getting-started.md works unchanged", { timeout: PATIENC
   expect(await paste("who")).toMatch(/^credential +the demo tenant of /m);
   const receiver = openTerminal(blocks.get("listen") ?? "exit 1", place);
   try {
-    await eventually(() => receiver.output().includes("Ready"), "signet listen", PATIENCE_MS / 2);
+    await eventually(() => receiver.output().includes("Ready"), "signet listen", TIMEOUT_MS / 2);
     expect(await paste("publish")).toMatch(/pipeline\.failed +ep_/);
     await eventually(() => /pipeline\.failed .* verified \(v1\)/.test(receiver.output()), "the delivery");
   } finally {
@@ -161,7 +161,7 @@ test("every line of docs/getting-started.md works unchanged", { timeout: PATIENC
   expect(await paste("tenant")).toMatch(/^credential +profile example$/m);
 });
 
-test("every line of the tour works unchanged", { timeout: PATIENCE_MS }, async () => {
+test("every line of the tour works unchanged", { timeout: TIMEOUT_MS }, async () => {
   const blocks = tourBlocks();
   expect(new Set(blocks.keys())).toEqual(new Set(TOUR));
   const script = TOUR.map((label) => `echo "== ${label}"\n${here(blocks.get(label) ?? "exit 1")}`).join("\n");

@@ -9,7 +9,7 @@ import { startWorkerProcess } from "../support/worker-process.ts";
 import { makeWorld } from "../support/world.ts";
 
 const LETTERS = 10_000;
-const PATIENCE_MS = 300_000;
+const TIMEOUT_MS = 300_000;
 
 const ownTemporal = useStarted("Temporal", startOwnTemporal);
 const made = useStarted("the world", async () => await makeWorld({ temporal: ownTemporal.current }));
@@ -38,7 +38,7 @@ test("continues: every letter gets exactly one new cycle, and the counts are exa
     await eventually(
       async () => (await world.replays.find(tenant, job.id)).done >= count,
       `${count} to be replayed`,
-      PATIENCE_MS,
+      TIMEOUT_MS,
     );
   };
 

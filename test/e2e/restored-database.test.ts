@@ -12,7 +12,7 @@ import { execute } from "../support/test-database.ts";
 import { TEST_CALLER, useWorld } from "../support/world.ts";
 
 const RUNBOOK = join(import.meta.dirname, "..", "..", "docs", "runbook.md");
-const PATIENCE_MS = 240_000;
+const TIMEOUT_MS = 240_000;
 
 /** Retries after a tenth of a second, then after twice that, and so on for an hour. */
 const world = useWorld({ retryWindowMs: 3_600_000 });
@@ -59,20 +59,20 @@ test("after PostgreSQL was restored to an older state than Temporal, the runbook
 
   // Before the backup: one retrying delivery, one dead letter.
   const kept = await publish("kept.one");
-  await here.untilDelivery(tenant, kept.delivery, ({ state }) => state === "RETRYING", PATIENCE_MS);
+  await here.untilDelivery(tenant, kept.delivery, ({ state }) => state === "RETRYING", TIMEOUT_MS);
   await here.sql.query("UPDATE endpoints SET state = 'DISABLED' WHERE id = $1", [dead.id]);
   const letter = await publish("dead.one");
-  await here.untilDelivery(tenant, letter.delivery, ({ state }) => state === "DEAD_LETTERED", PATIENCE_MS);
+  await here.untilDelivery(tenant, letter.delivery, ({ state }) => state === "DEAD_LETTERED", TIMEOUT_MS);
   await here.sql.query("UPDATE endpoints SET state = 'ACTIVE' WHERE id = $1", [dead.id]);
   await copyDatabase(name);
 
   // The lost minutes: it is delivered, the letter is replayed, another event is accepted and retried.
   failing.delete("/kept");
-  await here.untilDelivery(tenant, kept.delivery, ({ state }) => state === "DELIVERED", PATIENCE_MS);
+  await here.untilDelivery(tenant, kept.delivery, ({ state }) => state === "DELIVERED", TIMEOUT_MS);
   await here.deliveries.replay(tenant, letter.delivery, TEST_CALLER);
-  await here.untilDelivery(tenant, letter.delivery, ({ state }) => state === "DELIVERED", PATIENCE_MS);
+  await here.untilDelivery(tenant, letter.delivery, ({ state }) => state === "DELIVERED", TIMEOUT_MS);
   const lost = await publish("lost.one");
-  await here.untilDelivery(tenant, lost.delivery, ({ state }) => state === "RETRYING", PATIENCE_MS);
+  await here.untilDelivery(tenant, lost.delivery, ({ state }) => state === "RETRYING", TIMEOUT_MS);
   const { rows } = await here.sql.query<{ carrier: string }>("SELECT carrier FROM deliveries WHERE id = $1", [
     lost.delivery,
   ]);
@@ -90,21 +90,21 @@ test("after PostgreSQL was restored to an older state than Temporal, the runbook
   await here.startWorker();
 
   // A delivery that succeeded is sent once more, and is delivered again.
-  await here.untilDelivery(tenant, kept.delivery, ({ state }) => state === "DELIVERED", PATIENCE_MS);
+  await here.untilDelivery(tenant, kept.delivery, ({ state }) => state === "DELIVERED", TIMEOUT_MS);
   expect(arrivedOf(kept.event)).toBe(keptBefore + 1);
   // The workflow of a lost event ends without sending anything.
   const isEnded = async (): Promise<boolean> =>
     (await here.temporal.workflow.getHandle(carrier).describe()).status.name === "COMPLETED";
-  await eventually(isEnded, "the workflow of the lost delivery to end", PATIENCE_MS);
+  await eventually(isEnded, "the workflow of the lost delivery to end", TIMEOUT_MS);
   expect(arrivedOf(lost.event)).toBe(lostBefore);
   // A replayed dead letter is one again, and can be replayed again.
   expect((await here.deliveries.find(tenant, letter.delivery)).state).toBe("DEAD_LETTERED");
   await here.deliveries.replay(tenant, letter.delivery, TEST_CALLER);
-  await here.untilDelivery(tenant, letter.delivery, ({ state }) => state === "DELIVERED", PATIENCE_MS);
+  await here.untilDelivery(tenant, letter.delivery, ({ state }) => state === "DELIVERED", TIMEOUT_MS);
   // The event that is published again is a new one.
   failing.delete("/lost");
   const again = await publish("lost.one");
-  await here.untilDelivery(tenant, again.delivery, ({ state }) => state === "DELIVERED", PATIENCE_MS);
+  await here.untilDelivery(tenant, again.delivery, ({ state }) => state === "DELIVERED", TIMEOUT_MS);
   // Nothing is open, as the last statement of the runbook shows.
   const { rows: left } = await here.sql.query<{ state: string }>(open);
   expect(left.map(({ state }) => state)).toEqual(["any"]);

@@ -32,7 +32,7 @@ const MACHINE: Readonly<Record<string, readonly string[]>> = {
 /** Commands for a container engine, which test/unit/deploy/commands.test.ts checks against the file. */
 const ELSEWHERE = /^(temporal |docker (compose (ps|up|logs (SERVICE|temporal))|stats))/;
 
-const PATIENCE_MS = 300_000;
+const TIMEOUT_MS = 300_000;
 
 /** Failing deliveries keep retrying throughout the tests. */
 const world = useWorld({ retryWindowMs: 3_600_000, listMax: 1 });
@@ -119,7 +119,7 @@ async function failDeliveries(): Promise<void> {
     ["dead.one", "broken.one", "lost.one"].map(async (type) => await here.publish(tenant, {}, type)),
   );
   const [unread, id] = [second?.deliveries[0]?.id ?? "", third?.deliveries[0]?.id ?? ""];
-  await here.untilDelivery(tenant, id, ({ state }) => state === "RETRYING", PATIENCE_MS);
+  await here.untilDelivery(tenant, id, ({ state }) => state === "RETRYING", TIMEOUT_MS);
   await here.temporal.workflow.getHandle(id).terminate("by hand");
   await here.sql.query("UPDATE deliveries SET next_attempt_at = now() - interval '1 hour' WHERE id = $1", [
     id,
@@ -130,7 +130,7 @@ async function failDeliveries(): Promise<void> {
       return output.includes("a carrier is gone") && output.includes(unread);
     },
     "the worker to report the missing carrier and the undecryptable secret",
-    PATIENCE_MS,
+    TIMEOUT_MS,
   );
   // It would wait for its secret, which `signet doctor` reports as a problem.
   await here.deliveries.cancel(tenant, unread);
@@ -159,7 +159,7 @@ beforeAll(async () => {
   await eventually(
     async () => (await operators.admin("GET", "/audit/checkpoint")).status === 200,
     "the first checkpoint",
-    PATIENCE_MS,
+    TIMEOUT_MS,
   );
 });
 

@@ -19,7 +19,7 @@ import {
 } from "../support/npm-start.ts";
 
 const READY = /^signet ready$/m;
-const PATIENCE_MS = 240_000;
+const TIMEOUT_MS = 240_000;
 
 let directory: Home;
 let home: string;
@@ -63,7 +63,7 @@ async function makeDisabledEndpoints(count: number): Promise<void> {
   await bash(lines, { cwd: join(import.meta.dirname, "..", ".."), settings });
 }
 
-describe("npm start", { timeout: PATIENCE_MS }, () => {
+describe("npm start", { timeout: TIMEOUT_MS }, () => {
   let service: NpmStart;
   let demoTenant: string;
 

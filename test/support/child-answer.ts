@@ -3,7 +3,7 @@ import type { ChildProcess } from "node:child_process";
 import { eventually } from "./eventually.ts";
 
 /** Long enough for an overloaded machine. */
-const PATIENCE_MS = 180_000;
+const TIMEOUT_MS = 180_000;
 
 /**
  * Resolves with the first answer that is neither undefined nor false.
@@ -25,7 +25,7 @@ export async function answerOf<T>(
         : { ended: null, found };
     },
     what,
-    PATIENCE_MS,
+    TIMEOUT_MS,
   );
   if (answer.found === undefined) {
     throw new Error(`the process ended with ${answer.ended} before ${what}`);

@@ -61,9 +61,9 @@ export interface RunOptions {
   readonly directory: string;
   readonly place: Place;
   /** Time for a service to become healthy: in total, and after it has reported its start. */
-  readonly patienceMs: { readonly start: number; readonly health: number };
+  readonly timeoutMs: { readonly start: number; readonly health: number };
   /** Output of a service that will not start. It then gets no more time than a started one. */
-  readonly hopeless?: RegExp | undefined;
+  readonly willNotStart?: RegExp | undefined;
   /** Services that have already completed. */
   readonly completed?: readonly string[];
 }
@@ -221,9 +221,9 @@ export class ComposeRun {
     if (healthcheck === undefined) {
       throw new Error(`${name} has no health check`);
     }
-    const { patienceMs, hopeless } = this.#options;
+    const { timeoutMs, willNotStart } = this.#options;
     const began = performance.now();
-    let deadline = began + patienceMs.start;
+    let deadline = began + timeoutMs.start;
     let nextCheck = began + EARLY_CHECK_INTERVAL_MS;
     let decided = false;
     for (;;) {
@@ -231,9 +231,9 @@ export class ComposeRun {
         throw new Error(`${name} ended with code ${process.state()?.code}:\n${process.output()}`);
       }
       const output = process.output();
-      if (!decided && (output.includes(`"${name} started"`) || hopeless?.test(output) === true)) {
+      if (!decided && (output.includes(`"${name} started"`) || willNotStart?.test(output) === true)) {
         decided = true;
-        deadline = Math.min(deadline, performance.now() + patienceMs.health);
+        deadline = Math.min(deadline, performance.now() + timeoutMs.health);
       }
       if (decided || performance.now() > nextCheck) {
         if (await this.#passesHealthCheck(name, healthcheck)) {

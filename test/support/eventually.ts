@@ -1,7 +1,7 @@
 /** Polls until a condition holds. */
 const ASK_AGAIN_MS = 20;
 /** Long enough for an overloaded machine. */
-const PATIENCE_MS = 90_000;
+const TIMEOUT_MS = 90_000;
 
 /**
  * Resolves with the first answer that is neither undefined nor false.
@@ -11,9 +11,9 @@ const PATIENCE_MS = 90_000;
 export async function eventually<T>(
   question: () => Promise<T | undefined | false> | T | undefined | false,
   what: string,
-  patienceMs = PATIENCE_MS,
+  timeoutMs = TIMEOUT_MS,
 ): Promise<T> {
-  const deadline = performance.now() + patienceMs;
+  const deadline = performance.now() + timeoutMs;
   let cause: unknown;
   for (;;) {
     try {
@@ -25,7 +25,7 @@ export async function eventually<T>(
       cause = error;
     }
     if (performance.now() > deadline) {
-      throw new Error(`timed out after ${patienceMs} ms waiting for ${what}`, { cause });
+      throw new Error(`timed out after ${timeoutMs} ms waiting for ${what}`, { cause });
     }
     await new Promise((resolve) => {
       setTimeout(resolve, ASK_AGAIN_MS);

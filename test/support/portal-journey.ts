@@ -15,7 +15,7 @@ export const READERS = [
   { name: "without JavaScript", javaScript: false },
 ] as const;
 
-const PATIENCE_MS = 120_000;
+const TIMEOUT_MS = 120_000;
 
 export interface JourneyOptions {
   readonly javaScript: boolean;
@@ -118,7 +118,7 @@ export function useJourney({ javaScript, scopes, environment }: JourneyOptions):
           return false;
         },
         what,
-        PATIENCE_MS,
+        TIMEOUT_MS,
       );
     },
   };

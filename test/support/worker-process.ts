@@ -7,7 +7,7 @@ import { IMAGE_ENVIRONMENT, type SpawnedProcess, spawnProcess } from "./processe
 import type { World } from "./world.ts";
 
 /** The start compiles the sources and bundles the workflows, which takes a minute on a busy machine. */
-const PATIENCE_MS = 180_000;
+const TIMEOUT_MS = 180_000;
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 
 /** A worker, with the addresses of its metrics and its readiness. */
@@ -50,7 +50,7 @@ export async function startWorkerProcess(
   const isReady = async (): Promise<boolean> =>
     worker.state() !== undefined || (await fetch(`${metricsUrl}/readyz`)).ok;
   try {
-    await eventually(isReady, "the worker process to be ready", PATIENCE_MS);
+    await eventually(isReady, "the worker process to be ready", TIMEOUT_MS);
   } catch (error) {
     await worker.stop("SIGKILL");
     throw error;

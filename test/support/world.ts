@@ -70,7 +70,7 @@ export interface World {
     tenantId: string,
     id: string,
     wanted: (delivery: Delivery) => boolean,
-    patienceMs?: number,
+    timeoutMs?: number,
   ): Promise<Delivery>;
   attempts(tenantId: string, id: string): Promise<Attempt[]>;
   close(): Promise<void>;
@@ -241,14 +241,14 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
       });
       return { event, deliveries: page };
     },
-    untilDelivery: async (tenantId, id, wanted, patienceMs) =>
+    untilDelivery: async (tenantId, id, wanted, timeoutMs) =>
       await eventually(
         async () => {
           const delivery = await deliveries.find(tenantId, id);
           return wanted(delivery) ? delivery : undefined;
         },
         `delivery ${id}`,
-        patienceMs,
+        timeoutMs,
       ),
     attempts: async (tenantId, id) =>
       await deliveries.attempts(tenantId, id, { after: { cycle: 0, attempt: 0 }, limit: 1_000 }),

@@ -123,7 +123,7 @@ describe("a claim of first attempts", () => {
       const { deliveries } = await world.publish(tenant);
       const id = deliveries[0]?.id ?? "";
       const dead = outcome.nextState === "DEAD_LETTERED";
-      const told: AttemptOutcome = {
+      const reported: AttemptOutcome = {
         ...instants,
         ...outcome,
         attemptId: newId("attempt", Date.now(), randomBytes),
@@ -138,7 +138,7 @@ describe("a claim of first attempts", () => {
         expiresAt: dead ? new Date(Date.now() + 604_800_000) : null,
         leaves: outcome.nextState === "RETRYING",
       };
-      expect(await recordOutcomes(pool, [told])).toEqual([true]);
+      expect(await recordOutcomes(pool, [reported])).toEqual([true]);
       const { rows } = await world.sql.query<Record<string, unknown>>(
         "SELECT state, carrier, epoch, attempt_count, last_status FROM deliveries WHERE id = $1",
         [id],

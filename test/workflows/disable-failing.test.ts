@@ -48,8 +48,8 @@ describe("a worker", () => {
     }, "the endpoint to be disabled");
     expect(disabled).toMatchObject({ disabledReason: "failing", generation: 1 });
 
-    const [told] = await watcher.waitFor(1);
-    expect(JSON.parse(told?.rawBody.toString() ?? "")).toMatchObject({
+    const [notice] = await watcher.waitFor(1);
+    expect(JSON.parse(notice?.rawBody.toString() ?? "")).toMatchObject({
       type: "endpoint.disabled",
       source: "service",
       data: { endpoint_id: id, reason: "failing" },
@@ -104,8 +104,8 @@ describe("an endpoint that answers 410 Gone", () => {
     }, "the endpoint to be disabled");
     expect(disabled).toMatchObject({ disabledReason: "gone", generation: 1 });
 
-    const [told] = await watcher.waitFor(1);
-    expect(JSON.parse(told?.rawBody.toString() ?? "")).toMatchObject({
+    const [notice] = await watcher.waitFor(1);
+    expect(JSON.parse(notice?.rawBody.toString() ?? "")).toMatchObject({
       type: "endpoint.disabled",
       data: { endpoint_id: id, reason: "gone", disabled_at: expect.any(String) },
     });

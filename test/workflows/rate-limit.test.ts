@@ -16,7 +16,7 @@ const EVENTS = 200;
 const TOGETHER = 4;
 /** Time that the line needs for all events, from the first to the last. */
 const LINE_MS = ((EVENTS - 1) * 1_000) / RATE;
-const PATIENCE_MS = 90_000;
+const TIMEOUT_MS = 90_000;
 /**
  * Instants are exact. A late worker catches up at 1.1 times the limit, and each of two may. Requests can also bunch up
  * on a busy machine, which the receiver shares; over five seconds that is little.
@@ -90,7 +90,7 @@ async function untilDelivered(tenant: string, endpoint: string, count = EVENTS):
       return rows[0]?.n === count;
     },
     `${count} deliveries on their first attempt`,
-    PATIENCE_MS,
+    TIMEOUT_MS,
   );
 }
 
@@ -104,10 +104,10 @@ describe("an endpoint with a rate limit, and a worker", () => {
     await limited(tenant, fast.url, null);
 
     await publishAll(tenant);
-    await fast.waitFor(EVENTS, PATIENCE_MS);
+    await fast.waitFor(EVENTS, TIMEOUT_MS);
     expect(slow.requests.length).toBeLessThan(EVENTS);
 
-    await slow.waitFor(EVENTS, PATIENCE_MS);
+    await slow.waitFor(EVENTS, TIMEOUT_MS);
     await untilDelivered(tenant, endpoint);
     expect(slow.requests).toHaveLength(EVENTS);
     expect(mostIn(5, slow.requests)).toBeLessThanOrEqual(ONE_WORKER_IN_5_S);
@@ -126,9 +126,9 @@ describe("an endpoint with a rate limit", () => {
     const slow = await receiver();
     const endpoint = await limited(tenant, slow.url, 1);
     await publishAll(tenant, 2 * FEW);
-    await slow.waitFor(3, PATIENCE_MS);
+    await slow.waitFor(3, TIMEOUT_MS);
     await setLimit(tenant, endpoint, null);
-    await slow.waitFor(2 * FEW, PATIENCE_MS);
+    await slow.waitFor(2 * FEW, TIMEOUT_MS);
     await untilDelivered(tenant, endpoint, 2 * FEW);
     expect(slow.requests).toHaveLength(2 * FEW);
     // The last poll of the line comes after a quarter of its time.
@@ -148,7 +148,7 @@ describe("an endpoint with a rate limit", () => {
     });
     await limited(tenant, slow.url, RATE);
     await publishAll(tenant, FEW);
-    await slow.waitFor(2 * FEW, PATIENCE_MS);
+    await slow.waitFor(2 * FEW, TIMEOUT_MS);
     await eventually(async () => {
       const { rows } = await world.sql.query<{ n: number }>(
         `SELECT count(*)::int AS n FROM deliveries
@@ -174,7 +174,7 @@ describe("an endpoint with a rate limit, and two workers", () => {
     const slow = await receiver();
     const endpoint = await limited(tenant, slow.url, RATE);
     await publishAll(tenant);
-    await slow.waitFor(EVENTS, PATIENCE_MS);
+    await slow.waitFor(EVENTS, TIMEOUT_MS);
     await untilDelivered(tenant, endpoint);
     expect(slow.requests).toHaveLength(EVENTS);
     expect(mostIn(1, slow.requests)).toBeLessThanOrEqual(TWO_WORKERS_IN_1_S);
@@ -187,12 +187,12 @@ describe("an endpoint with a rate limit, and two workers", () => {
     const slow = await receiver();
     const endpoint = await limited(tenant, slow.url, RATE);
     await publishAll(tenant);
-    await slow.waitFor(EVENTS / 4, PATIENCE_MS);
+    await slow.waitFor(EVENTS / 4, TIMEOUT_MS);
     await workers.pop()?.stop("SIGKILL");
     await eventually(
       () => new Set(slow.requests.map(deliveryOf)).size === EVENTS,
       "every delivery",
-      PATIENCE_MS,
+      TIMEOUT_MS,
     );
     await untilDelivered(tenant, endpoint);
     expect(mostIn(1, slow.requests)).toBeLessThanOrEqual(TWO_WORKERS_IN_1_S);

@@ -15,7 +15,7 @@ import { registrationOf } from "../support/registration.ts";
 import { TEST_CALLER, useWorld } from "../support/world.ts";
 
 const made = useWorld();
-const PATIENCE_MS = 300_000;
+const TIMEOUT_MS = 300_000;
 let pool: Pool;
 
 beforeAll(async () => {
@@ -73,7 +73,7 @@ test(
       await eventually(
         async () => (receiver.requests.slice(from).some(wanted) ? true : undefined),
         what,
-        PATIENCE_MS,
+        TIMEOUT_MS,
       );
       looked = receiver.requests.length;
       for (const request of receiver.requests.slice(from, looked)) {
@@ -85,7 +85,7 @@ test(
     await eventually(
       async () => ((await endpoints.find(tenantId, id)).state === "ACTIVE" ? true : undefined),
       "the endpoint to be ACTIVE",
-      PATIENCE_MS,
+      TIMEOUT_MS,
     );
     await world.publish(tenantId, { amount: 1, name: "é" });
     await next((request) => typeOf(request) === "inference.completed", "an event");
@@ -96,7 +96,7 @@ test(
     const { deliveries: published } = await world.publish(tenantId, {});
     const failed = published[0]?.id ?? "";
     await next((request) => attemptOf(request) === "2", "a retry");
-    await world.untilDelivery(tenantId, failed, ({ state }) => state === "DEAD_LETTERED", PATIENCE_MS);
+    await world.untilDelivery(tenantId, failed, ({ state }) => state === "DEAD_LETTERED", TIMEOUT_MS);
     await next((request) => attemptOf(request) === "17", "the last attempt");
     failing = false;
     await deliveries.replay(tenantId, failed, TEST_CALLER);
@@ -122,5 +122,5 @@ test(
     await next((request) => typeOf(request) === "inference.completed", "an event during a rotation");
     await receiver.close();
   },
-  PATIENCE_MS * 2,
+  TIMEOUT_MS * 2,
 );

@@ -262,8 +262,8 @@ describe.concurrent("an exhausted schedule", () => {
       args: [{ v: 1, endpoint_id: id, generation: 1, offsets_ms: [0, 100, 200] }],
     });
     expect(await resultOf(id)).toEqual({ outcome: "exhausted", pings: 3 });
-    const [told] = await watcher.waitFor(1);
-    expect(JSON.parse(told?.rawBody.toString() ?? "")).toMatchObject({
+    const [notice] = await watcher.waitFor(1);
+    expect(JSON.parse(notice?.rawBody.toString() ?? "")).toMatchObject({
       type: "verification.exhausted",
       data: { endpoint_id: id, generation: 1, last_error: "status" },
     });

@@ -19,8 +19,8 @@ export type JanitorOrder =
 
 const run = promisify(execFile);
 
-const PATIENCE_MS = 10_000;
-const KILL_PATIENCE_MS = 5_000;
+const TIMEOUT_MS = 10_000;
+const KILL_TIMEOUT_MS = 5_000;
 
 const charges: Charge[] = [];
 const directories: string[] = [];
@@ -40,8 +40,8 @@ process.on("message", (message) => {
 async function stop({ pid, identity, signal }: Charge): Promise<void> {
   if (identity !== undefined && processIdentity(pid) === identity) {
     await stopProcess(pid, [
-      [signal, PATIENCE_MS],
-      ["SIGKILL", KILL_PATIENCE_MS],
+      [signal, TIMEOUT_MS],
+      ["SIGKILL", KILL_TIMEOUT_MS],
     ]);
   }
 }

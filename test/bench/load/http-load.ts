@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
 const PROGRAM = fileURLToPath(new URL("./http-load-process.ts", import.meta.url));
-const PATIENCE_MS = 60_000;
+const TIMEOUT_MARGIN_MS = 60_000;
 const OUTPUT_MAX = 256 * 1_024 * 1_024;
 
 export interface HttpLoadPlan {
@@ -45,7 +45,7 @@ export async function runHttpLoad(plan: HttpLoadPlan): Promise<HttpLoadResult> {
     ["--import", "tsx", PROGRAM, JSON.stringify(plan)],
     {
       maxBuffer: OUTPUT_MAX,
-      timeout: (plan.warmUpSeconds + plan.seconds) * 1_000 + PATIENCE_MS,
+      timeout: (plan.warmUpSeconds + plan.seconds) * 1_000 + TIMEOUT_MARGIN_MS,
     },
   );
   const result = JSON.parse(stdout) as HttpLoadResult;
