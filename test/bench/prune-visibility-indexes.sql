@@ -1,17 +1,17 @@
 -- Drops 45 of the 74 indexes that Temporal 1.32 has on its visibility table (PostgreSQL, schema v1.14): those on columns
--- that nothing here fills or searches by. Each row is written two or three times per workflow, and every index with it:
--- without them PostgreSQL uses a fifth less CPU (docs/benchmarks.md).
+-- that Signet neither fills nor searches. Every workflow writes its row, and so every index, two or three times.
+-- Without them, PostgreSQL uses a fifth less CPU (docs/benchmarks.md).
 --
--- What stays: the primary key, everything on the columns of Temporal itself (times, ids, type, status, sizes, parents),
--- schedules, batch jobs, reported problems, TemporalChangeVersion, and our six search attributes. A query by another
--- column still works, without an index.
+-- The indexes of the primary key, Temporal's own columns (times, ids, type, status, sizes, parents), schedules, batch
+-- jobs, reported problems, TemporalChangeVersion, and Signet's six search attributes remain. Queries by other columns
+-- still work, without an index.
 --
 --   psql "$VISIBILITY_DATABASE_URL" --file prune-visibility-indexes.sql
 --
--- Undo with restore-visibility-indexes.sql; do so before Temporal's own schema is upgraded, since its scripts may
--- expect to find them. Each statement locks the table for an instant.
+-- Undo it with restore-visibility-indexes.sql before you upgrade Temporal's schema, because its scripts may expect
+-- these indexes. Each statement locks the table briefly.
 
--- Predefined columns that nothing here writes or searches by: worker versioning, checksums, external payloads.
+-- Predefined columns that Signet neither writes nor searches: worker versioning, checksums, external payloads.
 DROP INDEX IF EXISTS by_binary_checksums;
 DROP INDEX IF EXISTS by_build_ids;
 DROP INDEX IF EXISTS by_temporal_worker_deployment_version;
@@ -21,7 +21,7 @@ DROP INDEX IF EXISTS by_used_deployment_versions;
 DROP INDEX IF EXISTS by_temporal_external_payload_size_bytes;
 DROP INDEX IF EXISTS by_temporal_external_payload_count;
 
--- Columns for search attributes of one's own. In use: KeywordList01-03 (SignetTenant, SignetEndpoint, SignetDelivery),
+-- Columns for custom search attributes. In use: KeywordList01-03 (SignetTenant, SignetEndpoint, SignetDelivery),
 -- Keyword01 (SignetState), Int01-02 (SignetOpen, SignetAttempt).
 DROP INDEX IF EXISTS by_bool_01;
 DROP INDEX IF EXISTS by_bool_02;

@@ -1,5 +1,5 @@
--- Makes the indexes again that prune-visibility-indexes.sql has dropped, as Temporal 1.32 defines them (schema v1.14).
--- Writes go on meanwhile; CONCURRENTLY is why this cannot run inside a transaction.
+-- Creates the indexes that prune-visibility-indexes.sql has dropped, as Temporal 1.32 defines them (schema v1.14).
+-- Writes continue meanwhile. It cannot run inside a transaction, because of CONCURRENTLY.
 --
 --   psql "$VISIBILITY_DATABASE_URL" --file restore-visibility-indexes.sql
 

@@ -52,7 +52,7 @@ export function victimsOf({ stack, world }: Scene, name: VictimName): readonly R
 export function victimOf(scene: Scene, name: VictimName): Restartable {
   const [first] = victimsOf(scene, name);
   if (first === undefined) {
-    throw new Error(`there is no ${name}`);
+    throw new Error(`no process named ${name}`);
   }
   return first;
 }

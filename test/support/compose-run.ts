@@ -279,7 +279,7 @@ export class ComposeRun {
         return needs.every((need) => done.has(need) || this.#service(need).build === undefined);
       });
       if (next === undefined) {
-        throw new Error(`these wait for each other: ${[...waiting].join(", ")}`);
+        throw new Error(`circular dependencies: ${[...waiting].join(", ")}`);
       }
       await this.#start(next);
       waiting.delete(next);

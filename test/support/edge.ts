@@ -140,7 +140,7 @@ export function useTestEdge(api: TestApi, options: TestEdgeOptions = {}): TestEd
   return new Proxy({} as TestEdge, {
     get: (_target, member) => {
       if (edge === undefined) {
-        throw new Error("the edge is started in beforeAll: use it in tests and later hooks");
+        throw new Error("the edge is started in beforeAll; use it in tests and later hooks");
       }
       return Reflect.get(edge, member) as unknown;
     },

@@ -164,7 +164,7 @@ async function dump(world: World, directory: string): Promise<void> {
 
 const [version, dist = DIST] = process.argv.slice(2);
 if (version === undefined || !/^\d+\.\d+\.\d+$/.test(version)) {
-  throw new Error("which version?");
+  throw new Error("usage: record.ts VERSION");
 }
 const directory = join(import.meta.dirname, version);
 const stack = await startStack({ postgres: "system", pruneIndexes: true, log });
