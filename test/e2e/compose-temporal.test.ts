@@ -40,7 +40,7 @@ if (!isBuilt) {
   );
 }
 
-describe.skipIf(!isBuilt)("the real Temporal of the file", () => {
+describe.skipIf(!isBuilt)("the real Temporal of docker-compose.yml", () => {
   let file: ComposeFile;
   let servers: ComposeServers;
   let home: string;
@@ -240,17 +240,14 @@ describe.skipIf(!isBuilt)("the real Temporal of the file", () => {
       }),
     ],
     [
-      "a certificate of the internal CA that is for servers",
+      "a server certificate of the internal CA",
       () => ({
         TEMPORAL_TLS_CLIENT_CERT_PATH: `${servers.volumes}/postgres-tls/server.crt`,
         TEMPORAL_TLS_CLIENT_KEY_PATH: `${servers.volumes}/postgres-tls/server.key`,
       }),
     ],
-    [
-      "another CA than its own",
-      () => ({ TEMPORAL_TLS_SERVER_CA_CERT_PATH: `${servers.volumes}/edge/api-ca.crt` }),
-    ],
-    ["another name than its own", () => ({ TEMPORAL_TLS_SERVER_NAME: "postgres" })],
+    ["the wrong CA", () => ({ TEMPORAL_TLS_SERVER_CA_CERT_PATH: `${servers.volumes}/edge/api-ca.crt` })],
+    ["the wrong server name", () => ({ TEMPORAL_TLS_SERVER_NAME: "postgres" })],
     ["no TLS", () => ({ ...none, TEMPORAL_TLS_SERVER_CA_CERT_PATH: "" })],
   ])("is refused with %s", async ([, changed]) => {
     await ask({});

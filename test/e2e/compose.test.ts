@@ -427,7 +427,7 @@ describe("the services as the file runs them", () => {
       set("SIGNET_TLS_CERT_FILE", "server.crt", "clients-ca.crt"),
       /api ended with code/,
     ],
-  ])("%s does not start up with another %s", async ([name, , how, because, beside]) => {
+  ])("%s does not start up with a wrong %s", async ([name, , how, because, beside]) => {
     const own = beside === "own";
     const names = beside === undefined ? [name] : [name, own ? "migrate" : beside];
     await expectBroken(change(name, how), names, { own, because });

@@ -23,7 +23,7 @@ afterAll(async () => {
   await worker?.stop("SIGKILL");
 });
 
-test("continues: every letter gets exactly one new cycle, and the counts are exact", async () => {
+test("a bulk replay continues: every letter gets exactly one new cycle, and the counts are exact", async () => {
   const [world, temporal] = [made.current, ownTemporal.current];
   const tenant = await world.createTenant();
   const { id: endpointId } = await world.createEndpoint(tenant, "http://127.0.0.1:9/never");

@@ -340,7 +340,7 @@ describe.runIf(RECORDING)("histories of deliver with a short week, and of verify
     }
   });
 
-  test("carried on from a row that a reconciler took back", async () => {
+  test("continued from a row that a reconciler has reclaimed", async () => {
     const world = made.current;
     const target = await receiver([OK]);
     const tenant = await world.createTenant();

@@ -165,7 +165,7 @@ export async function productionImage(): Promise<string> {
   }
   const problem = await eventually(
     async () => (await readFile(outcome, "utf8")) || undefined,
-    "the build that another test file has begun",
+    "the build that another test file has started",
     BUILD_PATIENCE_MS,
   );
   if (problem !== BUILT) {

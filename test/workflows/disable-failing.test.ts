@@ -26,7 +26,7 @@ describe("a worker", () => {
     await made.current.startWorker();
   });
 
-  test("disables an endpoint after its deadline, notifies the tenant's other endpoints and the log, and sends it nothing new", async () => {
+  test("disables an endpoint after its deadline, notifies the tenant's other endpoints and the log, and sends nothing new", async () => {
     const world = made.current;
     const [receiver, watcher] = [
       await startReceiver({ script: [{ kind: "answer", status: 404 }] }),

@@ -83,7 +83,7 @@ test("deliveries with a workflow wait there without an attempt, and continue aft
   await receiver.close();
 });
 
-test("its dead letters are not replayed by an operator's signal before the release", async () => {
+test("an operator's signal does not replay dead letters before the release", async () => {
   const world = made.current;
   const receiver = await startReceiver({ script: [{ kind: "answer", status: 500 }] });
   const tenant = await world.createTenant();
@@ -96,11 +96,11 @@ test("its dead letters are not replayed by an operator's signal before the relea
   const workflow = world.temporal.workflow.getHandle(carrier ?? "");
   // The server may reject a signal while the run continues as new.
   const replay = async (): Promise<boolean> => await workflow.signal("replay").then(() => true);
-  await eventually(replay, "the signal to be taken");
+  await eventually(replay, "the signal to be accepted");
   await eventually(async () => await hasCarriedOut(carrier ?? "", "replay"), "the signal to take effect");
   expect(await world.deliveries.find(tenant, id)).toMatchObject({ state: "DEAD_LETTERED", cycle: 1 });
   await hold(tenant, false);
-  await eventually(replay, "the signal to be taken");
+  await eventually(replay, "the signal to be accepted");
   await world.untilDelivery(tenant, id, ({ state, cycle }) => state === "DELIVERED" && cycle === 2);
   await receiver.close();
 });

@@ -53,7 +53,7 @@ describe.concurrent("an operator", () => {
     // The row changes first.
     await eventually(
       async () => (await temporalCli(world, ...query)).includes('"state":"PAUSED"'),
-      "the workflow to say so",
+      "the workflow to report it",
     );
     await signalByCli(world, workflowId, "resume");
     await until(({ done, state }) => state === "RUNNING" && done > paused.done);

@@ -92,7 +92,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
       });
       const leased = await eventually(
         async () => (await world.attempts(tenant, id))[0],
-        "the attempt's row while the request is under way",
+        "the attempt's row while the request is in flight",
       );
       expect(leased).toMatchObject({ attempt: 1, durationMs: null, status: null, error: null });
       const delivered = await until(inState("DELIVERED"));

@@ -18,7 +18,7 @@ async function setSecret(endpointId: string, secret: string): Promise<string> {
   return rows[0]?.before ?? "";
 }
 
-test("its deliveries lose no attempt, delay no others, and are sent once it can be decrypted", async () => {
+test("deliveries with an undecryptable secret lose no attempt, delay no others, and are sent once it can be decrypted", async () => {
   const world = made.current;
   const receiver = await startReceiver();
   const tenant = await world.createTenant();

@@ -140,7 +140,7 @@ describe.concurrent("in Temporal's UI", () => {
     expect(schedule.action).toMatchObject({ staticSummary: expect.any(String) as string });
   });
 
-  test("`temporal workflow metadata` explains each signal and query of ours", async () => {
+  test("`temporal workflow metadata` explains each of Signet's signals and queries", async () => {
     const world = made.current;
     const receiver = await startReceiver();
     const tenant = await world.createTenant();

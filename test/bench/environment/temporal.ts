@@ -124,7 +124,7 @@ export async function startTemporal(options: TemporalOptions): Promise<Temporal>
       await pruneIndexes(postgres);
     }
   };
-  log("making Temporal's databases");
+  log("creating Temporal's databases");
   await makeDatabases();
   const ports = await choosePorts();
   const config = await writeConfig(directory, postgres.adminUrl, ports);

@@ -135,6 +135,6 @@ async function runScenario(bench: Bench): Promise<void> {
 export const features: Scenario = {
   name: "features",
   about:
-    "what token verification, signing, schemas and filters, row-level security and attempt rows cost: their code in a loop",
+    "cost of token verification, signing, schemas and filters, row-level security and attempt rows: their code in a loop",
   run: runScenario,
 };

@@ -134,6 +134,6 @@ async function runScenario(bench: Bench): Promise<void> {
 export const revocation: Scenario = {
   name: "revocation",
   about:
-    "1,000 revocations before 100 followers: time from entry to denial, receipts; last admission on a frozen connection",
+    "1,000 revocations with 100 followers: time from entry to denial, receipts; last admission on a frozen connection",
   run: runScenario,
 };
