@@ -2,7 +2,7 @@
  * The clock of every process (decision 0025): PostgreSQL's time, advanced by the machine's monotonic clock. A jump of
  * the machine's wall clock falsifies no instant. If it disagrees with the database, the process signs nothing.
  */
-import { type Clock, type GuardedClock, unguardedClock } from "../domain/clock.ts";
+import { type Clock, type GuardedClock, monotonic, unguardedClock } from "../domain/clock.ts";
 import { SignetError } from "../domain/errors.ts";
 import type { Queryable } from "./pool.ts";
 import { databaseClockMs } from "./repositories/doctor.ts";
@@ -21,7 +21,7 @@ export interface MachineClocks {
   readonly monotonic: () => number;
 }
 
-const MACHINE: MachineClocks = { wall: () => Date.now(), monotonic: () => performance.now() };
+const MACHINE: MachineClocks = { wall: () => Date.now(), monotonic };
 
 /**
  * The database read its clock between question and answer, so its offset from the monotonic clock lies between two

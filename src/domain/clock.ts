@@ -7,6 +7,9 @@ export interface Clock {
 /** The machine's own clock, which may be wrong. For programs that share no instants with others. */
 export const systemClock: Clock = { now: () => Date.now() };
 
+/** A monotonic clock, in milliseconds from an arbitrary start. */
+export const monotonic = (): number => performance.now();
+
 /** A clock that knows the skew of the machine's own clock (decision 0025). */
 export interface GuardedClock extends Clock {
   /** How far the machine's clock is ahead of this one, in milliseconds; negative when it is behind. */

@@ -96,6 +96,16 @@ export function noSuch(what: string): SignetError {
   return new SignetError("NOT_FOUND", { detail: `There is no such ${what}.` });
 }
 
+/**
+ * Creates a 429 with Retry-After (RFC 6585 section 4).
+ *
+ * @param waitMs wait, in milliseconds
+ */
+export function tooManyRequests(waitMs: number, detail: string): SignetError {
+  const seconds = Math.max(1, Math.ceil(waitMs / 1_000));
+  return new SignetError("RATE_LIMITED", { detail, headers: { "retry-after": String(seconds) } });
+}
+
 /** Creates a 422 that lists every invalid field. */
 export function validationFailed(errors: readonly FieldProblem[]): SignetError {
   return new SignetError("VALIDATION_FAILED", {

@@ -26,7 +26,7 @@ import type { Dispatchers, Target, UpstreamConnections } from "./dispatchers.ts"
 import { registerProxiedRoutes } from "./proxied-routes.ts";
 import { checkParameters, checkRequest } from "./request-checks.ts";
 import type { EdgeRoute, RouteTable, Upstream } from "./route-table.ts";
-import { Shares } from "./shares.ts";
+import { Shares } from "../domain/shares.ts";
 
 /** Defaults for limits that the table does not set. */
 export interface EdgeLimits {

@@ -12,7 +12,7 @@ import { PASSAGE, type UpstreamConnections } from "./dispatchers.ts";
 import { forwardedAnswerHeaders, forwardedRequestHeaders } from "./headers.ts";
 import { Passage } from "./passage.ts";
 import { limitedBody } from "./request-checks.ts";
-import type { Shares } from "./shares.ts";
+import type { Shares } from "../domain/shares.ts";
 
 declare module "fastify" {
   interface FastifyRequest {

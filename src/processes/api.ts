@@ -24,7 +24,7 @@ import {
   touchVersions,
 } from "../database/repositories/tokens/clients.ts";
 import { useAssertion } from "../database/repositories/tokens/workload-credentials.ts";
-import type { Clock, GuardedClock } from "../domain/clock.ts";
+import { type Clock, type GuardedClock, monotonic } from "../domain/clock.ts";
 import { clockReadiness, clockSkewJob } from "../observability/clock-skew.ts";
 import type { Logger } from "../observability/logger.ts";
 import type { ReadinessCheck } from "../runtime/readiness.ts";
@@ -152,7 +152,7 @@ function createOAuth({ config, pools, pepper, keys, clock, log, view }: OAuthPar
       onOldMac: (old) => reMac.note(old),
       onRetiredSecret: tokenRotation.onRetiredSecret,
     }),
-    limits: createTokenLimits(config),
+    limits: createTokenLimits(config, monotonic),
     mint: createTokenMint({ issuer, audience, signingKey: keys.signingKey, clock, randomBytes }),
     clock,
     issuableFrom: (subject, issuedAt) =>
@@ -180,7 +180,7 @@ function readinessChecks({ pools, clock, temporal, keys }: Needs): readonly Read
     databaseReadiness({
       pools: [api, ingest, issuer],
       writes: true,
-      monotonic: () => performance.now(),
+      monotonic,
     }),
     { name: "temporal", check: async () => await checkNamespace(temporal) },
     { name: "keys", check: async () => keys.signingKey() },
@@ -224,7 +224,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const tenantLimits = openTenantLimits(config, pools.issuer, clock);
   const revocation = await followRevocations({ onPolicyChange: tenantLimits.forget, config, clock, log });
   const oauth = createOAuth({ config, pools, pepper, keys, clock, log, view: revocation.follower.view });
-  const receipts = createReceipts({ pool: pools.issuer, monotonic: () => performance.now(), ...shared });
+  const receipts = createReceipts({ pool: pools.issuer, monotonic, ...shared });
   const revoking = { ...shared, keyring, receipts, deadLetterMs: config.deadLetterMs };
   const temporal = openTemporal(config, { keyring, clock, randomBytes });
   const webhooks = createWebhooks({ config, pools, keyring, pepper, temporal, tenantLimits, clock, log });

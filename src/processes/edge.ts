@@ -17,7 +17,7 @@ import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool } from "../database/pool.ts";
 import { requireRowSecurity } from "../database/row-security.ts";
 import { databaseReadiness } from "../database/readiness.ts";
-import type { Clock } from "../domain/clock.ts";
+import { type Clock, monotonic } from "../domain/clock.ts";
 import { newId } from "../domain/ids.ts";
 import { Admitted } from "../edge/admitted.ts";
 import { openApiConnections } from "../edge/api-connections.ts";
@@ -180,7 +180,7 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
 
   const readiness: readonly ReadinessCheck[] = [
     // An edge writes only its own lease.
-    databaseReadiness({ pools: [pool], writes: false, monotonic: () => performance.now() }),
+    databaseReadiness({ pools: [pool], writes: false, monotonic }),
     { name: "keys", check: async () => await requireKeys(keys) },
     revocation.readiness,
     clockReadiness(clock),

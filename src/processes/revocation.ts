@@ -3,7 +3,7 @@ import { randomInt } from "node:crypto";
 import type { Config } from "../config/config.ts";
 import { createPool } from "../database/pool.ts";
 import { subscribe } from "../database/subscription.ts";
-import type { Clock } from "../domain/clock.ts";
+import { type Clock, monotonic } from "../domain/clock.ts";
 import type { ClientCertificate } from "../http/mutual-tls/client-certificate.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
@@ -66,7 +66,7 @@ export async function followRevocations({
     leaseMs: mode.boundMs - QUESTION_MS,
     onPolicyChange,
     clock,
-    monotonic: () => performance.now(),
+    monotonic,
     log,
   });
   await follower.start();

@@ -23,7 +23,7 @@ import { OUTBOX_CHANNEL } from "../database/repositories/webhooks/events.ts";
 import type { Dispatcher } from "../webhooks/engine/dispatcher.ts";
 import { createEngine, type Engine } from "./engine.ts";
 import { handBackOwn } from "../webhooks/engine/hand-back.ts";
-import type { GuardedClock } from "../domain/clock.ts";
+import { type GuardedClock, monotonic } from "../domain/clock.ts";
 import { newId } from "../domain/ids.ts";
 import { clockReadiness } from "../observability/clock-skew.ts";
 import type { Logger } from "../observability/logger.ts";
@@ -150,7 +150,7 @@ async function runWorkers(
 async function watchWorkflowThreads(): Promise<never> {
   return await new Promise<never>((_resolve, reject) => {
     useLeanWorkflowThreads({
-      monotonicMs: () => performance.now(),
+      monotonicMs: monotonic,
       onStuck: (silentMs) => reject(new Error(`a workflow thread has not answered for ${silentMs} ms`)),
     });
   });
@@ -252,7 +252,7 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
   log.info({ temporal: config.temporalAddress }, "worker started");
   return {
     readiness: [
-      databaseReadiness({ pools: [pool], writes: true, monotonic: () => performance.now() }),
+      databaseReadiness({ pools: [pool], writes: true, monotonic }),
       { name: "temporal", check: async () => await checkNamespace(temporal) },
       clockReadiness(clock),
     ],

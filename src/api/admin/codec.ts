@@ -9,7 +9,7 @@ import { type Static, Type } from "typebox";
 import { EnvelopeError } from "../../crypto/envelope.ts";
 import { SignetError } from "../../domain/errors.ts";
 import { rateLimited } from "../../http/rate-limits/rate-limited.ts";
-import { createRateLimiter } from "../../http/rate-limits/rate-limiter.ts";
+import { FixedWindows } from "../../domain/fixed-windows.ts";
 import type { HistoryAudit } from "../../tokens/operators/history-audit.ts";
 import { Closed, Formed, IdempotencyHeaders } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
@@ -23,7 +23,7 @@ const PAYLOADS_MAX = 500;
 const DATA_MAX = 262_144;
 const BODY_MAX = 2_097_152;
 /** Rate limit per operator. The UI sends one request per payload, about 60 for a long history. */
-const RATE = { count: 600, perSeconds: 60 } as const;
+const RATE = { count: 600, perMs: 60_000 } as const;
 /** Syntax of Temporal's namespaces; other header values are not recorded. */
 const NAMESPACE = /^[\w.-]{1,64}$/;
 /** Time for which a browser may cache the preflight response, in seconds. */
@@ -126,14 +126,14 @@ export function registerCodecRoutes(
   server: SignetServer,
   { codec, encrypts, uiOrigin, historyAudit, commit }: CodecRoutes,
 ): void {
-  const limiter = createRateLimiter(RATE);
+  const windows = new FixedWindows(RATE);
 
   /** Applies the operator's rate limit, and adds the CORS headers for the UI. */
-  async function admit(request: FastifyRequest, reply: Pick<FastifyReply, "headers">): Promise<void> {
+  function admit(request: FastifyRequest, reply: Pick<FastifyReply, "headers">): void {
     if (request.headers.origin === uiOrigin) {
       reply.headers(corsOf(uiOrigin));
     }
-    const waitMs = await limiter.take(request.operator.id);
+    const waitMs = windows.take(request.operator.id, performance.now());
     if (waitMs > 0) {
       throw rateLimited("codec", waitMs, "Too many histories were decrypted; retry later.");
     }
@@ -156,7 +156,7 @@ export function registerCodecRoutes(
       },
     },
     async (request, reply) => {
-      await admit(request, reply);
+      admit(request, reply);
       const payloads = await decode(codec, request.body.payloads ?? []);
       if (payloads.length > 0) {
         await historyAudit.note({
@@ -183,7 +183,7 @@ export function registerCodecRoutes(
       },
     },
     async (request, reply) => {
-      await admit(request, reply);
+      admit(request, reply);
       const { payloads = [] } = request.body;
       const encoded = encrypts ? await codec.encode(payloads.map(readPayload)) : undefined;
       return await commit(request, reply, async () => ({

@@ -90,11 +90,11 @@ export function createOperatorGuard(access: OperatorAccess): (required: Operator
     if ("refusal" in authentication) {
       const { operatorId } = authentication.refusal;
       // Authenticate before counting, so that a valid operator is admitted even if its address is limited.
-      const error = (await failures.failed(address)) ?? authentication.refusal.error;
+      const error = failures.failed(address) ?? authentication.refusal.error;
       await note(request, error.code, operatorId);
       throw error;
     }
-    await failures.succeeded(address);
+    failures.succeeded(address);
     return authentication.identity;
   }
 

@@ -3,7 +3,8 @@ import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 import type { DeliveryFilter } from "../../database/repositories/webhooks/delivery-filter.ts";
 import type { DeadLetter, DeliveryService } from "../../webhooks/engine/delivery-service.ts";
-import { SignetError } from "../../domain/errors.ts";
+import { SignetError, tooManyRequests } from "../../domain/errors.ts";
+import { Shares } from "../../domain/shares.ts";
 import type { RevocableToken } from "../../revocation/deny-list.ts";
 import { callerOf } from "../../http/caller.ts";
 import { nextCursor, readPage, toPage } from "../pagination.ts";
@@ -107,6 +108,7 @@ function registerGroups(server: SignetServer, deliveries: DeliveryService): void
 
 /** Maximum concurrent exports per tenant and process: each holds pages of events in memory. */
 const EXPORTS_MAX = 2;
+const RETRY_AFTER_MS = 10_000;
 
 /** The dead letters to export, and their tenant. */
 export interface ExportRequest {
@@ -141,27 +143,21 @@ export type ExportDeadLetters = (reply: FastifyReply, request: ExportRequest) =>
 
 /** Creates the export function. All callers in this process share the limit of concurrent exports. */
 export function createDeadLetterExport(deliveries: DeliveryService): ExportDeadLetters {
-  const running = new Map<string, number>();
+  const running = new Shares(EXPORTS_MAX);
   return async (reply, request) => {
     if (reply.request.method === "HEAD") {
       return await reply.type("application/x-ndjson").send(Readable.from([]));
     }
     const { tenantId, isAdmitted } = request;
-    const count = running.get(tenantId) ?? 0;
-    if (count >= EXPORTS_MAX) {
-      throw new SignetError("RATE_LIMITED", {
-        detail: `${EXPORTS_MAX} exports of this tenant are already running.`,
-        headers: { "retry-after": "10" },
-      });
+    if (!running.take(tenantId)) {
+      throw tooManyRequests(RETRY_AFTER_MS, `${EXPORTS_MAX} exports of this tenant are already running.`);
     }
-    running.set(tenantId, count + 1);
     breakOffUnlessAdmitted(reply, { isAdmitted });
     let ended = false;
     const end = (): void => {
       if (!ended) {
         ended = true;
-        const left = (running.get(tenantId) ?? 1) - 1;
-        void (left > 0 ? running.set(tenantId, left) : running.delete(tenantId));
+        running.release(tenantId);
       }
     };
     // Also runs if the client disconnects before the first line.

@@ -1,7 +1,7 @@
 /** Rate limit of public documents per address. */
+import { TokenBuckets } from "../../domain/token-buckets.ts";
 import { addressKey } from "./address-key.ts";
 import { rateLimited } from "./rate-limited.ts";
-import { TokenBuckets } from "./token-buckets.ts";
 
 /** Response bytes that count as one more request: a document of some megabytes costs more than a key set. */
 const BYTES_OF_ONE = 262_144;

@@ -1,4 +1,4 @@
-import { SignetError } from "../../domain/errors.ts";
+import { type SignetError, tooManyRequests } from "../../domain/errors.ts";
 import { metrics } from "../../observability/metrics.ts";
 
 /** The limits, as labels of the metric. */
@@ -16,14 +16,11 @@ export type Limit =
   | "public";
 
 /**
- * Returns a 429 with Retry-After (RFC 6585 section 4) and counts it in the metric.
+ * Returns a 429 with Retry-After and counts it in the metric.
  *
  * @param waitMs wait, in milliseconds
  */
 export function rateLimited(limit: Limit, waitMs: number, detail: string): SignetError {
   metrics.rateLimited.inc({ limit });
-  return new SignetError("RATE_LIMITED", {
-    detail,
-    headers: { "retry-after": String(Math.max(1, Math.ceil(waitMs / 1_000))) },
-  });
+  return tooManyRequests(waitMs, detail);
 }

@@ -4,13 +4,13 @@
  */
 import type { Config } from "../../config/config.ts";
 import { SignetError } from "../../domain/errors.ts";
+import { FixedWindows } from "../../domain/fixed-windows.ts";
 import { addressKey } from "./address-key.ts";
-import { createFailureLimiter } from "./failure-limiter.ts";
+import { FailureLimiter } from "./failure-limiter.ts";
 import { NarrowGate } from "./narrow-gate.ts";
-import { createRateLimiter } from "./rate-limiter.ts";
 import { rateLimited } from "./rate-limited.ts";
 
-const PER_MINUTE = 60;
+const MINUTE_MS = 60_000;
 /** Maximum length of a client id in a key, longer than any valid id, so that input cannot inflate keys. */
 const CLIENT_KEY_LENGTH = 64;
 
@@ -22,27 +22,32 @@ export interface TokenLimits {
    */
   identify<T>(address: string, identify: () => Promise<T>): Promise<T>;
   /** Counts a request of an authenticated client. @throws SignetError RATE_LIMITED */
-  admitClient(clientId: string): Promise<void>;
+  admitClient(clientId: string): void;
   /** Runs an authentication. @throws SignetError RATE_LIMITED after too many failures of the client from the address */
   authenticate<T>(address: string, clientId: string, authenticate: () => Promise<T>): Promise<T>;
 }
 
 type LimitSettings = Pick<Config, "tokenRatePerClient" | "tokenRatePerAddress" | "tokenFailures">;
 
-/** Creates the limits of one process. */
-export function createTokenLimits(config: LimitSettings): TokenLimits {
-  const addresses = createRateLimiter({ count: config.tokenRatePerAddress, perSeconds: PER_MINUTE });
-  const clients = createRateLimiter({ count: config.tokenRatePerClient, perSeconds: PER_MINUTE });
+/**
+ * Creates the limits of one process.
+ *
+ * @param monotonic monotonic clock, in milliseconds
+ */
+export function createTokenLimits(config: LimitSettings, monotonic: () => number): TokenLimits {
+  const addresses = new FixedWindows({ count: config.tokenRatePerAddress, perMs: MINUTE_MS });
+  const clients = new FixedWindows({ count: config.tokenRatePerClient, perMs: MINUTE_MS });
   const gate = new NarrowGate("token_address");
-  const failures = createFailureLimiter({
+  const failures = new FailureLimiter({
     count: config.tokenFailures,
     limit: "token_failures",
     detail: "Too many failed authentications.",
+    monotonic,
   });
   return {
     identify: async (address, identify) => {
       const key = addressKey(address);
-      const waitMs = await addresses.take(key);
+      const waitMs = addresses.take(key, monotonic());
       if (waitMs === 0) {
         return await identify();
       }
@@ -55,8 +60,8 @@ export function createTokenLimits(config: LimitSettings): TokenLimits {
         throw error;
       }
     },
-    admitClient: async (clientId) => {
-      const waitMs = await clients.take(clientId);
+    admitClient: (clientId) => {
+      const waitMs = clients.take(clientId, monotonic());
       if (waitMs > 0) {
         throw rateLimited(
           "token_client",
@@ -69,11 +74,11 @@ export function createTokenLimits(config: LimitSettings): TokenLimits {
       const key = `${addressKey(address)} ${clientId.slice(0, CLIENT_KEY_LENGTH)}`;
       try {
         const client = await failures.check(key, authenticate);
-        await failures.succeeded(key);
+        failures.succeeded(key);
         return client;
       } catch (error) {
         const failed = error instanceof SignetError && error.code === "INVALID_CLIENT";
-        throw (failed ? await failures.failed(key) : undefined) ?? error;
+        throw (failed ? failures.failed(key) : undefined) ?? error;
       }
     },
   };

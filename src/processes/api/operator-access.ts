@@ -6,11 +6,11 @@ import type { Pepper } from "../../crypto/pepper.ts";
 import { loadOperatorToken } from "../../crypto/secrets.ts";
 import type { Pool } from "../../database/pool.ts";
 import { hasWayToSecurity } from "../../database/repositories/tokens/operators.ts";
-import type { Clock } from "../../domain/clock.ts";
+import { type Clock, monotonic } from "../../domain/clock.ts";
 import type { Logger } from "../../observability/logger.ts";
 import { createOperatorAuthenticator } from "../../tokens/operators/authenticate-operator.ts";
 import { createRefusalAudit } from "../../tokens/operators/refusal-audit.ts";
-import { createFailureLimiter } from "../../http/rate-limits/failure-limiter.ts";
+import { FailureLimiter } from "../../http/rate-limits/failure-limiter.ts";
 
 /** Failures of one address within 5 minutes before it must wait. */
 const FAILURES_MAX = 10;
@@ -48,10 +48,11 @@ export async function openOperatorAccess(parts: Parts): Promise<OperatorAccess> 
       bootstrapToken: await bootstrapToken(parts),
       clock,
     }),
-    failures: createFailureLimiter({
+    failures: new FailureLimiter({
       count: FAILURES_MAX,
       limit: "operator_failures",
       detail: "Too many failed attempts from this address.",
+      monotonic,
     }),
     noteRefusal: createRefusalAudit({ pool, clock, randomBytes, log }),
   };

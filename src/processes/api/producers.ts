@@ -4,7 +4,7 @@ import type { Keyring } from "../../crypto/keyring.ts";
 import type { Pool } from "../../database/pool.ts";
 import { touchVersions } from "../../database/repositories/tokens/clients.ts";
 import { createProducerLookup } from "../../database/repositories/tokens/producer-secrets.ts";
-import type { Clock } from "../../domain/clock.ts";
+import { type Clock, monotonic } from "../../domain/clock.ts";
 import type { Logger } from "../../observability/logger.ts";
 import { createLastUsedRecorder } from "../../tokens/oauth/last-used.ts";
 import {
@@ -12,8 +12,8 @@ import {
   createProducerAuthenticator,
   type ProducerAuthenticator,
 } from "../../tokens/producers/authenticate-producer.ts";
-import { createFailureLimiter } from "../../http/rate-limits/failure-limiter.ts";
-import { createFruitlessLookups } from "../../http/rate-limits/fruitless-lookups.ts";
+import { FailureLimiter } from "../../http/rate-limits/failure-limiter.ts";
+import { FruitlessLookups } from "../../http/rate-limits/fruitless-lookups.ts";
 
 export interface ProducerParts {
   readonly config: Config;
@@ -42,12 +42,13 @@ export function openProducers({ config, pool, keyring, isAdmitted, clock, log }:
     find: createProducerLookup(pool, clock),
     keyring,
     admit: isAdmitted,
-    failures: createFailureLimiter({
+    failures: new FailureLimiter({
       count: config.tokenFailures,
       limit: "signature_failures",
       detail: "Too many invalid signatures.",
+      monotonic,
     }),
-    lookups: createFruitlessLookups(config),
+    lookups: new FruitlessLookups(config.tokenRatePerAddress, monotonic),
     lastUsed,
     certificateRequired: !config.development,
     headerBrand: config.headerBrand,

@@ -3,7 +3,7 @@ import type { Config } from "../../config/config.ts";
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { Pool } from "../../database/pool.ts";
 import { tenantTransaction } from "../../database/transaction.ts";
-import type { Clock } from "../../domain/clock.ts";
+import { type Clock, monotonic } from "../../domain/clock.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
 import type { ClientIdentification } from "../../http/mutual-tls/client-identification.ts";
 import type { Logger } from "../../observability/logger.ts";
@@ -14,7 +14,7 @@ import type { ReadinessCheck } from "../../runtime/readiness.ts";
 import { createErrorPages } from "../../portal/error-pages.ts";
 import { createPortalGuard, registerPortal } from "../../portal/portal.ts";
 import { PortalSessions } from "../../tokens/portal-sessions.ts";
-import { createFruitlessLookups } from "../../http/rate-limits/fruitless-lookups.ts";
+import { FruitlessLookups } from "../../http/rate-limits/fruitless-lookups.ts";
 import { createPublicRate } from "../../http/rate-limits/public-rate.ts";
 import type { TenantLimits } from "../../http/rate-limits/tenant-limits.ts";
 import { InProcessCalls } from "../../api/in-process.ts";
@@ -85,12 +85,16 @@ export interface ApiServices {
   readonly readiness: readonly ReadinessCheck[];
 }
 
+function lookupsOf({ tokenRatePerAddress }: ApiServices["config"]): FruitlessLookups {
+  return new FruitlessLookups(tokenRatePerAddress, monotonic);
+}
+
 function portalOptions(services: ApiServices, calls: InProcessCalls) {
   const { config, pools, tokens, clock, randomBytes } = services;
   return {
     sessions: new PortalSessions({
       pool: pools.api,
-      lookups: createFruitlessLookups(config),
+      lookups: lookupsOf(config),
       isAdmitted: tokens.isAdmitted,
       clock,
       randomBytes,
@@ -121,7 +125,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
       scopes,
       signatures: (required) => ingress.guard(required),
       portal: createPortalGuard(() => server, portal),
-      open: createPublicRate(config.publicRatePerAddress, () => performance.now()),
+      open: createPublicRate(config.publicRatePerAddress, monotonic),
     },
     clients: calls.clients(services.clients),
     idempotency: {
@@ -150,7 +154,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
   registerHealthRoutes(server, services.readiness);
   registerErrorTypeRoutes(server, createErrorPages());
   registerOAuthRoutes(server, { ...services.oauth, ...services.tokens.status }, scopes);
-  registerEndpointKeyRoutes(server, { pool: pools.issuer, lookups: createFruitlessLookups(config), clock });
+  registerEndpointKeyRoutes(server, { pool: pools.issuer, lookups: lookupsOf(config), clock });
   registerCredentialRoutes(server, {
     ...services.credentials,
     pool: pools.api,

@@ -2,7 +2,7 @@
 import type { Config } from "../../config/config.ts";
 import type { Pool } from "../../database/pool.ts";
 import { findTenantPolicies } from "../../database/repositories/tenant-policies.ts";
-import type { Clock } from "../../domain/clock.ts";
+import { type Clock, monotonic } from "../../domain/clock.ts";
 import { createTenantLimits, type TenantLimits } from "../../http/rate-limits/tenant-limits.ts";
 import { createTenantPolicies } from "../../http/rate-limits/tenant-policies.ts";
 
@@ -13,5 +13,5 @@ export function openTenantLimits(config: Config, pool: Pool, clock: Clock): Tena
     defaults: config,
     clock,
   });
-  return createTenantLimits({ policies, monotonic: () => performance.now() });
+  return createTenantLimits({ policies, monotonic });
 }

@@ -21,7 +21,7 @@ export async function revokeToken(
   services: RevokeServices,
 ): Promise<void> {
   const { token, client } = await authenticateClient(request, services);
-  await services.limits.admitClient(client.clientId);
+  services.limits.admitClient(client.clientId);
   const identity = await identityIfGood(token, services.verify);
   if (identity?.credentialId === client.credentialId) {
     await services.revoke(identity, requestId);

@@ -86,7 +86,7 @@ export async function issueToken(request: TokenRequest, services: TokenServices)
     request.address,
     async () => await identifyClient(request, services),
   );
-  await limits.admitClient(authenticated.client.clientId);
+  limits.admitClient(authenticated.client.clientId);
   const audience = grantedAudience(parameters, services);
   const scope = grantedScope(parameters["scope"], authenticated.client.scope);
   noteUse(authenticated, services.lastUsed);

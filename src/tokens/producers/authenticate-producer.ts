@@ -199,7 +199,7 @@ class SignatureAuthenticator implements ProducerAuthenticator {
           account,
           async () => await this.#verifyBody(producer, request, body),
         );
-        await failures.succeeded(account);
+        failures.succeeded(account);
         return verified;
       },
     };
@@ -250,7 +250,7 @@ class SignatureAuthenticator implements ProducerAuthenticator {
       return await failures.check(account, work);
     } catch (error) {
       const failed = error instanceof SignetError && error.code === "SIGNATURE_INVALID";
-      throw (failed ? await failures.failed(account) : undefined) ?? error;
+      throw (failed ? failures.failed(account) : undefined) ?? error;
     }
   }
 }

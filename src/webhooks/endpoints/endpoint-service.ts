@@ -27,7 +27,7 @@ import type { RandomBytes } from "../../domain/ids.ts";
 import { type EndpointMoveName, mayMove } from "../../domain/endpoint-state.ts";
 import { createSlidingWindow, type SlidingWindow } from "../../domain/sliding-window.ts";
 import { publishOwnEvent } from "../ingest/own-event.ts";
-import { SignetError } from "../../domain/errors.ts";
+import { SignetError, tooManyRequests } from "../../domain/errors.ts";
 import type { RequestRules } from "../sending/authentication.ts";
 import { type Registered, type Registration, registerEndpoint } from "./registration.ts";
 import { publishTestEvent, type TestEvent } from "./test-event.ts";
@@ -285,10 +285,7 @@ export class EndpointService {
   #limit(window: SlidingWindow, id: string, detail: string): void {
     const waitMs = window.take(id, this.#options.clock.now());
     if (waitMs > 0) {
-      throw new SignetError("RATE_LIMITED", {
-        detail,
-        headers: { "retry-after": String(Math.ceil(waitMs / 1_000)) },
-      });
+      throw tooManyRequests(waitMs, detail);
     }
   }
 

@@ -5,7 +5,7 @@
  */
 import type { Delivery } from "../../database/repositories/webhooks/deliveries.ts";
 import type { Clock } from "../../domain/clock.ts";
-import { SignetError } from "../../domain/errors.ts";
+import { tooManyRequests } from "../../domain/errors.ts";
 import { Sleeper } from "../../runtime/sleeper.ts";
 import type { DeliveryService } from "./delivery-service.ts";
 
@@ -14,6 +14,7 @@ export const FOLLOWED = 200;
 /** Streams per tenant in this process. */
 export const STREAMS_PER_TENANT = 10;
 const STREAMS_MAX = 500;
+const RETRY_AFTER_MS = 10_000;
 const POLL_MS = 1_000;
 /** A change this long before a position may have been missed, because outcomes can wait for the database. */
 const LATE_MS = 300_000;
@@ -155,10 +156,10 @@ export class DeliveryStreams {
   follow(tenantId: string, sinceMs?: number): DeliveryStream {
     const watched = this.#watched.get(tenantId) ?? { streams: new Set(), known: undefined, lookedMs: 0 };
     if (this.#closed || watched.streams.size >= STREAMS_PER_TENANT || this.#count >= STREAMS_MAX) {
-      throw new SignetError("RATE_LIMITED", {
-        detail: `${STREAMS_PER_TENANT} streams per tenant may be open at once, and ${STREAMS_MAX} in total.`,
-        headers: { "retry-after": "10" },
-      });
+      throw tooManyRequests(
+        RETRY_AFTER_MS,
+        `${STREAMS_PER_TENANT} streams per tenant may be open at once, and ${STREAMS_MAX} in total.`,
+      );
     }
     const stream = new DeliveryStream(sinceMs);
     if (watched.known !== undefined && !stream.resuming) {

@@ -1,7 +1,8 @@
 /**
- * Token bucket for workflow starts with less than a full list (architecture 3). A lone delivery finds a token and
+ * Adaptive rate of workflow starts with less than a full list (architecture 3). A lone delivery finds a token and
  * goes immediately. When tokens run out, deliveries wait for the next one together. The caller passes the time.
  */
+import { TokenBucket } from "../../domain/token-buckets.ts";
 
 export interface StartRateOptions {
   /** Maximum tokens per second for this process. */
@@ -28,10 +29,9 @@ const IDLE_WEIGHT = 0.02;
 
 export class StartRate {
   readonly #burst: number;
+  readonly #bucket: TokenBucket;
   #allowed: number;
   #perSecond: number;
-  #tokens: number;
-  #countedAtMs: number;
   #idleMs: number | undefined;
   #nowMs: number | undefined;
 
@@ -39,8 +39,7 @@ export class StartRate {
     this.#burst = burst;
     this.#allowed = perSecond;
     this.#perSecond = perSecond;
-    this.#tokens = burst;
-    this.#countedAtMs = nowMs;
+    this.#bucket = new TokenBucket(burst, nowMs);
   }
 
   get perSecond(): number {
@@ -55,23 +54,17 @@ export class StartRate {
 
   /** Takes a token if one is available. */
   take(nowMs: number): boolean {
-    this.#count(nowMs);
-    if (this.#tokens < 1) {
-      return false;
-    }
-    this.#tokens -= 1;
-    return true;
+    return this.#bucket.take(this.#perSecond, this.#burst, nowMs) === 0;
   }
 
   /** Returns an unneeded token. */
   giveBack(): void {
-    this.#tokens = Math.min(this.#burst, this.#tokens + 1);
+    this.#bucket.charge(-1);
   }
 
   /** Returns the milliseconds until the next token; 0 if one is available. */
   waitMs(nowMs: number): number {
-    this.#count(nowMs);
-    return this.#tokens >= 1 ? 0 : Math.ceil(((1 - this.#tokens) / this.#perSecond) * 1_000);
+    return this.#bucket.waitMs(this.#perSecond, this.#burst, nowMs);
   }
 
   /**
@@ -89,12 +82,6 @@ export class StartRate {
       this.#idleMs !== undefined && this.#nowMs > Math.max(STRAIN_MIN_MS, STRAIN * this.#idleMs);
     const rate = this.#perSecond * (strained ? SLOWER : FASTER);
     this.#perSecond = Math.min(this.#allowed, Math.max(this.#allowed * FLOOR, rate));
-  }
-
-  #count(nowMs: number): void {
-    const passedMs = Math.max(0, nowMs - this.#countedAtMs);
-    this.#tokens = Math.min(this.#burst, this.#tokens + (passedMs / 1_000) * this.#perSecond);
-    this.#countedAtMs = nowMs;
   }
 }
 

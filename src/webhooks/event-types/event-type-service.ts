@@ -19,7 +19,7 @@ import type { TenantAndType } from "../../database/repositories/webhooks/events.
 import { tenantTransaction } from "../../database/transaction.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { createSlidingWindow } from "../../domain/sliding-window.ts";
-import { type FieldProblem, SignetError, validationFailed } from "../../domain/errors.ts";
+import { type FieldProblem, SignetError, tooManyRequests, validationFailed } from "../../domain/errors.ts";
 import { SCHEMA_MAX } from "./schema-gate.ts";
 import { compileSchema, schemaProblems } from "./schema-validator.ts";
 
@@ -141,10 +141,7 @@ export class EventTypeService {
     }
     const waitMs = this.#window.take(tenantId, this.#clock.now());
     if (waitMs > 0) {
-      throw new SignetError("RATE_LIMITED", {
-        detail: "Schemas and examples can be changed 30 times per minute.",
-        headers: { "retry-after": String(Math.ceil(waitMs / 1_000)) },
-      });
+      throw tooManyRequests(waitMs, "Schemas and examples can be changed 30 times per minute.");
     }
     if (schema === undefined) {
       return;

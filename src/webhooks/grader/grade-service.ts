@@ -13,7 +13,7 @@ import { findEndpoint, lockEndpoint } from "../../database/repositories/endpoint
 import { tenantTransaction } from "../../database/transaction.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { newId, type RandomBytes } from "../../domain/ids.ts";
-import { SignetError } from "../../domain/errors.ts";
+import { SignetError, tooManyRequests } from "../../domain/errors.ts";
 
 /** Per endpoint. */
 const GRADES_PER_HOUR = 12;
@@ -61,10 +61,7 @@ export class GradeService {
       const [oldest] = recent;
       if (oldest !== undefined && recent.length >= GRADES_PER_HOUR) {
         const waitMs = oldest.getTime() + HOUR_MS - nowMs;
-        throw new SignetError("RATE_LIMITED", {
-          detail: `An endpoint can be graded at most ${GRADES_PER_HOUR} times per hour.`,
-          headers: { "retry-after": String(Math.max(1, Math.ceil(waitMs / 1_000))) },
-        });
+        throw tooManyRequests(waitMs, `An endpoint can be graded at most ${GRADES_PER_HOUR} times per hour.`);
       }
       const id = newId("grade", nowMs, randomBytes);
       const grade = await insertGrade(db, { ...place, id, now: new Date(nowMs) });

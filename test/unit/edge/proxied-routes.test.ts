@@ -6,7 +6,7 @@ import { createServer } from "../../../src/http/server.ts";
 import { systemClock } from "../../../src/domain/clock.ts";
 import { connectionsOf, type UpstreamConnections } from "../../../src/edge/dispatchers.ts";
 import { registerProxiedRoutes } from "../../../src/edge/proxied-routes.ts";
-import { Shares } from "../../../src/edge/shares.ts";
+import { Shares } from "../../../src/domain/shares.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 
 /** Connections to an upstream whose answer fails in the turn of the event loop that brought its headers. */

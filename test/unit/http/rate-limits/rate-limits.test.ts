@@ -1,49 +1,7 @@
-/** The library that counts takes the time from the system: its clock is moved for these tests alone. */
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import {
-  createFailureLimiter,
-  type FailureLimiter,
-} from "../../../../src/http/rate-limits/failure-limiter.ts";
+import { describe, expect, test } from "vitest";
+import { FailureLimiter } from "../../../../src/http/rate-limits/failure-limiter.ts";
+import { FruitlessLookups } from "../../../../src/http/rate-limits/fruitless-lookups.ts";
 import { NarrowGate } from "../../../../src/http/rate-limits/narrow-gate.ts";
-import { BoundedLimiter, createRateLimiter } from "../../../../src/http/rate-limits/rate-limiter.ts";
-
-beforeEach(() => {
-  vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"] });
-});
-afterEach(() => {
-  vi.useRealTimers();
-});
-
-describe("a rate", () => {
-  test("lets as many pass as it says, then says when the window ends", async () => {
-    const limiter = createRateLimiter({ count: 3, perSeconds: 60 });
-    for (let request = 0; request < 3; request += 1) {
-      expect(await limiter.take("a")).toBe(0);
-    }
-    vi.advanceTimersByTime(20_000);
-    expect(await limiter.take("a")).toBe(40_000);
-    expect(await limiter.take("b")).toBe(0);
-    vi.advanceTimersByTime(40_000);
-    expect(await limiter.take("a")).toBe(0);
-  });
-
-  test("of 0 is no limit", async () => {
-    const limiter = createRateLimiter({ count: 0, perSeconds: 60 });
-    const waits = await Promise.all(Array.from({ length: 1_000 }, async () => await limiter.take("a")));
-    expect(new Set(waits)).toEqual(new Set([0]));
-  });
-});
-
-test("however many keys are made up, a bounded number is remembered, the busy ones among them", async () => {
-  const limiter = new BoundedLimiter({ count: 2, perSeconds: 3_600 }, 100);
-  for (let key = 0; key < 1_000; key += 1) {
-    await limiter.add(String(key));
-    await limiter.add("busy");
-  }
-  expect(limiter.size).toBe(100);
-  expect(await limiter.add("busy")).toMatchObject({ within: false });
-  expect(await limiter.add("0")).toMatchObject({ within: true, counted: 1 });
-});
 
 describe("checks beyond a limit", () => {
   const narrow = (): NarrowGate => new NarrowGate("token_failures");
@@ -95,61 +53,97 @@ describe("checks beyond a limit", () => {
 describe("failures", () => {
   const FAILURES = 10;
 
+  let nowMs = 0;
   const limiterOf = (count: number): FailureLimiter =>
-    createFailureLimiter({ count, limit: "token_failures", detail: "Too many." });
+    new FailureLimiter({ count, limit: "token_failures", detail: "Too many.", monotonic: () => nowMs });
 
   /** Failures that are answered as such. */
-  async function failed(limiter: FailureLimiter, times: number): Promise<void> {
+  function failed(limiter: FailureLimiter, times: number): void {
     for (let time = 0; time < times; time += 1) {
-      expect(await limiter.failed("a")).toBeUndefined();
+      expect(limiter.failed("a")).toBeUndefined();
     }
   }
 
   /** Seconds that the answer to one failure more asks for. */
-  async function waitOf(limiter: FailureLimiter): Promise<number> {
-    return Number((await limiter.failed("a"))?.headers["retry-after"]);
+  function waitOf(limiter: FailureLimiter): number {
+    return Number(limiter.failed("a")?.headers["retry-after"]);
   }
 
-  test("are borne ten times within five minutes, then the wait doubles up to a quarter of an hour", async () => {
+  test("are borne ten times within five minutes, then the wait doubles up to a quarter of an hour", () => {
     const limiter = limiterOf(FAILURES);
-    await failed(limiter, FAILURES);
+    failed(limiter, FAILURES);
     const waits: number[] = [];
     for (let request = 0; request < 9; request += 1) {
-      waits.push(await waitOf(limiter));
+      waits.push(waitOf(limiter));
     }
     expect(waits).toEqual([10, 20, 40, 80, 160, 320, 640, 900, 900]);
-    expect(await limiter.failed("b")).toBeUndefined();
+    expect(limiter.failed("b")).toBeUndefined();
   });
 
-  test("are forgotten after five minutes", async () => {
+  test("are forgotten after five minutes", () => {
     const limiter = limiterOf(FAILURES);
-    await failed(limiter, FAILURES - 1);
-    vi.advanceTimersByTime(300_000);
-    await failed(limiter, FAILURES - 1);
+    failed(limiter, FAILURES - 1);
+    nowMs += 300_000;
+    failed(limiter, FAILURES - 1);
   });
 
-  test("after a wait there is one try, and its failure starts the next wait, twice as long", async () => {
+  test("after a wait there is one try, and its failure starts the next wait, twice as long", () => {
     const limiter = limiterOf(FAILURES);
-    await failed(limiter, FAILURES);
-    expect(await waitOf(limiter)).toBe(10);
-    vi.advanceTimersByTime(10_000);
-    await failed(limiter, 1);
-    expect(await waitOf(limiter)).toBe(20);
-    vi.advanceTimersByTime(20_000);
-    await failed(limiter, 1);
-    expect(await waitOf(limiter)).toBe(40);
+    failed(limiter, FAILURES);
+    expect(waitOf(limiter)).toBe(10);
+    nowMs += 10_000;
+    failed(limiter, 1);
+    expect(waitOf(limiter)).toBe(20);
+    nowMs += 20_000;
+    failed(limiter, 1);
+    expect(waitOf(limiter)).toBe(40);
   });
 
-  test("a success clears the account", async () => {
+  test("a success clears the account", () => {
     const limiter = limiterOf(FAILURES);
-    await failed(limiter, FAILURES);
-    expect(await waitOf(limiter)).toBe(10);
-    await limiter.succeeded("a");
-    await failed(limiter, FAILURES);
+    failed(limiter, FAILURES);
+    expect(waitOf(limiter)).toBe(10);
+    limiter.succeeded("a");
+    failed(limiter, FAILURES);
   });
 
-  test("without a limit nobody is refused", async () => {
+  test("without a limit nobody is refused", () => {
     const limiter = limiterOf(0);
-    await failed(limiter, 1_000);
+    failed(limiter, 1_000);
   });
+
+  test("hold back no check: beyond the limit checks run one at a time, and a success ends that", async () => {
+    const limiter = limiterOf(1);
+    failed(limiter, 1);
+    let running = 0;
+    const check = async (): Promise<number> => {
+      running += 1;
+      const together = running;
+      await Promise.resolve();
+      running -= 1;
+      return together;
+    };
+    const checkThrice = async (): Promise<number[]> =>
+      await Promise.all(Array.from({ length: 3 }, async () => await limiter.check("a", check)));
+    expect(await checkThrice()).toEqual([1, 1, 1]);
+    limiter.succeeded("a");
+    expect(await checkThrice()).toEqual([1, 2, 3]);
+  });
+});
+
+test("look-ups without a result count against their address; what exists is found all the same", async () => {
+  let nowMs = 0;
+  const lookups = new FruitlessLookups(2, () => nowMs);
+  const miss = async (address: string): Promise<unknown> =>
+    await lookups.find(address, async () => await Promise.resolve(undefined));
+  expect([await miss("192.0.2.1"), await miss("192.0.2.1")]).toEqual([undefined, undefined]);
+  nowMs = 20_000;
+  await expect(miss("192.0.2.1")).rejects.toMatchObject({
+    code: "RATE_LIMITED",
+    headers: { "retry-after": "40" },
+  });
+  expect(await lookups.find("192.0.2.1", async () => await Promise.resolve("found"))).toBe("found");
+  expect(await miss("192.0.2.2")).toBeUndefined();
+  nowMs = 60_000;
+  expect(await miss("192.0.2.1")).toBeUndefined();
 });

@@ -3,8 +3,8 @@ import { assert, asyncProperty, constantFrom, dictionary, oneof, string, uint8Ar
 import { expect, test } from "vitest";
 import { SignetError } from "../../../../src/domain/errors.ts";
 import { createProducerAuthenticator } from "../../../../src/tokens/producers/authenticate-producer.ts";
-import { createFailureLimiter } from "../../../../src/http/rate-limits/failure-limiter.ts";
-import { createFruitlessLookups } from "../../../../src/http/rate-limits/fruitless-lookups.ts";
+import { FailureLimiter } from "../../../../src/http/rate-limits/failure-limiter.ts";
+import { FruitlessLookups } from "../../../../src/http/rate-limits/fruitless-lookups.ts";
 
 const KEY = "crd_000000000000000000000000";
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
@@ -25,8 +25,8 @@ const producers = createProducerAuthenticator({
   }),
   keyring: { openForTenant: async () => Buffer.from(SECRET) },
   admit: async () => true,
-  failures: createFailureLimiter({ count: 0, limit: "signature_failures", detail: "" }),
-  lookups: createFruitlessLookups({ tokenRatePerAddress: 0 }),
+  failures: new FailureLimiter({ count: 0, limit: "signature_failures", detail: "", monotonic: () => 0 }),
+  lookups: new FruitlessLookups(0, () => 0),
   lastUsed: { note: () => undefined, close: async () => undefined },
   certificateRequired: false,
   headerBrand: "Service",

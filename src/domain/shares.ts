@@ -1,6 +1,6 @@
 /**
- * Limits the concurrent requests per caller. Otherwise one caller could occupy all connections of an upstream, with
- * responses that it never reads or bodies that never end.
+ * Limits the concurrent requests per caller. Otherwise one caller could occupy all of a resource, with responses that
+ * it never reads or bodies that never end.
  */
 export class Shares {
   readonly #each: number;

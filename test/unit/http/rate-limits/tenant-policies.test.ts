@@ -1,59 +1,5 @@
-import { array, assert, integer, property } from "fast-check";
 import { expect, test, vi } from "vitest";
 import { createTenantPolicies, POLICY_LIFE_MS } from "../../../../src/http/rate-limits/tenant-policies.ts";
-import { TokenBuckets } from "../../../../src/http/rate-limits/token-buckets.ts";
-
-test("a bucket gives what it holds at once, then one for each part of a second, and says how long until the next", () => {
-  const buckets = new TokenBuckets();
-  const take = (atMs: number): number => buckets.take("a", 5, atMs);
-  expect([take(0), take(0), take(0), take(0), take(0)]).toEqual([0, 0, 0, 0, 0]);
-  expect(take(0)).toBe(200);
-  expect(take(100)).toBe(100);
-  expect(take(200)).toBe(0);
-  expect(take(200)).toBe(200);
-  expect(buckets.take("b", 5, 200)).toBe(0);
-});
-
-test("over any time, no more pass than the rate and one second's worth", () => {
-  assert(
-    property(
-      integer({ min: 1, max: 50 }),
-      array(integer({ min: 0, max: 400 }), { minLength: 1, maxLength: 300 }),
-      (perSecond, pauses) => {
-        const buckets = new TokenBuckets();
-        let nowMs = 0;
-        let passed = 0;
-        for (const pause of pauses) {
-          nowMs += pause;
-          const waitMs = buckets.take("a", perSecond, nowMs);
-          passed += waitMs === 0 ? 1 : 0;
-          expect(waitMs).toBeLessThanOrEqual(Math.ceil(1_000 / perSecond));
-        }
-        expect(passed).toBeLessThanOrEqual(perSecond + (nowMs * perSecond) / 1_000 + 1e-6);
-      },
-    ),
-  );
-});
-
-test("what a request has taken beyond one is owed by those that follow", () => {
-  const buckets = new TokenBuckets();
-  expect(buckets.take("a", 10, 0)).toBe(0);
-  buckets.charge("a", 29);
-  expect(buckets.left("a")).toBe(0);
-  expect(buckets.take("a", 10, 0)).toBe(2_100);
-  expect(buckets.take("a", 10, 2_099)).toBeGreaterThan(0);
-  expect(buckets.take("a", 10, 2_101)).toBe(0);
-});
-
-test("a clock that is set back takes nothing, and keys are bounded", () => {
-  const buckets = new TokenBuckets(2);
-  expect(buckets.take("a", 1, 1_000)).toBe(0);
-  expect(buckets.take("a", 1, 0)).toBe(1_000);
-  expect(buckets.take("a", 1, 1_000)).toBe(0);
-  buckets.take("b", 1, 0);
-  buckets.take("c", 1, 0);
-  expect(buckets.take("a", 1, 1_000)).toBe(0);
-});
 
 test("a tenant's policy is read once in five seconds, for all that ask at once", async () => {
   const asked: (readonly string[])[] = [];
