@@ -11,7 +11,7 @@ import {
   findEntry,
 } from "../database/repositories/compliance-entries.ts";
 import { newestCheckpoint, type SignedCheckpointRow } from "../database/repositories/compliance-tree.ts";
-import { SignetError } from "../domain/errors.ts";
+import { found, SignetError } from "../domain/errors.ts";
 import { Instant, querySpan } from "../http/instants.ts";
 import { readIndexPage, toPage } from "./pagination.ts";
 import { OneOf } from "../http/common.ts";
@@ -65,11 +65,7 @@ export async function requireEntry(
   index: number,
   tenantId: Viewer,
 ): Promise<ComplianceEntryRow> {
-  const entry = await findEntry(db, index, tenantId);
-  if (entry === undefined) {
-    throw new SignetError("NOT_FOUND", { detail: "There is no such entry." });
-  }
-  return entry;
+  return found(await findEntry(db, index, tenantId), "entry");
 }
 
 /** @throws SignetError NOT_FOUND before the first checkpoint */

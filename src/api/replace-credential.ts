@@ -12,7 +12,7 @@ import {
 import { findTenantPrincipal, type PrincipalRow } from "../database/repositories/tokens/principals.ts";
 import { tenantTransaction } from "../database/transaction.ts";
 import type { RotationRules } from "../domain/secret-version.ts";
-import { SignetError, validationFailed } from "../domain/errors.ts";
+import { found, SignetError, validationFailed } from "../domain/errors.ts";
 import { scopeViolation } from "../http/bearer-errors.ts";
 import type { Identity } from "../domain/identity.ts";
 import {
@@ -90,11 +90,7 @@ async function findReplaced(
   if (replaces === undefined) {
     return undefined;
   }
-  const replaced = await findTenantCredential(db, identity.tenantId, replaces);
-  if (replaced === undefined) {
-    throw new SignetError("NOT_FOUND", { detail: "There is no such credential." });
-  }
-  return replaced;
+  return found(await findTenantCredential(db, identity.tenantId, replaces), "credential");
 }
 
 async function findOwner(
@@ -112,11 +108,7 @@ async function findOwner(
       },
     ]);
   }
-  const principal = await findTenantPrincipal(db, identity.tenantId, owner);
-  if (principal === undefined) {
-    throw new SignetError("NOT_FOUND", { detail: "There is no such principal." });
-  }
-  return principal;
+  return found(await findTenantPrincipal(db, identity.tenantId, owner), "principal");
 }
 
 /** Checks that the caller has all scopes of the principal, since the new credential grants all of them. */

@@ -106,6 +106,14 @@ export function tooManyRequests(waitMs: number, detail: string): SignetError {
   return new SignetError("RATE_LIMITED", { detail, headers: { "retry-after": String(seconds) } });
 }
 
+/** Returns the resource. @throws SignetError NOT_FOUND if it is undefined */
+export function found<Resource>(resource: Resource | undefined, noun: string): Resource {
+  if (resource === undefined) {
+    throw noSuch(noun);
+  }
+  return resource;
+}
+
 /** Creates a 422 that lists every invalid field. */
 export function validationFailed(errors: readonly FieldProblem[]): SignetError {
   return new SignetError("VALIDATION_FAILED", {

@@ -2,7 +2,7 @@
 import type { Queryable } from "../database/pool.ts";
 import { type Revocable, takeOutOfUse } from "../database/repositories/tokens/revocable.ts";
 import { type OwnEventSources, publishOwnEvent } from "../webhooks/ingest/own-event.ts";
-import { SignetError } from "../domain/errors.ts";
+import { found } from "../domain/errors.ts";
 import { holdTenant } from "./hold.ts";
 import { type NewRevocation, publishRevocation, type Revocation } from "./publish-revocation.ts";
 
@@ -65,10 +65,7 @@ export async function revoke(
   sources: OwnEventSources,
 ): Promise<Revocation> {
   const nowMs = sources.clock.now();
-  const taken = await takeOutOfUse(db, target, new Date(nowMs));
-  if (taken === undefined) {
-    throw new SignetError("NOT_FOUND", { detail: `There is no such ${target.noun}.` });
-  }
+  const taken = found(await takeOutOfUse(db, target, new Date(nowMs)), target.noun);
   const { tenantId, changed } = taken;
   if (changed && target.noun === "credential") {
     // Before the publication, which locks the sequence and the log until the commit.

@@ -1,3 +1,4 @@
+import { found } from "../../domain/errors.ts";
 import { Type } from "typebox";
 import {
   findCredential,
@@ -17,7 +18,7 @@ import {
   SecretVersions,
 } from "../schemas/credentials.ts";
 import type { SignetServer } from "../../http/types.ts";
-import { found, principalToChange } from "./found.ts";
+import { principalToChange } from "./to-change.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
 import type { AdminServices } from "./services.ts";
 

@@ -1,9 +1,9 @@
 /** Routes that read one member, by its id alone or below its parent. */
+import { found } from "../../domain/errors.ts";
 import type { TSchema } from "typebox";
 import type { IdNoun } from "../../domain/ids.ts";
 import { Closed, Id, IdParams } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
-import { found } from "./found.ts";
 
 export interface MemberRoutes<Row> {
   readonly noun: IdNoun;

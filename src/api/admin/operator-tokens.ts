@@ -9,7 +9,7 @@ import {
 } from "../../database/repositories/tokens/operator-tokens.ts";
 import { findOperator, lockOperators } from "../../database/repositories/tokens/operators.ts";
 import { newId } from "../../domain/ids.ts";
-import { SignetError } from "../../domain/errors.ts";
+import { found, SignetError } from "../../domain/errors.ts";
 import { requireWayIn } from "../../tokens/operators/last-way-in.ts";
 import { newOperatorToken, shownPrefix } from "../../tokens/operators/token-format.ts";
 import { readPage, toPage } from "../pagination.ts";
@@ -22,7 +22,6 @@ import {
   presentOperatorToken,
 } from "../schemas/operators.ts";
 import type { SignetServer } from "../../http/types.ts";
-import { found } from "./found.ts";
 import { operatorToChange } from "./operators.ts";
 import type { AdminServices } from "./services.ts";
 

@@ -10,13 +10,12 @@ import {
   updateOperator,
 } from "../../database/repositories/tokens/operators.ts";
 import { newId } from "../../domain/ids.ts";
-import { SignetError } from "../../domain/errors.ts";
+import { found, SignetError } from "../../domain/errors.ts";
 import { requireWayIn } from "../../tokens/operators/last-way-in.ts";
 import { readPage, toPage } from "../pagination.ts";
 import { Closed, IdempotencyHeaders, IdParams, Page, PageQuery } from "../../http/common.ts";
 import { NewOperator, Operator, OperatorChange, presentOperator, ReasonGiven } from "../schemas/operators.ts";
 import type { SignetServer } from "../../http/types.ts";
-import { found } from "./found.ts";
 import type { AdminServices } from "./services.ts";
 
 const TAGS = ["operators"];

@@ -8,7 +8,7 @@ import {
 } from "../../database/repositories/tokens/principals.ts";
 import { findTenant } from "../../database/repositories/tenants.ts";
 import { newId } from "../../domain/ids.ts";
-import { validationFailed } from "../../domain/errors.ts";
+import { found, validationFailed } from "../../domain/errors.ts";
 import { readPage, toPage } from "../pagination.ts";
 import {
   Closed,
@@ -23,7 +23,7 @@ import {
   Timestamp,
 } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
-import { found, principalToChange, tenantToChange } from "./found.ts";
+import { principalToChange, tenantToChange } from "./to-change.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
 import type { AdminServices } from "./services.ts";
 

@@ -10,7 +10,7 @@ import {
 import { findTenant, type TenantRow } from "../../database/repositories/tenants.ts";
 import { newId } from "../../domain/ids.ts";
 import { PLATFORM_SCOPE, SCOPES_MAX, scopeSet } from "../../domain/scopes.ts";
-import { validationFailed } from "../../domain/errors.ts";
+import { found, validationFailed } from "../../domain/errors.ts";
 import { readPage, toPage } from "../pagination.ts";
 import {
   Closed,
@@ -24,7 +24,7 @@ import {
   Timestamp,
 } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
-import { found, tenantToChange } from "./found.ts";
+import { tenantToChange } from "./to-change.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
 import type { AdminServices } from "./services.ts";
 

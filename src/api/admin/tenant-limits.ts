@@ -1,4 +1,5 @@
 /** Limits of one tenant that override the settings. */
+import { found } from "../../domain/errors.ts";
 import { Type } from "typebox";
 import { findTenantLimits, setTenantLimits } from "../../database/repositories/tenant-policies.ts";
 import {
@@ -10,7 +11,6 @@ import {
 } from "../../config/tenant-limits.ts";
 import { Closed, IdParams, Nullable } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
-import { found } from "./found.ts";
 import type { AdminServices } from "./services.ts";
 
 type OwnLimits = Partial<TenantLimitValues>;

@@ -1,3 +1,4 @@
+import { found } from "../../domain/errors.ts";
 import { Type } from "typebox";
 import {
   findTenant,
@@ -22,7 +23,6 @@ import {
   Timestamp,
 } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
-import { found } from "./found.ts";
 import type { AdminServices } from "./services.ts";
 
 export const Tenant = Type.Object({

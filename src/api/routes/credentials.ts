@@ -6,7 +6,7 @@ import {
   listVersions,
 } from "../../database/repositories/tokens/credentials.ts";
 import { tenantTransaction } from "../../database/transaction.ts";
-import { SignetError } from "../../domain/errors.ts";
+import { found } from "../../domain/errors.ts";
 import { NewCredential } from "../new-credential.ts";
 import { createTenantCredential, type TenantCredentialServices } from "../replace-credential.ts";
 import { readPage, toPage } from "../pagination.ts";
@@ -124,10 +124,7 @@ function registerReading(server: SignetServer, { pool, rules, clock }: TenantCre
     },
     async ({ identity: { tenantId }, params: { id } }) =>
       await tenantTransaction(pool, tenantId, async (client) => {
-        const row = await findTenantCredential(client, tenantId, id);
-        if (row === undefined) {
-          throw new SignetError("NOT_FOUND", { detail: "There is no such credential." });
-        }
+        const row = found(await findTenantCredential(client, tenantId, id), "credential");
         const nowMs = clock.now();
         const versions = presentVersions(await listVersions(client, id), row, { rules, nowMs });
         return { ...presentCredential(row, nowMs), versions };

@@ -11,7 +11,7 @@ import {
   type ProducerSecretRow,
 } from "../../database/repositories/tokens/producer-secrets.ts";
 import { tenantTransaction } from "../../database/transaction.ts";
-import { SignetError } from "../../domain/errors.ts";
+import { found } from "../../domain/errors.ts";
 import { scopeViolation } from "../../http/bearer-errors.ts";
 import {
   isGood,
@@ -106,11 +106,10 @@ function byOf({ id, identity }: TenantRequest): By {
 }
 
 async function credentialOf(db: PoolClient, { identity, params }: TenantRequest): Promise<CredentialRow> {
-  const row = await findTenantCredential(db, identity.tenantId, (params as { id: string }).id);
-  if (row === undefined) {
-    throw new SignetError("NOT_FOUND", { detail: "There is no such credential." });
-  }
-  return row;
+  return found(
+    await findTenantCredential(db, identity.tenantId, (params as { id: string }).id),
+    "credential",
+  );
 }
 
 /**

@@ -6,7 +6,7 @@ import {
   type SigningKeyRow,
 } from "../../database/repositories/tokens/signing-keys.ts";
 import { transaction } from "../../database/transaction.ts";
-import { SignetError } from "../../domain/errors.ts";
+import { found } from "../../domain/errors.ts";
 import { publishRevocation, type Revocation } from "../../revocation/publish-revocation.ts";
 import { KeyChange, type SigningKeyServices } from "./rotate.ts";
 
@@ -30,10 +30,7 @@ export async function revokeSigningKey(
   return await transaction(services.pool, async (db) => {
     const change = new KeyChange(db, services);
     await change.catchUp();
-    const before = await findSigningKey(db, kid);
-    if (before === undefined) {
-      throw new SignetError("NOT_FOUND", { detail: "There is no such signing key." });
-    }
+    const before = found(await findSigningKey(db, kid), "signing key");
     const revoked = await markRevoked(db, kid, { at: change.now, reason });
     if (before.state === "CURRENT") {
       const next = (await change.catchUp()).find(({ state }) => state === "NEXT");

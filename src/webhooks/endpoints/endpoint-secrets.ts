@@ -14,7 +14,7 @@ import {
   type SecretHolder,
 } from "../../database/repositories/endpoints/endpoint-secrets.ts";
 import { activated, retired, versionsAt } from "../../domain/signing-secrets.ts";
-import { SignetError, validationFailed } from "../../domain/errors.ts";
+import { found, SignetError, validationFailed } from "../../domain/errors.ts";
 import { publicKeyOf } from "../../lib/receiver/ed25519.ts";
 import { decodeSecret, generateSecret } from "../../lib/receiver/secret.ts";
 import { secretAad, secretFingerprint, signingKeyAad } from "../../crypto/endpoint-secret.ts";
@@ -64,7 +64,7 @@ export async function secretsOf(
   { tenantId, id }: EndpointKey,
   nowMs: number,
 ): Promise<Omit<SecretState, "now">> {
-  const holder = (await findSecretHolder(db, tenantId, id)) ?? notFound();
+  const holder = found(await findSecretHolder(db, tenantId, id), "endpoint");
   return { holder, versions: versionsAt(await listSecretVersions(db, holder), asOf(holder, nowMs)) };
 }
 
@@ -223,7 +223,7 @@ export async function lockSecretState(
   { tenantId, id }: EndpointKey,
   services: EndpointSecretServices,
 ): Promise<SecretState> {
-  const holder = (await lockSecretHolder(db, tenantId, id)) ?? notFound();
+  const holder = found(await lockSecretHolder(db, tenantId, id), "endpoint");
   return { holder, ...(await settle(db, holder, services)) };
 }
 
@@ -301,8 +301,4 @@ export async function recordSecretChange(
   { place, services }: { readonly place: EndpointKey; readonly services: EndpointSecretServices },
 ): Promise<void> {
   await appendEntry(db, { ...entry, tenant: place.tenantId, target: place.id }, services);
-}
-
-function notFound(): never {
-  throw new SignetError("NOT_FOUND", { detail: "There is no such endpoint." });
 }

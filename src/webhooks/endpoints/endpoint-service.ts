@@ -27,7 +27,7 @@ import type { RandomBytes } from "../../domain/ids.ts";
 import { type EndpointMoveName, mayMove } from "../../domain/endpoint-state.ts";
 import { createSlidingWindow, type SlidingWindow } from "../../domain/sliding-window.ts";
 import { publishOwnEvent } from "../ingest/own-event.ts";
-import { SignetError, tooManyRequests } from "../../domain/errors.ts";
+import { found, SignetError, tooManyRequests } from "../../domain/errors.ts";
 import type { RequestRules } from "../sending/authentication.ts";
 import { type Registered, type Registration, registerEndpoint } from "./registration.ts";
 import { publishTestEvent, type TestEvent } from "./test-event.ts";
@@ -108,7 +108,7 @@ export class EndpointService {
       tenantId,
       async (db) => await findEndpoint(db, tenantId, id),
     );
-    return endpoint ?? notFound();
+    return found(endpoint, "endpoint");
   }
 
   /** Lists endpoints, newest first, after the endpoint `before` if given. */
@@ -131,7 +131,7 @@ export class EndpointService {
     const { pool, keyring } = this.#options;
     const { settings: checked, secret } = checkSettings(change, this.#rules());
     const { endpoint, pings } = await tenantTransaction(pool, tenantId, async (db) => {
-      const current = (await lockEndpoint(db, tenantId, id)) ?? notFound();
+      const current = found(await lockEndpoint(db, tenantId, id), "endpoint");
       const { settings, changed } = changeSettings(current, checked);
       if (changed.length === 0) {
         return { endpoint: current, pings: false };
@@ -139,14 +139,14 @@ export class EndpointService {
       const at = { tenantId, id, now: new Date(this.#options.clock.now()) };
       const redirected = settings.url !== current.url && mayMove("redirect", current);
       let saved = await saveSettings(db, at, settings);
-      await sealAuthentication(db, saved ?? notFound(), secret, keyring);
+      await sealAuthentication(db, found(saved, "endpoint"), secret, keyring);
       if (redirected) {
         this.#limitPings(id);
         saved = await moveEndpoint(db, at, "redirect");
       }
       const details = { changed, ...(changed.includes("events") ? { events: settings.eventTypes } : {}) };
       await this.#log(db, { ...by, type: "endpoint.updated", tenant: tenantId, target: id, details });
-      return { endpoint: saved ?? notFound(), pings: redirected };
+      return { endpoint: found(saved, "endpoint"), pings: redirected };
     });
     if (pings) {
       this.#kick(endpoint);
@@ -204,7 +204,7 @@ export class EndpointService {
   async verify(tenantId: string, id: string): Promise<Endpoint> {
     const { pool, clock } = this.#options;
     const endpoint = await tenantTransaction(pool, tenantId, async (db) => {
-      const current = (await findEndpoint(db, tenantId, id)) ?? notFound();
+      const current = found(await findEndpoint(db, tenantId, id), "endpoint");
       if (current.state !== "PENDING") {
         throw new SignetError("INVALID_STATE", {
           detail: `The endpoint is ${current.state}: only PENDING endpoints can be verified.`,
@@ -228,7 +228,7 @@ export class EndpointService {
    */
   async sendTest(tenantId: string, id: string, event: TestEvent): Promise<Delivery> {
     const delivery = await tenantTransaction(this.#options.pool, tenantId, async (db) => {
-      const current = (await lockEndpoint(db, tenantId, id)) ?? notFound();
+      const current = found(await lockEndpoint(db, tenantId, id), "endpoint");
       if (current.state !== "ACTIVE") {
         throw new SignetError("INVALID_STATE", {
           detail: `The endpoint is ${current.state}: only ACTIVE endpoints receive events.`,
@@ -237,7 +237,7 @@ export class EndpointService {
       this.#limit(this.#testWindow, id, "An endpoint accepts at most 60 test events per minute.");
       return await publishTestEvent(db, current, event, this.#options);
     });
-    return delivery ?? notFound();
+    return found(delivery, "endpoint");
   }
 
   /** Changes the endpoint's state and runs related work in the same transaction. */
@@ -249,13 +249,13 @@ export class EndpointService {
   ): Promise<Endpoint> {
     const { pool, clock } = this.#options;
     return await tenantTransaction(pool, tenantId, async (db) => {
-      const current = (await lockEndpoint(db, tenantId, id)) ?? notFound();
+      const current = found(await lockEndpoint(db, tenantId, id), "endpoint");
       if (!mayMove(name, current)) {
         throw new SignetError("INVALID_STATE", { detail: `The endpoint is ${current.state}.` });
       }
       const moved = await moveEndpoint(db, { tenantId, id, now: new Date(clock.now()) }, name);
       await alongside(db);
-      return moved ?? notFound();
+      return found(moved, "endpoint");
     });
   }
 
@@ -302,8 +302,4 @@ export class EndpointService {
       .finally(() => this.#kicks.delete(kick));
     this.#kicks.add(kick);
   }
-}
-
-function notFound(): never {
-  throw new SignetError("NOT_FOUND", { detail: "There is no such endpoint." });
 }

@@ -34,7 +34,7 @@ import { tenantHeld } from "../../database/repositories/tenants.ts";
 import { tenantRead, tenantTransaction } from "../../database/transaction.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
-import { SignetError } from "../../domain/errors.ts";
+import { found, SignetError } from "../../domain/errors.ts";
 import { DeliveryStats } from "./delivery-stats.ts";
 import { findContentRoot, openAnswer } from "../ingest/event-content.ts";
 import { type OpenEvent, openEvents } from "../ingest/event-service.ts";
@@ -77,10 +77,6 @@ function eventsOf(deliveries: readonly Delivery[]): string[] {
   return [...new Set(deliveries.map(({ eventId }) => eventId))];
 }
 
-function notFound(what: string): never {
-  throw new SignetError("NOT_FOUND", { detail: `There is no such ${what}.` });
-}
-
 export class DeliveryService {
   readonly #options: DeliveryServiceOptions;
   readonly #stats: DeliveryStats;
@@ -107,7 +103,7 @@ export class DeliveryService {
       tenantId,
       async (db, now) => await findDelivery(db, { tenantId, id, now }),
     );
-    return delivery ?? notFound("delivery");
+    return found(delivery, "delivery");
   }
 
   /** @throws SignetError NOT_FOUND */
@@ -171,7 +167,7 @@ export class DeliveryService {
       delivery.state === "DEAD_LETTERED"
         ? await this.#read(tenantId, async (db) => await this.#withEvents(db, tenantId, [delivery]))
         : [];
-    return deadLetter ?? notFound("dead letter");
+    return found(deadLetter, "dead letter");
   }
 
   /**

@@ -19,7 +19,14 @@ import type { TenantAndType } from "../../database/repositories/webhooks/events.
 import { tenantTransaction } from "../../database/transaction.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { createSlidingWindow } from "../../domain/sliding-window.ts";
-import { type FieldProblem, SignetError, tooManyRequests, validationFailed } from "../../domain/errors.ts";
+import {
+  type FieldProblem,
+  found,
+  noSuch,
+  SignetError,
+  tooManyRequests,
+  validationFailed,
+} from "../../domain/errors.ts";
 import { SCHEMA_MAX } from "./schema-gate.ts";
 import { compileSchema, schemaProblems } from "./schema-validator.ts";
 
@@ -130,7 +137,7 @@ export class EventTypeService {
   async remove(pair: TenantAndType): Promise<void> {
     await tenantTransaction(this.#pool, pair.tenantId, async (db) => {
       if (!(await deleteEventType(db, pair))) {
-        notFound();
+        throw noSuch("event type");
       }
     });
   }
@@ -233,9 +240,5 @@ function refuse(...problems: readonly FieldProblem[]): void {
 }
 
 async function mustFind(db: Queryable, pair: TenantAndType): Promise<EventTypeRow> {
-  return (await findEventType(db, pair)) ?? notFound();
-}
-
-function notFound(): never {
-  throw new SignetError("NOT_FOUND", { detail: "There is no such event type." });
+  return found(await findEventType(db, pair), "event type");
 }

@@ -13,7 +13,7 @@ import { findEndpoint, lockEndpoint } from "../../database/repositories/endpoint
 import { tenantTransaction } from "../../database/transaction.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { newId, type RandomBytes } from "../../domain/ids.ts";
-import { SignetError, tooManyRequests } from "../../domain/errors.ts";
+import { found, noSuch, SignetError, tooManyRequests } from "../../domain/errors.ts";
 
 /** Per endpoint. */
 const GRADES_PER_HOUR = 12;
@@ -25,10 +25,6 @@ export interface GradeServiceOptions {
   readonly pool: Pool;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
-}
-
-function noEndpoint(): SignetError {
-  return new SignetError("NOT_FOUND", { detail: "There is no such endpoint." });
 }
 
 export class GradeService {
@@ -47,10 +43,7 @@ export class GradeService {
     const { pool, clock, randomBytes } = this.#options;
     const place = { tenantId, endpointId };
     return await tenantTransaction(pool, tenantId, async (db) => {
-      const endpoint = await lockEndpoint(db, tenantId, endpointId);
-      if (endpoint === undefined) {
-        throw noEndpoint();
-      }
+      const endpoint = found(await lockEndpoint(db, tenantId, endpointId), "endpoint");
       if (endpoint.state !== "ACTIVE") {
         throw new SignetError("INVALID_STATE", {
           detail: `The endpoint is ${endpoint.state}: only ACTIVE endpoints can be graded.`,
@@ -75,15 +68,14 @@ export class GradeService {
 
   /** @throws SignetError NOT_FOUND */
   async find(tenantId: string, endpointId: string, id: string): Promise<Grade> {
-    const grade = await tenantTransaction(
-      this.#options.pool,
-      tenantId,
-      async (db) => await findGrade(db, { id, tenantId, endpointId }),
+    return found(
+      await tenantTransaction(
+        this.#options.pool,
+        tenantId,
+        async (db) => await findGrade(db, { id, tenantId, endpointId }),
+      ),
+      "grade",
     );
-    if (grade === undefined) {
-      throw new SignetError("NOT_FOUND", { detail: "There is no such grade." });
-    }
-    return grade;
   }
 
   /**
@@ -99,7 +91,7 @@ export class GradeService {
   ): Promise<GradeSummary[]> {
     return await tenantTransaction(this.#options.pool, tenantId, async (db) => {
       if ((await findEndpoint(db, tenantId, endpointId)) === undefined) {
-        throw noEndpoint();
+        throw noSuch("endpoint");
       }
       return await listGrades(db, { tenantId, endpointId }, page);
     });

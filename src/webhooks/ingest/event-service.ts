@@ -19,7 +19,7 @@ import { type BoundedRows, withinPage } from "../../database/repositories/page.t
 import { retryDeadlocks, tenantTransaction } from "../../database/transaction.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
-import { SignetError } from "../../domain/errors.ts";
+import { found } from "../../domain/errors.ts";
 import { findContentRoot, openEventContent } from "./event-content.ts";
 import type { Releaser } from "../engine/release.ts";
 
@@ -91,7 +91,7 @@ export class EventService {
       const found = await findEvent(db, tenantId, id);
       return found === undefined ? [] : [found];
     });
-    return event ?? notFound();
+    return found(event, "event");
   }
 
   /**
@@ -108,7 +108,7 @@ export class EventService {
     const { pool, clock } = this.#options;
     const now = new Date(clock.now());
     return await tenantTransaction(pool, tenantId, async (db) => {
-      const erased = (await destroyContent(db, { tenantId, eventId, now })) ?? notFound();
+      const erased = found(await destroyContent(db, { tenantId, eventId, now }), "event");
       if (!erased) {
         return [];
       }
@@ -138,8 +138,4 @@ export class EventService {
       async (db) => await openEvents(db, keyring, tenantId, await load(db)),
     );
   }
-}
-
-function notFound(): never {
-  throw new SignetError("NOT_FOUND", { detail: "There is no such event." });
 }

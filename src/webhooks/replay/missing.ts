@@ -9,7 +9,7 @@ import {
 import { findContentRoot, openEventContent } from "../ingest/event-content.ts";
 import { readFilter } from "../ingest/event-rules.ts";
 import { Slices } from "../../runtime/slices.ts";
-import { SignetError } from "../../domain/errors.ts";
+import { found, SignetError } from "../../domain/errors.ts";
 
 /** Events read at a time, and decrypted at a time if there is a filter. */
 const CHUNK = 2_000;
@@ -32,10 +32,7 @@ export interface MissingSearch {
 }
 
 async function requireActive(db: Queryable, tenantId: string, id: string): Promise<Endpoint> {
-  const endpoint = await findEndpoint(db, tenantId, id);
-  if (endpoint === undefined) {
-    throw new SignetError("NOT_FOUND", { detail: "There is no such endpoint." });
-  }
+  const endpoint = found(await findEndpoint(db, tenantId, id), "endpoint");
   if (endpoint.state !== "ACTIVE") {
     throw new SignetError("INVALID_STATE", {
       detail: `The endpoint is ${endpoint.state}: only ACTIVE endpoints can receive missed events.`,

@@ -27,7 +27,7 @@ import type { RowPage } from "../../database/repositories/page.ts";
 import { tenantHeld } from "../../database/repositories/tenants.ts";
 import { tenantTransaction } from "../../database/transaction.ts";
 import { newId } from "../../domain/ids.ts";
-import { SignetError } from "../../domain/errors.ts";
+import { found, noSuch, SignetError } from "../../domain/errors.ts";
 import { logJobEnd, logJobStart } from "./job-entries.ts";
 import { findMissing, type MissingSelection } from "./missing.ts";
 import type { ReplayStarter } from "./replay-starter.ts";
@@ -58,10 +58,6 @@ export interface ItemPage {
   readonly after: number;
   readonly limit: number;
   readonly outcomes: ItemOutcomes | undefined;
-}
-
-function notFound(): never {
-  throw new SignetError("NOT_FOUND", { detail: "There is no such replay." });
 }
 
 function tooMany(): SignetError {
@@ -156,7 +152,7 @@ export class ReplayService {
   /** @throws SignetError NOT_FOUND */
   async find(tenantId: string, id: string): Promise<ReplayJob> {
     const job = await this.#read(tenantId, async (db) => await findReplayJob(db, tenantId, id));
-    return job ?? notFound();
+    return found(job, "replay");
   }
 
   /** Lists jobs, newest first. */
@@ -168,7 +164,7 @@ export class ReplayService {
   async items(tenantId: string, jobId: string, page: ItemPage): Promise<ReplayItem[]> {
     return await this.#read(tenantId, async (db) => {
       if ((await findReplayJob(db, tenantId, jobId)) === undefined) {
-        notFound();
+        throw noSuch("replay");
       }
       return await listReplayItems(db, { tenantId, jobId, ...page });
     });

@@ -1,15 +1,7 @@
 import { findPrincipal, type PrincipalRow } from "../../database/repositories/tokens/principals.ts";
 import { type TenantRow, findTenant } from "../../database/repositories/tenants.ts";
 import type { Queryable } from "../../database/pool.ts";
-import { SignetError } from "../../domain/errors.ts";
-
-/** Returns the row. @throws SignetError NOT_FOUND if it is undefined */
-export function found<Row>(row: Row | undefined, noun: string): Row {
-  if (row === undefined) {
-    throw new SignetError("NOT_FOUND", { detail: `There is no such ${noun}.` });
-  }
-  return row;
-}
+import { found, SignetError } from "../../domain/errors.ts";
 
 /** Returns a tenant that can be changed. @throws SignetError NOT_FOUND, INVALID_STATE if it is erased */
 export async function tenantToChange(db: Queryable, id: string): Promise<TenantRow> {
