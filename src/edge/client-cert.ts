@@ -3,6 +3,7 @@
  * api.
  */
 import type { X509Certificate } from "node:crypto";
+import { putBounded } from "../domain/bounded-map.ts";
 import type { ClientCertificate } from "../http/mutual-tls/client-certificate.ts";
 
 /** Maximum certificates between leaf and root that the api accepts (src/http/mutual-tls/client-cert-header.ts). */
@@ -34,11 +35,7 @@ export function createClientCertHeaders(): (certificate: ClientCertificate) => C
     if (chain === "") {
       return chains.get(thumbprint);
     }
-    const oldest = chains.keys().next().value;
-    if (chains.size >= REMEMBERED_MAX && oldest !== undefined) {
-      chains.delete(oldest);
-    }
-    chains.set(thumbprint, chain);
+    putBounded(chains, thumbprint, chain, REMEMBERED_MAX);
     return chain;
   }
 

@@ -1,10 +1,22 @@
-/** Publishes revocations. Every process that admits tokens is notified when the transaction commits. */
+/**
+ * Publishes revocations, their lifting, and changes of a tenant's policy: all in one sequence. Every process that admits
+ * tokens is notified when the transaction commits.
+ */
 import { encodeEntry, type EntrySources } from "../compliance/entry.ts";
 import type { Actor } from "../compliance/entry-types.ts";
 import type { Queryable } from "../database/pool.ts";
-import { publish } from "../database/repositories/tokens/revocations.ts";
+import {
+  liftTenantRevocation,
+  publish,
+  publishPolicyChange as publishPolicy,
+} from "../database/repositories/tokens/revocations.ts";
 import { newId } from "../domain/ids.ts";
 import { REVOCATION_ENTRIES, REVOCATION_LIFE_MS, type RevocationKind } from "./kinds.ts";
+
+/** How far the clock of a token-issuing process may be ahead of the database's, in milliseconds. */
+const SKEW_MS = 1_000;
+/** How long a change of policy is kept. It exceeds the time for which processes cache a policy. In milliseconds. */
+const POLICY_KNOWN_FOR_MS = 60_000;
 
 /** The target, author and reason of a revocation. */
 export interface NewRevocation {
@@ -35,6 +47,9 @@ export interface Revocation {
   /** RFC 6962 leaf hash of the entry, hexadecimal. */
   readonly leafHash: string;
 }
+
+/** The part of a change that its caller waits for, after the commit (receipts.ts). */
+export type Published = Pick<Revocation, "id" | "sequence" | "tenant">;
 
 /**
  * Publishes a revocation in the caller's transaction: sequence number, row, compliance entry and notification. Must
@@ -83,5 +98,47 @@ export async function publishRevocation(
     at: row.at,
     logIndex: row.log_index,
     leafHash: row.leaf_hash.toString("hex"),
+  };
+}
+
+/**
+ * Publishes that a tenant is readmitted, with its entry `tenant.resumed`. Its old tokens stay invalid; new ones are
+ * valid. Must be the last step of the caller's transaction.
+ *
+ * @param db role signet_operator
+ */
+export async function liftRevocation(
+  db: Queryable,
+  tenantId: string,
+  { actor, reason, requestId }: Pick<NewRevocation, "actor" | "reason" | "requestId">,
+  sources: EntrySources,
+): Promise<Published> {
+  const id = newId("revocation", sources.clock.now(), sources.randomBytes);
+  const entry = encodeEntry(
+    { type: "tenant.resumed", actor, tenant: tenantId, target: tenantId, reason, requestId },
+    sources,
+  );
+  const lifeMs = REVOCATION_LIFE_MS.tenant ?? 0;
+  const row = { id, tenantId, reason: reason ?? null, actor, lifeMs, skewMs: SKEW_MS };
+  return { id, sequence: await liftTenantRevocation(db, row, entry), tenant: tenantId };
+}
+
+/**
+ * Publishes a change of a tenant's policy. Once it is answered, no process that admits tokens applies the old policy.
+ * Must be the last step of the caller's transaction, after the change's compliance entry.
+ *
+ * @param db role signet_operator, or signet_api for its own tenant
+ * @returns the change to wait for after the commit, before the caller answers
+ */
+export async function publishPolicyChange(
+  db: Queryable,
+  { tenantId, actor }: { readonly tenantId: string; readonly actor: Actor },
+  sources: EntrySources,
+): Promise<Published> {
+  const id = newId("revocation", sources.clock.now(), sources.randomBytes);
+  return {
+    id,
+    sequence: await publishPolicy(db, { id, tenantId, actor, lifeMs: POLICY_KNOWN_FOR_MS }),
+    tenant: tenantId,
   };
 }

@@ -7,19 +7,16 @@ import type { OwnEventSources } from "../webhooks/ingest/own-event.ts";
 import { transaction } from "../database/transaction.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
-import type { Revocation } from "./publish-revocation.ts";
+import type { Published } from "./publish-revocation.ts";
 
 /** Longest wait for acknowledgements, in ms. A follower without one no longer admits tokens (specification 8). */
 const WAIT_MS = 250;
 /** Pauses between reads, in milliseconds. The last one repeats. */
 const LOOK_AGAIN_MS = [5, 10, 10, 15, 25] as const;
 
-/** The revocation that a receipt is for. */
-export type Acknowledged = Pick<Revocation, "id" | "sequence" | "tenant">;
-
 export interface Receipts {
   /** Waits after the commit until all followers apply the revocation, for at most 250 ms. Never rejects. */
-  of(revocation: Acknowledged): Promise<Receipt>;
+  of(revocation: Published): Promise<Receipt>;
   /** Resolves when all pending reports are written. */
   drain(): Promise<void>;
 }
@@ -52,7 +49,7 @@ export function createReceipts(options: ReceiptOptions): Receipts {
   const { pool, log } = options;
   const reports = new Set<Promise<void>>();
 
-  async function write({ id, sequence, tenant }: Acknowledged, receipt: Receipt): Promise<void> {
+  async function write({ id, sequence, tenant }: Published, receipt: Receipt): Promise<void> {
     const { live, acked, maxMs } = receipt;
     const entry = encodeEntry(
       {
@@ -67,7 +64,7 @@ export function createReceipts(options: ReceiptOptions): Receipts {
     await transaction(pool, async (db) => await reportPropagation(db, sequence, maxMs, entry));
   }
 
-  function report(revocation: Acknowledged, receipt: Receipt): void {
+  function report(revocation: Published, receipt: Receipt): void {
     metrics.revocationUnacknowledged.inc(receipt.live - receipt.acked);
     if (receipt.maxMs !== null) {
       metrics.revocationPropagation.observe(receipt.maxMs / 1_000);

@@ -5,8 +5,8 @@ import type { CanonicalValue } from "../../compliance/canonical-json.ts";
 import type { PoolClient } from "../../database/pool.ts";
 import type { Logger } from "../../observability/logger.ts";
 import { operatorActor } from "../../tokens/operators/operator-identity.ts";
-import { publishPolicyChange } from "../../revocation/policy-change.ts";
-import type { Acknowledged, Receipts } from "../../revocation/receipts.ts";
+import { type Published, publishPolicyChange } from "../../revocation/publish-revocation.ts";
+import type { Receipts } from "../../revocation/receipts.ts";
 import { changeOnce, type OnceServices } from "./once.ts";
 
 /** The result of a change. */
@@ -49,7 +49,7 @@ export function createCommitChange({ log, revocation, ...services }: CommitChang
     }
     const by = { type, actor: operatorActor(request.operator.id) };
     let entry: AuditedChange<unknown>["entry"];
-    let published: Acknowledged | undefined;
+    let published: Published | undefined;
     const answer = await changeOnce(request, reply, services, async (db) => {
       const change = await work(db);
       if (change.entry !== undefined) {

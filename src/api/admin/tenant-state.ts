@@ -7,7 +7,7 @@ import { findTenant, resumeTenant, type TenantRow } from "../../database/reposit
 import { destroyTenant } from "../../database/repositories/tenant-erasure.ts";
 import { found, SignetError, validationFailed } from "../../domain/errors.ts";
 import { holdTenant, releaseTenant } from "../../revocation/hold.ts";
-import { liftRevocation } from "../../revocation/lift.ts";
+import { liftRevocation } from "../../revocation/publish-revocation.ts";
 import { revoke } from "../../revocation/revoke.ts";
 import { Closed, IdempotencyHeaders, IdParams } from "../../http/common.ts";
 import { ReasonGiven } from "../schemas/operators.ts";

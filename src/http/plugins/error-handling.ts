@@ -2,8 +2,8 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { nothingHere, SignetError } from "../../domain/errors.ts";
 import { toSignetError } from "../framework-errors.ts";
-import { sendError } from "../oauth-errors.ts";
-import { requestPath } from "../problem.ts";
+import { OAUTH_HEADERS, OAUTH_PATHS, oauthErrorBody } from "../oauth-error.ts";
+import { requestPath, sendProblem } from "../problem.ts";
 import type { SignetServer } from "../types.ts";
 import type { AllowedMethods } from "./allowed-methods.ts";
 
@@ -48,11 +48,21 @@ function noSuchRoute(request: FastifyRequest, allowed: AllowedMethods): SignetEr
   });
 }
 
-/** Logs the failure and sends the error. */
+/** Logs the failure and sends the error: in the OAuth format on OAuth endpoints, otherwise as a problem document. */
 export function failRequest(thrown: unknown, reply: FastifyReply, baseUrl: string): FastifyReply {
   const error = toSignetError(thrown);
-  logFailure(reply.request, error);
-  return sendError(reply, error, baseUrl);
+  const { request } = reply;
+  logFailure(request, error);
+  if (!OAUTH_PATHS.has(requestPath(request))) {
+    return sendProblem(reply, error, baseUrl);
+  }
+  return reply
+    .code(error.status)
+    .headers(error.headers)
+    .headers(OAUTH_HEADERS)
+    .header("x-request-id", request.id)
+    .serializer(JSON.stringify)
+    .send(oauthErrorBody(error, request.id));
 }
 
 /** Installs the handlers for errors and for unknown paths. */

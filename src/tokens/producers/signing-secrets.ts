@@ -15,10 +15,9 @@ import {
   revokeProducerSecrets,
 } from "../../database/repositories/tokens/producer-secrets.ts";
 import { secretFingerprint } from "../../crypto/endpoint-secret.ts";
-import { SignetError } from "../../domain/errors.ts";
+import { noSuch, SignetError } from "../../domain/errors.ts";
 import { generateSecret } from "../../lib/receiver/secret.ts";
-import { publishPolicyChange } from "../../revocation/policy-change.ts";
-import type { Acknowledged } from "../../revocation/receipts.ts";
+import { type Published, publishPolicyChange } from "../../revocation/publish-revocation.ts";
 
 /** Maximum number of valid versions. With a third, producers would not know which one to remove. */
 const GOOD_MAX = 2;
@@ -118,7 +117,7 @@ export async function revokeSigningSecrets(
   const ended = await revokeProducerSecrets(db, tenantId, id, { version, now });
   const versions = await listProducerSecrets(db, tenantId, id);
   if (version !== undefined && !versions.some((row) => row.version === version)) {
-    throw new SignetError("NOT_FOUND", { detail: "There is no such version." });
+    throw noSuch("version");
   }
   if (ended.length > 0) {
     await appendEntry(
@@ -148,7 +147,7 @@ export async function setSignatureRequired(
   credential: Credential,
   { required, by }: { readonly required: boolean; readonly by: By },
   services: EntrySources,
-): Promise<Acknowledged | undefined> {
+): Promise<Published | undefined> {
   requireActive(credential);
   const { id, tenant_id: tenantId } = credential;
   await lockCredential(db, tenantId, id);
