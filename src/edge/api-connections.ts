@@ -1,7 +1,7 @@
 /** The connections to the api: mutual TLS with a pinned name, renewed when their files change. */
 import { X509Certificate } from "node:crypto";
 import type { Agent } from "undici";
-import { subjectAlternativeNames } from "../http/mutual-tls/client-certificate.ts";
+import { hasPinnedName } from "../http/mutual-tls/client-certificate.ts";
 import { type Material, openMaterial } from "../http/mutual-tls/material.ts";
 import type { Logger } from "../observability/logger.ts";
 import { connectionsOf, createAgent, type Target, type UpstreamConnections } from "./dispatchers.ts";
@@ -33,8 +33,7 @@ export interface ApiConnections {
 /** Returns a check that the api's certificate has a pinned name, regardless of the connection's host. */
 function pinned(names: readonly string[]) {
   return (_hostname: string, { raw }: { readonly raw: Buffer }): Error | undefined => {
-    const found = subjectAlternativeNames(new X509Certificate(raw).subjectAltName);
-    return found.some(({ kind, value }) => names.includes(`${kind}:${value}`))
+    return hasPinnedName(new X509Certificate(raw), names)
       ? undefined
       : new Error("the api's certificate has none of the names in SIGNET_EDGE_API_NAMES");
   };

@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { Logger } from "../observability/logger.ts";
+import { messageOf } from "../runtime/thrown.ts";
 import { type WatchedFiles, watchFiles } from "../runtime/watched-files.ts";
 import { readRouteTable, type RouteTable, type RouteTableError } from "./route-table.ts";
 
@@ -48,9 +49,7 @@ function readRouteFile(path: string, environment: RouteFileOptions["environment"
 }
 
 function problemsOf(error: unknown): readonly string[] {
-  return (
-    (error as Partial<RouteTableError>).problems ?? [error instanceof Error ? error.message : String(error)]
-  );
+  return (error as Partial<RouteTableError>).problems ?? [messageOf(error)];
 }
 
 /**

@@ -6,6 +6,7 @@ import { createStrictJsonParser } from "../http/strict-json.ts";
 import { createValueCheck } from "../http/validation.ts";
 import { isScope } from "../domain/scopes.ts";
 import { SignetError } from "../domain/errors.ts";
+import { messageOf } from "../runtime/thrown.ts";
 import { RESERVED } from "./api-routes.ts";
 import { overlap, readPattern, routerPath, type Segments } from "./route-pattern.ts";
 
@@ -257,7 +258,7 @@ export function readRouteTable(bytes: Uint8Array, sources: RouteTableSources): R
     try {
       return read((problem) => problems.push(`${place}: ${problem}`));
     } catch (error) {
-      problems.push(`${place}: ${error instanceof Error ? error.message : String(error)}`);
+      problems.push(`${place}: ${messageOf(error)}`);
       return undefined;
     }
   };

@@ -40,6 +40,13 @@ export function subjectAlternativeNames(printed: string | undefined): readonly A
   return names;
 }
 
+/** Checks whether the certificate has one of the pinned names, such as `DNS:edge.internal` or `URI:spiffe://…`. */
+export function hasPinnedName({ subjectAltName }: X509Certificate, names: readonly string[]): boolean {
+  return subjectAlternativeNames(subjectAltName).some(({ kind, value }) =>
+    names.includes(`${kind}:${value}`),
+  );
+}
+
 /** Describes a verified certificate. The validity of `issuers` limits its own. */
 export function describeCertificate(
   leaf: X509Certificate,

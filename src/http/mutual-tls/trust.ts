@@ -1,6 +1,7 @@
 /** PEM files: trusted authorities, and the server's own key and certificate. */
 import { X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
+import { messageOf } from "../../runtime/thrown.ts";
 import { isWeakCertificate } from "./certificate-strength.ts";
 
 /** Subject of authorities from `signet dev-ca`. Their keys are stored in a directory, so production rejects them. */
@@ -29,12 +30,7 @@ export async function readPem(path: string): Promise<string> {
   try {
     return await readFile(path, "utf8");
   } catch (error) {
-    throw new TrustError(
-      `${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`,
-      {
-        cause: error,
-      },
-    );
+    throw new TrustError(`${path} cannot be read: ${messageOf(error)}`, { cause: error });
   }
 }
 

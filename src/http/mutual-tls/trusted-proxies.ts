@@ -9,7 +9,7 @@ import type { AddressSet } from "../../runtime/address-set.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { putBounded } from "../../domain/bounded-map.ts";
 import { findChain, leafProblem, timeProblem } from "./certificate-chain.ts";
-import { describeCertificate, subjectAlternativeNames } from "./client-certificate.ts";
+import { describeCertificate, hasPinnedName } from "./client-certificate.ts";
 import { forwardedProblem, readCertificateHeaders } from "./client-cert-header.ts";
 import type { FoundCertificate, TrustedProxies } from "./client-identification.ts";
 import { type ForwardedHeader, forwardedAddress, plainAddress } from "./forwarded-address.ts";
@@ -44,10 +44,7 @@ function inspectProxy(socket: TLSSocket, names: readonly string[]): ProxyConnect
     return { pinned: false, notBefore: 0, notAfter: 0 };
   }
   const { notBefore, notAfter } = describeCertificate(leaf);
-  const pinned = subjectAlternativeNames(leaf.subjectAltName).some(({ kind, value }) =>
-    names.includes(`${kind}:${value}`),
-  );
-  return { pinned, notBefore, notAfter };
+  return { pinned: hasPinnedName(leaf, names), notBefore, notAfter };
 }
 
 /** Creates the trusted proxies. */
