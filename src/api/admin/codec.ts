@@ -97,6 +97,17 @@ function corsOf(uiOrigin: string | undefined): Record<string, string> {
     : { vary: "origin", "access-control-allow-origin": uiOrigin };
 }
 
+const optionsOf = (audits: "history.decoded" | "history.encoded") => ({
+  config: { operator: "security" as const, audits },
+  bodyLimit: BODY_MAX,
+  schema: {
+    tags: ["temporal"],
+    headers: IdempotencyHeaders,
+    body: Payloads,
+    response: { 200: Payloads },
+  },
+});
+
 /** Registers the CORS preflight route. */
 function registerPreflight(server: SignetServer, path: string, uiOrigin: string | undefined): void {
   server.options(
@@ -144,17 +155,8 @@ export function registerCodecRoutes(
 
   server.post(
     DECODE,
-    {
-      config: { operator: "security", audits: "history.decoded" },
-      bodyLimit: BODY_MAX,
-      // An Idempotency-Key has no effect: payloads are decrypted again, because no plaintext is stored.
-      schema: {
-        tags: ["temporal"],
-        headers: IdempotencyHeaders,
-        body: Payloads,
-        response: { 200: Payloads },
-      },
-    },
+    // An Idempotency-Key has no effect: payloads are decrypted again, because no plaintext is stored.
+    optionsOf("history.decoded"),
     async (request, reply) => {
       admit(request, reply);
       const payloads = await decode(codec, request.body.payloads ?? []);
@@ -170,29 +172,16 @@ export function registerCodecRoutes(
     },
   );
 
-  server.post(
-    ENCODE,
-    {
-      config: { operator: "security", audits: "history.encoded" },
-      bodyLimit: BODY_MAX,
-      schema: {
-        tags: ["temporal"],
-        headers: IdempotencyHeaders,
-        body: Payloads,
-        response: { 200: Payloads },
-      },
-    },
-    async (request, reply) => {
-      admit(request, reply);
-      const { payloads = [] } = request.body;
-      const encoded = encrypts ? await codec.encode(payloads.map(readPayload)) : undefined;
-      return await commit(request, reply, async () => ({
-        answer: { payloads: encoded?.map(wirePayload) ?? payloads },
-        // A query has no input, so there is nothing to record.
-        ...(payloads.length === 0
-          ? {}
-          : { entry: { tenant: null, target: "temporal", details: { payloads: payloads.length } } }),
-      }));
-    },
-  );
+  server.post(ENCODE, optionsOf("history.encoded"), async (request, reply) => {
+    admit(request, reply);
+    const { payloads = [] } = request.body;
+    const encoded = encrypts ? await codec.encode(payloads.map(readPayload)) : undefined;
+    return await commit(request, reply, async () => ({
+      answer: { payloads: encoded?.map(wirePayload) ?? payloads },
+      // A query has no input, so there is nothing to record.
+      ...(payloads.length === 0
+        ? {}
+        : { entry: { tenant: null, target: "temporal", details: { payloads: payloads.length } } }),
+    }));
+  });
 }
