@@ -105,6 +105,18 @@ function bytesEach(from: Sample | undefined, to: Sample | undefined, name: strin
 }
 
 const GAUGES = ["api_mib", "worker_mib", "api_descriptors", "worker_descriptors"] as const;
+const MEMORY_AND_DESCRIPTORS = [...GAUGES, "temporal_mib", "postgres_mib"];
+/** Values that are reported for each gauge, at equal distances. */
+const SERIES_LENGTH = 12;
+
+function series(samples: readonly Sample[]): Record<string, number[]> {
+  const step = Math.max(1, Math.floor(samples.length / SERIES_LENGTH));
+  const shown = samples.filter((_, index) => index % step === 0);
+  return Object.fromEntries(
+    MEMORY_AND_DESCRIPTORS.map((name) => [name, shown.map(({ values }) => round(values[name] ?? 0, 0))]),
+  );
+}
+
 /** Allowed growth from the second quarter to the last: a share, plus a constant for small values. */
 const GROWTH_SHARE = 0.15;
 const GROWTH_MORE = 16;
@@ -165,7 +177,7 @@ export async function soak(scene: SetScene): Promise<CaseOutcome> {
     const settled = await trial.settle(DRAIN);
     const ledger = countLedger(await trial.fates());
     const slopes = Object.fromEntries(
-      [...GAUGES, "temporal_mib", "postgres_mib"].map((name) => [
+      MEMORY_AND_DESCRIPTORS.map((name) => [
         `${name}_per_hour`,
         round(perHour(samples.slice(Math.floor(samples.length / 2)), name), 1),
       ]),
@@ -182,6 +194,7 @@ export async function soak(scene: SetScene): Promise<CaseOutcome> {
         first: values(samples[0]),
         last: values(samples.at(-1)),
         slopes_of_second_half: slopes,
+        series: series(samples),
         ...database.findings,
       },
       targets: [
