@@ -1,4 +1,5 @@
 import { DatabaseError } from "pg";
+import { DuplicateError } from "../domain/errors.ts";
 
 /**
  * Whether PostgreSQL rejected a statement for its content (SQLSTATE classes 21, 22 and 23: cardinality, data exception,
@@ -58,6 +59,24 @@ export function isUniqueViolation(error: unknown, constraint?: string): boolean 
     error.code === "23505" &&
     (constraint === undefined || error.constraint === constraint)
   );
+}
+
+/**
+ * Waits for a statement, and reports a violation of certain unique constraints to its caller.
+ *
+ * @param messages the messages, by the constraint's name
+ * @throws DuplicateError
+ */
+export async function reportDuplicates<T>(
+  statement: Promise<T>,
+  messages: Readonly<Record<string, string>>,
+): Promise<T> {
+  try {
+    return await statement;
+  } catch (error) {
+    const constraint = Object.keys(messages).find((name) => isUniqueViolation(error, name));
+    throw constraint === undefined ? error : new DuplicateError(messages[constraint], { cause: error });
+  }
 }
 
 /** Whether a trigger rejected a row because of another row's state. Triggers use their own name as the constraint. */

@@ -86,6 +86,11 @@ export class SignetError extends Error {
   }
 }
 
+/** A name or another value that must be unique is taken. The message is for the caller. Reported as `CONFLICT`. */
+export class DuplicateError extends Error {
+  override readonly name = "DuplicateError";
+}
+
 /** Creates the 404 for an unknown address. */
 export function nothingHere(): SignetError {
   return new SignetError("NOT_FOUND", { detail: "There is nothing at this address." });

@@ -2,6 +2,7 @@
 import type { FastifyError } from "fastify";
 import { isDatabaseAway } from "../database/errors.ts";
 import {
+  DuplicateError,
   type ErrorCode,
   invalidParameters,
   noSuch,
@@ -50,6 +51,9 @@ function schemaError(error: FastifyError): SignetError {
 export function toSignetError(thrown: unknown): SignetError {
   if (thrown instanceof SignetError) {
     return thrown;
+  }
+  if (thrown instanceof DuplicateError) {
+    return new SignetError("CONFLICT", { detail: thrown.message, cause: thrown.cause });
   }
   const error = thrown as Partial<FastifyError>;
   if (error.validation !== undefined) {

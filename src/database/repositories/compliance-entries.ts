@@ -1,5 +1,6 @@
 /** Reads the compliance log. */
 import type { Queryable } from "../pool.ts";
+import { sql } from "../sql.ts";
 
 export interface ComplianceEntryRow {
   readonly idx: number;
@@ -30,20 +31,20 @@ export interface EntryPage {
  */
 export async function listEntries(
   db: Queryable,
-  { tenantId, type, actor, from, to }: EntryFilter,
+  filter: EntryFilter,
   { limit, before }: EntryPage,
 ): Promise<ComplianceEntryRow[]> {
+  const { tenantId = null, type = null, actor = null, from = null, to = null } = filter;
   const { rows } = await db.query<ComplianceEntryRow>(
-    `SELECT idx, entry, leaf_hash FROM clog
+    sql`SELECT idx, entry, leaf_hash FROM clog
       WHERE log_id = 1
-        AND ($1::bigint IS NULL OR idx < $1)
-        AND ($2::text IS NULL OR tenant_id = $2)
-        AND ($3::text IS NULL OR type = $3)
-        AND ($4::text IS NULL OR actor = $4)
-        AND ($5::timestamptz IS NULL OR at >= $5)
-        AND ($6::timestamptz IS NULL OR at < $6)
-      ORDER BY idx DESC LIMIT $7`,
-    [before, tenantId ?? null, type ?? null, actor ?? null, from ?? null, to ?? null, limit + 1],
+        AND (${before}::bigint IS NULL OR idx < ${before})
+        AND (${tenantId}::text IS NULL OR tenant_id = ${tenantId})
+        AND (${type}::text IS NULL OR type = ${type})
+        AND (${actor}::text IS NULL OR actor = ${actor})
+        AND (${from}::timestamptz IS NULL OR at >= ${from})
+        AND (${to}::timestamptz IS NULL OR at < ${to})
+      ORDER BY idx DESC LIMIT ${limit + 1}`,
   );
   return rows;
 }

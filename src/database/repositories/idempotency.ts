@@ -1,6 +1,7 @@
 /** Keys of requests that must run only once: Idempotency-Keys, ids of signed requests, publishers' ids of events. */
 import { createHash } from "node:crypto";
 import type { Queryable } from "../pool.ts";
+import { sql } from "../sql.ts";
 
 /** The place of a key. */
 export interface KeyPlace {
@@ -101,12 +102,11 @@ export async function takeIdempotencyKey(
   }
   const { rowCount } = await db.query({
     name: "take-idempotency-key",
-    text: `INSERT INTO idempotency_keys AS k (tenant_id, route, key, body_hash, resource_id, created_at)
-      VALUES ($1, $2, $3, $4, $5, $6)
+    ...sql`INSERT INTO idempotency_keys AS k (tenant_id, route, key, body_hash, resource_id, created_at)
+      VALUES (${tenantId}, ${route}, ${key}, ${bodyHash}, ${resourceId}, ${now})
       ON CONFLICT (tenant_id, route, key) DO UPDATE
         SET body_hash = excluded.body_hash, resource_id = excluded.resource_id, created_at = excluded.created_at
-        WHERE k.created_at <= $7`,
-    values: [tenantId, route, key, bodyHash, resourceId, now, forgetBefore],
+        WHERE k.created_at <= ${forgetBefore}`,
   });
   if (rowCount === 1) {
     return undefined;

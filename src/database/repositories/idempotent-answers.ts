@@ -1,5 +1,6 @@
 /** Stored answers to POSTs that may be repeated. Their content is sealed (api/repeatable.ts). */
 import type { Queryable } from "../pool.ts";
+import { sql } from "../sql.ts";
 
 /** Identifies a request. */
 export interface AnswerPlace {
@@ -55,14 +56,13 @@ export async function claimAnswer(db: Queryable, claim: AnswerClaim): Promise<Ke
   const { ownerId, route, keyDigest, bodyHash, now, forgetBefore, abandonedBefore } = claim;
   const { rowCount } = await db.query({
     name: "claim-answer",
-    text: `INSERT INTO idempotent_answers AS a (owner_id, route, key_digest, body_hash, created_at)
-      VALUES ($1, $2, $3, $4, $5)
+    ...sql`INSERT INTO idempotent_answers AS a (owner_id, route, key_digest, body_hash, created_at)
+      VALUES (${ownerId}, ${route}, ${keyDigest}, ${bodyHash}, ${now})
       ON CONFLICT (owner_id, route, key_digest) DO UPDATE
         SET body_hash = excluded.body_hash, answer = NULL, created_at = excluded.created_at
-        WHERE a.created_at <= $6
+        WHERE a.created_at <= ${forgetBefore}
           -- Nobody has taken it in the future: a wrong clock has stamped it.
-          OR (a.answer IS NULL AND (a.created_at <= $7 OR a.created_at > $5::timestamptz + interval '30 seconds'))`,
-    values: [ownerId, route, keyDigest, bodyHash, now, forgetBefore, abandonedBefore],
+          OR (a.answer IS NULL AND (a.created_at <= ${abandonedBefore} OR a.created_at > ${now}::timestamptz + interval '30 seconds'))`,
   });
   if (rowCount === 1) {
     return undefined;

@@ -1,6 +1,7 @@
 /** Versions of client secrets and their succession (role signet_rotator). All times come from the caller. */
 import { OVERDUE_MS, type RetirementReason } from "../../domain/secret-version.ts";
 import type { Queryable } from "../pool.ts";
+import { sql } from "../sql.ts";
 import type { SecretVersionKey } from "./tokens/clients.ts";
 
 export interface NewSuccessor extends SecretVersionKey {
@@ -17,21 +18,15 @@ export interface NewSuccessor extends SecretVersionKey {
  *
  * @returns whether this call added it
  */
-export async function insertSuccessor(db: Queryable, successor: NewSuccessor): Promise<boolean> {
+export async function insertSuccessor(
+  db: Queryable,
+  { credentialId, version, tenantId, mac, macKeyId, wrapped, nowMs }: NewSuccessor,
+): Promise<boolean> {
   const { rowCount } = await db.query(
-    `INSERT INTO secret_versions (credential_id, version, tenant_id, mac, mac_key_id, state, issued_at, wrapped)
-     SELECT c.id, $2, c.tenant_id, $4, $5, 'PENDING', $6, $7 FROM credentials c
-      WHERE c.id = $1 AND c.tenant_id = $3 AND c.state = 'ACTIVE'
+    sql`INSERT INTO secret_versions (credential_id, version, tenant_id, mac, mac_key_id, state, issued_at, wrapped)
+     SELECT c.id, ${version}, c.tenant_id, ${mac}, ${macKeyId}, 'PENDING', ${new Date(nowMs)}, ${wrapped} FROM credentials c
+      WHERE c.id = ${credentialId} AND c.tenant_id = ${tenantId} AND c.state = 'ACTIVE'
      ON CONFLICT (credential_id, version) DO NOTHING`,
-    [
-      successor.credentialId,
-      successor.version,
-      successor.tenantId,
-      successor.mac,
-      successor.macKeyId,
-      new Date(successor.nowMs),
-      successor.wrapped,
-    ],
   );
   return rowCount === 1;
 }
@@ -113,14 +108,12 @@ export async function countDeliveries(
   delivered: readonly (SecretVersionKey & { readonly count: number })[],
 ): Promise<void> {
   await db.query(
-    `UPDATE secret_versions v SET delivered_count = v.delivered_count + d.count
-       FROM unnest($1::text[], $2::int[], $3::int[]) AS d (credential_id, version, count)
+    sql`UPDATE secret_versions v SET delivered_count = v.delivered_count + d.count
+       FROM unnest(
+        ${delivered.map((key) => key.credentialId)}::text[],
+        ${delivered.map((key) => key.version)}::int[],
+        ${delivered.map((key) => key.count)}::int[]) AS d (credential_id, version, count)
       WHERE v.credential_id = d.credential_id AND v.version = d.version`,
-    [
-      delivered.map((key) => key.credentialId),
-      delivered.map((key) => key.version),
-      delivered.map((key) => key.count),
-    ],
   );
 }
 

@@ -1,7 +1,7 @@
 /** Tenants, who own all other rows. */
-import { SignetError } from "../../domain/errors.ts";
-import { isUniqueViolation } from "../errors.ts";
+import { reportDuplicates } from "../errors.ts";
 import type { Queryable } from "../pool.ts";
+import { raw, sql } from "../sql.ts";
 import type { RowPage } from "./page.ts";
 
 export const TENANT_STATES = ["ACTIVE", "SUSPENDED", "ERASED"] as const;
@@ -38,22 +38,17 @@ export const HELD_TENANTS = "(SELECT id FROM public.tenants WHERE held_at IS NOT
 
 const COLUMNS = "id, name, region, state, platform, held_at, erased_at, erasure_completed_at, created_at";
 
-/** Adds a tenant. Throws `CONFLICT` for a second platform tenant. */
+/** Adds a tenant. @throws DuplicateError for a second platform tenant */
 export async function insertTenant(db: Queryable, tenant: NewTenant): Promise<TenantRow> {
   const { id, name, region, platform, dataKey, nowMs } = tenant;
-  try {
-    const { rows } = await db.query<TenantRow>(
-      `INSERT INTO tenants (id, name, region, platform, data_key, created_at) VALUES ($1, $2, $3, $4, $5, $6)
-       RETURNING ${COLUMNS}`,
-      [id, name, region, platform, dataKey, new Date(nowMs)],
-    );
-    return rows[0] as TenantRow;
-  } catch (error) {
-    if (isUniqueViolation(error, "tenants_one_platform")) {
-      throw new SignetError("CONFLICT", { detail: "A platform tenant already exists.", cause: error });
-    }
-    throw error;
-  }
+  const { rows } = await reportDuplicates(
+    db.query<TenantRow>(
+      sql`INSERT INTO tenants (id, name, region, platform, data_key, created_at)
+       VALUES (${id}, ${name}, ${region}, ${platform}, ${dataKey}, ${new Date(nowMs)}) RETURNING ${raw(COLUMNS)}`,
+    ),
+    { tenants_one_platform: "A platform tenant already exists." },
+  );
+  return rows[0] as TenantRow;
 }
 
 /** Returns tenants, newest first. */

@@ -1,6 +1,7 @@
 /** Credentials and the versions of their secrets. */
 import type { RetirementReason, SecretVersionState } from "../../../domain/secret-version.ts";
 import type { Queryable } from "../../pool.ts";
+import { raw, sql } from "../../sql.ts";
 import type { RowPage } from "../page.ts";
 
 export interface CredentialRow {
@@ -84,31 +85,21 @@ export async function findTenantCredential(
 export async function insertCredential(
   db: Queryable,
   credential: NewCredential,
-  secret: NewSecret,
+  { mac, macKeyId, dueAt, retireBy }: NewSecret,
 ): Promise<VersionedCredentialRow> {
+  const { id, tenantId } = credential;
+  const at = new Date(credential.nowMs);
   const { rows } = await db.query<VersionedCredentialRow>(
-    `WITH made AS (
+    sql`WITH made AS (
        INSERT INTO credentials (id, tenant_id, principal_id, client_id, rotation_mode, san_uri, certificate_thumbprints, created_at)
-       VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING *
+       VALUES (${id}, ${tenantId}, ${credential.principalId}, ${credential.clientId}, ${credential.rotationMode},
+         ${credential.sanUri}, ${credential.certificateThumbprints}, ${at}) RETURNING *
      ), secret AS (
        INSERT INTO secret_versions (credential_id, version, tenant_id, mac, mac_key_id, state, issued_at, acked_at, due_at, retire_by)
-       VALUES ($1, 1, $2, $9, $10, 'ACTIVE', $8, $8, $11, $12) RETURNING version, due_at
+       VALUES (${id}, 1, ${tenantId}, ${mac}, ${macKeyId}, 'ACTIVE', ${at}, ${at},
+         ${dueAt === null ? null : new Date(dueAt)}, ${retireBy === null ? null : new Date(retireBy)}) RETURNING version, due_at
      )
-     SELECT ${CREDENTIAL_COLUMNS}, version, due_at FROM made, secret`,
-    [
-      credential.id,
-      credential.tenantId,
-      credential.principalId,
-      credential.clientId,
-      credential.rotationMode,
-      credential.sanUri,
-      credential.certificateThumbprints,
-      new Date(credential.nowMs),
-      secret.mac,
-      secret.macKeyId,
-      secret.dueAt === null ? null : new Date(secret.dueAt),
-      secret.retireBy === null ? null : new Date(secret.retireBy),
-    ],
+     SELECT ${raw(CREDENTIAL_COLUMNS)}, version, due_at FROM made, secret`,
   );
   return rows[0] as VersionedCredentialRow;
 }

@@ -2,6 +2,7 @@
 import type { PepperedMac } from "../../../crypto/pepper.ts";
 import type { OperatorRole } from "../../../domain/operator-roles.ts";
 import type { Queryable } from "../../pool.ts";
+import { raw, sql } from "../../sql.ts";
 import type { RowPage } from "../page.ts";
 
 export interface OperatorTokenRow {
@@ -37,18 +38,9 @@ const COLUMNS = "id, operator_id, prefix, created_by, created_at, expires_at, la
 
 export async function insertOperatorToken(db: Queryable, token: NewOperatorToken): Promise<OperatorTokenRow> {
   const { rows } = await db.query<OperatorTokenRow>(
-    `INSERT INTO operator_tokens (id, operator_id, prefix, mac, mac_key_id, created_by, created_at, expires_at)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING ${COLUMNS}`,
-    [
-      token.id,
-      token.operatorId,
-      token.prefix,
-      token.mac,
-      token.macKeyId,
-      token.createdBy,
-      new Date(token.nowMs),
-      new Date(token.expiresAtMs),
-    ],
+    sql`INSERT INTO operator_tokens (id, operator_id, prefix, mac, mac_key_id, created_by, created_at, expires_at)
+     VALUES (${token.id}, ${token.operatorId}, ${token.prefix}, ${token.mac}, ${token.macKeyId}, ${token.createdBy},
+       ${new Date(token.nowMs)}, ${new Date(token.expiresAtMs)}) RETURNING ${raw(COLUMNS)}`,
   );
   return rows[0] as OperatorTokenRow;
 }

@@ -1,8 +1,8 @@
 /** Operators, their roles and their certificates. */
 import type { OperatorRole } from "../../../domain/operator-roles.ts";
-import { SignetError } from "../../../domain/errors.ts";
-import { isUniqueViolation } from "../../errors.ts";
+import { reportDuplicates } from "../../errors.ts";
 import type { Queryable } from "../../pool.ts";
+import { raw, sql } from "../../sql.ts";
 import type { RowPage } from "../page.ts";
 
 export interface OperatorRow {
@@ -34,33 +34,21 @@ export interface NewOperator extends OperatorSettings {
 
 const COLUMNS = "id, name, role, state, san_uri, certificate_thumbprints, created_by, created_at, revoked_at";
 
-async function refuseConflicts<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (isUniqueViolation(error, "operators_name_once")) {
-      throw new SignetError("CONFLICT", {
-        detail: "An operator with this name already exists.",
-        cause: error,
-      });
-    }
-    if (isUniqueViolation(error, "operators_san_uri_once")) {
-      throw new SignetError("CONFLICT", { detail: "Another operator has this SAN URI.", cause: error });
-    }
-    throw error;
-  }
-}
+const DUPLICATES = {
+  operators_name_once: "An operator with this name already exists.",
+  operators_san_uri_once: "Another operator has this SAN URI.",
+};
 
-/** Adds an operator. Throws `CONFLICT` if another one has its name or its SAN URI. */
+/** Adds an operator. @throws DuplicateError if another one has its name or its SAN URI */
 export async function insertOperator(db: Queryable, operator: NewOperator): Promise<OperatorRow> {
   const { id, name, role, sanUri, certificateThumbprints, createdBy, nowMs } = operator;
-  const { rows } = await refuseConflicts(
-    async () =>
-      await db.query<OperatorRow>(
-        `INSERT INTO operators (id, name, role, san_uri, certificate_thumbprints, created_by, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING ${COLUMNS}`,
-        [id, name, role, sanUri, certificateThumbprints, createdBy, new Date(nowMs)],
-      ),
+  const { rows } = await reportDuplicates(
+    db.query<OperatorRow>(
+      sql`INSERT INTO operators (id, name, role, san_uri, certificate_thumbprints, created_by, created_at)
+       VALUES (${id}, ${name}, ${role}, ${sanUri}, ${certificateThumbprints}, ${createdBy}, ${new Date(nowMs)})
+       RETURNING ${raw(COLUMNS)}`,
+    ),
+    DUPLICATES,
   );
   return rows[0] as OperatorRow;
 }
@@ -79,19 +67,18 @@ export async function findOperator(db: Queryable, id: string): Promise<OperatorR
   return rows[0];
 }
 
-/** Changes an operator. Throws `CONFLICT` if another one has the SAN URI. */
+/** Changes an operator. @throws DuplicateError if another one has the SAN URI */
 export async function updateOperator(
   db: Queryable,
   id: string,
   { role, sanUri, certificateThumbprints }: OperatorSettings,
 ): Promise<OperatorRow> {
-  const { rows } = await refuseConflicts(
-    async () =>
-      await db.query<OperatorRow>(
-        `UPDATE operators SET role = $2, san_uri = $3, certificate_thumbprints = $4 WHERE id = $1
-         RETURNING ${COLUMNS}`,
-        [id, role, sanUri, certificateThumbprints],
-      ),
+  const { rows } = await reportDuplicates(
+    db.query<OperatorRow>(
+      sql`UPDATE operators SET role = ${role}, san_uri = ${sanUri}, certificate_thumbprints = ${certificateThumbprints}
+       WHERE id = ${id} RETURNING ${raw(COLUMNS)}`,
+    ),
+    DUPLICATES,
   );
   return rows[0] as OperatorRow;
 }

@@ -1,5 +1,6 @@
 /** The portal's one-time links and sessions, by the hash of the browser's secret. */
 import type { Queryable } from "../../pool.ts";
+import { raw, sql } from "../../sql.ts";
 
 /** The data that a link passes to its session, and by which either can be revoked. */
 export interface PortalGrant {
@@ -75,21 +76,9 @@ export async function insertPortalRow(db: Queryable, table: PortalTable, row: Ne
     row.createdAt,
   ]);
   await db.query(
-    `INSERT INTO ${table} (hash, ${COLUMNS}, created_at, expires_at)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-    [
-      row.hash,
-      row.tenantId,
-      row.principalId,
-      row.credentialId,
-      row.scopes,
-      row.jti,
-      row.kid,
-      row.issuedAt,
-      row.certificateThumbprint ?? null,
-      row.createdAt,
-      row.expiresAt,
-    ],
+    sql`INSERT INTO ${raw(table)} (hash, ${raw(COLUMNS)}, created_at, expires_at)
+     VALUES (${row.hash}, ${row.tenantId}, ${row.principalId}, ${row.credentialId}, ${row.scopes}, ${row.jti}, ${row.kid},
+       ${row.issuedAt}, ${row.certificateThumbprint ?? null}, ${row.createdAt}, ${row.expiresAt})`,
   );
 }
 

@@ -1,8 +1,8 @@
 /** Service principals, the owners of credentials, with the scopes of their tokens. */
 import type { PrincipalEnvironment } from "../../../domain/identity.ts";
-import { SignetError } from "../../../domain/errors.ts";
-import { isUniqueViolation } from "../../errors.ts";
+import { reportDuplicates } from "../../errors.ts";
 import type { Queryable } from "../../pool.ts";
+import { raw, sql } from "../../sql.ts";
 import type { RowPage } from "../page.ts";
 
 export interface PrincipalRow {
@@ -36,29 +36,24 @@ const COLUMNS =
  * Adds a principal with its role's current scopes.
  *
  * @returns `undefined` if the tenant has no such role
+ * @throws DuplicateError if the tenant has a principal with this name
  */
 export async function insertPrincipal(
   db: Queryable,
   principal: NewPrincipal,
 ): Promise<PrincipalRow | undefined> {
   const { id, tenantId, roleId, name, region, environment, nowMs } = principal;
-  try {
-    const { rows } = await db.query<PrincipalRow>(
-      `INSERT INTO principals (id, tenant_id, role_id, name, region, environment, scopes, provisioned_at, created_at)
-       SELECT $1, tenant_id, id, $4, $5, $6, scopes, $7, $7 FROM roles WHERE id = $3 AND tenant_id = $2
-       RETURNING ${COLUMNS}`,
-      [id, tenantId, roleId, name, region, environment, new Date(nowMs)],
-    );
-    return rows[0];
-  } catch (error) {
-    if (isUniqueViolation(error, "principals_name_once")) {
-      throw new SignetError("CONFLICT", {
-        detail: "The tenant already has a principal with this name.",
-        cause: error,
-      });
-    }
-    throw error;
-  }
+  const at = new Date(nowMs);
+  const { rows } = await reportDuplicates(
+    db.query<PrincipalRow>(
+      sql`INSERT INTO principals (id, tenant_id, role_id, name, region, environment, scopes, provisioned_at, created_at)
+       SELECT ${id}, tenant_id, id, ${name}, ${region}, ${environment}, scopes, ${at}, ${at} FROM roles
+        WHERE id = ${roleId} AND tenant_id = ${tenantId}
+       RETURNING ${raw(COLUMNS)}`,
+    ),
+    { principals_name_once: "The tenant already has a principal with this name." },
+  );
+  return rows[0];
 }
 
 /** Returns a tenant's principals, newest first. */

@@ -1,5 +1,6 @@
 /** Publishes and reads revocations (migration 0005). */
 import type { Queryable } from "../../pool.ts";
+import { sql } from "../../sql.ts";
 import type { EntryBytes } from "../compliance-log.ts";
 
 export interface RevocationRow {
@@ -32,20 +33,9 @@ export async function publish(
 ): Promise<RevocationRow> {
   const { rows } = await db.query<RevocationRow>({
     name: "publish-revocation",
-    text: `SELECT id, seq, tenant_id, at, log_index, leaf_hash
-             FROM publish_revocation($1, $2, $3, $4, $5, $6, $7::float8 * interval '1 millisecond', $8, $9, $10)`,
-    values: [
-      row.id,
-      row.kind,
-      row.target,
-      row.tenantId,
-      row.reason,
-      row.actor,
-      row.lifeMs,
-      row.disabledNow,
-      beforeIndex,
-      afterIndex,
-    ],
+    ...sql`SELECT id, seq, tenant_id, at, log_index, leaf_hash
+             FROM publish_revocation(${row.id}, ${row.kind}, ${row.target}, ${row.tenantId}, ${row.reason}, ${row.actor},
+               ${row.lifeMs}::float8 * interval '1 millisecond', ${row.disabledNow}, ${beforeIndex}, ${afterIndex})`,
   });
   return rows[0] as RevocationRow;
 }
@@ -265,11 +255,10 @@ export async function liftTenantRevocation(
   { id, tenantId, reason, actor, lifeMs, skewMs }: LiftRow,
   { beforeIndex, afterIndex }: EntryBytes,
 ): Promise<number> {
-  const values = [id, tenantId, reason, actor, lifeMs, skewMs, beforeIndex, afterIndex];
   const { rows } = await db.query<{ seq: number }>(
-    `SELECT lift_tenant_revocation($1, $2, $3, $4, $5::float8 * interval '1 millisecond',
-       $6::float8 * interval '1 millisecond', $7, $8) AS seq`,
-    values,
+    sql`SELECT lift_tenant_revocation(${id}, ${tenantId}, ${reason}, ${actor},
+       ${lifeMs}::float8 * interval '1 millisecond', ${skewMs}::float8 * interval '1 millisecond',
+       ${beforeIndex}, ${afterIndex}) AS seq`,
   );
   return rows[0]?.seq ?? 0;
 }

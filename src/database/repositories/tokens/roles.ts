@@ -1,7 +1,7 @@
 /** Roles: named sets of scopes, which are copied to principals at provisioning. */
-import { SignetError } from "../../../domain/errors.ts";
-import { isUniqueViolation } from "../../errors.ts";
+import { reportDuplicates } from "../../errors.ts";
 import type { Queryable } from "../../pool.ts";
+import { raw, sql } from "../../sql.ts";
 import type { RowPage } from "../page.ts";
 
 export interface RoleRow {
@@ -22,23 +22,19 @@ export interface NewRole {
 
 const COLUMNS = "id, tenant_id, name, scopes, created_at";
 
-/** Adds a role. Throws `CONFLICT` if the tenant has one with this name. */
-export async function insertRole(db: Queryable, role: NewRole): Promise<RoleRow> {
-  try {
-    const { rows } = await db.query<RoleRow>(
-      `INSERT INTO roles (id, tenant_id, name, scopes, created_at) VALUES ($1, $2, $3, $4, $5) RETURNING ${COLUMNS}`,
-      [role.id, role.tenantId, role.name, role.scopes, new Date(role.nowMs)],
-    );
-    return rows[0] as RoleRow;
-  } catch (error) {
-    if (isUniqueViolation(error, "roles_name_once")) {
-      throw new SignetError("CONFLICT", {
-        detail: "The tenant already has a role with this name.",
-        cause: error,
-      });
-    }
-    throw error;
-  }
+/** Adds a role. @throws DuplicateError if the tenant has one with this name */
+export async function insertRole(
+  db: Queryable,
+  { id, tenantId, name, scopes, nowMs }: NewRole,
+): Promise<RoleRow> {
+  const { rows } = await reportDuplicates(
+    db.query<RoleRow>(
+      sql`INSERT INTO roles (id, tenant_id, name, scopes, created_at)
+       VALUES (${id}, ${tenantId}, ${name}, ${scopes}, ${new Date(nowMs)}) RETURNING ${raw(COLUMNS)}`,
+    ),
+    { roles_name_once: "The tenant already has a role with this name." },
+  );
+  return rows[0] as RoleRow;
 }
 
 /** Returns a tenant's roles, newest first. */

@@ -1,5 +1,6 @@
 /** Credentials without a secret, and the assertions used with some of them. */
 import type { Queryable } from "../../pool.ts";
+import { raw, sql } from "../../sql.ts";
 import { CREDENTIAL_COLUMNS, type NewCredential, type VersionedCredentialRow } from "./credentials.ts";
 
 /** A client's registered set of public keys (RFC 7517). */
@@ -14,19 +15,11 @@ export async function insertWorkloadCredential(
   jwks: ClientKeySet | undefined,
 ): Promise<VersionedCredentialRow> {
   const { rows } = await db.query<VersionedCredentialRow>(
-    `INSERT INTO credentials (id, tenant_id, principal_id, client_id, rotation_mode, san_uri, certificate_thumbprints, created_at, jwks)
-     VALUES ($1, $2, $3, $4, 'workload', $5, $6, $7, $8)
-     RETURNING ${CREDENTIAL_COLUMNS}, NULL::int AS version, NULL::timestamptz AS due_at`,
-    [
-      credential.id,
-      credential.tenantId,
-      credential.principalId,
-      credential.clientId,
-      credential.sanUri,
-      credential.certificateThumbprints,
-      new Date(credential.nowMs),
-      jwks === undefined ? null : JSON.stringify(jwks),
-    ],
+    sql`INSERT INTO credentials (id, tenant_id, principal_id, client_id, rotation_mode, san_uri, certificate_thumbprints, created_at, jwks)
+     VALUES (${credential.id}, ${credential.tenantId}, ${credential.principalId}, ${credential.clientId}, 'workload',
+       ${credential.sanUri}, ${credential.certificateThumbprints}, ${new Date(credential.nowMs)},
+       ${jwks === undefined ? null : JSON.stringify(jwks)})
+     RETURNING ${raw(CREDENTIAL_COLUMNS)}, NULL::int AS version, NULL::timestamptz AS due_at`,
   );
   return rows[0] as VersionedCredentialRow;
 }

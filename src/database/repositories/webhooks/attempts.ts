@@ -3,6 +3,7 @@ import type { AttemptError, DeliveryReason, DeliveryState } from "../../../domai
 import type { DisabledReason, EndpointState } from "../../../domain/endpoint-state.ts";
 import { idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
+import { type Statement, sql } from "../../sql.ts";
 import type { StoredContent } from "./events.ts";
 import {
   joinSecrets,
@@ -195,24 +196,22 @@ export interface InFlightAttempt {
 export async function recordInFlight(db: Queryable, attempts: readonly InFlightAttempt[]): Promise<void> {
   await db.query({
     name: "record-in-flight",
-    text: `INSERT INTO attempts (day, delivery_id, cycle, attempt, id, tenant_id, started_at, lease_until)
+    ...sql`INSERT INTO attempts (day, delivery_id, cycle, attempt, id, tenant_id, started_at, lease_until)
       SELECT DISTINCT ON (day, delivery_id, cycle, attempt) *
-      FROM unnest($1::date[], $2::text[], $3::int[], $4::int[], $5::text[], $6::text[], $7::timestamptz[], $8::timestamptz[])
+      FROM unnest(
+          ${attempts.map((row) => idDay(row.deliveryId))}::date[],
+          ${attempts.map((row) => row.deliveryId)}::text[],
+          ${attempts.map((row) => row.cycle)}::int[],
+          ${attempts.map((row) => row.attempt)}::int[],
+          ${attempts.map((row) => row.attemptId)}::text[],
+          ${attempts.map((row) => row.tenantId)}::text[],
+          ${attempts.map((row) => row.startedAt)}::timestamptz[],
+          ${attempts.map((row) => row.leaseUntil)}::timestamptz[])
         AS lease(day, delivery_id, cycle, attempt, id, tenant_id, started_at, lease_until)
       ORDER BY day, delivery_id, cycle, attempt, lease_until DESC
       ON CONFLICT (day, delivery_id, cycle, attempt) DO UPDATE
         SET started_at = excluded.started_at, lease_until = excluded.lease_until
         WHERE attempts.duration_ms IS NULL AND attempts.lease_until < excluded.lease_until`,
-    values: [
-      attempts.map((row) => idDay(row.deliveryId)),
-      attempts.map((row) => row.deliveryId),
-      attempts.map((row) => row.cycle),
-      attempts.map((row) => row.attempt),
-      attempts.map((row) => row.attemptId),
-      attempts.map((row) => row.tenantId),
-      attempts.map((row) => row.startedAt),
-      attempts.map((row) => row.leaseUntil),
-    ],
   });
 }
 
@@ -240,10 +239,28 @@ export interface AttemptOutcome {
   readonly leaves: boolean;
 }
 
-const RECORD_OUTCOMES = `WITH outcome AS (
-    SELECT * FROM unnest($1::date[], $2::text[], $3::int[], $4::int[], $5::text[], $6::text[], $7::text[], $8::int[],
-      $9::timestamptz[], $10::int[], $11::int[], $12::text[], $13::text[], $14::text[], $15::timestamptz[],
-      $16::timestamptz[], $17::timestamptz[], $18::boolean[], $19::bytea[])
+function outcomesStatement(outcomes: readonly AttemptOutcome[]): Statement {
+  return sql`WITH outcome AS (
+    SELECT * FROM unnest(
+      ${outcomes.map((row) => idDay(row.deliveryId))}::date[],
+      ${outcomes.map((row) => row.deliveryId)}::text[],
+      ${outcomes.map((row) => row.cycle)}::int[],
+      ${outcomes.map((row) => row.attempt)}::int[],
+      ${outcomes.map((row) => row.attemptId)}::text[],
+      ${outcomes.map((row) => row.tenantId)}::text[],
+      ${outcomes.map((row) => row.carrier)}::text[],
+      ${outcomes.map((row) => row.epoch)}::int[],
+      ${outcomes.map((row) => row.startedAt)}::timestamptz[],
+      ${outcomes.map((row) => row.durationMs)}::int[],
+      ${outcomes.map((row) => row.status)}::int[],
+      ${outcomes.map((row) => row.error)}::text[],
+      ${outcomes.map((row) => (typeof row.responseBody === "string" ? row.responseBody : null))}::text[],
+      ${outcomes.map((row) => row.nextState)}::text[],
+      ${outcomes.map((row) => row.nextAttemptAt)}::timestamptz[],
+      ${outcomes.map((row) => row.endedAt)}::timestamptz[],
+      ${outcomes.map((row) => row.expiresAt)}::timestamptz[],
+      ${outcomes.map((row) => row.leaves)}::boolean[],
+      ${outcomes.map((row) => (typeof row.responseBody === "string" ? null : row.responseBody))}::bytea[])
     AS o(day, delivery_id, cycle, attempt, id, tenant_id, carrier, epoch,
       started_at, duration_ms, status, error, response_body, next_state, next_attempt_at, ended_at, expires_at, leaves, response)
   ), written AS (
@@ -283,6 +300,7 @@ const RECORD_OUTCOMES = `WITH outcome AS (
       AND ((d.carrier = o.carrier AND d.epoch = o.epoch) OR (d.cycle = o.cycle AND o.next_state <> 'RETRYING'))
   )
   SELECT delivery_id, cycle, attempt FROM written`;
+}
 
 /**
  * Stores attempts and the resulting states in one statement. The first outcome of an attempt stays. A delivery that was
@@ -294,28 +312,7 @@ const RECORD_OUTCOMES = `WITH outcome AS (
 export async function recordOutcomes(db: Queryable, outcomes: readonly AttemptOutcome[]): Promise<boolean[]> {
   const { rows } = await db.query<{ delivery_id: string; cycle: number; attempt: number }>({
     name: "record-outcomes",
-    text: RECORD_OUTCOMES,
-    values: [
-      outcomes.map((row) => idDay(row.deliveryId)),
-      outcomes.map((row) => row.deliveryId),
-      outcomes.map((row) => row.cycle),
-      outcomes.map((row) => row.attempt),
-      outcomes.map((row) => row.attemptId),
-      outcomes.map((row) => row.tenantId),
-      outcomes.map((row) => row.carrier),
-      outcomes.map((row) => row.epoch),
-      outcomes.map((row) => row.startedAt),
-      outcomes.map((row) => row.durationMs),
-      outcomes.map((row) => row.status),
-      outcomes.map((row) => row.error),
-      outcomes.map((row) => (typeof row.responseBody === "string" ? row.responseBody : null)),
-      outcomes.map((row) => row.nextState),
-      outcomes.map((row) => row.nextAttemptAt),
-      outcomes.map((row) => row.endedAt),
-      outcomes.map((row) => row.expiresAt),
-      outcomes.map((row) => row.leaves),
-      outcomes.map((row) => (typeof row.responseBody === "string" ? null : row.responseBody)),
-    ],
+    ...outcomesStatement(outcomes),
   });
   const written = new Set(rows.map((row) => `${row.delivery_id}/${row.cycle}/${row.attempt}`));
   return outcomes.map((row) => written.has(`${row.deliveryId}/${row.cycle}/${row.attempt}`));
@@ -336,20 +333,10 @@ export interface ParkedDelivery {
 export async function parkDelivery(db: Queryable, parked: ParkedDelivery): Promise<boolean> {
   const { rowCount } = await db.query({
     name: "park-delivery",
-    text: `UPDATE deliveries SET state = $5, reason = $6, next_attempt_at = NULL,
-        dead_lettered_at = CASE WHEN $5 = 'DEAD_LETTERED' THEN $7::timestamptz END,
-        expires_at = CASE WHEN $5 = 'DEAD_LETTERED' THEN $8::timestamptz END
-      WHERE day = $1 AND id = $2 AND carrier = $3 AND epoch = $4 AND state IN ('QUEUED', 'RETRYING')`,
-    values: [
-      idDay(parked.deliveryId),
-      parked.deliveryId,
-      parked.carrier,
-      parked.epoch,
-      parked.to,
-      parked.reason,
-      parked.now,
-      parked.expiresAt,
-    ],
+    ...sql`UPDATE deliveries SET state = ${parked.to}, reason = ${parked.reason}, next_attempt_at = NULL,
+        dead_lettered_at = CASE WHEN ${parked.to} = 'DEAD_LETTERED' THEN ${parked.now}::timestamptz END,
+        expires_at = CASE WHEN ${parked.to} = 'DEAD_LETTERED' THEN ${parked.expiresAt}::timestamptz END
+      WHERE day = ${idDay(parked.deliveryId)} AND id = ${parked.deliveryId} AND carrier = ${parked.carrier} AND epoch = ${parked.epoch} AND state IN ('QUEUED', 'RETRYING')`,
   });
   return rowCount === 1;
 }
@@ -378,18 +365,16 @@ export async function deferForPlaces(
 ): Promise<void> {
   await db.query({
     name: "defer-for-places",
-    text: `UPDATE deliveries d SET
+    ...sql`UPDATE deliveries d SET
         claimed_at = CASE WHEN d.state = 'QUEUED' THEN m.until ELSE d.claimed_at END,
         next_attempt_at = CASE WHEN d.state = 'RETRYING' THEN m.until ELSE d.next_attempt_at END
-      FROM unnest($1::date[], $2::text[], $3::text[], $4::int[], $5::timestamptz[]) AS m(day, id, carrier, epoch, until)
+      FROM unnest(
+          ${waiting.map(({ key }) => idDay(key.deliveryId))}::date[],
+          ${waiting.map(({ key }) => key.deliveryId)}::text[],
+          ${waiting.map(({ key }) => key.carrier)}::text[],
+          ${waiting.map(({ key }) => key.epoch)}::int[],
+          ${waiting.map(({ until }) => until)}::timestamptz[]) AS m(day, id, carrier, epoch, until)
       WHERE d.day = m.day AND d.id = m.id AND d.carrier = m.carrier AND d.epoch = m.epoch
         AND d.state IN ('QUEUED', 'RETRYING')`,
-    values: [
-      waiting.map(({ key }) => idDay(key.deliveryId)),
-      waiting.map(({ key }) => key.deliveryId),
-      waiting.map(({ key }) => key.carrier),
-      waiting.map(({ key }) => key.epoch),
-      waiting.map(({ until }) => until),
-    ],
   });
 }

@@ -7,6 +7,7 @@
  */
 import { idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
+import { raw, sql } from "../../sql.ts";
 import { OUTBOX_CHANNEL } from "./events.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 
@@ -80,17 +81,17 @@ export async function claimFirst(
 ): Promise<{ readonly claimed: Claimed[]; readonly more: boolean; readonly nextTenant: string }> {
   const { rows } = await db.query<ClaimedRow & { tenants: number; last_tenant: string; more: boolean }>({
     name: "claim-first",
-    text: `WITH RECURSIVE seen(tenant_id) AS (
-        (SELECT tenant_id FROM deliveries WHERE ${WAITING} AND tenant_id > $5 ORDER BY tenant_id LIMIT 1)
+    ...sql`WITH RECURSIVE seen(tenant_id) AS (
+        (SELECT tenant_id FROM deliveries WHERE ${raw(WAITING)} AND tenant_id > ${claim.afterTenant} ORDER BY tenant_id LIMIT 1)
         UNION ALL
         SELECT (SELECT d.tenant_id FROM deliveries d WHERE d.carrier IS NULL AND d.state = 'QUEUED'
           AND d.tenant_id > seen.tenant_id ORDER BY d.tenant_id LIMIT 1)
         FROM seen WHERE seen.tenant_id IS NOT NULL
       ), tenants AS MATERIALIZED (
-        SELECT tenant_id FROM seen WHERE tenant_id IS NOT NULL AND tenant_id NOT IN ${HELD_TENANTS} LIMIT ${TENANTS_MAX}
+        SELECT tenant_id FROM seen WHERE tenant_id IS NOT NULL AND tenant_id NOT IN ${raw(HELD_TENANTS)} LIMIT ${raw(String(TENANTS_MAX))}
       ), share AS MATERIALIZED (
         SELECT count(*)::int AS tenants, max(tenant_id) AS last_tenant,
-          least($2, ceil(${ROOM} * $2::float8 / greatest(count(*), 1)))::int AS size
+          least(${claim.limit}, ceil(${raw(String(ROOM))} * ${claim.limit}::float8 / greatest(count(*), 1)))::int AS size
         FROM tenants
       ), candidates AS MATERIALIZED (
         SELECT tenants.tenant_id, mine.day, mine.id,
@@ -98,12 +99,12 @@ export async function claimFirst(
         FROM tenants CROSS JOIN LATERAL (
           SELECT d.day, d.id FROM deliveries d
           WHERE d.carrier IS NULL AND d.state = 'QUEUED' AND d.tenant_id = tenants.tenant_id
-            AND d.endpoint_id <> ALL ($4::text[])
+            AND d.endpoint_id <> ALL (${claim.exceptEndpoints}::text[])
           ORDER BY d.id LIMIT (SELECT size FROM share)
         ) mine
       ), picked AS MATERIALIZED (
         -- In the last turn places are random, or the same tenants would always get none.
-        SELECT day, id FROM candidates ORDER BY turn, random() LIMIT $2
+        SELECT day, id FROM candidates ORDER BY turn, random() LIMIT ${claim.limit}
       ), locked AS MATERIALIZED (
         SELECT d.day, d.id FROM picked JOIN deliveries d ON d.day = picked.day AND d.id = picked.id
         WHERE d.carrier IS NULL AND d.state = 'QUEUED' FOR UPDATE OF d SKIP LOCKED
@@ -111,21 +112,12 @@ export async function claimFirst(
         SELECT count(*) AS n, set_config('synchronous_commit', 'off', true) FROM locked
       )
       UPDATE deliveries d
-      SET carrier = CASE WHEN counted.n = 1 AND d.epoch = 1 THEN d.id ELSE $3 END, claimed_at = $6,
-        claimed_by = $7
+      SET carrier = CASE WHEN counted.n = 1 AND d.epoch = 1 THEN d.id ELSE ${claim.carrier} END, claimed_at = ${claim.now},
+        claimed_by = ${claim.worker}
       FROM locked, counted, share
-      WHERE d.day = locked.day AND d.id = locked.id AND counted.n >= $1
+      WHERE d.day = locked.day AND d.id = locked.id AND counted.n >= ${claim.atLeast}
       RETURNING d.id, d.tenant_id, d.endpoint_id, d.carrier, d.epoch, share.tenants, share.last_tenant,
-        (SELECT count(*) > $2 OR bool_or(turn >= share.size) FROM candidates) AS more`,
-    values: [
-      claim.atLeast,
-      claim.limit,
-      claim.carrier,
-      claim.exceptEndpoints,
-      claim.afterTenant,
-      claim.now,
-      claim.worker,
-    ],
+        (SELECT count(*) > ${claim.limit} OR bool_or(turn >= share.size) FROM candidates) AS more`,
   });
   const first = rows[0];
   const moreTenants = first !== undefined && first.tenants === TENANTS_MAX;
@@ -266,18 +258,15 @@ export async function adoptClaims(
 ): Promise<boolean[]> {
   const { rows } = await db.query<{ id: string }>({
     name: "adopt-claims",
-    text: `WITH hurry AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
-      UPDATE deliveries d SET claimed_by = $5
-      FROM unnest($1::date[], $2::text[], $3::text[], $4::int[]) AS m(day, id, carrier, epoch), hurry
+    ...sql`WITH hurry AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
+      UPDATE deliveries d SET claimed_by = ${worker}
+      FROM unnest(
+          ${deliveries.map(({ deliveryId }) => idDay(deliveryId))}::date[],
+          ${deliveries.map(({ deliveryId }) => deliveryId)}::text[],
+          ${deliveries.map(({ carrier }) => carrier)}::text[],
+          ${deliveries.map(({ epoch }) => epoch)}::int[]) AS m(day, id, carrier, epoch), hurry
       WHERE d.day = m.day AND d.id = m.id AND d.carrier = m.carrier AND d.epoch = m.epoch AND d.state = 'QUEUED'
       RETURNING d.id`,
-    values: [
-      deliveries.map(({ deliveryId }) => idDay(deliveryId)),
-      deliveries.map(({ deliveryId }) => deliveryId),
-      deliveries.map(({ carrier }) => carrier),
-      deliveries.map(({ epoch }) => epoch),
-      worker,
-    ],
   });
   const adopted = new Set(rows.map(({ id }) => id));
   return deliveries.map(({ deliveryId }) => adopted.has(deliveryId));

@@ -2,13 +2,8 @@
 import type { AttemptError, DeliveryReason, DeliveryState } from "../../../domain/delivery.ts";
 import { idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
-import {
-  type DeliveryFilter,
-  type DeliverySelection,
-  partsOf,
-  type SelectedDeliveries,
-  selectDeliveries,
-} from "./delivery-filter.ts";
+import { raw, sql, type Statement } from "../../sql.ts";
+import { type DeliveryFilter, type DeliverySelection, partsOf, selectDeliveries } from "./delivery-filter.ts";
 import { HAS_ENDPOINT } from "../endpoints/endpoints.ts";
 import { OUTBOX_CHANNEL } from "./events.ts";
 import { readOnward } from "../page.ts";
@@ -72,12 +67,9 @@ function toDelivery(row: DeliveryRow): Delivery {
   };
 }
 
-/**
- * Columns of a delivery. A dead letter counts as EXPIRED after its week, even if that is not stored. `now` is a
- * placeholder.
- */
-function columns(now: string): string {
-  return `d.id, d.event_id, d.event_type, d.endpoint_id,
+/** Columns of a delivery. A dead letter counts as EXPIRED after its week, even if that is not stored. */
+function columns(now: Date): Statement {
+  return sql`d.id, d.event_id, d.event_type, d.endpoint_id,
     CASE WHEN d.state = 'DEAD_LETTERED' AND d.expires_at <= ${now} THEN 'EXPIRED' ELSE d.state END AS state,
     d.reason, d.cycle, d.attempt_count, d.next_attempt_at, d.last_status, d.last_error, d.carrier, d.created_at,
     d.delivered_at, d.dead_lettered_at, d.expires_at`;
@@ -89,8 +81,7 @@ export async function findDelivery(
 ): Promise<Delivery | undefined> {
   const { rows } = await db.query<DeliveryRow>({
     name: "find-delivery",
-    text: `SELECT ${columns("$4")} FROM deliveries d WHERE d.day = $1 AND d.id = $2 AND d.tenant_id = $3`,
-    values: [idDay(id), id, tenantId, now],
+    ...sql`SELECT ${columns(now)} FROM deliveries d WHERE d.day = ${idDay(id)} AND d.id = ${id} AND d.tenant_id = ${tenantId}`,
   });
   return rows[0] === undefined ? undefined : toDelivery(rows[0]);
 }
@@ -104,17 +95,17 @@ export interface DeliveryPage {
   readonly now: Date;
 }
 
-function pageQuery(selection: DeliverySelection, limit: number): SelectedDeliveries {
-  const { text, values } = selectDeliveries(selection);
-  const newest = `ORDER BY d.day DESC, d.id DESC LIMIT $${values.length + 1}`;
+function pageQuery(selection: DeliverySelection, limit: number): Statement {
+  const selected = selectDeliveries(selection);
+  const newest = sql`ORDER BY d.day DESC, d.id DESC LIMIT ${limit}`;
   const parts = partsOf(selection.filter).map(
-    (part) => `(SELECT d.* FROM deliveries d WHERE ${text} AND ${part} ${newest})`,
+    (part) => sql`(SELECT d.* FROM deliveries d WHERE ${selected} AND ${raw(part)} ${newest})`,
   );
-  const from = parts.length === 0 ? `deliveries d WHERE ${text}` : `(${parts.join(" UNION ALL ")}) d`;
-  return {
-    text: `SELECT ${columns("$2")} FROM ${from} ${newest}`,
-    values: [...values, limit],
-  };
+  const from =
+    parts.length === 0
+      ? sql`deliveries d WHERE ${selected}`
+      : sql`(${parts.reduce((all, part) => sql`${all} UNION ALL ${part}`)}) d`;
+  return sql`SELECT ${columns(selection.now)} FROM ${from} ${newest}`;
 }
 
 /** Returns one page of a tenant's deliveries, newest first. */

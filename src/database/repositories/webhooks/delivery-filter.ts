@@ -1,6 +1,7 @@
 /** Selects the deliveries of a list, an export, a count or a replay. */
 import type { AttemptError, DeadLetterReason, DeliveryState } from "../../../domain/delivery.ts";
 import { idDay } from "../../../domain/ids.ts";
+import { raw, sql, type Statement } from "../../sql.ts";
 import type { Onward } from "../page.ts";
 
 export interface DeliveryFilter {
@@ -30,12 +31,6 @@ export interface DeliverySelection {
   readonly onward?: Onward | undefined;
 }
 
-/** Conditions on a delivery `d`, or a query, with the values of its placeholders: $1 is the tenant, $2 the time. */
-export interface SelectedDeliveries {
-  readonly text: string;
-  readonly values: readonly unknown[];
-}
-
 const COLUMNS = [
   ["endpointId", "endpoint_id"],
   ["eventType", "event_type"],
@@ -51,61 +46,51 @@ const QUEUED =
 /** Deliveries with an outcome, and those waiting for their first one. */
 export const SETTLED_AND_QUEUED: readonly string[] = ["d.state <> 'QUEUED'", QUEUED];
 
-function stateCondition(state: DeliveryState, placeholder: (value: unknown) => string): string {
+function stateCondition(state: DeliveryState, now: Date): Statement {
   if (state === "DEAD_LETTERED") {
-    return "d.state = 'DEAD_LETTERED' AND d.expires_at > $2";
+    return sql`d.state = 'DEAD_LETTERED' AND d.expires_at > ${now}`;
   }
   if (state === "EXPIRED") {
-    return "(d.state = 'EXPIRED' OR (d.state = 'DEAD_LETTERED' AND d.expires_at <= $2))";
+    return sql`(d.state = 'EXPIRED' OR (d.state = 'DEAD_LETTERED' AND d.expires_at <= ${now}))`;
   }
-  if (state === "QUEUED") {
-    return QUEUED;
-  }
-  return `d.state = ${placeholder(state)}`;
+  return state === "QUEUED" ? raw(QUEUED) : sql`d.state = ${state}`;
 }
 
 /**
- * Collects the conditions and their values. Absent filters add no condition, so that the planner can use its indexes.
+ * Returns the conditions on a delivery `d`. Absent filters add no condition, so that the planner can use its indexes.
  */
-export function selectDeliveries({ tenantId, filter, now, onward }: DeliverySelection): SelectedDeliveries {
-  const values: unknown[] = [tenantId, now];
-  const placeholder = (value: unknown): string => `$${values.push(value)}`;
-  // Names $2 in any case, because PostgreSQL must know the type of every value.
-  const conditions = ["d.tenant_id = $1", "$2::timestamptz IS NOT NULL"];
+export function selectDeliveries({ tenantId, filter, now, onward }: DeliverySelection): Statement {
+  const conditions = [sql`d.tenant_id = ${tenantId}`];
   if (onward !== undefined) {
-    const day = placeholder(onward.day);
-    conditions.push(
-      onward.id === undefined ? `d.day < ${day}` : `d.day = ${day} AND d.id < ${placeholder(onward.id)}`,
-    );
+    const { day, id } = onward;
+    conditions.push(id === undefined ? sql`d.day < ${day}` : sql`d.day = ${day} AND d.id < ${id}`);
   }
   for (const [member, column] of COLUMNS) {
     const value = filter[member];
     if (value !== undefined) {
-      conditions.push(`d.${column} = ${placeholder(value)}`);
+      conditions.push(sql`d.${raw(column)} = ${value}`);
     }
   }
   if (filter.metadata !== undefined) {
-    conditions.push(`d.endpoint_id IN (SELECT e.id FROM endpoints e
-      WHERE e.tenant_id = $1 AND metadata_matches(e.metadata, ${placeholder(JSON.stringify(filter.metadata))}))`);
+    conditions.push(sql`d.endpoint_id IN (SELECT e.id FROM endpoints e
+      WHERE e.tenant_id = ${tenantId} AND metadata_matches(e.metadata, ${JSON.stringify(filter.metadata)}))`);
   }
   if (filter.eventId !== undefined) {
     // A delivery has the day of its event.
-    conditions.push(
-      `d.event_id = ${placeholder(filter.eventId)} AND d.day = ${placeholder(idDay(filter.eventId))}`,
-    );
+    conditions.push(sql`d.event_id = ${filter.eventId} AND d.day = ${idDay(filter.eventId)}`);
   }
   if (filter.state !== undefined) {
-    conditions.push(stateCondition(filter.state, placeholder));
+    conditions.push(stateCondition(filter.state, now));
   }
   if (filter.from !== undefined) {
     const day = filter.from.toISOString().slice(0, 10);
-    conditions.push(`d.created_at >= ${placeholder(filter.from)} AND d.day >= ${placeholder(day)}`);
+    conditions.push(sql`d.created_at >= ${filter.from} AND d.day >= ${day}`);
   }
   if (filter.to !== undefined) {
     const day = filter.to.toISOString().slice(0, 10);
-    conditions.push(`d.created_at < ${placeholder(filter.to)} AND d.day <= ${placeholder(day)}`);
+    conditions.push(sql`d.created_at < ${filter.to} AND d.day <= ${day}`);
   }
-  return { text: conditions.join(" AND "), values };
+  return conditions.reduce((all, condition) => sql`${all} AND ${condition}`);
 }
 
 /**

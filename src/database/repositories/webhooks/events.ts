@@ -2,6 +2,7 @@
 import { CONTENT_HEAD_BYTES } from "../../../crypto/content.ts";
 import { idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
+import { raw, type Statement, sql } from "../../sql.ts";
 import type { KeyPlace } from "../idempotency.ts";
 import type { TenantRow } from "../tenants.ts";
 import { readOnward } from "../page.ts";
@@ -164,13 +165,36 @@ function ownOf(events: readonly NewEvent[]): readonly (true | null)[] {
 
 export const EVENTS_ROUTE = "POST /v1/events";
 
-const INSERT_EVENTS = `WITH input AS (
-    SELECT * FROM unnest($1::date[], $2::text[], $3::text[], $4::text[], $6::text[], $7::timestamptz[], $8::int[],
-      $9::int[], $10::int[], $18::text[], $19::boolean[])
+function insertStatement(
+  events: readonly NewEvent[],
+  { now, keysAfter, signedKeysAfter, expiresAt }: InsertTimes,
+): Statement {
+  const deliveries = events.flatMap((event) => event.deliveries.map((delivery) => ({ event, delivery })));
+  const contents = events.map((event) => event.content);
+  const { starts, lengths } = placesOf(contents);
+  const keys = events.flatMap((event) => event.keys.map((key) => ({ event, key })));
+  return sql`WITH input AS (
+    SELECT * FROM unnest(
+      ${events.map((event) => idDay(event.id))}::date[],
+      ${events.map((event) => event.id)}::text[],
+      ${events.map((event) => event.tenantId)}::text[],
+      ${events.map((event) => event.type)}::text[],
+      ${events.map((event) => event.sourceId)}::text[],
+      ${events.map((event) => event.occurredAt)}::timestamptz[],
+      ${events.map((event) => event.deliveries.length)}::int[],
+      ${starts}::int[], ${lengths}::int[],
+      -- Empty without traces, or without events of the service. The statement then fills in nulls.
+      ${traceparentsOf(events)}::text[], ${ownOf(events)}::boolean[])
     AS i(day, id, tenant_id, type, source_id, occurred_at, deliveries, start, length, traceparent, own)
   ), wanted AS (
-    SELECT *, CASE WHEN signed THEN $21::timestamptz ELSE $12::timestamptz END AS forget_before
-    FROM unnest($20::text[], $22::text[], $23::text[], $24::text[], $25::bytea[], $26::boolean[], $27::text[], $28::text[])
+    SELECT *, CASE WHEN signed THEN ${signedKeysAfter}::timestamptz ELSE ${keysAfter}::timestamptz END AS forget_before
+    FROM unnest(
+      ${keys.map(({ event }) => event.id)}::text[],
+      ${keys.map(({ key }) => key.tenantId)}::text[],
+      ${keys.map(({ key }) => key.route)}::text[], ${keys.map(({ key }) => key.key)}::text[],
+      ${keys.map(({ key }) => key.bodyHash)}::bytea[],
+      ${keys.map(({ key }) => key.kind === "signed")}::boolean[],
+      ${keys.map(({ key }) => key.former?.route ?? null)}::text[], ${keys.map(({ key }) => key.former?.key ?? null)}::text[])
     AS w(event_id, tenant_id, route, key, body_hash, signed, former_route, former_key)
   ), taken AS (
     SELECT w.event_id FROM wanted w
@@ -182,34 +206,35 @@ const INSERT_EVENTS = `WITH input AS (
     -- Excludes the keys of events that are skipped anyway. If a concurrent statement takes one of an event's keys, the
     -- other keys refer to an event that does not exist. Readers of such keys detect that.
     INSERT INTO idempotency_keys AS k (tenant_id, route, key, body_hash, resource_id, created_at)
-    SELECT tenant_id, route, key, body_hash, event_id, $11 FROM wanted WHERE event_id NOT IN (SELECT event_id FROM taken)
+    SELECT tenant_id, route, key, body_hash, event_id, ${now} FROM wanted WHERE event_id NOT IN (SELECT event_id FROM taken)
     ORDER BY tenant_id, route, key
     ON CONFLICT (tenant_id, route, key) DO UPDATE
       SET body_hash = excluded.body_hash, resource_id = excluded.resource_id, created_at = excluded.created_at
-      WHERE k.created_at <= CASE WHEN k.route LIKE '% signed by %' THEN $21::timestamptz ELSE $12::timestamptz END
+      WHERE k.created_at <= CASE WHEN k.route LIKE '% signed by %' THEN ${signedKeysAfter}::timestamptz ELSE ${keysAfter}::timestamptz END
     RETURNING tenant_id, route, key
   ), refused AS (
     SELECT event_id FROM wanted WHERE (tenant_id, route, key) NOT IN (SELECT tenant_id, route, key FROM keyed)
   ), accepted AS (
     INSERT INTO events (day, id, tenant_id, type, content, source_id, occurred_at, deliveries, created_at, traceparent, own)
     -- All contents are one value, because an array would be sent in hexadecimal.
-    SELECT i.day, i.id, i.tenant_id, i.type, substr($5::bytea, i.start, i.length), i.source_id, i.occurred_at, i.deliveries, $11, i.traceparent, i.own
+    SELECT i.day, i.id, i.tenant_id, i.type, substr(${Buffer.concat(contents)}::bytea, i.start, i.length), i.source_id, i.occurred_at, i.deliveries, ${now}, i.traceparent, i.own
     FROM input i WHERE i.id NOT IN (SELECT event_id FROM refused)
     RETURNING day, id, tenant_id, type
   ), outbox AS (
-    INSERT INTO deliveries (day, id, tenant_id, event_id, event_type, endpoint_id, state, reason, dead_lettered_at,
-      expires_at, created_at)
+    INSERT INTO deliveries (day, id, tenant_id, event_id, event_type, endpoint_id, state, reason, dead_lettered_at, expires_at, created_at)
     SELECT a.day, d.id, a.tenant_id, a.id, a.type, d.endpoint_id, d.state,
       CASE WHEN d.state = 'DEAD_LETTERED' THEN 'endpoint_disabled' END,
-      CASE WHEN d.state = 'DEAD_LETTERED' THEN $11::timestamptz END,
-      CASE WHEN d.state = 'DEAD_LETTERED' THEN $13::timestamptz END, $11
-    FROM unnest($14::text[], $15::text[], $16::text[], $17::text[]) AS d(id, event_id, endpoint_id, state)
+      CASE WHEN d.state = 'DEAD_LETTERED' THEN ${now}::timestamptz END,
+      CASE WHEN d.state = 'DEAD_LETTERED' THEN ${expiresAt}::timestamptz END, ${now}
+    FROM unnest(
+      ${deliveries.map(({ delivery }) => delivery.id)}::text[], ${deliveries.map(({ event }) => event.id)}::text[],
+      ${deliveries.map(({ delivery }) => delivery.endpointId)}::text[],
+      ${deliveries.map(({ delivery }) => delivery.state)}::text[]) AS d(id, event_id, endpoint_id, state)
     JOIN accepted a ON a.id = d.event_id
     RETURNING state
-  ), queued AS (
-    SELECT count(*) AS n FROM outbox WHERE state = 'QUEUED'
-  )
-  SELECT id, (SELECT pg_notify('${OUTBOX_CHANNEL}', n::text) FROM queued WHERE n > 0) FROM accepted`;
+  ), queued AS (SELECT count(*) AS n FROM outbox WHERE state = 'QUEUED')
+  SELECT id, (SELECT pg_notify(${OUTBOX_CHANNEL}, n::text) FROM queued WHERE n > 0) FROM accepted`;
+}
 
 /**
  * Inserts events with their deliveries in one statement and thus one commit. Skips an event if one of its keys is
@@ -220,46 +245,11 @@ const INSERT_EVENTS = `WITH input AS (
 export async function insertEvents(
   db: Queryable,
   events: readonly NewEvent[],
-  { now, keysAfter, signedKeysAfter, expiresAt }: InsertTimes,
+  times: InsertTimes,
 ): Promise<Set<string>> {
-  const deliveries = events.flatMap((event) => event.deliveries.map((delivery) => ({ event, delivery })));
-  const contents = events.map((event) => event.content);
-  const { starts, lengths } = placesOf(contents);
-  const keys = events.flatMap((event) => event.keys.map((key) => ({ event, key })));
   const { rows } = await db.query<{ id: string }>({
     name: "insert-events",
-    text: INSERT_EVENTS,
-    values: [
-      events.map((event) => idDay(event.id)),
-      events.map((event) => event.id),
-      events.map((event) => event.tenantId),
-      events.map((event) => event.type),
-      Buffer.concat(contents),
-      events.map((event) => event.sourceId),
-      events.map((event) => event.occurredAt),
-      events.map((event) => event.deliveries.length),
-      starts,
-      lengths,
-      now,
-      keysAfter,
-      expiresAt,
-      deliveries.map(({ delivery }) => delivery.id),
-      deliveries.map(({ event }) => event.id),
-      deliveries.map(({ delivery }) => delivery.endpointId),
-      deliveries.map(({ delivery }) => delivery.state),
-      // Empty without traces. The statement then fills in nulls.
-      traceparentsOf(events),
-      ownOf(events),
-      keys.map(({ event }) => event.id),
-      signedKeysAfter,
-      keys.map(({ key }) => key.tenantId),
-      keys.map(({ key }) => key.route),
-      keys.map(({ key }) => key.key),
-      keys.map(({ key }) => key.bodyHash),
-      keys.map(({ key }) => key.kind === "signed"),
-      keys.map(({ key }) => key.former?.route ?? null),
-      keys.map(({ key }) => key.former?.key ?? null),
-    ],
+    ...insertStatement(events, times),
   });
   return new Set(rows.map((row) => row.id));
 }
@@ -400,27 +390,20 @@ export async function listEvents(
   tenantId: string,
   { filter, before, limit }: { filter: EventFilter; before: string | undefined; limit: number },
 ): Promise<ListedEvent[]> {
+  const { type = null, sourceId = null, from = null, to = null } = filter;
   return await readOnward(before, limit, async (onward, most) => {
-    const { rows } = await db.query<ListedEvent>({
+    const { day = null, id = null } = onward ?? {};
+    const { rows } = await db.query<ListedEvent>(
       // Unnamed, because a generic plan could not omit unneeded conditions and partitions.
-      text: `SELECT e.id, ${CONTENT_BYTES} AS bytes FROM events e
-        WHERE tenant_id = $1 AND ($2::date IS NULL OR ($3::text IS NULL AND day < $2) OR (day = $2 AND id < $3))
-          AND ($4::text IS NULL OR type = $4)
-          AND ($5::timestamptz IS NULL OR (day >= ($5::timestamptz AT TIME ZONE 'UTC')::date AND created_at >= $5))
-          AND ($6::timestamptz IS NULL OR (day <= ($6::timestamptz AT TIME ZONE 'UTC')::date AND created_at < $6))
-        AND ($8::text IS NULL OR source_id = $8)
-        ORDER BY day DESC, id DESC LIMIT $7`,
-      values: [
-        tenantId,
-        onward?.day ?? null,
-        onward?.id ?? null,
-        filter.type ?? null,
-        filter.from ?? null,
-        filter.to ?? null,
-        most,
-        filter.sourceId ?? null,
-      ],
-    });
+      sql`SELECT e.id, ${raw(CONTENT_BYTES)} AS bytes FROM events e
+        WHERE tenant_id = ${tenantId}
+          AND (${day}::date IS NULL OR (${id}::text IS NULL AND day < ${day}) OR (day = ${day} AND id < ${id}))
+          AND (${type}::text IS NULL OR type = ${type})
+          AND (${from}::timestamptz IS NULL OR (day >= (${from}::timestamptz AT TIME ZONE 'UTC')::date AND created_at >= ${from}))
+          AND (${to}::timestamptz IS NULL OR (day <= (${to}::timestamptz AT TIME ZONE 'UTC')::date AND created_at < ${to}))
+          AND (${sourceId}::text IS NULL OR source_id = ${sourceId})
+        ORDER BY day DESC, id DESC LIMIT ${most}`,
+    );
     return rows;
   });
 }

@@ -1,6 +1,7 @@
 /** Events that an endpoint never received, because it was registered later or was not ACTIVE at their acceptance. */
 import { idDay, idTimeMs, newId, type RandomBytes } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
+import { raw, sql } from "../../sql.ts";
 import { OUTBOX_CHANNEL, type StoredContent } from "./events.ts";
 import { readOnward } from "../page.ts";
 import type { ReplayedPage, ReplayPage, ReplayResult } from "./replay-items.ts";
@@ -32,15 +33,15 @@ export async function findMissedEvents(
   { after, withContent }: { readonly after: string; readonly withContent: boolean },
 ): Promise<MissedEvent[]> {
   return await readOnward(after === "" ? undefined : after, limit, async (onward, most) => {
+    const { day = null, id = null } = onward ?? {};
     const { rows } = await db.query<MissedEvent>(
-      `SELECT e.id, e.type, ${withContent ? "e.data, e.content" : "NULL AS data, NULL::bytea AS content"} FROM events e
-        WHERE e.tenant_id = $1 AND e.created_at >= $2 AND e.created_at < $3
-          AND e.day >= ($2::timestamptz AT TIME ZONE 'UTC')::date AND e.day <= ($3::timestamptz AT TIME ZONE 'UTC')::date
-          AND ($4::text[] = '{*}' OR e.type = ANY ($4)) AND e.content_erased_at IS NULL
-          AND NOT EXISTS (SELECT FROM deliveries d WHERE d.day = e.day AND d.event_id = e.id AND d.endpoint_id = $5)
-          AND ($7::date IS NULL OR ($8::text IS NULL AND e.day > $7) OR (e.day = $7 AND e.id > $8))
-        ORDER BY e.day, e.id LIMIT $6`,
-      [tenantId, since, until, eventTypes, endpointId, most, onward?.day ?? null, onward?.id ?? null],
+      sql`SELECT e.id, e.type, ${raw(withContent ? "e.data, e.content" : "NULL AS data, NULL::bytea AS content")} FROM events e
+        WHERE e.tenant_id = ${tenantId} AND e.created_at >= ${since} AND e.created_at < ${until}
+          AND e.day >= (${since}::timestamptz AT TIME ZONE 'UTC')::date AND e.day <= (${until}::timestamptz AT TIME ZONE 'UTC')::date
+          AND (${eventTypes}::text[] = '{*}' OR e.type = ANY (${eventTypes})) AND e.content_erased_at IS NULL
+          AND NOT EXISTS (SELECT FROM deliveries d WHERE d.day = e.day AND d.event_id = e.id AND d.endpoint_id = ${endpointId})
+          AND (${day}::date IS NULL OR (${id}::text IS NULL AND e.day > ${day}) OR (e.day = ${day} AND e.id > ${id}))
+        ORDER BY e.day, e.id LIMIT ${most}`,
     );
     return rows;
   });
@@ -89,18 +90,24 @@ export async function makeMissingPage(
     "SELECT FROM endpoints WHERE id = $1 AND tenant_id = $2 AND state = 'ACTIVE' FOR NO KEY UPDATE",
     [page.endpointId, page.tenantId],
   );
+  // A delivery has the day of its event.
+  const deliveryIds = items.map((item) => newId("delivery", idTimeMs(item.event_id), randomBytes));
   const { rows } = await db.query<{ result: ReplayResult }>({
     name: "make-missing-page",
-    text: `WITH page AS MATERIALIZED (
-        SELECT * FROM unnest($3::int[], $4::date[], $5::text[], $6::text[]) AS p(position, day, event_id, delivery_id)
+    ...sql`WITH page AS MATERIALIZED (
+        SELECT * FROM unnest(
+          ${items.map((item) => item.position)}::int[],
+          ${items.map((item) => idDay(item.event_id))}::date[],
+          ${items.map((item) => item.event_id)}::text[],
+          ${deliveryIds}::text[]) AS p(position, day, event_id, delivery_id)
       ), found AS MATERIALIZED (
         SELECT p.*, e.id, e.type, e.content_erased_at,
-          EXISTS (SELECT FROM deliveries d WHERE d.day = p.day AND d.event_id = p.event_id AND d.endpoint_id = $7) AS there
-        FROM page p LEFT JOIN events e ON e.day = p.day AND e.id = p.event_id AND e.tenant_id = $2
+          EXISTS (SELECT FROM deliveries d WHERE d.day = p.day AND d.event_id = p.event_id AND d.endpoint_id = ${page.endpointId}) AS there
+        FROM page p LEFT JOIN events e ON e.day = p.day AND e.id = p.event_id AND e.tenant_id = ${page.tenantId}
       ), made AS (
         INSERT INTO deliveries (day, id, tenant_id, event_id, event_type, endpoint_id, state, created_at)
-        SELECT day, delivery_id, $2, event_id, type, $7, 'QUEUED', $8 FROM found
-        WHERE $9 AND id IS NOT NULL AND content_erased_at IS NULL AND NOT there
+        SELECT day, delivery_id, ${page.tenantId}, event_id, type, ${page.endpointId}, 'QUEUED', ${page.now} FROM found
+        WHERE ${active === 1} AND id IS NOT NULL AND content_erased_at IS NULL AND NOT there
         RETURNING id
       ), judged AS (
         SELECT f.position, m.id AS delivery_id, CASE
@@ -112,23 +119,11 @@ export async function makeMissingPage(
         FROM found f LEFT JOIN made m ON m.id = f.delivery_id
       ), written AS (
         UPDATE replay_items i SET result = j.result, delivery_id = j.delivery_id
-        FROM judged j WHERE i.job_id = $1 AND i.position = j.position
+        FROM judged j WHERE i.job_id = ${page.jobId} AND i.position = j.position
       ), told AS MATERIALIZED (
-        SELECT pg_notify('${OUTBOX_CHANNEL}', n::text) FROM (SELECT count(*) AS n FROM made) counted WHERE n > 0
+        SELECT pg_notify(${OUTBOX_CHANNEL}, n::text) FROM (SELECT count(*) AS n FROM made) counted WHERE n > 0
       )
       SELECT result FROM judged LEFT JOIN told ON true`,
-    values: [
-      page.jobId,
-      page.tenantId,
-      items.map((item) => item.position),
-      items.map((item) => idDay(item.event_id)),
-      items.map((item) => item.event_id),
-      // A delivery has the day of its event.
-      items.map((item) => newId("delivery", idTimeMs(item.event_id), randomBytes)),
-      page.endpointId,
-      page.now,
-      active === 1,
-    ],
   });
   return { results: rows.map((row) => row.result), moved: [] };
 }

@@ -1,6 +1,7 @@
 /** Items of replay jobs: each is a dead letter, or an event that an endpoint never received. */
 import { idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
+import { raw, sql, type Statement } from "../../sql.ts";
 import { type DeliveryFilter, selectDeliveries } from "./delivery-filter.ts";
 import { HAS_ENDPOINT } from "../endpoints/endpoints.ts";
 import { OUTBOX_CHANNEL } from "./events.ts";
@@ -26,36 +27,30 @@ export interface SelectionOf {
   readonly now: Date;
 }
 
-/** LIMIT keeps the planner from scanning whole partitions for a long list of ids. $1 is the tenant. */
-const NAMED = `CROSS JOIN LATERAL (
-  SELECT day, id, event_id, cycle, state, expires_at FROM deliveries n WHERE n.day = w.day AND n.id = w.id AND n.tenant_id = $1 LIMIT 1
-) d`;
+/** Joins named deliveries. LIMIT keeps the planner from scanning whole partitions for a long list of ids. */
+function named(tenantId: string): Statement {
+  return sql`JOIN LATERAL (
+    SELECT day, id, event_id, cycle, state, expires_at FROM deliveries n
+    WHERE n.day = w.day AND n.id = w.id AND n.tenant_id = ${tenantId} LIMIT 1
+  ) d ON true`;
+}
 
-function selectedDead({ tenantId, selection, now }: SelectionOf): {
-  readonly text: string;
-  readonly values: readonly unknown[];
-} {
+function selectedDead({ tenantId, selection, now }: SelectionOf): Statement {
   if ("filter" in selection) {
     const { state = "DEAD_LETTERED" } = selection.filter;
     const filter = { ...selection.filter, state: "DEAD_LETTERED" as const };
-    const { text, values } = selectDeliveries({ tenantId, filter, now });
-    return {
-      // Only DEAD_LETTERED can match, as in the list of the queue.
-      text: `SELECT d.day, d.id, d.event_id, d.cycle FROM deliveries d WHERE ${text} AND ${state === "DEAD_LETTERED"}`,
-      values,
-    };
+    // Only DEAD_LETTERED can match, as in the list of the queue.
+    return sql`SELECT d.day, d.id, d.event_id, d.cycle FROM deliveries d
+      WHERE ${selectDeliveries({ tenantId, filter, now })} AND ${state === "DEAD_LETTERED"}`;
   }
-  return {
-    text: `SELECT d.day, d.id, d.event_id, d.cycle FROM unnest($3::date[], $4::text[]) AS w(day, id)
-      ${NAMED} WHERE d.state = 'DEAD_LETTERED' AND d.expires_at > $2`,
-    values: [tenantId, now, selection.ids.map(idDay), selection.ids],
-  };
+  return sql`SELECT d.day, d.id, d.event_id, d.cycle
+    FROM unnest(${selection.ids.map(idDay)}::date[], ${selection.ids}::text[]) AS w(day, id) ${named(tenantId)}
+    WHERE d.state = 'DEAD_LETTERED' AND d.expires_at > ${now}`;
 }
 
 /** Returns how many dead letters a selection currently contains. */
 export async function countDeadLetters(db: Queryable, of: SelectionOf): Promise<number> {
-  const { text, values } = selectedDead(of);
-  const { rows } = await db.query<{ n: number }>(`SELECT count(*) AS n FROM (${text}) chosen`, [...values]);
+  const { rows } = await db.query<{ n: number }>(sql`SELECT count(*) AS n FROM (${selectedDead(of)}) chosen`);
   return rows[0]?.n ?? 0;
 }
 
@@ -66,12 +61,10 @@ export async function insertDeadLetterItems(
   of: SelectionOf,
   limit: number,
 ): Promise<number> {
-  const { text, values } = selectedDead(of);
   const { rowCount } = await db.query(
-    `INSERT INTO replay_items (job_id, position, tenant_id, day, delivery_id, event_id, cycle)
-      SELECT $${values.length + 1}, row_number() OVER (ORDER BY day, id), $1, day, id, event_id, cycle
-      FROM (${text} ORDER BY d.day, d.id LIMIT $${values.length + 2}) chosen`,
-    [...values, jobId, limit],
+    sql`INSERT INTO replay_items (job_id, position, tenant_id, day, delivery_id, event_id, cycle)
+      SELECT ${jobId}, row_number() OVER (ORDER BY day, id), ${of.tenantId}, day, id, event_id, cycle
+      FROM (${selectedDead(of)} ORDER BY d.day, d.id LIMIT ${limit}) chosen`,
   );
   return rowCount ?? 0;
 }
@@ -86,14 +79,12 @@ export async function insertUnknownItems(
   }: { readonly jobId: string; readonly tenantId: string; readonly ids: readonly string[] },
 ): Promise<number> {
   const { rowCount } = await db.query(
-    `WITH known AS MATERIALIZED (SELECT delivery_id FROM replay_items WHERE job_id = $2 AND tenant_id = $1)
+    sql`WITH known AS MATERIALIZED (SELECT delivery_id FROM replay_items WHERE job_id = ${jobId} AND tenant_id = ${tenantId})
       INSERT INTO replay_items (job_id, position, tenant_id, day, delivery_id, result)
-      SELECT $2, (SELECT count(*) FROM known) + row_number() OVER (ORDER BY w.id), $1, w.day, w.id,
+      SELECT ${jobId}, (SELECT count(*) FROM known) + row_number() OVER (ORDER BY w.id), ${tenantId}, w.day, w.id,
         CASE WHEN d.id IS NULL THEN 'not_found' WHEN d.state IN ('EXPIRED', 'DEAD_LETTERED') THEN 'expired' ELSE 'not_in_queue' END
-      FROM unnest($3::date[], $4::text[]) AS w(day, id)
-      ${NAMED.replace("CROSS", "LEFT")} ON true
+      FROM unnest(${ids.map(idDay)}::date[], ${ids}::text[]) AS w(day, id) LEFT ${named(tenantId)}
       WHERE w.id NOT IN (SELECT delivery_id FROM known)`,
-    [tenantId, jobId, ids.map(idDay), ids],
   );
   return rowCount ?? 0;
 }
@@ -110,10 +101,17 @@ export interface ReplayItem {
 /** Selects items by result, waiting items, or items left by a cancelled job. */
 export type ItemOutcomes = readonly ReplayResult[] | "WAITING" | "CANCELLED";
 
-const OUTCOMES: Readonly<Record<"WAITING" | "CANCELLED", string>> = {
-  WAITING: "AND i.result IS NULL AND j.state <> 'CANCELLED'",
-  CANCELLED: "AND i.result IS NULL AND j.state = 'CANCELLED'",
-};
+function outcomeCondition(outcomes: ItemOutcomes | undefined): Statement {
+  if (outcomes === undefined) {
+    return sql`true`;
+  }
+  if (outcomes === "WAITING") {
+    return sql`i.result IS NULL AND j.state <> 'CANCELLED'`;
+  }
+  return outcomes === "CANCELLED"
+    ? sql`i.result IS NULL AND j.state = 'CANCELLED'`
+    : sql`i.result = ANY (${outcomes})`;
+}
 
 interface ItemRow {
   position: number;
@@ -142,16 +140,12 @@ export async function listReplayItems(
     readonly outcomes: ItemOutcomes | undefined;
   },
 ): Promise<ReplayItem[]> {
-  const results = Array.isArray(outcomes) ? outcomes : undefined;
-  const only =
-    typeof outcomes === "string" ? OUTCOMES[outcomes] : "AND ($5::text[] IS NULL OR i.result = ANY ($5))";
-  const { rows } = await db.query<ItemRow & { readonly cancelled: boolean }>({
-    text: `SELECT i.position, i.delivery_id, i.event_id, i.result, i.result IS NULL AND j.state = 'CANCELLED' AS cancelled
+  const { rows } = await db.query<ItemRow & { readonly cancelled: boolean }>(
+    sql`SELECT i.position, i.delivery_id, i.event_id, i.result, i.result IS NULL AND j.state = 'CANCELLED' AS cancelled
       FROM replay_items i JOIN replay_jobs j ON j.id = i.job_id
-      WHERE i.job_id = $1 AND i.tenant_id = $2 AND i.position > $3 ${only}
-      ORDER BY i.position LIMIT $4`,
-    values: [jobId, tenantId, after, limit, ...(typeof outcomes === "string" ? [] : [results ?? null])],
-  });
+      WHERE i.job_id = ${jobId} AND i.tenant_id = ${tenantId} AND i.position > ${after} AND ${outcomeCondition(outcomes)}
+      ORDER BY i.position LIMIT ${limit}`,
+  );
   return rows.map((row) => ({
     position: row.position,
     deliveryId: row.delivery_id,
@@ -202,45 +196,40 @@ export async function replayPageOfDead(db: Queryable, page: ReplayPage): Promise
   const items = await pageItems(db, page);
   const { rows } = await db.query<{ id: string | null; carrier: string | null; result: ReplayResult }>({
     name: "replay-page-of-dead",
-    text: `WITH page AS MATERIALIZED (
-        SELECT * FROM unnest($3::int[], $4::date[], $5::text[], $6::int[]) AS p(position, day, id, cycle)
+    ...sql`WITH page AS MATERIALIZED (
+        SELECT * FROM unnest(
+          ${items.map((item) => item.position)}::int[],
+          ${items.map((item) => item.day)}::date[],
+          ${items.map((item) => item.delivery_id)}::text[],
+          ${items.map((item) => item.cycle)}::int[]) AS p(position, day, id, cycle)
       ), locked AS MATERIALIZED (
         -- The same order on every page prevents deadlocks between two jobs with the same letters.
         SELECT p.position, p.cycle AS wanted, d.day, d.id, d.state, d.reason, d.carrier, d.cycle, d.expires_at,
-          ${HAS_ENDPOINT} AS reachable
+          ${raw(HAS_ENDPOINT)} AS reachable
         FROM page p JOIN deliveries d ON d.day = p.day AND d.id = p.id
-        WHERE d.tenant_id = $2 ORDER BY d.day, d.id FOR UPDATE OF d
+        WHERE d.tenant_id = ${page.tenantId} ORDER BY d.day, d.id FOR UPDATE OF d
       ), queued AS (
         UPDATE deliveries d SET state = 'QUEUED', cycle = d.cycle + 1, epoch = d.epoch + 1, carrier = NULL,
           claimed_at = NULL, attempt_count = 0, cycle_started_at = NULL, next_attempt_at = NULL, reason = NULL,
           dead_lettered_at = NULL, expires_at = NULL
         FROM locked l WHERE d.day = l.day AND d.id = l.id AND l.state = 'DEAD_LETTERED' AND l.cycle = l.wanted
-          AND l.expires_at > $7 AND l.reachable
+          AND l.expires_at > ${page.now} AND l.reachable
         RETURNING l.position
       ), judged AS (
         SELECT p.position, l.id, l.carrier, CASE
             WHEN q.position IS NOT NULL THEN 'replayed'
             WHEN l.id IS NULL THEN 'not_found'
-            WHEN l.cycle = l.wanted AND l.state = 'DEAD_LETTERED' AND l.expires_at > $7 THEN 'endpoint_unavailable'
+            WHEN l.cycle = l.wanted AND l.state = 'DEAD_LETTERED' AND l.expires_at > ${page.now} THEN 'endpoint_unavailable'
             WHEN l.cycle = l.wanted AND l.state IN ('EXPIRED', 'DEAD_LETTERED') THEN 'expired'
             WHEN l.reason = 'content_erased' THEN 'content_erased'
             ELSE 'not_in_queue' END AS result
         FROM page p LEFT JOIN locked l ON l.position = p.position LEFT JOIN queued q ON q.position = p.position
       ), written AS (
-        UPDATE replay_items i SET result = j.result FROM judged j WHERE i.job_id = $1 AND i.position = j.position
+        UPDATE replay_items i SET result = j.result FROM judged j WHERE i.job_id = ${page.jobId} AND i.position = j.position
       ), told AS MATERIALIZED (
-        SELECT pg_notify('${OUTBOX_CHANNEL}', n::text) FROM (SELECT count(*) AS n FROM queued) counted WHERE n > 0
+        SELECT pg_notify(${OUTBOX_CHANNEL}, n::text) FROM (SELECT count(*) AS n FROM queued) counted WHERE n > 0
       )
       SELECT id, carrier, result FROM judged LEFT JOIN told ON true`,
-    values: [
-      page.jobId,
-      page.tenantId,
-      items.map((item) => item.position),
-      items.map((item) => item.day),
-      items.map((item) => item.delivery_id),
-      items.map((item) => item.cycle),
-      page.now,
-    ],
   });
   return {
     results: rows.map((row) => row.result),
