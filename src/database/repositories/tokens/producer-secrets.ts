@@ -115,19 +115,10 @@ export interface Producer {
   }[];
 }
 
-interface ProducerRow {
-  readonly id: string;
-  readonly tenant_id: string;
-  readonly principal_id: string;
-  readonly client_id: string;
-  readonly region: string;
-  readonly scopes: string[];
-  readonly san_uri: string | null;
-  readonly certificate_thumbprints: string[];
-  readonly data_key: string;
+interface ProducerRow extends Omit<Producer, "versions"> {
   readonly version: number;
-  readonly secret: string;
-  readonly last_used_at: number | null;
+  readonly sealed: string;
+  readonly lastUsedAt: number | null;
 }
 
 const LOOKUP_BATCH = { maxItems: 64, maxInFlight: 4 };
@@ -142,8 +133,10 @@ export function createProducerLookup(pool: Pool, clock: Clock): FindProducer {
     flush: async (ids) => {
       const { rows } = await pool.query<ProducerRow>({
         name: "find-producers",
-        text: `SELECT c.id, c.tenant_id, c.principal_id, c.client_id, p.region, p.scopes, c.san_uri, c.certificate_thumbprints,
-            t.data_key, s.version, s.secret, (extract(epoch FROM s.last_used_at) * 1000)::float8 AS last_used_at
+        text: `SELECT c.id AS "credentialId", c.tenant_id AS "tenantId", c.principal_id AS "principalId", c.client_id AS "clientId",
+            p.region, p.scopes, c.san_uri AS "sanUri", c.certificate_thumbprints AS "certificateThumbprints",
+            t.data_key AS "dataKey", s.version, s.secret AS sealed,
+            (extract(epoch FROM s.last_used_at) * 1000)::float8 AS "lastUsedAt"
           FROM credentials c
           JOIN principals p ON p.id = c.principal_id AND p.state = 'ACTIVE'
           JOIN tenants t ON t.id = c.tenant_id AND t.state = 'ACTIVE'
@@ -153,28 +146,13 @@ export function createProducerLookup(pool: Pool, clock: Clock): FindProducer {
         values: [[...new Set(ids)], new Date(clock.now())],
       });
       const producers = new Map<string, Producer & { versions: Producer["versions"][number][] }>();
-      for (const row of rows) {
-        const producer = producers.get(row.id) ?? producerOf(row);
-        producer.versions.push({ version: row.version, sealed: row.secret, lastUsedAt: row.last_used_at });
-        producers.set(row.id, producer);
+      for (const { version, sealed, lastUsedAt, ...row } of rows) {
+        const producer = producers.get(row.credentialId) ?? { ...row, versions: [] };
+        producer.versions.push({ version, sealed, lastUsedAt });
+        producers.set(row.credentialId, producer);
       }
       return ids.map((id) => producers.get(id));
     },
   });
   return async (credentialId) => await batcher.add(credentialId);
-}
-
-function producerOf(row: ProducerRow): Producer & { versions: Producer["versions"][number][] } {
-  return {
-    credentialId: row.id,
-    tenantId: row.tenant_id,
-    principalId: row.principal_id,
-    clientId: row.client_id,
-    region: row.region,
-    scopes: row.scopes,
-    sanUri: row.san_uri,
-    certificateThumbprints: row.certificate_thumbprints,
-    dataKey: row.data_key,
-    versions: [],
-  };
 }

@@ -63,39 +63,6 @@ export interface LoadedDelivery extends StoredContent, StoredSecrets {
   readonly traceparent: string | null | undefined;
 }
 
-interface LoadedRow extends SecretColumns {
-  ord: number;
-  id: string;
-  tenant_id: string;
-  state: DeliveryState;
-  cycle: number;
-  next_attempt_at: Date | null;
-  event_id: string;
-  event_type: string;
-  occurred_at: Date;
-  source_id: string | null;
-  own: boolean | null;
-  data: string | null;
-  content: Buffer | null;
-  content_bytes: number | null;
-  endpoint_id: string;
-  endpoint_state: EndpointState;
-  disabled_reason: DisabledReason | null;
-  verifying_since: Date | null;
-  url: string;
-  metadata: string | null;
-  request_version: number | null;
-  rate_limit: number | null;
-  data_key: string;
-  held_at: Date | null;
-  claimed_by: string | null;
-  lease_until: Date | null;
-  duration_ms: number | null;
-  error: AttemptError | null;
-  /** Absent if it was not requested. */
-  traceparent?: string | null;
-}
-
 /** Contents up to this size, in bytes, are loaded with their deliveries. */
 const SMALL_CONTENT_BYTES = 16_384;
 
@@ -110,17 +77,19 @@ export async function loadForAttempt(
   keys: readonly AttemptKey[],
   traced = false,
 ): Promise<(LoadedDelivery | undefined)[]> {
-  const { rows } = await db.query<LoadedRow>({
+  const { rows } = await db.query<LoadedDelivery & SecretColumns & { readonly ord: number }>({
     name: traced ? "load-for-traced-attempt" : "load-for-attempt",
-    text: `SELECT m.ord::int, d.id, d.tenant_id, d.state, d.cycle, d.next_attempt_at, d.event_id, d.event_type,
-        e.occurred_at, e.source_id, e.own, e.data,
+    text: `SELECT m.ord::int, d.id AS "deliveryId", d.tenant_id AS "tenantId", d.state, d.cycle,
+        d.next_attempt_at AS "nextAttemptAt", d.event_id AS "eventId", d.event_type AS "eventType",
+        e.occurred_at AS "occurredAt", e.source_id AS "sourceId", e.own IS TRUE AS own, e.data,
         CASE WHEN octet_length(e.content) <= ${SMALL_CONTENT_BYTES} THEN e.content END AS content,
-        octet_length(e.content) AS content_bytes, d.endpoint_id, p.state AS endpoint_state, p.url, p.metadata, p.request_version, p.rate_limit,
-        p.disabled_reason,
+        octet_length(e.content) AS "contentBytes", d.endpoint_id AS "endpointId", p.state AS "endpointState",
+        p.url, p.metadata, p.request_version AS "requestVersion", p.rate_limit AS "rateLimit",
+        p.disabled_reason AS "disabledReason",
         CASE WHEN p.state = 'PENDING' AND p.verification_state <> 'EXHAUSTED' THEN p.verification_requested_at END
-          AS verifying_since,
-        ${SECRET_COLUMNS}, t.data_key, t.held_at, d.claimed_by,
-        a.lease_until, a.duration_ms, a.error${traced ? ", e.traceparent" : ""}
+          AS "verifyingSince",
+        ${SECRET_COLUMNS}, t.data_key AS "wrappedDataKey", t.held_at AS "heldAt", d.claimed_by AS "claimedBy",
+        a.lease_until AS "leaseUntil", a.duration_ms AS "durationMs", a.error${traced ? ", e.traceparent" : ""}
       FROM unnest($1::date[], $2::text[], $3::text[], $4::int[], $5::int[])
         WITH ORDINALITY AS m(day, id, carrier, epoch, attempt, ord)
       JOIN deliveries d ON d.day = m.day AND d.id = m.id AND d.carrier = m.carrier AND d.epoch = m.epoch
@@ -138,44 +107,10 @@ export async function loadForAttempt(
     ],
   });
   const loaded: (LoadedDelivery | undefined)[] = keys.map(() => undefined);
-  for (const row of rows) {
-    loaded[row.ord - 1] = toLoaded(row);
+  for (const { ord, ...row } of rows) {
+    loaded[ord - 1] = { ...row, ...toStoredSecrets(row) };
   }
   return loaded;
-}
-
-function toLoaded(row: LoadedRow): LoadedDelivery {
-  return {
-    deliveryId: row.id,
-    tenantId: row.tenant_id,
-    state: row.state,
-    cycle: row.cycle,
-    nextAttemptAt: row.next_attempt_at,
-    eventId: row.event_id,
-    eventType: row.event_type,
-    occurredAt: row.occurred_at,
-    sourceId: row.source_id,
-    own: row.own === true,
-    data: row.data,
-    content: row.content,
-    contentBytes: row.content_bytes,
-    endpointId: row.endpoint_id,
-    endpointState: row.endpoint_state,
-    disabledReason: row.disabled_reason,
-    verifyingSince: row.verifying_since,
-    url: row.url,
-    metadata: row.metadata,
-    requestVersion: row.request_version,
-    rateLimit: row.rate_limit,
-    ...toStoredSecrets(row),
-    wrappedDataKey: row.data_key,
-    heldAt: row.held_at,
-    claimedBy: row.claimed_by,
-    leaseUntil: row.lease_until,
-    durationMs: row.duration_ms,
-    error: row.error,
-    traceparent: row.traceparent,
-  };
 }
 
 /** A request without an answer. It is not sent again before the lease has ended. */

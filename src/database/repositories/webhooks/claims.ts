@@ -28,23 +28,9 @@ export interface ClaimedRetry extends Claimed {
   readonly nextAttemptAt: Date;
 }
 
-interface ClaimedRow {
-  id: string;
-  tenant_id: string;
-  endpoint_id: string;
-  carrier: string;
-  epoch: number;
-}
-
-function toClaimed(row: ClaimedRow): Claimed {
-  return {
-    deliveryId: row.id,
-    tenantId: row.tenant_id,
-    endpointId: row.endpoint_id,
-    carrier: row.carrier,
-    epoch: row.epoch,
-  };
-}
+/** The columns of a {@link Claimed}. */
+const CLAIMED =
+  'd.id AS "deliveryId", d.tenant_id AS "tenantId", d.endpoint_id AS "endpointId", d.carrier, d.epoch';
 
 /** Maximum number of tenants per claim. Others wait for the next claim. */
 const TENANTS_MAX = 64;
@@ -79,7 +65,7 @@ export async function claimFirst(
   db: Queryable,
   claim: FirstClaim,
 ): Promise<{ readonly claimed: Claimed[]; readonly more: boolean; readonly nextTenant: string }> {
-  const { rows } = await db.query<ClaimedRow & { tenants: number; last_tenant: string; more: boolean }>({
+  const { rows } = await db.query<Claimed & { tenants: number; last_tenant: string; more: boolean }>({
     name: "claim-first",
     ...sql`WITH RECURSIVE seen(tenant_id) AS (
         (SELECT tenant_id FROM deliveries WHERE ${raw(WAITING)} AND tenant_id > ${claim.afterTenant} ORDER BY tenant_id LIMIT 1)
@@ -116,13 +102,19 @@ export async function claimFirst(
         claimed_by = ${claim.worker}
       FROM locked, counted, share
       WHERE d.day = locked.day AND d.id = locked.id AND counted.n >= ${claim.atLeast}
-      RETURNING d.id, d.tenant_id, d.endpoint_id, d.carrier, d.epoch, share.tenants, share.last_tenant,
+      RETURNING ${raw(CLAIMED)}, share.tenants, share.last_tenant,
         (SELECT count(*) > ${claim.limit} OR bool_or(turn >= share.size) FROM candidates) AS more`,
   });
   const first = rows[0];
   const moreTenants = first !== undefined && first.tenants === TENANTS_MAX;
   return {
-    claimed: rows.map(toClaimed),
+    claimed: rows.map(({ deliveryId, tenantId, endpointId, carrier, epoch }) => ({
+      deliveryId,
+      tenantId,
+      endpointId,
+      carrier,
+      epoch,
+    })),
     more: moreTenants || first?.more === true,
     nextTenant: moreTenants ? first.last_tenant : "",
   };
@@ -140,7 +132,7 @@ export interface EndpointsClaim {
 
 /** Claims first attempts to certain endpoints, one list per endpoint. */
 export async function claimForEndpoints(db: Queryable, claim: EndpointsClaim): Promise<Claimed[]> {
-  const { rows } = await db.query<ClaimedRow>({
+  const { rows } = await db.query<Claimed>({
     name: "claim-for-endpoints",
     text: `WITH candidates AS MATERIALIZED (
         SELECT d.day, d.id, d.endpoint_id FROM deliveries d
@@ -154,10 +146,10 @@ export async function claimForEndpoints(db: Queryable, claim: EndpointsClaim): P
       FROM numbered JOIN unnest($1::text[], $2::text[]) AS lists(endpoint_id, carrier)
         ON lists.endpoint_id = numbered.endpoint_id
       WHERE d.day = numbered.day AND d.id = numbered.id AND numbered.n <= $3
-      RETURNING d.id, d.tenant_id, d.endpoint_id, d.carrier, d.epoch`,
+      RETURNING ${CLAIMED}`,
     values: [claim.endpointIds, claim.carriers, claim.listMax, claim.now, claim.worker],
   });
-  return rows.map(toClaimed);
+  return rows;
 }
 
 export interface RetryClaim {
@@ -175,9 +167,7 @@ export interface RetryClaim {
  * and those that the reconciler took from a carrier that is gone.
  */
 export async function claimRetries(db: Queryable, claim: RetryClaim): Promise<ClaimedRetry[]> {
-  const { rows } = await db.query<
-    ClaimedRow & { attempt_count: number; cycle_started_at: Date; next_attempt_at: Date }
-  >({
+  const { rows } = await db.query<ClaimedRetry>({
     name: "claim-retries",
     text: `WITH candidates AS MATERIALIZED (
         SELECT day, id, endpoint_id, cycle_started_at, attempt_count FROM deliveries
@@ -193,15 +183,11 @@ export async function claimRetries(db: Queryable, claim: RetryClaim): Promise<Cl
       UPDATE deliveries d SET carrier = ($1::text[])[numbered.list], claimed_at = $4, claimed_by = $5
       FROM numbered
       WHERE d.day = numbered.day AND d.id = numbered.id AND numbered.n <= $2 AND numbered.list <= cardinality($1::text[])
-      RETURNING d.id, d.tenant_id, d.endpoint_id, d.carrier, d.epoch, d.attempt_count, d.cycle_started_at, d.next_attempt_at`,
+      RETURNING ${CLAIMED}, d.attempt_count AS "attemptCount",
+        d.cycle_started_at AS "cycleStartedAt", d.next_attempt_at AS "nextAttemptAt"`,
     values: [claim.carriers, claim.listMax, claim.spreadSeconds, claim.now, claim.worker],
   });
-  return rows.map((row) => ({
-    ...toClaimed(row),
-    attemptCount: row.attempt_count,
-    cycleStartedAt: row.cycle_started_at,
-    nextAttemptAt: row.next_attempt_at,
-  }));
+  return rows;
 }
 
 /**
@@ -213,7 +199,7 @@ export async function reclaimUnstarted(
   db: Queryable,
   { before, now, limit }: { readonly before: Date; readonly now: Date; readonly limit: number },
 ): Promise<Claimed[]> {
-  const { rows } = await db.query<ClaimedRow>({
+  const { rows } = await db.query<Claimed>({
     name: "reclaim-unstarted",
     text: `WITH carriers AS MATERIALIZED (
         SELECT DISTINCT carrier FROM (
@@ -232,10 +218,10 @@ export async function reclaimUnstarted(
       )
       UPDATE deliveries d SET claimed_at = $2
       FROM picked JOIN whole ON whole.carrier = picked.carrier WHERE d.day = picked.day AND d.id = picked.id
-      RETURNING d.id, d.tenant_id, d.endpoint_id, d.carrier, d.epoch`,
+      RETURNING ${CLAIMED}`,
     values: [before, now, limit],
   });
-  return rows.map(toClaimed);
+  return rows;
 }
 
 /** A first attempt with its carrier's fence. */

@@ -134,31 +134,16 @@ export async function takeNotices(
   db: Queryable,
   { now, limit }: { readonly now: Date; readonly limit: number },
 ): Promise<DeadLetterNotice[]> {
-  const { rows } = await db.query<{
-    kind: "dead_lettered" | "expiring";
-    tenant_id: string;
-    endpoint_id: string;
-    bucket: Date;
-    letters: number;
-    ids: string[];
-    expires_at: Date | null;
-  }>({
+  const { rows } = await db.query<DeadLetterNotice>({
     name: "take-dead-letter-notices",
     text: `DELETE FROM dead_letter_notices n USING (
         SELECT kind, endpoint_id, bucket FROM dead_letter_notices WHERE due_at <= $1
         ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED
       ) due
       WHERE n.kind = due.kind AND n.endpoint_id = due.endpoint_id AND n.bucket = due.bucket
-      RETURNING n.kind, n.tenant_id, n.endpoint_id, n.bucket, n.letters, n.ids, n.expires_at`,
+      RETURNING n.kind, n.tenant_id AS "tenantId", n.endpoint_id AS "endpointId", n.bucket, n.letters, n.ids,
+        n.expires_at AS "expiresAt"`,
     values: [now, limit],
   });
-  return rows.map((row) => ({
-    kind: row.kind,
-    tenantId: row.tenant_id,
-    endpointId: row.endpoint_id,
-    bucket: row.bucket,
-    letters: row.letters,
-    ids: row.ids,
-    expiresAt: row.expires_at,
-  }));
+  return rows;
 }

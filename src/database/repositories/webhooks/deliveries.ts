@@ -27,63 +27,24 @@ export interface Delivery {
   readonly expiresAt: Date | null;
 }
 
-interface DeliveryRow {
-  id: string;
-  event_id: string;
-  event_type: string;
-  endpoint_id: string;
-  state: DeliveryState;
-  reason: DeliveryReason | null;
-  cycle: number;
-  attempt_count: number;
-  next_attempt_at: Date | null;
-  last_status: number | null;
-  last_error: AttemptError | null;
-  carrier: string | null;
-  created_at: Date;
-  delivered_at: Date | null;
-  dead_lettered_at: Date | null;
-  expires_at: Date | null;
-}
-
-function toDelivery(row: DeliveryRow): Delivery {
-  return {
-    id: row.id,
-    eventId: row.event_id,
-    eventType: row.event_type,
-    endpointId: row.endpoint_id,
-    state: row.state,
-    reason: row.reason,
-    cycle: row.cycle,
-    attemptCount: row.attempt_count,
-    nextAttemptAt: row.next_attempt_at,
-    lastStatus: row.last_status,
-    lastError: row.last_error,
-    carrier: row.carrier,
-    createdAt: row.created_at,
-    deliveredAt: row.delivered_at,
-    deadLetteredAt: row.dead_lettered_at,
-    expiresAt: row.expires_at,
-  };
-}
-
 /** Columns of a delivery. A dead letter counts as EXPIRED after its week, even if that is not stored. */
 function columns(now: Date): Statement {
-  return sql`d.id, d.event_id, d.event_type, d.endpoint_id,
+  return sql`d.id, d.event_id AS "eventId", d.event_type AS "eventType", d.endpoint_id AS "endpointId",
     CASE WHEN d.state = 'DEAD_LETTERED' AND d.expires_at <= ${now} THEN 'EXPIRED' ELSE d.state END AS state,
-    d.reason, d.cycle, d.attempt_count, d.next_attempt_at, d.last_status, d.last_error, d.carrier, d.created_at,
-    d.delivered_at, d.dead_lettered_at, d.expires_at`;
+    d.reason, d.cycle, d.attempt_count AS "attemptCount", d.next_attempt_at AS "nextAttemptAt",
+    d.last_status AS "lastStatus", d.last_error AS "lastError", d.carrier, d.created_at AS "createdAt",
+    d.delivered_at AS "deliveredAt", d.dead_lettered_at AS "deadLetteredAt", d.expires_at AS "expiresAt"`;
 }
 
 export async function findDelivery(
   db: Queryable,
   { tenantId, id, now }: { readonly tenantId: string; readonly id: string; readonly now: Date },
 ): Promise<Delivery | undefined> {
-  const { rows } = await db.query<DeliveryRow>({
+  const { rows } = await db.query<Delivery>({
     name: "find-delivery",
     ...sql`SELECT ${columns(now)} FROM deliveries d WHERE d.day = ${idDay(id)} AND d.id = ${id} AND d.tenant_id = ${tenantId}`,
   });
-  return rows[0] === undefined ? undefined : toDelivery(rows[0]);
+  return rows[0];
 }
 
 export interface DeliveryPage {
@@ -112,8 +73,8 @@ function pageQuery(selection: DeliverySelection, limit: number): Statement {
 export async function listDeliveries(db: Queryable, page: DeliveryPage): Promise<Delivery[]> {
   const { tenantId, filter, now } = page;
   return await readOnward(page.before, page.limit, async (onward, limit) => {
-    const { rows } = await db.query<DeliveryRow>(pageQuery({ tenantId, filter, now, onward }, limit));
-    return rows.map(toDelivery);
+    const { rows } = await db.query<Delivery>(pageQuery({ tenantId, filter, now, onward }, limit));
+    return rows;
   });
 }
 
@@ -144,34 +105,15 @@ export async function listAttempts(
   { tenantId, deliveryId }: { readonly tenantId: string; readonly deliveryId: string },
   { after, limit }: AttemptPage,
 ): Promise<StoredAttempt[]> {
-  const { rows } = await db.query<{
-    id: string;
-    cycle: number;
-    attempt: number;
-    started_at: Date;
-    duration_ms: number | null;
-    status: number | null;
-    error: AttemptError | null;
-    response_body: string | null;
-    response: Buffer | null;
-  }>({
+  const { rows } = await db.query<StoredAttempt>({
     name: "list-attempts",
-    text: `SELECT id, cycle, attempt, started_at, duration_ms, status, error, response_body, response FROM attempts
+    text: `SELECT id, cycle, attempt, started_at AS "startedAt", duration_ms AS "durationMs", status, error,
+        response_body AS "responseBody", response FROM attempts
       WHERE day = $1 AND delivery_id = $2 AND tenant_id = $3 AND (cycle, attempt) > ($4, $5)
       ORDER BY cycle, attempt LIMIT $6`,
     values: [idDay(deliveryId), deliveryId, tenantId, after.cycle, after.attempt, limit],
   });
-  return rows.map((row) => ({
-    id: row.id,
-    cycle: row.cycle,
-    attempt: row.attempt,
-    startedAt: row.started_at,
-    durationMs: row.duration_ms,
-    status: row.status,
-    error: row.error,
-    responseBody: row.response_body,
-    response: row.response,
-  }));
+  return rows;
 }
 
 /**

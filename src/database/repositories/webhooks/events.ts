@@ -93,13 +93,13 @@ export async function listFilters(
   db: Queryable,
   { tenantId, type }: TenantAndType,
 ): Promise<EndpointFilter[]> {
-  const { rows } = await db.query<{ id: string; filter: string; filter_hash: string }>({
+  const { rows } = await db.query<EndpointFilter>({
     name: "list-filters",
-    text: `SELECT e.id, e.filter, e.filter_hash::text FROM endpoints e
+    text: `SELECT e.id AS "endpointId", e.filter, e.filter_hash::text AS "filterHash" FROM endpoints e
       WHERE e.tenant_id = $1 AND e.filter IS NOT NULL AND ${takes("$2::text")}`,
     values: [tenantId, type],
   });
-  return rows.map((row) => ({ endpointId: row.id, filter: row.filter, filterHash: row.filter_hash }));
+  return rows;
 }
 
 export interface NewDelivery {
@@ -273,46 +273,20 @@ export interface StoredEvent extends StoredContent {
   readonly createdAt: Date;
 }
 
-interface EventRow {
-  id: string;
-  type: string;
-  data: string | null;
-  content: Buffer | null;
-  content_erased_at: Date | null;
-  source_id: string | null;
-  occurred_at: Date;
-  deliveries: number;
-  created_at: Date;
-}
-
-function toEvent(row: EventRow): StoredEvent {
-  return {
-    id: row.id,
-    type: row.type,
-    data: row.data,
-    content: row.content,
-    contentErasedAt: row.content_erased_at,
-    sourceId: row.source_id,
-    occurredAt: row.occurred_at,
-    deliveries: row.deliveries,
-    createdAt: row.created_at,
-  };
-}
-
-const EVENT_COLUMNS =
-  "id, type, data, content, content_erased_at, source_id, occurred_at, deliveries, created_at";
+const EVENT_COLUMNS = `e.id, e.type, e.data, e.content, e.content_erased_at AS "contentErasedAt", e.source_id AS "sourceId",
+  e.occurred_at AS "occurredAt", e.deliveries, e.created_at AS "createdAt"`;
 
 export async function findEvent(
   db: Queryable,
   tenantId: string,
   id: string,
 ): Promise<StoredEvent | undefined> {
-  const { rows } = await db.query<EventRow>({
+  const { rows } = await db.query<StoredEvent>({
     name: "find-event",
-    text: `SELECT ${EVENT_COLUMNS} FROM events WHERE day = $1 AND id = $2 AND tenant_id = $3`,
+    text: `SELECT ${EVENT_COLUMNS} FROM events e WHERE e.day = $1 AND e.id = $2 AND e.tenant_id = $3`,
     values: [idDay(id), id, tenantId],
   });
-  return rows[0] === undefined ? undefined : toEvent(rows[0]);
+  return rows[0];
 }
 
 /** Returns the head of an event's content, which opens values sealed beside it; undefined once it is erased or gone. */
@@ -336,16 +310,14 @@ export async function findEvents(
   tenantId: string,
   ids: readonly string[],
 ): Promise<StoredEvent[]> {
-  const { rows } = await db.query<EventRow>({
+  const { rows } = await db.query<StoredEvent>({
     name: "find-events",
-    text: `SELECT ${EVENT_COLUMNS.split(", ")
-      .map((column) => `e.${column}`)
-      .join(", ")}
+    text: `SELECT ${EVENT_COLUMNS}
       FROM unnest($1::date[], $2::text[]) AS w(day, id) JOIN events e ON e.day = w.day AND e.id = w.id
       WHERE e.tenant_id = $3`,
     values: [ids.map(idDay), ids, tenantId],
   });
-  return rows.map(toEvent);
+  return rows;
 }
 
 export interface EventFilter {

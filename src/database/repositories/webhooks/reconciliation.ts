@@ -26,15 +26,9 @@ export async function findOverdue(
   db: Queryable,
   { before, claimedBefore, now, limit }: OverdueQuery,
 ): Promise<OverdueDelivery[]> {
-  const { rows } = await db.query<{
-    id: string;
-    carrier: string;
-    epoch: number;
-    state: "QUEUED" | "RETRYING";
-    slow: boolean;
-  }>({
+  const { rows } = await db.query<OverdueDelivery>({
     name: "find-overdue",
-    text: `SELECT d.id, d.carrier, d.epoch, d.state, h.endpoint_id IS NOT NULL AS slow FROM (
+    text: `SELECT d.id AS "deliveryId", d.carrier, d.epoch, d.state, h.endpoint_id IS NOT NULL AS slow FROM (
         (SELECT id, carrier, epoch, state, endpoint_id FROM deliveries
           WHERE carrier IS NOT NULL AND state = 'RETRYING' AND next_attempt_at < $1 AND tenant_id NOT IN ${HELD_TENANTS}
             AND (claimed_at IS NULL OR claimed_at < $4)
@@ -47,13 +41,7 @@ export async function findOverdue(
       LEFT JOIN endpoint_health h ON h.endpoint_id = d.endpoint_id AND h.slow_until > $2`,
     values: [before, now, limit, claimedBefore],
   });
-  return rows.map((row) => ({
-    deliveryId: row.id,
-    carrier: row.carrier,
-    epoch: row.epoch,
-    state: row.state,
-    slow: row.slow,
-  }));
+  return rows;
 }
 
 /**

@@ -113,15 +113,6 @@ function outcomeCondition(outcomes: ItemOutcomes | undefined): Statement {
     : sql`i.result = ANY (${outcomes})`;
 }
 
-interface ItemRow {
-  position: number;
-  day: string;
-  delivery_id: string | null;
-  event_id: string | null;
-  cycle: number | null;
-  result: ReplayResult | null;
-}
-
 /** Returns items of a job by position, after `after`. */
 export async function listReplayItems(
   db: Queryable,
@@ -140,19 +131,13 @@ export async function listReplayItems(
     readonly outcomes: ItemOutcomes | undefined;
   },
 ): Promise<ReplayItem[]> {
-  const { rows } = await db.query<ItemRow & { readonly cancelled: boolean }>(
-    sql`SELECT i.position, i.delivery_id, i.event_id, i.result, i.result IS NULL AND j.state = 'CANCELLED' AS cancelled
+  const { rows } = await db.query<ReplayItem>(
+    sql`SELECT i.position, i.delivery_id AS "deliveryId", i.event_id AS "eventId", i.result, i.result IS NULL AND j.state = 'CANCELLED' AS cancelled
       FROM replay_items i JOIN replay_jobs j ON j.id = i.job_id
       WHERE i.job_id = ${jobId} AND i.tenant_id = ${tenantId} AND i.position > ${after} AND ${outcomeCondition(outcomes)}
       ORDER BY i.position LIMIT ${limit}`,
   );
-  return rows.map((row) => ({
-    position: row.position,
-    deliveryId: row.delivery_id,
-    eventId: row.event_id,
-    result: row.result,
-    cancelled: row.cancelled,
-  }));
+  return rows;
 }
 
 /** A part of a job's items. */
@@ -177,23 +162,23 @@ export interface ReplayedPage {
   readonly moved: readonly ReplayedItem[];
 }
 
-async function pageItems(db: Queryable, page: ReplayPage): Promise<ItemRow[]> {
-  const { rows } = await db.query<ItemRow>({
-    name: "replay-page",
-    text: `SELECT position, day, delivery_id, event_id, cycle, result FROM replay_items
-      WHERE job_id = $1 AND tenant_id = $2 AND position > $3 AND position <= $4 AND result IS NULL ORDER BY position`,
-    values: [page.jobId, page.tenantId, page.after, page.upTo],
-  });
-  return rows;
-}
-
 /**
  * Returns the dead letters of a page to the outbox, in the transaction that locks the job (role signet_worker). A
  * letter stays unchanged if it has left the queue or died again since the job was created, or if its endpoint is
  * deleted.
  */
 export async function replayPageOfDead(db: Queryable, page: ReplayPage): Promise<ReplayedPage> {
-  const items = await pageItems(db, page);
+  const { rows: items } = await db.query<{
+    position: number;
+    day: string;
+    delivery_id: string | null;
+    cycle: number | null;
+  }>({
+    name: "replay-page",
+    text: `SELECT position, day, delivery_id, cycle FROM replay_items
+      WHERE job_id = $1 AND tenant_id = $2 AND position > $3 AND position <= $4 AND result IS NULL ORDER BY position`,
+    values: [page.jobId, page.tenantId, page.after, page.upTo],
+  });
   const { rows } = await db.query<{ id: string | null; carrier: string | null; result: ReplayResult }>({
     name: "replay-page-of-dead",
     ...sql`WITH page AS MATERIALIZED (

@@ -31,39 +31,9 @@ export interface ReplayJob extends ReplayCounts {
   readonly finishedAt: Date | null;
 }
 
-interface JobRow extends ReplayCounts {
-  id: string;
-  tenant_id: string;
-  kind: ReplayKind;
-  endpoint_id: string | null;
-  state: ReplayState;
-  rate_per_second: number;
-  position: number;
-  created_at: Date;
-  finished_at: Date | null;
-}
-
-const COLUMNS = `j.id, j.tenant_id, j.kind, j.endpoint_id, j.state, j.rate_per_second, j.total, j.done, j.failed, j.skipped,
-  j.position, j.created_at, j.finished_at`;
-
-function toJob(row: JobRow): ReplayJob {
-  const { total, done, failed, skipped, position } = row;
-  return {
-    id: row.id,
-    tenantId: row.tenant_id,
-    kind: row.kind,
-    endpointId: row.endpoint_id,
-    state: row.state,
-    ratePerSecond: row.rate_per_second,
-    total,
-    done,
-    failed,
-    skipped,
-    position,
-    createdAt: row.created_at,
-    finishedAt: row.finished_at,
-  };
-}
+const COLUMNS = `j.id, j.tenant_id AS "tenantId", j.kind, j.endpoint_id AS "endpointId", j.state,
+  j.rate_per_second AS "ratePerSecond", j.total, j.done, j.failed, j.skipped, j.position, j.created_at AS "createdAt",
+  j.finished_at AS "finishedAt"`;
 
 export type NewReplayJob = Pick<ReplayJob, "id" | "tenantId" | "kind" | "endpointId" | "ratePerSecond"> & {
   readonly now: Date;
@@ -93,7 +63,7 @@ export async function settleNewJob(
   db: Queryable,
   { tenantId, id, now }: Pick<NewReplayJob, "tenantId" | "id" | "now">,
 ): Promise<ReplayJob> {
-  const { rows } = await db.query<JobRow>(
+  const { rows } = await db.query<ReplayJob>(
     `WITH counted AS (
         SELECT count(*)::int AS total, count(*) FILTER (WHERE result IN ('not_found', 'expired'))::int AS failed,
           count(*) FILTER (WHERE result = 'not_in_queue')::int AS skipped
@@ -108,7 +78,7 @@ export async function settleNewJob(
       FROM judged c WHERE j.id = $1 AND j.tenant_id = $2 RETURNING ${COLUMNS}`,
     [id, tenantId, now],
   );
-  return toJob(rows[0] as JobRow);
+  return rows[0] as ReplayJob;
 }
 
 export async function findReplayJob(
@@ -116,12 +86,12 @@ export async function findReplayJob(
   tenantId: string,
   id: string,
 ): Promise<ReplayJob | undefined> {
-  const { rows } = await db.query<JobRow>({
+  const { rows } = await db.query<ReplayJob>({
     name: "find-replay-job",
     text: `SELECT ${COLUMNS} FROM replay_jobs j WHERE j.id = $1 AND j.tenant_id = $2`,
     values: [id, tenantId],
   });
-  return rows[0] === undefined ? undefined : toJob(rows[0]);
+  return rows[0];
 }
 
 /** Returns jobs, newest first. */
@@ -130,13 +100,13 @@ export async function listReplayJobs(
   tenantId: string,
   { before, limit }: RowPage,
 ): Promise<ReplayJob[]> {
-  const { rows } = await db.query<JobRow>({
+  const { rows } = await db.query<ReplayJob>({
     name: "list-replay-jobs",
     text: `SELECT ${COLUMNS} FROM replay_jobs j
       WHERE j.tenant_id = $1 AND ($2::text IS NULL OR j.id < $2) ORDER BY j.id DESC LIMIT $3`,
     values: [tenantId, before, limit],
   });
-  return rows.map(toJob);
+  return rows;
 }
 
 export interface ReplayJobChange {
@@ -152,7 +122,7 @@ export async function changeReplayJob(
   db: Queryable,
   change: ReplayJobChange,
 ): Promise<ReplayJob | undefined> {
-  const { rows } = await db.query<JobRow>({
+  const { rows } = await db.query<ReplayJob>({
     name: "change-replay-job",
     text: `UPDATE replay_jobs j SET state = $3, touched_at = $4,
         finished_at = CASE WHEN $3 = 'CANCELLED' THEN $4::timestamptz END
@@ -160,7 +130,7 @@ export async function changeReplayJob(
       RETURNING ${COLUMNS}`,
     values: [change.id, change.tenantId ?? null, change.to, change.now],
   });
-  return rows[0] === undefined ? undefined : toJob(rows[0]);
+  return rows[0];
 }
 
 /** Returns a job, locked until the transaction ends, and whether its tenant is on hold (role signet_worker). */
@@ -168,13 +138,13 @@ export async function lockReplayJob(
   db: Queryable,
   id: string,
 ): Promise<(ReplayJob & { readonly held: boolean }) | undefined> {
-  const { rows } = await db.query<JobRow & { held: boolean }>({
+  const { rows } = await db.query<ReplayJob & { held: boolean }>({
     name: "lock-replay-job",
     text: `SELECT ${COLUMNS}, t.held_at IS NOT NULL AS held FROM replay_jobs j JOIN tenants t ON t.id = j.tenant_id
       WHERE j.id = $1 FOR UPDATE OF j`,
     values: [id],
   });
-  return rows[0] === undefined ? undefined : { ...toJob(rows[0]), held: rows[0].held };
+  return rows[0];
 }
 
 export interface ReplayProgress extends Omit<ReplayCounts, "total"> {
@@ -185,7 +155,7 @@ export interface ReplayProgress extends Omit<ReplayCounts, "total"> {
 
 /** Stores the progress of a job. Completes it at its last item (role signet_worker). */
 export async function advanceReplayJob(db: Queryable, progress: ReplayProgress): Promise<ReplayJob> {
-  const { rows } = await db.query<JobRow>({
+  const { rows } = await db.query<ReplayJob>({
     name: "advance-replay-job",
     text: `UPDATE replay_jobs j SET position = $2, done = j.done + $3, failed = j.failed + $4, skipped = j.skipped + $5,
         touched_at = $6, state = CASE WHEN $2 >= j.total THEN 'COMPLETED' ELSE j.state END,
@@ -193,7 +163,7 @@ export async function advanceReplayJob(db: Queryable, progress: ReplayProgress):
       WHERE j.id = $1 RETURNING ${COLUMNS}`,
     values: [progress.id, progress.position, progress.done, progress.failed, progress.skipped, progress.now],
   });
-  return toJob(rows[0] as JobRow);
+  return rows[0] as ReplayJob;
 }
 
 /** Records a sign of life of a job's workflow (role signet_worker). */
@@ -210,7 +180,7 @@ export async function takeSilentJobs(
   db: Queryable,
   { before, now, limit }: { readonly before: Date; readonly now: Date; readonly limit: number },
 ): Promise<ReplayJob[]> {
-  const { rows } = await db.query<JobRow>({
+  const { rows } = await db.query<ReplayJob>({
     name: "take-silent-replay-jobs",
     text: `WITH silent AS (
         SELECT id FROM replay_jobs WHERE state = 'RUNNING' AND touched_at < $1
@@ -219,7 +189,7 @@ export async function takeSilentJobs(
       UPDATE replay_jobs j SET touched_at = $2 FROM silent s WHERE j.id = s.id RETURNING ${COLUMNS}`,
     values: [before, now, limit],
   });
-  return rows.map(toJob);
+  return rows;
 }
 
 /** Removes finished jobs with their items, at most `limit`. Returns their number (role signet_worker). */
