@@ -5,7 +5,6 @@
 import { type Clock, type GuardedClock, monotonic, unguardedClock } from "../domain/clock.ts";
 import { SignetError } from "../domain/errors.ts";
 import type { Queryable } from "./pool.ts";
-import { databaseClockMs } from "./repositories/doctor.ts";
 
 /** Larger skews leave open which clock is right. Receivers and verifiers tolerate less than this. In milliseconds. */
 export const CLOCK_SKEW_MAX_MS = 30_000;
@@ -22,6 +21,14 @@ export interface MachineClocks {
 }
 
 const MACHINE: MachineClocks = { wall: () => Date.now(), monotonic };
+
+/** Returns the database's time in Unix milliseconds, with a fraction. */
+export async function databaseClockMs(db: Queryable): Promise<number> {
+  const { rows } = await db.query<{ now: number }>(
+    "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now",
+  );
+  return rows[0]?.now ?? 0;
+}
 
 /**
  * The database read its clock between question and answer, so its offset from the monotonic clock lies between two

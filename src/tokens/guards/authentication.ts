@@ -1,8 +1,9 @@
 /** The guard of tenants' routes: a Bearer token in the Authorization header (RFC 6750 section 2.1), and its scopes. */
+import { timingSafeEqual } from "node:crypto";
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from "fastify";
 import { SignetError } from "../../domain/errors.ts";
+import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
 import { scopeViolation, tokenMisplaced, tokenMissing, tokenRefused } from "../../http/bearer-errors.ts";
-import { type BindingPolicy, requireBoundCertificate } from "../oauth/certificate-bound-token.ts";
 import type { VerifyToken } from "../oauth/verify-access-token.ts";
 import type { Identity } from "../../domain/identity.ts";
 import { signatureInvalid } from "../producers/authenticate-producer.ts";
@@ -38,6 +39,40 @@ export function bearerToken(request: FastifyRequest): string {
 export function operationOf(request: FastifyRequest): string {
   const { method, url } = request.routeOptions;
   return `${String(method)} ${url?.replaceAll(/:(\w+)/g, "{$1}") ?? ""}`;
+}
+
+interface BindingPolicy {
+  /** Whether tokens without a certificate are rejected; false only in development. */
+  readonly bindingRequired: boolean;
+}
+
+function isSame(left: string, right: string): boolean {
+  const [a, b] = [Buffer.from(left), Buffer.from(right)];
+  return a.length === b.length && timingSafeEqual(a, b);
+}
+
+/**
+ * Checks a certificate-bound access token (RFC 8705 section 3), usable only with the certificate's key.
+ *
+ * @throws SignetError `CERT_BINDING_MISMATCH` if the token belongs to another certificate, or lacks a required one
+ */
+function requireBoundCertificate(
+  { certificateThumbprint }: Pick<Identity, "certificateThumbprint">,
+  certificate: ClientCertificate | undefined,
+  { bindingRequired }: BindingPolicy,
+): void {
+  if (certificateThumbprint === undefined) {
+    if (bindingRequired) {
+      throw tokenRefused("CERT_BINDING_MISMATCH", "The access token is not bound to a client certificate.");
+    }
+    return;
+  }
+  if (certificate === undefined || !isSame(certificateThumbprint, certificate.x5t)) {
+    throw tokenRefused(
+      "CERT_BINDING_MISMATCH",
+      "The access token is bound to a client certificate that this request does not use.",
+    );
+  }
 }
 
 /** @throws SignetError `REGION_MISMATCH` if the route excludes the token's region */

@@ -1,5 +1,9 @@
 /** Counts and digests of issued tokens per tenant: one log entry per hour, not per token (security decisions E). */
 import { createHash, type Hash } from "node:crypto";
+import { appendEntry } from "../../compliance/append-entry.ts";
+import type { EntrySources } from "../../compliance/entry.ts";
+import type { Pool } from "../../database/pool.ts";
+import { transaction } from "../../database/transaction.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { Logger } from "../../observability/logger.ts";
 
@@ -108,4 +112,27 @@ export function createIssuedTokens({ append, clock, log }: IssuedTokensOptions) 
       await write();
     },
   };
+}
+
+/** Appends a `tokens.issued` entry for each tenant, all or none (role signet_issuer). */
+export async function appendIssuedTokens(
+  pool: Pool,
+  counts: readonly IssuedCount[],
+  sources: EntrySources,
+): Promise<void> {
+  await transaction(pool, async (db) => {
+    for (const { tenantId, count, digest, firstMs, lastMs } of counts) {
+      const details = {
+        count,
+        digest,
+        first_at: new Date(firstMs).toISOString(),
+        last_at: new Date(lastMs).toISOString(),
+      };
+      await appendEntry(
+        db,
+        { type: "tokens.issued", actor: "system:issuer", tenant: tenantId, target: null, details },
+        sources,
+      );
+    }
+  });
 }

@@ -1,10 +1,14 @@
 /** A process's time is the database's, whatever happens to the machine's clock. */
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { CLOCK_SKEW_MAX_MS, DatabaseClock, openDatabaseClock } from "../../../src/database/database-clock.ts";
+import {
+  databaseClockMs,
+  CLOCK_SKEW_MAX_MS,
+  DatabaseClock,
+  openDatabaseClock,
+} from "../../../src/database/database-clock.ts";
 import type { Pool, Queryable } from "../../../src/database/pool.ts";
 import { createPool } from "../../../src/database/pool.ts";
-import { databaseClockMs } from "../../../src/database/repositories/doctor.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { createTestDatabase } from "../../support/services.ts";
 import { useStarted } from "../../support/started.ts";

@@ -1,6 +1,6 @@
 /** Clients for the token endpoint: one statement for all requests that arrive together, without a cache. */
 import type { Clock } from "../../../domain/clock.ts";
-import type { SecretVersionState, SecretVersionTimes } from "../../../domain/secret-version.ts";
+import type { SecretVersionTimes } from "../../../domain/secret-version.ts";
 import { createBatcher } from "../../batcher.ts";
 import type { Pool, Queryable } from "../../pool.ts";
 import type { CredentialRow } from "./credentials.ts";
@@ -37,33 +37,9 @@ export interface ClientRecord {
   readonly versions: readonly SecretVersionRecord[];
 }
 
-interface ClientRow {
-  readonly client_id: string;
-  readonly credential_id: string;
-  readonly tenant_id: string;
-  readonly principal_id: string;
-  readonly active: boolean;
-  readonly rotation_mode: CredentialRow["rotation_mode"];
-  readonly ends_at: number | null;
-  readonly region: string;
-  readonly scope: string;
-  readonly san_uri: string | null;
-  readonly certificate_thumbprints: string[];
-  readonly jwks: ClientKeySet | null;
-  /** `null`, like the following columns, for a client without a secret. */
-  readonly version: number | null;
-  readonly mac: Buffer;
-  readonly mac_key_id: string;
-  readonly state: SecretVersionState;
-  readonly issued_at: number;
-  readonly due_at: number | null;
-  readonly retire_by: number | null;
-  readonly superseded_at: number | null;
-  readonly last_used_at: number | null;
-  readonly retired_at: number | null;
-  readonly retired_reason: SecretVersionTimes["retiredReason"];
-  readonly wrapped: string | null;
-}
+/** A client beside one of its versions, whose columns are all null for a client without a secret. */
+type ClientRow = Omit<ClientRecord, "versions"> &
+  Omit<SecretVersionRecord, "version"> & { readonly version: number | null };
 
 /** Returns SQL for Unix milliseconds. Numbers are cheaper to read than dates. */
 function milliseconds(column: string): string {
@@ -79,15 +55,15 @@ const WHICH_VERSIONS = {
 type WhichVersions = keyof typeof WHICH_VERSIONS;
 
 const findClientsWith = (which: WhichVersions): string => `
-  SELECT c.client_id, c.id AS credential_id, c.tenant_id, c.principal_id,
+  SELECT c.client_id AS "clientId", c.id AS "credentialId", c.tenant_id AS "tenantId", c.principal_id AS "principalId",
          c.state = 'ACTIVE' AND p.state = 'ACTIVE' AND t.state = 'ACTIVE' AS active,
-         c.rotation_mode, ${milliseconds("c.ends_at")} AS ends_at,
-         p.region, array_to_string(p.scopes, ' ') AS scope, c.san_uri, c.certificate_thumbprints,
-         c.jwks,
-         v.version, v.mac, v.mac_key_id, v.state, ${milliseconds("v.issued_at")} AS issued_at,
-         ${milliseconds("v.due_at")} AS due_at, ${milliseconds("v.retire_by")} AS retire_by,
-         ${milliseconds("v.superseded_at")} AS superseded_at, ${milliseconds("v.last_used_at")} AS last_used_at,
-         ${milliseconds("v.retired_at")} AS retired_at, v.retired_reason, v.wrapped
+         c.rotation_mode AS "rotationMode", ${milliseconds("c.ends_at")} AS "endsAt",
+         p.region, array_to_string(p.scopes, ' ') AS scope, c.san_uri AS "sanUri",
+         c.certificate_thumbprints AS "certificateThumbprints", c.jwks,
+         v.version, v.mac, v.mac_key_id AS "macKeyId", v.state, ${milliseconds("v.issued_at")} AS "issuedAt",
+         ${milliseconds("v.due_at")} AS "dueAt", ${milliseconds("v.retire_by")} AS "retireBy",
+         ${milliseconds("v.superseded_at")} AS "supersededAt", ${milliseconds("v.last_used_at")} AS "lastUsedAt",
+         ${milliseconds("v.retired_at")} AS "retiredAt", v.retired_reason AS "retiredReason", v.wrapped
     FROM credentials c
     JOIN tenants t ON t.id = c.tenant_id
     JOIN principals p ON p.id = c.principal_id
@@ -109,38 +85,23 @@ async function findClients(
   });
   const clients = new Map<string, ClientRecord & { versions: SecretVersionRecord[] }>();
   for (const row of rows) {
-    const client = clients.get(row.client_id) ?? {
-      clientId: row.client_id,
-      credentialId: row.credential_id,
-      tenantId: row.tenant_id,
-      principalId: row.principal_id,
-      active: row.active,
-      rotationMode: row.rotation_mode,
-      endsAt: row.ends_at,
-      region: row.region,
-      scope: row.scope,
-      sanUri: row.san_uri,
-      certificateThumbprints: row.certificate_thumbprints,
-      jwks: row.jwks,
-      versions: [],
-    };
-    if (row.version !== null) {
-      client.versions.push({
-        version: row.version,
-        mac: row.mac,
-        macKeyId: row.mac_key_id,
-        state: row.state,
-        issuedAt: row.issued_at,
-        dueAt: row.due_at,
-        retireBy: row.retire_by,
-        supersededAt: row.superseded_at,
-        lastUsedAt: row.last_used_at,
-        retiredAt: row.retired_at,
-        retiredReason: row.retired_reason,
-        wrapped: row.wrapped,
-      });
+    const { version, mac, macKeyId, state, issuedAt, dueAt, retireBy, ...others } = row;
+    const { supersededAt, lastUsedAt, retiredAt, retiredReason, wrapped, ...found } = others;
+    const client = clients.get(found.clientId) ?? { ...found, versions: [] };
+    if (version !== null) {
+      const lifetime = {
+        state,
+        issuedAt,
+        dueAt,
+        retireBy,
+        supersededAt,
+        lastUsedAt,
+        retiredAt,
+        retiredReason,
+      };
+      client.versions.push({ version, mac, macKeyId, wrapped, ...lifetime });
     }
-    clients.set(row.client_id, client);
+    clients.set(found.clientId, client);
   }
   return clients;
 }

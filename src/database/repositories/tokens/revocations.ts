@@ -1,7 +1,7 @@
 /** Publishes and reads revocations (migration 0005). */
 import type { Queryable } from "../../pool.ts";
 import { sql } from "../../sql.ts";
-import type { EntryBytes } from "../compliance-log.ts";
+import type { EntryBytes } from "../compliance-entries.ts";
 
 export interface RevocationRow {
   readonly id: string;

@@ -40,32 +40,24 @@ export const CENSUS = `SELECT
   ${counted("carrier IS NOT NULL AND state = 'QUEUED'", "claimed_at")} AS started,
   ${counted("carrier IS NOT NULL AND state = 'RETRYING'", "next_attempt_at")} AS carried,
   ${counted("carrier IS NULL AND state = 'RETRYING'", "next_attempt_at")} AS uncarried,
-  ${counted("state = 'DEAD_LETTERED' AND expires_at > $1", "expires_at")} AS dead_letters,
+  ${counted("state = 'DEAD_LETTERED' AND expires_at > $1", "expires_at")} AS "deadLetters",
   ${counted("state = 'DEAD_LETTERED' AND expires_at > $1 AND expires_at <= $2", "expires_at")} AS expiring,
   (SELECT count(*) FROM (SELECT FROM endpoints WHERE verification_state = 'WANTED' AND state = 'PENDING'
     ORDER BY verification_requested_at LIMIT ${COUNTED_MAX}) c) AS verifications,
   (SELECT verification_requested_at FROM endpoints WHERE verification_state = 'WANTED' AND state = 'PENDING'
-    ORDER BY verification_requested_at LIMIT 1) AS oldest_verification,
-  (SELECT count(*) FROM (SELECT FROM replay_jobs WHERE finished_at IS NULL AND state = 'RUNNING' LIMIT ${COUNTED_MAX}) c) AS running,
-  (SELECT count(*) FROM (SELECT FROM replay_jobs WHERE finished_at IS NULL AND state = 'PAUSED' LIMIT ${COUNTED_MAX}) c) AS paused,
+    ORDER BY verification_requested_at LIMIT 1) AS "oldestVerification",
+  (SELECT count(*) FROM (SELECT FROM replay_jobs WHERE finished_at IS NULL AND state = 'RUNNING' LIMIT ${COUNTED_MAX}) c) AS "replaysRunning",
+  (SELECT count(*) FROM (SELECT FROM replay_jobs WHERE finished_at IS NULL AND state = 'PAUSED' LIMIT ${COUNTED_MAX}) c) AS "replaysPaused",
   (SELECT count(*) FROM (SELECT FROM endpoints e JOIN endpoint_secrets s ON s.endpoint_id = e.id AND s.state = 'CURRENT'
     JOIN tenants t ON t.id = e.tenant_id
     WHERE e.secret_rotation_days IS NOT NULL AND e.state <> 'DELETED' AND t.held_at IS NULL
       AND coalesce(s.current_at, s.created_at) + make_interval(days => e.secret_rotation_days) <= $3
-    LIMIT ${COUNTED_MAX}) c) AS overdue_secrets`;
+    LIMIT ${COUNTED_MAX}) c) AS "overdueEndpointSecrets"`;
 
-interface CensusRow {
-  readonly waiting: number;
-  readonly started: number;
+interface CensusRow extends Omit<Census, "retrying" | "oldestVerificationSeconds"> {
   readonly carried: number;
   readonly uncarried: number;
-  readonly dead_letters: number;
-  readonly expiring: number;
-  readonly verifications: number;
-  readonly oldest_verification: Date | null;
-  readonly running: number;
-  readonly paused: number;
-  readonly overdue_secrets: number;
+  readonly oldestVerification: Date | null;
 }
 
 /** Runs the census (role signet_worker). */
@@ -75,19 +67,12 @@ export async function readCensus(db: Queryable, nowMs: number): Promise<Census> 
     text: CENSUS,
     values: [new Date(nowMs), new Date(nowMs + DAY_MS), new Date(nowMs - DAY_MS)],
   });
-  const row = rows[0] as CensusRow;
-  const oldestMs = row.oldest_verification?.getTime() ?? nowMs;
+  const { carried, uncarried, oldestVerification, ...counts } = rows[0] as CensusRow;
+  const oldestMs = oldestVerification?.getTime() ?? nowMs;
   return {
-    waiting: row.waiting,
-    started: row.started,
-    retrying: Math.min(COUNTED_MAX, row.carried + row.uncarried),
-    deadLetters: row.dead_letters,
-    expiring: row.expiring,
-    verifications: row.verifications,
+    ...counts,
+    retrying: Math.min(COUNTED_MAX, carried + uncarried),
     oldestVerificationSeconds: Math.max(0, nowMs - oldestMs) / 1_000,
-    replaysRunning: row.running,
-    replaysPaused: row.paused,
-    overdueEndpointSecrets: row.overdue_secrets,
   };
 }
 
