@@ -6,8 +6,13 @@ type SqlValue = string | number | boolean | Date | Buffer | null | readonly SqlV
 /** The texts of statements that consist of one template. */
 const texts = new WeakMap<readonly string[], string>();
 
-/** A statement for `query`, or a part of one. Spread it beside a `name` to prepare it. */
-export class Statement {
+/** A statement for `query`, or a part of one. Made by {@link sql}. Spread it beside a `name` to prepare it. */
+export interface Statement {
+  readonly text: string;
+  readonly values: SqlValue[];
+}
+
+class Template implements Statement {
   readonly text: string;
   readonly values: SqlValue[];
   /** The text before, between and after the values. */
@@ -27,13 +32,13 @@ export class Statement {
     const pieces = [first];
     const values: SqlValue[] = [];
     for (const [index, item] of inserted.entries()) {
-      const part = item instanceof Statement ? item.#pieces : ["", ""];
+      const part = item instanceof Template ? item.#pieces : ["", ""];
       pieces[pieces.length - 1] += part[0] ?? "";
       pieces.push(...part.slice(1));
       pieces[pieces.length - 1] += others[index] ?? "";
-      values.push(...(item instanceof Statement ? item.values : [item]));
+      values.push(...(item instanceof Template ? item.values : [item as SqlValue]));
     }
-    return new Statement(pieces, values);
+    return new Template(pieces, values);
   }
 }
 
@@ -42,15 +47,15 @@ export class Statement {
  * value becomes several. Another statement becomes a part of it.
  */
 export function sql(template: TemplateStringsArray, ...inserted: (SqlValue | Statement)[]): Statement {
-  if (inserted.some((item) => item instanceof Statement)) {
-    return Statement.fill(template, inserted);
+  if (inserted.some((item) => item instanceof Template)) {
+    return Template.fill(template, inserted);
   }
-  const statement = new Statement(template, inserted as SqlValue[]);
+  const statement = new Template(template, inserted as SqlValue[]);
   texts.set(template, statement.text);
   return statement;
 }
 
 /** Makes text of the program a part of a statement, for instance a list of columns. Must not contain input. */
 export function raw(text: string): Statement {
-  return new Statement([text], []);
+  return new Template([text], []);
 }
