@@ -6,36 +6,22 @@ import type { Logger } from "pino";
 import { type Config, formatListen } from "../config/config.ts";
 import { createRandomPool } from "../crypto/random-pool.ts";
 import type { Keyring } from "../crypto/keyring.ts";
-import { createBatcher } from "../database/batcher.ts";
 import type { Pool } from "../database/pool.ts";
-import {
-  type AttemptKey,
-  deferDelivery,
-  deferForPlaces,
-  loadForAttempt,
-  parkDelivery,
-} from "../database/repositories/webhooks/attempts.ts";
-import { adoptClaims } from "../database/repositories/webhooks/claims.ts";
-import { type ContentKey, loadContents } from "../database/repositories/webhooks/event-contents.ts";
 import { loadRequestSettings } from "../database/repositories/endpoints/endpoint-authentications.ts";
 import { takeTurns } from "../database/repositories/webhooks/endpoint-lines.ts";
 import type { GuardedClock } from "../domain/clock.ts";
 import { createGoneDisabler } from "../webhooks/endpoints/disable-failing.ts";
-import { newId } from "../domain/ids.ts";
 import { measureOwnDelay } from "../observability/own-delay.ts";
-import { tracer } from "../observability/tracing.ts";
 import { type Challenge, createChallenge } from "../webhooks/endpoints/challenge.ts";
 import { GradeRunner } from "../webhooks/grader/grade-runner.ts";
 import { configuredPolicy } from "../webhooks/sending/address-policy.ts";
 import { pingsPerHost } from "../config/endpoint-settings.ts";
-import { ContentMemory } from "../webhooks/sending/content-memory.ts";
+import { createContentMemory } from "../webhooks/sending/content-memory.ts";
 import { AttemptService } from "../webhooks/engine/attempt-service.ts";
 import { type CarrierService, createCarrierService } from "../webhooks/engine/carrier-service.ts";
 import { createCarrierStarter } from "../webhooks/engine/carrier-starter.ts";
-import { countEnded } from "../webhooks/engine/delivery-metrics.ts";
 import { createDeliverySender } from "../webhooks/sending/delivery-sender.ts";
 import { Dispatcher } from "../webhooks/engine/dispatcher.ts";
-import { firstAttempts } from "../webhooks/engine/first-attempts.ts";
 import { InFlightRequests } from "../webhooks/engine/in-flight-requests.ts";
 import { EndpointFailures } from "../webhooks/pacing/endpoint-failures.ts";
 import { EndpointHealth } from "../webhooks/pacing/endpoint-health.ts";
@@ -51,12 +37,6 @@ import { createOwnAddresses, ownTargets } from "../webhooks/sending/own-listener
 import { createRecorder } from "../webhooks/engine/recorder.ts";
 import { createSigner, type Signer } from "../webhooks/sending/signer.ts";
 import { loadTargetAuthorities } from "../webhooks/sending/target-authorities.ts";
-
-const LOADS_MAX = 256;
-const LOADS_IN_FLIGHT_MAX = 2;
-const CONTENTS_MAX = 64;
-/** Maximum of sealed content in one answer of PostgreSQL, in bytes. */
-const CONTENT_LOAD_BYTES_MAX = 2_097_152;
 
 export interface EngineOptions {
   /** This worker's id, written into claims. */
@@ -133,67 +113,22 @@ function createOutbound(options: EngineOptions): Outbound {
   };
 }
 
-/** Health, pace and slots of endpoints, and the memory for event contents. */
-interface EndpointHealthRecords {
-  readonly health: EndpointHealth;
-  readonly failures: EndpointFailures;
-  readonly contentMemory: ContentMemory;
-}
-
-function createContentMemory(pool: Pool): ContentMemory {
-  const contents = createBatcher({
-    maxItems: CONTENTS_MAX,
-    maxInFlight: LOADS_IN_FLIGHT_MAX,
-    size: { of: ({ bytes }: ContentKey) => bytes, max: CONTENT_LOAD_BYTES_MAX },
-    flush: async (keys: readonly ContentKey[]) => await loadContents(pool, keys),
-  });
-  return new ContentMemory(async (key) => await contents.add(key));
-}
-
 function createAttempts(
   options: EngineOptions,
   outbound: Outbound,
-  { health, failures, contentMemory }: EndpointHealthRecords,
+  { health, failures }: Pick<Engine, "health" | "failures">,
 ): AttemptService {
   const { worker, config, pool, keyring, clock, log } = options;
   const { deadLetterMs } = config;
   const recorder = createRecorder({ pool, log, wait: delay });
-  const loads = createBatcher({
-    maxItems: LOADS_MAX,
-    maxInFlight: LOADS_IN_FLIGHT_MAX,
-    flush: async (keys: readonly AttemptKey[]) => await loadForAttempt(pool, keys, tracer() !== undefined),
-  });
   const sender = createDeliverySender({
     ...outbound,
     clock,
     openContent: createDeliveryOpener(keyring, createRandomPool()),
   });
-  const idBytes = createRandomPool();
-  const adoptions = createBatcher({
-    maxItems: LOADS_MAX,
-    maxInFlight: LOADS_IN_FLIGHT_MAX,
-    flush: async (keys: readonly AttemptKey[]) => await adoptClaims(pool, keys, worker),
-  });
-  const newAttemptId = (): string => newId("attempt", clock.now(), idBytes);
   return new AttemptService({
     worker,
-    adopt: async (key) => await adoptions.add(key),
-    load: async (key) => await loads.add(key),
-    park: async (key, { to, reason }, plan) => {
-      const now = clock.now();
-      const parked = await parkDelivery(pool, {
-        ...key,
-        to,
-        reason,
-        now: new Date(now),
-        expiresAt: new Date(now + plan.deadLetterMs),
-      });
-      if (parked) {
-        countEnded(to);
-      }
-    },
-    defer: async (key, dueMs) => await deferDelivery(pool, key, new Date(dueMs)),
-    deferForReservations: async (waiting) => await deferForPlaces(pool, waiting),
+    pool,
     inFlight: new InFlightRequests({
       sender,
       recorder,
@@ -201,12 +136,12 @@ function createAttempts(
       failures,
       clock,
       disableGone: createGoneDisabler({ pool, keyring, clock, randomBytes, deadLetterMs, log }),
-      newAttemptId,
+      randomBytes: createRandomPool(),
       log,
     }),
     health,
     slots: new EndpointSlots(config.endpointConcurrency),
-    contentMemory,
+    contentMemory: createContentMemory(pool),
     pace: new EndpointPace(config.failingEndpointRate),
     rateLimitQueues: new RateLimitQueues({
       takeTurns: async (requests, nowMs) => await takeTurns(pool, requests, nowMs),
@@ -214,7 +149,6 @@ function createAttempts(
     }),
     recorder,
     clock,
-    log,
     wait: delay,
   });
 }
@@ -244,8 +178,7 @@ export function createEngine(options: EngineOptions, onQueued: () => void): Engi
   const ownDelay = measureOwnDelay();
   const health = new EndpointHealth(ownDelay.ms);
   const failures = new EndpointFailures();
-  const contentMemory = createContentMemory(pool);
-  const attempts = createAttempts(options, outbound, { health, failures, contentMemory });
+  const attempts = createAttempts(options, outbound, { health, failures });
   return {
     attempts,
     health,
@@ -261,27 +194,19 @@ export function createEngine(options: EngineOptions, onQueued: () => void): Engi
       log,
     }),
     createDispatcher: (client) => {
-      const { retryWindowMs, deadLetterMs } = config;
-      const starter = createCarrierStarter({
-        client,
-        random: Math.random,
-        retryWindowMs,
-        deadLetterMs,
-        onEagerStart: (carrier, input) => attempts.begin(firstAttempts(carrier, input)),
-      });
-      const { startsPerSecond, batchMax, sendConcurrency: underWayMax } = config;
-      const underWay = (): number => attempts.firstUnderWay + contentMemory.waitingCount;
+      const { retryWindowMs, deadLetterMs, startsPerSecond, batchMax, sendConcurrency: underWayMax } = config;
+      const random = Math.random;
       return new Dispatcher({
         worker: options.worker,
         pool,
-        starter,
+        starter: createCarrierStarter({ client, random, retryWindowMs, deadLetterMs, attempts, log }),
+        attempts,
         health,
         clock,
         randomBytes,
         log,
         startsPerSecond,
         batchMax,
-        underWay,
         underWayMax,
       });
     },

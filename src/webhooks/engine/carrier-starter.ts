@@ -1,5 +1,6 @@
 /** Starts `deliver` workflows for claimed deliveries. */
 import { type Client, WorkflowExecutionAlreadyStartedError } from "@temporalio/client";
+import type { Logger } from "pino";
 import {
   type DeliverInput,
   SEARCH_ATTRIBUTES,
@@ -8,6 +9,8 @@ import {
 } from "../../../workflows/messages.ts";
 import type { Claimed, ClaimedRetry } from "../../database/repositories/webhooks/claims.ts";
 import { drawOffsets, type Random } from "../../domain/retry-schedule.ts";
+import type { AttemptService } from "./attempt-service.ts";
+import type { AttemptRequest } from "./member-outcome.ts";
 
 export interface CarrierStarter {
   /**
@@ -26,11 +29,8 @@ export interface CarrierStarterOptions {
   readonly random: Random;
   readonly retryWindowMs: number;
   readonly deadLetterMs: number;
-  /**
-   * Called when a carrier for first attempts has started with its first task in this process. The requests can leave
-   * before the workflow asks for them.
-   */
-  readonly onEagerStart: (carrier: string, input: DeliverInput) => void;
+  readonly attempts: AttemptService;
+  readonly log: Logger;
 }
 
 interface Start {
@@ -88,8 +88,25 @@ async function start(client: Client, { carrier, members, input, state, attempt }
   }
 }
 
+/** Returns the same request that `deliver` passes to its first activity. */
+function firstAttempts(carrier: string, input: DeliverInput): AttemptRequest {
+  return {
+    carrier,
+    members: input.members,
+    plan: {
+      attempt: 1,
+      offsetsMs: input.offsets_ms,
+      anchorMs: null,
+      dueMs: null,
+      deadLetterMs: input.dead_letter_ms,
+      part: input.mixed === true,
+    },
+    firstPass: true,
+  };
+}
+
 export function createCarrierStarter(options: CarrierStarterOptions): CarrierStarter {
-  const { client, random, retryWindowMs, deadLetterMs, onEagerStart } = options;
+  const { client, random, retryWindowMs, deadLetterMs, attempts, log } = options;
 
   function inputOf(members: readonly Claimed[]): DeliverInput {
     return {
@@ -106,7 +123,11 @@ export function createCarrierStarter(options: CarrierStarterOptions): CarrierSta
       const input = { ...inputOf(members), ...(mixed ? { mixed } : {}), ...(slow ? { slow } : {}) };
       const eager = await start(client, { carrier, members, input, state: "QUEUED", attempt: 1 });
       if (eager && !slow) {
-        onEagerStart(carrier, input);
+        // The workflow's first task runs in this process, too. The requests leave before it asks for them. Its activity
+        // joins them, and handles any failure.
+        attempts.run(firstAttempts(carrier, input)).catch((error: unknown) => {
+          log.debug({ err: error, carrier }, "first attempts were not begun early");
+        });
       }
     },
     startRetries: async (carrier, members) => {

@@ -15,6 +15,7 @@ import {
 } from "../../database/repositories/webhooks/claims.ts";
 import type { GuardedClock } from "../../domain/clock.ts";
 import { newId, type RandomBytes } from "../../domain/ids.ts";
+import type { AttemptService } from "./attempt-service.ts";
 import { byCarrier } from "./by-carrier.ts";
 import type { CarrierStarter } from "./carrier-starter.ts";
 import type { EndpointHealth } from "../pacing/endpoint-health.ts";
@@ -51,8 +52,7 @@ export interface DispatcherOptions {
   readonly startsPerSecond: number;
   /** Maximum number of deliveries per workflow; 1 disables batching. */
   readonly batchMax: number;
-  /** Returns the number of first attempts in progress in this process. */
-  readonly underWay: () => number;
+  readonly attempts: AttemptService;
   /** Claims stop at this number of first attempts in progress. Deliveries then wait in the outbox. */
   readonly underWayMax: number;
 }
@@ -126,8 +126,8 @@ export class Dispatcher {
   }
 
   #isFull(): boolean {
-    const { underWay, underWayMax } = this.#options;
-    return underWay() + this.#starts.membersUnderWay >= underWayMax;
+    const { attempts, underWayMax } = this.#options;
+    return attempts.firstUnderWay + this.#starts.membersUnderWay >= underWayMax;
   }
 
   /** Claims once if it is time to. Returns how long to wait for the next claim unless a notification comes first. */

@@ -2,10 +2,12 @@
 import type { Logger } from "pino";
 import type { AttemptKey, LoadedDelivery } from "../../database/repositories/webhooks/attempts.ts";
 import type { Clock } from "../../domain/clock.ts";
+import { newId, type RandomBytes } from "../../domain/ids.ts";
 import { ATTEMPT_MAX, nextDueMs } from "../../domain/retry-schedule.ts";
 import { tracer } from "../../observability/tracing.ts";
 import { sendTraced } from "./attempt-span.ts";
 import { countAttempt, countEnded, countInternalFailure } from "./delivery-metrics.ts";
+import type { createGoneDisabler } from "../endpoints/disable-failing.ts";
 import type { DeliverySender, SentAttempt } from "../sending/delivery-sender.ts";
 import type { EndpointFailures } from "../pacing/endpoint-failures.ts";
 import type { EndpointHealth } from "../pacing/endpoint-health.ts";
@@ -42,13 +44,8 @@ export interface InFlightRequestsOptions {
   readonly health: EndpointHealth;
   readonly failures: EndpointFailures;
   readonly clock: Clock;
-  /** Disables an endpoint that returned 410 Gone. */
-  readonly disableGone: (endpoint: {
-    readonly tenantId: string;
-    readonly endpointId: string;
-    readonly url: string;
-  }) => Promise<void>;
-  readonly newAttemptId: () => string;
+  readonly disableGone: ReturnType<typeof createGoneDisabler>;
+  readonly randomBytes: RandomBytes;
   readonly log: Logger;
 }
 
@@ -80,7 +77,7 @@ export class InFlightRequests {
   send(key: AttemptKey, delivery: LoadedDelivery, plan: AttemptPlan): InFlightRequest {
     const { sender, recorder, clock, log } = this.#options;
     const startedAtMs = clock.now();
-    const attemptId = this.#options.newAttemptId();
+    const attemptId = newId("attempt", startedAtMs, this.#options.randomBytes);
     const id = requestKey(key);
     const spans = tracer();
     const sending =

@@ -8,7 +8,6 @@ import { shiftForLateness } from "../../domain/retry-schedule.ts";
 const ALIGN_MS = 50;
 /** The same after a requested wait, which receivers state in seconds. */
 const ALIGN_ASKED_MS = 1_000;
-const PAUSE_MAX_MS = 900_000;
 
 /** The schedule as the workflow passes it; instants are Unix milliseconds. */
 export interface AttemptPlan {
@@ -48,11 +47,6 @@ export type MemberOutcome =
   /** Try again at this time, in Unix milliseconds, with the reservation if there is one. */
   | { readonly kind: "postponed"; readonly dueMs: number; readonly reservation?: Reservation };
 
-/** Whether the content, or the key to decrypt it, is gone. */
-export function isErased({ data, contentBytes, wrappedDataKey }: LoadedDelivery): boolean {
-  return (data === null && contentBytes === null) || wrappedDataKey === "";
-}
-
 /**
  * Aligns the due times of members that failed or were postponed together and differ only by their request durations.
  * A separate activity for each would cost Temporal more than the attempt.
@@ -79,14 +73,6 @@ function alignedAs(
   outcome: Extract<MemberOutcome, { readonly dueMs: number }>,
 ): "failed" | "asked" | "postponed" {
   return outcome.kind === "failed" && outcome.asked ? "asked" : outcome.kind;
-}
-
-/**
- * Returns the pause before checking a delivery that does not wait for its receiver. Longer waits are checked less
- * often.
- */
-export function pauseMs(forMs: number, minimumMs: number): number {
-  return Math.min(Math.max(forMs / 2, minimumMs), PAUSE_MAX_MS);
 }
 
 /**

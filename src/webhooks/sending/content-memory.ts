@@ -3,7 +3,9 @@
  * memory for up to ten seconds and must not block others.
  */
 import type { LoadedDelivery } from "../../database/repositories/webhooks/attempts.ts";
-import type { ContentKey } from "../../database/repositories/webhooks/event-contents.ts";
+import { createBatcher } from "../../database/batcher.ts";
+import type { Pool } from "../../database/pool.ts";
+import { type ContentKey, loadContents } from "../../database/repositories/webhooks/event-contents.ts";
 
 /** Bytes of sealed content. The request body holds each of them once more. */
 const HEALTHY_BYTES_MAX = 33_554_432;
@@ -12,6 +14,10 @@ const SLOW_BYTES_MAX = 16_777_216;
 const ENDPOINT_SHARE = 4;
 /** Temporal's timers cover longer waits. */
 const WAIT_MAX_MS = 2_000;
+const LOAD_ITEMS_MAX = 64;
+const LOADS_IN_FLIGHT_MAX = 2;
+/** Maximum of sealed content in one answer of PostgreSQL, in bytes. */
+const LOAD_BYTES_MAX = 2_097_152;
 /** Pause before the next try after the limit was reached, in milliseconds. */
 export const MEMORY_PAUSE_MS = 1_000;
 
@@ -149,4 +155,15 @@ export class ContentMemory {
       lane.leave(entry);
     }
   }
+}
+
+/** Creates the memory for contents that are loaded from the database. */
+export function createContentMemory(pool: Pool): ContentMemory {
+  const contents = createBatcher({
+    maxItems: LOAD_ITEMS_MAX,
+    maxInFlight: LOADS_IN_FLIGHT_MAX,
+    size: { of: ({ bytes }: ContentKey) => bytes, max: LOAD_BYTES_MAX },
+    flush: async (keys) => await loadContents(pool, keys),
+  });
+  return new ContentMemory(contents.add);
 }
