@@ -145,29 +145,11 @@ function createAttempts(
     pace: new EndpointPace(config.failingEndpointRate),
     rateLimitQueues: new RateLimitQueues({
       takeTurns: async (requests, nowMs) => await takeTurns(pool, requests, nowMs),
-      now: () => clock.now(),
+      clock,
     }),
     recorder,
     clock,
     wait: delay,
-  });
-}
-
-function createPings(
-  { config, pool, keyring, clock }: EngineOptions,
-  { http, access, signer, openSecrets }: Outbound,
-): Challenge {
-  return createChallenge({
-    pool,
-    http,
-    access,
-    signer,
-    clock,
-    randomBytes,
-    keyring,
-    deadLetterMs: config.deadLetterMs,
-    pingsPerHost: pingsPerHost(config),
-    openSecrets: async (endpointId, target) => await openSecrets({ ...target, endpointId }),
   });
 }
 
@@ -184,7 +166,15 @@ export function createEngine(options: EngineOptions, onQueued: () => void): Engi
     health,
     failures,
     carriers: createCarrierService({ pool, clock, log, onQueued }),
-    challenge: createPings(options, outbound),
+    challenge: createChallenge({
+      ...outbound,
+      pool,
+      clock,
+      randomBytes,
+      keyring: options.keyring,
+      deadLetterMs: config.deadLetterMs,
+      pingsPerHost: pingsPerHost(config),
+    }),
     grades: new GradeRunner({
       ...outbound,
       pool,

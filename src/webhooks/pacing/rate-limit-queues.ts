@@ -6,6 +6,7 @@
 import type { LineRequest, LineTurn } from "../../database/repositories/webhooks/endpoint-lines.ts";
 import { createBatcher } from "../../database/batcher.ts";
 import { putBounded } from "../../domain/bounded-map.ts";
+import type { Clock } from "../../domain/clock.ts";
 import type { Reservation } from "../../domain/reservation.ts";
 
 /** Longest wait of an attempt inside its activity. Temporal's timers cover longer waits. */
@@ -44,7 +45,7 @@ export interface RateLimitQueuesOptions {
     requests: readonly LineRequest[],
     nowMs: number,
   ) => Promise<ReadonlyMap<string, LineTurn>>;
-  readonly now: () => number;
+  readonly clock: Clock;
 }
 
 interface Ask {
@@ -99,7 +100,7 @@ export class RateLimitQueues {
    * @returns milliseconds to wait
    */
   spacingMs(endpointId: string, rateLimit: number): number {
-    const nowMs = this.#options.now();
+    const nowMs = this.#options.clock.now();
     const startMs = Math.max(nowMs, this.#freeAtMs.get(endpointId) ?? 0);
     putBounded(this.#freeAtMs, endpointId, startMs + 1_000 / (rateLimit * CATCH_UP), ENDPOINTS_MAX);
     return startMs - nowMs;
@@ -117,7 +118,7 @@ export class RateLimitQueues {
   }
 
   #isValid(reservation: Reservation, rateLimit: number): boolean {
-    return reservation.rateLimit === rateLimit && reservation.atMs >= this.#options.now() - LATE_MS;
+    return reservation.rateLimit === rateLimit && reservation.atMs >= this.#options.clock.now() - LATE_MS;
   }
 
   async #take(asks: readonly Ask[]): Promise<Reservation[]> {
@@ -133,7 +134,7 @@ export class RateLimitQueues {
     });
     const turns = await this.#options.takeTurns(
       [...queues].map(([endpointId, queue]) => ({ endpointId, ...queue })),
-      this.#options.now(),
+      this.#options.clock.now(),
     );
     return asks.map(({ endpointId, late }, index) => {
       const turn = turns.get(endpointId);

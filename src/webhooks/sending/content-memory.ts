@@ -165,5 +165,5 @@ export function createContentMemory(pool: Pool): ContentMemory {
     size: { of: ({ bytes }: ContentKey) => bytes, max: LOAD_BYTES_MAX },
     flush: async (keys) => await loadContents(pool, keys),
   });
-  return new ContentMemory(contents.add);
+  return new ContentMemory(async (key) => await contents.add(key));
 }

@@ -17,7 +17,7 @@ function setUp() {
         asked.push(requests.length);
         return model(requests, nowMs);
       },
-      now: () => clock.nowMs,
+      clock: { now: () => clock.nowMs },
     });
   return { clock, asked, worker, queues: worker() };
 }
@@ -138,7 +138,7 @@ describe("the queue of an endpoint with a rate limit", () => {
         }
         return model(requests, nowMs);
       },
-      now: () => NOW,
+      clock: { now: () => NOW },
     });
     await expect(reserve(queues, "a")).rejects.toThrow("away");
     fails = false;
