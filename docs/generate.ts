@@ -1,7 +1,8 @@
-/** `npm run docs`: writes the OpenAPI document, the reference of the command line and the generated parts of documents. */
+/** `npm run docs`: writes the OpenAPI documents, the types of the client, the reference of the command line and the generated parts of documents. */
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { cliReference } from "./cli-reference.ts";
+import { clientTypes } from "./client-types.ts";
 import { describedAdmin, describedApi } from "./described-api.ts";
 import { currentImportLaw } from "./import-law.ts";
 import { GENERATED_DOCUMENTS, withGeneratedParts } from "./generated-parts.ts";
@@ -21,6 +22,7 @@ await update(
   "docs/openapi-operators.json",
   async () => `${JSON.stringify(await describedAdmin(), null, 2)}\n`,
 );
+await update("src/lib/client/api-types.ts", async () => await clientTypes(await describedApi()));
 await update(".oxlintrc.law.json", currentImportLaw);
 for (const name of GENERATED_DOCUMENTS) {
   await update(name, withGeneratedParts);

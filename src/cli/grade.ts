@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import { Command } from "commander";
-import type { Grade, GradeReport } from "../lib/client/resources/grades.ts";
+import type { Grade, GradeReport } from "../lib/client/api-types.ts";
 import { SignetClient } from "../lib/client/signet-client.ts";
 import { createAddressPolicy } from "../webhooks/sending/address-policy.ts";
 import { createHttpSender } from "../webhooks/sending/http-sender.ts";

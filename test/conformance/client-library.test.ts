@@ -1,24 +1,14 @@
 /**
- * `signet/client` against a real service: every call that it makes, and its hand-written types against the service's own
- * OpenAPI document. The lists of members are checked against the types by the compiler, in both directions, and
- * against the document by the tests.
+ * `signet/client` against a real service: every call that it makes. Each request and response must be as the service's
+ * OpenAPI document says, without further members. The client's types come from that document.
  */
 import { beforeAll, describe, expect, test } from "vitest";
-import type { RegisteredEndpoint } from "../../src/lib/client/resources/endpoints.ts";
+import type { RegisteredEndpoint } from "../../src/lib/client/api-types.ts";
 import { SignetClient, type SignetClientOptions } from "../../src/lib/client/signet-client.ts";
 import { useTestApi } from "../support/api.ts";
-import {
-  REGISTERED,
-  ACCEPTED,
-  CREATED_CREDENTIAL,
-  EVENT_TYPE,
-  REVOCATION,
-  ANSWERS,
-} from "../support/client-members.ts";
 import { collected, untilDelivered } from "../support/client-streams.ts";
 import { type Conformance, readConformance } from "../support/conformance.ts";
 import { hastenAndCancel, replayManyAsJob } from "../support/client-replays.ts";
-import { apiRoutes } from "../support/openapi.ts";
 import { eventually } from "../support/eventually.ts";
 import { provision, type Provisioned } from "../support/factories.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
@@ -27,22 +17,9 @@ import { WEBHOOK_SCOPES } from "../support/tenant.ts";
 /** Failures follow each other in milliseconds, so that a dead letter is one within the test's patience. */
 const api = useTestApi({ worker: true, environment: { SIGNET_RETRY_WINDOW_MS: "2000" } });
 
-/** Its answer has two forms: the tests below look at both. */
-const PUBLISH = "POST /v1/events";
-const DELETE = "DELETE /v1/webhooks/endpoints/{id}";
-
-interface Schema {
-  readonly $ref?: string;
-  readonly properties?: Readonly<Record<string, Schema>>;
-  readonly items?: Schema;
-}
-
 let client: Provisioned;
 let receiver: Receiver;
 let signet: SignetClient;
-/** Every operation that the client has called, as `METHOD /path`. */
-const called = new Set<string>();
-
 /** What went over the wire and is not as the document says. */
 const faults: string[] = [];
 let conformance: Conformance;
@@ -51,8 +28,6 @@ let conformance: Conformance;
 const observed: NonNullable<SignetClientOptions["fetch"]> = async (url, init) => {
   const { pathname } = new URL(url);
   const method = init.method ?? "GET";
-  const operation = conformance.operationOf(method, pathname);
-  called.add(operation ?? `${method} ${pathname}`);
   const response = await fetch(url, init);
   const headers = new Headers(init.headers);
   const answerType = response.headers.get("content-type");
@@ -130,43 +105,9 @@ async function activeEndpoint(events: readonly string[] = ["*"]): Promise<Regist
   return endpoint;
 }
 
-interface Operation {
-  readonly responses: Readonly<
-    Record<string, { readonly content?: Readonly<Record<string, { schema: Schema }>> }>
-  >;
-}
-
-/** What the document says of the answer to a success. */
-async function answerSchema(operation: string): Promise<Schema> {
-  const { body } = await api.request("/openapi.json");
-  const paths = body["paths"] as Readonly<Record<string, Readonly<Record<string, Operation>>>>;
-  const [method = "", path = ""] = operation.split(" ");
-  const responses = Object.entries(paths[path]?.[method.toLowerCase()]?.responses ?? {});
-  const [, success] = responses.find(([status]) => status.startsWith("2")) ?? [];
-  const { schemas } = body["components"] as { schemas: Readonly<Record<string, Schema>> };
-  const resolved = (schema: Schema = {}): Schema => schemas[schema.$ref?.split("/").at(-1) ?? ""] ?? schema;
-  const answer = resolved(success?.content?.["application/json"]?.schema);
-  const items = answer.properties?.["data"]?.items;
-  return items === undefined
-    ? answer
-    : { ...answer, properties: { ...answer.properties, data: { items: resolved(items) } } };
-}
-
-describe("the types", () => {
-  test.each(Object.entries(ANSWERS))(
-    "have the members that the document gives the answer of %s",
-    async (name, answer) => {
-      const schema = await answerSchema(name);
-      const found = answer.data === true ? schema.properties?.["data"]?.items : schema;
-      expect(Object.keys(found?.properties ?? {}).toSorted()).toEqual(Object.keys(answer.members).toSorted());
-    },
-  );
-});
-
 describe("the client", () => {
   test("registers, reads, lists, verifies and deletes endpoints", async () => {
     const endpoint = await activeEndpoint();
-    expect(Object.keys(endpoint).toSorted()).toEqual(Object.keys(REGISTERED).toSorted());
     expect(endpoint.secret).toMatch(/^whsec_/);
     expect(await signet.endpoints.get(endpoint.id)).toMatchObject({ metadata: { team: "a" }, events: ["*"] });
     const { secrets } = signet.endpoints;
@@ -205,7 +146,6 @@ describe("the client", () => {
       id: "run-7",
       occurred_at: new Date("2026-11-20T12:00:00.000Z"),
     });
-    expect(Object.keys(event).toSorted()).toEqual(Object.keys(ACCEPTED).toSorted());
     const delivery = await eventually(async () => {
       const { data } = await signet.deliveries.list({ event_id: event.id }).page();
       return data.find(({ state }) => state === "DELIVERED");
@@ -228,12 +168,11 @@ describe("the client", () => {
 
   test("keeps a catalogue of event types, and is told what does not fit a schema", async () => {
     const type = "client.catalogued";
-    const made = await signet.eventTypes.create({
+    await signet.eventTypes.create({
       name: type,
       schema: { required: ["a"] },
       examples: [{ a: 1 }],
     });
-    expect(Object.keys(made).toSorted()).toEqual(Object.keys(EVENT_TYPE).toSorted());
     await expect(signet.events.publish({ type, data: {} })).rejects.toMatchObject({
       code: "VALIDATION_FAILED",
     });
@@ -335,7 +274,7 @@ describe("the client", () => {
       connect({ clientId, clientSecret }),
     );
     const made = await before?.credentials.create({ replaces: own.credentialId, overlap_seconds: 60 });
-    expect(Object.keys(made ?? {}).toSorted()).toEqual(Object.keys(CREATED_CREDENTIAL).toSorted());
+    expect(made?.client_secret).toBeTypeOf("string");
     expect(await after?.credentials.get(own.credentialId)).toMatchObject({ replaced_by: made?.id });
   });
 
@@ -362,7 +301,6 @@ describe("the client", () => {
     const unlucky = connect({
       fetch: async (url, init) => {
         const response = await fetch(url, init);
-        called.add("POST /v1/credentials/{id}/revoke");
         if (url.endsWith("/revoke") && ++answers === 1) {
           throw new TypeError("fetch failed");
         }
@@ -370,7 +308,6 @@ describe("the client", () => {
       },
     });
     const receipt = await unlucky.credentials.revoke(victim.credentialId, { reason: "compromised" });
-    expect(Object.keys(receipt).toSorted()).toEqual(Object.keys(REVOCATION).toSorted());
     expect(await signet.credentials.revoke(victim.credentialId)).toMatchObject({
       revocation_id: receipt.revocation_id,
     });
@@ -440,12 +377,5 @@ describe("the client", () => {
     const elsewhere = ["Compliance.verify"];
     expect([...methods].filter((method) => !used.has(method))).toEqual(elsewhere);
     expect(methods.size).toBeGreaterThan(35);
-  });
-
-  test("has called every operation that its types are about", async () => {
-    const known = [...Object.keys(ANSWERS), PUBLISH, DELETE];
-    expect(known.filter((operation) => !called.has(operation))).toEqual([]);
-    const routes = (await apiRoutes(api)).map(({ method, path }) => `${method} ${path}`);
-    expect(known.filter((operation) => !routes.includes(operation))).toEqual([]);
   });
 });

@@ -1,6 +1,6 @@
 /** Exercises the client library's bulk operations on dead letters. */
 import { expect } from "vitest";
-import type { Endpoint } from "../../src/lib/client/resources/endpoints.ts";
+import type { Endpoint } from "../../src/lib/client/api-types.ts";
 import type { SignetClient } from "../../src/lib/client/signet-client.ts";
 import { eventually } from "./eventually.ts";
 

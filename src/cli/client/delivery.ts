@@ -1,7 +1,7 @@
 /** `signet delivery list | tail | show | stats | retry | cancel`. */
 import { Command, Option } from "commander";
 import type { DeliveryFilter } from "../../lib/client/resources/deliveries.ts";
-import type { DeliveryState } from "../../lib/client/resources/delivery-types.ts";
+import type { DeliveryState } from "../../lib/client/api-types.ts";
 import type { CliContext } from "../context.ts";
 import { printPage, printResource } from "../output.ts";
 import { asTenant, membersOf, wholeNumber, withExamples } from "./command.ts";

@@ -4,7 +4,7 @@ import type {
   Endpoint as EndpointShown,
   EndpointChange,
   NewAuthentication,
-} from "../../lib/client/resources/endpoints.ts";
+} from "../../lib/client/api-types.ts";
 import type { CliContext } from "../context.ts";
 import { printResource } from "../output.ts";
 import {

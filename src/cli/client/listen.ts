@@ -2,7 +2,7 @@
 import { connect } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { Command } from "commander";
-import type { Endpoint, RegisteredEndpoint } from "../../lib/client/resources/endpoints.ts";
+import type { Endpoint, RegisteredEndpoint } from "../../lib/client/api-types.ts";
 import { SignetApiError } from "../../lib/client/errors.ts";
 import { asObject } from "../../lib/client/json.ts";
 import { stringifyWithRaw } from "../../lib/client/raw-json.ts";

@@ -1,12 +1,8 @@
 /** `signet replay start | missing | watch | list | show | items | pause | resume | cancel`. */
 import { setTimeout as delay } from "node:timers/promises";
 import { Command, Option } from "commander";
-import type {
-  ReplayItem,
-  ReplayJob,
-  ReplayPace,
-  ReplaySelection,
-} from "../../lib/client/resources/replays.ts";
+import type { ReplayItem, ReplayJob } from "../../lib/client/api-types.ts";
+import type { ReplayPace, ReplaySelection } from "../../lib/client/resources/replays.ts";
 import type { SignetClient } from "../../lib/client/signet-client.ts";
 import type { CliContext } from "../context.ts";
 import { CommandError, misused } from "../exit-codes.ts";

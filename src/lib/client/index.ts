@@ -1,57 +1,65 @@
 /** `signet/client`: the public exports of this directory. */
 export { type ClientAssertion, privateKeyAssertion, type PrivateKeyOptions } from "./client-assertion.ts";
-export type { Grade, GradeCheck, GradeFinding, GradeReport, GradeSummary } from "./resources/grades.ts";
 export type {
+  AcceptedEvent,
+  Attempt,
+  AttemptError,
+  Authentication,
   ComplianceCheckpoint,
   ComplianceEntry,
   ComplianceEntryDetails,
-  ComplianceFilter,
-} from "./resources/compliance.ts";
+  CreatedCredential,
+  CreatedSigningSecret,
+  Credential,
+  CredentialDetails,
+  DeadLetter,
+  DeadLetterGroup,
+  Delivery,
+  DeliveryState,
+  Endpoint,
+  EndpointChange,
+  EndpointSecretVersion,
+  EndpointSecretVersions,
+  EventType,
+  EventTypeChange,
+  EventTypeSchema,
+  Grade,
+  GradeCheck,
+  GradeFinding,
+  GradeReport,
+  GradeSummary,
+  MissedEvents,
+  NewAuthentication,
+  NewCredential,
+  NewEndpoint,
+  NewEvent,
+  NewEventType,
+  NewPortalLink,
+  PortalLink,
+  RegisteredEndpoint,
+  ReplayItem,
+  ReplayJob,
+  Revocation,
+  RotatedEndpointSecret,
+  SecretRotation,
+  SecretVersion,
+  SigningSecret,
+  StoredEvent,
+  TestEvent,
+} from "./api-types.ts";
+export type { ComplianceFilter } from "./resources/compliance.ts";
 export {
   ComplianceProofError,
   type VerifiedEntry,
   type VerifyEntryOptions,
 } from "../transparency-log/compliance-proof.ts";
 export type { CredentialStore } from "./credential-store.ts";
-export type {
-  CreatedCredential,
-  CreatedSigningSecret,
-  Credential,
-  CredentialDetails,
-  NewCredential,
-  Revocation,
-  SigningSecret,
-  RevokeOptions,
-  SecretVersion,
-} from "./resources/credentials.ts";
+export type { RevokeOptions } from "./resources/credentials.ts";
 export type { DeadLetterExport } from "./resources/dead-letter-export.ts";
-export type { DeadLetterGroup } from "./resources/dead-letters.ts";
-export type { Attempt, DeliveryFilter } from "./resources/deliveries.ts";
-export type { AttemptError, DeadLetter, Delivery, DeliveryState } from "./resources/delivery-types.ts";
+export type { DeliveryFilter } from "./resources/deliveries.ts";
 export type { DeliveryStream, DeliveryStreamOptions } from "./resources/delivery-stream.ts";
-export type {
-  EndpointSecretVersion,
-  EndpointSecretVersions,
-  RotatedEndpointSecret,
-  SecretRotation,
-  SecretSettings,
-} from "./resources/endpoint-secrets.ts";
-export type {
-  Authentication,
-  Endpoint,
-  EndpointChange,
-  NewAuthentication,
-  NewEndpoint,
-  RegisteredEndpoint,
-  TestEvent,
-} from "./resources/endpoints.ts";
-export type {
-  EventType,
-  EventTypeChange,
-  EventTypeListOptions,
-  EventTypeSchema,
-  NewEventType,
-} from "./resources/event-types.ts";
+export type { SecretSettings } from "./resources/endpoint-secrets.ts";
+export type { EventTypeListOptions } from "./resources/event-types.ts";
 export {
   CredentialStoreError,
   type Problem,
@@ -59,26 +67,11 @@ export {
   SignetTransportError,
   type TransportFailure,
 } from "./errors.ts";
-export type {
-  AcceptedEvent,
-  AcceptedItem,
-  BatchItem,
-  EventFilter,
-  NewEvent,
-  RefusedItem,
-  StoredEvent,
-} from "./resources/events.ts";
+export type { AcceptedItem, BatchItem, EventFilter, RefusedItem } from "./resources/events.ts";
 export { FileCredentialStore, parseCredential, serializeCredential } from "./file-credential-store.ts";
 export type { IdempotentOptions } from "./idempotency.ts";
 export type { List, Page, PageOptions } from "./paging.ts";
-export type {
-  MissedEvents,
-  ReplayItem,
-  ReplayJob,
-  ReplayPace,
-  ReplaySelection,
-} from "./resources/replays.ts";
-export type { NewPortalLink, PortalLink } from "./resources/portal.ts";
+export type { ReplayPace, ReplaySelection } from "./resources/replays.ts";
 export { RawJson } from "./raw-json.ts";
 export type { RetryPolicy } from "./retry.ts";
 export type { Clock, Fetch, Runtime, Warn, Warning } from "./runtime.ts";

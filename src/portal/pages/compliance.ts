@@ -8,7 +8,7 @@ import type {
   ComplianceCheckpoint,
   ComplianceEntry,
   ComplianceEntryDetails,
-} from "../../lib/client/resources/compliance.ts";
+} from "../../lib/client/api-types.ts";
 import { ENTRY_TYPES } from "../../compliance/entry-types.ts";
 import type { ListAnswer } from "../context.ts";
 import { apiQuery, choice, filteredPath, filters, option } from "../filters.ts";

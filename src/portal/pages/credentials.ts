@@ -2,12 +2,7 @@
 import { Type } from "typebox";
 import { Closed, IdParams } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
-import type {
-  Credential,
-  CredentialDetails,
-  Revocation,
-  SecretVersion,
-} from "../../lib/client/resources/credentials.ts";
+import type { Credential, CredentialDetails, Revocation, SecretVersion } from "../../lib/client/api-types.ts";
 import { validationFailed } from "../../domain/errors.ts";
 import type { ListAnswer } from "../context.ts";
 import type { PortalParts } from "../page-parts.ts";

@@ -1,8 +1,7 @@
 /** Common parts of the pages for deliveries and dead letters. */
 import { type Static, Type } from "typebox";
 import { Closed } from "../../http/common.ts";
-import type { AttemptError, Delivery } from "../../lib/client/resources/delivery-types.ts";
-import type { Endpoint } from "../../lib/client/resources/endpoints.ts";
+import type { AttemptError, Delivery, Endpoint } from "../../lib/client/api-types.ts";
 import { ATTEMPT_ERRORS, DELIVERY_STATES } from "../../domain/delivery.ts";
 import type { ListAnswer } from "../context.ts";
 import { choice, field, filters, option } from "../filters.ts";

@@ -2,8 +2,7 @@
 import { Type } from "typebox";
 import { Closed, IdParams, OneOf } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
-import type { Attempt } from "../../lib/client/resources/deliveries.ts";
-import type { Delivery } from "../../lib/client/resources/delivery-types.ts";
+import type { Attempt, Delivery } from "../../lib/client/api-types.ts";
 import { rawMember } from "../../http/raw-json.ts";
 import { ATTEMPT_MAX as ATTEMPTS } from "../../domain/retry-schedule.ts";
 import { type ListAnswer, SEE_OTHER } from "../context.ts";

@@ -2,7 +2,7 @@
 import { Type } from "typebox";
 import { Closed, OneOf } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
-import type { Endpoint, RegisteredEndpoint } from "../../lib/client/resources/endpoints.ts";
+import type { Endpoint, RegisteredEndpoint } from "../../lib/client/api-types.ts";
 import type { ListAnswer } from "../context.ts";
 import type { PortalParts } from "../page-parts.ts";
 import { Line } from "../forms.ts";

@@ -3,7 +3,7 @@ import { Type } from "typebox";
 import { Closed } from "../../http/common.ts";
 import { EventTypeParams } from "../../api/schemas/event-types.ts";
 import type { SignetServer } from "../../http/types.ts";
-import type { EventType } from "../../lib/client/resources/event-types.ts";
+import type { EventType } from "../../lib/client/api-types.ts";
 import type { ListAnswer } from "../context.ts";
 import type { PortalParts } from "../page-parts.ts";
 import { Line } from "../forms.ts";

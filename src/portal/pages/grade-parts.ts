@@ -5,8 +5,7 @@ import type {
   GradeFinding,
   GradeReport,
   GradeSummary,
-} from "../../lib/client/resources/grades.ts";
-import type { AttemptError } from "../../lib/client/resources/delivery-types.ts";
+} from "../../lib/client/api-types.ts";
 import type { CheckName } from "../../webhooks/grader/checks.ts";
 import { html, type Html, type Part } from "../html.ts";
 import { badge, table } from "../parts.ts";
@@ -140,7 +139,7 @@ function gotText({ status, error, verdict }: GradeCheck): string {
   if (status !== null) {
     return `HTTP ${status}`;
   }
-  return verdict === "not_performed" || error === null ? "–" : failureText(error as AttemptError);
+  return verdict === "not_performed" || error === null ? "–" : failureText(error);
 }
 
 function checksSection({ checks }: GradeReport): Html {

@@ -1,8 +1,6 @@
 /** The home page: what needs attention. */
 import type { SignetServer } from "../../http/types.ts";
-import type { Credential } from "../../lib/client/resources/credentials.ts";
-import type { DeadLetterGroup } from "../../lib/client/resources/dead-letters.ts";
-import type { Endpoint } from "../../lib/client/resources/endpoints.ts";
+import type { Credential, DeadLetterGroup, Endpoint } from "../../lib/client/api-types.ts";
 import type { ListAnswer as List } from "../context.ts";
 import type { PortalParts } from "../page-parts.ts";
 import { html, type Html } from "../html.ts";

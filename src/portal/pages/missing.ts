@@ -2,8 +2,7 @@
 import { Type } from "typebox";
 import { IdParams } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
-import type { Endpoint } from "../../lib/client/resources/endpoints.ts";
-import type { ReplayJob } from "../../lib/client/resources/replays.ts";
+import type { Endpoint, ReplayJob } from "../../lib/client/api-types.ts";
 import { type SignetError, validationFailed } from "../../domain/errors.ts";
 import { SEE_OTHER } from "../context.ts";
 import { lineField } from "../fields.ts";

@@ -2,7 +2,7 @@
 import { Type } from "typebox";
 import { Closed, IdParams, OneOf } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
-import type { ReplayJob } from "../../lib/client/resources/replays.ts";
+import type { ReplayJob } from "../../lib/client/api-types.ts";
 import type { SignetError } from "../../domain/errors.ts";
 import { type ListAnswer, SEE_OTHER } from "../context.ts";
 import { Form, Line } from "../forms.ts";

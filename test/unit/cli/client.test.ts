@@ -4,7 +4,7 @@ import { progressLine } from "../../../src/cli/client/replay.ts";
 import { exitCodeOfError } from "../../../src/cli/exit-codes.ts";
 import { tlsOf } from "../../../src/cli/connection.ts";
 import { printable } from "../../../src/cli/output.ts";
-import type { ReplayJob } from "../../../src/lib/client/resources/replays.ts";
+import type { ReplayJob } from "../../../src/lib/client/api-types.ts";
 import { ConfigError, loadClientSettings } from "../../../src/config/config.ts";
 
 const JOB: ReplayJob = {

@@ -4,6 +4,8 @@ import { readdir, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { cliReference } from "../../../docs/cli-reference.ts";
+import { clientTypes } from "../../../docs/client-types.ts";
+import { describedApi } from "../../../docs/described-api.ts";
 import { accept as acceptWithSignet } from "../../../docs/examples/verify-with-signet.ts";
 import { accept as acceptWithStandardWebhooks } from "../../../docs/examples/verify-with-standard-webhooks.ts";
 import {
@@ -38,6 +40,10 @@ describe("the generated parts of documents", () => {
 
   it("docs/cli.md is what the commands say of themselves", async () => {
     expect(await read("docs/cli.md")).toBe(cliReference());
+  });
+
+  it("src/lib/client/api-types.ts is what the schemas of the routes give", async () => {
+    expect(await read("src/lib/client/api-types.ts")).toBe(await clientTypes(await describedApi()));
   });
 
   it("have a row for each limit that a request's schema states", () => {

@@ -1,7 +1,12 @@
 /** The compliance log: the tenant's own entries, and the proof that they are unchanged. */
+import type {
+  ComplianceCheckpoint,
+  ComplianceEntry,
+  ComplianceEntryDetails,
+  ComplianceQuery,
+} from "../api-types.ts";
 import {
   type ConsistencyAnswer,
-  type EntryWithBytes,
   type InclusionAnswer,
   type VerifiedEntry,
   verifyEntry,
@@ -12,43 +17,7 @@ import { type CallOptions, segment, type Transport } from "../transport.ts";
 
 const PATH = "/v1/compliance";
 
-export interface ComplianceEntry {
-  /** Index in the log, shared with other tenants' entries. */
-  readonly index: number;
-  readonly at: string;
-  readonly type: string;
-  readonly actor: string;
-  readonly tenant_id: string | null;
-  readonly target: string | null;
-  readonly reason: string | null;
-  readonly request_id: string | null;
-  readonly details: Readonly<Record<string, unknown>>;
-  /** Hexadecimal. */
-  readonly leaf_hash: string;
-}
-
-export interface ComplianceEntryDetails extends ComplianceEntry, EntryWithBytes {}
-
-export interface ComplianceCheckpoint {
-  readonly seq: number;
-  readonly size: number;
-  /** Hexadecimal. */
-  readonly root: string;
-  /** Signed note (c2sp.org/tlog-checkpoint). */
-  readonly note: string;
-  /**
-   * The signing key `name+id+key`, as named by the service; null if unknown. Use it to notice a
-   * different one later; to trust the log, get the key by another channel.
-   */
-  readonly verifier_key: string | null;
-  readonly signed_at: string;
-}
-
-export interface ComplianceFilter extends PageOptions {
-  readonly type?: string;
-  readonly from?: Date;
-  readonly to?: Date;
-}
+export interface ComplianceFilter extends ComplianceQuery, PageOptions {}
 
 export class Compliance {
   readonly #transport: Transport;

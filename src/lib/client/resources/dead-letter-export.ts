@@ -1,5 +1,5 @@
 /** All dead letters in one streamed answer. */
-import type { DeadLetter } from "./delivery-types.ts";
+import type { DeadLetter } from "../api-types.ts";
 import { SignetTransportError } from "../errors.ts";
 import { readLines } from "../lines.ts";
 import { splitFilter, type ListFilter } from "../paging.ts";

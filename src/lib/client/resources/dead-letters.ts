@@ -1,23 +1,13 @@
 /** The dead-letter queue: deliveries that have failed 17 times, for 7 days. */
+import type { DeadLetter, DeadLetterGroup, Delivery, ReplayJob } from "../api-types.ts";
 import { DeadLetterExport } from "./dead-letter-export.ts";
 import type { DeliveryFilter } from "./deliveries.ts";
-import type { AttemptError, Delivery } from "./delivery-types.ts";
-import type { DeadLetter } from "./delivery-types.ts";
 import { type IdempotentOptions, idempotencyKeyOf } from "../idempotency.ts";
 import { List, type PageOptions } from "../paging.ts";
-import type { ReplayJob, ReplayPace, ReplaySelection } from "./replays.ts";
+import type { ReplayPace, ReplaySelection } from "./replays.ts";
 import { type CallOptions, segment, type Transport } from "../transport.ts";
 
 const PATH = "/v1/webhooks/dlq";
-
-/** Dead letters of one endpoint with the same failure. */
-export interface DeadLetterGroup {
-  readonly endpoint_id: string;
-  readonly reason: "attempts_exhausted" | "endpoint_disabled";
-  /** Null without an attempt. */
-  readonly last_error: AttemptError | null;
-  readonly count: number;
-}
 
 export class DeadLetters {
   readonly #transport: Transport;

@@ -1,51 +1,12 @@
 /** Deliveries and their attempts. */
+import type { Attempt, Delivery, DeliveryHour, DeliveryQuery } from "../api-types.ts";
 import { DeliveryStream, type DeliveryStreamOptions } from "./delivery-stream.ts";
-import type { AttemptError, Delivery, DeliveryState } from "./delivery-types.ts";
 import { List, type PageOptions } from "../paging.ts";
 import { type CallOptions, segment, type Transport } from "../transport.ts";
 
 const PATH = "/v1/webhooks/deliveries";
 
-export interface Attempt {
-  readonly id: string;
-  readonly cycle: number;
-  readonly attempt: number;
-  readonly started_at: string;
-  /** Null while the request is in flight. */
-  readonly duration_ms: number | null;
-  readonly status: number | null;
-  readonly error: AttemptError | null;
-  /** The first 4 KiB. */
-  readonly response_body: string | null;
-}
-
-export interface DeliveryFilter extends PageOptions {
-  readonly endpoint_id?: string;
-  readonly event_id?: string;
-  readonly event_type?: string;
-  readonly state?: DeliveryState;
-  readonly from?: string | Date;
-  readonly to?: string | Date;
-  /** Failure and status of the last attempt. */
-  readonly last_error?: AttemptError;
-  readonly last_status?: number;
-  readonly reason?: "attempts_exhausted" | "endpoint_disabled";
-  /** Endpoints with these metadata members, compared as text. */
-  readonly metadata?: Readonly<Record<string, string>>;
-}
-
-/** Counts of the deliveries accepted in one hour. */
-export interface DeliveryHour {
-  readonly hour: string;
-  readonly total: number;
-  readonly delivered: number;
-  readonly dead_lettered: number;
-  /** Milliseconds from acceptance to acknowledgement; null without deliveries. */
-  readonly latency_p50_ms: number | null;
-  readonly latency_p95_ms: number | null;
-  /** False: the hour has more than 1,000 deliveries, and the counts cover the newest 1,000. */
-  readonly complete: boolean;
-}
+export interface DeliveryFilter extends DeliveryQuery, PageOptions {}
 
 export interface DeliveryStatsOptions extends CallOptions {
   /** Deliveries to this endpoint only. */

@@ -1,5 +1,5 @@
 /** A stream of changing deliveries, across reconnections. */
-import type { Delivery } from "./delivery-types.ts";
+import type { Delivery } from "../api-types.ts";
 import { SignetTransportError } from "../errors.ts";
 import { asObject } from "../json.ts";
 import { isRepeatable } from "../retry.ts";

@@ -1,123 +1,25 @@
 /** Webhook endpoints. */
-import type { Delivery } from "./delivery-types.ts";
+import type {
+  Delivery,
+  Endpoint,
+  EndpointChange,
+  EndpointQuery,
+  Grade,
+  GradeSummary,
+  MissedEvents,
+  NewEndpoint,
+  RegisteredEndpoint,
+  ReplayJob,
+  TestEvent,
+} from "../api-types.ts";
 import { EndpointSecrets } from "./endpoint-secrets.ts";
-import type { Grade, GradeSummary } from "./grades.ts";
 import { idempotencyKeyOf, type IdempotentOptions } from "../idempotency.ts";
 import { List, type PageOptions } from "../paging.ts";
-import type { MissedEvents, ReplayJob } from "./replays.ts";
 import { type CallOptions, segment, type Transport } from "../transport.ts";
 
 const PATH = "/v1/webhooks/endpoints";
 
-/** How deliveries authenticate to the receiver. Secrets are write-only. */
-export type NewAuthentication =
-  | { readonly type: "header"; readonly name: string; readonly value: string }
-  | {
-      readonly type: "oauth2_client_credentials";
-      readonly token_url: string;
-      readonly client_id: string;
-      readonly client_secret: string;
-      readonly scope?: string;
-    }
-  /** PEM; intermediate certificates may follow. */
-  | { readonly type: "client_certificate"; readonly certificate: string; readonly private_key: string };
-
-export type Authentication = { readonly updated_at: string } & (
-  | { readonly type: "header"; readonly name: string }
-  | {
-      readonly type: "oauth2_client_credentials";
-      readonly token_url: string;
-      readonly client_id: string;
-      readonly scope?: string;
-    }
-  | {
-      readonly type: "client_certificate";
-      /** SHA-256, hexadecimal. */
-      readonly fingerprint: string;
-      readonly subject: string;
-      readonly not_after: string;
-    }
-);
-
-interface RequestSettings {
-  /** Additional headers of every delivery, at most 16. They are readable: secrets belong under `authentication`. */
-  readonly headers?: Readonly<Record<string, string>> | null;
-  readonly authentication?: NewAuthentication | null;
-}
-
-export interface NewEndpoint extends RequestSettings {
-  readonly url: string;
-  /** Event types, or `["*"]` for all. */
-  readonly events: readonly string[];
-  /** Sent with every delivery; at most 4 KiB of JSON. */
-  readonly metadata?: object | null;
-  readonly description?: string | null;
-  /** A query document with MongoDB's operators over `type` and `data`, for instance `{"data.amount": {"$gte": 100}}`. */
-  readonly filter?: object | null;
-  /** Whether only an answer that holds the ping's challenge verifies the endpoint. */
-  readonly require_echo?: boolean;
-  /** Deliveries per second at most, 1 to 1000; null for no limit. */
-  readonly rate_limit?: number | null;
-}
-
-/** Absent members stay; `null` removes. */
-export interface EndpointChange extends RequestSettings {
-  /** A new URL makes the endpoint PENDING, and is pinged. */
-  readonly url?: string;
-  readonly events?: readonly string[];
-  readonly metadata?: object | null;
-  readonly description?: string | null;
-  readonly filter?: object | null;
-  /** Whether only an answer that holds the ping's challenge verifies the endpoint. */
-  readonly require_echo?: boolean;
-  /** Deliveries per second at most, 1 to 1000; null for no limit. */
-  readonly rate_limit?: number | null;
-}
-
-export interface TestEvent {
-  /** `endpoint.test` by default; the endpoint need not subscribe to it. */
-  readonly type?: string;
-  readonly data?: object;
-}
-
-export interface Endpoint {
-  readonly id: string;
-  readonly url: string;
-  readonly events: readonly string[];
-  readonly metadata: object | null;
-  readonly description: string | null;
-  readonly filter: object | null;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly authentication: Authentication | null;
-  readonly require_echo: boolean;
-  /** Deliveries per second at most; null for no limit. */
-  readonly rate_limit: number | null;
-  readonly state: "PENDING" | "ACTIVE" | "DISABLED";
-  /** `failing`: no delivery succeeded for too long; `gone`: it answered 410 Gone. */
-  readonly disabled_reason: "tenant" | "failing" | "gone" | null;
-  readonly created_at: string;
-  readonly updated_at: string;
-  readonly verification: {
-    readonly workflow_id: string;
-    readonly attempts: number;
-    readonly last_error: string | null;
-    readonly next_attempt_at: string | null;
-    readonly verified_at: string | null;
-    /** `echo`: the answer contained the ping's challenge. */
-    readonly verified_by: "status" | "echo" | null;
-  };
-}
-
-export interface RegisteredEndpoint extends Endpoint {
-  /** The signing secret; shown only here. */
-  readonly secret: string;
-}
-
-export interface EndpointFilter extends PageOptions {
-  readonly state?: Endpoint["state"];
-  /** Endpoints with these metadata members, compared as text. */
-  readonly metadata?: Readonly<Record<string, string>>;
-}
+export interface EndpointFilter extends EndpointQuery, PageOptions {}
 
 export class Endpoints {
   readonly #transport: Transport;

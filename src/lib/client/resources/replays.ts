@@ -1,4 +1,5 @@
 /** Replay jobs: many dead letters, or the events that an endpoint missed. */
+import type { MissedEvents, ReplayItem, ReplayJob } from "../api-types.ts";
 import type { DeliveryFilter } from "./deliveries.ts";
 import { List, type PageOptions } from "../paging.ts";
 import { type CallOptions, segment, type Transport } from "../transport.ts";
@@ -10,44 +11,7 @@ export type ReplaySelection =
   | { readonly ids: readonly string[] }
   | { readonly filter: Omit<DeliveryFilter, keyof PageOptions> };
 
-export interface ReplayPace {
-  /** Maximum per second, 1 to 5,000; 500 by default. */
-  readonly rate_per_second?: number;
-}
-
-export interface ReplayJob {
-  readonly id: string;
-  readonly kind: "dead_letters" | "missing";
-  readonly endpoint_id: string | null;
-  readonly state: "RUNNING" | "PAUSED" | "COMPLETED" | "CANCELLED";
-  readonly total: number;
-  /** Replayed. */
-  readonly done: number;
-  /** Failed: expired, or not found. */
-  readonly failed: number;
-  /** Skipped: no longer in the queue, or content erased. */
-  readonly skipped: number;
-  readonly rate_per_second: number;
-  readonly created_at: string;
-  readonly finished_at: string | null;
-}
-
-export interface ReplayItem {
-  /** From 1, in replay order. */
-  readonly position: number;
-  readonly delivery_id: string | null;
-  readonly event_id: string | null;
-  readonly state: "WAITING" | "DONE" | "SKIPPED" | "FAILED" | "CANCELLED";
-  /** Why it was skipped or failed. */
-  readonly reason: string | null;
-}
-
-/** Events by time of acceptance. */
-export interface MissedEvents extends ReplayPace {
-  readonly since: string | Date;
-  /** Now by default. */
-  readonly until?: string | Date;
-}
+export type ReplayPace = Pick<MissedEvents, "rate_per_second">;
 
 export class Replays {
   readonly #transport: Transport;

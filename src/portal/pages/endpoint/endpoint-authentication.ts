@@ -1,7 +1,7 @@
 /** Form fields for an endpoint's authentication to the receiver. Secrets are write-only. */
 import { Type } from "typebox";
 import { OneOf } from "../../../http/common.ts";
-import type { Authentication } from "../../../lib/client/resources/endpoints.ts";
+import type { Authentication } from "../../../lib/client/api-types.ts";
 import { type FieldProblem, type SignetError, validationFailed } from "../../../domain/errors.ts";
 import { areaField, lineField } from "../../fields.ts";
 import { Line } from "../../forms.ts";

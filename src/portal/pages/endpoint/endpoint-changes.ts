@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { IdParams } from "../../../http/common.ts";
 import type { SignetServer } from "../../../http/types.ts";
-import type { RotatedEndpointSecret } from "../../../lib/client/resources/endpoint-secrets.ts";
+import type { RotatedEndpointSecret } from "../../../lib/client/api-types.ts";
 import { validationFailed } from "../../../domain/errors.ts";
 import { SEE_OTHER } from "../../context.ts";
 import type { PortalParts } from "../../page-parts.ts";

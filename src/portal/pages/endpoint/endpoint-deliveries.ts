@@ -1,8 +1,7 @@
 /** An endpoint's deliveries: the newest ones, links to the others, and charts of the last 24 hours. */
 import { IdParams } from "../../../http/common.ts";
 import type { SignetServer } from "../../../http/types.ts";
-import type { Delivery } from "../../../lib/client/resources/delivery-types.ts";
-import type { Endpoint } from "../../../lib/client/resources/endpoints.ts";
+import type { Delivery, Endpoint } from "../../../lib/client/api-types.ts";
 import type { ListAnswer } from "../../context.ts";
 import { filteredPath } from "../../filters.ts";
 import { html, type Html } from "../../html.ts";

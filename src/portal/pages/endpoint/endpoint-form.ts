@@ -1,7 +1,6 @@
 /** The form of an endpoint's settings, and its page. */
 import type { JsonText } from "../../../api/in-process.ts";
-import type { Authentication } from "../../../lib/client/resources/endpoints.ts";
-import type { EventType } from "../../../lib/client/resources/event-types.ts";
+import type { Authentication, EventType } from "../../../lib/client/api-types.ts";
 import type { SignetError } from "../../../domain/errors.ts";
 import type { ListAnswer } from "../../context.ts";
 import { areaField, lineField } from "../../fields.ts";

@@ -1,5 +1,5 @@
 /** Common parts of the pages for endpoints. */
-import type { Endpoint } from "../../../lib/client/resources/endpoints.ts";
+import type { Endpoint } from "../../../lib/client/api-types.ts";
 import { html, type Part } from "../../html.ts";
 import { badge } from "../../parts.ts";
 import type { Visit } from "../../visit.ts";

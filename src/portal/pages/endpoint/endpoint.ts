@@ -2,12 +2,12 @@
 import { Type } from "typebox";
 import { Closed, IdParams, OneOf } from "../../../http/common.ts";
 import type { SignetServer } from "../../../http/types.ts";
-import type { AttemptError } from "../../../lib/client/resources/delivery-types.ts";
 import type {
+  AttemptError,
+  Endpoint,
   EndpointSecretVersion,
   EndpointSecretVersions,
-} from "../../../lib/client/resources/endpoint-secrets.ts";
-import type { Endpoint } from "../../../lib/client/resources/endpoints.ts";
+} from "../../../lib/client/api-types.ts";
 import type { SignetError } from "../../../domain/errors.ts";
 import type { PortalParts } from "../../page-parts.ts";
 import { html, type Part } from "../../html.ts";

@@ -2,7 +2,7 @@
 import type { ServerResponse } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { Delivery } from "../../../../../src/lib/client/resources/delivery-types.ts";
+import type { Delivery } from "../../../../../src/lib/client/api-types.ts";
 import type { DeliveryStream } from "../../../../../src/lib/client/resources/delivery-stream.ts";
 import { eventually } from "../../../../support/eventually.ts";
 import {

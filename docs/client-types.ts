@@ -1,0 +1,326 @@
+/**
+ * The types of requests and responses in `signet/client`, from the OpenAPI document and so from the routes' schemas.
+ * `npm run docs` writes src/lib/client/api-types.ts, and a test fails when it is stale.
+ */
+import { format } from "oxfmt";
+import { Instant } from "../src/http/instants.ts";
+
+/**
+ * Sources by type: the operation; `body`, `query` or the status of the response; then members, `items` of an array, or
+ * the index of an alternative. A type may extend an earlier one.
+ */
+const SOURCES: Readonly<Record<string, string>> = {
+  Authentication: "getEndpoint 200 authentication",
+  NewAuthentication: "createEndpoint body authentication",
+  Endpoint: "getEndpoint 200",
+  RegisteredEndpoint: "createEndpoint 201",
+  NewEndpoint: "createEndpoint body",
+  EndpointChange: "updateEndpoint body",
+  EndpointQuery: "listEndpoints query",
+  TestEvent: "testEndpoint body",
+  EndpointSecretVersion: "listEndpointSecrets 200 data items",
+  EndpointSecretVersions: "listEndpointSecrets 200",
+  RotatedEndpointSecret: "rotateEndpointSecret 200",
+  SecretRotation: "rotateEndpointSecret body",
+  GradeCheck: "getGrade 200 report checks items",
+  GradeFinding: "getGrade 200 report findings items",
+  GradeReport: "getGrade 200 report",
+  Grade: "getGrade 200",
+  GradeSummary: "listGrades 200 data items",
+  EventType: "getEventType 200",
+  EventTypeSchema: "listEventTypeVersions 200 data items",
+  NewEventType: "createEventType body",
+  EventTypeChange: "updateEventType body",
+  EventTypeQuery: "listEventTypes query",
+  NewEvent: "publishEvents body 0",
+  AcceptedEvent: "publishEvents 202 0",
+  AcceptedBatchItem: "publishEvents 202 1 data items 0",
+  RefusedBatchItem: "publishEvents 202 1 data items 1",
+  StoredEvent: "getEvent 200",
+  EventQuery: "listEvents query",
+  AttemptError: "getDelivery 200 last_error",
+  DeliveryState: "getDelivery 200 state",
+  Delivery: "getDelivery 200",
+  DeliveryQuery: "listDeliveries query",
+  Attempt: "listAttempts 200 data items",
+  DeliveryHour: "getDeliveryStats 200 data items",
+  DeadLetter: "getDeadLetter 200",
+  DeadLetterGroup: "listDeadLetterGroups 200 data items",
+  ReplayJob: "getReplay 200",
+  ReplayItem: "listReplayItems 200 data items",
+  MissedEvents: "replayMissing body",
+  Credential: "updateCredential 200",
+  SecretVersion: "getCredential 200 versions items",
+  CredentialDetails: "getCredential 200",
+  NewCredential: "createCredential body",
+  CreatedCredential: "createCredential 201",
+  Revocation: "revokeCredential 200",
+  SigningSecret: "listSigningSecrets 200 data items",
+  CreatedSigningSecret: "createSigningSecret 201",
+  ComplianceEntry: "listComplianceEntries 200 data items",
+  ComplianceEntryDetails: "getComplianceEntry 200",
+  ComplianceCheckpoint: "getCheckpoint 200",
+  ComplianceQuery: "listComplianceEntries query",
+  NewPortalLink: "createPortalLink body",
+  PortalLink: "createPortalLink 201",
+};
+
+/** The client's methods set these, or only signed bodies have them. */
+const OMITTED: ReadonlySet<string> = new Set(["limit", "cursor", "dry_run", "sent_at"]);
+
+const INSTANT = (Instant as Schema).pattern;
+
+/** Open objects that programs read by member. Programs give the others a type of their own. */
+const RECORDS: ReadonlySet<string> = new Set(["details", "error"]);
+
+/** A longer catalogue is `string`: it grows with versions of the service, and a program may be older. */
+const LITERALS_MAX = 12;
+
+/** Descriptions that would repeat in every type. */
+const REPEATED = /^(RFC 3339(, UTC, milliseconds)?|Id of an? .*)$/;
+
+const HEADER = `/**
+ * The members of requests and responses, from the schemas of the service's routes: \`npm run docs\` writes this file. Times
+ * in responses are RFC 3339, in UTC with milliseconds.
+ */`;
+
+/** A JSON Schema. */
+interface Schema {
+  readonly type?: string | readonly string[];
+  readonly description?: string;
+  readonly pattern?: string;
+  readonly enum?: readonly unknown[];
+  readonly anyOf?: readonly Schema[];
+  readonly items?: Schema;
+  readonly required?: readonly string[];
+  readonly properties?: Schemas;
+  readonly additionalProperties?: boolean | Schema;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly default?: unknown;
+}
+
+type Schemas = Readonly<Record<string, Schema>>;
+
+interface Media {
+  readonly content?: Readonly<Record<string, { readonly schema: Schema }>>;
+}
+
+interface Operation {
+  readonly operationId: string;
+  readonly parameters?: readonly {
+    readonly name: string;
+    readonly in: string;
+    readonly description?: string;
+    readonly schema: Schema;
+  }[];
+  readonly requestBody?: Media;
+  readonly responses: Readonly<Record<string, Media>>;
+}
+
+interface Described extends Operation {
+  /** Method and path. */
+  readonly route: string;
+}
+
+interface Document {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly components: { readonly schemas: Schemas };
+}
+
+interface Declared {
+  readonly name: string;
+  readonly doc: string;
+  readonly schema: Schema;
+}
+
+/** Returns the schema without the alternative `null`. */
+function nonNull(schema: Schema): Schema {
+  const { anyOf = [], ...rest } = schema;
+  const [choice, ...others] = anyOf.filter(({ type }) => type !== "null");
+  return choice === undefined ? schema : others.length > 0 ? { ...rest, anyOf: [choice, ...others] } : choice;
+}
+
+function bodyOf(media: Media | undefined): Schema | undefined {
+  return media?.content?.["application/json"]?.schema;
+}
+
+function queryOf({ parameters = [] }: Operation): Schema {
+  const members = parameters
+    .filter((parameter) => parameter.in === "query")
+    .map(({ name, description, schema }) => [
+      name,
+      description === undefined ? schema : { ...schema, description },
+    ]);
+  return { type: "object", properties: Object.fromEntries(members) as Record<string, Schema> };
+}
+
+function memberOf(schema: Schema | undefined, step: string): Schema | undefined {
+  const { anyOf, items, properties } = nonNull(schema ?? {});
+  return /^\d+$/.test(step) ? anyOf?.[Number(step)] : step === "items" ? items : properties?.[step];
+}
+
+function withoutOmitted(schema: Schema): Schema {
+  if (schema.properties === undefined) {
+    return schema;
+  }
+  const members = Object.entries(schema.properties).filter(([name]) => !OMITTED.has(name));
+  return { ...schema, properties: Object.fromEntries(members) };
+}
+
+/** Returns the operations by id, with the schemas that they reference. */
+function operationsOf({ paths, components }: Document): ReadonlyMap<string, Described> {
+  const schemas = new Map(
+    Object.entries(components.schemas).map(([name, schema]) => [`#/components/schemas/${name}`, schema]),
+  );
+  const described = Object.entries(paths).flatMap(([path, operations]) =>
+    Object.entries(operations).map(([method, operation]) => {
+      const whole = JSON.parse(
+        JSON.stringify(operation),
+        (_name, value: unknown) => schemas.get((value as { $ref?: string } | null)?.$ref ?? "") ?? value,
+      ) as Operation;
+      return [operation.operationId, { ...whole, route: `${method.toUpperCase()} ${path}` }] as const;
+    }),
+  );
+  return new Map(described);
+}
+
+function partOf(operation: Operation, part: string): Schema | undefined {
+  const { requestBody, responses } = operation;
+  return part === "query" ? queryOf(operation) : bodyOf(part === "body" ? requestBody : responses[part]);
+}
+
+/** Finds the schema of a type. @throws Error if the document has none at its source */
+function declare(operations: ReadonlyMap<string, Described>, [name, source]: [string, string]): Declared {
+  const [id = "", part = "", ...steps] = source.split(" ");
+  const operation = operations.get(id);
+  const schema = operation && steps.reduce(memberOf, partOf(operation, part));
+  if (operation === undefined || schema === undefined) {
+    throw new Error(`no schema of ${name} at: ${source}`);
+  }
+  const kind = /^\d/.test(part) ? "response" : part;
+  const doc = `${steps.length > 0 ? "Part of the" : "The"} ${kind} of \`${operation.route}\`.`;
+  return { name, doc, schema: withoutOmitted(nonNull(schema)) };
+}
+
+/** Returns a text that is equal for schemas of the same type. */
+function keyOf(schema: Schema): string {
+  return JSON.stringify(schema, (name, value: unknown) => {
+    const isText = name === "description" && typeof value === "string";
+    return isText || (name === "examples" && Array.isArray(value)) ? undefined : value;
+  });
+}
+
+/** Declared types by the keys of their schemas. */
+type Names = ReadonlyMap<string, string>;
+
+/** Returns a union; `string` includes its literals. */
+function unionOf(types: readonly string[]): string {
+  const unique = [...new Set(types)];
+  return unique.filter((type) => !(type.startsWith('"') && unique.includes("string"))).join(" | ");
+}
+
+function choicesOf(choices: readonly Schema[], names: Names): string {
+  const lists = choices.flatMap(({ items }) => (items === undefined ? [] : [items]));
+  const merged = lists.length < 2 ? [] : [{ type: "array", items: { anyOf: lists } }];
+  const others = choices.filter(({ items }) => merged.length === 0 || items === undefined);
+  return unionOf([...merged, ...others].map((choice) => typeOf(choice, names)));
+}
+
+function objectOf(schema: Schema, names: Names): string {
+  const { properties, additionalProperties: values } = schema;
+  if (properties !== undefined) {
+    return membersOf(schema, properties, names);
+  }
+  const isMap = typeof values === "object" && values.type !== undefined;
+  return isMap ? `Readonly<Record<string, ${typeOf(values, names)}>>` : "object";
+}
+
+/** Returns the type of a schema: the name of a declared type, or a type expression. */
+function typeOf(schema: Schema, names: Names): string {
+  const name = names.get(keyOf(schema));
+  const { type, anyOf, enum: literals, items = {} } = schema;
+  if (name !== undefined || anyOf !== undefined) {
+    return name ?? choicesOf(anyOf ?? [], names);
+  }
+  if (literals !== undefined && literals.length <= LITERALS_MAX) {
+    return unionOf(literals.map((literal) => JSON.stringify(literal)));
+  }
+  if (typeof type === "object") {
+    return unionOf(type.map((each) => typeOf({ ...schema, type: each }, names)));
+  }
+  if (type === "array") {
+    return `readonly (${typeOf(items, names)})[]`;
+  }
+  if (type === "object") {
+    return objectOf(schema, names);
+  }
+  // An instant in a request.
+  return schema.pattern === INSTANT ? "string | Date" : type === "integer" ? "number" : String(type);
+}
+
+/** Returns the docstring of a member: its description, range and default. */
+function docOf(schema: Schema): string {
+  const { minimum, maximum, default: value, description = schema.description ?? "" } = nonNull(schema);
+  const text = [
+    REPEATED.test(description) ? "" : description,
+    minimum === undefined || maximum === undefined ? "" : `${inWords(minimum)} to ${inWords(maximum)}`,
+    value === undefined ? "" : `${inWords(value)} by default`,
+  ].filter((part) => part !== "");
+  return text.length === 0 ? "" : `/** ${text.join("; ")}. */\n`;
+}
+
+function inWords(value: unknown): string {
+  return typeof value === "number" ? value.toLocaleString("en-US") : String(value);
+}
+
+function membersOf({ required = [] }: Schema, properties: Schemas, names: Names): string {
+  const members = Object.entries(properties).map(([name, schema]) => {
+    const type = typeOf(schema, names);
+    const read = type === "object" && RECORDS.has(name) ? "Readonly<Record<string, unknown>>" : type;
+    return `${docOf(schema)}readonly ${name}${required.includes(name) ? "" : "?"}: ${read};`;
+  });
+  return `{\n${members.join("\n")}\n}`;
+}
+
+/** Checks whether a type has all members of a base, each required in both, or optional in both. */
+function isExtension(schema: Schema, base: Schema): boolean {
+  const isRequired = ({ required = [] }: Schema, name: string): boolean => required.includes(name);
+  return Object.entries(base.properties ?? {}).every(
+    ([name, member]) =>
+      JSON.stringify(schema.properties?.[name]) === JSON.stringify(member) &&
+      isRequired(schema, name) === isRequired(base, name),
+  );
+}
+
+function declarationOf({ name, doc, schema }: Declared, earlier: readonly Declared[], names: Names): string {
+  const { properties } = schema;
+  if (properties === undefined) {
+    const alone = new Map([...names].filter(([, declared]) => declared !== name));
+    return `/** ${doc} */\nexport type ${name} = ${typeOf(schema, alone)};`;
+  }
+  const size = (type: Declared): number => Object.keys(type.schema.properties ?? {}).length;
+  const [base] = earlier
+    .filter((type) => size(type) > 1 && isExtension(schema, type.schema))
+    .toSorted((a, b) => size(b) - size(a));
+  const inherited = base?.schema.properties ?? {};
+  const own = Object.entries(properties).filter(([member]) => !(member in inherited));
+  const heritage = base === undefined ? "" : ` extends ${base.name}`;
+  return `/** ${doc} */\nexport interface ${name}${heritage} ${membersOf(schema, Object.fromEntries(own), names)}`;
+}
+
+/** Returns the text of src/lib/client/api-types.ts. @param document the OpenAPI document for tenants */
+export async function clientTypes(document: Record<string, unknown>): Promise<string> {
+  const operations = operationsOf(document as unknown as Document);
+  const types = Object.entries(SOURCES).map((entry) => declare(operations, entry));
+  const names = new Map(types.map(({ name, schema }) => [keyOf(schema), name]));
+  const declarations = types.map((type, index) => declarationOf(type, types.slice(0, index), names));
+  const { code, errors } = await format("api-types.ts", [HEADER, ...declarations].join("\n\n"), {
+    printWidth: 110,
+    jsdoc: true,
+  });
+  if (errors.length > 0) {
+    throw new Error(`the generated types are invalid: ${JSON.stringify(errors)}`);
+  }
+  return code;
+}
