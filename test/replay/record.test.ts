@@ -3,8 +3,9 @@
  *
  *   SIGNET_RECORD_HISTORIES=1 npx vitest run --project system test/replay/record.test.ts
  *
- * Run it after a change of workflow code behind `patched`, under new file names. Histories that end in `-described` were
- * recorded after activities and timers had got summaries.
+ * after a change of workflow code that old histories cannot know (behind `patched`), under new file names. The files that
+ * exist are what the releases left, and are never written again. Those that end in `-described` were recorded when
+ * activities and timers had got summaries.
  */
 import { execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";
@@ -52,7 +53,7 @@ async function save(world: World, name: string, workflowId: string, runId?: stri
     ["workflow", "show", "--output", "json", "--workflow-id", workflowId, ...run, ...server],
     { maxBuffer: 16_777_216 },
   );
-  await writeFile(new URL(`histories/${name}.json`, import.meta.url), stdout);
+  await writeFile(new URL(`histories/${name}.json`, import.meta.url), stdout, { flag: "wx" });
 }
 
 async function closed(world: World, workflowId: string): Promise<void> {

@@ -8,6 +8,43 @@ import { bundleWorkflows } from "../../src/temporal/bundle.ts";
 
 const HISTORIES = new URL("histories/", import.meta.url);
 const REPOSITORY = join(import.meta.dirname, "..", "..");
+/** By the release that was the first to leave them. Every later release leaves them too, so no file changes or goes. */
+const SHAPES: Readonly<Record<string, readonly string[]>> = {
+  "0.1.0": [
+    "deliver-17-failures",
+    "deliver-at-once",
+    "deliver-attempt-now-cancelled",
+    "deliver-dead-letter-replayed",
+    "deliver-expired",
+    "deliver-mixed-list",
+    "deliver-moved",
+    "deliver-retried",
+    "deliver-retrying-list",
+    "deliver-settled",
+    "deliver-signal-during-attempt",
+    "deliver-slow-lane",
+    "verify-exhausted",
+    "verify-second-ping",
+    "verify-superseded",
+  ],
+  "0.2.0": [
+    "deliver-17-failures-described",
+    "deliver-rate-limited",
+    "purge-expired",
+    "replay-cancelled-described",
+    "replay-cancelled",
+    "replay-completed",
+    "replay-continued",
+    "replay-paused",
+    "replay-running",
+    "rotate-credentials",
+    "rotate-signing-keys",
+    "sign-checkpoint-described",
+    "sign-checkpoint",
+    "verify-second-ping-described",
+  ],
+  "0.3.0": ["deliver-asked-to-wait"],
+};
 const names = (await readdir(HISTORIES)).filter((name) => name.endsWith(".json"));
 const scratch = await mkdtemp(join(tmpdir(), "signet-replay-"));
 let bundle: { code: string };
@@ -24,39 +61,10 @@ afterAll(async () => {
   await rm(scratch, { recursive: true, force: true });
 });
 
-test("every shape has a history", () => {
-  expect(names.sort()).toEqual([
-    "deliver-17-failures-described.json",
-    "deliver-17-failures.json",
-    "deliver-asked-to-wait.json",
-    "deliver-at-once.json",
-    "deliver-attempt-now-cancelled.json",
-    "deliver-dead-letter-replayed.json",
-    "deliver-expired.json",
-    "deliver-mixed-list.json",
-    "deliver-moved.json",
-    "deliver-rate-limited.json",
-    "deliver-retried.json",
-    "deliver-retrying-list.json",
-    "deliver-settled.json",
-    "deliver-signal-during-attempt.json",
-    "deliver-slow-lane.json",
-    "purge-expired.json",
-    "replay-cancelled-described.json",
-    "replay-cancelled.json",
-    "replay-completed.json",
-    "replay-continued.json",
-    "replay-paused.json",
-    "replay-running.json",
-    "rotate-credentials.json",
-    "rotate-signing-keys.json",
-    "sign-checkpoint-described.json",
-    "sign-checkpoint.json",
-    "verify-exhausted.json",
-    "verify-second-ping-described.json",
-    "verify-second-ping.json",
-    "verify-superseded.json",
-  ]);
+test("there is a history of every shape that a release can have left", () => {
+  const kept = Object.values(SHAPES).flat();
+  expect(names.toSorted()).toEqual(kept.map((name) => `${name}.json`).toSorted());
+  expect(Object.keys(SHAPES)).toEqual(expect.arrayContaining(["0.1.0", "0.2.0", "0.3.0"]));
 });
 
 describe("a recorded history continues with today's code", () => {

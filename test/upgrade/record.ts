@@ -3,12 +3,13 @@
  *
  *   npm run build && node --import tsx test/upgrade/record.ts 0.3.0
  *
- * It runs the service, creates a little of everything, and writes schema, rows and their keys to
- * test/upgrade/<version>/, with the workflow histories of test/replay. Needs Debian's PostgreSQL for pg_dump.
+ * It runs the service, has a little of everything happen, and writes schema, rows and the keys that open
+ * them to test/upgrade/<version>/. Needs Debian's PostgreSQL for pg_dump. The release's workflow histories are those of
+ * test/replay, which only gain files: name the new ones there.
  */
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { cp, mkdir, writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
@@ -176,9 +177,6 @@ try {
   await live(world, load);
   await mkdir(directory, { recursive: true });
   await dump(world, directory);
-  await cp(join(import.meta.dirname, "..", "replay", "histories"), join(directory, "histories"), {
-    recursive: true,
-  });
   await world.stop();
 } finally {
   load.stop();

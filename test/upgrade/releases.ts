@@ -9,8 +9,8 @@ export const RELEASES: readonly string[] = (await readdir(HERE)).filter((name) =
   /^\d+\.\d+\.\d+$/.test(name),
 );
 
-/** Reads a file of a release; long texts are compressed. */
-export async function readKept(release: string, file: string): Promise<string> {
+/** A file of a release's; text that is long is kept compressed. */
+async function readKept(release: string, file: string): Promise<string> {
   const url = new URL(`${release}/${file}`, HERE);
   return existsSync(url)
     ? await readFile(url, "utf8")
@@ -28,9 +28,4 @@ export async function loadRelease(release: string, adminUrl: string): Promise<vo
 export async function keysOf(release: string): Promise<Readonly<Record<string, string>> | undefined> {
   const url = new URL(`${release}/keys.json`, HERE);
   return existsSync(url) ? (JSON.parse(await readFile(url, "utf8")) as Record<string, string>) : undefined;
-}
-
-/** Returns the names of a release's workflow histories. */
-export async function historiesOf(release: string): Promise<readonly string[]> {
-  return (await readdir(new URL(`${release}/histories/`, HERE))).filter((name) => name.endsWith(".json"));
 }

@@ -1,20 +1,14 @@
-/** A database and workflows of an earlier release continue with today's code (recorded by record.ts). */
+/** A database that an earlier release has left is migrated by today's code (record.ts keeps them). */
 import { randomBytes } from "node:crypto";
-import { Worker } from "@temporalio/worker";
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { migrateDatabase, requireCurrentSchema } from "../../src/database/migrate.ts";
-import { bundleWorkflows } from "../../src/temporal/bundle.ts";
 import { execute, SERVICE_LOGIN, TEMPLATE_DATABASE, withDatabase } from "../support/test-database.ts";
-import { historiesOf, loadRelease, readKept, RELEASES } from "./releases.ts";
+import { loadRelease, RELEASES } from "./releases.ts";
 
 const DAY_MS = 86_400_000;
 
-const histories = await Promise.all(
-  RELEASES.map(async (release) => (await historiesOf(release)).map((name) => ({ release, name }))),
-);
-
-/** Returns the number of rows of each table that is not a partition. */
+/** Tables that are no partitions, with how many rows each has. */
 async function countRows(client: Client): Promise<Record<string, number>> {
   const { rows } = await client.query<{ name: string }>(
     `SELECT relname AS name FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')
@@ -121,26 +115,6 @@ describe.each(RELEASES)("the database of %s", (release) => {
     for (const part of Object.keys(SCHEMA)) {
       expect(found[part], part).toEqual(wanted[part]);
       expect(found[part], part).not.toEqual([]);
-    }
-  });
-});
-
-describe("a workflow of an earlier release", () => {
-  let bundle: { code: string };
-
-  beforeAll(async () => {
-    bundle = await bundleWorkflows();
-  });
-
-  test.each(histories.flat())("continues: $release $name", async ({ release, name }) => {
-    const history: unknown = JSON.parse(await readKept(release, `histories/${name}`));
-    await Worker.runReplayHistory({ workflowBundle: bundle }, history);
-  });
-
-  test("exists for every release, in every shape", () => {
-    expect(RELEASES).toEqual(expect.arrayContaining(["0.1.0", "0.2.0", "0.3.0"]));
-    for (const list of histories) {
-      expect(list.length).toBeGreaterThanOrEqual(15);
     }
   });
 });
