@@ -7,7 +7,6 @@
  *   node src/bootstrap.mjs <command …>      the signet command line (package.json's bin)
  */
 import { spawn } from "node:child_process";
-import { createHash, randomUUID } from "node:crypto";
 import * as fs from "node:fs";
 import { constants } from "node:os";
 import { basename, dirname, join } from "node:path";
@@ -19,10 +18,11 @@ const BUILT_MAIN = join(ROOT, "dist", "src", "processes", "main.js");
 const TSCONFIG = join(ROOT, "tsconfig.json");
 const LOCKFILE = join(ROOT, "package-lock.json");
 const MODULES = join(ROOT, "node_modules");
-/** Inside node_modules, so that deleting those also deletes the claim that they are complete. */
-const STAMP = join(MODULES, ".signet-install");
+/** npm writes its record of the installed packages when an installation is complete. */
+const INSTALLED = join(MODULES, ".package-lock.json");
 const INSTALL_LOCK = join(ROOT, ".signet", "install.lock");
-const STALE_LOCK_MS = 30_000;
+/** The process that installs touches the lock every second. */
+const STALE_LOCK_MS = 10_000;
 /** One Ctrl-C arrives twice under npm: from the terminal and forwarded by npm. */
 const SAME_KEYSTROKE_MS = 1_000;
 /** Runs in the server: losing this process for any reason requests a stop. The channel must not keep it alive. */
@@ -44,61 +44,25 @@ function requireNode() {
   }
 }
 
-/** @param {string} path @returns {string | undefined} */
-function read(path) {
-  try {
-    return fs.readFileSync(path, "utf8");
-  } catch {
-    return undefined;
-  }
-}
-
-/** @param {string} path @returns {Record<string, { version?: string, optional?: boolean, link?: boolean }>} */
+/** @param {string} path @returns {Record<string, { version?: string, optional?: boolean }>} */
 function packagesOf(path) {
   try {
-    return JSON.parse(read(path) ?? "{}").packages ?? {};
+    return JSON.parse(fs.readFileSync(path, "utf8")).packages ?? {};
   } catch {
     return {};
   }
 }
 
-/** Whether npm's record of installed packages matches the lockfile, for instance after a manual npm install. */
-function installedByHand() {
-  const installed = packagesOf(join(MODULES, ".package-lock.json"));
+/** Whether node_modules has every package of package-lock.json, except optional ones of other platforms. */
+function isInstalled() {
+  if (isProductionImage()) {
+    return true;
+  }
+  const installed = packagesOf(INSTALLED);
   return Object.entries(packagesOf(LOCKFILE)).every(
-    ([path, wanted]) =>
-      path === "" ||
-      wanted.link === true ||
-      (installed[path] === undefined ? wanted.optional === true : installed[path].version === wanted.version),
+    ([path, { version, optional }]) =>
+      path === "" || installed[path]?.version === version || (optional && installed[path] === undefined),
   );
-}
-
-/** Whether node_modules matches package-lock.json. */
-function isFresh() {
-  const lockfile = read(LOCKFILE);
-  if (lockfile === undefined || isProductionImage()) {
-    return true;
-  }
-  const digest = createHash("sha256").update(lockfile).digest("hex");
-  if (read(STAMP) === digest) {
-    return true;
-  }
-  if (!fs.existsSync(MODULES) || !installedByHand()) {
-    return false;
-  }
-  writeStamp();
-  return true;
-}
-
-function writeStamp() {
-  const digest = createHash("sha256")
-    .update(read(LOCKFILE) ?? "")
-    .digest("hex");
-  try {
-    fs.writeFileSync(STAMP, digest);
-  } catch {
-    // Read-only node_modules: the next run compares again.
-  }
 }
 
 /** Whether this is a build, installed without development dependencies. */
@@ -106,120 +70,54 @@ function isProductionImage() {
   return fs.existsSync(BUILT_MAIN) && fs.existsSync(MODULES) && !fs.existsSync(join(MODULES, "tsx"));
 }
 
-/** @param {number} pid */
-function isAlive(pid) {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return /** @type {NodeJS.ErrnoException} */ (error).code === "EPERM";
-  }
-}
-
 /** Takes the lock if it is free or its holder is gone. @returns {boolean} */
 function tryLock() {
   fs.mkdirSync(dirname(INSTALL_LOCK), { recursive: true });
+  const touched = fs.statSync(INSTALL_LOCK, { throwIfNoEntry: false })?.mtimeMs;
+  if (touched !== undefined && Date.now() - touched > STALE_LOCK_MS) {
+    fs.rmSync(INSTALL_LOCK, { force: true });
+  }
   try {
-    fs.writeFileSync(INSTALL_LOCK, String(process.pid), { flag: "wx" });
+    fs.writeFileSync(INSTALL_LOCK, "", { flag: "wx" });
     return true;
   } catch (error) {
-    if (/** @type {NodeJS.ErrnoException} */ (error).code !== "EEXIST") {
-      throw error;
+    if (/** @type {NodeJS.ErrnoException} */ (error).code === "EEXIST") {
+      return false;
     }
+    throw error;
   }
-  const holder = read(INSTALL_LOCK);
-  const beat = fs.statSync(INSTALL_LOCK, { throwIfNoEntry: false })?.mtimeMs;
-  // The holder sends a heartbeat every second, so a reused process id is detected too.
-  const gone = holder !== "" && !isAlive(Number(holder));
-  if (beat !== undefined && (gone || Date.now() - beat > STALE_LOCK_MS)) {
-    const aside = `${INSTALL_LOCK}.${randomUUID()}`;
-    try {
-      // Renamed, not deleted: only one of several processes that saw it stale succeeds.
-      fs.renameSync(INSTALL_LOCK, aside);
-      if (read(aside) !== holder) {
-        fs.linkSync(aside, INSTALL_LOCK);
-      }
-      fs.rmSync(aside);
-    } catch {
-      // Another process was faster.
-    }
-  }
-  return false;
 }
 
-/** @param {string} what @param {() => void} beat @returns {(ok: boolean) => void} */
-function showProgress(what, beat) {
-  const started = Date.now();
-  const seconds = () => Math.round((Date.now() - started) / 1000);
-  const tty = process.stderr.isTTY;
-  if (!tty) {
-    say(`${what} …`);
-  }
-  const timer = setInterval(() => {
-    beat();
-    if (tty) {
-      process.stderr.write(`\rsignet: ${what} … ${seconds()} s `);
-    }
-  }, 1_000);
-  return (ok) => {
-    clearInterval(timer);
-    const end = ok ? `done in ${seconds()} s` : "failed";
-    process.stderr.write(`${tty ? "\r" : ""}signet: ${what} … ${end}\n`);
-  };
-}
-
-/**
- * Runs npm detached from the terminal: this process gets Ctrl-C and ends npm with all its children.
- *
- * @param {string[]} args @returns {Promise<{ ok: boolean, output: string }>}
- */
-function runNpm(args) {
+/** Runs `npm ci`, whose output goes to standard error. A signal ends npm, too. @returns {Promise<void>} */
+async function install() {
+  say("installing dependencies (npm ci) …");
   const npm = process.env["npm_execpath"];
   const viaNode = npm !== undefined && basename(npm) === "npm-cli.js";
   const child = spawn(
     viaNode ? process.execPath : "npm",
-    [...(viaNode ? [npm] : []), ...args, "--include=dev", "--no-audit", "--no-fund", "--loglevel=error"],
-    { cwd: ROOT, stdio: ["ignore", "pipe", "pipe"], detached: true },
+    [...(viaNode ? [npm] : []), "ci", "--include=dev", "--no-audit", "--no-fund", "--loglevel=error"],
+    { cwd: ROOT, stdio: ["ignore", 2, 2] },
   );
-  let output = "";
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.on("data", (chunk) => (output = (output + String(chunk)).slice(0, 20_000)));
-  }
-  const done = showProgress(`installing dependencies (npm ${args.join(" ")})`, () => {
-    const now = new Date();
-    fs.utimesSync(INSTALL_LOCK, now, now);
-  });
-  const stop = () => child.pid !== undefined && process.kill(-child.pid, "SIGTERM");
+  const stop = () => void child.kill();
   process.on("SIGINT", stop).on("SIGTERM", stop);
-  return new Promise((resolve, reject) => {
-    child.once("error", reject);
-    child.once("close", (code) => {
-      done(code === 0);
-      process.off("SIGINT", stop).off("SIGTERM", stop);
-      resolve({ ok: code === 0, output: output.trim() });
-    });
-  });
-}
-
-async function install() {
-  let result = await runNpm(["ci"]);
-  // `npm ci` rejects a lockfile without optional packages of other platforms. `npm install` also installs
-  // what it lists, and does not change the file with --no-save.
-  if (!result.ok && /\bEUSAGE\b/.test(result.output)) {
-    result = await runNpm(["install", "--no-save"]);
+  const heartbeat = setInterval(() => {
+    const now = new Date();
+    fs.utimes(INSTALL_LOCK, now, now, () => {});
+  }, 1_000);
+  const code = await new Promise((resolve, reject) => child.once("error", reject).once("close", resolve));
+  clearInterval(heartbeat);
+  process.off("SIGINT", stop).off("SIGTERM", stop);
+  if (code !== 0) {
+    throw new Error("the dependencies cannot be installed; npm gives the reason above");
   }
-  if (!result.ok) {
-    throw new Error(`the dependencies cannot be installed:\n${result.output}`);
-  }
-  writeStamp();
 }
 
 async function ensureInstalled() {
   let waiting = false;
-  while (!isFresh()) {
+  while (!isInstalled()) {
     if (tryLock()) {
       try {
-        if (!isFresh()) {
+        if (!isInstalled()) {
           await install();
         }
       } finally {
