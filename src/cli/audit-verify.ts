@@ -6,6 +6,7 @@ import {
   type VerifiedEntry,
   verifyEntry,
 } from "../lib/transparency-log/compliance-proof.ts";
+import { NODE_CRYPTO } from "../lib/transparency-log/node-crypto.ts";
 import { NoteError, parseVerifierKey } from "../lib/transparency-log/signed-note.ts";
 import { decodeItem, type LogItem } from "../compliance/log-items.ts";
 import { readLog } from "../compliance/read-log.ts";
@@ -109,7 +110,7 @@ async function verifyOne(
       consistency: async (from, to) => await get(`proof/consistency?from=${from}&to=${to}`),
     },
     index,
-    { verifierKeys: vkey, earlier: kept.map(({ note }) => note) },
+    { verifierKeys: vkey, earlier: kept.map(({ note }) => note), crypto: NODE_CRYPTO },
   );
 }
 
@@ -131,7 +132,9 @@ async function verify(context: CliContext, options: VerifyOptions): Promise<void
     throw misused("Give --db or --export, not both.");
   }
   try {
-    const keys = options.vkey.map(parseVerifierKey);
+    const keys = await Promise.all(
+      options.vkey.map(async (text) => await parseVerifierKey(text, NODE_CRYPTO)),
+    );
     const kept = await readNotes(options.checkpoint);
     const result =
       options.entry === undefined

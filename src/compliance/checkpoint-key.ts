@@ -3,12 +3,8 @@
  * change the log must not be able to sign it.
  */
 import { createPrivateKey, createPublicKey, type KeyObject, sign } from "node:crypto";
-import {
-  type Checkpoint,
-  formatCheckpoint,
-  formatVerifierKey,
-  noteKeyId,
-} from "../lib/transparency-log/signed-note.ts";
+import { sha256 } from "../lib/transparency-log/node-crypto.ts";
+import { type Checkpoint, encodeKey, KEY_ID_BYTES, keyIdInput } from "../lib/transparency-log/signed-note.ts";
 
 /** RFC 8410: the DER bytes before the 32 bytes of an Ed25519 private key. */
 const PKCS8_PREFIX = Buffer.from("302e020100300506032b657004220420", "hex");
@@ -26,6 +22,22 @@ export interface CheckpointKey {
 
 function publicBytes(key: KeyObject): Buffer {
   return Buffer.from(createPublicKey(key).export({ format: "jwk" }).x ?? "", "base64url");
+}
+
+/** The key named by a signature. */
+export function noteKeyId(name: string, publicKey: Uint8Array): Buffer {
+  return sha256(keyIdInput(name, publicKey)).subarray(0, KEY_ID_BYTES);
+}
+
+/** Returns the text form of a verifier key, `name+id+key`. */
+export function formatVerifierKey(name: string, publicKey: Uint8Array): string {
+  const key = Buffer.from(encodeKey(publicKey)).toString("base64");
+  return `${name}+${noteKeyId(name, publicKey).toString("hex")}+${key}`;
+}
+
+/** Returns the text of a checkpoint for signing. */
+function formatCheckpoint({ origin, size, root }: Checkpoint): string {
+  return `${origin}\n${size}\n${Buffer.from(root).toString("base64")}\n`;
 }
 
 /** Returns a text and its signature as a note. */

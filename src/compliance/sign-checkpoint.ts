@@ -3,7 +3,7 @@
  * extends the newest one in the sink. That one's root authenticates the database's subtrees of the old tree. Every
  * later entry is hashed here.
  */
-import { leafHash } from "../lib/transparency-log/merkle-proof.ts";
+import { leafHash, NODE_CRYPTO } from "../lib/transparency-log/node-crypto.ts";
 import {
   type Checkpoint,
   NoteError,
@@ -58,9 +58,9 @@ type Signed = KeptCheckpoint & Omit<Checkpoint, "origin">;
 /** The state before the first checkpoint. */
 const NOTHING: Signed = { seq: 0, note: "", size: 0, root: rootHash([]) };
 
-function open(kept: KeptCheckpoint, { trusted }: CheckpointSigner): Signed {
+async function open(kept: KeptCheckpoint, { trusted }: CheckpointSigner): Promise<Signed> {
   try {
-    return { ...kept, ...openCheckpoint(kept.note, trusted) };
+    return { ...kept, ...(await openCheckpoint(kept.note, trusted, NODE_CRYPTO)) };
   } catch (error) {
     if (error instanceof NoteError) {
       throw new CheckpointRefusedError(`checkpoint ${kept.seq} of the sink: ${error.message}`);
@@ -70,9 +70,12 @@ function open(kept: KeptCheckpoint, { trusted }: CheckpointSigner): Signed {
 }
 
 /** Returns this signer's key if it signed the note; null for an earlier key, whose text is not known. */
-function verifierKeyOf({ note }: KeptCheckpoint, { key: { verifierKey } }: CheckpointSigner): string | null {
+async function verifierKeyOf(
+  { note }: KeptCheckpoint,
+  { key: { verifierKey } }: CheckpointSigner,
+): Promise<string | null> {
   try {
-    openCheckpoint(note, [parseVerifierKey(verifierKey)]);
+    await openCheckpoint(note, [await parseVerifierKey(verifierKey, NODE_CRYPTO)], NODE_CRYPTO);
     return verifierKey;
   } catch (error) {
     if (error instanceof NoteError) {
@@ -125,13 +128,13 @@ async function publish(signer: CheckpointSigner, newest: Signed): Promise<void> 
     if (missed === undefined) {
       throw new CheckpointRefusedError(`the sink has lost checkpoint ${seq}`);
     }
-    const { size, root } = open(missed, signer);
+    const { size, root } = await open(missed, signer);
     await insertCheckpoint(pool, {
       ...missed,
       size,
-      root,
+      root: Buffer.from(root),
       signed_at: new Date(clock.now()),
-      verifier_key: verifierKeyOf(missed, signer),
+      verifier_key: await verifierKeyOf(missed, signer),
     });
   }
 }
@@ -140,7 +143,7 @@ async function publish(signer: CheckpointSigner, newest: Signed): Promise<void> 
 async function trySigning(signer: CheckpointSigner): Promise<SigningResult | undefined> {
   const { key, sink, pool } = signer;
   const kept = await sink.newest();
-  const last = kept === undefined ? NOTHING : open(kept, signer);
+  const last = kept === undefined ? NOTHING : await open(kept, signer);
   const head = await readHead(pool);
   if (head.size < last.size) {
     throw new CheckpointRefusedError(
@@ -163,7 +166,7 @@ async function trySigning(signer: CheckpointSigner): Promise<SigningResult | und
   if (!(await sink.append(next))) {
     return undefined;
   }
-  await publish(signer, open(next, signer));
+  await publish(signer, await open(next, signer));
   return { size: tree.size, seq: next.seq, signed: true };
 }
 

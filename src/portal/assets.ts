@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { Type } from "typebox";
+import { bundleScript, SCRIPTS, type ScriptName } from "./bundle-script.ts";
 import { makeDocument, type PublicDocument, sendDocument } from "../http/public-document.ts";
 import { Closed } from "../http/common.ts";
 import type { SignetServer } from "../http/types.ts";
@@ -9,16 +10,9 @@ import { nothingHere } from "../domain/errors.ts";
 
 const DIRECTORY = new URL("./assets/", import.meta.url);
 const TYPES = { css: "text/css; charset=utf-8", js: "text/javascript; charset=utf-8", svg: "image/svg+xml" };
-const FILES = [
-  "portal.css",
-  "portal.js",
-  "htmx.min.js",
-  "icon.svg",
-  "compliance.js",
-  "log-proof.js",
-] as const;
+const FILES = ["portal.css", "htmx.min.js", "icon.svg"] as const;
 
-export type AssetName = (typeof FILES)[number];
+export type AssetName = (typeof FILES)[number] | ScriptName;
 
 export interface Assets {
   /** Returns the URL path of a file. */
@@ -26,8 +20,14 @@ export interface Assets {
   register(scope: SignetServer): void;
 }
 
+const isScript = (name: AssetName): name is ScriptName => SCRIPTS.some((script) => script === name);
+
 /** Returns a file as it is served; strips comments and white space from style sheets. */
 function readAsset(name: AssetName): Buffer {
+  // A build has the scripts as files.
+  if (isScript(name) && import.meta.url.endsWith(".ts")) {
+    return bundleScript(name);
+  }
   const bytes = readFileSync(new URL(name, DIRECTORY));
   const minified = (text: string): string => text.replace(/\/\*.*?\*\/|\s*\n\s*/gs, "");
   return name.endsWith(".css") ? Buffer.from(minified(bytes.toString("utf8"))) : bytes;
@@ -37,7 +37,7 @@ function readAsset(name: AssetName): Buffer {
 export function loadAssets(): Assets {
   const served = new Map<string, PublicDocument>();
   const paths = new Map<AssetName, string>();
-  for (const name of FILES) {
+  for (const name of [...FILES, ...SCRIPTS]) {
     const plain = readAsset(name);
     const hash = createHash("sha256").update(plain).digest("hex").slice(0, 16);
     const extension = name.slice(name.lastIndexOf(".") + 1) as keyof typeof TYPES;

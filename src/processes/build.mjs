@@ -1,15 +1,17 @@
 /**
  * The production build (`npm run build [directory]`, default dist): compiled sources with source maps, the types of
- * the libraries, the migrations, the portal's files, and the workflow bundle, so that nothing is compiled or bundled in production.
+ * the libraries, the migrations, the portal's files and scripts, and the workflow bundle, so that nothing is compiled or
+ * bundled in production.
  */
 import { execFileSync } from "node:child_process";
 import { cp, rm, writeFile } from "node:fs/promises";
-import { dirname, join, resolve } from "node:path";
+import { dirname, join, resolve, sep } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const MIGRATIONS = join("src", "database", "migrations");
 const PORTAL_ASSETS = join("src", "portal", "assets");
+const BROWSER = pathToFileURL(join(ROOT, "src", "portal", "browser") + sep);
 const VENDORED = join("src", "api", "vendor");
 /** One bundle for plain and one for encrypted payloads. */
 const WORKFLOW_BUNDLES = { "workflow-bundle.js": false, "workflow-bundle-codec.js": true };
@@ -30,6 +32,13 @@ for (const project of ["tsconfig.build.json", "tsconfig.library.json"]) {
 }
 for (const path of [MIGRATIONS, PORTAL_ASSETS, VENDORED, FAILURE_CONVERTER]) {
   await cp(join(ROOT, path), join(out, path), { recursive: true });
+}
+
+const { bundleScript, SCRIPTS } = await import(
+  pathToFileURL(join(out, "src", "portal", "bundle-script.js")).href
+);
+for (const name of SCRIPTS) {
+  await writeFile(join(out, PORTAL_ASSETS, name), bundleScript(name, BROWSER));
 }
 
 const { bundleWorkflows } = await import(pathToFileURL(join(out, "src", "temporal", "bundle.js")).href);

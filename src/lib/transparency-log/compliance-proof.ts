@@ -1,6 +1,10 @@
 /** Verifies one entry of the compliance log without trusting its source. */
-import { leafHash, verifyConsistency, verifyInclusion } from "./merkle-proof.ts";
-import { type Checkpoint, openCheckpoint, parseVerifierKey } from "./signed-note.ts";
+import { decodeBase64, decodeHex } from "./bytes.ts";
+import { leafInput, verifyConsistency, verifyInclusion } from "./merkle-proof.ts";
+import { type Checkpoint, openCheckpoint, parseVerifierKey, type ProofCrypto } from "./signed-note.ts";
+
+/** A proof has at most two hashes for each level of a tree. */
+const HASHES_MAX = 128;
 
 /** The entry is not in the signed log, or the log was rewritten. */
 export class ComplianceProofError extends Error {
@@ -36,6 +40,11 @@ export interface VerifyEntryOptions {
   readonly earlier?: readonly string[];
 }
 
+/** The same, for a platform. */
+export interface VerifyEntryMeans extends VerifyEntryOptions {
+  readonly crypto: ProofCrypto;
+}
+
 export interface VerifiedEntry {
   readonly index: number;
   /** The entry's content. */
@@ -44,16 +53,41 @@ export interface VerifiedEntry {
   readonly checkpoint: string;
 }
 
-const bytesOf = (hashes: readonly string[]): Buffer[] => hashes.map((hash) => Buffer.from(hash, "hex"));
+/** The answers of the source have no checked form. */
+function hashesOf({ hashes }: { readonly hashes: unknown }): readonly Uint8Array[] {
+  const list: readonly unknown[] = Array.isArray(hashes) ? hashes : [undefined];
+  return list.map((text) => {
+    const bytes = typeof text === "string" && list.length <= HASHES_MAX ? decodeHex(text) : undefined;
+    if (bytes === undefined) {
+      throw new ComplianceProofError("the proof is not a list of hashes");
+    }
+    return bytes;
+  });
+}
 
-async function requireContinued(source: ProofSource, earlier: Checkpoint, newest: Checkpoint): Promise<void> {
+function entryBytes({ entry }: { readonly entry: string }): Uint8Array {
+  const bytes = decodeBase64(entry);
+  if (bytes === undefined) {
+    throw new ComplianceProofError("the entry is not base64");
+  }
+  return bytes;
+}
+
+interface Continuation {
+  readonly source: ProofSource;
+  readonly earlier: Checkpoint;
+  readonly newest: Checkpoint;
+  readonly crypto: ProofCrypto;
+}
+
+async function requireContinued({ source, earlier, newest, crypto }: Continuation): Promise<void> {
   if (earlier.size > newest.size) {
     throw new ComplianceProofError(
       `the log has ${newest.size} entries and had ${earlier.size}: entry ${newest.size} is missing`,
     );
   }
-  const { hashes } = await source.consistency(earlier.size, newest.size);
-  if (!verifyConsistency(earlier, newest, bytesOf(hashes))) {
+  const hashes = hashesOf(await source.consistency(earlier.size, newest.size));
+  if (!(await verifyConsistency(earlier, newest, hashes, crypto.sha256))) {
     throw new ComplianceProofError(
       `the log does not continue the ${earlier.size} entries of an earlier checkpoint: one of them was changed`,
     );
@@ -68,19 +102,23 @@ async function requireContinued(source: ProofSource, earlier: Checkpoint, newest
 export async function verifyEntry(
   source: ProofSource,
   index: number,
-  { verifierKeys, earlier = [] }: VerifyEntryOptions,
+  { verifierKeys, earlier = [], crypto }: VerifyEntryMeans,
 ): Promise<VerifiedEntry> {
-  const keys = verifierKeys.map(parseVerifierKey);
+  const keys = await Promise.all(verifierKeys.map(async (text) => await parseVerifierKey(text, crypto)));
   const { note } = await source.checkpoint();
-  const newest = openCheckpoint(note, keys);
+  const newest = await openCheckpoint(note, keys, crypto);
   for (const kept of earlier) {
-    await requireContinued(source, openCheckpoint(kept, keys), newest);
+    await requireContinued({ source, earlier: await openCheckpoint(kept, keys, crypto), newest, crypto });
   }
-  const bytes = Buffer.from((await source.entry(index)).entry, "base64");
-  const { hashes } = await source.inclusion(index, newest.size);
-  const proof = { index, treeSize: newest.size, hashes: bytesOf(hashes) };
-  if (!verifyInclusion(proof, leafHash(bytes), newest.root)) {
+  const bytes = entryBytes(await source.entry(index));
+  const hashes = hashesOf(await source.inclusion(index, newest.size));
+  const proof = { index, treeSize: newest.size, hashes };
+  if (!(await verifyInclusion(proof, await crypto.sha256(leafInput(bytes)), newest.root, crypto.sha256))) {
     throw new ComplianceProofError(`entry ${index} is not in the tree of the signed checkpoint`);
   }
-  return { index, entry: JSON.parse(bytes.toString("utf8")) as VerifiedEntry["entry"], checkpoint: note };
+  return {
+    index,
+    entry: JSON.parse(new TextDecoder().decode(bytes)) as VerifiedEntry["entry"],
+    checkpoint: note,
+  };
 }

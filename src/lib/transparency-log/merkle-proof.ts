@@ -1,33 +1,31 @@
 /**
- * The verifier's part of RFC 6962 section 2.1 Merkle trees: hashes, and proofs checked by RFC 9162 sections
- * 2.1.3.2 and 2.1.4.2. Sizes exceed 2^31, so halve by division, never by `>>`.
+ * The verifier's part of RFC 6962 section 2.1 Merkle trees: proofs checked by RFC 9162 sections 2.1.3.2 and 2.1.4.2.
+ * Sizes exceed 2^31, so halve by division, never by `>>`.
  */
-import { hash } from "node:crypto";
+import { equalBytes } from "./bytes.ts";
 
 const LEAF_PREFIX = 0;
 const NODE_PREFIX = 1;
 const HASH_BYTES = 32;
 
-/** Via a string, which takes Node a third of the time of a buffer with its own memory. */
-function sha256(input: Buffer): Buffer {
-  return Buffer.from(hash("sha256", input, "binary"), "binary");
-}
+/** SHA-256: Node's returns the digest, a browser's a promise of it. */
+export type Sha256 = (input: Uint8Array) => Uint8Array | Promise<Uint8Array>;
 
-/** Returns the hash of an entry. */
-export function leafHash(entry: Uint8Array): Buffer {
-  const input = Buffer.allocUnsafe(entry.length + 1);
+/** Returns what is hashed for an entry. */
+export function leafInput(entry: Uint8Array): Uint8Array {
+  const input = new Uint8Array(1 + entry.length);
   input[0] = LEAF_PREFIX;
   input.set(entry, 1);
-  return sha256(input);
+  return input;
 }
 
-const nodeInput = Buffer.alloc(1 + 2 * HASH_BYTES, NODE_PREFIX);
-
-/** Returns the hash of an inner node. */
-export function nodeHash(left: Uint8Array, right: Uint8Array): Buffer {
-  nodeInput.set(left, 1);
-  nodeInput.set(right, 1 + HASH_BYTES);
-  return sha256(nodeInput);
+/** Returns what is hashed for an inner node. */
+export function nodeInput(left: Uint8Array, right: Uint8Array): Uint8Array {
+  const input = new Uint8Array(1 + 2 * HASH_BYTES);
+  input[0] = NODE_PREFIX;
+  input.set(left, 1);
+  input.set(right, 1 + HASH_BYTES);
+  return input;
 }
 
 function half(value: number): number {
@@ -35,7 +33,6 @@ function half(value: number): number {
 }
 
 const isOdd = (value: number): boolean => value % 2 === 1;
-const equal = (left: Uint8Array, right: Uint8Array): boolean => Buffer.compare(left, right) === 0;
 const isTreeSize = (value: number): boolean => Number.isSafeInteger(value) && value >= 0;
 
 export interface InclusionProof {
@@ -47,25 +44,27 @@ export interface InclusionProof {
   readonly hashes: readonly Uint8Array[];
 }
 
+/** A sibling on the path from a node to the root, and its side. */
+interface Step {
+  readonly sibling: Uint8Array;
+  readonly isLeft: boolean;
+}
+
 /**
- * Walks from a node up to the root; `last` is the rightmost node of the same level. Reports each sibling on
- * the path with its side.
+ * Returns the path from a node up to the root; `last` is the rightmost node of the same level.
  *
- * @returns false for too few, too many or malformed hashes
+ * @returns undefined for too few, too many or malformed hashes
  */
-function climb(
-  node: number,
-  last: number,
-  { hashes, take }: { hashes: readonly Uint8Array[]; take: (sibling: Uint8Array, left: boolean) => void },
-): boolean {
+function climb(node: number, last: number, hashes: readonly Uint8Array[]): readonly Step[] | undefined {
+  const steps: Step[] = [];
   let [at, end] = [node, last];
   for (const sibling of hashes) {
     if (end === 0 || sibling.length !== HASH_BYTES) {
-      return false;
+      return undefined;
     }
-    const left = isOdd(at) || at === end;
-    take(sibling, left);
-    if (left) {
+    const isLeft = isOdd(at) || at === end;
+    steps.push({ sibling, isLeft });
+    if (isLeft) {
       // On the right edge, skip levels without a sibling.
       while (!isOdd(at) && at !== 0) {
         [at, end] = [half(at), half(end)];
@@ -73,26 +72,30 @@ function climb(
     }
     [at, end] = [half(at), half(end)];
   }
-  return end === 0;
+  return end === 0 ? steps : undefined;
+}
+
+/** Returns the hash at the end of a path. */
+async function hashAlong(steps: readonly Step[], start: Uint8Array, sha256: Sha256): Promise<Uint8Array> {
+  let node = start;
+  for (const { sibling, isLeft } of steps) {
+    node = await sha256(isLeft ? nodeInput(sibling, node) : nodeInput(node, sibling));
+  }
+  return node;
 }
 
 /** Whether the entry with this leaf hash is at its index in the tree with this root. */
-export function verifyInclusion(
+export async function verifyInclusion(
   { index, treeSize, hashes }: InclusionProof,
   leaf: Uint8Array,
   root: Uint8Array,
-): boolean {
+  sha256: Sha256,
+): Promise<boolean> {
   if (!isTreeSize(index) || !isTreeSize(treeSize) || index >= treeSize) {
     return false;
   }
-  let computed = leaf;
-  const whole = climb(index, treeSize - 1, {
-    hashes,
-    take: (sibling, left) => {
-      computed = left ? nodeHash(sibling, computed) : nodeHash(computed, sibling);
-    },
-  });
-  return whole && equal(computed, root);
+  const steps = climb(index, treeSize - 1, hashes);
+  return steps !== undefined && equalBytes(await hashAlong(steps, leaf, sha256), root);
 }
 
 /** A tree as named by a checkpoint. */
@@ -101,7 +104,7 @@ export interface TreeHead {
   readonly root: Uint8Array;
 }
 
-/** The two start nodes of both walks, and the rest of the proof. */
+/** The start node of both walks, and the rest of the proof. */
 function beginning(
   { size, root }: TreeHead,
   hashes: readonly Uint8Array[],
@@ -112,16 +115,17 @@ function beginning(
 }
 
 /** Whether the larger tree extends the smaller one. */
-export function verifyConsistency(
+export async function verifyConsistency(
   smaller: TreeHead,
   larger: TreeHead,
   hashes: readonly Uint8Array[],
-): boolean {
+  sha256: Sha256,
+): Promise<boolean> {
   if (!isTreeSize(smaller.size) || !isTreeSize(larger.size) || smaller.size > larger.size) {
     return false;
   }
   if (smaller.size === larger.size || smaller.size === 0) {
-    return hashes.length === 0 && (smaller.size === 0 || equal(smaller.root, larger.root));
+    return hashes.length === 0 && (smaller.size === 0 || equalBytes(smaller.root, larger.root));
   }
   const [first, rest] = beginning(smaller, hashes);
   if (first === undefined || hashes.length === 0) {
@@ -132,14 +136,13 @@ export function verifyConsistency(
   while (isOdd(node)) {
     [node, last] = [half(node), half(last)];
   }
-  let old = first;
-  let computed = first;
-  const whole = climb(node, last, {
-    hashes: rest,
-    take: (sibling, left) => {
-      old = left ? nodeHash(sibling, old) : old;
-      computed = left ? nodeHash(sibling, computed) : nodeHash(computed, sibling);
-    },
-  });
-  return whole && equal(old, smaller.root) && equal(computed, larger.root);
+  const steps = climb(node, last, rest);
+  if (steps === undefined) {
+    return false;
+  }
+  const ofSmaller = steps.filter(({ isLeft }) => isLeft);
+  return (
+    equalBytes(await hashAlong(ofSmaller, first, sha256), smaller.root) &&
+    equalBytes(await hashAlong(steps, first, sha256), larger.root)
+  );
 }

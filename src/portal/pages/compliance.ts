@@ -96,14 +96,8 @@ function coverage(index: number, checkpoint: ComplianceCheckpoint | undefined): 
 }
 
 /** Renders the form for the verifying script; hidden until the script runs. */
-function checkForm(index: number, { assets }: PortalParts): Html {
-  return html`<div
-    data-proof
-    data-index="${index}"
-    data-url="${COMPLIANCE}/${index}/proof"
-    data-module="${assets.path("log-proof.js")}"
-    hidden
-  >
+function checkForm(index: number): Html {
+  return html`<div data-proof data-index="${index}" data-url="${COMPLIANCE}/${index}/proof" hidden>
     <h3>In this browser</h3>
     <form autocomplete="off">
       <div class="field">
@@ -128,10 +122,10 @@ function command(text: string): Html {
   return html`<p class="command"><code data-copy="">${text}</code></p>`;
 }
 
-function proofSection(index: number, checkpoint: ComplianceCheckpoint | undefined, parts: PortalParts): Html {
+function proofSection(index: number, checkpoint: ComplianceCheckpoint | undefined): Html {
   return html`<section aria-labelledby="proof">
     <h2 id="proof">Proof</h2>
-    ${coverage(index, checkpoint)} ${checkForm(index, parts)}
+    ${coverage(index, checkpoint)} ${checkForm(index)}
     <h3>On your own machine</h3>
     <p>
       <code>VKEY</code> is the verifier key of the log, <code>name+id+key</code>. Get it from the operators of
@@ -146,7 +140,7 @@ function proofSection(index: number, checkpoint: ComplianceCheckpoint | undefine
   </section>`;
 }
 
-async function entryPage(visit: Visit, idx: string, parts: PortalParts): Promise<PageContent> {
+async function entryPage(visit: Visit, idx: string): Promise<PageContent> {
   const [entry, asked] = await Promise.all([
     visit.api.get<ComplianceEntryDetails>(`/v1/compliance/entries/${idx}`),
     refused(visit.api.get<ComplianceCheckpoint>("/v1/compliance/checkpoint")),
@@ -173,7 +167,7 @@ async function entryPage(visit: Visit, idx: string, parts: PortalParts): Promise
             ${jsonBlock("Details", details)}`
         }
       </section>
-      ${proofSection(index, checkpoint, parts)}`,
+      ${proofSection(index, checkpoint)}`,
   };
 }
 
@@ -226,7 +220,7 @@ export function registerCompliancePages(scope: SignetServer, parts: PortalParts)
   scope.get(
     "/compliance/:idx",
     { config: READING, schema: { hide: true, params: EntryParams } },
-    async ({ visit, params: { idx } }, reply) => parts.send(reply, visit, await entryPage(visit, idx, parts)),
+    async ({ visit, params: { idx } }, reply) => parts.send(reply, visit, await entryPage(visit, idx)),
   );
   registerProof(scope);
 }

@@ -2,6 +2,7 @@
 import type { Client } from "@temporalio/client";
 import { access, constants, mkdir } from "node:fs/promises";
 import { join } from "node:path";
+import { NODE_CRYPTO } from "../../lib/transparency-log/node-crypto.ts";
 import { parseVerifierKey, type VerifierKey } from "../../lib/transparency-log/signed-note.ts";
 import type { CheckpointKey } from "../../compliance/checkpoint-key.ts";
 import { createFileSink } from "../../compliance/checkpoint-sink.ts";
@@ -40,9 +41,9 @@ export interface CheckpointParts {
   readonly log: Logger;
 }
 
-function verifierKey(text: string): VerifierKey {
+async function verifierKey(text: string): Promise<VerifierKey> {
   try {
-    return parseVerifierKey(text);
+    return await parseVerifierKey(text, NODE_CRYPTO);
   } catch (error) {
     throw new ConfigError([`SIGNET_CHECKPOINT_PREVIOUS: ${(error as Error).message}`]);
   }
@@ -69,7 +70,7 @@ export async function loadCheckpointMeans(
   randomBytes: RandomBytes,
 ): Promise<CheckpointMeans> {
   const key = await loadCheckpointKey(config, randomBytes);
-  const trusted = [key.verifierKey, ...config.checkpointPreviousKeys].map(verifierKey);
+  const trusted = await Promise.all([key.verifierKey, ...config.checkpointPreviousKeys].map(verifierKey));
   return { key, trusted, directory: await openDirectory(config) };
 }
 

@@ -1,7 +1,7 @@
 /** Measures appends to the compliance log, and its verification. */
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
-import { leafHash } from "../../../src/lib/transparency-log/merkle-proof.ts";
+import { leafHash, NODE_CRYPTO } from "../../../src/lib/transparency-log/node-crypto.ts";
 import { parseVerifierKey } from "../../../src/lib/transparency-log/signed-note.ts";
 import { appendEntry } from "../../../src/compliance/append-entry.ts";
 import { createCheckpointKey } from "../../../src/compliance/checkpoint-key.ts";
@@ -125,7 +125,7 @@ async function verifyRate({ serviceUrl, adminUrl, entries }: LogUnderTest) {
     const { tree, bytes } = await fill(client, entries);
     await storeTiles(worker, tree.size);
     const key = createCheckpointKey("bench.example/log", randomBytes(32));
-    const keys = [parseVerifierKey(key.verifierKey)];
+    const keys = [await parseVerifierKey(key.verifierKey, NODE_CRYPTO)];
     const kept = [{ label: "the end", note: key.sign({ size: tree.size, root: tree.root }) }];
     const seconds: number[] = [];
     for (let count = 0; count < VERIFICATIONS; count += 1) {

@@ -1,7 +1,7 @@
 /** Every change by an operator is in the compliance log, and only what was done. Routes come from the API's description. */
 import { randomBytes } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
-import { leafHash } from "../../../src/lib/transparency-log/merkle-proof.ts";
+import { leafHash } from "../../../src/lib/transparency-log/node-crypto.ts";
 import { type Answer, useTestApi } from "../../support/api.ts";
 import { provision } from "../../support/factories.ts";
 import { type AdminRoute, adminRoutes } from "../../support/openapi.ts";

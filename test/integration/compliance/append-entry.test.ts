@@ -4,7 +4,7 @@ import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { appendEntry, type LogPlace } from "../../../src/compliance/append-entry.ts";
 import type { ComplianceEntry } from "../../../src/compliance/entry.ts";
-import { leafHash } from "../../../src/lib/transparency-log/merkle-proof.ts";
+import { leafHash } from "../../../src/lib/transparency-log/node-crypto.ts";
 import { type Frontier, GrowingTree } from "../../../src/compliance/merkle.ts";
 import { createPool, type Pool, SERVICE_ROLES, type ServiceRole } from "../../../src/database/pool.ts";
 import { tenantTransaction, transaction } from "../../../src/database/transaction.ts";

@@ -5,8 +5,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client } from "pg";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { NODE_CRYPTO, sha256 } from "../../../src/lib/transparency-log/node-crypto.ts";
 import { verifyConsistency, verifyInclusion } from "../../../src/lib/transparency-log/merkle-proof.ts";
-import { openCheckpoint, parseVerifierKey } from "../../../src/lib/transparency-log/signed-note.ts";
+import {
+  openCheckpoint,
+  parseVerifierKey,
+  type VerifierKey,
+} from "../../../src/lib/transparency-log/signed-note.ts";
 import { appendEntry } from "../../../src/compliance/append-entry.ts";
 import { type CheckpointKey, createCheckpointKey } from "../../../src/compliance/checkpoint-key.ts";
 import {
@@ -27,6 +32,7 @@ let database: TestDatabase;
 let superuser: Client;
 let directory: string;
 let key: CheckpointKey;
+let ownKey: VerifierKey;
 const pools = new Map<ServiceRole, Pool>();
 
 function pool(role: ServiceRole): Pool {
@@ -43,6 +49,7 @@ beforeEach(async () => {
   await superuser.connect();
   directory = await mkdtemp(join(tmpdir(), "signet-checkpoints-"));
   key = createCheckpointKey("test.example/log", randomBytes(32));
+  ownKey = await parseVerifierKey(key.verifierKey, NODE_CRYPTO);
 });
 afterEach(async () => {
   await superuser.end();
@@ -56,7 +63,7 @@ afterEach(async () => {
 function signer(changes: Partial<CheckpointSigner> = {}): CheckpointSigner {
   return {
     key,
-    trusted: [parseVerifierKey(key.verifierKey)],
+    trusted: [ownKey],
     sink: createFileSink(directory, randomBytes),
     auditPool: pool("signet_audit"),
     pool: pool("signet_worker"),
@@ -109,7 +116,7 @@ test("a checkpoint is signed over the head of the log, kept in a file and copied
   const [kept] = await checkpointFiles(directory);
   expect(kept).toBe(join(directory, "000000000", "000000000001.txt"));
   const [copy] = await published();
-  expect(openCheckpoint(copy?.note ?? "", [parseVerifierKey(key.verifierKey)])).toEqual({
+  expect(await openCheckpoint(copy?.note ?? "", [ownKey], NODE_CRYPTO)).toEqual({
     origin: "test.example/log",
     ...(await head()),
   });
@@ -162,7 +169,7 @@ describe("a log of 70,000 entries", () => {
     for (const index of [0, 255, 256, 65_535, 65_536, 69_887, 69_888, 69_999]) {
       const hashes = await readInclusionProof(api, index, 70_000);
       const leaf = rows[index]?.leaf_hash ?? Buffer.of();
-      expect(verifyInclusion({ index, treeSize: 70_000, hashes }, leaf, root)).toBe(true);
+      expect(await verifyInclusion({ index, treeSize: 70_000, hashes }, leaf, root, sha256)).toBe(true);
     }
     await superuser.query("TRUNCATE clog_tile");
     await expect(readInclusionProof(api, 0, 70_000)).rejects.toThrow("has 0 of 256 hashes");
@@ -172,7 +179,7 @@ describe("a log of 70,000 entries", () => {
       const old = new GrowingTree();
       rows.slice(0, from).forEach(({ leaf_hash: leaf }) => old.append(leaf));
       const proof = await readConsistencyProof(api, from, 70_000);
-      expect(verifyConsistency(old, { size: 70_000, root }, proof)).toBe(true);
+      expect(await verifyConsistency(old, { size: 70_000, root }, proof, sha256)).toBe(true);
     }
   });
 });
@@ -221,7 +228,7 @@ describe("a fork is refused", () => {
     expect(await published()).toHaveLength(1);
 
     const next = createCheckpointKey("test.example/second", randomBytes(32));
-    const trusted = [next, key].map(({ verifierKey }) => parseVerifierKey(verifierKey));
+    const trusted = [await parseVerifierKey(next.verifierKey, NODE_CRYPTO), ownKey];
     const sink = createFileSink(saved, randomBytes);
     expect(await signCheckpoint(signer({ key: next, trusted, sink }))).toEqual({
       size: 320,
@@ -271,11 +278,11 @@ describe("a fork is refused", () => {
     await signCheckpoint(signer());
     await append(1);
     const next = createCheckpointKey("test.example/log", randomBytes(32));
-    const own = [parseVerifierKey(next.verifierKey)];
+    const own = [await parseVerifierKey(next.verifierKey, NODE_CRYPTO)];
     await expect(signCheckpoint(signer({ key: next, trusted: own }))).rejects.toThrow(
       "none of the given keys",
     );
-    const both = [...own, parseVerifierKey(key.verifierKey)];
+    const both = [...own, ownKey];
     expect(await signCheckpoint(signer({ key: next, trusted: both }))).toEqual({
       size: 4,
       seq: 2,
@@ -294,12 +301,14 @@ test("signers at the same time make one line of checkpoints, each extending the 
   await signCheckpoint(signer());
   const rows = await published();
   expect(rows.map(({ seq }) => seq)).toEqual(rows.map((_row, index) => index + 1));
-  const trees = rows.map(({ note }) => openCheckpoint(note, [parseVerifierKey(key.verifierKey)]));
+  const trees = await Promise.all(
+    rows.map(async ({ note }) => await openCheckpoint(note, [ownKey], NODE_CRYPTO)),
+  );
   for (const [index, earlier] of trees.slice(0, -1).entries()) {
     const later = trees[index + 1] ?? earlier;
     expect(later.size).toBeGreaterThan(earlier.size);
     const proof = await readConsistencyProof(pool("signet_audit"), earlier.size, later.size);
-    expect(verifyConsistency(earlier, later, proof)).toBe(true);
+    expect(await verifyConsistency(earlier, later, proof, sha256)).toBe(true);
   }
   expect(trees.at(-1)).toMatchObject(await head());
 });

@@ -4,6 +4,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { NODE_CRYPTO } from "../../../src/lib/transparency-log/node-crypto.ts";
 import { verifyEntry } from "../../../src/lib/transparency-log/compliance-proof.ts";
 import { SignetClient } from "../../../src/lib/client/signet-client.ts";
 import { appendEntry } from "../../../src/compliance/append-entry.ts";
@@ -31,7 +32,7 @@ const kept = (): string => join(directory, "kept");
 async function sign(): Promise<void> {
   await signCheckpoint({
     key,
-    trusted: [parseVerifierKey(key.verifierKey)],
+    trusted: [await parseVerifierKey(key.verifierKey, NODE_CRYPTO)],
     sink: createFileSink(kept(), randomBytes),
     auditPool: pools.audit,
     pool: pools.worker,
@@ -312,7 +313,7 @@ describe("a tenant", () => {
       clientSecret: tenant.clientSecret,
     });
     const place = await index(tenant);
-    const options = { verifierKeys: [key.verifierKey] };
+    const options = { verifierKeys: [key.verifierKey], crypto: NODE_CRYPTO };
     const verified = await client.compliance.verify(place, options);
     expect(verified).toMatchObject({ index: place, entry: { idx: place, tenant: tenant.tenantId } });
     const earlier = await createFileSink(kept(), randomBytes).read(1);
@@ -335,7 +336,7 @@ describe("a tenant", () => {
       consistency: async (from: number, to: number) =>
         await get<{ hashes: string[] }>(`proof/consistency?from=${from}&to=${to}`),
     };
-    const options = { verifierKeys: [key.verifierKey] };
+    const options = { verifierKeys: [key.verifierKey], crypto: NODE_CRYPTO };
     await expect(verifyEntry(honest, place, options)).resolves.toBeDefined();
     const forged = {
       ...honest,

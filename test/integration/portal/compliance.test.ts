@@ -4,6 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { NODE_CRYPTO } from "../../../src/lib/transparency-log/node-crypto.ts";
 import { verifyEntry } from "../../../src/lib/transparency-log/compliance-proof.ts";
 import { appendEntry } from "../../../src/compliance/append-entry.ts";
 import { createPool } from "../../../src/database/pool.ts";
@@ -171,7 +172,7 @@ describe("an entry", () => {
       inclusion: async () => await Promise.resolve({ hashes: given.hashes }),
       consistency: async () => await Promise.resolve({ hashes: given.consistency }),
     };
-    const options = { verifierKeys: [signer.key.verifierKey], earlier: [earlier] };
+    const options = { verifierKeys: [signer.key.verifierKey], earlier: [earlier], crypto: NODE_CRYPTO };
     expect(await verifyEntry(source, index, options)).toMatchObject({ entry: { type: "tenant.held" } });
     // A tree that the service does not have: the browser finds that the log has shrunk.
     const beyond = await visitor.get(`/portal/compliance/${index}/proof?from=${size + 1_000_000}`);

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { NODE_CRYPTO } from "../../../src/lib/transparency-log/node-crypto.ts";
 import { openCheckpoint, openNote, parseVerifierKey } from "../../../src/lib/transparency-log/signed-note.ts";
 import { createCheckpointKey } from "../../../src/compliance/checkpoint-key.ts";
 import { checkpointSeed } from "../../../src/config/compliance.ts";
@@ -11,15 +12,19 @@ test("the published private key has the published verifier key", () => {
   expect(createCheckpointKey("PeterNeumann", PUBLISHED_SEED).verifierKey).toBe(PUBLISHED_KEY);
 });
 
-test("what it signs is a checkpoint of its own log, and the published signature is opened with the same key", () => {
+test("what it signs is a checkpoint of its own log, and the published signature is opened with the same key", async () => {
   const root = Buffer.alloc(32, 1);
   const note = createCheckpointKey("PeterNeumann", PUBLISHED_SEED).sign({ size: 9, root });
-  const keys = [parseVerifierKey(PUBLISHED_KEY)];
-  expect(openCheckpoint(note, keys)).toEqual({ origin: "PeterNeumann", size: 9, root });
+  const keys = [await parseVerifierKey(PUBLISHED_KEY, NODE_CRYPTO)];
+  expect(await openCheckpoint(note, keys, NODE_CRYPTO)).toEqual({
+    origin: "PeterNeumann",
+    size: 9,
+    root: Uint8Array.from(root),
+  });
   const published =
     "If you think cryptography is the answer to your problem,\nthen you don't know what your problem is.\n\n" +
     "— PeterNeumann x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM=\n";
-  expect(openNote(published, keys)).toContain("cryptography");
+  expect(await openNote(published, keys, NODE_CRYPTO)).toContain("cryptography");
 });
 
 test.each([

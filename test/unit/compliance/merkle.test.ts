@@ -1,10 +1,13 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
-  leafHash,
+  type InclusionProof,
+  type TreeHead,
   verifyConsistency,
   verifyInclusion,
 } from "../../../src/lib/transparency-log/merkle-proof.ts";
+import { leafHash, sha256 } from "../../../src/lib/transparency-log/node-crypto.ts";
+import { CRYPTOS } from "../../support/proof-crypto.ts";
 import {
   completeSubtrees,
   consistencyRanges,
@@ -22,6 +25,13 @@ import {
   uniformTree,
 } from "../../support/merkle-vectors.ts";
 
+const inTree = async (proof: InclusionProof, leaf: Uint8Array, root: Uint8Array): Promise<boolean> =>
+  await verifyInclusion(proof, leaf, root, sha256);
+const continues = async (
+  smaller: TreeHead,
+  larger: TreeHead,
+  hashes: readonly Uint8Array[],
+): Promise<boolean> => await verifyConsistency(smaller, larger, hashes, sha256);
 const manyLeaves = (count: number): Buffer[] =>
   Array.from({ length: count }, (_value, index) => leafHash(Buffer.from(String(index))));
 
@@ -32,19 +42,23 @@ test.each(ROOTS.map((root, size) => [size, root] as const))(
   },
 );
 
-describe("published proofs", () => {
-  test.each(INCLUSION)("of entry %i in the tree of %i entries", (index, treeSize, proof) => {
+describe.each(CRYPTOS)("published proofs, with %s's cryptography,", (_whose, { sha256 }) => {
+  test.each(INCLUSION)("of entry %i in the tree of %i entries", async (index, treeSize, proof) => {
     const hashes = hashesOf(inclusionRanges(index, treeSize), LEAVES);
     expect(hashes.map((hash) => hash.toString("hex"))).toEqual(proof);
     const root = Buffer.from(ROOTS[treeSize] ?? "", "hex");
-    expect(verifyInclusion({ index, treeSize, hashes }, LEAVES[index] ?? Buffer.of(), root)).toBe(true);
+    const leaf = LEAVES[index] ?? Buffer.of();
+    expect(await verifyInclusion({ index, treeSize, hashes }, leaf, root, sha256)).toBe(true);
+    expect(await verifyInclusion({ index, treeSize, hashes }, leaf, Buffer.alloc(32), sha256)).toBe(false);
   });
 
-  test.each(CONSISTENCY)("that %i entries are the beginning of %i", (from, to, proof) => {
+  test.each(CONSISTENCY)("that %i entries are the beginning of %i", async (from, to, proof) => {
     const hashes = hashesOf(consistencyRanges(from, to), LEAVES);
     expect(hashes.map((hash) => hash.toString("hex"))).toEqual(proof);
     const head = (size: number) => ({ size, root: Buffer.from(ROOTS[size] ?? "", "hex") });
-    expect(verifyConsistency(head(from), head(to), hashes)).toBe(true);
+    expect(await verifyConsistency(head(from), head(to), hashes, sha256)).toBe(true);
+    const forked = { size: to, root: Buffer.alloc(32) };
+    expect(await verifyConsistency(head(from), forked, hashes, sha256)).toBe(false);
   });
 });
 
@@ -53,31 +67,31 @@ describe("proofs of every tree of up to 70 entries", () => {
   const roots = Array.from({ length: 71 }, (_value, size) => definition(leaves.slice(0, size)));
   const rootOf = (size: number): Buffer => roots[size] ?? Buffer.of();
 
-  test("hold for every entry and every earlier size, and for no other root, place or entry", () => {
+  test("hold for every entry and every earlier size, and for no other root, place or entry", async () => {
     for (let size = 1; size <= 70; size += 1) {
       for (let index = 0; index < size; index += 1) {
         const proof = { index, treeSize: size, hashes: hashesOf(inclusionRanges(index, size), leaves) };
         const leaf = leaves[index] ?? Buffer.of();
-        expect(verifyInclusion(proof, leaf, rootOf(size))).toBe(true);
-        expect(verifyInclusion(proof, leaf, rootOf(size - 1))).toBe(false);
-        expect(verifyInclusion(proof, leafHash(Buffer.of(1)), rootOf(size))).toBe(false);
-        expect(verifyInclusion({ ...proof, index: (index + 1) % size }, leaf, rootOf(size))).toBe(size === 1);
+        expect(await inTree(proof, leaf, rootOf(size))).toBe(true);
+        expect(await inTree(proof, leaf, rootOf(size - 1))).toBe(false);
+        expect(await inTree(proof, leafHash(Buffer.of(1)), rootOf(size))).toBe(false);
+        expect(await inTree({ ...proof, index: (index + 1) % size }, leaf, rootOf(size))).toBe(size === 1);
 
         const old = { size: index + 1, root: rootOf(index + 1) };
         const hashes = hashesOf(consistencyRanges(index + 1, size), leaves);
-        expect(verifyConsistency(old, { size, root: rootOf(size) }, hashes)).toBe(true);
+        expect(await continues(old, { size, root: rootOf(size) }, hashes)).toBe(true);
         const forked = { size, root: leafHash(Buffer.of(2)) };
-        expect(verifyConsistency(old, forked, hashes)).toBe(false);
-        expect(verifyConsistency({ ...old, root: forked.root }, { size, root: rootOf(size) }, hashes)).toBe(
+        expect(await continues(old, forked, hashes)).toBe(false);
+        expect(await continues({ ...old, root: forked.root }, { size, root: rootOf(size) }, hashes)).toBe(
           false,
         );
       }
     }
   });
 
-  test("do not hold when a hash is changed, missing or added", () => {
-    fc.assert(
-      fc.property(fc.integer({ min: 3, max: 70 }), fc.nat(), fc.nat(), (size, at, where) => {
+  test("do not hold when a hash is changed, missing or added", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.integer({ min: 3, max: 70 }), fc.nat(), fc.nat(), async (size, at, where) => {
         const index = at % size;
         const hashes = hashesOf(inclusionRanges(index, size), leaves);
         const proof = { index, treeSize: size, hashes };
@@ -89,7 +103,7 @@ describe("proofs of every tree of up to 70 entries", () => {
           hashes.toSpliced(place, 1),
           [...hashes, leafHash(Buffer.of(9))],
         ]) {
-          expect(verifyInclusion({ ...proof, hashes: wrong }, leaf, rootOf(size))).toBe(false);
+          expect(await inTree({ ...proof, hashes: wrong }, leaf, rootOf(size))).toBe(false);
         }
         const from = 1 + (index % (size - 1));
         const heads = [
@@ -103,13 +117,13 @@ describe("proofs of every tree of up to 70 entries", () => {
           consistency.toSpliced(spot, 1),
           [...consistency, leafHash(Buffer.of(9))],
         ]) {
-          expect(verifyConsistency(...heads, wrong)).toBe(false);
+          expect(await continues(...heads, wrong)).toBe(false);
         }
       }),
     );
   });
 
-  test("of a place or size that cannot be are refused", () => {
+  test("of a place or size that cannot be are refused", async () => {
     const root = rootOf(1);
     const leaf = leaves[0] ?? Buffer.of();
     for (const [index, treeSize] of [
@@ -120,27 +134,30 @@ describe("proofs of every tree of up to 70 entries", () => {
       [0, 2 ** 60],
       [Number.NaN, 1],
     ] as const) {
-      expect(verifyInclusion({ index, treeSize, hashes: [] }, leaf, root)).toBe(false);
+      expect(await inTree({ index, treeSize, hashes: [] }, leaf, root)).toBe(false);
     }
-    expect(verifyConsistency({ size: 2, root }, { size: 1, root }, [])).toBe(false);
-    expect(verifyConsistency({ size: 1, root }, { size: 1, root: rootOf(2) }, [])).toBe(false);
-    expect(verifyConsistency({ size: 0, root: rootOf(0) }, { size: 1, root }, [])).toBe(true);
+    expect(await continues({ size: 2, root }, { size: 1, root }, [])).toBe(false);
+    expect(await continues({ size: 1, root }, { size: 1, root: rootOf(2) }, [])).toBe(false);
+    expect(await continues({ size: 0, root: rootOf(0) }, { size: 1, root }, [])).toBe(true);
   });
 });
 
 describe("beyond 2^31 entries", () => {
-  test.each([2 ** 31 + 5, 2 ** 40 - 1, 2 ** 49 + 1, 2 ** 52 - 1])("proofs of a tree of %d hold", (size) => {
-    const { leaf, rootOf } = uniformTree();
-    const index = size - 3;
-    const hashes = inclusionRanges(index, size).map(({ start, end }) => rootOf(start, end));
-    const root = rootOf(0, size);
-    expect(verifyInclusion({ index, treeSize: size, hashes }, leaf, root)).toBe(true);
-    expect(hashes.length).toBeLessThan(54);
-    for (const from of [3, 2 ** 30 + 7, size - 1, size]) {
-      const proof = consistencyRanges(from, size).map(({ start, end }) => rootOf(start, end));
-      expect(verifyConsistency({ size: from, root: rootOf(0, from) }, { size, root }, proof)).toBe(true);
-    }
-  });
+  test.each([2 ** 31 + 5, 2 ** 40 - 1, 2 ** 49 + 1, 2 ** 52 - 1])(
+    "proofs of a tree of %d hold",
+    async (size) => {
+      const { leaf, rootOf } = uniformTree();
+      const index = size - 3;
+      const hashes = inclusionRanges(index, size).map(({ start, end }) => rootOf(start, end));
+      const root = rootOf(0, size);
+      expect(await inTree({ index, treeSize: size, hashes }, leaf, root)).toBe(true);
+      expect(hashes.length).toBeLessThan(54);
+      for (const from of [3, 2 ** 30 + 7, size - 1, size]) {
+        const proof = consistencyRanges(from, size).map(({ start, end }) => rootOf(start, end));
+        expect(await continues({ size: from, root: rootOf(0, from) }, { size, root }, proof)).toBe(true);
+      }
+    },
+  );
 
   test("appending goes on", () => {
     const peaks = Array.from({ length: 40 }, (_value, level) => leafHash(Buffer.of(level)));

@@ -25,6 +25,8 @@ const ALLOWED = [
   /^src\/edge\//,
   // The metrics of Temporal's SDK, which it serves on a loopback port of this process.
   "src/temporal/runtime.ts",
+  // Scripts of the portal's pages, which run in browsers and ask the portal.
+  /^src\/portal\/browser\//,
   // Programs of the operator's and of tenants', on their own machines.
   /^src\/(?:cli|lib\/client|processes\/(?:demo|doctor|embedded))\//,
 ];

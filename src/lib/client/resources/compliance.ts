@@ -12,6 +12,7 @@ import {
   verifyEntry,
   type VerifyEntryOptions,
 } from "../../transparency-log/compliance-proof.ts";
+import { NODE_CRYPTO } from "../../transparency-log/node-crypto.ts";
 import { List, type PageOptions } from "../paging.ts";
 import { type CallOptions, segment, type Transport } from "../transport.ts";
 
@@ -66,7 +67,7 @@ export class Compliance {
         consistency: async (from, to) => await proof<ConsistencyAnswer>("consistency", { from, to }),
       },
       index,
-      options,
+      { ...options, crypto: NODE_CRYPTO },
     );
   }
 }

@@ -1,19 +1,28 @@
-/* Improves the pages with JavaScript; all pages also work without it. */
-"use strict";
+/** Improves the pages with JavaScript; all pages also work without it. */
+
+declare global {
+  interface Window {
+    /** ../assets/htmx.min.js */
+    readonly htmx: {
+      ajax(method: "GET", url: string, options: { target: string; select: string; swap: string }): unknown;
+    };
+  }
+}
 
 /** Adds a Copy button to each value that is shown only once. */
-function offerCopying(root) {
-  for (const field of root.querySelectorAll("[data-copy]")) {
-    if (field.dataset.copy === "ready" || !navigator.clipboard) {
+function offerCopying(): void {
+  for (const field of document.querySelectorAll<HTMLElement>("[data-copy]")) {
+    // Browsers leave the clipboard out on insecure pages, whatever its type says.
+    if (field.dataset["copy"] === "ready" || !("clipboard" in navigator)) {
       continue;
     }
-    field.dataset.copy = "ready";
+    field.dataset["copy"] = "ready";
     const button = document.createElement("button");
     button.type = "button";
     button.className = "quiet";
     button.textContent = "Copy";
     button.addEventListener("click", () => {
-      void navigator.clipboard.writeText(field.textContent.trim()).then(() => {
+      void navigator.clipboard.writeText((field.textContent ?? "").trim()).then(() => {
         button.textContent = "Copied";
       });
     });
@@ -22,11 +31,13 @@ function offerCopying(root) {
 }
 
 /** Disables a destructive button until the confirmation is typed; the service checks it too. */
-function watchConfirmations(root) {
-  for (const input of root.querySelectorAll("input[data-confirm]")) {
-    const button = input.form.querySelector("button");
-    const check = () => {
-      button.disabled = input.value.trim() !== input.dataset.confirm;
+function watchConfirmations(): void {
+  for (const input of document.querySelectorAll<HTMLInputElement>("input[data-confirm]")) {
+    const button = input.form?.querySelector("button");
+    const check = (): void => {
+      if (button) {
+        button.disabled = input.value.trim() !== input.dataset["confirm"];
+      }
     };
     input.addEventListener("input", check);
     check();
@@ -34,22 +45,21 @@ function watchConfirmations(root) {
 }
 
 /** Shows times in the reader's time zone; the UTC text becomes the title. */
-function localTimes(root) {
-  for (const time of root.querySelectorAll("time[datetime]:not([title])")) {
+function localTimes(): void {
+  for (const time of document.querySelectorAll<HTMLTimeElement>("time[datetime]:not([title])")) {
     const date = new Date(time.dateTime);
     if (!Number.isNaN(date.getTime())) {
-      time.title = time.textContent;
-      const timeStyle = time.dataset.seconds === undefined ? "short" : "medium";
+      time.title = time.textContent ?? "";
+      const timeStyle = time.dataset["seconds"] === undefined ? "short" : "medium";
       time.textContent = date.toLocaleString(undefined, { dateStyle: "medium", timeStyle });
     }
   }
 }
 
 /** Formats a duration, for instance "in 2 min 5 s". */
-function remaining(milliseconds) {
+function remaining(milliseconds: number): string {
   const seconds = Math.max(0, Math.round(milliseconds / 1000));
-  /** @type {[number, string][]} */
-  const all = [
+  const all: readonly (readonly [number, string])[] = [
     [Math.floor(seconds / 86400), "d"],
     [Math.floor((seconds % 86400) / 3600), "h"],
     [Math.floor((seconds % 3600) / 60), "min"],
@@ -64,23 +74,21 @@ function remaining(milliseconds) {
         .join(" ")}`;
 }
 
-function countDown() {
-  /** @type {NodeListOf<HTMLElement>} */
-  const places = document.querySelectorAll("[data-countdown]");
-  for (const place of places) {
-    place.textContent = remaining(Date.parse(place.dataset.countdown ?? "") - Date.now());
+function countDown(): void {
+  for (const place of document.querySelectorAll<HTMLElement>("[data-countdown]")) {
+    place.textContent = remaining(Date.parse(place.dataset["countdown"] ?? "") - Date.now());
   }
 }
 
 /** Adds a checkbox that selects all rows of a list. */
-function offerChoosingAll(root) {
-  for (const form of root.querySelectorAll("form")) {
-    const boxes = [...form.querySelectorAll("input.choose")];
+function offerChoosingAll(): void {
+  for (const form of document.querySelectorAll("form")) {
+    const boxes = [...form.querySelectorAll<HTMLInputElement>("input.choose")];
     const [first] = boxes;
-    if (boxes.length < 2 || form.dataset.choosing === "ready") {
+    if (first === undefined || boxes.length < 2 || form.dataset["choosing"] === "ready") {
       continue;
     }
-    form.dataset.choosing = "ready";
+    form.dataset["choosing"] = "ready";
     const label = document.createElement("label");
     const all = document.createElement("input");
     all.type = "checkbox";
@@ -94,32 +102,29 @@ function offerChoosingAll(root) {
     form.addEventListener("change", () => {
       all.checked = boxes.every((box) => box.checked);
     });
-    first.closest(".scroll").before(label);
+    first.closest(".scroll")?.before(label);
   }
 }
 
 const LOOK_AGAIN_MS = 2000;
 
 /** Reloads a list when the service reports a change, at most every two seconds. */
-function followChanges() {
-  /** @type {HTMLElement | null} */
-  const list = document.querySelector("[data-live]");
-  if (!list || !window.EventSource) {
+function followChanges(): void {
+  const list = document.querySelector<HTMLElement>("[data-live]");
+  if (!list) {
     return;
   }
-  const stream = new EventSource(list.dataset.live ?? "");
+  const stream = new EventSource(list.dataset["live"] ?? "");
   let waiting = false;
-  /** @type {HTMLElement | null} */
-  const mark = document.querySelector("[data-live-mark]");
-  const show = (live) => {
+  const mark = document.querySelector<HTMLElement>("[data-live-mark]");
+  const show = (live: boolean): void => {
     if (mark) {
       mark.hidden = !live;
     }
   };
   stream.addEventListener("error", () => show(false));
-  const lookAgain = () => {
+  const lookAgain = (): void => {
     const target = `#${list.id}`;
-    // @ts-expect-error: htmx.min.js defines it, without types
     window.htmx.ajax("GET", location.href, { target, select: target, swap: "outerHTML" });
   };
   // Changes between loading the page and opening the stream were not reported.
@@ -145,17 +150,17 @@ function followChanges() {
   window.addEventListener("pagehide", () => stream.close());
 }
 
-function enhance(root) {
-  offerCopying(root);
-  watchConfirmations(root);
-  localTimes(root);
-  offerChoosingAll(root);
+function enhance(): void {
+  offerCopying();
+  watchConfirmations();
+  localTimes();
+  offerChoosingAll();
   countDown();
 }
 
 document.addEventListener("DOMContentLoaded", () => {
-  enhance(document);
+  enhance();
   setInterval(countDown, 1000);
   followChanges();
 });
-document.addEventListener("htmx:afterSwap", () => enhance(document));
+document.addEventListener("htmx:afterSwap", enhance);
