@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { Command } from "commander";
 import { messageOf } from "../runtime/thrown.ts";
 import { createAdminCall, segment } from "./admin-client.ts";
-import { addOwn } from "./client/own-credential.ts";
+import { addOwn, printCredential } from "./client/own-credential.ts";
 import { type CliContext, CommandError } from "./context.ts";
 import { type ListOptions, listQuery, withListOptions } from "./list-options.ts";
 import { type OutputOptions, printPage, printResource } from "./output.ts";
@@ -85,15 +85,7 @@ export function credentialCommand(context: CliContext): Command {
     .description("show one credential, without its secret")
     .option("--json", "print the API's object as JSON")
     .action(async (id: string, options: OutputOptions) => {
-      const { versions, ...shown } = await call("GET", `/credentials/${segment(id)}`);
-      if (options.json === true) {
-        printResource(context, { ...shown, versions }, options);
-        return;
-      }
-      printResource(context, shown, options);
-      context.stdout("\n");
-      const columns = ["version", "state", "issued_at", "due_at", "acked_at", "last_used_at", "retire_by"];
-      printPage(context, { data: versions, next_cursor: null }, columns, options);
+      printCredential(context, await call("GET", `/credentials/${segment(id)}`), options);
     });
 
   return addOwn(addRevoke(credential, context, "credentials"), context);

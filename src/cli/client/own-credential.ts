@@ -2,7 +2,7 @@
 import { Command } from "commander";
 import type { CreatedCredential, NewCredential } from "../../lib/client/api-types.ts";
 import type { CliContext } from "../context.ts";
-import { printPage, printResource } from "../output.ts";
+import { type OutputOptions, printPage, printResource } from "../output.ts";
 import { asTenant, objectArgument, wholeNumber, withExamples } from "./command.ts";
 import { misused } from "../exit-codes.ts";
 import { given } from "./given.ts";
@@ -63,6 +63,22 @@ function printCreated(context: CliContext, created: CreatedCredential, options: 
   }
 }
 
+/** Prints a credential and, as a table, the versions of its secret. */
+export function printCredential(
+  context: CliContext,
+  { versions, ...shown }: Readonly<Record<string, unknown>>,
+  options: OutputOptions,
+): void {
+  if (options.json === true) {
+    printResource(context, { ...shown, versions }, options);
+    return;
+  }
+  printResource(context, shown, options);
+  context.stdout("\n");
+  const columns = ["version", "state", "issued_at", "due_at", "acked_at", "last_used_at", "retire_by"];
+  printPage(context, { data: versions }, columns, options);
+}
+
 function addReads(own: Command, context: CliContext): void {
   const list = withPages(own.command("list").description("list the tenant's credentials, newest first"));
   asTenant<PageChoice>(list, context, async ({ signet, options }) => {
@@ -80,15 +96,7 @@ function addReads(own: Command, context: CliContext): void {
   });
   const show = own.command("show <id>").description("show one credential with the versions of its secret");
   asTenant(show, context, async ({ signet, target, options }) => {
-    const { versions, ...shown } = await signet.credentials.get(target);
-    if (options.json === true) {
-      printResource(context, { ...shown, versions }, options);
-      return;
-    }
-    printResource(context, shown, options);
-    context.stdout("\n");
-    const columns = ["version", "state", "issued_at", "due_at", "acked_at", "last_used_at", "retire_by"];
-    printPage(context, { data: versions }, columns, options);
+    printCredential(context, { ...(await signet.credentials.get(target)) }, options);
   });
 }
 

@@ -42,6 +42,15 @@ function isOpen({ state }: Pick<Delivery, "state">): boolean {
   return state === "QUEUED" || state === "RETRYING";
 }
 
+/** Renders a part of an attempt, folded until the reader opens it. */
+function part(key: string, title: string, { attempt, cycle }: Attempt, text: string): Html {
+  return html`<details ${kept(key)}>
+    <summary>${title}</summary>
+    <pre class="wrap" tabindex="0" role="region" aria-label="${title} of attempt ${attempt}, cycle ${cycle}">
+${text}</pre>
+  </details>`;
+}
+
 /**
  * Renders a request's headers, except the endpoint's own. Signatures are not stored, and the headers that authenticate
  * the sender are not shown. All others are derived from the delivery.
@@ -61,16 +70,7 @@ function requestHeaders(brand: string, delivery: Delivery, attempt: Attempt): Pa
     `webhook-timestamp: ${seconds}`,
     "webhook-signature: (not stored)",
   ];
-  return html`<details ${kept(`request-${attempt.id}`)}>
-    <summary>Request headers</summary>
-    <pre
-      class="wrap"
-      tabindex="0"
-      role="region"
-      aria-label="Request headers of attempt ${attempt.attempt}, cycle ${attempt.cycle}"
-    >
-${lines.join("\n")}</pre>
-  </details>`;
+  return part(`request-${attempt.id}`, "Request headers", attempt, lines.join("\n"));
 }
 
 /** Keeps opened details open when the page reloads its content. */
@@ -126,19 +126,7 @@ function attemptItem({ brand, delivery }: Shown, attempt: Attempt, answer: strin
     <h3>Attempt ${attempt.attempt}${cycle > 1 && html`, cycle ${cycle}`} ${badge(kind, text)}</h3>
     <p class="muted">${instant(attempt.started_at)}${duration !== null && html` · took ${duration} ms`}</p>
     ${requestHeaders(brand, delivery, attempt)}
-    ${
-      answer !== "" &&
-      html`<details ${kept(`response-${attempt.id}`)}>
-        <summary>Response body</summary>
-        <pre
-          class="wrap"
-          tabindex="0"
-          role="region"
-          aria-label="Response body of attempt ${attempt.attempt}, cycle ${cycle}"
-        >
-${answer}</pre>
-      </details>`
-    }
+    ${answer !== "" && part(`response-${attempt.id}`, "Response body", attempt, answer)}
   </li>`;
 }
 
