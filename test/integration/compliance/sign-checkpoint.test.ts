@@ -105,9 +105,10 @@ async function published(): Promise<{ seq: number; size: number; note: string }[
   return rows;
 }
 
-async function head(): Promise<{ size: number; root: Buffer }> {
+async function head(): Promise<{ size: number; root: Uint8Array }> {
   const { rows } = await superuser.query<{ size: number; root: Buffer }>("SELECT size, root FROM clog_head");
-  return rows[0] as { size: number; root: Buffer };
+  const { size = 0, root = Buffer.of() } = rows[0] ?? {};
+  return { size, root: Uint8Array.from(root) };
 }
 
 test("a checkpoint is signed over the head of the log, kept in a file and copied to the database", async () => {
