@@ -2,9 +2,15 @@
  * Responses that contain a tenant's own JSON. Its text is spliced in, which preserves 1.0, 2^60 and the order of
  * members. The responses are sent as text, so that no response schema serializes them again.
  */
+import type { FastifyReply } from "fastify";
 
 /** Media type of these responses, which must be set explicitly for text. */
-export const JSON_TYPE = "application/json; charset=utf-8";
+const JSON_TYPE = "application/json; charset=utf-8";
+
+/** Sends the JSON text of a response, instead of an object that the route's response schema describes. */
+export async function sendRaw(reply: FastifyReply, code: number, json: string): Promise<void> {
+  await reply.code(code).type(JSON_TYPE).send(json);
+}
 
 /** Returns `object` as JSON with an additional member, whose value is JSON text. */
 export function withRawMember(object: Readonly<Record<string, unknown>>, name: string, json: string): string {

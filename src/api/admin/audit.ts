@@ -27,6 +27,7 @@ import {
   InclusionQuery,
   presentEntryWithBytes,
 } from "../schemas/compliance.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { breakOffUnlessAdmitted } from "../../http/while-admitted.ts";
 import { isStillAllowed } from "./operator-guard.ts";
@@ -49,8 +50,7 @@ const Filters = {
 
 /** Interval of the checks that the export's reader is still admitted, in milliseconds; each queries the database. */
 const ADMISSION_CHECK_MS = 100;
-const TAGS = ["audit"];
-const CONFIG = { operator: "read" } as const;
+const OPERATION = { tag: "audit", operator: "read" } as const;
 
 export function registerAuditRoutes(server: SignetServer, services: AdminServices): void {
   const { auditPool } = services;
@@ -63,14 +63,14 @@ export function registerAuditRoutes(server: SignetServer, services: AdminService
 function registerList(server: SignetServer, auditPool: Pool): void {
   server.get(
     "/admin/v1/audit",
-    {
-      config: CONFIG,
-      schema: {
-        tags: TAGS,
-        querystring: Closed({ ...Filters, ...PageQuery }),
-        response: { 200: Page(Entry) },
-      },
-    },
+    operation({
+      ...OPERATION,
+      id: "listAuditEntries",
+      summary: "List entries of the compliance log",
+      description: "Entries of all tenants, newest first.",
+      querystring: Closed({ ...Filters, ...PageQuery }),
+      response: { 200: Page(Entry) },
+    }),
     async (request) => {
       const { tenant_id: tenantId, actor } = request.query;
       return await entriesPage(
@@ -84,7 +84,14 @@ function registerList(server: SignetServer, auditPool: Pool): void {
 function registerMember(server: SignetServer, auditPool: Pool): void {
   server.get(
     "/admin/v1/audit/:idx",
-    { config: CONFIG, schema: { tags: TAGS, params: EntryParams, response: { 200: EntryWithBytes } } },
+    operation({
+      ...OPERATION,
+      id: "getAuditEntry",
+      summary: "Read an entry of the compliance log",
+      description: "Includes the bytes that the leaf hash covers.",
+      params: EntryParams,
+      response: { 200: EntryWithBytes },
+    }),
     async ({ params }) => presentEntryWithBytes(await requireEntry(auditPool, Number(params.idx), undefined)),
   );
 }
@@ -92,25 +99,42 @@ function registerMember(server: SignetServer, auditPool: Pool): void {
 function registerProofs(server: SignetServer, auditPool: Pool): void {
   server.get(
     "/admin/v1/audit/checkpoint",
-    { config: CONFIG, schema: { tags: TAGS, response: { 200: Checkpoint } } },
+    operation({
+      ...OPERATION,
+      id: "getAuditCheckpoint",
+      summary: "Read the newest signed checkpoint",
+      description: "A signed note (C2SP) over the tree's root; 404 before the first checkpoint.",
+      errors: ["NOT_FOUND"],
+      response: { 200: Checkpoint },
+    }),
     async (request, reply) => await sendCheckpoint(request, reply, await requireCheckpoint(auditPool)),
   );
 
   server.get(
     "/admin/v1/audit/proof/inclusion",
-    {
-      config: CONFIG,
-      schema: { tags: TAGS, querystring: InclusionQuery, response: { 200: InclusionProof } },
-    },
+    operation({
+      ...OPERATION,
+      id: "getAuditInclusionProof",
+      summary: "Prove that an entry is in the log",
+      description: "Returns the sibling hashes on the entry's path to the root (RFC 9162).",
+      errors: ["NOT_FOUND"],
+      querystring: InclusionQuery,
+      response: { 200: InclusionProof },
+    }),
     async ({ query }) => await inclusionProof(auditPool, query, undefined),
   );
 
   server.get(
     "/admin/v1/audit/proof/consistency",
-    {
-      config: CONFIG,
-      schema: { tags: TAGS, querystring: ConsistencyQuery, response: { 200: ConsistencyProof } },
-    },
+    operation({
+      ...OPERATION,
+      id: "getAuditConsistencyProof",
+      summary: "Prove that the log has only grown",
+      description: "Compares the trees of two sizes (RFC 9162).",
+      errors: ["NOT_FOUND"],
+      querystring: ConsistencyQuery,
+      response: { 200: ConsistencyProof },
+    }),
     async ({ query }) => await consistencyProof(auditPool, query),
   );
 }
@@ -130,21 +154,23 @@ async function* exportLines(auditPool: Pool, log: Logger): AsyncGenerator<string
 function registerExport(server: SignetServer, { auditPool, access, clients, log }: AdminServices): void {
   server.get(
     "/admin/v1/audit/export",
-    {
-      config: CONFIG,
-      schema: {
-        tags: TAGS,
-        description: "Returns the whole log, one JSON object per line, as `signet audit verify` reads it",
-        response: { 200: { description: "application/x-ndjson", type: "string" } },
-      },
-    },
+    operation({
+      ...OPERATION,
+      id: "exportAudit",
+      summary: "Export the compliance log",
+      description:
+        "Returns the whole log and its checkpoints, one JSON object per line, as `signet audit verify` reads it. A truncated response is not the whole log.",
+      documentedResponse: { type: "string", description: "One JSON object per line" },
+      responseType: "application/x-ndjson",
+      responseExample: '{"kind":"entry","index":0}\n',
+    }),
     async (request, reply) => {
       breakOffUnlessAdmitted(reply, {
-        isAdmitted: async () => await isStillAllowed(request, { access, clients }, CONFIG.operator),
+        isAdmitted: async () => await isStillAllowed(request, { access, clients }, OPERATION.operator),
         everyMs: ADMISSION_CHECK_MS,
       });
       const lines = Readable.from(exportLines(auditPool, log), { highWaterMark: 1 });
-      return await reply.type("application/x-ndjson").send(lines as never);
+      return await reply.type("application/x-ndjson").send(lines);
     },
   );
 }

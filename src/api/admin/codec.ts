@@ -12,6 +12,7 @@ import { rateLimited } from "../../http/rate-limits/rate-limited.ts";
 import { FixedWindows } from "../../domain/fixed-windows.ts";
 import type { HistoryAudit } from "../../tokens/operators/history-audit.ts";
 import { Closed, Formed, IdempotencyHeaders } from "../../http/common.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import type { CommitChange } from "./audited.ts";
 
@@ -133,14 +134,12 @@ function registerPreflight(server: SignetServer, path: string, uiOrigin: string 
 }
 
 /** Registers the routes of the codec server. */
-export function registerCodecRoutes(
-  server: SignetServer,
-  { codec, encrypts, uiOrigin, historyAudit, commit }: CodecRoutes,
-): void {
-  const windows = new FixedWindows(RATE);
+export function registerCodecRoutes(server: SignetServer, services: CodecRoutes): void {
+  const { uiOrigin } = services;
+  const limiter = createRateLimiter(RATE);
 
   /** Applies the operator's rate limit, and adds the CORS headers for the UI. */
-  function admit(request: FastifyRequest, reply: Pick<FastifyReply, "headers">): void {
+  const admit: Admit = async (request, reply) => {
     if (request.headers.origin === uiOrigin) {
       reply.headers(corsOf(uiOrigin));
     }
@@ -148,15 +147,40 @@ export function registerCodecRoutes(
     if (waitMs > 0) {
       throw rateLimited("codec", waitMs, "Too many histories were decrypted; retry later.");
     }
-  }
+  };
 
   registerPreflight(server, DECODE, uiOrigin);
   registerPreflight(server, ENCODE, uiOrigin);
+  registerDecoding(server, services, admit);
+  registerEncoding(server, services, admit);
+}
 
+type Admit = (request: FastifyRequest, reply: Pick<FastifyReply, "headers">) => Promise<void>;
+
+const OPERATION = {
+  tag: "temporal",
+  operator: "security",
+  headers: IdempotencyHeaders,
+  body: Payloads,
+  response: { 200: Payloads },
+  bodyLimit: BODY_MAX,
+} as const;
+
+const EXAMPLE = { payloads: [{ metadata: { encoding: "anNvbi9wbGFpbg==" }, data: "e30=" }] };
+
+/** An Idempotency-Key has no effect here: payloads are decrypted again, because no plaintext is stored. */
+function registerDecoding(server: SignetServer, { codec, historyAudit }: CodecRoutes, admit: Admit): void {
   server.post(
     DECODE,
-    // An Idempotency-Key has no effect: payloads are decrypted again, because no plaintext is stored.
-    optionsOf("history.decoded"),
+    operation({
+      ...OPERATION,
+      id: "decodePayloads",
+      audits: "history.decoded",
+      summary: "Decrypt payloads of Temporal histories",
+      description:
+        "The remote codec of the Temporal UI and CLI. Payloads that this service did not encrypt are returned unchanged. The compliance log gets two entries per operator, namespace and minute: one before the first response, and one with the count of the others when the minute ends.",
+      requestExamples: { "of a history": EXAMPLE },
+    }),
     async (request, reply) => {
       admit(request, reply);
       const payloads = await decode(codec, request.body.payloads ?? []);
@@ -171,17 +195,36 @@ export function registerCodecRoutes(
       return { payloads };
     },
   );
+}
 
-  server.post(ENCODE, optionsOf("history.encoded"), async (request, reply) => {
-    admit(request, reply);
-    const { payloads = [] } = request.body;
-    const encoded = encrypts ? await codec.encode(payloads.map(readPayload)) : undefined;
-    return await commit(request, reply, async () => ({
-      answer: { payloads: encoded?.map(wirePayload) ?? payloads },
-      // A query has no input, so there is nothing to record.
-      ...(payloads.length === 0
-        ? {}
-        : { entry: { tenant: null, target: "temporal", details: { payloads: payloads.length } } }),
-    }));
-  });
+function registerEncoding(
+  server: SignetServer,
+  { codec, encrypts, commit }: CodecRoutes,
+  admit: Admit,
+): void {
+  server.post(
+    ENCODE,
+    operation({
+      ...OPERATION,
+      id: "encodePayloads",
+      audits: "history.encoded",
+      summary: "Encrypt payloads for Temporal",
+      description:
+        "For the Temporal CLI, when an operator starts or signals a workflow. Uses the service's keys. Each request is recorded in the compliance log.",
+      requestExamples: { "of a signal": EXAMPLE },
+      responseExample: EXAMPLE,
+    }),
+    async (request, reply) => {
+      await admit(request, reply);
+      const { payloads = [] } = request.body;
+      const encoded = encrypts ? await codec.encode(payloads.map(readPayload)) : undefined;
+      return await commit(request, reply, async () => ({
+        answer: { payloads: encoded?.map(wirePayload) ?? payloads },
+        // A query has no input, so there is nothing to record.
+        ...(payloads.length === 0
+          ? {}
+          : { entry: { tenant: null, target: "temporal", details: { payloads: payloads.length } } }),
+      }));
+    },
+  );
 }

@@ -8,8 +8,7 @@ import {
 } from "../../database/repositories/tokens/credentials.ts";
 import { findPrincipal } from "../../database/repositories/tokens/principals.ts";
 import { makeCredential, NewCredential } from "../new-credential.ts";
-import { readPage, toPage } from "../pagination.ts";
-import { Closed, Id, IdempotencyHeaders, IdParams, Nullable, Page, PageQuery } from "../../http/common.ts";
+import { Id, IdempotencyHeaders, IdParams, Nullable } from "../../http/common.ts";
 import {
   Credential,
   presentCredential,
@@ -17,8 +16,10 @@ import {
   SECRET_SHOWN,
   SecretVersions,
 } from "../schemas/credentials.ts";
+import { EXAMPLE_HASH } from "../openapi/examples.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
-import { principalToChange } from "./to-change.ts";
+import { principalToChange } from "./found.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
 import type { AdminServices } from "./services.ts";
 
@@ -44,16 +45,24 @@ export function registerCredentialRoutes(server: SignetServer, services: AdminSe
 
   server.post(
     "/admin/v1/principals/:id/credentials",
-    {
-      config: { operator: "provision", audits: "credential.created" },
-      schema: {
-        tags: ["credentials"],
-        params: IdParams("principal"),
-        headers: IdempotencyHeaders,
-        body: NewCredential,
-        response: { 201: CreatedCredential },
+    operation({
+      id: "createCredential",
+      tag: "credentials",
+      operator: "provision",
+      audits: "credential.created",
+      summary: "Add a credential to a principal",
+      description:
+        "The secret is shown only in this response. In production with mutual TLS, a credential must name the client's certificate. A `workload` has no secret: it authenticates with its certificate or its keys.",
+      errors: ["INVALID_STATE"],
+      requestExamples: {
+        "with a certificate": { san_uri: "spiffe://acme.example/billing" },
+        "a workload": { rotation_mode: "workload", certificate_thumbprints: [EXAMPLE_HASH] },
       },
-    },
+      params: IdParams("principal"),
+      headers: IdempotencyHeaders,
+      body: NewCredential,
+      response: { 201: CreatedCredential },
+    }),
     async (request, reply) => {
       const { body, params } = request;
       const answer = await commit(request, reply, async (db) => {
@@ -84,34 +93,15 @@ export function registerCredentialRoutes(server: SignetServer, services: AdminSe
 }
 
 function registerReading(server: SignetServer, { pool, rotationRules: rules, clock }: AdminServices): void {
-  server.get(
-    "/admin/v1/principals/:id/credentials",
-    {
-      config: { operator: "read" },
-      schema: {
-        tags: ["credentials"],
-        params: IdParams("principal"),
-        querystring: Closed(PageQuery),
-        response: { 200: Page(OperatorCredential) },
-      },
-    },
-    async (request) => {
-      const principal = found(await findPrincipal(pool, request.params.id), "principal");
-      const page = readPage(request);
-      const rows = await listPrincipalCredentials(pool, principal.id, page);
-      return toPage(
-        rows.map((row) => presentForOperator(row, clock.now())),
-        page,
-      );
-    },
-  );
-
   registerMemberRoutes(server, {
     noun: "credential",
-    path: "credentials",
     parentNoun: "principal",
-    parentPath: "principals",
+    note: " It never includes the secret.",
+    listed: OperatorCredential,
     schema: CredentialWithVersions,
+    findParent: async (id) => await findPrincipal(pool, id),
+    list: async (id, page) =>
+      (await listPrincipalCredentials(pool, id, page)).map((row) => presentForOperator(row, clock.now())),
     find: async (id) => {
       const row = await findCredential(pool, id);
       return row && { row, versions: await listVersions(pool, id) };

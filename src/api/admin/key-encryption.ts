@@ -3,6 +3,7 @@ import { WRAPPED_KINDS, type WrappedKind } from "../../database/repositories/wra
 import { SignetError } from "../../domain/errors.ts";
 import { type RewrapPosition, rewrapKeys } from "../../tokens/signing-keys/rewrap.ts";
 import { Closed, Formed, Nullable } from "../../http/common.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { authorOf } from "./author.ts";
 import type { AdminServices } from "./services.ts";
@@ -42,25 +43,26 @@ function writeCursor(position: RewrapPosition | undefined): string | null {
 
 /** Registers the operators' routes for key-encryption keys. */
 export function registerKeyEncryptionRoutes(server: SignetServer, services: AdminServices): void {
-  const tags = ["key-encryption"];
-
   server.post(
     "/admin/v1/key-encryption/rewrap",
-    {
-      config: { operator: "security", audits: "key.rewrapped" },
-      schema: {
-        tags,
-        body: Closed({
-          cursor: Type.Optional(
-            Formed(
-              { pattern: "^[A-Za-z0-9_-]+$", wanted: "next_cursor of the previous response" },
-              { maxLength: 256 },
-            ),
+    operation({
+      id: "rewrapKeys",
+      tag: "key-encryption",
+      operator: "security",
+      audits: "key.rewrapped",
+      summary: "Rewrap keys with the newest key-encryption key",
+      description:
+        "Each request rewraps one page, while the service runs: continue with `next_cursor` until it is null. `unreadable` lists what no configured key can unwrap.",
+      body: Closed({
+        cursor: Type.Optional(
+          Formed(
+            { pattern: "^[A-Za-z0-9_-]+$", wanted: "next_cursor of the previous response" },
+            { maxLength: 256 },
           ),
-        }),
-        response: { 200: Rewrapped },
-      },
-    },
+        ),
+      }),
+      response: { 200: Rewrapped },
+    }),
     async (request) => {
       const result = await rewrapKeys(services, authorOf(request), readCursor(request.body.cursor));
       return {

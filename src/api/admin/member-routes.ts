@@ -1,39 +1,78 @@
-/** Routes that read one member, by its id alone or below its parent. */
-import { found } from "../../domain/errors.ts";
+/** Routes that read what belongs to a parent: the list, and one member by its id alone or below its parent. */
 import type { TSchema } from "typebox";
-import type { IdNoun } from "../../domain/ids.ts";
-import { Closed, Id, IdParams } from "../../http/common.ts";
+import type { RowPage } from "../../database/repositories/page.ts";
+import { Closed, Id, IdParams, Page, PageQuery } from "../../http/common.ts";
+import { operation } from "../openapi/operation.ts";
+import { readPage, toPage } from "../pagination.ts";
 import type { SignetServer } from "../../http/types.ts";
 
 export interface MemberRoutes<Row> {
-  readonly noun: IdNoun;
-  /** The collection's last path segment, for instance `roles`. */
-  readonly path: string;
-  readonly parentNoun: IdNoun;
-  readonly parentPath: string;
+  /** Its plural is the last segment of the collection's path. */
+  readonly noun: "role" | "principal" | "credential";
+  readonly parentNoun: "tenant" | "principal";
+  /** What the descriptions add. */
+  readonly note?: string;
+  /** A member in the list. */
+  readonly listed: TSchema;
+  /** A member on its own. */
   readonly schema: TSchema;
+  readonly findParent: (id: string) => Promise<object | undefined>;
+  /** Returns the presented members of a parent. */
+  readonly list: (parentId: string, page: RowPage) => Promise<readonly { readonly id: string }[]>;
   readonly find: (id: string) => Promise<Row | undefined>;
   readonly parentOf: (row: Row) => string;
   readonly present: (row: Row) => unknown;
 }
 
-/** Registers `GET /admin/v1/{path}/{id}` and `GET /admin/v1/{parents}/{id}/{path}/{member_id}`. */
+/** Registers `GET {parents}/{id}/{members}`, `{members}/{id}` and `{parents}/{id}/{members}/{member_id}`. */
 export function registerMemberRoutes<Row>(server: SignetServer, member: MemberRoutes<Row>): void {
-  const { noun, path, parentNoun, parentPath, find, parentOf, present } = member;
-  const response = { 200: member.schema };
+  const { noun, parentNoun, note = "", find, parentOf, present } = member;
+  const title = noun.charAt(0).toUpperCase() + noun.slice(1);
+  const path = `/admin/v1/${parentNoun}s/:id/${noun}s`;
+  const common = { tag: `${noun}s`, operator: "read" } as const;
 
   server.get(
-    `/admin/v1/${path}/:id`,
-    { config: { operator: "read" }, schema: { tags: [path], params: IdParams(noun), response } },
+    path,
+    operation({
+      ...common,
+      id: `list${title}s`,
+      summary: `List a ${parentNoun}'s ${noun}s`,
+      description: `Newest first.${note}`,
+      params: IdParams(parentNoun),
+      querystring: Closed(PageQuery),
+      response: { 200: Page(member.listed) },
+    }),
+    async (request) => {
+      const { id } = request.params;
+      found(await member.findParent(id), parentNoun);
+      const page = readPage(request);
+      return toPage(await member.list(id, page), page);
+    },
+  );
+
+  server.get(
+    `/admin/v1/${noun}s/:id`,
+    operation({
+      ...common,
+      id: `get${title}`,
+      summary: `Read a ${noun}`,
+      description: `The path needs only its id.${note}`,
+      params: IdParams(noun),
+      response: { 200: member.schema },
+    }),
     async ({ params }) => present(found(await find(params.id), noun)),
   );
 
   server.get(
-    `/admin/v1/${parentPath}/:id/${path}/:member_id`,
-    {
-      config: { operator: "read" },
-      schema: { tags: [path], params: Closed({ id: Id(parentNoun), member_id: Id(noun) }), response },
-    },
+    `${path}/:member_id`,
+    operation({
+      ...common,
+      id: `get${title}Of`,
+      summary: `Read a ${noun} of a ${parentNoun}`,
+      description: `Returns 404 if it belongs to another ${parentNoun}.${note}`,
+      params: Closed({ id: Id(parentNoun), member_id: Id(noun) }),
+      response: { 200: member.schema },
+    }),
     async ({ params }) => {
       const row = await find(params.member_id);
       return present(found(row !== undefined && parentOf(row) === params.id ? row : undefined, noun));

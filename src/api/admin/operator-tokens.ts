@@ -21,11 +21,11 @@ import {
   OperatorToken,
   presentOperatorToken,
 } from "../schemas/operators.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { operatorToChange } from "./operators.ts";
 import type { AdminServices } from "./services.ts";
 
-const TAGS = ["operators"];
 const DAY_MS = 86_400_000;
 /** Maximum number of valid tokens per operator. */
 const LIVE_TOKENS_MAX = 10;
@@ -39,16 +39,19 @@ export function registerOperatorTokenRoutes(server: SignetServer, services: Admi
 function registerIssue(server: SignetServer, { commit, pepper, clock, randomBytes }: AdminServices): void {
   server.post(
     "/admin/v1/operators/:id/tokens",
-    {
-      config: { operator: "security", audits: "operator.token_created" },
-      schema: {
-        tags: TAGS,
-        params: IdParams("operator"),
-        headers: IdempotencyHeaders,
-        body: NewOperatorToken,
-        response: { 201: IssuedOperatorToken },
-      },
-    },
+    operation({
+      id: "createOperatorToken",
+      tag: "operators",
+      operator: "security",
+      audits: "operator.token_created",
+      summary: "Create a token for an operator",
+      description: "The token is shown only in this response.",
+      errors: ["INVALID_STATE", "LIMIT_EXCEEDED"],
+      params: IdParams("operator"),
+      headers: IdempotencyHeaders,
+      body: NewOperatorToken,
+      response: { 201: IssuedOperatorToken },
+    }),
     async (request, reply) => {
       const nowMs = clock.now();
       const token = newOperatorToken(randomBytes);
@@ -84,15 +87,16 @@ function registerIssue(server: SignetServer, { commit, pepper, clock, randomByte
 function registerList(server: SignetServer, { pool }: AdminServices): void {
   server.get(
     "/admin/v1/operators/:id/tokens",
-    {
-      config: { operator: "read" },
-      schema: {
-        tags: TAGS,
-        params: IdParams("operator"),
-        querystring: Closed(PageQuery),
-        response: { 200: Page(OperatorToken) },
-      },
-    },
+    operation({
+      id: "listOperatorTokens",
+      tag: "operators",
+      operator: "read",
+      summary: "List an operator's tokens",
+      description: "Newest first, without their values.",
+      params: IdParams("operator"),
+      querystring: Closed(PageQuery),
+      response: { 200: Page(OperatorToken) },
+    }),
     async (request) => {
       const operator = found(await findOperator(pool, request.params.id), "operator");
       const page = readPage(request);
@@ -104,14 +108,18 @@ function registerList(server: SignetServer, { pool }: AdminServices): void {
 function registerRevocation(server: SignetServer, { commit, clock, bootstrap }: AdminServices): void {
   server.delete(
     "/admin/v1/operators/:id/tokens/:token_id",
-    {
-      config: { operator: "security", audits: "operator.token_revoked" },
-      schema: {
-        tags: TAGS,
-        params: Closed({ id: Id("operator"), token_id: Id("operatorToken") }),
-        response: { 204: Type.Null() },
-      },
-    },
+    operation({
+      id: "revokeOperatorToken",
+      tag: "operators",
+      operator: "security",
+      audits: "operator.token_revoked",
+      summary: "Revoke an operator's token",
+      description:
+        "Takes effect at once and permanently. The last token or certificate that can appoint operators cannot be revoked.",
+      errors: ["INVALID_STATE"],
+      params: Closed({ id: Id("operator"), token_id: Id("operatorToken") }),
+      response: { 204: Type.Null() },
+    }),
     async (request, reply) => {
       const nowMs = clock.now();
       const { id, token_id: tokenId } = request.params;

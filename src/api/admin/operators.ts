@@ -15,10 +15,9 @@ import { requireWayIn } from "../../tokens/operators/last-way-in.ts";
 import { readPage, toPage } from "../pagination.ts";
 import { Closed, IdempotencyHeaders, IdParams, Page, PageQuery } from "../../http/common.ts";
 import { NewOperator, Operator, OperatorChange, presentOperator, ReasonGiven } from "../schemas/operators.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import type { AdminServices } from "./services.ts";
-
-const TAGS = ["operators"];
 
 /** Returns the parts of an operator for the log. The name may be a person's, and entries cannot be deleted. */
 function auditable({ role, san_uri, certificate_thumbprints }: OperatorRow) {
@@ -49,10 +48,20 @@ export function registerOperatorRoutes(server: SignetServer, services: AdminServ
 function registerCreation(server: SignetServer, { commit, clock, randomBytes }: AdminServices): void {
   server.post(
     "/admin/v1/operators",
-    {
-      config: { operator: "security", audits: "operator.created" },
-      schema: { tags: TAGS, headers: IdempotencyHeaders, body: NewOperator, response: { 201: Operator } },
-    },
+    operation({
+      id: "createOperator",
+      tag: "operators",
+      operator: "security",
+      audits: "operator.created",
+      summary: "Add an operator",
+      description:
+        "`read` reads everything, `provision` creates tenants and their resources, `security` revokes, erases and appoints operators. The operator needs a token or a registered certificate.",
+      errors: ["LIMIT_EXCEEDED"],
+      requestExamples: { "on call": { name: "Ada", role: "security" } },
+      headers: IdempotencyHeaders,
+      body: NewOperator,
+      response: { 201: Operator },
+    }),
     async (request, reply) => {
       const { name, role, san_uri: sanUri, certificate_thumbprints: thumbprints } = request.body;
       const nowMs = clock.now();
@@ -79,10 +88,15 @@ function registerCreation(server: SignetServer, { commit, clock, randomBytes }: 
 function registerReads(server: SignetServer, { pool }: AdminServices): void {
   server.get(
     "/admin/v1/operators",
-    {
-      config: { operator: "read" },
-      schema: { tags: TAGS, querystring: Closed(PageQuery), response: { 200: Page(Operator) } },
-    },
+    operation({
+      id: "listOperators",
+      tag: "operators",
+      operator: "read",
+      summary: "List operators",
+      description: "Newest first, including revoked operators.",
+      querystring: Closed(PageQuery),
+      response: { 200: Page(Operator) },
+    }),
     async (request) => {
       const page = readPage(request);
       return toPage((await listOperators(pool, page)).map(presentOperator), page);
@@ -91,10 +105,15 @@ function registerReads(server: SignetServer, { pool }: AdminServices): void {
 
   server.get(
     "/admin/v1/operators/:id",
-    {
-      config: { operator: "read" },
-      schema: { tags: TAGS, params: IdParams("operator"), response: { 200: Operator } },
-    },
+    operation({
+      id: "getOperator",
+      tag: "operators",
+      operator: "read",
+      summary: "Read an operator",
+      description: "Returns its role, its certificates and whether it is revoked.",
+      params: IdParams("operator"),
+      response: { 200: Operator },
+    }),
     async ({ params }) => presentOperator(found(await findOperator(pool, params.id), "operator")),
   );
 }
@@ -102,15 +121,19 @@ function registerReads(server: SignetServer, { pool }: AdminServices): void {
 function registerChange(server: SignetServer, { commit, clock, bootstrap }: AdminServices): void {
   server.patch(
     "/admin/v1/operators/:id",
-    {
-      config: { operator: "security", audits: "operator.changed" },
-      schema: {
-        tags: TAGS,
-        params: IdParams("operator"),
-        body: OperatorChange,
-        response: { 200: Operator },
-      },
-    },
+    operation({
+      id: "updateOperator",
+      tag: "operators",
+      operator: "security",
+      audits: "operator.changed",
+      summary: "Change an operator's role or certificates",
+      description: "Absent members stay unchanged. The last operator who can appoint others keeps that role.",
+      errors: ["INVALID_STATE"],
+      requestExamples: { "another role": { role: "provision" } },
+      params: IdParams("operator"),
+      body: OperatorChange,
+      response: { 200: Operator },
+    }),
     async (request, reply) => {
       const { role, san_uri: sanUri, certificate_thumbprints: thumbprints } = request.body;
       return await commit(request, reply, async (db) => {
@@ -133,16 +156,22 @@ function registerChange(server: SignetServer, { commit, clock, bootstrap }: Admi
 function registerRevocation(server: SignetServer, { commit, clock, bootstrap }: AdminServices): void {
   server.post(
     "/admin/v1/operators/:id/revoke",
-    {
-      config: { operator: "security", audits: "operator.revoked", optionalBody: true },
-      schema: {
-        tags: TAGS,
-        params: IdParams("operator"),
-        headers: IdempotencyHeaders,
-        body: ReasonGiven,
-        response: { 200: Operator },
-      },
-    },
+    operation({
+      id: "revokeOperator",
+      tag: "operators",
+      operator: "security",
+      audits: "operator.revoked",
+      optionalBody: true,
+      summary: "Revoke an operator permanently",
+      description:
+        "Revokes all its tokens and certificates too. The last operator who can appoint others cannot be revoked.",
+      errors: ["INVALID_STATE"],
+      requestExamples: { "with a reason": { reason: "Left the company" } },
+      params: IdParams("operator"),
+      headers: IdempotencyHeaders,
+      body: ReasonGiven,
+      response: { 200: Operator },
+    }),
     async (request, reply) => {
       const { reason } = request.body;
       const nowMs = clock.now();

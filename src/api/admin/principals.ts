@@ -8,8 +8,7 @@ import {
 } from "../../database/repositories/tokens/principals.ts";
 import { findTenant } from "../../database/repositories/tenants.ts";
 import { newId } from "../../domain/ids.ts";
-import { found, validationFailed } from "../../domain/errors.ts";
-import { readPage, toPage } from "../pagination.ts";
+import { validationFailed } from "../../domain/errors.ts";
 import {
   Closed,
   Id,
@@ -17,11 +16,10 @@ import {
   IdParams,
   Name,
   OneOf,
-  Page,
-  PageQuery,
   Region,
   Timestamp,
 } from "../../http/common.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { principalToChange, tenantToChange } from "./to-change.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
@@ -57,16 +55,28 @@ export function registerPrincipalRoutes(server: SignetServer, services: AdminSer
 
   server.post(
     "/admin/v1/tenants/:id/principals",
-    {
-      config: { operator: "provision", audits: "principal.created" },
-      schema: {
-        tags: ["principals"],
-        params: IdParams("tenant"),
-        headers: IdempotencyHeaders,
-        body: NewPrincipal,
-        response: { 201: Principal },
+    operation({
+      id: "createPrincipal",
+      tag: "principals",
+      operator: "provision",
+      audits: "principal.created",
+      summary: "Add a principal to a tenant",
+      description:
+        "A principal is a service that holds credentials. It gets a copy of its role's current scopes.",
+      errors: ["INVALID_STATE"],
+      requestExamples: {
+        "in production": {
+          name: "billing",
+          role_id: "rol_01jd3c5xq8m2v7k9r4t6w0zy",
+          region: "eu",
+          environment: "production",
+        },
       },
-    },
+      params: IdParams("tenant"),
+      headers: IdempotencyHeaders,
+      body: NewPrincipal,
+      response: { 201: Principal },
+    }),
     async (request, reply) => {
       const { name, role_id: roleId, region, environment } = request.body;
       const nowMs = clock.now();
@@ -86,30 +96,13 @@ export function registerPrincipalRoutes(server: SignetServer, services: AdminSer
     },
   );
 
-  server.get(
-    "/admin/v1/tenants/:id/principals",
-    {
-      config: { operator: "read" },
-      schema: {
-        tags: ["principals"],
-        params: IdParams("tenant"),
-        querystring: Closed(PageQuery),
-        response: { 200: Page(Principal) },
-      },
-    },
-    async (request) => {
-      const tenant = found(await findTenant(pool, request.params.id), "tenant");
-      const page = readPage(request);
-      return toPage((await listPrincipals(pool, tenant.id, page)).map(presentPrincipal), page);
-    },
-  );
-
   registerMemberRoutes(server, {
     noun: "principal",
-    path: "principals",
     parentNoun: "tenant",
-    parentPath: "tenants",
+    listed: Principal,
     schema: Principal,
+    findParent: async (id) => await findTenant(pool, id),
+    list: async (id, page) => (await listPrincipals(pool, id, page)).map(presentPrincipal),
     find: async (id) => await findPrincipal(pool, id),
     parentOf: (row) => row.tenant_id,
     present: presentPrincipal,
@@ -122,15 +115,17 @@ export function registerPrincipalRoutes(server: SignetServer, services: AdminSer
 function registerReprovision(server: SignetServer, { commit, clock }: AdminServices): void {
   server.post(
     "/admin/v1/principals/:id/reprovision",
-    {
-      config: { operator: "provision", audits: "principal.reprovisioned" },
-      schema: {
-        tags: ["principals"],
-        params: IdParams("principal"),
-        headers: IdempotencyHeaders,
-        response: { 200: Principal },
-      },
-    },
+    operation({
+      id: "reprovisionPrincipal",
+      tag: "principals",
+      operator: "provision",
+      audits: "principal.reprovisioned",
+      summary: "Copy the role's scopes to a principal again",
+      description: "New tokens get these scopes; tokens already issued keep theirs until they expire.",
+      params: IdParams("principal"),
+      headers: IdempotencyHeaders,
+      response: { 200: Principal },
+    }),
     async (request, reply) =>
       await commit(request, reply, async (db) => {
         await principalToChange(db, request.params.id);

@@ -9,6 +9,8 @@ import { revoke } from "../../revocation/revoke.ts";
 import { Thumbprint } from "../schemas/certificates.ts";
 import { Closed, Formed, IdParams } from "../../http/common.ts";
 import { presentRevocation, Reason, RevocationReceipt, RevocationRequest } from "../schemas/revocations.ts";
+import { EXAMPLE_HASH, EXAMPLE_REASON } from "../openapi/examples.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import type { AdminServices } from "./services.ts";
 
@@ -35,28 +37,32 @@ const TargetRevocation = Type.Unsafe<{
   ]),
 );
 
+const HOLD_EXAMPLE = { reason: EXAMPLE_REASON, scope: "tenant" };
+
 function registerStateRevocation(
   server: SignetServer,
   services: AdminServices,
   noun: RevocableNoun,
-  path: string,
+  texts: {
+    readonly id: string;
+    readonly description: string;
+    readonly requestExamples: Readonly<Record<string, unknown>>;
+  },
 ): void {
   const { pool, revocation } = services;
   server.post(
-    `/admin/v1/${path}/:id/revoke`,
-    {
-      config: {
-        operator: "security",
-        audits: [REVOCATION_ENTRIES[noun], "tenant.held"],
-        optionalBody: true,
-      },
-      schema: {
-        tags: [path],
-        params: IdParams(noun),
-        body: RevocationRequest,
-        response: { 200: RevocationReceipt },
-      },
-    },
+    `/admin/v1/${noun}s/:id/revoke`,
+    operation({
+      ...texts,
+      tag: `${noun}s`,
+      operator: "security",
+      audits: [REVOCATION_ENTRIES[noun], "tenant.held"],
+      optionalBody: true,
+      summary: `Revoke a ${noun}`,
+      params: IdParams(noun),
+      body: RevocationRequest,
+      response: { 200: RevocationReceipt },
+    }),
     async ({ id: requestId, operator, params: { id }, body }) => {
       const { reason, scope } = body;
       const by = { actor: operatorActor(operator.id), reason, requestId, hold: scope === "tenant" };
@@ -70,16 +76,42 @@ function registerStateRevocation(
 }
 
 export function registerRevocationRoutes(server: SignetServer, services: AdminServices): void {
-  registerStateRevocation(server, services, "credential", "credentials");
-  registerStateRevocation(server, services, "principal", "principals");
-  registerStateRevocation(server, services, "tenant", "tenants");
+  registerStateRevocation(server, services, "credential", {
+    id: "revokeCredential",
+    description:
+      "For emergencies: the credential gets no new tokens, and every edge rejects its existing tokens within 250 ms. `scope: tenant` also holds the tenant's deliveries.",
+    requestExamples: { "with a reason": { reason: EXAMPLE_REASON }, "with a hold": HOLD_EXAMPLE },
+  });
+  registerStateRevocation(server, services, "principal", {
+    id: "revokePrincipal",
+    description:
+      "For emergencies: every token of its credentials is rejected within 250 ms, and it gets no new ones.",
+    requestExamples: { "with a reason": { reason: EXAMPLE_REASON } },
+  });
+  registerStateRevocation(server, services, "tenant", {
+    id: "revokeTenant",
+    description:
+      "For emergencies: every token of the tenant is rejected within 250 ms, and it gets no new ones. The response is a receipt: the committed revocation, its entry in the compliance log, and how many edges have applied it.",
+    requestExamples: { "with a hold": HOLD_EXAMPLE },
+  });
 
   server.post(
     "/admin/v1/revocations",
-    {
-      config: { operator: "security", audits: [REVOCATION_ENTRIES.jti, REVOCATION_ENTRIES.cert] },
-      schema: { tags: ["revocations"], body: TargetRevocation, response: { 200: RevocationReceipt } },
-    },
+    operation({
+      id: "revokeTarget",
+      tag: "revocations",
+      operator: "security",
+      audits: [REVOCATION_ENTRIES.jti, REVOCATION_ENTRIES.cert],
+      summary: "Revoke a token or a certificate",
+      description:
+        "Names the token by its `jti`, or the certificate by its SHA-256. The service need not have seen either before.",
+      requestExamples: {
+        "a certificate": { kind: "cert", target: EXAMPLE_HASH, reason: EXAMPLE_REASON },
+        "a token": { kind: "jti", target: "c2lnbmV0LXRva2VuLWlkMQ", reason: EXAMPLE_REASON },
+      },
+      body: TargetRevocation,
+      response: { 200: RevocationReceipt },
+    }),
     async ({ id: requestId, operator, body: { kind, target, reason } }) => {
       const actor = operatorActor(operator.id);
       const revoked = await transaction(

@@ -10,19 +10,9 @@ import {
 import { findTenant, type TenantRow } from "../../database/repositories/tenants.ts";
 import { newId } from "../../domain/ids.ts";
 import { PLATFORM_SCOPE, SCOPES_MAX, scopeSet } from "../../domain/scopes.ts";
-import { found, validationFailed } from "../../domain/errors.ts";
-import { readPage, toPage } from "../pagination.ts";
-import {
-  Closed,
-  Id,
-  IdempotencyHeaders,
-  IdParams,
-  Name,
-  Page,
-  PageQuery,
-  Scope,
-  Timestamp,
-} from "../../http/common.ts";
+import { validationFailed } from "../../domain/errors.ts";
+import { Closed, Id, IdempotencyHeaders, IdParams, Name, Scope, Timestamp } from "../../http/common.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { tenantToChange } from "./to-change.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
@@ -58,16 +48,23 @@ export function registerRoleRoutes(server: SignetServer, services: AdminServices
 
   server.post(
     "/admin/v1/tenants/:id/roles",
-    {
-      config: { operator: "provision", audits: "role.created" },
-      schema: {
-        tags: ["roles"],
-        params: IdParams("tenant"),
-        headers: IdempotencyHeaders,
-        body: Closed({ name: Name, scopes: Scopes }),
-        response: { 201: Role },
+    operation({
+      id: "createRole",
+      tag: "roles",
+      operator: "provision",
+      audits: "role.created",
+      summary: "Add a role to a tenant",
+      description:
+        "A role is a named set of scopes. Only roles of the platform's own tenant may have `events:publish_any`.",
+      errors: ["INVALID_STATE"],
+      requestExamples: {
+        "for webhooks": { name: "publisher", scopes: ["webhooks:read", "webhooks:write", "events:publish"] },
       },
-    },
+      params: IdParams("tenant"),
+      headers: IdempotencyHeaders,
+      body: Closed({ name: Name, scopes: Scopes }),
+      response: { 201: Role },
+    }),
     async (request, reply) => {
       const { name, scopes } = request.body;
       const nowMs = clock.now();
@@ -89,30 +86,13 @@ export function registerRoleRoutes(server: SignetServer, services: AdminServices
     },
   );
 
-  server.get(
-    "/admin/v1/tenants/:id/roles",
-    {
-      config: { operator: "read" },
-      schema: {
-        tags: ["roles"],
-        params: IdParams("tenant"),
-        querystring: Closed(PageQuery),
-        response: { 200: Page(Role) },
-      },
-    },
-    async (request) => {
-      const tenant = found(await findTenant(pool, request.params.id), "tenant");
-      const page = readPage(request);
-      return toPage((await listRoles(pool, tenant.id, page)).map(presentRole), page);
-    },
-  );
-
   registerMemberRoutes(server, {
     noun: "role",
-    path: "roles",
     parentNoun: "tenant",
-    parentPath: "tenants",
+    listed: Role,
     schema: Role,
+    findParent: async (id) => await findTenant(pool, id),
+    list: async (id, page) => (await listRoles(pool, id, page)).map(presentRole),
     find: async (id) => await findRole(pool, id),
     parentOf: (row) => row.tenant_id,
     present: presentRole,
@@ -125,15 +105,18 @@ export function registerRoleRoutes(server: SignetServer, services: AdminServices
 function registerRoleUpdate(server: SignetServer, { commit }: AdminServices): void {
   server.patch(
     "/admin/v1/roles/:id",
-    {
-      config: { operator: "provision", audits: "role.changed" },
-      schema: {
-        tags: ["roles"],
-        params: IdParams("role"),
-        body: Closed({ scopes: Scopes }),
-        response: { 200: Role },
-      },
-    },
+    operation({
+      id: "updateRole",
+      tag: "roles",
+      operator: "provision",
+      audits: "role.changed",
+      summary: "Replace a role's scopes",
+      description: "Principals keep their scopes until they are reprovisioned.",
+      requestExamples: { "fewer scopes": { scopes: ["webhooks:read"] } },
+      params: IdParams("role"),
+      body: Closed({ scopes: Scopes }),
+      response: { 200: Role },
+    }),
     async (request, reply) =>
       await commit(request, reply, async (db) => {
         const role = found(await lockRole(db, request.params.id), "role");

@@ -5,6 +5,7 @@ import { revokeSigningKey } from "../../tokens/signing-keys/revoke.ts";
 import { hastenRotation } from "../../tokens/signing-keys/rotate.ts";
 import { Closed, Formed, Nullable, OneOf, TextLine, Timestamp } from "../../http/common.ts";
 import { presentRevocation, RevocationReceipt } from "../schemas/revocations.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { authorOf } from "./author.ts";
 import type { AdminServices } from "./services.ts";
@@ -62,17 +63,17 @@ function presentKeys(rows: readonly SigningKeyRow[], nowMs: number) {
 
 export function registerSigningKeyRoutes(server: SignetServer, services: AdminServices): void {
   const { pool, clock } = services;
-  const tags = ["signing-keys"];
 
   server.get(
     "/admin/v1/signing-keys",
-    {
-      config: { operator: "read" },
-      schema: {
-        tags,
-        response: { 200: Type.Object({ data: Type.Array(SigningKey), next_cursor: Type.Null() }) },
-      },
-    },
+    operation({
+      id: "listSigningKeys",
+      tag: "signing-keys",
+      operator: "read",
+      summary: "List the keys that sign tokens",
+      description: "Newest first, without private keys.",
+      response: { 200: Type.Object({ data: Type.Array(SigningKey), next_cursor: Type.Null() }) },
+    }),
     async () => ({
       data: presentKeys(await listSigningKeys(pool, SHOWN_MAX), clock.now()),
       next_cursor: null,
@@ -81,14 +82,18 @@ export function registerSigningKeyRoutes(server: SignetServer, services: AdminSe
 
   server.post(
     "/admin/v1/signing-keys/rotate",
-    {
-      config: { operator: "security", audits: "key.created" },
-      schema: {
-        tags,
-        body: Closed({ reason: Type.Optional(ReasonText) }),
-        response: { 200: SigningKey },
-      },
-    },
+    operation({
+      id: "rotateSigningKey",
+      tag: "signing-keys",
+      operator: "security",
+      audits: "key.created",
+      summary: "Rotate the signing key early",
+      description:
+        "The next key signs once it has been published for an hour; if there is none, one is created.",
+      requestExamples: { "with a reason": { reason: "Before the audit" } },
+      body: Closed({ reason: Type.Optional(ReasonText) }),
+      response: { 200: SigningKey },
+    }),
     async (request) => {
       const next = await hastenRotation(services, { ...authorOf(request), reason: request.body.reason });
       return presentKeys([next], clock.now())[0];
@@ -97,20 +102,25 @@ export function registerSigningKeyRoutes(server: SignetServer, services: AdminSe
 
   server.post(
     "/admin/v1/signing-keys/:kid/revoke",
-    {
-      config: { operator: "security", audits: "key.revoked" },
-      schema: {
-        tags,
-        params: KidParams,
-        body: Closed({ reason: ReasonText }),
-        response: {
-          200: Type.Object({
-            ...SigningKey.properties,
-            ...RevocationReceipt.properties,
-          }),
-        },
+    operation({
+      id: "revokeSigningKey",
+      tag: "signing-keys",
+      operator: "security",
+      audits: "key.revoked",
+      summary: "Revoke a signing key",
+      description:
+        "For emergencies: every token signed with this key is rejected within 250 ms; another key signs at once.",
+      errors: ["INVALID_STATE"],
+      requestExamples: { "with its reason": { reason: "The key was exposed" } },
+      params: KidParams,
+      body: Closed({ reason: ReasonText }),
+      response: {
+        200: Type.Object({
+          ...SigningKey.properties,
+          ...RevocationReceipt.properties,
+        }),
       },
-    },
+    }),
     async (request) => {
       const { key, revocation } = await revokeSigningKey(services, {
         ...authorOf(request),

@@ -10,6 +10,7 @@ import {
   type TenantLimitValues,
 } from "../../config/tenant-limits.ts";
 import { Closed, IdParams, Nullable } from "../../http/common.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import type { AdminServices } from "./services.ts";
 
@@ -39,7 +40,7 @@ const Limits = Type.Object({
   ),
 });
 
-const SCHEMA = { tags: ["tenants"], params: IdParams("tenant"), response: { 200: Limits } };
+const OPERATION = { tag: "tenants", params: IdParams("tenant"), response: { 200: Limits } };
 
 /** Returns the limits after a change; null removes a limit. */
 function changed(
@@ -58,16 +59,28 @@ export function registerTenantLimitRoutes(
 
   server.get(
     "/admin/v1/tenants/:id/limits",
-    { config: { operator: "read" }, schema: SCHEMA },
+    operation({
+      ...OPERATION,
+      id: "getTenantLimits",
+      operator: "read",
+      summary: "Read a tenant's limits",
+      description: "`limits` are the effective limits; `own` are those set for this tenant.",
+    }),
     async ({ params }) => present(found(await findTenantLimits(pool, params.id), "tenant")),
   );
 
   server.patch(
     "/admin/v1/tenants/:id/limits",
-    {
-      config: { operator: "provision", audits: "tenant.limits_changed" },
-      schema: { ...SCHEMA, body: Change },
-    },
+    operation({
+      ...OPERATION,
+      id: "updateTenantLimits",
+      operator: "provision",
+      audits: "tenant.limits_changed",
+      summary: "Change a tenant's limits",
+      description: "Absent members stay unchanged; `null` restores the default from the settings.",
+      requestExamples: { "more endpoints": { endpoints: 100 } },
+      body: Change,
+    }),
     async (request, reply) => {
       const { id } = request.params;
       return await commit(request, reply, async (db) => {

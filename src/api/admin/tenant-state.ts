@@ -12,6 +12,8 @@ import { revoke } from "../../revocation/revoke.ts";
 import { Closed, IdempotencyHeaders, IdParams } from "../../http/common.ts";
 import { ReasonGiven } from "../schemas/operators.ts";
 import { RevocationRequest } from "../schemas/revocations.ts";
+import { EXAMPLE_REASON } from "../openapi/examples.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { authorOf } from "./author.ts";
 import { tenantToChange } from "./to-change.ts";
@@ -19,12 +21,16 @@ import { changeOnce } from "./once.ts";
 import type { AdminServices } from "./services.ts";
 import { presentTenant, Tenant } from "./tenants.ts";
 
-const common = {
-  tags: ["tenants"],
+const OPERATION = {
+  tag: "tenants",
+  operator: "security",
+  errors: ["INVALID_STATE"],
   params: IdParams("tenant"),
   headers: IdempotencyHeaders,
   response: { 200: Tenant },
-};
+} as const;
+
+const REASON_EXAMPLE = { "with a reason": { reason: EXAMPLE_REASON } };
 
 function byOf(request: Pick<FastifyRequest, "operator" | "id">, reason: string | undefined) {
   return { ...authorOf(request), reason };
@@ -53,16 +59,33 @@ async function changeTenant(
 
 function registerHolds(server: SignetServer, services: AdminServices): void {
   const changes = [
-    ["hold", "tenant.held", holdTenant],
-    ["release", "tenant.released", releaseTenant],
+    {
+      name: "hold",
+      audits: "tenant.held",
+      change: holdTenant,
+      summary: "Hold a tenant's deliveries",
+      description:
+        "Nothing is sent to the tenant's endpoints, and their secrets do not rotate. Events are still accepted.",
+    },
+    {
+      name: "release",
+      audits: "tenant.released",
+      change: releaseTenant,
+      summary: "Release a held tenant's deliveries",
+      description: "Overdue deliveries are attempted as soon as capacity allows.",
+    },
   ] as const;
-  for (const [what, audits, change] of changes) {
+  for (const { name, change, ...declared } of changes) {
     server.post(
-      `/admin/v1/tenants/:id/${what}`,
-      {
-        config: { operator: "security", audits, optionalBody: true },
-        schema: { ...common, body: ReasonGiven },
-      },
+      `/admin/v1/tenants/:id/${name}`,
+      operation({
+        ...OPERATION,
+        ...declared,
+        id: `${name}Tenant`,
+        optionalBody: true,
+        requestExamples: REASON_EXAMPLE,
+        body: ReasonGiven,
+      }),
       async (request, reply) =>
         await changeTenant(request, reply, services, async (db, id) => {
           await tenantToChange(db, id);
@@ -76,18 +99,16 @@ function registerErasure(server: SignetServer, services: AdminServices): void {
   const { revocation, clock } = services;
   server.post(
     "/admin/v1/tenants/:id/erase",
-    {
-      config: {
-        operator: "security",
-        audits: ["tenant.erased", "tenant.suspended", "tenant.revoked"],
-      },
-      schema: {
-        ...common,
-        description:
-          "Permanently destroys the tenant's data key and all its data. `confirm` must be the tenant's name.",
-        body: Closed({ confirm: Type.String({ maxLength: 128 }), ...ReasonGiven.properties }),
-      },
-    },
+    operation({
+      ...OPERATION,
+      id: "eraseTenant",
+      audits: ["tenant.erased", "tenant.suspended", "tenant.revoked"],
+      summary: "Erase a tenant",
+      description:
+        "Destroys the tenant's data key and all its data; this cannot be undone. `confirm` must be the tenant's name. Rows are deleted in the background: `erasure_completed_at` says when that ended. The compliance log stays.",
+      requestExamples: { "by its name": { confirm: "Acme", reason: "End of contract" } },
+      body: Closed({ confirm: Type.String({ maxLength: 128 }), ...ReasonGiven.properties }),
+    }),
     async (request, reply) => {
       const { confirm, reason } = request.body;
       const by = byOf(request, reason);
@@ -134,14 +155,17 @@ export function registerTenantStateRoutes(server: SignetServer, services: AdminS
 
   server.post(
     "/admin/v1/tenants/:id/suspend",
-    {
-      config: {
-        operator: "security",
-        audits: ["tenant.suspended", "tenant.revoked", "tenant.held"],
-        optionalBody: true,
-      },
-      schema: { ...common, body: RevocationRequest },
-    },
+    operation({
+      ...OPERATION,
+      id: "suspendTenant",
+      audits: ["tenant.suspended", "tenant.revoked", "tenant.held"],
+      optionalBody: true,
+      summary: "Suspend a tenant's access",
+      description:
+        "The tenant gets no new tokens, and its existing tokens are rejected within 250 ms. `scope: tenant` also holds its deliveries. `resume` undoes both.",
+      requestExamples: { "with a hold": { reason: EXAMPLE_REASON, scope: "tenant" } },
+      body: RevocationRequest,
+    }),
     async (request, reply) => {
       const { reason, scope } = request.body;
       const by = byOf(request, reason);
@@ -163,10 +187,17 @@ export function registerTenantStateRoutes(server: SignetServer, services: AdminS
 
   server.post(
     "/admin/v1/tenants/:id/resume",
-    {
-      config: { operator: "security", audits: ["tenant.resumed", "tenant.released"], optionalBody: true },
-      schema: { ...common, body: ReasonGiven },
-    },
+    operation({
+      ...OPERATION,
+      id: "resumeTenant",
+      audits: ["tenant.resumed", "tenant.released"],
+      optionalBody: true,
+      summary: "Undo a suspension and a hold",
+      description:
+        "The tenant gets tokens again, and its deliveries continue. Revoked credentials stay revoked.",
+      requestExamples: REASON_EXAMPLE,
+      body: ReasonGiven,
+    }),
     async (request, reply) => {
       const by = byOf(request, request.body.reason);
       let lifted: Awaited<ReturnType<typeof liftRevocation>> | undefined;

@@ -22,6 +22,7 @@ import {
   Region,
   Timestamp,
 } from "../../http/common.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import type { AdminServices } from "./services.ts";
 
@@ -70,15 +71,19 @@ export function registerTenantRoutes(server: SignetServer, services: AdminServic
 
   server.post(
     "/admin/v1/tenants",
-    {
-      config: { operator: "provision", audits: "tenant.created" },
-      schema: {
-        tags: ["tenants"],
-        headers: IdempotencyHeaders,
-        body: NewTenant,
-        response: { 201: Tenant },
-      },
-    },
+    operation({
+      id: "createTenant",
+      tag: "tenants",
+      operator: "provision",
+      audits: "tenant.created",
+      summary: "Add a tenant",
+      description:
+        "A tenant is a customer of the platform and has its own data key. `platform` marks the tenant of the platform's own services, which may publish for others; there is at most one.",
+      requestExamples: { "a customer": { name: "Acme", region: "eu" } },
+      headers: IdempotencyHeaders,
+      body: NewTenant,
+      response: { 201: Tenant },
+    }),
     async (request, reply) => {
       const { name, region, platform = false } = request.body;
       const nowMs = clock.now();
@@ -97,10 +102,15 @@ export function registerTenantRoutes(server: SignetServer, services: AdminServic
 
   server.get(
     "/admin/v1/tenants",
-    {
-      config: { operator: "read" },
-      schema: { tags: ["tenants"], querystring: Closed(PageQuery), response: { 200: Page(Tenant) } },
-    },
+    operation({
+      id: "listTenants",
+      tag: "tenants",
+      operator: "read",
+      summary: "List tenants",
+      description: "Newest first; erased tenants stay in the list.",
+      querystring: Closed(PageQuery),
+      response: { 200: Page(Tenant) },
+    }),
     async (request) => {
       const page = readPage(request);
       return toPage((await listTenants(pool, page)).map(presentTenant), page);
@@ -109,10 +119,16 @@ export function registerTenantRoutes(server: SignetServer, services: AdminServic
 
   server.get(
     "/admin/v1/tenants/:id",
-    {
-      config: { operator: "read" },
-      schema: { tags: ["tenants"], params: IdParams("tenant"), response: { 200: Tenant } },
-    },
+    operation({
+      id: "getTenant",
+      tag: "tenants",
+      operator: "read",
+      summary: "Read a tenant",
+      description:
+        "`state` says whether the tenant gets tokens. `held_at` says since when its deliveries are held.",
+      params: IdParams("tenant"),
+      response: { 200: Tenant },
+    }),
     async ({ params }) => presentTenant(found(await findTenant(pool, params.id), "tenant")),
   );
 }

@@ -1,4 +1,4 @@
-/** Adds texts, examples, errors and webhooks to the document, which schemas cannot express. */
+/** Adds examples, errors and webhooks to the document, which schemas cannot express. */
 import { OAUTH_PATHS } from "../../http/oauth-error.ts";
 import { namedSchemas, withReferences } from "./components.ts";
 import {
@@ -9,7 +9,7 @@ import {
   type OperationTraits,
 } from "./errors.ts";
 import { type DocumentedSchema, exampleOf } from "./examples.ts";
-import type { OperationText, OperationTexts } from "./operation.ts";
+import type { Documentation } from "./operation.ts";
 
 interface Media {
   schema?: DocumentedSchema;
@@ -41,6 +41,8 @@ export interface Operation {
   parameters?: Parameter[];
   requestBody?: Content;
   responses: Record<string, Content>;
+  /** The declaration of the route; removed from the document. */
+  "x-documentation"?: Documentation;
 }
 
 export interface Document {
@@ -125,9 +127,9 @@ function describeParameters({ parameters = [] }: Operation): void {
   }
 }
 
-function describeRequest(operation: Operation, path: string, text: OperationText | undefined): void {
-  if (text?.body !== undefined) {
-    const media = { schema: text.body };
+function describeRequest(operation: Operation, path: string, text: Documentation): void {
+  if (text.documentedBody !== undefined) {
+    const media = { schema: text.documentedBody };
     operation.requestBody = {
       required: true,
       content: Object.fromEntries(
@@ -137,35 +139,29 @@ function describeRequest(operation: Operation, path: string, text: OperationText
   }
   for (const media of Object.values(operation.requestBody?.content ?? {})) {
     delete media.example;
-    const given = text?.requests ?? { "required members": exampleOf(media.schema ?? {}, "required") };
+    const given = text.requestExamples ?? {
+      "required members": exampleOf(media.schema ?? {}, "required"),
+    };
     media.examples = Object.fromEntries(Object.entries(given).map(([name, value]) => [name, { value }]));
   }
 }
 
-function describeAnswers(operation: Operation, text: OperationText | undefined): void {
+function describeAnswers(operation: Operation, text: Documentation): void {
   for (const [status, answer] of Object.entries(operation.responses)) {
     answer.description = STATUS_TEXTS[status] ?? "Success";
-    if (status === "200" && text?.answer !== undefined) {
-      answer.content = { [text.answerType ?? "application/json"]: { schema: text.answer } };
+    if (status === "200" && text.documentedResponse !== undefined) {
+      answer.content = { [text.responseType ?? "application/json"]: { schema: text.documentedResponse } };
     }
     for (const media of Object.values(answer.content ?? {})) {
-      media.example = text?.answered ?? exampleOf(media.schema ?? {});
+      media.example = text.responseExample ?? exampleOf(media.schema ?? {});
       delete media.examples;
     }
   }
 }
 
-function describeOperation(
-  operation: Operation,
-  [method, path]: [string, string],
-  texts: OperationTexts,
-): void {
-  const text = texts[`${method} ${path}`];
-  if (text !== undefined) {
-    operation.operationId = text.id;
-    operation.summary = text.summary;
-    operation.description = text.description;
-  }
+function describeOperation(operation: Operation, method: string, path: string): void {
+  const { "x-documentation": text = {} } = operation;
+  delete operation["x-documentation"];
   describeParameters(operation);
   describeRequest(operation, path, text);
   describeAnswers(operation, text);
@@ -176,7 +172,7 @@ function describeOperation(
       path,
       caller: callerOf(operation),
       takesBody: operation.requestBody !== undefined,
-      own: text?.errors ?? [],
+      own: text.errors ?? [],
     }),
   );
 }
@@ -191,18 +187,17 @@ function inReadingOrder({ paths, tags = [] }: Document): Document["paths"] {
 }
 
 export interface Description {
-  readonly texts: OperationTexts;
   /** Base URL of the problem types. */
   readonly baseUrl: string;
   readonly webhooks?: Record<string, object>;
 }
 
-/** Returns `routes` completed with texts, examples and errors. */
-export function describe(routes: Document, { texts, baseUrl, webhooks }: Description): Document {
+/** Returns `routes` completed with examples and errors. */
+export function describe(routes: Document, { baseUrl, webhooks }: Description): Document {
   const document = plain(routes);
   for (const [path, operations] of Object.entries(document.paths)) {
     for (const [method, operation] of Object.entries(operations)) {
-      describeOperation(operation, [method.toUpperCase(), path], texts);
+      describeOperation(operation, method.toUpperCase(), path);
     }
   }
   document.paths = inReadingOrder(document);

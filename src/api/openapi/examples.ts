@@ -26,7 +26,9 @@ export interface DocumentedSchema {
 const ID_TAIL = "01jd3c5xq8m2v7k9r4t6w0zy";
 const AT = "2025-11-20T14:46:40.000Z";
 const LATER = "2025-11-20T14:47:12.314Z";
-const HASH = "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328";
+export const EXAMPLE_HASH = "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328";
+/** A reason that an operator gives. */
+export const EXAMPLE_REASON = "Reported by the customer";
 /** A shortened JWT: header, payload and signature. */
 const TOKEN = "eyJhbGciOiJFUzI1NiIsInR5cCI6ImF0K2p3dCJ9.eyJleHAiOjE3NjM2NTA5MDB9.c2lnbmF0dXJl";
 
@@ -42,7 +44,7 @@ const BY_NAME: Readonly<Record<string, unknown>> = {
   attempt_count: 3,
   attempts: 1,
   authentication: null,
-  certificate_thumbprints: [HASH],
+  certificate_thumbprints: [EXAMPLE_HASH],
   client_id: "cl_7Hq2mVx9KcT4bYw8Rz3Nf6Pd",
   client_secret: `sgn_live_sk_${"k".repeat(43)}0Zx81Q`,
   content_erased_at: null,
@@ -77,7 +79,7 @@ const BY_NAME: Readonly<Record<string, unknown>> = {
   last_error: "status",
   last_status: 503,
   last_used_at: LATER,
-  leaf_hash: HASH,
+  leaf_hash: EXAMPLE_HASH,
   metadata: { team: "payments" },
   name: "inference.completed",
   next_attempt_at: LATER,

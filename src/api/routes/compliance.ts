@@ -23,10 +23,10 @@ import {
   InclusionQuery,
   presentEntryWithBytes,
 } from "../schemas/compliance.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 
-const TAGS = ["compliance"];
-const CONFIG = { scopes: ["compliance:read"] } as const;
+const OPERATION = { tag: "compliance", scopes: ["compliance:read"] } as const;
 
 const EntriesQuery = Closed({ ...ENTRY_FILTERS, ...PageQuery });
 
@@ -42,10 +42,14 @@ export function registerComplianceRoutes(server: SignetServer, pool: Pool): void
 function registerEntries(server: SignetServer, read: Read): void {
   server.get(
     "/v1/compliance/entries",
-    {
-      config: CONFIG,
-      schema: { tags: TAGS, querystring: EntriesQuery, response: { 200: Page(Entry) } },
-    },
+    operation({
+      ...OPERATION,
+      id: "listComplianceEntries",
+      summary: "List the tenant's entries of the compliance log",
+      description: "Newest first; can be filtered by type and time. Entries are never changed or removed.",
+      querystring: EntriesQuery,
+      response: { 200: Page(Entry) },
+    }),
     async (request) => {
       const { tenantId } = request.identity;
       return await entriesPage(
@@ -58,10 +62,27 @@ function registerEntries(server: SignetServer, read: Read): void {
 
   server.get(
     "/v1/compliance/entries/:idx",
-    {
-      config: CONFIG,
-      schema: { tags: TAGS, params: EntryParams, response: { 200: EntryWithBytes } },
-    },
+    operation({
+      ...OPERATION,
+      id: "getComplianceEntry",
+      summary: "Read an entry with the bytes that its hash covers",
+      description: "The leaf hash is the SHA-256 of a zero byte followed by these bytes (RFC 6962).",
+      responseExample: {
+        index: 42,
+        at: "2025-11-20T14:46:40.000Z",
+        type: "credential.revoked",
+        actor: "operator:opr_01jd3c5xq8m2v7k9r4t6w0zy",
+        tenant_id: "ten_01jd3c5xq8m2v7k9r4t6w0zy",
+        target: "crd_01jd3c5xq8m2v7k9r4t6w0zy",
+        reason: "found in a public repository",
+        request_id: "req_01jd3c5xq8m2v7k9r4t6w0zy",
+        details: { sequence: 7 },
+        leaf_hash: "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328",
+        entry: "eyJhdCI6IjIwMjUtMTEtMjBUMTQ6NDY6NDAuMDAwWiJ9",
+      },
+      params: EntryParams,
+      response: { 200: EntryWithBytes },
+    }),
     async ({ identity: { tenantId }, params }) =>
       presentEntryWithBytes(
         await read(tenantId, async (db) => await requireEntry(db, Number(params.idx), tenantId)),
@@ -72,44 +93,46 @@ function registerEntries(server: SignetServer, read: Read): void {
 function registerProofs(server: SignetServer, read: Read): void {
   server.get(
     "/v1/compliance/checkpoint",
-    {
-      config: CONFIG,
-      schema: {
-        tags: TAGS,
-        description: "Returns the newest checkpoint; with `Accept: text/plain`, only the signed note",
-        response: { 200: Checkpoint },
-      },
-    },
+    operation({
+      ...OPERATION,
+      id: "getCheckpoint",
+      summary: "Read the newest signed checkpoint",
+      description:
+        "A signed note (c2sp.org/tlog-checkpoint) over the whole log. With `Accept: text/plain`, returns the note alone.",
+      errors: ["NOT_FOUND"],
+      response: { 200: Checkpoint },
+    }),
     async (request, reply) =>
       await sendCheckpoint(request, reply, await read(request.identity.tenantId, requireCheckpoint)),
   );
 
   server.get(
     "/v1/compliance/proof/inclusion",
-    {
-      config: CONFIG,
-      schema: {
-        tags: TAGS,
-        description: "Proves that an entry of the tenant is in a signed tree",
-        querystring: InclusionQuery,
-        response: { 200: InclusionProof },
-      },
-    },
+    operation({
+      ...OPERATION,
+      id: "getInclusionProof",
+      summary: "Prove that an entry is in a signed tree",
+      description:
+        "Returns the hashes from the leaf to the root (RFC 6962 section 2.1.1), for one of the tenant's entries.",
+      errors: ["NOT_FOUND"],
+      querystring: InclusionQuery,
+      response: { 200: InclusionProof },
+    }),
     async ({ identity: { tenantId }, query }) =>
       await read(tenantId, async (db) => await inclusionProof(db, query, tenantId)),
   );
 
   server.get(
     "/v1/compliance/proof/consistency",
-    {
-      config: CONFIG,
-      schema: {
-        tags: TAGS,
-        description: "Proves that a signed tree extends an earlier one",
-        querystring: ConsistencyQuery,
-        response: { 200: ConsistencyProof },
-      },
-    },
+    operation({
+      ...OPERATION,
+      id: "getConsistencyProof",
+      summary: "Prove that a signed tree extends an earlier one",
+      description: "RFC 6962 section 2.1.2: no earlier entry has been changed since.",
+      errors: ["NOT_FOUND"],
+      querystring: ConsistencyQuery,
+      response: { 200: ConsistencyProof },
+    }),
     async ({ identity: { tenantId }, query }) =>
       await read(tenantId, async (db) => await consistencyProof(db, query)),
   );

@@ -19,6 +19,7 @@ import {
   SECRET_SHOWN,
   SecretVersions,
 } from "../schemas/credentials.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 
 /** Maximum overlap of a credential with its replacement: 30 days, in seconds. */
@@ -53,15 +54,22 @@ export function registerCredentialRoutes(server: SignetServer, services: TenantC
   registerReading(server, services);
   server.post(
     "/v1/credentials",
-    {
-      config: { scopes: ["credentials:write"] },
-      schema: {
-        tags: ["credentials"],
-        headers: IdempotencyHeaders,
-        body: TenantCredential,
-        response: { 201: CreatedCredential },
+    operation({
+      id: "createCredential",
+      tag: "credentials",
+      scopes: ["credentials:write"],
+      summary: "Create a credential, or a replacement",
+      description:
+        "Belongs to the caller's own principal unless `principal_id` names another. With `replaces`, the old credential stays valid for `overlap_seconds` and then ends. The secret is shown only in this response. With mutual TLS, a production principal needs `san_uri` or `certificate_thumbprints`.",
+      errors: ["NOT_FOUND", "INVALID_STATE", "LIMIT_EXCEEDED"],
+      requestExamples: {
+        "for the caller's principal": { san_uri: "spiffe://acme.example/billing" },
+        "in place of another": { replaces: "crd_01jd3c5xq8m2v7k9r4t6w0zy", overlap_seconds: 86_400 },
       },
-    },
+      headers: IdempotencyHeaders,
+      body: TenantCredential,
+      response: { 201: CreatedCredential },
+    }),
     async (request, reply) => {
       const { id: requestId, identity, body } = request;
       const { principal_id: principalId, replaces, overlap_seconds: overlapSeconds, ...credential } = body;
@@ -95,10 +103,15 @@ export function registerCredentialRoutes(server: SignetServer, services: TenantC
 function registerReading(server: SignetServer, { pool, rules, clock }: TenantCredentialServices): void {
   server.get(
     "/v1/credentials",
-    {
-      config: { scopes: ["credentials:read"] },
-      schema: { tags: ["credentials"], querystring: Closed(PageQuery), response: { 200: Page(Credential) } },
-    },
+    operation({
+      id: "listCredentials",
+      tag: "credentials",
+      scopes: ["credentials:read"],
+      summary: "List the tenant's credentials",
+      description: "Newest first, including revoked credentials, without secrets.",
+      querystring: Closed(PageQuery),
+      response: { 200: Page(Credential) },
+    }),
     async (request) => {
       const { tenantId } = request.identity;
       const page = readPage(request);
@@ -114,14 +127,16 @@ function registerReading(server: SignetServer, { pool, rules, clock }: TenantCre
 
   server.get(
     "/v1/credentials/:id",
-    {
-      config: { scopes: ["credentials:read"] },
-      schema: {
-        tags: ["credentials"],
-        params: IdParams("credential"),
-        response: { 200: CredentialWithVersions },
-      },
-    },
+    operation({
+      id: "getCredential",
+      tag: "credentials",
+      scopes: ["credentials:read"],
+      summary: "Read a credential with the versions of its secret",
+      description:
+        "The versions say which secret is in use and when the next rotation is due. `last_used_at` shows whether an old secret is still used.",
+      params: IdParams("credential"),
+      response: { 200: CredentialWithVersions },
+    }),
     async ({ identity: { tenantId }, params: { id } }) =>
       await tenantTransaction(pool, tenantId, async (client) => {
         const row = found(await findTenantCredential(client, tenantId, id), "credential");

@@ -6,9 +6,9 @@ import { querySpan } from "../../http/instants.ts";
 import { readPage, toPage } from "../pagination.ts";
 import { Closed, IdParams, Page, PageQuery } from "../../http/common.ts";
 import { Attempt, Delivery, DeliveryQuery, presentAttempt, presentDelivery } from "../schemas/deliveries.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 
-const TAGS = ["deliveries"];
 const Query = Closed(DeliveryQuery);
 /** The key of an attempt in a cursor: its cycle and its number. */
 const ATTEMPT_PLACE = /^[1-9]\d{0,8}\.[1-9]\d{0,8}$/;
@@ -36,10 +36,15 @@ export function registerDeliveryRoutes(server: SignetServer, deliveries: Deliver
 function registerReads(server: SignetServer, deliveries: DeliveryService): void {
   server.get(
     "/v1/webhooks/deliveries",
-    {
-      config: { scopes: ["webhooks:read"] },
-      schema: { tags: TAGS, querystring: Query, response: { 200: Page(Delivery) } },
-    },
+    operation({
+      id: "listDeliveries",
+      tag: "deliveries",
+      scopes: ["webhooks:read"],
+      summary: "List deliveries",
+      description: "Newest first. A delivery sends one event to one endpoint.",
+      querystring: Query,
+      response: { 200: Page(Delivery) },
+    }),
     async (request) => {
       const page = readPage(request);
       const rows = await deliveries.list(request.identity.tenantId, {
@@ -53,24 +58,31 @@ function registerReads(server: SignetServer, deliveries: DeliveryService): void 
 
   server.get(
     "/v1/webhooks/deliveries/:id",
-    {
-      config: { scopes: ["webhooks:read"] },
-      schema: { tags: TAGS, params: IdParams("delivery"), response: { 200: Delivery } },
-    },
+    operation({
+      id: "getDelivery",
+      tag: "deliveries",
+      scopes: ["webhooks:read"],
+      summary: "Read a delivery",
+      description:
+        "`next_attempt_at` is the time of the next attempt; `last_error` says why the last one failed.",
+      params: IdParams("delivery"),
+      response: { 200: Delivery },
+    }),
     async ({ identity, params }) => presentDelivery(await deliveries.find(identity.tenantId, params.id)),
   );
 
   server.get(
     "/v1/webhooks/deliveries/:id/attempts",
-    {
-      config: { scopes: ["webhooks:read"] },
-      schema: {
-        tags: TAGS,
-        params: IdParams("delivery"),
-        querystring: Closed(PageQuery),
-        response: { 200: Page(Attempt) },
-      },
-    },
+    operation({
+      id: "listAttempts",
+      tag: "deliveries",
+      scopes: ["webhooks:read"],
+      summary: "List a delivery's attempts",
+      description: "The requests of every cycle, oldest first, with the first 4 KiB of each response.",
+      params: IdParams("delivery"),
+      querystring: Closed(PageQuery),
+      response: { 200: Page(Attempt) },
+    }),
     async (request) => {
       const { identity, params } = request;
       const page = readPage(request, (key) => ATTEMPT_PLACE.test(key));
@@ -88,10 +100,16 @@ function registerReads(server: SignetServer, deliveries: DeliveryService): void 
 function registerChanges(server: SignetServer, deliveries: DeliveryService): void {
   server.post(
     "/v1/webhooks/deliveries/:id/retry",
-    {
-      config: { scopes: ["webhooks:write"] },
-      schema: { tags: TAGS, params: IdParams("delivery"), response: { 202: Delivery } },
-    },
+    operation({
+      id: "retryDelivery",
+      tag: "deliveries",
+      scopes: ["webhooks:write"],
+      summary: "Attempt a delivery now",
+      description: "Makes the next scheduled attempt now; later attempts keep their times.",
+      errors: ["INVALID_STATE"],
+      params: IdParams("delivery"),
+      response: { 202: Delivery },
+    }),
     async ({ identity, params }, reply) => {
       reply.code(202);
       return presentDelivery(await deliveries.retry(identity.tenantId, params.id));
@@ -100,10 +118,16 @@ function registerChanges(server: SignetServer, deliveries: DeliveryService): voi
 
   server.post(
     "/v1/webhooks/deliveries/:id/cancel",
-    {
-      config: { scopes: ["webhooks:write"] },
-      schema: { tags: TAGS, params: IdParams("delivery"), response: { 200: Delivery } },
-    },
+    operation({
+      id: "cancelDelivery",
+      tag: "deliveries",
+      scopes: ["webhooks:write"],
+      summary: "Cancel a delivery",
+      description: "No more attempts are made. A request already in flight may still arrive.",
+      errors: ["INVALID_STATE"],
+      params: IdParams("delivery"),
+      response: { 200: Delivery },
+    }),
     async ({ identity, params }) => presentDelivery(await deliveries.cancel(identity.tenantId, params.id)),
   );
 }

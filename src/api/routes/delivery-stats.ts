@@ -4,6 +4,7 @@ import type { HourOfDeliveries } from "../../database/repositories/webhooks/deli
 import type { DeliveryService } from "../../webhooks/engine/delivery-service.ts";
 import { Closed, Nullable, Timestamp } from "../../http/common.ts";
 import { DeliveryQuery } from "../schemas/deliveries.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 
 const Latency = Nullable(
@@ -39,14 +40,16 @@ function presentHour(row: HourOfDeliveries): Static<typeof Hour> {
 export function registerDeliveryStats(server: SignetServer, deliveries: DeliveryService): void {
   server.get(
     "/v1/webhooks/stats",
-    {
-      config: { scopes: ["webhooks:read"] },
-      schema: {
-        tags: ["deliveries"],
-        querystring: Closed({ endpoint_id: DeliveryQuery.endpoint_id }),
-        response: { 200: Stats },
-      },
-    },
+    operation({
+      id: "getDeliveryStats",
+      tag: "deliveries",
+      scopes: ["webhooks:read"],
+      summary: "Deliveries of the last 24 hours, by hour",
+      description:
+        "Returns volume, success and latency for all endpoints or for one. An hour with more than 1,000 deliveries is sampled: `complete` is false, and its numbers cover the newest 1,000. The numbers may be 30 seconds old.",
+      querystring: Closed({ endpoint_id: DeliveryQuery.endpoint_id }),
+      response: { 200: Stats },
+    }),
     async ({ identity: { tenantId }, query: { endpoint_id: endpointId } }) => ({
       data: (await deliveries.stats({ tenantId, endpointId })).map(presentHour),
     }),

@@ -20,6 +20,7 @@ import {
   sendDocument,
 } from "../../http/public-document.ts";
 import { Closed } from "../../http/common.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 
 const ID = /^(?:ep|ten)_[0-9a-z]{24}$/;
@@ -86,13 +87,33 @@ export function registerEndpointKeyRoutes(server: SignetServer, services: Endpoi
 
   server.get(
     "/.well-known/webhooks/:id/jwks.json",
-    {
-      config: { public: true },
-      schema: {
-        tags: ["endpoints"],
-        params: Closed({ id: Type.String({ description: "Id of an endpoint or a tenant" }) }),
+    operation({
+      id: "endpointKeySet",
+      tag: "endpoints",
+      public: true,
+      summary: "Read the Ed25519 keys that deliveries are signed with",
+      description:
+        "RFC 7517. `id` names one endpoint, or a tenant for all its endpoints (the newest 1,000). The set contains the current key, the previous one during its overlap, and the next one. `kid` is the endpoint's id and the version of its secret. With `If-None-Match`, returns 304 if nothing has changed.",
+      errors: ["NOT_FOUND", "RATE_LIMITED"],
+      documentedResponse: {
+        type: "object",
+        required: ["keys"],
+        properties: { keys: { type: "array", items: { type: "object", additionalProperties: true } } },
       },
-    },
+      responseExample: {
+        keys: [
+          {
+            kty: "OKP",
+            crv: "Ed25519",
+            alg: "EdDSA",
+            use: "sig",
+            kid: "ep_01jd3c5xq8m2v7k9r4t6w0zy.1",
+            x: "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
+          },
+        ],
+      },
+      params: Closed({ id: Type.String({ description: "Id of an endpoint or a tenant" }) }),
+    }),
     async (request, reply) => {
       const found = await documentOf(request.params.id, request.clientAddress);
       if (found === undefined) {

@@ -20,10 +20,10 @@ import {
   SecretRotation,
   SecretSettings,
 } from "../schemas/endpoint-secrets.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 
 const PATH = "/v1/webhooks/endpoints/:id/secret";
-const TAGS = ["endpoints"];
 /** The schema's default overlap. A POST without a body counts as one with an empty body. */
 const DEFAULT_OVERLAP_SECONDS = 86_400;
 
@@ -46,10 +46,15 @@ function registerReading(server: SignetServer, services: EndpointSecretRouteServ
   const { api, clock } = services;
   server.get(
     PATH,
-    {
-      config: { scopes: ["webhooks:read"] },
-      schema: { tags: TAGS, params: IdParams("endpoint"), response: { 200: EndpointSecrets } },
-    },
+    operation({
+      id: "listEndpointSecrets",
+      tag: "endpoints",
+      scopes: ["webhooks:read"],
+      summary: "List the versions of an endpoint's secret",
+      description: "Newest first, with fingerprints instead of values.",
+      params: IdParams("endpoint"),
+      response: { 200: EndpointSecrets },
+    }),
     async ({ identity: { tenantId }, params: { id } }) =>
       await tenantTransaction(api, tenantId, async (db) =>
         presentSecrets(await secretsOf(db, { tenantId, id }, clock.now())),
@@ -61,15 +66,19 @@ function registerSettings(server: SignetServer, services: EndpointSecretRouteSer
   const { api, clock } = services;
   server.patch(
     PATH,
-    {
-      config: { scopes: ["webhooks:write"] },
-      schema: {
-        tags: TAGS,
-        params: IdParams("endpoint"),
-        body: SecretSettings,
-        response: { 200: EndpointSecrets },
-      },
-    },
+    operation({
+      id: "updateEndpointSecrets",
+      tag: "endpoints",
+      scopes: ["webhooks:write"],
+      summary: "Set how an endpoint signs and how often its secret rotates",
+      description:
+        "`ed25519` adds `v1a` signatures, which receivers verify with a public key. With `rotation_days` the secret rotates on schedule; with a `recipient` the new secret is encrypted to that key.",
+      errors: ["INVALID_STATE"],
+      requestExamples: { "every 90 days": { rotation_days: 90 } },
+      params: IdParams("endpoint"),
+      body: SecretSettings,
+      response: { 200: EndpointSecrets },
+    }),
     async (request) => {
       const { tenantId } = request.identity;
       const place = { tenantId, id: request.params.id };
@@ -87,16 +96,24 @@ function registerRotation(server: SignetServer, services: EndpointSecretRouteSer
   const { api } = services;
   server.post(
     `${PATH}/rotate`,
-    {
-      config: { scopes: ["webhooks:write"], optionalBody: true },
-      schema: {
-        tags: TAGS,
-        params: IdParams("endpoint"),
-        headers: IdempotencyHeaders,
-        body: SecretRotation,
-        response: { 200: RotatedEndpointSecret },
+    operation({
+      id: "rotateEndpointSecret",
+      tag: "endpoints",
+      scopes: ["webhooks:write"],
+      optionalBody: true,
+      summary: "Rotate an endpoint's secret",
+      description:
+        "Both secrets sign for `overlap_seconds`. Use 0 for a compromised secret: every earlier one stops signing at once.",
+      errors: ["INVALID_STATE"],
+      requestExamples: {
+        "with a day of overlap": { overlap_seconds: 86_400 },
+        compromised: { overlap_seconds: 0 },
       },
-    },
+      params: IdParams("endpoint"),
+      headers: IdempotencyHeaders,
+      body: SecretRotation,
+      response: { 200: RotatedEndpointSecret },
+    }),
     async (request, reply) => {
       const { identity, params, body } = request;
       const { tenantId, principalId } = identity;
@@ -127,10 +144,16 @@ function registerRotation(server: SignetServer, services: EndpointSecretRouteSer
 
   server.post(
     `${PATH}/activate`,
-    {
-      config: { scopes: ["webhooks:write"] },
-      schema: { tags: TAGS, params: IdParams("endpoint"), response: { 200: EndpointSecrets } },
-    },
+    operation({
+      id: "activateEndpointSecret",
+      tag: "endpoints",
+      scopes: ["webhooks:write"],
+      summary: "Make the next secret the primary one now",
+      description: "For a receiver that already has the new secret and need not wait for the overlap.",
+      errors: ["INVALID_STATE"],
+      params: IdParams("endpoint"),
+      response: { 200: EndpointSecrets },
+    }),
     async (request) => {
       const { tenantId } = request.identity;
       const place = { tenantId, id: request.params.id };

@@ -9,7 +9,7 @@ import { SignetError, validationFailed } from "../../domain/errors.ts";
 import { ENDPOINT_STATES } from "../../domain/endpoint-state.ts";
 import { callerOf } from "../../http/caller.ts";
 import { readPage, toPage } from "../pagination.ts";
-import { JSON_TYPE, rawPage } from "../../http/raw-json.ts";
+import { rawPage, sendRaw } from "../../http/raw-json.ts";
 import {
   Closed,
   IdempotencyHeaders,
@@ -32,9 +32,8 @@ import {
 import { Delivery, presentDelivery } from "../schemas/deliveries.ts";
 import { EVENT_DATA_DEPTH } from "../schemas/events.ts";
 import type { RawJson } from "../../http/strict-json.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
-
-const TAGS = ["endpoints"];
 
 /** Members excluded from the hash: a hash would confirm a guessed secret. */
 const SECRET_MEMBERS = new Set(["value", "client_secret", "private_key"]);
@@ -129,15 +128,31 @@ export function registerEndpointRoutes(server: SignetServer, endpoints: Endpoint
 function registerRegistration(server: SignetServer, endpoints: EndpointService): void {
   server.post(
     "/v1/webhooks/endpoints",
-    {
-      config: { scopes: ["webhooks:write"], opaque: { "/metadata": METADATA_DEPTH } },
-      schema: {
-        tags: TAGS,
-        headers: IdempotencyHeaders,
-        body: NewEndpoint,
-        response: { 201: RegisteredEndpoint },
+    operation({
+      id: "createEndpoint",
+      tag: "endpoints",
+      scopes: ["webhooks:write"],
+      opaque: { "/metadata": METADATA_DEPTH },
+      summary: "Register an endpoint",
+      description:
+        "The service sends a signed ping to the URL at once. The endpoint is `PENDING` and gets no events until it answers a ping with 200 within 5 seconds. The secret is shown only in this response.",
+      errors: ["TARGET_URL_FORBIDDEN", "LIMIT_EXCEEDED"],
+      requestExamples: {
+        "some types": {
+          url: "https://example.com/hooks",
+          events: ["inference.completed", "pipeline.failed"],
+          metadata: { team: "payments" },
+        },
+        "everything, filtered": {
+          url: "https://example.com/large",
+          events: ["*"],
+          filter: { "data.amount": { $gte: 100 } },
+        },
       },
-    },
+      headers: IdempotencyHeaders,
+      body: NewEndpoint,
+      response: { 201: RegisteredEndpoint },
+    }),
     async (request, reply) => {
       const { identity, body, headers } = request;
       const key = headers["idempotency-key"];
@@ -164,7 +179,7 @@ function registerRegistration(server: SignetServer, endpoints: EndpointService):
       }
       // The response contains a secret.
       reply.header("cache-control", "no-store").code(201);
-      return await reply.type(JSON_TYPE).send(wireEndpoint(endpoint, secret) as never);
+      return await sendRaw(reply, 200, wireEndpoint(endpoint, secret));
     },
   );
 }
@@ -172,14 +187,15 @@ function registerRegistration(server: SignetServer, endpoints: EndpointService):
 function registerReads(server: SignetServer, endpoints: EndpointService): void {
   server.get(
     "/v1/webhooks/endpoints",
-    {
-      config: { scopes: ["webhooks:read"] },
-      schema: {
-        tags: TAGS,
-        querystring: Closed({ state: Type.Optional(OneOf(ENDPOINT_STATES)), ...MetadataQuery, ...PageQuery }),
-        response: { 200: Page(Endpoint) },
-      },
-    },
+    operation({
+      id: "listEndpoints",
+      tag: "endpoints",
+      scopes: ["webhooks:read"],
+      summary: "List the tenant's endpoints",
+      description: "Newest first, without secrets.",
+      querystring: Closed({ state: Type.Optional(OneOf(ENDPOINT_STATES)), ...MetadataQuery, ...PageQuery }),
+      response: { 200: Page(Endpoint) },
+    }),
     async (request, reply) => {
       const page = readPage(request);
       const rows = await endpoints.list(request.identity.tenantId, {
@@ -190,19 +206,25 @@ function registerReads(server: SignetServer, endpoints: EndpointService): void {
       });
       const { data, next_cursor: next } = toPage(rows, page);
       const items = data.map((endpoint) => wireEndpoint(endpoint));
-      return await reply.type(JSON_TYPE).send(rawPage(items, next) as never);
+      return await sendRaw(reply, 200, rawPage(items, next));
     },
   );
 
   server.get(
     "/v1/webhooks/endpoints/:id",
-    {
-      config: { scopes: ["webhooks:read"] },
-      schema: { tags: TAGS, params: IdParams("endpoint"), response: { 200: Endpoint } },
-    },
+    operation({
+      id: "getEndpoint",
+      tag: "endpoints",
+      scopes: ["webhooks:read"],
+      summary: "Read an endpoint",
+      description:
+        "`verification` shows the progress of the challenge. `disabled_reason` says why nothing is sent.",
+      params: IdParams("endpoint"),
+      response: { 200: Endpoint },
+    }),
     async ({ identity, params }, reply) => {
       const endpoint = await endpoints.find(identity.tenantId, params.id);
-      return await reply.type(JSON_TYPE).send(wireEndpoint(endpoint) as never);
+      return await sendRaw(reply, 200, wireEndpoint(endpoint));
     },
   );
 }
@@ -210,10 +232,20 @@ function registerReads(server: SignetServer, endpoints: EndpointService): void {
 function registerChanges(server: SignetServer, endpoints: EndpointService): void {
   server.patch(
     "/v1/webhooks/endpoints/:id",
-    {
-      config: { scopes: ["webhooks:write"], opaque: { "/metadata": METADATA_DEPTH } },
-      schema: { tags: TAGS, params: IdParams("endpoint"), body: EndpointPatch, response: { 200: Endpoint } },
-    },
+    operation({
+      id: "updateEndpoint",
+      tag: "endpoints",
+      scopes: ["webhooks:write"],
+      opaque: { "/metadata": METADATA_DEPTH },
+      summary: "Change an endpoint",
+      description:
+        "Absent members stay unchanged; `null` removes an optional member. A new URL must answer the challenge again: the endpoint is `PENDING` until then.",
+      errors: ["INVALID_STATE", "TARGET_URL_FORBIDDEN", "LIMIT_EXCEEDED"],
+      requestExamples: { "other types": { events: ["pipeline.failed"] } },
+      params: IdParams("endpoint"),
+      body: EndpointPatch,
+      response: { 200: Endpoint },
+    }),
     async (request, reply) => {
       const { identity, params, body } = request;
       const endpoint = await endpoints.update(
@@ -222,16 +254,21 @@ function registerChanges(server: SignetServer, endpoints: EndpointService): void
         changesOf(body),
         callerOf(request),
       );
-      return await reply.type(JSON_TYPE).send(wireEndpoint(endpoint) as never);
+      return await sendRaw(reply, 200, wireEndpoint(endpoint));
     },
   );
 
   server.delete(
     "/v1/webhooks/endpoints/:id",
-    {
-      config: { scopes: ["webhooks:write"] },
-      schema: { tags: TAGS, params: IdParams("endpoint"), response: { 204: Type.Null() } },
-    },
+    operation({
+      id: "deleteEndpoint",
+      tag: "endpoints",
+      scopes: ["webhooks:write"],
+      summary: "Delete an endpoint",
+      description: "Its secrets are erased at once; waiting deliveries end as `CANCELLED`.",
+      params: IdParams("endpoint"),
+      response: { 204: Type.Null() },
+    }),
     async (request, reply) => {
       await endpoints.remove(request.identity.tenantId, request.params.id, callerOf(request));
       return await reply.code(204).send(null);
@@ -242,45 +279,59 @@ function registerChanges(server: SignetServer, endpoints: EndpointService): void
 function registerStates(server: SignetServer, endpoints: EndpointService): void {
   server.post(
     "/v1/webhooks/endpoints/:id/verify",
-    {
-      config: { scopes: ["webhooks:write"] },
-      schema: { tags: TAGS, params: IdParams("endpoint"), response: { 202: Endpoint } },
-    },
+    operation({
+      id: "verifyEndpoint",
+      tag: "endpoints",
+      scopes: ["webhooks:write"],
+      summary: "Send the verification ping again",
+      description: "Only for an endpoint that is `PENDING`; starts a new series of pings.",
+      errors: ["INVALID_STATE"],
+      params: IdParams("endpoint"),
+      response: { 202: Endpoint },
+    }),
     async ({ identity, params }, reply) => {
       const endpoint = await endpoints.verify(identity.tenantId, params.id);
-      return await reply
-        .code(202)
-        .type(JSON_TYPE)
-        .send(wireEndpoint(endpoint) as never);
+      return await sendRaw(reply, 202, wireEndpoint(endpoint));
     },
   );
 
   server.post(
     "/v1/webhooks/endpoints/:id/enable",
-    {
-      config: { scopes: ["webhooks:write"] },
-      schema: { tags: TAGS, params: IdParams("endpoint"), response: { 202: Endpoint } },
-    },
+    operation({
+      id: "enableEndpoint",
+      tag: "endpoints",
+      scopes: ["webhooks:write"],
+      summary: "Enable a disabled endpoint",
+      description:
+        "The endpoint becomes `PENDING` and must answer the challenge before it gets events again.",
+      errors: ["INVALID_STATE"],
+      params: IdParams("endpoint"),
+      response: { 202: Endpoint },
+    }),
     async (request, reply) => {
       const { identity, params } = request;
       const endpoint = await endpoints.enable(identity.tenantId, params.id, callerOf(request));
-      return await reply
-        .code(202)
-        .type(JSON_TYPE)
-        .send(wireEndpoint(endpoint) as never);
+      return await sendRaw(reply, 202, wireEndpoint(endpoint));
     },
   );
 
   server.post(
     "/v1/webhooks/endpoints/:id/disable",
-    {
-      config: { scopes: ["webhooks:write"] },
-      schema: { tags: TAGS, params: IdParams("endpoint"), response: { 200: Endpoint } },
-    },
+    operation({
+      id: "disableEndpoint",
+      tag: "endpoints",
+      scopes: ["webhooks:write"],
+      summary: "Disable an endpoint",
+      description:
+        "Nothing is sent to it. Events for it become dead letters, which can be replayed for 7 days.",
+      errors: ["INVALID_STATE"],
+      params: IdParams("endpoint"),
+      response: { 200: Endpoint },
+    }),
     async (request, reply) => {
       const { identity, params } = request;
       const endpoint = await endpoints.disable(identity.tenantId, params.id, callerOf(request));
-      return await reply.type(JSON_TYPE).send(wireEndpoint(endpoint) as never);
+      return await sendRaw(reply, 200, wireEndpoint(endpoint));
     },
   );
 }
@@ -288,10 +339,21 @@ function registerStates(server: SignetServer, endpoints: EndpointService): void 
 function registerTest(server: SignetServer, endpoints: EndpointService): void {
   server.post(
     "/v1/webhooks/endpoints/:id/test",
-    {
-      config: { scopes: ["webhooks:write"], optionalBody: true, opaque: { "/data": EVENT_DATA_DEPTH } },
-      schema: { tags: TAGS, params: IdParams("endpoint"), body: TestEvent, response: { 202: Delivery } },
-    },
+    operation({
+      id: "testEndpoint",
+      tag: "endpoints",
+      scopes: ["webhooks:write"],
+      optionalBody: true,
+      opaque: { "/data": EVENT_DATA_DEPTH },
+      summary: "Send a test event",
+      description:
+        "The event is delivered like any other, but only to this endpoint. Its type is `endpoint.test` by default.",
+      errors: ["INVALID_STATE"],
+      requestExamples: { "of a type": { type: "inference.completed", data: { run: 7, result: "ok" } } },
+      params: IdParams("endpoint"),
+      body: TestEvent,
+      response: { 202: Delivery },
+    }),
     async ({ identity, params, body }, reply) => {
       const event = { type: body.type, data: body.data?.text };
       const delivery = await endpoints.sendTest(identity.tenantId, params.id, event);

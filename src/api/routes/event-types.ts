@@ -5,7 +5,7 @@ import { isReservedType, RESERVED_TYPE_PROBLEM } from "../../domain/own-event-ty
 import { SCHEMA_DEPTH } from "../../webhooks/event-types/schema-gate.ts";
 import { validationFailed } from "../../domain/errors.ts";
 import { readPage, toPage } from "../pagination.ts";
-import { JSON_TYPE, rawPage } from "../../http/raw-json.ts";
+import { rawPage, sendRaw } from "../../http/raw-json.ts";
 import { Closed, Page, PageQuery } from "../../http/common.ts";
 import { EVENT_TYPE } from "../schemas/endpoints.ts";
 import {
@@ -17,9 +17,9 @@ import {
   wireEventType,
   wireSchema,
 } from "../schemas/event-types.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 
-const TAGS = ["event types"];
 const PATH = "/v1/webhooks/event-types";
 /** Maximum body size, in bytes: a schema of 64 KiB and examples. */
 const BODY_MAX = 262_144;
@@ -42,55 +42,80 @@ function changeOf(body: Static<typeof EventTypePatch>): EventTypeChange {
 }
 
 export function registerEventTypeRoutes(server: SignetServer, eventTypes: EventTypeService): void {
+  registerCreation(server, eventTypes);
   registerChanges(server, eventTypes);
   registerReads(server, eventTypes);
 }
 
-function registerChanges(server: SignetServer, eventTypes: EventTypeService): void {
+function registerCreation(server: SignetServer, eventTypes: EventTypeService): void {
   server.post(
     PATH,
-    {
-      config: { scopes: ["webhooks:write"], opaque: OPAQUE },
+    operation({
+      id: "createEventType",
+      tag: "event types",
+      scopes: ["webhooks:write"],
+      opaque: OPAQUE,
+      summary: "Add an event type to the catalogue",
+      description:
+        "With a JSON Schema, events of the type are validated when published. Types outside the catalogue can be published too.",
+      errors: ["LIMIT_EXCEEDED"],
+      requestExamples: {
+        "with a schema": {
+          name: "inference.completed",
+          description: "A run has ended",
+          schema: { type: "object", required: ["run"], properties: { run: { type: "integer" } } },
+          examples: [{ run: 7 }],
+        },
+      },
+      body: NewEventType,
+      response: { 201: CataloguedType },
       bodyLimit: BODY_MAX,
-      schema: { tags: TAGS, body: NewEventType, response: { 201: CataloguedType } },
-    },
+    }),
     async ({ identity: { tenantId }, body }, reply) => {
       const { name, ...content } = body;
       if (isReservedType(name)) {
         throw validationFailed([{ pointer: "/name", ...RESERVED_TYPE_PROBLEM }]);
       }
       const row = await eventTypes.create({ tenantId, type: name }, changeOf(content));
-      return await reply
-        .code(201)
-        .type(JSON_TYPE)
-        .send(wireEventType(row) as never);
+      return await sendRaw(reply, 201, wireEventType(row));
     },
   );
+}
 
+function registerChanges(server: SignetServer, eventTypes: EventTypeService): void {
   server.patch(
     `${PATH}/:name`,
-    {
-      config: { scopes: ["webhooks:write"], opaque: OPAQUE },
+    operation({
+      id: "updateEventType",
+      tag: "event types",
+      scopes: ["webhooks:write"],
+      opaque: OPAQUE,
+      summary: "Change an event type",
+      description: "A different schema becomes the next version; existing versions never change.",
+      errors: ["INVALID_STATE", "LIMIT_EXCEEDED"],
+      requestExamples: { deprecate: { deprecated: true, replaced_by: "inference.finished" } },
+      params: EventTypeParams,
+      body: EventTypePatch,
+      response: { 200: CataloguedType },
       bodyLimit: BODY_MAX,
-      schema: {
-        tags: TAGS,
-        params: EventTypeParams,
-        body: EventTypePatch,
-        response: { 200: CataloguedType },
-      },
-    },
+    }),
     async ({ identity: { tenantId }, params: { name: type }, body }, reply) => {
       const row = await eventTypes.update({ tenantId, type }, changeOf(body));
-      return await reply.type(JSON_TYPE).send(wireEventType(row) as never);
+      return await sendRaw(reply, 200, wireEventType(row));
     },
   );
 
   server.delete(
     `${PATH}/:name`,
-    {
-      config: { scopes: ["webhooks:write"] },
-      schema: { tags: TAGS, params: EventTypeParams, response: { 204: Type.Null() } },
-    },
+    operation({
+      id: "deleteEventType",
+      tag: "event types",
+      scopes: ["webhooks:write"],
+      summary: "Remove an event type from the catalogue",
+      description: "Removes all versions of its schema. Published events stay.",
+      params: EventTypeParams,
+      response: { 204: Type.Null() },
+    }),
     async ({ identity: { tenantId }, params: { name: type } }, reply) => {
       await eventTypes.remove({ tenantId, type });
       return await reply.code(204).send(null);
@@ -104,23 +129,24 @@ const VERSION = /^[1-9]\d{0,5}$/;
 function registerReads(server: SignetServer, eventTypes: EventTypeService): void {
   server.get(
     PATH,
-    {
-      config: { scopes: ["webhooks:read"] },
-      schema: {
-        tags: TAGS,
-        querystring: Closed({
-          archived: Type.Optional(
-            Type.Unsafe<"true" | "false">({
-              type: "string",
-              enum: ["true", "false"],
-              description: "Also lists archived types",
-            }),
-          ),
-          ...PageQuery,
-        }),
-        response: { 200: Page(CataloguedType) },
-      },
-    },
+    operation({
+      id: "listEventTypes",
+      tag: "event types",
+      scopes: ["webhooks:read"],
+      summary: "List the catalogue of event types",
+      description: "Ordered by name.",
+      querystring: Closed({
+        archived: Type.Optional(
+          Type.Unsafe<"true" | "false">({
+            type: "string",
+            enum: ["true", "false"],
+            description: "Also lists archived types",
+          }),
+        ),
+        ...PageQuery,
+      }),
+      response: { 200: Page(CataloguedType) },
+    }),
     async (request, reply) => {
       const page = readPage(request, (key) => NAME.test(key));
       const archived = request.query.archived === "true";
@@ -130,38 +156,44 @@ function registerReads(server: SignetServer, eventTypes: EventTypeService): void
         limit: page.limit + 1,
       });
       const { data, next_cursor: next } = toPage(rows, page, ({ name }) => name);
-      return await reply.type(JSON_TYPE).send(rawPage(data.map(wireEventType), next) as never);
+      return await sendRaw(reply, 200, rawPage(data.map(wireEventType), next));
     },
   );
 
   server.get(
     `${PATH}/:name`,
-    {
-      config: { scopes: ["webhooks:read"] },
-      schema: { tags: TAGS, params: EventTypeParams, response: { 200: CataloguedType } },
-    },
+    operation({
+      id: "getEventType",
+      tag: "event types",
+      scopes: ["webhooks:read"],
+      summary: "Read an event type",
+      description: "Includes its schema and examples as they were submitted.",
+      params: EventTypeParams,
+      response: { 200: CataloguedType },
+    }),
     async ({ identity: { tenantId }, params: { name: type } }, reply) =>
-      await reply.type(JSON_TYPE).send(wireEventType(await eventTypes.find({ tenantId, type })) as never),
+      await sendRaw(reply, 200, wireEventType(await eventTypes.find({ tenantId, type }))),
   );
 
   server.get(
     `${PATH}/:name/versions`,
-    {
-      config: { scopes: ["webhooks:read"] },
-      schema: {
-        tags: TAGS,
-        params: EventTypeParams,
-        querystring: Closed(PageQuery),
-        response: { 200: Page(SchemaVersion) },
-      },
-    },
+    operation({
+      id: "listEventTypeVersions",
+      tag: "event types",
+      scopes: ["webhooks:read"],
+      summary: "List the versions of an event type's schema",
+      description: "Newest first.",
+      params: EventTypeParams,
+      querystring: Closed(PageQuery),
+      response: { 200: Page(SchemaVersion) },
+    }),
     async (request, reply) => {
       const page = readPage(request, (key) => VERSION.test(key));
       const pair = { tenantId: request.identity.tenantId, type: request.params.name };
       const before = page.before === null ? null : Number(page.before);
       const rows = await eventTypes.versions(pair, { before, limit: page.limit + 1 });
       const { data, next_cursor: next } = toPage(rows, page, ({ version }) => String(version));
-      return await reply.type(JSON_TYPE).send(rawPage(data.map(wireSchema), next) as never);
+      return await sendRaw(reply, 200, rawPage(data.map(wireSchema), next));
     },
   );
 }

@@ -4,14 +4,13 @@ import type { EventService, OpenEvent } from "../../webhooks/ingest/event-servic
 import { callerOf } from "../../http/caller.ts";
 import { Instant, querySpan } from "../../http/instants.ts";
 import { nextCursor, readPage } from "../pagination.ts";
-import { JSON_TYPE, rawPage, withRawMember } from "../../http/raw-json.ts";
+import { rawPage, sendRaw, withRawMember } from "../../http/raw-json.ts";
 import { Closed, IdParams, Page, PageQuery } from "../../http/common.ts";
 import { EventType } from "../schemas/endpoints.ts";
 import { SourceId, StoredEvent as StoredEventSchema } from "../schemas/events.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { type PublishingServices, registerPublishing } from "./publishing.ts";
-
-const TAGS = ["events"];
 
 /** Returns the wire form of an event. */
 export function wireEvent(event: OpenEvent): string {
@@ -43,16 +42,16 @@ export function registerEventRoutes(
 function registerErasure(server: SignetServer, events: EventService): void {
   server.delete(
     "/v1/events/:id/content",
-    {
-      config: { scopes: ["events:publish"] },
-      schema: {
-        tags: TAGS,
-        description:
-          "Permanently destroys the event's data and the receivers' responses to it. Waiting deliveries are cancelled.",
-        params: IdParams("event"),
-        response: { 204: Type.Null() },
-      },
-    },
+    operation({
+      id: "eraseEventContent",
+      tag: "events",
+      scopes: ["events:publish"],
+      summary: "Erase an event's content",
+      description:
+        "Destroys the event's data and the receivers' responses to it. Waiting deliveries end as `CANCELLED`.",
+      params: IdParams("event"),
+      response: { 204: Type.Null() },
+    }),
     async (request, reply) => {
       await events.erase(request.identity.tenantId, request.params.id, callerOf(request));
       return await reply.code(204).send(null);
@@ -63,20 +62,21 @@ function registerErasure(server: SignetServer, events: EventService): void {
 function registerReads(server: SignetServer, events: EventService): void {
   server.get(
     "/v1/events",
-    {
-      config: { scopes: ["events:read"] },
-      schema: {
-        tags: TAGS,
-        querystring: Closed({
-          id: Type.Optional(SourceId),
-          event_type: Type.Optional(EventType),
-          from: Type.Optional(Instant),
-          to: Type.Optional(Instant),
-          ...PageQuery,
-        }),
-        response: { 200: Page(StoredEventSchema) },
-      },
-    },
+    operation({
+      id: "listEvents",
+      tag: "events",
+      scopes: ["events:read"],
+      summary: "List events",
+      description: "Newest first; can be filtered by type and time.",
+      querystring: Closed({
+        id: Type.Optional(SourceId),
+        event_type: Type.Optional(EventType),
+        from: Type.Optional(Instant),
+        to: Type.Optional(Instant),
+        ...PageQuery,
+      }),
+      response: { 200: Page(StoredEventSchema) },
+    }),
     async (request, reply) => {
       const { tenantId } = request.identity;
       const page = readPage(request);
@@ -93,17 +93,22 @@ function registerReads(server: SignetServer, events: EventService): void {
         limit: page.limit,
       });
       const text = rawPage(found.rows.map(wireEvent), nextCursor(found, page));
-      return await reply.type(JSON_TYPE).send(text as never);
+      return await sendRaw(reply, 200, text);
     },
   );
 
   server.get(
     "/v1/events/:id",
-    {
-      config: { scopes: ["events:read"] },
-      schema: { tags: TAGS, params: IdParams("event"), response: { 200: StoredEventSchema } },
-    },
+    operation({
+      id: "getEvent",
+      tag: "events",
+      scopes: ["events:read"],
+      summary: "Read an event",
+      description: "Returns `data` byte for byte as published; null once it is erased.",
+      params: IdParams("event"),
+      response: { 200: StoredEventSchema },
+    }),
     async ({ identity: { tenantId }, params: { id } }, reply) =>
-      await reply.type(JSON_TYPE).send(wireEvent(await events.find(tenantId, id)) as never),
+      await sendRaw(reply, 200, wireEvent(await events.find(tenantId, id))),
   );
 }

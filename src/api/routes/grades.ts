@@ -3,17 +3,23 @@ import type { GradeService } from "../../webhooks/grader/grade-service.ts";
 import { readPage, toPage } from "../pagination.ts";
 import { Closed, IdParams, Page, PageQuery } from "../../http/common.ts";
 import { Grade, GradeParams, GradeSummary, presentGrade, presentGradeSummary } from "../schemas/grades.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
-
-const TAGS = ["endpoints"];
 
 export function registerGradeRoutes(server: SignetServer, grades: GradeService): void {
   server.post(
     "/v1/webhooks/endpoints/:id/grade",
-    {
-      config: { scopes: ["webhooks:write"] },
-      schema: { tags: TAGS, params: IdParams("endpoint"), response: { 202: Grade } },
-    },
+    operation({
+      id: "gradeEndpoint",
+      tag: "endpoints",
+      scopes: ["webhooks:write"],
+      summary: "Grade a receiver",
+      description:
+        "Sends requests that a correct receiver must accept or reject (a wrong signature, an old timestamp, a repetition …) and reports its responses. An endpoint can have one running grade at a time.",
+      errors: ["INVALID_STATE"],
+      params: IdParams("endpoint"),
+      response: { 202: Grade },
+    }),
     async ({ identity, params }, reply) => {
       const grade = await grades.start(identity.tenantId, params.id);
       return await reply.code(202).send(presentGrade(grade));
@@ -22,15 +28,16 @@ export function registerGradeRoutes(server: SignetServer, grades: GradeService):
 
   server.get(
     "/v1/webhooks/endpoints/:id/grades",
-    {
-      config: { scopes: ["webhooks:write"] },
-      schema: {
-        tags: TAGS,
-        params: IdParams("endpoint"),
-        querystring: Closed(PageQuery),
-        response: { 200: Page(GradeSummary) },
-      },
-    },
+    operation({
+      id: "listGrades",
+      tag: "endpoints",
+      scopes: ["webhooks:write"],
+      summary: "List the grades of a receiver",
+      description: "Newest first; the newest 20 are kept. Each has its score but not its report.",
+      params: IdParams("endpoint"),
+      querystring: Closed(PageQuery),
+      response: { 200: Page(GradeSummary) },
+    }),
     async (request) => {
       const page = readPage(request);
       const { identity, params } = request;
@@ -41,10 +48,15 @@ export function registerGradeRoutes(server: SignetServer, grades: GradeService):
 
   server.get(
     "/v1/webhooks/endpoints/:id/grades/:grade_id",
-    {
-      config: { scopes: ["webhooks:write"] },
-      schema: { tags: TAGS, params: GradeParams, response: { 200: Grade } },
-    },
+    operation({
+      id: "getGrade",
+      tag: "endpoints",
+      scopes: ["webhooks:write"],
+      summary: "Read a grade",
+      description: "`report` is null until the grade is `COMPLETED`.",
+      params: GradeParams,
+      response: { 200: Grade },
+    }),
     async ({ identity, params }) =>
       presentGrade(await grades.find(identity.tenantId, params.id, params.grade_id)),
   );

@@ -14,8 +14,9 @@ import {
   type PublicDocument,
   sendDocument,
 } from "../../http/public-document.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
-import { AnyQuery, OAUTH_BODY_LIMIT, tokenRequest } from "./oauth-requests.ts";
+import { DOCUMENTED_TOKEN_REQUEST, EXAMPLE_CLIENT, OAUTH_ENDPOINT, tokenRequest } from "./oauth-requests.ts";
 import { registerTokenStatusRoutes, type TokenStatusServices } from "./token-status.ts";
 
 export interface OAuthServices extends TokenServices, MetadataOptions {
@@ -46,11 +47,29 @@ const TokenResponse = Type.Object({
 function registerTokenRoute(server: SignetServer, services: OAuthServices): void {
   server.post(
     "/v1/auth/token",
-    {
-      config: { public: true, rawBody: true },
-      bodyLimit: OAUTH_BODY_LIMIT,
-      schema: { tags: ["tokens"], querystring: AnyQuery, response: { 200: TokenResponse } },
-    },
+    operation({
+      ...OAUTH_ENDPOINT,
+      id: "issueToken",
+      summary: "Issue an access token",
+      description:
+        "OAuth 2.0 client credentials (RFC 6749 section 4.4), as JSON or as a form. The client authenticates with its secret in the body, HTTP Basic, a signed assertion or its certificate. The response contains a signed JWT that is valid for 15 minutes. When a rotation is due, `credential_rotation` holds the next secret: store it first, then use it.",
+      errors: [
+        "INVALID_CLIENT",
+        "UNSUPPORTED_GRANT_TYPE",
+        "INVALID_SCOPE",
+        "INVALID_TARGET",
+        "UNAUTHORIZED_CLIENT",
+        "CLIENT_CERT_REQUIRED",
+        "TENANT_SUSPENDED",
+        "CLOCK_SKEWED",
+      ],
+      documentedBody: DOCUMENTED_TOKEN_REQUEST,
+      requestExamples: {
+        "all scopes": { ...EXAMPLE_CLIENT, grant_type: "client_credentials" },
+        "fewer scopes": { ...EXAMPLE_CLIENT, grant_type: "client_credentials", scope: "webhooks:read" },
+      },
+      response: { 200: TokenResponse },
+    }),
     async (request, reply) => {
       const response = await issueToken(tokenRequest(request), services);
       reply.headers(OAUTH_HEADERS);
@@ -86,11 +105,32 @@ export function registerOAuthRoutes(
     registerTokenStatusRoutes(child, services, guard);
     done();
   });
+  registerDocuments(server, services);
+}
 
+/** Registers the metadata and the key set. */
+function registerDocuments(server: SignetServer, services: OAuthServices): void {
   const metadata = onceMade(() => makeJsonDocument(authorizationServerMetadata(services)));
   server.get(
     "/.well-known/oauth-authorization-server",
-    { config: { public: true }, schema: { tags: ["tokens"] } },
+    operation({
+      id: "authorizationServerMetadata",
+      tag: "tokens",
+      public: true,
+      summary: "Read the authorization server's metadata",
+      description: "RFC 8414: the URLs and capabilities of the endpoints. May be cached for an hour.",
+      documentedResponse: {
+        type: "object",
+        required: ["issuer", "token_endpoint", "jwks_uri"],
+        additionalProperties: true,
+      },
+      responseExample: {
+        issuer: "https://signet.example",
+        token_endpoint: "https://signet.example/v1/auth/token",
+        jwks_uri: "https://signet.example/.well-known/jwks.json",
+        grant_types_supported: ["client_credentials"],
+      },
+    }),
     (request, reply) =>
       void sendDocument(request, reply, metadata(), {
         ...ANY_ORIGIN,
@@ -100,7 +140,22 @@ export function registerOAuthRoutes(
   const keySet = createKeySetDocument(services.keys);
   server.get(
     "/.well-known/jwks.json",
-    { config: { public: true }, schema: { tags: ["tokens"] } },
+    operation({
+      id: "jsonWebKeySet",
+      tag: "tokens",
+      public: true,
+      summary: "Read the keys that tokens are signed with",
+      description:
+        "RFC 7517: public keys only. Look a key up by `kid`; if it is missing, read the set again.",
+      documentedResponse: {
+        type: "object",
+        required: ["keys"],
+        properties: { keys: { type: "array", items: { type: "object", additionalProperties: true } } },
+      },
+      responseExample: {
+        keys: [{ kty: "EC", crv: "P-256", alg: "ES256", use: "sig", kid: "key_01jd3c5xq8m2v7k9r4t6w0zy" }],
+      },
+    }),
     (request, reply) =>
       void sendDocument(request, reply, keySet(), {
         ...ANY_ORIGIN,

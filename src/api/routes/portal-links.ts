@@ -7,6 +7,7 @@ import { LINK_LIFE_MAX, type PortalSessions, SIGN_IN_SCOPE } from "../../tokens/
 import { callerOf } from "../../http/caller.ts";
 import { operationOf } from "../../tokens/guards/authentication.ts";
 import { Closed, Scope, Timestamp } from "../../http/common.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 
 const NewLink = Closed({
@@ -60,8 +61,17 @@ export function registerPortalLinks(server: SignetServer, sessions: PortalSessio
   server.post(
     "/v1/portal/links",
     {
-      config: { scopes: [SIGN_IN_SCOPE], optionalBody: true },
-      schema: { tags: ["portal"], body: NewLink, response: { 201: Link } },
+      ...operation({
+        id: "createPortalLink",
+        tag: "portal",
+        scopes: [SIGN_IN_SCOPE],
+        optionalBody: true,
+        summary: "Create a one-time link to the portal",
+        description: "The first person to open the link is signed in, with only the scopes that it names.",
+        errors: ["SCOPE_VIOLATION"],
+        body: NewLink,
+        response: { 201: Link },
+      }),
       preHandler: requireHeldScopes,
     },
     async (request, reply) => {

@@ -17,7 +17,7 @@ import { isReservedType, RESERVED_TYPE_PROBLEM } from "../../domain/own-event-ty
 import type { TenantLimits } from "../../http/rate-limits/tenant-limits.ts";
 import { type FieldProblem, SignetError, validationFailed } from "../../domain/errors.ts";
 import { bodyInstant } from "../../http/instants.ts";
-import { JSON_TYPE } from "../../http/raw-json.ts";
+import { sendRaw } from "../../http/raw-json.ts";
 import { IdempotencyHeaders } from "../../http/common.ts";
 import {
   AcceptedEvent,
@@ -28,6 +28,7 @@ import {
   NewEvent,
 } from "../schemas/events.ts";
 import { decorateSignedRequests } from "../../tokens/guards/ingress-validator.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { compileValidator, createValueCheck } from "../../http/validation.ts";
 
@@ -374,30 +375,44 @@ function onceBy(
   return signed?.eventId ?? key;
 }
 
+const EXAMPLE_EVENT = { type: "inference.completed", data: { run: 7, result: "ok" } };
+
 export function registerPublishing(server: SignetServer, services: PublishingServices): void {
   decorateSignedRequests(server);
   server.post(
     "/v1/events",
     {
-      config: {
+      ...operation({
+        id: "publishEvents",
+        tag: "events",
         scopes: ["events:publish"],
         tenantRate: "publish",
         signatures: true,
         opaque: { "/data": EVENT_DATA_DEPTH, "/events/*/data": EVENT_DATA_DEPTH },
-      },
-      bodyLimit: BATCH_MAX,
-      // Validated in the handler, which gives better errors than a union in the schema.
-      validatorCompiler: (part) =>
-        part.httpPart === "body" ? () => true : compileValidator(part as RoutePart),
-      schema: {
-        tags: ["events"],
+        summary: "Publish an event, or up to 1,000",
+        description:
+          "202 means that the event and its deliveries are stored durably. The `data` of an event may have at most 256 KiB, a batch 4 MiB. The items of a batch succeed or fail independently. A request may be signed with a credential's signing secret instead of carrying a token; if it is repeated, the response is 200 with `duplicate`.",
+        errors: ["SIGNATURE_INVALID", "PAYLOAD_EXPIRED", "TIMESTAMP_MISMATCH", "REPLAY_CONFLICT"],
+        requestExamples: {
+          "one event": EXAMPLE_EVENT,
+          "with the producer's id": {
+            ...EXAMPLE_EVENT,
+            id: "run-7",
+            occurred_at: "2025-11-20T14:46:40.000Z",
+          },
+          "a batch": { events: [EXAMPLE_EVENT, { type: "pipeline.failed", data: { run: 8 } }] },
+        },
         headers: IdempotencyHeaders,
         body: Type.Union([NewEvent, EventBatch]),
         response: {
           200: Duplicate,
           202: Type.Union([AcceptedEvent, Type.Object({ data: Type.Array(BatchItem) })]),
         },
-      },
+        bodyLimit: BATCH_MAX,
+      }),
+      // Validated in the handler, which gives better errors than a union in the schema.
+      validatorCompiler: (part) =>
+        part.httpPart === "body" ? () => true : compileValidator(part as RoutePart),
     },
     async (request, reply) => {
       const { body, headers, signed } = request;
@@ -414,10 +429,7 @@ export function registerPublishing(server: SignetServer, services: PublishingSer
         reply.header("deprecation", deprecation);
       }
       // Serialized here: a union in the schema would be evaluated again for every item.
-      return await reply
-        .code(202)
-        .type(JSON_TYPE)
-        .send(JSON.stringify(answer) as never);
+      return await sendRaw(reply, 202, JSON.stringify(answer));
     },
   );
 }

@@ -22,10 +22,10 @@ import {
   ReplayJob,
   outcomesOf,
 } from "../schemas/replays.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { deliveryFilter } from "./deliveries.ts";
 
-const TAGS = ["dead letters"];
 const PATH = "/v1/webhooks/replays";
 /** The position of an item in a cursor; a replay has 100,000 items at most. */
 const POSITION = /^[1-9]\d{0,5}$/;
@@ -94,16 +94,23 @@ export function registerReplayRoutes(server: SignetServer, services: ReplayRoute
 function registerCreation(server: SignetServer, services: ReplayRouteServices): void {
   server.post(
     "/v1/webhooks/dlq/replay",
-    {
-      bodyLimit: BODY_MAX,
-      config: { scopes: ["webhooks:replay"] },
-      schema: {
-        tags: TAGS,
-        headers: IdempotencyHeaders,
-        body: NewReplay,
-        response: { 200: ReplayCount, 202: ReplayJob },
+    operation({
+      id: "replayDeadLetters",
+      tag: "dead letters",
+      scopes: ["webhooks:replay"],
+      summary: "Replay many dead letters",
+      description:
+        "Selects dead letters either by ids or by the filters of the list. The job is durable and limited to `rate_per_second`. With `dry_run`, the response is 200 with the number of dead letters, and nothing is replayed.",
+      errors: ["LIMIT_EXCEEDED", "INVALID_STATE"],
+      requestExamples: {
+        "by ids": { ids: ["dlv_01jd3c5xq8m2v7k9r4t6w0zy"] },
+        "by a filter, to count": { filter: { last_error: "timeout" }, dry_run: true },
       },
-    },
+      headers: IdempotencyHeaders,
+      body: NewReplay,
+      response: { 200: ReplayCount, 202: ReplayJob },
+      bodyLimit: BODY_MAX,
+    }),
     async (request, reply) => {
       const { dry_run: dryRun = false, rate_per_second: ratePerSecond = REPLAY_RATE.default } = request.body;
       const replay = { selection: selectionOf(request.body), ratePerSecond, dryRun };
@@ -113,16 +120,20 @@ function registerCreation(server: SignetServer, services: ReplayRouteServices): 
 
   server.post(
     "/v1/webhooks/endpoints/:id/replay-missing",
-    {
-      config: { scopes: ["webhooks:replay"] },
-      schema: {
-        tags: TAGS,
-        params: IdParams("endpoint"),
-        headers: IdempotencyHeaders,
-        body: NewMissingReplay,
-        response: { 200: ReplayCount, 202: ReplayJob },
-      },
-    },
+    operation({
+      id: "replayMissing",
+      tag: "dead letters",
+      scopes: ["webhooks:replay"],
+      summary: "Send an endpoint the events that it missed",
+      description:
+        "For an endpoint that was registered, or subscribed to a type, too late. Sends the events of the time span that match it now and have no delivery to it.",
+      errors: ["LIMIT_EXCEEDED", "INVALID_STATE"],
+      requestExamples: { "since a day": { since: "2025-11-19T00:00:00.000Z" } },
+      params: IdParams("endpoint"),
+      headers: IdempotencyHeaders,
+      body: NewMissingReplay,
+      response: { 200: ReplayCount, 202: ReplayJob },
+    }),
     async (request, reply) => {
       const { since, until, dry_run: dryRun = false } = request.body;
       const { rate_per_second: ratePerSecond = REPLAY_RATE.default } = request.body;
@@ -136,10 +147,15 @@ function registerCreation(server: SignetServer, services: ReplayRouteServices): 
 function registerReads(server: SignetServer, replays: ReplayService): void {
   server.get(
     PATH,
-    {
-      config: { scopes: ["webhooks:read"] },
-      schema: { tags: TAGS, querystring: Closed(PageQuery), response: { 200: Page(ReplayJob) } },
-    },
+    operation({
+      id: "listReplays",
+      tag: "dead letters",
+      scopes: ["webhooks:read"],
+      summary: "List replay jobs",
+      description: "Newest first.",
+      querystring: Closed(PageQuery),
+      response: { 200: Page(ReplayJob) },
+    }),
     async (request) => {
       const page = readPage(request);
       const rows = await replays.list(request.identity.tenantId, { ...page, limit: page.limit + 1 });
@@ -149,24 +165,30 @@ function registerReads(server: SignetServer, replays: ReplayService): void {
 
   server.get(
     `${PATH}/:id`,
-    {
-      config: { scopes: ["webhooks:read"] },
-      schema: { tags: TAGS, params: IdParams("replay"), response: { 200: ReplayJob } },
-    },
+    operation({
+      id: "getReplay",
+      tag: "dead letters",
+      scopes: ["webhooks:read"],
+      summary: "Read a replay job",
+      description: "`done`, `failed` and `skipped` show its progress towards `total`.",
+      params: IdParams("replay"),
+      response: { 200: ReplayJob },
+    }),
     async ({ identity, params }) => presentReplay(await replays.find(identity.tenantId, params.id)),
   );
 
   server.get(
     `${PATH}/:id/items`,
-    {
-      config: { scopes: ["webhooks:read"] },
-      schema: {
-        tags: TAGS,
-        params: IdParams("replay"),
-        querystring: Closed({ ...ItemStateQuery, ...PageQuery }),
-        response: { 200: Page(ReplayItem) },
-      },
-    },
+    operation({
+      id: "listReplayItems",
+      tag: "dead letters",
+      scopes: ["webhooks:read"],
+      summary: "List the items of a replay job with their results",
+      description: "In the order of replay.",
+      params: IdParams("replay"),
+      querystring: Closed({ ...ItemStateQuery, ...PageQuery }),
+      response: { 200: Page(ReplayItem) },
+    }),
     async (request) => {
       const page = readPage(request, (key) => POSITION.test(key));
       const rows = await replays.items(request.identity.tenantId, request.params.id, {
@@ -180,19 +202,39 @@ function registerReads(server: SignetServer, replays: ReplayService): void {
 }
 
 const CHANGES = [
-  ["pause", "PAUSED"],
-  ["resume", "RUNNING"],
-  ["cancel", "CANCELLED"],
+  {
+    name: "pause",
+    to: "PAUSED",
+    summary: "Pause a replay job",
+    description: "Items already replayed stay replayed.",
+  },
+  {
+    name: "resume",
+    to: "RUNNING",
+    summary: "Resume a paused replay job",
+    description: "The job continues where it stopped.",
+  },
+  {
+    name: "cancel",
+    to: "CANCELLED",
+    summary: "Cancel a replay job",
+    description: "Items already replayed stay replayed; the others stay in the queue.",
+  },
 ] as const;
 
 function registerChanges(server: SignetServer, replays: ReplayService): void {
-  for (const [name, to] of CHANGES) {
+  for (const { name, to, ...texts } of CHANGES) {
     server.post(
       `${PATH}/:id/${name}`,
-      {
-        config: { scopes: ["webhooks:replay"] },
-        schema: { tags: TAGS, params: IdParams("replay"), response: { 200: ReplayJob } },
-      },
+      operation({
+        ...texts,
+        id: `${name}Replay`,
+        tag: "dead letters",
+        scopes: ["webhooks:replay"],
+        errors: ["INVALID_STATE"],
+        params: IdParams("replay"),
+        response: { 200: ReplayJob },
+      }),
       async (request) => {
         const { identity, params } = request;
         return presentReplay(await replays.change(identity.tenantId, params.id, to, callerOf(request)));

@@ -33,6 +33,7 @@ import {
 } from "../../http/common.ts";
 import { Credential, presentCredential } from "../schemas/credentials.ts";
 import type { Receipts } from "../../revocation/receipts.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 
 /** Maximum overlap: a week, in seconds, as for an endpoint's secret. */
@@ -131,15 +132,24 @@ async function requireScopes(db: PoolClient, request: FastifyRequest, row: Crede
 }
 
 export function registerSigningSecretRoutes(server: SignetServer, services: SigningSecretRoutes): void {
-  const { pool, receipts, clock } = services;
   registerMaking(server, services);
+  registerVersions(server, services);
+  registerRequirement(server, services);
+}
 
+function registerVersions(server: SignetServer, services: SigningSecretRoutes): void {
+  const { pool, clock } = services;
   server.get(
     PATH,
-    {
-      config: { scopes: ["credentials:read"] },
-      schema: { tags: ["credentials"], params: IdParams("credential"), response: { 200: Versions } },
-    },
+    operation({
+      id: "listSigningSecrets",
+      tag: "credentials",
+      scopes: ["credentials:read"],
+      summary: "List the versions of a credential's signing secret",
+      description: "Newest first, with fingerprints instead of values.",
+      params: IdParams("credential"),
+      response: { 200: Versions },
+    }),
     async (request) =>
       await tenantTransaction(pool, request.identity.tenantId, async (db) => {
         const row = await credentialOf(db, request);
@@ -150,16 +160,20 @@ export function registerSigningSecretRoutes(server: SignetServer, services: Sign
 
   server.post(
     `${PATH}/revoke`,
-    {
+    operation({
+      id: "revokeSigningSecrets",
+      tag: "credentials",
+      scopes: ["credentials:revoke"],
       // In an emergency the body may be omitted, as for a credential.
-      config: { scopes: ["credentials:revoke"], optionalBody: true },
-      schema: {
-        tags: ["credentials"],
-        params: IdParams("credential"),
-        body: Revocation,
-        response: { 200: Versions },
-      },
-    },
+      optionalBody: true,
+      summary: "Revoke a credential's signing secrets",
+      description: "Revokes the version that `version` names; all versions by default.",
+      errors: ["INVALID_STATE"],
+      requestExamples: { "one version": { version: 1, reason: "shown in a log" } },
+      params: IdParams("credential"),
+      body: Revocation,
+      response: { 200: Versions },
+    }),
     async (request) =>
       await tenantTransaction(pool, request.identity.tenantId, async (db) => {
         const { version, reason } = request.body;
@@ -169,20 +183,27 @@ export function registerSigningSecretRoutes(server: SignetServer, services: Sign
         return { data: versions.map((each) => presentVersion(each, clock.now())) };
       }),
   );
+}
 
+function registerRequirement(server: SignetServer, services: SigningSecretRoutes): void {
+  const { pool, receipts, clock } = services;
   server.patch(
     "/v1/credentials/:id",
-    {
-      config: { scopes: ["credentials:write"] },
-      schema: {
-        tags: ["credentials"],
-        params: IdParams("credential"),
-        body: Closed({
-          signature_required: Type.Boolean({ description: "Accepts only signed events of the credential" }),
-        }),
-        response: { 200: Credential },
-      },
-    },
+    operation({
+      id: "updateCredential",
+      tag: "credentials",
+      scopes: ["credentials:write"],
+      summary: "Set whether a credential must sign its events",
+      description:
+        "With `signature_required`, only signed events of this credential are accepted. The credential needs a signing secret first.",
+      errors: ["INVALID_STATE"],
+      requestExamples: { "signatures only": { signature_required: true } },
+      params: IdParams("credential"),
+      body: Closed({
+        signature_required: Type.Boolean({ description: "Accepts only signed events of the credential" }),
+      }),
+      response: { 200: Credential },
+    }),
     async (request) => {
       const required = request.body.signature_required;
       const { row, change } = await tenantTransaction(pool, request.identity.tenantId, async (db) => {
@@ -203,16 +224,21 @@ function registerMaking(server: SignetServer, services: SigningSecretRoutes): vo
   const { pool, clock } = services;
   server.post(
     PATH,
-    {
-      config: { scopes: ["credentials:write"], optionalBody: true },
-      schema: {
-        tags: ["credentials"],
-        params: IdParams("credential"),
-        headers: IdempotencyHeaders,
-        body: Rotation,
-        response: { 201: Made },
-      },
-    },
+    operation({
+      id: "createSigningSecret",
+      tag: "credentials",
+      scopes: ["credentials:write"],
+      optionalBody: true,
+      summary: "Create or replace a credential's signing secret",
+      description:
+        "A producer signs its requests with this secret, instead of using a token or in addition to one. The previous version stays valid for `overlap_seconds`.",
+      errors: ["INVALID_STATE"],
+      requestExamples: { "with an hour of overlap": { overlap_seconds: 3_600 } },
+      params: IdParams("credential"),
+      headers: IdempotencyHeaders,
+      body: Rotation,
+      response: { 201: Made },
+    }),
     async (request, reply) => {
       const { identity, body } = request;
       const overlapSeconds = body.overlap_seconds ?? DEFAULT_OVERLAP_SECONDS;

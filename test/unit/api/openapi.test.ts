@@ -6,10 +6,6 @@ import type { ValidateFunction } from "ajv";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { beforeAll, describe, expect, test } from "vitest";
 import { describedAdmin, describedApi } from "../../../docs/described-api.ts";
-import { OPERATOR_OPERATIONS } from "../../../src/api/openapi/operator-operations.ts";
-import { TOKEN_OPERATIONS } from "../../../src/api/openapi/token-operations.ts";
-import { WEBHOOK_OPERATIONS } from "../../../src/api/openapi/webhook-operations.ts";
-import type { OperationTexts } from "../../../src/api/openapi/operation.ts";
 import { ERROR_CATALOGUE } from "../../../src/domain/errors.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
@@ -50,19 +46,16 @@ interface Described {
   readonly document: Document;
   /** Where it is kept. */
   readonly file: string;
-  readonly texts: OperationTexts;
 }
 
 const DOCUMENTS: Readonly<Record<string, () => Promise<Described>>> = {
   tenants: async () => ({
     document: (await describedApi()) as unknown as Document,
     file: "openapi.json",
-    texts: { ...TOKEN_OPERATIONS, ...WEBHOOK_OPERATIONS },
   }),
   operators: async () => ({
     document: (await describedAdmin()) as unknown as Document,
     file: "openapi-operators.json",
-    texts: OPERATOR_OPERATIONS,
   }),
 };
 
@@ -143,11 +136,6 @@ describe.each(Object.keys(DOCUMENTS))("the document for %s", (audience) => {
       }
     }
     expect(refused).toEqual([]);
-  });
-
-  test("every operation has a text, and every text an operation", () => {
-    const served = operationsOf(document.paths).map(([name]) => name);
-    expect(Object.keys(described.texts).toSorted()).toEqual(served.toSorted());
   });
 
   test("every operation says what it does, under a tag that is explained and an id of its own", () => {
