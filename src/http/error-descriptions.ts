@@ -202,7 +202,7 @@ export const ERROR_DESCRIPTIONS: Readonly<Record<ErrorCode, ErrorDescription>> =
     remedies: ["Create a new key for every operation, and reuse it only to retry the same request."],
   },
   REPLAY_CONFLICT: {
-    meaning: "The same key signed another event with this id in the past 15 minutes.",
+    meaning: "The same key has signed a different event with this id in the past 15 minutes.",
     causes: ["A signed event was changed and sent again with the same id."],
     remedies: ["Give every event a unique id."],
   },

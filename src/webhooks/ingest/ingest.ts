@@ -21,6 +21,7 @@ import {
 import type { Clock } from "../../domain/clock.ts";
 import { newId, type RandomBytes } from "../../domain/ids.ts";
 import { SignetError, validationFailed } from "../../domain/errors.ts";
+import { ERROR_DESCRIPTIONS } from "../../http/error-descriptions.ts";
 import { metrics } from "../../observability/metrics.ts";
 import { tracer } from "../../observability/tracing.ts";
 import { IDEMPOTENCY_MS } from "../../domain/idempotency.ts";
@@ -324,9 +325,7 @@ async function answerOfKeys(
 
 function reused({ kind }: EventKey): SignetError {
   if (kind === "signed") {
-    return new SignetError("REPLAY_CONFLICT", {
-      detail: "The same key has signed a different event with this id in the past 15 minutes.",
-    });
+    return new SignetError("REPLAY_CONFLICT", { detail: ERROR_DESCRIPTIONS.REPLAY_CONFLICT.meaning });
   }
   if (kind === "request") {
     return new SignetError("IDEMPOTENCY_KEY_REUSED", {
