@@ -16,11 +16,14 @@ import { Instant, querySpan } from "../http/instants.ts";
 import { readIndexPage, toPage } from "./pagination.ts";
 import { OneOf } from "../http/common.ts";
 import {
-  type ConsistencyProof,
-  type ConsistencyQuery,
+  Checkpoint,
+  ConsistencyProof,
+  ConsistencyQuery,
   type Entry,
-  type InclusionProof,
-  type InclusionQuery,
+  EntryParams,
+  EntryWithBytes,
+  InclusionProof,
+  InclusionQuery,
   presentCheckpoint,
   presentEntry,
 } from "./schemas/compliance.ts";
@@ -34,6 +37,14 @@ export const ENTRY_FILTERS = {
   from: Type.Optional(Instant),
   to: Type.Optional(Instant),
 };
+
+/** Members of the declarations that the routes of both APIs share. */
+export const READS = {
+  entry: { params: EntryParams, response: { 200: EntryWithBytes } },
+  checkpoint: { errors: ["NOT_FOUND"], response: { 200: Checkpoint } },
+  inclusion: { errors: ["NOT_FOUND"], querystring: InclusionQuery, response: { 200: InclusionProof } },
+  consistency: { errors: ["NOT_FOUND"], querystring: ConsistencyQuery, response: { 200: ConsistencyProof } },
+} as const;
 
 type EntriesQuery = Pick<EntryFilter, "type"> & {
   readonly from?: string;

@@ -11,22 +11,13 @@ import {
   entriesPage,
   ENTRY_FILTERS,
   inclusionProof,
+  READS,
   requireCheckpoint,
   requireEntry,
   sendCheckpoint,
 } from "../compliance-reads.ts";
 import { Closed, Formed, Id, Page, PageQuery } from "../../http/common.ts";
-import {
-  Checkpoint,
-  ConsistencyProof,
-  ConsistencyQuery,
-  Entry,
-  EntryParams,
-  EntryWithBytes,
-  InclusionProof,
-  InclusionQuery,
-  presentEntryWithBytes,
-} from "../schemas/compliance.ts";
+import { Entry, presentEntryWithBytes } from "../schemas/compliance.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { breakOffUnlessAdmitted } from "../../http/while-admitted.ts";
@@ -86,11 +77,10 @@ function registerMember(server: SignetServer, auditPool: Pool): void {
     "/admin/v1/audit/:idx",
     operation({
       ...OPERATION,
+      ...READS.entry,
       id: "getAuditEntry",
       summary: "Read an entry of the compliance log",
       description: "Includes the bytes that the leaf hash covers.",
-      params: EntryParams,
-      response: { 200: EntryWithBytes },
     }),
     async ({ params }) => presentEntryWithBytes(await requireEntry(auditPool, Number(params.idx), undefined)),
   );
@@ -101,11 +91,10 @@ function registerProofs(server: SignetServer, auditPool: Pool): void {
     "/admin/v1/audit/checkpoint",
     operation({
       ...OPERATION,
+      ...READS.checkpoint,
       id: "getAuditCheckpoint",
       summary: "Read the newest signed checkpoint",
       description: "A signed note (C2SP) over the tree's root; 404 before the first checkpoint.",
-      errors: ["NOT_FOUND"],
-      response: { 200: Checkpoint },
     }),
     async (request, reply) => await sendCheckpoint(request, reply, await requireCheckpoint(auditPool)),
   );
@@ -114,12 +103,10 @@ function registerProofs(server: SignetServer, auditPool: Pool): void {
     "/admin/v1/audit/proof/inclusion",
     operation({
       ...OPERATION,
+      ...READS.inclusion,
       id: "getAuditInclusionProof",
       summary: "Prove that an entry is in the log",
       description: "Returns the sibling hashes on the entry's path to the root (RFC 9162).",
-      errors: ["NOT_FOUND"],
-      querystring: InclusionQuery,
-      response: { 200: InclusionProof },
     }),
     async ({ query }) => await inclusionProof(auditPool, query, undefined),
   );
@@ -128,12 +115,10 @@ function registerProofs(server: SignetServer, auditPool: Pool): void {
     "/admin/v1/audit/proof/consistency",
     operation({
       ...OPERATION,
+      ...READS.consistency,
       id: "getAuditConsistencyProof",
       summary: "Prove that the log has only grown",
       description: "Compares the trees of two sizes (RFC 9162).",
-      errors: ["NOT_FOUND"],
-      querystring: ConsistencyQuery,
-      response: { 200: ConsistencyProof },
     }),
     async ({ query }) => await consistencyProof(auditPool, query),
   );

@@ -133,30 +133,6 @@ function registerPreflight(server: SignetServer, path: string, uiOrigin: string 
   );
 }
 
-/** Registers the routes of the codec server. */
-export function registerCodecRoutes(server: SignetServer, services: CodecRoutes): void {
-  const { uiOrigin } = services;
-  const limiter = createRateLimiter(RATE);
-
-  /** Applies the operator's rate limit, and adds the CORS headers for the UI. */
-  const admit: Admit = async (request, reply) => {
-    if (request.headers.origin === uiOrigin) {
-      reply.headers(corsOf(uiOrigin));
-    }
-    const waitMs = windows.take(request.operator.id, performance.now());
-    if (waitMs > 0) {
-      throw rateLimited("codec", waitMs, "Too many histories were decrypted; retry later.");
-    }
-  };
-
-  registerPreflight(server, DECODE, uiOrigin);
-  registerPreflight(server, ENCODE, uiOrigin);
-  registerDecoding(server, services, admit);
-  registerEncoding(server, services, admit);
-}
-
-type Admit = (request: FastifyRequest, reply: Pick<FastifyReply, "headers">) => Promise<void>;
-
 const OPERATION = {
   tag: "temporal",
   operator: "security",
@@ -168,11 +144,31 @@ const OPERATION = {
 
 const EXAMPLE = { payloads: [{ metadata: { encoding: "anNvbi9wbGFpbg==" }, data: "e30=" }] };
 
-/** An Idempotency-Key has no effect here: payloads are decrypted again, because no plaintext is stored. */
-function registerDecoding(server: SignetServer, { codec, historyAudit }: CodecRoutes, admit: Admit): void {
+/** Registers the routes of the codec server. */
+export function registerCodecRoutes(
+  server: SignetServer,
+  { codec, encrypts, uiOrigin, historyAudit, commit }: CodecRoutes,
+): void {
+  const limiter = createRateLimiter(RATE);
+
+  /** Applies the operator's rate limit, and adds the CORS headers for the UI. */
+  async function admit(request: FastifyRequest, reply: Pick<FastifyReply, "headers">): Promise<void> {
+    if (request.headers.origin === uiOrigin) {
+      reply.headers(corsOf(uiOrigin));
+    }
+    const waitMs = await limiter.take(request.operator.id);
+    if (waitMs > 0) {
+      throw rateLimited("codec", waitMs, "Too many histories were decrypted; retry later.");
+    }
+  }
+
+  registerPreflight(server, DECODE, uiOrigin);
+  registerPreflight(server, ENCODE, uiOrigin);
+
   server.post(
     DECODE,
     operation({
+      // An Idempotency-Key has no effect: payloads are decrypted again, because no plaintext is stored.
       ...OPERATION,
       id: "decodePayloads",
       audits: "history.decoded",
@@ -195,13 +191,7 @@ function registerDecoding(server: SignetServer, { codec, historyAudit }: CodecRo
       return { payloads };
     },
   );
-}
 
-function registerEncoding(
-  server: SignetServer,
-  { codec, encrypts, commit }: CodecRoutes,
-  admit: Admit,
-): void {
   server.post(
     ENCODE,
     operation({

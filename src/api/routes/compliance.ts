@@ -7,22 +7,13 @@ import {
   entriesPage,
   ENTRY_FILTERS,
   inclusionProof,
+  READS,
   requireCheckpoint,
   requireEntry,
   sendCheckpoint,
 } from "../compliance-reads.ts";
 import { Closed, Page, PageQuery } from "../../http/common.ts";
-import {
-  Checkpoint,
-  ConsistencyProof,
-  ConsistencyQuery,
-  Entry,
-  EntryParams,
-  EntryWithBytes,
-  InclusionProof,
-  InclusionQuery,
-  presentEntryWithBytes,
-} from "../schemas/compliance.ts";
+import { Entry, presentEntryWithBytes } from "../schemas/compliance.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 
@@ -64,6 +55,7 @@ function registerEntries(server: SignetServer, read: Read): void {
     "/v1/compliance/entries/:idx",
     operation({
       ...OPERATION,
+      ...READS.entry,
       id: "getComplianceEntry",
       summary: "Read an entry with the bytes that its hash covers",
       description: "The leaf hash is the SHA-256 of a zero byte followed by these bytes (RFC 6962).",
@@ -80,8 +72,6 @@ function registerEntries(server: SignetServer, read: Read): void {
         leaf_hash: "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328",
         entry: "eyJhdCI6IjIwMjUtMTEtMjBUMTQ6NDY6NDAuMDAwWiJ9",
       },
-      params: EntryParams,
-      response: { 200: EntryWithBytes },
     }),
     async ({ identity: { tenantId }, params }) =>
       presentEntryWithBytes(
@@ -95,12 +85,11 @@ function registerProofs(server: SignetServer, read: Read): void {
     "/v1/compliance/checkpoint",
     operation({
       ...OPERATION,
+      ...READS.checkpoint,
       id: "getCheckpoint",
       summary: "Read the newest signed checkpoint",
       description:
         "A signed note (c2sp.org/tlog-checkpoint) over the whole log. With `Accept: text/plain`, returns the note alone.",
-      errors: ["NOT_FOUND"],
-      response: { 200: Checkpoint },
     }),
     async (request, reply) =>
       await sendCheckpoint(request, reply, await read(request.identity.tenantId, requireCheckpoint)),
@@ -110,13 +99,11 @@ function registerProofs(server: SignetServer, read: Read): void {
     "/v1/compliance/proof/inclusion",
     operation({
       ...OPERATION,
+      ...READS.inclusion,
       id: "getInclusionProof",
       summary: "Prove that an entry is in a signed tree",
       description:
         "Returns the hashes from the leaf to the root (RFC 6962 section 2.1.1), for one of the tenant's entries.",
-      errors: ["NOT_FOUND"],
-      querystring: InclusionQuery,
-      response: { 200: InclusionProof },
     }),
     async ({ identity: { tenantId }, query }) =>
       await read(tenantId, async (db) => await inclusionProof(db, query, tenantId)),
@@ -126,12 +113,10 @@ function registerProofs(server: SignetServer, read: Read): void {
     "/v1/compliance/proof/consistency",
     operation({
       ...OPERATION,
+      ...READS.consistency,
       id: "getConsistencyProof",
       summary: "Prove that a signed tree extends an earlier one",
       description: "RFC 6962 section 2.1.2: no earlier entry has been changed since.",
-      errors: ["NOT_FOUND"],
-      querystring: ConsistencyQuery,
-      response: { 200: ConsistencyProof },
     }),
     async ({ identity: { tenantId }, query }) =>
       await read(tenantId, async (db) => await consistencyProof(db, query)),
