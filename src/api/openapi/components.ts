@@ -20,27 +20,17 @@ const NAMED: Readonly<Record<string, readonly [method: string, path: string, sta
 /** Names that mean the items of the response's list, not the response. */
 const ITEMS: ReadonlySet<string> = new Set(["Attempt"]);
 
-type Answers = Readonly<
-  Record<
-    string,
-    Readonly<
-      Record<
-        string,
-        {
-          readonly responses: Readonly<
-            Record<
-              string,
-              { readonly content?: Readonly<Record<string, { readonly schema?: DocumentedSchema }>> }
-            >
-          >;
-        }
-      >
-    >
-  >
->;
+interface Answer {
+  readonly content?: Readonly<Record<string, { readonly schema?: DocumentedSchema }>>;
+}
+interface Answered {
+  readonly responses: Readonly<Record<string, Answer>>;
+}
 
 /** Returns the named schemas that the paths contain. */
-export function namedSchemas(paths: Answers): Record<string, DocumentedSchema> {
+export function namedSchemas(
+  paths: Readonly<Record<string, Readonly<Record<string, Answered>>>>,
+): Record<string, DocumentedSchema> {
   const found: Record<string, DocumentedSchema> = {};
   for (const [name, [method, path, status]] of Object.entries(NAMED)) {
     const schema = paths[path]?.[method]?.responses[status]?.content?.["application/json"]?.schema;
