@@ -2,7 +2,8 @@
 import { URI_MAX } from "../src/http/uri-length.ts";
 import { BODY_DEPTH, BODY_LIMIT } from "../src/http/plugins/body-parsing.ts";
 import { PAGE_LIMIT } from "../src/http/common.ts";
-import { METADATA_DEPTH, METADATA_MAX } from "../src/api/schemas/endpoints.ts";
+import { METADATA_MAX } from "../src/api/endpoint-settings.ts";
+import { METADATA_DEPTH } from "../src/api/schemas/endpoints.ts";
 import { BATCH_MAX, EVENT_DATA_DEPTH, EVENT_MAX } from "../src/api/schemas/events.ts";
 import { DEAD_LETTER_MS, SETTINGS } from "../src/config/config.ts";
 import { DELIVERY_DEADLINE_MS } from "../src/webhooks/sending/delivery-sender.ts";

@@ -1,13 +1,9 @@
 /** Webhook endpoints (specification 2 and 4). */
-import { createHash } from "node:crypto";
-import { type Static, Type } from "typebox";
-import type { EndpointSettings } from "../../database/repositories/endpoints/endpoints.ts";
-import { compileFilter, FILTER_MAX } from "../../webhooks/ingest/event-filter.ts";
+import { Type } from "typebox";
 import type { EndpointService } from "../../webhooks/endpoints/endpoint-service.ts";
-import type { SettingsInput } from "../../webhooks/endpoints/settings.ts";
-import { SignetError, validationFailed } from "../../domain/errors.ts";
 import { ENDPOINT_STATES } from "../../domain/endpoint-state.ts";
 import { callerOf } from "../../http/caller.ts";
+import { changesOf, registrationHash, settingsOf } from "../endpoint-settings.ts";
 import { readPage, toPage } from "../pagination.ts";
 import { rawPage, sendRaw } from "../../http/raw-json.ts";
 import {
@@ -23,7 +19,6 @@ import {
   Endpoint,
   EndpointPatch,
   METADATA_DEPTH,
-  METADATA_MAX,
   NewEndpoint,
   RegisteredEndpoint,
   TestEvent,
@@ -31,91 +26,9 @@ import {
 } from "../schemas/endpoints.ts";
 import { Delivery, presentDelivery } from "../schemas/deliveries.ts";
 import { EVENT_DATA_DEPTH } from "../schemas/events.ts";
-import type { RawJson } from "../../http/strict-json.ts";
-import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 
-/** Members excluded from the hash: a hash would confirm a guessed secret. */
-const SECRET_MEMBERS = new Set(["value", "client_secret", "private_key"]);
-
-function withoutSecrets(authentication: Static<typeof NewEndpoint>["authentication"]): unknown {
-  return Object.entries(authentication ?? {})
-    .filter(([name]) => !SECRET_MEMBERS.has(name))
-    .toSorted(([one], [other]) => (one < other ? -1 : 1));
-}
-
-/** Returns the text of the metadata, or null without metadata. */
-function metadataOf(metadata: RawJson | undefined): string | null {
-  return metadata === undefined || metadata.kind === "null" ? null : metadata.text;
-}
-
-function bodyHash(body: Static<typeof NewEndpoint>): Buffer {
-  const canonical: unknown[] = [
-    body.url,
-    body.events,
-    metadataOf(body.metadata),
-    body.description ?? null,
-    // Omit absent members, so that keys from before these members existed still match the same request.
-    ...(body.filter === undefined ? [] : [body.filter]),
-    ...(body.require_echo === undefined ? [] : [["require_echo", body.require_echo]]),
-    ...(body.rate_limit === undefined ? [] : [["rate_limit", body.rate_limit]]),
-  ];
-  // Requests without headers and authentication keep the hashes from before these members existed.
-  if (body.headers || body.authentication) {
-    canonical.push(Object.entries(body.headers ?? {}), withoutSecrets(body.authentication));
-  }
-  return createHash("sha256").update(JSON.stringify(canonical)).digest();
-}
-
-/** Returns the text of the metadata, or null to store none. @throws SignetError LIMIT_EXCEEDED */
-function metadataText(metadata: RawJson | undefined): string | null {
-  const text = metadataOf(metadata);
-  if (text !== null && Buffer.byteLength(text) > METADATA_MAX) {
-    throw new SignetError("LIMIT_EXCEEDED", { detail: `metadata may have at most ${METADATA_MAX} bytes.` });
-  }
-  return text;
-}
-
-/** Returns the text of the filter, or null to store none. @throws SignetError LIMIT_EXCEEDED, VALIDATION_FAILED */
-function filterText(filter: Readonly<Record<string, unknown>> | null | undefined): string | null {
-  if (filter === undefined || filter === null) {
-    return null;
-  }
-  const text = JSON.stringify(filter);
-  if (Buffer.byteLength(text) > FILTER_MAX) {
-    throw new SignetError("LIMIT_EXCEEDED", { detail: `filter may have at most ${FILTER_MAX} bytes.` });
-  }
-  const compiled = compileFilter(filter);
-  if (typeof compiled !== "function") {
-    throw validationFailed([{ ...compiled, pointer: `/filter${compiled.pointer}` }]);
-  }
-  return text;
-}
-
-/** Returns the settings that a change contains. */
-function changesOf({
-  url,
-  events,
-  metadata,
-  description,
-  filter,
-  headers,
-  authentication,
-  require_echo: requireEcho,
-  rate_limit: rateLimit,
-}: Static<typeof EndpointPatch>): SettingsInput<Partial<EndpointSettings>> {
-  return {
-    ...(headers === undefined ? {} : { headers }),
-    ...(authentication === undefined ? {} : { authentication }),
-    ...(url === undefined ? {} : { url }),
-    ...(events === undefined ? {} : { eventTypes: events }),
-    ...(metadata === undefined ? {} : { metadata: metadataText(metadata) }),
-    ...(description === undefined ? {} : { description }),
-    ...(filter === undefined ? {} : { filter: filterText(filter) }),
-    ...(requireEcho === undefined ? {} : { requireEcho }),
-    ...(rateLimit === undefined ? {} : { rateLimit }),
-  };
-}
+const TAGS = ["endpoints"];
 
 export function registerEndpointRoutes(server: SignetServer, endpoints: EndpointService): void {
   registerRegistration(server, endpoints);
@@ -157,17 +70,11 @@ function registerRegistration(server: SignetServer, endpoints: EndpointService):
       const { identity, body, headers } = request;
       const key = headers["idempotency-key"];
       const registration = {
-        url: body.url,
-        eventTypes: body.events,
-        metadata: metadataText(body.metadata),
-        description: body.description ?? null,
-        filter: filterText(body.filter),
-        headers: body.headers ?? null,
-        authentication: body.authentication ?? null,
-        requireEcho: body.require_echo ?? false,
-        rateLimit: body.rate_limit ?? null,
+        ...settingsOf(body),
         idempotency:
-          key === undefined ? null : { principalId: identity.principalId, key, bodyHash: bodyHash(body) },
+          key === undefined
+            ? null
+            : { principalId: identity.principalId, key, bodyHash: registrationHash(body) },
       };
       const { endpoint, secret, replayed } = await endpoints.register(
         identity.tenantId,

@@ -1,8 +1,13 @@
-import { Type } from "typebox";
+import { type TSchema, Type } from "typebox";
 import type { Endpoint as EndpointRow } from "../../database/repositories/endpoints/endpoints.ts";
+import {
+  ENDPOINT_SETTINGS,
+  type EndpointSetting,
+  type EndpointSettings,
+} from "../../domain/endpoint-settings.ts";
 import { DISABLED_REASONS, ENDPOINT_STATES } from "../../domain/endpoint-state.ts";
 import { verifyWorkflowId } from "../../../workflows/messages.ts";
-import { withRawMember } from "../../http/raw-json.ts";
+import { spliceMember } from "../../http/raw-json.ts";
 import {
   Closed,
   Formed,
@@ -37,8 +42,6 @@ const EventFilter = Type.Union([
   Type.Array(Type.Literal("*"), { minItems: 1, maxItems: 1 }),
 ]);
 
-/** Maximum size of metadata, in bytes of JSON. */
-export const METADATA_MAX = 4_096;
 /** Maximum nesting depth of metadata. */
 export const METADATA_DEPTH = 5;
 
@@ -48,11 +51,11 @@ const TargetUrl = Type.String({
   "x-wanted": "an https URL such as https://example.com/hooks",
   examples: ["https://example.com/hooks"],
 });
-export const Description = Nullable(
-  Formed({ pattern: "^[^\\u0000]*$", wanted: "a text without U+0000" }, { maxLength: 1_024 }),
-);
+const Text = (maxLength: number) =>
+  Nullable(Formed({ pattern: "^[^\\u0000]*$", wanted: "a text without U+0000" }, { maxLength }));
+export const Description = Text(1_024);
 
-/** Selects events of those types; delivery/event-filter.ts defines the operators. */
+/** Selects events of those types; webhooks/ingest/event-filter.ts defines the operators. */
 const PayloadFilter = Nullable(
   Type.Unsafe<Readonly<Record<string, unknown>>>({
     type: "object",
@@ -146,61 +149,87 @@ const ShownAuthentication = Type.Union([
   }),
 ]);
 
-const RequireEcho = Type.Boolean({
-  description: "Only a response that contains the ping's challenge verifies the endpoint",
-});
+/** Schemas of the settings with code of their own, in requests and responses. */
+const OWN_SCHEMAS = {
+  url: { request: TargetUrl, response: Type.String() },
+  events: { request: EventFilter, response: Type.Array(Type.String()) },
+  metadata: {
+    request: OpaqueObjectOrNull,
+    response: Nullable(Type.Unsafe<unknown>({ type: "object", additionalProperties: true })),
+  },
+  filter: { request: PayloadFilter, response: PayloadFilter },
+  headers: {
+    request: Nullable(Headers),
+    response: Type.Unsafe<Record<string, string>>({
+      type: "object",
+      additionalProperties: { type: "string" },
+    }),
+  },
+  authentication: { request: Nullable(NewAuthentication), response: Nullable(ShownAuthentication) },
+};
 
-/** Maximum rate limit, in deliveries per second. */
-const RATE_LIMIT_MAX = 1_000;
+/** Schemas of the other settings, by kind. */
+interface KindSchemas {
+  text: Type.TUnion<[Type.TString, Type.TNull]>;
+  number: Type.TUnion<[Type.TInteger, Type.TNull]>;
+  flag: Type.TBoolean;
+}
 
-const RateLimit = Nullable(
-  Type.Integer({
-    minimum: 1,
-    maximum: RATE_LIMIT_MAX,
-    description: "Maximum deliveries per second; the others wait. Null for no limit",
-    examples: [20],
-  }),
+type SchemaOf<Setting extends EndpointSetting, Part extends "request" | "response"> = Setting extends {
+  readonly kind: keyof KindSchemas;
+}
+  ? KindSchemas[Setting["kind"]]
+  : Setting["wire"] extends keyof typeof OWN_SCHEMAS
+    ? (typeof OWN_SCHEMAS)[Setting["wire"]][Part]
+    : never;
+
+function schemaOf(setting: EndpointSetting, part: "request" | "response"): TSchema {
+  switch (setting.kind) {
+    case "text":
+      return part === "request" ? Text(setting.maxLength) : Nullable(Type.String());
+    case "number": {
+      const { minimum, maximum, description, examples } = setting;
+      return Nullable(Type.Integer({ minimum, maximum, description, examples: [...examples] }));
+    }
+    case "flag":
+      return Type.Boolean(part === "request" ? { description: setting.description } : {});
+    default:
+      return OWN_SCHEMAS[setting.wire][part];
+  }
+}
+
+/** Returns the schemas of all settings by their wire names. */
+function properties(schema: (setting: EndpointSetting) => TSchema): Record<string, TSchema> {
+  return Object.fromEntries(ENDPOINT_SETTINGS.map((setting) => [setting.wire, schema(setting)]));
+}
+
+type Responses = { [Setting in EndpointSetting as Setting["wire"]]: SchemaOf<Setting, "response"> };
+type Changes = {
+  [Setting in EndpointSetting as Setting["wire"]]: Type.TOptional<SchemaOf<Setting, "request">>;
+};
+type Required = Extract<EndpointSetting, { readonly required: true }>;
+type Registration = Omit<Changes, Required["wire"]> & {
+  [Setting in Required as Setting["wire"]]: SchemaOf<Setting, "request">;
+};
+
+export const NewEndpoint = Closed(
+  properties((setting) => {
+    const schema = schemaOf(setting, "request");
+    return "required" in setting ? schema : Type.Optional(schema);
+  }) as Registration,
 );
 
-export const NewEndpoint = Closed({
-  url: TargetUrl,
-  events: EventFilter,
-  metadata: Type.Optional(OpaqueObjectOrNull),
-  description: Type.Optional(Description),
-  filter: Type.Optional(PayloadFilter),
-  headers: Type.Optional(Nullable(Headers)),
-  authentication: Type.Optional(Nullable(NewAuthentication)),
-  require_echo: Type.Optional(RequireEcho),
-  rate_limit: Type.Optional(RateLimit),
-});
-
 /** Changes of an endpoint: absent members stay unchanged, `null` removes an optional member. */
-export const EndpointPatch = Closed({
-  url: Type.Optional(TargetUrl),
-  events: Type.Optional(EventFilter),
-  metadata: Type.Optional(OpaqueObjectOrNull),
-  description: Type.Optional(Description),
-  filter: Type.Optional(PayloadFilter),
-  headers: Type.Optional(Nullable(Headers)),
-  authentication: Type.Optional(Nullable(NewAuthentication)),
-  require_echo: Type.Optional(RequireEcho),
-  rate_limit: Type.Optional(RateLimit),
-});
+export const EndpointPatch = Closed(
+  properties((setting) => Type.Optional(schemaOf(setting, "request"))) as Changes,
+);
 
 /** A test event; by default `endpoint.test` with a short message. */
 export const TestEvent = Closed({ type: Type.Optional(EventType), data: Type.Optional(OpaqueObject) });
 
 export const Endpoint = Type.Object({
   id: Id("endpoint"),
-  url: Type.String(),
-  events: Type.Array(Type.String()),
-  metadata: Nullable(Type.Unsafe<unknown>({ type: "object", additionalProperties: true })),
-  description: Nullable(Type.String()),
-  filter: PayloadFilter,
-  headers: Type.Unsafe<Record<string, string>>({ type: "object", additionalProperties: { type: "string" } }),
-  authentication: Nullable(ShownAuthentication),
-  require_echo: Type.Boolean(),
-  rate_limit: RateLimit,
+  ...(properties((setting) => schemaOf(setting, "response")) as Responses),
   state: OneOf(ENDPOINT_STATES),
   disabled_reason: Nullable(OneOf(DISABLED_REASONS)),
   created_at: Timestamp,
@@ -221,18 +250,27 @@ export const RegisteredEndpoint = Type.Object({
   secret: Type.String({ description: "Shown only here", examples: ["whsec_…"] }),
 });
 
+/** The wire form's settings, with the texts before their values. Metadata follow at the end. */
+const SHOWN = ENDPOINT_SETTINGS.filter(({ wire }) => wire !== "metadata").map(({ key, wire, kind }) => ({
+  key,
+  before: `,${JSON.stringify(wire)}:`,
+  /** The value of an absent JSON text; undefined if the row has values. */
+  absent: { headers: "{}", object: "null", authentication: "null" }[kind as string],
+}));
+
+/** Returns the JSON members of the settings, each after a comma. Rows contain JSON texts as `JSON.stringify` makes them. */
+function shownSettings(row: EndpointSettings): string {
+  let text = "";
+  for (const { key, before, absent } of SHOWN) {
+    const value = row[key];
+    text += before + (absent === undefined ? JSON.stringify(value) : ((value as string | null) ?? absent));
+  }
+  return text;
+}
+
 /** Returns the wire form of an endpoint's row, with its metadata as submitted, and `secret` if given. */
 export function wireEndpoint(row: EndpointRow, secret?: string): string {
-  const wire = {
-    id: row.id,
-    url: row.url,
-    events: row.eventTypes,
-    description: row.description,
-    filter: row.filter === null ? null : (JSON.parse(row.filter) as unknown),
-    headers: JSON.parse(row.headers ?? "{}") as unknown,
-    authentication: JSON.parse(row.authentication ?? "null") as unknown,
-    require_echo: row.requireEcho,
-    rate_limit: row.rateLimit,
+  const others = {
     state: row.state,
     disabled_reason: row.disabledReason,
     created_at: row.createdAt.toISOString(),
@@ -247,5 +285,6 @@ export function wireEndpoint(row: EndpointRow, secret?: string): string {
     },
     ...(secret === undefined ? {} : { secret }),
   };
-  return withRawMember(wire, "metadata", row.metadata ?? "null");
+  const wire = `{"id":"${row.id}"${shownSettings(row)},${JSON.stringify(others).slice(1)}`;
+  return spliceMember(wire, "metadata", row.metadata ?? "null");
 }

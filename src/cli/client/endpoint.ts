@@ -1,10 +1,7 @@
 /** `signet endpoint create | list | show | update | enable | disable | verify | test | delete | secret`. */
 import { Command, Option } from "commander";
-import type {
-  Endpoint as EndpointShown,
-  EndpointChange,
-  NewAuthentication,
-} from "../../lib/client/api-types.ts";
+import { ENDPOINT_SETTINGS } from "../../domain/endpoint-settings.ts";
+import type { Endpoint as EndpointShown, EndpointChange } from "../../lib/client/resources/endpoints.ts";
 import type { CliContext } from "../context.ts";
 import { printResource } from "../output.ts";
 import {
@@ -22,18 +19,6 @@ import { given } from "./given.ts";
 import { endpointSecretCommand } from "./endpoint-secret.ts";
 import { pageOf, printList, type PageChoice, withPages } from "./list.ts";
 import type { ClientOptions } from "./open-client.ts";
-
-interface SettingOptions extends ClientOptions {
-  readonly url?: string;
-  readonly events?: string;
-  readonly description?: string;
-  readonly metadata?: string;
-  readonly filter?: string;
-  readonly header?: readonly string[];
-  readonly authentication?: string;
-  readonly requireEcho?: boolean;
-  readonly rateLimit?: string;
-}
 
 interface TestOptions extends ClientOptions {
   readonly type?: string;
@@ -55,49 +40,49 @@ function headersOf(lines: readonly string[]): Record<string, string> | null {
   );
 }
 
-/** Converts the options to the API's members; `null` removes an optional one. */
-async function settingsOf(options: SettingOptions): Promise<Omit<EndpointChange, "url">> {
-  const { events, description, metadata, filter, header, authentication, requireEcho, rateLimit } = options;
-  return given({
-    events: events === undefined ? undefined : words(events),
-    description: description === "null" ? null : description,
-    metadata: metadata === undefined ? undefined : await objectOrNull("--metadata", metadata),
-    filter: filter === undefined ? undefined : await objectOrNull("--filter", filter),
-    headers: header === undefined ? undefined : headersOf(header),
-    authentication:
-      authentication === undefined
-        ? undefined
-        : ((await jsonArgument("--authentication", authentication)) as object as NewAuthentication | null),
-    require_echo: requireEcho,
-    rate_limit:
-      rateLimit === undefined
-        ? undefined
-        : rateLimit === "null"
-          ? null
-          : wholeNumber("--rate-limit", rateLimit),
-  });
+const orNull = <Value>(value: string, read: (value: string) => Value): Value | null =>
+  value === "null" ? null : read(value);
+
+/** Reads the argument of an option, by the kind of its setting; `null` removes an optional one. */
+const READERS: Readonly<Record<string, (option: string, value: never) => unknown>> = {
+  events: (_, value: string) => words(value),
+  text: (_, value: string) => orNull(value, String),
+  object: objectOrNull,
+  headers: (_, lines: readonly string[]) => headersOf(lines),
+  authentication: jsonArgument,
+  number: (option, value: string) => orNull(value, () => wholeNumber(option, value)),
+  flag: (_, value: boolean) => value,
+};
+
+/** The options of the settings. The URL has its own. */
+const SETTING_OPTIONS = ENDPOINT_SETTINGS.filter((setting) => "option" in setting)
+  .toSorted((one, other) => one.option.place - other.option.place)
+  .map(({ wire, kind, option }) => ({ wire, kind, option: new Option(option.flags, option.meaning) }));
+
+/** Converts the options to the API's members. */
+async function settingsOf(options: ClientOptions): Promise<Omit<EndpointChange, "url">> {
+  const settings: Record<string, unknown> = {};
+  for (const { wire, kind, option } of SETTING_OPTIONS) {
+    const value = (options as Readonly<Record<string, unknown>>)[option.attributeName()];
+    if (value !== undefined) {
+      settings[wire] = await READERS[kind]?.(`${option.long}`, value as never);
+    }
+  }
+  return settings;
 }
 
 function withSettings(command: Command): Command {
-  return command
-    .option("--events <types>", "event types, separated by commas; * for all")
-    .option("--description <text>", "description for people")
-    .option("--metadata <json>", "sent with every delivery; JSON, @file, or - for standard input")
-    .option("--filter <json>", 'condition on the events, for instance \'{"data.amount":{"$gte":100}}\'')
-    .option("--header <line...>", 'HTTP header sent with every delivery, "Name: value"')
-    .option(
-      "--authentication <json>",
-      "authentication at the receiver; use @file, because it contains secrets",
-    )
-    .option("--rate-limit <number>", "maximum deliveries per second, 1 to 1000; null for no limit")
-    .option("--require-echo", "require the ping's challenge in the answer for verification");
+  for (const { option } of SETTING_OPTIONS) {
+    command.addOption(option);
+  }
+  return command;
 }
 
 function addCreation(endpoint: Command, context: CliContext): void {
   const create = withSettings(
     endpoint.command("create <url>").description("register an endpoint; its secret is shown only once"),
   );
-  asTenant<SettingOptions>(create, context, async ({ signet, target, options }) => {
+  asTenant<ClientOptions>(create, context, async ({ signet, target, options }) => {
     const settings = { events: ["*"], ...(await settingsOf(options)) };
     printResource(context, await signet.endpoints.create({ url: target, ...settings }), options);
   });
@@ -110,16 +95,21 @@ function addCreation(endpoint: Command, context: CliContext): void {
   // Declare a --no-… option after its positive form; on its own, commander would set the option to true by default.
   const update = withSettings(
     endpoint.command("update <id>").description("change the given settings; `null` removes an optional one"),
-  )
-    .option("--url <url>", "new address; it must answer a ping first")
-    .option("--no-require-echo", "accept any answer with 200 for verification");
-  asTenant<SettingOptions>(update, context, async ({ signet, target, options }) => {
-    const change = given({ ...(await settingsOf(options)), url: options.url });
-    if (Object.keys(change).length === 0) {
-      throw misused("Nothing to change: give at least one setting.");
-    }
-    printResource(context, await signet.endpoints.update(target, change), options);
-  });
+  ).option("--url <url>", "new address; it must answer a ping first");
+  for (const { option } of ENDPOINT_SETTINGS.filter((setting) => setting.kind === "flag")) {
+    update.option(option.flags.replace("--", "--no-"), option.unset);
+  }
+  asTenant<ClientOptions & { readonly url?: string }>(
+    update,
+    context,
+    async ({ signet, target, options }) => {
+      const change = given({ ...(await settingsOf(options)), url: options.url });
+      if (Object.keys(change).length === 0) {
+        throw misused("Nothing to change: give at least one setting.");
+      }
+      printResource(context, await signet.endpoints.update(target, change), options);
+    },
+  );
   withExamples(update, "signet endpoint update ep_… --events pipeline.failed --filter null");
 }
 

@@ -5,12 +5,12 @@ import { findDataKey } from "../../database/repositories/data-keys.ts";
 import {
   countEndpoints,
   type Endpoint,
-  type EndpointSettings,
   findEndpoint,
   insertEndpoint,
   loadFirstSecret,
 } from "../../database/repositories/endpoints/endpoints.ts";
 import { principalKey, takeIdempotencyKey, type TakenKey } from "../../database/repositories/idempotency.ts";
+import type { EndpointSettings } from "../../domain/endpoint-settings.ts";
 import { IDEMPOTENCY_MS } from "../../domain/idempotency.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { newId, type RandomBytes } from "../../domain/ids.ts";

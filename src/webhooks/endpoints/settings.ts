@@ -6,7 +6,8 @@ import {
   eraseAuthentication,
   saveAuthentication,
 } from "../../database/repositories/endpoints/endpoint-authentications.ts";
-import type { Endpoint, EndpointSettings } from "../../database/repositories/endpoints/endpoints.ts";
+import type { Endpoint } from "../../database/repositories/endpoints/endpoints.ts";
+import { ENDPOINT_SETTINGS, type EndpointSettings } from "../../domain/endpoint-settings.ts";
 import {
   type Authentication,
   authenticationAad,
@@ -14,21 +15,6 @@ import {
   checkHeaders,
   type RequestRules,
 } from "../sending/authentication.ts";
-
-/** Names of the settings here and on the wire. */
-const WIRE_NAMES: Readonly<Record<keyof EndpointSettings, string>> = {
-  url: "url",
-  eventTypes: "events",
-  metadata: "metadata",
-  description: "description",
-  filter: "filter",
-  headers: "headers",
-  authentication: "authentication",
-  requireEcho: "require_echo",
-  rateLimit: "rate_limit",
-};
-
-const NAMES = Object.keys(WIRE_NAMES) as (keyof EndpointSettings)[];
 
 export interface SettingsChange {
   /** All settings, including unchanged ones. */
@@ -43,8 +29,8 @@ export function changeSettings(
   change: Readonly<Partial<EndpointSettings>>,
 ): SettingsChange {
   const settings: EndpointSettings = { ...current, ...change };
-  const changed = NAMES.filter((name) => !isSame(current[name], settings[name]));
-  return { settings, changed: changed.map((name) => WIRE_NAMES[name]) };
+  const changed = ENDPOINT_SETTINGS.filter(({ key }) => !isSame(current[key], settings[key]));
+  return { settings, changed: changed.map(({ wire }) => wire) };
 }
 
 /** Compares settings, which are strings, numbers, and lists of them. */

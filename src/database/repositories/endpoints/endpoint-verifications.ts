@@ -8,13 +8,7 @@ import {
   type TargetColumns,
   toTarget,
 } from "../stored-secrets.ts";
-import {
-  type Endpoint,
-  ENDPOINT_COLUMNS,
-  type EndpointAt,
-  type EndpointRow,
-  toEndpoint,
-} from "./endpoints.ts";
+import { type Endpoint, ENDPOINT_COLUMNS, type EndpointAt } from "./endpoints.ts";
 
 const VERIFY = ENDPOINT_MOVES.verify;
 
@@ -23,14 +17,14 @@ export async function wantVerification(
   db: Queryable,
   { tenantId, id, now }: EndpointAt,
 ): Promise<Endpoint | undefined> {
-  const { rows } = await db.query<EndpointRow>({
+  const { rows } = await db.query<Endpoint>({
     name: "want-verification",
     text: `UPDATE endpoints SET verification_state = 'WANTED', verification_requested_at = $3,
         generation = CASE WHEN verification_state = 'EXHAUSTED' THEN generation + 1 ELSE generation END
       WHERE id = $1 AND tenant_id = $2 AND state = 'PENDING' RETURNING ${ENDPOINT_COLUMNS}`,
     values: [id, tenantId, now],
   });
-  return rows[0] === undefined ? undefined : toEndpoint(rows[0]);
+  return rows[0];
 }
 
 /** Starts a new verification run after a closed one. Returns undefined if the endpoint's state changed meanwhile. */

@@ -87,7 +87,6 @@ function registerEditing(scope: SignetServer, { send }: PortalParts): void {
         ...settingsOf(endpoint, metadata),
         url: endpoint.url,
         events: endpoint.events.includes("*") ? "" : endpoint.events.join("\n"),
-        description: endpoint.description ?? "",
       };
       return send(reply, visit, await endpointFormPage(visit, { id, values }));
     },

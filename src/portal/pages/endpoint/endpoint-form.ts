@@ -9,7 +9,7 @@ import { html, type Part } from "../../html.ts";
 import type { PageContent } from "../../layout.ts";
 import { formFields } from "../../parts.ts";
 import { fieldErrors, type FieldErrors, refused } from "../../problems.ts";
-import { addressAgain, headersAgain, textAgain } from "../../typed-again.ts";
+import { addressAgain, textAgain } from "../../typed-again.ts";
 import type { Visit } from "../../visit.ts";
 import {
   AUTHENTICATION_FIELDS,
@@ -19,19 +19,24 @@ import {
   authenticationRefusal,
 } from "./endpoint-authentication.ts";
 import { ENDPOINTS, getEndpoint } from "./endpoint-parts.ts";
-import { settingsBody, SETTINGS_FIELDS, settingsFields, type SettingsFields } from "./endpoint-settings.ts";
+import {
+  hasCollapsed,
+  settingsAgain,
+  settingsBody,
+  SETTINGS_FIELDS,
+  settingsFields,
+  type SettingsFields,
+} from "./endpoint-settings.ts";
 
 /** Field values as typed. */
 export interface EndpointFields extends SettingsFields, AuthenticationFields {
   readonly url: string;
   readonly events: string;
-  readonly description: string;
 }
 
 export const EndpointForm = Form({
   url: Line(2_048),
   events: Line(8_192),
-  description: Line(1_024),
   ...SETTINGS_FIELDS,
   ...AUTHENTICATION_FIELDS,
 });
@@ -42,13 +47,12 @@ export const EndpointForm = Form({
  * @throws SignetError VALIDATION_FAILED if a field is malformed
  */
 function endpointBody(fields: EndpointFields, isNew: boolean): JsonText {
-  const { url, events, description } = fields;
+  const { url, events } = fields;
   const types = events.split(/[\s,]+/).filter((type) => type !== "");
   const authentication = authenticationBody(fields);
   const body = {
     url: url.trim(),
     events: types.length === 0 ? ["*"] : types,
-    description: description.trim() === "" ? null : description.trim(),
     ...(authentication === undefined ? {} : { authentication }),
   };
   return settingsBody(fields, body, isNew);
@@ -75,15 +79,12 @@ interface FilledForm {
 
 /** Checks whether the collapsed part has values or errors to show. */
 function hasMore({ values, errors, authentication }: FilledForm): boolean {
-  const names = [...Object.keys(SETTINGS_FIELDS), ...Object.keys(AUTHENTICATION_FIELDS)];
-  const { filter = "", headers = "", metadata = "", rate_limit: rate = "", require_echo: echo } = values;
   const chosen = values.authentication ?? "none";
   return (
-    [filter, headers, metadata, rate].some((text) => text !== "") ||
-    echo === "yes" ||
+    hasCollapsed(values, errors) ||
     chosen !== "none" ||
     authentication !== null ||
-    names.some((name) => errors.has(name))
+    Object.keys(AUTHENTICATION_FIELDS).some((name) => errors.has(name))
   );
 }
 
@@ -105,17 +106,10 @@ function endpointFields(form: FilledForm): Part {
     attributes: html`rows="3" maxlength="8192"`,
     help: html`One per line. Leave empty for all. ${known.length > 0 && html`Known: ${known}.`}`,
   };
-  const description = {
-    name: "description",
-    label: "Description",
-    optional: true,
-    value: values.description,
-    attributes: html`maxlength="1024"`,
-  };
-  return html`${lineField(url, errors)} ${areaField(events, errors)} ${lineField(description, errors)}
+  return html`${lineField(url, errors)} ${areaField(events, errors)} ${settingsFields(values, errors, true)}
     <details ${hasMore(form) && html`open`}>
       <summary>Filter, headers, authentication and more</summary>
-      ${settingsFields(values, errors)} ${authenticationFields(values, errors, authentication)}
+      ${settingsFields(values, errors, false)} ${authenticationFields(values, errors, authentication)}
     </details>`;
 }
 
@@ -134,13 +128,11 @@ async function authenticationOf(visit: Visit, id: string): Promise<Authenticatio
  * who may read the endpoint sees them.
  */
 function typedAgain(values: EndpointFields): EndpointFields {
-  const { headers } = values;
   return {
     ...values,
     url: addressAgain(values.url),
     events: textAgain(values.events),
-    description: textAgain(values.description),
-    ...(headers === undefined ? {} : { headers: headersAgain(headers) }),
+    ...settingsAgain(values),
   };
 }
 

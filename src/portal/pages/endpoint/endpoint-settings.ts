@@ -1,33 +1,62 @@
-/** Form fields for an endpoint's optional settings. */
+/** Form fields and facts for the settings of an endpoint that have a field in domain/endpoint-settings.ts. */
 import { Type } from "typebox";
 import { JsonText } from "../../../api/in-process.ts";
 import { spliceMember } from "../../../http/raw-json.ts";
 import { createStrictJsonParser, type RawJson } from "../../../http/strict-json.ts";
-import type { Endpoint } from "../../../lib/client/api-types.ts";
+import type { Endpoint } from "../../../lib/client/resources/endpoints.ts";
+import { ENDPOINT_SETTINGS } from "../../../domain/endpoint-settings.ts";
 import { type FieldProblem, validationFailed } from "../../../domain/errors.ts";
 import { areaField, lineField } from "../../fields.ts";
 import { Line } from "../../forms.ts";
 import { html, type Html, type Part } from "../../html.ts";
 import type { FieldErrors } from "../../problems.ts";
+import { headersAgain, textAgain } from "../../typed-again.ts";
 import type { Visit } from "../../visit.ts";
 
 /** More than the API accepts, so that the API's error is shown, not the form's. */
 const JSON_MAX = 16_384;
 const HEADERS_MAX = 24_576;
+const NUMBER_MAX = 16;
 /** Maximum nesting of an endpoint from the API; for metadata, more than the API accepts. */
 const ENDPOINT_DEPTH = 64;
 
-/** Fields of the form; all are optional. */
-export const SETTINGS_FIELDS = {
-  filter: Type.Optional(Line(JSON_MAX)),
-  headers: Type.Optional(Line(HEADERS_MAX)),
-  metadata: Type.Optional(Line(JSON_MAX)),
-  rate_limit: Type.Optional(Line(16)),
-  require_echo: Type.Optional(Line(8)),
-};
+/** The settings with a field, in the order of the form. */
+const FIELDS = ENDPOINT_SETTINGS.filter((setting) => "field" in setting).toSorted(
+  (one, other) => one.field.place - other.field.place,
+);
+
+type FieldSetting = (typeof FIELDS)[number];
+
+const isBasic = ({ field }: FieldSetting): boolean => "basic" in field;
+
+/** Returns the maximum length of a typed value. */
+function sizeOf(setting: FieldSetting): number {
+  if (setting.kind === "text") {
+    return setting.maxLength;
+  }
+  return { object: JSON_MAX, headers: HEADERS_MAX, number: NUMBER_MAX, flag: 8 }[setting.kind];
+}
+
+/** Fields of the form. */
+export const SETTINGS_FIELDS = Object.fromEntries(
+  FIELDS.map((setting) => {
+    const line = Line(sizeOf(setting));
+    return [setting.wire, isBasic(setting) ? line : Type.Optional(line)];
+  }),
+) as Record<FieldSetting["wire"], Type.TOptional<Type.TString>>;
 
 /** Typed values; undefined if the form did not have the field. */
-export type SettingsFields = { readonly [Name in keyof typeof SETTINGS_FIELDS]?: string };
+export type SettingsFields = { readonly [Name in FieldSetting["wire"]]?: string };
+
+/** Whether a collapsed field has an error, or another value than an empty form's. */
+export function hasCollapsed(fields: SettingsFields, errors: FieldErrors): boolean {
+  return FIELDS.some(
+    (setting) =>
+      !isBasic(setting) &&
+      (errors.has(setting.wire) ||
+        (setting.kind === "flag" ? fields[setting.wire] === "yes" : (fields[setting.wire] ?? "") !== "")),
+  );
+}
 
 const isEmpty = (text: string): boolean => text.trim() === "";
 
@@ -79,6 +108,25 @@ export function numberMember(text: string): number | string | null {
   return /^\d{1,9}$/.test(number) ? Number(number) : number;
 }
 
+/** Returns the JSON of a typed value. Adds a problem if the value is malformed. */
+function jsonOf({ wire, kind }: FieldSetting, text: string, problems: FieldProblem[]): string {
+  switch (kind) {
+    case "object": {
+      const { json, problem } = jsonMember(wire, text);
+      problems.push(...(problem === undefined ? [] : [problem]));
+      return json;
+    }
+    case "headers":
+      return JSON.stringify(headersOf(text, problems));
+    case "number":
+      return JSON.stringify(numberMember(text));
+    case "flag":
+      return JSON.stringify(text === "yes");
+    default:
+      return JSON.stringify(isEmpty(text) ? null : text.trim());
+  }
+}
+
 /**
  * Adds the settings to the API's body. Metadata and filter are sent as typed, so that their numbers stay exact.
  *
@@ -91,24 +139,17 @@ export function settingsBody(
   body: Readonly<Record<string, unknown>>,
   isNew: boolean,
 ): JsonText {
-  const { filter, headers, metadata, rate_limit: rate, require_echo: echo } = fields;
   const problems: FieldProblem[] = [];
-  const raw = Object.entries({ metadata, filter }).flatMap(([name, text]) =>
-    text === undefined ? [] : [{ name, ...jsonMember(name, text) }],
-  );
-  problems.push(...raw.flatMap(({ problem }) => problem ?? []));
-  const members = {
-    ...body,
-    ...(headers === undefined ? {} : { headers: headersOf(headers, problems) }),
-    ...(rate === undefined ? {} : { rate_limit: numberMember(rate) }),
-    ...(echo === undefined ? {} : { require_echo: echo === "yes" }),
-  };
+  const members = FIELDS.flatMap((setting) => {
+    const text = fields[setting.wire];
+    return text === undefined ? [] : [{ ...setting, json: jsonOf(setting, text, problems) }];
+  });
   if (problems.length > 0) {
     throw validationFailed(problems);
   }
-  const text = raw
-    .filter(({ json }) => !(isNew && json === "null"))
-    .reduce((whole, { name, json }) => spliceMember(whole, name, json), JSON.stringify(members));
+  const text = members
+    .filter(({ kind, json }) => !(isNew && kind === "object" && json === "null"))
+    .reduce((whole, { wire, json }) => spliceMember(whole, wire, json), JSON.stringify(body));
   return new JsonText(text);
 }
 
@@ -128,85 +169,105 @@ export async function readEndpoint(
   return { endpoint, metadata: metadata.kind === "null" ? null : metadata.text };
 }
 
+/** Returns the text of a value in the form. */
+function typed(kind: FieldSetting["kind"], value: unknown): string {
+  switch (kind) {
+    case "flag":
+      return value === true ? "yes" : "no";
+    case "object":
+      return value === null ? "" : JSON.stringify(value, undefined, 2);
+    case "headers":
+      return Object.entries(value as Endpoint["headers"])
+        .map(([name, header]) => `${name}: ${header}`)
+        .join("\n");
+    default:
+      return value === null ? "" : String(value as string | number);
+  }
+}
+
 /** Returns the field values of an endpoint. */
 export function settingsOf(endpoint: Endpoint, metadata: string | null): SettingsFields {
-  const { filter, headers, rate_limit: rate, require_echo: echo } = endpoint;
-  return {
-    filter: filter === null ? "" : JSON.stringify(filter, undefined, 2),
-    headers: Object.entries(headers)
-      .map(([name, value]) => `${name}: ${value}`)
-      .join("\n"),
-    metadata: metadata ?? "",
-    rate_limit: rate === null ? "" : String(rate),
-    require_echo: echo ? "yes" : "no",
-  };
+  const values = FIELDS.map(({ wire, kind }) => [wire, typed(kind, endpoint[wire])] as const);
+  return { ...Object.fromEntries(values), metadata: metadata ?? "" };
+}
+
+/** Returns the texts and headers to show again after an error, without secrets. */
+export function settingsAgain(fields: SettingsFields): SettingsFields {
+  const values = FIELDS.flatMap(({ wire, kind }) => {
+    const text = fields[wire];
+    if (text === undefined || (kind !== "text" && kind !== "headers")) {
+      return [];
+    }
+    return [[wire, kind === "text" ? textAgain(text) : headersAgain(text)] as const];
+  });
+  return Object.fromEntries(values);
+}
+
+/** Returns the basic or the other settings for a list of facts, without the JSON of metadata, filter and headers. */
+export function settingFacts(endpoint: Endpoint, basic: boolean): [string, Part][] {
+  return FIELDS.filter((setting) => isBasic(setting) === basic).flatMap(({ wire, field }) => {
+    if (!("fact" in field)) {
+      return [];
+    }
+    const [label, textOf] = field.fact as readonly [string, (value: unknown) => string];
+    return [[label, textOf(endpoint[wire])]];
+  });
 }
 
 /** HTML attributes of a number field; the API rejects other text. */
-export const NUMBER_ATTRIBUTES: Html = html`inputmode="numeric" maxlength="16" autocomplete="off"`;
+export const NUMBER_ATTRIBUTES: Html = html`inputmode="numeric" maxlength="${NUMBER_MAX}" autocomplete="off"`;
 
-interface AreaLook {
-  readonly label: string;
-  readonly help: Part;
+/** Renders text with code in backticks. */
+function marked(text: string): Part {
+  return text.split("`").map((part, index) => (index % 2 === 0 ? part : html`<code>${part}</code>`));
 }
 
-function area(
-  name: "filter" | "headers" | "metadata",
-  { label, help }: AreaLook,
-  { fields, errors }: { readonly fields: SettingsFields; readonly errors: FieldErrors },
+function choiceField(
+  { wire: name, field: { label, choices, help } }: Extract<FieldSetting, { kind: "flag" }>,
+  chosen: string | undefined,
+  errors: FieldErrors,
 ): Html {
-  const maxLength = name === "headers" ? HEADERS_MAX : JSON_MAX;
-  const attributes = html`rows="3" maxlength="${maxLength}" class="code" autocomplete="off"`;
-  return areaField({ name, label, optional: true, value: fields[name] ?? "", help, attributes }, errors);
-}
-
-function echoField(chosen: string | undefined, errors: FieldErrors): Html {
   const yes = chosen === "yes";
   return html`<div class="field">
-    <label for="require_echo">Answer that verifies a ping</label>
-    <select id="require_echo" name="require_echo" ${errors.attributes("require_echo", "require_echo-help")}>
-      <option value="no" ${!yes && html`selected`}>status 200</option>
-      <option value="yes" ${yes && html`selected`}>status 200 and the ping's challenge in the answer</option>
+    <label for="${name}">${label}</label>
+    <select id="${name}" name="${name}" ${errors.attributes(name, `${name}-help`)}>
+      <option value="no" ${!yes && html`selected`}>${choices.no}</option>
+      <option value="yes" ${yes && html`selected`}>${choices.yes}</option>
     </select>
-    <p class="muted" id="require_echo-help">
-      Some hosts answer 200 to everything. The challenge shows that the receiver read the ping.
-    </p>
-    ${errors.text("require_echo")}
+    <p class="muted" id="${name}-help">${help}</p>
+    ${errors.text(name)}
   </div>`;
 }
 
-/** Renders the fields. */
-export function settingsFields(fields: SettingsFields, errors: FieldErrors): Html {
-  const group = { fields, errors };
-  return html`${area(
-    "filter",
-    {
-      label: "Filter",
-      help: html`Only matching events are delivered. A query document over <code>type</code> and
-        <code>data</code>, for instance <code>{"data.amount": {"$gte": 100}}</code>.`,
-    },
-    group,
-  )}
-  ${area(
-    "headers",
-    {
-      label: "Additional headers",
-      help: html`One <code>Name: value</code> per line, at most 16. Everyone who may read the endpoint can see
-        them, so enter secrets under authentication below.`,
-    },
-    group,
-  )}
-  ${area("metadata", { label: "Metadata", help: "Your own JSON object, sent with every delivery." }, group)}
-  ${lineField(
-    {
-      name: "rate_limit",
-      label: "Deliveries per second",
-      optional: true,
-      value: fields.rate_limit ?? "",
-      attributes: NUMBER_ATTRIBUTES,
-      help: "Maximum, 1 to 1000. Deliveries above the limit wait.",
-    },
-    errors,
-  )}
-  ${echoField(fields.require_echo, errors)}`;
+function settingField(setting: FieldSetting, fields: SettingsFields, errors: FieldErrors): Html {
+  const { wire: name, field } = setting;
+  if (setting.kind === "flag") {
+    return choiceField(setting, fields[name], errors);
+  }
+  const look = {
+    name,
+    label: field.label,
+    optional: true,
+    value: fields[name] ?? "",
+    ...("help" in field ? { help: marked(field.help) } : {}),
+  };
+  const limit = html`maxlength="${sizeOf(setting)}"`;
+  switch (setting.kind) {
+    case "text":
+      return lineField({ ...look, attributes: limit }, errors);
+    case "number":
+      return lineField({ ...look, attributes: NUMBER_ATTRIBUTES }, errors);
+    default:
+      return areaField(
+        { ...look, attributes: html`rows="3" ${limit} class="code" autocomplete="off"` },
+        errors,
+      );
+  }
+}
+
+/** Renders the basic or the collapsed fields. */
+export function settingsFields(fields: SettingsFields, errors: FieldErrors, basic: boolean): Part {
+  return FIELDS.filter((setting) => isBasic(setting) === basic).map((setting) =>
+    settingField(setting, fields, errors),
+  );
 }

@@ -28,7 +28,7 @@ import { authenticationText } from "./endpoint-authentication.ts";
 import { failureText } from "../delivery-parts.ts";
 import { deliveriesSection, newestDeliveries } from "./endpoint-deliveries.ts";
 import { ENDPOINTS, eventsText, stateBadge } from "./endpoint-parts.ts";
-import { readEndpoint } from "./endpoint-settings.ts";
+import { readEndpoint, settingFacts } from "./endpoint-settings.ts";
 import { rotationForm, signingFacts } from "./endpoint-signing.ts";
 import { gradeSection, newestGrade } from "../grades.ts";
 
@@ -177,22 +177,18 @@ function headersText(headers: Endpoint["headers"]): Part {
 }
 
 function settingsSection(visit: Visit, { endpoint, metadata }: Shown): Part {
-  const { filter, headers, authentication, rate_limit: rate, require_echo: echo } = endpoint;
+  const { filter, headers, authentication } = endpoint;
   return html`<section aria-labelledby="settings-heading">
     <h2 id="settings-heading">Settings</h2>
     ${facts([
       ["Events", eventsText(endpoint)],
-      ["Description", endpoint.description ?? "–"],
+      ...settingFacts(endpoint, true),
       ["Id", html`<code>${endpoint.id}</code>`],
       ["Added", moment(endpoint.created_at)],
       ["Changed", moment(endpoint.updated_at)],
       ["Authentication to the receiver", authenticationText(authentication)],
       ["Additional headers", headersText(headers)],
-      [
-        "Rate",
-        rate === null ? "no limit" : `at most ${rate} ${rate === 1 ? "delivery" : "deliveries"} per second`,
-      ],
-      ["Answer that verifies a ping", echo ? "status 200 and its challenge" : "status 200"],
+      ...settingFacts(endpoint, false),
       ...workflowFact(visit, "Verification, for operators", endpoint.verification.workflow_id),
     ])}
     ${
