@@ -1,4 +1,5 @@
-/** Endpoint registrations for tests that call the service directly. */
+/** What an endpoint is registered with where a test calls the service itself. */
+import { settingsOf } from "../../src/api/endpoint-settings.ts";
 import type { EndpointService } from "../../src/webhooks/endpoints/endpoint-service.ts";
 
 type Registration = Parameters<EndpointService["register"]>[1];
@@ -6,13 +7,7 @@ type Registration = Parameters<EndpointService["register"]>[1];
 /** Returns a registration for `inference.completed` with otherwise minimal settings, overridden by `settings`. */
 export function registrationOf(url: string, settings: Partial<Omit<Registration, "url">> = {}): Registration {
   return {
-    url,
-    eventTypes: ["inference.completed"],
-    metadata: null,
-    description: null,
-    filter: null,
-    requireEcho: false,
-    rateLimit: null,
+    ...settingsOf({ url, events: ["inference.completed"] }),
     idempotency: null,
     ...settings,
   };

@@ -1,0 +1,184 @@
+/** One table describes the settings of endpoints: every place that shows or takes settings has each of them. */
+import { describe, expect, test } from "vitest";
+import { changesOf, registrationHash, settingsOf } from "../../../src/api/endpoint-settings.ts";
+import {
+  Endpoint,
+  EndpointPatch,
+  NewEndpoint,
+  RegisteredEndpoint,
+  wireEndpoint,
+} from "../../../src/api/schemas/endpoints.ts";
+import { endpointCommand } from "../../../src/cli/client/endpoint.ts";
+import type { CliContext } from "../../../src/cli/context.ts";
+import {
+  type Endpoint as EndpointRow,
+  ENDPOINT_COLUMNS,
+} from "../../../src/database/repositories/endpoints/endpoints.ts";
+import { ENDPOINT_SETTINGS } from "../../../src/domain/endpoint-settings.ts";
+import { RawJson } from "../../../src/http/strict-json.ts";
+import { EndpointForm } from "../../../src/portal/pages/endpoint/endpoint-form.ts";
+import { settingsFields } from "../../../src/portal/pages/endpoint/endpoint-settings.ts";
+import { fieldErrors } from "../../../src/portal/problems.ts";
+import { html } from "../../../src/portal/html.ts";
+
+const WIRE_NAMES = ENDPOINT_SETTINGS.map(({ wire }) => wire);
+const SETTINGS = {
+  url: "https://example.com/hooks",
+  eventTypes: ["inference.completed"],
+  metadata: '{"one": 1.0}',
+  description: 'a "first" one',
+  filter: '{"data.amount":{"$gte":100}}',
+  headers: '{"X-Team":"ml"}',
+  authentication: '{"type":"header","name":"Authorization","updated_at":"2026-01-01T00:00:00.000Z"}',
+  requireEcho: true,
+  rateLimit: 20,
+};
+const ROW: EndpointRow = {
+  ...SETTINGS,
+  id: "ep_06gzn7ec0ysdm9zghk69h3ax",
+  tenantId: "ten_06gzn7ec0ysdm9zghk69h3ax",
+  state: "ACTIVE",
+  disabledReason: null,
+  generation: 1,
+  requestVersion: 1,
+  verificationState: "VERIFIED",
+  verificationAttempts: 1,
+  verificationLastError: null,
+  verificationNextAttemptAt: null,
+  verifiedAt: new Date(0),
+  verifiedBy: "status",
+  createdAt: new Date(0),
+  updatedAt: new Date(0),
+};
+
+describe("every setting of the table", () => {
+  test("is in the schemas of requests and responses", () => {
+    expect(Object.keys(NewEndpoint.properties)).toEqual(WIRE_NAMES);
+    expect(Object.keys(EndpointPatch.properties)).toEqual(WIRE_NAMES);
+    expect(NewEndpoint.required).toEqual(["url", "events"]);
+    expect(EndpointPatch.required ?? []).toEqual([]);
+    for (const schema of [Endpoint, RegisteredEndpoint]) {
+      expect(Object.keys(schema.properties)).toEqual(expect.arrayContaining(WIRE_NAMES));
+      expect(schema.required).toEqual(expect.arrayContaining(WIRE_NAMES));
+    }
+  });
+
+  test("is read from its column", () => {
+    for (const { column, key } of ENDPOINT_SETTINGS) {
+      expect(ENDPOINT_COLUMNS.split(", ")).toContain(`${column} AS "${key}"`);
+    }
+  });
+
+  test("is an option of the command line; flags can be unset", () => {
+    const update = endpointCommand({} as CliContext).commands.find((command) => command.name() === "update");
+    const options = update?.options.map(({ long }) => long);
+    for (const setting of ENDPOINT_SETTINGS) {
+      expect(options).toContain(
+        "option" in setting ? setting.option.flags.split(" ")[0] : `--${setting.wire}`,
+      );
+    }
+    for (const { option } of ENDPOINT_SETTINGS.filter((setting) => setting.kind === "flag")) {
+      expect(options).toContain(option.flags.replace("--", "--no-"));
+    }
+  });
+
+  test("is a field of the portal's form", () => {
+    expect(Object.keys(EndpointForm.properties)).toEqual(expect.arrayContaining(WIRE_NAMES));
+    const errors = fieldErrors(undefined);
+    const { text } = html`${settingsFields({}, errors, true)} ${settingsFields({}, errors, false)}`;
+    for (const { wire } of ENDPOINT_SETTINGS.filter((setting) => "field" in setting)) {
+      expect(text).toContain(`name="${wire}"`);
+    }
+  });
+
+  test("is in the wire form, as stored; absent ones are null or empty", () => {
+    expect(JSON.parse(wireEndpoint(ROW))).toMatchObject({
+      url: SETTINGS.url,
+      events: SETTINGS.eventTypes,
+      metadata: { one: 1 },
+      description: SETTINGS.description,
+      filter: { "data.amount": { $gte: 100 } },
+      headers: { "X-Team": "ml" },
+      authentication: { type: "header", name: "Authorization" },
+      require_echo: true,
+      rate_limit: 20,
+    });
+    expect(wireEndpoint(ROW)).toMatch(/,"metadata":\{"one": 1\.0\}\}$/);
+    const bare = { metadata: null, description: null, filter: null, headers: null, authentication: null };
+    expect(JSON.parse(wireEndpoint({ ...ROW, ...bare, rateLimit: null }))).toMatchObject({
+      ...bare,
+      headers: {},
+      rate_limit: null,
+    });
+  });
+});
+
+const BODY = { url: "https://example.com/hooks", events: ["inference.completed"] };
+const METADATA = new RawJson("object", '{"one": 1.0}');
+
+test("a registration has every setting, a change only the given ones", () => {
+  const none = { metadata: null, description: null, filter: null, headers: null, authentication: null };
+  expect(settingsOf(BODY)).toEqual({
+    url: BODY.url,
+    eventTypes: BODY.events,
+    ...none,
+    requireEcho: false,
+    rateLimit: null,
+  });
+  expect(changesOf({ metadata: METADATA, require_echo: false, rate_limit: null })).toEqual({
+    metadata: METADATA.text,
+    requireEcho: false,
+    rateLimit: null,
+  });
+});
+
+test.each<[string, Partial<Parameters<typeof registrationHash>[0]>, string]>([
+  ["url and events only", {}, "eeaccf0794e9c1a83ea53c40a6601a30edaff7d184378ac56bc9ebe2d20e84c2"],
+  [
+    "metadata and description",
+    { metadata: METADATA, description: "first" },
+    "124c989d4954ef16c08ae7fd4a08bf2f65db9cd102dd87aca332e114ba3b254f",
+  ],
+  [
+    "null for every optional setting",
+    {
+      metadata: new RawJson("null", "null"),
+      description: null,
+      filter: null,
+      rate_limit: null,
+      headers: null,
+      authentication: null,
+    },
+    "7fded17ce377d8e8a949c3a6d7743a7114cfe2214702b534b92625a1e2bd7121",
+  ],
+  [
+    "a filter",
+    { filter: { "data.amount": { $gte: 100 } } },
+    "eb87bd951dded5add168f8672922fcd5ec11dbf3fb86f85f8a747c07d37b5077",
+  ],
+  [
+    "echo and rate",
+    { require_echo: false, rate_limit: 20 },
+    "bfd93d8157b903ad51abcafc8273b0c792b04755c574b611fcdfdfb0d1b49d07",
+  ],
+  [
+    "headers",
+    { headers: { "X-Team": "ml" }, require_echo: true },
+    "b204d23837f3fcee9f0db4ae9776e8d21a0bfb7d0d43f59a7307fe79d6bd973b",
+  ],
+  [
+    "everything",
+    {
+      metadata: METADATA,
+      description: "first",
+      filter: { type: "a.b" },
+      headers: { "X-Team": "ml" },
+      authentication: { type: "header", value: "secret", name: "Authorization" },
+      require_echo: true,
+      rate_limit: 20,
+    },
+    "40500534519ce990a6073f25d7d4b57adb615d0e967d66646741a1b2869fa33f",
+  ],
+])("the hash for an Idempotency-Key stays the same across versions: %s", (_, settings, hash) => {
+  expect(registrationHash({ ...BODY, ...settings }).toString("hex")).toBe(hash);
+});
