@@ -7,7 +7,7 @@ import { runtimeWith } from "../lib/client/runtime.ts";
 import { createTlsFetch } from "../lib/client/tls-fetch.ts";
 import { formatListen, type OperatorSettings } from "../config/config.ts";
 import { readKey } from "../crypto/development-keys.ts";
-import { OPERATOR_TOKEN_FILE } from "../crypto/secrets.ts";
+import { OPERATOR_TOKEN_FILE } from "../crypto/service-secrets.ts";
 import { messageOf } from "../runtime/thrown.ts";
 import type { CliContext } from "./context.ts";
 import { CommandError, EXIT, exitCodeOfStatus } from "./exit-codes.ts";

@@ -11,7 +11,7 @@ import type { SignetServer } from "../http/types.ts";
 import { appendIssuedTokens, createIssuedTokens } from "../tokens/oauth/issued-tokens.ts";
 import { type Config, formatListen, type ListenAddress } from "../config/config.ts";
 import type { Pepper } from "../crypto/pepper.ts";
-import { loadServiceSecrets } from "../crypto/secrets.ts";
+import { loadServiceSecrets } from "../crypto/service-secrets.ts";
 import { openProcessClock } from "../database/database-clock.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool, type ServiceRole } from "../database/pool.ts";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { createAdminCall } from "../cli/admin-client.ts";
 import { type Config, formatListen, processEnvironment, SETTINGS } from "../config/config.ts";
 import { readOrCreateKey } from "../crypto/development-keys.ts";
-import { loadOperatorToken } from "../crypto/secrets.ts";
+import { loadOperatorToken } from "../crypto/service-secrets.ts";
 import { curlLines } from "./demo/curl-lines.ts";
 import type { MutualTlsAccess } from "./demo/edge-demo.ts";
 import { type DemoResult, runDemo } from "./demo/demo.ts";

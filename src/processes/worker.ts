@@ -11,7 +11,7 @@ import { createRotateActivities } from "../../activities/rotate.ts";
 import { createSigningKeyActivities } from "../../activities/signing-keys.ts";
 import { createVerifyActivities } from "../../activities/verify.ts";
 import type { CheckpointSigner } from "../compliance/sign-checkpoint.ts";
-import { loadServiceSecrets } from "../crypto/secrets.ts";
+import { loadServiceSecrets } from "../crypto/service-secrets.ts";
 import { openDatabaseClock } from "../database/database-clock.ts";
 import { type Listener, listen } from "../database/listener.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";

@@ -3,7 +3,7 @@ import type { RandomBytes } from "../../domain/ids.ts";
 import type { OperatorAccess } from "../../api/admin/operator-guard.ts";
 import { type Config, ConfigError } from "../../config/config.ts";
 import type { Pepper } from "../../crypto/pepper.ts";
-import { loadOperatorToken } from "../../crypto/secrets.ts";
+import { loadOperatorToken } from "../../crypto/service-secrets.ts";
 import type { Pool } from "../../database/pool.ts";
 import { hasWayToSecurity } from "../../database/repositories/tokens/operators.ts";
 import { type Clock, monotonic } from "../../domain/clock.ts";

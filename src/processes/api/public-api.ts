@@ -26,7 +26,7 @@ import { registerApiReference } from "../../api/routes/api-reference.ts";
 import { registerComplianceRoutes } from "../../api/routes/compliance.ts";
 import { registerCredentialRevocation } from "../../api/routes/credential-revocation.ts";
 import { registerCredentialRoutes } from "../../api/routes/credentials.ts";
-import { registerSigningSecretRoutes } from "../../api/routes/signing-secrets.ts";
+import { registerProducerSecretRoutes } from "../../api/routes/producer-secrets.ts";
 import { registerDeliveryStream } from "../../api/routes/delivery-stream.ts";
 import { registerEndpointKeyRoutes } from "../../api/routes/endpoint-keys.ts";
 import { registerErrorTypeRoutes } from "../../api/routes/error-types.ts";
@@ -163,7 +163,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
     clock,
     randomBytes,
   });
-  registerSigningSecretRoutes(server, {
+  registerProducerSecretRoutes(server, {
     pool: pools.api,
     keyring: services.keyring,
     pepper: services.credentials.pepper,

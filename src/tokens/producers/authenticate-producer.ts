@@ -17,7 +17,7 @@ import type { FruitlessLookups } from "../../http/rate-limits/fruitless-lookups.
 import { VerificationError } from "../../lib/receiver/errors.ts";
 import { type HeaderSource, readSignedHeaders } from "../../lib/receiver/headers.ts";
 import { type VerifiedPayload, verify } from "../../lib/receiver/verify.ts";
-import { signingSecretAad } from "./signing-secrets.ts";
+import { producerSecretAad } from "./producer-secrets.ts";
 
 /** Request headers as Node provides them. */
 export type SignedRequestHeaders = Readonly<Record<string, string | string[] | undefined>>;
@@ -148,7 +148,7 @@ async function check(
   const { credentialId, tenantId, dataKey, versions } = producer;
   let refusal: unknown;
   for (const version of versions) {
-    const aad = signingSecretAad(tenantId, credentialId, version.version);
+    const aad = producerSecretAad(tenantId, credentialId, version.version);
     const secret = await keyring.openForTenant(dataKey, tenantId, aad, version.sealed);
     const input = { rawBody, headers, secrets: [secret.toString("utf8")], now: clock.now(), headerBrand };
     try {

@@ -12,8 +12,7 @@ import { buildEnvelope } from "../sending/envelope.ts";
 import type { HttpSender, SendRequest } from "../sending/http-sender.ts";
 import type { ReceiverAccess } from "../sending/receiver-access.ts";
 import { type OwnEventSources, publishOwnEvent } from "../ingest/own-event.ts";
-import type { OpenSecrets } from "../sending/open-secrets.ts";
-import type { Signer } from "../sending/signer.ts";
+import type { Signer, EndpointSecrets } from "../sending/signer.ts";
 import { newId } from "../../domain/ids.ts";
 import { addressKey } from "../../http/rate-limits/address-key.ts";
 
@@ -52,7 +51,7 @@ export interface ChallengeOptions extends OwnEventSources {
   readonly signer: Signer;
   /** Maximum pings per minute to a name, and to an address; 0 for no limit. */
   readonly pingsPerHost: number;
-  readonly openSecrets: OpenSecrets;
+  readonly openSecrets: (endpointId: string, target: PingTarget) => Promise<EndpointSecrets>;
 }
 
 export function createChallenge(options: ChallengeOptions): Challenge {

@@ -13,8 +13,8 @@ import {
   moveSecretVersions,
   type SecretHolder,
 } from "../../database/repositories/endpoints/endpoint-secrets.ts";
-import { activated, retired, versionsAt } from "../../domain/signing-secrets.ts";
-import { found, SignetError, validationFailed } from "../../domain/errors.ts";
+import { activated, retired, versionsAt } from "../../domain/endpoint-secrets.ts";
+import { SignetError, validationFailed } from "../../domain/errors.ts";
 import { publicKeyOf } from "../../lib/receiver/ed25519.ts";
 import { decodeSecret, generateSecret } from "../../lib/receiver/secret.ts";
 import { secretAad, secretFingerprint, signingKeyAad } from "../../crypto/endpoint-secret.ts";

@@ -3,7 +3,7 @@
  * be rejected is then invalidated in one way.
  */
 import { buildEnvelope } from "../sending/envelope.ts";
-import type { Signer, SigningSecrets } from "../sending/signer.ts";
+import type { Signer, EndpointSecrets } from "../sending/signer.ts";
 import { newId, type RandomBytes } from "../../domain/ids.ts";
 import { signDelivery } from "../../lib/receiver/sign.ts";
 import { generateSecret } from "../../lib/receiver/secret.ts";
@@ -47,7 +47,7 @@ export interface GradeRequest {
 export interface GradeSubject {
   readonly gradeId: string;
   readonly endpointId: string;
-  readonly secrets: SigningSecrets;
+  readonly secrets: EndpointSecrets;
 }
 
 export interface CheckSources {

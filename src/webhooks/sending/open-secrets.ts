@@ -2,9 +2,9 @@
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { StoredSecret, StoredSecrets } from "../../database/repositories/stored-secrets.ts";
 import type { Clock } from "../../domain/clock.ts";
-import { signingVersions } from "../../domain/signing-secrets.ts";
+import { signingVersions } from "../../domain/endpoint-secrets.ts";
 import { secretAad, signingKeyAad } from "../../crypto/endpoint-secret.ts";
-import type { SigningSecrets } from "./signer.ts";
+import type { EndpointSecrets } from "./signer.ts";
 
 export interface SecretsOfEndpoint extends StoredSecrets {
   readonly tenantId: string;
@@ -14,10 +14,10 @@ export interface SecretsOfEndpoint extends StoredSecrets {
   readonly heldAt: Date | null;
 }
 
-export type OpenSecrets = (secrets: SecretsOfEndpoint) => Promise<SigningSecrets>;
+export type OpenSecrets = (secrets: SecretsOfEndpoint) => Promise<EndpointSecrets>;
 
 /**
- * Creates the function that decrypts signing secrets. Only the tenant's data key is cached, so a replaced secret
+ * Creates the function that decrypts endpoint secrets. Only the tenant's data key is cached, so a replaced secret
  * signs nothing that is loaded later.
  */
 export function createSecretOpener(keyring: Keyring, clock: Clock): OpenSecrets {

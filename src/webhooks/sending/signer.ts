@@ -4,7 +4,7 @@ import { signAsymmetric } from "../../lib/receiver/ed25519.ts";
 import { signDelivery } from "../../lib/receiver/sign.ts";
 
 /** Keys that sign an endpoint's requests at a given time. */
-export interface SigningSecrets {
+export interface EndpointSecrets {
   /** The endpoint's current secret, `whsec_…`. */
   readonly secret: string;
   /** The next or previous secret during a rotation. It signs in addition to the current one. */
@@ -14,7 +14,7 @@ export interface SigningSecrets {
 }
 
 /** One attempt of a delivery. */
-interface SignedRequest extends SigningSecrets {
+interface SignedRequest extends EndpointSecrets {
   /** Exactly the bytes that are sent. Their `sent_at` must equal `timestampSeconds`. */
   readonly body: Buffer;
   readonly eventId: string;

@@ -1,5 +1,5 @@
 /** The versions of endpoints' secrets: their states and transitions. */
-import type { SecretVersion } from "../../../domain/signing-secrets.ts";
+import type { SecretVersion } from "../../../domain/endpoint-secrets.ts";
 import { SignetError } from "../../../domain/errors.ts";
 import { isRefusedByState } from "../../errors.ts";
 import type { Queryable } from "../../pool.ts";

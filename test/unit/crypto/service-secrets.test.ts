@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { ConfigError } from "../../../src/config/config.ts";
 import { readOrCreateKey } from "../../../src/crypto/development-keys.ts";
-import { loadOperatorToken, loadServiceSecrets } from "../../../src/crypto/secrets.ts";
+import { loadOperatorToken, loadServiceSecrets } from "../../../src/crypto/service-secrets.ts";
 
 let home: string;
 beforeEach(async () => {

@@ -1,4 +1,4 @@
-/** The secrets of a process, from its settings. Development generates missing ones once and keeps them. */
+/** Service secrets: those of a process, from its settings. Development generates missing ones once and keeps them. */
 import { type Config, ConfigError } from "../config/config.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import { readOrCreateKey } from "./development-keys.ts";

@@ -1,4 +1,4 @@
-/** Signing secrets of credentials: create, rotate with overlap, revoke, require. The log records every change. */
+/** Producer secrets, with which credentials sign events: create, rotate with overlap, revoke, require. The log records every change. */
 import { appendEntry, type By } from "../../compliance/append-entry.ts";
 import type { EntrySources } from "../../compliance/entry.ts";
 import { envelopeAad } from "../../crypto/envelope.ts";
@@ -22,12 +22,12 @@ import { type Published, publishPolicyChange } from "../../revocation/publish-re
 /** Maximum number of valid versions. With a third, producers would not know which one to remove. */
 const GOOD_MAX = 2;
 
-export interface SigningSecretServices extends EntrySources {
+export interface ProducerSecretServices extends EntrySources {
   readonly keyring: Keyring;
 }
 
-/** Returns the additional data of a signing secret's envelope. */
-export function signingSecretAad(tenantId: string, credentialId: string, version: number): string {
+/** Returns the additional data of a producer secret's envelope. */
+export function producerSecretAad(tenantId: string, credentialId: string, version: number): string {
   return envelopeAad("producer_secrets", tenantId, credentialId, version);
 }
 
@@ -38,7 +38,7 @@ export function isGood({ revoked_at: revokedAt, ends_at: endsAt }: ProducerSecre
 
 type Credential = Pick<CredentialRow, "id" | "tenant_id" | "state">;
 
-export interface MadeSigningSecret {
+export interface CreatedProducerSecret {
   readonly row: ProducerSecretRow;
   readonly secret: string;
 }
@@ -55,12 +55,12 @@ function requireActive({ state }: Credential): void {
  * @param db the tenant's transaction
  * @throws SignetError `INVALID_STATE` if the credential is revoked, or if two versions are valid and do not end now
  */
-export async function makeSigningSecret(
+export async function createProducerSecret(
   db: PoolClient,
   credential: Credential,
   { overlapSeconds, by }: { readonly overlapSeconds: number; readonly by: By },
-  services: SigningSecretServices,
-): Promise<MadeSigningSecret> {
+  services: ProducerSecretServices,
+): Promise<CreatedProducerSecret> {
   requireActive(credential);
   const { id, tenant_id: tenantId } = credential;
   const { keyring, clock, randomBytes } = services;
@@ -77,7 +77,7 @@ export async function makeSigningSecret(
   const secret = generateSecret(randomBytes);
   const fingerprint = secretFingerprint(secret);
   const dataKey = await findDataKey(db, tenantId);
-  const aad = signingSecretAad(tenantId, id, version);
+  const aad = producerSecretAad(tenantId, id, version);
   await addProducerSecret(db, {
     tenantId,
     credentialId: id,
@@ -102,7 +102,7 @@ export async function makeSigningSecret(
  *
  * @throws SignetError `NOT_FOUND` for an unknown version
  */
-export async function revokeSigningSecrets(
+export async function revokeProducerSecretVersions(
   db: PoolClient,
   { id, tenant_id: tenantId }: Credential,
   {
@@ -140,7 +140,7 @@ export async function revokeSigningSecrets(
  * Sets whether publishing with this credential requires a signature in addition to the token.
  *
  * @returns the change to wait for after the commit, until every process applies it; undefined if nothing changed
- * @throws SignetError `INVALID_STATE` for a revoked credential, and for one without a signing secret
+ * @throws SignetError `INVALID_STATE` for a revoked credential, and for one without a producer secret
  */
 export async function setSignatureRequired(
   db: PoolClient,

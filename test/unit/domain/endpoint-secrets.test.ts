@@ -5,7 +5,7 @@ import {
   type SecretVersion,
   signingVersions,
   versionsAt,
-} from "../../../src/domain/signing-secrets.ts";
+} from "../../../src/domain/endpoint-secrets.ts";
 
 const at = (ms: number): Date => new Date(ms);
 const OVERLAP = 1_000;

@@ -1,4 +1,4 @@
-/** The secret with which a credential signs events: `/v1/credentials/{id}/signing-secret`. */
+/** Producer secrets, with which credentials sign events: `/v1/credentials/{id}/signing-secret`. */
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import type { By } from "../../compliance/append-entry.ts";
@@ -15,11 +15,11 @@ import { found } from "../../domain/errors.ts";
 import { scopeViolation } from "../../http/bearer-errors.ts";
 import {
   isGood,
-  makeSigningSecret,
-  revokeSigningSecrets,
+  createProducerSecret,
+  revokeProducerSecretVersions,
   setSignatureRequired,
-  type SigningSecretServices,
-} from "../../tokens/producers/signing-secrets.ts";
+  type ProducerSecretServices,
+} from "../../tokens/producers/producer-secrets.ts";
 import { operationOf } from "../../tokens/guards/authentication.ts";
 import { answerOnce, repeatableRequest } from "../../http/repeatable.ts";
 import {
@@ -41,7 +41,7 @@ const OVERLAP_SECONDS_MAX = 604_800;
 const DEFAULT_OVERLAP_SECONDS = 86_400;
 const PATH = "/v1/credentials/:id/signing-secret";
 
-export interface SigningSecretRoutes extends SigningSecretServices {
+export interface ProducerSecretRoutes extends ProducerSecretServices {
   /** Pool with the role signet_api. */
   readonly pool: Pool;
   readonly pepper: Pepper;
@@ -131,7 +131,8 @@ async function requireScopes(db: PoolClient, request: FastifyRequest, row: Crede
   }
 }
 
-export function registerSigningSecretRoutes(server: SignetServer, services: SigningSecretRoutes): void {
+export function registerProducerSecretRoutes(server: SignetServer, services: ProducerSecretRoutes): void {
+  const { pool, receipts, clock } = services;
   registerMaking(server, services);
   registerVersions(server, services);
   registerRequirement(server, services);
@@ -179,7 +180,7 @@ function registerVersions(server: SignetServer, services: SigningSecretRoutes): 
         const { version, reason } = request.body;
         const row = await credentialOf(db, request);
         const change = { version, reason, by: byOf(request) };
-        const versions = await revokeSigningSecrets(db, row, change, services);
+        const versions = await revokeProducerSecretVersions(db, row, change, services);
         return { data: versions.map((each) => presentVersion(each, clock.now())) };
       }),
   );
@@ -220,7 +221,7 @@ function registerRequirement(server: SignetServer, services: SigningSecretRoutes
   );
 }
 
-function registerMaking(server: SignetServer, services: SigningSecretRoutes): void {
+function registerMaking(server: SignetServer, services: ProducerSecretRoutes): void {
   const { pool, clock } = services;
   server.post(
     PATH,
@@ -248,7 +249,7 @@ function registerMaking(server: SignetServer, services: SigningSecretRoutes): vo
         await requireScopes(db, request, credential);
         return await answerOnce(db, repeatable, services, async () => {
           const change = { overlapSeconds, by: byOf(request) };
-          const { row, secret } = await makeSigningSecret(db, credential, change, services);
+          const { row, secret } = await createProducerSecret(db, credential, change, services);
           return { ...presentVersion(row, clock.now()), secret };
         });
       });

@@ -1,6 +1,6 @@
 /**
- * Selects the versions of an endpoint's secret that sign at an instant (security decisions F). Rows may lag behind, but
- * the times decide, so that no job has to run at that instant.
+ * Endpoint secrets: selects the versions that sign at an instant (security decisions F). Rows may lag behind, but the
+ * times decide, so that no job has to run at that instant.
  */
 
 /** The state of a version other than the current one. */
