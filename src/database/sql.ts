@@ -1,49 +1,56 @@
 /** Statements whose parameters stand at their places in the text. */
 
-/** A value that `pg` can send. `undefined` is missing, because it would become NULL by accident. */
+/** A value that `pg` can send. Excludes `undefined`, which would become NULL by accident. */
 type SqlValue = string | number | boolean | Date | Buffer | null | readonly SqlValue[];
 
-/** A part of a statement's text, for instance a list of columns. Must not contain input. */
-class SqlText {
-  readonly text: string;
+/** The texts of statements that consist of one template. */
+const texts = new WeakMap<readonly string[], string>();
 
-  constructor(text: string) {
-    this.text = text;
+/** A statement for `query`, or a part of one. Spread it beside a `name` to prepare it. */
+export class Statement {
+  readonly text: string;
+  readonly values: SqlValue[];
+  /** The text before, between and after the values. */
+  readonly #pieces: readonly string[];
+
+  constructor(pieces: readonly string[], values: SqlValue[]) {
+    this.#pieces = pieces;
+    this.values = values;
+    this.text = texts.get(pieces) ?? pieces.reduce((text, piece, number) => `${text}$${number}${piece}`);
   }
-}
 
-/** Marks text of the program for {@link sql}, so that it becomes part of the statement and not a parameter. */
-export function raw(text: string): SqlText {
-  return new SqlText(text);
-}
-
-/** A statement for `query`. Spread it beside a `name` to prepare it. */
-export interface Statement {
-  readonly text: string;
-  readonly values: unknown[];
-}
-
-/** The texts of statements without {@link raw} parts, by their template. */
-const texts = new WeakMap<TemplateStringsArray, string>();
-
-function textOf(template: TemplateStringsArray, inserted: readonly (SqlValue | SqlText)[]): string {
-  let parameters = 0;
-  return template.reduce((text, part, index) => {
-    const before = inserted[index - 1];
-    return text + (before instanceof SqlText ? before.text : `$${(parameters += 1)}`) + part;
-  });
+  /** Puts statements and values between the strings of a template. */
+  static fill(
+    [first = "", ...others]: readonly string[],
+    inserted: readonly (SqlValue | Statement)[],
+  ): Statement {
+    const pieces = [first];
+    const values: SqlValue[] = [];
+    for (const [index, item] of inserted.entries()) {
+      const part = item instanceof Statement ? item.#pieces : ["", ""];
+      pieces[pieces.length - 1] += part[0] ?? "";
+      pieces.push(...part.slice(1));
+      pieces[pieces.length - 1] += others[index] ?? "";
+      values.push(...(item instanceof Statement ? item.values : [item]));
+    }
+    return new Statement(pieces, values);
+  }
 }
 
 /**
  * Creates a statement from a template: sql`SELECT … WHERE id = ${id}`. Each value becomes a parameter, and a repeated
- * value becomes several. The text depends only on the template and its {@link raw} parts.
+ * value becomes several. Another statement becomes a part of it.
  */
-export function sql(template: TemplateStringsArray, ...inserted: (SqlValue | SqlText)[]): Statement {
-  const values = inserted.filter((value) => !(value instanceof SqlText));
-  if (values.length < inserted.length) {
-    return { text: textOf(template, inserted), values };
+export function sql(template: TemplateStringsArray, ...inserted: (SqlValue | Statement)[]): Statement {
+  if (inserted.some((item) => item instanceof Statement)) {
+    return Statement.fill(template, inserted);
   }
-  const text = texts.get(template) ?? textOf(template, inserted);
-  texts.set(template, text);
-  return { text, values };
+  const statement = new Statement(template, inserted as SqlValue[]);
+  texts.set(template, statement.text);
+  return statement;
+}
+
+/** Makes text of the program a part of a statement, for instance a list of columns. Must not contain input. */
+export function raw(text: string): Statement {
+  return new Statement([text], []);
 }

@@ -80,7 +80,9 @@ export class EventTypeService {
           detail: `A catalogue has at most ${typesMax} event types.`,
         });
       }
-      await insertEventType(db, pair, contentAfter(undefined, change, now), now);
+      if (!(await insertEventType(db, pair, contentAfter(undefined, change, now), now))) {
+        throw new SignetError("CONFLICT", { detail: "The catalogue already has this event type." });
+      }
       return await this.#applySchema(db, { pair, change, now });
     });
   }

@@ -65,7 +65,7 @@ describe("every setting of the table", () => {
 
   test("is read from its column", () => {
     for (const { column, key } of ENDPOINT_SETTINGS) {
-      expect(ENDPOINT_COLUMNS.split(", ")).toContain(`${column} AS "${key}"`);
+      expect(ENDPOINT_COLUMNS.text.split(", ")).toContain(`${column} AS "${key}"`);
     }
   });
 

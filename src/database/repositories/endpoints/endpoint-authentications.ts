@@ -1,7 +1,7 @@
 /** Credentials with which we authenticate to receivers: the sealed part, and the settings that a worker needs. */
-import { SignetError } from "../../../domain/errors.ts";
-import { isRefusedByState } from "../../errors.ts";
 import type { Queryable } from "../../pool.ts";
+import { sql } from "../../sql.ts";
+import { unlessHeld } from "./unless-held.ts";
 
 export interface SealedAuthentication {
   readonly endpointId: string;
@@ -18,28 +18,19 @@ export interface SealedAuthentication {
  */
 export async function saveAuthentication(db: Queryable, row: SealedAuthentication): Promise<void> {
   await eraseAuthentication(db, row.tenantId, row.endpointId);
-  try {
+  await unlessHeld("authentication", async () => {
     await db.query({
       name: "save-endpoint-authentication",
-      text: "INSERT INTO endpoint_authentications (endpoint_id, tenant_id, version, sealed) VALUES ($1, $2, $3, $4)",
-      values: [row.endpointId, row.tenantId, row.version, row.sealed],
+      ...sql`INSERT INTO endpoint_authentications (endpoint_id, tenant_id, version, sealed)
+        VALUES (${row.endpointId}, ${row.tenantId}, ${row.version}, ${row.sealed})`,
     });
-  } catch (error) {
-    if (isRefusedByState(error, "endpoint_secrets_frozen")) {
-      throw new SignetError("INVALID_STATE", {
-        detail: "The tenant is on hold: its endpoints' authentication cannot change.",
-        cause: error,
-      });
-    }
-    throw error;
-  }
+  });
 }
 
 export async function eraseAuthentication(db: Queryable, tenantId: string, id: string): Promise<void> {
   await db.query({
     name: "erase-endpoint-authentication",
-    text: "DELETE FROM endpoint_authentications WHERE endpoint_id = $1 AND tenant_id = $2",
-    values: [id, tenantId],
+    ...sql`DELETE FROM endpoint_authentications WHERE endpoint_id = ${id} AND tenant_id = ${tenantId}`,
   });
 }
 
@@ -64,10 +55,9 @@ export async function loadRequestSettings(
     sealed: string | null;
   }>({
     name: "load-request-settings",
-    text: `SELECT e.request_version, e.headers, a.version, a.sealed FROM endpoints e
+    ...sql`SELECT e.request_version, e.headers, a.version, a.sealed FROM endpoints e
       LEFT JOIN endpoint_authentications a ON a.endpoint_id = e.id
-      WHERE e.id = $1 AND e.tenant_id = $2 AND e.request_version IS NOT NULL`,
-    values: [id, tenantId],
+      WHERE e.id = ${id} AND e.tenant_id = ${tenantId} AND e.request_version IS NOT NULL`,
   });
   const row = rows[0];
   if (row === undefined) {

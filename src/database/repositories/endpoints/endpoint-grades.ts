@@ -1,5 +1,6 @@
 /** Grades of receivers: requests and results. */
 import type { Queryable } from "../../pool.ts";
+import { raw, sql } from "../../sql.ts";
 import {
   type EndpointTarget,
   TARGET_COLUMNS,
@@ -38,7 +39,7 @@ interface GradeRow {
   finished_at: Date | null;
 }
 
-const COLUMNS = "id, endpoint_id, state, failure, checks_made, report, created_at, finished_at";
+const COLUMNS = raw("id, endpoint_id, state, failure, checks_made, report, created_at, finished_at");
 
 function toGrade(row: GradeRow): Grade {
   return {
@@ -67,11 +68,11 @@ export async function insertGrade(
 ): Promise<Grade | undefined> {
   const { rows } = await db.query<GradeRow>({
     name: "insert-grade",
-    text: `WITH made AS (
-        INSERT INTO endpoint_grades (id, tenant_id, endpoint_id, state, created_at) VALUES ($1, $2, $3, 'QUEUED', $4)
+    ...sql`WITH made AS (
+        INSERT INTO endpoint_grades (id, tenant_id, endpoint_id, state, created_at)
+        VALUES (${id}, ${tenantId}, ${endpointId}, 'QUEUED', ${now})
         ON CONFLICT (endpoint_id) WHERE state IN ('QUEUED', 'RUNNING') DO NOTHING RETURNING ${COLUMNS}
-      ) SELECT ${COLUMNS}, pg_notify('${GRADES_CHANNEL}', '') FROM made`,
-    values: [id, tenantId, endpointId, now],
+      ) SELECT ${COLUMNS}, pg_notify(${GRADES_CHANNEL}, '') FROM made`,
   });
   return rows[0] === undefined ? undefined : toGrade(rows[0]);
 }
@@ -79,13 +80,13 @@ export async function insertGrade(
 /** Returns the creation times of an endpoint's grades since an instant, oldest first. */
 export async function gradesSince(
   db: Queryable,
-  place: { readonly tenantId: string; readonly endpointId: string },
+  { tenantId, endpointId }: { readonly tenantId: string; readonly endpointId: string },
   since: Date,
 ): Promise<Date[]> {
   const { rows } = await db.query<{ created_at: Date }>({
     name: "grades-since",
-    text: "SELECT created_at FROM endpoint_grades WHERE endpoint_id = $1 AND tenant_id = $2 AND created_at > $3 ORDER BY id",
-    values: [place.endpointId, place.tenantId, since],
+    ...sql`SELECT created_at FROM endpoint_grades
+      WHERE endpoint_id = ${endpointId} AND tenant_id = ${tenantId} AND created_at > ${since} ORDER BY id`,
   });
   return rows.map((row) => row.created_at);
 }
@@ -93,14 +94,13 @@ export async function gradesSince(
 /** Removes all but the newest `keep` grades of an endpoint. */
 export async function trimGrades(
   db: Queryable,
-  place: { readonly tenantId: string; readonly endpointId: string },
+  { tenantId, endpointId }: { readonly tenantId: string; readonly endpointId: string },
   keep: number,
 ): Promise<void> {
   await db.query({
     name: "trim-grades",
-    text: `DELETE FROM endpoint_grades WHERE endpoint_id = $1 AND tenant_id = $2 AND state IN ('COMPLETED', 'FAILED')
-      AND id NOT IN (SELECT id FROM endpoint_grades WHERE endpoint_id = $1 AND tenant_id = $2 ORDER BY id DESC LIMIT $3)`,
-    values: [place.endpointId, place.tenantId, keep],
+    ...sql`DELETE FROM endpoint_grades WHERE endpoint_id = ${endpointId} AND tenant_id = ${tenantId} AND state IN ('COMPLETED', 'FAILED')
+      AND id NOT IN (SELECT id FROM endpoint_grades WHERE endpoint_id = ${endpointId} AND tenant_id = ${tenantId} ORDER BY id DESC LIMIT ${keep})`,
   });
 }
 
@@ -114,8 +114,7 @@ export async function findGrade(
 ): Promise<Grade | undefined> {
   const { rows } = await db.query<GradeRow>({
     name: "find-grade",
-    text: `SELECT ${COLUMNS} FROM endpoint_grades WHERE id = $1 AND tenant_id = $2 AND endpoint_id = $3`,
-    values: [id, tenantId, endpointId],
+    ...sql`SELECT ${COLUMNS} FROM endpoint_grades WHERE id = ${id} AND tenant_id = ${tenantId} AND endpoint_id = ${endpointId}`,
   });
   return rows[0] === undefined ? undefined : toGrade(rows[0]);
 }
@@ -129,15 +128,14 @@ export interface GradeSummary extends Omit<Grade, "report" | "checksMade"> {
 /** Returns the grades of an endpoint, newest first. */
 export async function listGrades(
   db: Queryable,
-  place: { readonly tenantId: string; readonly endpointId: string },
+  { tenantId, endpointId }: { readonly tenantId: string; readonly endpointId: string },
   { before, limit }: { readonly before: string | null; readonly limit: number },
 ): Promise<GradeSummary[]> {
   const { rows } = await db.query<Omit<GradeRow, "report" | "checks_made"> & { score: number | null }>({
     name: "list-grades",
-    text: `SELECT id, endpoint_id, state, failure, created_at, finished_at, (report::json ->> 'score')::int AS score
-      FROM endpoint_grades WHERE endpoint_id = $1 AND tenant_id = $2 AND ($3::text IS NULL OR id < $3)
-      ORDER BY id DESC LIMIT $4`,
-    values: [place.endpointId, place.tenantId, before, limit],
+    ...sql`SELECT id, endpoint_id, state, failure, created_at, finished_at, (report::json ->> 'score')::int AS score
+      FROM endpoint_grades WHERE endpoint_id = ${endpointId} AND tenant_id = ${tenantId} AND (${before}::text IS NULL OR id < ${before})
+      ORDER BY id DESC LIMIT ${limit}`,
   });
   return rows.map(({ score, ...row }) => {
     const { report: _none, checksMade: _some, ...grade } = toGrade({ ...row, report: null, checks_made: 0 });
@@ -159,13 +157,12 @@ export async function takeGrade(
 ): Promise<TakenGrade | undefined> {
   const { rows } = await db.query<{ id: string; endpoint_id: string; runs: number }>({
     name: "take-grade",
-    text: `UPDATE endpoint_grades SET state = 'RUNNING', runs = runs + 1, lease_until = $2, checks_made = 0
+    ...sql`UPDATE endpoint_grades SET state = 'RUNNING', runs = runs + 1, lease_until = ${leaseUntil}, checks_made = 0
       WHERE id = (
         SELECT id FROM endpoint_grades
-        WHERE state IN ('QUEUED', 'RUNNING') AND (lease_until IS NULL OR lease_until < $1) AND runs < $3
+        WHERE state IN ('QUEUED', 'RUNNING') AND (lease_until IS NULL OR lease_until < ${now}) AND runs < ${runsMax}
         ORDER BY created_at LIMIT 1 FOR UPDATE SKIP LOCKED
       ) RETURNING id, endpoint_id, runs`,
-    values: [now, leaseUntil, runsMax],
   });
   const row = rows[0];
   return row === undefined ? undefined : { id: row.id, endpointId: row.endpoint_id, run: row.runs };
@@ -178,9 +175,8 @@ export async function failLostGrades(
 ): Promise<void> {
   await db.query({
     name: "fail-lost-grades",
-    text: `UPDATE endpoint_grades SET state = 'FAILED', failure = 'interrupted', finished_at = $1, lease_until = NULL
-      WHERE state = 'RUNNING' AND lease_until < $1 AND runs >= $2`,
-    values: [now, runsMax],
+    ...sql`UPDATE endpoint_grades SET state = 'FAILED', failure = 'interrupted', finished_at = ${now}, lease_until = NULL
+      WHERE state = 'RUNNING' AND lease_until < ${now} AND runs >= ${runsMax}`,
   });
 }
 
@@ -188,9 +184,8 @@ export async function failLostGrades(
 export async function requeueGrade(db: Queryable, { id, run }: TakenGrade): Promise<void> {
   await db.query({
     name: "requeue-grade",
-    text: `UPDATE endpoint_grades SET state = 'QUEUED', runs = runs - 1, lease_until = NULL, checks_made = 0
-      WHERE id = $1 AND state = 'RUNNING' AND runs = $2 RETURNING pg_notify('${GRADES_CHANNEL}', '')`,
-    values: [id, run],
+    ...sql`UPDATE endpoint_grades SET state = 'QUEUED', runs = runs - 1, lease_until = NULL, checks_made = 0
+      WHERE id = ${id} AND state = 'RUNNING' AND runs = ${run} RETURNING pg_notify(${GRADES_CHANNEL}, '')`,
   });
 }
 
@@ -202,21 +197,19 @@ export async function finishGrade(
 ): Promise<void> {
   await db.query({
     name: "finish-grade",
-    text: `UPDATE endpoint_grades SET state = CASE WHEN $4::text IS NULL THEN 'COMPLETED' ELSE 'FAILED' END,
-        report = $3, failure = $4, finished_at = $5, lease_until = NULL
-      WHERE id = $1 AND state = 'RUNNING' AND runs = $2`,
-    values: [id, run, end.report, end.failure, end.now],
+    ...sql`UPDATE endpoint_grades SET state = CASE WHEN ${end.failure}::text IS NULL THEN 'COMPLETED' ELSE 'FAILED' END,
+        report = ${end.report}, failure = ${end.failure}, finished_at = ${end.now}, lease_until = NULL
+      WHERE id = ${id} AND state = 'RUNNING' AND runs = ${run}`,
   });
 }
 
-const GRADABLE = "e.state = 'ACTIVE' AND t.state = 'ACTIVE' AND t.held_at IS NULL";
+const GRADABLE = raw("e.state = 'ACTIVE' AND t.state = 'ACTIVE' AND t.held_at IS NULL");
 
 /** Returns the current endpoint; undefined if it receives no deliveries. */
 export async function loadForGrade(db: Queryable, id: string): Promise<EndpointTarget | undefined> {
   const { rows } = await db.query<TargetColumns>({
     name: "load-for-grade",
-    text: `SELECT ${TARGET_COLUMNS} FROM ${TARGET_FROM} WHERE e.id = $1 AND ${GRADABLE}`,
-    values: [id],
+    ...sql`SELECT ${raw(TARGET_COLUMNS)} FROM ${raw(TARGET_FROM)} WHERE e.id = ${id} AND ${GRADABLE}`,
   });
   return rows[0] === undefined ? undefined : toTarget(rows[0]);
 }
@@ -233,9 +226,8 @@ export async function continueGrade(
 ): Promise<boolean> {
   const { rowCount } = await db.query({
     name: "continue-grade",
-    text: `UPDATE endpoint_grades g SET checks_made = $4 FROM endpoints e JOIN tenants t ON t.id = e.tenant_id
-      WHERE g.id = $1 AND g.state = 'RUNNING' AND g.runs = $2 AND e.id = $3 AND e.url = $5 AND ${GRADABLE}`,
-    values: [id, run, endpointId, made, url],
+    ...sql`UPDATE endpoint_grades g SET checks_made = ${made} FROM endpoints e JOIN tenants t ON t.id = e.tenant_id
+      WHERE g.id = ${id} AND g.state = 'RUNNING' AND g.runs = ${run} AND e.id = ${endpointId} AND e.url = ${url} AND ${GRADABLE}`,
   });
   return rowCount === 1;
 }

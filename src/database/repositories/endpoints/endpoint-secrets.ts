@@ -1,8 +1,8 @@
 /** The versions of endpoints' secrets: their states and transitions. */
 import type { SecretVersion } from "../../../domain/endpoint-secrets.ts";
-import { SignetError } from "../../../domain/errors.ts";
-import { isRefusedByState } from "../../errors.ts";
 import type { Queryable } from "../../pool.ts";
+import { sql } from "../../sql.ts";
+import { unlessHeld } from "./unless-held.ts";
 
 export interface EndpointSecretVersion extends SecretVersion {
   /** The first 8 hex digits of the secret's SHA-256. */
@@ -51,9 +51,8 @@ export async function findSecretHolder(
     secret_recipient: string | null;
   }>({
     name: "find-secret-holder",
-    text: `SELECT t.held_at, e.secret_rotation_days, e.secret_recipient FROM endpoints e JOIN tenants t ON t.id = e.tenant_id
-      WHERE e.id = $1 AND e.tenant_id = $2 AND e.state <> 'DELETED'`,
-    values: [id, tenantId],
+    ...sql`SELECT t.held_at, e.secret_rotation_days, e.secret_recipient FROM endpoints e JOIN tenants t ON t.id = e.tenant_id
+      WHERE e.id = ${id} AND e.tenant_id = ${tenantId} AND e.state <> 'DELETED'`,
   });
   const row = rows[0];
   return row === undefined
@@ -77,8 +76,7 @@ export async function lockSecretHolder(
 ): Promise<SecretHolder | undefined> {
   const { rowCount } = await db.query({
     name: "lock-secret-holder",
-    text: "SELECT FROM endpoints WHERE id = $1 AND tenant_id = $2 AND state <> 'DELETED' FOR NO KEY UPDATE",
-    values: [id, tenantId],
+    ...sql`SELECT FROM endpoints WHERE id = ${id} AND tenant_id = ${tenantId} AND state <> 'DELETED' FOR NO KEY UPDATE`,
   });
   return rowCount === 1 ? await findSecretHolder(db, tenantId, id) : undefined;
 }
@@ -90,10 +88,9 @@ export async function listSecretVersions(
 ): Promise<EndpointSecretVersion[]> {
   const { rows } = await db.query<VersionRow>({
     name: "list-secret-versions",
-    text: `SELECT version, state, fingerprint, created_at, current_at, overlap_ends_at, retired_at,
+    ...sql`SELECT version, state, fingerprint, created_at, current_at, overlap_ends_at, retired_at,
         public_key, encrypted_secret FROM endpoint_secrets
-      WHERE endpoint_id = $1 AND tenant_id = $2 ORDER BY version DESC LIMIT $3`,
-    values: [id, tenantId, VERSIONS_MAX],
+      WHERE endpoint_id = ${id} AND tenant_id = ${tenantId} ORDER BY version DESC LIMIT ${VERSIONS_MAX}`,
   });
   return rows.map((row) => ({
     version: row.version,
@@ -119,27 +116,15 @@ export async function insertSecretVersion(
   { id, tenantId }: Pick<SecretHolder, "id" | "tenantId">,
   version: NewSecretVersion,
 ): Promise<void> {
-  await unlessFrozen(async () => {
+  await unlessHeld("secrets", async () => {
     await db.query({
       name: "insert-secret-version",
-      text: `INSERT INTO endpoint_secrets
+      ...sql`INSERT INTO endpoint_secrets
           (endpoint_id, version, tenant_id, secret, fingerprint, state, created_at, current_at, overlap_ends_at,
             signing_key, public_key, encrypted_secret)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
-      values: [
-        id,
-        version.version,
-        tenantId,
-        version.sealedSecret,
-        version.fingerprint,
-        version.state,
-        version.createdAt,
-        version.currentAt,
-        version.overlapEndsAt,
-        version.sealedKey,
-        version.publicKey,
-        version.encryptedSecret,
-      ],
+        VALUES (${id}, ${version.version}, ${tenantId}, ${version.sealedSecret}, ${version.fingerprint}, ${version.state},
+          ${version.createdAt}, ${version.currentAt}, ${version.overlapEndsAt}, ${version.sealedKey}, ${version.publicKey},
+          ${version.encryptedSecret})`,
     });
   });
 }
@@ -160,32 +145,16 @@ export async function moveSecretVersions(
   for (const { version, state, currentAt, overlapEndsAt, retiredAt } of versions.toSorted(
     (left, right) => WRITE_ORDER.indexOf(left.state) - WRITE_ORDER.indexOf(right.state),
   )) {
-    await unlessFrozen(async () => {
+    await unlessHeld("secrets", async () => {
       await db.query({
         name: "move-secret-version",
-        text: `UPDATE endpoint_secrets SET state = $4, current_at = $5, overlap_ends_at = $6, retired_at = $7,
-            secret = CASE WHEN $4 = 'RETIRED' THEN '' ELSE secret END,
-            signing_key = CASE WHEN $4 <> 'RETIRED' THEN signing_key END,
-            encrypted_secret = CASE WHEN $4 <> 'RETIRED' THEN encrypted_secret END
-          WHERE endpoint_id = $1 AND tenant_id = $2 AND version = $3`,
-        values: [id, tenantId, version, state, currentAt, overlapEndsAt, retiredAt],
+        ...sql`UPDATE endpoint_secrets SET state = ${state}, current_at = ${currentAt}, overlap_ends_at = ${overlapEndsAt}, retired_at = ${retiredAt},
+            secret = CASE WHEN ${state} = 'RETIRED' THEN '' ELSE secret END,
+            signing_key = CASE WHEN ${state} <> 'RETIRED' THEN signing_key END,
+            encrypted_secret = CASE WHEN ${state} <> 'RETIRED' THEN encrypted_secret END
+          WHERE endpoint_id = ${id} AND tenant_id = ${tenantId} AND version = ${version}`,
       });
     });
-  }
-}
-
-async function unlessFrozen(write: () => Promise<void>): Promise<void> {
-  try {
-    await write();
-  } catch (error) {
-    if (isRefusedByState(error, "endpoint_secrets_frozen")) {
-      throw new SignetError("INVALID_STATE", {
-        detail:
-          "The tenant is on hold: its endpoints' secrets cannot change, and new ones cannot be created.",
-        cause: error,
-      });
-    }
-    throw error;
   }
 }
 
@@ -196,12 +165,11 @@ export async function setSigningKey(
   version: number,
   keys: { readonly sealedKey: string; readonly publicKey: string } | null,
 ): Promise<void> {
-  await unlessFrozen(async () => {
+  await unlessHeld("secrets", async () => {
     await db.query({
       name: "set-signing-key",
-      text: `UPDATE endpoint_secrets SET signing_key = $4, public_key = $5
-        WHERE endpoint_id = $1 AND tenant_id = $2 AND version = $3`,
-      values: [id, tenantId, version, keys?.sealedKey ?? null, keys?.publicKey ?? null],
+      ...sql`UPDATE endpoint_secrets SET signing_key = ${keys?.sealedKey ?? null}, public_key = ${keys?.publicKey ?? null}
+        WHERE endpoint_id = ${id} AND tenant_id = ${tenantId} AND version = ${version}`,
     });
   });
 }
@@ -213,9 +181,8 @@ export async function loadCurrentSecret(
 ): Promise<{ readonly version: number; readonly sealed: string } | undefined> {
   const { rows } = await db.query<{ version: number; secret: string }>({
     name: "load-current-secret",
-    text: `SELECT version, secret FROM endpoint_secrets
-      WHERE endpoint_id = $1 AND tenant_id = $2 AND state = 'CURRENT'`,
-    values: [id, tenantId],
+    ...sql`SELECT version, secret FROM endpoint_secrets
+      WHERE endpoint_id = ${id} AND tenant_id = ${tenantId} AND state = 'CURRENT'`,
   });
   return rows[0] === undefined ? undefined : { version: rows[0].version, sealed: rows[0].secret };
 }
@@ -227,9 +194,8 @@ export async function saveRotationSchedule(
 ): Promise<void> {
   await db.query({
     name: "save-rotation-schedule",
-    text: `UPDATE endpoints SET secret_rotation_days = $3, secret_recipient = $4
-      WHERE id = $1 AND tenant_id = $2 AND state <> 'DELETED'`,
-    values: [id, tenantId, rotationDays, recipient],
+    ...sql`UPDATE endpoints SET secret_rotation_days = ${rotationDays}, secret_recipient = ${recipient}
+      WHERE id = ${id} AND tenant_id = ${tenantId} AND state <> 'DELETED'`,
   });
 }
 
@@ -248,14 +214,13 @@ export async function findDueRotations(
 ): Promise<{ readonly id: string; readonly tenantId: string }[]> {
   const { rows } = await db.query<{ id: string; tenant_id: string }>({
     name: "find-due-rotations",
-    text: `SELECT e.id, e.tenant_id FROM endpoints e
+    ...sql`SELECT e.id, e.tenant_id FROM endpoints e
       JOIN endpoint_secrets s ON s.endpoint_id = e.id AND s.state = 'CURRENT'
       JOIN tenants t ON t.id = e.tenant_id
       WHERE e.secret_rotation_days IS NOT NULL AND e.state <> 'DELETED' AND t.held_at IS NULL
-        AND coalesce(s.current_at, s.created_at) + make_interval(days => e.secret_rotation_days) <= $1
+        AND coalesce(s.current_at, s.created_at) + make_interval(days => e.secret_rotation_days) <= ${now}
         AND NOT EXISTS (SELECT FROM endpoint_secrets b WHERE b.endpoint_id = e.id AND b.state IN ('NEXT', 'PREVIOUS'))
-        AND e.id > $3 ORDER BY e.id LIMIT $2`,
-    values: [now, limit, after],
+        AND e.id > ${after} ORDER BY e.id LIMIT ${limit}`,
   });
   return rows.map((row) => ({ id: row.id, tenantId: row.tenant_id }));
 }
@@ -267,11 +232,10 @@ export async function findDueMoves(
 ): Promise<{ readonly id: string; readonly tenantId: string }[]> {
   const { rows } = await db.query<{ endpoint_id: string; tenant_id: string }>({
     name: "find-due-moves",
-    text: `SELECT DISTINCT s.endpoint_id, s.tenant_id FROM endpoint_secrets s JOIN tenants t ON t.id = s.tenant_id
+    ...sql`SELECT DISTINCT s.endpoint_id, s.tenant_id FROM endpoint_secrets s JOIN tenants t ON t.id = s.tenant_id
       WHERE s.state IN ('NEXT', 'PREVIOUS') AND t.held_at IS NULL
-        AND CASE s.state WHEN 'NEXT' THEN s.current_at ELSE s.overlap_ends_at END <= $1
-        AND s.endpoint_id > $3 ORDER BY s.endpoint_id LIMIT $2`,
-    values: [now, limit, after],
+        AND CASE s.state WHEN 'NEXT' THEN s.current_at ELSE s.overlap_ends_at END <= ${now}
+        AND s.endpoint_id > ${after} ORDER BY s.endpoint_id LIMIT ${limit}`,
   });
   return rows.map((row) => ({ id: row.endpoint_id, tenantId: row.tenant_id }));
 }
@@ -284,11 +248,10 @@ export async function postponeMoves(
 ): Promise<void> {
   await db.query({
     name: "postpone-moves",
-    text: `UPDATE endpoint_secrets SET
-        current_at = CASE WHEN state = 'NEXT' AND current_at > $2 THEN current_at + ($3 - $2) ELSE current_at END,
-        overlap_ends_at = CASE WHEN overlap_ends_at > $2 THEN overlap_ends_at + ($3 - $2) ELSE overlap_ends_at END
-      WHERE tenant_id = $1 AND state IN ('NEXT', 'PREVIOUS')`,
-    values: [tenantId, heldAt, releasedAt],
+    ...sql`UPDATE endpoint_secrets SET
+        current_at = CASE WHEN state = 'NEXT' AND current_at > ${heldAt} THEN current_at + (${releasedAt}::timestamptz - ${heldAt}::timestamptz) ELSE current_at END,
+        overlap_ends_at = CASE WHEN overlap_ends_at > ${heldAt} THEN overlap_ends_at + (${releasedAt}::timestamptz - ${heldAt}::timestamptz) ELSE overlap_ends_at END
+      WHERE tenant_id = ${tenantId} AND state IN ('NEXT', 'PREVIOUS')`,
   });
 }
 
@@ -313,11 +276,10 @@ export async function findPublicKeys(
 ): Promise<EndpointPublicKey[]> {
   const { rows } = await db.query<{ endpoint_id: string; version: number; public_key: string }>({
     name: "find-public-keys",
-    text: `SELECT endpoint_id, version, public_key FROM endpoint_secrets
-      WHERE (endpoint_id = $1 OR tenant_id = $1) AND public_key IS NOT NULL AND state <> 'RETIRED'
-        AND (overlap_ends_at IS NULL OR overlap_ends_at > $2)
-      ORDER BY endpoint_id, version DESC LIMIT $3`,
-    values: [id, now, limit],
+    ...sql`SELECT endpoint_id, version, public_key FROM endpoint_secrets
+      WHERE (endpoint_id = ${id} OR tenant_id = ${id}) AND public_key IS NOT NULL AND state <> 'RETIRED'
+        AND (overlap_ends_at IS NULL OR overlap_ends_at > ${now})
+      ORDER BY endpoint_id, version DESC LIMIT ${limit}`,
   });
   return rows.map((row) => ({
     endpointId: row.endpoint_id,

@@ -1,6 +1,7 @@
 /** Verification of endpoints by pings: requests, data and results. */
 import { ENDPOINT_MOVES } from "../../../domain/endpoint-state.ts";
 import type { Queryable } from "../../pool.ts";
+import { raw, sql } from "../../sql.ts";
 import {
   type EndpointTarget,
   TARGET_COLUMNS,
@@ -19,10 +20,9 @@ export async function wantVerification(
 ): Promise<Endpoint | undefined> {
   const { rows } = await db.query<Endpoint>({
     name: "want-verification",
-    text: `UPDATE endpoints SET verification_state = 'WANTED', verification_requested_at = $3,
+    ...sql`UPDATE endpoints SET verification_state = 'WANTED', verification_requested_at = ${now},
         generation = CASE WHEN verification_state = 'EXHAUSTED' THEN generation + 1 ELSE generation END
-      WHERE id = $1 AND tenant_id = $2 AND state = 'PENDING' RETURNING ${ENDPOINT_COLUMNS}`,
-    values: [id, tenantId, now],
+      WHERE id = ${id} AND tenant_id = ${tenantId} AND state = 'PENDING' RETURNING ${ENDPOINT_COLUMNS}`,
   });
   return rows[0];
 }
@@ -35,9 +35,8 @@ export async function nextGeneration(
 ): Promise<number | undefined> {
   const { rows } = await db.query<{ generation: number }>({
     name: "next-generation",
-    text: `UPDATE endpoints SET generation = generation + 1, verification_state = 'WANTED'
-      WHERE id = $1 AND generation = $2 AND state = 'PENDING' RETURNING generation`,
-    values: [id, generation],
+    ...sql`UPDATE endpoints SET generation = generation + 1, verification_state = 'WANTED'
+      WHERE id = ${id} AND generation = ${generation} AND state = 'PENDING' RETURNING generation`,
   });
   return rows[0]?.generation;
 }
@@ -55,14 +54,13 @@ export async function takeWantedVerifications(
 ): Promise<WantedVerification[]> {
   const { rows } = await db.query<{ id: string; tenant_id: string; generation: number }>({
     name: "take-wanted-verifications",
-    text: `WITH wanted AS (
+    ...sql`WITH wanted AS (
         SELECT id FROM endpoints
-        WHERE verification_state = 'WANTED' AND state = 'PENDING' AND verification_requested_at < $1
-        ORDER BY verification_requested_at LIMIT $3 FOR UPDATE SKIP LOCKED
+        WHERE verification_state = 'WANTED' AND state = 'PENDING' AND verification_requested_at < ${before}
+        ORDER BY verification_requested_at LIMIT ${limit} FOR UPDATE SKIP LOCKED
       )
-      UPDATE endpoints e SET verification_requested_at = $2 FROM wanted w WHERE e.id = w.id
+      UPDATE endpoints e SET verification_requested_at = ${now} FROM wanted w WHERE e.id = w.id
       RETURNING e.id, e.tenant_id, e.generation`,
-    values: [before, now, limit],
   });
   return rows.map((row) => ({ id: row.id, tenantId: row.tenant_id, generation: row.generation }));
 }
@@ -81,9 +79,8 @@ export async function loadForPing(
 ): Promise<PingTarget | undefined> {
   const { rows } = await db.query<TargetColumns & { metadata: string | null; require_echo: boolean }>({
     name: "load-for-ping",
-    text: `SELECT ${TARGET_COLUMNS}, e.metadata, e.require_echo FROM ${TARGET_FROM}
-      WHERE e.id = $1 AND e.generation = $2 AND e.state = 'PENDING'`,
-    values: [id, generation],
+    ...sql`SELECT ${raw(TARGET_COLUMNS)}, e.metadata, e.require_echo FROM ${raw(TARGET_FROM)}
+      WHERE e.id = ${id} AND e.generation = ${generation} AND e.state = 'PENDING'`,
   });
   const row = rows[0];
   return row === undefined
@@ -110,30 +107,20 @@ export interface PingRecord {
 export async function recordPing(db: Queryable, ping: PingRecord): Promise<boolean> {
   const { rowCount } = await db.query({
     name: "record-ping",
-    text: `WITH booked AS (UPDATE endpoints SET
-        state = CASE WHEN $4::text IS NULL THEN $8 ELSE state END,
-        verification_state = CASE WHEN $4::text IS NULL THEN 'VERIFIED' WHEN $6::timestamptz IS NULL THEN 'EXHAUSTED' ELSE 'RUNNING' END,
+    ...sql`WITH booked AS (UPDATE endpoints SET
+        state = CASE WHEN ${ping.error}::text IS NULL THEN ${VERIFY.to.state} ELSE state END,
+        verification_state = CASE WHEN ${ping.error}::text IS NULL THEN 'VERIFIED' WHEN ${ping.nextAttemptAt}::timestamptz IS NULL THEN 'EXHAUSTED' ELSE 'RUNNING' END,
         verification_attempts = verification_attempts + 1,
-        verification_last_error = $4,
-        verification_next_attempt_at = $6,
-        verified_at = CASE WHEN $4::text IS NULL THEN $3::timestamptz ELSE verified_at END,
-        verified_by = coalesce($5, verified_by),
-        updated_at = $3
-      WHERE id = $1 AND generation = $2 AND state = ANY($7)
+        verification_last_error = ${ping.error},
+        verification_next_attempt_at = ${ping.nextAttemptAt},
+        verified_at = CASE WHEN ${ping.error}::text IS NULL THEN ${ping.now}::timestamptz ELSE verified_at END,
+        verified_by = coalesce(${ping.verifiedBy}, verified_by),
+        updated_at = ${ping.now}
+      WHERE id = ${ping.id} AND generation = ${ping.generation} AND state = ANY(${VERIFY.from})
       RETURNING id, state), reached AS (
-        DELETE FROM endpoint_failures f USING booked b WHERE f.endpoint_id = b.id AND b.state = $8
+        DELETE FROM endpoint_failures f USING booked b WHERE f.endpoint_id = b.id AND b.state = ${VERIFY.to.state}
       )
       SELECT id FROM booked`,
-    values: [
-      ping.id,
-      ping.generation,
-      ping.now,
-      ping.error,
-      ping.verifiedBy,
-      ping.nextAttemptAt,
-      VERIFY.from,
-      VERIFY.to.state,
-    ],
   });
   return rowCount === 1;
 }
@@ -149,12 +136,11 @@ export async function takeHostPing(
 ): Promise<boolean> {
   const { rowCount } = await db.query({
     name: "take-host-ping",
-    text: `INSERT INTO pinged_hosts AS h (host, since, pings) VALUES ($1, $2, 1)
+    ...sql`INSERT INTO pinged_hosts AS h (host, since, pings) VALUES (${host}, ${now}, 1)
       ON CONFLICT (host) DO UPDATE SET
-        since = CASE WHEN h.since <= $3 THEN excluded.since ELSE h.since END,
-        pings = CASE WHEN h.since <= $3 THEN 1 ELSE h.pings + 1 END
-      WHERE h.since <= $3 OR h.pings < $4`,
-    values: [host, now, since, max],
+        since = CASE WHEN h.since <= ${since} THEN excluded.since ELSE h.since END,
+        pings = CASE WHEN h.since <= ${since} THEN 1 ELSE h.pings + 1 END
+      WHERE h.since <= ${since} OR h.pings < ${max}`,
   });
   return rowCount === 1;
 }
@@ -163,8 +149,7 @@ export async function takeHostPing(
 export async function forgetPingedHosts(db: Queryable, before: Date, limit: number): Promise<number> {
   const { rowCount } = await db.query({
     name: "forget-pinged-hosts",
-    text: "DELETE FROM pinged_hosts WHERE host IN (SELECT host FROM pinged_hosts WHERE since < $1 ORDER BY since LIMIT $2)",
-    values: [before, limit],
+    ...sql`DELETE FROM pinged_hosts WHERE host IN (SELECT host FROM pinged_hosts WHERE since < ${before} ORDER BY since LIMIT ${limit})`,
   });
   return rowCount ?? 0;
 }

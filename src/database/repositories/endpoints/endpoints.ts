@@ -7,11 +7,10 @@ import {
   type EndpointState,
 } from "../../../domain/endpoint-state.ts";
 import { ENDPOINT_SETTINGS, type EndpointSettings } from "../../../domain/endpoint-settings.ts";
-import { SignetError } from "../../../domain/errors.ts";
-import { isRefusedByState } from "../../errors.ts";
 import type { Queryable } from "../../pool.ts";
 import { raw, sql } from "../../sql.ts";
 import { HELD_TENANTS } from "../tenants.ts";
+import { unlessHeld } from "./unless-held.ts";
 
 type VerificationState = "WANTED" | "RUNNING" | "VERIFIED" | "EXHAUSTED";
 
@@ -48,7 +47,7 @@ export interface EndpointAt {
   readonly now: Date;
 }
 
-const SETTING_COLUMNS = ENDPOINT_SETTINGS.map(({ column }) => column);
+const SETTING_COLUMNS = raw(ENDPOINT_SETTINGS.map(({ column }) => column).join(", "));
 
 /** Columns that a tenant does not set, named like the members of an {@link Endpoint}. */
 const STATE_COLUMNS = [
@@ -72,22 +71,12 @@ const inSnakeCase = (name: string): string =>
   name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
 /** The columns of an {@link Endpoint}, named like its members. */
-export const ENDPOINT_COLUMNS = [
-  ...ENDPOINT_SETTINGS.map(({ column, key }) => `${column} AS "${key}"`),
-  ...STATE_COLUMNS.map((name) => `${inSnakeCase(name)} AS "${name}"`),
-].join(", ");
-const COLUMNS = raw(ENDPOINT_COLUMNS);
-
-type WrittenColumn = (typeof SETTING_COLUMNS)[number] | "id" | "tenantId" | "now";
-
-/** The parameter of each value of {@link writtenValues}, for instance `$1`. */
-const AT = Object.fromEntries(
-  [...SETTING_COLUMNS, "id", "tenantId", "now"].map((name, index) => [name, `$${index + 1}`]),
-) as Record<WrittenColumn, string>;
-
-function writtenValues(settings: EndpointSettings, { id, tenantId, now }: EndpointAt): unknown[] {
-  return [...ENDPOINT_SETTINGS.map(({ key }) => settings[key]), id, tenantId, now];
-}
+export const ENDPOINT_COLUMNS = raw(
+  [
+    ...ENDPOINT_SETTINGS.map(({ column, key }) => `${column} AS "${key}"`),
+    ...STATE_COLUMNS.map((name) => `${inSnakeCase(name)} AS "${name}"`),
+  ].join(", "),
+);
 
 export interface NewEndpoint extends EndpointSettings, EndpointAt {
   readonly sealedSecret: string;
@@ -96,14 +85,16 @@ export interface NewEndpoint extends EndpointSettings, EndpointAt {
 
 /** Inserts an unverified endpoint with its first secret. Must run inside a tenant transaction. */
 export async function insertEndpoint(db: Queryable, endpoint: NewEndpoint): Promise<Endpoint> {
+  const { id, tenantId, now, headers, authentication } = endpoint;
+  const values = ENDPOINT_SETTINGS.map(({ key }) => sql`${endpoint[key]}`).reduce(
+    (list, value) => sql`${list}, ${value}`,
+  );
   const { rows } = await db.query<Endpoint>({
     name: "insert-endpoint",
-    text: `INSERT INTO endpoints (id, tenant_id, ${SETTING_COLUMNS.join(", ")}, request_version,
-        state, verification_state, verification_requested_at, created_at, updated_at)
-      VALUES (${AT.id}, ${AT.tenantId}, ${SETTING_COLUMNS.map((column) => AT[column]).join(", ")},
-        CASE WHEN coalesce(${AT.headers}::text, ${AT.authentication}::text) IS NOT NULL THEN 1 END,
-        'PENDING', 'WANTED', ${AT.now}, ${AT.now}, ${AT.now}) RETURNING ${ENDPOINT_COLUMNS}`,
-    values: writtenValues(endpoint, endpoint),
+    ...sql`INSERT INTO endpoints (id, tenant_id, request_version, state, verification_state,
+        verification_requested_at, created_at, updated_at, ${SETTING_COLUMNS})
+      VALUES (${id}, ${tenantId}, CASE WHEN coalesce(${headers}::text, ${authentication}::text) IS NOT NULL THEN 1 END,
+        'PENDING', 'WANTED', ${now}, ${now}, ${now}, ${values}) RETURNING ${ENDPOINT_COLUMNS}`,
   });
   await insertFirstSecret(db, endpoint);
   return rows[0] as Endpoint;
@@ -113,22 +104,13 @@ async function insertFirstSecret(
   db: Queryable,
   { id, tenantId, sealedSecret, secretFingerprint, now }: NewEndpoint,
 ): Promise<void> {
-  try {
+  await unlessHeld("secrets", async () => {
     await db.query({
       name: "insert-endpoint-secret",
       ...sql`INSERT INTO endpoint_secrets (endpoint_id, version, tenant_id, secret, fingerprint, state, created_at)
         VALUES (${id}, 1, ${tenantId}, ${sealedSecret}, ${secretFingerprint}, 'CURRENT', ${now})`,
     });
-  } catch (error) {
-    if (isRefusedByState(error, "endpoint_secrets_frozen")) {
-      throw new SignetError("INVALID_STATE", {
-        detail:
-          "The tenant is on hold: its endpoints' secrets cannot change, and new ones cannot be created.",
-        cause: error,
-      });
-    }
-    throw error;
-  }
+  });
 }
 
 /**
@@ -153,7 +135,7 @@ export async function findEndpoint(
 ): Promise<Endpoint | undefined> {
   const { rows } = await db.query<Endpoint>({
     name: "find-endpoint",
-    ...sql`SELECT ${COLUMNS} FROM endpoints WHERE id = ${id} AND tenant_id = ${tenantId} AND state <> 'DELETED'`,
+    ...sql`SELECT ${ENDPOINT_COLUMNS} FROM endpoints WHERE id = ${id} AND tenant_id = ${tenantId} AND state <> 'DELETED'`,
   });
   return rows[0];
 }
@@ -166,7 +148,7 @@ export async function lockEndpoint(
 ): Promise<Endpoint | undefined> {
   const { rows } = await db.query<Endpoint>({
     name: "lock-endpoint",
-    ...sql`SELECT ${COLUMNS} FROM endpoints WHERE id = ${id} AND tenant_id = ${tenantId} AND state <> 'DELETED' FOR UPDATE`,
+    ...sql`SELECT ${ENDPOINT_COLUMNS} FROM endpoints WHERE id = ${id} AND tenant_id = ${tenantId} AND state <> 'DELETED' FOR UPDATE`,
   });
   return rows[0];
 }
@@ -190,7 +172,7 @@ export async function listEndpoints(
   const members = metadata === undefined ? null : JSON.stringify(metadata);
   const { rows } = await db.query<Endpoint>({
     name: "list-endpoints",
-    ...sql`SELECT ${COLUMNS} FROM endpoints
+    ...sql`SELECT ${ENDPOINT_COLUMNS} FROM endpoints
       WHERE tenant_id = ${tenantId} AND state <> 'DELETED' AND (${before}::text IS NULL OR id < ${before})
         AND (${members}::jsonb IS NULL OR metadata_matches(metadata, ${members}))
         AND (${state}::text IS NULL OR state = ${state}) ORDER BY id DESC LIMIT ${limit}`,
@@ -201,18 +183,19 @@ export async function listEndpoints(
 /** Stores a tenant's settings. A resulting change of state is a separate move. */
 export async function saveSettings(
   db: Queryable,
-  at: EndpointAt,
+  { tenantId, id, now }: EndpointAt,
   settings: EndpointSettings,
 ): Promise<Endpoint | undefined> {
+  const assignments = ENDPOINT_SETTINGS.reduce(
+    (list, { column, key }) => sql`${list}, ${raw(column)} = ${settings[key]}`,
+    sql`updated_at = ${now}`,
+  );
   const { rows } = await db.query<Endpoint>({
     name: "save-endpoint-settings",
-    text: `UPDATE endpoints SET ${SETTING_COLUMNS.map((column) => `${column} = ${AT[column]}`).join(", ")},
-        updated_at = ${AT.now},
-        request_version = CASE
-          WHEN (headers, authentication) IS DISTINCT FROM (${AT.headers}::text, ${AT.authentication}::text)
+    ...sql`UPDATE endpoints SET ${assignments}, request_version = CASE
+          WHEN (headers, authentication) IS DISTINCT FROM (${settings.headers}::text, ${settings.authentication}::text)
           THEN coalesce(request_version, 0) + 1 ELSE request_version END
-      WHERE id = ${AT.id} AND tenant_id = ${AT.tenantId} AND state <> 'DELETED' RETURNING ${ENDPOINT_COLUMNS}`,
-    values: writtenValues(settings, at),
+      WHERE id = ${id} AND tenant_id = ${tenantId} AND state <> 'DELETED' RETURNING ${ENDPOINT_COLUMNS}`,
   });
   return rows[0];
 }
@@ -240,7 +223,7 @@ export async function moveEndpoint(
         verification_last_error = CASE WHEN ${to.state} <> 'PENDING' THEN verification_last_error END,
         verified_at = CASE WHEN ${to.state} <> 'PENDING' THEN verified_at END,
         verified_by = CASE WHEN ${to.state} <> 'PENDING' THEN verified_by END
-      WHERE id = ${id} AND tenant_id = ${tenantId} AND state = ANY(${from}) RETURNING ${COLUMNS}`,
+      WHERE id = ${id} AND tenant_id = ${tenantId} AND state = ANY(${from}) RETURNING ${ENDPOINT_COLUMNS}`,
   });
   return rows[0];
 }

@@ -1,7 +1,6 @@
 /** The catalogue of event types, and the versions of their schemas. */
-import { SignetError } from "../../../domain/errors.ts";
-import { isUniqueViolation } from "../../errors.ts";
 import type { Queryable } from "../../pool.ts";
+import { raw, sql } from "../../sql.ts";
 import type { TenantAndType } from "../webhooks/events.ts";
 
 export interface EventTypeRow {
@@ -34,63 +33,49 @@ export interface EventTypeContent {
   readonly archivedAt: Date | null;
 }
 
-const COLUMNS = `t.name, t.description, t.examples, t.schema_version, s.schema, t.deprecated_at, t.replaced_by,
-  t.archived_at, t.created_at, t.updated_at`;
-const FROM = `event_types t LEFT JOIN event_type_schemas s
-  ON s.tenant_id = t.tenant_id AND s.name = t.name AND s.version = t.schema_version`;
+const COLUMNS =
+  raw(`t.name, t.description, t.examples, t.schema_version, s.schema, t.deprecated_at, t.replaced_by,
+  t.archived_at, t.created_at, t.updated_at`);
+const FROM = raw(`event_types t LEFT JOIN event_type_schemas s
+  ON s.tenant_id = t.tenant_id AND s.name = t.name AND s.version = t.schema_version`);
 
 /**
  * Locks the tenant's catalogue until the transaction ends, so that limits and versions stay valid. Returns its size.
  */
 export async function lockCatalogue(db: Queryable, tenantId: string): Promise<number> {
-  await db.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`event-types/${tenantId}`]);
+  await db.query(sql`SELECT pg_advisory_xact_lock(hashtextextended(${`event-types/${tenantId}`}, 0))`);
   const { rows } = await db.query<{ count: number }>(
-    "SELECT count(*) AS count FROM event_types WHERE tenant_id = $1",
-    [tenantId],
+    sql`SELECT count(*) AS count FROM event_types WHERE tenant_id = ${tenantId}`,
   );
   return rows[0]?.count ?? 0;
 }
 
-/** Returns the values of the columns description, examples, deprecated_at, replaced_by, archived_at. */
-function contentValues(content: EventTypeContent) {
-  const { description, examples, deprecatedAt, replacedBy, archivedAt } = content;
-  return [description, examples, deprecatedAt, replacedBy, archivedAt];
-}
-
-/** @throws SignetError CONFLICT if the catalogue already has the type */
+/** Returns false if the catalogue already has the type. */
 export async function insertEventType(
   db: Queryable,
   { tenantId, type }: TenantAndType,
-  content: EventTypeContent,
+  { description, examples, deprecatedAt, replacedBy, archivedAt }: EventTypeContent,
   now: Date,
-): Promise<void> {
-  try {
-    await db.query(
-      `INSERT INTO event_types (tenant_id, name, description, examples, deprecated_at, replaced_by, archived_at,
-        created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)`,
-      [tenantId, type, ...contentValues(content), now],
-    );
-  } catch (error) {
-    if (isUniqueViolation(error, "event_types_pkey")) {
-      throw new SignetError("CONFLICT", {
-        detail: "The catalogue already has this event type.",
-        cause: error,
-      });
-    }
-    throw error;
-  }
+): Promise<boolean> {
+  const { rowCount } = await db.query(
+    sql`INSERT INTO event_types (tenant_id, name, description, examples, deprecated_at, replaced_by, archived_at,
+        created_at, updated_at)
+      VALUES (${tenantId}, ${type}, ${description}, ${examples}, ${deprecatedAt}, ${replacedBy}, ${archivedAt},
+        ${now}, ${now})
+      ON CONFLICT (tenant_id, name) DO NOTHING`,
+  );
+  return rowCount === 1;
 }
 
 export async function updateEventType(
   db: Queryable,
   { tenantId, type }: TenantAndType,
-  content: EventTypeContent,
+  { description, examples, deprecatedAt, replacedBy, archivedAt }: EventTypeContent,
   now: Date,
 ): Promise<void> {
   await db.query(
-    `UPDATE event_types SET description = $3, examples = $4, deprecated_at = $5, replaced_by = $6, archived_at = $7,
-      updated_at = $8 WHERE tenant_id = $1 AND name = $2`,
-    [tenantId, type, ...contentValues(content), now],
+    sql`UPDATE event_types SET description = ${description}, examples = ${examples}, deprecated_at = ${deprecatedAt},
+      replaced_by = ${replacedBy}, archived_at = ${archivedAt}, updated_at = ${now} WHERE tenant_id = ${tenantId} AND name = ${type}`,
   );
 }
 
@@ -101,10 +86,10 @@ export async function addSchema(
   { text, digest, now }: { readonly text: string; readonly digest: string; readonly now: Date },
 ): Promise<number> {
   const { rows } = await db.query<{ version: number }>(
-    `INSERT INTO event_type_schemas (tenant_id, name, version, schema, digest, created_at)
-      SELECT $1, $2, coalesce(max(version), 0) + 1, $3, $4, $5 FROM event_type_schemas WHERE tenant_id = $1 AND name = $2
+    sql`INSERT INTO event_type_schemas (tenant_id, name, version, schema, digest, created_at)
+      SELECT ${tenantId}, ${type}, coalesce(max(version), 0) + 1, ${text}, ${digest}, ${now} FROM event_type_schemas
+      WHERE tenant_id = ${tenantId} AND name = ${type}
       RETURNING version`,
-    [tenantId, type, text, digest, now],
   );
   const version = rows[0]?.version ?? 0;
   await useSchema(db, { tenantId, type }, version);
@@ -118,10 +103,9 @@ export async function useSchema(
   version: number | null,
 ): Promise<boolean> {
   const { rowCount } = await db.query(
-    `UPDATE event_types t SET schema_version = $3, schema_digest = s.digest
-      FROM (SELECT (SELECT digest FROM event_type_schemas WHERE tenant_id = $1 AND name = $2 AND version = $3) AS digest) s
-      WHERE t.tenant_id = $1 AND t.name = $2 AND ($3::int IS NULL OR s.digest IS NOT NULL)`,
-    [tenantId, type, version],
+    sql`UPDATE event_types t SET schema_version = ${version}, schema_digest = s.digest
+      FROM (SELECT (SELECT digest FROM event_type_schemas WHERE tenant_id = ${tenantId} AND name = ${type} AND version = ${version}) AS digest) s
+      WHERE t.tenant_id = ${tenantId} AND t.name = ${type} AND (${version}::int IS NULL OR s.digest IS NOT NULL)`,
   );
   return rowCount === 1;
 }
@@ -131,8 +115,7 @@ export async function findEventType(
   { tenantId, type }: TenantAndType,
 ): Promise<EventTypeRow | undefined> {
   const { rows } = await db.query<EventTypeRow>(
-    `SELECT ${COLUMNS} FROM ${FROM} WHERE t.tenant_id = $1 AND t.name = $2`,
-    [tenantId, type],
+    sql`SELECT ${COLUMNS} FROM ${FROM} WHERE t.tenant_id = ${tenantId} AND t.name = ${type}`,
   );
   return rows[0];
 }
@@ -144,9 +127,8 @@ export async function listEventTypes(
   page: { readonly after: string | null; readonly archived: boolean; readonly limit: number },
 ): Promise<EventTypeRow[]> {
   const { rows } = await db.query<EventTypeRow>(
-    `SELECT ${COLUMNS} FROM ${FROM} WHERE t.tenant_id = $1 AND ($2::text IS NULL OR t.name > $2)
-      AND ($3 OR t.archived_at IS NULL) ORDER BY t.name LIMIT $4`,
-    [tenantId, page.after, page.archived, page.limit],
+    sql`SELECT ${COLUMNS} FROM ${FROM} WHERE t.tenant_id = ${tenantId} AND (${page.after}::text IS NULL OR t.name > ${page.after})
+      AND (${page.archived} OR t.archived_at IS NULL) ORDER BY t.name LIMIT ${page.limit}`,
   );
   return rows;
 }
@@ -158,19 +140,17 @@ export async function listSchemas(
   { before, limit }: { readonly before: number | null; readonly limit: number },
 ): Promise<SchemaRow[]> {
   const { rows } = await db.query<SchemaRow>(
-    `SELECT version, schema, created_at FROM event_type_schemas
-      WHERE tenant_id = $1 AND name = $2 AND ($3::int IS NULL OR version < $3) ORDER BY version DESC LIMIT $4`,
-    [tenantId, type, before, limit],
+    sql`SELECT version, schema, created_at FROM event_type_schemas
+      WHERE tenant_id = ${tenantId} AND name = ${type} AND (${before}::int IS NULL OR version < ${before}) ORDER BY version DESC LIMIT ${limit}`,
   );
   return rows;
 }
 
 /** Deletes an event type and its schemas. Returns false if it does not exist. */
 export async function deleteEventType(db: Queryable, { tenantId, type }: TenantAndType): Promise<boolean> {
-  const { rowCount } = await db.query("DELETE FROM event_types WHERE tenant_id = $1 AND name = $2", [
-    tenantId,
-    type,
-  ]);
+  const { rowCount } = await db.query(
+    sql`DELETE FROM event_types WHERE tenant_id = ${tenantId} AND name = ${type}`,
+  );
   return rowCount === 1;
 }
 
@@ -181,10 +161,9 @@ export async function findSchemaText(
 ): Promise<{ readonly text: string; readonly digest: string } | undefined> {
   const { rows } = await db.query<{ text: string; digest: string }>({
     name: "find-schema-text",
-    text: `SELECT s.schema AS text, s.digest FROM event_types t JOIN event_type_schemas s
+    ...sql`SELECT s.schema AS text, s.digest FROM event_types t JOIN event_type_schemas s
       ON s.tenant_id = t.tenant_id AND s.name = t.name AND s.version = t.schema_version
-      WHERE t.tenant_id = $1 AND t.name = $2`,
-    values: [tenantId, type],
+      WHERE t.tenant_id = ${tenantId} AND t.name = ${type}`,
   });
   return rows[0];
 }
