@@ -40,11 +40,10 @@ interface Field {
 }
 
 interface Named {
-  /** Name in the code. */
+  /** Name in the code; in snake case it is the column. */
   readonly key: string;
   /** Name in the API, the command line's JSON and the portal's form. */
   readonly wire: string;
-  readonly column: string;
   /**
    * How the hash of a registration contains the value. Stored hashes must match the same request after an upgrade.
    *
@@ -99,11 +98,10 @@ interface FlagSetting extends Named {
 
 /** The settings, in the order of the schemas and of compliance entries. */
 export const ENDPOINT_SETTINGS = [
-  { key: "url", wire: "url", column: "url", kind: "url", hash: "value", required: true },
+  { key: "url", wire: "url", kind: "url", hash: "value", required: true },
   {
     key: "eventTypes",
     wire: "events",
-    column: "event_types",
     kind: "events",
     hash: "value",
     required: true,
@@ -112,7 +110,6 @@ export const ENDPOINT_SETTINGS = [
   {
     key: "metadata",
     wire: "metadata",
-    column: "metadata",
     kind: "object",
     hash: "value",
     option: {
@@ -125,7 +122,6 @@ export const ENDPOINT_SETTINGS = [
   {
     key: "description",
     wire: "description",
-    column: "description",
     kind: "text",
     hash: "value",
     maxLength: 1_024,
@@ -141,7 +137,6 @@ export const ENDPOINT_SETTINGS = [
     // Selects events; null accepts all.
     key: "filter",
     wire: "filter",
-    column: "filter",
     kind: "object",
     hash: "given",
     option: {
@@ -158,7 +153,6 @@ export const ENDPOINT_SETTINGS = [
   {
     key: "headers",
     wire: "headers",
-    column: "headers",
     kind: "headers",
     hash: "request",
     option: {
@@ -175,7 +169,6 @@ export const ENDPOINT_SETTINGS = [
   {
     key: "authentication",
     wire: "authentication",
-    column: "authentication",
     kind: "authentication",
     hash: "request",
     option: {
@@ -187,7 +180,6 @@ export const ENDPOINT_SETTINGS = [
   {
     key: "requireEcho",
     wire: "require_echo",
-    column: "require_echo",
     kind: "flag",
     hash: "named",
     description: "Only a response that contains the ping's challenge verifies the endpoint",
@@ -208,7 +200,6 @@ export const ENDPOINT_SETTINGS = [
   {
     key: "rateLimit",
     wire: "rate_limit",
-    column: "rate_limit",
     kind: "number",
     hash: "named",
     minimum: 1,

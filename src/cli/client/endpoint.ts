@@ -43,8 +43,15 @@ function headersOf(lines: readonly string[]): Record<string, string> | null {
 const orNull = <Value>(value: string, read: (value: string) => Value): Value | null =>
   value === "null" ? null : read(value);
 
+/** The options of the settings. The URL has its own. */
+const SETTING_OPTIONS = ENDPOINT_SETTINGS.filter((setting) => "option" in setting)
+  .toSorted((one, other) => one.option.place - other.option.place)
+  .map(({ wire, kind, option }) => ({ wire, kind, option: new Option(option.flags, option.meaning) }));
+
+type OptionKind = (typeof SETTING_OPTIONS)[number]["kind"];
+
 /** Reads the argument of an option, by the kind of its setting; `null` removes an optional one. */
-const READERS: Readonly<Record<string, (option: string, value: never) => unknown>> = {
+const READERS: Readonly<Record<OptionKind, (option: string, value: never) => unknown>> = {
   events: (_, value: string) => words(value),
   text: (_, value: string) => orNull(value, String),
   object: objectOrNull,
@@ -54,18 +61,13 @@ const READERS: Readonly<Record<string, (option: string, value: never) => unknown
   flag: (_, value: boolean) => value,
 };
 
-/** The options of the settings. The URL has its own. */
-const SETTING_OPTIONS = ENDPOINT_SETTINGS.filter((setting) => "option" in setting)
-  .toSorted((one, other) => one.option.place - other.option.place)
-  .map(({ wire, kind, option }) => ({ wire, kind, option: new Option(option.flags, option.meaning) }));
-
 /** Converts the options to the API's members. */
 async function settingsOf(options: ClientOptions): Promise<Omit<EndpointChange, "url">> {
   const settings: Record<string, unknown> = {};
   for (const { wire, kind, option } of SETTING_OPTIONS) {
     const value = (options as Readonly<Record<string, unknown>>)[option.attributeName()];
     if (value !== undefined) {
-      settings[wire] = await READERS[kind]?.(`${option.long}`, value as never);
+      settings[wire] = await READERS[kind](`${option.long}`, value as never);
     }
   }
   return settings;

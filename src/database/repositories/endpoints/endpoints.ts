@@ -47,7 +47,11 @@ export interface EndpointAt {
   readonly now: Date;
 }
 
-const SETTING_COLUMNS = raw(ENDPOINT_SETTINGS.map(({ column }) => column).join(", "));
+function inSnakeCase(name: string): string {
+  return name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+const SETTING_COLUMNS = raw(ENDPOINT_SETTINGS.map(({ key }) => inSnakeCase(key)).join(", "));
 
 /** Columns that a tenant does not set, named like the members of an {@link Endpoint}. */
 const STATE_COLUMNS = [
@@ -67,15 +71,11 @@ const STATE_COLUMNS = [
   "updatedAt",
 ] as const satisfies readonly Exclude<keyof Endpoint, keyof EndpointSettings>[];
 
-const inSnakeCase = (name: string): string =>
-  name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-
 /** The columns of an {@link Endpoint}, named like its members. */
 export const ENDPOINT_COLUMNS = raw(
-  [
-    ...ENDPOINT_SETTINGS.map(({ column, key }) => `${column} AS "${key}"`),
-    ...STATE_COLUMNS.map((name) => `${inSnakeCase(name)} AS "${name}"`),
-  ].join(", "),
+  [...ENDPOINT_SETTINGS.map(({ key }) => key), ...STATE_COLUMNS]
+    .map((name) => `${inSnakeCase(name)} AS "${name}"`)
+    .join(", "),
 );
 
 export interface NewEndpoint extends EndpointSettings, EndpointAt {
@@ -187,7 +187,7 @@ export async function saveSettings(
   settings: EndpointSettings,
 ): Promise<Endpoint | undefined> {
   const assignments = ENDPOINT_SETTINGS.reduce(
-    (list, { column, key }) => sql`${list}, ${raw(column)} = ${settings[key]}`,
+    (list, { key }) => sql`${list}, ${raw(inSnakeCase(key))} = ${settings[key]}`,
     sql`updated_at = ${now}`,
   );
   const { rows } = await db.query<Endpoint>({
