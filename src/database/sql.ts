@@ -7,7 +7,12 @@ type SqlValue = string | number | boolean | Date | Buffer | null | readonly SqlV
 const texts = new WeakMap<readonly string[], string>();
 
 /** A statement for `query`, or a part of one. Spread it beside a `name` to prepare it. */
-export class Statement {
+export interface Statement {
+  readonly text: string;
+  readonly values: SqlValue[];
+}
+
+class Composable implements Statement {
   readonly text: string;
   readonly values: SqlValue[];
   /** The text before, between and after the values. */
@@ -23,17 +28,17 @@ export class Statement {
   static fill(
     [first = "", ...others]: readonly string[],
     inserted: readonly (SqlValue | Statement)[],
-  ): Statement {
+  ): Composable {
     const pieces = [first];
     const values: SqlValue[] = [];
     for (const [index, item] of inserted.entries()) {
-      const part = item instanceof Statement ? item.#pieces : ["", ""];
+      const part = item instanceof Composable ? item.#pieces : ["", ""];
       pieces[pieces.length - 1] += part[0] ?? "";
       pieces.push(...part.slice(1));
       pieces[pieces.length - 1] += others[index] ?? "";
-      values.push(...(item instanceof Statement ? item.values : [item]));
+      values.push(...(item instanceof Composable ? item.values : [item as SqlValue]));
     }
-    return new Statement(pieces, values);
+    return new Composable(pieces, values);
   }
 }
 
@@ -42,15 +47,15 @@ export class Statement {
  * value becomes several. Another statement becomes a part of it.
  */
 export function sql(template: TemplateStringsArray, ...inserted: (SqlValue | Statement)[]): Statement {
-  if (inserted.some((item) => item instanceof Statement)) {
-    return Statement.fill(template, inserted);
+  if (inserted.some((item) => item instanceof Composable)) {
+    return Composable.fill(template, inserted);
   }
-  const statement = new Statement(template, inserted as SqlValue[]);
+  const statement = new Composable(template, inserted as SqlValue[]);
   texts.set(template, statement.text);
   return statement;
 }
 
 /** Makes text of the program a part of a statement, for instance a list of columns. Must not contain input. */
 export function raw(text: string): Statement {
-  return new Statement([text], []);
+  return new Composable([text], []);
 }

@@ -193,6 +193,11 @@ function schemaOf(setting: EndpointSetting, part: "request" | "response"): TSche
     }
     case "flag":
       return Type.Boolean(part === "request" ? { description: setting.description } : {});
+    case "url":
+    case "events":
+    case "object":
+    case "headers":
+    case "authentication":
     default:
       return OWN_SCHEMAS[setting.wire][part];
   }

@@ -122,6 +122,7 @@ function jsonOf({ wire, kind }: FieldSetting, text: string, problems: FieldProbl
       return JSON.stringify(numberMember(text));
     case "flag":
       return JSON.stringify(text === "yes");
+    case "text":
     default:
       return JSON.stringify(isEmpty(text) ? null : text.trim());
   }
@@ -180,8 +181,10 @@ function typed(kind: FieldSetting["kind"], value: unknown): string {
       return Object.entries(value as Endpoint["headers"])
         .map(([name, header]) => `${name}: ${header}`)
         .join("\n");
+    case "text":
+    case "number":
     default:
-      return value === null ? "" : String(value as string | number);
+      return typeof value === "string" || typeof value === "number" ? String(value) : "";
   }
 }
 
@@ -257,6 +260,8 @@ function settingField(setting: FieldSetting, fields: SettingsFields, errors: Fie
       return lineField({ ...look, attributes: limit }, errors);
     case "number":
       return lineField({ ...look, attributes: NUMBER_ATTRIBUTES }, errors);
+    case "object":
+    case "headers":
     default:
       return areaField(
         { ...look, attributes: html`rows="3" ${limit} class="code" autocomplete="off"` },
