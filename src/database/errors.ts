@@ -53,7 +53,7 @@ export function isDatabaseAway(error: unknown): boolean {
 }
 
 /** Whether a unique constraint rejected a row. */
-export function isUniqueViolation(error: unknown, constraint?: string): boolean {
+function isUniqueViolation(error: unknown, constraint?: string): boolean {
   return (
     error instanceof DatabaseError &&
     error.code === "23505" &&

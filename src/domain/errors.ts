@@ -101,6 +101,24 @@ export function noSuch(what: string): SignetError {
   return new SignetError("NOT_FOUND", { detail: `There is no such ${what}.` });
 }
 
+/**
+ * Creates a 429 with Retry-After (RFC 6585 section 4).
+ *
+ * @param waitMs wait, in milliseconds
+ */
+export function tooManyRequests(waitMs: number, detail: string): SignetError {
+  const seconds = Math.max(1, Math.ceil(waitMs / 1_000));
+  return new SignetError("RATE_LIMITED", { detail, headers: { "retry-after": String(seconds) } });
+}
+
+/** Returns the resource. @throws SignetError NOT_FOUND if it is undefined */
+export function found<Resource>(resource: Resource | undefined, noun: string): Resource {
+  if (resource === undefined) {
+    throw noSuch(noun);
+  }
+  return resource;
+}
+
 const HELD = {
   secrets: "its endpoints' secrets cannot change, and new ones cannot be created.",
   authentication: "its endpoints' authentication cannot change.",

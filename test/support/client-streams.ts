@@ -1,4 +1,4 @@
-/** What the client library reads while it comes. */
+/** Helpers to read streams of the client library. */
 import type { Delivery } from "../../src/lib/client/api-types.ts";
 
 /** Returns the first delivery that the stream reports as delivered. */

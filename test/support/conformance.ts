@@ -29,7 +29,7 @@ export interface Exchange {
 }
 
 export interface Conformance {
-  /** What the document does not say of an exchange; empty when it says it all. */
+  /** Returns everything in an exchange that the document does not describe. */
   faultsOf(exchange: Exchange): string[];
 }
 

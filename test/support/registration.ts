@@ -1,4 +1,4 @@
-/** What an endpoint is registered with where a test calls the service itself. */
+/** Endpoint registrations for tests that call the service directly. */
 import { settingsOf } from "../../src/api/endpoint-settings.ts";
 import type { EndpointService } from "../../src/webhooks/endpoints/endpoint-service.ts";
 

@@ -98,17 +98,6 @@ function corsOf(uiOrigin: string | undefined): Record<string, string> {
     : { vary: "origin", "access-control-allow-origin": uiOrigin };
 }
 
-const optionsOf = (audits: "history.decoded" | "history.encoded") => ({
-  config: { operator: "security" as const, audits },
-  bodyLimit: BODY_MAX,
-  schema: {
-    tags: ["temporal"],
-    headers: IdempotencyHeaders,
-    body: Payloads,
-    response: { 200: Payloads },
-  },
-});
-
 /** Registers the CORS preflight route. */
 function registerPreflight(server: SignetServer, path: string, uiOrigin: string | undefined): void {
   server.options(
@@ -149,14 +138,14 @@ export function registerCodecRoutes(
   server: SignetServer,
   { codec, encrypts, uiOrigin, historyAudit, commit }: CodecRoutes,
 ): void {
-  const limiter = createRateLimiter(RATE);
+  const windows = new FixedWindows(RATE);
 
   /** Applies the operator's rate limit, and adds the CORS headers for the UI. */
-  async function admit(request: FastifyRequest, reply: Pick<FastifyReply, "headers">): Promise<void> {
+  function admit(request: FastifyRequest, reply: Pick<FastifyReply, "headers">): void {
     if (request.headers.origin === uiOrigin) {
       reply.headers(corsOf(uiOrigin));
     }
-    const waitMs = await limiter.take(request.operator.id);
+    const waitMs = windows.take(request.operator.id, performance.now());
     if (waitMs > 0) {
       throw rateLimited("codec", waitMs, "Too many histories were decrypted; retry later.");
     }
@@ -205,7 +194,7 @@ export function registerCodecRoutes(
       responseExample: EXAMPLE,
     }),
     async (request, reply) => {
-      await admit(request, reply);
+      admit(request, reply);
       const { payloads = [] } = request.body;
       const encoded = encrypts ? await codec.encode(payloads.map(readPayload)) : undefined;
       return await commit(request, reply, async () => ({

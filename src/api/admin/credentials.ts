@@ -1,4 +1,3 @@
-import { found } from "../../domain/errors.ts";
 import { Type } from "typebox";
 import {
   findCredential,
@@ -19,7 +18,7 @@ import {
 import { EXAMPLE_HASH } from "../openapi/examples.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
-import { principalToChange } from "./found.ts";
+import { principalToChange } from "./to-change.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
 import type { AdminServices } from "./services.ts";
 

@@ -1,4 +1,5 @@
 /** Routes that read what belongs to a parent: the list, and one member by its id alone or below its parent. */
+import { found } from "../../domain/errors.ts";
 import type { TSchema } from "typebox";
 import type { RowPage } from "../../database/repositories/page.ts";
 import { Closed, Id, IdParams, Page, PageQuery } from "../../http/common.ts";

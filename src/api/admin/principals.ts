@@ -8,7 +8,7 @@ import {
 } from "../../database/repositories/tokens/principals.ts";
 import { findTenant } from "../../database/repositories/tenants.ts";
 import { newId } from "../../domain/ids.ts";
-import { validationFailed } from "../../domain/errors.ts";
+import { found, validationFailed } from "../../domain/errors.ts";
 import {
   Closed,
   Id,

@@ -10,7 +10,7 @@ import {
 import { findTenant, type TenantRow } from "../../database/repositories/tenants.ts";
 import { newId } from "../../domain/ids.ts";
 import { PLATFORM_SCOPE, SCOPES_MAX, scopeSet } from "../../domain/scopes.ts";
-import { validationFailed } from "../../domain/errors.ts";
+import { found, validationFailed } from "../../domain/errors.ts";
 import { Closed, Id, IdempotencyHeaders, IdParams, Name, Scope, Timestamp } from "../../http/common.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";

@@ -26,9 +26,8 @@ import {
 } from "../schemas/endpoints.ts";
 import { Delivery, presentDelivery } from "../schemas/deliveries.ts";
 import { EVENT_DATA_DEPTH } from "../schemas/events.ts";
+import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
-
-const TAGS = ["endpoints"];
 
 export function registerEndpointRoutes(server: SignetServer, endpoints: EndpointService): void {
   registerRegistration(server, endpoints);

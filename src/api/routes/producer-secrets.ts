@@ -132,13 +132,12 @@ async function requireScopes(db: PoolClient, request: FastifyRequest, row: Crede
 }
 
 export function registerProducerSecretRoutes(server: SignetServer, services: ProducerSecretRoutes): void {
-  const { pool, receipts, clock } = services;
   registerMaking(server, services);
   registerVersions(server, services);
   registerRequirement(server, services);
 }
 
-function registerVersions(server: SignetServer, services: SigningSecretRoutes): void {
+function registerVersions(server: SignetServer, services: ProducerSecretRoutes): void {
   const { pool, clock } = services;
   server.get(
     PATH,
@@ -186,7 +185,7 @@ function registerVersions(server: SignetServer, services: SigningSecretRoutes): 
   );
 }
 
-function registerRequirement(server: SignetServer, services: SigningSecretRoutes): void {
+function registerRequirement(server: SignetServer, services: ProducerSecretRoutes): void {
   const { pool, receipts, clock } = services;
   server.patch(
     "/v1/credentials/:id",

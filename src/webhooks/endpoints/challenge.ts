@@ -12,7 +12,8 @@ import { buildEnvelope } from "../sending/envelope.ts";
 import type { HttpSender, SendRequest } from "../sending/http-sender.ts";
 import type { ReceiverAccess } from "../sending/receiver-access.ts";
 import { type OwnEventSources, publishOwnEvent } from "../ingest/own-event.ts";
-import type { Signer, EndpointSecrets } from "../sending/signer.ts";
+import type { OpenSecrets } from "../sending/open-secrets.ts";
+import type { Signer } from "../sending/signer.ts";
 import { newId } from "../../domain/ids.ts";
 import { addressKey } from "../../http/rate-limits/address-key.ts";
 
@@ -51,7 +52,7 @@ export interface ChallengeOptions extends OwnEventSources {
   readonly signer: Signer;
   /** Maximum pings per minute to a name, and to an address; 0 for no limit. */
   readonly pingsPerHost: number;
-  readonly openSecrets: (endpointId: string, target: PingTarget) => Promise<EndpointSecrets>;
+  readonly openSecrets: OpenSecrets;
 }
 
 export function createChallenge(options: ChallengeOptions): Challenge {

@@ -14,7 +14,7 @@ import {
   type SecretHolder,
 } from "../../database/repositories/endpoints/endpoint-secrets.ts";
 import { activated, retired, versionsAt } from "../../domain/endpoint-secrets.ts";
-import { SignetError, validationFailed } from "../../domain/errors.ts";
+import { found, SignetError, validationFailed } from "../../domain/errors.ts";
 import { publicKeyOf } from "../../lib/receiver/ed25519.ts";
 import { decodeSecret, generateSecret } from "../../lib/receiver/secret.ts";
 import { secretAad, secretFingerprint, signingKeyAad } from "../../crypto/endpoint-secret.ts";

@@ -27,7 +27,7 @@ import { type EndpointMoveName, mayMove } from "../../domain/endpoint-state.ts";
 import { createSlidingWindow, type SlidingWindow } from "../../domain/sliding-window.ts";
 import { publishOwnEvent } from "../ingest/own-event.ts";
 import type { EndpointSettings } from "../../domain/endpoint-settings.ts";
-import { SignetError } from "../../domain/errors.ts";
+import { found, SignetError, tooManyRequests } from "../../domain/errors.ts";
 import type { RequestRules } from "../sending/authentication.ts";
 import { type Registered, type Registration, registerEndpoint } from "./registration.ts";
 import { publishTestEvent, type TestEvent } from "./test-event.ts";

@@ -6,7 +6,8 @@ import { buildEnvelope } from "./envelope.ts";
 import type { OpenDelivery } from "../ingest/event-content.ts";
 import type { HttpSender } from "./http-sender.ts";
 import type { ReceiverAccess } from "./receiver-access.ts";
-import type { Signer, EndpointSecrets } from "./signer.ts";
+import type { OpenSecrets } from "./open-secrets.ts";
+import type { Signer } from "./signer.ts";
 
 /** "TCP timeout over 10 seconds" (specification 6): one deadline from before DNS to complete response headers. */
 export const DELIVERY_DEADLINE_MS = 10_000;
@@ -34,8 +35,7 @@ export interface DeliverySenderOptions {
   readonly clock: Clock;
   /** Decrypts the event's content. */
   readonly openContent: (delivery: LoadedDelivery) => Promise<OpenDelivery>;
-  /** Decrypts the endpoint's secrets that sign now. */
-  readonly openSecrets: (delivery: LoadedDelivery) => Promise<EndpointSecrets>;
+  readonly openSecrets: OpenSecrets;
 }
 
 export function createDeliverySender({

@@ -3,7 +3,7 @@ import { Type } from "typebox";
 import { JsonText } from "../../../api/in-process.ts";
 import { spliceMember } from "../../../http/raw-json.ts";
 import { createStrictJsonParser, type RawJson } from "../../../http/strict-json.ts";
-import type { Endpoint } from "../../../lib/client/resources/endpoints.ts";
+import type { Endpoint } from "../../../lib/client/api-types.ts";
 import { ENDPOINT_SETTINGS } from "../../../domain/endpoint-settings.ts";
 import { type FieldProblem, validationFailed } from "../../../domain/errors.ts";
 import { areaField, lineField } from "../../fields.ts";
