@@ -84,8 +84,8 @@ function registerRegistration(server: SignetServer, endpoints: EndpointService):
         reply.header("idempotent-replayed", "true");
       }
       // The response contains a secret.
-      reply.header("cache-control", "no-store").code(201);
-      return await sendRaw(reply, 200, wireEndpoint(endpoint, secret));
+      reply.header("cache-control", "no-store");
+      return await sendRaw(reply, 201, wireEndpoint(endpoint, secret));
     },
   );
 }
