@@ -28,7 +28,7 @@ interface GradeCommandOptions extends Partial<TenantOptions>, ClientOptions {
 const ENDPOINT_ID = /^ep_[0-9a-z]{1,64}$/;
 const POLL_MS = 1_000;
 /** Covers two runs of two minutes each, and their wait in the queue. */
-const PATIENCE_MS = 600_000;
+const TIMEOUT_MS = 600_000;
 /** IP literals only, because a name could resolve to another machine. */
 const LOOPBACK = /^(?:127(?:\.\d{1,3}){3}|\[::1\])$/;
 
@@ -106,7 +106,7 @@ async function untilEnded(
   context: CliContext,
 ): Promise<GradeReport> {
   const progress = progressOf(context);
-  const endMs = systemClock.now() + PATIENCE_MS;
+  const endMs = systemClock.now() + TIMEOUT_MS;
   try {
     while (systemClock.now() < endMs) {
       await delay(POLL_MS);

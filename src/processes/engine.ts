@@ -8,7 +8,7 @@ import { createRandomPool } from "../crypto/random-pool.ts";
 import type { Keyring } from "../crypto/keyring.ts";
 import type { Pool } from "../database/pool.ts";
 import { loadRequestSettings } from "../database/repositories/endpoints/endpoint-authentications.ts";
-import { takeTurns } from "../database/repositories/webhooks/endpoint-lines.ts";
+import { takeTurns } from "../database/repositories/webhooks/rate-limit-turns.ts";
 import type { GuardedClock } from "../domain/clock.ts";
 import { createGoneDisabler } from "../webhooks/endpoints/disable-failing.ts";
 import { measureOwnDelay } from "../observability/own-delay.ts";

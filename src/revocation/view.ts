@@ -7,7 +7,7 @@ import { Lease, type LeaseOptions, type Moment } from "./lease.ts";
 export type Verdict = "admit" | "revoked" | "stale";
 
 /** The meaning of an answer from the database. */
-export type Heard =
+export type NewsResult =
   /** Everything is known now. */
   | "current"
   /** The database is not the one followed so far. Everything must be read again. */
@@ -96,7 +96,7 @@ export class RevocationView {
   }
 
   /** Applies an answer. Entries are only added: a database that lost a revocation does not lift it. */
-  learn({ after, known, sent }: Question, news: RevocationNews): Heard {
+  learn({ after, known, sent }: Question, news: RevocationNews): NewsResult {
     if (news.standby) {
       return "standby";
     }

@@ -1,5 +1,5 @@
 /** An in-memory model of endpoint lines, for tests of the pace and as a reference for the SQL statement. */
-import type { LineRequest, LineTurn } from "../../src/database/repositories/webhooks/endpoint-lines.ts";
+import type { TurnRequest, Turn } from "../../src/database/repositories/webhooks/rate-limit-turns.ts";
 
 interface Line {
   rateLimit: number;
@@ -7,10 +7,7 @@ interface Line {
   lateFreeAtMs: number;
 }
 
-export function createLineModel(): (
-  requests: readonly LineRequest[],
-  nowMs: number,
-) => Map<string, LineTurn> {
+export function createLineModel(): (requests: readonly TurnRequest[], nowMs: number) => Map<string, Turn> {
   const lines = new Map<string, Line>();
   return (requests, nowMs) =>
     new Map(

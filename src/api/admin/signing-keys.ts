@@ -2,7 +2,7 @@ import { Type } from "typebox";
 import { listSigningKeys, type SigningKeyRow } from "../../database/repositories/tokens/signing-keys.ts";
 import { statesAt } from "../../tokens/signing-keys/lifecycle.ts";
 import { revokeSigningKey } from "../../tokens/signing-keys/revoke.ts";
-import { hastenRotation } from "../../tokens/signing-keys/rotate.ts";
+import { advanceRotation } from "../../tokens/signing-keys/rotate.ts";
 import { Closed, Formed, Nullable, OneOf, TextLine, Timestamp } from "../../http/common.ts";
 import { presentRevocation, RevocationReceipt } from "../schemas/revocations.ts";
 import { operation } from "../openapi/operation.ts";
@@ -95,7 +95,7 @@ export function registerSigningKeyRoutes(server: SignetServer, services: AdminSe
       response: { 200: SigningKey },
     }),
     async (request) => {
-      const next = await hastenRotation(services, { ...authorOf(request), reason: request.body.reason });
+      const next = await advanceRotation(services, { ...authorOf(request), reason: request.body.reason });
       return presentKeys([next], clock.now())[0];
     },
   );

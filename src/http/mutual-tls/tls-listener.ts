@@ -18,7 +18,7 @@ const HANDSHAKE_TIMEOUT_MS = 5_000;
 /** Lifetime of TLS sessions, in seconds. Revocations are checked at each request anyway. */
 const SESSION_TIMEOUT_S = 300;
 /** Longer than the request timeout, shorter than the process's shutdown timeout. */
-const CLOSE_PATIENCE_MS = 12_000;
+const CLOSE_TIMEOUT_MS = 12_000;
 /** Size of OpenSSL's ticket keys: name, key and MAC key, in bytes. */
 const TICKET_KEYS_BYTES = 48;
 const TICKET_KEYS_MS = 3_600_000;
@@ -109,7 +109,7 @@ export async function closeServer(server: Server | HttpsServer): Promise<void> {
   });
   server.closeIdleConnections();
   // Node does not count a connection without a request as idle, and would wait for it forever.
-  const patience = setTimeout(() => server.closeAllConnections(), CLOSE_PATIENCE_MS);
+  const timer = setTimeout(() => server.closeAllConnections(), CLOSE_TIMEOUT_MS);
   await closed;
-  clearTimeout(patience);
+  clearTimeout(timer);
 }

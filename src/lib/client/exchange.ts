@@ -135,7 +135,7 @@ export interface OpenAnswer {
 }
 
 /** Aborts its signal after a silence of the given time; the reader's own time does not count. */
-class Patience {
+class SilenceTimeout {
   readonly #controller = new AbortController();
   #timer: NodeJS.Timeout | undefined;
 
@@ -168,13 +168,13 @@ export async function exchangeStream(
   { mediaType, idleMs }: { readonly mediaType: string; readonly idleMs: number },
 ): Promise<OpenAnswer> {
   const { url, signal, timeoutMs, confidential } = exchange;
-  const patience = new Patience();
-  const either = signalOf(patience.signal, signal);
+  const silence = new SilenceTimeout();
+  const either = signalOf(silence.signal, signal);
   const failure = (error: unknown, what = UNREACHED): unknown => {
     signal?.throwIfAborted();
-    return transportError(error, { url, timeout: patience.signal, what });
+    return transportError(error, { url, timeout: silence.signal, what });
   };
-  patience.start(timeoutMs);
+  silence.start(timeoutMs);
   const headers = { ...exchange.headers, accept: mediaType };
   const response = await request(runtime, { ...exchange, headers }, either).catch((error: unknown) => {
     throw failure(error);
@@ -183,28 +183,28 @@ export async function exchangeStream(
     const text = await readText(response).catch((error: unknown) => {
       throw failure(error);
     });
-    patience.stop();
+    silence.stop();
     throw apiError(response, withoutConfidential(text, confidential), runtime.clock.now());
   }
-  patience.stop();
+  silence.stop();
   const { origin } = new URL(url);
   if (response.headers.get("content-type")?.split(";")[0]?.trim() !== mediaType || response.body === null) {
-    patience.giveUp();
+    silence.giveUp();
     throw new SignetTransportError("INVALID_ANSWER", `${origin} did not answer with ${mediaType}`);
   }
   const reader = (response.body as ReadableStream<Uint8Array>).getReader();
   return {
     headers: response.headers,
-    chunks: chunksOf(reader, { patience, idleMs, either, failure }),
+    chunks: chunksOf(reader, { silence, idleMs, either, failure }),
     close: async () => {
-      patience.giveUp();
+      silence.giveUp();
       await reader.cancel().catch(() => undefined);
     },
   };
 }
 
 interface Reading {
-  readonly patience: Patience;
+  readonly silence: SilenceTimeout;
   readonly idleMs: number;
   readonly either: AbortSignal;
   readonly failure: (error: unknown, what?: string) => unknown;
@@ -212,22 +212,22 @@ interface Reading {
 
 async function* chunksOf(
   reader: ReadableStreamDefaultReader<Uint8Array>,
-  { patience, idleMs, either, failure }: Reading,
+  { silence, idleMs, either, failure }: Reading,
 ): AsyncGenerator<Uint8Array, void, void> {
   try {
     for (;;) {
-      patience.start(idleMs);
+      silence.start(idleMs);
       const read = await abortable(reader.read(), either).catch((error: unknown) => {
         throw failure(error, "has broken off");
       });
-      patience.stop();
+      silence.stop();
       if (read.done) {
         return;
       }
       yield read.value;
     }
   } finally {
-    patience.giveUp();
+    silence.giveUp();
     await reader.cancel().catch(() => undefined);
   }
 }

@@ -23,7 +23,7 @@ export interface TokenParts {
   readonly pools: { readonly issuer: Pool };
   readonly clock: Clock;
   readonly log: Logger;
-  /** Waits until processes obey a revocation, and records the receipt. */
+  /** Waits until processes enforce a revocation, and records the receipt. */
   readonly receipts: Pick<Receipts, "of">;
 }
 

@@ -13,7 +13,7 @@ import { type DemoTenant, demoTenant } from "./demo-tenant.ts";
 import { type EdgeAccess, showEdge } from "./edge-demo.ts";
 import { type Json, signIn, type TenantApi } from "./tenant-api.ts";
 
-const PATIENCE_MS = 30_000;
+const TIMEOUT_MS = 30_000;
 const ASK_AGAIN_MS = 25;
 const SIGNAL_AGAIN_MS = 1_000;
 /** The longest one possible. */
@@ -49,16 +49,16 @@ async function until(
   ask: () => Promise<Json>,
   wanted: (answer: Json) => boolean,
   what: string,
-  patienceMs = PATIENCE_MS,
+  timeoutMs = TIMEOUT_MS,
 ): Promise<Json> {
-  const deadline = performance.now() + patienceMs;
+  const deadline = performance.now() + timeoutMs;
   for (;;) {
     const answer = await ask();
     if (wanted(answer)) {
       return answer;
     }
     if (performance.now() > deadline) {
-      throw new Error(`the demo waited ${patienceMs / 1_000} s without success for ${what}`);
+      throw new Error(`the demo waited ${timeoutMs / 1_000} s without success for ${what}`);
     }
     await delay(ASK_AGAIN_MS);
   }
@@ -155,14 +155,14 @@ async function showDeadLetter(options: DemoOptions, api: TenantApi, endpointId: 
   const { receiver, say } = options;
   receiver.setAnswer(500);
   const id = await publish(api, endpointId, { model: "signet-1", tokens: 17 });
-  const deadline = performance.now() + 2 * PATIENCE_MS;
+  const deadline = performance.now() + 2 * TIMEOUT_MS;
   const read = async (): Promise<Json> => await api.call("GET", `/v1/webhooks/deliveries/${id}`);
-  const attempted = async (count: number, patienceMs: number): Promise<Json> =>
+  const attempted = async (count: number, timeoutMs: number): Promise<Json> =>
     await until(
       read,
       (delivery) => Number(delivery["attempt_count"]) >= count,
       `attempt ${count} of ${id}`,
-      patienceMs,
+      timeoutMs,
     );
   const first = await until(
     read,
@@ -178,7 +178,7 @@ async function showDeadLetter(options: DemoOptions, api: TenantApi, endpointId: 
     made = delivery === undefined ? made : Number(delivery["attempt_count"]);
     if (performance.now() > deadline) {
       throw new Error(
-        `the demo waited ${PATIENCE_MS / 1_000} s without success for attempt ${made + 1} of ${id}`,
+        `the demo waited ${TIMEOUT_MS / 1_000} s without success for attempt ${made + 1} of ${id}`,
       );
     }
   }

@@ -134,12 +134,12 @@ export async function startServer(server: ServerCommand): Promise<ServerProcess>
 }
 
 /** A signal, and the time for it to take effect. */
-export type StopStep = readonly [signal: NodeJS.Signals, patienceMs: number];
+export type StopStep = readonly [signal: NodeJS.Signals, timeoutMs: number];
 
 /** Ends a process, child or not, with one signal after the other until one works. */
 export async function stopProcess(pid: number, steps: readonly StopStep[]): Promise<void> {
-  for (const [signal, patienceMs] of steps) {
-    const deadline = performance.now() + patienceMs;
+  for (const [signal, timeoutMs] of steps) {
+    const deadline = performance.now() + timeoutMs;
     try {
       process.kill(pid, signal);
     } catch {

@@ -115,7 +115,7 @@ export class KeyChange {
     this.#note("activated", key.kid);
   }
 
-  async hasten(kid: string, activatedAt: Date): Promise<void> {
+  async bringForward(kid: string, activatedAt: Date): Promise<void> {
     await moveActivation(this.db, kid, activatedAt);
     this.#note("hastened", kid);
   }
@@ -163,7 +163,7 @@ export async function rotateSigningKeys(services: SigningKeyServices, author: Au
 }
 
 /** Makes the next key sign as soon as it has been published long enough. Repeating it has no effect. */
-export async function hastenRotation(services: SigningKeyServices, author: Author): Promise<SigningKeyRow> {
+export async function advanceRotation(services: SigningKeyServices, author: Author): Promise<SigningKeyRow> {
   return await transaction(services.pool, async (db) => {
     const change = new KeyChange(db, services);
     const next = (await change.catchUp()).find(({ state }) => state === "NEXT");
@@ -172,7 +172,7 @@ export async function hastenRotation(services: SigningKeyServices, author: Autho
     } else {
       const soonest = Math.max(next.created_at.getTime() + PUBLISHED_BEFORE_MS, change.now.getTime());
       if (soonest < next.activated_at.getTime()) {
-        await change.hasten(next.kid, new Date(soonest));
+        await change.bringForward(next.kid, new Date(soonest));
       }
     }
     const made = (await lockSigningKeys(db)).find(({ state }) => state === "NEXT");

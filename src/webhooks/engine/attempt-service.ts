@@ -8,7 +8,7 @@ import { CLOCK_SKEW_MAX_MS } from "../../database/database-clock.ts";
 import type { Pool } from "../../database/pool.ts";
 import {
   type AttemptKey,
-  deferForPlaces,
+  deferForReservations,
   type LoadedDelivery,
   loadForAttempt,
 } from "../../database/repositories/webhooks/attempts.ts";
@@ -358,7 +358,7 @@ export class AttemptService {
         : [{ key: attemptKey(request, member), until: new Date(reservation.atMs) }];
     });
     if (waiting.length > 0) {
-      await deferForPlaces(this.#options.pool, waiting);
+      await deferForReservations(this.#options.pool, waiting);
     }
     const checks = nextChecks(reservations, nowMs);
     return outcomes.map((outcome, index) =>

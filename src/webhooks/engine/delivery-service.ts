@@ -11,7 +11,7 @@ import {
   cancelDelivery,
   type Delivery,
   findDelivery,
-  hastenDelivery,
+  makeAttemptDue,
   type AttemptPage,
   listAttempts,
   listDeliveries,
@@ -211,7 +211,7 @@ export class DeliveryService {
   async retry(tenantId: string, id: string): Promise<Delivery> {
     const updated = await this.#change(tenantId, async (db, now) => {
       await this.#requireRunningTenant(db, tenantId);
-      return await hastenDelivery(db, { tenantId, id, now });
+      return await makeAttemptDue(db, { tenantId, id, now });
     });
     const delivery = await this.find(tenantId, id);
     if (updated === undefined) {

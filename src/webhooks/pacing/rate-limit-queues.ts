@@ -3,7 +3,7 @@
  * (docs/decisions/0019). Until then, its delivery waits in its workflow. The workflow passes the reservation to the
  * activity, so any worker can honour it. The caller passes the time.
  */
-import type { LineRequest, LineTurn } from "../../database/repositories/webhooks/endpoint-lines.ts";
+import type { TurnRequest, Turn } from "../../database/repositories/webhooks/rate-limit-turns.ts";
 import { createBatcher } from "../../database/batcher.ts";
 import { putBounded } from "../../domain/bounded-map.ts";
 import type { Clock } from "../../domain/clock.ts";
@@ -41,10 +41,7 @@ export interface ReservationRequest {
 
 export interface RateLimitQueuesOptions {
   /** Takes the next instants of each queue. Each endpoint occurs at most once. */
-  readonly takeTurns: (
-    requests: readonly LineRequest[],
-    nowMs: number,
-  ) => Promise<ReadonlyMap<string, LineTurn>>;
+  readonly takeTurns: (requests: readonly TurnRequest[], nowMs: number) => Promise<ReadonlyMap<string, Turn>>;
   readonly clock: Clock;
 }
 

@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
 import { createPool, type Pool } from "../../../src/database/pool.ts";
-import { type LineRequest, takeTurns } from "../../../src/database/repositories/webhooks/endpoint-lines.ts";
+import { type TurnRequest, takeTurns } from "../../../src/database/repositories/webhooks/rate-limit-turns.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { createLineModel } from "../../support/line-model.ts";
 import { useWorld } from "../../support/world.ts";
@@ -50,7 +50,7 @@ describe("the statement that gives out instants", () => {
         let nowMs = NOW;
         for (const { afterMs, asks } of steps) {
           nowMs += afterMs;
-          const requests = asks.map(({ endpoint, ...ask }): LineRequest => ({
+          const requests = asks.map(({ endpoint, ...ask }): TurnRequest => ({
             ...ask,
             endpointId: ids[endpoint] ?? "",
           }));

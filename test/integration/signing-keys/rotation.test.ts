@@ -6,7 +6,7 @@ import { createPool, type Pool } from "../../../src/database/pool.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { ensureSigningKey, type KeyStore, openKeyStore } from "../../../src/tokens/signing-keys/key-store.ts";
 import {
-  hastenRotation,
+  advanceRotation,
   rotateSigningKeys,
   type SigningKeyServices,
 } from "../../../src/tokens/signing-keys/rotate.ts";
@@ -141,17 +141,17 @@ test("ten schedules and operators at the same moment make one key", async () => 
   nowMs = START + 29 * DAY;
   await Promise.all([
     ...Array.from({ length: 5 }, advance),
-    ...Array.from({ length: 5 }, async () => await hastenRotation(services, AUTHOR)),
+    ...Array.from({ length: 5 }, async () => await advanceRotation(services, AUTHOR)),
   ]);
   expect((await rows()).map(({ state }) => state)).toEqual(["CURRENT", "NEXT"]);
 });
 
 test("an operator's rotation takes an hour, and asking twice does not put it off", async () => {
   const first = store.signingKey().kid;
-  const { kid, activated_at: at } = await hastenRotation(services, AUTHOR);
+  const { kid, activated_at: at } = await advanceRotation(services, AUTHOR);
   expect(at.getTime()).toBe(START + HOUR);
   nowMs += 10 * 60_000;
-  expect(await hastenRotation(services, AUTHOR)).toMatchObject({ kid, activated_at: at });
+  expect(await advanceRotation(services, AUTHOR)).toMatchObject({ kid, activated_at: at });
   await store.refresh();
   nowMs = START + HOUR - 1;
   expect(store.signingKey().kid).toBe(first);
@@ -165,7 +165,7 @@ test("an operator brings a key forward that was to begin later", async () => {
     created: [second = ""],
   } = await advance();
   nowMs += 2 * HOUR;
-  expect(await hastenRotation(services, AUTHOR)).toMatchObject({ kid: second });
+  expect(await advanceRotation(services, AUTHOR)).toMatchObject({ kid: second });
   expect(await advance()).toMatchObject({ activated: [second] });
   expect((await entries()).filter((entry) => entry.startsWith("key.hastened"))).toEqual([
     `key.hastened ${second}`,
@@ -195,7 +195,7 @@ describe("revoking", () => {
 
   test("the key that signs lets the next one begin before its time", async () => {
     const first = store.signingKey().kid;
-    const { kid: second } = await hastenRotation(services, AUTHOR);
+    const { kid: second } = await advanceRotation(services, AUTHOR);
     await revoke(first);
     await store.refresh();
     expect([store.signingKey().kid, published()]).toEqual([second, [second]]);
@@ -203,7 +203,7 @@ describe("revoking", () => {
 
   test("a key that does not sign leaves the others as they are", async () => {
     const first = store.signingKey().kid;
-    const { kid: second } = await hastenRotation(services, AUTHOR);
+    const { kid: second } = await advanceRotation(services, AUTHOR);
     await revoke(second);
     await store.refresh();
     expect([store.signingKey().kid, published()]).toEqual([first, [first]]);
@@ -220,7 +220,7 @@ describe("revoking", () => {
 
 test("a new algorithm comes with the next key, and both kinds are published meanwhile", async () => {
   services = { ...services, alg: "RS256" };
-  await hastenRotation(services, AUTHOR);
+  await advanceRotation(services, AUTHOR);
   await store.refresh();
   expect(store.publicKeys().map(({ alg }) => alg)).toEqual(["ES256", "RS256"]);
   expect(store.signingKey().alg).toBe("ES256");

@@ -294,7 +294,7 @@ export async function deferDelivery(
  * Postpones deliveries that wait for their place at a rate-limited endpoint, so that they do not count as overdue or
  * not started before that. Skips those that are no longer the carrier's.
  */
-export async function deferForPlaces(
+export async function deferForReservations(
   db: Queryable,
   waiting: readonly { readonly key: AttemptKey; readonly until: Date }[],
 ): Promise<void> {

@@ -150,12 +150,12 @@ export interface DeliveryAt {
 }
 
 /** Makes the next attempt of a delivery due now. Returns its carrier, or undefined if it has no further attempt. */
-export async function hastenDelivery(
+export async function makeAttemptDue(
   db: Queryable,
   { tenantId, id, now }: DeliveryAt,
 ): Promise<{ readonly carrier: string | null } | undefined> {
   const { rows } = await db.query<{ carrier: string | null }>({
-    name: "hasten-delivery",
+    name: "make-attempt-due",
     text: `UPDATE deliveries SET next_attempt_at = CASE WHEN state = 'RETRYING' THEN least(next_attempt_at, $4) END
       WHERE day = $1 AND id = $2 AND tenant_id = $3 AND state IN ('QUEUED', 'RETRYING')
       RETURNING CASE WHEN state = 'RETRYING' THEN carrier END AS carrier, pg_notify('${OUTBOX_CHANNEL}', '1')`,

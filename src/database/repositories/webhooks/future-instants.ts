@@ -84,7 +84,7 @@ const REPAIRS: readonly Repair[] = [
 const FUTURE_CYCLES: Repair = {
   name: "future-cycles",
   longestMs: 0,
-  // Due by a minute, which makes the reconciliation hasten the workflow.
+  // Due by a minute, which makes the reconciliation bring the workflow forward.
   text: `WITH future AS (
       SELECT day, id FROM deliveries WHERE state = 'RETRYING' AND cycle_started_at > $2
       LIMIT $3 FOR UPDATE SKIP LOCKED

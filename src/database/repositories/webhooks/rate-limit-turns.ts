@@ -2,7 +2,7 @@
 import type { Queryable } from "../../pool.ts";
 
 /** Numbers of attempts of one endpoint that need an instant. */
-export interface LineRequest {
+export interface TurnRequest {
   readonly endpointId: string;
   /** Rate limit, in attempts per second. */
   readonly rateLimit: number;
@@ -13,7 +13,7 @@ export interface LineRequest {
 }
 
 /** The first instant of each kind, in Unix milliseconds. Later ones follow at the rate of the limit. */
-export interface LineTurn {
+export interface Turn {
   readonly freshFromMs: number;
   readonly lateFromMs: number;
 }
@@ -26,9 +26,9 @@ export interface LineTurn {
  */
 export async function takeTurns(
   db: Queryable,
-  requests: readonly LineRequest[],
+  requests: readonly TurnRequest[],
   nowMs: number,
-): Promise<Map<string, LineTurn>> {
+): Promise<Map<string, Turn>> {
   const { rows } = await db.query<{
     endpoint_id: string;
     rate_limit: number;
