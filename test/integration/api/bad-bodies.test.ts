@@ -1,4 +1,4 @@
-/** A table of bad inputs over every route there is: each is answered with a 4xx and a code, none with a 500. */
+/** Sends bad inputs to every route. Each answer must be a 4xx with a code, never a 500. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { type Answer, useTestApi } from "../../support/api.ts";
 import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
@@ -42,7 +42,7 @@ async function tenantRoutes(): Promise<Route[]> {
   );
 }
 
-/** Both listeners' routes, as they describe themselves. */
+/** Returns the routes of both listeners, as each listener describes them. */
 async function routes(): Promise<Route[]> {
   const operators = await adminRoutes(api);
   const tenants = await tenantRoutes();
@@ -59,14 +59,14 @@ const IDS: Readonly<Record<string, () => string>> = {
   "/admin/v1/operators": () => operator.id,
 };
 
-/** The path with an id that exists where there is one, so that the body is looked at. */
+/** Fills in an existing id, if the path takes one, so that the route validates the body. */
 function filled(path: string): string {
   const collection = Object.keys(IDS).find((prefix) => path.startsWith(`${prefix}/`)) ?? "";
   const id = IDS[collection]?.() ?? own.credentialId;
   return path.replace("{id}", id).replaceAll(/\{\w+\}/g, own.roleId);
 }
 
-async function ask(route: Route, path: string, init: RequestInit = {}): Promise<Answer> {
+async function sendRequest(route: Route, path: string, init: RequestInit = {}): Promise<Answer> {
   const admin = route.path.startsWith("/admin/");
   const response = await fetch((admin ? api.adminUrl : api.publicUrl) + path, {
     method: route.method,
@@ -86,17 +86,17 @@ async function ask(route: Route, path: string, init: RequestInit = {}): Promise<
   };
 }
 
-/** One line per answer that is not what it should be. */
+/** Returns one line for each unexpected answer. */
 async function offenders(
   inputs: readonly [string, (route: Route) => Promise<Answer>][],
-  wanted: Route[],
-  good: (answer: Answer) => boolean,
+  checked: Route[],
+  isExpected: (answer: Answer) => boolean,
 ): Promise<string[]> {
   const found: string[] = [];
-  for (const route of wanted) {
+  for (const route of checked) {
     for (const [name, send] of inputs) {
       const answer = await send(route);
-      if (!good(answer)) {
+      if (!isExpected(answer)) {
         found.push(
           `${route.method} ${route.path} with ${name}: ${answer.status} ${answer.text.slice(0, 200)}`,
         );
@@ -113,25 +113,25 @@ const refused = ({ status, body, headers }: Answer): boolean =>
   body["request_id"] === headers.get("x-request-id");
 
 const body = (text: string | Uint8Array<ArrayBuffer>) => async (route: Route) =>
-  await ask(route, filled(route.path), { body: text });
+  await sendRequest(route, filled(route.path), { body: text });
 
 describe("bodies", () => {
   const BODIES: [string, string | Uint8Array<ArrayBuffer>][] = [
-    ["half of JSON", '{"name":'],
+    ["truncated JSON", '{"name":'],
     ["a trailing comma", '{"name":"a",}'],
     ["a number", "1"],
     ["null", "null"],
-    ["a list", "[]"],
-    ["a text", '"name"'],
+    ["an array", "[]"],
+    ["a string", '"name"'],
     ["two values", "{}{}"],
-    ["a member twice", '{"name":"a","name":"b"}'],
-    ["a member twice, once escaped", '{"name":"a","n\\u0061me":"b"}'],
+    ["a duplicate member", '{"name":"a","name":"b"}'],
+    ["a duplicate member, once escaped", '{"name":"a","n\\u0061me":"b"}'],
     ["an unknown member", '{"surprise":1}'],
     ["__proto__", '{"__proto__":{"admin":true}}'],
     ["constructor", '{"constructor":{"prototype":{"admin":true}}}'],
-    ["a NUL in every text", '{"name":"\\u0000","url":"\\u0000","type":"\\u0000","region":"\\u0000"}'],
+    ["a NUL in every string", '{"name":"\\u0000","url":"\\u0000","type":"\\u0000","region":"\\u0000"}'],
     ["a lone surrogate", '{"name":"\\ud800","type":"\\ud800"}'],
-    ["a number beyond a double", '{"name":1e999}'],
+    ["a number too large for a double", '{"name":1e999}'],
     [
       "the wrong type everywhere",
       '{"name":{},"region":[],"scopes":{"a":1},"url":1,"events":"x","type":[],"data":"x","ids":{},"role_id":1}',
@@ -140,22 +140,22 @@ describe("bodies", () => {
       "null everywhere",
       '{"name":null,"region":null,"scopes":null,"url":null,"events":null,"type":null,"data":null}',
     ],
-    ["a depth of 1000", `${"[".repeat(1_000)}${"]".repeat(1_000)}`],
-    ["an object of a depth of 1000", `${'{"a":'.repeat(1_000)}1${"}".repeat(1_000)}`],
-    ["bytes that are no UTF-8", new Uint8Array([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])],
+    ["arrays nested 1000 deep", `${"[".repeat(1_000)}${"]".repeat(1_000)}`],
+    ["objects nested 1000 deep", `${'{"a":'.repeat(1_000)}1${"}".repeat(1_000)}`],
+    ["invalid UTF-8", new Uint8Array([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])],
     ["a byte order mark", "\u{feff}{}"],
     ["10,000 unknown members", `{${Array.from({ length: 5_000 }, (_, index) => `"a${index}":1`).join()}}`],
     ["5 MiB", `{"name":"${"x".repeat(5 * 1_048_576)}"}`],
   ];
 
-  test.each(BODIES)("%s is refused wherever a body is read", async (name, text) => {
+  test.each(BODIES)("%s is rejected by every route that reads a body", async (name, text) => {
     const reading = (await routes()).filter(
       ({ method, path }) => method !== "GET" && !path.endsWith("/reprovision"),
     );
     expect(await offenders([[name, body(text)]], reading, refused)).toEqual([]);
   });
 
-  test("a body that is too large is a 413 everywhere", async () => {
+  test("every route answers 413 to a body that is too large", async () => {
     const large = JSON.stringify({ name: "x".repeat(5 * 1_048_576) });
     const posts = (await routes()).filter(
       ({ method, path }) => method === "POST" && path.startsWith("/admin/"),
@@ -169,16 +169,16 @@ describe("bodies", () => {
     "multipart/form-data; boundary=x",
     "application/json-patch+json",
     "x",
-  ])("the type %s is refused wherever a body is read", async (type) => {
+  ])("the content type %s is rejected by every route that reads a body", async (type) => {
     const posts = (await routes()).filter(({ method }) => method !== "GET");
     const send = async (route: Route) =>
-      await ask(route, filled(route.path), { body: "{}", headers: { "content-type": type } });
+      await sendRequest(route, filled(route.path), { body: "{}", headers: { "content-type": type } });
     expect(
       await offenders([[type, send]], posts, (answer) => answer.status === 415 && refused(answer)),
     ).toEqual([]);
   });
 
-  test("a route that takes no body refuses one", async () => {
+  test("a route that takes no body rejects one", async () => {
     const answer = await api.admin("POST", `/principals/${own.principalId}/reprovision`, { scopes: ["a:b"] });
     expect(answer).toMatchObject({ status: 422, body: { code: "VALIDATION_FAILED" } });
     expect(await api.admin("POST", `/principals/${own.principalId}/reprovision`, {})).toMatchObject({
@@ -188,7 +188,7 @@ describe("bodies", () => {
 });
 
 describe("paths", () => {
-  const IDS_THAT_CANNOT_BE = [
+  const INVALID_IDS = [
     "%00",
     "x",
     "..%2f..%2fetc",
@@ -200,11 +200,15 @@ describe("paths", () => {
     "a".repeat(3_000),
   ];
 
-  test.each(IDS_THAT_CANNOT_BE)("the id %s is nowhere found", async (id) => {
+  test.each(INVALID_IDS)("no route finds the id %s", async (id) => {
     const members = (await routes()).filter(({ path }) => path.includes("{"));
     expect(members.length).toBeGreaterThan(10);
     const send = async (route: Route) =>
-      await ask(route, route.path.replaceAll(/\{\w+\}/g, id), route.method === "GET" ? {} : { body: "{}" });
+      await sendRequest(
+        route,
+        route.path.replaceAll(/\{\w+\}/g, id),
+        route.method === "GET" ? {} : { body: "{}" },
+      );
     expect(await offenders([[id, send]], members, ({ status }) => status === 404)).toEqual([]);
   });
 });
@@ -223,13 +227,13 @@ describe("queries", () => {
   ];
 
   const send = (query: string) => async (route: Route) =>
-    await ask(route, `${filled(route.path)}?${query}`, route.method === "GET" ? {} : { body: "{}" });
+    await sendRequest(route, `${filled(route.path)}?${query}`, route.method === "GET" ? {} : { body: "{}" });
 
-  test.each(QUERIES)("?%s is refused by every route", async (query) => {
+  test.each(QUERIES)("every route rejects the query ?%s", async (query) => {
     expect(await offenders([[query, send(query)]], await routes(), refused)).toEqual([]);
   });
 
-  test.each(QUERIES)("?%s is what a list finds fault with", async (query) => {
+  test.each(QUERIES)("every list rejects the query ?%s as INVALID_REQUEST", async (query) => {
     const lists = (await routes()).filter(({ method, path }) => method === "GET" && !path.includes("{"));
     expect(lists.length).toBeGreaterThan(3);
     const wanted = ({ status, body }: Answer) => status === 400 && body["code"] === "INVALID_REQUEST";
@@ -238,9 +242,9 @@ describe("queries", () => {
 });
 
 describe("tokens", () => {
-  test("no route but the public ones answers without a token", async () => {
+  test("only the public routes answer without a token", async () => {
     const open = new Set([
-      // With credentials of the client itself; they have tests of their own.
+      // These take the client's own credentials; they have tests of their own.
       "/v1/auth/token",
       "/v1/auth/revoke",
       "/v1/auth/introspect",
@@ -250,7 +254,7 @@ describe("tokens", () => {
     ]);
     const guarded = (await routes()).filter(({ path }) => !open.has(path));
     const send = async (route: Route) =>
-      await ask(route, filled(route.path), {
+      await sendRequest(route, filled(route.path), {
         headers: { authorization: "" },
         ...(route.method === "GET" ? {} : { body: "{}" }),
       });

@@ -1,4 +1,4 @@
-/** Secrets that were planted in every place a request has must not be found in the log. */
+/** Checks that secrets planted in every part of a request never reach the log. */
 import { expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import { execute } from "../../support/test-database.ts";
@@ -6,7 +6,7 @@ import { accessToken, bearer, grant, provision } from "../../support/factories.t
 
 const api = useTestApi();
 
-test("no secret, token or operator token reaches the log, at the most talkative level", async () => {
+test("no secret, token or operator token reaches the log, even at the most verbose level", async () => {
   const client = await provision(api);
   const token = await accessToken(api, client);
   const { clientSecret } = client;
@@ -42,7 +42,7 @@ test("no secret, token or operator token reaches the log, at the most talkative 
   expect(leaked.map(([name]) => name)).toEqual([]);
 });
 
-test("a failure of ours tells the caller nothing but the request id, and the log everything", async () => {
+test("an internal error shows the caller only the request id, and the log all details", async () => {
   const client = await provision(api);
   const token = await accessToken(api, client);
   await execute(api.database.adminUrl, "ALTER TABLE credentials RENAME COLUMN san_uri TO elsewhere");

@@ -1,4 +1,4 @@
-/** What callers are told while the database is away: that it is us, and to come again. */
+/** What callers get while the database is down: a 503 that asks them to retry. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import { startDatabase, stopDatabase } from "../../support/database-outage.ts";
@@ -24,16 +24,16 @@ afterAll(async () => {
 test.each([
   ["GET", "/v1/credentials", undefined],
   ["POST", "/v1/events", JSON.stringify({ type: "inference.completed", data: {} })],
-])("%s %s answers 503 with Retry-After and no word of the database", async (method, path, body) => {
+])("%s %s answers 503 with Retry-After and does not mention the database", async (method, path, body) => {
   const answer = await api.request(path, { method, headers, ...(body === undefined ? {} : { body }) });
   expect(answer.status).toBe(503);
   expect(answer.headers.get("retry-after")).toMatch(/^\d+$/);
-  // Without the database it cannot be told for long whether a token was revoked either.
+  // Without the database, the revocation state soon becomes stale too.
   expect(["UNAVAILABLE", "REVOCATION_STALE"]).toContain(answer.body["code"]);
   expect(answer.text).not.toMatch(/database|postgres|connection/i);
 });
 
-test("the token endpoint says temporarily_unavailable", async () => {
+test("the token endpoint answers temporarily_unavailable", async () => {
   const answer = await api.token({ ...credentials, grant_type: "client_credentials" });
   expect(answer.status).toBe(503);
   expect(answer.headers.get("retry-after")).toMatch(/^\d+$/);

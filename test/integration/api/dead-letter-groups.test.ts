@@ -1,4 +1,4 @@
-/** The dead-letter queue in numbers, its export, and what tenants are told of it. */
+/** The counts of the dead-letter queue, its export, and the events that report on it. */
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
@@ -28,7 +28,7 @@ afterAll(async () => {
   await database.end();
 });
 
-/** What the groups must be: counted, from the rows themselves. */
+/** Returns the expected groups, counted from the rows themselves. */
 async function counted(tenant: Tenant): Promise<Json[]> {
   const found = await database.query<Json>(
     `SELECT endpoint_id, reason, last_error, count(*)::int AS count FROM deliveries
@@ -42,16 +42,16 @@ async function expectExact(tenant: Tenant): Promise<void> {
   expect(await listAll(tenant, `${DLQ}/groups`, 2)).toEqual(await counted(tenant));
 }
 
-/** Until every line is folded. */
+/** Waits until all recorded changes are folded into the counts. */
 async function untilFolded(): Promise<void> {
   await eventually(
     async () => (await database.query("SELECT FROM dead_letter_changes LIMIT 1")).rowCount === 0,
-    "the lines to be folded",
+    "the changes to be folded",
   );
 }
 
 describe("groups", () => {
-  test("are exact whatever letters go through: come, replayed, cancelled, expired, erased, moved", async () => {
+  test("are exact however dead letters come and go: replayed, cancelled, expired, erased, moved", async () => {
     const tenant = await createTenant(api);
     const { tenantId } = tenant;
     const { id: one } = await createEndpoint(api, tenant);
@@ -76,23 +76,23 @@ describe("groups", () => {
     await eventually(
       async () =>
         (await tenant.get(`/v1/webhooks/deliveries/${failed[2] ?? ""}`)).body["state"] === "EXPIRED",
-      "it to expire",
+      "the dead letter to expire",
     );
     const { body: job } = await tenant.post(`${DLQ}/replay`, { filter: { last_error: "timeout" } });
     await eventually(
       async () =>
         (await tenant.get(`/v1/webhooks/replays/${String(job["id"])}`)).body["state"] === "COMPLETED",
-      "the replay",
+      "the replay to complete",
     );
     await eventually(async () => {
       await expectExact(tenant);
       return true;
-    }, "groups that are exact");
+    }, "exact groups");
     await untilFolded();
     await expectExact(tenant);
   });
 
-  test("stay exact when a day is dropped and its open letters move", async () => {
+  test("stay exact when a day is dropped and its open dead letters move", async () => {
     const tenant = await createTenant(api);
     const { id } = await createEndpoint(api, tenant);
     const atMs = Date.now() - 20 * 86_400_000;
@@ -114,7 +114,7 @@ describe("groups", () => {
 });
 
 describe("an export", () => {
-  test("has every dead letter that the filters find, once each, as the list shows it", async () => {
+  test("contains every dead letter that matches the filters exactly once, as the list shows it", async () => {
     const tenant = await createTenant(api);
     const { id } = await createEndpoint(api, tenant);
     const { tenantId } = tenant;
@@ -131,13 +131,13 @@ describe("an export", () => {
     expect(lines).toHaveLength(250);
   });
 
-  test("is refused beside two others, until one of them ends", async () => {
+  test("is rejected while two others run, and accepted when one of them ends", async () => {
     const tenant = await createTenant(api);
     const { id } = await createEndpoint(api, tenant);
     await seedDeadLetters(database, { tenantId: tenant.tenantId, endpointId: id, count: 5_000 });
     const stop = new AbortController();
     const headers = { authorization: `Bearer ${tenant.token}` };
-    // Nobody reads them: they wait in the middle.
+    // Nobody reads these responses, so both exports stay open.
     const open = await Promise.all(
       [1, 2].map(async () => await fetch(`${api.publicUrl}${DLQ}/export`, { headers, signal: stop.signal })),
     );
@@ -146,44 +146,44 @@ describe("an export", () => {
     stop.abort();
     await eventually(
       async () => (await tenant.get(`${DLQ}/export?last_error=dns`)).status === 200,
-      "its turn",
+      "a free export slot",
     );
   });
 });
 
-describe("a tenant is told", () => {
-  interface Told {
+describe("a tenant gets an event", () => {
+  interface Subscribed {
     readonly tenant: Tenant;
     readonly endpoint: string;
-    readonly news: (type: string) => Promise<readonly Json[]>;
+    readonly dataOf: (type: string) => Promise<readonly Json[]>;
   }
 
-  async function subscribed(): Promise<Told> {
+  async function subscribed(): Promise<Subscribed> {
     const tenant = await createTenant(api);
     const { id: endpoint } = await createEndpoint(api, tenant);
     await createEndpoint(api, tenant, { events: ["delivery.dead_lettered", "dead_letter.expiring"] });
-    const news = async (type: string): Promise<readonly Json[]> =>
+    const dataOf = async (type: string): Promise<readonly Json[]> =>
       rows(await tenant.get(`/v1/events?event_type=${type}`)).map((event) => event["data"] as Json);
-    return { tenant, endpoint, news };
+    return { tenant, endpoint, dataOf };
   }
 
-  test("of what has come into the queue, once per endpoint and minute, with at most 100 ids; never of such news", async () => {
-    const { tenant, endpoint, news } = await subscribed();
+  test("about new dead letters once per endpoint and minute, with at most 100 ids, but never about these events themselves", async () => {
+    const { tenant, endpoint, dataOf } = await subscribed();
     const { tenantId } = tenant;
     const ids = await seedDeadLetters(database, { tenantId, endpointId: endpoint, count: 120 });
     const [own = ""] = await seedDeadLetters(database, { tenantId, endpointId: endpoint, count: 1 });
     await untilFolded();
-    // The minute is over.
+    // End the minute.
     await database.query("UPDATE dead_letter_notices SET due_at = now() WHERE tenant_id = $1", [tenantId]);
-    const told = await eventually(async () => {
-      const found = await news("delivery.dead_lettered");
+    const notices = await eventually(async () => {
+      const found = await dataOf("delivery.dead_lettered");
       const sum = found.map(({ count }) => Number(count)).reduce((a, b) => a + b, 0);
       return sum === 121 ? found : undefined;
-    }, "the news");
-    const named = told.flatMap((data) => data["delivery_ids"] as string[]);
+    }, "the notices");
+    const named = notices.flatMap((data) => data["delivery_ids"] as string[]);
     expect(new Set([...ids, own])).toEqual(new Set([...ids, own, ...named]));
-    expect(named.length).toBeLessThanOrEqual(100 * told.length);
-    expect(told).toMatchObject([{ endpoint_id: endpoint }]);
+    expect(named.length).toBeLessThanOrEqual(100 * notices.length);
+    expect(notices).toMatchObject([{ endpoint_id: endpoint }]);
 
     await sql(
       api,
@@ -197,19 +197,19 @@ describe("a tenant is told", () => {
     ).toBe(0);
   });
 
-  test("of what expires within a day, a day ahead and once", async () => {
-    const { tenant, endpoint, news } = await subscribed();
+  test("about dead letters that expire within a day, once", async () => {
+    const { tenant, endpoint, dataOf } = await subscribed();
     const { tenantId } = tenant;
     const hour = 3_600_000;
     await seedDeadLetters(database, { tenantId, endpointId: endpoint, count: 3, expiresInMs: 23 * hour });
     await seedDeadLetters(database, { tenantId, endpointId: endpoint, count: 2, expiresInMs: 26 * hour });
     await database.query("UPDATE dead_letter_watch SET told_until = '-infinity'");
-    const [told] = await eventually(async () => {
-      const found = await news("dead_letter.expiring");
+    const [warning] = await eventually(async () => {
+      const found = await dataOf("dead_letter.expiring");
       return found.length > 0 ? found : undefined;
     }, "the warning");
-    expect(told).toMatchObject({ endpoint_id: endpoint, count: 3 });
-    expect(told?.["delivery_ids"]).toHaveLength(3);
-    expect(await news("dead_letter.expiring")).toHaveLength(1);
+    expect(warning).toMatchObject({ endpoint_id: endpoint, count: 3 });
+    expect(warning?.["delivery_ids"]).toHaveLength(3);
+    expect(await dataOf("dead_letter.expiring")).toHaveLength(1);
   });
 });

@@ -1,4 +1,4 @@
-/** Deliveries in numbers, by hour. */
+/** Statistics of deliveries, by hour. */
 import { expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import { seedDeadLetters } from "../../support/seeded-letters.ts";
@@ -11,7 +11,7 @@ const database = {
   query: async (text: string, values: unknown[]): Promise<unknown> => await sql(api, text, values),
 };
 
-/** Everything that the tenant has so far is delivered, each after as long. */
+/** Marks all of the tenant's deliveries as delivered, each with the same latency. */
 async function deliver({ tenantId }: Pick<Tenant, "tenantId">, latencyMs: number): Promise<void> {
   await sql(
     api,
@@ -21,7 +21,7 @@ async function deliver({ tenantId }: Pick<Tenant, "tenantId">, latencyMs: number
   );
 }
 
-test("counts volume, success and latency of its own tenant, hour by hour", async () => {
+test("the statistics count volume, success and latency of their own tenant, hour by hour", async () => {
   const [tenant, other] = [await createTenant(api), await createTenant(api)];
   await createEndpoint(api, other);
   await publish(other);
@@ -41,7 +41,7 @@ test("counts volume, success and latency of its own tenant, hour by hour", async
   expect(full[0]?.["hour"]).toBe(new Date(Math.floor(earlier / HOUR_MS) * HOUR_MS).toISOString());
 });
 
-test("counts the deliveries of one endpoint, whatever their state, and none of another tenant's", async () => {
+test("the statistics of an endpoint count its deliveries in every state, and none of another tenant", async () => {
   const [tenant, other] = [await createTenant(api), await createTenant(api)];
   const { id: first } = await createEndpoint(api, tenant);
   await publish(tenant);
@@ -61,7 +61,7 @@ test("counts the deliveries of one endpoint, whatever their state, and none of a
   expect(await tenant.get(`${STATS}?endpoint_id=all`)).toMatchObject({ status: 400 });
 });
 
-test("an hour of more than a thousand says that it was not counted whole", async () => {
+test("an hour with more than a thousand deliveries is marked as incomplete", async () => {
   const tenant = await createTenant(api);
   const { id: endpointId } = await createEndpoint(api, tenant);
   await seedDeadLetters(database, { tenantId: tenant.tenantId, endpointId, count: 1_001 });

@@ -1,4 +1,4 @@
-/** Deliveries as server-sent events, over real sockets: what is told, to whom, and when it ends. */
+/** Deliveries as server-sent events over real sockets: contents, access and the end of the stream. */
 import { afterEach, expect, test } from "vitest";
 import { STREAMS_PER_TENANT } from "../../../src/webhooks/engine/delivery-streams.ts";
 import { useTestApi } from "../../support/api.ts";
@@ -17,7 +17,7 @@ import {
 const api = useTestApi();
 const PATH = "/v1/webhooks/deliveries/stream";
 
-interface Told {
+interface Received {
   readonly event: string;
   readonly data: Readonly<Record<string, unknown>>;
 }
@@ -25,11 +25,11 @@ interface Told {
 interface Listening {
   readonly status: number;
   readonly contentType: string | null;
-  readonly told: Told[];
-  /** The `id`s, in order. */
+  readonly received: Received[];
+  /** The `id` fields, in order. */
   readonly positions: string[];
   /** Resolves when the service has ended the stream. */
-  readonly over: Promise<void>;
+  readonly ended: Promise<void>;
   close(): void;
 }
 
@@ -43,7 +43,7 @@ afterEach(() => {
 async function listen(headers: Record<string, string>, path = PATH): Promise<Listening> {
   const abort = new AbortController();
   const response = await fetch(`${api.publicUrl}${path}`, { headers, signal: abort.signal });
-  const told: Told[] = [];
+  const received: Received[] = [];
   const positions: string[] = [];
   const read = async (): Promise<void> => {
     let text = "";
@@ -59,7 +59,7 @@ async function listen(headers: Record<string, string>, path = PATH): Promise<Lis
           positions.push(position);
         }
         if (event !== undefined) {
-          told.push({ event, data: JSON.parse(data ?? "") as Told["data"] });
+          received.push({ event, data: JSON.parse(data ?? "") as Received["data"] });
         }
       }
     }
@@ -67,9 +67,9 @@ async function listen(headers: Record<string, string>, path = PATH): Promise<Lis
   const listening = {
     status: response.status,
     contentType: response.headers.get("content-type"),
-    told,
+    received,
     positions,
-    over: read().catch(() => undefined),
+    ended: read().catch(() => undefined),
     close: () => abort.abort(),
   };
   open.push(listening);
@@ -78,31 +78,32 @@ async function listen(headers: Record<string, string>, path = PATH): Promise<Lis
 
 async function listenAs(tenant: Tenant): Promise<Listening> {
   const listening = await listen(bearer(tenant.token));
-  await eventually(async () => expect(listening.told).toMatchObject([{ event: "ready" }]), "ready");
+  await eventually(async () => expect(listening.received).toMatchObject([{ event: "ready" }]), "ready");
   return listening;
 }
 
-test("a delivery is told when it comes and when it changes, to its own tenant only", async () => {
+test("the stream reports a new delivery and each change of it, to its own tenant only", async () => {
   const [one, other] = [await createTenant(api), await createTenant(api)];
   await createEndpoint(api, one);
   const [mine, theirs] = [await listenAs(one), await listenAs(other)];
   expect(mine).toMatchObject({ status: 200, contentType: "text/event-stream" });
   const event = await publish(one);
   await eventually(
-    async () => expect(mine.told.at(-1)).toMatchObject({ event: "delivery", data: { event_id: event } }),
+    async () => expect(mine.received.at(-1)).toMatchObject({ event: "delivery", data: { event_id: event } }),
     "the new delivery",
   );
   const [delivery] = rows(await one.get("/v1/webhooks/deliveries"));
-  expect(mine.told.at(-1)?.data).toEqual(delivery);
+  expect(mine.received.at(-1)?.data).toEqual(delivery);
   await one.post(`/v1/webhooks/deliveries/${String(delivery?.["id"])}/cancel`);
   await eventually(
-    async () => expect(mine.told.at(-1)?.data).toMatchObject({ id: delivery?.["id"], state: "CANCELLED" }),
+    async () =>
+      expect(mine.received.at(-1)?.data).toMatchObject({ id: delivery?.["id"], state: "CANCELLED" }),
     "its cancellation",
   );
-  expect(theirs.told.map(({ event: name }) => name)).toEqual(["ready"]);
+  expect(theirs.received.map(({ event: name }) => name)).toEqual(["ready"]);
 });
 
-test("it takes webhooks:read, and no more than its number for a tenant", async () => {
+test("the stream requires webhooks:read and limits the number of streams per tenant", async () => {
   const narrow = await createTenant(api, ["events:publish"]);
   expectRefusal(await narrow.get(PATH), 403, "SCOPE_VIOLATION");
   const tenant = await createTenant(api);
@@ -112,22 +113,22 @@ test("it takes webhooks:read, and no more than its number for a tenant", async (
   const refused = await tenant.get(PATH);
   expectRefusal(refused, 429, "RATE_LIMITED");
   expect(refused.headers.get("retry-after")).toBe("10");
-  // Another tenant is not held up, and a place that was left is given again.
+  // Other tenants are not affected, and a closed stream frees its slot.
   await listenAs(await createTenant(api));
   streams[0]?.close();
-  await eventually(async () => expect((await listen(bearer(tenant.token))).status).toBe(200), "a place");
+  await eventually(async () => expect((await listen(bearer(tenant.token))).status).toBe(200), "a free slot");
 });
 
-test("it ends with what its token stands for", async () => {
+test("the stream ends when the credential of its token is revoked", async () => {
   const tenant = await createTenant(api);
   const listening = await listenAs(tenant);
   const revoked = await api.admin("POST", `/credentials/${tenant.credentialId}/revoke`, { reason: "lost" });
   expect(revoked.status).toBeLessThan(300);
-  await listening.over;
-  expect(listening.told.at(-1)).toEqual({ event: "end", data: { reason: "revoked" } });
+  await listening.ended;
+  expect(listening.received.at(-1)).toEqual({ event: "end", data: { reason: "revoked" } });
 });
 
-test("a hundred changes within seconds are told as few, and the last as the delivery stands", async () => {
+test("the stream merges a hundred quick changes into few events, and the last one shows the final state", async () => {
   const tenant = await createTenant(api);
   await createEndpoint(api, tenant);
   await publish(tenant);
@@ -139,13 +140,13 @@ test("a hundred changes within seconds are told as few, and the last as the deli
     ]);
   }
   await eventually(
-    async () => expect(listening.told.at(-1)?.data).toMatchObject({ attempt_count: 100 }),
+    async () => expect(listening.received.at(-1)?.data).toMatchObject({ attempt_count: 100 }),
     "the last change",
   );
-  expect(listening.told.length).toBeLessThan(50);
+  expect(listening.received.length).toBeLessThan(50);
 });
 
-test("who comes back with the id that they were last told is told what has changed meanwhile", async () => {
+test("a client that reconnects with the last id it received gets the changes in between", async () => {
   const tenant = await createTenant(api);
   await createEndpoint(api, tenant);
   const before = await publish(tenant);
@@ -157,20 +158,20 @@ test("who comes back with the id that they were last told is told what has chang
   const second = await listen({ ...bearer(tenant.token), "last-event-id": position });
   await eventually(
     async () =>
-      expect(second.told.at(-1)).toMatchObject({ event: "delivery", data: { event_id: meanwhile } }),
-    "what came meanwhile",
+      expect(second.received.at(-1)).toMatchObject({ event: "delivery", data: { event_id: meanwhile } }),
+    "the event published in between",
   );
-  expect(second.told[0]).toEqual({ event: "ready", data: { complete: true } });
-  // An hour later, what was accepted long before is no news.
+  expect(second.received[0]).toEqual({ event: "ready", data: { complete: true } });
+  // With a position an hour later, the older event is not sent again.
   const later = await listen({
     ...bearer(tenant.token),
     "last-event-id": String(Number(position) + 3_600_000),
   });
   await eventually(
-    async () => expect(later.told).toEqual([{ event: "ready", data: { complete: true } }]),
+    async () => expect(later.received).toEqual([{ event: "ready", data: { complete: true } }]),
     "ready",
   );
-  expect(JSON.stringify(later.told)).not.toContain(before);
+  expect(JSON.stringify(later.received)).not.toContain(before);
 
   const refused = await fetch(`${api.publicUrl}${PATH}`, {
     headers: { ...bearer(tenant.token), "last-event-id": "yesterday" },

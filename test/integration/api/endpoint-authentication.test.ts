@@ -1,4 +1,4 @@
-/** Headers and authentication towards receivers, as a tenant sets and sees them: secrets go in and never come out. */
+/** Custom headers and authentication towards receivers. Secrets are write-only. */
 import { describe, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import { createTenant, expectRefusal, type Json, rows, sql, type Tenant } from "../../support/tenant.ts";
@@ -41,7 +41,7 @@ async function requestVersion(id: unknown): Promise<number | null | undefined> {
 }
 
 describe("an endpoint's authentication", () => {
-  test("is shown without its secret, in no answer, log line or column as text", async () => {
+  test("is shown without its secret, which appears in no answer, log line or plaintext column", async () => {
     const tenant = await createTenant(api);
     const authority = createAuthority();
     const { cert, key } = authority.issue("DNS:sender.example.com");
@@ -77,7 +77,7 @@ describe("an endpoint's authentication", () => {
     expect(entries).not.toContain("canary");
   });
 
-  test("is replaced, taken away and erased with its endpoint; each change is a version of its own", async () => {
+  test("can be replaced and removed, and is erased with its endpoint; each change has its own version", async () => {
     const tenant = await createTenant(api);
     const plain = await create(tenant, {});
     expect(plain).toMatchObject({ headers: {}, authentication: null });
@@ -93,7 +93,7 @@ describe("an endpoint's authentication", () => {
     await change({ authentication: OAUTH });
     const [first] = await sealed(plain["id"]);
     expect(first?.version).toBe(2);
-    // Only the secret differs: that is a change too.
+    // A change of the secret alone is a change too.
     await change({ authentication: { ...OAUTH, client_secret: "canary-2" } });
     const [second] = await sealed(plain["id"]);
     expect(second?.version).toBe(3);
@@ -116,7 +116,7 @@ describe("an endpoint's authentication", () => {
     expect(await sealed(plain["id"])).toEqual([]);
   });
 
-  test("names in the compliance log what was changed, and no value", async () => {
+  test("names what changed in the compliance log, without values", async () => {
     const tenant = await createTenant(api, ["webhooks:write", "webhooks:read", "compliance:read"]);
     const made = await create(tenant, {});
     await tenant.send("PATCH", `${ENDPOINTS}/${String(made["id"])}`, {
@@ -128,7 +128,7 @@ describe("an endpoint's authentication", () => {
     expect(JSON.stringify(found)).not.toContain("canary");
   });
 
-  test("comes again to a repeated registration, and another one with the same key is refused", async () => {
+  test("is the same for a repeated registration; a different one with the same key is rejected", async () => {
     const tenant = await createTenant(api);
     const headers = { "idempotency-key": "one" };
     const body = { ...BASE, headers: { "X-A": "1" }, authentication: OAUTH };
@@ -144,7 +144,7 @@ describe("an endpoint's authentication", () => {
     expectRefusal(await tenant.post(ENDPOINTS, other, headers), 409, "IDEMPOTENCY_KEY_REUSED");
   });
 
-  test("stays as it is while the tenant is held", async () => {
+  test("cannot change while the tenant is on hold", async () => {
     const tenant = await createTenant(api);
     const made = await create(tenant, { authentication: OAUTH });
     await sql(api, "UPDATE tenants SET held_at = now() WHERE id = $1", [tenant.tenantId]);
@@ -156,8 +156,8 @@ describe("an endpoint's authentication", () => {
   });
 });
 
-describe("refused with a pointer", () => {
-  test("are headers that are not the tenant's to set, and secrets among the plain ones", async () => {
+describe("an error with a pointer rejects", () => {
+  test("reserved headers, and secrets among the plain headers", async () => {
     const tenant = await createTenant(api);
     const forbidden = [
       "Host",
@@ -192,7 +192,7 @@ describe("refused with a pointer", () => {
     expect(await problems(tenant, { headers: { "X-A": "1", "x-a": "2" } })).toEqual(["/headers/x-a"]);
   });
 
-  test("are names and values that are none, and too many of them", async () => {
+  test("invalid header names and values, and too many of them", async () => {
     const tenant = await createTenant(api);
     for (const name of ["", "X A", "X:A", "X\r\nA", "Ü", "1x", "x".repeat(65)]) {
       expect((await problems(tenant, { headers: { [name]: "x" } })).length, name).toBeGreaterThan(0);
@@ -209,7 +209,7 @@ describe("refused with a pointer", () => {
     expect(await problems(tenant, { headers: long })).toEqual(["/headers"]);
   });
 
-  test("are token URLs that no endpoint could have, and certificates that are none", async () => {
+  test("forbidden token URLs and invalid certificates", async () => {
     const tenant = await createTenant(api);
     for (const url of [
       "http://169.254.169.254/latest",

@@ -1,4 +1,4 @@
-/** Changing, disabling and enabling an endpoint, without a worker: what each request answers and leaves behind. */
+/** Changes, disabling and enabling of an endpoint, without a worker: each answer and its effects. */
 import { describe, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import type { Answer } from "../../support/answer.ts";
@@ -27,7 +27,7 @@ async function entries(tenant: Tenant, type: string): Promise<readonly Json[]> {
   return rows(await tenant.get(`/v1/compliance/entries?type=${type}`));
 }
 
-/** A verified endpoint with everything set. */
+/** Creates a verified endpoint with every field set. */
 async function verified(): Promise<{ tenant: Tenant; id: string }> {
   const tenant = await createTenant(api, [...WEBHOOK_SCOPES, "compliance:read"]);
   const { id } = await createEndpoint(api, tenant, { metadata: { team: "a" } });
@@ -41,7 +41,7 @@ async function verified(): Promise<{ tenant: Tenant; id: string }> {
 }
 
 describe("a change", () => {
-  test("touches what it names and leaves the rest, the state too", async () => {
+  test("affects only the fields it names, and keeps the state", async () => {
     const { tenant, id } = await verified();
     const before = (await tenant.get(`${ENDPOINTS}/${id}`)).body;
     api.clock.advance(1_000);
@@ -60,7 +60,7 @@ describe("a change", () => {
     ]);
   });
 
-  test("takes away with null what can be absent", async () => {
+  test("removes optional fields with null", async () => {
     const { tenant, id } = await verified();
     const answer = await patch(tenant, id, { metadata: null, description: null });
     expect(answer).toMatchObject({
@@ -69,13 +69,13 @@ describe("a change", () => {
     });
   });
 
-  test("keeps the spelling of metadata", async () => {
+  test("keeps the metadata as it was written", async () => {
     const { tenant, id } = await verified();
     await tenant.send("PATCH", `${ENDPOINTS}/${id}`, { raw: '{"metadata":{"b": 1.0, "a":2}}' });
     expect((await tenant.get(`${ENDPOINTS}/${id}`)).text).toContain('"metadata":{"b": 1.0, "a":2}');
   });
 
-  test("that changes nothing answers the endpoint as it is, and is not logged", async () => {
+  test("that changes nothing returns the endpoint unchanged and is not logged", async () => {
     const { tenant, id } = await verified();
     const before = (await tenant.get(`${ENDPOINTS}/${id}`)).body;
     api.clock.advance(1_000);
@@ -90,19 +90,19 @@ describe("a change", () => {
     ["a url of null", { url: null }, "/url"],
     ["events of null", { events: null }, "/events"],
     ["no events", { events: [] }, "/events"],
-    ["metadata that is a list", { metadata: [] }, "/metadata"],
-    ["metadata that is a text", { metadata: "{}" }, "/metadata"],
+    ["metadata that is an array", { metadata: [] }, "/metadata"],
+    ["metadata that is a string", { metadata: "{}" }, "/metadata"],
     ["a state", { state: "ACTIVE" }, "/state"],
     ["a secret", { secret: "whsec_x" }, "/secret"],
     ["an id", { id: "ep_x" }, "/id"],
-  ])("is refused with %s", async (_name, body, pointer) => {
+  ])("is rejected with %s", async (_name, body, pointer) => {
     const { tenant, id } = await verified();
     const answer = await patch(tenant, id, body);
     expectRefusal(answer, 422, "VALIDATION_FAILED");
     expect((answer.body["errors"] as Json[]).map((problem) => problem["pointer"])).toContain(pointer);
   });
 
-  test("is refused with a URL that the address policy refuses, metadata that is too long, and no body", async () => {
+  test("is rejected with a forbidden URL, with metadata that is too long, and without a body", async () => {
     const { tenant, id } = await verified();
     expectRefusal(await patch(tenant, id, { url: "https://169.254.169.254/" }), 422, "TARGET_URL_FORBIDDEN");
     expectRefusal(await patch(tenant, id, { metadata: { a: "x".repeat(4_096) } }), 422, "LIMIT_EXCEEDED");
@@ -111,8 +111,8 @@ describe("a change", () => {
   });
 });
 
-describe("another URL", () => {
-  test("has acknowledged nothing: the endpoint is PENDING, of a new generation, with nothing known of pings", async () => {
+describe("a new URL", () => {
+  test("resets the endpoint to PENDING, in a new generation without verification results", async () => {
     const { tenant, id } = await verified();
     const answer = await patch(tenant, id, { url: OTHER_URL });
     expect(answer).toMatchObject({
@@ -132,7 +132,7 @@ describe("another URL", () => {
     expect(JSON.stringify(entry)).not.toContain("other");
   });
 
-  test("that is the same in its normal form is no other", async () => {
+  test("that normalizes to the old one changes nothing", async () => {
     const { tenant, id } = await verified();
     expect(await patch(tenant, id, { url: "http://127.0.0.1:19999/x/../hook" })).toMatchObject({
       body: { state: "ACTIVE" },
@@ -147,7 +147,7 @@ describe("another URL", () => {
     expect(await tenant.post(`${ENDPOINTS}/${id}/enable`)).toMatchObject({ body: { state: "PENDING" } });
   });
 
-  test("can be given six times a minute; what is refused changes nothing", async () => {
+  test("can be set six times a minute; a rejected request changes nothing", async () => {
     const { tenant, id } = await verified();
     for (let count = 0; count < 6; count += 1) {
       expect(await patch(tenant, id, { url: `${OTHER_URL}/${count}` })).toMatchObject({ status: 200 });
@@ -167,7 +167,7 @@ describe("disabling and enabling", () => {
   const enable = async (tenant: Tenant, id: string): Promise<Answer> =>
     await tenant.post(`${ENDPOINTS}/${id}/enable`);
 
-  test("goes from ACTIVE to DISABLED and by PENDING back, and is logged", async () => {
+  test("leads from ACTIVE to DISABLED and back through PENDING, and is logged", async () => {
     const { tenant, id } = await verified();
     const other = await createEndpoint(api, tenant, { events: ["endpoint.disabled"] });
     expect(await disable(tenant, id)).toMatchObject({
@@ -180,8 +180,8 @@ describe("disabling and enabling", () => {
     expect(rows(await tenant.get("/v1/webhooks/dlq"))).toMatchObject([
       { endpoint_id: id, reason: "endpoint_disabled" },
     ]);
-    const told = rows(await tenant.get("/v1/webhooks/deliveries?event_type=endpoint.disabled"));
-    expect(told).toMatchObject([{ endpoint_id: other.id, state: "QUEUED" }]);
+    const notices = rows(await tenant.get("/v1/webhooks/deliveries?event_type=endpoint.disabled"));
+    expect(notices).toMatchObject([{ endpoint_id: other.id, state: "QUEUED" }]);
     const enabled = await enable(tenant, id);
     expect(enabled).toMatchObject({ status: 202, body: { state: "PENDING", disabled_reason: null } });
     expect(workflowOf(enabled)).toBe(`verify/${id}/2`);
@@ -192,7 +192,7 @@ describe("disabling and enabling", () => {
     expect(await entries(tenant, "endpoint.enabled")).toMatchObject([{ actor, target: id }]);
   });
 
-  test("is refused where it leads nowhere", async () => {
+  test("is rejected in a state that does not allow it", async () => {
     const { tenant, id } = await verified();
     expectRefusal(await enable(tenant, id), 409, "INVALID_STATE");
     await disable(tenant, id);
@@ -206,7 +206,7 @@ describe("disabling and enabling", () => {
     expectRefusal(await patch(tenant, id, {}), 404, "NOT_FOUND");
   });
 
-  test("takes over an endpoint that was disabled for failing", async () => {
+  test("replaces the reason of an endpoint that was disabled for failing", async () => {
     const { tenant, id } = await verified();
     await sql(api, "UPDATE endpoints SET state = 'DISABLED', disabled_reason = 'failing' WHERE id = $1", [
       id,
@@ -214,7 +214,7 @@ describe("disabling and enabling", () => {
     expect(await disable(tenant, id)).toMatchObject({ body: { disabled_reason: "tenant" } });
   });
 
-  test("of many requests at once, one enables", async () => {
+  test("succeeds once when many requests enable the endpoint at the same time", async () => {
     const { tenant, id } = await verified();
     await disable(tenant, id);
     const answers = await Promise.all(Array.from({ length: 5 }, async () => await enable(tenant, id)));

@@ -1,4 +1,4 @@
-/** Filters of endpoints, from their registration to the deliveries that they leave out. */
+/** Filters of endpoints, from registration to the deliveries that they exclude. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import { createEndpoint, createTenant, expectRefusal, rows, sql, type Tenant } from "../../support/tenant.ts";
@@ -18,7 +18,7 @@ async function deliveriesOf(event: string): Promise<unknown[]> {
 }
 
 describe("an endpoint with a filter", () => {
-  test("gets the events that pass it, and deliveries count those alone", async () => {
+  test("gets only the events that match, and the delivery count includes only those", async () => {
     const all = await createEndpoint(api, tenant, { events: [TYPE] });
     const large = await createEndpoint(api, tenant, { events: ["*"], filter: filterOf(100) });
     const off = await createEndpoint(api, tenant, {
@@ -45,7 +45,7 @@ describe("an endpoint with a filter", () => {
     ]);
   });
 
-  test("is shown with it, and follows a change of it from the next event on, in every process", async () => {
+  test("shows the filter, and a change applies to the next event in every process", async () => {
     const one = await createTenant(api);
     const { id } = await createEndpoint(api, one, { events: [TYPE], filter: filterOf(10) });
     const path = `/v1/webhooks/endpoints/${id}`;
@@ -58,7 +58,7 @@ describe("an endpoint with a filter", () => {
       body: { filter: filterOf(20), state: "ACTIVE" },
     });
     expect([await deliveries(10), await deliveries(20)]).toEqual([0, 1]);
-    // Another process: this one has no part in the change.
+    // Simulates a change made by another process.
     await sql(api, "UPDATE endpoints SET filter = $2 WHERE id = $1", [id, JSON.stringify(filterOf(30))]);
     expect([await deliveries(20), await deliveries(30)]).toEqual([0, 1]);
     await one.send("PATCH", path, { body: { filter: null } });
@@ -66,7 +66,7 @@ describe("an endpoint with a filter", () => {
     expect(await deliveries(1)).toBe(1);
   });
 
-  test("gets the publisher's own bytes, numbers beyond 2^53 and 1.0 as they were", async () => {
+  test("gets the publisher's exact bytes, including numbers beyond 2^53 and 1.0", async () => {
     const { id } = await createEndpoint(api, tenant, { events: ["big.number"], filter: { "data.n": 1 } });
     const data = '{"n":1.0,"big":9007199254740993,"z":1e2,"a":null,"__proto__":{"constructor":1}}';
     const answer = await tenant.send("POST", "/v1/events", { raw: `{"type":"big.number","data":${data}}` });
@@ -76,7 +76,7 @@ describe("an endpoint with a filter", () => {
   });
 });
 
-describe("a filter that cannot be used", () => {
+describe("an invalid filter", () => {
   test.each([
     [{ $where: "1" }, "/filter/$where"],
     [{ amount: 1 }, "/filter/amount"],
@@ -95,7 +95,7 @@ describe("a filter that cannot be used", () => {
     );
   });
 
-  test("because it is larger than 4 KiB is a 422", async () => {
+  test("that is larger than 4 KiB is a 422", async () => {
     const url = "http://127.0.0.1:19999/hook";
     const filter = { "data.a": "x".repeat(4_096) };
     expectRefusal(

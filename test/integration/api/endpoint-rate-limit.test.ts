@@ -1,4 +1,4 @@
-/** Setting the rate limit of an endpoint: what each request answers and leaves behind. */
+/** The rate limit of an endpoint: answers and effects of each request. */
 import { describe, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import {
@@ -17,7 +17,7 @@ const SCOPES = [...WEBHOOK_SCOPES, "compliance:read"];
 const BAD = [0, -1, 1.5, 1_001, 1e300, "20", true, [20], {}];
 
 describe("the rate limit of an endpoint", () => {
-  test("is none unless the registration says so", async () => {
+  test("is null unless the registration sets it", async () => {
     const tenant = await createTenant(api, SCOPES);
     const { id } = await createEndpoint(api, tenant);
     expect((await tenant.get(`${ENDPOINTS}/${id}`)).body).toMatchObject({ rate_limit: null });
@@ -28,7 +28,7 @@ describe("the rate limit of an endpoint", () => {
     expect((await tenant.get(path)).body).toMatchObject({ rate_limit: 1_000 });
   });
 
-  test("is changed and taken away, and the log says so without more", async () => {
+  test("can be changed and removed, and the log names only the changed field", async () => {
     const tenant = await createTenant(api, SCOPES);
     const { id } = await createEndpoint(api, tenant, { metadata: { stays: true } });
     for (const rateLimit of [1, 20, null]) {
@@ -46,7 +46,7 @@ describe("the rate limit of an endpoint", () => {
   });
 
   test.each(BAD.map((rateLimit) => [JSON.stringify(rateLimit), rateLimit]))(
-    "is refused as %s",
+    "is rejected as %s",
     async (_, rateLimit) => {
       const tenant = await createTenant(api, SCOPES);
       const { id } = await createEndpoint(api, tenant);
@@ -62,7 +62,7 @@ describe("the rate limit of an endpoint", () => {
     },
   );
 
-  test("is part of what an Idempotency-Key stands for", async () => {
+  test("is part of the request that an Idempotency-Key identifies", async () => {
     const tenant = await createTenant(api, SCOPES);
     const send = async (more: object) =>
       await tenant.send("POST", ENDPOINTS, {

@@ -1,4 +1,4 @@
-/** Changes of an endpoint's secret beside each other, and what the database holds of it. */
+/** Concurrent changes of an endpoint's secret, and how the database stores it. */
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { type Answer, useTestApi } from "../../support/api.ts";
@@ -14,11 +14,11 @@ import { createEndpoint, expectRefusal, sql } from "../../support/tenant.ts";
 
 const api = useTestApi();
 
-describe("at the same time", () => {
+describe("concurrently", () => {
   const statuses = (answers: readonly Answer[]): number[] =>
     answers.map(({ status }) => status).toSorted((left, right) => left - right);
 
-  test("of two rotations one wins", async () => {
+  test("only one of several rotations succeeds", async () => {
     const endpoint = await makeRotatingEndpoint(api);
     const answers = await Promise.all(
       Array.from({ length: 4 }, async () => await endpoint.tenant.post(`${endpoint.path}/rotate`, {})),
@@ -30,7 +30,7 @@ describe("at the same time", () => {
     ]);
   });
 
-  test("emergencies follow each other, and the last one's secret is the only one", async () => {
+  test("emergency rotations run one after the other, and only the last secret remains", async () => {
     const endpoint = await makeRotatingEndpoint(api);
     const secrets = await Promise.all(
       Array.from({ length: 4 }, async () => await rotate(endpoint, { overlap_seconds: 0 })),
@@ -40,7 +40,7 @@ describe("at the same time", () => {
     expect((await storedSecrets(api, endpoint.id)).filter((secret) => secret !== "")).toHaveLength(1);
   });
 
-  test("an emergency and an activation leave one secret, in either order", async () => {
+  test("an emergency rotation and an activation leave one secret, in either order", async () => {
     for (let round = 0; round < 5; round += 1) {
       const endpoint = await makeRotatingEndpoint(api);
       await rotate(endpoint);
@@ -55,7 +55,7 @@ describe("at the same time", () => {
     }
   });
 
-  test("a deletion and a rotation leave nothing that signs", async () => {
+  test("a deletion and a rotation leave no signing secret", async () => {
     for (let round = 0; round < 5; round += 1) {
       const endpoint = await makeRotatingEndpoint(api);
       const { tenant, path, id } = endpoint;
@@ -74,7 +74,7 @@ describe("at the same time", () => {
 });
 
 describe("at rest", () => {
-  test("no column of any table holds a secret of an endpoint in clear", async () => {
+  test("no column of any table holds an endpoint's secret in plain text", async () => {
     const endpoint = await makeRotatingEndpoint(api);
     const key = { "idempotency-key": randomUUID() };
     const { body } = await endpoint.tenant.post(`${endpoint.path}/rotate`, {}, key);
@@ -99,7 +99,7 @@ describe("at rest", () => {
     }
   });
 
-  test("a ciphertext opens in its own row alone: those of two rows that are swapped are refused", async () => {
+  test("a ciphertext opens only in its own row, so swapped ciphertexts are rejected", async () => {
     const [one, other] = [await makeRotatingEndpoint(api), await makeRotatingEndpoint(api)];
     const sibling = await createEndpoint(api, one.tenant, { events: ["pipeline.failed"] });
     await rotate(one);

@@ -1,4 +1,4 @@
-/** Rotation of an endpoint's secret as its tenant sees it, and what each moment of it signs with. */
+/** Rotation of an endpoint's secret as its tenant sees it, and which secrets sign in each phase. */
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { createPool } from "../../../src/database/pool.ts";
@@ -23,7 +23,7 @@ const HOUR_MS = 3_600_000;
 const fingerprintOf = (secret: string): string =>
   createHash("sha256").update(secret).digest("hex").slice(0, 8);
 
-/** What a receiver gets that looks at the specification's header alone: which secret made it. */
+/** Checks whether the secret made the specification's own signature header, ignoring the others. */
 function firstIs(secret: string, { body, headers, atMs }: SignedDelivery): boolean {
   const only = ["X-Service-Signature-256", "X-Service-Timestamp"];
   const plain = Object.fromEntries(Object.entries(headers).filter(([name]) => only.includes(name)));
@@ -46,7 +46,7 @@ async function sweep(): Promise<number> {
 }
 
 describe("a rotation", () => {
-  test("needs no body: both secrets sign for a day", async () => {
+  test("needs no body; both secrets sign for a day by default", async () => {
     const { tenant, path } = await makeRotatingEndpoint(api);
     const { status, body } = await tenant.post(`${path}/rotate`);
     expect({ status, state: body["state"] }).toEqual({ status: 200, state: "NEXT" });
@@ -54,7 +54,7 @@ describe("a rotation", () => {
     expect(overlapMs).toBe(86_400_000);
   });
 
-  test("shows the next secret once; versions are listed with fingerprints and never with values", async () => {
+  test("shows the next secret once; the list of versions has fingerprints but no values", async () => {
     const endpoint = await makeRotatingEndpoint(api);
     const { tenant, path, id } = endpoint;
     const answer = await tenant.post(`${path}/rotate`, { overlap_seconds: 3_600 });
@@ -106,7 +106,7 @@ describe("a rotation", () => {
     expect(api.log.join("")).not.toContain(next);
   });
 
-  test("signs with both secrets through its whole life, and nothing has to run for it", async () => {
+  test("signs with the right secrets in every phase, without a background job", async () => {
     let endpoint = await makeRotatingEndpoint(api);
     const { id, secret: old } = endpoint;
     const next = await rotate(endpoint, { overlap_seconds: 3_600 });
@@ -124,7 +124,7 @@ describe("a rotation", () => {
       expect(firstIs(first, signed)).toBe(true);
       expect((await statesOf(endpoint)).map((row) => (row as string[])[1])).toEqual(states);
     }
-    // The sweep only erases what was over, and tells the log.
+    // The sweep only erases secrets that have ended, and logs it.
     expect(await storedSecrets(api, id)).not.toContain("");
     expect(await sweep()).toBeGreaterThanOrEqual(1);
     expect(await sweep()).toBe(0);
@@ -136,7 +136,7 @@ describe("a rotation", () => {
     ).toHaveLength(1);
   });
 
-  test("is hastened by its activation; the earlier secret goes on for the same overlap", async () => {
+  test("can be brought forward by an activation; the previous secret signs for the same overlap", async () => {
     let endpoint = await makeRotatingEndpoint(api);
     const { id, secret: old } = endpoint;
     const next = await rotate(endpoint, { overlap_seconds: 3_600 });
@@ -160,7 +160,7 @@ describe("a rotation", () => {
     ]);
   });
 
-  test("lasts a day on each side unless said otherwise", async () => {
+  test("lasts a day on each side by default", async () => {
     const endpoint = await makeRotatingEndpoint(api);
     await rotate(endpoint);
     const [next, current] = rows(await endpoint.tenant.get(endpoint.path));
@@ -187,7 +187,7 @@ describe("a rotation", () => {
 });
 
 describe("an overlap of 0", () => {
-  test("replaces every secret at once, also during a rotation, and erases the old ones", async () => {
+  test("replaces every secret immediately, even during a rotation, and erases the old ones", async () => {
     const endpoint = await makeRotatingEndpoint(api);
     const { id, secret: old } = endpoint;
     const next = await rotate(endpoint);
@@ -204,8 +204,8 @@ describe("an overlap of 0", () => {
   });
 });
 
-describe("a secret of the tenant's own", () => {
-  test.each([24, 32, 64])("of %i bytes is taken and signs", async (size) => {
+describe("a secret supplied by the tenant", () => {
+  test.each([24, 32, 64])("with %i bytes is accepted and signs", async (size) => {
     const endpoint = await makeRotatingEndpoint(api);
     const own = `whsec_${randomBytes(size).toString("base64")}`;
     expect(await rotate(endpoint, { secret: own, overlap_seconds: 0 })).toBe(own);
@@ -215,9 +215,9 @@ describe("a secret of the tenant's own", () => {
   test.each([
     ["too short", `whsec_${Buffer.alloc(23, 1).toString("base64")}`],
     ["too long", `whsec_${Buffer.alloc(65, 1).toString("base64")}`],
-    ["without its prefix", Buffer.alloc(32, 1).toString("base64")],
-    ["of another spelling", `whsec_${Buffer.alloc(32, 255).toString("base64url")}`],
-  ])("%s is refused", async (_name, secret) => {
+    ["missing its prefix", Buffer.alloc(32, 1).toString("base64")],
+    ["in another encoding", `whsec_${Buffer.alloc(32, 255).toString("base64url")}`],
+  ])("is rejected if it is %s", async (_name, secret) => {
     const { tenant, path } = await makeRotatingEndpoint(api);
     const answer = await tenant.post(`${path}/rotate`, { secret });
     expectRefusal(answer, 422, "VALIDATION_FAILED");
@@ -225,7 +225,7 @@ describe("a secret of the tenant's own", () => {
     expect(answer.text).not.toContain(secret);
   });
 
-  test("that the endpoint has or had is refused", async () => {
+  test("is rejected if the endpoint has or had it", async () => {
     const endpoint = await makeRotatingEndpoint(api);
     const own = generateSecret(randomBytes);
     await rotate(endpoint, { secret: own, overlap_seconds: 0 });
@@ -240,7 +240,7 @@ describe("a secret of the tenant's own", () => {
 });
 
 describe("a repeated request", () => {
-  test("gets the same secret with the same Idempotency-Key, and rotates once", async () => {
+  test("with the same Idempotency-Key gets the same secret and rotates once", async () => {
     const endpoint = await makeRotatingEndpoint(api);
     const key = { "idempotency-key": randomUUID() };
     const [first, second] = [
@@ -258,8 +258,8 @@ describe("a repeated request", () => {
   });
 });
 
-describe("a tenant that is held", () => {
-  test("keeps its secrets as they are, and a rotation goes on where it stood", async () => {
+describe("a tenant on hold", () => {
+  test("keeps its secrets unchanged; after the release, a rotation continues where it stopped", async () => {
     let endpoint = await makeRotatingEndpoint(api);
     const { tenant, path, id, secret: old } = endpoint;
     const next = await rotate(endpoint, { overlap_seconds: 3_600 });

@@ -1,4 +1,4 @@
-/** Ed25519 as an option of an endpoint, and secrets that are replaced on a schedule. */
+/** Ed25519 signatures as an option of an endpoint, and scheduled rotation of secrets. */
 import {
   createPublicKey,
   generateKeyPairSync,
@@ -51,7 +51,7 @@ function acceptsKey(publicKey: string, { body, headers, atMs }: SignedDelivery):
   }
 }
 
-/** What the worker does every minute. */
+/** Runs the worker's upkeep, which is due every minute. */
 async function upkeep(): Promise<number> {
   const log = createLogger({ level: "error" });
   const pool = createPool({ url: api.database.url, role: "signet_worker", max: 2, log });
@@ -65,7 +65,7 @@ async function upkeep(): Promise<number> {
 }
 
 describe("an endpoint that signs with Ed25519", () => {
-  test("adds v1a to what it sent before; its public key is shown, its private key is sealed", async () => {
+  test("adds v1a to the existing signatures; its public key is shown and its private key is sealed", async () => {
     const endpoint = await makeRotatingEndpoint(api);
     expect(await set(endpoint, { signing: "ed25519" })).toMatchObject({ signing: "ed25519" });
     const [publicKey = ""] = await publicKeys(endpoint);
@@ -82,7 +82,7 @@ describe("an endpoint that signs with Ed25519", () => {
     expect(acceptsKey(publicKey, await signDeliveryNow(api, endpoint.tenant, endpoint.id))).toBe(false);
   });
 
-  test("rotates its keys with its secret; either public key is enough until the overlap has ended", async () => {
+  test("rotates its keys with its secret; both public keys verify until the overlap ends", async () => {
     let endpoint = await makeRotatingEndpoint(api);
     await set(endpoint, { signing: "ed25519" });
     await rotate(endpoint, { overlap_seconds: 3_600 });
@@ -94,11 +94,11 @@ describe("an endpoint that signs with Ed25519", () => {
       expect([acceptsKey(old, signed), acceptsKey(next, signed)]).toEqual([true, true]);
     }
     endpoint = await later(api, endpoint, HOUR_MS);
-    const over = await signDeliveryNow(api, endpoint.tenant, endpoint.id);
-    expect([acceptsKey(old, over), acceptsKey(next, over)]).toEqual([false, true]);
+    const afterOverlap = await signDeliveryNow(api, endpoint.tenant, endpoint.id);
+    expect([acceptsKey(old, afterOverlap), acceptsKey(next, afterOverlap)]).toEqual([false, true]);
   });
 
-  test("has no private key left once it is deleted, and none of an earlier version once that is over", async () => {
+  test("keeps no private key after its deletion, nor one of a version that has ended", async () => {
     const endpoint = await makeRotatingEndpoint(api);
     await set(endpoint, { signing: "ed25519" });
     await rotate(endpoint, { overlap_seconds: 0 });
@@ -114,7 +114,7 @@ describe("an endpoint that signs with Ed25519", () => {
   });
 });
 
-describe("a rotation on schedule", () => {
+describe("a scheduled rotation", () => {
   const pairs: readonly [string, () => { publicKey: KeyObject; privateKey: KeyObject }][] = [
     ["RSA", () => generateKeyPairSync("rsa", { modulusLength: 2_048 })],
     ["P-256", () => generateKeyPairSync("ec", { namedCurve: "P-256" })],
@@ -153,11 +153,11 @@ describe("a rotation on schedule", () => {
     endpoint = await later(api, endpoint, 2 * DAY_MS + HOUR_MS);
     await upkeep();
     expect(await storedSecrets(api, endpoint.id)).toEqual(["", expect.stringMatching(/^v1\./)]);
-    const over = await signDeliveryNow(api, endpoint.tenant, endpoint.id);
-    expect([accepts(endpoint.secret, over), accepts(next, over)]).toEqual([false, true]);
+    const afterOverlap = await signDeliveryNow(api, endpoint.tenant, endpoint.id);
+    expect([accepts(endpoint.secret, afterOverlap), accepts(next, afterOverlap)]).toEqual([false, true]);
   });
 
-  test("of Ed25519 without a recipient replaces the key pair and leaves the secret as it is", async () => {
+  test("of Ed25519 without a recipient replaces the key pair and keeps the secret", async () => {
     let endpoint = await makeRotatingEndpoint(api);
     await set(endpoint, { signing: "ed25519", rotation_days: 1 });
     const [old = ""] = await publicKeys(endpoint);
@@ -172,10 +172,10 @@ describe("a rotation on schedule", () => {
     expect(signed.headers).not.toHaveProperty("X-Service-Signature-256-Alt");
   });
 
-  test("that cannot begin for many endpoints holds up nobody else's", async () => {
+  test("that cannot start for many endpoints does not delay other endpoints", async () => {
     const broken = await makeRotatingEndpoint(api);
     await set(broken, { signing: "ed25519", rotation_days: 1 });
-    // What is sealed for one endpoint opens for no other.
+    // A value sealed for one endpoint cannot be opened for another.
     const copies = async (table: string, id: string, columns: string): Promise<void> => {
       await sql(
         api,
@@ -195,7 +195,7 @@ describe("a rotation on schedule", () => {
     expect(await versionsOf(endpoint)).toHaveLength(2);
   });
 
-  test("of a secret that nobody could get is refused, and so is a key that is not fit or not public", async () => {
+  test("is rejected without a recipient for the secret, with an invalid period, or with an unsuitable or private key", async () => {
     const { tenant, path } = await makeRotatingEndpoint(api);
     const change = async (body: Json): Promise<void> => {
       expectRefusal(await tenant.send("PATCH", path, { body }), 422, "VALIDATION_FAILED");
@@ -218,7 +218,7 @@ describe("the public key set", () => {
     return (body["keys"] as { kid: string }[]).map(({ kid }) => kid);
   }
 
-  test("has the keys of an endpoint and of its tenant for everybody, as jose understands them, and nothing private", async () => {
+  test("shows everyone the public keys of an endpoint and of its tenant, in a form that jose accepts", async () => {
     const endpoint = await makeRotatingEndpoint(api);
     expectRefusal(await read(endpoint.id), 404, "NOT_FOUND");
     await set(endpoint, { signing: "ed25519" });
@@ -244,7 +244,7 @@ describe("the public key set", () => {
     expect(keyIds((await read(endpoint.tenant.tenantId)).body)).toEqual([`${endpoint.id}.1`]);
   });
 
-  test("keeps the key before while its overlap lasts, answers 304 to who has it, and forgets what is gone", async () => {
+  test("keeps the previous key during its overlap, answers 304 to a current ETag, and drops deleted endpoints", async () => {
     const endpoint = await makeRotatingEndpoint(api);
     await set(endpoint, { signing: "ed25519" });
     const first = await read(endpoint.id);

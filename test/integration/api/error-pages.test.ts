@@ -1,4 +1,4 @@
-/** `/errors/{slug}`, where the type of every problem leads: JSON for programs, a page for people. */
+/** `/errors/{slug}`, the target of each problem's type: JSON for programs, a page for people. */
 import { describe, expect, test } from "vitest";
 import { ERROR_DESCRIPTIONS } from "../../../src/http/error-descriptions.ts";
 import { ERROR_CATALOGUE, type ErrorCode, errorSlug } from "../../../src/domain/errors.ts";
@@ -8,11 +8,11 @@ const BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8
 const CODES = Object.keys(ERROR_CATALOGUE) as ErrorCode[];
 const api = useTestApi();
 
-async function ask(slug: string, accept?: string): Promise<Answer> {
+async function getErrorPage(slug: string, accept?: string): Promise<Answer> {
   return await api.request(`/errors/${slug}`, accept === undefined ? {} : { headers: { accept } });
 }
 
-/** The text that a template would have made of this one. */
+/** Escapes the text as a template does. */
 function escaped(text: string): string {
   return text
     .replaceAll("&", "&amp;")
@@ -25,8 +25,8 @@ function escaped(text: string): string {
 describe.each(CODES)("%s", (code) => {
   const { meaning, causes, remedies } = ERROR_DESCRIPTIONS[code];
 
-  test("says as a page what it means, where it comes from and what to do", async () => {
-    const page = await ask(errorSlug(code), BROWSER);
+  test("has a page with its meaning, causes and remedies", async () => {
+    const page = await getErrorPage(errorSlug(code), BROWSER);
     expect(page).toMatchObject({ status: 200 });
     expect(page.headers.get("content-type")).toBe("text/html; charset=utf-8");
     const { status, title } = ERROR_CATALOGUE[code];
@@ -37,36 +37,36 @@ describe.each(CODES)("%s", (code) => {
     expect(remedies.length).toBeGreaterThan(0);
   });
 
-  test("says the same to programs as JSON", async () => {
+  test("has the same content as JSON for programs", async () => {
     for (const accept of [undefined, "*/*", "application/json"]) {
-      const answer = await ask(errorSlug(code), accept);
+      const answer = await getErrorPage(errorSlug(code), accept);
       expect(answer.headers.get("content-type")).toContain("application/json");
       expect(answer).toMatchObject({ status: 200, body: { code, description: meaning, causes, remedies } });
     }
   });
 });
 
-test("the page runs nothing, loads its own styles only, and is kept apart from the JSON by caches", async () => {
-  const page = await ask("conflict", BROWSER);
+test("an error page has no scripts, loads only its own styles, and varies by Accept in caches", async () => {
+  const page = await getErrorPage("conflict", BROWSER);
   expect(page.headers.get("content-security-policy")).toBe(
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'",
   );
   expect(page.headers.get("x-content-type-options")).toBe("nosniff");
   expect(page.headers.get("vary")).toBe("accept, accept-encoding");
-  expect((await ask("conflict")).headers.get("vary")).toBe("accept, accept-encoding");
+  expect((await getErrorPage("conflict")).headers.get("vary")).toBe("accept, accept-encoding");
   expect(page.text).not.toMatch(/<script|<style| style=| on[a-z]+=/);
   const [, styles = ""] = /<link rel="stylesheet" href="([^"]+)"/.exec(page.text) ?? [];
   expect(await api.request(styles)).toMatchObject({ status: 200 });
 });
 
-test("an error that does not exist is a 404 of the kind that was asked for", async () => {
-  const page = await ask("no-such-error", BROWSER);
+test("an unknown error is a 404 in the requested format", async () => {
+  const page = await getErrorPage("no-such-error", BROWSER);
   expect(page).toMatchObject({ status: 404 });
   expect(page.headers.get("content-type")).toBe("text/html; charset=utf-8");
   expect(page.headers.get("cache-control")).toBe("no-store");
   for (const code of CODES) {
     expect(page.text).toContain(`href="/errors/${errorSlug(code)}"`);
   }
-  const problem = await ask("no-such-error");
+  const problem = await getErrorPage("no-such-error");
   expect(problem).toMatchObject({ status: 404, body: { code: "NOT_FOUND" } });
 });

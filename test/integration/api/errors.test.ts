@@ -1,4 +1,4 @@
-/** The shape of every refusal (security decisions J), as a tenant meets it. */
+/** The shape of every error response (security decisions J), as a tenant receives it. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { ERROR_CATALOGUE } from "../../../src/domain/errors.ts";
 import { type Answer, useTestApi } from "../../support/api.ts";
@@ -22,7 +22,7 @@ interface Expected {
   readonly instance: string;
 }
 
-/** Exactly the members of a problem document, and `more`. */
+/** Expects exactly the members of a problem document, plus `more`. */
 function expectProblem(answer: Answer, expected: Expected, more: Record<string, unknown> = {}): void {
   const { slug, ...members } = expected;
   expect(answer.status).toBe(expected.status);
@@ -41,7 +41,7 @@ function expectProblem(answer: Answer, expected: Expected, more: Record<string, 
 describe("401", () => {
   const instance = "/v1/credentials";
 
-  test("without a token, and without an error attribute", async () => {
+  test("without a token has no error attribute", async () => {
     const answer = await api.request(instance);
     expectProblem(answer, {
       status: 401,
@@ -55,24 +55,24 @@ describe("401", () => {
 
   test.each([
     ["Basic", () => "Basic YTpi"],
-    ["a scheme that only begins like Bearer", () => `Bearer2 ${token}`],
+    ["a scheme that only starts with Bearer", () => `Bearer2 ${token}`],
     ["the bare token", () => token],
-  ])("with %s: no token came, which is no error of a token (RFC 6750 section 3)", async (_name, value) => {
+  ])("with %s is TOKEN_MISSING, not a token error (RFC 6750 section 3)", async (_name, value) => {
     const answer = await api.request(instance, { headers: { authorization: value() } });
     expect(answer).toMatchObject({ status: 401, body: { code: "TOKEN_MISSING" } });
     expect(answer.headers.get("www-authenticate")).toBe('Bearer realm="service"');
   });
 
   test.each([
-    ["a token of nobody", () => bearer("a.b.c")],
+    ["an unknown token", () => bearer("a.b.c")],
     ["an empty token", () => ({ authorization: "Bearer " })],
     ["two tokens", () => bearer(`${token} ${token}`)],
-    ["a tab for the space", () => ({ authorization: `Bearer\t${token}` })],
+    ["a tab instead of the space", () => ({ authorization: `Bearer\t${token}` })],
     [
       "a token with a changed claim",
       () => bearer(token.replace(/\.[^.]+\./, (part) => part.replace(/.\.$/, "x."))),
     ],
-  ])("with %s", async (_name, headers) => {
+  ])("with %s is TOKEN_INVALID", async (_name, headers) => {
     const answer = await api.request(instance, { headers: headers() });
     expectProblem(answer, {
       status: 401,
@@ -84,7 +84,7 @@ describe("401", () => {
     expect(answer.headers.get("www-authenticate")).toBe('Bearer realm="service", error="invalid_token"');
   });
 
-  test("with a token in the query: 400, since tokens are taken from the header only", async () => {
+  test("does not apply to a token in the query: that is a 400, since only the header is read", async () => {
     const answer = await api.request(`${instance}?access_token=${token}`);
     expectProblem(answer, {
       status: 400,
@@ -97,7 +97,7 @@ describe("401", () => {
   });
 });
 
-test("403 SCOPE_VIOLATION says which permission is missing", async () => {
+test("403 SCOPE_VIOLATION names the missing permission", async () => {
   const answer = await api.request("/v1/credentials?limit=1", { headers: bearer(narrow) });
   expectProblem(
     answer,
@@ -121,7 +121,7 @@ test("403 SCOPE_VIOLATION says which permission is missing", async () => {
   );
 });
 
-test("403 comes before 404: what exists is not shown to who may not read it", async () => {
+test("403 takes precedence over 404, so a caller without the scope cannot learn what exists", async () => {
   const path = "/v1/credentials/crd_000000000000000000000000";
   expect(await api.request(path, { headers: bearer(narrow) })).toMatchObject({ status: 403 });
   expect(await api.request(path, { headers: bearer(token) })).toMatchObject({ status: 404 });
@@ -140,7 +140,7 @@ describe("404 and 405", () => {
     "/errors/no-such-error",
     "/.git/config",
     "/v1/auth",
-  ])("there is nothing at %s", async (instance) => {
+  ])("%s is not found", async (instance) => {
     expectProblem(await api.request(instance, { headers: bearer(token) }), { ...nothing, instance });
   });
 
@@ -153,7 +153,7 @@ describe("404 and 405", () => {
     "..%2f..",
     "a".repeat(99),
     "a".repeat(5_000),
-  ])("a credential with the id %s", async (id) => {
+  ])("a credential with the id %s is not found", async (id) => {
     const instance = `/v1/credentials/${id}`;
     expectProblem(await api.request(instance, { headers: bearer(token) }), { ...nothing, instance });
   });
@@ -163,7 +163,7 @@ describe("404 and 405", () => {
     ["DELETE", "/v1/credentials", "GET, HEAD, POST"],
     ["PUT", "/v1/credentials/crd_000000000000000000000000", "GET, HEAD, PATCH"],
     ["OPTIONS", "/healthz", "GET, HEAD"],
-  ])("%s %s: the header Allow says %s", async (method, instance, allow) => {
+  ])("%s %s is a 405 with the header Allow: %s", async (method, instance, allow) => {
     const answer = await api.request(instance, { method, headers: bearer(token) });
     expectProblem(answer, {
       status: 405,
@@ -176,9 +176,9 @@ describe("404 and 405", () => {
   });
 });
 
-describe("the types of problems", () => {
+describe("the problem types", () => {
   test.each(Object.entries(ERROR_CATALOGUE))(
-    "%s can be read at its address",
+    "%s has a document at its address",
     async (code, { status, title }) => {
       const answer = await api.request(`/errors/${code.toLowerCase().replaceAll("_", "-")}`);
       expect(answer).toMatchObject({ status: 200, body: { code, status, title } });
@@ -187,7 +187,7 @@ describe("the types of problems", () => {
   );
 });
 
-test("what takes a token or an operator to read is not for caches", async () => {
+test("answers to authenticated callers are never cached", async () => {
   const reader = await provision(api, { scopes: ["credentials:read", "webhooks:read", "compliance:read"] });
   const headers = bearer(await accessToken(api, reader));
   for (const path of ["/v1/credentials", "/v1/webhooks/endpoints", "/v1/compliance/entries"]) {
@@ -200,13 +200,13 @@ test("what takes a token or an operator to read is not for caches", async () => 
 });
 
 describe("health", () => {
-  test("the process says that it runs and that it is ready", async () => {
+  test("the process reports that it runs and is ready", async () => {
     expect(await api.request("/healthz")).toMatchObject({ status: 200, body: { status: "ok" } });
     expect((await api.request("/readyz")).headers.get("cache-control")).toBe("no-store");
   });
 });
 
-test("every answer names its request, and never takes the name from the caller", async () => {
+test("every answer has its own request id and ignores an id sent by the caller", async () => {
   const answers = await Promise.all(
     ["/healthz", "/nothing", "/v1/credentials", "/errors/conflict", "/%zz"].map(
       async (path) => await api.request(path, { headers: { "x-request-id": "mine" } }),

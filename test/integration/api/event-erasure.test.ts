@@ -6,7 +6,7 @@ import { createEndpoint, createTenant, publish, rows, sql, WEBHOOK_SCOPES } from
 const api = useTestApi();
 const SCOPES = [...WEBHOOK_SCOPES, "compliance:read"];
 
-test("answers 204 twice, erases once, and says so in the event, the list and the log", async () => {
+test("a repeated erasure answers 204 but erases once, as the event, the list and the log show", async () => {
   const tenant = await createTenant(api, SCOPES);
   await createEndpoint(api, tenant);
   const id = await publish(tenant);
@@ -28,7 +28,7 @@ test("answers 204 twice, erases once, and says so in the event, the list and the
   ]);
 });
 
-test("a dead letter leaves the queue, and replaying it is a 409", async () => {
+test("a dead letter of an erased event leaves the queue, and its replay is a 409", async () => {
   const tenant = await createTenant(api, SCOPES);
   await createEndpoint(api, tenant, { state: "DISABLED" });
   const id = await publish(tenant);
@@ -41,7 +41,7 @@ test("a dead letter leaves the queue, and replaying it is a 409", async () => {
   });
 });
 
-test("a replay and an erasure at the same time leave a delivery that is cancelled", async () => {
+test("a replay and an erasure at the same time leave the delivery cancelled", async () => {
   const tenant = await createTenant(api, SCOPES);
   await createEndpoint(api, tenant, { state: "DISABLED" });
   for (let round = 0; round < 10; round += 1) {

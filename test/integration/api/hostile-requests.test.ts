@@ -1,4 +1,4 @@
-/** What is no honest HTTP request: sent byte by byte, because no client library would. */
+/** Malformed HTTP requests, sent byte by byte because no client library would send them. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { exchange, useTestApi } from "../../support/api.ts";
 import { accessToken, provision } from "../../support/factories.ts";
@@ -45,26 +45,32 @@ function expectProblem({ status, head, body }: Parsed, expectedStatus: number, c
 const HOST = "Host: service.example";
 const LIST = "GET /v1/credentials HTTP/1.1";
 
-describe("headers given twice", () => {
+describe("duplicate headers", () => {
   test.each([
-    ["Authorization, good and bad", () => [`Authorization: Bearer ${token}`, "Authorization: Bearer x"]],
-    ["Authorization, bad and good", () => ["Authorization: Bearer x", `AUTHORIZATION: Bearer ${token}`]],
+    [
+      "Authorization, valid then invalid",
+      () => [`Authorization: Bearer ${token}`, "Authorization: Bearer x"],
+    ],
+    [
+      "Authorization, invalid then valid",
+      () => ["Authorization: Bearer x", `AUTHORIZATION: Bearer ${token}`],
+    ],
     ["Host", () => ["Host: other.example", `Authorization: Bearer ${token}`]],
     [
       "Content-Type",
       () => [`Authorization: Bearer ${token}`, "Content-Type: application/json", "Content-Type: text/plain"],
     ],
     ["Idempotency-Key", () => [`Authorization: Bearer ${token}`, "Idempotency-Key: a", "Idempotency-Key: a"]],
-  ])("%s: 400", async (_name, headers) => {
+  ])("a duplicate %s is a 400", async (_name, headers) => {
     expectProblem(await send(request(LIST, HOST, ...headers(), CLOSE)), 400, "INVALID_REQUEST");
   });
 });
 
-test("no Host: 400", async () => {
+test("a request without Host is a 400", async () => {
   expectProblem(await send(request("GET /healthz HTTP/1.1", CLOSE)), 400, "INVALID_REQUEST");
 });
 
-test("100 headers are enough: with the 101st, an Authorization behind it would be in doubt", async () => {
+test("a request with more than 100 headers is a 431, since an Authorization after them could be lost", async () => {
   const padding = (count: number) => Array.from({ length: count }, (_, index) => `X-Padding-${index}: 1`);
   const rest = [HOST, `Authorization: Bearer ${token}`, CLOSE];
   expect((await send(request(LIST, ...padding(97), ...rest))).status).toBe(200);
@@ -72,7 +78,7 @@ test("100 headers are enough: with the 101st, an Authorization behind it would b
   expectProblem(await send(request(LIST, ...padding(1_100), ...rest)), 431, "HEADERS_TOO_LARGE");
 });
 
-test("headers of more than 16 KiB: 431", async () => {
+test("headers of more than 16 KiB are a 431", async () => {
   expectProblem(
     await send(request(LIST, HOST, `X-Padding: ${"x".repeat(17_000)}`)),
     431,
@@ -84,66 +90,69 @@ test.each([
   ["a path", `/v1/credentials/${"x".repeat(8_200)}`],
   ["an unknown path", `/${"x".repeat(8_200)}`],
   ["a query", `/v1/credentials?cursor=${"x".repeat(8_200)}`],
-  ["a path that no parser reads to its end", `/${"x".repeat(20_000)}`],
-])("%s of more than 8 KiB: 414, and the answer does not repeat it", async (_name, target) => {
+  ["a path too long for the parser", `/${"x".repeat(20_000)}`],
+])("%s of more than 8 KiB is a 414, and the answer does not repeat it", async (_name, target) => {
   const answer = await send(request(`GET ${target} HTTP/1.1`, HOST, `Authorization: Bearer ${token}`));
   expectProblem(answer, 414, "URI_TOO_LONG");
   expect(answer.body).not.toHaveProperty("instance");
 });
 
-test("an address that is long and none: 404", async () => {
+test("a long unknown address is a 404", async () => {
   const target = `/v1/credentials/${"x".repeat(8_000)}`;
   const head = [HOST, `Authorization: Bearer ${token}`, CLOSE];
   expectProblem(await send(request(`GET ${target} HTTP/1.1`, ...head)), 404, "NOT_FOUND");
 });
 
-test("an expectation that nobody knows is let pass like any header", async () => {
+test("an unknown expectation is ignored like any other header", async () => {
   const { status, head } = await send(request("GET /healthz HTTP/1.1", HOST, "Expect: signet", CLOSE));
   expect(status).toBe(200);
   expect(head).toContain("x-request-id: req_");
 });
 
-test("CONNECT: 400, not silence", async () => {
+test("CONNECT gets a 400 instead of no answer", async () => {
   expectProblem(await send(request("CONNECT a.example:443 HTTP/1.1", HOST)), 400, "INVALID_REQUEST");
 });
 
 test.each([
-  ["no HTTP", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n"],
-  ["a bare line", "GET\r\n\r\n"],
+  ["a TLS handshake", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n"],
+  ["a bare method", "GET\r\n\r\n"],
   ["a space before the colon", request(LIST, HOST, "Authorization : Bearer x")],
   ["a folded header", request(LIST, HOST, "X-A: 1\r\n 2")],
   ["a NUL in a header", request(LIST, HOST, "X-A: \0")],
   [
-    "length and chunks at once",
+    "both a length and chunks",
     request("POST /v1/auth/token HTTP/1.1", HOST, "Content-Length: 5", "Transfer-Encoding: chunked"),
   ],
-  ["two lengths", request("POST /v1/auth/token HTTP/1.1", HOST, "Content-Length: 5", "Content-Length: 6")],
+  [
+    "two different lengths",
+    request("POST /v1/auth/token HTTP/1.1", HOST, "Content-Length: 5", "Content-Length: 6"),
+  ],
   ["a negative length", request("POST /v1/auth/token HTTP/1.1", HOST, "Content-Length: -1")],
-])("%s: 400 and the connection is closed", async (_name, bytes) => {
+])("%s is a 400 and closes the connection", async (_name, bytes) => {
   expectProblem(await send(bytes), 400, "INVALID_REQUEST");
 });
 
-test("a malformed second request gets an answer of its own behind the first", async () => {
+test("a malformed second request gets its own answer after the first", async () => {
   const text = await exchange(api.publicPort, request("GET /healthz HTTP/1.1", HOST), "garbage\r\n\r\n");
   expect(text).toMatch(/^HTTP\/1\.1 200 OK/);
   expect(text).toMatch(/HTTP\/1\.1 400 Bad Request[^]*"code":"INVALID_REQUEST"/);
 });
 
-test.each(["%", "%zz", "%c3%28", "/v1/%ff"])("the path %s: 400", async (path) => {
+test.each(["%", "%zz", "%c3%28", "/v1/%ff"])("the path %s is a 400", async (path) => {
   const target = path.startsWith("/") ? path : `/${path}`;
   expectProblem(await send(request(`GET ${target} HTTP/1.1`, HOST, CLOSE)), 400, "INVALID_REQUEST");
 });
 
 test.each([
-  ["a bad escape", "limit=%zz"],
-  ["an escape that is no UTF-8", "cursor=%ff"],
+  ["an invalid escape", "limit=%zz"],
+  ["an escape of invalid UTF-8", "cursor=%ff"],
   ["a NUL", "cursor=%00"],
-  ["a parameter twice", "limit=1&limit=1"],
-  ["a parameter twice, once escaped", "limit=1&l%69mit=1"],
+  ["a duplicate parameter", "limit=1&limit=1"],
+  ["a duplicate parameter, once escaped", "limit=1&l%69mit=1"],
   ["an unknown parameter", "limt=1"],
-  ["a parameter as a list", "limit[]=1"],
-  ["a parameter of Object.prototype", "__proto__=1"],
-])("a query with %s: 400", async (_name, query) => {
+  ["a parameter in list form", "limit[]=1"],
+  ["a parameter named like a member of Object.prototype", "__proto__=1"],
+])("a query with %s is a 400", async (_name, query) => {
   const head = [HOST, `Authorization: Bearer ${token}`, CLOSE];
   expectProblem(
     await send(request(`GET /v1/credentials?${query} HTTP/1.1`, ...head)),
@@ -152,7 +161,7 @@ test.each([
   );
 });
 
-test.each(["gzip", "deflate, gzip", "br", "x"])("Content-Encoding: %s: 415", async (encoding) => {
+test.each(["gzip", "deflate, gzip", "br", "x"])("Content-Encoding %s is a 415", async (encoding) => {
   const response = await fetch(`${api.adminUrl}/admin/v1/tenants`, {
     method: "POST",
     headers: {
@@ -166,7 +175,7 @@ test.each(["gzip", "deflate, gzip", "br", "x"])("Content-Encoding: %s: 415", asy
   expect(await response.json()).toMatchObject({ code: "UNSUPPORTED_MEDIA_TYPE" });
 });
 
-describe.concurrent("who dawdles is cut off", () => {
+describe.concurrent("a slow client is cut off", () => {
   const start = request(
     "POST /v1/auth/token HTTP/1.1",
     HOST,
@@ -174,12 +183,12 @@ describe.concurrent("who dawdles is cut off", () => {
     "Content-Length: 100",
   );
 
-  test("headers that do not end: 408 after 5 seconds", async ({ expect: check }) => {
+  test("incomplete headers are a 408 after 5 seconds", async ({ expect: check }) => {
     const { status, body } = parse(await exchange(api.publicPort, "GET /healthz HTTP/1.1\r\nHost: a\r\n"));
     check({ status, code: body["code"] }).toEqual({ status: 408, code: "REQUEST_TIMEOUT" });
   });
 
-  test("a body that does not end: 408 after 10 seconds", async ({ expect: check }) => {
+  test("an incomplete body is a 408 after 10 seconds", async ({ expect: check }) => {
     const { status, body } = parse(await exchange(api.publicPort, `${start}{"grant`));
     check({ status, code: body["code"] }).toEqual({ status: 408, code: "REQUEST_TIMEOUT" });
   });

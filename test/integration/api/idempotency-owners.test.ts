@@ -1,4 +1,4 @@
-/** An Idempotency-Key counts for one principal, on every route that takes it, and is kept as a digest (decision 0009). */
+/** An Idempotency-Key belongs to one principal on every route and is stored as a digest (decision 0009). */
 import { createHash, randomUUID } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import { type Answer, useTestApi } from "../../support/api.ts";
@@ -29,7 +29,7 @@ beforeAll(async () => {
   bob = asTenant(api, client, await accessToken(api, client));
 });
 
-/** What a route needs to get as far as its key; the others take an empty body. */
+/** Bodies for the routes that need one to reach the key check; the others take an empty body. */
 const BODIES: Readonly<Record<string, () => Json>> = {
   "/v1/webhooks/endpoints": () => ENDPOINT,
   "/v1/webhooks/endpoints/{id}/replay-missing": () => ({ since: new Date().toISOString(), dry_run: true }),
@@ -41,7 +41,7 @@ const BODIES: Readonly<Record<string, () => Json>> = {
   "/v1/credentials/{id}/signing-secret/revoke": () => ({ version: 1 }),
 };
 
-/** Which thing `{id}` of a path is. */
+/** Returns the path with an id of the resource that it needs. */
 async function pathOf(path: string): Promise<string> {
   const { id: endpoint } = path.includes("/endpoints/{id}") ? await createEndpoint(api, alice) : { id: "" };
   const spare = path.startsWith("/v1/credentials/{id}") ? await alice.post("/v1/credentials", {}) : undefined;
@@ -50,7 +50,7 @@ async function pathOf(path: string): Promise<string> {
   return path.replace("{id}", known === "" ? `${noun}_${"0".repeat(24)}` : known);
 }
 
-/** The keys that a route has kept for the tenant, as they are stored. */
+/** Returns the keys stored for the tenant on a route. */
 async function keptKeys(path: string): Promise<string[]> {
   const route = `POST ${path.replaceAll(/\{(\w+)\}/g, ":$1")}`;
   const rows = await sql<{ key: string }>(
@@ -62,7 +62,7 @@ async function keptKeys(path: string): Promise<string[]> {
   return rows.map(({ key }) => key);
 }
 
-test("on every route that takes one, two principals' equal keys are two keys, and neither is kept in clear", async () => {
+test("on every route with keys, equal keys of two principals are separate, and neither is stored in plain text", async () => {
   const { paths } = (await api.request("/openapi.json")).body as {
     paths: Record<string, { post?: { parameters?: { name: string }[] } }>;
   };
@@ -91,7 +91,7 @@ test("on every route that takes one, two principals' equal keys are two keys, an
   }
 });
 
-test("nobody is shown the secret of another principal's endpoint under its key", async () => {
+test("a principal never sees the secret of another principal's endpoint under the same key", async () => {
   const first = await alice.post("/v1/webhooks/endpoints", ENDPOINT, withKey("create-endpoint-1"));
   const second = await bob.post("/v1/webhooks/endpoints", ENDPOINT, withKey("create-endpoint-1"));
   expect([first.status, second.status]).toEqual([201, 201]);
@@ -100,7 +100,7 @@ test("nobody is shown the secret of another principal's endpoint under its key",
   expect(second.body["secret"]).not.toBe(first.body["secret"]);
 });
 
-test("an operator's key is that operator's", async () => {
+test("an operator's key belongs to that operator alone", async () => {
   const made = await api.admin("POST", "/operators", { name: randomUUID(), role: "provision" });
   const token = await api.admin("POST", `/operators/${String(made.body["id"])}/tokens`, {});
   const create = async (bearer: string): Promise<Answer> => {
@@ -117,8 +117,8 @@ test("an operator's key is that operator's", async () => {
   expect(second.body["id"]).not.toBe(first.body["id"]);
 });
 
-describe("a key that version 0.2 has taken, while both versions run", () => {
-  test("of an event stands for the same event", async () => {
+describe("a key stored by version 0.2, while both versions run", () => {
+  test("identifies the same event", async () => {
     const event = { type: "a.b", data: { of: "0.2" } };
     const first = await alice.post("/v1/events", event, withKey("old"));
     expect(first.status).toBe(202);
@@ -132,7 +132,7 @@ describe("a key that version 0.2 has taken, while both versions run", () => {
     expect((await alice.post("/v1/events", { ...event, data: {} }, withKey("old"))).status).toBe(409);
   });
 
-  test("of an endpoint stands for the same endpoint", async () => {
+  test("identifies the same endpoint", async () => {
     const first = await alice.post("/v1/webhooks/endpoints", ENDPOINT, withKey("old"));
     await sql(
       api,

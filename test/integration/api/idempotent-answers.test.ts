@@ -1,4 +1,7 @@
-/** A POST that makes a tenant, a credential, an operator … happens once in 24 hours for its Idempotency-Key, secret and all. */
+/**
+ * A POST that creates a resource runs once in 24 hours per Idempotency-Key, and repeats return the
+ * same secret.
+ */
 import { randomUUID } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import { type Answer, useTestApi } from "../../support/api.ts";
@@ -17,7 +20,7 @@ beforeAll(async () => {
 
 const isReplay = ({ headers }: Answer): boolean => headers.get("idempotent-replayed") === "true";
 
-/** Asks the operators' API with a key. */
+/** Sends a POST with a key to the operators' API. */
 async function keyed(key: string, path: string, body: Json, token = api.operatorToken): Promise<Answer> {
   const response = await fetch(`${api.adminUrl}/admin/v1${path}`, {
     method: "POST",
@@ -71,7 +74,7 @@ const CREATIONS: Readonly<Record<string, Creation>> = {
 };
 
 describe.each(Object.entries(CREATIONS))("a %s", (_noun, { table, path, body: newBody }) => {
-  test("asked for again with its key gets the same answer, is made once and logged once", async () => {
+  test("requested again with its key gets the same answer, is created once and logged once", async () => {
     const [key, body, before] = [randomUUID(), newBody(), await count(table)];
     const first = await keyed(key, path(), body);
     const second = await keyed(key, path(), body);
@@ -84,7 +87,7 @@ describe.each(Object.entries(CREATIONS))("a %s", (_noun, { table, path, body: ne
   });
 });
 
-test("a credential asked for ten times at once with one key is one, and every answer has its secret", async () => {
+test("a credential requested ten times concurrently with one key is created once, and every answer has its secret", async () => {
   const [key, before] = [randomUUID(), await count("credentials")];
   const path = `/principals/${own.principalId}/credentials`;
   const answers = await Promise.all(Array.from({ length: 10 }, async () => await keyed(key, path, {})));
@@ -100,7 +103,7 @@ test("a credential asked for ten times at once with one key is one, and every an
   expect(token).toMatchObject({ status: 200 });
 });
 
-test("an operator's token comes again with its key, and the operator has one", async () => {
+test("a repeated request for an operator's token returns the same token, and the operator has one", async () => {
   const key = randomUUID();
   const operator = await api.admin("POST", "/operators", { name: randomUUID(), role: "read" });
   const path = `/operators/${String(operator.body["id"])}/tokens`;
@@ -111,7 +114,7 @@ test("an operator's token comes again with its key, and the operator has one", a
   expect((await api.admin("GET", path)).body["data"]).toHaveLength(1);
 });
 
-test("a suspension sent again with its key is not done again after a resumption", async () => {
+test("a suspension sent again with its key is not repeated after a resumption", async () => {
   const { body: tenant } = await api.admin("POST", "/tenants", { name: "x", region: "eu" });
   const path = `/tenants/${String(tenant["id"])}`;
   const key = randomUUID();
@@ -123,7 +126,7 @@ test("a suspension sent again with its key is not done again after a resumption"
 });
 
 describe("a key", () => {
-  test("that was used for another body, or for another parent, is refused", async () => {
+  test("used for another body or another parent is rejected", async () => {
     const key = randomUUID();
     await keyed(key, "/tenants", { name: "x", region: "eu" });
     expect(await keyed(key, "/tenants", { name: "y", region: "eu" })).toMatchObject(REUSED);
@@ -134,7 +137,7 @@ describe("a key", () => {
     expect(await keyed(key, roles(foreign.tenantId), role)).toMatchObject(REUSED);
   });
 
-  test("of a request that was refused is free", async () => {
+  test("of a rejected request stays free", async () => {
     const key = randomUUID();
     expect(await keyed(key, "/tenants", { name: "x", region: "?" })).toMatchObject({ status: 422 });
     const path = `/tenants/${own.tenantId}/principals`;
@@ -144,7 +147,7 @@ describe("a key", () => {
     expect(await keyed(key, path, principal)).toMatchObject({ status: 201 });
   });
 
-  test("of one operator is not another's", async () => {
+  test("of one operator does not apply to another", async () => {
     const { body: operator } = await api.admin("POST", "/operators", {
       name: randomUUID(),
       role: "provision",
@@ -157,13 +160,13 @@ describe("a key", () => {
     expect(second.body["id"]).not.toBe(first.body["id"]);
   });
 
-  test.each(["", "x".repeat(256), "tab\tin it"])("that is malformed is refused: %j", async (key) => {
+  test.each(["", "x".repeat(256), "tab\tin it"])("that is malformed is rejected: %j", async (key) => {
     expect(await keyed(key, "/tenants", { name: "x", region: "eu" })).toMatchObject({ status: 400 });
   });
 });
 
-describe("what is kept", () => {
-  test("shows neither the secret nor the key", async () => {
+describe("a stored answer", () => {
+  test("contains neither the secret nor the key in plain text", async () => {
     const key = `canary-${randomUUID()}`;
     const { body } = await keyed(key, `/principals/${own.principalId}/credentials`, {});
     const kept = await sql<{ row: string }>(api, "SELECT a::text AS row FROM idempotent_answers a");
@@ -176,7 +179,7 @@ describe("what is kept", () => {
     expect(api.log.join("")).not.toContain(body["client_secret"]);
   });
 
-  test("under a pepper that is gone says that the request was carried out, and does not do it again", async () => {
+  test("sealed under a removed pepper leads to a CONFLICT, and the request does not run again", async () => {
     const [key, body] = [randomUUID(), { name: "x", region: "eu" }];
     await keyed(key, "/tenants", body);
     await sql(
@@ -199,7 +202,7 @@ describe("a tenant's credential", () => {
     tenant = await createTenant(api, SCOPES);
   });
 
-  test("asked for again with its key is the same one, with the same secret", async () => {
+  test("requested again with its key is the same one, with the same secret", async () => {
     const first = await tenant.post(PATH, {}, withKey("k"));
     const second = await tenant.post(PATH, {}, withKey("k"));
     expect(first).toMatchObject({ status: 201, body: { client_secret: expect.any(String) as string } });
@@ -210,7 +213,7 @@ describe("a tenant's credential", () => {
     expect(await tenant.post(PATH, {})).toMatchObject({ status: 201 });
   });
 
-  test("in place of another comes again although the other has been replaced by then", async () => {
+  test("that replaces another is returned again even after the other was replaced", async () => {
     const replaced = await tenant.post(PATH, {});
     const body = { replaces: replaced.body["id"] };
     const first = await tenant.post(PATH, body, withKey("replacement"));
@@ -232,15 +235,15 @@ describe("a tenant's credential", () => {
       false,
     ]);
     const { body: narrow } = await api.token(grant(tenant, { scope: "credentials:write" }));
-    const narrowly = { ...withKey("mine"), authorization: `Bearer ${String(narrow["access_token"])}` };
-    expect(await tenant.post(PATH, {}, narrowly)).toMatchObject({ status: 403 });
+    const narrowHeaders = { ...withKey("mine"), authorization: `Bearer ${String(narrow["access_token"])}` };
+    expect(await tenant.post(PATH, {}, narrowHeaders)).toMatchObject({ status: 403 });
     const stranger = await createTenant(api, SCOPES);
     const theirs = await stranger.post(PATH, {}, withKey("mine"));
     expect(theirs).toMatchObject({ status: 201 });
     expect(theirs.body["id"]).not.toBe(first.body["id"]);
   });
 
-  test("has a key for 24 hours", async () => {
+  test("can be requested again with its key for 24 hours", async () => {
     const body = { name: "x", region: "eu" };
     const key = randomUUID();
     const first = await keyed(key, "/tenants", body);
@@ -257,7 +260,7 @@ describe("the command line", () => {
   const signet = async (line: readonly string[], lossy: typeof fetch): Promise<CommandRun> =>
     await runSignet([...line, "--json"], api.environment, { fetch: lossy });
 
-  test("gets a credential whose first answer was lost, and makes one", async () => {
+  test("retries after a lost answer and creates one credential", async () => {
     const before = await count("credentials");
     let sent = 0;
     const { code, stdout } = await signet(
@@ -279,7 +282,7 @@ describe("the command line", () => {
     expect([sent, await count("credentials")]).toEqual([2, before + 1]);
   });
 
-  test("sends again neither what nobody listened to, nor a change that has no key", async () => {
+  test("retries neither a refused connection nor a change without a key", async () => {
     const attempts: string[] = [];
     const failing =
       (errorCode: string): typeof fetch =>

@@ -1,4 +1,4 @@
-/** Every POST takes an Idempotency-Key, also those whose work has transactions of its own, or none. */
+/** Every POST takes an Idempotency-Key, including those with several transactions or none. */
 import { randomUUID } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import { type Answer, useTestApi } from "../../support/api.ts";
@@ -12,7 +12,7 @@ import {
 } from "../../support/tenant.ts";
 
 const api = useTestApi();
-/** Defined by RFC 6749, 7009 and 7662: done twice they answer anew, and find what is revoked revoked. */
+/** RFC 6749, 7009 and 7662 define these; repeats get a new answer, and revoking twice is harmless. */
 const OAUTH = ["/v1/auth/introspect", "/v1/auth/revoke", "/v1/auth/token"];
 let tenant: Tenant;
 
@@ -33,7 +33,7 @@ function postsWithoutKey(description: Json): string[] {
     .sort();
 }
 
-test("every POST of the tenants' API but the OAuth endpoints declares the header", async () => {
+test("every POST of the tenants' API except the OAuth endpoints declares the header", async () => {
   expect(postsWithoutKey((await api.request("/openapi.json")).body)).toEqual(OAUTH);
 });
 
@@ -41,7 +41,7 @@ test("every POST of the operators' API declares the header", async () => {
   expect(postsWithoutKey((await api.admin("GET", "/openapi.json")).body)).toEqual([]);
 });
 
-describe("a POST whose work has a transaction of its own", () => {
+describe("a POST with its own transaction", () => {
   let path: string;
 
   beforeAll(async () => {
@@ -49,7 +49,7 @@ describe("a POST whose work has a transaction of its own", () => {
     path = `/v1/webhooks/endpoints/${id}/verify`;
   });
 
-  test("sent again with its key gets the same answer, and is not done again", async () => {
+  test("gets the same answer when sent again with its key, and does not run again", async () => {
     const key = randomUUID();
     const first = await tenant.post(path, undefined, withKey(key));
     expect(first).toMatchObject({ status: 202, body: { state: "PENDING" } });
@@ -62,7 +62,7 @@ describe("a POST whose work has a transaction of its own", () => {
     await sql(api, "UPDATE endpoints SET state = 'PENDING'");
   });
 
-  test("with the key of another request is refused", async () => {
+  test("is rejected with the key of another request", async () => {
     const key = randomUUID();
     const { id } = await createEndpoint(api, tenant, { state: "PENDING" });
     expect(await tenant.post(path, undefined, withKey(key))).toMatchObject({ status: 202 });
@@ -70,7 +70,7 @@ describe("a POST whose work has a transaction of its own", () => {
     expectRefusal(other, 409, "IDEMPOTENCY_KEY_REUSED");
   });
 
-  test("that was refused leaves its key free", async () => {
+  test("leaves its key free when it is rejected", async () => {
     const key = randomUUID();
     await sql(api, "UPDATE endpoints SET state = 'ACTIVE'");
     expectRefusal(await tenant.post(path, undefined, withKey(key)), 409, "INVALID_STATE");
@@ -78,14 +78,14 @@ describe("a POST whose work has a transaction of its own", () => {
     expect(await tenant.post(path, undefined, withKey(key))).toMatchObject({ status: 202 });
   });
 
-  test("sent by another tenant with the same key is another request", async () => {
+  test("is a separate request when another tenant sends the same key", async () => {
     const key = randomUUID();
     expect(await tenant.post(path, undefined, withKey(key))).toMatchObject({ status: 202 });
     const stranger = await createTenant(api);
     expectRefusal(await stranger.post(path, undefined, withKey(key)), 404, "NOT_FOUND");
   });
 
-  test("whose first sending is still carried out is told so, and after a minute without an answer it is done again", async () => {
+  test("is a CONFLICT while the first one is running, and runs again after a minute without an answer", async () => {
     const key = randomUUID();
     const send = async (): Promise<Answer> => await tenant.post(path, undefined, withKey(key));
     const first = await send();
@@ -100,7 +100,7 @@ describe("a POST whose work has a transaction of its own", () => {
   });
 });
 
-test("a revocation sent again with its key answers as before and is one entry", async () => {
+test("a revocation sent again with its key gets the same answer", async () => {
   const own = await createTenant(api, ["credentials:write", "credentials:revoke"]);
   const made = await own.post("/v1/credentials", {});
   const path = `/v1/credentials/${String(made.body["id"])}/revoke`;

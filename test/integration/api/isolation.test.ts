@@ -1,6 +1,7 @@
 /**
- * What one tenant has is nowhere for another: every route of the running API, read from its own description, with the
- * ids of the other tenant. A new route with an id in its path fails here until it is added to the table.
+ * Calls every route of the running API, read from its own description, with ids of another tenant.
+ * A tenant must see none of another's resources. A new route with an id in its path fails here
+ * until it is in the table.
  */
 import { randomBytes } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -27,22 +28,22 @@ const SCOPES = [
   "compliance:read",
 ];
 
-/** A tenant with something behind every id that a path can name. */
+/** A tenant that has a resource for every id in a path. */
 interface Owner {
   readonly tenant: Tenant;
   readonly endpoint: string;
-  /** Of the endpoint. */
+  /** Grade of the endpoint. */
   readonly grade: string;
-  /** A name: each owner has one that the others do not have. */
+  /** Name of an event type, unique to its owner. */
   readonly eventType: string;
   readonly event: string;
   readonly delivery: string;
   readonly deadLetter: string;
-  /** A job that has replayed another one. */
+  /** Replay job for `event`. */
   readonly replay: string;
-  /** Not the one that the tenant's token is of. */
+  /** Credential other than the one that issued the tenant's token. */
   readonly credential: string;
-  /** Place in the compliance log. */
+  /** Index in the compliance log. */
   readonly entry: string;
 }
 
@@ -60,7 +61,7 @@ async function catalogueType(tenant: Tenant): Promise<string> {
 async function makeOwner(): Promise<Owner> {
   const tenant = await createTenant(api, SCOPES);
   const { id: endpoint } = await createEndpoint(api, tenant);
-  // Still to be verified, so that a ping can be asked for.
+  // This one stays PENDING, so that a ping can be requested.
   await createEndpoint(api, tenant, { state: "PENDING" });
   const eventType = await catalogueType(tenant);
   const event = await publish(tenant);
@@ -111,29 +112,29 @@ beforeAll(async () => {
   routes = await apiRoutes(api);
 });
 
-const neverOf = (noun: IdNoun) => (): string => newId(noun, Date.now(), randomBytes);
+const unknownId = (noun: IdNoun) => (): string => newId(noun, Date.now(), randomBytes);
 
-/** Whose id a path takes, and what its body must hold to be read. The longest prefix counts. */
+/** Ids by path prefix: an owner's id, and an id that never existed. The first match counts. */
 const RESOURCES: Readonly<Record<string, { id: (owner: Owner) => string; never: () => string }>> = {
   "/v1/webhooks/endpoints/{id}/grades/{grade_id}": {
     never: () =>
       `${newId("endpoint", Date.now(), randomBytes)}/grades/${newId("grade", Date.now(), randomBytes)}`,
     id: ({ endpoint, grade }) => `${endpoint}/grades/${grade}`,
   },
-  "/v1/webhooks/endpoints/{id}": { never: neverOf("endpoint"), id: ({ endpoint }) => endpoint },
+  "/v1/webhooks/endpoints/{id}": { never: unknownId("endpoint"), id: ({ endpoint }) => endpoint },
   "/v1/webhooks/event-types/{name}": {
     never: () => `never_${randomBytes(6).toString("hex")}.made`,
     id: ({ eventType }) => eventType,
   },
-  "/v1/events/{id}": { never: neverOf("event"), id: ({ event }) => event },
-  "/v1/webhooks/deliveries/{id}": { never: neverOf("delivery"), id: ({ delivery }) => delivery },
-  "/v1/webhooks/dlq/{id}": { never: neverOf("delivery"), id: ({ deadLetter }) => deadLetter },
-  "/v1/webhooks/replays/{id}": { never: neverOf("replay"), id: ({ replay }) => replay },
-  // The place of an entry in the log of all.
+  "/v1/events/{id}": { never: unknownId("event"), id: ({ event }) => event },
+  "/v1/webhooks/deliveries/{id}": { never: unknownId("delivery"), id: ({ delivery }) => delivery },
+  "/v1/webhooks/dlq/{id}": { never: unknownId("delivery"), id: ({ deadLetter }) => deadLetter },
+  "/v1/webhooks/replays/{id}": { never: unknownId("replay"), id: ({ replay }) => replay },
+  // Index of an entry in the log, which all tenants share.
   "/v1/compliance/entries/{idx}": { never: () => "999999999", id: ({ entry }) => entry },
-  "/v1/credentials/{id}": { never: neverOf("credential"), id: ({ credential }) => credential },
+  "/v1/credentials/{id}": { never: unknownId("credential"), id: ({ credential }) => credential },
 };
-/** Bodies of routes that take one, by method and path. */
+/** Bodies of the routes that take one, by method and path. */
 const BODIES: Readonly<Record<string, unknown>> = {
   "POST /v1/webhooks/endpoints/{id}/secret/rotate": {},
   "PATCH /v1/webhooks/endpoints/{id}/secret": {},
@@ -155,10 +156,10 @@ function resourceOf(route: ApiRoute): (typeof RESOURCES)[string] | undefined {
   )?.[1];
 }
 
-/** Routes with an id in their path; those that change or end something come last, so that the rest finds it. */
+/** Returns the routes with an id in their path; those that change or delete come last. */
 function members(): readonly ApiRoute[] {
   const rank = ({ method }: ApiRoute): number => (method === "GET" ? 0 : method === "DELETE" ? 2 : 1);
-  // What is public is everybody's.
+  // Well-known documents are public.
   return routes
     .filter(({ path }) => path.includes("{") && !path.startsWith("/.well-known/"))
     .sort((left, right) => rank(left) - rank(right));
@@ -168,19 +169,19 @@ async function call(route: ApiRoute, tenant: Tenant, id: string): Promise<Answer
   const body = BODIES[nameOf(route)];
   return await tenant.send(
     route.method,
-    // What an id that names two brings with it stands in the path already.
+    // An endpoint's grade takes two ids, which `id` already contains.
     route.path.replace(/\{\w+\}(?:\/grades\/\{\w+\})?/, id),
     body === undefined ? {} : { body },
   );
 }
 
-/** What of an answer may tell two ids apart. */
-function told({ status, headers, body }: Answer): unknown {
+/** Returns the parts of an answer that could reveal whether an id exists. */
+function comparable({ status, headers, body }: Answer): unknown {
   const { request_id: _request, instance: _instance, ...rest } = body;
   return { status, type: headers.get("content-type"), rest };
 }
 
-/** Everything that `a` has, as the database has it. */
+/** Returns all rows of `a` in the database. */
 async function stateOfA(): Promise<unknown> {
   const tables = [
     "endpoints",
@@ -214,7 +215,7 @@ test("every route with an id in its path is in the table above", () => {
 });
 
 describe("an id of another tenant", () => {
-  test("is answered by every route like one that never was, and nothing happens to it", async () => {
+  test("gets the same answer from every route as an unknown id, and its resource stays unchanged", async () => {
     const before = await stateOfA();
     for (const route of members()) {
       const resource = resourceOf(route);
@@ -223,16 +224,16 @@ describe("an id of another tenant", () => {
       }
       const foreign = await call(route, b.tenant, resource.id(a));
       const never = await call(route, b.tenant, resource.never());
-      expect({ route: nameOf(route), told: told(foreign) }).toEqual({
+      expect({ route: nameOf(route), comparable: comparable(foreign) }).toEqual({
         route: nameOf(route),
-        told: told(never),
+        comparable: comparable(never),
       });
       expect({ route: nameOf(route), ...foreign.body }).toMatchObject({ status: 404, code: "NOT_FOUND" });
     }
     expect(await stateOfA()).toEqual(before);
   });
 
-  test("is found by its own tenant: the ids above do exist", async () => {
+  test("is found by its own tenant, which proves that the ids above exist", async () => {
     for (const route of members()) {
       const { status } = await call(route, a.tenant, resourceOf(route)?.id(a) ?? "");
       expect({ route: nameOf(route), found: status !== 404 }).toEqual({ route: nameOf(route), found: true });
@@ -246,7 +247,7 @@ describe("lists", () => {
       ({ path, method, query }) => method === "GET" && query.includes("cursor") && !path.includes("{"),
     );
 
-  test("hold rows of the caller's tenant and no others", async () => {
+  test("contain only rows of the caller's tenant", async () => {
     expect(lists().length).toBeGreaterThanOrEqual(5);
     const foreign = new Set([
       ...Object.values(a).filter((id) => typeof id === "string" && id !== a.entry),
@@ -260,7 +261,7 @@ describe("lists", () => {
     }
   });
 
-  test.each(["endpoint_id", "event_id"])("a filter by a foreign %s finds nothing", async (filter) => {
+  test.each(["endpoint_id", "event_id"])("filtered by a foreign %s are empty", async (filter) => {
     const filtered = lists().filter(({ query }) => query.includes(filter));
     expect(filtered.map(({ path }) => path)).toContain("/v1/webhooks/deliveries");
     const foreign = filter === "endpoint_id" ? a.endpoint : a.event;
@@ -269,7 +270,7 @@ describe("lists", () => {
     }
   });
 
-  test("a cursor of another tenant is refused", async () => {
+  test("reject a cursor of another tenant", async () => {
     const fresh = await makeOwner();
     await makeMoreRows(fresh);
     for (const { path } of lists()) {
@@ -285,7 +286,7 @@ describe("lists", () => {
   });
 });
 
-/** At least two rows in every list. */
+/** Creates more rows, so that every list has at least two. */
 async function makeMoreRows({ tenant }: Owner): Promise<void> {
   await createEndpoint(api, tenant, { state: "DISABLED" });
   await catalogueType(tenant);

@@ -1,4 +1,4 @@
-/** Lists by what endpoints' metadata hold: `metadata[key]=value`. */
+/** Lists filtered by the endpoints' metadata: `metadata[key]=value`. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { SignetClient } from "../../../src/lib/client/index.ts";
 import { useTestApi } from "../../support/api.ts";
@@ -16,12 +16,12 @@ import {
 const api = useTestApi();
 const ENDPOINTS = "/v1/webhooks/endpoints";
 const DELIVERIES = "/v1/webhooks/deliveries";
-/** Name of an endpoint → its metadata, as the tenant wrote them. */
+/** Metadata by endpoint name, as the tenant wrote it. */
 const METADATA = {
   eu: '{"region":"eu","plan":"gold"}',
   us: '{"region":"us","plan":"gold","rank":1.0}',
   none: undefined,
-  // PostgreSQL cannot make text of these.
+  // PostgreSQL cannot convert these to text.
   nul: '{"region":"\\u0000eu"}',
   surrogate: '{"region":"\\ud800"}',
   nested: '{"region":{"name":"eu"}}',
@@ -71,26 +71,26 @@ describe.each([
     [{ missing: "" }, []],
     [{ region: '{"name":"eu"}' }, ["nested"]],
     [{ "%": "&=+" }, ["bracket"]],
-  ])("%o", async (wanted, names) => {
+  ])("the filter %o finds the endpoints that match", async (wanted, names) => {
     expect(await namesOf(path, wanted, member)).toEqual(names);
   });
 
   test.each([
     ["no members", "metadata=eu"],
-    ["a member twice", "metadata[region]=eu&metadata[region]=us"],
+    ["a duplicate member", "metadata[region]=eu&metadata[region]=us"],
     ["no name", "metadata[]=eu"],
-    ["a name without an end", "metadata[region=eu"],
+    ["an unclosed name", "metadata[region=eu"],
     ["NUL", "metadata[region]=%00"],
     ["nine members", Array.from({ length: 9 }, (_, n) => `metadata[k${n}]=v`).join("&")],
     ["a long value", `metadata[region]=${"x".repeat(1_025)}`],
-  ])("%s: refused", async (_why, text) => {
+  ])("the list rejects a filter with %s", async (_why, text) => {
     expect(await tenant.get(`${path}?${text}`)).toMatchObject({
       status: 400,
       body: { code: "INVALID_REQUEST" },
     });
   });
 
-  test("a cursor is good for what was asked for, in whatever order, and for nothing else", async () => {
+  test("a cursor applies only to the same filter, in any order", async () => {
     const first = await tenant.get(`${path}?metadata[plan]=gold&metadata[region]=eu&limit=1`);
     expect(first.status).toBe(200);
     const page = await tenant.get(`${path}?metadata[plan]=gold&limit=1`);
@@ -107,7 +107,7 @@ describe.each([
 describe("a replay", () => {
   const REPLAY = "/v1/webhooks/dlq/replay";
 
-  test("of a filter goes by it as the list does", async () => {
+  test("selects by the same filter as the list", async () => {
     await sql(
       api,
       `UPDATE deliveries SET state = 'DEAD_LETTERED', expires_at = now() + interval '1 d', reason = 'attempts_exhausted',
@@ -123,7 +123,7 @@ describe("a replay", () => {
   });
 
   test.each([{}, { region: 1 }, { region: null }, "eu", Array.from({ length: 9 })])(
-    "of metadata %j is refused",
+    "with the metadata filter %j is rejected",
     async (metadata) => {
       const refused = await tenant.post(REPLAY, { filter: { metadata }, dry_run: true });
       expect(refused).toMatchObject({ status: 422, body: { code: "VALIDATION_FAILED" } });
@@ -131,11 +131,11 @@ describe("a replay", () => {
   );
 });
 
-test("other lists know no metadata", async () => {
+test("other lists reject a metadata filter", async () => {
   expect(await tenant.get("/v1/events?metadata[region]=eu")).toMatchObject({ status: 400 });
 });
 
-test("the client library asks for it by name", async () => {
+test("the client library filters by metadata", async () => {
   const client = new SignetClient({
     baseUrl: api.publicUrl,
     clientId: tenant.clientId,

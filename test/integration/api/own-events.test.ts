@@ -1,4 +1,4 @@
-/** Only the service can say what it says: nobody publishes its events in its place (security decisions H). */
+/** Only the service can publish its own event types (security decisions H). */
 import { randomUUID } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
 import { OWN_EVENT_TYPES } from "../../../src/domain/own-event-types.ts";
@@ -52,7 +52,7 @@ async function eventsOf(type: string): Promise<number> {
     .length;
 }
 
-/** Each way in, with where the type stands in its body. */
+/** Ways to send a type, with the pointer to the type in the body. */
 const WAYS: readonly [string, string, (type: string) => Promise<Answer>][] = [
   ["one event", "/type", async (type) => await tenant.post("/v1/events", { type, data: {} })],
   [
@@ -61,10 +61,10 @@ const WAYS: readonly [string, string, (type: string) => Promise<Answer>][] = [
     async (type) =>
       await sendSigned(api, signed(producer, { id: randomUUID(), type, data: {} }, seconds(api))),
   ],
-  ["the catalogue", "/name", async (name) => await tenant.post("/v1/webhooks/event-types", { name })],
+  ["a catalogue entry", "/name", async (name) => await tenant.post("/v1/webhooks/event-types", { name })],
 ];
 
-test.each(WAYS)("%s of a type of the service is refused", async (_way, pointer, send) => {
+test.each(WAYS)("%s with a type of the service is rejected", async (_way, pointer, send) => {
   for (const type of FORGED) {
     const answer = await send(type);
     expect({ type, answer }).toMatchObject({
@@ -81,7 +81,7 @@ test.each<[string, (events: Json[]) => Promise<Answer>]>([
     "a signed batch",
     async (events) => await sendSigned(api, signed(producer, { id: randomUUID(), events }, seconds(api))),
   ],
-])("%s: its items of types of the service are refused, the others are accepted", async (_way, send) => {
+])("%s rejects its items of the service's types and accepts the others", async (_way, send) => {
   const answer = await send([...FORGED, "robot.task_completed"].map((type) => ({ type, data: {} })));
   expect(answer).toMatchObject({ status: 202 });
   const items = answer.body["data"] as readonly Json[];
@@ -91,7 +91,7 @@ test.each<[string, (events: Json[]) => Promise<Answer>]>([
   ]);
 });
 
-test("a test event is of no type of the service but its own", async () => {
+test("a test event can have only one of the service's types, its own", async () => {
   for (const type of FORGED.filter((name) => name !== "endpoint.test")) {
     const answer = await tenant.post(`/v1/webhooks/endpoints/${endpoint}/test`, { type });
     expect({ type, answer }).toMatchObject({
@@ -101,7 +101,7 @@ test("a test event is of no type of the service but its own", async () => {
   }
 });
 
-test("types that only look alike, and endpoints that take the service's events, are as they were", async () => {
+test("similar types stay allowed, and endpoints can still subscribe to the service's types", async () => {
   for (const type of ["endpoints.created", "robot.endpoint.disabled", "credentials.used", "signets.grade"]) {
     expect(await tenant.post("/v1/events", { type, data: {} })).toMatchObject({ status: 202 });
   }
@@ -109,7 +109,7 @@ test("types that only look alike, and endpoints that take the service's events, 
   expect(await tenant.post("/v1/webhooks/endpoints", taking)).toMatchObject({ status: 201 });
 });
 
-test("a receiver reads in the signed body what the service says, and what only has its type", async () => {
+test("a receiver can tell from the signed body whether the service published an event", async () => {
   await tenant.post(`/v1/webhooks/endpoints/${endpoint}/test`);
   await tenant.post(`/v1/webhooks/endpoints/${endpoint}/test`, {
     type: "endpoint.test",
@@ -117,7 +117,7 @@ test("a receiver reads in the signed body what the service says, and what only h
   });
   await tenant.post("/v1/events", { type: "robot.task_completed", data: { own: true } });
   const published = await tenant.post("/v1/events", { type: "a.b", data: {} });
-  // From before the types were reserved.
+  // Simulates an event from before the types were reserved.
   await sql(api, "UPDATE events SET type = 'credential.revoked' WHERE id = $1", [published.body["id"]]);
   const bodies = (): Json[] => receiver.requests.map(({ rawBody }) => JSON.parse(rawBody.toString()) as Json);
   const found = async (wanted: Json): Promise<Json> =>

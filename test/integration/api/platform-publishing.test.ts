@@ -1,4 +1,4 @@
-/** Publishing in another tenant's name leaves its trace in the compliance log, by the hour and not by the event. */
+/** Publishing for another tenant is recorded in the compliance log once an hour, not per event. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
@@ -34,7 +34,7 @@ async function entriesOf(tenantId: string): Promise<readonly Record<string, unkn
 }
 
 describe("publishing for another tenant", () => {
-  test("is noted once an hour with who did it, whatever the number of events", async () => {
+  test("is recorded once an hour with its actor, whatever the number of events", async () => {
     const { tenantId } = await provision(api);
     const batch = { events: Array.from({ length: 20 }, () => event(tenantId)) };
     const statuses = await Promise.all([
@@ -55,7 +55,7 @@ describe("publishing for another tenant", () => {
     expect(await entriesOf(tenantId)).toHaveLength(2);
   });
 
-  test("is noted for each tenant and each principal", async () => {
+  test("is recorded for each tenant and each principal", async () => {
     const [first, second] = [await provision(api), await provision(api)];
     const colleague = await provision(api, { tenantId: platformTenant, scopes: SCOPES });
     for (const client of [platform, colleague]) {
@@ -69,7 +69,7 @@ describe("publishing for another tenant", () => {
     }
   });
 
-  test("is refused with its reason while that tenant is suspended, and good again when it is resumed", async () => {
+  test("is rejected with the reason while that tenant is suspended, and works again after it is resumed", async () => {
     const { tenantId } = await provision(api);
     await api.admin("POST", `/tenants/${tenantId}/suspend`, {});
     const headers = { ...bearer(await accessToken(api, platform)), "content-type": "application/json" };
@@ -83,7 +83,7 @@ describe("publishing for another tenant", () => {
     expect(await publish(platform, event(tenantId))).toBe(202);
   });
 
-  test("is not noted when it is refused, nor for one's own tenant", async () => {
+  test("is not recorded when it is rejected, nor for the publisher's own tenant", async () => {
     const plain = await provision(api, { scopes: ["events:publish"] });
     const other = await provision(api);
     expect(await publish(plain, event(other.tenantId))).toBe(403);
@@ -93,7 +93,7 @@ describe("publishing for another tenant", () => {
     expect(await entriesOf(plain.tenantId)).toEqual([]);
   });
 
-  test("does not happen when it cannot be noted, and does once it can", async () => {
+  test("fails if it cannot be recorded, and works once it can", async () => {
     const { tenantId } = await provision(api);
     await sql(api, "ALTER TABLE clog RENAME TO clog_away");
     try {

@@ -1,4 +1,4 @@
-/** What everybody may read: made once, sent by reference, and asked for at a rate. HEAD is wherever GET is. */
+/** Public documents: rendered once, cached by ETag, and rate-limited. HEAD works wherever GET does. */
 import { gunzipSync } from "node:zlib";
 import { beforeAll, describe, expect, test } from "vitest";
 import { exchange, useTestApi } from "../../support/api.ts";
@@ -44,7 +44,7 @@ describe.each(DOCUMENTS)("%s %j", (path, headers, answered) => {
       headers: { "accept-encoding": "identity", ...headers, ...more },
     });
 
-  test("is answered 304 to whoever has it", async () => {
+  test("answers 304 to a client that has it", async () => {
     const first = await get();
     const etag = first.headers.get("etag") ?? "";
     expect(Object.fromEntries(first.headers)).toMatchObject(answered);
@@ -57,7 +57,7 @@ describe.each(DOCUMENTS)("%s %j", (path, headers, answered) => {
     expect((await get({ "if-none-match": '"other"' })).status).toBe(200);
   });
 
-  test("is the same document packed, and HEAD has its length", async () => {
+  test("is identical when compressed, and HEAD has its length", async () => {
     const [plain, head] = [await get(), await get({}, "HEAD")];
     const text = await plain.text();
     expect([head.status, await head.text()]).toEqual([200, ""]);
@@ -74,7 +74,7 @@ describe.each(DOCUMENTS)("%s %j", (path, headers, answered) => {
     expect(top).toMatch(/vary: .*accept-encoding/i);
   });
 
-  test("is refused an address that asks too often, which may still ask whether the process is ready", async () => {
+  test("is refused to an address above the rate limit, which can still probe the process", async () => {
     const statuses = await Promise.all(
       Array.from({ length: 30 }, async () => (await fetch(limited.publicUrl + path, { headers })).status),
     );
@@ -86,7 +86,7 @@ describe.each(DOCUMENTS)("%s %j", (path, headers, answered) => {
   });
 });
 
-test("the service's address leads to the documentation", async () => {
+test("the root address redirects to the documentation", async () => {
   const answer = await fetch(`${api.publicUrl}/`, { redirect: "manual" });
   expect([answer.status, answer.headers.get("location")]).toEqual([302, "/docs"]);
 });
@@ -94,7 +94,7 @@ test("the service's address leads to the documentation", async () => {
 const FILLED = "0".repeat(24);
 const filled = (path: string): string => path.replaceAll(/\{[^}]+\}/g, FILLED);
 
-test("HEAD is answered as GET is, without a body, at every address of both APIs", async () => {
+test("HEAD has the status of GET and no body, at every address of both APIs", async () => {
   const addresses = [
     ...(await apiRoutes(api)).map((route) => ({ ...route, base: api.publicUrl, token: tenant.token })),
     ...(await adminRoutes(api)).map((route) => ({
@@ -120,7 +120,7 @@ test("HEAD is answered as GET is, without a body, at every address of both APIs"
   }
 });
 
-test("HEAD of a stream and of an export ends at once", async () => {
+test("HEAD of a stream and of an export ends immediately", async () => {
   for (const path of ["/v1/webhooks/deliveries/stream", "/v1/webhooks/dlq/export"]) {
     // oxlint-disable-next-line no-await-in-loop
     const answer = await fetch(api.publicUrl + path, { method: "HEAD", headers: bearer(tenant.token) });

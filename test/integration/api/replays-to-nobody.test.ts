@@ -1,4 +1,4 @@
-/** Dead letters of an endpoint that is deleted: they can be read until they expire, and no replay ends them before. */
+/** Dead letters of a deleted endpoint stay readable until they expire; a replay does not remove them. */
 import { beforeAll, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -20,8 +20,8 @@ beforeAll(async () => {
   tenant = await createTenant(api, WEBHOOK_SCOPES);
 });
 
-/** A dead letter whose endpoint is deleted. */
-async function letterToNobody(): Promise<{ readonly id: string; readonly letter: unknown }> {
+/** Creates a dead letter and deletes its endpoint. */
+async function letterOfDeletedEndpoint(): Promise<{ readonly id: string; readonly letter: unknown }> {
   const endpoint = await createEndpoint(api, tenant, { state: "DISABLED" });
   const eventId = await publish(tenant);
   const [delivery] = rows(await tenant.get(`${DLQ}?event_id=${eventId}&endpoint_id=${endpoint.id}`));
@@ -30,28 +30,31 @@ async function letterToNobody(): Promise<{ readonly id: string; readonly letter:
   return { id, letter: delivery };
 }
 
-test("a replay of one is refused, and it stays as it is", async () => {
-  const { id, letter } = await letterToNobody();
+test("a replay of such a dead letter is rejected, and it stays unchanged", async () => {
+  const { id, letter } = await letterOfDeletedEndpoint();
   const refused = await tenant.post(`${DLQ}/${id}/replay`);
   expectRefusal(refused, 409, "INVALID_STATE");
   expect(refused.body["detail"]).toContain("endpoint is deleted");
   expect((await tenant.get(`${DLQ}/${id}`)).body).toEqual(letter);
 });
 
-test.each(["ids", "a filter"])("a job over %s says so of them, and leaves them as they are", async (by) => {
-  const { id, letter } = await letterToNobody();
-  const { event_id: eventId } = letter as { event_id: string };
-  const chosen = by === "ids" ? { ids: [id] } : { filter: { event_id: eventId } };
-  const { status, body: job } = await tenant.post(`${DLQ}/replay`, chosen);
-  expect({ status, total: job["total"] }).toEqual({ status: 202, total: 1 });
-  const path = `/v1/webhooks/replays/${String(job["id"])}`;
-  const ended = await eventually(async () => {
-    const { body } = await tenant.get(path);
-    return body["state"] === "COMPLETED" ? body : undefined;
-  }, "the job to end");
-  expect(ended).toMatchObject({ done: 0, failed: 1, skipped: 0 });
-  expect(rows(await tenant.get(`${path}/items`))).toMatchObject([
-    { delivery_id: id, state: "FAILED", reason: "endpoint_unavailable" },
-  ]);
-  expect((await tenant.get(`${DLQ}/${id}`)).body).toEqual(letter);
-});
+test.each(["ids", "a filter"])(
+  "a job over %s reports these dead letters as failed and leaves them unchanged",
+  async (by) => {
+    const { id, letter } = await letterOfDeletedEndpoint();
+    const { event_id: eventId } = letter as { event_id: string };
+    const chosen = by === "ids" ? { ids: [id] } : { filter: { event_id: eventId } };
+    const { status, body: job } = await tenant.post(`${DLQ}/replay`, chosen);
+    expect({ status, total: job["total"] }).toEqual({ status: 202, total: 1 });
+    const path = `/v1/webhooks/replays/${String(job["id"])}`;
+    const ended = await eventually(async () => {
+      const { body } = await tenant.get(path);
+      return body["state"] === "COMPLETED" ? body : undefined;
+    }, "the job to end");
+    expect(ended).toMatchObject({ done: 0, failed: 1, skipped: 0 });
+    expect(rows(await tenant.get(`${path}/items`))).toMatchObject([
+      { delivery_id: id, state: "FAILED", reason: "endpoint_unavailable" },
+    ]);
+    expect((await tenant.get(`${DLQ}/${id}`)).body).toEqual(letter);
+  },
+);

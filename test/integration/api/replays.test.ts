@@ -1,4 +1,4 @@
-/** Replay jobs over HTTP with a worker beside: counts, pace, pause, cancel, per-item results, limits. */
+/** Replay jobs over HTTP with a worker: counts, rate, pause, cancel, results per item, limits. */
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -49,7 +49,11 @@ async function makeOwner(): Promise<Owner> {
   return { tenant, endpointId };
 }
 
-async function letters({ tenant, endpointId }: Owner, count: number, more: object = {}): Promise<string[]> {
+async function seedLetters(
+  { tenant, endpointId }: Owner,
+  count: number,
+  more: object = {},
+): Promise<string[]> {
   return await seedDeadLetters(database, { tenantId: tenant.tenantId, endpointId, count, ...more });
 }
 
@@ -75,13 +79,13 @@ async function cycles(ids: readonly string[]): Promise<number[]> {
 }
 
 describe("a replay of a filter", () => {
-  test("replays exactly what a dry run counts, each once, and says what became of each", async () => {
+  test("replays exactly what a dry run counts, each once, and reports the result of each", async () => {
     const owner = await makeOwner();
     const { tenant } = owner;
-    const ids = await letters(owner, 700);
-    await letters(owner, 3, { error: "timeout" });
-    await letters(await makeOwner(), 5);
-    // As in the list of the queue, where nothing has another state.
+    const ids = await seedLetters(owner, 700);
+    await seedLetters(owner, 3, { error: "timeout" });
+    await seedLetters(await makeOwner(), 5);
+    // The filter works as in the list of the queue, where every delivery is DEAD_LETTERED.
     const others = { filter: { last_error: "status", state: "DELIVERED" }, dry_run: true };
     expect((await tenant.post(REPLAY, others)).body).toEqual({ dry_run: true, total: 0 });
     const filter = { last_error: "status", state: "DEAD_LETTERED" };
@@ -119,11 +123,11 @@ describe("a replay of a filter", () => {
             [ids],
           )
         ).rowCount === 0,
-      "every letter to be delivered",
+      "every dead letter to be delivered",
       180_000,
     );
-    const told = rows(await tenant.get("/v1/compliance/entries?type=dlq.replayed"));
-    expect(told).toMatchObject([
+    const logged = rows(await tenant.get("/v1/compliance/entries?type=dlq.replayed"));
+    expect(logged).toMatchObject([
       { actor: "system:replay", target: job["id"], details: { state: "COMPLETED", total: 700, done: 700 } },
       {
         actor: `credential:${tenant.credentialId}`,
@@ -135,15 +139,15 @@ describe("a replay of a filter", () => {
 });
 
 describe("a replay of ids", () => {
-  test("tells of those that are not in the queue, of another tenant's as of those that never were", async () => {
+  test("reports ids that are not in the queue, and another tenant's ids like unknown ones", async () => {
     const [owner, other] = [await makeOwner(), await makeOwner()];
     const { tenant } = owner;
-    const [dead = "", cancelled = "", over = ""] = await letters(owner, 3);
-    const [foreign = ""] = await letters(other, 1);
+    const [dead = "", cancelled = "", expired = ""] = await seedLetters(owner, 3);
+    const [foreign = ""] = await seedLetters(other, 1);
     await sql(api, "UPDATE deliveries SET state = 'CANCELLED' WHERE id = $1", [cancelled]);
-    await sql(api, "UPDATE deliveries SET expires_at = now() - interval '1 s' WHERE id = $1", [over]);
+    await sql(api, "UPDATE deliveries SET expires_at = now() - interval '1 s' WHERE id = $1", [expired]);
     const never = newId("delivery", Date.now(), randomBytes);
-    const ids = [dead, dead, cancelled, over, foreign, never];
+    const ids = [dead, dead, cancelled, expired, foreign, never];
     expect((await tenant.post(REPLAY, { ids, dry_run: true })).body).toEqual({ dry_run: true, total: 1 });
     const job = await until(tenant, await start(tenant, { ids }), "COMPLETED");
     expect(job).toMatchObject({ total: 5, done: 1, failed: 3, skipped: 1 });
@@ -154,14 +158,14 @@ describe("a replay of ids", () => {
     expect(byId).toEqual({
       [dead]: ["DONE", null],
       [cancelled]: ["SKIPPED", "not_in_queue"],
-      [over]: ["FAILED", "expired"],
+      [expired]: ["FAILED", "expired"],
       [foreign]: ["FAILED", "not_found"],
       [never]: ["FAILED", "not_found"],
     });
     expect(await cycles([foreign])).toEqual([1]);
   });
 
-  test("with nothing to replay is complete at once", async () => {
+  test("with nothing to replay is complete immediately", async () => {
     const { tenant } = await makeOwner();
     const job = await start(tenant, { ids: [newId("delivery", Date.now(), randomBytes)] });
     expect(job).toMatchObject({ state: "COMPLETED", total: 1, failed: 1 });
@@ -169,10 +173,10 @@ describe("a replay of ids", () => {
 });
 
 describe("a running replay", () => {
-  test("keeps its pace, pauses, goes on and is cancelled; what was not replayed stays in the queue", async () => {
+  test("keeps its rate and can be paused, resumed and cancelled; the rest stays in the queue", async () => {
     const owner = await makeOwner();
     const { tenant } = owner;
-    const ids = await letters(owner, 60);
+    const ids = await seedLetters(owner, 60);
     const job = await start(tenant, { filter: {}, rate_per_second: 5 });
     const path = `${REPLAYS}/${String(job["id"])}`;
     await eventually(async () => Number((await tenant.get(path)).body["done"]) >= 5, "the first page");
@@ -183,7 +187,7 @@ describe("a running replay", () => {
     expect(await tenant.post(`${path}/resume`)).toMatchObject({ status: 200, body: { state: "RUNNING" } });
     await eventually(
       async () => Number((await tenant.get(path)).body["done"]) > Number(paused["done"]),
-      "it to go on",
+      "the replay to continue",
     );
     const { body: cancelled } = await tenant.post(`${path}/cancel`);
     expect(cancelled).toMatchObject({ state: "CANCELLED", finished_at: anInstant() });
@@ -197,7 +201,7 @@ describe("a running replay", () => {
   test("is one job for one Idempotency-Key", async () => {
     const owner = await makeOwner();
     const { tenant } = owner;
-    await letters(owner, 3);
+    await seedLetters(owner, 3);
     const headers = { "idempotency-key": "once" };
     const answers = await Promise.all(
       Array.from({ length: 5 }, async () => await tenant.post(REPLAY, { filter: {} }, headers)),
@@ -212,14 +216,14 @@ describe("a running replay", () => {
     );
   });
 
-  test("is refused to a tenant that is held, and waits when it is held later", async () => {
+  test("is rejected for a tenant on hold, and waits during a later hold", async () => {
     const owner = await makeOwner();
     const { tenant } = owner;
-    const ids = await letters(owner, 3);
+    const ids = await seedLetters(owner, 3);
     const job = await start(tenant, { filter: {}, rate_per_second: 1 });
     await eventually(
       async () => Number((await tenant.get(`${REPLAYS}/${String(job["id"])}`)).body["done"]) >= 1,
-      "the first",
+      "the first item",
     );
     await sql(api, "UPDATE tenants SET held_at = now() WHERE id = $1", [tenant.tenantId]);
     expectRefusal(await tenant.post(REPLAY, { filter: {} }), 409, "INVALID_STATE");
@@ -229,10 +233,10 @@ describe("a running replay", () => {
     expect(await until(tenant, job, "COMPLETED")).toMatchObject({ done: 3 });
   });
 
-  test("does not replay a letter that has died again since it was asked for", async () => {
+  test("skips a dead letter that was replayed and failed again since the request", async () => {
     const owner = await makeOwner();
     const { tenant } = owner;
-    const ids = await letters(owner, 4);
+    const ids = await seedLetters(owner, 4);
     const job = await start(tenant, { filter: {}, rate_per_second: 1 });
     const last = ids[3] ?? "";
     await sql(api, "UPDATE deliveries SET cycle = 2, dead_lettered_at = now() WHERE id = $1", [last]);
@@ -241,7 +245,7 @@ describe("a running replay", () => {
   });
 });
 
-describe("what is refused", () => {
+describe("a replay is rejected", () => {
   test.each([
     [{}, 422],
     [{ ids: [], dry_run: true }, 422],
@@ -251,23 +255,23 @@ describe("what is refused", () => {
     [{ filter: { from: "2025-02-30T00:00:00Z" } }, 422],
     [{ filter: {}, rate_per_second: 0 }, 422],
     [{ filter: {}, rate_per_second: 5_001 }, 422],
-  ])("%j", async (body, status) => {
+  ])("if its body is %j", async (body, status) => {
     const { tenant } = await makeOwner();
     expectRefusal(await tenant.post(REPLAY, body), status, "VALIDATION_FAILED");
   });
 
-  test("more than ten unfinished jobs", async () => {
+  test("beyond ten unfinished jobs", async () => {
     const owner = await makeOwner();
-    await letters(owner, 2);
+    await seedLetters(owner, 2);
     for (let count = 0; count < 10; count += 1) {
       const job = await start(owner.tenant, { filter: {}, rate_per_second: 1 });
       await sql(api, "UPDATE replay_jobs SET state = 'PAUSED' WHERE id = $1", [job["id"]]);
-      await letters(owner, 1);
+      await seedLetters(owner, 1);
     }
     expectRefusal(await owner.tenant.post(REPLAY, { filter: {} }), 422, "LIMIT_EXCEEDED");
   });
 
-  test("10,000 ids are taken in one request, one more is not", async () => {
+  test("with more than 10,000 ids, but not with 10,000", async () => {
     const { tenant } = await makeOwner();
     const ids = Array.from({ length: 10_001 }, () => newId("delivery", Date.now(), randomBytes));
     expectRefusal(await tenant.post(REPLAY, { ids }), 422, "VALIDATION_FAILED");
@@ -275,8 +279,8 @@ describe("what is refused", () => {
   });
 });
 
-describe("events that an endpoint has never got", () => {
-  test("are counted, delivered once each, and not again", async () => {
+describe("missing events of an endpoint", () => {
+  test("are counted and delivered once each", async () => {
     const { tenant } = await makeOwner();
     const since = new Date(Date.now() - 60_000).toISOString();
     const missed = [await publish(tenant), await publish(tenant)];
@@ -293,7 +297,7 @@ describe("events that an endpoint has never got", () => {
     const delivered = await eventually(async () => {
       const list = rows(await tenant.get(`/v1/webhooks/deliveries?endpoint_id=${late.id}&state=DELIVERED`));
       return list.length === 3 ? list : undefined;
-    }, "their deliveries");
+    }, "the missing deliveries");
     expect(new Set(delivered.map((delivery) => delivery["event_id"]))).toEqual(new Set([...missed, got]));
     expect((await tenant.post(path, { since, dry_run: true })).body).toEqual({ dry_run: true, total: 0 });
     const requests = receiver.requests.filter(
@@ -302,7 +306,7 @@ describe("events that an endpoint has never got", () => {
     expect(requests).toHaveLength(3);
   });
 
-  test("past its filter only, and for no endpoint that is not ACTIVE", async () => {
+  test("are limited to the endpoint's filter, and rejected for an endpoint that is not ACTIVE", async () => {
     const { tenant } = await makeOwner();
     await publish(tenant, { data: { n: 1 } });
     await publish(tenant, { data: { n: 2 } });
@@ -320,7 +324,7 @@ describe("events that an endpoint has never got", () => {
     expectRefusal(await tenant.post(path, { since }), 409, "INVALID_STATE");
   });
 
-  test("are neither listed nor counted beyond what one job takes", async () => {
+  test("are rejected beyond the limit of one job, both listed and counted", async () => {
     const { tenant } = await makeOwner();
     const event = await publish(tenant);
     await sql(
@@ -338,7 +342,7 @@ describe("events that an endpoint has never got", () => {
     }
   });
 
-  test("by two jobs at once are made once", async () => {
+  test("are delivered once even if two jobs run concurrently", async () => {
     const { tenant } = await makeOwner();
     for (let count = 0; count < 5; count += 1) {
       await publish(tenant);
@@ -356,7 +360,7 @@ describe("events that an endpoint has never got", () => {
 });
 
 describe("attempt now and cancel", () => {
-  test("a delivery that waits is attempted at once, and one that is cancelled no more", async () => {
+  test("a waiting delivery can be attempted immediately, but not after it is cancelled", async () => {
     const tenant = await createTenant(api);
     const failing = await startReceiver({ script: [{ kind: "answer", status: 500 }] });
     await createEndpoint(api, tenant, { url: failing.url });
@@ -371,7 +375,7 @@ describe("attempt now and cancel", () => {
     expect(waiting["next_attempt_at"]).toEqual(anInstant());
     expect(await tenant.post(`${path}/retry`)).toMatchObject({ status: 202, body: { state: "RETRYING" } });
     const retried = await found("RETRYING", 2);
-    // The instant of the third attempt stays.
+    // The time of the third attempt does not change.
     expect(Date.parse(String(retried["next_attempt_at"]))).toBeGreaterThan(
       Date.parse(String(waiting["next_attempt_at"])),
     );

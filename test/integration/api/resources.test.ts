@@ -1,4 +1,7 @@
-/** What resources have in common: what is shown can be sent back, and what cannot exist is what does not. */
+/**
+ * Rules for all resources: an answer can be sent back, and a malformed id is answered like an
+ * unknown one.
+ */
 import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -34,12 +37,12 @@ beforeAll(async () => {
   ]);
 });
 
-/** The members that a body takes, as the answer shows them. */
+/** Returns the named members of an answer, which a request body accepts. */
 function chosen(body: Json, names: readonly string[]): Json {
   return Object.fromEntries(names.map((name) => [name, body[name]]));
 }
 
-describe("null round-trips: POST and PATCH take what GET shows", () => {
+describe("null round-trips: POST and PATCH accept what GET returns", () => {
   const ENDPOINT = [
     "url",
     "events",
@@ -54,7 +57,7 @@ describe("null round-trips: POST and PATCH take what GET shows", () => {
   const TYPE = ["description", "schema", "examples", "replaced_by"];
   const orNull = <T>(value: fc.Arbitrary<T>) => fc.option(value, { freq: 1 });
 
-  test("of endpoints, whatever is null", async () => {
+  test("for endpoints, whichever members are null", async () => {
     const settings = fc.record(
       {
         metadata: orNull(fc.constant({ team: "ml" })),
@@ -88,7 +91,7 @@ describe("null round-trips: POST and PATCH take what GET shows", () => {
     );
   });
 
-  test("of event types, whatever is null", async () => {
+  test("for event types, whichever members are null", async () => {
     for (const [index, given] of [
       {},
       { schema: null },
@@ -109,7 +112,7 @@ describe("null round-trips: POST and PATCH take what GET shows", () => {
 describe("a malformed id", () => {
   const NOUNS = Object.entries(ID_PREFIXES).map(([noun, prefix]) => ({ noun: noun as IdNoun, prefix }));
 
-  test("is answered as one that does not exist, on every route", async () => {
+  test("gets the same answer as an unknown one, on every route", async () => {
     const { paths } = (await api.request("/openapi.json")).body as {
       paths: Record<
         string,
@@ -122,7 +125,7 @@ describe("a malformed id", () => {
       for (const [method, { parameters = [] }] of Object.entries(operations)) {
         const id = parameters.find((one) => one.in === "path" && one.name === "id");
         const noun = NOUNS.find(({ prefix }) => id?.schema.pattern?.includes(`${prefix}_`));
-        // Of two ids the malformed one is named, not the first that is not there.
+        // A route with two ids names the malformed one, not the first unknown one.
         if (noun === undefined || path.includes("{grade_id}")) {
           continue;
         }
@@ -149,7 +152,7 @@ describe("a malformed id", () => {
     expect(compared).toBeGreaterThan(20);
   });
 
-  test("of an endpoint says that there is no such endpoint", async () => {
+  test("of an endpoint is reported as an unknown endpoint", async () => {
     for (const id of ["abc", "EP_06h0anwagftkk53y3470888x"]) {
       expect(await tenant.get(`${ENDPOINTS}/${id}`)).toMatchObject({
         status: 404,
@@ -163,14 +166,14 @@ describe("a malformed id", () => {
 });
 
 test.each(["HTTPS://example.com/Hook", "hTTps://Example.COM/Hook"])(
-  "%s is a target, in its normal form",
+  "%s is accepted as a target and normalized",
   async (url) => {
     const made = await tenant.post(ENDPOINTS, { url, events: ["a.b"] });
     expect(made).toMatchObject({ status: 201, body: { url: "https://example.com/Hook" } });
   },
 );
 
-test("endpoints are listed by state", async () => {
+test("endpoints can be listed by state", async () => {
   const own = await createTenant(api);
   const made = await Promise.all(
     (["PENDING", "ACTIVE", "DISABLED"] as const).map(
@@ -209,7 +212,7 @@ test("attempts are paged, oldest first, without loss or repetition", async () =>
   expect(await own.get(`${path}?cursor=abc`)).toMatchObject({ status: 400 });
 });
 
-test("what a cancelled replay has left is CANCELLED, not waiting", async () => {
+test("the remaining items of a cancelled replay are CANCELLED, not WAITING", async () => {
   const own = await createTenant(api);
   await createEndpoint(api, own, { state: "DISABLED" });
   await publish(own);

@@ -1,4 +1,4 @@
-/** docs/signed-producers.md, as it can be pasted: its shell lines and its TypeScript run against a real api. */
+/** Runs the shell and TypeScript examples of docs/signed-producers.md against a real API. */
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { promisify } from "node:util";
@@ -19,7 +19,7 @@ async function blocks(language: string): Promise<string[]> {
   );
 }
 
-test("the shell lines make a secret and publish an event", async () => {
+test("the shell lines create a secret and publish an event", async () => {
   const tenant = await createTenant(api, ["events:publish", "credentials:write"]);
   const [make = "", publish = ""] = await blocks("sh");
   const env = { ...process.env, API: api.publicUrl, TOKEN: tenant.token, CREDENTIAL: tenant.credentialId };
@@ -29,7 +29,7 @@ test("the shell lines make a secret and publish an event", async () => {
   expect(JSON.parse(published.stdout)).toMatchObject({ type: "order.paid", deliveries: 0 });
 });
 
-test("the TypeScript is the example's, which publishes an event, and once", async () => {
+test("the TypeScript matches the example file, which publishes an event once", async () => {
   const [code = ""] = await blocks("ts");
   expect(await readFile(new URL("./examples/publish-signed.ts", PAGE), "utf8")).toContain(code);
   const producer = await createProducer(api);

@@ -45,7 +45,7 @@ describe("a signed event", () => {
     expect(await other.tenant.get(`/v1/events/${String(answer.body["id"])}`)).toMatchObject({ status: 404 });
   });
 
-  test("may be signed as Standard Webhooks say", async () => {
+  test("can be signed as specified by Standard Webhooks", async () => {
     const id = randomUUID();
     const body = JSON.stringify({ type: "a.b", data: {} });
     const request = signedV1(producer, { id, body, sentAt: seconds(api) });
@@ -53,7 +53,7 @@ describe("a signed event", () => {
     expect(await sendSigned(api, request)).toMatchObject({ status: 200, body: { duplicate: true } });
   });
 
-  test("may be a batch, whose id the signature covers", async () => {
+  test("can be a batch, whose id the signature covers", async () => {
     const batch = { id: randomUUID(), events: [newEvent(), newEvent(), { type: "?" }] };
     const request = signed(producer, batch, seconds(api));
     const answer = await sendSigned(api, request);
@@ -66,7 +66,7 @@ describe("a signed event", () => {
     expectRefusal(await sendSigned(api, signed(producer, changed, seconds(api))), 409, "REPLAY_CONFLICT");
   });
 
-  test("may come with a token of the same credential besides, and with no other", async () => {
+  test("can carry a token of the same credential, but no other", async () => {
     const { body, headers } = signed(producer, newEvent(), seconds(api));
     const together = { body, headers: { ...headers, ...bearer(producer.tenant.token) } };
     expect(await sendSigned(api, together)).toMatchObject({ status: 202 });
@@ -77,25 +77,25 @@ describe("a signed event", () => {
   });
 });
 
-/** Asks until a question and its answer were in one second. */
-async function withinOneSecond(ask: (now: number) => Promise<Answer>): Promise<Answer> {
+/** Repeats a request until it starts and ends within the same second. */
+async function withinOneSecond(send: (now: number) => Promise<Answer>): Promise<Answer> {
   for (;;) {
     const now = seconds(api);
-    const answer = await ask(now);
+    const answer = await send(now);
     if (seconds(api) === now) {
       return answer;
     }
   }
 }
 
-describe("an age", () => {
+describe("a payload", () => {
   test.each([
-    ["of exactly 300 s passes", 300, 202, undefined],
-    ["of 301 s is refused", 301, 401, "PAYLOAD_EXPIRED"],
-    ["of 60 s to come passes", -60, 202, undefined],
-    ["of 61 s to come is refused", -61, 401, "TIMESTAMP_MISMATCH"],
+    ["exactly 300 s old is accepted", 300, 202, undefined],
+    ["301 s old is rejected", 301, 401, "PAYLOAD_EXPIRED"],
+    ["60 s in the future is accepted", -60, 202, undefined],
+    ["61 s in the future is rejected", -61, 401, "TIMESTAMP_MISMATCH"],
   ])("%s", async (_what, age, status, code) => {
-    // The second may turn between signature and check, which only ever makes a payload older.
+    // The second may change between signature and check, which makes the payload older.
     const answer = await withinOneSecond(
       async (now) => await sendSigned(api, signed(producer, newEvent(), now - age)),
     );
@@ -105,7 +105,7 @@ describe("an age", () => {
 
 type Change = (parts: SignedParts) => SignedParts;
 
-/** The request with some headers changed; `null` leaves one out. */
+/** Changes some headers of the request; `null` removes one. */
 function withHeaders(changes: Readonly<Record<string, string | null>>): Change {
   return ({ body, headers }) => {
     const merged = Object.entries({ ...headers, ...changes });
@@ -116,13 +116,13 @@ function withHeaders(changes: Readonly<Record<string, string | null>>): Change {
 const HEX = "0".repeat(64);
 const REFUSALS: Readonly<Record<string, readonly [Change, number, string]>> = {
   "no key id": [withHeaders({ "x-service-key-id": null }), 400, "INVALID_REQUEST"],
-  "a key id that is none": [withHeaders({ "x-service-key-id": "crd_x" }), 400, "INVALID_REQUEST"],
+  "an invalid key id": [withHeaders({ "x-service-key-id": "crd_x" }), 400, "INVALID_REQUEST"],
   "two key ids": [
     withHeaders({ "x-service-key-id": "crd_000000000000000000000000, crd_000000000000000000000000" }),
     400,
     "INVALID_REQUEST",
   ],
-  "the id of something else": [
+  "the id of another resource": [
     withHeaders({ "x-service-key-id": "ten_000000000000000000000000" }),
     400,
     "INVALID_REQUEST",
@@ -134,18 +134,14 @@ const REFUSALS: Readonly<Record<string, readonly [Change, number, string]>> = {
   ],
   "no signature": [withHeaders({ "x-service-signature-256": null }), 400, "INVALID_REQUEST"],
   "no timestamp": [withHeaders({ "x-service-timestamp": null }), 400, "INVALID_REQUEST"],
-  "a timestamp with a fraction": [
-    withHeaders({ "x-service-timestamp": "1763650000.5" }),
-    400,
-    "INVALID_REQUEST",
-  ],
-  "a timestamp with a sign": [withHeaders({ "x-service-timestamp": "+1763650000" }), 400, "INVALID_REQUEST"],
+  "a fractional timestamp": [withHeaders({ "x-service-timestamp": "1763650000.5" }), 400, "INVALID_REQUEST"],
+  "a signed timestamp": [withHeaders({ "x-service-timestamp": "+1763650000" }), 400, "INVALID_REQUEST"],
   "an upper-case signature": [
     withHeaders({ "x-service-signature-256": `sha256=${"A".repeat(64)}` }),
     400,
     "INVALID_REQUEST",
   ],
-  "a signature cut short": [
+  "a truncated signature": [
     withHeaders({ "x-service-signature-256": `sha256=${HEX.slice(2)}` }),
     400,
     "INVALID_REQUEST",
@@ -155,47 +151,54 @@ const REFUSALS: Readonly<Record<string, readonly [Change, number, string]>> = {
     400,
     "INVALID_REQUEST",
   ],
-  "another signature": [
+  "a wrong signature": [
     withHeaders({ "x-service-signature-256": `sha256=${HEX}` }),
     401,
     "SIGNATURE_INVALID",
   ],
-  "another event id in a header": [withHeaders({ "x-service-event-id": "else" }), 401, "SIGNATURE_INVALID"],
-  "another time in the header": [
+  "a different event id in a header": [
+    withHeaders({ "x-service-event-id": "else" }),
+    401,
+    "SIGNATURE_INVALID",
+  ],
+  "a different time in the header": [
     withHeaders({ "x-service-timestamp": String(Math.floor(Date.now() / 1_000) - 5) }),
     401,
     "TIMESTAMP_MISMATCH",
   ],
-  "one byte more": [({ body, headers }) => ({ body: `${body} `, headers }), 401, "SIGNATURE_INVALID"],
+  "one extra byte": [({ body, headers }) => ({ body: `${body} `, headers }), 401, "SIGNATURE_INVALID"],
   "an Idempotency-Key": [withHeaders({ "idempotency-key": "k" }), 400, "INVALID_REQUEST"],
-  "another media type": [withHeaders({ "content-type": "text/plain" }), 415, "UNSUPPORTED_MEDIA_TYPE"],
-  "an encoding": [withHeaders({ "content-encoding": "gzip" }), 415, "UNSUPPORTED_MEDIA_TYPE"],
+  "a wrong media type": [withHeaders({ "content-type": "text/plain" }), 415, "UNSUPPORTED_MEDIA_TYPE"],
+  "a content encoding": [withHeaders({ "content-encoding": "gzip" }), 415, "UNSUPPORTED_MEDIA_TYPE"],
 };
 
-test.each(Object.entries(REFUSALS))("%s is refused, and nothing is published", async (_what, row) => {
-  const [change, status, code] = row;
-  const event = newEvent();
-  const answer = await sendSigned(api, change(signed(producer, event, seconds(api))));
-  expectRefusal(answer, status, code);
-  expect(await eventsOf(event.id)).toBe(0);
-});
+test.each(Object.entries(REFUSALS))(
+  "a request with %s is rejected, and nothing is published",
+  async (_what, row) => {
+    const [change, status, code] = row;
+    const event = newEvent();
+    const answer = await sendSigned(api, change(signed(producer, event, seconds(api))));
+    expectRefusal(answer, status, code);
+    expect(await eventsOf(event.id)).toBe(0);
+  },
+);
 
-/** What is signed as it should be, and says what it must not. */
+/** Bodies that are correctly signed but invalid. */
 const SIGNED_REFUSALS: Readonly<Record<string, readonly [string, number, string]>> = {
   "a repeated member": [
     `{"id":"x","type":"a.b","type":"c.d","data":{},"sent_at":NOW}`,
     400,
     "INVALID_REQUEST",
   ],
-  "no JSON": [`hello`, 401, "TIMESTAMP_MISMATCH"],
+  "invalid JSON": [`hello`, 401, "TIMESTAMP_MISMATCH"],
   "no time in the body": [`{"id":"x","type":"a.b","data":{}}`, 401, "TIMESTAMP_MISMATCH"],
-  "a time as text": [`{"id":"x","type":"a.b","data":{},"sent_at":"NOW"}`, 401, "TIMESTAMP_MISMATCH"],
+  "a time as a string": [`{"id":"x","type":"a.b","data":{},"sent_at":"NOW"}`, 401, "TIMESTAMP_MISMATCH"],
   "no id": [`{"type":"a.b","data":{},"sent_at":NOW}`, 422, "VALIDATION_FAILED"],
-  "an id that is no text": [`{"id":7,"type":"a.b","data":{},"sent_at":NOW}`, 422, "VALIDATION_FAILED"],
+  "an id that is not a string": [`{"id":7,"type":"a.b","data":{},"sent_at":NOW}`, 422, "VALIDATION_FAILED"],
   "an unknown member": [`{"id":"x","type":"a.b","data":{},"sent_at":NOW,"x":1}`, 422, "VALIDATION_FAILED"],
 };
 
-test.each(Object.entries(SIGNED_REFUSALS))("%s, signed, is refused", async (_what, row) => {
+test.each(Object.entries(SIGNED_REFUSALS))("a signed body with %s is rejected", async (_what, row) => {
   const [text, status, code] = row;
   const now = seconds(api);
   const body = text.replaceAll("NOW", String(now));
@@ -205,20 +208,20 @@ test.each(Object.entries(SIGNED_REFUSALS))("%s, signed, is refused", async (_wha
   expectRefusal(answer, status, code);
 });
 
-test("sent_at, and a batch's id, are refused without a signature", async () => {
+test("sent_at and a batch's id are rejected without a signature", async () => {
   const event = { type: "a.b", data: {}, sent_at: 1 };
   expectRefusal(await producer.tenant.post("/v1/events", event), 422, "VALIDATION_FAILED");
   const batch = { id: "x", events: [{ type: "a.b", data: {} }] };
   expectRefusal(await producer.tenant.post("/v1/events", batch), 422, "VALIDATION_FAILED");
 });
 
-test("other routes take no signature", async () => {
+test("other routes accept no signature", async () => {
   const { headers } = signed(producer, newEvent(), seconds(api));
   const answer = await api.request("/v1/credentials", { method: "POST", body: "{}", headers });
   expectRefusal(answer, 401, "TOKEN_MISSING");
 });
 
-test("a body beyond its limit is refused before anybody checks its signature", async () => {
+test("a body beyond its limit is rejected before its signature is checked", async () => {
   const event = newEvent({ data: { text: "x".repeat(4_194_304) } });
   const { body, headers } = signed(producer, event, seconds(api));
   const bad = { body, headers: { ...headers, "x-service-signature-256": `sha256=${HEX}` } };
@@ -228,7 +231,7 @@ test("a body beyond its limit is refused before anybody checks its signature", a
 });
 
 describe("the replay store", () => {
-  test("lets one of a hundred requests at once through", async () => {
+  test("accepts one of a hundred concurrent requests", async () => {
     const event = newEvent();
     const request = signed(producer, event, seconds(api));
     const answers = await Promise.all(
@@ -242,18 +245,18 @@ describe("the replay store", () => {
     expect(await eventsOf(event.id)).toBe(1);
   });
 
-  test("knows an event that is signed anew, and refuses another one with its id", async () => {
+  test("recognizes an event that is signed again, and rejects another one with its id", async () => {
     const event = newEvent();
     const now = seconds(api);
     expect(await sendSigned(api, signed(producer, event, now - 10))).toMatchObject({ status: 202 });
-    const anew = await sendSigned(api, signed(producer, event, now));
-    expect(anew).toMatchObject({ status: 200, body: { duplicate: true } });
+    const again = await sendSigned(api, signed(producer, event, now));
+    expect(again).toMatchObject({ status: 200, body: { duplicate: true } });
     const another = { ...event, data: { n: 2 } };
     expectRefusal(await sendSigned(api, signed(producer, another, now)), 409, "REPLAY_CONFLICT");
     expect(await eventsOf(event.id)).toBe(1);
   });
 
-  test("takes an id of another key, and the same Idempotency-Key, for something else", async () => {
+  test("does not confuse an id with the same id of another key, or with an Idempotency-Key", async () => {
     const event = newEvent();
     const now = seconds(api);
     expect(await sendSigned(api, signed(producer, event, now))).toMatchObject({ status: 202 });
@@ -267,17 +270,17 @@ describe("the replay store", () => {
     expect(await eventsOf(event.id)).toBe(2);
   });
 
-  test("keeps an id over a rotation of the secret", async () => {
+  test("keeps an id across a rotation of the secret", async () => {
     const own = await createProducer(api);
     const event = newEvent();
     expect(await sendSigned(api, signed(own, event, seconds(api)))).toMatchObject({ status: 202 });
     const secret = await makeSigningSecret(own.tenant);
-    const anew = signed({ ...own, secret }, event, seconds(api));
-    expect(await sendSigned(api, anew)).toMatchObject({ status: 200, body: { duplicate: true } });
+    const again = signed({ ...own, secret }, event, seconds(api));
+    expect(await sendSigned(api, again)).toMatchObject({ status: 200, body: { duplicate: true } });
   });
 });
 
-test("two tenants: nobody's signature is good with another's key id", async () => {
+test("a signature is invalid with another tenant's key id", async () => {
   const now = seconds(api);
   const forged = signed({ keyId: other.keyId, secret: producer.secret }, newEvent(), now);
   expectRefusal(await sendSigned(api, forged), 401, "SIGNATURE_INVALID");
@@ -293,17 +296,17 @@ test("a credential without events:publish cannot publish with its signature eith
   expectRefusal(await sendSigned(api, signed(own, newEvent(), seconds(api))), 403, "SCOPE_VIOLATION");
 });
 
-describe("what ends a token ends a signature", () => {
+describe("a signature becomes invalid", () => {
   const send = async (own: Producer) => await sendSigned(api, signed(own, newEvent(), seconds(api)));
 
-  test("the revocation of the credential", async () => {
+  test("when its credential is revoked", async () => {
     const own = await createProducer(api);
     expect(await send(own)).toMatchObject({ status: 202 });
     await own.tenant.post(`/v1/credentials/${own.keyId}/revoke`, {});
     expectRefusal(await send(own), 401, "SIGNATURE_INVALID");
   });
 
-  test("of the principal, and the suspension of the tenant until it is resumed", async () => {
+  test("when its principal is revoked, or while its tenant is suspended", async () => {
     const own = await createProducer(api);
     await api.admin("POST", `/tenants/${own.tenant.tenantId}/suspend`, {});
     expectRefusal(await send(own), 401, "SIGNATURE_INVALID");
@@ -313,14 +316,14 @@ describe("what ends a token ends a signature", () => {
     expectRefusal(await send(own), 401, "SIGNATURE_INVALID");
   });
 
-  test("its replacement, when the overlap is over", async () => {
+  test("when its credential is replaced and the overlap has ended", async () => {
     const own = await createProducer(api);
     const body = { replaces: own.keyId, overlap_seconds: 0 };
     expect(await own.tenant.post("/v1/credentials", body)).toMatchObject({ status: 201 });
     expectRefusal(await send(own), 401, "SIGNATURE_INVALID");
   });
 
-  test("what only a notification has told of, before the database is asked", async () => {
+  test("on the notification of a revocation, before the database is asked", async () => {
     const own = await createProducer(api);
     await sql(
       api,

@@ -1,4 +1,4 @@
-/** Signing secrets of credentials: made, rotated, ended, required; who may do so. */
+/** Signing secrets of credentials: creation, rotation, revocation, requirement and permissions. */
 import { randomUUID } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
@@ -46,7 +46,7 @@ describe("a signing secret", () => {
     expect(api.log.join("\n")).not.toContain(own.secret.slice(6));
   });
 
-  test("is rotated with overlap: both are good, then the new one", async () => {
+  test("is rotated with an overlap: both secrets are valid, then only the new one", async () => {
     const own = await createProducer(api);
     const next = { ...own, secret: await makeSigningSecret(own.tenant, { overlap_seconds: 3_600 }) };
     for (const each of [own, next]) {
@@ -66,7 +66,7 @@ describe("a signing secret", () => {
     expect(await list(own)).toMatchObject([{ version: 2 }, { version: 1, state: "ENDED" }]);
   });
 
-  test("without overlap ends all others now", async () => {
+  test("without an overlap ends all others immediately", async () => {
     const own = await createProducer(api);
     await makeSigningSecret(own.tenant);
     const last = { ...own, secret: await makeSigningSecret(own.tenant, { overlap_seconds: 0 }) };
@@ -74,7 +74,7 @@ describe("a signing secret", () => {
     expect(await sendSigned(api, signed(last, newEvent(), seconds(api)))).toMatchObject({ status: 202 });
   });
 
-  test("is revoked: one version, or all, and erased", async () => {
+  test("is erased when it is revoked, alone or with all versions", async () => {
     const own = await createProducer(api);
     const next = { ...own, secret: await makeSigningSecret(own.tenant) };
     const one = await own.tenant.post(`${path(own)}/revoke`, { version: 1, reason: "leaked" });
@@ -103,7 +103,7 @@ describe("a signing secret", () => {
     expect(trail.text).not.toContain(own.secret.slice(6));
   });
 
-  test("made ten times at once is two versions at most", async () => {
+  test("has at most two versions, even if ten requests create one concurrently", async () => {
     const own = await createProducer(api);
     const answers = await Promise.all(
       Array.from({ length: 10 }, async () => await own.tenant.post(path(own), {})),
@@ -113,7 +113,7 @@ describe("a signing secret", () => {
     expect(await list(own)).toHaveLength(2);
   });
 
-  test("comes again with its Idempotency-Key", async () => {
+  test("is returned again for the same Idempotency-Key", async () => {
     const own = await createProducer(api);
     const key = { "idempotency-key": randomUUID() };
     const first = await own.tenant.post(path(own), {}, key);
@@ -122,7 +122,7 @@ describe("a signing secret", () => {
     expect(await list(own)).toHaveLength(2);
   });
 
-  test("is nobody's to make who may do less than it could sign", async () => {
+  test("cannot be created by a token with fewer scopes than the secret could sign for", async () => {
     const owner = await createProducer(api);
     const narrow = await provision(api, { scopes: ["credentials:write"], tenantId: owner.tenant.tenantId });
     const colleague = asTenant(api, narrow, await accessToken(api, narrow));
@@ -136,7 +136,7 @@ describe("a signing secret", () => {
     expectRefusal(await other.tenant.post(path(owner), {}), 404, "NOT_FOUND");
   });
 
-  test("of a revoked credential cannot be made", async () => {
+  test("cannot be created for a revoked credential", async () => {
     const own = await createProducer(api);
     const made = await own.tenant.post("/v1/credentials", {});
     const id = String(made.body["id"]);
@@ -151,7 +151,7 @@ describe("a credential that requires signatures", () => {
       body: { signature_required: required },
     });
 
-  test("publishes with its signature, and no longer with its token alone; reading goes on", async () => {
+  test("publishes only with its signature, while its token can still read", async () => {
     const own = await createProducer(api);
     const event = { type: "a.b", data: {} };
     expect(await own.tenant.post("/v1/events", event)).toMatchObject({ status: 202 });
@@ -167,7 +167,7 @@ describe("a credential that requires signatures", () => {
     expect(await own.tenant.post("/v1/events", event)).toMatchObject({ status: 202 });
   });
 
-  test("must have something to sign with", async () => {
+  test("must have a signing secret", async () => {
     const own = await createProducer(api, PRODUCER_SCOPES);
     await own.tenant.post(`/v1/credentials/${own.keyId}/signing-secret/revoke`);
     expectRefusal(await require(own, true), 409, "INVALID_STATE");

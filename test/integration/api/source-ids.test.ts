@@ -1,4 +1,7 @@
-/** A publisher's own id of an event: known for 24 hours, searched by, and carried to receivers (wire.md, Events). */
+/**
+ * A publisher's own event id: deduplicated for 24 hours, searchable, and sent to receivers
+ * (wire.md, Events).
+ */
 import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
 import { type Answer, useTestApi } from "../../support/api.ts";
@@ -19,12 +22,12 @@ async function stored({ tenantId }: Tenant, { id }: Json): Promise<number> {
   return found.length;
 }
 
-const OTHER = {
+const ID_REUSED = {
   status: 409,
   body: { code: "IDEMPOTENCY_KEY_REUSED", errors: [{ pointer: "/id", code: "reused" }] },
 };
 
-test("the same event with the same id is published once, whoever of the tenant sends it", async () => {
+test("the same event with the same id is published once, whichever principal of the tenant sends it", async () => {
   const tenant = await createTenant(api);
   const client = await provision(api, { scopes: ["events:publish"], tenantId: tenant.tenantId });
   const colleague = asTenant(api, client, await accessToken(api, client));
@@ -35,13 +38,13 @@ test("the same event with the same id is published once, whoever of the tenant s
     const again = await sender.post(EVENTS, event);
     expect([again.status, again.text, isReplay(again)]).toEqual([202, first.text, true]);
   }
-  expect(await tenant.post(EVENTS, { ...event, data: { n: 2 } })).toMatchObject(OTHER);
+  expect(await tenant.post(EVENTS, { ...event, data: { n: 2 } })).toMatchObject(ID_REUSED);
   expect(await stored(tenant, event)).toBe(1);
   const stranger = await createTenant(api);
   expect(isReplay(await stranger.post(EVENTS, event))).toBe(false);
 });
 
-test("a hundred at once are one event, with one Idempotency-Key or with one each", async () => {
+test("a hundred concurrent requests publish one event, with one Idempotency-Key or one each", async () => {
   const tenant = await createTenant(api);
   for (const keyed of [undefined, (): string => "k", randomUUID]) {
     const event = newEvent();
@@ -58,7 +61,7 @@ test("a hundred at once are one event, with one Idempotency-Key or with one each
   }
 });
 
-test("in a batch each item is judged by its own id, with and without an Idempotency-Key", async () => {
+test("each item of a batch is deduplicated by its own id, with and without an Idempotency-Key", async () => {
   const tenant = await createTenant(api);
   const known = newEvent();
   const first = await tenant.post(EVENTS, known);
@@ -68,7 +71,7 @@ test("in a batch each item is judged by its own id, with and without an Idempote
     const answer = await tenant.post(EVENTS, { events: events.slice(0, 4) }, headers);
     expect(answer.status).toBe(202);
     expect(items(answer)[0]).toEqual({ index: 0, ...first.body, replayed: true });
-    expect(items(answer)[1]).toMatchObject({ error: { ...OTHER.body, status: 409 } });
+    expect(items(answer)[1]).toMatchObject({ error: { ...ID_REUSED.body, status: 409 } });
     expect(items(answer)[2]?.["id"]).toBe(items(answer)[3]?.["id"]);
   }
   expect(await stored(tenant, known)).toBe(1);
@@ -80,7 +83,7 @@ test("in a batch each item is judged by its own id, with and without an Idempote
   expect([repeated.text, isReplay(repeated)]).toEqual([whole.text, true]);
 });
 
-test("a signed event is known by its id after its signature is forgotten, and to those who send it unsigned", async () => {
+test("a signed event is recognized by its id after its signature is forgotten, and when it is sent unsigned", async () => {
   const producer = await createProducer(api);
   const { tenant } = producer;
   const event = { type: "a.b", data: { n: 1 }, id: randomUUID() };
@@ -91,11 +94,13 @@ test("a signed event is known by its id after its signature is forgotten, and to
   await sql(api, "UPDATE idempotency_keys SET created_at = created_at - interval '1 hour'");
   const later = await sendSigned(api, signed(producer, event, seconds(api)));
   expect([later.status, later.text, isReplay(later)]).toEqual([202, first.text, true]);
-  expect(await sendSigned(api, signed(producer, { ...event, data: {} }, seconds(api)))).toMatchObject(OTHER);
+  expect(await sendSigned(api, signed(producer, { ...event, data: {} }, seconds(api)))).toMatchObject(
+    ID_REUSED,
+  );
   expect(await stored(tenant, event)).toBe(1);
 });
 
-test("an id is kept as a digest, for 24 hours", async () => {
+test("an id is stored as a digest for 24 hours", async () => {
   const tenant = await createTenant(api);
   const event = newEvent();
   await tenant.post(EVENTS, event);
@@ -106,7 +111,7 @@ test("an id is kept as a digest, for 24 hours", async () => {
   expect([later.status, isReplay(later)]).toEqual([202, false]);
 });
 
-test("events are found by their publisher's id, and receivers get it in the signed body", async () => {
+test("events can be found by their publisher's id, and receivers get it in the signed body", async () => {
   const tenant = await createTenant(api);
   const receiver = await startReceiver();
   const { body } = await tenant.post("/v1/webhooks/endpoints", { url: receiver.url, events: ["a.b"] });

@@ -1,4 +1,4 @@
-/** Spans of time in filters: one that ends before it begins is refused, instead of finding nothing. */
+/** A filter's time range that ends before it begins is rejected instead of finding nothing. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import {
@@ -13,7 +13,7 @@ const api = useTestApi();
 const EARLY = "2025-11-20T00:00:00Z";
 const LATE = "2025-11-21T00:00:00Z";
 /** The same instant as EARLY. */
-const EARLY_ELSEWHERE = "2025-11-20T01:00:00%2B01:00";
+const EARLY_WITH_OFFSET = "2025-11-20T01:00:00%2B01:00";
 let tenant: Tenant;
 let endpoint: string;
 
@@ -29,25 +29,28 @@ describe("the filters of a list", () => {
     "/v1/webhooks/dlq",
     "/v1/webhooks/dlq/export",
     "/v1/compliance/entries",
-  ])("of %s refuse a from after to", async (list) => {
+  ])("of %s reject a from later than to", async (list) => {
     const refused = await tenant.get(`${list}?from=${LATE}&to=${EARLY}`);
     expectRefusal(refused, 400, "INVALID_REQUEST");
     expect(refused.body["errors"]).toMatchObject([{ pointer: "/from", code: "order" }]);
     expect(await tenant.get(`${list}?from=${EARLY}&to=${LATE}`)).toMatchObject({ status: 200 });
-    expect(await tenant.get(`${list}?from=${EARLY}&to=${EARLY_ELSEWHERE}`)).toMatchObject({ status: 200 });
+    expect(await tenant.get(`${list}?from=${EARLY}&to=${EARLY_WITH_OFFSET}`)).toMatchObject({ status: 200 });
   });
 });
 
 describe("a replay", () => {
-  test.each([false, true])("of a filter whose from comes after to is refused (dry run: %s)", async (dry) => {
-    const filter = { from: LATE, to: EARLY };
-    const refused = await tenant.post("/v1/webhooks/dlq/replay", { filter, dry_run: dry });
-    expectRefusal(refused, 422, "VALIDATION_FAILED");
-    expect(refused.body["errors"]).toMatchObject([{ pointer: "/filter/from", code: "order" }]);
-  });
+  test.each([false, true])(
+    "of a filter whose from is later than to is rejected (dry run: %s)",
+    async (dry) => {
+      const filter = { from: LATE, to: EARLY };
+      const refused = await tenant.post("/v1/webhooks/dlq/replay", { filter, dry_run: dry });
+      expectRefusal(refused, 422, "VALIDATION_FAILED");
+      expect(refused.body["errors"]).toMatchObject([{ pointer: "/filter/from", code: "order" }]);
+    },
+  );
 
   test.each([false, true])(
-    "of missed events since a time after until is refused (dry run: %s)",
+    "of missed events whose since is later than until is rejected (dry run: %s)",
     async (dry) => {
       const path = `/v1/webhooks/endpoints/${endpoint}/replay-missing`;
       const refused = await tenant.post(path, { since: LATE, until: EARLY, dry_run: dry });

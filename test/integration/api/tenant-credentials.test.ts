@@ -1,4 +1,4 @@
-/** `POST /v1/credentials`: what a tenant may make for itself, and how a credential gives way to another. */
+/** `POST /v1/credentials`: the credentials that a tenant can create, and how one replaces another. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import { grant, provision } from "../../support/factories.ts";
@@ -22,7 +22,7 @@ beforeAll(async () => {
   other = await createTenant(api, SCOPES);
 });
 
-/** A client made by the route, as a token request knows it. */
+/** Creates a client and returns it with its client id and secret. */
 async function create(body: Json = {}): Promise<Json> {
   const answer = await tenant.post("/v1/credentials", body);
   expect(answer).toMatchObject({ status: 201 });
@@ -49,7 +49,7 @@ const logged = async (type: string): Promise<Json[]> =>
   ).map(({ entry }) => entry);
 
 describe("a new credential", () => {
-  test("is the caller's own principal's, shows its secret once, and works", async () => {
+  test("belongs to the caller's principal, shows its secret once, and works", async () => {
     const made = await create();
     expect(made).toMatchObject({
       principal_id: tenant.principalId,
@@ -71,7 +71,7 @@ describe("a new credential", () => {
     expect(api.log.join("")).not.toContain(made["client_secret"]);
   });
 
-  test("can be another principal's of the same tenant, with no scope that the token lacks", async () => {
+  test("can belong to another principal of the same tenant, with no scope that the token lacks", async () => {
     const narrow = await provision(api, { tenantId: tenant.tenantId, scopes: ["events:publish"] });
     expect(await create({ principal_id: narrow.principalId })).toMatchObject({
       principal_id: narrow.principalId,
@@ -82,7 +82,7 @@ describe("a new credential", () => {
     expect(answer.body).toMatchObject({ missing_permission: "webhooks:replay" });
   });
 
-  test("cannot be made with a token that has fewer scopes than the principal", async () => {
+  test("cannot be created with a token that has fewer scopes than the principal", async () => {
     const { body } = await api.token(grant(tenant, { scope: "credentials:write" }));
     const answer = await tenant.post(
       "/v1/credentials",
@@ -92,7 +92,7 @@ describe("a new credential", () => {
     expectRefusal(answer, 403, "SCOPE_VIOLATION");
   });
 
-  test("names its certificate", async () => {
+  test("stores its certificate", async () => {
     const certificate = {
       san_uri: "spiffe://example/tenant/a",
       certificate_thumbprints: ["a".repeat(64)],
@@ -101,7 +101,7 @@ describe("a new credential", () => {
   });
 });
 
-describe("what is of another tenant", () => {
+describe("a resource of another tenant", () => {
   test.each(["principal_id", "replaces"] as const)("is not found as %s", async (member) => {
     const foreign = member === "principal_id" ? other.principalId : other.credentialId;
     const before = await sql(api, "SELECT count(*) FROM credentials");
@@ -110,8 +110,8 @@ describe("what is of another tenant", () => {
   });
 });
 
-describe("a credential that is replaced", () => {
-  test("goes on for 24 hours, and no longer", async () => {
+describe("a replaced credential", () => {
+  test("works for another 24 hours", async () => {
     const old = await create({ san_uri: "spiffe://example/tenant/b" });
     const made = await create({ replaces: old["id"] });
     expect(made).toMatchObject({ principal_id: old["principal_id"], san_uri: "spiffe://example/tenant/b" });
@@ -129,17 +129,17 @@ describe("a credential that is replaced", () => {
     tenant = await renew(api, tenant);
   });
 
-  test("goes on for as long as is asked for, also not at all", async () => {
+  test("works for the requested overlap, which can be 0", async () => {
     const old = await create();
     const made = await create({ replaces: old["id"], overlap_seconds: 0 });
     expect([await tokenStatus(old), await tokenStatus(made)]).toEqual([401, 200]);
-    // It is what it can do, before the sweep has written that down.
+    // The answer shows the effective state before the sweep has stored it.
     const { body } = await tenant.get(`/v1/credentials/${String(old["id"])}`);
     expect(body).toMatchObject({ state: "REVOKED", replaced_by: made["id"], revoked_at: anInstant() });
     expect(body["revoked_at"]).toBe(body["ends_at"]);
   });
 
-  test("is replaced once, whoever asks at the same time", async () => {
+  test("is replaced once, even by concurrent requests", async () => {
     const old = await create();
     const answers = await Promise.all(
       [1, 2, 3].map(async () => await tenant.post("/v1/credentials", { replaces: old["id"] })),
@@ -148,7 +148,7 @@ describe("a credential that is replaced", () => {
     expectRefusal(await tenant.post("/v1/credentials", { replaces: old["id"] }), 409, "INVALID_STATE");
   });
 
-  test("is replaced for its own principal alone", async () => {
+  test("is replaced only for its own principal", async () => {
     const narrow = await provision(api, { tenantId: tenant.tenantId, scopes: ["events:publish"] });
     const answer = await tenant.post("/v1/credentials", {
       replaces: tenant.credentialId,
@@ -158,7 +158,7 @@ describe("a credential that is replaced", () => {
   });
 });
 
-test("an overlap without anything to replace is refused", async () => {
+test("an overlap without a credential to replace is rejected", async () => {
   expectRefusal(await tenant.post("/v1/credentials", { overlap_seconds: 5 }), 422, "VALIDATION_FAILED");
 });
 

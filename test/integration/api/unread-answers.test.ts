@@ -1,6 +1,6 @@
 /**
- * No route holds more for a peer than a constant: 256 pipelined requests of one connection whose answers nobody reads,
- * at every address of both APIs, with and without a credential.
+ * Limits what unread answers can hold: 256 pipelined requests on one connection, whose answers
+ * nobody reads. Every address of both APIs is tested, with and without a credential.
  */
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
@@ -14,11 +14,11 @@ import { createTenant, type Tenant, WEBHOOK_SCOPES } from "../../support/tenant.
 
 const api = useTestApi();
 const PIPELINED = 256;
-/** Of heap and buffers, for each connection: what 16 requests and answers weigh, not what 256 documents do. */
+/** Limit of heap and buffers per connection, in bytes: enough for 16 requests and answers, not for 256. */
 const HELD_MAX = 512 * 1_024;
-/** Connections that ask at once. */
+/** Number of connections opened at the same time. */
 const BATCH = 12;
-/** Of processor time and of the event loop for a batch, on a loaded machine: what 12 times 16 requests cost. */
+/** Limits per batch on a loaded machine, in milliseconds: the cost of 12 times 16 requests. */
 const CPU_MAX_MS = 8_000;
 const LOOP_MAX_MS = 3_000;
 
@@ -30,7 +30,7 @@ beforeAll(async () => {
   tenant = await createTenant(api, [...WEBHOOK_SCOPES, "credentials:read", "compliance:read"]);
 });
 
-interface Asked {
+interface RouteRequest {
   readonly method: string;
   readonly path: string;
   readonly port: number;
@@ -38,7 +38,7 @@ interface Asked {
   readonly takesBody: boolean;
 }
 
-function bytesOf({ method, path, token, takesBody }: Asked): string {
+function bytesOf({ method, path, token, takesBody }: RouteRequest): string {
   const target = path.replaceAll(/\{[^}]+\}/g, "0".repeat(24));
   return [
     `${method} ${target} HTTP/1.1`,
@@ -50,23 +50,23 @@ function bytesOf({ method, path, token, takesBody }: Asked): string {
   ].join("\r\n");
 }
 
-function held(): number {
+function heldBytes(): number {
   collect();
   const { heapUsed, external } = process.memoryUsage();
   return heapUsed + external;
 }
 
-/** Asks, and leaves the answers where they are. */
-async function ask(asked: Asked): Promise<Socket> {
-  const socket = connect(asked.port, "127.0.0.1");
+/** Sends the requests and leaves the answers unread. */
+async function sendUnread(request: RouteRequest): Promise<Socket> {
+  const socket = connect(request.port, "127.0.0.1");
   socket.on("error", () => undefined);
-  socket.write(bytesOf(asked).repeat(PIPELINED));
+  socket.write(bytesOf(request).repeat(PIPELINED));
   await once(socket, "readable");
   return socket;
 }
 
-test("256 pipelined requests whose answers nobody reads hold and cost what 16 do, at every route", async () => {
-  const routes: Asked[] = [
+test("256 pipelined requests with unread answers hold and cost no more than 16, at every route", async () => {
+  const routes: RouteRequest[] = [
     ...(await apiRoutes(api)).map((route) => ({ ...route, port: api.publicPort, token: tenant.token })),
     ...(await adminRoutes(api)).map((route) => ({
       ...route,
@@ -85,31 +85,31 @@ test("256 pipelined requests whose answers nobody reads hold and cost what 16 do
     ].map((path) => ({ method: "GET", path, port: api.publicPort, token: "", takesBody: false })),
   ];
   expect(routes.length).toBeGreaterThan(90);
-  const variants = routes.flatMap((asked) => [asked, { ...asked, token: "" }]);
-  const dear: string[] = [];
+  const variants = routes.flatMap((request) => [request, { ...request, token: "" }]);
+  const expensive: string[] = [];
   const sockets: Socket[] = [];
-  // What is kept is made at the first request.
-  (await ask(routes.at(-1) as Asked)).destroy();
+  // The first request fills the caches.
+  (await sendUnread(routes.at(-1) as RouteRequest)).destroy();
   await Promise.all(["/openapi.json", "/docs/scalar.js"].map(async (path) => await api.request(path)));
-  const before = held();
+  const before = heldBytes();
   while (sockets.length < variants.length) {
     const batch = variants.slice(sockets.length, sockets.length + BATCH);
     const delay = monitorEventLoopDelay({ resolution: 5 });
     const cpu = process.cpuUsage();
     delay.enable();
     // oxlint-disable-next-line no-await-in-loop
-    sockets.push(...(await Promise.all(batch.map(ask))));
+    sockets.push(...(await Promise.all(batch.map(sendUnread))));
     delay.disable();
     const { user, system } = process.cpuUsage(cpu);
     const [cpuMs, loopMs] = [(user + system) / 1_000, delay.max / 1e6];
     if (cpuMs > CPU_MAX_MS || loopMs > LOOP_MAX_MS) {
       const names = batch.map(({ method, path }) => `${method} ${path}`).join(", ");
-      dear.push(`${names}: ${cpuMs} ms of CPU, ${loopMs} ms of the event loop`);
+      expensive.push(`${names}: ${cpuMs} ms of CPU, ${loopMs} ms of the event loop`);
     }
   }
-  const growth = held() - before;
+  const growth = heldBytes() - before;
   expect(await api.request("/healthz")).toMatchObject({ status: 200 });
   sockets.forEach((socket) => socket.destroy());
-  expect(dear).toEqual([]);
+  expect(expensive).toEqual([]);
   expect(growth / variants.length).toBeLessThan(HELD_MAX);
 }, 300_000);

@@ -1,6 +1,6 @@
 /**
- * Every constraint that the routes' schemas declare, broken once: the answer is a 4xx of the catalogue that says where
- * and, in words, what is wanted; never a regular expression, never a 500.
+ * Breaks each constraint of the routes' schemas once. Each answer must be a 4xx of the catalogue
+ * that names the place and explains the constraint in words, never a regular expression or a 500.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import type { DocumentedSchema } from "../../../src/api/openapi/examples.ts";
@@ -18,9 +18,9 @@ const SCOPES = [
   "compliance:read",
   "portal:sign_in",
 ];
-/** Their errors have the form of RFC 6749, and their rules tests of their own (test/conformance). */
+/** Routes with errors in the form of RFC 6749; test/conformance tests their rules. */
 const OAUTH = /^\/v1\/auth\//;
-/** Without `events` a body at POST /v1/events is one event, and judged as such. */
+/** Without `events`, a body at POST /v1/events is validated as a single event. */
 const EITHER = /^no error at \/events: .*\/type is required/;
 const ID_TAIL = "0".repeat(24);
 
@@ -62,7 +62,7 @@ function routesOf(document: Answer["body"]): Route[] {
 let tenant: Tenant;
 let routes: readonly Route[];
 
-/** The address with parameters that could be. */
+/** Returns the address with plausible parameters. */
 function addressOf({ path, parameters }: Route): string {
   return path.replaceAll(/\{(\w+)\}/g, (_all, name: string) => {
     const found = parameters.find((parameter) => parameter.in === "path" && parameter.name === name);
@@ -77,7 +77,7 @@ interface Sent {
   readonly body?: unknown;
 }
 
-async function ask(route: Route, { query = "", headers = {}, body }: Sent): Promise<Answer> {
+async function sendRequest(route: Route, { query = "", headers = {}, body }: Sent): Promise<Answer> {
   const admin = route.path.startsWith("/admin/");
   const base = admin ? api.adminUrl : api.publicUrl;
   const response = await fetch(base + addressOf(route) + query, {
@@ -98,7 +98,7 @@ async function ask(route: Route, { query = "", headers = {}, body }: Sent): Prom
   };
 }
 
-/** What is wrong with the refusal; undefined when nothing is. */
+/** Returns the fault of an error response, or undefined if there is none. */
 function complaint({ status, body, text }: Answer, pointer: string): string | undefined {
   if (status < 400 || status >= 500 || !Object.hasOwn(ERROR_CATALOGUE, String(body["code"]))) {
     return `${status} ${text.slice(0, 200)}`;
@@ -126,13 +126,13 @@ beforeAll(async () => {
 });
 
 describe("bodies", () => {
-  test("each broken constraint is told where it is, in words", async () => {
+  test("each broken constraint is reported with its pointer, in words", async () => {
     const wrong: string[] = [];
     let count = 0;
     for (const route of routes.filter(({ body }) => body !== undefined)) {
       for (const violation of violationsOf(route.body ?? {})) {
         count += 1;
-        const answer = await ask(route, { body: violation.value });
+        const answer = await sendRequest(route, { body: violation.value });
         const found = complaint(answer, violation.pointer);
         if (found !== undefined && !EITHER.test(found)) {
           wrong.push(`${route.method} ${route.path} ${violation.breaks} ${violation.pointer}: ${found}`);
@@ -145,7 +145,7 @@ describe("bodies", () => {
 });
 
 describe("parameters", () => {
-  test("each broken constraint of a query is told by the parameter's name, in words", async () => {
+  test("each broken constraint of a query is reported by the parameter's name, in words", async () => {
     const wrong: string[] = [];
     let count = 0;
     for (const route of routes) {
@@ -164,7 +164,7 @@ describe("parameters", () => {
             Number.isSafeInteger(Number(text)) &&
             Number(text) <= (schema as { maximum: number }).maximum;
           count += 1;
-          const answer = await ask(route, { query: `?${name}=${encodeURIComponent(text)}` });
+          const answer = await sendRequest(route, { query: `?${name}=${encodeURIComponent(text)}` });
           const found = fits
             ? answer.status >= 500
               ? answer.text
@@ -174,7 +174,7 @@ describe("parameters", () => {
             wrong.push(`${route.method} ${route.path} ${name}=${text}: ${found}`);
           }
         }
-        const twice = await ask(route, { query: `?${name}=1&${name}=1` });
+        const twice = await sendRequest(route, { query: `?${name}=1&${name}=1` });
         expect({ route: route.path, name, status: twice.status }).toMatchObject({ status: 400 });
       }
     }
@@ -182,16 +182,16 @@ describe("parameters", () => {
     expect(wrong).toEqual([]);
   });
 
-  test("each broken constraint of a header is told by its name, in words", async () => {
+  test("each broken constraint of a header is reported by its name, in words", async () => {
     const wrong: string[] = [];
     for (const route of routes) {
       for (const { name } of route.parameters.filter((parameter) => parameter.in === "header")) {
-        const answer = await ask(route, {
+        const answer = await sendRequest(route, {
           headers: { [name]: "\u00e4" },
           ...(route.body === undefined ? {} : { body: {} }),
         });
         if (answer.status === 422) {
-          // The body is looked at first.
+          // The body is validated first.
           continue;
         }
         const found = complaint(answer, `/${name}`);
@@ -203,11 +203,11 @@ describe("parameters", () => {
     expect(wrong).toEqual([]);
   });
 
-  test("a path that names nothing is not found, whatever stands for the name", async () => {
+  test("an invalid value in a path never causes a 5xx", async () => {
     for (const route of routes.filter(({ path }) => path.includes("{"))) {
       for (const text of [...NO_NUMBERS.filter((value) => value !== ""), "x".repeat(101)]) {
         const path = route.path.replaceAll(/\{\w+\}/g, () => encodeURIComponent(text));
-        const answer = await ask({ ...route, path, parameters: [] }, {});
+        const answer = await sendRequest({ ...route, path, parameters: [] }, {});
         expect({ path, status: answer.status, fault: answer.status >= 500 }).toMatchObject({ fault: false });
         expect(answer.text).not.toContain("^[");
       }

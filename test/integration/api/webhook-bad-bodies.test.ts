@@ -1,4 +1,4 @@
-/** Bodies that the webhook routes must not take, one by one: the catalogue's code for each, never a 500. */
+/** Invalid bodies at the webhook routes: each gets its code of the catalogue, never a 500. */
 import { beforeAll, describe, expect, test } from "vitest";
 import targets from "../../support/vectors/targets.json" with { type: "json" };
 import { useTestApi } from "../../support/api.ts";
@@ -16,16 +16,16 @@ const EVENTS = "/v1/events";
 const ENDPOINT: Json = { url: "https://example.com/hook", events: ["inference.completed"] };
 const EVENT: Json = { type: "inference.completed", data: {} };
 
-/** JSON of an object without the members that are undefined. */
+/** Returns the object as JSON with one member set, or removed if the value is undefined. */
 const withMember = (base: Json, name: string, value: unknown): string =>
   JSON.stringify({ ...base, [name]: value });
-/** The same with the member's value spelled as given. */
+/** Returns the same with the member's value as literal JSON. */
 const withSpelling = (base: Json, name: string, text: string): string =>
   `${JSON.stringify({ ...base, [name]: undefined }).slice(0, -1)},${JSON.stringify(name)}:${text}}`;
 const nested = (depth: number): string => `${'{"a":'.repeat(depth - 1)}{}${"}".repeat(depth - 1)}`;
 const padded = (bytes: number): string => `{"a":"${"x".repeat(bytes - 8)}"}`;
 
-/** 422 that points at the member. */
+/** Expects a 422 that points at the member. */
 async function expectInvalid(path: string, raw: string, pointer: string): Promise<void> {
   const answer = await tenant.send("POST", path, { raw });
   expectRefusal(answer, 422, "VALIDATION_FAILED");
@@ -37,7 +37,7 @@ describe("POST /v1/webhooks/endpoints", () => {
     ["no url", withMember(ENDPOINT, "url", undefined), "/url"],
     ["a url that is a number", withMember(ENDPOINT, "url", 1), "/url"],
     ["a url that is null", withMember(ENDPOINT, "url", null), "/url"],
-    ["a url that is a list", withMember(ENDPOINT, "url", ["https://example.com"]), "/url"],
+    ["a url that is an array", withMember(ENDPOINT, "url", ["https://example.com"]), "/url"],
     ["an empty url", withMember(ENDPOINT, "url", ""), "/url"],
     [
       "a url of 2,049 characters",
@@ -46,7 +46,7 @@ describe("POST /v1/webhooks/endpoints", () => {
     ],
     ["no events", withMember(ENDPOINT, "events", undefined), "/events"],
     ["events that are null", withMember(ENDPOINT, "events", null), "/events"],
-    ["events that are a text", withMember(ENDPOINT, "events", "inference.completed"), "/events"],
+    ["events that are a string", withMember(ENDPOINT, "events", "inference.completed"), "/events"],
     ["events that are an object", withMember(ENDPOINT, "events", { 0: "a.b" }), "/events"],
     ["an empty list of events", withMember(ENDPOINT, "events", []), "/events"],
     [
@@ -58,11 +58,11 @@ describe("POST /v1/webhooks/endpoints", () => {
       ),
       "/events",
     ],
-    ["an event type twice", withMember(ENDPOINT, "events", ["a.b", "a.b"]), "/events"],
+    ["a duplicate event type", withMember(ENDPOINT, "events", ["a.b", "a.b"]), "/events"],
     ["a number among the events", withMember(ENDPOINT, "events", ["a.b", 1]), "/events/1"],
     ["null among the events", withMember(ENDPOINT, "events", [null]), "/events/0"],
     ["the reserved ping", withMember(ENDPOINT, "events", ["ping"]), "/events/0"],
-    ["* beside another", withMember(ENDPOINT, "events", ["a.b", "*"]), "/events/1"],
+    ["* with another type", withMember(ENDPOINT, "events", ["a.b", "*"]), "/events/1"],
     ["* twice", withMember(ENDPOINT, "events", ["*", "*"]), "/events"],
     ["a pattern", withMember(ENDPOINT, "events", ["inference.*"]), "/events/0"],
     ["capitals", withMember(ENDPOINT, "events", ["Inference.completed"]), "/events/0"],
@@ -75,8 +75,8 @@ describe("POST /v1/webhooks/endpoints", () => {
     ["a line feed at the end", withMember(ENDPOINT, "events", ["a.b\n"]), "/events/0"],
     ["full-width letters", withMember(ENDPOINT, "events", ["\uff41.b"]), "/events/0"],
     ["129 characters", withMember(ENDPOINT, "events", [`a.${"b".repeat(127)}`]), "/events/0"],
-    ["metadata that is a list", withMember(ENDPOINT, "metadata", []), "/metadata"],
-    ["metadata that is a text", withMember(ENDPOINT, "metadata", "{}"), "/metadata"],
+    ["metadata that is an array", withMember(ENDPOINT, "metadata", []), "/metadata"],
+    ["metadata that is a string", withMember(ENDPOINT, "metadata", "{}"), "/metadata"],
     ["metadata that is a number", withMember(ENDPOINT, "metadata", 1), "/metadata"],
     ["a description that is a number", withMember(ENDPOINT, "description", 1), "/description"],
     [
@@ -88,10 +88,10 @@ describe("POST /v1/webhooks/endpoints", () => {
     ["a state", withMember(ENDPOINT, "state", "ACTIVE"), "/state"],
     ["a secret", withMember(ENDPOINT, "secret", "whsec_x"), "/secret"],
     ["an id", withMember(ENDPOINT, "id", "ep_x"), "/id"],
-    ["nothing", "{}", "/url"],
-    ["a list", "[]", ""],
+    ["an empty object", "{}", "/url"],
+    ["an array", "[]", ""],
     ["null", "null", ""],
-  ])("refuses %s", async (_name, raw, pointer) => {
+  ])("rejects %s", async (_name, raw, pointer) => {
     await expectInvalid(ENDPOINTS, raw, pointer);
   });
 
@@ -103,16 +103,16 @@ describe("POST /v1/webhooks/endpoints", () => {
       422,
       "LIMIT_EXCEEDED",
     ],
-    ["metadata six deep", withSpelling(ENDPOINT, "metadata", nested(6)), 422, "VALIDATION_FAILED"],
-    ["metadata that is no JSON", withSpelling(ENDPOINT, "metadata", "{1}"), 400, "INVALID_REQUEST"],
+    ["metadata nested six deep", withSpelling(ENDPOINT, "metadata", nested(6)), 422, "VALIDATION_FAILED"],
+    ["metadata that is not JSON", withSpelling(ENDPOINT, "metadata", "{1}"), 400, "INVALID_REQUEST"],
     [
-      "a member twice",
+      "a duplicate member",
       withSpelling(ENDPOINT, "url", '"https://a.example","url":"https://b.example"'),
       400,
       "INVALID_REQUEST",
     ],
     [
-      "a member twice, once escaped",
+      "a duplicate member, once escaped",
       withSpelling(ENDPOINT, "url", '"https://a.example","\\u0075rl":"https://b.example"'),
       400,
       "INVALID_REQUEST",
@@ -120,12 +120,22 @@ describe("POST /v1/webhooks/endpoints", () => {
     ["__proto__", withSpelling(ENDPOINT, "__proto__", "{}"), 400, "INVALID_REQUEST"],
     ["NUL in the description", withSpelling(ENDPOINT, "description", '"\\u0000"'), 400, "INVALID_REQUEST"],
     ["half a surrogate pair", withSpelling(ENDPOINT, "description", '"\\ud83d"'), 400, "INVALID_REQUEST"],
-    ["a number beyond a double", withSpelling(ENDPOINT, "description", "1e400"), 400, "INVALID_REQUEST"],
-    ["depth", withSpelling(ENDPOINT, "events", `${"[".repeat(40)}${"]".repeat(40)}`), 400, "INVALID_REQUEST"],
-    ["half of JSON", '{"url":"https://example.com', 400, "INVALID_REQUEST"],
+    [
+      "a number too large for a double",
+      withSpelling(ENDPOINT, "description", "1e400"),
+      400,
+      "INVALID_REQUEST",
+    ],
+    [
+      "arrays nested too deeply",
+      withSpelling(ENDPOINT, "events", `${"[".repeat(40)}${"]".repeat(40)}`),
+      400,
+      "INVALID_REQUEST",
+    ],
+    ["truncated JSON", '{"url":"https://example.com', 400, "INVALID_REQUEST"],
     ["no body", "", 400, "INVALID_REQUEST"],
     ["70 KB", withMember(ENDPOINT, "description", "x".repeat(70_000)), 413, "PAYLOAD_TOO_LARGE"],
-  ])("refuses %s", async (_name, raw, status, code) => {
+  ])("rejects %s", async (_name, raw, status, code) => {
     expectRefusal(await tenant.send("POST", ENDPOINTS, { raw }), status, code);
   });
 
@@ -158,8 +168,8 @@ describe("POST /v1/webhooks/endpoints", () => {
     return { status: 422, code: outOfBounds ? "VALIDATION_FAILED" : "TARGET_URL_FORBIDDEN" };
   }
 
-  test("refuses every target that deliveries must not go to", async () => {
-    // What development allows: plain HTTP, and loopback in its one spelling.
+  test("rejects every forbidden target", async () => {
+    // Development allows plain HTTP, and loopback in its canonical form.
     const allowed =
       /^(http:\/\/hooks\.example\.com\/|https:\/\/(127\.0\.0\.1|\[::1\]|localhost|LOCALHOST)\/)$/;
     const urls = FORBIDDEN.filter((url) => !allowed.test(url));
@@ -170,14 +180,14 @@ describe("POST /v1/webhooks/endpoints", () => {
     }
   });
 
-  test("refuses its own listeners as targets", async () => {
+  test("rejects its own listeners as targets", async () => {
     for (const host of ["127.0.0.1", "localhost", "127.0.0.2", "[::1]"]) {
       const url = `http://${host}:${api.publicPort}/v1/events`;
       expectRefusal(await tenant.post(ENDPOINTS, { ...ENDPOINT, url }), 422, "TARGET_URL_FORBIDDEN");
     }
   });
 
-  test("takes what is just within its limits", async () => {
+  test("accepts values exactly at the limits", async () => {
     const fresh = await createTenant(api);
     const good: Json[] = [
       { ...ENDPOINT, url: `https://example.com/${"x".repeat(2_028)}` },
@@ -195,7 +205,7 @@ describe("POST /v1/webhooks/endpoints", () => {
     expect(rows(await fresh.get(ENDPOINTS))).toHaveLength(good.length);
   });
 
-  test("registers nothing of what it refuses", async () => {
+  test("registers nothing from a rejected request", async () => {
     expect(rows(await tenant.get(ENDPOINTS))).toEqual([]);
   });
 });
@@ -204,15 +214,15 @@ describe("POST /v1/events", () => {
   test.each<[string, string, string]>([
     ["no type", withMember(EVENT, "type", undefined), "/type"],
     ["a type that is null", withMember(EVENT, "type", null), "/type"],
-    ["a type that is a list", withMember(EVENT, "type", ["a.b"]), "/type"],
+    ["a type that is an array", withMember(EVENT, "type", ["a.b"]), "/type"],
     ["the reserved ping", withMember(EVENT, "type", "ping"), "/type"],
     ["*", withMember(EVENT, "type", "*"), "/type"],
     ["a type with capitals", withMember(EVENT, "type", "A.b"), "/type"],
     ["a type with a line feed", withMember(EVENT, "type", "a.b\n"), "/type"],
     ["a type of 129 characters", withMember(EVENT, "type", `a.${"b".repeat(127)}`), "/type"],
     ["no data", withMember(EVENT, "data", undefined), "/data"],
-    ["data that is a list", withMember(EVENT, "data", []), "/data"],
-    ["data that is a text", withMember(EVENT, "data", "x"), "/data"],
+    ["data that is an array", withMember(EVENT, "data", []), "/data"],
+    ["data that is a string", withMember(EVENT, "data", "x"), "/data"],
     ["data that is a number", withMember(EVENT, "data", 1), "/data"],
     ["data that is true", withMember(EVENT, "data", true), "/data"],
     ["data that is null", withMember(EVENT, "data", null), "/data"],
@@ -222,22 +232,22 @@ describe("POST /v1/events", () => {
     ["an id with a line feed", withMember(EVENT, "id", "a\nb"), "/id"],
     ["an id that is null", withMember(EVENT, "id", null), "/id"],
     ["a time that is a number", withMember(EVENT, "occurred_at", 1_763_650_000), "/occurred_at"],
-    ["a tenant_id that is none", withMember(EVENT, "tenant_id", "x"), "/tenant_id"],
+    ["an invalid tenant_id", withMember(EVENT, "tenant_id", "x"), "/tenant_id"],
     [
-      "a tenant_id of another noun",
+      "a tenant_id with another resource's prefix",
       withMember(EVENT, "tenant_id", "ep_000000000000000000000000"),
       "/tenant_id",
     ],
     ["an unknown member", withMember(EVENT, "payload", {}), "/payload"],
-    ["nothing", "{}", "/type"],
-    ["a list of events", JSON.stringify([EVENT]), ""],
+    ["an empty object", "{}", "/type"],
+    ["an array of events", JSON.stringify([EVENT]), ""],
     ["null", "null", ""],
     ["a batch without events", '{"events":[]}', "/events"],
     ["a batch that is an object", '{"events":{}}', "/events"],
     ["a batch that is null", '{"events":null}', "/events"],
     ["a batch with another member", '{"events":[{}],"type":"a.b"}', "/type"],
     ["a batch of 1,001", JSON.stringify({ events: Array.from({ length: 1_001 }, () => EVENT) }), "/events"],
-  ])("refuses %s", async (_name, raw, pointer) => {
+  ])("rejects %s", async (_name, raw, pointer) => {
     await expectInvalid(EVENTS, raw, pointer);
   });
 
@@ -266,11 +276,11 @@ describe("POST /v1/events", () => {
     "2025-01-01T00:00:00.1234567890Z",
     "2025-01-01T00:00:00Z\n",
     "",
-  ])("refuses the time %j", async (time) => {
+  ])("rejects the time %j", async (time) => {
     await expectInvalid(EVENTS, withMember(EVENT, "occurred_at", time), "/occurred_at");
   });
 
-  test("refuses an item that is nested too deeply alone", async () => {
+  test("rejects only the items of a batch that are nested too deeply", async () => {
     const event = (data: string): string => withSpelling(EVENT, "data", data);
     const raw = `{"events":[${event(nested(65))},${event(nested(64))},${event(nested(999))}]}`;
     const answer = await (await createTenant(api)).send("POST", EVENTS, { raw });
@@ -282,16 +292,16 @@ describe("POST /v1/events", () => {
   });
 
   test.each<[string, string, number, string]>([
-    ["a member twice", withSpelling(EVENT, "type", '"a.b","type":"a.c"'), 400, "INVALID_REQUEST"],
-    ["data twice", withSpelling(EVENT, "data", '{},"data":{"a":1}'), 400, "INVALID_REQUEST"],
-    ["data that is no JSON", withSpelling(EVENT, "data", "{a:1}"), 400, "INVALID_REQUEST"],
+    ["a duplicate member", withSpelling(EVENT, "type", '"a.b","type":"a.c"'), 400, "INVALID_REQUEST"],
+    ["duplicate data", withSpelling(EVENT, "data", '{},"data":{"a":1}'), 400, "INVALID_REQUEST"],
+    ["data that is not JSON", withSpelling(EVENT, "data", "{a:1}"), 400, "INVALID_REQUEST"],
     ["data that is NaN", withSpelling(EVENT, "data", '{"a":NaN}'), 400, "INVALID_REQUEST"],
     ["data with a raw NUL", withSpelling(EVENT, "data", '{"a":"\0"}'), 400, "INVALID_REQUEST"],
-    ["data 65 deep", withSpelling(EVENT, "data", nested(65)), 422, "VALIDATION_FAILED"],
-    ["data 100,000 deep", withSpelling(EVENT, "data", nested(100_000)), 400, "INVALID_REQUEST"],
+    ["data nested 65 deep", withSpelling(EVENT, "data", nested(65)), 422, "VALIDATION_FAILED"],
+    ["data nested 100,000 deep", withSpelling(EVENT, "data", nested(100_000)), 400, "INVALID_REQUEST"],
     ["NUL in the id", withSpelling(EVENT, "id", '"\\u0000"'), 400, "INVALID_REQUEST"],
     ["half a surrogate pair in the id", withSpelling(EVENT, "id", '"\\udc00"'), 400, "INVALID_REQUEST"],
-    ["a number beyond a double", withSpelling(EVENT, "id", "-1e999"), 400, "INVALID_REQUEST"],
+    ["a number too large for a double", withSpelling(EVENT, "id", "-1e999"), 400, "INVALID_REQUEST"],
     ["no body", "", 400, "INVALID_REQUEST"],
     ["an event of more than 256 KiB", withSpelling(EVENT, "data", padded(262_145)), 413, "PAYLOAD_TOO_LARGE"],
     [
@@ -302,16 +312,16 @@ describe("POST /v1/events", () => {
       413,
       "PAYLOAD_TOO_LARGE",
     ],
-  ])("refuses %s", async (_name, raw, status, code) => {
+  ])("rejects %s", async (_name, raw, status, code) => {
     expectRefusal(await tenant.send("POST", EVENTS, { raw }), status, code);
   });
 
   test.each([
     ["empty", ""],
     ["of 256 characters", "k".repeat(256)],
-    ["with a tab", "a\tb"],
-    ["with a letter beyond ASCII", "caf\u00e9"],
-  ])("refuses an Idempotency-Key that is %s", async (_name, key) => {
+    ["text with a tab", "a\tb"],
+    ["text beyond ASCII", "caf\u00e9"],
+  ])("rejects an Idempotency-Key that is %s", async (_name, key) => {
     for (const [path, body] of [
       [EVENTS, EVENT],
       [ENDPOINTS, ENDPOINT],
@@ -320,14 +330,14 @@ describe("POST /v1/events", () => {
     }
   });
 
-  test("accepts nothing of what it refuses", async () => {
+  test("stores nothing from a rejected request", async () => {
     expect(rows(await tenant.get(EVENTS))).toEqual([]);
     expect(await sql(api, "SELECT FROM idempotency_keys WHERE tenant_id = $1", [tenant.tenantId])).toEqual(
       [],
     );
   });
 
-  test("takes what is just within its limits", async () => {
+  test("accepts values exactly at the limits", async () => {
     const fresh = await createTenant(api);
     const good = [
       withSpelling(EVENT, "data", padded(262_144)),

@@ -1,4 +1,4 @@
-/** Queries, addresses, methods and media types that the webhook routes must not take: never a 500. */
+/** Invalid queries, addresses, methods and media types at the webhook routes: never a 500. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import { type ApiRoute, apiRoutes } from "../../support/openapi.ts";
@@ -70,13 +70,13 @@ describe("queries of lists", () => {
     ["from=2025-01-01T00:00:00+01:00", DATED],
     ["to=1763650000", DATED],
     ["from=", DATED],
-  ])("?%s is refused", async (query, lists) => {
+  ])("?%s is rejected", async (query, lists) => {
     for (const list of lists) {
       expectRefusal(await tenant.get(`${list}?${query}`), 400, "INVALID_REQUEST");
     }
   });
 
-  test("a filter's value may hold the name of another filter", async () => {
+  test("a filter's value can contain the name of another filter", async () => {
     for (const list of DATED) {
       expect(await tenant.get(`${list}?event_type=metadata.changed`)).toMatchObject({ status: 200 });
     }
@@ -84,7 +84,7 @@ describe("queries of lists", () => {
     expectRefusal(await tenant.get(`${EVENTS}?metadata[region]=eu`), 400, "INVALID_REQUEST");
   });
 
-  test("ids from a time that no calendar reaches are looked for like any other", async () => {
+  test("ids with a timestamp beyond every calendar are simply not found", async () => {
     const fresh = await createTenant(api);
     const last = "z".repeat(24);
     expect(rows(await fresh.get(`${DELIVERIES}?event_id=evt_${last}&endpoint_id=ep_${last}`))).toEqual([]);
@@ -112,7 +112,7 @@ describe("queries of lists", () => {
     }
   });
 
-  test("nor does one of a list by position", async () => {
+  test("a tampered cursor of a list by position never leads to a 500", async () => {
     const fresh = await createTenant(api);
     for (const name of ["cursor.one", "cursor.two"]) {
       const type = { name, schema: { type: "object" } };
@@ -156,7 +156,7 @@ describe("addresses", () => {
   });
 
   test.each(["x", "%00", "ep_0", "EP_000000000000000000000000", "..%2f", "a".repeat(200), "%ff", "'"])(
-    "the id %j is nowhere found",
+    "the id %j is not found on any route",
     async (id) => {
       for (const { method, path, takesBody } of routes.filter((route) => route.path.includes("{"))) {
         const address = path.replace(/\{\w+\}/, () => id);
@@ -168,16 +168,16 @@ describe("addresses", () => {
     },
   );
 
-  test("a method that an address does not have is a 405 whose Allow names those it has", async () => {
+  test("an unsupported method is a 405 whose Allow header lists the supported ones", async () => {
     const id = "000000000000000000000000";
     const paths = new Set(routes.map(({ path }) => path));
     expect(paths.size).toBeGreaterThanOrEqual(10);
     for (const path of paths) {
       const documented = routes.filter((route) => route.path === path).map(({ method }) => method);
-      // HEAD is wherever GET is.
+      // HEAD works wherever GET does.
       const own = documented.includes("GET") ? [...documented, "HEAD"] : documented;
       for (const method of ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"]) {
-        // GET and HEAD of …/dlq/replay ask for a dead letter of that name, which is nowhere found.
+        // GET and HEAD of …/dlq/replay read a dead letter with that id, which does not exist.
         if (own.includes(method) || (path.endsWith("/dlq/replay") && ["GET", "HEAD"].includes(method))) {
           continue;
         }
@@ -217,7 +217,7 @@ describe("addresses", () => {
     );
   });
 
-  test("routes without a body refuse one that says something", async () => {
+  test("routes without a body reject a non-empty one", async () => {
     const { id } = await createEndpoint(api, tenant, { state: "PENDING" });
     const path = `${ENDPOINTS}/${id}/verify`;
     expectRefusal(await tenant.post(path, { force: true }), 422, "VALIDATION_FAILED");

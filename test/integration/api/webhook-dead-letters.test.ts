@@ -1,4 +1,4 @@
-/** The dead-letter queue: what is in it, for how long, and what a replay does (specification 3 and 4). */
+/** The dead-letter queue: its contents, their lifetime, and replays (specification 3 and 4). */
 import { randomBytes } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import { newId } from "../../../src/domain/ids.ts";
@@ -29,7 +29,7 @@ beforeAll(async () => {
   endpointId = (await createEndpoint(api, tenant, { state: "DISABLED" })).id;
 });
 
-/** The delivery of a new event: a dead letter at once, since its endpoint is disabled. */
+/** Publishes an event whose delivery is a dead letter immediately, since its endpoint is disabled. */
 async function deadLetter(data: Json = {}): Promise<{ readonly id: string; readonly eventId: string }> {
   const eventId = await publish(tenant, { data });
   const [delivery] = rows(await tenant.get(`${DELIVERIES}?event_id=${eventId}`));
@@ -41,7 +41,7 @@ async function setState(id: string, state: string): Promise<void> {
 }
 
 describe("an event for a disabled endpoint", () => {
-  test("is a dead letter at once, with its reason, its event and a week to live", async () => {
+  test("becomes a dead letter immediately, with its reason, its event and a lifetime of a week", async () => {
     const { id, eventId } = await deadLetter({ n: 1 });
     const { body } = await tenant.get(`${DLQ}/${id}`);
     expect(body).toEqual({
@@ -76,7 +76,7 @@ describe("an event for a disabled endpoint", () => {
     expect(rows(await tenant.get(`${DLQ}?event_id=${eventId}`))).toEqual([body]);
   });
 
-  test("is still shown when its event is gone", async () => {
+  test("is still shown after its event was deleted", async () => {
     const { id, eventId } = await deadLetter();
     await sql(api, "DELETE FROM events WHERE id = $1", [eventId]);
     expect(await tenant.get(`${DLQ}/${id}`)).toMatchObject({ status: 200, body: { id, event: null } });
@@ -84,9 +84,9 @@ describe("an event for a disabled endpoint", () => {
   });
 });
 
-describe("what is not in the queue", () => {
+describe("the queue", () => {
   test.each(["QUEUED", "RETRYING", "DELIVERED", "CANCELLED"])(
-    "%s is not found there nor replayed",
+    "neither contains nor replays a delivery in state %s",
     async (state) => {
       const { id, eventId } = await deadLetter();
       await setState(id, state);
@@ -102,13 +102,13 @@ describe("what is not in the queue", () => {
     },
   );
 
-  test("an id that never was is not found", async () => {
+  test("does not find an unknown id", async () => {
     const id = newId("delivery", Date.now(), randomBytes);
     expectRefusal(await tenant.get(`${DLQ}/${id}`), 404, "NOT_FOUND");
     expectRefusal(await tenant.post(`${DLQ}/${id}/replay`), 404, "NOT_FOUND");
   });
 
-  test("the filter by state knows one state", async () => {
+  test("matches only DEAD_LETTERED in its filter by state", async () => {
     const { id, eventId } = await deadLetter();
     expect(rows(await tenant.get(`${DLQ}?event_id=${eventId}&state=DEAD_LETTERED`))).toMatchObject([{ id }]);
     expect(rows(await tenant.get(`${DLQ}?event_id=${eventId}&state=DELIVERED`))).toEqual([]);
@@ -116,7 +116,7 @@ describe("what is not in the queue", () => {
 });
 
 describe("a replay", () => {
-  test("puts the delivery back to the start of the next cycle", async () => {
+  test("resets the delivery to the start of the next cycle", async () => {
     const { id, eventId } = await deadLetter();
     const { status, body } = await tenant.post(`${DLQ}/${id}/replay`);
     expect({ status, body }).toEqual({
@@ -143,7 +143,7 @@ describe("a replay", () => {
     expectRefusal(await tenant.get(`${DLQ}/${id}`), 404, "NOT_FOUND");
   });
 
-  test("asked for twenty times at once happens once", async () => {
+  test("requested twenty times concurrently happens once", async () => {
     const { id } = await deadLetter();
     const answers = await Promise.all(
       Array.from({ length: 20 }, async () => await tenant.post(`${DLQ}/${id}/replay`)),
@@ -156,7 +156,7 @@ describe("a replay", () => {
 });
 
 describe("attempts", () => {
-  test("are listed in the order they were made, over all cycles, each in full", async () => {
+  test("are listed in chronological order over all cycles, each with every field", async () => {
     const { id } = await deadLetter();
     expect(await tenant.get(`${DELIVERIES}/${id}/attempts`)).toMatchObject({
       status: 200,
@@ -197,7 +197,7 @@ describe("attempts", () => {
 });
 
 describe("after a week", () => {
-  test("a dead letter has EXPIRED by the clock alone, and cannot be replayed any more", async () => {
+  test("a dead letter is EXPIRED by the clock alone, and can no longer be replayed", async () => {
     const { id, eventId } = await deadLetter();
     const expiresAt = Date.parse(String((await tenant.get(`${DLQ}/${id}`)).body["expires_at"]));
 
@@ -218,7 +218,7 @@ describe("after a week", () => {
     expect(rows(await tenant.get(`${DELIVERIES}?event_id=${eventId}&state=DEAD_LETTERED`))).toEqual([]);
   });
 
-  test("one that a worker has marked is answered alike", async () => {
+  test("a dead letter that a worker has marked as EXPIRED gets the same answers", async () => {
     const { id } = await deadLetter();
     await setState(id, "EXPIRED");
     expectRefusal(await tenant.get(`${DLQ}/${id}`), 410, "DLQ_ENTRY_EXPIRED");
@@ -226,7 +226,7 @@ describe("after a week", () => {
   });
 });
 
-describe("a list whose rows carry large events", () => {
+describe("a list with large events", () => {
   const EVENTS = 12;
   let large: Tenant;
   beforeAll(async () => {
@@ -239,7 +239,7 @@ describe("a list whose rows carry large events", () => {
   });
 
   test.each([DLQ, "/v1/events"])(
-    "%s ends a page at a megabyte, and goes on with its cursor",
+    "%s ends a page at a megabyte and continues with its cursor",
     async (path) => {
       const seen = new Set<string>();
       let cursor = "";
@@ -258,7 +258,7 @@ describe("a list whose rows carry large events", () => {
     },
   );
 
-  test("is packed for a client that takes gzip, and plain for others", async () => {
+  test("is compressed for a client that accepts gzip, and plain for others", async () => {
     const encodingOf = async (accepted: string): Promise<string | null> => {
       const headers = { authorization: `Bearer ${large.token}`, "accept-encoding": accepted };
       const answer = await fetch(`${api.publicUrl}${DLQ}`, { headers });

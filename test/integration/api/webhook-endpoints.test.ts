@@ -1,4 +1,4 @@
-/** The life of an endpoint as its tenant sees it, without a worker: what each request leaves behind. */
+/** The life cycle of an endpoint as its tenant sees it, without a worker: the effects of each request. */
 import { describe, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import {
@@ -17,7 +17,7 @@ const ENDPOINTS = "/v1/webhooks/endpoints";
 const MINUTE_MS = 60_000;
 
 describe("a registered endpoint", () => {
-  test("shows its secret once, and the database never holds it as text", async () => {
+  test("shows its secret once, and the database never stores it as plain text", async () => {
     const tenant = await createTenant(api);
     const { id, secret } = await createEndpoint(api, tenant, { state: "PENDING" });
     expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
@@ -34,7 +34,7 @@ describe("a registered endpoint", () => {
     expect(api.log.join("")).not.toContain(secret);
   });
 
-  test("has its URL in the normal form and its events in the order given", async () => {
+  test("has a normalized URL and its events in the given order", async () => {
     const tenant = await createTenant(api);
     const { body } = await tenant.post(ENDPOINTS, {
       url: "https://EXAMPLE.com:443/a/../b?c=%20d",
@@ -52,7 +52,7 @@ describe("a registered endpoint", () => {
     });
   });
 
-  test("has a secret of its own", async () => {
+  test("has its own secret", async () => {
     const tenant = await createTenant(api);
     const made = [await createEndpoint(api, tenant), await createEndpoint(api, tenant)];
     expect(new Set(made.map(({ secret }) => secret)).size).toBe(2);
@@ -60,7 +60,7 @@ describe("a registered endpoint", () => {
 });
 
 describe("a deleted endpoint", () => {
-  test("is nowhere, gets nothing and has no secret left; what it got stays to be looked at", async () => {
+  test("is not found, gets no events and has no secret; its deliveries remain readable", async () => {
     const tenant = await createTenant(api);
     const { id } = await createEndpoint(api, tenant);
     await publish(tenant);
@@ -81,17 +81,17 @@ describe("a deleted endpoint", () => {
   });
 });
 
-describe("another ping", () => {
+describe("a repeated ping", () => {
   const verify = async (tenant: Tenant, id: string) => await tenant.post(`${ENDPOINTS}/${id}/verify`);
   const workflowOf = (body: Json): unknown => (body["verification"] as Json)["workflow_id"];
 
-  test.each(["ACTIVE", "DISABLED"] as const)("is refused to an endpoint that is %s", async (state) => {
+  test.each(["ACTIVE", "DISABLED"] as const)("is rejected for an endpoint that is %s", async (state) => {
     const tenant = await createTenant(api);
     const { id } = await createEndpoint(api, tenant, { state });
     expectRefusal(await verify(tenant, id), 409, "INVALID_STATE");
   });
 
-  test("is asked of the run that is open, and of a new one when that is over", async () => {
+  test("belongs to the current verification run, or to a new one if that has ended", async () => {
     const tenant = await createTenant(api);
     const { id } = await createEndpoint(api, tenant, { state: "PENDING" });
     const open = await verify(tenant, id);
@@ -104,7 +104,7 @@ describe("another ping", () => {
     expect(wanted).toEqual([{ verification_state: "WANTED" }]);
   });
 
-  test("can be asked for six times a minute, per endpoint", async () => {
+  test("can be requested six times a minute per endpoint", async () => {
     const tenant = await createTenant(api);
     const [one, other] = [
       await createEndpoint(api, tenant, { state: "PENDING" }),

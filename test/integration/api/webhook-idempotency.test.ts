@@ -1,4 +1,4 @@
-/** A POST with an Idempotency-Key happens once in 24 hours, however often it is sent (wire.md, Events). */
+/** A POST with an Idempotency-Key runs once in 24 hours, however often it is sent (wire.md, Events). */
 import { describe, expect, test } from "vitest";
 import { type Answer, useTestApi } from "../../support/api.ts";
 import { accessToken, provision } from "../../support/factories.ts";
@@ -25,7 +25,7 @@ const numbered = (count: number): Json[] =>
   Array.from({ length: count }, (_, n) => ({ ...EVENT, data: { n } }));
 
 const isReplay = ({ headers }: Answer): boolean => headers.get("idempotent-replayed") === "true";
-/** The answer to a batch, item by item. */
+/** Returns the items of a batch's answer. */
 const items = ({ body }: Answer): readonly Json[] => body["data"] as Json[];
 const ids = (answer: Answer): readonly unknown[] => items(answer).map(({ id }) => id);
 
@@ -48,7 +48,7 @@ describe("one event", () => {
     expect(rows(await tenant.get("/v1/webhooks/deliveries"))).toHaveLength(1);
   });
 
-  test("is the same however its envelope is spaced and ordered", async () => {
+  test("is the same with other white space and member order in its envelope", async () => {
     const tenant = await createTenant(api);
     const first = await tenant.send("POST", EVENTS, {
       raw: '{"type":"a.b","data":{"n":1},"id":"x"}',
@@ -64,18 +64,18 @@ describe("one event", () => {
 
   test.each<[string, Json]>([
     ["other data", { ...EVENT, data: { n: 2 } }],
-    ["the same number spelled otherwise", { ...EVENT, data: { n: "1" } }],
+    ["the number as a string", { ...EVENT, data: { n: "1" } }],
     ["another type", { ...EVENT, type: "inference.failed" }],
     ["an id", { ...EVENT, id: "x" }],
     ["a time", { ...EVENT, occurred_at: "2025-01-01T00:00:00Z" }],
-  ])("with %s and the same key is refused", async (_name, other) => {
+  ])("with %s and the same key is rejected", async (_name, other) => {
     const tenant = await createTenant(api);
     await tenant.post(EVENTS, EVENT, keyed("k"));
     expect(await tenant.post(EVENTS, other, keyed("k"))).toMatchObject(REUSED);
     expect(await eventCount(tenant)).toBe(1);
   });
 
-  test("sent a hundred times at once is published once", async () => {
+  test("sent a hundred times concurrently is published once", async () => {
     const tenant = await createTenant(api);
     const answers = await Promise.all(
       Array.from({ length: 100 }, async () => await tenant.post(EVENTS, EVENT, keyed("k"))),
@@ -86,7 +86,7 @@ describe("one event", () => {
     expect(await eventCount(tenant)).toBe(1);
   });
 
-  test("of a hundred different ones at once with one key, one is published and 99 are refused", async () => {
+  test("is published once when a hundred different events share a key, and the other 99 are rejected", async () => {
     const tenant = await createTenant(api);
     const answers = await Promise.all(
       numbered(100).map(async (event) => await tenant.post(EVENTS, event, keyed("k"))),
@@ -96,13 +96,13 @@ describe("one event", () => {
     expect(await eventCount(tenant)).toBe(1);
   });
 
-  test("that was refused leaves its key free", async () => {
+  test("that was rejected leaves its key free", async () => {
     const tenant = await createTenant(api);
     expect(await tenant.post(EVENTS, BAD, keyed("k"))).toMatchObject({ status: 422 });
     expect(await tenant.post(EVENTS, EVENT, keyed("k"))).toMatchObject({ status: 202 });
   });
 
-  test("and a key belong to their tenant alone", async () => {
+  test("can have the same key as another tenant's event", async () => {
     const [one, other] = [await createTenant(api), await createTenant(api)];
     const first = await one.post(EVENTS, EVENT, keyed("k"));
     const second = await other.post(EVENTS, { ...EVENT, data: {} }, keyed("k"));
@@ -110,7 +110,7 @@ describe("one event", () => {
     expect(second.body["id"]).not.toBe(first.body["id"]);
   });
 
-  test("published for a tenant by the platform does not take that tenant's key", async () => {
+  test("that the platform publishes for a tenant does not use that tenant's key", async () => {
     const made = await api.admin("POST", "/tenants", { name: "platform", region: "eu", platform: true });
     const client = await provision(api, {
       tenantId: String(made.body["id"]),
@@ -122,7 +122,7 @@ describe("one event", () => {
     const first = await platform.post(EVENTS, forOne, keyed("k"));
     expect(await one.post(EVENTS, EVENT, keyed("k"))).toMatchObject({ status: 202 });
     expect(await eventCount(one)).toBe(2);
-    // To the platform it is one key, whoever the event is for.
+    // For the platform it is one key, whichever tenant the event is for.
     expect(await platform.post(EVENTS, { ...EVENT, tenant_id: other.tenantId }, keyed("k"))).toMatchObject(
       REUSED,
     );
@@ -143,11 +143,11 @@ describe("a batch", () => {
     expect(await eventCount(tenant)).toBe(5);
   });
 
-  test("of which only the first part got through is completed by sending it again", async () => {
+  test("that was interrupted is completed by sending it again", async () => {
     const tenant = await createTenant(api);
     const events = numbered(5);
     const first = ids(await tenant.post(EVENTS, { events }, keyed("k")));
-    // What is left when the process dies in the middle: the first two.
+    // Simulates a process that died in the middle: only the first two events remain.
     const lost = first.slice(2);
     await sql(api, "DELETE FROM events WHERE id = ANY ($1)", [lost]);
     await sql(api, "DELETE FROM idempotency_keys WHERE resource_id = ANY ($1)", [lost]);
@@ -161,17 +161,17 @@ describe("a batch", () => {
   test.each<[string, Json[]]>([
     ["another event", [...numbered(2), { ...EVENT, data: { n: 9 } }]],
     ["one event more", numbered(4)],
-    ["one event less", numbered(2)],
+    ["one event fewer", numbered(2)],
     ["another order", numbered(3).toReversed()],
-    ["an item that is none instead of one", [BAD, ...numbered(3).slice(1)]],
-  ])("with %s and the same key is refused as a whole", async (_name, events) => {
+    ["an invalid item instead of an event", [BAD, ...numbered(3).slice(1)]],
+  ])("with %s and the same key is rejected as a whole", async (_name, events) => {
     const tenant = await createTenant(api);
     await tenant.post(EVENTS, { events: numbered(3) }, keyed("k"));
     expect(await tenant.post(EVENTS, { events }, keyed("k"))).toMatchObject(REUSED);
     expect(await eventCount(tenant)).toBe(3);
   });
 
-  test("whose bad item is another one is another batch", async () => {
+  test("with a different invalid item is a different batch", async () => {
     const tenant = await createTenant(api);
     await tenant.post(EVENTS, { events: [EVENT, BAD] }, keyed("k"));
     expect(await tenant.post(EVENTS, { events: [EVENT, { ...BAD, id: "x" }] }, keyed("k"))).toMatchObject(
@@ -180,13 +180,13 @@ describe("a batch", () => {
   });
 
   test.each<[string, Json]>([
-    ["is no event", BAD],
+    ["is not an event", BAD],
     ["has an impossible time", { ...EVENT, occurred_at: "2025-02-30T00:00:00Z" }],
     [
       "is for a tenant that the caller may not publish for",
       { ...EVENT, tenant_id: "ten_000000000000000000000000" },
     ],
-  ])("whose first item %s is one batch all the same", async (_name, bad) => {
+  ])("whose first item %s is recognized by its key like any other", async (_name, bad) => {
     const tenant = await createTenant(api);
     const events = [bad, ...numbered(2)];
     const first = await tenant.post(EVENTS, { events }, keyed("k"));
@@ -198,7 +198,7 @@ describe("a batch", () => {
     expect(await eventCount(tenant)).toBe(2);
   });
 
-  test("and one event with the same key are two different things", async () => {
+  test("and a single event cannot share a key", async () => {
     const [one, other] = [await createTenant(api), await createTenant(api)];
     await one.post(EVENTS, EVENT, keyed("k"));
     expect(await one.post(EVENTS, { events: [EVENT] }, keyed("k"))).toMatchObject(REUSED);
@@ -206,7 +206,7 @@ describe("a batch", () => {
     expect(await other.post(EVENTS, EVENT, keyed("k"))).toMatchObject(REUSED);
   });
 
-  test("sent ten times at once is published once", async () => {
+  test("sent ten times concurrently is published once", async () => {
     const tenant = await createTenant(api);
     const events = numbered(20);
     const answers = await Promise.all(
@@ -236,7 +236,7 @@ describe("an endpoint", () => {
     expect(rows(await tenant.get(ENDPOINTS))).toHaveLength(1);
   });
 
-  test("registered twenty times at once with one key is one endpoint with one secret", async () => {
+  test("registered twenty times concurrently with one key is one endpoint with one secret", async () => {
     const tenant = await createTenant(api);
     const answers = await Promise.all(
       Array.from({ length: 20 }, async () => await tenant.post(ENDPOINTS, ENDPOINT, keyed("k"))),
@@ -255,14 +255,14 @@ describe("an endpoint", () => {
     ["other metadata", { ...ENDPOINT, metadata: { a: 2 } }],
     ["no metadata", { ...ENDPOINT, metadata: undefined }],
     ["another description", { ...ENDPOINT, description: "y" }],
-  ])("with %s and the same key is refused", async (_name, other) => {
+  ])("with %s and the same key is rejected", async (_name, other) => {
     const tenant = await createTenant(api);
     await tenant.post(ENDPOINTS, ENDPOINT, keyed("k"));
     expect(await tenant.post(ENDPOINTS, other, keyed("k"))).toMatchObject(REUSED);
     expect(rows(await tenant.get(ENDPOINTS))).toHaveLength(1);
   });
 
-  test("that was deleted is not made again by its key", async () => {
+  test("that was deleted is not created again by its key", async () => {
     const tenant = await createTenant(api);
     const { body } = await tenant.post(ENDPOINTS, ENDPOINT, keyed("k"));
     expect(await tenant.send("DELETE", `${ENDPOINTS}/${String(body["id"])}`)).toMatchObject({ status: 204 });
@@ -272,7 +272,7 @@ describe("an endpoint", () => {
     });
   });
 
-  test("and an event can have the same key, as can two tenants", async () => {
+  test("and an event can share a key, and so can two tenants", async () => {
     const [one, other] = [await createTenant(api), await createTenant(api)];
     const first = await one.post(ENDPOINTS, ENDPOINT, keyed("k"));
     expect(await one.post(EVENTS, EVENT, keyed("k"))).toMatchObject({ status: 202 });
@@ -281,7 +281,7 @@ describe("an endpoint", () => {
     expect(second.body["secret"]).not.toBe(first.body["secret"]);
   });
 
-  test("that was refused leaves its key free", async () => {
+  test("that was rejected leaves its key free", async () => {
     const tenant = await createTenant(api);
     const forbidden = { ...ENDPOINT, url: "https://10.0.0.1/" };
     expect(await tenant.post(ENDPOINTS, forbidden, keyed("k"))).toMatchObject({ status: 422 });
@@ -290,7 +290,7 @@ describe("an endpoint", () => {
 });
 
 describe("a key", () => {
-  test("stands for its request for 24 hours and is free again then", async () => {
+  test("identifies its request for 24 hours and is free again after that", async () => {
     const ENDPOINT: Json = { url: "https://example.com/hook", events: ["*"] };
     let tenant = await createTenant(api);
     const event = await tenant.post(EVENTS, EVENT, keyed("k"));
@@ -318,7 +318,7 @@ describe("a key", () => {
     expect(laterEndpoint.body["secret"]).not.toBe(endpoint.body["secret"]);
   });
 
-  test("whose event is gone is refused rather than waited for", async () => {
+  test("of a deleted event is rejected immediately", async () => {
     const tenant = await createTenant(api);
     const { body } = await tenant.post(EVENTS, EVENT, keyed("k"));
     await sql(api, "DELETE FROM events WHERE id = $1", [body["id"]]);

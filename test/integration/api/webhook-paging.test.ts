@@ -1,4 +1,7 @@
-/** Lists are complete, hold each row once and keep to their filters, page by page, over days and partitions. */
+/**
+ * Lists are complete, contain each row once and match their filters, page by page, across days and
+ * partitions.
+ */
 import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -21,7 +24,7 @@ const DAY_MS = 86_400_000;
 const WEEK_MS = 7 * DAY_MS;
 const TYPES = ["a.b", "c.d", "e.f"] as const;
 const PER_DAY = 100;
-/** Days from one round of events to the next; the last one lies beyond the partitions that exist. */
+/** Days from one round of events to the next; the last round lies beyond the existing partitions. */
 const STEPS = [1, 1, 1, 9];
 const EVENTS = "/v1/events";
 const DELIVERIES = "/v1/webhooks/deliveries";
@@ -39,7 +42,7 @@ interface Row {
 }
 
 let tenant: Tenant;
-/** What there is, newest first, read past the API. */
+/** The tenant's rows, newest first, read directly from the database. */
 let events: readonly { readonly id: string; readonly type: string; readonly created_at: Date }[];
 let deliveries: readonly Row[];
 
@@ -48,7 +51,7 @@ async function publishRound(): Promise<void> {
   expect(await tenant.post(EVENTS, { events: batch })).toMatchObject({ status: 202 });
 }
 
-/** Newest first. */
+/** Returns the tenant's rows of a table, newest first. */
 async function read<R extends object>(table: string): Promise<R[]> {
   return await sql<R>(api, `SELECT * FROM ${table} WHERE tenant_id = $1 ORDER BY id DESC`, [tenant.tenantId]);
 }
@@ -58,7 +61,7 @@ beforeAll(async () => {
   await createEndpoint(api, tenant, { events: ["a.b"] });
   await createEndpoint(api, tenant, { events: ["*"], state: "DISABLED" });
   await createEndpoint(api, tenant, { events: ["c.d", "x.y"] });
-  // Somebody else's rows lie between them.
+  // Another tenant's rows lie between them.
   const other = await createTenant(api);
   await createEndpoint(api, other);
   await publish(other);
@@ -83,13 +86,13 @@ beforeAll(async () => {
 
 const ids = (list: readonly Json[] | readonly { readonly id: string }[]): readonly unknown[] =>
   list.map((row) => row.id);
-/** By the clock: a dead letter whose week is over has EXPIRED, whatever its row says. */
+/** Returns the state by the clock: a dead letter is EXPIRED after a week, even if its row is not. */
 const stateOf = (row: Row): string =>
   row.state === "DEAD_LETTERED" && (row.expires_at?.getTime() ?? 0) <= api.clock.now()
     ? "EXPIRED"
     : row.state;
 
-test("there is enough to page through", () => {
+test("the test data fill several pages", () => {
   expect(events).toHaveLength(PER_DAY * (STEPS.length + 1));
   const dead = deliveries.filter((row) => row.state === "DEAD_LETTERED");
   expect(dead.length).toBeGreaterThanOrEqual(250);
@@ -127,13 +130,13 @@ describe("a whole list", () => {
     expect(ids(await listAll(crowded, ENDPOINTS, limit))).toEqual(made.toReversed());
   });
 
-  test("has 50 rows a page unless it is told otherwise", async () => {
+  test("has 50 rows a page by default", async () => {
     for (const list of [EVENTS, DELIVERIES, DLQ]) {
       expect(rows(await tenant.get(list))).toHaveLength(50);
     }
   });
 
-  test("that ends with a full page says so", async () => {
+  test("that ends with a full page has no next cursor", async () => {
     const two = events.find(({ type }) => type === "a.b");
     const answer = await tenant.get(`${DELIVERIES}?event_id=${two?.id}&limit=2`);
     expect(rows(answer)).toHaveLength(2);
@@ -142,16 +145,16 @@ describe("a whole list", () => {
 });
 
 describe("filters", () => {
-  /** Instants at, just before and just after what there is. */
+  /** Instants at, just before and just after the creation of an event. */
   const instant = fc.tuple(fc.nat(), fc.constantFrom(-DAY_MS, -1, 0, 1, DAY_MS)).map(([index, shift]) => {
     const { created_at: at } = events[index % events.length] ?? { created_at: new Date(0) };
     return new Date(at.getTime() + shift).toISOString();
   });
   const state = fc.constantFrom("QUEUED", "RETRYING", "DELIVERED", "DEAD_LETTERED", "EXPIRED", "CANCELLED");
-  /** Most filters are absent: all of them together would find nothing. */
+  /** Leaves most filters out, since all of them together would find nothing. */
   const sometimes = <T>(arbitrary: fc.Arbitrary<T>) =>
     fc.oneof({ weight: 3, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary });
-  /** A span that ends before it begins is refused. */
+  /** Excludes time ranges that end before they begin, which the API rejects. */
   const forward = ({
     from,
     to,
@@ -176,7 +179,7 @@ describe("filters", () => {
   const within = (at: Date, { from, to }: Filter): boolean =>
     (from === undefined || at >= new Date(from)) && (to === undefined || at < new Date(to));
 
-  function wanted(given: Filter): readonly Row[] {
+  function matching(given: Filter): readonly Row[] {
     return deliveries.filter(
       (row) =>
         (given.endpoint_id ?? row.endpoint_id) === row.endpoint_id &&
@@ -192,11 +195,11 @@ describe("filters", () => {
     return `${list}?${new URLSearchParams(set).toString()}`;
   }
 
-  test("of deliveries and dead letters keep what they name and lose nothing, alone and together", async () => {
+  test("of deliveries and dead letters return exactly the matching rows, alone and combined", async () => {
     let found = 0;
     await fc.assert(
       fc.asyncProperty(filter, fc.integer({ min: 20, max: 100 }), async (given, limit) => {
-        const expected = wanted(given);
+        const expected = matching(given);
         found += expected.length > 0 ? 1 : 0;
         expect(ids(await listAll(tenant, address(DELIVERIES, given), limit))).toEqual(ids(expected));
         const dead = expected.filter((row) => stateOf(row) === "DEAD_LETTERED");
@@ -207,7 +210,7 @@ describe("filters", () => {
     expect(found).toBeGreaterThan(10);
   });
 
-  test("of events keep what they name and lose nothing", async () => {
+  test("of events return exactly the matching rows", async () => {
     const ofEvents = fc
       .record({
         event_type: sometimes(fc.constantFrom(...TYPES, "x.y")),
@@ -226,7 +229,7 @@ describe("filters", () => {
     );
   });
 
-  test("take times with any offset", async () => {
+  test("accept times with any offset", async () => {
     const { created_at: at } = events[PER_DAY] ?? { created_at: new Date(0) };
     const shifted = `${new Date(at.getTime() + 90 * 60_000).toISOString().slice(0, -1)}+01:30`;
     const expected = events.filter((event) => event.created_at >= at);
@@ -238,13 +241,13 @@ describe("a cursor", () => {
   const cursorOf = async (address: string): Promise<string> =>
     encodeURIComponent(String((await tenant.get(address)).body["next_cursor"]));
 
-  test("takes another limit on the next page", async () => {
+  test("allows a different limit on the next page", async () => {
     const cursor = await cursorOf(`${EVENTS}?limit=3`);
     const page = rows(await tenant.get(`${EVENTS}?limit=5&cursor=${cursor}`));
     expect(ids(page)).toEqual(ids(events).slice(3, 8));
   });
 
-  test("is good for its own list and filters only", async () => {
+  test("is valid only for its own list and filters", async () => {
     const cursor = await cursorOf(`${DELIVERIES}?limit=1&event_type=a.b`);
     expect(await tenant.get(`${DELIVERIES}?limit=1&event_type=a.b&cursor=${cursor}`)).toMatchObject({
       status: 200,
@@ -262,7 +265,7 @@ describe("a cursor", () => {
     }
   });
 
-  test("stays where it is while rows are added", async () => {
+  test("keeps its position while rows are added", async () => {
     const busy = await createTenant(api);
     for (let count = 0; count < 6; count += 1) {
       await publish(busy);
@@ -281,7 +284,7 @@ describe("a cursor", () => {
   });
 });
 
-test("a week counts from the instant of the dead letter", () => {
+test("a dead letter expires a week after its creation", () => {
   const dead = deliveries.find((row) => row.state === "DEAD_LETTERED");
   expect((dead?.expires_at?.getTime() ?? 0) - (dead?.created_at.getTime() ?? 0)).toBe(WEEK_MS);
 });

@@ -1,4 +1,4 @@
-/** Whatever a tenant sends, the answer is never a 5xx, and a refusal has a code of the catalogue. */
+/** No input causes a 5xx, and every error response has a code of the catalogue. */
 import * as fc from "fast-check";
 import { beforeAll, expect, test } from "vitest";
 import { ERROR_CATALOGUE } from "../../../src/domain/errors.ts";
@@ -19,13 +19,13 @@ beforeAll(async () => {
   const delivery = String(rows(await tenant.get("/v1/webhooks/dlq"))[0]?.["id"]);
   ids.set("/v1/webhooks/endpoints", endpoint.id).set("/v1/events", event);
   ids.set("/v1/webhooks/deliveries", delivery).set("/v1/webhooks/dlq", delivery);
-  // Last of all the one that ends the endpoint.
+  // The route that deletes the endpoint comes last.
   writing = (await apiRoutes(api)).filter(
     ({ method, path }) => method !== "GET" && /^\/v1\/(webhooks|events)/.test(path),
   );
 });
 
-/** The path with an id that exists. */
+/** Fills in an existing id. */
 function filled({ path }: ApiRoute): string {
   const collection = path.slice(0, Math.max(0, path.indexOf("/{")));
   return path.replaceAll(/\{\w+\}/g, ids.get(collection) ?? "x");
@@ -56,15 +56,15 @@ const VALID = [
 ] as const;
 
 const anyJson = fc.json({ maxDepth: 6, stringUnit: "binary" });
-/** A body of known members with arbitrary values. */
+/** Body of known members with arbitrary values. */
 const anyMembers = fc
   .dictionary(fc.constantFrom(...MEMBERS), fc.jsonValue({ maxDepth: 3, stringUnit: "binary" }))
   .map((members) => JSON.stringify(members));
-/** A good body of which one member is arbitrary. */
-const nearlyGood = fc
+/** Valid body with one arbitrary member. */
+const nearlyValid = fc
   .tuple(fc.constantFrom(...VALID), fc.constantFrom(...MEMBERS), fc.jsonValue({ stringUnit: "binary" }))
   .map(([valid, member, value]) => JSON.stringify({ ...valid, [member]: value }));
-/** A good body with bytes taken out, put in or exchanged. */
+/** Valid body with bytes removed, added or replaced. */
 const damaged = fc
   .tuple(fc.constantFrom(...VALID), fc.nat(), fc.nat(8), fc.uint8Array({ maxLength: 8 }))
   .map(([valid, at, removed, added]) => {
@@ -73,11 +73,11 @@ const damaged = fc
     return Uint8Array.from(bytes);
   });
 
-test("any body at any route that changes something", async () => {
+test("no body causes a 5xx at any route that writes", async () => {
   expect(writing.length).toBeGreaterThanOrEqual(5);
   for (const route of writing) {
     await fc.assert(
-      fc.asyncProperty(fc.oneof(anyJson, anyMembers, nearlyGood, damaged), async (raw) => {
+      fc.asyncProperty(fc.oneof(anyJson, anyMembers, nearlyValid, damaged), async (raw) => {
         expectNoFault(route, raw, await tenant.send(route.method, filled(route), { raw }));
       }),
       { numRuns: RUNS },
@@ -85,7 +85,7 @@ test("any body at any route that changes something", async () => {
   }
 });
 
-test("any query at any list", async () => {
+test("no query causes a 5xx at any list", async () => {
   const names = ["limit", "cursor", "state", "from", "to", "endpoint_id", "event_id", "event_type", "x"];
   const values = fc.oneof(
     fc.string({ unit: "binary", maxLength: 40 }),
@@ -116,7 +116,7 @@ test("any query at any list", async () => {
   }
 });
 
-test("any id in any path", async () => {
+test("no id causes a 5xx in any path", async () => {
   const members = (await apiRoutes(api)).filter(({ path }) => path.includes("{"));
   const id = fc.oneof(
     fc.string({ unit: "binary", minLength: 1, maxLength: 60 }).map((text) => encodeURIComponent(text)),
@@ -126,7 +126,7 @@ test("any id in any path", async () => {
   for (const route of members) {
     await fc.assert(
       fc.asyncProperty(id, async (text) => {
-        // What a URL parser would take for a step to another address is not an id.
+        // A URL parser treats these as steps to another address, not as ids.
         fc.pre(!/^(\.|%2e){1,2}$/i.test(text));
         const answer = await tenant.send(route.method, route.path.replaceAll(/\{\w+\}/g, text));
         expectNoFault(route, text, answer);
@@ -137,7 +137,7 @@ test("any id in any path", async () => {
   }
 });
 
-test("the service is well after all that", async () => {
+test("the service still works after all these requests", async () => {
   expect(await tenant.post("/v1/events", { type: "a.b", data: {} })).toMatchObject({ status: 202 });
   expect(api.log.filter((line) => line.includes('"request failed"'))).toEqual([]);
 });

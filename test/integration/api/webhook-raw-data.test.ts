@@ -1,4 +1,7 @@
-/** A publisher's JSON is carried, not read: every byte of `data` and `metadata` arrives as it was written (wire.md). */
+/**
+ * The service passes a publisher's JSON through: every byte of `data` and `metadata` arrives as
+ * written (wire.md).
+ */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { RawJson, SignetClient } from "../../../src/lib/client/index.ts";
 import { useTestApi } from "../../support/api.ts";
@@ -8,19 +11,19 @@ import { type Receiver, startReceiver, verifyReceived } from "../../support/rece
 import { createTenant, type Json, listAll, rows, sql, type Tenant } from "../../support/tenant.ts";
 
 const SPELLINGS: readonly [string, string][] = [
-  ["1.0 and its like", '{"a":1.0,"b":-0.0,"c":1E+2,"d":0.10}'],
+  ["1.0 and similar numbers", '{"a":1.0,"b":-0.0,"c":1E+2,"d":0.10}'],
   ["2^60 and digits beyond a double", '{"a":1152921504606846976,"b":3.14159265358979323846264338327950288}'],
-  ["1e400, which no double holds", '{"a":1e400,"b":-1e-400}'],
+  ["1e400, too large for a double", '{"a":1e400,"b":-1e-400}'],
   ["2^53 + 1 and a whole number with a point", '{"a":9007199254740993,"b":1.0}'],
   ["the order of members", '{"z":1,"a":2,"10":3,"2":4}'],
-  ["a member twice", '{"a":1,"a":2}'],
-  ["names that mean something to JavaScript", '{"__proto__":{"x":1},"constructor":1,"toJSON":2,"":3}'],
+  ["a duplicate member", '{"a":1,"a":2}'],
+  ["names with a meaning in JavaScript", '{"__proto__":{"x":1},"constructor":1,"toJSON":2,"":3}'],
   ["escapes", '{"\\u0061":"\\u00e9\\/\\b\\f\\n\\r\\t\\"\\\\\\u2028\\u003c"}'],
-  ["escaped NUL and half surrogate pairs", '{"a":"\\u0000\\ud800\\uDFFF"}'],
-  ["letters of every plane", '{"ключ":"é 漢字 \u{1f600} \u2028\u2029\u00a0\ufeff"}'],
+  ["escaped NUL and lone surrogates", '{"a":"\\u0000\\ud800\\uDFFF"}'],
+  ["letters of several planes", '{"ключ":"é 漢字 \u{1f600} \u2028\u2029\u00a0\ufeff"}'],
   ["white space inside", '{ "a" :\t[ 1 ,\n 2 ] ,\r\n "b" : { } }'],
-  ["what would end a script", '{"a":"</script><!--"}'],
-  ["nothing", "{}"],
+  ["a script's end tag", '{"a":"</script><!--"}'],
+  ["an empty object", "{}"],
 ];
 const METADATA = '{"z":1.0,"a":1152921504606846976,"e":"\\u00e9","n":1e400, "2":[ ],"1":null}';
 
@@ -28,7 +31,7 @@ const api = useTestApi({ worker: true });
 let receiver: Receiver;
 let tenant: Tenant;
 let secret: string;
-/** Event ids, in the order of the spellings: each was published alone, in a batch, by the client library and from the command line. */
+/** Event ids in the order of the spellings, by way: alone, in a batch, by client library, by command line. */
 let alone: string[];
 let batched: string[];
 let byLibrary: string[];
@@ -102,26 +105,26 @@ afterAll(async () => {
   await receiver.close();
 });
 
-/** What was received of an event. */
+/** Returns the body that the receiver got for an event. */
 function bodyOf(eventId: string | undefined): string {
   const requests = receiver.requests.filter(({ headers }) => headers["x-service-event-id"] === eventId);
   expect(requests).toHaveLength(1);
   const [request] = requests;
   if (request === undefined) {
-    throw new Error(`nothing received of ${eventId}`);
+    throw new Error(`nothing received for ${eventId}`);
   }
   verifyReceived(request, [secret]);
   return request.rawBody.toString("utf8");
 }
 
 describe.each(SPELLINGS.map(([name, data], index) => ({ name, data, index })))("$name", ({ data, index }) => {
-  test("reaches the receiver byte by byte, with the metadata", () => {
+  test("reaches the receiver byte for byte, with the metadata", () => {
     for (const id of [alone[index], batched[index], byLibrary[index], byCommand[index]]) {
       expect(bodyOf(id).split(',"metadata":')[1]).toBe(`${METADATA},"data":${data}}`);
     }
   });
 
-  test("is shown byte by byte, as an event and as a dead letter", async () => {
+  test("is shown byte for byte, as an event and as a dead letter", async () => {
     const id = alone[index] ?? "";
     const event = await tenant.get(`/v1/events/${id}`);
     expect(event.text.slice(event.text.indexOf(',"data":'))).toBe(`,"data":${data}}`);
@@ -138,7 +141,7 @@ test("the metadata is shown as it was written", async () => {
   expect(text).toContain(`"metadata":${METADATA}}`);
 });
 
-test("a list of events shows every one of them as it was written", async () => {
+test("a list of events shows each of them as it was written", async () => {
   const { text } = await tenant.get("/v1/events?limit=100");
   for (const [, data] of SPELLINGS) {
     expect(text.split(`"data":${data}}`).length).toBeGreaterThanOrEqual(3);

@@ -1,4 +1,4 @@
-/** What a token's scopes open (wire.md, Scopes), and what they do not, at every route of the running API. */
+/** Checks a token's scopes (wire.md, Scopes) at every route of the running API. */
 import { randomBytes } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import { newId } from "../../../src/domain/ids.ts";
@@ -9,7 +9,7 @@ import { asTenant, createTenant, rows, sql, type Tenant } from "../../support/te
 
 const api = useTestApi();
 
-/** From wire.md, not from the code. */
+/** Scopes as wire.md gives them, not copied from the code. */
 const WEBHOOK_ROUTES: Readonly<Record<string, string>> = {
   "POST /v1/webhooks/endpoints": "webhooks:write",
   "GET /v1/webhooks/endpoints": "webhooks:read",
@@ -74,7 +74,7 @@ const SCOPES = [
   "inference:read",
 ];
 
-/** Of the platform tenant, the only one that may hold every scope. */
+/** Client of the platform tenant, the only tenant that can hold every scope. */
 let client: Provisioned;
 let routes: readonly ApiRoute[];
 const tokens = new Map<string, string>();
@@ -105,12 +105,12 @@ beforeAll(async () => {
   routes = await apiRoutes(api);
 });
 
-test("every webhook route asks for the scope that wire.md gives it", () => {
+test("every webhook route requires the scope that wire.md gives it", () => {
   const declared = Object.fromEntries(routes.map((route) => [nameOf(route), route.scopes?.join(" ")]));
   expect(declared).toMatchObject(WEBHOOK_ROUTES);
 });
 
-test("every scope that a route asks for is one of wire.md", () => {
+test("every scope that a route requires is in wire.md", () => {
   expect(guarded().length).toBeGreaterThan(Object.keys(WEBHOOK_ROUTES).length);
   expect(
     guarded()
@@ -119,7 +119,7 @@ test("every scope that a route asks for is one of wire.md", () => {
   ).toEqual([]);
 });
 
-test("without one of its scopes, and with all others, every route answers 403 and names what is missing", async () => {
+test("every route answers 403 and names the missing scope to a token with all other scopes", async () => {
   for (const route of guarded()) {
     for (const scope of route.scopes ?? []) {
       const answer = await call(route, bearer(await tokenWith(without(scope))));
@@ -142,11 +142,12 @@ test("without one of its scopes, and with all others, every route answers 403 an
   }
 });
 
-test("with its scopes alone every route lets the request through", async () => {
-  // An answer that does not end is read in delivery-stream.test.ts.
+test("every route accepts a token with only its own scopes", async () => {
+  // The stream never ends; delivery-stream.test.ts tests it.
   for (const route of guarded().filter(({ path }) => path !== "/v1/webhooks/deliveries/stream")) {
     const { status, body } = await call(route, bearer(await tokenWith(route.scopes ?? [])));
-    // A credential may do what its principal may: asked for by a narrow token, it is refused for other scopes.
+    // Creating a credential also requires the principal's scopes, so a narrow token gets a 403 for
+    // those.
     const forItsScopes = String(body["required_scopes"]) === String(route.scopes);
     expect({
       route: nameOf(route),
@@ -158,7 +159,7 @@ test("with its scopes alone every route lets the request through", async () => {
   }
 });
 
-test("without a token every route answers 401 TOKEN_MISSING", async () => {
+test("every route answers 401 TOKEN_MISSING without a token", async () => {
   for (const route of guarded()) {
     const answer = await call(route, {});
     expect({ route: nameOf(route), ...answer.body }).toMatchObject({
@@ -184,14 +185,14 @@ describe("publishing for another tenant", () => {
     other = await createTenant(api);
   });
 
-  test("is allowed to the platform's services that hold events:publish_any", async () => {
+  test("is allowed for services of the platform that hold events:publish_any", async () => {
     const answer = await platform.post("/v1/events", event(other.tenantId));
     expect(answer).toMatchObject({ status: 202 });
     expect(rows(await other.get("/v1/events"))).toMatchObject([{ id: answer.body["id"] }]);
     expect(rows(await platform.get("/v1/events"))).toEqual([]);
   });
 
-  test("is refused without the scope, in a batch item by item", async () => {
+  test("is rejected without the scope, in a batch item by item", async () => {
     const missing = {
       code: "SCOPE_VIOLATION",
       status: 403,
@@ -219,11 +220,11 @@ describe("publishing for another tenant", () => {
     expect(rows(await platform.get("/v1/events"))).toEqual([]);
   });
 
-  test("one's own tenant can be named without the scope", async () => {
+  test("needs no scope if the named tenant is the caller's own", async () => {
     expect(await other.post("/v1/events", event(other.tenantId))).toMatchObject({ status: 202 });
   });
 
-  test("a tenant that does not exist is refused as unknown, one that is suspended as that", async () => {
+  test("is rejected as unknown for a missing tenant, and as suspended for a suspended one", async () => {
     const unknown = { status: 422, body: { code: "VALIDATION_FAILED", errors: [{ pointer: "/tenant_id" }] } };
     const absent = event(newId("tenant", Date.now(), randomBytes));
     expect(await platform.post("/v1/events", absent)).toMatchObject(unknown);
@@ -233,7 +234,7 @@ describe("publishing for another tenant", () => {
     expect(await platform.post("/v1/events", event(suspended.tenantId))).toMatchObject(refused);
   });
 
-  test("no other tenant's role can hold the scope", async () => {
+  test("is impossible for other tenants, whose roles cannot hold the scope", async () => {
     const answer = await api.admin("POST", `/tenants/${other.tenantId}/roles`, {
       name: "publisher",
       scopes: ["events:publish_any"],
