@@ -1,6 +1,6 @@
 /**
- * `signet/client` against a real service: every call that it makes. Each request and response must be as the service's
- * OpenAPI document says, without further members. The client's types come from that document.
+ * Calls every method of `signet/client` against a real service. Each request and response must match the service's
+ * OpenAPI document, without additional members. The client's types are generated from that document.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import type { RegisteredEndpoint } from "../../src/lib/client/api-types.ts";
@@ -14,17 +14,17 @@ import { provision, type Provisioned } from "../support/factories.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { WEBHOOK_SCOPES } from "../support/tenant.ts";
 
-/** Failures follow each other in milliseconds, so that a dead letter is one within the test's patience. */
+/** A short retry window: an event becomes a dead letter before the test times out. */
 const api = useTestApi({ worker: true, environment: { SIGNET_RETRY_WINDOW_MS: "2000" } });
 
 let client: Provisioned;
 let receiver: Receiver;
 let signet: SignetClient;
-/** What went over the wire and is not as the document says. */
+/** Differences between the traffic and the OpenAPI document. */
 const faults: string[] = [];
 let conformance: Conformance;
 
-/** `fetch`, holding each request and its answer against the document. */
+/** `fetch` that checks each request and its answer against the OpenAPI document. */
 const observed: NonNullable<SignetClientOptions["fetch"]> = async (url, init) => {
   const { pathname } = new URL(url);
   const method = init.method ?? "GET";
@@ -39,19 +39,19 @@ const observed: NonNullable<SignetClientOptions["fetch"]> = async (url, init) =>
       body: typeof init.body === "string" && init.body !== "" ? init.body : null,
       status: response.status,
       answerType,
-      // A stream has no end to wait for; what it tells is checked where it is read.
+      // A stream does not end; the tests that read it check its content.
       answer: answerType?.startsWith("text/event-stream") === true ? "" : await response.clone().text(),
     }),
   );
   return response;
 };
 
-/** `Class.method` of every method of the library that has been called. */
+/** Called methods of the library, as `Class.method`. */
 const used = new Set<string>();
-/** All that there are. */
+/** All methods of the library, as `Class.method`. */
 const methods = new Set<string>();
 
-/** Notes the calls of a resource's methods. */
+/** Records calls of a resource's methods. */
 function note(resource: object): void {
   const prototype = Object.getPrototypeOf(resource) as Record<string, unknown>;
   const { name: className } = resource.constructor;
@@ -135,10 +135,10 @@ describe("the client", () => {
     await expect(signet.endpoints.get(endpoint.id)).rejects.toMatchObject({ status: 404, code: "NOT_FOUND" });
   });
 
-  test("publishes an event, follows its delivery, and reads both back", async () => {
+  test("publishes an event, follows its delivery, and reads both", async () => {
     const endpoint = await activeEndpoint();
     const stream = signet.deliveries.stream();
-    const told = untilDelivered(stream);
+    const delivered = untilDelivered(stream);
     await eventually(async () => await Promise.resolve(stream.lastEventId !== undefined), "the stream");
     const event = await signet.events.publish({
       type: "inference.completed",
@@ -151,7 +151,7 @@ describe("the client", () => {
       return data.find(({ state }) => state === "DELIVERED");
     }, "the delivery");
     expect(await signet.deliveries.get(delivery.id)).toEqual(delivery);
-    expect(await told).toEqual(delivery);
+    expect(await delivered).toEqual(delivery);
     expect(await signet.deliveries.attempts(delivery.id)).toMatchObject([
       { attempt: 1, status: 200, error: null },
     ]);
@@ -166,7 +166,7 @@ describe("the client", () => {
     await signet.endpoints.delete(endpoint.id);
   });
 
-  test("keeps a catalogue of event types, and is told what does not fit a schema", async () => {
+  test("keeps a catalogue of event types and reports data that violate a schema", async () => {
     const type = "client.catalogued";
     await signet.eventTypes.create({
       name: type,
@@ -189,7 +189,7 @@ describe("the client", () => {
     await expect(signet.eventTypes.get(type)).rejects.toMatchObject({ code: "NOT_FOUND" });
   });
 
-  test("publishes a batch whose items stand for themselves", async () => {
+  test("publishes a batch whose items succeed or fail independently", async () => {
     const items = await signet.events.publishBatch([
       { type: "a.b", data: {} },
       { type: "not a type", data: {} },
@@ -203,9 +203,9 @@ describe("the client", () => {
     expect(items.filter((item) => item.error === undefined).map(({ id }) => id)).toHaveLength(2);
   });
 
-  test("publishes once, though the answer to it was lost", async () => {
+  test("publishes once although the answer was lost", async () => {
     let lose = true;
-    const unlucky = connect({
+    const lossy = connect({
       fetch: async (url, init) => {
         const response = await fetch(url, init);
         if (url.endsWith("/v1/events") && lose) {
@@ -216,7 +216,7 @@ describe("the client", () => {
       },
     });
     const type = "lost.once";
-    const event = await unlucky.events.publish({ type, data: {} });
+    const event = await lossy.events.publish({ type, data: {} });
     const { data } = await signet.events.list({ event_type: type }).page();
     expect(data.map(({ id }) => id)).toEqual([event.id]);
   });
@@ -245,15 +245,15 @@ describe("the client", () => {
     await signet.endpoints.delete(endpoint.id);
   });
 
-  test("counts dead letters, and replays many as a job that is paused, resumed and cancelled", async () => {
+  test("counts dead letters and replays many of them as a job that can be paused, resumed and cancelled", async () => {
     await replayManyAsJob(signet, await activeEndpoint(["replay.many"]));
   });
 
-  test("hastens and cancels a delivery that waits, and sees deliveries in numbers", async () => {
+  test("expedites and cancels a waiting delivery, and reads delivery statistics", async () => {
     await hastenAndCancel(signet, await activeEndpoint(["paced.slowly"]), api.clock.now());
   });
 
-  test("makes a link into the portal", async () => {
+  test("creates a portal link", async () => {
     const made = await provision(api, { scopes: ["portal:sign_in"] });
     const { portal } = connect({ clientId: made.clientId, clientSecret: made.clientSecret });
     expect((await portal.createLink({ expires_in_seconds: 60 })).url).toMatch(/\/portal\//);
@@ -268,7 +268,7 @@ describe("the client", () => {
     });
   });
 
-  test("makes a credential in place of its own, which goes on for a while", async () => {
+  test("replaces its own credential with an overlap", async () => {
     const own = await provision(api, { scopes: ["credentials:read", "credentials:write"] });
     const [before, after] = [own, own].map(({ clientId, clientSecret }) =>
       connect({ clientId, clientSecret }),
@@ -278,7 +278,7 @@ describe("the client", () => {
     expect(await after?.credentials.get(own.credentialId)).toMatchObject({ replaced_by: made?.id });
   });
 
-  test("makes, lists and ends what a credential signs with, and says whether it must", async () => {
+  test("creates, lists and revokes signing secrets, and requires signatures", async () => {
     const own = await provision(api, {
       scopes: ["credentials:read", "credentials:write", "credentials:revoke"],
     });
@@ -292,13 +292,13 @@ describe("the client", () => {
     expect(ended?.state).toBe("REVOKED");
   });
 
-  test("revokes a credential, once for all, though the answer to it was lost", async () => {
+  test("revokes a credential once although the answer was lost", async () => {
     const { tenantId } = client;
     const victim = await provision(api, { tenantId, scopes: ["webhooks:read"] });
     const theirs = connect({ clientId: victim.clientId, clientSecret: victim.clientSecret });
     await theirs.accessToken();
     let answers = 0;
-    const unlucky = connect({
+    const lossy = connect({
       fetch: async (url, init) => {
         const response = await fetch(url, init);
         if (url.endsWith("/revoke") && ++answers === 1) {
@@ -307,11 +307,11 @@ describe("the client", () => {
         return response;
       },
     });
-    const receipt = await unlucky.credentials.revoke(victim.credentialId, { reason: "compromised" });
+    const receipt = await lossy.credentials.revoke(victim.credentialId, { reason: "compromised" });
     expect(await signet.credentials.revoke(victim.credentialId)).toMatchObject({
       revocation_id: receipt.revocation_id,
     });
-    // The token is refused, a fresh one is asked for, and the credential is refused.
+    // The token is rejected; the client requests a fresh one, and the credential is rejected.
     await eventually(
       async () =>
         await theirs.endpoints
@@ -326,7 +326,7 @@ describe("the client", () => {
     await expect(theirs.endpoints.list().page()).rejects.toMatchObject({ code: "INVALID_CLIENT" });
   });
 
-  test("says which permission is missing", async () => {
+  test("names the missing permission", async () => {
     const narrow = connect({ scopes: ["webhooks:read"] });
     await expect(narrow.events.publish({ type: "a.b", data: {} })).rejects.toMatchObject({
       status: 403,
@@ -336,14 +336,14 @@ describe("the client", () => {
     });
   });
 
-  test("gets a fresh token when its own has ended by the service's clock", async () => {
+  test("gets a fresh token when its own has expired by the service's clock", async () => {
     const slow = connect();
     await slow.endpoints.list().page();
     api.clock.advance(16 * 60_000);
     await expect(slow.endpoints.list().page()).resolves.toBeDefined();
   });
 
-  test("tries, changes, disables, enables and grades an endpoint, and erases what it sent", async () => {
+  test("tests, changes, disables, enables and grades an endpoint, and erases its data", async () => {
     const { id } = await activeEndpoint(["inference.tried"]);
     expect(await signet.endpoints.test(id)).toMatchObject({ event_type: "endpoint.test", endpoint_id: id });
     const { id: eventId } = await signet.events.publish({ type: "inference.tried", data: { run: 9 } });
@@ -367,13 +367,13 @@ describe("the client", () => {
     const [entry] = (await signet.compliance.list({ limit: 1 }).page()).data;
     expect(await signet.compliance.get(entry?.index ?? -1)).toMatchObject({ index: entry?.index });
     const checkpoint = await signet.compliance.checkpoint().catch((error: unknown) => error);
-    // None is signed yet, or one is.
+    // There may be no signed checkpoint yet.
     expect(JSON.stringify(checkpoint)).toMatch(/"code":"NOT_FOUND"|"note":"/);
   });
 
-  test("has sent and got nothing that the document does not describe, with any of its methods", () => {
+  test("sends and receives only what the document describes, with every method", () => {
     expect([...new Set(faults)]).toEqual([]);
-    // Needs a signed checkpoint: test/integration/compliance/verify.test.ts.
+    // Needs a signed checkpoint; see test/integration/compliance/verify.test.ts.
     const elsewhere = ["Compliance.verify"];
     expect([...methods].filter((method) => !used.has(method))).toEqual(elsewhere);
     expect(methods.size).toBeGreaterThan(35);

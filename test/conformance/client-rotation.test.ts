@@ -1,4 +1,4 @@
-/** `signet/client` and the service's rotation together: months in one clock, every answer over HTTP, secrets on disk. */
+/** `signet/client` with the service's rotation: months on a test clock, real HTTP, secrets on disk. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -18,7 +18,7 @@ const DAY_MS = 86_400_000;
 const PROGRAM = join(import.meta.dirname, "..", "integration", "client", "rotation-process.ts");
 
 const api = useTestApi();
-/** Every secret that was given out: none of them may be in the log. */
+/** All secrets that were handed out; none may be in the log. */
 const secrets = new Set<string>();
 const warnings: Warning[] = [];
 const running = new Set<ChildProcess>();
@@ -42,7 +42,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-/** A file with the credential as it was created. */
+/** Creates a file with the credential as it was created. */
 async function replica(name: string): Promise<string> {
   const file = join(directory, name);
   const { clientId, clientSecret } = credential;
@@ -54,7 +54,7 @@ async function replica(name: string): Promise<string> {
 
 const offers: string[] = [];
 
-/** Notes the successors that come by. */
+/** Records the successors in answers. */
 const watching: Fetch = async (url, init) => {
   const response = await fetch(url, init);
   const body = (await response.clone().json()) as { credential_rotation?: { client_secret: string } };
@@ -96,8 +96,8 @@ async function days(count: number): Promise<void> {
   await Promise.resolve();
 }
 
-function child(manner: string) {
-  const args = ["--import", "tsx", PROGRAM, api.publicUrl, path, manner];
+function child(mode: string) {
+  const args = ["--import", "tsx", PROGRAM, api.publicUrl, path, mode];
   const started = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
   running.add(started);
   let output = "";
@@ -120,7 +120,7 @@ async function runOnce(): Promise<string> {
   return process.output();
 }
 
-test("a client goes from secret to secret for a year, and is never refused", async () => {
+test("a client rotates its secret for a year and is never rejected", async () => {
   const signet = start();
   for (let day = 0; day < 370; day += 1) {
     await signet.accessToken();
@@ -131,12 +131,12 @@ test("a client goes from secret to secret for a year, and is never refused", asy
   expect(warnings).toEqual([]);
 });
 
-test("a successor whose answer was lost comes again, the same, and takes over", async () => {
+test("a successor whose answer was lost is sent again and takes over", async () => {
   await start().accessToken();
   await days(30);
   offers.length = 0;
   let lose = true;
-  const unlucky = start(path, async (url, init) => {
+  const lossy = start(path, async (url, init) => {
     const response = await watching(url, init);
     if (lose) {
       lose = false;
@@ -144,16 +144,16 @@ test("a successor whose answer was lost comes again, the same, and takes over", 
     }
     return response;
   });
-  await unlucky.accessToken();
+  await lossy.accessToken();
   expect(offers).toHaveLength(2);
   expect(new Set(offers).size).toBe(1);
   await days(1);
-  await unlucky.accessToken();
+  await lossy.accessToken();
   expect(await versionsOf()).toEqual([2, null]);
 });
 
-describe("a client that is killed with kill -9", () => {
-  test("between receipt and storing is given the same successor again", async () => {
+describe("a client killed with SIGKILL", () => {
+  test("between receiving and storing gets the same successor again", async () => {
     await start().accessToken();
     await days(30);
     const process = child("before-save");
@@ -166,7 +166,7 @@ describe("a client that is killed with kill -9", () => {
     expect(await states()).toEqual(["ACTIVE", "PENDING"]);
   });
 
-  test("between storing and first use acknowledges the successor when it starts again", async () => {
+  test("between storing and first use acknowledges the successor after a restart", async () => {
     await start().accessToken();
     await days(30);
     const process = child("after-save");
@@ -179,7 +179,7 @@ describe("a client that is killed with kill -9", () => {
   });
 });
 
-test("two processes on one file are given one successor and both go on", async () => {
+test("two processes on one file get one successor, and both keep working", async () => {
   await start().accessToken();
   await days(30);
   expect(await Promise.all([runOnce(), runOnce()])).toEqual([
@@ -194,7 +194,7 @@ test("two processes on one file are given one successor and both go on", async (
   expect(await states()).toEqual(["RETIRING", "ACTIVE"]);
 });
 
-test("five replicas on disks of their own each learn the successor at their own next token", async () => {
+test("five replicas with separate disks each get the successor with their next token", async () => {
   const files = await Promise.all(
     [1, 2, 3, 4, 5].map(async (number) => await replica(`replica-${number}.json`)),
   );
@@ -212,7 +212,7 @@ test("five replicas on disks of their own each learn the successor at their own 
   expect(await states()).toEqual(["RETIRING", "ACTIVE"]);
 });
 
-test("a disk that was restored from a backup within the quiet day is given the successor again", async () => {
+test("a disk restored from a backup within 24 quiet hours gets the successor again", async () => {
   const signet = start();
   await signet.accessToken();
   await days(30);
@@ -229,7 +229,7 @@ test("a disk that was restored from a backup within the quiet day is given the s
   expect(await versionsOf()).toEqual([2, null]);
 });
 
-test("a client that was away for 40 days from the 29th on goes on as if nothing had been", async () => {
+test("a client that was away for 40 days from day 29 keeps working", async () => {
   const signet = start();
   await signet.accessToken();
   await days(29.9);
@@ -241,7 +241,7 @@ test("a client that was away for 40 days from the 29th on goes on as if nothing 
   expect(await versionsOf()).toEqual([2, null]);
 });
 
-test("a client that cannot write works with its first secret until its overlap ends, and warns at each token", async () => {
+test("a client that cannot write works with its first secret until the overlap ends, and warns with each token", async () => {
   const { clientId, clientSecret } = credential;
   const readOnly = new SignetClient({
     baseUrl: api.publicUrl,
@@ -259,7 +259,7 @@ test("a client that cannot write works with its first secret until its overlap e
   await expect(readOnly.accessToken()).rejects.toMatchObject({ code: "INVALID_CLIENT" });
 });
 
-test("none of the secrets that all this was about is in the service's log", () => {
+test("the service's log contains none of these secrets", () => {
   const log = api.log.join("");
   expect(log).toContain("/v1/auth/token");
   expect(secrets.size).toBeGreaterThan(20);

@@ -1,4 +1,4 @@
-/** The same independent clients, and our own, over mutual TLS: RFC 8705, with tokens that are bound to certificates. */
+/** The same third-party clients, and our own, over mutual TLS: RFC 8705, with certificate-bound tokens. */
 import { spawn } from "node:child_process";
 import { KeyObject } from "node:crypto";
 import { once } from "node:events";
@@ -31,7 +31,7 @@ const [own, other] = [await clientPair(root), await clientPair(root)];
 const files = certificateFiles();
 const edge = `127.0.0.1:${await freePort()}`;
 
-/** As in production, tenants know one address, and it is the listener with mutual TLS. */
+/** As in production, tenants use one address: the listener with mutual TLS. */
 const api = useTestApi({
   environment: {
     SIGNET_ENV: "production",
@@ -46,7 +46,7 @@ const api = useTestApi({
 afterAll(() => files.remove());
 
 const material = (pair: KeyPair): TlsMaterial => ({ cert: pair.cert, key: pair.key, ca: root.cert });
-/** Ours is the `fetch` of the others, too. */
+/** Our `fetch`, which the other clients also use. */
 const ownFetch = createTlsFetch(material(own));
 
 const MAIN = join(import.meta.dirname, "..", "..", "src", "processes", "main.ts");
@@ -57,7 +57,7 @@ beforeAll(async () => {
   client = await registered();
 });
 
-/** A credential of production that names both certificates. */
+/** Creates a production credential that registers both certificates. */
 async function registered(credential: Readonly<Record<string, unknown>> = {}): Promise<Provisioned> {
   return await provision(api, {
     scopes: ["credentials:read"],
@@ -73,7 +73,7 @@ const publicKey = { ...(await crypto.subtle.exportKey("jwk", keys.publicKey)), k
 
 type Method = "client_secret_basic" | "client_secret_post" | "tls_client_auth" | "private_key_jwt";
 
-/** A client that authenticates so. */
+/** Creates a client that authenticates with the given method. */
 async function clientOf(method: Method): Promise<Provisioned> {
   const { kty, crv, x, y, kid } = publicKey;
   return await {
@@ -166,7 +166,7 @@ describe("signet/client", () => {
     expect(certificateOf((await signet.accessToken()).value)).toBe(x5t(own));
   });
 
-  test("needs no secret where its certificate, or a key of its own, proves who it is", async () => {
+  test("needs no secret if its certificate or its own key authenticates it", async () => {
     const workload = await clientOf("tls_client_auth");
     const options = { baseUrl: api.publicUrl, tls: material(own) };
     const byCertificate = new SignetClient({ ...options, clientId: workload.clientId });
@@ -191,13 +191,13 @@ describe("signet/client", () => {
     expect(certificateOf(after.value)).toBe(x5t(other));
   });
 
-  test("says that a certificate is needed where it has none", async () => {
+  test("reports that a certificate is required if it has none", async () => {
     const bare = connect({ fetch: createTlsFetch({ ca: root.cert }) });
     await expect(bare.accessToken()).rejects.toMatchObject({ status: 401, code: "CLIENT_CERT_REQUIRED" });
   });
 });
 
-test("signet agent hands out tokens that are good with its certificate", async () => {
+test("signet agent issues tokens that work with its certificate", async () => {
   const credential = files.write(
     "credential.json",
     JSON.stringify({ client_id: client.clientId, client_secret: client.clientSecret, version: 1 }),

@@ -1,4 +1,4 @@
-/** Two OAuth clients that nobody here has written find the service by its metadata and get tokens from it. */
+/** Two third-party OAuth clients find the service by its metadata and get tokens from it. */
 import * as oauth from "oauth4webapi";
 import * as openid from "openid-client";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -8,7 +8,7 @@ import { bearer, provision, type Provisioned } from "../support/factories.ts";
 
 const api = useTestApi();
 const SCOPES = ["credentials:read", "webhooks:read"];
-/** Plain HTTP is what development listens with; both clients have to be told that it is meant. */
+/** Development listens on plain HTTP, which both clients accept only if configured to. */
 const INSECURE = { [oauth.allowInsecureRequests]: true };
 
 let client: Provisioned;
@@ -39,7 +39,7 @@ describe("openid-client", () => {
     await expectToken(tokens.access_token, SCOPES.join(" "));
   });
 
-  test("gets a token for less than all scopes", async () => {
+  test("gets a token for a subset of the scopes", async () => {
     const configuration = await discover(openid.ClientSecretBasic(client.clientSecret));
     const tokens = await openid.clientCredentialsGrant(configuration, { scope: "webhooks:read" });
     expect(tokens.scope).toBe("webhooks:read");
@@ -53,7 +53,7 @@ describe("openid-client", () => {
     expect((await openid.fetchProtectedResource(configuration, token, url, "GET")).status).toBe(200);
   });
 
-  test("revokes its token (RFC 7009), and is told that it is live no more (RFC 7662)", async () => {
+  test("revokes its token (RFC 7009), after which introspection reports it inactive (RFC 7662)", async () => {
     const configuration = await discover(openid.ClientSecretPost(client.clientSecret));
     const { access_token: token } = await openid.clientCredentialsGrant(configuration);
     expect(await openid.tokenIntrospection(configuration, token)).toMatchObject({
@@ -73,8 +73,8 @@ describe("openid-client", () => {
   test.each([
     ["a wrong secret", {}, "invalid_client", 401],
     ["a scope that the client does not have", { scope: "webhooks:write" }, "invalid_scope", 400],
-    ["a resource that is not ours", { resource: "https://elsewhere.example" }, "invalid_target", 400],
-  ])("understands the refusal of %s", async (_name, parameters, error, status) => {
+    ["an unknown resource", { resource: "https://elsewhere.example" }, "invalid_target", 400],
+  ])("understands the error for %s", async (_name, parameters, error, status) => {
     const secret = error === "invalid_client" ? `${client.clientSecret.slice(0, -1)}_` : client.clientSecret;
     const configuration = await discover(openid.ClientSecretPost(secret));
     await expect(openid.clientCredentialsGrant(configuration, parameters)).rejects.toMatchObject({
@@ -83,7 +83,7 @@ describe("openid-client", () => {
     });
   });
 
-  test("understands the challenge that answers a wrong secret in the Authorization header", async () => {
+  test("understands the challenge for a wrong secret in the Authorization header", async () => {
     const configuration = await discover(openid.ClientSecretBasic(`${client.clientSecret.slice(0, -1)}_`));
     await expect(openid.clientCredentialsGrant(configuration)).rejects.toMatchObject({
       code: "OAUTH_WWW_AUTHENTICATE_CHALLENGE",
@@ -117,7 +117,7 @@ describe("oauth4webapi", () => {
     await expectToken(tokens.access_token, "credentials:read");
   });
 
-  test("accepts the token as a JWT access token of RFC 9068, by the published keys", async () => {
+  test("accepts the token as an RFC 9068 JWT access token, by the published keys", async () => {
     const server = await discover();
     const { access_token: token } = await grant(oauth.ClientSecretBasic(client.clientSecret));
     const request = new Request("http://resource.example/", { headers: bearer(token) });
@@ -140,7 +140,7 @@ describe("oauth4webapi", () => {
     await eventually(async () => !(await isActive()), "the revocation");
   });
 
-  test("understands a refusal", async () => {
+  test("understands an OAuth error", async () => {
     const refused = grant(oauth.ClientSecretPost(client.clientSecret), { scope: "webhooks:write" });
     await expect(refused).rejects.toMatchObject({ error: "invalid_scope", status: 400 });
   });

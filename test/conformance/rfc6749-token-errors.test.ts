@@ -89,15 +89,15 @@ describe("section 3.3, scopes", () => {
 
   test.each([
     ["a scope that the client lacks", "telemetry:export"],
-    ["one that it has and one that it lacks", "inference:read telemetry:export"],
-    ["the beginning of one that it has", "inference:rea"],
-    ["one that begins with one that it has", "inference:readall"],
+    ["a scope that the client has and one that it lacks", "inference:read telemetry:export"],
+    ["a prefix of the client's scope", "inference:rea"],
+    ["the client's scope with a suffix", "inference:readall"],
     ["a wildcard", "inference:*"],
-    ["what is no scope", "inference"],
+    ["a malformed scope", "inference"],
     ["two spaces", "inference:read  pipeline:write"],
-    ["a space at the end", "inference:read "],
+    ["a trailing space", "inference:read "],
     ["a tab", "inference:read\tpipeline:write"],
-  ])("%s is an invalid scope, never narrowed silently", async (_name, scope) => {
+  ])("%s is an invalid scope and never silently narrowed", async (_name, scope) => {
     const answer = await ask({ body: json({ scope }) });
     expect(answer).toMatchObject({ status: 400, body: { error: "invalid_scope", code: "INVALID_SCOPE" } });
   });
@@ -128,20 +128,20 @@ function expectRefusal(answer: Answer, { status, error, code }: Refusal): void {
 describe("section 5.2, errors", () => {
   test.each([
     ["no body", () => ({}), INVALID_REQUEST],
-    ["half of JSON", () => ({ body: '{"grant_type":' }), INVALID_REQUEST],
-    ["no object", () => ({ body: "[]" }), INVALID_REQUEST],
+    ["truncated JSON", () => ({ body: '{"grant_type":' }), INVALID_REQUEST],
+    ["an array", () => ({ body: "[]" }), INVALID_REQUEST],
     ["no grant_type", () => ({ body: json({ grant_type: undefined }) }), INVALID_REQUEST],
-    ["a grant_type that is no text", () => ({ body: json({ grant_type: 1 }) }), INVALID_REQUEST],
-    ["a secret that is no text", () => ({ body: json({ client_secret: { a: 1 } }) }), INVALID_REQUEST],
-    ["a scope that is no text", () => ({ body: json({ scope: ["inference:read"] }) }), INVALID_REQUEST],
+    ["a grant_type that is not a string", () => ({ body: json({ grant_type: 1 }) }), INVALID_REQUEST],
+    ["a secret that is not a string", () => ({ body: json({ client_secret: { a: 1 } }) }), INVALID_REQUEST],
+    ["a scope that is not a string", () => ({ body: json({ scope: ["inference:read"] }) }), INVALID_REQUEST],
     [
-      "a parameter twice",
+      "a repeated parameter",
       () => ({ body: `${form()}&scope=a%3Ab&scope=a%3Ab`, type: FORM_TYPE }),
       INVALID_REQUEST,
     ],
-    ["a member twice", () => ({ body: json().replace("{", '{"client_id":"x",') }), INVALID_REQUEST],
+    ["a repeated member", () => ({ body: json().replace("{", '{"client_id":"x",') }), INVALID_REQUEST],
     [
-      "a member twice, once escaped",
+      "a member that is repeated with an escape",
       () => ({ body: json().replace("{", '{"clien\\u0074_id":"x",') }),
       INVALID_REQUEST,
     ],
@@ -152,17 +152,17 @@ describe("section 5.2, errors", () => {
       INVALID_REQUEST,
     ],
     [
-      "two ways of authenticating",
+      "two authentication methods",
       () => ({ body: json(), authorization: basic(client.clientId, client.clientSecret) }),
       INVALID_REQUEST,
     ],
     ["client_secret without client_id", () => ({ body: json({ client_id: undefined }) }), INVALID_REQUEST],
-    ["a non-ASCII name twice", () => ({ body: '{"\\u00e4\\"":1,"\\u00e4\\"":2}' }), INVALID_REQUEST],
+    ["a repeated non-ASCII name", () => ({ body: '{"\\u00e4\\"":1,"\\u00e4\\"":2}' }), INVALID_REQUEST],
     ["no client authentication", () => ({ body: '{"grant_type":"client_credentials"}' }), INVALID_CLIENT],
     ["no client_secret", () => ({ body: json({ client_secret: undefined }) }), INVALID_CLIENT],
     ["an empty client_secret", () => ({ body: json({ client_secret: "" }) }), INVALID_CLIENT],
     [
-      "another grant",
+      "another grant type",
       () => ({ body: json({ grant_type: "password" }) }),
       { status: 400, error: "unsupported_grant_type", code: "UNSUPPORTED_GRANT_TYPE" },
     ],
@@ -172,7 +172,7 @@ describe("section 5.2, errors", () => {
       { status: 400, error: "invalid_target", code: "INVALID_TARGET" },
     ],
     [
-      "a body in another type",
+      "a body of another media type",
       () => ({ body: json(), type: "text/plain" }),
       { status: 415, error: "invalid_request", code: "UNSUPPORTED_MEDIA_TYPE" },
     ],
@@ -185,14 +185,14 @@ describe("section 5.2, errors", () => {
     expectRefusal(await ask(request()), refusal);
   });
 
-  test("the refusal of another type names the types that are taken", async () => {
+  test("an unsupported media type is rejected with a list of the supported ones", async () => {
     const { body } = await ask({ body: json(), type: "text/plain" });
     expect(body["error_description"]).toContain(JSON_TYPE);
     expect(body["error_description"]).toContain(FORM_TYPE);
   });
 
   test.each(["GET", "PUT", "PATCH", "DELETE", "OPTIONS"])(
-    "%s is not allowed, and Allow says what is",
+    "%s is not allowed, and Allow lists the allowed methods",
     async (method) => {
       const answer = await ask({ method });
       expectRefusal(answer, { status: 405, error: "invalid_request", code: "METHOD_NOT_ALLOWED" });
@@ -200,7 +200,7 @@ describe("section 5.2, errors", () => {
     },
   );
 
-  test("a client that tried Basic is told to try Basic, any other is not", async () => {
+  test("a client that tried Basic gets a Basic challenge, and others get none", async () => {
     const request = { body: "grant_type=client_credentials", type: FORM_TYPE };
     const tried = await ask({ ...request, authorization: basic(client.clientId, "wrong") });
     expectRefusal(tried, INVALID_CLIENT);

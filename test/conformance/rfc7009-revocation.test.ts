@@ -1,4 +1,4 @@
-/** RFC 7009: a client ends its own tokens, and learns nothing of others'. */
+/** RFC 7009: a client revokes its own tokens and learns nothing about others'. */
 import { beforeEach, expect, test } from "vitest";
 import { type Answer, useTestApi } from "../support/api.ts";
 import { eventually } from "../support/eventually.ts";
@@ -36,12 +36,12 @@ async function revocations(): Promise<readonly unknown[]> {
   ]);
 }
 
-test("a token ends, the client's others do not, and the compliance log says so", async () => {
+test("revoking one token leaves the client's others valid and is logged", async () => {
   const other = await accessToken(api, client);
   const answer = await revoke({ token });
   expect(answer).toMatchObject({ status: 200, text: "" });
   expect(answer.headers.get("cache-control")).toBe("no-store");
-  // Whoever has the answer need not wait: it is obeyed everywhere.
+  // The answer means that every process has applied the revocation.
   expect(await uses(token)).toBe("TOKEN_REVOKED");
   expect(await uses(other)).toBe("admitted");
   expect(await revocations()).toEqual([
@@ -61,14 +61,14 @@ test("a token ends, the client's others do not, and the compliance log says so",
   }, "the receipt in the log");
 });
 
-test("a token that was revoked before is answered alike, and is revoked once (section 2.2)", async () => {
+test("revoking a token again gives the same answer and has no further effect (section 2.2)", async () => {
   for (const hint of ["access_token", "refresh_token", "something"]) {
     expect(await revoke({ token, token_type_hint: hint })).toMatchObject({ status: 200, text: "" });
   }
   expect(await revocations()).toHaveLength(1);
 });
 
-test("JSON and Basic authentication do as well as a form", async () => {
+test("JSON and Basic authentication work as well as a form", async () => {
   const answer = await api.request("/v1/auth/revoke", {
     method: "POST",
     headers: {
@@ -81,7 +81,7 @@ test("JSON and Basic authentication do as well as a form", async () => {
   expect(await revocations()).toHaveLength(1);
 });
 
-test("a token of another client, a forged, an expired and no token at all get the same answer, and nothing happens", async () => {
+test("another client's, a forged, an expired and a missing token all get the same answer, without effect", async () => {
   const stranger = await provision(api);
   const theirs = await accessToken(api, stranger);
   for (const foreign of [theirs, `${token.slice(0, -8)}AAAAAAAA`, "x", "a.b.c"]) {
@@ -99,11 +99,11 @@ test("a token of another client, a forged, an expired and no token at all get th
 test.each([
   ["without a token", {}, 400, "invalid_request"],
   ["with a wrong secret", { token: "x", client_secret: "wrong" }, 401, "invalid_client"],
-])("%s it is refused", async (_name, parameters, status, error) => {
+])("a request %s is rejected", async (_name, parameters, status, error) => {
   expect(await revoke(parameters)).toMatchObject({ status, body: { error } });
 });
 
-test("a token in the query is refused, and a secret there too", async () => {
+test("a token or a secret in the query is rejected", async () => {
   const answer = await api.request(`/v1/auth/revoke?token=${token}`, {
     method: "POST",
     body: new URLSearchParams({ client_id: client.clientId, client_secret: client.clientSecret }),

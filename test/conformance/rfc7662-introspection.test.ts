@@ -1,4 +1,4 @@
-/** RFC 7662: what a token says, to whom it concerns; of any token that is not live, that it is not active. */
+/** RFC 7662: authorized callers see a live token's claims; any other token is inactive. */
 import { beforeEach, expect, test } from "vitest";
 import { type Answer, useTestApi } from "../support/api.ts";
 import { eventually } from "../support/eventually.ts";
@@ -7,7 +7,7 @@ import { accessToken, bearer, grant, provision, type Provisioned } from "../supp
 const api = useTestApi({ environment: { SIGNET_TOKEN_RATE_PER_ADDRESS: "10000" } });
 let client: Provisioned;
 let token: string;
-/** A resource server of the same tenant. */
+/** Creates a resource server of the same tenant. */
 let resource: Provisioned;
 
 beforeEach(async () => {
@@ -39,7 +39,7 @@ function expectInactive(answer: Answer): void {
   expect({ status: answer.status, text: answer.text }).toEqual({ status: 200, text: '{"active":false}' });
 }
 
-test("a live token is active, with its claims, to its own client and to the tenant's introspectors", async () => {
+test("a live token is active, with its claims, for its own client and the tenant's introspectors", async () => {
   for (const answer of [await introspect({ token, ...credentialsOf(client) }), await asResource(token)]) {
     expect(answer.status).toBe(200);
     expect(answer.headers.get("cache-control")).toBe("no-store");
@@ -61,34 +61,34 @@ test("a live token is active, with its claims, to its own client and to the tena
   }
 });
 
-test("a revoked token is not active, whatever of it was revoked", async () => {
+test("a revoked token is inactive, whatever was revoked", async () => {
   await api.admin("POST", `/credentials/${client.credentialId}/revoke`);
   await eventually(async () => (await asResource(token)).body["active"] === false, "the revocation");
   expectInactive(await asResource(token));
 });
 
-test("an expired token is not active", async () => {
+test("an expired token is inactive", async () => {
   api.clock.advance(906_000);
   expectInactive(await asResource(token));
   expectInactive(await introspect({ token, ...credentialsOf(client) }));
 });
 
 test.each(["x", "a.b.c", "eyJhbGciOiJub25lIn0.e30."])(
-  "what is no token of ours, like %s, is not active",
+  "a string that is not our token, such as %s, is inactive",
   async (text) => {
     expectInactive(await asResource(text));
     expectInactive(await introspect({ token: text, ...credentialsOf(client) }));
   },
 );
 
-test("a token of another tenant, and to a client the token of another client, is not active", async () => {
+test("another tenant's token is inactive, and so is another client's token to a plain client", async () => {
   const stranger = await provision(api);
   expectInactive(await asResource(await accessToken(api, stranger)));
   expectInactive(await introspect({ token, ...credentialsOf(stranger) }));
   expectInactive(await introspect({ token, ...credentialsOf(resource) }));
 });
 
-test("a caller without the scope is refused with the challenge of RFC 6750", async () => {
+test("a caller without the scope is rejected with the challenge of RFC 6750", async () => {
   const answer = await introspect({ token }, bearer(token));
   expect(answer).toMatchObject({
     status: 403,
@@ -119,7 +119,7 @@ test.each([
   ["no token", () => ({ parameters: credentialsOf(client) }), "invalid_request"],
   ["a forged Bearer token", () => ({ parameters: { token }, headers: bearer("a.b.c") }), "invalid_token"],
 ] as const)(
-  "with %s it is refused",
+  "a request with %s is rejected",
   async (_name, request: () => { parameters: Parameters; headers?: Parameters }, error) => {
     const { parameters, headers } = request();
     expect(await introspect(parameters, headers)).toMatchObject({
@@ -129,7 +129,7 @@ test.each([
   },
 );
 
-test("two ways of authentication at once are refused", async () => {
+test("a request with two authentication methods is rejected", async () => {
   const caller = bearer(await accessToken(api, resource));
   for (const second of [credentialsOf(client), { client_assertion: "a.b.c" }]) {
     expect(await introspect({ token, ...second }, caller)).toMatchObject({
@@ -139,7 +139,7 @@ test("two ways of authentication at once are refused", async () => {
   }
 });
 
-test("a token is issued to a client after another of its tokens was introspected: nothing is used up", async () => {
+test("introspecting one token does not prevent the client from getting another", async () => {
   await introspect({ token, ...credentialsOf(client) });
   expect(await api.token(grant(client))).toMatchObject({ status: 200 });
 });

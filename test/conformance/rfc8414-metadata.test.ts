@@ -1,10 +1,10 @@
-/** RFC 8414: the metadata, its claims checked against what the service does; RFC 7517: the key set. */
+/** RFC 8414: the metadata's claims, checked against the service's behaviour. RFC 7517: the key set. */
 import { expect, test } from "vitest";
 import { useTestApi } from "../support/api.ts";
 
 const api = useTestApi();
 
-test("the metadata lists what works, under the issuer it names", async () => {
+test("the metadata lists working features under the issuer that it names", async () => {
   const answer = await api.request("/.well-known/oauth-authorization-server");
   expect(answer.status).toBe(200);
   expect(answer.headers.get("content-type")).toMatch(/^application\/json/);
@@ -30,7 +30,7 @@ test("every address in the metadata exists", async () => {
   }
 });
 
-test("scopes_supported are the scopes that routes ask for", async () => {
+test("scopes_supported lists the scopes that routes require", async () => {
   const { body: metadata } = await api.request("/.well-known/oauth-authorization-server");
   const { body: openapi } = await api.request("/openapi.json");
   const paths = Object.values(
@@ -41,12 +41,12 @@ test("scopes_supported are the scopes that routes ask for", async () => {
       (operation.security ?? []).flatMap(({ bearer = [] }) => bearer),
     ),
   );
-  // Checked inside handlers: for a member of the body, and where there are other ways to authenticate.
+  // Handlers check these: for a body member, and where other ways to authenticate exist.
   const inside = ["events:publish_any", "tokens:introspect"];
   expect(metadata["scopes_supported"]).toEqual([...new Set([...asked, ...inside])].sort());
 });
 
-test("the key set holds public members only, and may be cached for as long as a new key is published early", async () => {
+test("the key set has public members only and is cacheable for as long as keys are published in advance", async () => {
   const answer = await api.request("/.well-known/jwks.json");
   const keys = answer.body["keys"] as Record<string, string>[];
   expect(answer.headers.get("cache-control")).toBe("public, max-age=300");

@@ -1,4 +1,4 @@
-/** RFC 9068: the access token, checked by jose over HTTP and by hand with node:crypto. */
+/** RFC 9068: the access token, checked over HTTP by jose and by hand with node:crypto. */
 import { createHash, createPublicKey, type JsonWebKey, verify } from "node:crypto";
 import { createRemoteJWKSet, jwtVerify } from "jose";
 import { beforeAll, expect, test } from "vitest";
@@ -17,7 +17,7 @@ beforeAll(async () => {
 const part = (index: number): Record<string, unknown> =>
   JSON.parse(Buffer.from(token.split(".")[index] ?? "", "base64url").toString()) as Record<string, unknown>;
 
-test("a stranger's library verifies it with the published keys alone", async () => {
+test("a third-party library verifies the token with the published keys alone", async () => {
   const { body: metadata } = await api.request("/.well-known/oauth-authorization-server");
   const keys = createRemoteJWKSet(new URL(String(metadata["jwks_uri"])));
   const { payload } = await jwtVerify(token, keys, {
@@ -30,7 +30,7 @@ test("a stranger's library verifies it with the published keys alone", async () 
   expect(payload["client_id"]).toBe(client.clientId);
 });
 
-test("its signature is right without any library, and wrong for one changed bit", async () => {
+test("node:crypto verifies the signature and rejects it with one bit changed", async () => {
   const { body } = await api.request("/.well-known/jwks.json");
   const [jwk] = body["keys"] as JsonWebKey[];
   const [header = "", payload = "", signature = ""] = token.split(".");
@@ -49,7 +49,7 @@ test("the header names the type and a key by its RFC 7638 thumbprint", async () 
   expect(part(0)).toEqual({ alg: "ES256", typ: "at+jwt", kid: thumbprint });
 });
 
-test("the claims are those of the wire decisions, and no others", () => {
+test("the claims are exactly the specified ones", () => {
   const claims = part(1);
   const issuedAt = Number(claims["iat"]);
   expect(claims).toEqual({
@@ -70,7 +70,7 @@ test("the claims are those of the wire decisions, and no others", () => {
   });
 });
 
-test("the token names the scopes that were asked for, and no two tokens are the same", async () => {
+test("the token names the requested scopes, and every token is different", async () => {
   const answers = await Promise.all(
     Array.from({ length: 20 }, async () => await api.token(grant(client, { scope: "inference:read" }))),
   );

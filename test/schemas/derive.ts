@@ -1,6 +1,6 @@
 /**
- * The schemas that the files under deploy/ and docker-compose.yml are held to, made from what Go modules carry: smaller,
- * and strict, because a member that Kubernetes does not know is dropped there without a word.
+ * Derives the schemas for the files in deploy/ and docker-compose.yml from Go modules: smaller, and strict, because
+ * Kubernetes silently drops unknown members.
  */
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
@@ -13,11 +13,11 @@ export type Json = null | boolean | number | string | readonly Json[] | { readon
 export type JsonObject = { readonly [name: string]: Json };
 
 export interface Source {
-  /** Go module and version; the file inside it. */
+  /** Go module and version, and a file's path in it. */
   readonly module: string;
   readonly version: string;
   readonly path: string;
-  /** Where the derived schema lies, beside this file. */
+  /** Path of the derived schema, relative to this file. */
   readonly file: string;
   readonly derive: (source: JsonObject) => JsonObject;
 }
@@ -25,10 +25,10 @@ export interface Source {
 const isObject = (value: Json | undefined): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** Without the words: they are most of it. A property may itself be called `description`. */
-function withoutWords(schema: Json, names = false): Json {
+/** Removes descriptions, which are most of a schema. A property may itself be called `description`. */
+function withoutDescriptions(schema: Json, names = false): Json {
   if (Array.isArray(schema)) {
-    return schema.map((item: Json) => withoutWords(item));
+    return schema.map((item: Json) => withoutDescriptions(item));
   }
   if (!isObject(schema)) {
     return schema;
@@ -40,12 +40,12 @@ function withoutWords(schema: Json, names = false): Json {
   return Object.fromEntries(
     kept.map(([name, value]) => [
       name,
-      withoutWords(value, !names && /^(properties|patternProperties|definitions|\$defs)$/.test(name)),
+      withoutDescriptions(value, !names && /^(properties|patternProperties|definitions|\$defs)$/.test(name)),
     ]),
   );
 }
 
-/** The kinds that the manifests use. */
+/** Kinds that the manifests use. */
 const KINDS = [
   "api.core.v1.ConfigMap",
   "api.core.v1.Namespace",
@@ -58,8 +58,8 @@ const KINDS = [
   "api.networking.v1.NetworkPolicy",
   "api.policy.v1.PodDisruptionBudget",
 ] as const;
-/** What a manifest never says. */
-const NEVER_WRITTEN = new Set(["status", "managedFields", "ephemeralContainers"]);
+/** Properties that no manifest sets. */
+const UNUSED_PROPERTIES = new Set(["status", "managedFields", "ephemeralContainers"]);
 const REFERENCE = "#/definitions/";
 const INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
 
@@ -68,7 +68,9 @@ function strict(definition: JsonObject): JsonObject {
   if (!isObject(properties)) {
     return rest;
   }
-  const known = Object.fromEntries(Object.entries(properties).filter(([name]) => !NEVER_WRITTEN.has(name)));
+  const known = Object.fromEntries(
+    Object.entries(properties).filter(([name]) => !UNUSED_PROPERTIES.has(name)),
+  );
   const kind = Array.isArray(kinds) && kinds.length === 1 && isObject(kinds[0]) ? kinds[0] : undefined;
   if (kind === undefined) {
     return { ...rest, properties: known, additionalProperties: false };
@@ -108,7 +110,7 @@ function deriveKubernetes({ definitions }: JsonObject): JsonObject {
     const derived =
       name === INT_OR_STRING
         ? { type: ["integer", "string"] }
-        : strict(withoutWords(definition) as JsonObject);
+        : strict(withoutDescriptions(definition) as JsonObject);
     kept[name] = derived;
     waiting.push(...referencesOf(derived).filter((wanted) => !(wanted in kept)));
   }
@@ -122,7 +124,7 @@ export const SOURCES: readonly Source[] = [
     version: "v2.16.2",
     path: "schema/compose-spec.json",
     file: "compose-spec.json",
-    derive: (schema) => withoutWords(schema) as JsonObject,
+    derive: (schema) => withoutDescriptions(schema) as JsonObject,
   },
   {
     module: "k8s.io/kubernetes",
@@ -134,10 +136,10 @@ export const SOURCES: readonly Source[] = [
 ];
 
 /**
- * The derived schema as it is checked in.
+ * Returns the derived schema as it is checked in.
  *
- * @param offline takes the module from Go's cache only
- * @throws when Go is not there, or the module is not
+ * @param offline whether to use only Go's module cache
+ * @throws if Go or the module is missing
  */
 export async function deriveFromModule(source: Source, offline: boolean): Promise<string> {
   const { module, version, path, derive } = source;

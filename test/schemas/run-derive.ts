@@ -1,4 +1,4 @@
-/** Makes the schemas anew, from Go's module proxy: `node --import tsx test/schemas/run-derive.ts`. */
+/** Regenerates the schemas from Go's module proxy: `node --import tsx test/schemas/run-derive.ts`. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { deriveFromModule, SOURCES } from "./derive.ts";

@@ -1,12 +1,12 @@
 /**
- * What stands in `webhook-signatures.json`: signed payloads, and what a receiver must say to each. Everything is fixed,
- * so that the file can be compared with what this makes.
+ * The contents of `webhook-signatures.json`: signed payloads and the required answers of a receiver. Everything is
+ * deterministic, so that the file can be compared with its generator.
  *
- * Signatures are made with `node:crypto` alone: an implementation that wrote its own vectors would agree with itself.
+ * Only `node:crypto` signs: an implementation that generated its own vectors would agree with itself.
  */
 import { createHmac, createPrivateKey, createPublicKey, sign } from "node:crypto";
 
-/** A header's name and value, in the order and spelling in which they came; repeated where it was sent twice. */
+/** A header's name and value, in their original order and spelling; repeated headers occur twice. */
 type Header = readonly [name: string, value: string];
 
 export type RefusalCode =
@@ -18,15 +18,15 @@ export type RefusalCode =
 
 export interface Vector {
   readonly name: string;
-  /** Why the answer is what it is, where the name does not say so. */
+  /** Explains the result, unless the name does. */
   readonly why?: string;
-  /** What it takes besides HMAC; who cannot do it leaves the vector out. */
+  /** Required algorithm besides HMAC; receivers without it skip the vector. */
   readonly algorithm?: "ed25519";
   readonly secrets: readonly string[];
   readonly now_seconds: number;
   readonly body_base64: string;
   readonly headers: readonly Header[];
-  /** `misconfigured`: the caller gave secrets that are none. */
+  /** `misconfigured`: the caller's secrets are invalid. */
   readonly expect:
     | { readonly result: "accepted"; readonly id: string | null; readonly scheme: "sha256" | "v1" | "v1a" }
     | { readonly result: "refused"; readonly code: RefusalCode }
@@ -72,7 +72,7 @@ function bodyOf(data: string, { id = ID, sentAt = String(NOW) } = {}): Buffer {
 
 const BODY = bodyOf('{"run":7}');
 
-/** The headers of a delivery by name; what is undefined is not sent. */
+/** A delivery's headers by name; undefined ones are not sent. */
 type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
 
 interface Signing {
@@ -81,7 +81,7 @@ interface Signing {
   readonly timestamp?: string;
 }
 
-/** The headers that the sender sets, those of `instead` replaced. */
+/** Returns the sender's headers, with those in `instead` replaced. */
 function headersOf(body: Buffer, instead: Headers = {}, signing: Signing = {}): Headers {
   const { secret = CURRENT, id = ID, timestamp = String(NOW) } = signing;
   return {
@@ -189,7 +189,7 @@ function ordinary(): Vector[] {
   ];
 }
 
-/** Bodies that are not what a JSON library would write. */
+/** Bodies that a JSON library would write differently. */
 function spellings(): Vector[] {
   const unusual = bodyOf('{"z":1.0,"a":1152921504606846976,"e":1E2,"u":"\\u00e9é😀","s":"\\/"}');
   const rewritten = bodyOf('{"z":1,"a":1152921504606846976,"e":100,"u":"éé😀","s":"/"}');
@@ -219,7 +219,7 @@ function spellings(): Vector[] {
   ];
 }
 
-/** A delivery signed `offset` seconds from the receiver's clock. */
+/** Creates a delivery signed `offset` seconds from the receiver's clock. */
 function shifted(offset: number): Draft {
   const timestamp = String(NOW + offset);
   const body = bodyOf("{}", { sentAt: timestamp });

@@ -1,4 +1,4 @@
-"""Holds docs/examples/verify_webhook.py to the vectors: python3 test/vectors/check.py"""
+"""Checks docs/examples/verify_webhook.py with the vectors: python3 test/vectors/check.py"""
 
 import base64
 import json

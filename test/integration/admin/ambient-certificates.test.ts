@@ -1,4 +1,4 @@
-/** A certificate goes along with whatever a browser sends, and with the connection for as long as that lasts. */
+/** Browsers attach a client certificate to every request; connections keep it until they close. */
 import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
 import { get } from "node:https";
@@ -20,7 +20,7 @@ beforeAll(async () => {
   tenant = String(made.body["id"]);
 });
 
-/** What browsers say of a request that a page has them send, with the certificate and without asking. */
+/** Headers that browsers add to a request from a foreign page, which carries the certificate unasked. */
 const FOREIGN = [
   { "sec-fetch-site": "cross-site", origin: "https://evil.example" },
   { "sec-fetch-site": "same-site", origin: "https://other.service.example" },
@@ -29,32 +29,29 @@ const FOREIGN = [
   { origin: "null" },
 ];
 
-test.each(FOREIGN)(
-  "a page of somebody else's cannot act with an operator's certificate: %o",
-  async (headers) => {
-    expect(await ask(`/tenants/${tenant}/suspend`, { pair, method: "POST", headers })).toMatchObject({
-      status: 400,
-      body: { code: "INVALID_REQUEST" },
-    });
-    expect(await ask(`/tenants/${tenant}`, { pair })).toMatchObject({
-      status: 200,
-      body: { state: "ACTIVE" },
-    });
-  },
-);
+test.each(FOREIGN)("a foreign page cannot act with an operator's certificate: %o", async (headers) => {
+  expect(await ask(`/tenants/${tenant}/suspend`, { pair, method: "POST", headers })).toMatchObject({
+    status: 400,
+    body: { code: "INVALID_REQUEST" },
+  });
+  expect(await ask(`/tenants/${tenant}`, { pair })).toMatchObject({
+    status: 200,
+    body: { state: "ACTIVE" },
+  });
+});
 
-test("who asks without a page, or with a token besides, is served as ever", async () => {
+test("requests without a page, or with an additional token, are served", async () => {
   const typed = { "sec-fetch-site": "none" };
   expect(await ask(`/tenants/${tenant}`, { pair, headers: typed })).toMatchObject({ status: 200 });
   const headers = { ...FOREIGN[0], authorization: `Bearer ${api.operatorToken}` };
   expect(await ask(`/tenants/${tenant}`, { pair, headers })).toMatchObject({ status: 200 });
 });
 
-test("an export of the compliance log breaks off when the certificate that it is read with is revoked", async () => {
+test("an export of the compliance log breaks off when its certificate is revoked", async () => {
   const holder = new Client({ connectionString: api.database.adminUrl });
   await holder.connect();
   try {
-    // The export's first lines are there; the entries let it wait.
+    // The first lines are sent; the table lock holds back the rest.
     await holder.query("BEGIN; LOCK TABLE clog_tile IN ACCESS EXCLUSIVE MODE");
     const request = get({
       host: "127.0.0.1",

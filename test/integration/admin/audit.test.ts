@@ -1,4 +1,4 @@
-/** Every change by an operator is in the compliance log, and only what was done. Routes come from the API's description. */
+/** The compliance log has every change by an operator, and nothing else. Routes come from the API's description. */
 import { randomBytes } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import { leafHash } from "../../../src/lib/transparency-log/node-crypto.ts";
@@ -24,21 +24,21 @@ interface Entry {
   readonly leaf_hash: string;
 }
 
-/** A change that succeeds: what is asked for, and what its entry is about. */
+/** A change that succeeds: its request, and the subject of its entry. */
 interface Change {
   readonly path: string;
   readonly body?: unknown;
   readonly tenant?: string;
-  /** The answer's id unless this says otherwise. */
+  /** By default, the answer's id. */
   readonly target?: string;
   readonly details?: Readonly<Record<string, unknown>>;
-  /** Types of the entries that it leaves before its own. */
+  /** Types of the entries that it writes before its own. */
   readonly also?: readonly string[];
 }
 
 const name = (): string => randomBytes(8).toString("hex");
 
-/** One change per route, by method and path. A new route fails below until it is here. */
+/** One change per route, by method and path. A new route fails the test below until it is listed here. */
 const CHANGES: Readonly<Record<string, () => Promise<Change>>> = {
   "POST /tenants": async () => ({ path: "/tenants", body: { name: name(), region: "eu" } }),
   "POST /tenants/{id}/suspend": async () => {
@@ -175,7 +175,7 @@ beforeAll(async () => {
   changing = (await adminRoutes(api)).filter(({ method }) => method !== "GET");
 });
 
-/** The newest; without the reports on revocations, which follow the answers. */
+/** Returns the newest entries, without revocation reports: those are written after the answer. */
 async function newest(count: number): Promise<readonly Entry[]> {
   const some = await entries(`?limit=${count + 10}`);
   return some.filter(({ type }) => type !== "revocation.propagated").slice(0, count);
@@ -197,7 +197,7 @@ describe("every route that changes something", () => {
     expect(changing.filter(({ audits }) => audits === null)).toEqual([]);
   });
 
-  test("leaves one entry that says who did what, by which request", async () => {
+  test("leaves one entry with the actor, the change and the request", async () => {
     for (const route of changing) {
       const change = await CHANGES[nameOf(route)]?.();
       if (change === undefined) {
@@ -228,7 +228,7 @@ describe("every route that changes something", () => {
     }
   });
 
-  test("names the operator who did it", async () => {
+  test("names the operator", async () => {
     const operator = await createOperator(api, "provision");
     const response = await fetch(`${api.adminUrl}/admin/v1/tenants`, {
       method: "POST",
@@ -239,7 +239,7 @@ describe("every route that changes something", () => {
     expect((await newest(1))[0]).toMatchObject({ actor: `operator:${operator.id}` });
   });
 
-  test("leaves none when it is refused", async () => {
+  test("leaves no entry when it is rejected", async () => {
     const [last] = await newest(1);
     for (const route of changing) {
       const path = route.path.replaceAll(/\{\w+\}/g, "x");
@@ -249,7 +249,7 @@ describe("every route that changes something", () => {
     expect((await newest(1))[0]).toEqual(last);
   });
 
-  test("changes nothing when the entry cannot be written", async () => {
+  test("changes nothing when its entry cannot be written", async () => {
     await sql(api, "ALTER TABLE clog RENAME TO clog_away");
     try {
       expect(await api.admin("POST", "/tenants", { name: "unwritten", region: "eu" })).toMatchObject({
@@ -277,7 +277,7 @@ describe("every route that changes something", () => {
 });
 
 describe("a refused attempt", () => {
-  test("with a role that is too small is noted with the operator and the operation, once a minute", async () => {
+  test("with an insufficient role is logged with the operator and the operation, once a minute", async () => {
     const operator = await createOperator(api, "read");
     for (let count = 0; count < 3; count += 1) {
       await askAs(api, operator.token, "POST", "/operators");
@@ -293,7 +293,7 @@ describe("a refused attempt", () => {
     ]);
   });
 
-  test("with a token that was revoked is noted with its operator", async () => {
+  test("with a revoked token is logged with its operator", async () => {
     const operator = await createOperator(api, "provision");
     await api.admin("DELETE", `/operators/${operator.id}/tokens/${operator.tokenId}`);
     const refused = await askAs(api, operator.token, "GET", "/tenants");
@@ -308,7 +308,7 @@ describe("a refused attempt", () => {
   });
 });
 
-test("no secret is in any entry", async () => {
+test("no entry contains a secret", async () => {
   const client = await provision(api);
   const operator = await createOperator(api, "security");
   await askAs(api, operator.token, "POST", "/tenants");
@@ -342,7 +342,7 @@ describe("GET /audit", () => {
     expect(seen).toEqual(Array.from({ length: size }, (_value, index) => size - 1 - index));
   });
 
-  test("filters by tenant, type, actor and time, alone and together", async () => {
+  test("filters by tenant, type, actor and time, individually and combined", async () => {
     const { tenantId } = await provision(api);
     const operator = await createOperator(api, "provision");
     const own = await entries(`?tenant_id=${tenantId}`);
@@ -362,7 +362,7 @@ describe("GET /audit", () => {
     expect(later).toContainEqual(own[1]);
   });
 
-  test("shows the hash of the bytes that are in the log", async () => {
+  test("returns the hash of the logged bytes", async () => {
     const [entry] = await newest(1);
     const rows = await sql(api, "SELECT encode(entry, 'hex') AS entry FROM clog WHERE idx = $1", [
       entry?.index,
@@ -386,7 +386,7 @@ describe("GET /audit", () => {
     });
   });
 
-  test("refuses a cursor of another filter", async () => {
+  test("rejects a cursor of another filter", async () => {
     const { body } = await api.admin("GET", "/audit?limit=1&type=tenant.created");
     const cursor = String(body["next_cursor"]);
     expect(await api.admin("GET", `/audit?type=tenant.created&cursor=${cursor}`)).toMatchObject({

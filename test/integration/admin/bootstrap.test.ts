@@ -1,4 +1,4 @@
-/** The bootstrap operator: lets the first ones in, and can be switched off once they are there. */
+/** The bootstrap operator creates the first operators and can then be switched off. */
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { loadConfig } from "../../../src/config/config.ts";
@@ -30,14 +30,14 @@ async function startWithout(more: Readonly<Record<string, string>> = {}): Promis
   });
 }
 
-test("cannot be switched off while no operator of role security has a way in", async () => {
+test("the bootstrap operator cannot be switched off while no operator of role security has access", async () => {
   const { body } = await api.admin("POST", "/operators", { name: "no way in", role: "security" });
   await createOperator(api, "provision");
   await expect(startWithout()).rejects.toThrow(/SIGNET_BOOTSTRAP_OPERATOR must be on until/);
   await api.admin("POST", `/operators/${String(body["id"])}/revoke`, {});
 });
 
-describe("switched off", () => {
+describe("with the bootstrap operator switched off", () => {
   let process: ApiProcess;
   let only: TestOperator;
   let reader: TestOperator;
@@ -60,12 +60,12 @@ describe("switched off", () => {
     return await readAnswer(response);
   }
 
-  test("its token opens nothing, and operators' tokens do", async () => {
+  test("its token is rejected, and operators' tokens work", async () => {
     expect(await ask(api.operatorToken, "GET", "/tenants")).toMatchObject({ status: 401 });
     expect(await ask(only.token, "GET", "/tenants")).toMatchObject({ status: 200 });
   });
 
-  test("the last way in for an operator of role security stays open", async () => {
+  test("the last operator of role security cannot be locked out", async () => {
     const locked: readonly [string, string, unknown?][] = [
       ["POST", `/operators/${only.id}/revoke`, {}],
       ["PATCH", `/operators/${only.id}`, { role: "provision" }],
@@ -86,7 +86,7 @@ describe("switched off", () => {
     });
   });
 
-  test("of two who revoke each other at once, one stays", async () => {
+  test("if the last two revoke each other at once, one remains", async () => {
     const other = await createOperator(api, "security");
     const answers = await Promise.all([
       ask(only.token, "POST", `/operators/${other.id}/revoke`, {}),
@@ -102,7 +102,7 @@ describe("switched off", () => {
   });
 });
 
-test("a token that was set needs 32 characters", () => {
+test("a configured token needs 32 characters", () => {
   const environment = { ...api.environment, SIGNET_OPERATOR_TOKEN: randomBytes(15).toString("hex") };
   expect(() => loadConfig(environment)).toThrow("SIGNET_OPERATOR_TOKEN must have 32 characters or more");
 });

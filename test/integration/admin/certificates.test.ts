@@ -1,4 +1,4 @@
-/** Operators who prove themselves by a certificate, on a listener of real TLS. */
+/** Operators who authenticate with a certificate, on a real TLS listener. */
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Environment } from "../../../src/config/config.ts";
 import { clientPair, newRoot, thumbprint, today } from "../../support/certificates.ts";
@@ -29,7 +29,7 @@ beforeAll(async () => {
 });
 
 describe("an operator's certificate", () => {
-  test("by its thumbprint or its SPIFFE id is the operator, with the role and nothing more", async () => {
+  test("authenticates by thumbprint or SPIFFE id, with the operator's role and nothing more", async () => {
     expect(await ask("/tenants", { pair: byThumbprint })).toMatchObject({ status: 200 });
     const json = { name: "made by certificate", region: "eu" };
     expect(await ask("/tenants", { pair: byThumbprint, json })).toMatchObject({
@@ -42,15 +42,15 @@ describe("an operator's certificate", () => {
   });
 
   const refused: readonly [string, () => Promise<CallOptions>, string][] = [
-    ["none", async () => ({}), "TOKEN_MISSING"],
-    ["one of nobody", async () => ({ pair: await clientPair(root) }), "TOKEN_INVALID"],
+    ["missing", async () => ({}), "TOKEN_MISSING"],
+    ["one of no operator", async () => ({ pair: await clientPair(root) }), "TOKEN_INVALID"],
     [
-      "one of a rogue authority of the same name, with the right SPIFFE id",
+      "from a rogue authority of the same name, with the right SPIFFE id",
       async () => ({ pair: await clientPair(rogue, { sanUri: SAN_URI }) }),
       "TOKEN_MISSING",
     ],
     [
-      "one that has expired",
+      "expired",
       async () => {
         const { notBefore } = today();
         const notAfter = new Date(Date.now() - 1_000);
@@ -59,16 +59,16 @@ describe("an operator's certificate", () => {
       "TOKEN_MISSING",
     ],
     [
-      "one for servers",
+      "a server certificate",
       async () => ({ pair: await clientPair(root, { sanUri: SAN_URI, purposes: ["serverAuth"] }) }),
       "TOKEN_MISSING",
     ],
   ];
-  test.each(refused)("that is %s opens nothing", async (_name, options, code) => {
+  test.each(refused)("is rejected if it is %s", async (_name, options, code) => {
     expect(await ask("/tenants", await options())).toMatchObject({ status: 401, body: { code } });
   });
 
-  test("does not make a wrong token right", async () => {
+  test("does not make up for a wrong token", async () => {
     const headers = { authorization: `Bearer ${"x".repeat(64)}` };
     expect(await ask("/tenants", { pair: byName, headers })).toMatchObject({
       status: 401,
@@ -76,11 +76,11 @@ describe("an operator's certificate", () => {
     });
   });
 
-  test("in a header is taken from nobody", async () => {
+  test("in a header is ignored", async () => {
     expect(await ask("/tenants", { headers: { "client-cert": ":AAAA:" } })).toMatchObject({ status: 400 });
   });
 
-  test("ends with its dates although the session is resumed", async () => {
+  test("expires although the session is resumed", async () => {
     const first = await ask("/tenants", { pair: byName, maxVersion: "TLSv1.2" });
     expect(first).toMatchObject({ status: 200 });
     const resume = async () =>
@@ -91,7 +91,7 @@ describe("an operator's certificate", () => {
     api.clock.advance(-400 * DAY_MS);
   });
 
-  test("opens nothing more once the operator is revoked or has another one", async () => {
+  test("is rejected once the operator is revoked or has another certificate", async () => {
     const other = await clientPair(root);
     const body = { certificate_thumbprints: [thumbprint(other)] };
     await ask(`/operators/${reader}`, { ...asBootstrap(body), method: "PATCH" });
@@ -101,7 +101,7 @@ describe("an operator's certificate", () => {
     expect(await ask("/tenants", { pair: other })).toMatchObject({ status: 401 });
   });
 
-  test("that two operators have registered is nobody's", async () => {
+  test("that two operators have registered authenticates neither", async () => {
     const shared = await clientPair(root);
     for (const name of ["twin", "other twin"]) {
       const certificate_thumbprints = [thumbprint(shared)];
@@ -115,11 +115,11 @@ describe("an operator's certificate", () => {
   });
 });
 
-test("plain HTTP is not answered where TLS is set", async () => {
+test("plain HTTP is not answered if TLS is configured", async () => {
   await expect(fetch(`${api.adminUrl}/admin/v1/tenants`)).rejects.toThrow("fetch failed");
 });
 
-test("the command line trusts the listener's authority with a token alone, too", async () => {
+test("the command line trusts the listener's authority also with only a token", async () => {
   const environment: Environment = {
     SIGNET_HOME: files.path("home"),
     SIGNET_ADMIN_URL: `https://127.0.0.1:${api.adminPort}`,

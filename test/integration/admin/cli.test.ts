@@ -52,7 +52,7 @@ beforeAll(async () => {
   credential = await json("credential", "create", "--principal", principal["id"] ?? "");
 });
 
-test("four commands lead to a token", async () => {
+test("four commands yield a token", async () => {
   const answer = await api.token({
     grant_type: "client_credentials",
     client_id: credential["client_id"],
@@ -61,7 +61,7 @@ test("four commands lead to a token", async () => {
   expect(answer).toMatchObject({ status: 200, body: { scope: "a:b webhooks:write" } });
 });
 
-test("--json prints the API's own object", async () => {
+test("--json prints the API's object", async () => {
   for (const [noun, shown] of Object.entries({ tenant, role, principal })) {
     expect(await json(noun, "show", shown["id"] ?? "")).toEqual(
       (await api.admin("GET", `/${noun}s/${shown["id"]}`)).body,
@@ -72,7 +72,7 @@ test("--json prints the API's own object", async () => {
   );
 });
 
-test("without it, an object is a line per member and a list is a table", async () => {
+test("without --json, an object is a line per member and a list is a table", async () => {
   const shown = await signet(["role", "show", role["id"] ?? ""]);
   expect(shown.stdout).toContain(`id          ${role["id"]}\n`);
   expect(shown.stdout).toContain("scopes      a:b webhooks:write\n");
@@ -82,7 +82,7 @@ test("without it, an object is a line per member and a list is a table", async (
   expect(first).toMatch(/^ten_\w+ +acme +eu +ACTIVE +\d{4}-/);
 });
 
-test("a list with more to come says how to go on", async () => {
+test("a list with more pages says how to get the next one", async () => {
   await json("tenant", "create", "second", "--region", "eu");
   const page = await signet(["tenant", "list", "--limit", "1"]);
   const cursor = /--cursor (\S+)/.exec(page.stderr)?.[1] ?? "";
@@ -91,7 +91,7 @@ test("a list with more to come says how to go on", async () => {
   expect(next.stdout).not.toBe(page.stdout);
 });
 
-test("a role can be changed, and a principal be given its scopes anew", async () => {
+test("a role can be changed and its scopes copied to a principal again", async () => {
   await json("role", "update", role["id"] ?? "", "--scopes", "c:d");
   expect((await json("principal", "show", principal["id"] ?? ""))["scopes"]).toEqual([
     "a:b",
@@ -100,7 +100,7 @@ test("a role can be changed, and a principal be given its scopes anew", async ()
   expect((await json("principal", "reprovision", principal["id"] ?? ""))["scopes"]).toEqual(["c:d"]);
 });
 
-test("an operator is made, given a token that works, and shut out again", async () => {
+test("an operator is created, given a working token, and revoked", async () => {
   const operator = await json("operator", "create", "ann", "--role", "provision");
   const id = operator["id"] ?? "";
   const token = await json("operator", "token", "create", id, "--days", "7");
@@ -134,8 +134,8 @@ test("a tenant is suspended and resumed", async () => {
   const trail = JSON.parse((await signet(["audit", "list", "--tenant", id, "--json"])).stdout) as {
     data: { type: string; reason: string | null }[];
   };
-  const told = trail.data.filter(({ type }) => type !== "revocation.propagated");
-  expect(told.map(({ type, reason }) => [type, reason])).toEqual([
+  const changes = trail.data.filter(({ type }) => type !== "revocation.propagated");
+  expect(changes.map(({ type, reason }) => [type, reason])).toEqual([
     ["tenant.resumed", null],
     ["tenant.suspended", "unpaid"],
     ["tenant.revoked", "unpaid"],
@@ -143,7 +143,7 @@ test("a tenant is suspended and resumed", async () => {
   ]);
 });
 
-test("a tenant is erased by who types its name", async () => {
+test("erasing a tenant requires its name", async () => {
   const { id = "" } = await json("tenant", "create", "former customer", "--region", "eu");
   const wrong = await signet(["tenant", "erase", id, "--confirm", "another"]);
   expect(wrong).toMatchObject({ code: 1 });
@@ -192,14 +192,14 @@ describe("exit codes", () => {
         "staging",
       ],
     ],
-  ])("2 when the line is not understood: %j", async (line) => {
+  ])("2 for an invalid command line: %j", async (line) => {
     const run = await signet(line);
     expect(run.code).toBe(2);
     expect(run.stderr).not.toBe("");
   });
 
   test.each([[["--help"]], [["tenant", "--help"]], [["tenant", "create", "--help"]]])(
-    "0 for help, without any settings: %j",
+    "0 for help, without valid settings: %j",
     async (line) => {
       const run = await signet(line, { SIGNET_ADMIN_LISTEN: "broken" });
       expect(run).toMatchObject({ code: 0, stderr: "" });
@@ -207,21 +207,21 @@ describe("exit codes", () => {
     },
   );
 
-  test("6 with the way out when nobody answers", async () => {
+  test("6 with advice when the API does not answer", async () => {
     const address = `127.0.0.1:${await freePort()}`;
     const run = await signet(["tenant", "list"], { ...api.environment, SIGNET_ADMIN_LISTEN: address });
     expect(run.code).toBe(6);
     expect(run.stderr).toContain(`The operators' API at http://${address} does not answer`);
   });
 
-  test("1 when a setting is wrong", async () => {
+  test("1 for an invalid setting", async () => {
     const run = await signet(["tenant", "list"], { SIGNET_ADMIN_LISTEN: "broken" });
     expect(run.code).toBe(1);
     expect(run.stderr).toContain("SIGNET_ADMIN_LISTEN must be host:port");
   });
 });
 
-test("the operator token is taken from its file when no variable holds it", async () => {
+test("the operator token is read from its file if the variable is not set", async () => {
   const home = await mkdtemp(join(tmpdir(), "signet-cli-"));
   const environment = { ...api.environment, SIGNET_OPERATOR_TOKEN: "", SIGNET_HOME: home };
   try {
@@ -235,7 +235,7 @@ test("the operator token is taken from its file when no variable holds it", asyn
   }
 });
 
-test("what a token names can be revoked, with a reason; a second time the answer is the same", async () => {
+test("a token's parts can be revoked with a reason, and doing so again gives the same answer", async () => {
   const made = await json("credential", "create", "--principal", principal["id"] ?? "");
   const id = made["id"] ?? "";
   const line = ["credential", "revoke", id] as const;

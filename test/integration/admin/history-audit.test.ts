@@ -1,4 +1,4 @@
-/** Who reads encrypted histories stands in the compliance log before they do, once a minute and not for each payload. */
+/** Every read of encrypted histories is logged before it happens, once a minute rather than per payload. */
 import { randomBytes, randomUUID } from "node:crypto";
 import { Client } from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -72,7 +72,7 @@ describe("reading", () => {
     }
   }
 
-  test("sixty payloads one by one leaves an entry at once, and one count when the minute is over", async () => {
+  test("sixty payloads one by one leaves an entry at once, and one count when the minute ends", async () => {
     await read({ payloads: 2, requestId: "req_1" });
     expect(await entries()).toMatchObject([
       {
@@ -95,7 +95,7 @@ describe("reading", () => {
     });
   });
 
-  test("in the next minute, by another operator or of another namespace is another entry; nothing is lost in between", async () => {
+  test("in the next minute, by another operator or of another namespace leaves another entry, without gaps", async () => {
     await read();
     await read();
     const colleague = `op_${randomUUID()}`;
@@ -111,11 +111,11 @@ describe("reading", () => {
     expect(await entries()).toHaveLength(1);
   });
 
-  test("waits, whoever asks, until the entry of the minute is committed", async () => {
+  test("waits for every caller until the minute's entry is committed", async () => {
     await superuser.query("BEGIN");
     await superuser.query("SELECT FROM clog_head FOR UPDATE");
     let answered = 0;
-    const asking = [read(), read(), read()].map(async (each) => await each.then(() => (answered += 1)));
+    const reads = [read(), read(), read()].map(async (each) => await each.then(() => (answered += 1)));
     await eventually(async () => {
       const { rows } = await superuser.query(
         "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()",
@@ -124,11 +124,11 @@ describe("reading", () => {
     }, "the entry to wait for the log");
     expect(answered).toBe(0);
     await superuser.query("COMMIT");
-    await Promise.all(asking);
+    await Promise.all(reads);
     expect(await entries()).toHaveLength(1);
   });
 
-  test("is refused while its entry cannot be written, and the next one writes it", async () => {
+  test("is rejected while its entry cannot be written; the next read writes it", async () => {
     await withoutLog(async () => {
       const outcomes = await Promise.allSettled([read(), read()]);
       expect(outcomes.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
@@ -139,7 +139,7 @@ describe("reading", () => {
     expect(await entries()).toHaveLength(1);
   });
 
-  test("a count that cannot be written is kept until it can", async () => {
+  test("keeps a count that cannot be written until it can", async () => {
     await read();
     await read();
     nowMs += MINUTE_MS;
@@ -175,7 +175,7 @@ describe("the codec server", () => {
     return body["data"] as Entry[];
   }
 
-  test("tells who read how much of which namespace", async () => {
+  test("logs who read how much of which namespace", async () => {
     for (let asked = 0; asked < 60; asked += 1) {
       expect((await decode([PLAIN], { "x-namespace": "signet" })).status).toBe(200);
     }
@@ -186,11 +186,11 @@ describe("the codec server", () => {
     });
     api.clock.advance(MINUTE_MS);
     await eventually(async () => total(await entries(), "payloads") === 60, "the counts");
-    // Two for each minute that the sixty took.
+    // Two for each minute that the 60 requests took.
     expect((await entries()).length).toBeLessThan(10);
   });
 
-  test("takes no word of a header into the log that is no namespace", async () => {
+  test("does not log a header value that is not a namespace", async () => {
     api.clock.advance(MINUTE_MS);
     const before = (await entries()).length;
     expect((await decode([PLAIN], { "x-namespace": 'a"b c<d>' })).status).toBe(200);
@@ -199,7 +199,7 @@ describe("the codec server", () => {
     expect((await entries()).length).toBeGreaterThan(before);
   });
 
-  test("reads nothing to somebody whose reading cannot be noted, nor notes what it has not read", async () => {
+  test("logs nothing for an empty or an invalid request", async () => {
     api.clock.advance(MINUTE_MS);
     const before = await entries();
     expect((await decode([])).status).toBe(200);
@@ -207,25 +207,22 @@ describe("the codec server", () => {
     expect((await entries()).length).toBe(before.length);
   });
 
-  test.each(["decode", "encode"])(
-    "%s sent again with its Idempotency-Key is answered again",
-    async (what) => {
-      const key = randomUUID();
-      const ask = async (): Promise<readonly [number, string]> => {
-        const response = await fetch(`${api.adminUrl}/admin/v1/codec/${what}`, {
-          method: "POST",
-          headers: {
-            authorization: `Bearer ${api.operatorToken}`,
-            "content-type": "application/json",
-            "idempotency-key": key,
-          },
-          body: JSON.stringify({ payloads: [PLAIN] }),
-        });
-        return [response.status, await response.text()];
-      };
-      const first = await ask();
-      expect(first[0]).toBe(200);
-      expect(await ask()).toEqual(first);
-    },
-  );
+  test.each(["decode", "encode"])("%s repeats its answer to the same Idempotency-Key", async (what) => {
+    const key = randomUUID();
+    const ask = async (): Promise<readonly [number, string]> => {
+      const response = await fetch(`${api.adminUrl}/admin/v1/codec/${what}`, {
+        method: "POST",
+        headers: {
+          authorization: `Bearer ${api.operatorToken}`,
+          "content-type": "application/json",
+          "idempotency-key": key,
+        },
+        body: JSON.stringify({ payloads: [PLAIN] }),
+      });
+      return [response.status, await response.text()];
+    };
+    const first = await ask();
+    expect(first[0]).toBe(200);
+    expect(await ask()).toEqual(first);
+  });
 });

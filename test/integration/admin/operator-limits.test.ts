@@ -1,4 +1,4 @@
-/** Guessing at the operators' door over HTTP. */
+/** Guessing operator tokens over HTTP. */
 import { expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -7,14 +7,14 @@ import { sql } from "../../support/tenant.ts";
 
 const api = useTestApi();
 
-test("a request without any token is no guess", async () => {
+test("a request without a token is not a guess", async () => {
   for (let count = 0; count < 12; count += 1) {
     expect(await askAs(api, undefined, "GET", "/tenants")).toMatchObject({ status: 401 });
   }
   expect(await api.admin("GET", "/tenants")).toMatchObject({ status: 200 });
 });
 
-test("after ten failures of its address a wrong token has to wait, twice as long whenever it asks too early, and that is noted once", async () => {
+test("after ten failures from its address a wrong token must wait, twice as long after each early attempt, which is logged once", async () => {
   const guess = async () => await askAs(api, "x".repeat(64), "GET", "/tenants");
   for (let count = 0; count < 10; count += 1) {
     expect(await guess()).toMatchObject({ status: 401, body: { code: "TOKEN_INVALID" } });
@@ -35,12 +35,12 @@ test("after ten failures of its address a wrong token has to wait, twice as long
   expect(JSON.stringify(noted)).not.toMatch(/127\.0\.0\.1|xxxx/);
 });
 
-test("a good operator token is never refused for the failures of others at its address", async () => {
+test("a valid operator token is never rejected because of others' failures at its address", async () => {
   const { token } = await createOperator(api, "security");
   const guess = async (): Promise<number> => (await askAs(api, "y".repeat(64), "GET", "/tenants")).status;
   await eventually(async () => (await guess()) === 429, "the address to be beyond its limit");
   expect(await askAs(api, token, "GET", "/tenants")).toMatchObject({ status: 200 });
-  // The success cleared the account of the address.
+  // The success cleared the address's failures.
   await eventually(async () => (await guess()) === 429, "the address to be beyond its limit again");
   expect(await api.admin("GET", "/tenants")).toMatchObject({ status: 200 });
 });

@@ -1,4 +1,4 @@
-/** Operators: what each role may do, and what ends it. The routes are read from the API's own description. */
+/** Operators: the rights of each role, and how they end. Routes come from the API's description. */
 import { beforeAll, describe, expect, test } from "vitest";
 import {
   OPERATOR_ROLES,
@@ -27,8 +27,8 @@ beforeAll(async () => {
 
 describe("every route of the operators' API", () => {
   const nameOf = ({ method, path }: AdminRoute): string => `${method} ${path}`;
-  /** Nothing has this id, so that nothing happens where the role suffices. */
-  const nowhere = ({ path }: AdminRoute): string => path.replaceAll(/\{\w+\}/g, "x");
+  /** An id that does not exist, so that permitted calls change nothing. */
+  const unknownId = ({ path }: AdminRoute): string => path.replaceAll(/\{\w+\}/g, "x");
 
   test("is in the description", () => {
     expect(routes.map(nameOf)).toEqual(
@@ -37,10 +37,10 @@ describe("every route of the operators' API", () => {
     expect(routes.length).toBeGreaterThan(20);
   });
 
-  test.each(OPERATOR_ROLES)("lets operators of role %s do what is theirs and nothing else", async (role) => {
+  test.each(OPERATOR_ROLES)("permits role %s its own operations and nothing else", async (role) => {
     const mayDo = operatorPermissions([role]);
     const ask = async (route: AdminRoute) =>
-      await askAs(api, operators[role].token, route.method, nowhere(route));
+      await askAs(api, operators[role].token, route.method, unknownId(route));
     const allowed = routes.filter((route) => mayDo.has(route.role));
     expect(allowed.length).toBeGreaterThan(0);
     for (const route of allowed) {
@@ -65,16 +65,16 @@ describe("every route of the operators' API", () => {
     }
   });
 
-  test("lets the bootstrap operator do everything", async () => {
+  test("permits the bootstrap operator everything", async () => {
     for (const route of routes) {
-      const answer = await askAs(api, api.operatorToken, route.method, nowhere(route));
+      const answer = await askAs(api, api.operatorToken, route.method, unknownId(route));
       expect([401, 403], nameOf(route)).not.toContain(answer.status);
     }
   });
 
-  test("lets nobody in without a token, also over loopback", async () => {
+  test("rejects requests without a token, also over loopback", async () => {
     for (const route of routes) {
-      const answer = await askAs(api, undefined, route.method, nowhere(route));
+      const answer = await askAs(api, undefined, route.method, unknownId(route));
       expect({ route: nameOf(route), status: answer.status, code: answer.body["code"] }).toEqual({
         route: nameOf(route),
         status: 401,
@@ -85,7 +85,7 @@ describe("every route of the operators' API", () => {
 });
 
 describe("an operator", () => {
-  test("is shown with everything but tokens", async () => {
+  test("is returned with everything but tokens", async () => {
     const created = await api.admin("POST", "/operators", {
       name: "Ann Example",
       role: "provision",
@@ -106,7 +106,7 @@ describe("an operator", () => {
     expect((await api.admin("GET", `/operators/${String(created.body["id"])}`)).body).toEqual(created.body);
   });
 
-  test("has a name and a SAN URI of its own", async () => {
+  test("has a unique name and SAN URI", async () => {
     const san_uri = "spiffe://service.example/operator/eve";
     expect(await api.admin("POST", "/operators", { name: "eve", role: "read", san_uri })).toMatchObject({
       status: 201,
@@ -122,7 +122,7 @@ describe("an operator", () => {
     }
   });
 
-  test("has what its role allows from the next request on when the role is changed", async () => {
+  test("has its new role's rights from the next request on", async () => {
     const operator = await createOperator(api, "read");
     expect(await askAs(api, operator.token, "POST", "/tenants")).toMatchObject({ status: 403 });
     const changed = await api.admin("PATCH", `/operators/${operator.id}`, { role: "provision" });
@@ -130,7 +130,7 @@ describe("an operator", () => {
     expect((await askAs(api, operator.token, "POST", "/tenants")).status).not.toBe(403);
   });
 
-  test("that was revoked is shut out at once with all its tokens, for good", async () => {
+  test("that was revoked is locked out at once, permanently, with all its tokens", async () => {
     const operator = await createOperator(api, "security");
     expect(await askAs(api, operator.token, "GET", "/tenants")).toMatchObject({ status: 200 });
     const revoked = await api.admin("POST", `/operators/${operator.id}/revoke`, {});
@@ -148,26 +148,26 @@ describe("an operator", () => {
   });
 
   test.each([
-    ["a role that is none", { name: "x", role: "admin" }],
+    ["an unknown role", { name: "x", role: "admin" }],
     ["two roles", { name: "x", role: ["read", "security"] }],
     ["no role", { name: "x" }],
-    ["a token of its own choice", { name: "x", role: "read", token: "sgn_op_mine" }],
-    ["a SAN that is no SPIFFE id", { name: "x", role: "read", san_uri: "https://example.com/a" }],
-  ])("cannot be made with %s", async (_name, body) => {
+    ["a chosen token", { name: "x", role: "read", token: "sgn_op_mine" }],
+    ["a SAN that is not a SPIFFE id", { name: "x", role: "read", san_uri: "https://example.com/a" }],
+  ])("cannot be created with %s", async (_name, body) => {
     expect(await api.admin("POST", "/operators", body)).toMatchObject({
       status: 422,
       body: { code: "VALIDATION_FAILED" },
     });
   });
 
-  test("cannot be changed to nothing", async () => {
+  test("cannot be changed by an empty body", async () => {
     const body = {};
     expect(await api.admin("PATCH", `/operators/${operators.read.id}`, body)).toMatchObject({ status: 422 });
   });
 });
 
 describe("an operator's token", () => {
-  test("is shown once", async () => {
+  test("is returned once", async () => {
     const answer = await api.admin("POST", `/operators/${operators.read.id}/tokens`, { expires_in_days: 7 });
     expect(answer.status).toBe(201);
     expect(answer.headers.get("cache-control")).toBe("no-store");
@@ -189,14 +189,14 @@ describe("an operator's token", () => {
     expect(list.text).not.toContain(String(token));
   });
 
-  test("says when it was last used", async () => {
+  test("has a time of last use", async () => {
     const operator = await createOperator(api, "read");
     await askAs(api, operator.token, "GET", "/tenants");
     const { body } = await api.admin("GET", `/operators/${operator.id}/tokens`);
     expect(body["data"]).toMatchObject([{ last_used_at: TIME }]);
   });
 
-  test("that was revoked opens nothing, and others of the operator still do", async () => {
+  test("that was revoked is rejected, while the operator's others still work", async () => {
     const operator = await createOperator(api, "read");
     const other = await api.admin("POST", `/operators/${operator.id}/tokens`, {});
     const path = `/operators/${operator.id}/tokens/${operator.tokenId}`;
@@ -209,14 +209,14 @@ describe("an operator's token", () => {
     expect(await askAs(api, String(other.body["token"]), "GET", "/tenants")).toMatchObject({ status: 200 });
   });
 
-  test("is revoked under its own operator only", async () => {
+  test("can be revoked only under its own operator", async () => {
     const operator = await createOperator(api, "read");
     const path = `/operators/${operators.read.id}/tokens/${operator.tokenId}`;
     expect(await api.admin("DELETE", path)).toMatchObject({ status: 404 });
     expect(await askAs(api, operator.token, "GET", "/tenants")).toMatchObject({ status: 200 });
   });
 
-  test("cannot be guessed from one that is right, and is not looked up when its checksum is wrong", async () => {
+  test("cannot be guessed from a valid one, and is not looked up if its checksum is wrong", async () => {
     const { token } = operators.read;
     const changed = token.replace(/.$/, (last) => (last === "a" ? "b" : "a"));
     for (const wrong of [changed, token.slice(0, -1), `${token}x`, token.toUpperCase()]) {
@@ -228,7 +228,7 @@ describe("an operator's token", () => {
     expect(await askAs(api, token, "GET", "/tenants")).toMatchObject({ status: 200 });
   });
 
-  test("of which an operator has ten cannot be had an eleventh time", async () => {
+  test("is one of ten at most", async () => {
     const operator = await createOperator(api, "read");
     for (let count = 1; count < 10; count += 1) {
       expect((await api.admin("POST", `/operators/${operator.id}/tokens`, {})).status).toBe(201);
@@ -239,18 +239,18 @@ describe("an operator's token", () => {
     });
   });
 
-  test.each([0, 367, 1.5, "7"])("cannot be good for %j days", async (expires_in_days) => {
+  test.each([0, 367, 1.5, "7"])("cannot be valid for %j days", async (expires_in_days) => {
     const answer = await api.admin("POST", `/operators/${operators.read.id}/tokens`, { expires_in_days });
     expect(answer).toMatchObject({ status: 422, body: { code: "VALIDATION_FAILED" } });
   });
 
-  test("opens nothing on the public listener", async () => {
+  test("is rejected on the public listener", async () => {
     const headers = { authorization: `Bearer ${operators.security.token}` };
     expect(await api.request("/v1/credentials", { headers })).toMatchObject({ status: 401 });
     expect(await api.request("/admin/v1/tenants", { headers })).toMatchObject({ status: 404 });
   });
 
-  test("ends when it says", async () => {
+  test("expires at its time", async () => {
     const operator = await createOperator(api, "read");
     api.clock.advance(90 * DAY_MS - 60_000);
     expect(await askAs(api, operator.token, "GET", "/tenants")).toMatchObject({ status: 200 });

@@ -44,7 +44,7 @@ describe("creation answers 201 with the object", () => {
     expect((await api.admin("GET", `/tenants/${String(body["id"])}`)).body).toEqual(body);
   });
 
-  test("a role, its scopes in order and once", async () => {
+  test("a role, its scopes sorted and without duplicates", async () => {
     const scopes = ["webhooks:write", "inference:read", "webhooks:write"];
     const { status, body } = await api.admin("POST", `/tenants/${own.tenantId}/roles`, {
       name: "sender",
@@ -84,7 +84,7 @@ describe("creation answers 201 with the object", () => {
     expect((await api.admin("GET", `/principals/${String(body["id"])}`)).body).toEqual(body);
   });
 
-  test("a credential, with its secret this once", async () => {
+  test("a credential, with its secret only this once", async () => {
     const answer = await api.admin("POST", `/principals/${own.principalId}/credentials`, {
       san_uri: "spiffe://service.example/tenant/t/client/c",
       certificate_thumbprints: ["ab".repeat(32)],
@@ -128,19 +128,19 @@ describe("creation answers 201 with the object", () => {
   });
 });
 
-describe("what does not fit is refused", () => {
+describe("invalid requests are rejected", () => {
   test.each([
     [
-      "a second role of a name",
+      "a second role with the same name",
       () => `/tenants/${own.tenantId}/roles`,
       () => ({ name: "twice", scopes: ["a:b"] }),
     ],
     [
-      "a second principal of a name",
+      "a second principal with the same name",
       () => `/tenants/${own.tenantId}/principals`,
       () => ({ name: "twice", role_id: own.roleId, region: "eu", environment: "production" }),
     ],
-  ])("%s is a CONFLICT, in another tenant it is not", async (_name, path, body) => {
+  ])("%s is a CONFLICT, except in another tenant", async (_name, path, body) => {
     expect(await api.admin("POST", path(), body())).toMatchObject({ status: 201 });
     expect(await api.admin("POST", path(), body())).toMatchObject({
       status: 409,
@@ -165,7 +165,7 @@ describe("what does not fit is refused", () => {
   });
 
   test.each(["tenants/ten", "roles/rol", "principals/prn", "credentials/crd"])(
-    "a member that is not there: %s",
+    "a member that does not exist: %s",
     async (path) => {
       expect(await api.admin("GET", `/${path}_000000000000000000000000`)).toMatchObject({
         status: 404,
@@ -174,7 +174,7 @@ describe("what does not fit is refused", () => {
     },
   );
 
-  test("a collection of a parent that is not there", async () => {
+  test("a collection of a parent that does not exist", async () => {
     const nobody = "ten_000000000000000000000000";
     expect(await api.admin("GET", `/tenants/${nobody}/roles`)).toMatchObject({ status: 404 });
     expect(await api.admin("GET", `/tenants/${nobody}/principals`)).toMatchObject({ status: 404 });
@@ -186,7 +186,7 @@ describe("what does not fit is refused", () => {
     });
   });
 
-  test("a member below a parent that is not its own", async () => {
+  test("a member below another parent", async () => {
     expect(await api.admin("GET", `/tenants/${own.tenantId}/roles/${own.roleId}`)).toMatchObject({
       status: 200,
     });
@@ -201,7 +201,7 @@ describe("what does not fit is refused", () => {
     ["a name of 129 characters", { name: "x".repeat(129), region: "eu" }, "/name", "max_length"],
     ["a name with a line break", { name: "a\nb", region: "eu" }, "/name", "pattern"],
     ["a name that is a number", { name: 1, region: "eu" }, "/name", "type"],
-    ["a region that is none", { name: "a", region: "Europe" }, "/region", "pattern"],
+    ["an invalid region", { name: "a", region: "Europe" }, "/region", "pattern"],
     ["an unknown member", { name: "a", region: "eu", "a/b~c": 1 }, "/a~1b~0c", "unknown_member"],
     ["a state", { name: "a", region: "eu", state: "SUSPENDED" }, "/state", "unknown_member"],
     ["platform as text", { name: "a", region: "eu", platform: "true" }, "/platform", "type"],
@@ -225,7 +225,7 @@ describe("what does not fit is refused", () => {
     ["an https SAN", { san_uri: "https://example.com" }],
     ["a thumbprint in capitals", { certificate_thumbprints: ["AB".repeat(32)] }],
     ["a short thumbprint", { certificate_thumbprints: ["ab"] }],
-    ["a secret of the client's choice", { client_secret: "sgn_live_sk_mine" }],
+    ["a chosen secret", { client_secret: "sgn_live_sk_mine" }],
   ])("a credential with %s", async (_name, body) => {
     const answer = await api.admin("POST", `/principals/${own.principalId}/credentials`, body);
     expect(answer).toMatchObject({ status: 422 });
@@ -233,7 +233,7 @@ describe("what does not fit is refused", () => {
 });
 
 describe("the platform tenant", () => {
-  test("there is at most one, and only its roles can hold events:publish_any", async () => {
+  test("exists at most once, and only its roles can hold events:publish_any", async () => {
     const scopes = ["events:publish_any"];
     const refused = await api.admin("POST", `/tenants/${own.tenantId}/roles`, { name: "any", scopes });
     expect(refused).toMatchObject({
@@ -260,7 +260,7 @@ describe("the platform tenant", () => {
 });
 
 describe("scopes are copied at provisioning (specification 2)", () => {
-  test("a principal that is revoked gets no credential and no scopes that it could never use", async () => {
+  test("a revoked principal gets no credential, nor scopes that it could never use", async () => {
     const { principalId } = await provision(api);
     const [credential] = (await api.admin("GET", `/principals/${principalId}/credentials`)).body["data"] as [
       object,
@@ -280,7 +280,7 @@ describe("scopes are copied at provisioning (specification 2)", () => {
     ]);
   });
 
-  test("a change of the role changes nobody until the principal is reprovisioned, which is logged", async () => {
+  test("a changed role affects a principal only once it is reprovisioned, which is logged", async () => {
     const client = await provision(api, { scopes: ["inference:read"] });
     const scopes = ["inference:read", "pipeline:write"];
     expect(await api.admin("PATCH", `/roles/${client.roleId}`, { scopes })).toMatchObject({
@@ -303,7 +303,7 @@ describe("scopes are copied at provisioning (specification 2)", () => {
 });
 
 describe("lists", () => {
-  test("are paged, newest first, each item once", async () => {
+  test("are paged, newest first, with each item once", async () => {
     const client = await provision(api);
     for (let count = 0; count < 4; count += 1) {
       await api.admin("POST", `/principals/${client.principalId}/credentials`, {});
@@ -326,7 +326,7 @@ describe("lists", () => {
     expect(seen).toEqual([...new Set(seen)].sort().toReversed());
   });
 
-  test("an empty list is a list", async () => {
+  test("return an empty array when there is nothing", async () => {
     const { body } = await api.admin("POST", "/tenants", { name: "empty", region: "eu" });
     expect((await api.admin("GET", `/tenants/${String(body["id"])}/roles`)).body).toEqual({
       data: [],
@@ -334,19 +334,19 @@ describe("lists", () => {
     });
   });
 
-  test("of one tenant hold nothing of another", async () => {
+  test("of one tenant have nothing of another", async () => {
     const { body } = await api.admin("GET", `/tenants/${foreign.tenantId}/principals`);
     const tenants = (body["data"] as { tenant_id: string }[]).map((item) => item.tenant_id);
     expect(new Set(tenants)).toEqual(new Set([foreign.tenantId]));
   });
 });
 
-describe("who may call", () => {
+describe("access", () => {
   test.each([
     ["no token", {}, "TOKEN_MISSING"],
     ["another token", bearer("x".repeat(64)), "TOKEN_INVALID"],
-    ["the token with more behind it", "more", "TOKEN_INVALID"],
-    ["the beginning of the token", "less", "TOKEN_INVALID"],
+    ["the token with a suffix", "more", "TOKEN_INVALID"],
+    ["a prefix of the token", "less", "TOKEN_INVALID"],
     ["Basic", { authorization: "Basic eDp5" }, "TOKEN_MISSING"],
     ["a tenant's token", "tenant", "TOKEN_INVALID"],
   ])("%s is refused", async (_name, given, code) => {
@@ -360,7 +360,7 @@ describe("who may call", () => {
     expect(await response.json()).toMatchObject({ code });
   });
 
-  test("the public listener knows no operators' address, with any token", async () => {
+  test("the public listener has no operators' routes, with any token", async () => {
     for (const token of [api.operatorToken, await accessToken(api, own)]) {
       expect(await api.request("/admin/v1/tenants", { headers: bearer(token) })).toMatchObject({
         status: 404,
@@ -368,7 +368,7 @@ describe("who may call", () => {
     }
   });
 
-  test("the operator token opens nothing on the public listener", async () => {
+  test("the operator token is rejected on the public listener", async () => {
     expect(await api.request("/v1/credentials", { headers: bearer(api.operatorToken) })).toMatchObject({
       status: 401,
     });

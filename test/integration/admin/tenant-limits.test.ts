@@ -1,4 +1,4 @@
-/** Limits per tenant: the settings', or what operators set for one tenant. */
+/** Limits per tenant: from the settings, or set by operators for one tenant. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { type Answer, useTestApi } from "../../support/api.ts";
 import { type CommandRun, runSignet } from "../../support/command-line.ts";
@@ -22,7 +22,7 @@ async function change(limits: Json): Promise<Answer> {
   return await api.admin("PATCH", path, limits);
 }
 
-test("a tenant has the settings' limits until an operator sets its own, and again when they are taken back", async () => {
+test("a tenant has the default limits until an operator sets its own, and again when they are removed", async () => {
   expect((await api.admin("GET", path)).body).toMatchObject({
     limits: { endpoints: 2, api_requests_per_second: 0, credentials_per_principal: 100 },
     own: {},
@@ -42,22 +42,22 @@ test("a tenant has the settings' limits until an operator sets its own, and agai
 
 test.each<[string, Json]>([
   ["an unknown limit", { unicorns: 1 }],
-  ["a negative one", { endpoints: -1 }],
-  ["half of one", { endpoints: 1.5 }],
-  ["more than there can be", { endpoints: 10_001 }],
+  ["a negative limit", { endpoints: -1 }],
+  ["a fractional limit", { endpoints: 1.5 }],
+  ["a limit above the maximum", { endpoints: 10_001 }],
   ["text", { endpoints: "1" }],
 ])("%s is refused", async (_what, body) => {
   expect(await api.admin("PATCH", path, body)).toMatchObject({ status: 422 });
 });
 
-test("limits of a tenant that is not there are nowhere", async () => {
+test("limits of a tenant that does not exist are a 404", async () => {
   const absent = "/tenants/ten_000000000000000000000000/limits";
   expect(await api.admin("GET", absent)).toMatchObject({ status: 404 });
   expect(await api.admin("PATCH", absent, { endpoints: 1 })).toMatchObject({ status: 404 });
 });
 
 describe("counts", () => {
-  test("of endpoints end with 422 LIMIT_EXCEEDED, for one tenant as an operator has set it", async () => {
+  test("of endpoints end with 422 LIMIT_EXCEEDED, also with an operator's limit", async () => {
     expect(await register(tenant)).toMatchObject({ status: 201 });
     expect(await register(tenant)).toMatchObject({ status: 201 });
     expectRefusal(await register(tenant), 422, "LIMIT_EXCEEDED");
@@ -70,7 +70,7 @@ describe("counts", () => {
     expectRefusal(await register(other), 422, "LIMIT_EXCEEDED");
   });
 
-  test("of event types end with 422 LIMIT_EXCEEDED, by the setting or as an operator has set it", async () => {
+  test("of event types end with 422 LIMIT_EXCEEDED, by the setting or an operator's limit", async () => {
     const add = async (owner: Tenant, name: string): Promise<Answer> =>
       await owner.post("/v1/webhooks/event-types", { name });
     await change({ event_types: 3 });
@@ -84,7 +84,7 @@ describe("counts", () => {
     expectRefusal(await add(other, "a.c"), 422, "LIMIT_EXCEEDED");
   });
 
-  test("of credentials are those of one principal", async () => {
+  test("of credentials are per principal", async () => {
     await change({ credentials_per_principal: 2 });
     expect(await tenant.post("/v1/credentials", {})).toMatchObject({ status: 201 });
     expectRefusal(await tenant.post("/v1/credentials", {}), 422, "LIMIT_EXCEEDED");
@@ -92,7 +92,7 @@ describe("counts", () => {
 });
 
 describe("rates", () => {
-  test("say what is left, and when to come again", async () => {
+  test("report what is left, and when to retry", async () => {
     expect((await tenant.get("/v1/webhooks/endpoints")).headers.get("ratelimit")).toBeNull();
     await change({ api_requests_per_second: 2 });
     const first = await tenant.get("/v1/webhooks/endpoints");
@@ -110,7 +110,7 @@ describe("rates", () => {
     }
   });
 
-  test("of publishing count the events of a batch: whoever comes next waits for them", async () => {
+  test("of publishing count a batch's events, and the next request waits for them", async () => {
     await change({ published_events_per_second: 10 });
     const events = Array.from({ length: 1_000 }, () => ({ type: "a.b", data: {} }));
     expect(await tenant.post("/v1/events", { events })).toMatchObject({ status: 202 });
@@ -118,12 +118,12 @@ describe("rates", () => {
     expectRefusal(next, 429, "RATE_LIMITED");
     expect(Number(next.headers.get("retry-after"))).toBeGreaterThan(80);
     expect(Number(next.headers.get("retry-after"))).toBeLessThanOrEqual(100);
-    // Reading goes on.
+    // Reading still works.
     expect(await tenant.get("/v1/events")).toMatchObject({ status: 200 });
   });
 });
 
-test("the command line shows and changes them", async () => {
+test("the command line shows and changes limits", async () => {
   const signet = async (...line: string[]): Promise<CommandRun> => await runSignet(line, api.environment);
   const limits = ["tenant", "limits", tenant.tenantId];
   const changed = await signet(...limits, "--set", "endpoints=9", "event_types=10", "--json");

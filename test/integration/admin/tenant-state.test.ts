@@ -1,4 +1,4 @@
-/** A suspended tenant: no new tokens, its tokens revoked for every process that admits them, until it is resumed. */
+/** A suspended tenant gets no new tokens, and every process rejects its existing ones, until it is resumed. */
 import { expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import { accessToken, bearer, grant, provision } from "../../support/factories.ts";
@@ -7,7 +7,7 @@ import { sql } from "../../support/tenant.ts";
 
 const api = useTestApi();
 
-test("gets no token until it is resumed, and nobody else notices", async () => {
+test("gets no token until it is resumed, without effect on others", async () => {
   const suspended = await provision(api);
   const other = await provision(api);
   const answer = await api.admin("POST", `/tenants/${suspended.tenantId}/suspend`, { reason: "unpaid" });
@@ -20,7 +20,7 @@ test("gets no token until it is resumed, and nobody else notices", async () => {
   expect((await api.admin("POST", `/tenants/${suspended.tenantId}/resume`, {})).text).toBe(resumed.text);
 });
 
-test("that is resumed at once gets tokens that are admitted, and those it held stay dead", async () => {
+test("that is resumed at once gets valid tokens, and its old ones stay revoked", async () => {
   const tenant = await provision(api);
   const old = await accessToken(api, tenant);
   const use = async (token: string) => await api.request("/v1/credentials", { headers: bearer(token) });
@@ -34,7 +34,7 @@ test("that is resumed at once gets tokens that are admitted, and those it held s
   expect(await api.token(grant(tenant))).toMatchObject({ status: 401 });
 });
 
-test("has the tokens refused that it holds", async () => {
+test("has its existing tokens rejected", async () => {
   const suspended = await provision(api);
   const other = await provision(api);
   const [token, others] = [await accessToken(api, suspended), await accessToken(api, other)];
@@ -45,12 +45,12 @@ test("has the tokens refused that it holds", async () => {
   const refused = await eventually(async () => {
     const answer = await use(token);
     return answer.status === 401 && answer;
-  }, "the token to be refused");
+  }, "the token to be rejected");
   expect(refused.body).toMatchObject({ code: "TOKEN_REVOKED" });
   expect(await use(others)).toMatchObject({ status: 200 });
 });
 
-test("has its tokens revoked once for each time that it is suspended", async () => {
+test("has its tokens revoked once per suspension", async () => {
   const { tenantId } = await provision(api);
   const revocations = async (): Promise<readonly unknown[]> =>
     await sql(
@@ -68,7 +68,7 @@ test("has its tokens revoked once for each time that it is suspended", async () 
   expect(await revocations()).toEqual([{ reason: "first" }, { reason: "second" }]);
 });
 
-test.each(["suspend", "resume"])("that is not there cannot be %sed", async (what) => {
+test.each(["suspend", "resume"])("that does not exist cannot be %sed", async (what) => {
   const path = `/tenants/ten_000000000000000000000000/${what}`;
   expect(await api.admin("POST", path, {})).toMatchObject({ status: 404, body: { code: "NOT_FOUND" } });
 });

@@ -58,7 +58,7 @@ function signetAgent(...args: readonly string[]): Command {
   return { output: () => output, ended, stop: () => void child.kill("SIGTERM") };
 }
 
-test("it says where it answers, makes the callers' secret for its owner alone, and ends when it is asked to", async () => {
+test("it prints its address, creates the callers' secret readable only by its owner, and stops on request", async () => {
   const agent = signetAgent("--listen", "127.0.0.1:0");
   const address = await eventually(() => /ready: (\S+),/.exec(agent.output())?.[1], "the agent");
   const secretFile = `${credentialFile}.agent-secret`;
@@ -79,7 +79,7 @@ test.each([
   expect(agent.output()).toContain(message);
 });
 
-test("it refuses a callers' secret that everybody can read", async () => {
+test("it rejects a callers' secret that everybody can read", async () => {
   const secretFile = join(directory, "secret");
   await writeFile(secretFile, "x".repeat(40));
   await chmod(secretFile, 0o644);

@@ -1,4 +1,4 @@
-/** `signet listen` as a process: what it registers, verifies, forwards and leaves behind. */
+/** `signet listen` as a process: what it registers, verifies, forwards and cleans up. */
 import { afterEach, beforeAll, expect, test } from "vitest";
 import type { Environment } from "../../../src/config/config.ts";
 import { useTestApi } from "../../support/api.ts";
@@ -57,7 +57,7 @@ function lines(command: RunningCommand): Record<string, unknown>[] {
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 
-test("what is published is verified and printed, and Ctrl-C removes the endpoint", async () => {
+test("it verifies and prints published events, and Ctrl-C removes the endpoint", async () => {
   const command = await listen();
   expect(await endpoints()).toHaveLength(1);
   await publish("listen.first", { run: 7 });
@@ -65,14 +65,14 @@ test("what is published is verified and printed, and Ctrl-C removes the endpoint
   expect(command.stdout()).toMatch(
     /listen\.first {2}dlv_\w+ {2}attempt 1 {2}verified \(v1\) {2}200\n {2}\{\n {4}"run": 7/,
   );
-  // Nobody looks: no colours.
+  // Not a terminal: no colours.
   expect(command.stdout()).not.toContain("\u001b");
   command.interrupt();
   expect(await command.ended).toMatchObject({ code: 0, stderr: "" });
   expect(await endpoints()).toEqual([]);
 });
 
-test("--json is an object a line, --count ends it", async () => {
+test("--json prints one object per line, and --count stops it", async () => {
   const command = await listen("--json", "--count", "1", "--events", "listen.json");
   await publish("listen.other", {});
   await publish("listen.json", { text: "\u001b[2J" });
@@ -90,7 +90,7 @@ test("--json is an object a line, --count ends it", async () => {
   expect(await endpoints()).toEqual([]);
 });
 
-test("a request that somebody else has sent is refused, shown as such, and not forwarded", async () => {
+test("a forged request is rejected, shown as such, and not forwarded", async () => {
   const target = await startReceiver();
   try {
     const command = await listen("--json", "--forward-to", `${target.url}/app`);
@@ -126,7 +126,7 @@ test("a request that somebody else has sent is refused, shown as such, and not f
   }
 });
 
-test("a program of the user's gets the bytes and the headers as they came, and its answer counts", async () => {
+test("the user's program gets the original bytes and headers, and its answer counts", async () => {
   const target = await startReceiver();
   try {
     const command = await listen("--json", "--forward-to", `${target.url}/app`);
@@ -145,7 +145,7 @@ test("a program of the user's gets the bytes and the headers as they came, and i
   }
 });
 
-test("a program that does not answer is a failed attempt, not a delivered one", async () => {
+test("an attempt fails if the user's program does not answer", async () => {
   const command = await listen("--json", "--forward-to", `http://127.0.0.1:${await freePort()}/`);
   await publish("listen.nobody", {});
   const delivery = await eventually(
@@ -156,7 +156,7 @@ test("a program that does not answer is a failed attempt, not a delivered one", 
   expect(command.stderr()).toContain("did not answer");
 });
 
-test("what a killed one has left is removed by the next, and that of one that runs is not", async () => {
+test("the next run removes a killed one's endpoint, but not a running one's", async () => {
   const killed = await listen();
   const kept = await listen();
   killed.kill();
@@ -171,7 +171,7 @@ test("what a killed one has left is removed by the next, and that of one that ru
   expect(await endpoints()).toEqual([]);
 });
 
-test("a service elsewhere cannot reach this machine: it says so before it registers anything", async () => {
+test("a remote service cannot reach this machine, which it reports before registering anything", async () => {
   const command = startSignet(["listen"], { ...environment, SIGNET_API_URL: "https://signet.example" });
   const { code, stderr } = await command.ended;
   expect(code).toBe(1);

@@ -22,7 +22,7 @@ interface Identified {
   readonly id: string;
 }
 
-/** A disabled endpoint, whose events are dead letters at once. */
+/** Creates a disabled endpoint, whose events become dead letters at once. */
 async function deadEndpoint(type: string, team: string): Promise<string> {
   const url = `http://127.0.0.1:${await freePort()}/hook`;
   const metadata = JSON.stringify({ team });
@@ -33,7 +33,7 @@ async function deadEndpoint(type: string, team: string): Promise<string> {
   return created.id;
 }
 
-test("dlq export prints every letter as it was published, by endpoint and by metadata", async () => {
+test("dlq export prints every letter as it was published, filtered by endpoint and metadata", async () => {
   const endpoint = await deadEndpoint("export.letter", "export");
   const token = (await signet(["token"])).stdout.trim();
   const data = '{"big":1152921504606846977,"exact":1.0,"b":1,"a":2}';
@@ -62,7 +62,7 @@ test("dlq export prints every letter as it was published, by endpoint and by met
   expect(await signet(["dlq", "list", "--metadata", "team"])).toMatchObject({ code: 2, stdout: "" });
 });
 
-test("a reader that leaves early is no crash", async () => {
+test("a reader that closes the pipe early causes no crash", async () => {
   await deadEndpoint("left.early", "early");
   const events = Array.from({ length: 40 }, () => ({
     type: "left.early",
@@ -89,7 +89,7 @@ test("a reader that leaves early is no crash", async () => {
   expect(output).toBe('{"id":"dlv');
 });
 
-test("delivery tail prints what changes, of what was asked for, until it has enough", async () => {
+test("delivery tail prints the selected changes until it has --count of them", async () => {
   const endpoint = await deadEndpoint("tail.dead", "tail");
   const running = startSignet(
     ["delivery", "tail", "--state", "DEAD_LETTERED", "--endpoint", endpoint, "--count", "1", "--json"],
@@ -97,7 +97,7 @@ test("delivery tail prints what changes, of what was asked for, until it has eno
   );
   let over = false;
   const ended = running.ended.finally(() => (over = true));
-  // What was published before it listens is not told: until it ends, there is always something new.
+  // It does not print earlier changes, so publish until it ends.
   await eventually(async () => {
     await json("event", "publish", "tail.other", "--data", "{}");
     await json("event", "publish", "tail.dead", "--data", "{}");
@@ -109,7 +109,7 @@ test("delivery tail prints what changes, of what was asked for, until it has eno
   expect(await signet(["delivery", "tail", "--count", "some"])).toMatchObject({ code: 2 });
 });
 
-test("a tenant lists, shows, makes, rotates and revokes its own credentials", async () => {
+test("a tenant lists, shows, creates, rotates and revokes its own credentials", async () => {
   const made = await json<Identified & { client_secret: string }>("credential", "own", "create");
   expect(made.client_secret).toMatch(/^sgn_/);
   const table = await signet(["credential", "own", "list"]);
@@ -141,7 +141,7 @@ test("a tenant lists, shows, makes, rotates and revokes its own credentials", as
   });
 });
 
-test("a command line that was not understood is told where to look, and the version is there to be asked for", async () => {
+test("an invalid command line points to the help, and --version prints the version", async () => {
   expect(await signet(["endpoint", "lst"])).toMatchObject({
     code: 2,
     stdout: "",

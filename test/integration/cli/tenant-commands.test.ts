@@ -23,12 +23,12 @@ interface Page<Item> {
   readonly next_cursor: string | null;
 }
 
-/** An address that nobody answers at. */
+/** An address that does not answer. */
 async function deadAddress(): Promise<string> {
   return `http://127.0.0.1:${await freePort()}/hook`;
 }
 
-test("an endpoint's life: each command prints the API's object, and a table without --json", async () => {
+test("endpoint commands print the API's object with --json, and a table without", async () => {
   const created = await json<Identified & { readonly secret: string }>(
     "endpoint",
     "create",
@@ -88,7 +88,7 @@ test("an endpoint's life: each command prints the API's object, and a table with
   });
 });
 
-test("a list is read page by page, or to its end with an object a line", async () => {
+test("a list is read page by page, or to its end with an object per line", async () => {
   for (const name of ["list.a", "list.b", "list.c"]) {
     await json("event-type", "create", name, "--description", `about ${name}`);
   }
@@ -104,7 +104,7 @@ test("a list is read page by page, or to its end with an object a line", async (
   expect(names).toEqual(["list.a", "list.b", "list.c"]);
 });
 
-test("what others have written cannot steer the terminal of who reads it", async () => {
+test("text written by others cannot control the reader's terminal", async () => {
   await json("event-type", "create", "hostile.text", "--description", "\u001b[2Jgone\u009b31m");
   const shown = await signet(["event-type", "show", "hostile.text"]);
   expect(shown.stdout).toContain("\\u001b[2Jgone\\u009b31m");
@@ -119,18 +119,18 @@ test("what others have written cannot steer the terminal of who reads it", async
   });
 });
 
-test("trigger sends the catalogue's example, and what it is told to", async () => {
+test("trigger sends the catalogue's example, or the given data", async () => {
   await json("event-type", "create", "trigger.example", "--example", '{"run":42}');
   const example = await json<Identified>("trigger", "trigger.example");
   expect(await json("event", "show", example.id)).toMatchObject({ data: { run: 42 } });
-  const told = await signet(["trigger", "trigger.unknown", "--data", "-", "--json"], {}, '{"from":"stdin"}');
-  const { id } = JSON.parse(told.stdout) as Identified;
+  const given = await signet(["trigger", "trigger.unknown", "--data", "-", "--json"], {}, '{"from":"stdin"}');
+  const { id } = JSON.parse(given.stdout) as Identified;
   expect(await json("event", "show", id)).toMatchObject({ type: "trigger.unknown", data: { from: "stdin" } });
   const alone = await signet(["trigger", "trigger.unknown"]);
   expect(alone.stderr).toContain("No endpoint receives events of this type");
 });
 
-test("publishing with an idempotency key is done once", async () => {
+test("publishing twice with one idempotency key publishes once", async () => {
   const line = [
     "event",
     "publish",
@@ -173,26 +173,26 @@ test("a dead letter is found, exported, counted and replayed as a job", async ()
   expect(await signet(["replay", "pause", job.id])).toMatchObject({ code: 5 });
 });
 
-describe("who a command is", () => {
+describe("a command's credential", () => {
   const credentialJson = (): string => {
     const { clientId: client_id, clientSecret: client_secret } = terminal.current.client;
     return JSON.stringify({ client_id, client_secret, version: 1 });
   };
-  const nobody = { SIGNET_CLIENT_ID: "", SIGNET_CLIENT_SECRET: "" };
+  const noCredential = { SIGNET_CLIENT_ID: "", SIGNET_CLIENT_SECRET: "" };
 
-  test("nobody, until a login whose credential works; its files are their owner's alone", async () => {
+  test("is missing until a working login, whose files only the owner can read", async () => {
     const { client, directory } = terminal.current;
-    const refused = await signet(["whoami"], nobody);
+    const refused = await signet(["whoami"], noCredential);
     expect(refused).toMatchObject({ code: 4, stdout: "" });
     expect(refused.stderr).toContain("signet login");
 
     const wrong = JSON.stringify({ client_id: client.clientId, client_secret: `${client.clientSecret}x` });
-    const failed = await signet(["login", "--credential-file", "-"], nobody, wrong);
+    const failed = await signet(["login", "--credential-file", "-"], noCredential, wrong);
     expect(failed).toMatchObject({ code: 4, stdout: "" });
     expect(failed.stderr).not.toContain(client.clientSecret);
     expect(await readdir(join(directory, "config")).catch(() => [])).toEqual([]);
 
-    const done = await signet(["login", "--credential-file", "-"], nobody, credentialJson());
+    const done = await signet(["login", "--credential-file", "-"], noCredential, credentialJson());
     expect(done).toMatchObject({ code: 0, stderr: "" });
     expect(done.stdout).not.toContain(client.clientSecret);
     for (const file of await readdir(join(directory, "config"))) {
@@ -200,18 +200,18 @@ describe("who a command is", () => {
     }
     expect((await stat(join(directory, "config"))).mode & 0o777).toBe(0o700);
 
-    const shown = await signet(["whoami", "--json"], { ...nobody, SIGNET_API_URL: "" });
+    const shown = await signet(["whoami", "--json"], { ...noCredential, SIGNET_API_URL: "" });
     expect(JSON.parse(shown.stdout)).toMatchObject({
       url: api.publicUrl,
       credential: "profile default",
       tenant: client.tenantId,
       client_id: client.clientId,
     });
-    expect((await signet(["logout"], nobody)).code).toBe(0);
-    expect((await signet(["whoami"], nobody)).code).toBe(4);
+    expect((await signet(["logout"], noCredential)).code).toBe(0);
+    expect((await signet(["whoami"], noCredential)).code).toBe(4);
   });
 
-  test("a profile by name wins over the environment; a name cannot leave the directory", async () => {
+  test("of a named profile wins over the environment, and the name cannot leave the directory", async () => {
     const { client } = terminal.current;
     const login = ["login", "--profile", "second", "--client-id", client.clientId];
     expect((await signet(login, {}, `${client.clientSecret}\n`)).code).toBe(0);
@@ -221,23 +221,25 @@ describe("who a command is", () => {
     expect(await signet(["whoami", "--profile", "third"])).toMatchObject({ code: 4 });
   });
 
-  test("in development the demo's tenant, never in production", async () => {
+  test("is the demo tenant's in development, never in production", async () => {
     const file = join(terminal.current.directory, "demo.json");
     await writeFile(file, credentialJson(), { mode: 0o600 });
-    const shown = await signet(["whoami", "--json"], nobody);
+    const shown = await signet(["whoami", "--json"], noCredential);
     expect(JSON.parse(shown.stdout)).toMatchObject({ credential: `the demo tenant of ${file}` });
-    expect(await signet(["whoami"], { ...nobody, SIGNET_ENV: "production" })).toMatchObject({ code: 4 });
+    expect(await signet(["whoami"], { ...noCredential, SIGNET_ENV: "production" })).toMatchObject({
+      code: 4,
+    });
     await rm(file);
   });
 
-  test("a secret does not travel to another machine over plain http", async () => {
+  test("is not sent to another machine over plain http", async () => {
     const run = await signet(["whoami"], { SIGNET_API_URL: "http://signet.example" });
     expect(run).toMatchObject({ code: 1 });
     expect(run.stderr).toContain("plain http");
   });
 });
 
-test("token prints an access token that works, with the scopes that were asked for", async () => {
+test("token prints a working access token with the requested scopes", async () => {
   const token = (await signet(["token", "--scope", "webhooks:read"])).stdout.trim();
   const answer = await api.request("/v1/webhooks/endpoints", {
     headers: { authorization: `Bearer ${token}` },
@@ -261,14 +263,14 @@ describe("exit codes", () => {
     [1, ["event", "publish", "a.b", "--data", "@/nonexistent"]],
     [3, ["delivery", "show", "dlv_000000000000000000000000"]],
     [3, ["endpoint", "show", "../events"]],
-  ])("%d for %j, with what is wrong on standard error alone", async (code, line) => {
+  ])("%d for %j, with the error only on standard error", async (code, line) => {
     const run = await signet(line);
     expect(run).toMatchObject({ code, stdout: "" });
     expect(run.stderr).not.toBe("");
     expect(run.stderr).not.toMatch(/^ +at /m);
   });
 
-  test("4 for a wrong credential and for a scope that is missing", async () => {
+  test("4 for a wrong credential and for a missing scope", async () => {
     expect(await signet(["endpoint", "list"], { SIGNET_CLIENT_SECRET: "wrong" })).toMatchObject({
       code: 4,
       stderr: expect.stringMatching(/^signet: INVALID_CLIENT: /) as string,
@@ -282,7 +284,7 @@ describe("exit codes", () => {
     });
   });
 
-  test("6 when nobody answers", async () => {
+  test("6 when the service does not answer", async () => {
     const run = await signet(["endpoint", "list"], {
       SIGNET_API_URL: `http://127.0.0.1:${await freePort()}`,
     });
@@ -290,7 +292,7 @@ describe("exit codes", () => {
   });
 });
 
-test("bash completes commands, options and values, and knows every command", async () => {
+test("bash completes every command, its options and values", async () => {
   const script = (await signet(["completion", "bash"])).stdout;
   const { directory } = terminal.current;
   const file = join(directory, "completion.bash");

@@ -1,4 +1,4 @@
-/** A client that is killed in the middle of a rotation: there is always a secret on disk that works. */
+/** A client killed during a rotation always has a working secret on disk. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises";
@@ -42,14 +42,14 @@ afterEach(async () => {
 
 interface Client {
   readonly lines: () => readonly string[];
-  /** Until the condition holds, while the process runs. */
+  /** Resolves when the condition holds; rejects if the process ends first. */
   readonly until: (condition: () => boolean, what: string) => Promise<void>;
   readonly ended: Promise<number | null>;
   readonly kill: () => Promise<void>;
 }
 
-function startClient(manner: string): Client {
-  const child = spawn(process.execPath, ["--import", "tsx", PROGRAM, server.url, path, manner], {
+function startClient(mode: string): Client {
+  const child = spawn(process.execPath, ["--import", "tsx", PROGRAM, server.url, path, mode], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   running.add(child);
@@ -83,10 +83,10 @@ async function stored() {
 const presented = () => server.tokenRequests.map(({ body }) => body["client_secret"]);
 
 describe("a client that is killed", () => {
-  test("between receipt and storing goes on with the secret that it had, and is given the same successor again", async () => {
+  test("between receiving and storing keeps its secret and gets the same successor again", async () => {
     server.rotation.due.add(1);
     const client = startClient("before-save");
-    await client.until(() => client.lines().includes("received"), "it had the successor");
+    await client.until(() => client.lines().includes("received"), "the successor");
     await client.kill();
     expect(await stored()).toMatchObject({ current: { secret: secretOf(1) }, next: null });
 
@@ -95,10 +95,10 @@ describe("a client that is killed", () => {
     expect(await stored()).toMatchObject({ next: { secret: secretOf(2), version: 2 } });
   });
 
-  test("between storing and first use presents the successor when it starts again", async () => {
+  test("between storing and first use presents the successor after a restart", async () => {
     server.rotation.due.add(1);
     const client = startClient("after-save");
-    await client.until(() => client.lines().includes("stored"), "the successor was stored");
+    await client.until(() => client.lines().includes("stored"), "the stored successor");
     await client.kill();
     expect(presented()).toEqual([secretOf(1)]);
 
@@ -111,10 +111,10 @@ describe("a client that is killed", () => {
     });
   });
 
-  test("between storing and first use falls back to the old secret where the successor is not known", async () => {
+  test("between storing and first use falls back to the old secret if the successor is unknown", async () => {
     server.rotation.due.add(1);
     const client = startClient("after-save");
-    await client.until(() => client.lines().includes("stored"), "the successor was stored");
+    await client.until(() => client.lines().includes("stored"), "the stored successor");
     await client.kill();
     server.rotation.due.clear();
     server.rotation.valid.delete(2);
@@ -123,12 +123,12 @@ describe("a client that is killed", () => {
     expect(presented()).toEqual([secretOf(1), secretOf(2), secretOf(1)]);
   });
 
-  test("at any moment of many rotations finds a secret that works", async () => {
+  test("at any moment of many rotations finds a working secret", async () => {
     server.rotation.restless = true;
     for (let round = 0; round < 5; round += 1) {
       const client = startClient("forever");
       const before = server.tokenRequests.length;
-      await client.until(() => server.tokenRequests.length > before + 20 + round * 7, "it had its tokens");
+      await client.until(() => server.tokenRequests.length > before + 20 + round * 7, "enough tokens");
       await client.kill();
       const { current, next } = await stored();
       const versions = [current, next].map((secret) => secret?.version ?? 0);
@@ -137,23 +137,23 @@ describe("a client that is killed", () => {
     }
     server.rotation.restless = false;
     expect(await runOnce()).toEqual([expect.stringMatching(/^token /)]);
-    // Nothing is lost and nothing is left lying about: at most what one killed process was writing each time.
+    // At most one temporary file is left per killed process.
     expect((await stat(path)).mode & 0o777).toBe(0o600);
     expect((await readdir(directory)).length).toBeLessThanOrEqual(6);
   });
 });
 
-test("two processes on one file rotate side by side, and both always get their token", async () => {
+test("two processes on one file rotate concurrently, and both always get their tokens", async () => {
   server.rotation.restless = true;
   const clients = [startClient("forever"), startClient("forever")];
   for (const client of clients) {
-    await client.until(() => client.lines().length > 40, "it had its tokens");
+    await client.until(() => client.lines().length > 40, "enough tokens");
   }
   for (const client of clients) {
     await client.kill();
     expect(client.lines().filter((line) => !line.startsWith("token "))).toEqual([]);
   }
-  // However the writes fell: the file has moved on, and what it holds works.
+  // In any order of writes, the file has a recent secret that works.
   const { current } = await stored();
   expect(current.version).toBeGreaterThan(10);
   expect(await runOnce()).toEqual([expect.stringMatching(/^token /)]);

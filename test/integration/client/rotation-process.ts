@@ -1,22 +1,23 @@
 /**
- * A client with a stored credential, to be killed: `rotation-process.ts <url> <store file> <manner>`. It prints a line
- * for each thing that happens. Manners: `once` gets one token; `before-save` and `after-save` stop for ever there when a
- * successor comes; `forever` gets one token after the other, each from a source of its own.
+ * A client with a stored credential, for tests that kill it: `rotation-process.ts <url> <store file> <mode>`. It
+ * prints
+ * a line per step. Modes: `once` gets one token; `before-save` and `after-save` hang there when a successor arrives;
+ * `forever` gets tokens in a loop, each from a new client.
  */
 import type { CredentialStore } from "../../../src/lib/client/credential-store.ts";
 import { FileCredentialStore } from "../../../src/lib/client/file-credential-store.ts";
 import { SignetClient } from "../../../src/lib/client/signet-client.ts";
 
-const [baseUrl = "", path = "", manner = ""] = process.argv.slice(2);
+const [baseUrl = "", path = "", mode = ""] = process.argv.slice(2);
 const file = new FileCredentialStore(path);
 
-function say(line: string): void {
+function print(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
-/** The timer keeps the process alive, as a write that hangs would. */
+/** The timer keeps the process alive, like a hanging write. */
 async function hang(line: string): Promise<never> {
-  say(line);
+  print(line);
   setInterval(() => undefined, 60_000);
   return await new Promise<never>(() => undefined);
 }
@@ -24,11 +25,11 @@ async function hang(line: string): Promise<never> {
 const store: CredentialStore = {
   load: async () => await file.load(),
   save: async (credential) => {
-    if (manner === "before-save") {
+    if (mode === "before-save") {
       await hang("received");
     }
     await file.save(credential);
-    if (manner === "after-save") {
+    if (mode === "after-save") {
       await hang("stored");
     }
   },
@@ -38,17 +39,17 @@ async function oneToken(): Promise<void> {
   const client = new SignetClient({
     baseUrl,
     store,
-    warn: ({ code, cause }) => say(`warning ${code} ${String(cause)}`),
+    warn: ({ code, cause }) => print(`warning ${code} ${String(cause)}`),
   });
-  say(`token ${(await client.accessToken()).value}`);
+  print(`token ${(await client.accessToken()).value}`);
 }
 
 try {
   await oneToken();
-  for (let rest = manner === "forever" ? Number.POSITIVE_INFINITY : 0; rest > 0; rest -= 1) {
+  for (let rest = mode === "forever" ? Number.POSITIVE_INFINITY : 0; rest > 0; rest -= 1) {
     await oneToken();
   }
 } catch (error) {
-  say(`failed ${String(error)}`);
+  print(`failed ${String(error)}`);
   process.exitCode = 1;
 }

@@ -1,4 +1,4 @@
-/** The library is copied and published without the service: nothing of it may be missing then. */
+/** The client library can be copied and published without the service. */
 import { execFile } from "node:child_process";
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { builtinModules } from "node:module";
@@ -48,7 +48,7 @@ afterAll(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-test("it imports its own files and Node's modules, nothing else", async () => {
+test("the library imports only its own files and Node's modules", async () => {
   const imported = new Set<string>();
   for (const name of (await readdir(LIBRARY, { recursive: true })).filter((file) => file.endsWith(".ts"))) {
     for (const [, from = ""] of (await readFile(join(LIBRARY, name), "utf8")).matchAll(/ from "([^"]+)"/g)) {
@@ -62,7 +62,7 @@ test("it imports its own files and Node's modules, nothing else", async () => {
   expect(foreign).toEqual([]);
 });
 
-test("compiled and alone in a directory, it gets a token and calls the API", async () => {
+test("the library, compiled and alone in a directory, gets a token and calls the API", async () => {
   const program = `
     import { SignetClient, FileCredentialStore, SignetApiError, createTlsFetch } from "./client/index.js";
     const signet = new SignetClient({ baseUrl: ${JSON.stringify(server.url)}, clientId: ${JSON.stringify(CLIENT_ID)},

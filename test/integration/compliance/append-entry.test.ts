@@ -1,4 +1,4 @@
-/** The compliance log: what is written is a Merkle tree, stands with its transaction, and stays. */
+/** The compliance log: entries form a Merkle tree, commit with their transaction, and cannot be changed. */
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -67,7 +67,7 @@ afterAll(async () => {
   await Promise.all([...pools.values()].map(async (pool) => await pool.end()));
 });
 
-test("entries written at the same time stand without gap, and their tree is the one that a verifier computes", async () => {
+test("concurrent entries have no gaps, and their tree is the one that a verifier computes", async () => {
   const places = await Promise.all(Array.from({ length: 75 }, async () => await append()));
   const rows = await stored();
   expect(rows.map(({ idx }) => idx)).toEqual(rows.map((_, index) => index));
@@ -83,7 +83,7 @@ test("entries written at the same time stand without gap, and their tree is the 
   expect(await head()).toEqual({ ...tree.frontier, root: tree.root.toString("hex") });
 });
 
-test("32 writers at once, some of whom change their mind, leave no gap and no place twice", async () => {
+test("32 concurrent writers with rollbacks leave no gap and no duplicate index", async () => {
   const WRITERS = 32;
   const EACH = 6;
   const { size } = await head();
@@ -94,7 +94,7 @@ test("32 writers at once, some of whom change their mind, leave no gap and no pl
     log: createLogger({ level: "silent" }),
   });
   const places: number[] = [];
-  /** Each holds a connection of its own before the first of them writes. */
+  /** All connections are open before the first write. */
   const clients = await Promise.all(Array.from({ length: WRITERS }, async () => await many.connect()));
   try {
     await Promise.all(
@@ -124,7 +124,7 @@ test("32 writers at once, some of whom change their mind, leave no gap and no pl
   expect(await head()).toEqual({ ...tree.frontier, root: tree.root.toString("hex") });
 });
 
-test("an entry is canonical JSON that names its place, its time and a salt of its own", async () => {
+test("an entry is canonical JSON with its index, its time and a salt", async () => {
   const entry = {
     ...ENTRY,
     reason: "laptop lost",
@@ -144,7 +144,7 @@ test("an entry is canonical JSON that names its place, its time and a salt of it
   expect(second?.replace(`"idx":${places[1]?.index}`, `"idx":${places[0]?.index}`)).not.toBe(first);
 });
 
-test("an entry stands only when the transaction that wrote it does", async () => {
+test("an entry is committed only with its transaction", async () => {
   const before = await head();
   await expect(
     transaction(pool("signet_operator"), async (db) => {
@@ -156,14 +156,14 @@ test("an entry stands only when the transaction that wrote it does", async () =>
   expect(await append()).toMatchObject({ index: before.size });
 });
 
-describe("who may append", () => {
-  test.each(["signet_operator", "signet_issuer", "signet_worker"] as const)("%s may", async (role) => {
+describe("appending", () => {
+  test.each(["signet_operator", "signet_issuer", "signet_worker"] as const)("%s may append", async (role) => {
     const { size } = await head();
     const place = await transaction(pool(role), async (db) => await appendEntry(db, ENTRY, sources));
     expect(place).toMatchObject({ index: size });
   });
 
-  test("signet_api may, for the tenant whose request it serves", async () => {
+  test("signet_api may append for the tenant whose request it serves", async () => {
     const { size } = await head();
     const place = await tenantTransaction(
       pool("signet_api"),
@@ -188,12 +188,12 @@ describe("who may append", () => {
     expect(await head()).toMatchObject({ size });
   });
 
-  test.each(["signet_ingest", "signet_audit", "signet_edge"] as const)("%s may not", async (role) => {
+  test.each(["signet_ingest", "signet_audit", "signet_edge"] as const)("%s may not append", async (role) => {
     await expect(appendEntry(pool(role), ENTRY, sources)).rejects.toThrow(/permission denied/);
   });
 });
 
-describe("who may read", () => {
+describe("reading", () => {
   test("signet_api sees the entries of its tenant, signet_audit all of them", async () => {
     const other = newId("tenant", 2, randomBytes);
     const mine = await append({ ...ENTRY, tenant: other });
@@ -208,7 +208,7 @@ describe("who may read", () => {
   });
 });
 
-describe("what is written", () => {
+describe("committed data", () => {
   const CHANGES = [
     "INSERT INTO clog SELECT log_id, idx + 1000, entry, leaf_hash, at, type, tenant_id FROM clog LIMIT 1",
     "UPDATE clog SET entry = ''",
@@ -229,7 +229,7 @@ describe("what is written", () => {
     "UPDATE clog_head SET size = size - 1",
     "UPDATE clog_head SET frontier = '{}'",
     ...CHANGES.slice(5),
-  ])("even a superuser is turned away, replicating or not: %s", async (change) => {
+  ])("even a superuser cannot, replicating or not: %s", async (change) => {
     await expect(superuser.query(change)).rejects.toThrow("append-only");
     await superuser.query("SET session_replication_role = replica");
     try {

@@ -1,4 +1,4 @@
-/** Signing the compliance log: what is signed extends what was signed, whatever becomes of the database. */
+/** Every checkpoint extends the previous one, whatever happens to the database. */
 import { randomBytes } from "node:crypto";
 import { cp, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -59,7 +59,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-/** A signer as a process that has just started has it. */
+/** Creates a signer as in a newly started process. */
 function signer(changes: Partial<CheckpointSigner> = {}): CheckpointSigner {
   return {
     key,
@@ -84,7 +84,7 @@ async function append(count: number): Promise<void> {
   });
 }
 
-/** What a superuser can do who means to. */
+/** Changes the log as a malicious superuser could. */
 async function tamper(...statements: readonly string[]): Promise<void> {
   await superuser.query("ALTER TABLE clog DISABLE TRIGGER ALL");
   await superuser.query("ALTER TABLE clog_head DISABLE TRIGGER ALL");
@@ -111,7 +111,7 @@ async function head(): Promise<{ size: number; root: Uint8Array }> {
   return { size, root: Uint8Array.from(root) };
 }
 
-test("a checkpoint is signed over the head of the log, kept in a file and copied to the database", async () => {
+test("a checkpoint of the log's head is signed, kept in a file and copied to the database", async () => {
   await append(3);
   expect(await signCheckpoint(signer())).toEqual({ size: 3, seq: 1, signed: true });
   const [kept] = await checkpointFiles(directory);
@@ -124,7 +124,7 @@ test("a checkpoint is signed over the head of the log, kept in a file and copied
   expect(await createFileSink(directory, randomBytes).newest()).toEqual({ seq: 1, note: copy?.note });
 });
 
-test("without new entries nothing is signed again, also by a signer that starts anew", async () => {
+test("without new entries nothing is signed again, also by a restarted signer", async () => {
   expect(await signCheckpoint(signer())).toEqual({ size: 0, seq: 0, signed: false });
   await append(2);
   await signCheckpoint(signer());
@@ -133,7 +133,7 @@ test("without new entries nothing is signed again, also by a signer that starts 
 });
 
 describe("a log of 70,000 entries", () => {
-  /** As many as two levels of tiles need; written past the function that appends, which would take a minute. */
+  /** Enough for two levels of tiles. Inserted directly, because appending would take a minute. */
   async function fill(): Promise<GrowingTree> {
     await tamper(
       `INSERT INTO clog (log_id, idx, entry, leaf_hash, at, type)
@@ -155,7 +155,7 @@ describe("a log of 70,000 entries", () => {
     return tree;
   }
 
-  test("is proved from tiles of two levels, which can be made anew", async () => {
+  test("is proved from tiles of two levels, which can be rebuilt", async () => {
     const { root } = await fill();
     await signCheckpoint(signer());
     const tiles = async (): Promise<unknown> =>
@@ -185,10 +185,10 @@ describe("a log of 70,000 entries", () => {
   });
 });
 
-describe("a fork is refused", () => {
+describe("a fork is rejected", () => {
   const FORGED = `UPDATE clog SET entry = convert_to(replace(convert_from(entry, 'UTF8'), 'operator:root', 'operator:evil'), 'UTF8')`;
 
-  test("when an older copy of the database has grown differently", async () => {
+  test("after an older copy of the database has grown differently", async () => {
     await append(300);
     const before = await head();
     const { rows } = await superuser.query<{ frontier: Buffer[] }>("SELECT frontier FROM clog_head");
@@ -206,7 +206,7 @@ describe("a fork is refused", () => {
     expect(await checkpointFiles(directory)).toHaveLength(1);
   });
 
-  test("of a database that was restored, which stays as it is and goes on from what it vouches for, with another key", async () => {
+  test("after a restore, which loses nothing more and continues with another key from the last valid checkpoint", async () => {
     await append(300);
     await signCheckpoint(signer());
     const before = await head();
@@ -225,7 +225,7 @@ describe("a fork is refused", () => {
     await expect(signCheckpoint(signer())).rejects.toThrow("the log has 300 entries");
     await append(20);
     await expect(signCheckpoint(signer())).rejects.toThrow("differ from those under checkpoint 2");
-    // Nothing of what was lost has come back into a table that forgets nothing.
+    // No lost checkpoint was copied into the append-only table.
     expect(await published()).toHaveLength(1);
 
     const next = createCheckpointKey("test.example/second", randomBytes(32));
@@ -250,31 +250,31 @@ describe("a fork is refused", () => {
       "UPDATE clog SET leaf_hash = sha256('x') WHERE idx = 9",
       "the first 10 entries",
     ],
-    ["the log has gone", "TRUNCATE clog", "the first 10 entries|hashes"],
+    ["the log is empty", "TRUNCATE clog", "the first 10 entries|hashes"],
     [
       "the copy of a checkpoint was changed",
       "UPDATE clog_checkpoint SET note = 'x'",
       "or has a different one than the database",
     ],
-  ])("when %s", async (_what, statement, message) => {
+  ])("if %s", async (_what, statement, message) => {
     await append(10);
     await signCheckpoint(signer());
     await append(5);
     await tamper(statement);
     await expect(signCheckpoint(signer())).rejects.toThrow(new RegExp(message));
-    // A signer that starts anew goes by the files, not by what it remembers.
+    // A restarted signer relies on the files, not on memory.
     await expect(signCheckpoint(signer())).rejects.toMatchObject({ name: "CheckpointRefusedError" });
     expect(await checkpointFiles(directory)).toHaveLength(1);
   });
 
-  test("when the sink is empty and the database has checkpoints", async () => {
+  test("if the sink is empty and the database has checkpoints", async () => {
     await append(3);
     await signCheckpoint(signer());
     const empty = createFileSink(join(directory, "elsewhere"), randomBytes);
     await expect(signCheckpoint(signer({ sink: empty }))).rejects.toThrow("the sink lacks checkpoint 1");
   });
 
-  test("when the newest checkpoint in the sink is of a key that is not trusted", async () => {
+  test("if the sink's newest checkpoint is from an untrusted key", async () => {
     await append(3);
     await signCheckpoint(signer());
     await append(1);
@@ -292,7 +292,7 @@ describe("a fork is refused", () => {
   });
 });
 
-test("signers at the same time make one line of checkpoints, each extending the one before", async () => {
+test("concurrent signers create one chain of checkpoints", async () => {
   await append(5);
   const working = Array.from({ length: 40 }, async (_value, index) => {
     await append(1 + (index % 3));
@@ -344,7 +344,7 @@ describe("a signer that dies", () => {
   });
 });
 
-test("a number that is taken in the sink stays as it is", async () => {
+test("the sink does not overwrite an existing number", async () => {
   const sink = createFileSink(directory, randomBytes);
   expect(await sink.append({ seq: 1, note: "first" })).toBe(true);
   expect(await sink.append({ seq: 1, note: "second" })).toBe(false);

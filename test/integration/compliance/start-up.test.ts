@@ -1,4 +1,4 @@
-/** A process whose settings are of no use ends, and says why; what it has opened by then does not keep it alive. */
+/** A process with invalid settings reports why and ends, despite connections that it has opened by then. */
 import { createPrivateKey, createPublicKey } from "node:crypto";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -9,11 +9,11 @@ import { spawnProcess } from "../../support/processes.ts";
 import { sql } from "../../support/tenant.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
-/** What stands before an Ed25519 seed in PKCS #8. */
+/** The PKCS #8 prefix of an Ed25519 seed. */
 const PKCS8 = Buffer.from("302e020100300506032b657004220420", "hex");
 const api = useTestApi();
 
-/** Resolves when the process has ended, so that one that hangs fails the test. */
+/** Resolves when the process has ended; a hanging process fails the test. */
 async function failedStart(command: "api" | "worker", changes: Environment): Promise<string> {
   const child = spawnProcess({
     command: ["node", "--import", "tsx", "src/processes/main.ts", command],
@@ -35,25 +35,25 @@ const PRODUCTION: Environment = {
   SIGNET_PUBLIC_URL: "https://api.example.com",
 };
 
-test("in production a worker wants the key of the checkpoints", async () => {
+test("in production a worker needs the checkpoint key", async () => {
   expect(await failedStart("worker", { ...PRODUCTION, SIGNET_CHECKPOINT_KEY: "" })).toContain(
     "SIGNET_CHECKPOINT_KEY or SIGNET_CHECKPOINT_KEY_FILE must be set in production, for the worker",
   );
 });
 
-test("in production a worker wants a directory for the checkpoints", async () => {
+test("in production a worker needs a checkpoint directory", async () => {
   expect(await failedStart("worker", { ...PRODUCTION, SIGNET_CHECKPOINT_DIR: "" })).toContain(
     "SIGNET_CHECKPOINT_DIR must be set in production, for the worker",
   );
 });
 
-test("a worker refuses a directory that it cannot write to", async () => {
+test("a worker rejects a directory that it cannot write to", async () => {
   expect(await failedStart("worker", { SIGNET_CHECKPOINT_DIR: "/dev/null/checkpoints" })).toContain(
     "SIGNET_CHECKPOINT_DIR cannot be used",
   );
 });
 
-test("a worker refuses a checkpoint key that signs tokens, and ends although it has connections by then", async () => {
+test("a worker rejects a checkpoint key that signs tokens, and ends despite its open connections", async () => {
   const seed = Buffer.from(api.environment["SIGNET_CHECKPOINT_KEY"] ?? "", "base64");
   const key = createPrivateKey({ key: Buffer.concat([PKCS8, seed]), format: "der", type: "pkcs8" });
   const jwk = JSON.stringify(createPublicKey(key).export({ format: "jwk" }));
@@ -68,7 +68,7 @@ test("a worker refuses a checkpoint key that signs tokens, and ends although it 
   await sql(api, "DELETE FROM signing_keys WHERE kid = 'same'");
 });
 
-test("an api process that cannot read its certificates ends, although it has connections by then", async () => {
+test("an api process that cannot read its certificates ends despite its open connections", async () => {
   const output = await failedStart("api", {
     SIGNET_MTLS_MODE: "native",
     SIGNET_MTLS_URL: "https://127.0.0.1:8443",

@@ -1,4 +1,4 @@
-/** Whoever changes the log is found out: by the command line, by a tenant's program, from an export and a database. */
+/** Changes of the log are detected by the command line, by a tenant's program, from an export and from a database. */
 import { randomBytes } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -85,8 +85,8 @@ afterAll(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-describe("a log that nobody has touched", () => {
-  test("holds: online, from the database, from an export, and with every checkpoint that was kept", async () => {
+describe("an unchanged log", () => {
+  test("verifies online, from the database, from an export, and with every kept checkpoint", async () => {
     const path = join(directory, "export.ndjson");
     const exported = await signet("audit", "export");
     expect(exported).toMatchObject({ code: 0, stderr: "" });
@@ -99,19 +99,19 @@ describe("a log that nobody has touched", () => {
     }
   });
 
-  test("holds while it grows", async () => {
+  test("verifies while it grows", async () => {
     const runs = await Promise.all([verify(), append(300), verify(), append(300), verify()]);
     expect(runs.filter((run) => run !== undefined).map(({ code }) => code)).toEqual([0, 0, 0]);
   });
 
-  test("does not hold with another key, or without one", async () => {
+  test("does not verify with another key, or without one", async () => {
     const stranger = createCheckpointKey("test.example/log", randomBytes(32)).verifierKey;
     expect(await signet("audit", "verify", "--vkey", stranger)).toMatchObject({ code: 1 });
     expect(await signet("audit", "verify", "--vkey", "x")).toMatchObject({ code: 1 });
     expect(await signet("audit", "verify")).toMatchObject({ code: 2 });
   });
 
-  test("a database that does not let the reader in is told as such, and one that is not there as well", async () => {
+  test("is not verified from a database that denies access or does not answer, and the error says which", async () => {
     const stranger = new URL(api.database.url);
     stranger.username = "nobody_there";
     const absent = new URL(api.database.url);
@@ -121,7 +121,7 @@ describe("a log that nobody has touched", () => {
     expect(await verify("--db", absent.href)).toMatchObject({ code: 6, stderr: started });
   });
 
-  test("an export that has broken off is found out", async () => {
+  test("does not verify from a truncated export", async () => {
     const { stdout } = await signet("audit", "export");
     const path = join(directory, "short.ndjson");
     const lines = stdout.split("\n");
@@ -138,7 +138,7 @@ describe("a log that nobody has touched", () => {
   });
 });
 
-/** As a superuser who knows what stands in the way, and puts everything back when the test is over. */
+/** Tampers as a superuser who disables the triggers, and restores everything after `work`. */
 async function withTampering(statements: readonly string[], work: () => Promise<void>): Promise<void> {
   const tables = ["clog", "clog_head", "clog_checkpoint", "clog_tile"];
   for (const table of tables) {
@@ -167,7 +167,7 @@ const REHASH = "UPDATE clog SET leaf_hash = sha256('\\x00'::bytea || entry)";
 const SWAP = `UPDATE clog SET entry = other.entry, leaf_hash = other.leaf_hash
   FROM clog AS other WHERE (clog.idx, other.idx) IN ((40, 41), (41, 40))`;
 
-describe("a superuser who changes the log is found out, and where", () => {
+describe("the log's verification finds a superuser who", () => {
   test.each<readonly [what: string, first: number | string, statements: readonly string[]]>([
     ["edits an entry", 123, [REWRITE(123)]],
     ["edits an entry and its hash", 123, [REWRITE(123), REHASH]],
@@ -177,7 +177,7 @@ describe("a superuser who changes the log is found out, and where", () => {
       [REWRITE(123), REHASH, "DELETE FROM clog_tile"],
     ],
     [
-      "edits an entry under the second checkpoint so",
+      "edits an entry under the second checkpoint, its hash and its tile",
       "one of 308 to 407\n",
       [REWRITE(350), REHASH, "DELETE FROM clog_tile"],
     ],
@@ -189,12 +189,12 @@ describe("a superuser who changes the log is found out, and where", () => {
       ["DELETE FROM clog WHERE idx = 55", "UPDATE clog SET idx = idx - 1 WHERE idx > 55"],
     ],
     ["swaps two entries", 40, [SWAP]],
-    ["swaps the places of two entries", 40, ["UPDATE clog SET idx = -1 WHERE idx = 40"]],
+    ["changes the index of an entry", 40, ["UPDATE clog SET idx = -1 WHERE idx = 40"]],
     ["moves an entry to another time", 9, ["UPDATE clog SET at = at - interval '1 day' WHERE idx = 9"]],
     ["files an entry under another type", 9, ["UPDATE clog SET type = 'x' WHERE idx = 9"]],
     ["gives an entry to another tenant", 9, ["UPDATE clog SET tenant_id = 'ten_x' WHERE idx = 9"]],
     [
-      "writes an entry in another spelling",
+      "re-serialises an entry",
       30,
       [
         `UPDATE clog SET entry = convert_to(replace(convert_from(entry, 'UTF8'), ',"idx"', ', "idx"'), 'UTF8') WHERE idx = 30`,
@@ -205,7 +205,7 @@ describe("a superuser who changes the log is found out, and where", () => {
     ["deletes the end of the log", 500, ["DELETE FROM clog WHERE idx >= 500"]],
     ["deletes the entries after the last checkpoint", "missing", ["DELETE FROM clog WHERE idx >= 608"]],
     ["empties the log", 0, ["TRUNCATE clog"]],
-    ["takes back the head", "head", ["UPDATE clog_head SET root = sha256('x')"]],
+    ["changes the root in the head", "head", ["UPDATE clog_head SET root = sha256('x')"]],
     ["counts fewer entries in the head", 600, ["UPDATE clog_head SET size = 600"]],
     [
       "deletes a checkpoint",
@@ -223,7 +223,7 @@ describe("a superuser who changes the log is found out, and where", () => {
       ["UPDATE clog_checkpoint SET note = replace(note, '608', '609') WHERE seq = 3"],
     ],
   ])("%s", async (_what, first, statements) => {
-    // No constraint stands in the way of a superuser.
+    // Superusers can drop the constraint.
     const prepared = ["ALTER TABLE clog DROP CONSTRAINT IF EXISTS clog_idx", ...statements];
     await withTampering(prepared, async () => {
       const online = await verify("--checkpoint", kept());
@@ -235,7 +235,7 @@ describe("a superuser who changes the log is found out, and where", () => {
     expect(await verify("--checkpoint", kept())).toMatchObject({ code: 0 });
   });
 
-  test("replays an older database: kept checkpoints tell, which the database cannot", async () => {
+  test("replays an older database, by the kept checkpoints if not by the database", async () => {
     const older = [
       "DELETE FROM clog WHERE idx >= 308",
       "DELETE FROM clog_checkpoint WHERE seq > 1",
@@ -244,12 +244,12 @@ describe("a superuser who changes the log is found out, and where", () => {
     ];
     await withTampering(older, async () => {
       expect(await verify()).toMatchObject({ code: 0 });
-      const told = await verify("--checkpoint", kept());
-      expect(told).toMatchObject({
+      const detected = await verify("--checkpoint", kept());
+      expect(detected).toMatchObject({
         code: 1,
         stderr: expect.stringContaining("first bad entry: 308") as string,
       });
-      // One file is enough.
+      // One file is sufficient.
       const one = join(kept(), "000000000", "000000000003.txt");
       expect(await verify("--checkpoint", one)).toMatchObject({ code: 1 });
     });
@@ -260,7 +260,7 @@ describe("a tenant", () => {
   const index = async (who: Tenant): Promise<number> =>
     Number(rows(await who.get("/v1/compliance/entries?limit=1"))[0]?.["index"]);
 
-  test("sees its own entries, by type and time, and no others", async () => {
+  test("sees only its own entries, by type and time", async () => {
     const entries = rows(await tenant.get("/v1/compliance/entries"));
     expect(entries.map(({ type }) => type)).toEqual([
       "credential.created",
@@ -278,7 +278,7 @@ describe("a tenant", () => {
     expect(proof).toMatchObject({ status: 404, body: { code: "NOT_FOUND" } });
   });
 
-  test("gets the checkpoint as a signed note or in JSON", async () => {
+  test("gets the checkpoint as a signed note or as JSON", async () => {
     const { body } = await tenant.get("/v1/compliance/checkpoint");
     const note = await tenant.send("GET", "/v1/compliance/checkpoint", { headers: { accept: "text/plain" } });
     expect(note.headers.get("content-type")).toBe("text/plain; charset=utf-8");
@@ -299,14 +299,14 @@ describe("a tenant", () => {
     ["entries/01", 404],
     ["entries/x", 404],
     ["entries?type=made.up", 400],
-  ])("asking for %s is answered %i", async (path, status) => {
+  ])("a request for %s is answered %i", async (path, status) => {
     const own = path
       .replace("idx=3&", `idx=${await index(tenant)}&`)
       .replace("idx=0&", `idx=${await index(tenant)}&`);
     expect(await tenant.get(`/v1/compliance/${own}`)).toMatchObject({ status });
   });
 
-  test("verifies its entry, and that the log was continued, without believing the service", async () => {
+  test("verifies its entry and the log's consistency without trusting the service", async () => {
     const client = new SignetClient({
       baseUrl: api.publicUrl,
       clientId: tenant.clientId,
@@ -325,10 +325,10 @@ describe("a tenant", () => {
     );
   });
 
-  test("finds out a service that shows it another entry, another log or a shorter one", async () => {
+  test("detects a service that returns another entry, another log or a shorter one", async () => {
     const get = async <T>(path: string): Promise<T> => (await tenant.get(`/v1/compliance/${path}`)).body as T;
     const place = await index(tenant);
-    const honest = {
+    const genuine = {
       entry: async (idx: number) => await get<{ index: number; entry: string }>(`entries/${idx}`),
       checkpoint: async () => await get<{ note: string }>("checkpoint"),
       inclusion: async (idx: number, size: number) =>
@@ -337,21 +337,21 @@ describe("a tenant", () => {
         await get<{ hashes: string[] }>(`proof/consistency?from=${from}&to=${to}`),
     };
     const options = { verifierKeys: [key.verifierKey], crypto: NODE_CRYPTO };
-    await expect(verifyEntry(honest, place, options)).resolves.toBeDefined();
+    await expect(verifyEntry(genuine, place, options)).resolves.toBeDefined();
     const forged = {
-      ...honest,
+      ...genuine,
       entry: async () => ({ index: place, entry: Buffer.from('{"idx":1}').toString("base64") }),
     };
     await expect(verifyEntry(forged, place, options)).rejects.toThrow("is not in the tree");
     await expect(
-      verifyEntry({ ...honest, entry: async () => await honest.entry(place - 1) }, place, options),
+      verifyEntry({ ...genuine, entry: async () => await genuine.entry(place - 1) }, place, options),
     ).rejects.toThrow("is not in the tree");
     const fork = key.sign({ size: 100, root: Buffer.alloc(32, 9) });
-    await expect(verifyEntry(honest, place, { ...options, earlier: [fork] })).rejects.toThrow(
+    await expect(verifyEntry(genuine, place, { ...options, earlier: [fork] })).rejects.toThrow(
       "does not continue",
     );
     const longer = key.sign({ size: 100_000, root: Buffer.alloc(32, 9) });
-    await expect(verifyEntry(honest, place, { ...options, earlier: [longer] })).rejects.toThrow(
+    await expect(verifyEntry(genuine, place, { ...options, earlier: [longer] })).rejects.toThrow(
       "entry 608 is missing",
     );
   });

@@ -1,4 +1,4 @@
-/** What a tenant does with endpoints and dead letters is in the compliance log, once for each thing that was done. */
+/** A tenant's actions on endpoints and dead letters are logged once each. */
 import { expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import {
@@ -19,7 +19,7 @@ async function entries(tenant: Tenant, type: string): Promise<Record<string, unk
 
 const scopes = [...WEBHOOK_SCOPES, "compliance:read"];
 
-test("an endpoint's registration and deletion are logged with the caller, without its address", async () => {
+test("an endpoint's registration and deletion are logged with the caller, without the endpoint's address", async () => {
   const tenant = await createTenant(api, scopes);
   const body = { url: "http://127.0.0.1:9999/hook?token=secret", events: ["a.b"] };
   const headers = { "idempotency-key": "once" };
@@ -37,7 +37,7 @@ test("an endpoint's registration and deletion are logged with the caller, withou
   expect(await entries(tenant, "endpoint.deleted")).toMatchObject([{ actor, target: made.body["id"] }]);
 });
 
-test("a replay is logged when it happens, and not when it is refused", async () => {
+test("a replay is logged when it happens, and not when it is rejected", async () => {
   const tenant = await createTenant(api, scopes);
   await createEndpoint(api, tenant);
   const event = await publish(tenant);

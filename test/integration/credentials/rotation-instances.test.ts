@@ -1,4 +1,6 @@
-/** One successor, however many instances of the api are asked at the same moment, and no trace of a secret in their logs or tables. */
+/**
+ * All api instances return the same successor to simultaneous requests, and no secret appears in their logs or tables.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { loadConfig } from "../../../src/config/config.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
@@ -14,7 +16,7 @@ const api = useTestApi();
 const lines: string[] = [];
 const instances: ApiProcess[] = [];
 
-/** Each with pools, caches and recorders of its own: they share the database and nothing else. */
+/** Each instance has its own pools, caches and recorders; they share only the database. */
 beforeAll(async () => {
   const environment = {
     ...api.environment,
@@ -37,7 +39,7 @@ interface Answer {
   readonly credential_rotation?: { readonly version: number; readonly client_secret: string };
 }
 
-test("60 requests that are due at once, over three instances of the api, are given one successor", async () => {
+test("60 simultaneous requests to three api instances get one successor", async () => {
   const client = await provision(api);
   await sql(api, "UPDATE secret_versions SET due_at = now() - interval '1 second' WHERE credential_id = $1", [
     client.credentialId,

@@ -1,4 +1,4 @@
-/** Rotation as clients meet it at the token endpoint (security decisions C), lived through on real rows. */
+/** Secret rotation as clients see it at the token endpoint (security decisions C), on real rows. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { eventually } from "../../support/eventually.ts";
 import {
@@ -17,7 +17,7 @@ beforeEach(() => {
   tokens = service.current;
 });
 
-/** Asks with a secret and returns its successor, which must be there. */
+/** Requests a token with a secret and returns the successor, which must be present. */
 async function successor(client: TestCredential, secret: string, bound = false): Promise<string> {
   const { credential_rotation: rotation } = await tokens.request(
     client,
@@ -31,12 +31,12 @@ async function successor(client: TestCredential, secret: string, bound = false):
 const states = async (client: TestCredential): Promise<string[]> =>
   (await tokens.versions(client)).map(({ state }) => state);
 
-/** Types of the entries about a credential. */
+/** Returns the types of the entries about a credential. */
 const logged = (client: TestCredential): string[] =>
   tokens.entries.filter(({ credentialId }) => credentialId === client.credentialId).map(({ type }) => type);
 
-describe("a client that keeps its successors", () => {
-  test("is given the successor 30 days after its secret came into use, and not before", async () => {
+describe("a client that stores its successors", () => {
+  test("gets the successor 30 days after its secret came into use, not before", async () => {
     const client = await tokens.createCredential(false);
     tokens.advance(30 * DAY_MS - 1);
     expect(await tokens.outcome(client)).toBe("token");
@@ -51,7 +51,7 @@ describe("a client that keeps its successors", () => {
     expect(logged(client)).toEqual(["credential.rotation_due", "credential.successor_created"]);
   });
 
-  test("acknowledges it by using it; the old secret goes on, with the successor, until it was quiet for 24 hours", async () => {
+  test("acknowledges a successor by using it; the old secret also works until it was unused for 24 hours", async () => {
     const client = await tokens.createCredential(false);
     tokens.advance(30 * DAY_MS);
     const next = await successor(client, client.secret);
@@ -72,7 +72,7 @@ describe("a client that keeps its successors", () => {
     ]);
   });
 
-  test("goes from secret to secret every 30 days for years, and no request of it is ever refused", async () => {
+  test("rotates its secret every 30 days for years, and no request is rejected", async () => {
     const client = await tokens.createCredential(false);
     let { secret } = client;
     let rotations = 0;
@@ -84,14 +84,14 @@ describe("a client that keeps its successors", () => {
       }
       tokens.advance(DAY_MS);
     }
-    // 30 days after the first use, which is a day after the successor was handed out.
+    // 30 days after the first use, which is a day after the successor was returned.
     expect(rotations).toBe(Math.floor(800 / 31));
     expect((await states(client)).slice(-2)).toEqual(["RETIRING", "ACTIVE"]);
   });
 });
 
-describe("a client that never changes anything", () => {
-  test("works over its registered certificate for 400 days and more, whatever it ignores", async () => {
+describe("a client that ignores rotations", () => {
+  test("works with its registered certificate for more than 400 days", async () => {
     const client = await tokens.createCredential(true);
     const seen = new Set<number | string>();
     for (let day = 0; day < 440; day += 1) {
@@ -100,13 +100,10 @@ describe("a client that never changes anything", () => {
     }
     expect([...seen]).toEqual(["token", 2]);
     expect(await states(client)).toEqual(["ACTIVE", "PENDING"]);
-    await eventually(
-      () => logged(client).includes("credential.rescued"),
-      "the use past its end to be logged",
-    );
+    await eventually(() => logged(client).includes("credential.rescued"), "the log entry for the late use");
   });
 
-  test("works without one until day 75", async () => {
+  test("works without a certificate until day 75", async () => {
     const client = await tokens.createCredential(false);
     for (let day = 0; day < 75; day += 1) {
       expect(await tokens.outcome(client)).toBe(day < 30 ? "token" : 2);
@@ -114,11 +111,11 @@ describe("a client that never changes anything", () => {
     }
     expect(await tokens.outcome(client)).toBe("INVALID_CLIENT");
     const usedAt = new Date(tokens.clock.now()).toISOString();
-    // Uses are written later, behind whatever happens meanwhile: the entry says when it was.
+    // Uses are written later, in the background; the entry has the time of the use.
     tokens.advance(60_000);
     await eventually(
       () => logged(client).includes("credential.retired_secret_used"),
-      "the use of a secret that is over to be logged",
+      "the log entry for the use of a retired secret",
     );
     expect(tokens.entries.findLast(({ credentialId }) => credentialId === client.credentialId)).toMatchObject(
       {
@@ -127,14 +124,14 @@ describe("a client that never changes anything", () => {
     );
   });
 
-  test("works over its certificate for ever beside a sibling that follows every rotation", async () => {
+  test("works with its certificate permanently beside a sibling that follows every rotation", async () => {
     const client = await tokens.createCredential(true);
     const seen = new Set<number | string>();
     let { secret } = client;
     for (let day = 0; day < 400; day += 1) {
       const { credential_rotation: rotation } = await tokens.request(client, secret, CERTIFICATE);
       secret = rotation?.client_secret ?? secret;
-      // Not at weekends: the secret falls out of use and is rescued.
+      // Idle at weekends: the secret is retired and then rescued.
       const working = day % 7 < 5;
       seen.add(working ? await tokens.outcome(client, client.secret, CERTIFICATE) : "weekend");
       tokens.advance(DAY_MS);
@@ -145,7 +142,7 @@ describe("a client that never changes anything", () => {
 });
 
 describe("the successor", () => {
-  test("is the same for every request and every retry, until it is used and after", async () => {
+  test("is the same for every request and retry, before and after its first use", async () => {
     const client = await tokens.createCredential(false);
     tokens.advance(31 * DAY_MS);
     const first = await successor(client, client.secret);
@@ -158,7 +155,7 @@ describe("the successor", () => {
     );
   });
 
-  test("is one, for 60 requests at the same moment", async () => {
+  test("is the same for 60 simultaneous requests", async () => {
     const client = await tokens.createCredential(false);
     tokens.advance(30 * DAY_MS);
     const answers = await Promise.all(Array.from({ length: 60 }, async () => await tokens.request(client)));
@@ -169,7 +166,7 @@ describe("the successor", () => {
     expect(logged(client)).toEqual(["credential.rotation_due", "credential.successor_created"]);
   });
 
-  test("is kept where nothing but the secret before it opens it", async () => {
+  test("is stored so that only the previous secret decrypts it", async () => {
     const client = await tokens.createCredential(false);
     tokens.advance(30 * DAY_MS);
     const next = await successor(client, client.secret);
@@ -179,7 +176,7 @@ describe("the successor", () => {
     expect(text).not.toContain(client.secret);
   });
 
-  test("survives a change of the pepper between its making and its use", async () => {
+  test("survives a change of the pepper between its creation and its use", async () => {
     const client = await tokens.createCredential(false);
     tokens.advance(30 * DAY_MS);
     const next = await successor(client, client.secret);
@@ -191,11 +188,11 @@ describe("the successor", () => {
       "SELECT count(DISTINCT mac_key_id) AS peppers FROM secret_versions WHERE credential_id = $1",
       [client.credentialId],
     );
-    // Both secrets were used, and moved to the new pepper.
+    // Both secrets were used, which moved them to the new pepper.
     expect(Number(rows[0]?.peppers)).toBe(1);
   });
 
-  test("goes over mutual TLS to the registered certificate alone", async () => {
+  test("is sent over mutual TLS only to the registered certificate", async () => {
     const bound = await tokens.createCredential(true);
     const unbound = await tokens.createCredential(false);
     tokens.advance(30 * DAY_MS);
@@ -207,8 +204,8 @@ describe("the successor", () => {
   });
 });
 
-describe("a client that comes back late", () => {
-  test("is rescued by its certificate, one step a call, through everything that happened meanwhile", async () => {
+describe("a client that returns late", () => {
+  test("is rescued by its certificate, one step per call, through everything that happened meanwhile", async () => {
     const client = await tokens.createCredential(true);
     const secrets = [client.secret];
     for (let rotation = 0; rotation < 4; rotation += 1) {
@@ -226,11 +223,11 @@ describe("a client that comes back late", () => {
     expect(await states(client)).toEqual(["RETIRED", "RETIRED", "RETIRED", "RETIRED", "ACTIVE"]);
     await eventually(
       () => logged(client).filter((type) => type === "credential.rescued").length === 4,
-      "each rescue to be logged once",
+      "one log entry per rescue",
     );
   });
 
-  test("is not rescued without it, also not after it was, and not after 180 days", async () => {
+  test("is not rescued without its certificate, even after an earlier rescue, nor after 180 days", async () => {
     const client = await tokens.createCredential(true);
     tokens.advance(30 * DAY_MS);
     const next = await successor(client, client.secret, true);
@@ -245,7 +242,7 @@ describe("a client that comes back late", () => {
     expect(await tokens.outcome(client, next, CERTIFICATE)).toBe(3);
   });
 
-  test("after 40 days away, from the day before its rotation, gets a token and its successor", async () => {
+  test("gets a token and its successor after 40 days away, from the day before its rotation", async () => {
     const client = await tokens.createCredential(false);
     tokens.advance(29.9 * DAY_MS);
     expect(await tokens.outcome(client)).toBe("token");
@@ -253,7 +250,7 @@ describe("a client that comes back late", () => {
     expect(await tokens.outcome(client)).toBe(2);
   });
 
-  test("a revoked credential is never rescued, and what its secrets could open is erased with it", async () => {
+  test("is never rescued if its credential is revoked, which also erases what its secrets could decrypt", async () => {
     const client = await tokens.createCredential(true);
     tokens.advance(30 * DAY_MS);
     const next = await successor(client, client.secret, true);
@@ -274,8 +271,8 @@ describe("a client that comes back late", () => {
   });
 });
 
-describe("without a database to write to", () => {
-  /** New connections can only read; those that are open are broken. */
+describe("with a read-only database", () => {
+  /** Makes new connections read-only and breaks the open ones. */
   async function readOnly(on: boolean): Promise<void> {
     const { name } = tokens.database;
     await tokens.sql.query(`ALTER DATABASE ${name} SET default_transaction_read_only = ${on ? "on" : "off"}`);
@@ -286,7 +283,7 @@ describe("without a database to write to", () => {
     );
   }
 
-  test("the request gets its token and no successor; the next one with a writable database gets it", async () => {
+  test("a request gets its token without a successor; once the database is writable, the next one gets both", async () => {
     const client = await tokens.createCredential(false);
     tokens.advance(30 * DAY_MS);
     await readOnly(true);

@@ -1,4 +1,4 @@
-/** The sweep writes down what the times say already, and nothing waits for it. */
+/** The sweep records what the times already imply; nothing waits for it. */
 import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
@@ -29,11 +29,11 @@ async function sweep(): Promise<Swept> {
 
 beforeEach(async () => {
   tokens = service.current;
-  // What other tests have left behind is of the past.
+  // Process what other tests left due.
   await sweep();
 });
 
-/** Types of the entries about a credential in the compliance log, with their details. */
+/** Returns the compliance log's entries about a credential, with their details. */
 async function entries(client: TestCredential): Promise<[string, unknown][]> {
   const { rows } = await tokens.sql.query<{ entry: { type: string; target: string; details: unknown } }>(
     "SELECT convert_from(entry, 'UTF8')::jsonb AS entry FROM clog ORDER BY idx",
@@ -53,7 +53,7 @@ async function acknowledged(bound: boolean): Promise<TestCredential & { readonly
   return { ...client, next };
 }
 
-test("what is due is logged once, also for a client that never asks", async () => {
+test("each due rotation is logged once, also for a client that never calls", async () => {
   const client = await tokens.createCredential(false);
   tokens.advance(30 * DAY_MS);
   await sweep();
@@ -61,19 +61,19 @@ test("what is due is logged once, also for a client that never asks", async () =
   expect(await entries(client)).toEqual([["credential.rotation_due", { version: 1 }]]);
 });
 
-test("a rotation that nobody takes up raises alerts on days 7, 21, 38 and 44, and every 30 days from then on", async () => {
+test("a rotation that is never taken up raises alerts on days 7, 21, 38 and 44, and then every 30 days", async () => {
   const client = await tokens.createCredential(true);
-  const told = (): number => lines.filter((line) => line.includes(client.credentialId)).length;
+  const alertCount = (): number => lines.filter((line) => line.includes(client.credentialId)).length;
   const alerts: number[] = [];
   tokens.advance(30 * DAY_MS);
   for (let day = 0; day < 140; day += 1) {
-    const before = told();
+    const before = alertCount();
     await sweep();
-    alerts.push(...(told() > before ? [day] : []));
+    alerts.push(...(alertCount() > before ? [day] : []));
     tokens.advance(DAY_MS);
   }
   expect(alerts).toEqual([7, 21, 38, 44, 74, 104, 134]);
-  expect(told()).toBe(alerts.length);
+  expect(alertCount()).toBe(alerts.length);
   expect(
     (await metrics.overdueRotations.get()).values.find(({ labels }) => labels["kind"] === "credential")
       ?.value,
@@ -82,7 +82,7 @@ test("a rotation that nobody takes up raises alerts on days 7, 21, 38 and 44, an
   expect(logged.map(([, details]) => (details as { days: number }).days)).toEqual(alerts);
 });
 
-test("a secret that fell out of use is written down as over, and its successor stays for a rescue of 180 days", async () => {
+test("an unused secret is retired, and its successor is kept for a rescue for 180 days", async () => {
   const client = await acknowledged(true);
   tokens.advance(DAY_MS);
   expect(await sweep()).toMatchObject({ retired: 1 });
@@ -96,7 +96,7 @@ test("a secret that fell out of use is written down as over, and its successor s
   expect(await tokens.outcome(client, client.secret, CERTIFICATE)).toBe("INVALID_CLIENT");
 });
 
-test("without a registered certificate the successor's secret is erased with the end of the one before it", async () => {
+test("without a registered certificate the successor is erased when the previous secret ends", async () => {
   const client = await acknowledged(false);
   tokens.advance(DAY_MS);
   await sweep();
@@ -104,7 +104,7 @@ test("without a registered certificate the successor's secret is erased with the
   expect(await tokens.outcome(client, client.next)).toBe("token");
 });
 
-test("a secret that nobody took on ends on day 75, except where a certificate is registered", async () => {
+test("an unrotated secret ends on day 75, unless a certificate is registered", async () => {
   const bare = await tokens.createCredential(false);
   const bound = await tokens.createCredential(true);
   tokens.advance(75 * DAY_MS);
@@ -114,7 +114,7 @@ test("a secret that nobody took on ends on day 75, except where a certificate is
   expect(await tokens.outcome(bound, bound.secret, CERTIFICATE)).toBe(2);
 });
 
-test("how often a successor was handed out is logged, at most once a day, and never what it is", async () => {
+test("the number of times a successor was returned is logged at most once a day, never its secret", async () => {
   const client = await tokens.createCredential(false);
   tokens.advance(30 * DAY_MS);
   const { credential_rotation: rotation } = await tokens.request(client);
@@ -134,7 +134,7 @@ test("how often a successor was handed out is logged, at most once a day, and ne
   expect(JSON.stringify(await entries(client))).not.toContain(rotation?.client_secret);
 });
 
-test("a credential that was replaced is revoked when its overlap is over, and that is published", async () => {
+test("a replaced credential is revoked when its overlap ends, and the revocation is published", async () => {
   const client = await tokens.createCredential(false);
   const successor = await tokens.createCredential(false);
   await tokens.sql.query("UPDATE credentials SET ends_at = $2, replaced_by = $3 WHERE id = $1", [
@@ -150,7 +150,7 @@ test("a credential that was replaced is revoked when its overlap is over, and th
   expect(await sweep()).toMatchObject({ revoked: 0 });
   expect(await tokens.outcome(client)).toBe("token");
   tokens.advance(DAY_MS);
-  // At its time, with or without the sweep.
+  // It ends on time, with or without the sweep.
   expect(await tokens.outcome(client)).toBe("INVALID_CLIENT");
   tokens.advance(60_000);
   expect(await sweep()).toMatchObject({ revoked: 1 });
@@ -166,8 +166,8 @@ test("a credential that was replaced is revoked when its overlap is over, and th
   expect((await tokens.sql.query("SELECT type FROM events")).rows).toEqual([{ type: "credential.revoked" }]);
 });
 
-describe("whatever the times", () => {
-  test("the sweep ends what a request without a certificate is refused for, and nothing else", async () => {
+describe("for any times", () => {
+  test("the sweep retires exactly the secrets that the token endpoint rejects without a certificate", async () => {
     const at = fc.option(fc.integer({ min: -200, max: 10 }));
     const versions = fc.array(
       fc.record({

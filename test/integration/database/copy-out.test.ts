@@ -1,4 +1,4 @@
-/** COPY's bytes arrive whole, and what goes wrong is told as with any other statement. */
+/** COPY delivers all bytes, and its errors are reported like any other statement's. */
 import { Pool as PgPool } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { copyOut } from "../../../src/database/copy-out.ts";
@@ -33,11 +33,11 @@ test("rows of more than a mebibyte arrive whole and in order", async () => {
   expect(bytes.readInt16BE(ROWS * width)).toBe(-1);
 });
 
-test("no rows are nothing but the end", async () => {
+test("no rows yield an empty stream", async () => {
   expect(await copyOut(pool, "SELECT 1 WHERE false")).toEqual(Buffer.from([0xff, 0xff]));
 });
 
-test("an error rejects, at once or in the middle, and the connection is good afterwards", async () => {
+test("an error rejects, at once or midway, and the connection remains usable", async () => {
   await expect(copyOut(pool, "SELECT nothing")).rejects.toMatchObject({ code: "42703" });
   await expect(copyOut(pool, "SELECT 1 / (2000 - n) FROM generate_series(1, 3000) AS n")).rejects.toThrow(
     "division by zero",
@@ -45,7 +45,7 @@ test("an error rejects, at once or in the middle, and the connection is good aft
   expect(await copyOut(pool, "SELECT 1 WHERE false")).toHaveLength(2);
 });
 
-test("a connection that breaks in the middle rejects", async () => {
+test("a connection that breaks midway rejects", async () => {
   const superuser = new PgPool({ connectionString: database.adminUrl, max: 1 });
   superuser.on("error", () => undefined);
   const broken = copyOut(

@@ -1,4 +1,4 @@
-/** A process's time is the database's, whatever happens to the machine's clock. */
+/** A process uses the database's time, whatever happens to the machine's clock. */
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import {
@@ -32,7 +32,7 @@ const made = useStarted("a pool", async () => {
   };
 });
 
-test("a machine's clock that jumps moves no instant and is refused until it is right again", async () => {
+test("a jump of the machine's clock changes no time and is rejected until the clock is right again", async () => {
   const { pool } = made.current;
   let wallOffsetMs = 0;
   const clock = await openDatabaseClock(pool, {
@@ -52,7 +52,7 @@ test("a machine's clock that jumps moves no instant and is refused until it is r
         const before = Math.floor(await databaseClockMs(pool));
         const now = clock.now();
         const after = await databaseClockMs(pool);
-        // The bounds of the first answers: a few milliseconds, on a busy machine more.
+        // The first answers' error bound: a few milliseconds, more on a busy machine.
         expect(now).toBeGreaterThan(before - 1_000);
         expect(now).toBeLessThan(after + 1_000);
         expect(clock.skewMs).toBeGreaterThan(jump - 1_000);
@@ -69,7 +69,7 @@ test("a machine's clock that jumps moves no instant and is refused until it is r
   expect(() => clock.requireRight()).not.toThrow();
 });
 
-test("answers that come late say no less than they can and no more", async () => {
+test("late answers widen the bounds no more than necessary", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(

@@ -1,4 +1,6 @@
-/** Lists over partitions of a day each: pages go on where the last one ended, and a deep one costs what the first does. */
+/**
+ * Lists over daily partitions: each page starts where the last one ended, and a deep page costs as much as the first.
+ */
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Queryable } from "../../../src/database/pool.ts";
@@ -15,10 +17,10 @@ const HOUR_MS = 3_600_000;
 const DAYS = 3;
 const A_DAY = 7;
 const MANY = 10_000;
-/** An endpoint that got nothing of all this. */
-const STRANGER = "ep_000000000000000000000000";
+/** An endpoint that received none of these deliveries. */
+const IDLE_ENDPOINT = "ep_000000000000000000000000";
 const ENDPOINT = "ep_06h04vws2n7q9t0000000000";
-/** One that few of many deliveries are for, and their type. */
+/** An endpoint that receives few of many deliveries, and their type. */
 const RARE_ENDPOINT = "ep_06h04vws2n7q9t0000000001";
 const RARE_TYPE = "rare.type";
 const STATES = ["DELIVERED", "QUEUED", "RETRYING", "QUEUED", "CANCELLED", "DEAD_LETTERED"];
@@ -36,7 +38,7 @@ async function seed({ tenantId }: Provisioned, count: number, daysAgo: number): 
 
 let rare: readonly string[];
 
-/** A delivery in each state, before all the others of the day. */
+/** Inserts a delivery in each state, before the day's other deliveries. */
 async function seedRare({ tenantId }: Provisioned): Promise<void> {
   const atMs = now.getTime() - 1000;
   const letters = { tenantId, endpointId: RARE_ENDPOINT, count: STATES.length, atMs };
@@ -95,7 +97,7 @@ const LISTS = {
     await listEvents(db, tenantId, { filter: {}, before: cursor, limit }),
   "missed events": async (db: Queryable, { tenantId, cursor, limit }: PageOf): Promise<Listed[]> => {
     const [since, until] = [new Date(now.getTime() - DAYS * DAY_MS), new Date(now.getTime() + 1)];
-    const query = { tenantId, endpointId: STRANGER, eventTypes: ["*"], since, until, limit };
+    const query = { tenantId, endpointId: IDLE_ENDPOINT, eventTypes: ["*"], since, until, limit };
     return await findMissedEvents(db, query, { after: cursor ?? "", withContent: false });
   },
 };
@@ -112,7 +114,7 @@ describe.each(Object.entries(LISTS))("a list of %s", (_, list) => {
     }
   }
 
-  test("is the same in pages of any size, over the ends of days", async () => {
+  test("is the same in pages of any size, across days", async () => {
     const ids = await whole(few.tenantId, 100);
     expect(new Set(ids).size).toBe(DAYS * A_DAY);
     expect([ids.toSorted(), ids.toSorted().toReversed()]).toContainEqual(ids);
@@ -121,7 +123,7 @@ describe.each(Object.entries(LISTS))("a list of %s", (_, list) => {
     }
   });
 
-  test("reads no more of the database for a page in the depth than for the first", async () => {
+  test("reads no more of the database for a deep page than for the first", async () => {
     const ids = await whole(many.tenantId, MANY);
     const limit = 100;
     const first = await blocks(
@@ -155,13 +157,13 @@ describe.each([
     }
   });
 
-  test("does not look through the others", async () => {
+  test("does not scan other deliveries", async () => {
     expect(await blocks(async (db) => await listRare(db, undefined, 100))).toBeLessThanOrEqual(100);
   });
 });
 
 test.each([...new Set(STATES)])(
-  "a list of the %s deliveries of an endpoint does not look through the others",
+  "a list of the %s deliveries of an endpoint does not scan other deliveries",
   async (state) => {
     const filter = { endpointId: RARE_ENDPOINT, state: state as "QUEUED" };
     const read = await blocks(async (db) => {
@@ -178,7 +180,7 @@ test.each([...new Set(STATES)])(
   },
 );
 
-test("a list of the events of one type does not look through the others", async () => {
+test("a list of one type's events does not scan other events", async () => {
   const read = await blocks(async (db) => {
     const query = { filter: { type: RARE_TYPE }, before: undefined, limit: 100 };
     expect(await listEvents(db, many.tenantId, query)).toHaveLength(rare.length);
@@ -186,7 +188,7 @@ test("a list of the events of one type does not look through the others", async 
   expect(read).toBeLessThanOrEqual(100);
 });
 
-test("the hours of an endpoint are counted without a look at the others' deliveries", async () => {
+test("an endpoint's hourly counts do not scan other endpoints' deliveries", async () => {
   const hour = new Date(Math.floor((now.getTime() - 1000) / HOUR_MS) * HOUR_MS);
   const read = await blocks(async (db) => {
     const of = { tenantId: many.tenantId, endpointId: RARE_ENDPOINT };
@@ -200,7 +202,7 @@ interface Explained {
   readonly "QUERY PLAN": readonly [{ readonly Plan: Record<string, number> }];
 }
 
-/** Blocks that the statements of `work` read, whether they lay in memory or not. */
+/** Returns the number of blocks that the statements of `work` read, from memory or disk. */
 async function blocks(work: (db: Queryable) => Promise<unknown>): Promise<number> {
   let count = 0;
   const explaining = {

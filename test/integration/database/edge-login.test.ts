@@ -1,4 +1,4 @@
-/** An edge stands where the world can reach it: whoever takes one over finds a login that shows next to nothing. */
+/** An edge is exposed to the internet: an attacker who takes it over finds a login that can read next to nothing. */
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterEach, beforeEach, describe, expect, inject, test } from "vitest";
@@ -9,7 +9,7 @@ import { execute, SERVICE_LOGIN, withDatabase } from "../../support/test-databas
 
 const database = useTestDatabase();
 const OTHER_ROLES = ["signet_owner", ...SERVICE_ROLES.filter((role) => role !== "signet_edge")];
-/** All that the login can read, by table; `revocation_followers` is where it says what it obeys. */
+/** Everything that the login can read, by table. `revocation_followers` records what the edge has applied. */
 const READABLE = {
   rev_clock: ["epoch", "id", "seq"],
   revocation_followers: ["applied_at", "lock_key", "process", "seq"],
@@ -41,7 +41,7 @@ describe("the login of an edge", () => {
     await execute(inject("databaseUrl"), `DROP OWNED BY "${user}"; DROP ROLE "${user}"`);
   });
 
-  test("may act as signet_edge and as nobody else, whichever way it asks", async () => {
+  test("can act only as signet_edge, by any method", async () => {
     for (const role of OTHER_ROLES) {
       await expect(client.query(`SET ROLE ${role}`), role).rejects.toThrow(/permission denied to set role/);
       await expect(client.query(`SET SESSION AUTHORIZATION ${role}`), role).rejects.toThrow(
@@ -71,7 +71,7 @@ describe("the login of an edge", () => {
     await client.query("SET ROLE signet_edge");
   });
 
-  test("reads public keys, revocations and what it needs to follow them, column by column, and nothing else", async () => {
+  test("reads only public keys, revocations and what it needs to follow them, column by column", async () => {
     const { rows: columns } = await client.query<{ table: string; column: string }>(
       `SELECT c.relname AS table, a.attname AS column FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
        WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'f') AND a.attnum > 0
@@ -92,7 +92,7 @@ describe("the login of an edge", () => {
     expect(read).toEqual(READABLE);
   });
 
-  test("writes nothing but what it has obeyed, and calls no function that acts for somebody else", async () => {
+  test("writes only what it has applied, and calls no function that acts for others", async () => {
     const { rows: written } = await client.query<{ table: string }>(
       `SELECT c.relname AS table FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p')
          AND (has_table_privilege('signet_edge', c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER')
@@ -108,7 +108,7 @@ describe("the login of an edge", () => {
     await expect(client.query("CREATE TABLE mine (a int)")).rejects.toThrow(/permission denied for schema/);
   });
 
-  test("is refused when it may do more, and nothing is given to it a second time", async () => {
+  test("is rejected if it has more privileges, and re-granting changes nothing", async () => {
     await expect(migrate(SERVICE_LOGIN)).rejects.toThrow(
       /"signet_service" must belong to the edges alone, but may also act as signet_api, /,
     );

@@ -1,4 +1,4 @@
-/** What processes stamped while their clock was wrong becomes due within a minute after it is right. */
+/** Timestamps from a wrong clock become due within a minute after the clock is right again. */
 import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { beforeAll, expect, test } from "vitest";
@@ -30,10 +30,10 @@ import { type TestEndpoint, useWorld } from "../../support/world.ts";
 
 const DAY_MS = 86_400_000;
 const MINUTE_MS = 60_000;
-/** Longer than any lease, however it was stamped. */
+/** A limit above every lease, even one with a wrong timestamp. */
 const GRADE_LEASE_MS = 150_000;
 
-// No worker: the test does what workers do, with clocks of its own.
+// No worker: the test performs the workers' steps, with its own clocks.
 const made = useWorld();
 const pools = useStarted("pools", async () => {
   const { databaseUrl: url } = made.current.config;
@@ -43,7 +43,7 @@ const pools = useStarted("pools", async () => {
   return { worker, api, close: async () => void (await Promise.all([worker.end(), api.end()])) };
 });
 
-/** Mostly within hours, and whatever a broken clock shows. */
+/** Mostly a few minutes, sometimes months. */
 const jumps = fc.oneof(
   fc.integer({ min: -12 * MINUTE_MS, max: 12 * MINUTE_MS }),
   fc.integer({ min: -400 * DAY_MS, max: 400 * DAY_MS }),
@@ -76,14 +76,14 @@ beforeAll(async () => {
   await sql("DELETE FROM deliveries");
 });
 
-/** Everything that workers and apis stamp, by a clock that is off. */
+/** Writes every timestamp of workers and apis with a wrong clock. */
 async function stamp(wrong: Date): Promise<void> {
   const { worker } = pools.current;
   const world = made.current;
   const [one, other] = endpoints;
   const after = (ms: number): Date => new Date(wrong.getTime() + ms);
   const anyTime = new Date(Date.now() + 1_000 * DAY_MS);
-  // Of the run before, which may have failed.
+  // Left by the previous run, which may have failed.
   await sql(
     "DELETE FROM deliveries; DELETE FROM workers; DELETE FROM pinged_hosts; DELETE FROM idempotent_answers; DELETE FROM dead_letter_notices",
   );
@@ -132,7 +132,7 @@ async function stamp(wrong: Date): Promise<void> {
   await answer(wrong);
 }
 
-/** Takes an idempotency key and never answers; what was answered, if somebody has it. */
+/** Claims an idempotency key and never answers; returns the stored answer, if any. */
 async function answer(now: Date): Promise<unknown> {
   return await tenantTransaction(
     pools.current.api,
@@ -150,7 +150,7 @@ async function answer(now: Date): Promise<unknown> {
   );
 }
 
-/** What a process with the right time finds to do a minute later. */
+/** Returns what is due for a process with the right time. */
 async function dueAt(nowMs: number) {
   const { worker } = pools.current;
   const now = new Date(nowMs);
@@ -162,7 +162,7 @@ async function dueAt(nowMs: number) {
   return {
     retries: rows[0]?.count,
     claims: (await reclaimUnstarted(worker, { before: before(15_000), now, limit: 10 })).length,
-    // A lease that was just right lasts as long as a grade.
+    // A correct lease lasts as long as a grade.
     grade:
       (await takeGrade(worker, { now: before(-GRADE_LEASE_MS), leaseUntil: now, runsMax: 2 })) !== undefined,
     replays: (await takeSilentJobs(worker, { before: before(15_000), now, limit: 9 })).map(({ id }) => id),
@@ -175,12 +175,12 @@ async function dueAt(nowMs: number) {
       max: 1,
     }),
     notices: (await takeNotices(worker, { now: before(-65_000), limit: 9 })).length,
-    // Taken over at once, or as soon as the longest request that was just right.
+    // Taken over at once, or after the longest possible request with a correct timestamp.
     answer: (await answer(before(MINUTE_MS))) && (await answer(before(-31_000))),
   };
 }
 
-test("whatever the clock showed, everything is due a minute after it is right", async () => {
+test("after any clock error, everything is due a minute after the clock is right", async () => {
   await fc.assert(
     fc.asyncProperty(jumps, async (jump) => {
       const nowMs = Date.now();
@@ -206,7 +206,7 @@ test("whatever the clock showed, everything is due a minute after it is right", 
   );
 });
 
-test("instants that can be are left alone", async () => {
+test("plausible timestamps remain unchanged", async () => {
   await stamp(new Date(Date.now() + 5_000));
   expect(await bringBackInstants(pools.current.worker, Date.now())).toBe(0);
   expect(await bringBackCycles(pools.current.worker, Date.now())).toBe(0);

@@ -1,4 +1,4 @@
-/** Connections that went dead without a word: what waits on them fails in bounded time, and new ones take their place. */
+/** Statements on silently dead connections fail in bounded time, and new connections replace them. */
 import { execFile } from "node:child_process";
 import { chown, mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -18,7 +18,7 @@ import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
 import { execute } from "../../support/test-database.ts";
 
 const run = promisify(execFile);
-const PATIENCE_MS = 60_000;
+const TIMEOUT_MS = 60_000;
 const log = createLogger({ level: "silent" });
 const database = useTestDatabase();
 let proxy: TcpProxy;
@@ -59,7 +59,7 @@ async function fill(): Promise<void> {
 }
 
 test(
-  "a statement on a dead connection fails as a database that is away, and all connections of its age go with it",
+  "a statement on a dead connection fails as if the database were away, and closes all connections of its age",
   async () => {
     await fill();
     expect(proxy.blackHole()).toBe(4);
@@ -71,15 +71,15 @@ test(
       expect(outcome).toMatchObject({ status: "rejected" });
       expect(isDatabaseAway((outcome as PromiseRejectedResult).reason)).toBe(true);
     }
-    // Two were idle all the time: whoever comes next must not have to find out.
+    // Two were idle; the next caller must not wait for them to fail.
     expect((await pool.query("SELECT 1 AS one")).rows).toEqual([{ one: 1 }]);
     expect(pool.totalCount).toBe(1);
   },
-  PATIENCE_MS,
+  TIMEOUT_MS,
 );
 
 test(
-  "a statement that takes its time is cancelled by the server, and its connection stays",
+  "a slow statement is cancelled by the server, and its connection remains",
   async () => {
     const held = await pool.connect();
     try {
@@ -89,46 +89,46 @@ test(
       held.release();
     }
   },
-  PATIENCE_MS,
+  TIMEOUT_MS,
 );
 
 test(
-  "notifications arrive again after the connection that listened went dead, and idle connections are replaced with it",
+  "notifications resume after the listening connection died, and idle connections are replaced",
   async () => {
-    const heard: (string | undefined)[] = [];
-    listener = listen({ url, channels: { half_open: (payload) => heard.push(payload) }, log });
-    await eventually(() => heard.length === 1, "the first word");
+    const received: (string | undefined)[] = [];
+    listener = listen({ url, channels: { half_open: (payload) => received.push(payload) }, log });
+    await eventually(() => received.length === 1, "the first notification");
     await fill();
     proxy.blackHole();
-    await eventually(() => heard.length === 2, "a new connection");
+    await eventually(() => received.length === 2, "a new connection");
     await execute(database.adminUrl, "NOTIFY half_open, 'again'");
-    await eventually(() => heard.includes("again"), "the notification");
-    // The pool's own connections would have had 10 s.
+    await eventually(() => received.includes("again"), "the notification");
+    // On its own, the pool would have taken 10 s to notice.
     const { rows } = await pool.query("SELECT 1 AS one");
     expect(rows).toEqual([{ one: 1 }]);
   },
-  PATIENCE_MS,
+  TIMEOUT_MS,
 );
 
 test(
-  "a statement under way ends, whatever time it has, once a new connection proves that the server answers",
+  "a running statement without a timeout fails once a new connection proves that the server answers",
   async () => {
-    let words = 0;
-    listener = listen({ url, channels: { half_open: () => (words += 1) }, log });
+    let notifications = 0;
+    listener = listen({ url, channels: { half_open: () => (notifications += 1) }, log });
     const client: Client = new BoundedClient({ connectionString: url, answerMs: Number.POSITIVE_INFINITY });
     client.on("error", () => undefined);
     await client.connect();
-    await eventually(() => words === 1, "the first word");
+    await eventually(() => notifications === 1, "the first notification");
     proxy.blackHole();
     const failure = await client.query("SELECT 1").catch((error: unknown) => error);
     expect(isDatabaseAway(failure)).toBe(true);
-    expect(words).toBe(2);
+    expect(notifications).toBe(2);
   },
-  PATIENCE_MS,
+  TIMEOUT_MS,
 );
 
 test(
-  "a pool ends although its connections are dead and one is held",
+  "a pool closes although its connections are dead and one is checked out",
   async () => {
     await fill();
     const held = await pool.connect();
@@ -141,10 +141,10 @@ test(
     await asked;
     expect(pool.totalCount).toBe(0);
   },
-  PATIENCE_MS,
+  TIMEOUT_MS,
 );
 
-test("a pool refuses who would be too many to wait, at once and as a database that is away", async () => {
+test("a pool rejects excess waiters at once, as if the database were away", async () => {
   await fill();
   proxy.freeze();
   const asked = Array.from({ length: 1_100 }, async () => await pool.query("SELECT 1"));
@@ -160,12 +160,12 @@ describe("readiness", () => {
     await databaseReadiness({ pools: [pool], writes: true, monotonic: () => performance.now() }).check();
   };
 
-  test("every role that a process writes with may try out whether it can", async () => {
+  test("every role of a writing process may perform the check", async () => {
     for (const role of ["signet_ingest", "signet_worker"] as const) {
       const own = createPool({ url, role, max: 1, log });
       try {
         await databaseReadiness({ pools: [own], writes: true, monotonic: () => 0 }).check();
-        // Not passed because it cannot be told.
+        // Check that the statement itself works for this role.
         await expect(own.query("SELECT pg_logical_emit_message(true, 'signet', '')")).resolves.toBeDefined();
       } finally {
         await own.end();
@@ -173,11 +173,11 @@ describe("readiness", () => {
     }
   });
 
-  test("fails within 2 s on dead connections, and passes over new ones at once", async () => {
+  test("fails within 2 s on dead connections, and then passes at once over new ones", async () => {
     await fill();
     proxy.blackHole();
-    // Each look takes two of the four.
-    for (let look = 0; look < 2; look += 1) {
+    // Each check uses two of the four.
+    for (let check = 0; check < 2; check += 1) {
       const asked = performance.now();
       await expect(ready()).rejects.toThrow(/no answer/);
       expect(performance.now() - asked).toBeLessThan(5_000);
@@ -185,7 +185,7 @@ describe("readiness", () => {
     await ready();
   });
 
-  test("fails where transactions are read-only, as managed servers make them before their disk is full", async () => {
+  test("fails if transactions are read-only, which managed servers set before their disk is full", async () => {
     await execute(
       database.adminUrl,
       `ALTER DATABASE ${database.name} SET default_transaction_read_only = on`,
@@ -200,7 +200,7 @@ describe("readiness", () => {
     }
   });
 
-  test("fails while the disk is full, and passes when there is room again", async ({ skip }) => {
+  test("fails while the disk is full, and passes when there is space again", async ({ skip }) => {
     const { rows } = await askAdmin("SHOW data_directory");
     const { uid, gid } = await stat(rows[0].data_directory);
     const directory = await mkdtemp("/tmp/signet-small-disk-");
@@ -210,7 +210,7 @@ describe("readiness", () => {
       () => true,
       () => false,
     );
-    skip(!mounted, "a disk can be mounted by root only");
+    skip(!mounted, "only root can mount a disk");
     try {
       await mkdir(join(directory, "space"));
       await chown(join(directory, "space"), uid, gid);

@@ -1,4 +1,4 @@
-/** Connections that break: whoever holds one hears of it at the next query, and the process goes on. */
+/** A broken connection fails its holder's next query, not the process. */
 import { expect, test } from "vitest";
 import { createPool } from "../../../src/database/pool.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
@@ -7,13 +7,13 @@ import { execute } from "../../support/test-database.ts";
 
 const database = useTestDatabase();
 
-test("a connection that breaks while it is held and silent does not end the process", async () => {
+test("a connection that breaks while checked out and idle does not end the process", async () => {
   const log = createLogger({ level: "silent" });
   const pool = createPool({ url: database.url, role: "signet_edge", max: 1, log });
   try {
     const held = await pool.connect();
     const { rows } = await held.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
-    // Vitest fails a run with an error that nobody caught, as Node ends a process.
+    // Vitest fails a run with an uncaught error, just as Node would end the process.
     const ended = new Promise((resolve) => void held.once("end", resolve));
     await execute(database.adminUrl, `SELECT pg_terminate_backend(${rows[0]?.pid})`);
     await ended;

@@ -1,4 +1,4 @@
-/** Production does not start on a login that could step around row-level security. */
+/** Production does not start with a login that can bypass row-level security. */
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterEach, beforeEach, expect, inject, test } from "vitest";
@@ -28,7 +28,7 @@ afterEach(async () => {
   await execute(inject("databaseUrl"), `DROP ROLE IF EXISTS ${login.user}`);
 });
 
-test("the service's own login is good for every role", async () => {
+test("the service's own login is accepted for every role", async () => {
   for (const role of SERVICE_ROLES) {
     await expect(requireRowSecurity(poolOf(database.url, role), PRODUCTION)).resolves.toBeUndefined();
   }
@@ -38,7 +38,7 @@ test.each([
   ["a superuser", "SUPERUSER"],
   ["a login with BYPASSRLS", "BYPASSRLS"],
 ])(
-  "%s is refused in production, whatever role its sessions act as; development takes it",
+  "%s is rejected in production, whatever role its sessions use, and accepted in development",
   async (_what, power) => {
     await execute(
       inject("databaseUrl"),
@@ -55,7 +55,7 @@ test.each([
   },
 );
 
-test("a login that may become such a role is refused too", async () => {
+test("a login that can become such a role is also rejected", async () => {
   const group = `${login.user}_group`;
   await execute(
     inject("databaseUrl"),

@@ -1,4 +1,4 @@
-/** Row-level security: what each database role may see and do, also with a query that forgot its predicate. */
+/** Row-level security: what each database role can see and do, even with a query that lacks its predicate. */
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPool, type Pool, type ServiceRole } from "../../../src/database/pool.ts";
@@ -57,7 +57,7 @@ describe("signet_api", () => {
   });
 
   test.each(TABLES)(
-    "sees nothing of %s without a tenant, also on a connection that had one",
+    "sees nothing of %s without a tenant, also on a connection that previously had one",
     async (table) => {
       const own = createPool({
         url: api.database.url,
@@ -76,15 +76,15 @@ describe("signet_api", () => {
 
   test.each([
     ["write tenants", "UPDATE tenants SET name = 'x'"],
-    ["widen credentials", "UPDATE credentials SET certificate_thumbprints = '{}'"],
+    ["clear credentials' certificate thumbprints", "UPDATE credentials SET certificate_thumbprints = '{}'"],
     ["let credentials publish without a signature", "UPDATE credentials SET signature_required = false"],
     [
-      "make a credential that needs no signature of one that does",
+      "stop requiring a credential's signatures",
       "UPDATE credentials SET state = 'REVOKED', signature_required = false",
     ],
     ["read secrets", "SELECT * FROM secret_versions"],
     ["read signing keys", "SELECT * FROM signing_keys"],
-    ["make tables", "CREATE TABLE mine (a int)"],
+    ["create tables", "CREATE TABLE mine (a int)"],
     ["become the owner", "SET ROLE signet_owner"],
   ])("cannot %s", async (_name, statement) => {
     await expect(
@@ -93,8 +93,8 @@ describe("signet_api", () => {
   });
 });
 
-describe("signet_api and the end of credentials", () => {
-  test("can revoke those of its own tenant and bring none back", async () => {
+describe("signet_api and revoked credentials", () => {
+  test("can revoke its own tenant's and reactivate none", async () => {
     const owner = await provision(api);
     const change = async (statement: string): Promise<number | null> =>
       await tenantTransaction(
@@ -108,8 +108,8 @@ describe("signet_api and the end of credentials", () => {
   });
 });
 
-describe("signet_api and signatures that are required", () => {
-  test("asks for them by the function alone, for credentials of its own tenant", async () => {
+describe("signet_api and required signatures", () => {
+  test("requires them only through the function, for its own tenant's credentials", async () => {
     const [owner, other] = [await provision(api), await provision(api)];
     const required = async (credential: string, tenant: string): Promise<boolean> =>
       await tenantTransaction(pool("signet_api"), owner.tenantId, async (client) => {
@@ -138,11 +138,11 @@ describe("signet_issuer", () => {
       "add a version",
       "INSERT INTO secret_versions (credential_id, version, tenant_id, mac, mac_key_id, state, issued_at) VALUES ('x', 9, 'x', '', 'x', 'ACTIVE', now())",
     ],
-    ["revive a version", "UPDATE secret_versions SET state = 'ACTIVE'"],
-    ["widen a principal", "UPDATE principals SET scopes = '{events:publish_any}'"],
-    ["revive a credential", "UPDATE credentials SET state = 'ACTIVE'"],
+    ["reactivate a version", "UPDATE secret_versions SET state = 'ACTIVE'"],
+    ["widen a principal's scopes", "UPDATE principals SET scopes = '{events:publish_any}'"],
+    ["reactivate a credential", "UPDATE credentials SET state = 'ACTIVE'"],
     [
-      "make a signing key",
+      "create a signing key",
       "INSERT INTO signing_keys (kid, alg, public_jwk, private_key, state, created_at) VALUES ('x', 'ES256', '{}', '', 'NEXT', now())",
     ],
   ])("cannot %s", async (_name, statement) => {
@@ -152,14 +152,14 @@ describe("signet_issuer", () => {
 
 describe("signet_rotator", () => {
   test.each([
-    ["read what secrets are checked with", "SELECT mac FROM secret_versions"],
-    ["put another secret into a version's place", "UPDATE secret_versions SET mac = ''"],
+    ["read the MACs of secrets", "SELECT mac FROM secret_versions"],
+    ["replace a version's secret", "UPDATE secret_versions SET mac = ''"],
     [
-      "add a version that is in use already",
+      "add a version that is already in use",
       `INSERT INTO secret_versions (credential_id, version, tenant_id, mac, mac_key_id, state, issued_at)
         VALUES ('x', 9, 'x', '', 'x', 'ACTIVE', now())`,
     ],
-    ["bring a credential back", "UPDATE credentials SET state = 'ACTIVE'"],
+    ["reactivate a credential", "UPDATE credentials SET state = 'ACTIVE'"],
     ["give a credential another certificate", "UPDATE credentials SET san_uri = 'spiffe://x/y'"],
     ["see principals", "SELECT FROM principals"],
   ])("cannot %s", async (_name, statement) => {
@@ -169,9 +169,9 @@ describe("signet_rotator", () => {
   });
 });
 
-describe("roles that have no business with credentials", () => {
+describe("roles without access to credentials", () => {
   test.each(["signet_ingest", "signet_worker", "signet_audit"] as const)(
-    "%s cannot read them",
+    "%s cannot read credentials",
     async (role) => {
       for (const table of ["credentials", "secret_versions", "signing_keys", "principals"]) {
         await expect(pool(role).query(`SELECT FROM ${table}`)).rejects.toThrow(/permission denied/);
@@ -180,14 +180,14 @@ describe("roles that have no business with credentials", () => {
   );
 });
 
-test("no role of the service, and not its login, passes by row-level security", async () => {
+test("neither the service's roles nor its login bypass row-level security", async () => {
   const { rows } = await pool("signet_api").query<{ rolname: string }>(
     "SELECT rolname FROM pg_roles WHERE rolname LIKE 'signet\\_%' AND (rolsuper OR rolbypassrls OR rolcreaterole)",
   );
   expect(rows).toEqual([]);
 });
 
-test("every table with a tenant in it has row-level security, forced", async () => {
+test("row-level security is enabled and forced on every table with a tenant", async () => {
   const { rows } = await pool("signet_api").query<{ relname: string }>(
     `SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
       WHERE n.nspname = 'public' AND c.relkind IN ('r', 'p') AND NOT c.relispartition
@@ -203,7 +203,7 @@ describe("over HTTP", () => {
     expect((body["data"] as { id: string }[]).map(({ id }) => id)).toEqual([a.credentialId]);
   });
 
-  test("a foreign id and one that never was get the same answer", async () => {
+  test("a foreign id and an id that never existed get the same answer", async () => {
     const headers = bearer(await accessToken(api, a));
     const foreign = await api.request(`/v1/credentials/${b.credentialId}`, { headers });
     const never = await api.request(`/v1/credentials/${newId("credential", Date.now(), randomBytes)}`, {
@@ -217,7 +217,7 @@ describe("over HTTP", () => {
     });
   });
 
-  test("a cursor of one tenant is refused for another", async () => {
+  test("a cursor of one tenant is rejected for another", async () => {
     await api.admin("POST", `/principals/${a.principalId}/credentials`, {});
     const { body } = await api.request("/v1/credentials?limit=1", {
       headers: bearer(await accessToken(api, a)),

@@ -1,4 +1,4 @@
-/** Transactions that only read: one tenant's rows, no writing, and a connection that is whole again whatever came of it. */
+/** Read-only transactions: one tenant's rows, no writes, and a clean connection afterwards. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createPool, type Pool } from "../../../src/database/pool.ts";
 import { tenantRead } from "../../../src/database/transaction.ts";
@@ -25,13 +25,13 @@ const tenants = async (of: Provisioned): Promise<unknown> =>
   await tenantRead(pool, of.tenantId, async (db) => (await db.query("SELECT id FROM tenants")).rows);
 const SLEEPER = "SELECT pg_sleep(60)";
 
-test("sees one tenant, then the other, then none, on the same connection", async () => {
+test("a connection sees one tenant, then the other, then none", async () => {
   expect(await tenants(a)).toEqual([{ id: a.tenantId }]);
   expect(await tenants(b)).toEqual([{ id: b.tenantId }]);
   expect((await pool.query("SELECT FROM tenants")).rowCount).toBe(0);
 });
 
-test("cannot write, and leaves a connection that can", async () => {
+test("a read cannot write, and its connection can write afterwards", async () => {
   const writing = tenantRead(
     pool,
     a.tenantId,
@@ -43,13 +43,13 @@ test("cannot write, and leaves a connection that can", async () => {
   expect(await tenants(b)).toEqual([{ id: b.tenantId }]);
 });
 
-test("passes on what the work throws", async () => {
+test("a read rethrows what the work throws", async () => {
   const work = async (): Promise<never> => await Promise.reject(new Error("of the work"));
   await expect(tenantRead(pool, a.tenantId, work)).rejects.toThrow("of the work");
   expect(await tenants(a)).toEqual([{ id: a.tenantId }]);
 });
 
-test("a tenant's name is a value, whatever it holds", async () => {
+test("a tenant id is bound as a value, whatever it contains", async () => {
   const name = "x', true); SELECT set_config('app.tenant_id', 'y";
   const seen = await tenantRead(
     pool,
@@ -59,7 +59,7 @@ test("a tenant's name is a value, whatever it holds", async () => {
   expect(seen).toEqual([{ tenant: name }]);
 });
 
-test("a connection that breaks is replaced", async () => {
+test("a broken connection is replaced", async () => {
   const broken = tenantRead(pool, a.tenantId, async (db) => {
     const { rows } = await db.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
     const end = execute(api.database.adminUrl, `SELECT pg_terminate_backend(${rows[0]?.pid})`);

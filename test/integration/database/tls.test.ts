@@ -1,4 +1,4 @@
-/** The way to PostgreSQL over TLS: its certificate is verified by name, in every kind of connection that there is. */
+/** PostgreSQL over TLS: its certificate is verified by name, on every kind of connection. */
 import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { Client } from "pg";
@@ -15,13 +15,13 @@ import { execute, SERVICE_LOGIN, withDatabase } from "../../support/test-databas
 import { startTlsDatabase, type TlsDatabase } from "../../support/tls-servers.ts";
 
 const log = createLogger({ level: "silent" });
-/** Superusers come with a password alone, everybody else has a certificate as well. */
+/** Superusers need only a password; other users also need a certificate. */
 const ACCESS = [
   "hostssl all postgres all scram-sha-256",
   "hostssl all all all scram-sha-256 clientcert=verify-ca",
 ].join("\n");
 
-describe("a PostgreSQL that takes nothing but TLS", () => {
+describe("a PostgreSQL server that requires TLS", () => {
   const files = certificateFiles();
   let server: TlsDatabase;
   let environment: Environment;
@@ -76,13 +76,13 @@ describe("a PostgreSQL that takes nothing but TLS", () => {
     }
   }
 
-  test("serves pools, subscriptions and listeners, all of them encrypted", async () => {
+  test("serves pools, subscriptions and listeners, all encrypted", async () => {
     const pool = poolOf();
     await pool.query("SELECT 1");
-    const heard: (string | undefined)[] = [];
+    const received: (string | undefined)[] = [];
     const listener = listen({
       url: urlOf({}),
-      channels: { tls: (text) => heard.push(text) },
+      channels: { tls: (text) => received.push(text) },
       log,
     });
     const subscription = await subscribe({
@@ -90,13 +90,13 @@ describe("a PostgreSQL that takes nothing but TLS", () => {
       role: "signet_edge",
       channel: "tls",
       idleMs: 60_000,
-      onNotification: (text) => heard.push(text),
+      onNotification: (text) => received.push(text),
       onLost: () => undefined,
     });
     try {
-      await eventually(() => heard.length > 0, "the listener to be there");
+      await eventually(() => received.length > 0, "the listener to connect");
       await execute(server.url, "NOTIFY tls, 'x'");
-      await eventually(() => heard.filter((text) => text === "x").length === 2, "both to hear it");
+      await eventually(() => received.filter((text) => text === "x").length === 2, "both notifications");
       const superuser = new Client({ connectionString: server.url });
       await superuser.connect();
       const { rows } = await superuser.query<{ application: string }>(
@@ -116,13 +116,13 @@ describe("a PostgreSQL that takes nothing but TLS", () => {
 
   test.for<[what: string, changed: () => Environment, because: RegExp]>([
     [
-      "a certificate of a CA that we do not trust",
+      "a certificate of an untrusted CA",
       () => ({ SIGNET_DATABASE_CA_FILE: files.path("other-ca.pem") }),
       /unable to (verify the first certificate|get local issuer certificate)|self.signed/,
     ],
     ["a certificate for another name", () => elsewhere("localhost"), /Hostname\/IP does not match/],
     [
-      "no TLS on our side",
+      "no TLS on the client",
       () => ({
         SIGNET_DATABASE_CA_FILE: "",
         SIGNET_DATABASE_CERT_FILE: "",
@@ -131,15 +131,15 @@ describe("a PostgreSQL that takes nothing but TLS", () => {
       /no encryption/,
     ],
     [
-      "no certificate of ours where it asks for one",
+      "no client certificate although the server requires one",
       () => ({ SIGNET_DATABASE_CERT_FILE: "", SIGNET_DATABASE_KEY_FILE: "" }),
       /connection requires a valid client certificate/,
     ],
-  ])("is not spoken to with %s", async ([, changed, because]) => {
+  ])("is not connected to with %s", async ([, changed, because]) => {
     await expect(ask(changed())).rejects.toThrow(because);
   });
 
-  test("may exchange its certificate, and we our CAs, while connections last", async () => {
+  test("may replace its certificate, and the client its CAs, while connections are open", async () => {
     const pool = poolOf();
     const [held, url] = [await pool.connect(), elsewhere("localhost")];
     try {
@@ -152,7 +152,7 @@ describe("a PostgreSQL that takes nothing but TLS", () => {
       files.write("server/server.key", renewed.key);
       files.write("server/server.crt", renewed.cert);
       await execute(server.url, "SELECT pg_reload_conf()");
-      // By the name that the new certificate has, and no longer by the one that it has not.
+      // The new certificate has this name and no longer the address.
       await eventually(
         async () =>
           await ask(url).then(
@@ -164,16 +164,16 @@ describe("a PostgreSQL that takes nothing but TLS", () => {
       await expect(pool.query("SELECT 1")).rejects.toThrow(/IP.* is not in the cert's list/);
       await held.query("SELECT 1");
 
-      // A pool's next connection reads the file as it is then.
-      const patient = poolOf(url);
-      await patient.query("SELECT 1");
-      const one = await patient.connect();
+      // A pool's next connection reads the current file.
+      const pooled = poolOf(url);
+      await pooled.query("SELECT 1");
+      const one = await pooled.connect();
       files.write("ca.pem", await newRoot("Another CA").then(({ cert }) => cert));
-      await expect(patient.query("SELECT 1")).rejects.toThrow(/certificate/);
+      await expect(pooled.query("SELECT 1")).rejects.toThrow(/certificate/);
       files.write("ca.pem", root.cert);
-      await patient.query("SELECT 1");
+      await pooled.query("SELECT 1");
       one.release();
-      await patient.end();
+      await pooled.end();
     } finally {
       held.release();
       await pool.end();

@@ -1,6 +1,6 @@
 /**
- * No target of the guard is reached: a real name server that lies, real listeners on the addresses that must stay out of
- * reach, and their counts. Nothing here is inferred from an error alone.
+ * The guard lets no request reach a forbidden target. A real name server lies, real listeners on forbidden addresses
+ * count connections, and no test relies on an error alone.
  */
 import { once } from "node:events";
 import { connect } from "node:net";
@@ -19,9 +19,9 @@ import { startReceiver } from "../../support/receiver-server.ts";
 import vectors from "../../support/vectors/targets.json" with { type: "json" };
 import { createTestSender, requestTo } from "./http-fixtures.ts";
 
-/** Without any allowance of development. */
+/** The production policy, without development's exceptions. */
 const production = createAddressPolicy({ allowedCidrs: [], allowHttp: false, ownListeners: [] });
-/** The same, with http, so that no rule of the scheme hides one of the address. */
+/** The same policy with http, so that the scheme rule does not hide an address rule. */
 const productionOverHttp = createAddressPolicy({ allowedCidrs: [], allowHttp: true, ownListeners: [] });
 
 let dns: DnsServer;
@@ -56,12 +56,12 @@ const ownAddresses = (): readonly string[] => privateAddresses(production);
 const total = (): number => [...listeners.reached.values()].reduce((sum, count) => sum + count, 0);
 const addresses = (...values: readonly string[]): readonly DnsRecord[] => values.map((value) => ({ value }));
 
-/** Answers with those of the family that is asked for. */
+/** Answers with the addresses of the requested family. */
 function answering(values: readonly string[]): (question: { readonly type: string }) => readonly DnsRecord[] {
   return ({ type }) => addresses(...values.filter((value) => value.includes(":") === (type === "AAAA")));
 }
 
-it("the listeners count what does arrive, on every address: without that, nothing below would mean anything", async () => {
+it("the listeners count connections on every address, which the tests below rely on", async () => {
   for (const host of ownAddresses()) {
     const socket = connect({ host, port });
     await once(socket, "connect");
@@ -72,10 +72,10 @@ it("the listeners count what does arrive, on every address: without that, nothin
   expect(new Set(listeners.reached.keys())).toEqual(new Set(ownAddresses()));
 });
 
-describe("no listener is reached under the policy of production", () => {
+describe("no listener is reached under the production policy", () => {
   it("by any hostile URL", async () => {
     const urls = hostileUrls(ownAddresses(), port);
-    // Whatever name is left over leads to loopback.
+    // Any remaining name resolves to loopback.
     dns.answer(answering(["127.0.0.1", "::1"]));
     for (const policy of [production, productionOverHttp]) {
       const http = sender(policy);
@@ -85,7 +85,7 @@ describe("no listener is reached under the policy of production", () => {
       }
       expect(http.statistics().inUse).toBe(0);
     }
-    // Each under both policies: more than 500 tried, none arrived.
+    // More than 500 requests under both policies, none of which arrived.
     expect(urls.length).toBeGreaterThan(250);
     expect(total()).toBe(0);
   });
@@ -109,7 +109,7 @@ describe("no listener is reached under the policy of production", () => {
     expect(total()).toBe(0);
   });
 
-  it("by public addresses beside a private one in either family, in any order, or behind other names", async () => {
+  it("by public addresses mixed with a private one of either family, in any order, or behind other names", async () => {
     const http = sender();
     const mixtures: readonly (readonly string[])[] = [
       ["93.184.216.34", "127.0.0.1"],
@@ -137,8 +137,8 @@ describe("no listener is reached under the policy of production", () => {
   });
 });
 
-describe("a name server that changes its mind", () => {
-  it("after registration and a first delivery leads nowhere, whatever time to live it gave", async () => {
+describe("a name server that changes its answer", () => {
+  it("after registration and a first delivery leads nowhere, whatever the TTL", async () => {
     const receiver = await startReceiver();
     const inner = await startReceiver({ host: "127.0.0.2", port: receiver.port });
     const policy = createAddressPolicy({ allowedCidrs: ["127.0.0.1/32"], allowHttp: true, ownListeners: [] });
@@ -152,7 +152,7 @@ describe("a name server that changes its mind", () => {
       dns.answer(({ type }) => (type === "A" ? [{ value: "127.0.0.2", ttl }] : []));
       for (let count = 0; count < 3; count += 1) {
         const { status, error } = await http.send(requestTo(url));
-        // A long-lived answer may still be remembered: then it is the address that was allowed.
+        // A long TTL may still be cached: then the address is the permitted one.
         expect([status, error]).toEqual(ttl === 3_600 && status === 200 ? [200, null] : [null, "refused"]);
       }
     }
@@ -161,7 +161,7 @@ describe("a name server that changes its mind", () => {
     await inner.close();
   });
 
-  it("with every question is obeyed in no case: what was checked is what is connected to", async () => {
+  it("with every question never leads elsewhere: the checked address is the connected one", async () => {
     const receiver = await startReceiver();
     const inner = await startReceiver({ host: "127.0.0.2", port: receiver.port });
     const policy = createAddressPolicy({ allowedCidrs: ["127.0.0.1/32"], allowHttp: true, ownListeners: [] });
@@ -184,14 +184,14 @@ describe("a name server that changes its mind", () => {
 });
 
 describe("a name server that fails", () => {
-  it.each(["SERVFAIL", "NXDOMAIN", "garbage"] as const)("with %s makes a dns failure", async (answer) => {
+  it.each(["SERVFAIL", "NXDOMAIN", "garbage"] as const)("with %s causes a dns failure", async (answer) => {
     dns.answer(() => answer);
     const result = await sender().send(requestTo(`http://${answer.toLowerCase()}.example.com:${port}/`));
     expect(result).toMatchObject({ status: null, error: "dns" });
     expect(total()).toBe(0);
   });
 
-  it("by silence is given up within the deadline, and keeps nobody else waiting", async () => {
+  it("by silence fails at the deadline and delays no other request", async () => {
     const receiver = await startReceiver();
     const policy = createAddressPolicy({ allowedCidrs: ["127.0.0.1/32"], allowHttp: true, ownListeners: [] });
     const http = sender(policy);

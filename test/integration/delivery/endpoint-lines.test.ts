@@ -1,4 +1,4 @@
-/** The statement that gives out instants, held against its model, and used by two workers at once. */
+/** The statement that assigns delivery times, compared with its model and run by two workers at once. */
 import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -29,8 +29,8 @@ async function endpoints(count: number): Promise<string[]> {
   return await Promise.all(created);
 }
 
-describe("the statement that gives out instants", () => {
-  test("does what its model does, whoever is late and however limits change", async () => {
+describe("the statement that assigns delivery times", () => {
+  test("agrees with its model for late workers and changing limits", async () => {
     const step = fc.record({
       afterMs: fc.integer({ min: 0, max: 4_000 }),
       asks: fc.uniqueArray(
@@ -66,11 +66,11 @@ describe("the statement that gives out instants", () => {
     );
   });
 
-  test("gives no instant twice to workers that ask at the same time", async () => {
+  test("assigns no time twice to concurrent workers", async () => {
     const ids = await endpoints(2);
     const rateLimit = 100;
     const asks = Array.from({ length: 40 }, async (_, index) => {
-      // In both orders: two statements must not wait for each other.
+      // In both orders: the statements must not deadlock.
       const order = index % 2 === 0 ? ids : ids.toReversed();
       return await takeTurns(
         pool,
@@ -85,7 +85,7 @@ describe("the statement that gives out instants", () => {
     }
   });
 
-  test("goes with its endpoint", async () => {
+  test("keeps no rows of a deleted endpoint", async () => {
     const [id = ""] = await endpoints(1);
     await takeTurns(pool, [{ endpointId: id, rateLimit: 1, fresh: 1, late: 0 }], NOW);
     const { sql } = made.current;

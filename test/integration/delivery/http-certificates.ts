@@ -1,16 +1,16 @@
-/** Certificates for the tests of https, made by openssl in a directory of their own. */
+/** Certificates for the https tests, created by openssl in a temporary directory. */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** PEM. */
+/** Certificate and private key, PEM. */
 export interface KeyPair {
   readonly key: string;
   readonly cert: string;
 }
 
-/** An authority that issues server certificates. */
+/** A CA that issues server certificates. */
 export interface Authority {
   readonly cert: string;
   /** @param names subject alternative names, for instance `DNS:hooks.example.com` */

@@ -30,18 +30,18 @@ async function sendMany(count: number, concurrency: number, url = receiver.url):
 }
 
 describe("connections", () => {
-  it("are reused: a hundred requests one after the other take one", async () => {
+  it("are reused: a hundred consecutive requests need one", async () => {
     await sendMany(100, 1);
     expect(receiver.connections).toBe(1);
     expect(sender.statistics()).toEqual({ opened: 1, reused: 99, idle: 1, inUse: 0, origins: 1 });
   });
 
-  it("are no more than requests at the same time", async () => {
+  it("are no more than concurrent requests", async () => {
     await sendMany(500, 10);
     expect(receiver.connections).toBe(10);
   });
 
-  it("are reused after failures by status too", async () => {
+  it("are reused after error statuses", async () => {
     receiver.answer(
       [500, 404, 302, 200].map((status) => ({ kind: "answer", status, body: "x".repeat(50_000) })),
     );
@@ -51,7 +51,7 @@ describe("connections", () => {
     expect(receiver.connections).toBe(1);
   });
 
-  it("are left alone where the receiver closes them after each response", async () => {
+  it("are not reused if the receiver closes them after each response", async () => {
     receiver.answer([{ kind: "answer", headers: { Connection: "close" } }]);
     await sendMany(20, 2);
     expect(receiver.connections).toBe(20);
@@ -59,20 +59,20 @@ describe("connections", () => {
     expect(sender.statistics().idle).toBe(0);
   });
 
-  it("are not reused where the receiver announces to close them within a second", async () => {
+  it("are not reused if the receiver announces a timeout below one second", async () => {
     receiver.answer([{ kind: "answer", headers: { "Keep-Alive": "timeout=1" } }]);
     await sendMany(3, 1);
     expect(receiver.connections).toBe(3);
   });
 
-  it("that the receiver has closed while idle are forgotten", async () => {
+  it("are discarded if the receiver closed them while idle", async () => {
     await sendMany(10, 5);
     receiver.closeIdleConnections();
     await expect.poll(() => sender.statistics(), { timeout: 90_000 }).toMatchObject({ idle: 0, origins: 0 });
     await sendMany(1, 1);
   });
 
-  it("are kept within the limits, least recently used first out, over any number of origins", async () => {
+  it("stay within the limits across any number of origins, closing the least recently used first", async () => {
     await sender.close();
     sender = createTestSender({
       maxIdleConnections: 4,
@@ -94,7 +94,7 @@ describe("connections", () => {
     await receiver.waitForConnections(4);
   });
 
-  it("are private to an origin: the same address under another name is another connection", async () => {
+  it("are separate per origin, even for another name with the same address", async () => {
     await sender.close();
     sender = createTestSender({ resolver: async () => ["127.0.0.1"] });
     await sendMany(1, 1, `http://a.example.com:${receiver.port}/`);
@@ -104,10 +104,10 @@ describe("connections", () => {
 });
 
 /**
- * A receiver in a thread of its own. It answers, and closes its connection when told, while this thread is
- * blocked: the end of the connection is then in our kernel and not yet known to Node.
+ * A receiver in its own thread. It answers, and on request closes its connection while this thread is blocked:
+ * our kernel then knows that the connection has ended, but Node does not.
  */
-const CLOSES_WHEN_TOLD = `
+const CLOSES_ON_COMMAND = `
   const { parentPort, workerData } = require("node:worker_threads");
   const flag = new Int32Array(workerData.flag);
   let current, requests = 0, connections = 0;
@@ -128,20 +128,20 @@ const CLOSES_WHEN_TOLD = `
   server.listen(0, "127.0.0.1", () => parentPort.postMessage(server.address().port));
 `;
 
-describe("an idle connection that the receiver closes at the moment of the next request", () => {
+describe("an idle connection that the receiver closes just before the next request", () => {
   it.each(["close", "reset"])(
-    "by a %s costs no attempt: nothing was written, so a fresh one carries it",
+    "by a %s costs no attempt: nothing was written, so a fresh connection is used",
     async (how) => {
       const flag = new SharedArrayBuffer(4);
-      const worker = new Worker(CLOSES_WHEN_TOLD, { eval: true, workerData: { flag } });
+      const worker = new Worker(CLOSES_ON_COMMAND, { eval: true, workerData: { flag } });
       const [port] = (await once(worker, "message")) as [number];
       // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
-      const tell = (what: string) => worker.postMessage(what);
+      const command = (what: string) => worker.postMessage(what);
       const url = `http://127.0.0.1:${port}/`;
       for (let repetition = 1; repetition <= 20; repetition += 1) {
         expect(await sender.send(requestTo(url))).toMatchObject({ status: 200, error: null });
         expect(sender.statistics().idle).toBe(1);
-        tell(how);
+        command(how);
         Atomics.wait(new Int32Array(flag), 0, 0, 5_000);
         new Int32Array(flag)[0] = 0;
         expect(await sender.send(requestTo(url))).toMatchObject({
@@ -149,7 +149,7 @@ describe("an idle connection that the receiver closes at the moment of the next 
           error: null,
           responseBody: "ok",
         });
-        tell("count");
+        command("count");
         const [count] = (await once(worker, "message")) as [unknown];
         expect(count).toEqual({ requests: 2 * repetition, connections: repetition + 1 });
       }
@@ -158,7 +158,7 @@ describe("an idle connection that the receiver closes at the moment of the next 
   );
 });
 
-/** Answers each request and hangs up at once without having announced it, in a thread of its own. */
+/** Answers each request and hangs up at once, unannounced, in its own thread. */
 const HANGS_UP = `
   const { parentPort, workerData } = require("node:worker_threads");
   const server = require("node:net").createServer((socket) => {
@@ -171,7 +171,7 @@ const HANGS_UP = `
   server.listen(0, "127.0.0.1", () => parentPort.postMessage(server.address().port));
 `;
 
-describe("a receiver that hangs up after each response without announcing it", () => {
+describe("a receiver that hangs up after each response, unannounced", () => {
   it.each(["end", "destroy", "resetAndDestroy"])("by %s() loses no delivery", async (how) => {
     const worker = new Worker(HANGS_UP, { eval: true, workerData: how });
     const [port] = (await once(worker, "message")) as [number];
@@ -183,7 +183,7 @@ describe("a receiver that hangs up after each response without announcing it", (
 
 describe("a reused connection that breaks after the request was written", () => {
   it.each(["close", "reset"] as const)(
-    "by a %s is an aborted attempt: the receiver may have read it",
+    "by a %s aborts the attempt, because the receiver may have read the request",
     async (kind) => {
       receiver.answer([{ kind: "answer" }, { kind }, { kind: "answer" }]);
       await sendMany(1, 1);

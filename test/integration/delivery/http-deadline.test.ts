@@ -11,7 +11,7 @@ import { startTcpProxy } from "../../support/tcp-proxy.ts";
 import { createTestSender, requestTo } from "./http-fixtures.ts";
 
 const DEADLINE_MS = 250;
-/** Timers fire late on a busy machine; what would not be ended at all goes on for ever. */
+/** Timers fire late on a busy machine. Without a deadline the request would never end. */
 const LATENESS_MS = 5_000;
 
 let receiver: Receiver;
@@ -33,9 +33,9 @@ async function expectTimeout(url: string, using = sender): Promise<void> {
   expect(result.durationMs).toBeLessThan(DEADLINE_MS + LATENESS_MS);
 }
 
-describe("the deadline of a process that was kept busy beyond it", () => {
-  /** A receiver on a thread of its own, which says when it has a request and answers while we do nothing. */
-  async function receiverBesideUs(): Promise<{ url: string; thread: Worker }> {
+describe("the deadline of a process that is blocked beyond it", () => {
+  /** Starts a receiver in its own thread, which reports each request and answers while this thread is blocked. */
+  async function receiverInThread(): Promise<{ url: string; thread: Worker }> {
     const thread = new Worker(
       `const { createServer } = require("node:http");
        const { parentPort } = require("node:worker_threads");
@@ -50,15 +50,15 @@ describe("the deadline of a process that was kept busy beyond it", () => {
     return { url: `http://127.0.0.1:${port}/`, thread };
   }
 
-  function doNothingFor(ms: number): void {
+  function blockFor(ms: number): void {
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
   }
 
-  it("does not end what was answered in time", async () => {
-    const { url, thread } = await receiverBesideUs();
+  it("does not fail a request that was answered in time", async () => {
+    const { url, thread } = await receiverInThread();
     const sending = sender.send(requestTo(url, { deadlineMs: DEADLINE_MS }));
     await once(thread, "message");
-    doNothingFor(2 * DEADLINE_MS);
+    blockFor(2 * DEADLINE_MS);
     expect(await sending).toMatchObject({ status: 200, error: null });
     await thread.terminate();
   });
@@ -72,13 +72,13 @@ describe("the deadline ends", () => {
     expect(sender.statistics()).toMatchObject({ idle: 0, inUse: 0 });
   });
 
-  it("response headers that drip in, byte by byte", async () => {
+  it("response headers that arrive byte by byte", async () => {
     receiver.answer([{ kind: "drip-headers", everyMs: 10 }]);
     await expectTimeout(receiver.url);
     await receiver.waitForConnections(0);
   });
 
-  it("informational responses that go on and on", async () => {
+  it("endless informational responses", async () => {
     receiver.answer([{ kind: "informational-flood", everyMs: 20 }]);
     await expectTimeout(receiver.url);
     await receiver.waitForConnections(0);
@@ -90,13 +90,13 @@ describe("the deadline ends", () => {
     await stuck.close();
   });
 
-  it("a TLS handshake that never comes", async () => {
+  it("a missing TLS handshake", async () => {
     const silent = await listen();
     await expectTimeout(`https://127.0.0.1:${portOf(silent.server)}/`);
     await silent.close();
   });
 
-  it("a name server that answers too late, without connecting any more", async () => {
+  it("a name server that answers too late, without opening a connection", async () => {
     let answerLate = (_addresses: readonly string[]): void => {};
     const late = createTestSender({
       resolver: () =>
@@ -111,7 +111,7 @@ describe("the deadline ends", () => {
     expect(receiver.connections).toBe(1);
   });
 
-  it("the reading of a body, which does not change the outcome", async () => {
+  it("the reading of a body, without changing the outcome", async () => {
     receiver.answer([{ kind: "drip-body", everyMs: 10 }]);
     const before = Date.now();
     const result = await sender.send(requestTo(receiver.url));
@@ -132,7 +132,7 @@ interface Silent {
   close(): Promise<void>;
 }
 
-/** Accepts connections and says nothing. */
+/** Accepts connections and never writes. */
 async function listen(): Promise<Silent> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
@@ -157,27 +157,29 @@ function portOf(server: Server): number {
   return (server.address() as AddressInfo).port;
 }
 
-/** Answers everything with 200; has room for two connections that it has not accepted yet. */
+/** Answers every request with 200; its backlog holds two unaccepted connections. */
 const SLOW_TO_ACCEPT = `
   const server = require("node:http").createServer((request, response) => response.end("late"));
   server.listen({ port: 0, host: "127.0.0.1", backlog: 1 }, () => console.log(server.address().port));
 `;
 
 describe("a connect that takes seconds", () => {
-  it("still succeeds: real SYNs, dropped by the kernel until the receiver accepts again", async () => {
+  it("succeeds after the kernel dropped its SYNs until the receiver accepted again", async () => {
     const child = spawn(process.execPath, ["-e", SLOW_TO_ACCEPT], { stdio: ["ignore", "pipe", "inherit"] });
     const [line] = (await once(child.stdout, "data")) as [Buffer];
     const port = Number(line);
-    const impatient = createTestSender();
+    const secondSender = createTestSender();
     const url = `http://127.0.0.1:${port}/`;
-    // The kernel completes handshakes for a stopped process until its backlog of one is exceeded.
+    // The kernel completes handshakes for a stopped process until its backlog overflows.
     child.kill("SIGSTOP");
     const fillers = Array.from({ length: 2 }, () => connect(port, "127.0.0.1"));
     try {
       await Promise.all(fillers.map((socket) => once(socket, "connect")));
       const sending = sender.send(requestTo(url, { deadlineMs: 60_000 }));
-      // Another sender's failure tells when the SYN of second 0 and its repetition of second 1 were both in vain.
-      expect(await impatient.send(requestTo(url, { deadlineMs: 1_500 }))).toMatchObject({ error: "timeout" });
+      // When this second sender times out, the SYNs of seconds 0 and 1 were both dropped.
+      expect(await secondSender.send(requestTo(url, { deadlineMs: 1_500 }))).toMatchObject({
+        error: "timeout",
+      });
       child.kill("SIGCONT");
 
       const result = await sending;
@@ -186,12 +188,12 @@ describe("a connect that takes seconds", () => {
     } finally {
       fillers.forEach((socket) => socket.destroy());
       child.kill("SIGKILL");
-      await Promise.all([once(child, "exit"), impatient.close()]);
+      await Promise.all([once(child, "exit"), secondSender.close()]);
     }
   });
 });
 
-it("loses one attempt to a kept connection that went dead, and sends the next one over another", async () => {
+it("a dead idle connection costs one attempt, and the next one uses another connection", async () => {
   const proxy = await startTcpProxy(receiver.port);
   const url = `http://127.0.0.1:${proxy.port}/`;
   try {

@@ -1,4 +1,4 @@
-/** A sender as development has it, and what the tests of it share. */
+/** A sender with development settings, and helpers for its tests. */
 import type { AddressPolicy } from "../../../src/webhooks/sending/address-policy.ts";
 import { createAddressPolicy } from "../../../src/webhooks/sending/address-policy.ts";
 import type {
@@ -15,12 +15,12 @@ export const developmentPolicy: AddressPolicy = createAddressPolicy({
   ownListeners: [],
 });
 
-/** A sender that may go to loopback. */
+/** Creates a sender that may connect to loopback. */
 export function createTestSender(options: Partial<HttpSenderOptions> = {}): HttpSender {
   return createHttpSender({ policy: developmentPolicy, clock: systemClock, ...options });
 }
 
-/** A small request with a generous deadline. */
+/** Creates a small request with a generous deadline. */
 export function requestTo(url: string, options: Partial<SendRequest> = {}): SendRequest {
   return {
     url,

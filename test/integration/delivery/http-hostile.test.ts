@@ -19,15 +19,12 @@ afterEach(async () => {
   await receiver.close();
 });
 
-describe("a receiver that breaks the protocol", () => {
+describe("a receiver that violates the protocol", () => {
   const aborted: readonly (readonly [string, Behaviour])[] = [
     ["resets the connection", { kind: "reset" }],
     ["hangs up", { kind: "close" }],
     ["speaks another protocol", { kind: "raw", bytes: "220 smtp.example ESMTP\r\n", close: true }],
-    [
-      "hangs up in the middle of its headers",
-      { kind: "raw", bytes: "HTTP/1.1 200 OK\r\nX-A: b", close: true },
-    ],
+    ["hangs up within its headers", { kind: "raw", bytes: "HTTP/1.1 200 OK\r\nX-A: b", close: true }],
     [
       "sends 16 KiB of headers",
       { kind: "raw", bytes: `HTTP/1.1 200 OK\r\nX-Long: ${"x".repeat(16_384)}\r\n\r\n` },
@@ -40,31 +37,31 @@ describe("a receiver that breaks the protocol", () => {
       "switches protocols",
       { kind: "raw", bytes: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n" },
     ],
-    ["invites a body that it has", { kind: "raw", bytes: "HTTP/1.1 100 Continue\r\n\r\n" }],
+    ["sends 100 Continue and nothing else", { kind: "raw", bytes: "HTTP/1.1 100 Continue\r\n\r\n" }],
     ["floods with informational responses", { kind: "informational-flood", everyMs: 0 }],
     [
-      "states two lengths",
+      "sends two lengths",
       { kind: "raw", bytes: "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab" },
     ],
     [
-      "states a length and chunks",
+      "sends a length and chunks",
       {
         kind: "raw",
         bytes: "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
       },
     ],
   ];
-  it.each(aborted)("and %s is an aborted attempt, at once", async (_what, behaviour) => {
+  it.each(aborted)("and %s aborts the attempt at once", async (_what, behaviour) => {
     receiver.answer([behaviour]);
     const result = await sender.send(requestTo(receiver.url));
     expect(result).toMatchObject({ status: null, error: "aborted", responseBody: null });
-    // Its deadline would have been a timeout.
+    // Waiting for the deadline would have been a timeout.
     expect(result.durationMs).toBeLessThan(5_000);
     await receiver.waitForConnections(0);
     expect(receiver.requests).toHaveLength(1);
   });
 
-  it("does no harm to the next one", async () => {
+  it("does not affect the next delivery", async () => {
     receiver.answer([...aborted.map(([, behaviour]) => behaviour), { kind: "answer", body: "fine" }]);
     for (let count = 0; count < aborted.length; count += 1) {
       await sender.send(requestTo(receiver.url));
@@ -72,7 +69,7 @@ describe("a receiver that breaks the protocol", () => {
     expect(await sender.send(requestTo(receiver.url))).toMatchObject({ status: 200, responseBody: "fine" });
   });
 
-  it("and sends a second response that nobody asked for loses its connection, not the next delivery", async () => {
+  it("and sends an unrequested second response loses its connection, not the next delivery", async () => {
     const answer = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\none";
     receiver.answer([
       { kind: "raw", bytes: answer + answer.replace("one", "two") },
@@ -83,15 +80,15 @@ describe("a receiver that breaks the protocol", () => {
   });
 });
 
-describe("a receiver without end", () => {
-  it("is read for 64 KiB, kept for 4 and hung up on", async () => {
+describe("an endless receiver", () => {
+  it("is read up to 64 KiB, of which 4 are kept, and disconnected", async () => {
     receiver.answer([{ kind: "endless-body" }]);
     const result = await sender.send(requestTo(receiver.url));
     expect(result).toMatchObject({ status: 200, error: null, responseBody: "x".repeat(4096) });
     await receiver.waitForConnections(0);
   });
 
-  it("that sends a gzip bomb is kept as it came: nothing is decompressed", async () => {
+  it("that sends a gzip bomb is stored without decompression", async () => {
     const bomb = gzipSync(Buffer.alloc(50_000_000));
     const bytes = Buffer.concat([
       Buffer.from(`HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: ${bomb.length}\r\n\r\n`),
@@ -105,14 +102,14 @@ describe("a receiver without end", () => {
     expect(process.memoryUsage().arrayBuffers - arrayBuffers).toBeLessThan(2_000_000);
   });
 
-  it("that drips its body is a success at its headers, and is hung up on", async () => {
+  it("that sends its body slowly succeeds at its headers and is disconnected", async () => {
     receiver.answer([{ kind: "drip-body", everyMs: 20 }]);
     const result = await sender.send(requestTo(receiver.url));
     expect(result).toMatchObject({ status: 200, error: null });
     await receiver.waitForConnections(0);
   });
 
-  it("keeps memory flat, however many there are", async () => {
+  it("does not increase memory, however often", async () => {
     setFlagsFromString("--expose-gc");
     const collectGarbage = runInNewContext("gc") as () => void;
     const behaviours: readonly Behaviour[] = [

@@ -9,7 +9,7 @@ import { startReceiver } from "../../support/receiver-server.ts";
 import vectors from "../../support/vectors/targets.json" with { type: "json" };
 import { createTestSender, developmentPolicy, requestTo } from "./http-fixtures.ts";
 
-/** Only one loopback address is open, so that others can play the private network. */
+/** Only one loopback address is allowed, so that others can represent the private network. */
 const onlyOneAddress = createAddressPolicy({
   allowedCidrs: ["127.0.0.1/32"],
   allowHttp: true,
@@ -38,8 +38,8 @@ afterEach(async () => {
   await receiver.close();
 });
 
-describe("a target that the policy refuses", () => {
-  it("is refused by its URL without any connection or look-up", async () => {
+describe("a target that the policy forbids", () => {
+  it("is refused by its URL without a connection or lookup", async () => {
     let lookUps = 0;
     const sender = createTestSender({
       policy: production,
@@ -72,14 +72,14 @@ describe("a target that the policy refuses", () => {
     [["127.0.0.1", "93.184.216.34"]],
     [["2606:4700:4700::1111", "93.184.216.34", "fd00::1"]],
     [["not an address"]],
-  ])("is refused by the answer %j of the name server, whatever else is in it", async (addresses) => {
+  ])("is refused for the DNS answer %j, despite any other addresses in it", async (addresses) => {
     const sender = senderWith(production, addresses);
     const url = `https://hooks.example.com:${receiver.port}/`;
     expect(await sender.send(requestTo(url))).toMatchObject({ status: null, error: "refused" });
     expect(receiver.connections).toBe(0);
   });
 
-  it("is refused when a name answers with another address the next time it is asked", async () => {
+  it("is refused once its name resolves to a forbidden address", async () => {
     const inner = await startReceiver({ host: "127.0.0.2", port: receiver.port });
     receiver.answer([{ kind: "answer", headers: { Connection: "close" } }]);
     const sender = senderWith(onlyOneAddress, ["127.0.0.1"], ["127.0.0.2"]);
@@ -90,7 +90,7 @@ describe("a target that the policy refuses", () => {
     await inner.close();
   });
 
-  it("cannot flip between the check and the connect: a connection asks once", async () => {
+  it("cannot change between the check and the connect: a connection resolves once", async () => {
     const inner = await startReceiver({ host: "127.0.0.2", port: receiver.port });
     let calls = 0;
     const sender = createTestSender({
@@ -106,7 +106,7 @@ describe("a target that the policy refuses", () => {
     await inner.close();
   });
 
-  it("is refused by the address that the socket really has, before a byte is sent", async () => {
+  it("is refused by the socket's actual address, before a byte is sent", async () => {
     let checks = 0;
     const sender = createTestSender({
       policy: { ...developmentPolicy, allowsConnection: () => (checks += 1) === 1 },
@@ -117,7 +117,7 @@ describe("a target that the policy refuses", () => {
     expect(receiver.requests).toHaveLength(0);
   });
 
-  it("is refused where a name leads to one of our own listeners", async () => {
+  it("is refused if its name resolves to one of our own listeners", async () => {
     const policy = createAddressPolicy({
       allowedCidrs: ["127.0.0.0/8", "::1"],
       allowHttp: true,
@@ -131,9 +131,9 @@ describe("a target that the policy refuses", () => {
   });
 });
 
-describe("a name of somebody's own that leads to one of our URLs", () => {
+describe("a foreign name that resolves to one of our URLs", () => {
   const urls = (port: number) => [{ host: "signet.example.com", port }];
-  const senderBeside = (answers: () => Promise<readonly string[]>) => {
+  const senderWithOwnName = (answers: () => Promise<readonly string[]>) => {
     const clock = { now: () => performance.timeOrigin + performance.now() };
     const sender = createTestSender({
       policy: developmentPolicy,
@@ -144,23 +144,23 @@ describe("a name of somebody's own that leads to one of our URLs", () => {
     return sender;
   };
 
-  it("is refused at the address and port of that URL, before a packet leaves", async () => {
-    const sender = senderBeside(async () => await Promise.resolve(["127.0.0.9", "127.0.0.1"]));
+  it("is refused at that URL's address and port, before a packet leaves", async () => {
+    const sender = senderWithOwnName(async () => await Promise.resolve(["127.0.0.9", "127.0.0.1"]));
     const url = `http://hooks.example.com:${receiver.port}/`;
     expect(await sender.send(requestTo(url))).toMatchObject({ status: null, error: "refused" });
     expect(receiver.connections).toBe(0);
   });
 
-  it("is no reason to refuse what is at other addresses, nor while our own name leads nowhere", async () => {
+  it("is refused at no other address, nor while our own name does not resolve", async () => {
     const url = `http://hooks.example.com:${receiver.port}/`;
-    const elsewhere = senderBeside(async () => await Promise.resolve(["192.0.2.1"]));
+    const elsewhere = senderWithOwnName(async () => await Promise.resolve(["192.0.2.1"]));
     expect(await elsewhere.send(requestTo(url))).toMatchObject({ status: 200 });
-    const nowhere = senderBeside(async () => await Promise.reject(new Error("no such name")));
+    const nowhere = senderWithOwnName(async () => await Promise.reject(new Error("no such name")));
     expect(await nowhere.send(requestTo(url))).toMatchObject({ status: 200 });
   });
 });
 
-test("the addresses of our own names are looked up again, and kept while they cannot be", async () => {
+test("the addresses of our own names are refreshed, and kept while lookups fail", async () => {
   let now = 0;
   let answer: () => Promise<readonly string[]> = async () => await Promise.resolve(["192.0.2.1"]);
   let asked = 0;
@@ -192,13 +192,13 @@ describe("a target that the policy allows", () => {
     expect(receiver.requests[0]?.headers.host).toBe(`hooks.example.com:${receiver.port}`);
   });
 
-  it("is reached as localhost through the system's own resolver", async () => {
+  it("is reached as localhost through the system's resolver", async () => {
     const sender = createTestSender();
     senders.push(sender);
     expect(await sender.send(requestTo(`http://localhost:${receiver.port}/`))).toMatchObject({ status: 200 });
   });
 
-  it("is reached at the next address when one refuses the connection", async () => {
+  it("is reached at its next address if one refuses the connection", async () => {
     const sender = senderWith(developmentPolicy, ["127.0.0.7", "127.0.0.8", "127.0.0.1"]);
     const url = `http://hooks.example.com:${receiver.port}/`;
     expect(await sender.send(requestTo(url))).toMatchObject({ status: 200, error: null });
@@ -206,7 +206,7 @@ describe("a target that the policy allows", () => {
 });
 
 describe("a name", () => {
-  it("without an address, or that the resolver fails on, is a dns failure", async () => {
+  it("without an address, or that the resolver fails on, causes a dns failure", async () => {
     expect(await senderWith(production, []).send(requestTo("https://hooks.example.com/"))).toMatchObject({
       status: null,
       error: "dns",
@@ -216,13 +216,13 @@ describe("a name", () => {
     expect(await failing.send(requestTo("https://hooks.example.com/"))).toMatchObject({ error: "dns" });
   });
 
-  it("that exists nowhere is a dns failure of the real resolver", async () => {
+  it("that does not exist causes a dns failure with the real resolver", async () => {
     const sender = createTestSender();
     senders.push(sender);
     expect(await sender.send(requestTo("https://hooks.example.invalid/"))).toMatchObject({ error: "dns" });
   });
 
-  it("whose address refuses the connection is a connect failure", async () => {
+  it("whose address refuses the connection causes a connect failure", async () => {
     const { port } = receiver;
     await receiver.close();
     const sender = senderWith(developmentPolicy, ["127.0.0.1", "127.0.0.2"]);

@@ -10,12 +10,12 @@ import vectors from "../../support/vectors/targets.json" with { type: "json" };
 import { type Authority, createAuthority, type KeyPair } from "./http-certificates.ts";
 import { createTestSender, requestTo } from "./http-fixtures.ts";
 
-/** A forward proxy that leads every tunnel to one port of this machine, or says what it is told to say. */
+/** A forward proxy that leads every tunnel to one local port, or gives a fixed answer. */
 interface Proxy {
   readonly port: number;
-  /** Heads of the requests for tunnels. */
+  /** Heads of the CONNECT requests. */
   readonly heads: string[];
-  /** Everything that came through tunnels, as it was on the wire. */
+  /** Bytes that came through tunnels. */
   readonly bytes: Buffer[];
 }
 
@@ -41,7 +41,7 @@ afterEach(async () => {
 });
 
 async function startProxy(
-  answer: { readonly to: number } | { readonly say: string } | { readonly hang: true },
+  answer: { readonly to: number } | { readonly raw: string } | { readonly hang: true },
   tls?: KeyPair,
 ): Promise<Proxy> {
   const heads: string[] = [];
@@ -57,8 +57,8 @@ async function startProxy(
       }
       socket.off("data", onData);
       heads.push(head);
-      if ("say" in answer) {
-        socket.write(answer.say);
+      if ("raw" in answer) {
+        socket.write(answer.raw);
       } else if ("to" in answer) {
         const upstream = connect({ host: "127.0.0.1", port: answer.to }, () => {
           socket.write("HTTP/1.1 200 Connection established\r\n\r\n");
@@ -99,7 +99,7 @@ function sender(proxyUrl: string, options: Partial<HttpSenderOptions> = {}): Htt
 }
 
 describe("behind a forward proxy", () => {
-  it("requests go through a tunnel, with TLS to the receiver end to end", async () => {
+  it("requests use a tunnel, with TLS to the receiver end to end", async () => {
     const receiver = await start({ tls: pair });
     const proxy = await startProxy({ to: receiver.port });
     const http = sender(`http://carol:p%40ss%3Aword@127.0.0.1:${proxy.port}`);
@@ -116,18 +116,18 @@ describe("behind a forward proxy", () => {
     expect(receiver.requests[0]?.rawHeaders.join().toLowerCase()).not.toContain("proxy");
   });
 
-  it("the way to the proxy may be encrypted too", async () => {
+  it("the connection to the proxy may also be encrypted", async () => {
     const receiver = await start({ tls: pair });
     const proxy = await startProxy({ to: receiver.port }, pair);
     const http = sender(`https://127.0.0.1:${proxy.port}`);
     expect(await http.send(requestTo("https://hooks.example.com/"))).toMatchObject({ status: 200 });
-    const stranger = createAuthority();
-    const refusing = sender(`https://127.0.0.1:${proxy.port}`, { certificateAuthorities: [stranger.cert] });
+    const unknown = createAuthority();
+    const refusing = sender(`https://127.0.0.1:${proxy.port}`, { certificateAuthorities: [unknown.cert] });
     expect(await refusing.send(requestTo("https://hooks.example.com/"))).toMatchObject({ error: "connect" });
-    stranger.remove();
+    unknown.remove();
   });
 
-  it("a receiver's bad certificate stays a tls failure", async () => {
+  it("a receiver's bad certificate is still a tls failure", async () => {
     const receiver = await start({ tls: authority.issue("DNS:other.example.com") });
     const proxy = await startProxy({ to: receiver.port });
     const http = sender(`http://127.0.0.1:${proxy.port}`);
@@ -135,8 +135,8 @@ describe("behind a forward proxy", () => {
     expect(receiver.requests).toHaveLength(0);
   });
 
-  it("the rules for URLs and for literal addresses hold: the proxy hears of no refused one", async () => {
-    const proxy = await startProxy({ say: "HTTP/1.1 403 No\r\n\r\n" });
+  it("the rules for URLs and literal addresses apply: the proxy gets no forbidden request", async () => {
+    const proxy = await startProxy({ raw: "HTTP/1.1 403 No\r\n\r\n" });
     const http = sender(`http://127.0.0.1:${proxy.port}`);
     for (const url of vectors.denied_urls) {
       expect(await http.send(requestTo(url))).toMatchObject({ status: null, error: "refused" });
@@ -145,12 +145,12 @@ describe("behind a forward proxy", () => {
   });
 
   const broken: readonly (readonly [string, Parameters<typeof startProxy>[0]])[] = [
-    ["that refuses the tunnel", { say: "HTTP/1.1 407 Denied\r\nContent-Length: 0\r\n\r\n" }],
-    ["that speaks no HTTP", { say: "SSH-2.0-x\r\n\r\n" }],
-    ["whose answer has no end", { say: `HTTP/1.1 200 OK\r\nX-A: ${"x".repeat(20_000)}` }],
-    ["that says more than it was asked", { say: "HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n\r\n" }],
+    ["that refuses the tunnel", { raw: "HTTP/1.1 407 Denied\r\nContent-Length: 0\r\n\r\n" }],
+    ["that does not speak HTTP", { raw: "SSH-2.0-x\r\n\r\n" }],
+    ["whose headers do not end", { raw: `HTTP/1.1 200 OK\r\nX-A: ${"x".repeat(20_000)}` }],
+    ["that answers twice", { raw: "HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n\r\n" }],
   ];
-  it.each(broken)("a proxy %s is a connect failure, at once", async (_which, answer) => {
+  it.each(broken)("a proxy %s causes a connect failure at once", async (_which, answer) => {
     const proxy = await startProxy(answer);
     const http = sender(`http://127.0.0.1:${proxy.port}`);
     const result = await http.send(requestTo("https://hooks.example.com/"));
@@ -158,7 +158,7 @@ describe("behind a forward proxy", () => {
     expect(result.durationMs).toBeLessThan(5_000);
   });
 
-  it("a proxy that is away is a connect failure, one that hangs a timeout", async () => {
+  it("an unreachable proxy causes a connect failure, a hanging one a timeout", async () => {
     const gone = await start();
     const { port } = gone;
     await gone.close();

@@ -24,7 +24,7 @@ afterEach(async () => {
 });
 
 describe("a delivery on the wire", () => {
-  it("arrives as exactly the bytes and headers that were signed, and nothing else", async () => {
+  it("arrives with exactly the signed bytes and headers, and nothing else", async () => {
     const secret = generateSecret((size) => new Uint8Array(size).fill(9));
     const sentAt = Math.floor(Date.now() / 1000);
     const body = buildEnvelope({
@@ -61,7 +61,7 @@ describe("a delivery on the wire", () => {
     expect(request === undefined ? null : verifyReceived(request, [secret])).toMatchObject({ id: "evt_1" });
   });
 
-  it("carries a body of 256 KiB whole", async () => {
+  it("carries a body of 256 KiB completely", async () => {
     const body = Buffer.alloc(262_144, "é");
     expect(await sender.send(requestTo(receiver.url, { body }))).toMatchObject({ status: 200, error: null });
     expect(receiver.requests[0]?.rawBody.equals(body)).toBe(true);
@@ -82,7 +82,7 @@ describe("the outcome", () => {
     },
   );
 
-  it("of a redirect is failure, and nobody goes where it points", async () => {
+  it("of a redirect is failure, and the redirect is not followed", async () => {
     const other = await startReceiver();
     receiver.answer([{ kind: "redirect", location: `${other.url}/stolen` }]);
     expect(await sender.send(requestTo(receiver.url))).toMatchObject({ status: 302, error: "status" });
@@ -98,7 +98,7 @@ describe("the outcome", () => {
     expect(await sender.send(ping)).toMatchObject({ status: 200, error: null });
   });
 
-  it("skips informational responses on the way to the final one", async () => {
+  it("comes from the final response, after informational ones", async () => {
     receiver.answer([
       {
         kind: "raw",
@@ -112,7 +112,7 @@ describe("the outcome", () => {
     });
   });
 
-  it("tells when it started and how long the headers took", async () => {
+  it("has its start time and the time until the headers", async () => {
     receiver.answer([{ kind: "answer", delayMs: 60 }]);
     const before = Date.now();
     const result = await sender.send(requestTo(receiver.url));
@@ -121,7 +121,7 @@ describe("the outcome", () => {
     expect(result.startedAt + result.durationMs).toBeLessThanOrEqual(Date.now());
   });
 
-  it("passes on the wait that a failure of any status asks for", async () => {
+  it("has the requested wait of a failure with any status", async () => {
     const headers = { "Retry-After": "120" };
     receiver.answer([429, 503, 500, 404, 302].map((status) => ({ kind: "answer", status, headers })));
     const waits: (number | null)[] = [];
@@ -131,7 +131,7 @@ describe("the outcome", () => {
     expect(waits).toEqual([120_000, 120_000, 120_000, 120_000, 120_000]);
   });
 
-  it("is an exception only for a header that cannot be sent: a defect of ours", async () => {
+  it("is an exception only for an unsendable header, which is our bug", async () => {
     const headers = { "X-Bad": "a\r\nX-Injected: b" };
     await expect(sender.send(requestTo(receiver.url, { headers }))).rejects.toThrow("invalid X-Bad header");
     expect(receiver.requests).toHaveLength(0);
@@ -144,12 +144,12 @@ describe("the response body", () => {
     return (await sender.send(requestTo(receiver.url))).responseBody;
   };
 
-  it("is kept up to 4 KiB, in whole characters", async () => {
+  it("is stored up to 4 KiB, in whole characters", async () => {
     expect(await bodyOf("é".repeat(10_000))).toBe("é".repeat(2048));
     expect(await bodyOf(`x${"é".repeat(10_000)}`)).toBe(`x${"é".repeat(2047)}`);
   });
 
-  it("is text that PostgreSQL can store, whatever bytes came", async () => {
+  it("is text that PostgreSQL can store, whatever the bytes", async () => {
     expect(await bodyOf(Uint8Array.of(0x61, 0, 0xff, 0xed, 0xa0, 0x80, 0x62))).toBe(
       "a\ufffd\ufffd\ufffd\ufffd\ufffdb",
     );
@@ -166,7 +166,7 @@ describe("the response body", () => {
     expect((await bodyOf(gzip, { "Content-Encoding": "gzip" }))?.startsWith("\u001f\ufffd")).toBe(true);
   });
 
-  it("does not change the outcome when it breaks off", async () => {
+  it("does not change the outcome if it breaks off", async () => {
     receiver.answer([
       { kind: "raw", bytes: "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\npart", close: true },
     ]);
@@ -179,7 +179,7 @@ describe("the response body", () => {
 });
 
 describe("closing the sender", () => {
-  it("lets requests under way finish, refuses new ones and leaves no connection", async () => {
+  it("completes running requests, rejects new ones and leaves no connection", async () => {
     receiver.answer([{ kind: "answer", delayMs: 80 }]);
     const sending = sender.send(requestTo(receiver.url));
     await receiver.waitFor(1);
@@ -193,7 +193,7 @@ describe("closing the sender", () => {
   });
 });
 
-/** Prints what becomes of a request when the process has used up its descriptors. */
+/** Prints the outcome of a request in a process without free file descriptors. */
 const WITHOUT_DESCRIPTORS = `
   import { openSync } from "node:fs";
   const { createTestSender, requestTo } = await import(process.env.FIXTURES);
@@ -206,7 +206,7 @@ const WITHOUT_DESCRIPTORS = `
   process.stdout.write(JSON.stringify([first.status, second]), () => process.exit());
 `;
 
-it("blames no receiver when the process has no descriptor left for a socket", async () => {
+it("a process without free file descriptors does not blame the receiver", async () => {
   const fixtures = new URL("http-fixtures.ts", import.meta.url).href;
   const node = ["node", "--import", "tsx", "--input-type=module", "-e", WITHOUT_DESCRIPTORS];
   const printed = await runProcess({

@@ -43,7 +43,7 @@ async function attempt(
 }
 
 describe("an https receiver", () => {
-  it("with a good certificate gets the delivery, over a connection that is reused", async () => {
+  it("with a valid certificate gets the delivery over a reusable connection", async () => {
     const { sender, receiver, request, result } = await attempt(good);
     expect(result).toMatchObject({ status: 200, error: null });
     for (let count = 0; count < 20; count += 1) {
@@ -57,7 +57,7 @@ describe("an https receiver", () => {
     expect((await attempt(good, "127.0.0.1")).result).toMatchObject({ status: 200, error: null });
   });
 
-  it("is told the name that is wanted and is offered HTTP/1.1 alone", async () => {
+  it("gets the wanted server name and an offer of only HTTP/1.1", async () => {
     const server = createServer({ ...good, ALPNProtocols: ["h2", "http/1.1"] });
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
@@ -80,7 +80,7 @@ describe("an https receiver", () => {
   });
 
   const refused: readonly (readonly [string, () => Parameters<typeof attempt>])[] = [
-    ["of an authority that nobody knows", () => [good, "hooks.example.com", null]],
+    ["of an unknown CA", () => [good, "hooks.example.com", null]],
     ["for another name", () => [good, "other.example.com"]],
     ["for another address", () => [good, "127.0.0.2"]],
     ["that has expired", () => [authority.issue("DNS:hooks.example.com", -1)]],
@@ -97,7 +97,7 @@ describe("an https receiver", () => {
     expect(receiver.requests).toHaveLength(0);
   });
 
-  it("is checked whatever the environment says about certificates", async () => {
+  it("is verified whatever certificate settings the environment has", async () => {
     process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = "0";
     try {
       expect((await attempt(good, "other.example.com")).result).toMatchObject({ status: null, error: "tls" });
@@ -106,7 +106,7 @@ describe("an https receiver", () => {
     }
   });
 
-  it("that speaks plain HTTP is a tls failure", async () => {
+  it("that speaks plain HTTP causes a tls failure", async () => {
     receiver = await startReceiver();
     const sender = createTestSender();
     senders.push(sender);
@@ -115,7 +115,7 @@ describe("an https receiver", () => {
     expect(receiver.requests).toHaveLength(0);
   });
 
-  it("that speaks nothing newer than TLS 1.1 is a tls failure", async () => {
+  it("that speaks at most TLS 1.1 causes a tls failure", async () => {
     const server = createServer({
       ...good,
       minVersion: "TLSv1",

@@ -1,4 +1,4 @@
-/** After 202 nothing is lost: the api process is killed in the middle of its work (architecture 3). */
+/** Nothing is lost after a 202, even if the api process is killed (architecture 3). */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
@@ -47,7 +47,7 @@ async function startVictim(): Promise<{ readonly url: string; readonly child: Ch
 }
 
 test.each([1, 10])(
-  "what was answered when the process is killed after %i answers is all there",
+  "all answered events exist after the process is killed following %i answers",
   async (after) => {
     const tenant = await createTenant(api);
     await createEndpoint(api, tenant, { events: ["a.b"] });
@@ -62,7 +62,7 @@ test.each([1, 10])(
         headers: { ...bearer(tenant.token), "content-type": "application/json", "idempotency-key": `k${n}` },
         body: JSON.stringify({ type: "a.b", data: { n } }),
       });
-      // The status line is the promise; whatever comes after it may be cut off.
+      // The status line is the promise; the rest may be cut off.
       const body = (await response.json()) as Json;
       answered.push({ ...body, n });
       if (answered.length === after) {
@@ -89,7 +89,7 @@ test.each([1, 10])(
     for (const { id, n } of answered) {
       expect((await tenant.get(`/v1/events/${String(id)}`)).body).toMatchObject({ data: { n } });
     }
-    // What was not answered is there in whole or not at all, and sending everything again completes it.
+    // Unanswered events exist completely or not at all, and resending everything completes them.
     expect(stored.filter((row) => row.rows !== 2)).toEqual([]);
     const again = await Promise.all(
       Array.from(

@@ -1,4 +1,4 @@
-/** Accepting events: who gets them, what a batch answers, and how many commits it takes (architecture 3). */
+/** Accepting events: their recipients, the answers to batches, and the number of commits (architecture 3). */
 import { Client } from "pg";
 import { describe, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
@@ -21,7 +21,7 @@ const EVENTS = "/v1/events";
 const ENDPOINTS = "/v1/webhooks/endpoints";
 const EVENT: Json = { type: "a.b", data: {} };
 
-/** Endpoint and state of each delivery of an event, in the order of the endpoints. */
+/** Returns endpoint and state of an event's deliveries, ordered by endpoint. */
 async function deliveriesOf(tenant: Tenant, eventId: string): Promise<unknown[]> {
   const found = await listAll(tenant, `/v1/webhooks/deliveries?event_id=${eventId}`, 100);
   return found
@@ -36,7 +36,7 @@ async function published(tenant: Tenant, type: string): Promise<Json> {
 }
 
 describe("an event goes", () => {
-  test("nowhere when nobody wants it, and is kept all the same", async () => {
+  test("nowhere if no endpoint wants it, and is stored nevertheless", async () => {
     const tenant = await createTenant(api);
     await createEndpoint(api, tenant, { events: ["c.d"] });
     const event = await published(tenant, "a.b");
@@ -48,7 +48,7 @@ describe("an event goes", () => {
     });
   });
 
-  test("to each endpoint that names its type or takes all, once, and to no endpoint that does not wait for it", async () => {
+  test("once to each active or disabled endpoint that takes its type, and to no other", async () => {
     const tenant = await createTenant(api);
     const wants = async (events: string[], state?: "PENDING" | "DISABLED"): Promise<string> =>
       (await createEndpoint(api, tenant, { events, ...(state === undefined ? {} : { state }) })).id;
@@ -97,7 +97,7 @@ describe("an event goes", () => {
 });
 
 describe("a batch", () => {
-  test("is answered item by item, in the order sent; a bad item keeps no other from being accepted", async () => {
+  test("is answered item by item, in order; an invalid item does not affect the others", async () => {
     const tenant = await createTenant(api);
     await createEndpoint(api, tenant, { events: ["a.b"] });
     const large = { a: "x".repeat(262_144) };
@@ -184,7 +184,7 @@ describe("a batch", () => {
   });
 });
 
-/** What of a tenant is there, and how many transactions wrote it. */
+/** Returns a tenant's events and deliveries, and the number of transactions that wrote them. */
 async function commitsOf({
   tenantId,
 }: Tenant): Promise<{ events: number; deliveries: number; commits: number }> {
@@ -201,7 +201,7 @@ async function commitsOf({
   };
 }
 
-/** Makes every commit of events wait; the function that comes back lets them go when as many wait as ever will. */
+/** Blocks commits of events. The returned function releases them once two of them wait, the most that can. */
 async function blockCommits(): Promise<() => Promise<void>> {
   const blocker = new Client({ connectionString: api.database.adminUrl });
   await blocker.connect();
@@ -214,7 +214,7 @@ async function blockCommits(): Promise<() => Promise<void>> {
           .length === 2,
       "two commits to wait for the table",
     );
-    // Answered behind what has arrived by now.
+    // These answers come after the requests that have arrived by now.
     for (let round = 0; round < 3; round += 1) {
       await api.request("/healthz");
     }
@@ -243,7 +243,7 @@ describe("concurrent requests", () => {
     expect(numbers).toEqual(Array.from({ length: 500 }, (_, n) => n));
   });
 
-  test("of many tenants share commits and stay apart", async () => {
+  test("of many tenants share commits and remain separate", async () => {
     const tenants = await Promise.all(Array.from({ length: 5 }, async () => await createTenant(api)));
     await Promise.all(tenants.map(async (tenant) => await createEndpoint(api, tenant, { events: ["a.b"] })));
     await Promise.all(
@@ -261,7 +261,7 @@ describe("concurrent requests", () => {
     }
   });
 
-  test("with large events are spread over commits, so that no commit grows without bounds", async () => {
+  test("with large events are spread over commits of bounded size", async () => {
     const tenant = await createTenant(api);
     const release = await blockCommits();
     const data = { a: "x".repeat(250_000) };
@@ -272,11 +272,11 @@ describe("concurrent requests", () => {
     expect(new Set((await publishing).map(({ status }) => status))).toEqual(new Set([202]));
     const { events, commits } = await commitsOf(tenant);
     expect(events).toBe(60);
-    // 15 MB, of which a commit takes 4 MiB.
+    // 15 MB, at 4 MiB per commit.
     expect(commits).toBeGreaterThanOrEqual(4);
   });
 
-  test("to register 60 endpoints make 50, the most that a tenant can have", async () => {
+  test("to register 60 endpoints create 50, the most that a tenant can have", async () => {
     const tenant = await createTenant(api);
     const body = { url: "https://example.com/hook", events: ["a.b"] };
     const answers = await Promise.all(

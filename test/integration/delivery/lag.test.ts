@@ -1,11 +1,11 @@
-/** The figures by which operators see that something waits: gauges of the worker, and `signet doctor`. */
+/** The lag that operators see in the worker's gauges and in `signet doctor`. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createPool, type Pool } from "../../../src/database/pool.ts";
 import { readLag } from "../../../src/database/repositories/webhooks/reconciliation.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { useWorld } from "../../support/world.ts";
 
-// No worker: what is published waits.
+// No worker: published events wait.
 const made = useWorld();
 let pool: Pool;
 let tenants: readonly [string, string];
@@ -28,7 +28,7 @@ beforeEach(async () => {
   await made.current.sql.query("DELETE FROM deliveries");
 });
 
-/** A delivery that was accepted so many seconds ago. */
+/** Inserts a delivery that was accepted the given number of seconds ago. */
 async function accepted(secondsAgo: number, tenant = tenants[0]): Promise<string> {
   const { deliveries } = await made.current.publish(tenant);
   const id = deliveries[0]?.id ?? "";
@@ -57,20 +57,20 @@ describe("the oldest delivery without an attempt", () => {
     expect(await lag()).toEqual({ unattempted: 0, overdue: 0 });
   });
 
-  test("is found among all tenants, whichever published first", async () => {
+  test("is found among all tenants", async () => {
     await accepted(10, tenants[0]);
     await accepted(200, tenants[1]);
     await accepted(30, tenants[0]);
     expect(await lag()).toEqual({ unattempted: 200, overdue: 0 });
   });
 
-  test("is also one that was claimed and not attempted", async () => {
+  test("includes claimed deliveries without an attempt", async () => {
     await accepted(20);
     await change(await accepted(120), "carrier = id, claimed_at = now() - interval '1 second'");
     expect(await lag()).toEqual({ unattempted: 120, overdue: 0 });
   });
 
-  test("is none that waits for the rate limit of its endpoint", async () => {
+  test("excludes deliveries that wait for their endpoint's rate limit", async () => {
     await accepted(20);
     const id = await accepted(120, tenants[1]);
     const limit = async (rateLimit: number | null): Promise<unknown> =>
@@ -85,7 +85,7 @@ describe("the oldest delivery without an attempt", () => {
     await limit(null);
   });
 
-  test("is none that was accepted long ago and is replayed: it has had its attempts", async () => {
+  test("excludes replays of old deliveries, which have had attempts", async () => {
     await accepted(20);
     await change(await accepted(500_000), "cycle = 2, epoch = 2");
     await change(await accepted(500_000), "cycle = 2, epoch = 2, carrier = id, claimed_at = now()");
@@ -93,7 +93,7 @@ describe("the oldest delivery without an attempt", () => {
   });
 });
 
-test("the retry that is overdue longest is found, with a workflow or without", async () => {
+test("the most overdue retry is found, with or without a workflow", async () => {
   const due = (seconds: number): string =>
     `state = 'RETRYING', attempt_count = 1, next_attempt_at = now() - interval '${seconds} seconds'`;
   await change(await accepted(900), due(40));

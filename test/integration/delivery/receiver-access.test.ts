@@ -16,7 +16,7 @@ import { type Behaviour, type Receiver, startReceiver } from "../../support/rece
 import { type Authority, createAuthority, type KeyPair } from "./http-certificates.ts";
 import { createTestSender, requestTo } from "./http-fixtures.ts";
 
-/** What stands in for the database: the settings of endpoints, by id. */
+/** Stands in for the database: settings of endpoints, by id. */
 interface Stored {
   version: number;
   headers?: Readonly<Record<string, string>>;
@@ -100,8 +100,8 @@ function oauth(members: object = {}): { authentication: Authentication } {
 const authorizations = (): (string | undefined)[] =>
   receiver.requests.map(({ headers }) => headers.authorization);
 
-describe("headers of the tenant's own", () => {
-  it("are sent beside ours and replace none of them; they are read once per version", async () => {
+describe("a tenant's own headers", () => {
+  it("are added to ours without replacing any, and are loaded once per version", async () => {
     const to = endpoint({ headers: { "X-Environment": "staging", "content-type": "text/plain" } });
     const request = requestTo(receiver.url, { headers: { "Content-Type": "application/json" } });
     await access.send(request, to);
@@ -112,7 +112,7 @@ describe("headers of the tenant's own", () => {
     }
     const changed = endpoint({ headers: { "X-Environment": "live" } }, to.id);
     await access.send(request, changed);
-    // A request that was loaded before the change is sent as the endpoint is now.
+    // A request that was loaded before the change uses the endpoint's current settings.
     await access.send(request, to);
     expect(receiver.requests.map(({ headers }) => headers["x-environment"])).toEqual([
       "staging",
@@ -125,7 +125,7 @@ describe("headers of the tenant's own", () => {
 });
 
 describe("a secret header", () => {
-  it("is sent, and replaces one of the same name in any case", async () => {
+  it("is sent, and replaces a header of the same name in any case", async () => {
     const to = endpoint({
       headers: { "x-api-key": "old", "X-B": "b" },
       authentication: { type: "header", name: "X-API-Key", value: "canary" },
@@ -138,7 +138,7 @@ describe("a secret header", () => {
 });
 
 describe("OAuth 2.0 client credentials", () => {
-  it("bring a bearer token, asked for once, however many requests need it at once", async () => {
+  it("obtain a bearer token once, however many requests need it at once", async () => {
     tokens.answer([tokenAnswer("t1")]);
     const to = endpoint(oauth({ scope: "a b" }));
     await Promise.all(Array.from({ length: 20 }, () => access.send(requestTo(receiver.url), to)));
@@ -152,7 +152,7 @@ describe("OAuth 2.0 client credentials", () => {
     expect(tokens.requests[0]?.rawBody.toString()).toBe("grant_type=client_credentials&scope=a+b");
   });
 
-  it("replace a token shortly before it ends", async () => {
+  it("replace a token shortly before it expires", async () => {
     tokens.answer([tokenAnswer("t1"), tokenAnswer("t2")]);
     const to = endpoint(oauth());
     const send = async (): Promise<unknown> => await access.send(requestTo(receiver.url), to);
@@ -164,7 +164,7 @@ describe("OAuth 2.0 client credentials", () => {
     expect(authorizations()).toEqual(["Bearer t1", "Bearer t1", "Bearer t2"]);
   });
 
-  it("replace a token that the receiver refuses, once, within the same attempt", async () => {
+  it("replace a token that the receiver rejects, once, within the same attempt", async () => {
     tokens.answer([tokenAnswer("t1"), tokenAnswer("t2"), tokenAnswer("t3")]);
     const to = endpoint(oauth());
     let good = "Bearer t1";
@@ -180,13 +180,13 @@ describe("OAuth 2.0 client credentials", () => {
     good = "none";
     expect(await send()).toMatchObject({ status: 401, error: "status" });
     expect(authorizations().slice(3)).toEqual(["Bearer t2", "Bearer t3"]);
-    // A token that was new and was refused is no reason to ask for another one at once.
+    // The rejection of a new token does not cause another token request at once.
     expect(await send()).toMatchObject({ status: 401 });
     expect(tokens.requests).toHaveLength(4);
     expect(receiver.requests).toHaveLength(6);
   });
 
-  it("send again what was sent: signature, time and attempt are those of the first sending", async () => {
+  it("repeat the request unchanged: signature, time and attempt are those of the first one", async () => {
     tokens.answer([tokenAnswer("t1"), tokenAnswer("t2")]);
     const to = endpoint(oauth());
     const headers = { "X-Service-Timestamp": "1763650000", "webhook-signature": "v1,AAAA" };
@@ -199,7 +199,7 @@ describe("OAuth 2.0 client credentials", () => {
     expect({ ...again?.headers, authorization: "" }).toEqual({ ...refused?.headers, authorization: "" });
   });
 
-  it("leave the receiver's 401 as it is where token_url has no new token", async () => {
+  it("keep the receiver's 401 if token_url has no new token", async () => {
     tokens.answer([tokenAnswer("t1"), { kind: "answer", status: 503 }]);
     const to = endpoint(oauth());
     await access.send(requestTo(receiver.url), to);
@@ -212,7 +212,7 @@ describe("OAuth 2.0 client credentials", () => {
     expect(receiver.requests).toHaveLength(2);
   });
 
-  it("end the attempt by its deadline though token_url hangs, and with the receiver's 401", async () => {
+  it("end the attempt by its deadline, with the receiver's 401, even if token_url hangs", async () => {
     tokens.answer([tokenAnswer("t1"), { kind: "hang" }]);
     const to = endpoint(oauth());
     await access.send(requestTo(receiver.url), to);
@@ -224,7 +224,7 @@ describe("OAuth 2.0 client credentials", () => {
     expect(performance.now() - begun).toBeLessThan(3_000);
   });
 
-  it("are not asked for, and nothing is sent again, with less than a second left", async () => {
+  it("are not requested again with less than a second left, and the delivery is not repeated", async () => {
     tokens.answer([tokenAnswer("t1"), tokenAnswer("t2")]);
     const to = endpoint(oauth());
     await access.send(requestTo(receiver.url), to);
@@ -245,14 +245,14 @@ describe("OAuth 2.0 client credentials", () => {
   const failures: readonly (readonly [string, Behaviour, string])[] = [
     ["refuses the client", { kind: "answer", status: 401, body: '{"error":"invalid_client"}' }, "status 401"],
     ["redirects", { kind: "redirect", location: "http://127.0.0.1:1/" }, "status 302"],
-    ["answers no JSON", { kind: "answer", body: "<html>" }, "not JSON"],
+    ["answers without JSON", { kind: "answer", body: "<html>" }, "not JSON"],
     ["answers null", { kind: "answer", body: "null" }, "no access_token"],
     ["answers too much", { kind: "answer", body: `{"x":"${"x".repeat(20_000)}"}` }, "not JSON"],
-    ["gives a token that no header can carry", tokenAnswer("a\r\nX: y"), "no access_token"],
-    ["gives a token of another type", tokenAnswer("t", { token_type: "mac" }), "no bearer token"],
+    ["issues a token that no header can carry", tokenAnswer("a\r\nX: y"), "no access_token"],
+    ["issues a token of another type", tokenAnswer("t", { token_type: "mac" }), "no bearer token"],
     ["hangs up", { kind: "close" }, "aborted"],
   ];
-  it.each(failures)("fail the attempt where the token endpoint %s", async (_what, behaviour, problem) => {
+  it.each(failures)("fail the attempt if the token endpoint %s", async (_what, behaviour, problem) => {
     tokens.answer([behaviour]);
     const to = endpoint(oauth());
     const result = await access.send(requestTo(receiver.url), to);
@@ -260,7 +260,7 @@ describe("OAuth 2.0 client credentials", () => {
     expect(result.responseBody).toContain(problem);
     expect(result.responseBody).not.toMatch(/127\.|s ecret|invalid_client/);
     expect(receiver.connections).toBe(0);
-    // For a second nobody asks again; after it, all is well.
+    // Further attempts within a second send no token request; after it, they succeed.
     tokens.answer([tokenAnswer("t1")]);
     tokens.clear();
     expect(await access.send(requestTo(receiver.url), to)).toMatchObject({ error: "authentication" });
@@ -269,7 +269,7 @@ describe("OAuth 2.0 client credentials", () => {
     expect(await access.send(requestTo(receiver.url), to)).toMatchObject({ status: 200 });
   });
 
-  it("ask at no address that the policy refuses", async () => {
+  it("are never requested at an address that the policy forbids", async () => {
     await http.close();
     const policy = createAddressPolicy({
       allowedCidrs: ["127.0.0.2/32"],
@@ -301,7 +301,7 @@ describe("OAuth 2.0 client credentials", () => {
 });
 
 describe("a client certificate", () => {
-  it("is shown on connections that carry nothing else, and none outlives its replacement", async () => {
+  it("is presented only on its endpoint's connections, which close when it is replaced", async () => {
     const seen: { readonly path: string; readonly name: string | undefined; readonly port: number }[] = [];
     const server = createServer(
       { ...pair, requestCert: true, rejectUnauthorized: false },

@@ -1,4 +1,4 @@
-/** Rules of one tenant that take long leave the event loop to the others. */
+/** A tenant's slow rules do not block the event loop for others. */
 import { expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import { createEndpoint, createTenant } from "../../support/tenant.ts";
@@ -7,32 +7,32 @@ const api = useTestApi();
 const ENDPOINTS = 10;
 const EVENTS = 300;
 
-/** Until `work` has ended: how long it took, and the longest time in which nothing else was done; milliseconds. */
+/** Returns the duration of `work` and the longest stall of the event loop meanwhile, in milliseconds. */
 async function longestStall(work: () => Promise<unknown>): Promise<{ took: number; stalled: number }> {
   const begunAt = performance.now();
   let [lookedAt, stalled, going] = [begunAt, 0, true];
-  const look = (): void => {
+  const measure = (): void => {
     const now = performance.now();
     stalled = Math.max(stalled, now - lookedAt);
     lookedAt = now;
     if (going) {
-      setImmediate(look);
+      setImmediate(measure);
     }
   };
-  look();
+  measure();
   await work();
   going = false;
   return { took: performance.now() - begunAt, stalled };
 }
 
-test("a batch that takes seconds to check holds nobody up until its end", async () => {
+test("a batch that takes seconds to check delays no other request until it ends", async () => {
   const tenant = await createTenant(api);
   const filter = { $or: Array.from({ length: 60 }, (_, at) => ({ "data.values": `none ${at}` })) };
   for (let made = 0; made < ENDPOINTS; made += 1) {
     await createEndpoint(api, tenant, { events: ["a.b"], filter });
   }
   const event = { type: "a.b", data: { values: Array.from({ length: 800 }, () => 1) } };
-  // The rules are read with the first.
+  // The first one loads the rules.
   expect(await tenant.post("/v1/events", event)).toMatchObject({ status: 202 });
   const { took, stalled } = await longestStall(async () => {
     const answer = await tenant.post("/v1/events", { events: Array.from({ length: EVENTS }, () => event) });

@@ -1,4 +1,4 @@
-/** An edge admits tokens of its own audience, and none that the same issuer made for another resource. */
+/** An edge admits tokens of its own audience, and none that the issuer created for another resource. */
 import { beforeAll, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import { useTestEdge } from "../../support/edge.ts";
@@ -27,7 +27,7 @@ beforeAll(async () => {
 const ask = async (edge: typeof main, resource: string | undefined, path = "/v1/inference/x") =>
   await call(path, { port: edge.port, headers: bearer(tokens.get(resource) ?? "") });
 
-test("each edge lets in the tokens that are meant for it, again and again", async () => {
+test("each edge repeatedly admits only tokens of its audience", async () => {
   for (let times = 0; times < 2; times += 1) {
     for (const [edge, own, others] of [
       [main, [undefined, "urn:example:signet"], [LEDGER]],
@@ -45,7 +45,7 @@ test("each edge lets in the tokens that are meant for it, again and again", asyn
   }
 });
 
-test("behind any edge, the API takes tokens for the API alone", async () => {
+test("the API admits only its own tokens, behind any edge", async () => {
   for (const edge of [main, ledger]) {
     expect(await ask(edge, undefined, "/v1/credentials")).toMatchObject({ status: 200 });
     expect(await ask(edge, LEDGER, "/v1/credentials")).toMatchObject({ status: 401 });

@@ -1,4 +1,4 @@
-/** What goes through the edge, what does not, and what an upstream gets to know of its caller. */
+/** What the edge forwards and rejects, and what an upstream learns about its caller. */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createEdgeIdentityVerifier } from "../../../src/lib/edge-identity/verify.ts";
 import { useTestApi } from "../../support/api.ts";
@@ -45,7 +45,7 @@ test("a request with the route's scope reaches the upstream with a signed identi
   });
 });
 
-test("a request without the route's scope is refused before the upstream gets a byte", async () => {
+test("a request without the route's scope is rejected before the upstream gets a byte", async () => {
   const { connections } = edge.upstream;
   const answer = await ask("/v1/pipelines", { json: { name: "x" } });
   expect(answer).toMatchObject({
@@ -66,7 +66,7 @@ test("a request without the route's scope is refused before the upstream gets a 
   expect(edge.upstream.connections).toBe(connections);
 });
 
-test("a token of another region is refused where the route is for one", async () => {
+test("a token of another region is rejected on a regional route", async () => {
   expect(await ask("/v1/regional")).toMatchObject({
     status: 403,
     body: { code: "REGION_MISMATCH", required_regions: ["eu"], token_region: "us" },
@@ -80,10 +80,10 @@ test("a token of another region is refused where the route is for one", async ()
   expect(await ask("/v1/regional", { headers })).toMatchObject({ status: 200 });
 });
 
-describe("without a good token nothing passes:", () => {
+describe("without a valid token nothing is forwarded:", () => {
   test.each([
     ["none", {}, "TOKEN_MISSING", 401],
-    ["a broken one", { authorization: "Bearer a.b.c" }, "TOKEN_INVALID", 401],
+    ["a malformed one", { authorization: "Bearer a.b.c" }, "TOKEN_INVALID", 401],
     ["another scheme", { authorization: "Basic YTpi" }, "TOKEN_MISSING", 401],
   ])("%s", async (_name, headers, code, status) => {
     expect(await call("/v1/inference/small", { port: edge.port, headers })).toMatchObject({
@@ -118,25 +118,25 @@ test("the service's own API is reached through the edge and checks its own scope
   expect(await call("/openapi.json", { port: edge.port })).toMatchObject({ status: 200 });
 });
 
-test("every path of the service's own API has its way through the edge", async () => {
+test("every path of the service's own API has a route through the edge", async () => {
   const { body } = await api.request("/openapi.json");
   const paths = Object.keys(body["paths"] as object);
   expect(paths.length).toBeGreaterThan(10);
   for (const path of paths) {
     const answer = await call(path.replaceAll(/\{\w+\}/g, "x"), { port: edge.port, method: "OPTIONS" });
-    // The api's answer to a method that the address does not have; the edge's own would be a 404.
+    // The api answers 405 to a method that it does not support; an edge without a route answers 404.
     expect(answer.status, path).toBe(405);
   }
 });
 
-test("the operators' API has none", async () => {
+test("the operators' API has no route", async () => {
   const headers = bearer(api.operatorToken);
   for (const path of ["/admin/v1/tenants", "/admin", "/metrics"]) {
     expect(await call(path, { port: edge.port, headers })).toMatchObject({ status: 404 });
   }
 });
 
-test("a revoked token is refused at the edge", async () => {
+test("a revoked token is rejected at the edge", async () => {
   const other = await provision(api, { scopes: ["inference:read"], environment: "development" });
   const headers = bearer(await accessToken(api, other));
   expect(await ask("/v1/inference/small", { headers })).toMatchObject({ status: 200 });

@@ -1,4 +1,4 @@
-/** Requests that two servers could read as two different ones, and headers that could pass for the edge's own word. */
+/** Requests that two servers could interpret differently, and headers that could impersonate the edge. */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { exchange, useTestApi } from "../../support/api.ts";
 import { useTestEdge } from "../../support/edge.ts";
@@ -20,7 +20,7 @@ beforeEach(() => {
   edge.upstream.requests.length = 0;
 });
 
-/** Sends lines as they are; the header lines get a token, a host and an end. */
+/** Sends raw lines, adding a token, a host and a final blank line. */
 async function raw(requestLine: string, headers: readonly string[] = [], body = ""): Promise<string> {
   const head = [requestLine, "Host: edge", `Authorization: Bearer ${token}`, "Connection: close", ...headers];
   return await exchange(edge.port, `${head.join("\r\n")}\r\n\r\n${body}`);
@@ -28,8 +28,8 @@ async function raw(requestLine: string, headers: readonly string[] = [], body = 
 
 const status = (answer: string): number => Number(/^HTTP\/1\.1 (\d{3})/.exec(answer)?.[1]);
 
-describe("paths do not get around the scope of a route:", () => {
-  // The token may read inferences and may not write pipelines; nothing of these may reach the upstream.
+describe("paths cannot bypass a route's scope:", () => {
+  // The token may read inferences but not write pipelines; none of these may reach the upstream.
   test.each([
     "/v1//pipelines",
     "//v1/pipelines",
@@ -59,29 +59,29 @@ describe("paths do not get around the scope of a route:", () => {
   });
 
   test.each([
-    ["an escape of a plain letter", "/v1/%70ipelines", 403],
+    ["an escaped letter", "/v1/%70ipelines", 403],
     ["capitals", "/V1/pipelines", 404],
-    ["a slash at the end", "/v1/pipelines/", 404],
-    ["something behind", "/v1/pipelines/x", 404],
+    ["a trailing slash", "/v1/pipelines/", 404],
+    ["a further segment", "/v1/pipelines/x", 404],
     ["a query", "/v1/pipelines?path=/v1/inference/x", 403],
   ])("%s", async (_name, path, expected) => {
     expect(status(await raw(`POST ${path} HTTP/1.1`, ["Content-Length: 0"]))).toBe(expected);
     expect(edge.upstream.requests).toEqual([]);
   });
 
-  test("what is forwarded is what was matched", async () => {
+  test("the edge forwards the path that it matched", async () => {
     expect(status(await raw("GET /v1/inference/%73mall%20one?q=%2e%2e HTTP/1.1"))).toBe(200);
     expect(edge.upstream.requests).toMatchObject([{ url: "/v1/inference/small%20one?q=%2e%2e" }]);
   });
 
-  test("a parameter stands for a segment, so it is not empty; a rest may be", async () => {
+  test("a parameter must not be empty; a wildcard may be", async () => {
     expect(status(await raw("GET /v1/inference/ HTTP/1.1"))).toBe(404);
     expect(edge.upstream.requests).toEqual([]);
     expect(status(await raw("GET /v1/telemetry/ HTTP/1.1"))).toBe(200);
     expect(edge.upstream.requests).toMatchObject([{ url: "/v1/telemetry/" }]);
   });
 
-  test("a parameter may be as long as an address, and an address has an end", async () => {
+  test("a parameter may be as long as the URL, whose length is limited", async () => {
     const long = `/v1/inference/${"m".repeat(8_000)}`;
     expect(status(await raw(`GET ${long} HTTP/1.1`))).toBe(200);
     expect(edge.upstream.requests).toMatchObject([{ url: long }]);
@@ -90,7 +90,7 @@ describe("paths do not get around the scope of a route:", () => {
     expect(edge.upstream.requests).toHaveLength(1);
   });
 
-  test("methods are the table's", async () => {
+  test("a route admits only its methods", async () => {
     expect(await raw("DELETE /v1/inference/x HTTP/1.1")).toMatch(
       /^HTTP\/1\.1 405 [\s\S]*allow: GET, HEAD\r\n/i,
     );
@@ -99,7 +99,7 @@ describe("paths do not get around the scope of a route:", () => {
   });
 });
 
-describe("one request stays one request:", () => {
+describe("one request remains one request:", () => {
   const smuggled = "POST /v1/pipelines HTTP/1.1\r\nHost: edge\r\nContent-Length: 0\r\n\r\n";
   test.each([
     ["two lengths", ["Content-Length: 3", "Content-Length: 4"], "abcd"],
@@ -109,7 +109,7 @@ describe("one request stays one request:", () => {
     ["a length in hexadecimal", ["Content-Length: 0x3"], "abc"],
     ["a length and chunks", ["Content-Length: 4", "Transfer-Encoding: chunked"], `0\r\n\r\n${smuggled}`],
     ["chunks and a length", ["Transfer-Encoding: chunked", "Content-Length: 4"], `0\r\n\r\n${smuggled}`],
-    ["another coding", ["Transfer-Encoding: gzip, chunked"], `0\r\n\r\n`],
+    ["a further coding", ["Transfer-Encoding: gzip, chunked"], `0\r\n\r\n`],
     ["chunked twice", ["Transfer-Encoding: chunked, chunked"], `0\r\n\r\n`],
     ["an unknown coding", ["Transfer-Encoding: xchunked"], `0\r\n\r\n`],
     ["chunked in two headers", ["Transfer-Encoding: chunked", "Transfer-Encoding: identity"], `0\r\n\r\n`],
@@ -118,13 +118,13 @@ describe("one request stays one request:", () => {
     ["a header with a bare line feed", ["X-A: b\nTransfer-Encoding: chunked"], `0\r\n\r\n`],
     ["a header with NUL", ["X-A: b\u0000c"], ""],
     ["a second host", ["Host: other"], ""],
-    ["a chunk size that is none", ["Transfer-Encoding: chunked"], "zz\r\nabc\r\n0\r\n\r\n"],
-    ["a chunk that is longer than it says", ["Transfer-Encoding: chunked"], "1\r\nabc\r\n0\r\n\r\n"],
+    ["an invalid chunk size", ["Transfer-Encoding: chunked"], "zz\r\nabc\r\n0\r\n\r\n"],
+    ["a chunk longer than its size", ["Transfer-Encoding: chunked"], "1\r\nabc\r\n0\r\n\r\n"],
     ["endless chunk extensions", ["Transfer-Encoding: chunked"], `1;${"a".repeat(20_000)}\r\nx\r\n0\r\n\r\n`],
   ])("%s", async (_name, headers, body) => {
     const answer = await raw("POST /v1/telemetry/x HTTP/1.1", headers, body);
     expect([400, 413]).toContain(status(answer));
-    // Nothing that could have been a second request was answered.
+    // No potential second request was answered.
     expect(answer.match(/HTTP\/1\.1 \d/g)).toHaveLength(1);
     expect(edge.upstream.requests).toEqual([]);
   });
@@ -151,14 +151,14 @@ describe("one request stays one request:", () => {
     expect(edge.upstream.requests).toHaveLength(1);
   });
 
-  test("an expectation that nobody knows is let pass, and CONNECT is answered", async () => {
+  test("an unknown expectation is dropped, and CONNECT is rejected", async () => {
     expect(status(await raw("GET /v1/inference/x HTTP/1.1", ["Expect: signet"]))).toBe(200);
     expect(edge.upstream.requests[0]?.headers).not.toHaveProperty("expect");
     const answer = await raw("CONNECT edge:443 HTTP/1.1");
     expect(answer).toMatch(/^HTTP\/1\.1 400 [^]*x-request-id: req_[^]*"code":"INVALID_REQUEST"/i);
   });
 
-  test("upgrades are refused, and an offer of HTTP/2 is left unanswered", async () => {
+  test("upgrades are rejected, and an offer of HTTP/2 is ignored", async () => {
     const upgrade = (to: string) => ["Connection: Upgrade", `Upgrade: ${to}`, "Sec-WebSocket-Version: 13"];
     expect(status(await raw("GET /v1/inference/x HTTP/1.1", upgrade("websocket")))).toBe(400);
     expect(edge.upstream.requests).toEqual([]);
@@ -189,13 +189,13 @@ describe("headers", () => {
     "Proxy-Authorization",
     "TE",
     "Keep-Alive",
-  ])("%s is not the caller's to set", async (name) => {
+  ])("a caller cannot set %s", async (name) => {
     expect(await ask({ [name]: "forged" })).toMatchObject({ status: 200 });
     const [forwarded] = edge.upstream.requests;
     expect(JSON.stringify(forwarded?.rawHeaders)).not.toContain("forged");
   });
 
-  test("a client certificate in a header is refused, not dropped", async () => {
+  test("a client certificate in a header is rejected, not dropped", async () => {
     expect(await ask({ "client-cert": ":AAAA:" })).toMatchObject({
       status: 400,
       body: { code: "INVALID_REQUEST" },
@@ -203,7 +203,7 @@ describe("headers", () => {
     expect(edge.upstream.requests).toEqual([]);
   });
 
-  test("what Connection names goes no further, and cannot name the edge's own", async () => {
+  test("Connection removes the headers that it names, but never the edge's own", async () => {
     expect(
       await ask({
         connection: "close, X-Hop, X-Signet-Identity, Authorization",
@@ -219,7 +219,7 @@ describe("headers", () => {
     });
   });
 
-  test("an upstream's answer loses what belongs to its connection and what is ours to say", async () => {
+  test("an upstream's answer loses connection headers and headers that only the edge may set", async () => {
     edge.upstream.behave((_request, response) => {
       response.writeHead(200, {
         connection: "close, x-hop",

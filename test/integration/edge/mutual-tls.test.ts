@@ -1,4 +1,4 @@
-/** Mutual TLS on both sides: clients to the edge, the edge to the api, and tokens that are bound across both. */
+/** Mutual TLS between clients and the edge and between the edge and the api, with tokens bound across both. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import {
@@ -78,7 +78,7 @@ async function token(pair = leaf): Promise<string> {
 const claims = (text: string): unknown =>
   JSON.parse(Buffer.from(text.split(".")[1] ?? "", "base64url").toString());
 
-test("a token asked for through the edge is bound to the client's certificate, and good with it alone", async () => {
+test("a token requested through the edge is bound to the client's certificate and works only with it", async () => {
   const bound = await token();
   expect(claims(bound)).toMatchObject({ cnf: { "x5t#S256": x5t(leaf) } });
   const other = await clientPair(clients);
@@ -96,7 +96,7 @@ test("a token asked for through the edge is bound to the client's certificate, a
   }
 });
 
-test("a request has one id, given by the edge, in the answer and in the logs of both", async () => {
+test("a request has one id from the edge, in the answer and in both logs", async () => {
   const forged = "req_0000000000000000000000ab";
   const headers = { ...bearer("a.b.c"), "x-request-id": forged };
   const answer = await ask("/v1/credentials", { pair: leaf, headers });
@@ -110,7 +110,7 @@ test("a request has one id, given by the edge, in the answer and in the logs of 
   expect(edge.log.filter((line) => line.includes(String(refused.headers["x-request-id"])))).not.toEqual([]);
 });
 
-test("a certificate below an intermediate comes through, on a resumed session too", async () => {
+test("a certificate below an intermediate is accepted, also in a resumed session", async () => {
   const chain = { key: deep.key, cert: `${deep.cert}\n${intermediate.cert}` };
   const first = await ask("/v1/auth/token", { pair: chain, json: grant(client), maxVersion: "TLSv1.2" });
   expect(first).toMatchObject({ status: 200, reused: false });
@@ -125,7 +125,7 @@ test("a certificate below an intermediate comes through, on a resumed session to
   expect(again).toMatchObject({ status: 200, reused: true });
 });
 
-test("a certificate of somebody else's authority counts for nothing", async () => {
+test("a certificate of a foreign CA is ignored", async () => {
   const rogue = await clientPair(await newRoot("Clients"));
   expect(await ask("/v1/auth/token", { pair: rogue, json: grant(client) })).toMatchObject({
     status: 401,
@@ -137,13 +137,17 @@ test("a certificate of somebody else's authority counts for nothing", async () =
   });
 });
 
-describe("whose certificate does not count is told why, whoever answers", () => {
+describe("the edge and the api give the same reason for rejecting a certificate", () => {
   const hourAgo = (): Date => new Date(Date.now() - 3_600_000);
   const cases: readonly [string, () => Promise<typeof leaf | undefined>, string][] = [
     ["no certificate", async () => await Promise.resolve(undefined), "missing"],
-    ["one that has expired", async () => await clientPair(clients, { notAfter: hourAgo() }), "expired"],
+    ["an expired one", async () => await clientPair(clients, { notAfter: hourAgo() }), "expired"],
     ["one of a rogue authority", async () => await clientPair(await newRoot("Clients")), "not trusted"],
-    ["one for servers", async () => await clientPair(clients, { purposes: ["serverAuth"] }), "wrong purpose"],
+    [
+      "a server certificate",
+      async () => await clientPair(clients, { purposes: ["serverAuth"] }),
+      "wrong purpose",
+    ],
   ];
   test.each(cases)("%s", async (_name, made, problem) => {
     const pair = await made();
@@ -161,13 +165,13 @@ describe("whose certificate does not count is told why, whoever answers", () => 
   });
 });
 
-test("a revoked certificate is refused at the edge", async () => {
+test("a revoked certificate is rejected at the edge", async () => {
   const pair = await clientPair(clients);
-  const doomed = await provision(api, {
+  const victim = await provision(api, {
     scopes: ["inference:read"],
     credential: { certificate_thumbprints: [thumbprint(pair)] },
   });
-  const answer = await ask("/v1/auth/token", { pair, json: grant(doomed) });
+  const answer = await ask("/v1/auth/token", { pair, json: grant(victim) });
   const headers = bearer(String(answer.body["access_token"]));
   expect(await ask("/v1/inference/x", { pair, headers })).toMatchObject({ status: 200 });
   const revoked = await api.admin("POST", "/revocations", {
@@ -182,16 +186,16 @@ test("a revoked certificate is refused at the edge", async () => {
 });
 
 describe("an api whose certificate has none of the pinned names", () => {
-  const stranger = useTestEdge(api, { environment: native("DNS:elsewhere.internal") });
+  const mismatched = useTestEdge(api, { environment: native("DNS:elsewhere.internal") });
 
-  test("gets nothing, and the client a 503", async () => {
+  test("gets no request, and the client gets a 503", async () => {
     const answer = await call("/v1/auth/token", {
-      port: stranger.port,
+      port: mismatched.port,
       ca: internal.cert,
       pair: leaf,
       json: grant(client),
     });
     expect(answer.status).toBe(503);
-    expect(stranger.log.join("\n")).toContain("SIGNET_EDGE_API_NAMES");
+    expect(mismatched.log.join("\n")).toContain("SIGNET_EDGE_API_NAMES");
   });
 });

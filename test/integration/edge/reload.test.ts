@@ -1,4 +1,4 @@
-/** A new route table takes over between two requests; one that cannot be used changes nothing and is seen. */
+/** A new route table takes effect between requests; an invalid one changes nothing and is reported. */
 import { once } from "node:events";
 import { Agent, request as httpRequest, type IncomingMessage } from "node:http";
 import { beforeAll, expect, test } from "vitest";
@@ -36,13 +36,13 @@ test("a new table takes over", async () => {
       { method: "GET", path: "/v1/inference/{model}", scope: "pipeline:write", upstream: "data" },
     ],
   });
-  // Nobody tells the edge: it looks by itself.
+  // The edge polls its file.
   await eventually(async () => (await ask("/v1/new")).status === 200, "the new route");
   expect(await ask("/v1/inference/x")).toMatchObject({ status: 403, body: { code: "SCOPE_VIOLATION" } });
   expect(await readiness()).toMatchObject({ status: "ready", routes: { count: 2 } });
 });
 
-test("a table that cannot be used leaves the one before it at work, and shows", async () => {
+test("an invalid table leaves the previous one in effect and is reported", async () => {
   edge.writeRoutes({
     upstreams: {},
     routes: [{ method: "GET", path: "/v1/new", scope: "bad", upstream: "none" }],
@@ -62,7 +62,7 @@ test("a table that cannot be used leaves the one before it at work, and shows", 
   expect(JSON.stringify(await readiness())).not.toContain("refused");
 });
 
-test("reloading under load drops no request, and what is under way ends as it began", async () => {
+test("reloading under load drops no request, and running requests keep their route", async () => {
   const table = (more: object[]) => ({
     upstreams: upstreams(),
     routes: [{ method: "GET", path: "/v1/steady", scope: "inference:read", upstream: "data" }, ...more],
@@ -102,7 +102,7 @@ test("reloading under load drops no request, and what is under way ends as it be
   });
   for (let round = 0; round < 20; round += 1) {
     const before = statuses.length;
-    // Other deadlines are other connections: the old ones must not be closed under anybody.
+    // New deadlines need new connections, but must not close those in use.
     const other = { ...upstreams().data, headers_timeout_ms: 20_000 + round };
     edge.writeRoutes({ ...table([]), upstreams: { data: other } });
     await edge.process.reload();

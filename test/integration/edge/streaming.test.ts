@@ -1,4 +1,4 @@
-/** Bodies stream through in both directions; whoever stops, fails or sends too much is dealt with. */
+/** Bodies stream in both directions, and stalls, failures and oversized bodies are handled. */
 import { request as httpRequest, type ClientRequest, type IncomingMessage } from "node:http";
 import { once } from "node:events";
 import { connect } from "node:net";
@@ -47,7 +47,7 @@ async function chunkOf(stream: IncomingMessage): Promise<string> {
   return String(((await once(stream, "data")) as [Buffer])[0]);
 }
 
-test("an upload arrives piece by piece, before it has ended", async () => {
+test("an upload arrives piece by piece, before it ends", async () => {
   const pieces: string[] = [];
   edge.upstream.behave((request, response) => {
     request.on("data", (piece: Buffer) => pieces.push(piece.toString()));
@@ -62,7 +62,7 @@ test("an upload arrives piece by piece, before it has ended", async () => {
   expect(await chunkOf(await answered(upload))).toBe("onetwo");
 });
 
-test("a download arrives piece by piece, before it has ended", async () => {
+test("a download arrives piece by piece, before it ends", async () => {
   let send: ((piece: string | undefined) => void) | undefined;
   edge.upstream.behave((_request, response) => {
     response.writeHead(200, { "content-type": "text/event-stream" });
@@ -81,7 +81,7 @@ test("a download arrives piece by piece, before it has ended", async () => {
   await once(answer.resume(), "end");
 });
 
-test("an upstream that dies in the middle of its answer breaks the client's off, too", async () => {
+test("an upstream that dies within its answer aborts the client's, too", async () => {
   edge.upstream.behave((request, response) => {
     response.writeHead(200, { "content-length": "100" });
     response.write("some");
@@ -97,8 +97,8 @@ test("an upstream that dies in the middle of its answer breaks the client's off,
 
 test.each([
   ["closes the connection", (socket: { destroy(): void }) => socket.destroy()],
-  ["says nothing", () => undefined],
-])("an upstream that %s is a 503, and the request is not sent again", async (_name, act) => {
+  ["does not answer", () => undefined],
+])("an upstream that %s causes a 503, and the request is not repeated", async (_name, act) => {
   let requests = 0;
   edge.upstream.behave((request) => {
     requests += 1;
@@ -116,10 +116,10 @@ test.each([
 const HEADERS = "ETag: broken\r\nSet-Cookie: a=b\r\nContent-Encoding: gzip\r\n";
 
 test.each([
-  ["with a status that is none", `777 Odd\r\n${HEADERS}Content-Length: 2\r\n\r\nab`],
+  ["with an invalid status", `777 Odd\r\n${HEADERS}Content-Length: 2\r\n\r\nab`],
   ["that ends after its headers", `200 OK\r\n${HEADERS}Content-Length: 10\r\n\r\n`],
-  ["with a first chunk that is none", `200 OK\r\n${HEADERS}Transfer-Encoding: chunked\r\n\r\nZZ\r\n`],
-])("an answer %s is a 503 with nothing of it, or breaks off", async (_name, answer) => {
+  ["with an invalid first chunk", `200 OK\r\n${HEADERS}Transfer-Encoding: chunked\r\n\r\nZZ\r\n`],
+])("an answer %s becomes a plain 503 or breaks off", async (_name, answer) => {
   edge.upstream.behave(({ socket }) => socket.end(`HTTP/1.1 ${answer}`));
   // Many at once, so that headers and end are often read together.
   const answers = await Promise.allSettled(
@@ -143,7 +143,7 @@ test.each([
   }
 });
 
-test("an upstream's 503 is passed on, once", async () => {
+test("an upstream's 503 is forwarded once", async () => {
   let requests = 0;
   edge.upstream.behave((_request, response) => {
     requests += 1;
@@ -154,7 +154,7 @@ test("an upstream's 503 is passed on, once", async () => {
   expect(requests).toBe(1);
 });
 
-test("an upstream whose answer stalls is given up", async () => {
+test("an upstream whose answer stalls is disconnected", async () => {
   edge.upstream.behave((_request, response) => {
     response.writeHead(200);
     response.write("some");
@@ -191,7 +191,7 @@ test.each(["while it waits", "while it reads"])(
   },
 );
 
-test("a body beyond the limit is refused, by its length or when it gets there", async () => {
+test("a body beyond the limit is rejected, by its length or while it is read", async () => {
   let arrived = "";
   edge.upstream.behave((request, response) => {
     request.on("data", (piece: Buffer) => (arrived += piece.toString()));
@@ -213,7 +213,7 @@ test("a body beyond the limit is refused, by its length or when it gets there", 
   upload.destroy();
 });
 
-test("a client that stops in the middle of its upload is closed, and so is its request at the upstream", async () => {
+test("a client that stops within its upload is disconnected, and so is its request at the upstream", async () => {
   let aborted = false;
   edge.upstream.behave((request) => {
     request.on("error", () => (aborted = true));

@@ -1,4 +1,6 @@
-/** What is under way through the edge: it ends with its connection and with its token, and is not all one caller's. */
+/**
+ * Running requests through the edge end with their connection and their token, and one caller cannot occupy them all.
+ */
 import { once } from "node:events";
 import { type ClientRequest, type IncomingMessage, request as httpRequest } from "node:http";
 import { connect, type Socket } from "node:net";
@@ -9,9 +11,9 @@ import { eventually } from "../../support/eventually.ts";
 import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
 import { call } from "../../support/https-request.ts";
 
-/** Of one tenant, or of one address where nobody knows whose a request is. */
+/** Requests per tenant, or per address for requests without a tenant. */
 const SHARE = 256;
-/** More than the sockets on the way can take in. */
+/** More than the sockets on the path can buffer. */
 const UNREAD = Buffer.alloc(8_000_000);
 
 const api = useTestApi();
@@ -35,7 +37,7 @@ afterEach(() => {
   sockets = [];
 });
 
-/** Sends what nobody will read the answers of. */
+/** Sends a request without reading the answer. */
 function send(text: string, localAddress = "127.0.0.1"): Socket {
   const socket = connect({ port: edge.port, host: "127.0.0.1", localAddress }).pause();
   socket.on("error", () => undefined);
@@ -49,7 +51,7 @@ const get = (path: string, access = token): string =>
 const TOKEN_REQUEST =
   "POST /v1/auth/token HTTP/1.1\r\nHost: edge\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{";
 
-test("pipelined requests end at the upstream when their connection does, those too that wait behind another", async () => {
+test("pipelined requests end at the upstream with their connection, including those queued behind another", async () => {
   let begun = 0;
   let ended = 0;
   edge.upstream.behave((_request, response) => {
@@ -58,13 +60,13 @@ test("pipelined requests end at the upstream when their connection does, those t
     response.write(UNREAD);
   });
   const socket = send(get("/v1/files/a").repeat(5));
-  await eventually(() => begun === 5, "all of them at the upstream");
+  await eventually(() => begun === 5, "all requests at the upstream");
   socket.destroy();
-  await eventually(() => ended === 5, "the end of all of them");
+  await eventually(() => ended === 5, "the end of all requests");
 });
 
-describe("a caller that holds what it can get", () => {
-  test("without credentials: gets 429 beyond its share, and leaves the api to other addresses", async () => {
+describe("a caller that occupies its full share", () => {
+  test("without a token gets 429 beyond it and leaves the api to other addresses", async () => {
     for (let opened = 0; opened < SHARE; opened += 1) {
       send(TOKEN_REQUEST);
     }
@@ -77,14 +79,11 @@ describe("a caller that holds what it can get", () => {
     const elsewhere = { port: edge.port, localAddress: "127.0.0.2" };
     expect(await call("/.well-known/jwks.json", elsewhere)).toMatchObject({ status: 200 });
     sockets.forEach((socket) => socket.destroy());
-    await eventually(
-      async () => (await call("/.well-known/jwks.json", here)).status === 200,
-      "places to be free again",
-    );
+    await eventually(async () => (await call("/.well-known/jwks.json", here)).status === 200, "a free place");
   });
 
-  test("with a token: gets 429 beyond its share, and leaves the upstream to other tenants", async () => {
-    // Whoever does not ask for something quick waits without end.
+  test("with a token gets 429 beyond it and leaves the upstream to other tenants", async () => {
+    // Other requests hang.
     edge.upstream.behave((request, response) => {
       if (request.url === "/v1/files/quick") {
         response.end("quick");
@@ -100,7 +99,7 @@ describe("a caller that holds what it can get", () => {
       if (answer.status === 429) {
         return answer;
       }
-      // One of them was refused, for instance in a moment without news of revocations.
+      // One of them was rejected, for instance while the edge had no news of revocations.
       send(get("/v1/files/slow"));
       return undefined;
     }, "the share to be used up");
@@ -113,7 +112,7 @@ describe("a caller that holds what it can get", () => {
     }, "an answer to the other tenant");
     expect(answer).toMatchObject({ status: 200, text: "quick" });
     sockets.forEach((socket) => socket.destroy());
-    await eventually(async () => (await quick(token)).status === 200, "places to be free again");
+    await eventually(async () => (await quick(token)).status === 200, "a free place");
   });
 });
 
@@ -139,7 +138,7 @@ describe("a token that is revoked", () => {
     });
   }
 
-  test("ends the download that it began and the answer that it waits for, and nobody else's", async () => {
+  test("ends its running download and its pending request, and no others", async () => {
     edge.upstream.behave((request, response) => {
       if (request.method === "GET") {
         response.write("the first of it");
@@ -161,7 +160,7 @@ describe("a token that is revoked", () => {
     await once(waiting, "finish");
 
     const broken = once(reading, "error");
-    const told = once(waiting, "response");
+    const answered = once(waiting, "response");
     const revoked = await api.request(`/v1/credentials/${victim.credentialId}/revoke`, {
       method: "POST",
       headers: bearer(theirs),
@@ -169,7 +168,7 @@ describe("a token that is revoked", () => {
     expect(revoked.status).toBe(200);
     const [error] = (await broken) as [NodeJS.ErrnoException];
     expect(error.code).toBe("ECONNRESET");
-    const [answer] = (await told) as [IncomingMessage];
+    const [answer] = (await answered) as [IncomingMessage];
     expect(answer.statusCode).toBe(401);
     expect(answer.headers["www-authenticate"]).toContain("invalid_token");
     expect(theirReading.destroyed).toBe(false);

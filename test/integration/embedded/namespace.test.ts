@@ -45,7 +45,7 @@ async function retentionMs(): Promise<number> {
   return tsToMs(config?.workflowExecutionRetentionTtl);
 }
 
-/** As an operator would make it: with one attribute, a keyword. */
+/** Registers a namespace as an operator would, with one keyword attribute. */
 async function register(days: number, attribute: string): Promise<void> {
   const workflowExecutionRetentionPeriod = msToTs(days * 86_400_000);
   await connection.workflowService.registerNamespace({ namespace, workflowExecutionRetentionPeriod });
@@ -56,7 +56,7 @@ async function register(days: number, attribute: string): Promise<void> {
   });
 }
 
-it("a namespace that is missing is made: 72 hours, six search attributes, at once usable in starts and queries", async () => {
+it("a missing namespace is created with 72 hours of retention and six search attributes, ready for starts and queries", async () => {
   await ensureNamespace(connection, { namespace });
   expect(await attributes()).toEqual(WIRE);
   expect(await retentionMs()).toBe(259_200_000);
@@ -80,21 +80,21 @@ it("a namespace that is missing is made: 72 hours, six search attributes, at onc
   );
 });
 
-it("doing it again changes nothing, and several may do it at once", async () => {
+it("ensuring a namespace again, also concurrently, changes nothing", async () => {
   await Promise.all(Array.from({ length: 4 }, async () => await ensureNamespace(connection, { namespace })));
   await ensureNamespace(connection, { namespace });
   expect(await attributes()).toEqual(WIRE);
   expect(await retentionMs()).toBe(RETENTION_MS);
 });
 
-it("a namespace that an operator has made gets the retention and the attributes that it lacks", async () => {
+it("an operator's namespace gets the missing retention and attributes", async () => {
   await register(1, "SignetState");
   await ensureNamespace(connection, { namespace });
   expect(await attributes()).toEqual(WIRE);
   expect(await retentionMs()).toBe(RETENTION_MS);
 });
 
-it("an attribute of another type is named, not worked around", async () => {
+it("an attribute of the wrong type is reported", async () => {
   await register(3, "SignetOpen");
   await expect(ensureNamespace(connection, { namespace })).rejects.toMatchObject({
     code: "UNAVAILABLE",
@@ -104,7 +104,7 @@ it("an attribute of another type is named, not worked around", async () => {
   });
 });
 
-it("the namespaces of the test run are all prepared", async () => {
+it("the test run's namespaces are all prepared", async () => {
   for (const prepared of inject("temporalNamespaces")) {
     namespace = prepared;
     expect(await attributes()).toEqual(WIRE);

@@ -13,12 +13,12 @@ export interface Parent<Server> {
 }
 
 export interface ParentOptions {
-  /** Where the clone is that runs; default: this one. */
+  /** Directory of the clone to run; by default, this one. */
   readonly clone?: string;
   readonly user?: { readonly uid: number; readonly gid: number };
 }
 
-/** Runs `run-server.ts` in a process of its own and waits until its server is up. */
+/** Starts `run-server.ts` as a process and waits until its server is up. */
 export async function startParent<Server>(
   args: readonly string[],
   { clone = join(import.meta.dirname, "..", "..", ".."), user }: ParentOptions = {},
@@ -45,13 +45,13 @@ export async function startParent<Server>(
   return { child, server: JSON.parse(server) as Server, exit };
 }
 
-/** Lets it stop its server and waits for its end. */
+/** Lets the process stop its server and waits for its end. */
 export async function stopParent({ child, exit }: Parent<unknown>): Promise<number | null> {
   child.stdin?.end();
   return await exit;
 }
 
-/** `kill -9`: it has no time to stop its server. */
+/** Kills the process with SIGKILL, so that it cannot stop its server. */
 export async function killParent({ child, exit }: Parent<unknown>): Promise<void> {
   child.kill("SIGKILL");
   await exit;

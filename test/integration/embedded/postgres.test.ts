@@ -33,7 +33,7 @@ if (!ROOT) {
   console.warn("SKIPPED: the tests of PostgreSQL under root, because this is not root");
 }
 
-/** Whether PostgreSQL's user could run this clone, every directory above it included. */
+/** Whether PostgreSQL's user can run this clone: every directory above it must be accessible. */
 function isOpenToOthers(): boolean {
   const { uid, gid } = unprivilegedUser();
   const entered = spawnSync("/bin/sh", ["-c", 'test -r "$0"', import.meta.filename], { uid, gid, cwd: "/" });
@@ -99,7 +99,7 @@ async function readMark(url: string): Promise<unknown> {
 }
 
 describe("a start", () => {
-  it("gives a durable UTF-8 server that only this machine's loopback reaches, with a password", async () => {
+  it("yields a durable UTF-8 server with a password, reachable only over loopback", async () => {
     const { url } = await start();
     const names = [
       "fsync",
@@ -134,7 +134,7 @@ describe("a start", () => {
     expect((await stat(join(home, "postgres-password"))).mode & 0o777).toBe(0o600);
   });
 
-  it("finds the data and the password of the one before", async () => {
+  it("finds the previous start's data and password", async () => {
     const first = await start();
     await writeMark(first.url);
     await first.stop();
@@ -144,7 +144,7 @@ describe("a start", () => {
     expect(await readMark(second.url)).toBe(42);
   });
 
-  it("takes settings and a password that the caller gives", async () => {
+  it("uses settings and a password from the caller", async () => {
     const { url } = await start({
       settings: { fsync: "off", work_mem: "9MB" },
       superuserPassword: "p@ss/w:rd",
@@ -155,7 +155,7 @@ describe("a start", () => {
     expect(decodeURIComponent(new URL(url).password)).toBe("p@ss/w:rd");
   });
 
-  it("survives an initdb that was cut short", async () => {
+  it("survives an interrupted initdb", async () => {
     await mkdir(join(home, "postgres", "draft-1", "base"), { recursive: true });
     await start();
     expect(await readdir(join(home, "postgres"))).toEqual(["data"]);
@@ -163,7 +163,7 @@ describe("a start", () => {
 });
 
 describe("after a crash", () => {
-  it("a server whose parent was killed is stopped by the next start, which finds its data", async () => {
+  it("the next start stops a server whose parent was killed, and finds its data", async () => {
     const parent = await startParent<Printed>(["postgres", home, String(port), stateRoot]);
     await writeMark(parent.server.url);
     await killParent(parent);
@@ -175,11 +175,14 @@ describe("after a crash", () => {
     expect(await readMark(next.url)).toBe(42);
   });
 
-  it("a server that was killed itself recovers what was committed", async () => {
+  it("a killed server recovers committed data", async () => {
     const first = await start();
     await writeMark(first.url);
     process.kill(first.pid, "SIGKILL");
-    await eventually(() => lines.some((line) => line.includes("has ended (SIGKILL)")), "the word of its end");
+    await eventually(
+      () => lines.some((line) => line.includes("has ended (SIGKILL)")),
+      "the message about its end",
+    );
     const next = await start();
     expect(await readMark(next.url)).toBe(42);
   });
@@ -188,17 +191,17 @@ describe("after a crash", () => {
     const first = await start();
     await first.stop();
     const { uid, gid } = await stat(first.data);
-    const stranger = spawn("sleep", ["600"], { uid, gid });
-    await once(stranger, "spawn");
+    const occupant = spawn("sleep", ["600"], { uid, gid });
+    await once(occupant, "spawn");
     const pidFile = join(first.data, "postmaster.pid");
-    await writeFile(pidFile, `${stranger.pid}\n${first.data}\n1\n${port}\n\n127.0.0.1\n`);
+    await writeFile(pidFile, `${occupant.pid}\n${first.data}\n1\n${port}\n\n127.0.0.1\n`);
     await chown(pidFile, uid, gid);
     await start();
-    expect(isRunning(stranger.pid ?? 0)).toBe(true);
-    stranger.kill("SIGKILL");
+    expect(isRunning(occupant.pid ?? 0)).toBe(true);
+    occupant.kill("SIGKILL");
   });
 
-  it("a PostgreSQL of another directory behind that number is left alone, and people are asked", async () => {
+  it("a PostgreSQL of another directory with that pid is left alone, and the user is asked", async () => {
     const other = await start();
     const data = join(scratch, "data");
     await mkdir(data);
@@ -210,15 +213,15 @@ describe("after a crash", () => {
   });
 });
 
-describe("what cannot go on says what to do", () => {
+describe("a fatal error says what to do about", () => {
   it("a taken port", async () => {
-    const stranger = createServer().listen(port, "127.0.0.1");
-    await once(stranger, "listening");
+    const occupant = createServer().listen(port, "127.0.0.1");
+    await once(occupant, "listening");
     await expect(start()).rejects.toMatchObject({
       code: "UNAVAILABLE",
       message: expect.stringMatching(new RegExp(`^port ${port} .*SIGNET_EMBEDDED_DATABASE_PORT`)),
     });
-    stranger.close();
+    occupant.close();
   });
 
   it("a lost password", async () => {
@@ -243,7 +246,7 @@ describe("what cannot go on says what to do", () => {
     await expect(start()).rejects.toThrow(/was made by PostgreSQL 17 and this is 18/);
   });
 
-  it("a server that does not come up, with the end of its log", async () => {
+  it("a server that does not start, with the end of its log", async () => {
     await expect(start({ settings: { max_connections: "none" } })).rejects.toThrow(
       /did not start \(exit code 1\);(.|\n)*invalid value for parameter "max_connections"/,
     );
@@ -251,14 +254,14 @@ describe("what cannot go on says what to do", () => {
 });
 
 describe.runIf(ROOT)("under root", () => {
-  it("PostgreSQL runs as an unprivileged user who owns its data", async () => {
+  it("PostgreSQL runs as an unprivileged user, who owns its data", async () => {
     const { pid, data } = await start();
     const user = unprivilegedUser();
     expect((await stat(`/proc/${pid}`)).uid).toBe(user.uid);
     expect((await stat(data)).uid).toBe(user.uid);
   });
 
-  it("a home below a directory that is closed to that user works, and is found again", async () => {
+  it("a home below a directory without access for that user works and is found again", async () => {
     await mkdir(home, { recursive: true });
     await chmod(join(home, ".."), 0o700);
     const first = await start();
@@ -272,7 +275,7 @@ describe.runIf(ROOT)("under root", () => {
     expect(await readMark(second.url)).toBe(42);
   });
 
-  it("a copy of such a home gets a database of its own", async () => {
+  it("a copy of such a home gets a separate database", async () => {
     await mkdir(home, { recursive: true });
     await chmod(join(home, ".."), 0o700);
     const first = await start();
@@ -283,7 +286,7 @@ describe.runIf(ROOT)("under root", () => {
     expect(isRunning(first.pid)).toBe(true);
   });
 
-  it("a place that another user has prepared is not used", async () => {
+  it("a directory prepared by another user is not used", async () => {
     await mkdir(home, { recursive: true });
     await chmod(join(home, ".."), 0o700);
     await mkdir(stateRoot);
@@ -293,13 +296,13 @@ describe.runIf(ROOT)("under root", () => {
     );
   });
 
-  it("a home that has become closed is not silently replaced by an empty database", async () => {
+  it("a home that became inaccessible is not silently replaced by an empty database", async () => {
     await (await start()).stop();
     await chmod(join(home, ".."), 0o700);
     await expect(start()).rejects.toThrow(/holds a database that user .* can no longer reach/);
   });
 
-  it("a whole clone below a closed directory runs, also where npm ran no install scripts", async () => {
+  it("a whole clone below an inaccessible directory runs, also if npm ran no install scripts", async () => {
     const clone = join(scratch, "clone");
     await cp(join(REPOSITORY, "src"), join(clone, "src"), { recursive: true });
     await cp(join(REPOSITORY, "test"), join(clone, "test"), { recursive: true });
@@ -331,19 +334,16 @@ describe.runIf(ROOT)("under root", () => {
     expect(await stopParent(parent)).toBe(0);
   });
 
-  it.runIf(OPEN)(
-    "an ordinary user runs it as itself, and root may take over what that user has made",
-    async () => {
-      const user = unprivilegedUser();
-      await mkdir(home, { recursive: true });
-      await chown(home, user.uid, user.gid);
-      const parent = await startParent<Printed>(["postgres", home, String(port), stateRoot], { user });
-      expect((await stat(`/proc/${parent.server.pid}`)).uid).toBe(user.uid);
-      await writeMark(parent.server.url);
-      expect(await stopParent(parent)).toBe(0);
-      const asRoot = await start();
-      expect((await stat(`/proc/${asRoot.pid}`)).uid).toBe(user.uid);
-      expect(await readMark(asRoot.url)).toBe(42);
-    },
-  );
+  it.runIf(OPEN)("an ordinary user runs it, and root may take over that user's data", async () => {
+    const user = unprivilegedUser();
+    await mkdir(home, { recursive: true });
+    await chown(home, user.uid, user.gid);
+    const parent = await startParent<Printed>(["postgres", home, String(port), stateRoot], { user });
+    expect((await stat(`/proc/${parent.server.pid}`)).uid).toBe(user.uid);
+    await writeMark(parent.server.url);
+    expect(await stopParent(parent)).toBe(0);
+    const asRoot = await start();
+    expect((await stat(`/proc/${asRoot.pid}`)).uid).toBe(user.uid);
+    expect(await readMark(asRoot.url)).toBe(42);
+  });
 });

@@ -1,6 +1,7 @@
 /**
- * A parent that tests can kill: starts one of the embedded servers, prints `{ pid, url, data }`, stops it when its
- * standard input ends. Arguments: `postgres HOME PORT STATE_ROOT` or `temporal HOME PORT BINARY`.
+ * A parent that tests can kill: starts an embedded server, prints `{ pid, url, data }`, and stops the server when
+ * standard
+ * input ends. Arguments: `postgres HOME PORT STATE_ROOT` or `temporal HOME PORT BINARY`.
  */
 import { once } from "node:events";
 import { startEmbeddedPostgres } from "../../../src/processes/embedded/postgres.ts";

@@ -68,7 +68,7 @@ async function workflowStatus(address: string): Promise<string> {
   });
 }
 
-it("what was started is still open after a restart, and the UI answers", async () => {
+it("an open workflow is still open after a restart, and the UI answers", async () => {
   const first = await start();
   await startWorkflow(first.address);
   await first.stop();
@@ -80,7 +80,7 @@ it("what was started is still open after a restart, and the UI answers", async (
   expect(await isListening("127.0.0.2", port)).toBe(false);
 });
 
-it("what it keeps is readable by its owner alone, also what an earlier version left open", async () => {
+it("its files are readable only by their owner, even if an earlier version left them open", async () => {
   await (await start()).stop();
   await chmod(join(home, "temporal.db"), 0o644);
   await start();
@@ -93,7 +93,7 @@ it("what it keeps is readable by its owner alone, also what an earlier version l
 });
 
 describe("after a crash", () => {
-  it("a server whose parent was killed is stopped by the next start, which finds its workflows", async () => {
+  it("the next start stops a server whose parent was killed, and finds its workflows", async () => {
     const parent = await startParent<Printed>(["temporal", home, String(port), inject("temporalBinary")]);
     await startWorkflow(parent.server.address);
     await killParent(parent);
@@ -111,7 +111,7 @@ describe("after a crash", () => {
     expect(lines).toEqual([]);
   });
 
-  it("a parent that ends in order leaves no server and no pid file", async () => {
+  it("a parent that shuts down gracefully leaves no server and no pid file", async () => {
     const parent = await startParent<Printed>(["temporal", home, String(port), inject("temporalBinary")]);
     expect(processIdentity(parent.server.pid)).toBeDefined();
     expect(await stopParent(parent)).toBe(0);
@@ -120,23 +120,23 @@ describe("after a crash", () => {
   });
 });
 
-describe("what cannot go on says what to do", () => {
+describe("a fatal error says what to do about", () => {
   it.each([
     ["frontend", "SIGNET_EMBEDDED_TEMPORAL_PORT"],
     ["UI", "SIGNET_EMBEDDED_TEMPORAL_UI_PORT"],
   ])("a taken port of the %s", async (which, setting) => {
     const taken = await freePort();
-    const stranger = createServer().listen(taken, "127.0.0.1");
-    await once(stranger, "listening");
+    const occupant = createServer().listen(taken, "127.0.0.1");
+    await once(occupant, "listening");
     const ports = which === "UI" ? { uiPort: taken } : { port: taken };
     await expect(start(ports)).rejects.toMatchObject({
       code: "UNAVAILABLE",
       message: expect.stringMatching(new RegExp(`^port ${taken} .*${setting} to a free port$`)),
     });
-    stranger.close();
+    occupant.close();
   });
 
-  it("a program that is none", async () => {
+  it("an invalid program", async () => {
     await expect(start({ binary: join(home, "absent") })).rejects.toMatchObject({
       code: "UNAVAILABLE",
       message: expect.stringContaining("ENOENT"),

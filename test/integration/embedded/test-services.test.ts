@@ -14,7 +14,7 @@ async function query(url: string, sql: string): Promise<unknown[]> {
   }
 }
 
-it("a test database is migrated, empty and the file's own; the service's login is no superuser", async () => {
+it("a test file's database is migrated, empty and its own, and the service's login is no superuser", async () => {
   const other = await createTestDatabase();
   expect(other.name).not.toBe(database.name);
   expect(await query(other.adminUrl, "SELECT count(*)::int AS count FROM tenants")).toEqual([{ count: 0 }]);
@@ -26,7 +26,7 @@ it("a test database is migrated, empty and the file's own; the service's login i
   expect(await query(database.url, "SELECT 1 AS one")).toEqual([{ one: 1 }]);
 });
 
-it("no namespace is handed out twice, also when the prepared ones are used up", async () => {
+it("no namespace is assigned twice, even after the prepared ones are used up", async () => {
   const namespaces = await Promise.all(
     Array.from({ length: 5 }, async () => await testNamespace(["only-1", "only-2", "only-3"])),
   );

@@ -1,4 +1,4 @@
-/** `signet grade` against receivers on this machine, and of an endpoint by the service. */
+/** `signet grade` for local receivers, and for an endpoint through the service. */
 import { randomBytes } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -23,11 +23,11 @@ import { createEndpoint, createTenant } from "../../support/tenant.ts";
 import type { ReadyConfig } from "../../support/world.ts";
 
 const api = useTestApi();
-const PATIENCE_MS = 240_000;
+const TIMEOUT_MS = 240_000;
 const secret = generateSecret(randomBytes);
 let directory: string;
 let secretFile: string;
-/** Who a tenant's command is; nobody unless a test says so. */
+/** Settings of a tenant's command; empty unless a test sets them. */
 let tenantSettings: Environment = {};
 
 beforeAll(async () => {
@@ -56,17 +56,17 @@ async function gradeHere(handle: Handler, ...options: readonly string[]): Promis
 
 describe("a receiver on loopback", () => {
   test(
-    "that is correct gets full marks, and exit code 0",
+    "that is correct gets full marks and exit code 0",
     async () => {
       const { code, stdout, stderr } = await gradeHere(processing(acceptWithLibrary(secret)), "--json");
       expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
       expect(JSON.parse(stdout) as GradeReport).toMatchObject({ score: 100, findings: [], not_observed: [] });
     },
-    PATIENCE_MS,
+    TIMEOUT_MS,
   );
 
   test(
-    "that has a fault is told which and how to mend it, with exit code 1",
+    "that has a fault gets the fault and a fix, with exit code 1",
     async () => {
       const handle = processing(acceptByHand(secret, { checkHeaderTime: false }), { echo: false });
       const { code, stdout, stderr } = await gradeHere(handle);
@@ -76,7 +76,7 @@ describe("a receiver on loopback", () => {
       expect(stdout).toContain("sent_at");
       expect(stdout).toContain("not observed: duplicates_processed");
     },
-    PATIENCE_MS,
+    TIMEOUT_MS,
   );
 });
 
@@ -85,7 +85,7 @@ test.each([
   "http://10.0.0.1/",
   "http://localhost:9000/",
   "http://127.0.0.1.example.com/",
-])("%s is not graded from here, which nobody there has agreed to", async (url) => {
+])("%s is not graded locally, because its owner has not agreed", async (url) => {
   const { code, stderr } = await signet("grade", url, "--secret-file", secretFile);
   expect(code).toBe(2);
   expect(stderr).toContain("loopback");
@@ -96,7 +96,7 @@ test.each([
   [2, ["https://hooks.example.com/", "--url", "https://signet.example"], "--credential-file"],
   [4, ["https://hooks.example.com/"], "signet login"],
   [4, ["http://127.0.0.1:9000/"], "signet login"],
-])("%d for %j, with what is missing", async (code, line, message) => {
+])("%d for %j, naming what is missing", async (code, line, message) => {
   expect(await signet("grade", ...line)).toMatchObject({
     code,
     stderr: expect.stringContaining(message) as string,
@@ -141,5 +141,5 @@ test(
     expect(byProfile).toMatchObject({ code: 0, stderr: "" });
     expect(JSON.parse(byProfile.stdout) as GradeReport).toMatchObject({ score: 100 });
   },
-  PATIENCE_MS,
+  TIMEOUT_MS,
 );

@@ -1,4 +1,4 @@
-/** A grade from the wish to the report: one at a time, of endpoints that have agreed, and never lost. */
+/** Grades from request to report: one at a time, only for endpoints that agreed, and none is lost. */
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPool, type Pool } from "../../../src/database/pool.ts";
@@ -19,7 +19,7 @@ import {
 import { TEST_CALLER, type TestEndpoint, useWorld } from "../../support/world.ts";
 
 const made = useWorld();
-const PATIENCE_MS = 240_000;
+const TIMEOUT_MS = 240_000;
 let pool: Pool;
 let grades: GradeService;
 
@@ -41,7 +41,7 @@ interface Subject {
   readonly close: () => Promise<void>;
 }
 
-/** An ACTIVE endpoint whose receiver is correct, and does `first` before it answers. */
+/** Creates an ACTIVE endpoint with a correct receiver, which calls `first` before it answers. */
 async function subject(first: (index: number) => Promise<unknown> = async () => undefined): Promise<Subject> {
   const world = made.current;
   const requests: ReceiverRequest[] = [];
@@ -65,7 +65,7 @@ async function subject(first: (index: number) => Promise<unknown> = async () => 
           return wanted(grade) ? grade : undefined;
         },
         `grade ${id}`,
-        PATIENCE_MS,
+        TIMEOUT_MS,
       ),
     close: async () => await receiver.close(),
   };
@@ -84,7 +84,7 @@ async function insertLost({ id, tenantId }: TestEndpoint, runs: number): Promise
 }
 
 describe("a grade", () => {
-  test("is asked for of ACTIVE endpoints only, one at a time and 12 an hour", async () => {
+  test("can be requested only for ACTIVE endpoints, one at a time and 12 an hour", async () => {
     const { endpoint, start, close } = await subject();
     const { sql } = made.current;
     await sql.query("UPDATE endpoints SET state = 'PENDING' WHERE id = $1", [endpoint.id]);
@@ -104,7 +104,7 @@ describe("a grade", () => {
   });
 
   test(
-    "is made by a worker, and says nothing of what the receiver wrote",
+    "is performed by a worker and contains nothing that the receiver wrote",
     async () => {
       const progress: unknown[] = [];
       const { endpoint, start, until, requests, close } = await subject(async () => {
@@ -138,11 +138,11 @@ describe("a grade", () => {
       await worker.close();
       await close();
     },
-    PATIENCE_MS,
+    TIMEOUT_MS,
   );
 
   test(
-    "ends when its endpoint is disabled, and no further request goes there",
+    "ends when its endpoint is disabled, without further requests",
     async () => {
       const { endpoint, start, until, requests, close } = await subject(async (index) => {
         if (index === 2) {
@@ -160,11 +160,11 @@ describe("a grade", () => {
       await worker.close();
       await close();
     },
-    PATIENCE_MS,
+    TIMEOUT_MS,
   );
 
   test(
-    "that a worker is in the middle of when it stops is made by the next",
+    "is taken over when its worker stops",
     async () => {
       let reached = (): void => undefined;
       const third = new Promise<void>((resolve) => {
@@ -185,11 +185,11 @@ describe("a grade", () => {
       await second.close();
       await close();
     },
-    PATIENCE_MS,
+    TIMEOUT_MS,
   );
 
   test(
-    "that a worker has lost is made by another once, and is FAILED when that is lost too",
+    "that a worker has lost is repeated once, and is FAILED if it is lost again",
     async () => {
       const once = await subject();
       const twice = await subject();
@@ -202,6 +202,6 @@ describe("a grade", () => {
       await worker.close();
       await Promise.all([once.close(), twice.close()]);
     },
-    PATIENCE_MS,
+    TIMEOUT_MS,
   );
 });

@@ -1,4 +1,4 @@
-/** Workers hear of grades that wait: nothing asks the database for them twice a second. */
+/** Workers are notified of waiting grades, so they need not poll the database twice a second. */
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { listen, type Listener } from "../../../src/database/listener.ts";
@@ -17,7 +17,7 @@ import { useWorld } from "../../support/world.ts";
 
 const made = useWorld();
 const log = createLogger({ level: "silent" });
-const heard: (string | undefined)[] = [];
+const received: (string | undefined)[] = [];
 let api: Pool;
 let worker: Pool;
 let listener: Listener;
@@ -28,8 +28,8 @@ beforeAll(async () => {
   api = createPool({ url, role: "signet_api", max: 3, log });
   worker = createPool({ url, role: "signet_worker", max: 3, log });
   grades = new GradeService({ pool: api, clock: systemClock, randomBytes });
-  listener = listen({ url, channels: { [GRADES_CHANNEL]: (payload) => heard.push(payload) }, log });
-  await eventually(() => heard.length === 1, "the listener");
+  listener = listen({ url, channels: { [GRADES_CHANNEL]: (payload) => received.push(payload) }, log });
+  await eventually(() => received.length === 1, "the listener");
 });
 
 afterAll(async () => {
@@ -37,7 +37,7 @@ afterAll(async () => {
   await Promise.all([api.end(), worker.end()]);
 });
 
-/** Asks for a grade of a new endpoint, whose receiver nobody may ask any more: it ends without a request. */
+/** Requests a grade for a new endpoint that is then disabled, so the grade ends without a request to the receiver. */
 async function ask(): Promise<() => Promise<string>> {
   const world = made.current;
   const tenantId = await world.createTenant();
@@ -47,28 +47,28 @@ async function ask(): Promise<() => Promise<string>> {
   return async () => (await grades.find(tenantId, endpoint.id, id)).state;
 }
 
-/** No more than what a grade of a disabled endpoint needs. */
+/** Creates a runner with only what a disabled endpoint's grade needs. */
 function createRunner(pool: Pool): GradeRunner {
   return new GradeRunner({ pool, clock: unguardedClock(systemClock), log } as ConstructorParameters<
     typeof GradeRunner
   >[0]);
 }
 
-test("a grade that is asked for, or given back, is told of", async () => {
-  const before = heard.length;
+test("a new or requeued grade is announced", async () => {
+  const before = received.length;
   await ask();
-  await eventually(() => heard.length === before + 1, "the notification of the new one");
+  await eventually(() => received.length === before + 1, "the notification of the new grade");
   const now = new Date();
   const taken = await takeGrade(worker, { now, leaseUntil: new Date(now.getTime() + 60_000), runsMax: 2 });
-  expect(heard).toHaveLength(before + 1);
+  expect(received).toHaveLength(before + 1);
   if (taken === undefined) {
     throw new Error("nothing was taken");
   }
   await requeueGrade(worker, taken);
-  await eventually(() => heard.length === before + 2, "the notification of the one that is given back");
+  await eventually(() => received.length === before + 2, "the notification of the requeued grade");
 });
 
-test("one call makes all that wait, though no more than four are under way at once", async () => {
+test("one wake-up performs all waiting grades, at most four at once", async () => {
   const states = await Promise.all(Array.from({ length: 9 }, ask));
   const runner = createRunner(worker);
   runner.wake();
@@ -78,18 +78,18 @@ test("one call makes all that wait, though no more than four are under way at on
   await runner.stop();
 });
 
-test("a call while it looks is a second look, and one after the end is none", async () => {
-  let looks = 0;
+test("a wake-up during a query causes one more query, and one after the end causes none", async () => {
+  let queries = 0;
   const counting = {
     query: async (query: { readonly name: string; readonly text: string; readonly values: unknown[] }) => {
-      looks += query.name === "take-grade" ? 1 : 0;
+      queries += query.name === "take-grade" ? 1 : 0;
       return await worker.query(query);
     },
   } as Pool;
   const runner = createRunner(counting);
   await Promise.all([runner.poll(), runner.poll(), runner.poll()]);
-  await eventually(() => looks === 2, "the second look");
+  await eventually(() => queries === 2, "the second query");
   await runner.stop();
   await runner.poll();
-  expect(looks).toBe(2);
+  expect(queries).toBe(2);
 });

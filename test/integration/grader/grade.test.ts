@@ -1,4 +1,4 @@
-/** The grader finds what is wrong with a receiver, and nothing wrong with a correct one. */
+/** The grader finds the faults of a receiver, and none in a correct one. */
 import { randomBytes } from "node:crypto";
 import type { AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
@@ -24,7 +24,7 @@ import {
 } from "../../support/graded-receiver.ts";
 import { createTestSender } from "../delivery/http-fixtures.ts";
 
-const PATIENCE_MS = 240_000;
+const TIMEOUT_MS = 240_000;
 const secret = generateSecret(randomBytes);
 const signer = createSigner({ headerBrand: "Service", docsUrl: "https://signet.example/docs" });
 let http: HttpSender;
@@ -74,7 +74,7 @@ function codesOf({ findings }: GradeReport): string[] {
   return findings.map(({ code }) => code).toSorted();
 }
 
-/** Reads what comes first and no more. */
+/** Reads only the first chunk. */
 const readFirst: ReadBody = async (request) => {
   for await (const chunk of request) {
     return chunk as Buffer;
@@ -97,7 +97,7 @@ describe("a correct receiver gets full marks", () => {
   const receivers: readonly (readonly [string, () => Handler])[] = [
     ["with our library", () => processing(acceptWithLibrary(secret))],
     [
-      "with our library, saying nothing of itself",
+      "with our library, without reporting what it verified",
       () => processing(acceptWithLibrary(secret), { echo: false }),
     ],
     ["with the stock standardwebhooks package", standardWebhooks],
@@ -112,14 +112,14 @@ describe("a correct receiver gets full marks", () => {
       expect(report.checks.map(({ name }) => name)).toEqual(CHECK_NAMES);
       expect(report.checks.every(({ verdict }) => verdict === "passed")).toBe(true);
     },
-    PATIENCE_MS,
+    TIMEOUT_MS,
   );
 
   it.each([
     ["node:http", "", createNodeHook],
     ["Fastify", "/hook", createFastifyHook],
   ] as const)(
-    "from the example for %s, which gets no grade as an event",
+    "from the example for %s, which does not process grading requests as events",
     async (_name, path, createHook) => {
       const events: string[] = [];
       const hook = createHook(secret, async ({ type }) => void events.push(String(type)));
@@ -136,10 +136,10 @@ describe("a correct receiver gets full marks", () => {
       expect(report).toMatchObject({ score: 100, findings: [], not_observed: [] });
       expect(events).toEqual([]);
     },
-    PATIENCE_MS,
+    TIMEOUT_MS,
   );
 
-  it("and is told what it does not show, and how to show it", async () => {
+  it("with a list of what could not be observed", async () => {
     const silent = await grade({ handle: standardWebhooks() });
     expect(silent.not_observed.map(({ code }) => code)).toEqual([
       "duplicates_processed",
@@ -153,7 +153,7 @@ describe("a correct receiver gets full marks", () => {
 const library = (): ((request: Parameters<Handler>[0]) => string | null) => acceptWithLibrary(secret);
 const correct = (): Handler => processing(library());
 
-/** Answers the bad as well as `correct`, but otherwise. */
+/** Like `correct`, with other answers to rejected requests. */
 function answering(change: (status: number) => Awaited<ReturnType<Handler>>): Handler {
   const handle = correct();
   return async (request) => {
@@ -189,10 +189,10 @@ function refusingDuplicates(): Handler {
 
 const startsWith = (given: string, expected: string): boolean => expected.startsWith(given);
 
-/** One fault each, and everything that it shows in. */
+/** Receivers with one fault each, and all its findings. */
 const FAULTY: readonly (readonly [string, Graded, readonly string[]])[] = [
   [
-    "accepts whatever comes",
+    "accepts every request",
     { handle: processing(({ body }) => (JSON.parse(body.toString()) as { id: string }).id) },
     [
       "accepts_future",
@@ -203,7 +203,7 @@ const FAULTY: readonly (readonly [string, Graded, readonly string[]])[] = [
     ],
   ],
   [
-    "verifies a signature only when there is one",
+    "verifies a signature only if there is one",
     {
       handle: processing(
         acceptByHand(secret, {
@@ -214,12 +214,12 @@ const FAULTY: readonly (readonly [string, Graded, readonly string[]])[] = [
     ["accepts_unsigned"],
   ],
   [
-    "compares as far as the given signature goes",
+    "compares only as many bytes as the given signature has",
     { handle: processing(acceptByHand(secret, { same: startsWith })) },
     ["accepts_truncated_signature"],
   ],
   [
-    "verifies what it has parsed and written again",
+    "verifies the re-serialised body",
     {
       handle: processing(
         acceptByHand(secret, { signed: (body) => JSON.stringify(JSON.parse(body.toString())) }),
@@ -228,27 +228,27 @@ const FAULTY: readonly (readonly [string, Graded, readonly string[]])[] = [
     ["body_reserialised"],
   ],
   [
-    "looks at no age",
+    "does not check the age",
     { handle: processing(acceptWithLibrary(secret, { toleranceSeconds: 1e9 })) },
     ["accepts_stale"],
   ],
   [
-    "takes what comes from the future",
+    "accepts timestamps in the future",
     { handle: processing(acceptWithLibrary(secret, { futureSeconds: 1e9 })) },
     ["accepts_future"],
   ],
   [
-    "believes the timestamp in the header",
+    "trusts the timestamp in the header",
     { handle: processing(acceptByHand(secret, { checkHeaderTime: false })) },
     ["timestamp_header_trusted"],
   ],
   [
-    "believes the event id in the header",
+    "trusts the event id in the header",
     { handle: processing(acceptByHand(secret, { idFrom: "header" })) },
     ["id_header_trusted"],
   ],
   [
-    "remembers no event",
+    "does not remember events",
     {
       handle: processing((request) => {
         library()(request);
@@ -257,9 +257,9 @@ const FAULTY: readonly (readonly [string, Graded, readonly string[]])[] = [
     },
     ["duplicates_processed"],
   ],
-  ["refuses what it had before", { handle: refusingDuplicates() }, ["refuses_duplicates", "refuses_retries"]],
+  ["rejects duplicates", { handle: refusingDuplicates() }, ["refuses_duplicates", "refuses_retries"]],
   [
-    "takes the time of the event for that of the signature",
+    "uses the event's time as the signature's",
     {
       handle: processing((request) => {
         const { timestamp } = JSON.parse(request.body.toString()) as { timestamp: string };
@@ -273,12 +273,12 @@ const FAULTY: readonly (readonly [string, Graded, readonly string[]])[] = [
     ["refuses_older_events"],
   ],
   [
-    "allows a minute where five are due",
+    "allows one minute instead of five",
     { handle: processing(acceptWithLibrary(secret, { toleranceSeconds: 60 })) },
     ["clock_too_strict"],
   ],
   [
-    "looks for headers in one spelling",
+    "finds headers in only one spelling",
     {
       handle: processing((request) => {
         if (!request.rawHeaders.includes("X-Service-Signature-256")) {
@@ -290,7 +290,7 @@ const FAULTY: readonly (readonly [string, Graded, readonly string[]])[] = [
     ["header_case"],
   ],
   [
-    "knows one signature",
+    "knows only one signature",
     {
       handle: processing((request) => {
         const { "x-service-signature-256-alt": _alternative, ...headers } = request.headers;
@@ -308,7 +308,7 @@ const FAULTY: readonly (readonly [string, Graded, readonly string[]])[] = [
     ["slow_answer"],
   ],
   [
-    "takes 100 kB and no more",
+    "accepts at most 100 kB",
     {
       handle: (() => {
         const handle = correct();
@@ -318,22 +318,22 @@ const FAULTY: readonly (readonly [string, Graded, readonly string[]])[] = [
     ["large_body"],
   ],
   [
-    "takes the first piece for the whole",
+    "reads only the first chunk of the body",
     { handle: correct(), read: readFirst },
     ["large_body", "slow_body"],
   ],
   ["redirects", { handle: () => ({ status: 307, headers: { Location: "/elsewhere" } }) }, ["redirects"]],
   [
-    "answers 500 to what it refuses",
+    "answers 500 to rejected requests",
     { handle: answering(() => ({ status: 500 })) },
     ["wrong_refusal_status"],
   ],
   [
-    "answers 410 to what it refuses",
+    "answers 410 to rejected requests",
     { handle: answering(() => ({ status: 410 })) },
     ["wrong_refusal_status"],
   ],
-  ["closes itself off after bad requests", { handle: blockedByBad() }, ["broken_by_bad_requests"]],
+  ["blocks all requests after bad ones", { handle: blockedByBad() }, ["broken_by_bad_requests"]],
   ["refuses everything", { handle: () => ({ status: 401 }) }, ["refuses_valid"]],
   [
     "hangs",
@@ -353,23 +353,23 @@ describe("the grader finds the fault of a receiver that", () => {
       expect(codesOf(report)).toEqual(codes);
       expect(report.score).toBeLessThan(100);
     },
-    PATIENCE_MS,
+    TIMEOUT_MS,
   );
 
-  it("can be any that there is a text for", () => {
+  it("covers every finding that has a text", () => {
     const found = new Set(FAULTY.flatMap(([, , codes]) => codes));
     expect([...found].toSorted()).toEqual(Object.keys(FINDINGS).toSorted());
   });
 });
 
 describe("a grade", () => {
-  it("is 0 where no signature is compared, whatever else is right, and says so once", async () => {
+  it("is 0 if signatures are not compared, with one finding", async () => {
     const report = await grade({ handle: processing(acceptByHand(secret, { same: () => true })) });
     const checks = ["wrong_signature", "truncated_signature", "rewritten_body"];
     expect(report).toMatchObject({ score: 0, findings: [{ code: "accepts_wrong_signature", checks }] });
   });
 
-  it("ends at its time, and says what it has not done", async () => {
+  it("stops at its time limit and reports the checks not performed", async () => {
     const report = await grade({ handle: late(correct(), 400), limits: { overallMs: 700 } });
     const performed = report.checks.filter(({ verdict }) => verdict !== "not_performed");
     expect(performed.length).toBeGreaterThan(0);
@@ -377,7 +377,7 @@ describe("a grade", () => {
     expect(report.checks).toHaveLength(CHECK_NAMES.length);
   });
 
-  it("is at most 20 requests, every one of type signet.grade", async () => {
+  it("sends at most 20 requests, all of type signet.grade", async () => {
     const types: unknown[] = [];
     const handle = correct();
     await grade({

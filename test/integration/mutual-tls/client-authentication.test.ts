@@ -1,4 +1,4 @@
-/** Clients without a secret, in production: tls_client_auth (RFC 8705) and private_key_jwt (RFC 7523). */
+/** Production clients without a secret: tls_client_auth (RFC 8705) and private_key_jwt (RFC 7523). */
 import { generateKeyPairSync, type KeyObject, randomUUID } from "node:crypto";
 import { SignJWT } from "jose";
 import { Client } from "pg";
@@ -68,7 +68,7 @@ const REFUSED = { status: 401, body: { error: "invalid_client", code: "INVALID_C
 const byThumbprint = { certificate_thumbprints: [thumbprint(pair)] };
 
 describe("production", () => {
-  test("gives and takes tokens on the mutual TLS listener alone; documents are everywhere", async () => {
+  test("issues and accepts tokens only on the mutual TLS listener; documents are everywhere", async () => {
     const client = await provision(api, { credential: byThumbprint });
     const answer = await call("/v1/auth/token", edge({ json: grant(client) }));
     expect(answer).toMatchObject({ status: 200 });
@@ -89,15 +89,15 @@ describe("production", () => {
     }
   });
 
-  test("takes no token that is bound to no certificate", async () => {
-    // Signed with the same key by a process that is in development.
+  test("rejects tokens that are not bound to a certificate", async () => {
+    // Signed with the same key by a development process.
     expect(await call("/v1/credentials", edge({ headers: bearer(await unboundToken()) }))).toMatchObject({
       status: 401,
       body: { code: "CERT_BINDING_MISMATCH" },
     });
   });
 
-  test("makes no credential for production that names no certificate", async () => {
+  test("creates no production credential without a certificate", async () => {
     const client = await provision(api, { credential: byThumbprint });
     expect(await api.admin("POST", `/principals/${client.principalId}/credentials`, {})).toMatchObject({
       status: 422,
@@ -105,7 +105,7 @@ describe("production", () => {
     });
   });
 
-  test("describes itself as it is (RFC 8414, RFC 8705 section 5)", async () => {
+  test("publishes matching metadata (RFC 8414, RFC 8705 section 5)", async () => {
     const { body } = await call("/.well-known/oauth-authorization-server", edge());
     expect(body).toMatchObject({
       token_endpoint: `${ISSUER}/v1/auth/token`,
@@ -126,7 +126,7 @@ describe("production", () => {
   });
 });
 
-/** A token as the same keys sign it without a certificate, over a development process on the same database. */
+/** Issues a token with the same keys but no certificate, through a development process on the same database. */
 async function unboundToken(): Promise<string> {
   const { loadConfig } = await import("../../../src/config/config.ts");
   const { startApi } = await import("../../../src/processes/api.ts");
@@ -156,14 +156,14 @@ describe("tls_client_auth", () => {
     client = await provision(api, { credential: { rotation_mode: "workload", ...byThumbprint } });
   });
 
-  test("yields a token for the client id and the registered certificate; there is no secret", async () => {
+  test("issues a token for the client id and the registered certificate, without a secret", async () => {
     expect(client.clientSecret).toBe("");
     const answer = await ask({ client_id: client.clientId });
     expect(answer).toMatchObject({ status: 200 });
     expect(claims(answer)).toMatchObject({ sub: client.clientId, cv: 0, cnf: { "x5t#S256": x5t(pair) } });
   });
 
-  test("yields none with another certificate, for another client, or with a secret", async () => {
+  test("issues none with another certificate, for another client, or with a secret", async () => {
     expect(await ask({ client_id: client.clientId }, { pair: await clientPair(root) })).toMatchObject(
       REFUSED,
     );
@@ -238,7 +238,7 @@ describe("private_key_jwt", () => {
     ["ES256", { alg: "ES256", kid: "ec" }, ec.privateKey],
     ["EdDSA", { alg: "EdDSA", kid: "ed" }, ed.privateKey],
     ["PS256", { alg: "PS256", kid: "rsa" }, rsa.privateKey],
-  ])("yields a bound token for an assertion signed with %s", async (_name, header, key) => {
+  ])("issues a bound token for an assertion signed with %s", async (_name, header, key) => {
     const answer = await signIn(await assertion({ header, key }));
     expect(answer).toMatchObject({ status: 200 });
     expect(claims(answer)).toMatchObject({ sub: client.clientId, cv: 0, cnf: { "x5t#S256": x5t(pair) } });
@@ -247,14 +247,14 @@ describe("private_key_jwt", () => {
   test.each([
     ["the token endpoint", `${ISSUER}/v1/auth/token`],
     ["its alias", "https://mtls.service.example/v1/auth/token"],
-    ["a list of us alone", [ISSUER]],
-  ])("may be addressed to %s", async (_name, aud) => {
+    ["a list of only the issuer", [ISSUER]],
+  ])("accepts an assertion for %s", async (_name, aud) => {
     expect(await signIn(await assertion({ claims: { aud } }), { client_id: client.clientId })).toMatchObject({
       status: 200,
     });
   });
 
-  test("is good once, also when many try it at the same moment", async () => {
+  test("accepts an assertion once, even with simultaneous attempts", async () => {
     const text = await assertion();
     const answers = await Promise.all(Array.from({ length: 8 }, async () => await signIn(text)));
     expect(answers.map(({ status }) => status).toSorted((left, right) => left - right)).toEqual([
@@ -265,16 +265,16 @@ describe("private_key_jwt", () => {
 
   const bad: readonly [string, () => Assertion][] = [
     ["of another client", () => ({ claims: { sub: `cl_${"b".repeat(24)}` } })],
-    ["issued by somebody else", () => ({ claims: { iss: "somebody" } })],
-    ["for somebody else", () => ({ claims: { aud: "https://other.example" } })],
-    ["for us and others", () => ({ claims: { aud: [ISSUER, "https://other.example"] } })],
+    ["issued by another party", () => ({ claims: { iss: "somebody" } })],
+    ["for another audience", () => ({ claims: { aud: "https://other.example" } })],
+    ["for the issuer and another audience", () => ({ claims: { aud: [ISSUER, "https://other.example"] } })],
     ["that has expired", () => ({ claims: { exp: seconds() - 60 } })],
-    ["that lives too long", () => ({ claims: { exp: seconds() + 400 } })],
-    ["without an end", () => ({ claims: { exp: undefined } })],
+    ["with a too long lifetime", () => ({ claims: { exp: seconds() + 400 } })],
+    ["without an expiry", () => ({ claims: { exp: undefined } })],
     ["without an id", () => ({ claims: { jti: undefined } })],
     ["with an empty id", () => ({ claims: { jti: "" } })],
-    ["with an id that is no text", () => ({ claims: { jti: 7 } })],
-    ["not good yet", () => ({ claims: { nbf: seconds() + 60 } })],
+    ["with an id that is not a string", () => ({ claims: { jti: 7 } })],
+    ["that is not yet valid", () => ({ claims: { nbf: seconds() + 60 } })],
     [
       "signed with another key",
       () => ({ key: generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey }),
@@ -285,7 +285,7 @@ describe("private_key_jwt", () => {
       () => ({ header: { alg: "RS256", kid: "rsa" }, key: rsa.privateKey }),
     ],
     [
-      "signed with the public key as a secret",
+      "signed with HMAC and the public key",
       () => ({
         header: { alg: "HS256" },
         key: new TextEncoder().encode(ec.publicKey.export({ format: "pem", type: "spki" }) as string),
@@ -293,7 +293,7 @@ describe("private_key_jwt", () => {
     ],
     ["with a critical header", () => ({ header: { crit: ["x"], x: 1 } })],
   ];
-  test.each(bad)("an assertion %s yields none", async (_name, options) => {
+  test.each(bad)("issues no token for an assertion %s", async (_name, options) => {
     const header = { ...options().header };
     delete header["crit"];
     const text = await assertion({ ...options(), header });
@@ -317,35 +317,35 @@ describe("private_key_jwt", () => {
       `${Buffer.from('{"alg":"none"}').toString("base64url")}.${Buffer.from("{}").toString("base64url")}.`,
     ],
     ["too long", `a.${"b".repeat(5_000)}.c`],
-  ])("what is no assertion (%s) yields none", async (_name, text) => {
+  ])("issues no token for a malformed assertion (%s)", async (_name, text) => {
     expect(await signIn(text)).toMatchObject(REFUSED);
   });
 
   test.each([
-    ["with a secret beside it", { client_secret: "x" }, {}],
-    ["with Basic beside it", {}, { authorization: "Basic YTpi" }],
+    ["with an additional secret", { client_secret: "x" }, {}],
+    ["with additional Basic credentials", {}, { authorization: "Basic YTpi" }],
     ["with another client id", { client_id: "cl_other" }, {}],
     [
       "of another type",
       { client_assertion_type: "urn:ietf:params:oauth:client-assertion-type:saml2-bearer" },
       {},
     ],
-  ])("an assertion %s is an invalid request", async (_name, more, headers) => {
+  ])("answers invalid_request to an assertion %s", async (_name, more, headers) => {
     const answer = await signIn(await assertion(), more, {
       headers: { "content-type": "application/json", ...headers },
     });
     expect(answer).toMatchObject({ status: 400, body: { error: "invalid_request" } });
   });
 
-  test("the registered certificate is asked for as well", async () => {
+  test("also requires the registered certificate", async () => {
     expect(await signIn(await assertion(), {}, { pair: await clientPair(root) })).toMatchObject(REFUSED);
   });
 
-  test("its keys are needed: the certificate alone is not enough", async () => {
+  test("requires the key: the certificate alone is not sufficient", async () => {
     expect(await ask({ client_id: client.clientId })).toMatchObject(REFUSED);
   });
 
-  test("uses are forgotten when the assertions have expired", async () => {
+  test("forgets uses once the assertions have expired", async () => {
     await signIn(await assertion());
     api.clock.advance(400_000);
     await signIn(await assertion());
@@ -370,7 +370,7 @@ describe("private_key_jwt", () => {
       "a curve that is not supported",
       { keys: [jwk(generateKeyPairSync("ec", { namedCurve: "secp256k1" }).publicKey, {})] },
     ],
-    ["an algorithm that does not fit", { keys: [jwk(ec.publicKey, { alg: "RS256" })] }],
+    ["an algorithm that does not fit the key", { keys: [jwk(ec.publicKey, { alg: "RS256" })] }],
     ["an encryption key", { keys: [jwk(ec.publicKey, { use: "enc" })] }],
     ["keys that share an id", { keys: [jwk(ec.publicKey, { kid: "a" }), jwk(ed.publicKey, { kid: "a" })] }],
     ["several keys, one without an id", { keys: [jwk(ec.publicKey, { kid: "a" }), jwk(ed.publicKey, {})] }],
@@ -380,7 +380,7 @@ describe("private_key_jwt", () => {
       "too many",
       { keys: Array.from({ length: 9 }, (_, index) => jwk(ec.publicKey, { kid: String(index) })) },
     ],
-  ])("registration refuses %s", async (_name, jwks) => {
+  ])("rejects the registration of %s", async (_name, jwks) => {
     const answer = await api.admin("POST", `/principals/${client.principalId}/credentials`, {
       rotation_mode: "workload",
       jwks,
@@ -389,7 +389,7 @@ describe("private_key_jwt", () => {
     expect(answer).toMatchObject({ status: 422, body: { code: "VALIDATION_FAILED" } });
   });
 
-  test("keys belong to workload credentials, and those need a certificate or keys", async () => {
+  test("accepts keys only for workload credentials, which need a certificate or keys", async () => {
     const path = `/principals/${client.principalId}/credentials`;
     expect(await api.admin("POST", path, { jwks: { keys }, ...byThumbprint })).toMatchObject({ status: 422 });
     const development = await provision(api, { environment: "development" });

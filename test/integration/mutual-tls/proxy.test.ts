@@ -1,4 +1,4 @@
-/** Behind a proxy that ends mutual TLS: whose Client-Cert header is taken, and what of it is believed (RFC 9440). */
+/** Behind a proxy that terminates mutual TLS: whose Client-Cert header is trusted, and how far (RFC 9440). */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import {
@@ -45,7 +45,7 @@ beforeAll(async () => {
   client = await provision(api, { environment: "development" });
 });
 
-/** A token request as the proxy passes it on. */
+/** Sends a token request as the proxy would forward it. */
 async function forwarded(headers: Record<string, string>, options: CallOptions = {}): Promise<CallAnswer> {
   return await call("/v1/auth/token", {
     port: api.edgePort,
@@ -59,7 +59,7 @@ async function forwarded(headers: Record<string, string>, options: CallOptions =
 
 const header = (pair: { readonly cert: string }) => ({ "client-cert": headerValue(pair) });
 
-test("the certificate that a trusted proxy names binds the token, and is asked for again with it", async () => {
+test("a token is bound to the certificate that a trusted proxy names, and needs it again", async () => {
   const answer = await forwarded(header(leaf));
   expect(answer).toMatchObject({ status: 200 });
   const token = String(answer.body["access_token"]);
@@ -81,7 +81,7 @@ test("the certificate that a trusted proxy names binds the token, and is asked f
   expect(await list({})).toMatchObject({ status: 401, body: { code: "CLIENT_CERT_REQUIRED" } });
 });
 
-test("a trusted proxy's request id is taken over if it has the form of ours, and nobody else's", async () => {
+test("a request id is accepted only from a trusted proxy and in our format", async () => {
   const given = "req_0123456789abcdefghjkmnpq";
   const idWith = async (id: string, options: CallOptions = {}): Promise<unknown> =>
     (await forwarded({ "x-request-id": id }, options)).headers["x-request-id"];
@@ -101,7 +101,7 @@ test("a trusted proxy's request id is taken over if it has the form of ours, and
 test.each([
   ["with a weak key", { key: "RSA-1024" }],
   ["signed with SHA-1", { hash: "SHA-1" }],
-] as const)("a certificate %s does not count, whatever the proxy took", async (_what, request) => {
+] as const)("a certificate %s is rejected even from a trusted proxy", async (_what, request) => {
   const weak = await issueWith({ ...clients, subject: "CN=Clients" }, request);
   expect(await forwarded(header(weak))).toMatchObject({
     status: 401,
@@ -109,7 +109,7 @@ test.each([
   });
 });
 
-test("a chain over a weak intermediate leads nowhere", async () => {
+test("a chain through a weak intermediate is rejected", async () => {
   const weak = await issueWith(
     { ...clients, subject: "CN=Clients" },
     { hash: "SHA-1", subject: "CN=Weak", authority: true },
@@ -121,7 +121,7 @@ test("a chain over a weak intermediate leads nowhere", async () => {
   });
 });
 
-test("a chain over intermediates is good with all of it, in any order", async () => {
+test("a chain through several intermediates is accepted if complete, in any order", async () => {
   const below = await intermediate.issueAuthority({ subject: "CN=Below", ...today() });
   const deep = await clientPair(below);
   const chain = [intermediate, below].map(headerValue).join(", ");
@@ -131,13 +131,13 @@ test("a chain over intermediates is good with all of it, in any order", async ()
   });
 });
 
-describe("what a trusted proxy passes on is verified again", () => {
+describe("a certificate from a trusted proxy is verified again:", () => {
   const cases: readonly [string, () => Promise<Record<string, string>>, string][] = [
     ["no certificate", async () => ({}), "missing"],
     ["one of a rogue authority of the same name", async () => header(await clientPair(rogue)), "not trusted"],
     ["one of the proxies' authority", async () => header(await clientPair(proxies)), "not trusted"],
     [
-      "one that has expired",
+      "an expired one",
       async () => header(await clientPair(clients, { notAfter: new Date(Date.now() - 60_000) })),
       "expired",
     ],
@@ -147,12 +147,12 @@ describe("what a trusted proxy passes on is verified again", () => {
       "not valid yet",
     ],
     [
-      "one for servers",
+      "a server certificate",
       async () => header(await clientPair(clients, { purposes: ["serverAuth"] })),
       "wrong purpose",
     ],
-    ["an authority's own", async () => header(intermediate), "wrong purpose"],
-    ["the root itself", async () => header(clients), "wrong purpose"],
+    ["a CA certificate", async () => header(intermediate), "wrong purpose"],
+    ["the root certificate", async () => header(clients), "wrong purpose"],
     ["one without its intermediate", async () => header(await clientPair(intermediate)), "not trusted"],
     [
       "one with the wrong chain",
@@ -165,7 +165,7 @@ describe("what a trusted proxy passes on is verified again", () => {
       "not trusted",
     ],
     [
-      "one that a client signed which is no authority",
+      "one that a client signed without being a CA",
       async () => {
         const pretender = await clients.issueAuthority({
           subject: "CN=Pretender",
@@ -190,7 +190,7 @@ describe("what a trusted proxy passes on is verified again", () => {
     });
   });
 
-  test("also when it has been good before, by the time of the request", async () => {
+  test("one that was accepted before, once it has expired", async () => {
     const short = await clientPair(clients, { notAfter: new Date(api.clock.now() + HOUR_MS) });
     expect(await forwarded(header(short))).toMatchObject({ status: 200 });
     api.clock.advance(2 * HOUR_MS);
@@ -202,10 +202,10 @@ const value = headerValue(leaf);
 test.each([
   ["no colons", value.slice(1, -1)],
   ["one colon", value.slice(0, -1)],
-  ["nothing between them", "::"],
+  ["an empty value", "::"],
   ["parameters", `${value};a=1`],
   ["two values in one header", `${value}, ${value}`],
-  ["a line break's rest", `${value.slice(0, 65)} ${value.slice(65)}`],
+  ["a space from a folded line", `${value.slice(0, 65)} ${value.slice(65)}`],
   [
     "base64url",
     value
@@ -214,7 +214,7 @@ test.each([
       .replace(/[A-Za-z]:$/, "-:"),
   ],
   ["missing padding", `:${Buffer.from("ab").toString("base64").replaceAll("=", "")}:`],
-  ["what is no certificate", ":AAAA:"],
+  ["an invalid certificate", ":AAAA:"],
   [
     "bytes after the certificate",
     `:${Buffer.concat([Buffer.from(value.slice(1, -1), "base64"), Buffer.from("x")]).toString("base64")}:`,
@@ -230,7 +230,7 @@ test.each([
 test.each([
   ["client-cert", ["Client-Cert", value, "client-cert", value]],
   ["client-cert-chain", ["Client-Cert", value, "Client-Cert-Chain", value, "Client-Cert-Chain", value]],
-])("two headers %s are a 400, whatever is in them", async (name, pairs) => {
+])("a repeated header %s is a 400", async (name, pairs) => {
   const answer = await forwarded(
     {},
     {
@@ -253,13 +253,13 @@ test.each([
   });
 });
 
-test("a chain without a certificate, and one that is too long, are a 400", async () => {
+test("a chain without a certificate, or one that is too long, is a 400", async () => {
   expect(await forwarded({ "client-cert-chain": value })).toMatchObject({ status: 400 });
   const long = Array.from({ length: 5 }, () => headerValue(intermediate)).join(", ");
   expect(await forwarded({ ...header(leaf), "client-cert-chain": long })).toMatchObject({ status: 400 });
 });
 
-describe("from anyone else the header is a 400 and a line in the log", () => {
+describe("a header from an untrusted peer is a 400 and is logged", () => {
   const cases: readonly [string, () => Promise<CallOptions>][] = [
     ["a peer without a certificate", async () => ({ ca: proxies.cert, port: api.edgePort })],
     [
@@ -303,7 +303,7 @@ describe("from anyone else the header is a 400 and a line in the log", () => {
     expect(api.log.slice(before).join()).toContain("untrusted peer");
   });
 
-  test("and a client that comes past the proxy gets no token with its own certificate", async () => {
+  test("a client that bypasses the proxy gets no token with its own certificate", async () => {
     const answer = await call("/v1/auth/token", {
       ca: proxies.cert,
       port: api.edgePort,
@@ -318,11 +318,11 @@ describe("the unix socket", () => {
   const request = async (headers: Record<string, string>) =>
     await call("/v1/auth/token", { socketPath: files.path("signet.sock"), json: grant(client), headers });
 
-  test("is a trusted proxy's", async () => {
+  test("belongs to a trusted proxy", async () => {
     expect(await request(header(leaf))).toMatchObject({ status: 200 });
   });
 
-  test("asks for a certificate and verifies it like the other", async () => {
+  test("requires and verifies a certificate like the TCP listener", async () => {
     expect(await request({})).toMatchObject({ status: 401, body: { code: "CLIENT_CERT_REQUIRED" } });
     expect(await request(header(await clientPair(rogue)))).toMatchObject({ status: 401 });
   });

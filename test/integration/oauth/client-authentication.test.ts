@@ -1,4 +1,4 @@
-/** What the token endpoint gives away about clients (nothing), and what it writes down. */
+/** The token endpoint reveals nothing about clients, and stores no secrets. */
 import { Client } from "pg";
 import { beforeEach, describe, expect, test } from "vitest";
 import { newClientId, newClientSecret } from "../../../src/tokens/credentials/secret-format.ts";
@@ -42,7 +42,7 @@ async function addVersion(version: number, state: string): Promise<string> {
   return secret;
 }
 
-test("every reason to refuse a client gives the same answer, byte for byte, apart from the request id", async () => {
+test("every rejected client gets the same answer, byte for byte, except for the request id", async () => {
   const suspended = await provision(api);
   await sql("UPDATE tenants SET state = 'SUSPENDED' WHERE id = $1", [suspended.tenantId]);
   const revoked = await provision(api);
@@ -87,7 +87,7 @@ test("every reason to refuse a client gives the same answer, byte for byte, apar
   expect(answers[0]).toMatchObject({ status: 401, body: { code: "INVALID_CLIENT" } });
   expect(new Set(answers.map(bare)).size).toBe(1);
   expect(new Set(byBasic.map(bare)).size).toBe(1);
-  // The challenge to try Basic again is all that differs.
+  // Only the Basic challenge differs.
   const body = ({ headers, text }: Answer): string => text.replace(headers.get("x-request-id") ?? "", "");
   expect(new Set([...answers, ...byBasic].map(body)).size).toBe(1);
 });
@@ -112,7 +112,7 @@ describe("versions of a secret", () => {
   });
 });
 
-test("what is revoked or suspended stops yielding tokens with the next request", async () => {
+test("a revoked or suspended client gets no tokens from the next request on", async () => {
   await accessToken(api, client);
   await sql("UPDATE tenants SET state = 'SUSPENDED' WHERE id = $1", [client.tenantId]);
   expect(await api.token(grant(client))).toMatchObject({ status: 401 });
@@ -122,7 +122,7 @@ test("what is revoked or suspended stops yielding tokens with the next request",
   expect(await api.token(grant(client))).toMatchObject({ status: 401 });
 });
 
-test("concurrent requests of different clients each get their own answer", async () => {
+test("concurrent requests of different clients each get the right answer", async () => {
   const clients = await Promise.all(Array.from({ length: 5 }, async () => await provision(api)));
   const wrong = newClientSecret("production", randomBytes);
   const answers = await Promise.all(
@@ -158,7 +158,7 @@ describe("last use", () => {
   const written = async (): Promise<Date> =>
     await eventually(async () => (await lastUsed()) ?? undefined, "the last use to be written");
 
-  test("is written after a success, and only then", async () => {
+  test("is written only after a success", async () => {
     await api.token(grant({ ...client, clientSecret: newClientSecret("production", randomBytes) }));
     const other = await provision(api);
     await accessToken(api, other);
@@ -188,7 +188,7 @@ describe("last use", () => {
             other.credentialId,
           ])
         ).length === 1,
-      "a use that was noted later",
+      "the later use",
     );
     expect(await lastUsed()).toEqual(first);
     api.clock.advance(2_000);

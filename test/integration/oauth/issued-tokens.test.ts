@@ -1,4 +1,4 @@
-/** The tokens that a process has issued are in the compliance log when it has closed. */
+/** By the time a process has closed, its issued tokens are in the compliance log. */
 import { createHash } from "node:crypto";
 import { decodeJwt } from "jose";
 import { expect, test } from "vitest";
@@ -8,7 +8,7 @@ import { createTenant, sql } from "../../support/tenant.ts";
 
 const api = useTestApi();
 
-test("an entry for each tenant, with their number and the digest of their ids", async () => {
+test("each tenant gets an entry with the number of its tokens and the digest of their ids", async () => {
   const tenant = await createTenant(api, ["compliance:read"]);
   const second = await startSecondApi(api);
   const ids: string[] = [];
@@ -25,7 +25,7 @@ test("an entry for each tenant, with their number and the digest of their ids", 
       });
       ids.push(String(decodeJwt(String(body["access_token"])).jti));
     }
-    // Counts what was given out: not this one.
+    // Only issued tokens count: this one was not.
     const refused = await second.request("/v1/auth/token", {
       method: "POST",
       headers: { "content-type": "application/json" },

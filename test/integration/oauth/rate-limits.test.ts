@@ -1,4 +1,4 @@
-/** What the token endpoint and the API refuse when they are asked too often, over HTTP. */
+/** Rate limits of the token endpoint and the API, over HTTP. */
 import { randomBytes } from "node:crypto";
 import { request as httpRequest } from "node:http";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -30,7 +30,7 @@ describe("with 5 tokens a minute and client, and 3 failures", () => {
   const wrong = (client: Provisioned) =>
     grant({ ...client, clientSecret: newClientSecret("production", randomBytes) });
 
-  test("a client gets its tokens, and then 429 until the minute is over; others get theirs", async () => {
+  test("a client over its rate gets 429 until the minute ends, without effect on others", async () => {
     const client = await provision(api);
     for (let request = 0; request < 5; request += 1) {
       await accessToken(api, client);
@@ -40,13 +40,13 @@ describe("with 5 tokens a minute and client, and 3 failures", () => {
     await accessToken(api, await provision(api));
   });
 
-  test("naming a client does not use up its rate: nobody can lock it out by its id", async () => {
+  test("failures do not use up a client's rate, so its id alone cannot lock it out", async () => {
     const client = await provision(api);
     for (let request = 0; request < 3; request += 1) {
       expect(await api.token(wrong(client))).toMatchObject({ status: 401 });
     }
     expectOAuthRefusal(await api.token(wrong(client)));
-    // From elsewhere the client goes on, with its whole rate.
+    // From another address the client still has its full rate.
     for (let request = 0; request < 5; request += 1) {
       const answer = await fromElsewhere(client);
       expect(answer).toBe(200);
@@ -74,7 +74,7 @@ describe("with 5 tokens a minute and client, and 3 failures", () => {
     });
   }
 
-  test("the wait doubles with each wrong secret that comes too early", async () => {
+  test("the wait doubles with each early wrong secret", async () => {
     const client = await provision(api);
     for (let request = 0; request < 3; request += 1) {
       expect(await api.token(wrong(client))).toMatchObject({ status: 401 });
@@ -86,7 +86,7 @@ describe("with 5 tokens a minute and client, and 3 failures", () => {
     expect(waits).toEqual([10, 20, 40, 80]);
   });
 
-  test("the right secret is never refused for the failures of others at its address", async () => {
+  test("the right secret is never rejected because of others' failures at its address", async () => {
     const client = await provision(api);
     for (let request = 0; request < 8; request += 1) {
       await api.token(wrong(client));
@@ -103,7 +103,7 @@ describe("with 5 tokens a minute and client, and 3 failures", () => {
 describe("with 20 token requests a minute and address", () => {
   const api = useTestApi({ environment: { SIGNET_TOKEN_RATE_PER_ADDRESS: "20" } });
 
-  test("whatever is wrong with the requests, they get 429 with the end of the address's minute", async () => {
+  test("invalid requests of any kind get 429 until the address's minute ends", async () => {
     const client = await provision(api);
     const requests = [
       async () => await api.token(grant(client)),
@@ -122,7 +122,7 @@ describe("with 20 token requests a minute and address", () => {
     for (const request of requests.slice(1)) {
       expect(expectOAuthRefusal(await request())).toBeLessThanOrEqual(60);
     }
-    // A good credential is not refused for what others at its address sent.
+    // A valid credential is not rejected because of others at its address.
     const token = await accessToken(api, client);
     for (const path of ["/v1/auth/introspect", "/v1/auth/revoke"]) {
       const { clientId, clientSecret } = client;
@@ -132,7 +132,7 @@ describe("with 20 token requests a minute and address", () => {
         status: 200,
       });
     }
-    // The other documents are nobody's secret and stay.
+    // Public documents are not limited.
     expect(await api.request("/.well-known/jwks.json")).toMatchObject({ status: 200 });
   });
 });
@@ -150,7 +150,7 @@ describe("with 5 requests a second and tenant", () => {
   const burst = async (count: number, ask: () => Promise<Answer>): Promise<Answer[]> =>
     await Promise.all(Array.from({ length: count }, ask));
 
-  test("a burst of one tenant is cut off with 429 and Retry-After, another tenant's is not", async () => {
+  test("a burst of one tenant gets 429 and Retry-After, without effect on another tenant", async () => {
     const list = async () => await api.request("/v1/credentials", { headers: bearer(token) });
     const answers = await burst(30, list);
     const refused = answers.filter(({ status }) => status === 429);
@@ -167,10 +167,10 @@ describe("with 5 requests a second and tenant", () => {
     });
   });
 
-  test("publishing has a rate of its own, which is off unless somebody sets it", async () => {
+  test("publishing has a separate rate, which is unlimited by default", async () => {
     const tenant = asTenant(api, client, token);
     const answers = await burst(40, async () => await tenant.post("/v1/events", { type: "a.b", data: {} }));
-    // Not a word about other answers: a loaded machine may also be late with its revocations.
+    // Other answers are possible: a loaded machine may lag behind with revocations.
     const statuses = answers.map(({ status }) => status);
     expect(statuses).toContain(202);
     expect(statuses).not.toContain(429);
@@ -180,7 +180,7 @@ describe("with 5 requests a second and tenant", () => {
 describe("with 3 publishing requests a second and tenant", () => {
   const api = useTestApi({ environment: { SIGNET_PUBLISH_RATE_PER_TENANT: "3" } });
 
-  test("more are refused with 429 and reading goes on", async () => {
+  test("further publishing requests get 429, and reading still works", async () => {
     const client = await provision(api, { scopes: WEBHOOK_SCOPES });
     const tenant = asTenant(api, client, await accessToken(api, client));
     const answers = await Promise.all(
@@ -192,7 +192,7 @@ describe("with 3 publishing requests a second and tenant", () => {
   });
 });
 
-test("refusals are counted by limit", async () => {
+test("rejections are counted by limit", async () => {
   const { values } = await metrics.rateLimited.get();
   const counted = Object.fromEntries(values.map(({ labels, value }) => [labels.limit, value]));
   for (const limit of ["token_address", "token_client", "token_failures", "api", "publish"]) {

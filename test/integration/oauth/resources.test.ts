@@ -1,4 +1,4 @@
-/** RFC 8707: a token is for one resource that is on the list, and no use anywhere else. */
+/** RFC 8707: a token is for one listed resource and works nowhere else. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import { bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
@@ -33,7 +33,7 @@ async function ask(path: string, form: string, headers: Readonly<Record<string, 
 const credentials = (): string => `client_id=${client.clientId}&client_secret=${client.clientSecret}`;
 const use = async (value: string) => await api.request("/v1/credentials", { headers: bearer(value) });
 
-test("a token's audience is the resource that was asked for, else this service", async () => {
+test("a token's audience is the requested resource; by default, this service", async () => {
   expect(audience(await token())).toBe("urn:example:signet");
   expect(audience(await token("urn:example:signet"))).toBe("urn:example:signet");
   expect(audience(await token(LEDGER))).toBe(LEDGER);
@@ -41,7 +41,7 @@ test("a token's audience is the resource that was asked for, else this service",
   expect(audience(await token(""))).toBe("urn:example:signet");
 });
 
-test("a token for another resource is not let in here", async () => {
+test("a token for another resource is rejected here", async () => {
   expect(await use(await token())).toMatchObject({ status: 200 });
   expect(await use(await token(LEDGER))).toMatchObject({ status: 401, body: { code: "TOKEN_INVALID" } });
 });
@@ -56,17 +56,17 @@ describe("invalid_target", () => {
     "https://ledger.example",
     "https://elsewhere.example",
     "nothing at all",
-  ])("for what is not on the list: %s", async (resource) => {
+  ])("answers a request for an unlisted resource: %s", async (resource) => {
     expect(await api.token(grant(client, { resource }))).toMatchObject(refused);
   });
 
-  test("for several at once, in a form and in JSON", async () => {
+  test("answers a request for several resources, as a form and as JSON", async () => {
     const several = `grant_type=client_credentials&${credentials()}&resource=${LEDGER}&resource=${RUNS}`;
     expect(await ask("/v1/auth/token", several)).toMatchObject(refused);
     expect(await api.token(grant(client, { resource: [LEDGER, RUNS] }))).toMatchObject(refused);
   });
 
-  test("is not what another parameter given twice gets", async () => {
+  test("does not answer a request that repeats another parameter", async () => {
     const twice = `grant_type=client_credentials&${credentials()}&scope=a:b&scope=a:b&resource=${LEDGER}`;
     expect(await ask("/v1/auth/token", twice)).toMatchObject({
       status: 400,
@@ -74,7 +74,7 @@ describe("invalid_target", () => {
     });
   });
 
-  test("tells nothing to who is not the client", async () => {
+  test("reveals nothing to a caller without the client's secret", async () => {
     const wrong = { ...grant(client), client_secret: client.clientSecret.replace(/.$/, "_") };
     const answers = [
       await api.token({ ...wrong, resource: LEDGER }),
@@ -87,13 +87,13 @@ describe("invalid_target", () => {
   });
 });
 
-test("tokens for other resources can be asked about and revoked here", async () => {
+test("tokens for other resources can be introspected and revoked here", async () => {
   const [caller, subject] = [await token(), await token(LEDGER)];
   const introspect = async () => await ask("/v1/auth/introspect", `token=${subject}`, bearer(caller));
   expect((await introspect()).body).toMatchObject({ active: true, aud: LEDGER });
   expect(await ask("/v1/auth/revoke", `token=${subject}&${credentials()}`)).toMatchObject({ status: 200 });
   await expect.poll(async () => (await introspect()).body, { timeout: 90_000 }).toEqual({ active: false });
-  // And a token for elsewhere does not open the questions.
+  // A token for another resource cannot authenticate the introspection.
   const foreign = await ask("/v1/auth/introspect", `token=${subject}`, bearer(await token(RUNS)));
   expect(foreign).toMatchObject({ status: 401 });
 });

@@ -54,7 +54,7 @@ async function keysInDatabase(): Promise<{ kid: string; state: string; private_k
   }
 }
 
-test("processes that start at the same moment agree on one signing key", async () => {
+test("simultaneously started processes agree on one signing key", async () => {
   const processes = Array.from({ length: 8 }, () => pool("signet_operator"));
   await Promise.all(
     processes.map(async (db) => await ensureSigningKey({ db, keyring, clock, alg: "ES256" })),
@@ -65,7 +65,7 @@ test("processes that start at the same moment agree on one signing key", async (
   expect(opened.map((store) => store.signingKey().kid)).toEqual([keys[0]?.kid, keys[0]?.kid]);
 });
 
-test("two api processes that start at once on an empty database publish the same key", async () => {
+test("two api processes starting simultaneously on an empty database publish the same key", async () => {
   const environment = {
     SIGNET_ENV: "development",
     SIGNET_API_LISTEN: "127.0.0.1:0",
@@ -91,28 +91,28 @@ test("two api processes that start at once on an empty database publish the same
   expect(published[0]).toEqual(published[1]);
 });
 
-test("two keys cannot both be current, whoever inserts them", async () => {
+test("at most one key can be current", async () => {
   const db = pool("signet_operator");
   expect(await insertFirstKey(db, await generateSigningKey("ES256", keyring), nowMs)).toBe(true);
   expect(await insertFirstKey(db, await generateSigningKey("ES256", keyring), nowMs)).toBe(false);
   expect(await keysInDatabase()).toHaveLength(1);
 });
 
-test("the private half is kept as an envelope, and a wrong key-encryption key is named as the reason", async () => {
+test("the private key is stored as an envelope, and the error names a wrong key-encryption key", async () => {
   await ensureSigningKey({ db: pool("signet_operator"), keyring, clock, alg: "ES256" });
   const [row] = await keysInDatabase();
   expect(row?.private_key).toMatch(/^v1\.[0-9a-f]{8}\./);
   await expect(open(testKeyring())).rejects.toThrow(/SIGNET_KEK is not the key/);
 });
 
-test("without a key there is nothing to sign with, and the caller is told to come back", async () => {
+test("without a key signing fails, and the caller is asked to retry", async () => {
   const store = await open();
   expect(() => store.signingKey()).toThrow(
     expect.objectContaining({ code: "UNAVAILABLE", headers: { "retry-after": "1" } }),
   );
 });
 
-test("a key that another process made is found when a token names it, at most every 30 seconds", async () => {
+test("another process's key is loaded when a token names it, at most every 30 seconds", async () => {
   const store = await open();
   await ensureSigningKey({ db: pool("signet_operator"), keyring, clock, alg: "ES256" });
   const [row] = await keysInDatabase();
@@ -124,7 +124,7 @@ test("a key that another process made is found when a token names it, at most ev
   expect(store.signingKey().kid).toBe(kid);
 });
 
-test("the issuer can read keys and not write them", async () => {
+test("the issuer can read but not write keys", async () => {
   const db = pool("signet_issuer");
   await expect(insertFirstKey(db, await generateSigningKey("ES256", keyring), nowMs)).rejects.toThrow(
     /permission denied/,

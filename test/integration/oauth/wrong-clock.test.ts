@@ -1,4 +1,4 @@
-/** An api process whose machine's clock is wrong issues no tokens. */
+/** An api process on a machine with a wrong clock issues no tokens. */
 import { afterEach, expect, test, vi } from "vitest";
 import { eventually } from "../../support/eventually.ts";
 import { useTestApi } from "../../support/api.ts";
@@ -16,7 +16,7 @@ const systemNow = Date.now.bind(Date);
 afterEach(() => vi.restoreAllMocks());
 
 test.each([600_000, -600_000])(
-  "a clock that is %i ms ahead is a 503 with a code, and tokens come again once it is right",
+  "with a clock that is %i ms ahead, token requests get a 503 until the clock is right",
   async (offsetMs) => {
     const { clientId, clientSecret } = await createTenant(api);
     const ask = async () =>
@@ -41,7 +41,7 @@ test.each([600_000, -600_000])(
     expect(JSON.stringify(ready.body)).toContain("clock");
     await eventually(
       () => second.current.log.some((line) => line.includes("the machine's clock is wrong")),
-      "the line in the log",
+      "the log entry",
     );
 
     vi.restoreAllMocks();

@@ -32,7 +32,7 @@ afterAll(async () => {
   await Promise.all(pools.map(async (opened) => await opened.end()));
 });
 
-it("counts what is open of all tenants, by state, and nothing that is over", async () => {
+it("counts all tenants' open items by state, and nothing that has ended", async () => {
   const { current: here } = world;
   const { sql } = here;
   const nowMs = Date.now();
@@ -55,7 +55,7 @@ it("counts what is open of all tenants, by state, and nothing that is over", asy
         ],
       );
     }
-    // A dead letter whose time is up is no dead letter, whatever its row says.
+    // An expired dead letter is not counted, whatever its row says.
     const { deliveries } = await here.publish(tenantId);
     await sql.query("UPDATE deliveries SET state = 'DEAD_LETTERED', expires_at = $2 WHERE id = $1", [
       deliveries[0]?.id,
@@ -89,7 +89,7 @@ it("counts what is open of all tenants, by state, and nothing that is over", asy
   });
 });
 
-it("reads indexes of deliveries, never a table of them", async () => {
+it("reads indexes of deliveries, never a table", async () => {
   const { rows } = await worker.query<{ "QUERY PLAN": string }>(`EXPLAIN ${CENSUS}`, [
     new Date(),
     new Date(),
@@ -100,7 +100,7 @@ it("reads indexes of deliveries, never a table of them", async () => {
   expect(plan).toMatch(/Index Only Scan using deliveries_\w*expires_at/);
 });
 
-it("knows since when the log waits for a checkpoint, and how old the signing key is", async () => {
+it("reports how long the log has waited for a checkpoint, and the signing key's age", async () => {
   const audit = pool("signet_audit");
   const { rows } = await world.current.sql.query<{ at: Date }>("SELECT min(at) AS at FROM clog");
   expect(await oldestUnsigned(audit)).toEqual(rows[0]?.at ?? undefined);
@@ -108,7 +108,7 @@ it("knows since when the log waits for a checkpoint, and how old the signing key
   expect(await isSigningKeyOlder(operator, new Date(0))).toBe(false);
 });
 
-it("sums the pools of a role while they are open", async () => {
+it("sums a role's pools while they are open", async () => {
   const [one, two] = [pool("signet_audit"), pool("signet_audit")];
   const before = poolStatistics().find(({ role }) => role === "signet_audit")?.size ?? 0;
   const held = await one.connect();

@@ -15,7 +15,7 @@ const PROCESSES: readonly ProcessName[] = ["api", "worker", "edge"];
 const world = useWorld();
 const processes = useStarted("the processes", async () => await startScrapedProcesses(world.current));
 
-/** Families by name, with their types. */
+/** Returns the metric families' types by name. */
 function familiesOf(text: string): ReadonlyMap<string, string> {
   return new Map(
     [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name = "", type = ""]) => [name, type]),
@@ -27,7 +27,7 @@ async function exportedAnywhere(): Promise<ReadonlyMap<string, string>> {
   return new Map(texts.flatMap((text) => [...familiesOf(text)]));
 }
 
-/** The value of a series, or undefined where there is none. */
+/** Returns the value of a series, or undefined if it is missing. */
 function valueOf(text: string, series: string): number | undefined {
   const line = text.split("\n").find((candidate) => candidate.startsWith(`${series} `));
   return line === undefined ? undefined : Number(line.slice(series.length + 1));
@@ -37,36 +37,33 @@ async function read(path: string): Promise<string> {
   return await readFile(join(REPOSITORY, path), "utf8");
 }
 
-/** The metrics that PromQL expressions name; `up` is Prometheus' own. */
+/** Returns the metrics in PromQL expressions; `up` is Prometheus' own. */
 function metricsNamed(text: string): readonly string[] {
   return [...new Set(text.match(/\b(?:signet|temporal|nodejs|process)_[a-z0-9_]+\b/g))];
 }
 
 describe("the metrics of real processes", () => {
-  it.each(PROCESSES)(
-    "of the %s are what the documentation's table says, no more and no less",
-    async (name) => {
-      const exported = [...familiesOf(await processes.current.scrape(name))].filter(([family]) =>
-        family.startsWith("signet_"),
-      );
-      const table = (await read("docs/observability.md")).match(/^\| `signet_.*$/gm) ?? [];
-      const documented = table
-        .map((row) => row.split(" | ").map((cell) => cell.replaceAll(/[`|]/g, "").trim()))
-        .filter(([, , , of = ""]) => of.split(", ").includes(name))
-        .map(([family = "", type = ""]) => [family, type] as const);
-      expect(new Map(exported)).toEqual(new Map(documented));
-      expect(exported.length).toBeGreaterThan(10);
-    },
-  );
+  it.each(PROCESSES)("of the %s are exactly those in the documentation's table", async (name) => {
+    const exported = [...familiesOf(await processes.current.scrape(name))].filter(([family]) =>
+      family.startsWith("signet_"),
+    );
+    const table = (await read("docs/observability.md")).match(/^\| `signet_.*$/gm) ?? [];
+    const documented = table
+      .map((row) => row.split(" | ").map((cell) => cell.replaceAll(/[`|]/g, "").trim()))
+      .filter(([, , , of = ""]) => of.split(", ").includes(name))
+      .map(([family = "", type = ""]) => [family, type] as const);
+    expect(new Map(exported)).toEqual(new Map(documented));
+    expect(exported.length).toBeGreaterThan(10);
+  });
 
-  it.skipIf(!hasPromtool).each(PROCESSES)("of the %s please `promtool check metrics`", async (name) => {
+  it.skipIf(!hasPromtool).each(PROCESSES)("of the %s pass `promtool check metrics`", async (name) => {
     expect(await promtool(["check", "metrics"], await processes.current.scrape(name))).toEqual({
       code: 0,
       output: "",
     });
   });
 
-  it("tell of requests by route pattern, of attempts by outcome, and name nobody", async () => {
+  it("have requests by route pattern and attempts by outcome, and identify nobody", async () => {
     const { current: of } = processes;
     const { apiUrl, edgeUrl } = of;
     const here = world.current;
@@ -102,13 +99,13 @@ describe("the metrics of real processes", () => {
     }
   });
 
-  it("say what a process depends on", async () => {
+  it("report the process's dependencies", async () => {
     const { current: of } = processes;
     await eventually(
       async () =>
         valueOf(await of.scrape("worker"), 'signet_check_ok{check="temporal"}') === 1 &&
         valueOf(await of.scrape("edge"), 'signet_check_ok{check="revocation"}') === 1,
-      "the checks to have been asked",
+      "the checks to have run",
     );
     expect(await of.scrape("worker")).not.toContain('check="process"');
   });
@@ -116,11 +113,11 @@ describe("the metrics of real processes", () => {
 
 describe("the dashboard and the alert rules", () => {
   it.each(["deploy/grafana/dashboard.json", "deploy/prometheus/alerts.yml"])(
-    "%s names only metrics that a real process exports",
+    "%s uses only metrics that a real process exports",
     async (path) => {
       const named = metricsNamed(await read(path));
       expect(named.length).toBeGreaterThan(15);
-      // The SDK of Temporal has a metric once there is something to say.
+      // Temporal's SDK creates its metrics on first use.
       await expect
         .poll(
           async () => {
@@ -137,6 +134,6 @@ describe("the dashboard and the alert rules", () => {
   );
 });
 
-it("is in the table of at least one process, each metric", () => {
+it("every metric is in the table of at least one process", () => {
   expect(OWN_METRICS.filter(({ processes: of }) => of.length === 0)).toEqual([]);
 });

@@ -8,13 +8,13 @@ import { createEndpoint, createTenant, sql } from "../../support/tenant.ts";
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const CALLER = "b7ad6b7169203331";
-const PATIENCE_MS = 90_000;
+const TIMEOUT_MS = 90_000;
 
 let collector: OtlpCollector;
 let receiver: Receiver;
 let endTraces: () => Promise<void>;
 
-// Before the api starts: whether there are traces is known when the hooks are made.
+// Before the api starts: its hooks are created only if tracing is on.
 beforeAll(async () => {
   collector = await startOtlpCollector();
   receiver = await startReceiver();
@@ -33,11 +33,11 @@ afterAll(async () => {
 });
 
 async function untilSpan(wanted: (span: CollectedSpan) => boolean, what: string): Promise<CollectedSpan> {
-  return await eventually(() => collector.spans.find(wanted), what, PATIENCE_MS);
+  return await eventually(() => collector.spans.find(wanted), what, TIMEOUT_MS);
 }
 
 describe("a trace", () => {
-  it("leads from the publisher's own span over the request to the attempt, and names no address and no payload", async () => {
+  it("leads from the publisher's span over the request to the attempt, without addresses or payloads", async () => {
     const tenant = await createTenant(api);
     const { id: endpointId } = await createEndpoint(api, tenant, { url: receiver.url });
     const published = await fetch(`${api.publicUrl}/v1/events`, {
@@ -92,7 +92,7 @@ describe("a trace", () => {
     }
   });
 
-  it("begins anew where the traceparent is none", async () => {
+  it("starts a new trace if the traceparent is invalid", async () => {
     const malformed = [
       `00-${"0".repeat(32)}-${CALLER}-01`,
       `00-${TRACE.toUpperCase()}-${CALLER}-01`,
@@ -110,7 +110,7 @@ describe("a trace", () => {
     }
   });
 
-  it("is not kept where the caller says so", async () => {
+  it("is not recorded if the caller's traceparent says so", async () => {
     const answer = await fetch(`${api.publicUrl}/readyz`, {
       headers: { traceparent: `00-${"c".repeat(32)}-${CALLER}-00` },
     });

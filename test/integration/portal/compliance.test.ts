@@ -1,4 +1,4 @@
-/** The portal's pages about the compliance log, and what browsers check its entries by. */
+/** The portal's pages about the compliance log, and the data with which browsers verify entries. */
 import { randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -28,7 +28,7 @@ let visitor: PortalVisitor;
 let signer: TestSigner;
 let endpoint: string;
 
-/** Entries of a tenant's, with what only operators write. */
+/** Creates entries of a tenant, some with fields that only operators write. */
 async function append(owner: Tenant, reason: string, count = 1): Promise<void> {
   const pool = createPool({
     url: api.database.url,
@@ -76,7 +76,7 @@ afterAll(async () => {
 });
 
 describe("the list", () => {
-  test("shows the tenant's entries, newest first, and nobody else's", async () => {
+  test("shows only the tenant's entries, newest first", async () => {
     const { status, text } = await visitor.get("/portal/compliance");
     expect(status).toBe(200);
     const shown = [...text.matchAll(/href="\/portal\/compliance\/(\d+)"/g)].map(([, index]) => Number(index));
@@ -88,7 +88,7 @@ describe("the list", () => {
     expect(text).toMatch(/<a href="\/portal\/compliance" aria-current="page"\s*>Compliance<\/a>/);
   });
 
-  test("filters by type and time, and says what is wrong with a filter", async () => {
+  test("filters by type and time, and reports invalid filters", async () => {
     const index = await indexOf(tenant, "endpoint.created");
     const shows = async (query: string): Promise<boolean> => {
       const page = await visitor.get(`/portal/compliance?${query}`);
@@ -106,7 +106,7 @@ describe("the list", () => {
     }
   });
 
-  test("goes on by pages, with its filters", async () => {
+  test("continues on the next page with the same filters", async () => {
     await append(tenant, "many", 60);
     const first = await visitor.get("/portal/compliance?type=tenant.held");
     const [, more = ""] = /href="([^"]+)"\s*>Older</.exec(first.text) ?? [];
@@ -118,15 +118,15 @@ describe("the list", () => {
     expect(second.text).toContain(">Newest<");
   });
 
-  test("is linked only for who may read it", async () => {
-    const blind = await signInToPortal(api, tenant.token, { scopes: ["webhooks:read"] });
-    expect((await blind.get("/portal")).text).not.toContain("/portal/compliance");
-    expect(await blind.get("/portal/compliance")).toMatchObject({ status: 403 });
+  test("is linked only for sessions that may read it", async () => {
+    const unauthorised = await signInToPortal(api, tenant.token, { scopes: ["webhooks:read"] });
+    expect((await unauthorised.get("/portal")).text).not.toContain("/portal/compliance");
+    expect(await unauthorised.get("/portal/compliance")).toMatchObject({ status: 403 });
   });
 });
 
 describe("an entry", () => {
-  test("is readable, its texts are text, and another tenant's is not there", async () => {
+  test("is shown with escaped texts, and another tenant's does not exist", async () => {
     await append(tenant, HOSTILE);
     const index = await indexOf(tenant, "tenant.held");
     const { status, text } = await visitor.get(`/portal/compliance/${index}`);
@@ -141,7 +141,7 @@ describe("an entry", () => {
     }
   });
 
-  test("that no checkpoint covers yet says so, and has no proof", async () => {
+  test("that no checkpoint covers yet says so and has no proof", async () => {
     await signer.sign();
     await append(tenant, "young");
     const index = await indexOf(tenant, "tenant.held");
@@ -154,7 +154,7 @@ describe("an entry", () => {
     expect(answer.headers.get("content-type")).toContain("application/json");
   });
 
-  test("has a proof that the client library accepts by the key, also as what continues an earlier tree", async () => {
+  test("has proofs of inclusion and consistency that the client library accepts with the key", async () => {
     await signer.sign();
     const index = await indexOf(tenant, "tenant.held");
     const first = await visitor.get(`/portal/compliance/${index}/proof`);
@@ -174,7 +174,7 @@ describe("an entry", () => {
     };
     const options = { verifierKeys: [signer.key.verifierKey], earlier: [earlier], crypto: NODE_CRYPTO };
     expect(await verifyEntry(source, index, options)).toMatchObject({ entry: { type: "tenant.held" } });
-    // A tree that the service does not have: the browser finds that the log has shrunk.
+    // For a larger tree than the service has, the browser finds that the log has shrunk.
     const beyond = await visitor.get(`/portal/compliance/${index}/proof?from=${size + 1_000_000}`);
     expect(beyond).toMatchObject({ status: 200 });
     expect(beyond.body).not.toHaveProperty("consistency");
@@ -184,7 +184,7 @@ describe("an entry", () => {
     }
   });
 
-  test("shows commands that check it as they stand", async () => {
+  test("shows commands that verify it as they are", async () => {
     const index = await indexOf(tenant, "endpoint.created");
     const { text } = await visitor.get(`/portal/compliance/${index}`);
     const commands = [...text.matchAll(/<code data-copy="">(signet [^<]+)<\/code>/g)].map(

@@ -26,7 +26,7 @@ beforeAll(async () => {
   visitor = await signInToPortal(api, tenant.token);
 });
 
-test("the queue is shown by endpoint and failure, filtered, and as text", async () => {
+test("the queue is shown by endpoint and failure, filtered and escaped", async () => {
   const [first = "", second = ""] = await seed(tenant, 2);
   const [slow = ""] = await seed(tenant, 1, "timeout");
   await sql(api, "UPDATE deliveries SET event_type = $2 WHERE id = $1", [second, HOSTILE]);
@@ -40,7 +40,7 @@ test("the queue is shown by endpoint and failure, filtered, and as text", async 
   expect(await visitor.get("/portal/dead-letters?last_error=none")).toMatchObject({ status: 400 });
 });
 
-test("the export streams the tenant's letters that the filters find", async () => {
+test("the export streams the tenant's letters that match the filters", async () => {
   const [, other] = [await seed(tenant, 1), await createTenant(api, SCOPES)];
   const exported = await visitor.get("/portal/dead-letters/export?last_error=status");
   expect(exported).toMatchObject({ status: 200 });
@@ -54,7 +54,7 @@ test("the export streams the tenant's letters that the filters find", async () =
   expect((await foreign.get("/portal/dead-letters/export")).text).toBe("");
 });
 
-test("chosen letters are replayed as a job, which shows its progress and its end", async () => {
+test("selected letters are replayed as a job, whose page shows its progress and its end", async () => {
   const [chosen = ""] = await seed(tenant, 2);
   const nothing = await visitor.post("/portal/dead-letters/replay", { which: "chosen" });
   expect(nothing).toMatchObject({ status: 422 });
@@ -65,22 +65,22 @@ test("chosen letters are replayed as a job, which shows its progress and its end
   await eventually(async () => (await visitor.get(path)).text.includes("completed"), "the end of the job");
   expect((await visitor.get(path)).text).toContain("1 of 1");
   expect((await visitor.get("/portal/replays")).text).toContain(path);
-  // Over: it cannot be changed any more, and the page says so.
+  // The page of a completed job says that it cannot be changed.
   expect((await visitor.post(`${path}/pause`)).status).toBe(409);
 });
 
-test("fewer scopes replay nothing, and another tenant's letters and jobs are not there", async () => {
+test("a session without the scopes cannot replay, and another tenant's letters and jobs do not exist", async () => {
   const foreign = await createTenant(api, SCOPES);
   const [letter = ""] = await seed(tenant, 1);
-  const stranger = await signInToPortal(api, foreign.token);
-  expect(await stranger.post(`/portal/dead-letters/${letter}/replay`)).toMatchObject({ status: 404 });
+  const foreignTenant = await signInToPortal(api, foreign.token);
+  expect(await foreignTenant.post(`/portal/dead-letters/${letter}/replay`)).toMatchObject({ status: 404 });
   const reader = await signInToPortal(api, tenant.token, { scopes: ["webhooks:read"] });
   expect((await reader.get("/portal/dead-letters")).text).not.toContain("Replay selected");
   expect(await reader.post(`/portal/dead-letters/${letter}/replay`)).toMatchObject({ status: 403 });
   const all = await visitor.post("/portal/dead-letters/replay", { which: "all", last_error: "status" });
   const path = all.headers.get("location") ?? "";
   expect(path).toMatch(/^\/portal\/replays\/rpl_/);
-  expect(await stranger.get(path)).toMatchObject({ status: 404 });
-  expect(await stranger.post(`${path}/cancel`)).toMatchObject({ status: 404 });
+  expect(await foreignTenant.get(path)).toMatchObject({ status: 404 });
+  expect(await foreignTenant.post(`${path}/cancel`)).toMatchObject({ status: 404 });
   expect(await reader.post(`${path}/cancel`)).toMatchObject({ status: 403 });
 });

@@ -28,7 +28,7 @@ beforeAll(async () => {
   visitor = await signIn(tenant);
 });
 
-test("the list filters by state, endpoint, type and time, and says what is wrong with a filter", async () => {
+test("the list filters by state, endpoint, type and time, and reports invalid filters", async () => {
   const id = await deliveryOf(tenant);
   const other = await deliveryOf(tenant, "pipeline.failed");
   const list = await visitor.get("/portal/deliveries");
@@ -51,7 +51,7 @@ test("the list filters by state, endpoint, type and time, and says what is wrong
   }
 });
 
-test("the filter finds queued deliveries before and after somebody has taken them up", async () => {
+test("the filter finds queued deliveries, whether claimed or not", async () => {
   const [waiting, claimed] = [await deliveryOf(tenant), await deliveryOf(tenant)];
   await sql(api, "UPDATE deliveries SET carrier = id, claimed_at = now() WHERE id = $1", [claimed]);
   const { text } = await visitor.get("/portal/deliveries?state=QUEUED");
@@ -60,7 +60,7 @@ test("the filter finds queued deliveries before and after somebody has taken the
   }
 });
 
-test("a delivery shows its attempts, and what a receiver answered as text and nothing else", async () => {
+test("a delivery shows its attempts, with the receiver's answers escaped", async () => {
   const id = await deliveryOf(tenant);
   await sql(
     api,
@@ -85,16 +85,16 @@ test("a delivery shows its attempts, and what a receiver answered as text and no
   expect((await visitor.get("/portal/deliveries")).text).not.toContain(HOSTILE);
 });
 
-test("the next attempt is made now, and a delivery is cancelled once", async () => {
+test("the next attempt can be made now, and a delivery can be cancelled once", async () => {
   const id = await deliveryOf(tenant);
   await sql(
     api,
     "UPDATE deliveries SET state = 'RETRYING', next_attempt_at = now() + interval '1 hour' WHERE id = $1",
     [id],
   );
-  const hastened = await visitor.post(`/portal/deliveries/${id}/retry`);
-  expect(hastened.status).toBe(303);
-  expect((await visitor.get(hastened.headers.get("location") ?? "")).text).toContain("attempt starts now");
+  const retried = await visitor.post(`/portal/deliveries/${id}/retry`);
+  expect(retried.status).toBe(303);
+  expect((await visitor.get(retried.headers.get("location") ?? "")).text).toContain("attempt starts now");
   const cancelled = await visitor.post(`/portal/deliveries/${id}/cancel`);
   expect(cancelled.status).toBe(303);
   const again = await visitor.post(`/portal/deliveries/${id}/cancel`);
@@ -102,7 +102,7 @@ test("the next attempt is made now, and a delivery is cancelled once", async () 
   expect(again.text).toContain("already CANCELLED");
 });
 
-test("an endpoint's pages show its own newest deliveries and its last day, however much others get", async () => {
+test("an endpoint's pages show its own newest deliveries and its last day, however many others get", async () => {
   const owner = await createTenant(api, SCOPES);
   const follower = await signIn(owner);
   const { id: quiet } = await createEndpoint(api, owner, { events: ["pipeline.failed"] });
@@ -125,7 +125,7 @@ test("an endpoint's pages show its own newest deliveries and its last day, howev
   expect(hours).toContain('aria-label="Volume by hour: 55 deliveries"');
 });
 
-test("another tenant's delivery is not there, and fewer scopes see and do less", async () => {
+test("another tenant's delivery does not exist, and a session with fewer scopes sees and does less", async () => {
   const foreign = await createTenant(api, SCOPES);
   await createEndpoint(api, foreign);
   const id = await deliveryOf(foreign);
@@ -138,18 +138,18 @@ test("another tenant's delivery is not there, and fewer scopes see and do less",
   const reader = await signIn(foreign, ["webhooks:read"]);
   const page = await reader.get(`/portal/deliveries/${id}`);
   expect(page.text).not.toContain("Attempt now");
-  const blind = await signIn(foreign, ["events:publish"]);
+  const unauthorised = await signIn(foreign, ["events:publish"]);
   const refusals: Answer[] = await Promise.all([
     reader.post(`/portal/deliveries/${id}/cancel`),
-    blind.get("/portal/deliveries"),
-    blind.get(`/portal/deliveries/${id}`),
-    blind.get("/portal/deliveries/live"),
+    unauthorised.get("/portal/deliveries"),
+    unauthorised.get(`/portal/deliveries/${id}`),
+    unauthorised.get("/portal/deliveries/live"),
   ]);
   expect(refusals.map(({ status }) => status)).toEqual([403, 403, 403, 403]);
   expect(await api.request("/portal/deliveries/live")).toMatchObject({ status: 401 });
 });
 
-/** What the list's stream says up to `wanted`, as a browser that connects again would ask for it. */
+/** Reads the list's stream until `wanted`, as a reconnecting browser would. */
 async function readLive(follower: PortalVisitor, wanted: RegExp, position?: string): Promise<string> {
   const abort = new AbortController();
   const headers = {
@@ -169,7 +169,7 @@ async function readLive(follower: PortalVisitor, wanted: RegExp, position?: stri
   return text;
 }
 
-test("the list's stream goes on where a browser was cut off: it is told what came meanwhile", async () => {
+test("the list's stream resumes after a disconnection with the changes made meanwhile", async () => {
   const [, position = ""] = /^id: (\d+)$/m.exec(await readLive(visitor, /^id: \d+$/m)) ?? [];
   const missed = await deliveryOf(tenant);
   const resumed = await readLive(visitor, new RegExp(missed), position);
@@ -180,7 +180,7 @@ test("the list's stream goes on where a browser was cut off: it is told what cam
   expect(refused).toMatchObject({ status: 400 });
 });
 
-test("the list's stream tells its session's tenant, and ends with the session", async () => {
+test("the list's stream has only its session's tenant, and ends with the session", async () => {
   const follower = await signIn(tenant);
   const response = await fetch(`${api.publicUrl}/portal/deliveries/live`, {
     headers: { cookie: follower.cookie },
@@ -188,6 +188,6 @@ test("the list's stream tells its session's tenant, and ends with the session", 
   expect(response.headers.get("content-type")).toBe("text/event-stream");
   expect(response.headers.get("content-security-policy")).toContain("default-src 'none'");
   await follower.post("/portal/sign-out");
-  // Read to its end: it comes within the next check of the session.
+  // Read to its end, which comes with the next check of the session.
   expect(await response.text()).toMatch(/event: end\ndata: {"reason":"revoked"}\n\n$/);
 });

@@ -1,4 +1,4 @@
-/** The portal's form of an endpoint: filter, headers, metadata, rate, echo, and how it authenticates to the receiver. */
+/** The portal's form for an endpoint: filter, headers, metadata, rate, echo, and authentication to the receiver. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { createAuthority } from "../delivery/http-certificates.ts";
 import { type Answer, useTestApi } from "../../support/api.ts";
@@ -23,14 +23,14 @@ const ENTITIES: Readonly<Record<string, string>> = {
 const unescape = (text: string): string =>
   text.replaceAll(/&(?:amp|lt|gt|quot|#39);/g, (entity) => ENTITIES[entity] ?? "");
 
-/** What a text area of a page holds. */
+/** Returns the contents of a text area. */
 function areaOf({ text }: Answer, name: string): string {
   return unescape(
     new RegExp(`<textarea[^>]*\\sname="${name}"[^>]*>\\n([^<]*)</textarea>`).exec(text)?.[1] ?? "?",
   );
 }
 
-/** What a page says is wrong with a field. */
+/** Returns the error message beside a field. */
 function errorOf({ text }: Answer, name: string): string {
   return unescape(new RegExp(`<p class="error" id="${name}-error">([^<]*)</p>`).exec(text)?.[1] ?? "");
 }
@@ -51,7 +51,7 @@ async function idOfAdded(fields: Readonly<Record<string, string>>): Promise<stri
 const edit = async (id: string, fields: Readonly<Record<string, string>>): Promise<Answer> =>
   await visitor.post(`/portal/endpoints/${id}/edit`, { ...BASE, ...fields });
 
-/** The endpoint as the API answers, as text: numbers keep their spelling in it. */
+/** Returns the API's answer as text, to compare the spelling of numbers. */
 const textOf = async (id: string): Promise<string> => (await tenant.get(`/v1/webhooks/endpoints/${id}`)).text;
 const bodyOf = async (id: string) => (await tenant.get(`/v1/webhooks/endpoints/${id}`)).body;
 
@@ -69,7 +69,7 @@ describe("settings", () => {
     require_echo: "yes",
   };
 
-  test("are set when an endpoint is added, and shown; metadata keep their spelling", async () => {
+  test("are stored with a new endpoint and shown; metadata keep their spelling", async () => {
     const id = await idOfAdded(SETTINGS);
     expect(await bodyOf(id)).toMatchObject({
       filter: { "data.amount": { $gte: 100 } },
@@ -86,7 +86,7 @@ describe("settings", () => {
     expect(text).toContain("status 200 and its challenge");
   });
 
-  test("come back in the form as they are, and saving it changes nothing", async () => {
+  test("are filled into the form unchanged, and saving it changes nothing", async () => {
     const id = await idOfAdded(SETTINGS);
     const before = JSON.parse(await textOf(id)) as object;
     const form = await visitor.get(`/portal/endpoints/${id}/edit`);
@@ -107,7 +107,7 @@ describe("settings", () => {
     expect(await bodyOf(id)).toMatchObject(rest);
   });
 
-  test("are taken away by empty fields, and stay where the form has no such field", async () => {
+  test("are removed by empty fields and kept if the form lacks the field", async () => {
     const id = await idOfAdded(SETTINGS);
     expect(await edit(id, {})).toMatchObject({ status: 303 });
     expect(await bodyOf(id)).toMatchObject({ rate_limit: 20, require_echo: true });
@@ -138,21 +138,18 @@ describe("settings", () => {
     ["rate_limit", "fast", "must be a whole number from 1 to 1000 or null"],
     ["rate_limit", "0", "from 1 to 1000, not 0"],
     ["rate_limit", "5000", "from 1 to 1000, not 5000"],
-  ])(
-    "of which %s is %s are refused beside the field, and what was typed stays",
-    async (name, value, said) => {
-      const answer = await add({ [name]: value });
-      expect(answer.status).toBe(422);
-      expect(errorOf(answer, name)).toContain(said);
-      expect(answer.text).toContain("<details open>");
-      expect(answer.text).toMatch(new RegExp(`name="${name}"[^>]*\\saria-invalid="true"`));
-      const kept = name === "rate_limit" ? value : areaOf(answer, name);
-      // But for the value of a header that holds a secret.
-      expect(kept).toBe(value.replace(" Bearer x", ""));
-    },
-  );
+  ])("with %s %s are rejected beside the field, which keeps its text", async (name, value, message) => {
+    const answer = await add({ [name]: value });
+    expect(answer.status).toBe(422);
+    expect(errorOf(answer, name)).toContain(message);
+    expect(answer.text).toContain("<details open>");
+    expect(answer.text).toMatch(new RegExp(`name="${name}"[^>]*\\saria-invalid="true"`));
+    const kept = name === "rate_limit" ? value : areaOf(answer, name);
+    // A header that contains a secret loses its value.
+    expect(kept).toBe(value.replace(" Bearer x", ""));
+  });
 
-  test("that are too long for the API get its answer and not the form's", async () => {
+  test("that are too long for the API get the API's answer", async () => {
     const metadata = JSON.stringify({ long: "x".repeat(5_000) });
     const answer = await add({ metadata });
     expect(answer.status).toBe(422);
@@ -188,7 +185,7 @@ describe("authentication to the receiver", () => {
     };
   });
 
-  test("is set, replaced and taken away, each kind; no page shows its secret", async () => {
+  test("of each kind can be set, replaced and removed; no page shows its secret", async () => {
     const id = await idOfAdded(HEADER);
     expect(await bodyOf(id)).toMatchObject({ authentication: { type: "header", name: "Authorization" } });
     expect(await edit(id, OAUTH)).toMatchObject({ status: 303 });
@@ -233,29 +230,29 @@ describe("authentication to the receiver", () => {
       "must",
     ],
     [
-      "the certificate, in place of it",
+      "the certificate field, as a private key",
       { authentication: "client_certificate", auth_certificate: `-----BEGIN PRIVATE KEY-----\n${CANARY}` },
       "auth_certificate",
       "contains a private key",
     ],
     [
-      "the certificate, as nobody knows what",
+      "the certificate field, as unknown text",
       { authentication: "client_certificate", auth_certificate: CANARY, auth_private_key: CANARY },
       "auth_certificate",
       "is not a PEM certificate",
     ],
-  ])("a secret in %s does not come back in the form that was refused", async (_where, fields, name, said) => {
+  ])("a secret in %s is not repeated in the rejected form", async (_where, fields, name, message) => {
     const id = await idOfAdded({});
     for (const answer of [await add(fields), await edit(id, fields)]) {
       expect({ status: answer.status, leaks: answer.text.includes(CANARY) }).toEqual({
         status: 422,
         leaks: false,
       });
-      expect(errorOf(answer, name)).toContain(said);
+      expect(errorOf(answer, name)).toContain(message);
     }
   });
 
-  test("stays as it is unless something else is chosen, whatever else is saved", async () => {
+  test("remains unchanged unless another kind is chosen", async () => {
     const id = await idOfAdded(HEADER);
     const version = async (): Promise<unknown> =>
       await sql(api, "SELECT sealed FROM endpoint_authentications WHERE endpoint_id = $1", [id]);
@@ -268,7 +265,7 @@ describe("authentication to the receiver", () => {
     expect(await bodyOf(id)).toMatchObject({ description: "Newer", authentication: { type: "header" } });
   });
 
-  test("that is not right is refused beside its fields, and its secrets are typed again", async () => {
+  test("that is invalid is rejected beside its fields, and its secrets must be entered again", async () => {
     const cases: readonly (readonly [Readonly<Record<string, string>>, string, string])[] = [
       [{ ...HEADER, auth_name: "no name" }, "auth_name", "must be a header name"],
       [{ ...HEADER, auth_name: "Host" }, "auth_name", "is a reserved header"],
@@ -279,11 +276,11 @@ describe("authentication to the receiver", () => {
       [{ ...certificate, auth_certificate: CANARY }, "auth_certificate", "is not a PEM certificate"],
       [{ ...certificate, auth_private_key: CANARY }, "auth_private_key", "is not an unencrypted PEM"],
     ];
-    for (const [fields, field, said] of cases) {
+    for (const [fields, field, message] of cases) {
       const answer = await add(fields);
       expect({ field, status: answer.status }).toEqual({ field, status: 422 });
-      expect(errorOf(answer, field)).toContain(said);
-      // What the schema says of the kinds that were not chosen is nobody's business.
+      expect(errorOf(answer, field)).toContain(message);
+      // No errors for the kinds that were not chosen.
       const wrong = [...answer.text.matchAll(/<p class="error" id="([^"]+)-error">/g)].map(
         ([, name]) => name,
       );
@@ -294,17 +291,17 @@ describe("authentication to the receiver", () => {
     }
   });
 
-  test("of a kind that there is not is refused", async () => {
+  test("of an unknown kind is rejected", async () => {
     expect(await add({ authentication: "magic" })).toMatchObject({ status: 422 });
   });
 
-  test("nobody logs its secret", async () => {
+  test("has a secret that is never logged", async () => {
     await idOfAdded(HEADER);
     expect(api.log.some((line) => line.includes(CANARY))).toBe(false);
   });
 });
 
-test("an endpoint that answered 410 says so on its page and the home page, and is enabled from there", async () => {
+test("an endpoint that answered 410 is marked on its page and the home page, and can be enabled there", async () => {
   const { id } = await createEndpoint(api, tenant);
   await sql(api, "UPDATE endpoints SET state = 'DISABLED', disabled_reason = 'gone' WHERE id = $1", [id]);
   expect(await tenant.get(`/v1/webhooks/endpoints/${id}`)).toMatchObject({

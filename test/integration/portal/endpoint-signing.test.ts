@@ -1,4 +1,4 @@
-/** The portal on how an endpoint signs: rotations with the overlap that is chosen, Ed25519, and secrets replaced by themselves. */
+/** The portal's pages on an endpoint's signatures: rotations with a chosen overlap, Ed25519, and automatic rotation. */
 import { generateKeyPairSync } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
 import type { Answer } from "../../support/answer.ts";
@@ -32,7 +32,7 @@ beforeAll(async () => {
   visitor = await signInToPortal(api, tenant.token);
 });
 
-test("a secret is rotated with the overlap that is chosen, or with none when somebody else knows it", async () => {
+test("a secret is rotated with the chosen overlap, or without one if it was leaked", async () => {
   const { id } = await createEndpoint(api, tenant);
   const path = `/portal/endpoints/${id}/secret/rotate`;
   const rotated = await visitor.post(path, { overlap: "3600" });
@@ -42,7 +42,7 @@ test("a secret is rotated with the overlap that is chosen, or with none when som
   expect(next).toMatchObject({ state: "NEXT" });
   const [, current] = rows(await secretsOf(id));
   const signsForMs = Date.parse(String(current?.["signs_until"])) - Date.parse(String(next?.["created_at"]));
-  // As the new one and again as the old one.
+  // One overlap as the new secret and one as the old one.
   expect(signsForMs).toBe(2 * 3_600_000);
   const page = await visitor.get(`/portal/endpoints/${id}`);
   expect(page.text).toContain("Use the new secret now");
@@ -54,7 +54,7 @@ test("a secret is rotated with the overlap that is chosen, or with none when som
   expect(await visitor.post(path, { overlap: "12" })).toMatchObject({ status: 422 });
 });
 
-test("Ed25519 is switched on, its public key shown, and replaced by itself", async () => {
+test("Ed25519 can be enabled with automatic rotation, and its public key is shown", async () => {
   const { id } = await createEndpoint(api, tenant);
   expect(await saveSigning(id, { signing: "ed25519", rotation_days: "30" })).toMatchObject({ status: 303 });
   const { body } = await secretsOf(id);
@@ -69,7 +69,7 @@ test("Ed25519 is switched on, its public key shown, and replaced by itself", asy
   expect(await secretsOf(id)).toMatchObject({ body: { signing: "hmac-sha256", rotation_days: null } });
 });
 
-test("new secrets are encrypted to a public key; what is none is refused beside its field, a private one too", async () => {
+test("new secrets are encrypted to a public key; private and invalid keys are rejected beside the field", async () => {
   const { id } = await createEndpoint(api, tenant);
   const keys = generateKeyPairSync("x25519");
   const recipient = JSON.stringify(keys.publicKey.export({ format: "jwk" }));
@@ -86,7 +86,7 @@ test("new secrets are encrypted to a public key; what is none is refused beside 
     [{ recipient: "[]" }, "recipient", "must be an object"],
     [{ recipient: secret }, "recipient", "is a private key"],
     [{ recipient: pem }, "recipient", "is a private key"],
-    // Cut off: nobody can tell what it is.
+    // Truncated JSON cannot be classified.
     [{ recipient: secret.slice(0, -1) }, "recipient", "is not JSON"],
     [{ recipient: secret, rotation_days: "soon" }, "recipient", "is a private key"],
     [{ recipient: '{"kty":"OKP","crv":"X25519","x":"AA"}' }, "recipient", "must be a public key"],
@@ -94,10 +94,10 @@ test("new secrets are encrypted to a public key; what is none is refused beside 
     [{ rotation_days: "soon" }, "rotation_days", "must be a whole number from 1 to 365"],
     [{ rotation_days: "366" }, "rotation_days", "from 1 to 365, not 366"],
   ];
-  for (const [fields, field, said] of cases) {
+  for (const [fields, field, message] of cases) {
     const answer = await saveSigning(id, { signing: "hmac-sha256", ...fields });
     expect({ fields, status: answer.status }).toEqual({ fields, status: 422 });
-    expect(errorOf(answer, field)).toContain(said);
+    expect(errorOf(answer, field)).toContain(message);
     expect(answer.text).not.toContain(d);
     expect(answer.text).not.toContain(pem.slice(32, 60));
   }

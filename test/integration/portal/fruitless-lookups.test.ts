@@ -1,4 +1,4 @@
-/** Whoever names what is not there, without any credentials, is looked up for so often and no more. */
+/** Lookups of unknown names without credentials are limited per address. */
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
 import { newId } from "../../../src/domain/ids.ts";
@@ -12,7 +12,7 @@ const api = useTestApi({ environment: { SIGNET_TOKEN_RATE_PER_ADDRESS: String(LI
 const invented = (): string =>
   `${newId("tenant", api.clock.now(), randomBytes)}.${randomBytes(32).toString("base64url")}`;
 
-const ASKING: readonly [string, number, () => Promise<Answer>][] = [
+const LOOKUPS: readonly [string, number, () => Promise<Answer>][] = [
   [
     "links",
     401,
@@ -38,7 +38,7 @@ const ASKING: readonly [string, number, () => Promise<Answer>][] = [
   ],
 ];
 
-test("what is there costs nothing of it", async () => {
+test("successful lookups do not count", async () => {
   const producer = await createProducer(api);
   for (let asked = 0; asked < LIMIT + 5; asked += 1) {
     const { body, headers } = signed(producer, { id: `event-${asked}`, type: "a.b", data: {} }, seconds(api));
@@ -46,7 +46,7 @@ test("what is there costs nothing of it", async () => {
   }
 });
 
-test.each(ASKING)("%s that are none: 429 beyond the rate of their address", async (_what, status, ask) => {
+test.each(LOOKUPS)("unknown %s get 429 beyond their address's rate", async (_what, status, ask) => {
   for (let asked = 0; asked < LIMIT; asked += 1) {
     expect((await ask()).status).toBe(status);
   }
@@ -55,7 +55,7 @@ test.each(ASKING)("%s that are none: 429 beyond the rate of their address", asyn
   expect(refused.headers.get("retry-after")).toMatch(/^[1-9]\d*$/);
 });
 
-test("sessions that are none: 429 too; those that are there are found all the same", async () => {
+test("unknown sessions get 429, too, and existing ones still work", async () => {
   const client = await provision(api, { scopes: ["portal:sign_in", "webhooks:read"] });
   const visitor = await signInToPortal(api, await accessToken(api, client));
 
@@ -71,6 +71,6 @@ test("sessions that are none: 429 too; those that are there are found all the sa
   const producer = await createProducer(api);
   const { body, headers } = signed(producer, { id: "late", type: "a.b", data: {} }, seconds(api));
   expect((await api.request("/v1/events", { method: "POST", headers, body })).status).toBe(202);
-  // Who brings none is told how to get one, as ever.
+  // A visitor without a cookie is still told how to sign in.
   expect((await api.request("/portal")).status).toBe(401);
 });

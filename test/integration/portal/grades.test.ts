@@ -1,4 +1,4 @@
-/** The portal on grades of receivers: asked for, watched, read; the same scopes as the API's routes. */
+/** The portal's pages on grades: requested, followed and read, with the same scopes as the API's routes. */
 import { randomBytes } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
 import { newId } from "../../../src/domain/ids.ts";
@@ -55,7 +55,7 @@ const REPORT: GradeReport = {
   ),
 };
 
-test("a grade that is made says how far it is, and one that has ended how far it came", async () => {
+test("a running grade shows its progress, and a finished one how far it got", async () => {
   const { id } = await createEndpoint(api, tenant);
   const running = await insertGrade(id, "RUNNING", { checks_made: 7 });
   const page = await visitor.get(`/portal/endpoints/${id}/grades/${running}`);
@@ -71,7 +71,7 @@ test("a grade that is made says how far it is, and one that has ended how far it
   });
 });
 
-test("a grade is asked for once, and its page waits with who asked", async () => {
+test("a grade is requested once, and its page waits for it", async () => {
   const { id } = await createEndpoint(api, tenant);
   const list = await visitor.get(`/portal/endpoints/${id}/grades`);
   expect(list.text).toContain("Grade the receiver");
@@ -86,14 +86,14 @@ test("a grade is asked for once, and its page waits with who asked", async () =>
   const page = await visitor.get(path);
   expect(page.text).toContain("hx-trigger");
   expect(page.text).toContain("waiting");
-  // Another one has to wait, and that is said where it was asked for.
+  // A second request must wait, which its page says.
   const second = await visitor.post(`/portal/endpoints/${id}/grades`);
   expect(second).toMatchObject({ status: 409 });
   expect(second.text).toContain("is being graded");
   expect(rows(await tenant.get(`/v1/webhooks/endpoints/${id}/grades`))).toHaveLength(1);
 });
 
-test("an endpoint that is not active has not agreed: there is no button, and the wish is refused", async () => {
+test("an endpoint that is not active cannot be graded: there is no button, and requests are rejected", async () => {
   const { id } = await createEndpoint(api, tenant, { state: "PENDING" });
   const { text } = await visitor.get(`/portal/endpoints/${id}/grades`);
   expect(text).toContain("Only an active endpoint can be graded");
@@ -101,7 +101,7 @@ test("an endpoint that is not active has not agreed: there is no button, and the
   expect(await visitor.post(`/portal/endpoints/${id}/grades`)).toMatchObject({ status: 409 });
 });
 
-test("a report says what is wrong, how to mend it, and the verdict of every check", async () => {
+test("a report shows the faults, how to fix them, and the verdict of every check", async () => {
   const { id } = await createEndpoint(api, tenant);
   const grade = await insertGrade(id, "COMPLETED", { report: JSON.stringify(REPORT) });
   const { text, status } = await visitor.get(`/portal/endpoints/${id}/grades/${grade}`);
@@ -129,7 +129,7 @@ test("a report says what is wrong, how to mend it, and the verdict of every chec
   expect(endpoint.text).toContain("45 of 100");
 });
 
-test("a grade that came to nothing says why", async () => {
+test("a failed grade shows why", async () => {
   const { id } = await createEndpoint(api, tenant);
   const grade = await insertGrade(id, "FAILED", { failure: "endpoint_not_active" });
   const { text } = await visitor.get(`/portal/endpoints/${id}/grades/${grade}`);
@@ -153,7 +153,7 @@ test("past grades are listed newest first, page by page", async () => {
   expect(rest.body["next_cursor"]).toBeNull();
 });
 
-test("who may only read sees no grade and no way to one", async () => {
+test("a session with read scopes sees neither grades nor links to them", async () => {
   const { id } = await createEndpoint(api, tenant);
   await insertGrade(id, "COMPLETED", { report: JSON.stringify(REPORT) });
   const reader = await signInToPortal(api, tenant.token, { scopes: ["webhooks:read"] });

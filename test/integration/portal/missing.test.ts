@@ -1,4 +1,4 @@
-/** The portal on events that an endpoint has never got: counted exactly, then sent, and nothing else. */
+/** The portal's pages on events that an endpoint never got: counted exactly, then sent, and nothing else. */
 import { beforeAll, expect, test } from "vitest";
 import type { Answer } from "../../support/answer.ts";
 import { useTestApi } from "../../support/api.ts";
@@ -16,7 +16,7 @@ beforeAll(async () => {
   visitor = await signInToPortal(api, tenant.token);
 });
 
-/** The fields that the form behind the count brings along. */
+/** Returns the hidden fields of the form below the count. */
 function hiddenFields({ text }: Answer): Record<string, string> {
   const form = /<form method="post" action="[^"]+\/send">([^]*?)<\/form>/.exec(text)?.[1] ?? "";
   return Object.fromEntries(
@@ -27,10 +27,10 @@ function hiddenFields({ text }: Answer): Record<string, string> {
 }
 
 const replays = async () => rows(await tenant.get("/v1/webhooks/replays"));
-/** As browsers write minutes, a day ago. */
+/** A day ago, in the format of `datetime-local` fields. */
 const yesterday = (): string => new Date(api.clock.now() - 86_400_000).toISOString().slice(0, 16);
 
-test("the count comes first and changes nothing; what was counted is what is sent, whatever comes meanwhile", async () => {
+test("counting changes nothing, and sending covers exactly the counted events", async () => {
   const { id: there } = await createEndpoint(api, tenant);
   for (const type of ["inference.completed", "inference.completed", "pipeline.failed"]) {
     await publish(tenant, { type });
@@ -53,7 +53,7 @@ test("the count comes first and changes nothing; what was counted is what is sen
   const [job] = await replays();
   expect(job).toMatchObject({ kind: "missing", endpoint_id: id, total: 2, rate_per_second: 7 });
   expect(sent.headers.get("location")).toBe(`/portal/replays/${String(job?.["id"])}`);
-  // The same form once more is the same job.
+  // Sending the same form again yields the same job.
   expect(await visitor.post(`${path}/send`, fields)).toMatchObject({ status: 303 });
   expect(await replays()).toHaveLength(1);
   const progress = await visitor.get(`/portal/replays/${String(job?.["id"])}`);
@@ -65,7 +65,7 @@ test("the count comes first and changes nothing; what was counted is what is sen
   expect(there).not.toBe(id);
 });
 
-test("nothing missing offers nothing to send", async () => {
+test("without missing events there is nothing to send", async () => {
   const { id } = await createEndpoint(api, tenant, { events: ["never.published"] });
   const { text } = await visitor.post(`/portal/endpoints/${id}/missing`, { since: yesterday(), until: "" });
   expect(text).toContain("No missed events");
@@ -76,12 +76,12 @@ test.each([
   [{ since: "", until: "" }, "since", 422],
   [{ since: "2025-02-30T10:00", until: "" }, "since", 422],
   [{ since: "2025-01-01T10:00", until: "soon" }, "until", 422],
-  // In these times nothing can be missing: that would be no answer.
+  // These ranges are always empty, so an answer of none would mislead.
   [{ since: "2025-01-02T10:00", until: "2025-01-01T10:00" }, "since", 422],
   [{ since: "2099-01-01T10:00", until: "" }, "since", 422],
   [{ since: "2025-01-01T10:00", until: "", rate_per_second: "fast" }, "rate_per_second", 422],
   [{ since: "2025-01-01T10:00", until: "", rate_per_second: "5001" }, "rate_per_second", 422],
-])("%j is refused beside the field, as it was typed", async (fields, name, status) => {
+])("%j is rejected beside the field, which keeps its text", async (fields, name, status) => {
   const { id } = await createEndpoint(api, tenant);
   const answer = await visitor.post(`/portal/endpoints/${id}/missing`, fields);
   expect(answer.status).toBe(status);
@@ -89,7 +89,7 @@ test.each([
   expect(answer.text).toContain(`value="${fields.since}"`);
 });
 
-test("an endpoint that takes no events is offered none, and who may not replay no more", async () => {
+test("an inactive endpoint and a session without replay scopes are not offered missing events", async () => {
   const { id } = await createEndpoint(api, tenant, { state: "DISABLED" });
   expect((await visitor.get(`/portal/endpoints/${id}`)).text).not.toContain("/missing");
   const refused = await visitor.post(`/portal/endpoints/${id}/missing`, { since: yesterday(), until: "" });

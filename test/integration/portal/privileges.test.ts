@@ -1,4 +1,7 @@
-/** The portal can do nothing that its session's scopes do not allow, nothing of another tenant's, and nothing for another site. */
+/**
+ * The portal does nothing that its session's scopes do not allow, nothing of another tenant's, and nothing for other
+ * sites.
+ */
 import { randomBytes } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import { collectPortalRoutes, type PortalRoute } from "../../support/portal-routes.ts";
@@ -27,7 +30,7 @@ interface Owner {
   readonly visitor: PortalVisitor;
   readonly endpoint: string;
   readonly delivery: string;
-  /** Place of a compliance entry. */
+  /** Index of a compliance entry. */
   readonly entry: number;
 }
 
@@ -53,7 +56,7 @@ async function makeOwner(): Promise<Owner> {
   };
 }
 
-/** Fields that get past the form, so that what refuses is what is behind it. */
+/** Valid fields, so that the rejection comes from behind the form. */
 const FIELDS = {
   signing: "hmac-sha256",
   rotation_days: "",
@@ -69,7 +72,7 @@ const FIELDS = {
   data: "{}",
 };
 
-/** The path with ids of an owner's, or what could be one. */
+/** Returns the path with an owner's ids, or with ids that do not exist. */
 function pathOf({ url }: PortalRoute, { tenant, endpoint, delivery, entry }: Owner): string {
   return (
     url
@@ -77,7 +80,7 @@ function pathOf({ url }: PortalRoute, { tenant, endpoint, delivery, entry }: Own
       .replace(/^\/portal\/endpoints\/:id/, `/portal/endpoints/${endpoint}`)
       .replace(/^\/portal\/deliveries\/:id/, `/portal/deliveries/${delivery}`)
       .replace(/^\/portal\/dead-letters\/:id/, `/portal/dead-letters/${delivery}`)
-      // One that never was: dead-letters.test.ts asks for another tenant's.
+      // An id that does not exist: dead-letters.test.ts uses another tenant's.
       .replace(/^\/portal\/replays\/:id/, `/portal/replays/${newId("replay", Date.now(), randomBytes)}`)
       .replace(":grade_id", newId("grade", Date.now(), randomBytes))
       .replace(":idx", String(entry))
@@ -107,8 +110,8 @@ test("every route of the portal is found", () => {
   );
 });
 
-test("without one of its scopes every route is refused, names it, and changes nothing", async () => {
-  // One session for each scope that is missing: a credential has 50 at most.
+test("without one of its scopes every route is rejected, names the scope, and changes nothing", async () => {
+  // One session per missing scope: a credential has at most 50.
   const visitors = new Map<string, PortalVisitor>();
   for (const route of routes) {
     for (const scope of route.scopes) {
@@ -129,7 +132,7 @@ test("without one of its scopes every route is refused, names it, and changes no
   });
 });
 
-test("a session without a scope is shown nothing that needs it", async () => {
+test("a session without a scope sees nothing that requires it", async () => {
   const token = await accessToken(api, a.tenant, "portal:sign_in webhooks:read");
   const visitor = await signInToPortal(api, token);
   const { text } = await visitor.get(`/portal/endpoints/${a.endpoint}`);
@@ -139,7 +142,7 @@ test("a session without a scope is shown nothing that needs it", async () => {
   expect(text).not.toContain('href="/portal/credentials"');
 });
 
-test("the ids of another tenant are not there", async () => {
+test("ids of another tenant do not exist", async () => {
   const addressed = routes.filter(({ url }) => /:(?:id|name)/.test(url));
   expect(addressed.length).toBeGreaterThan(10);
   for (const route of addressed) {
@@ -153,8 +156,8 @@ test("the ids of another tenant are not there", async () => {
   expect(rows(await a.tenant.get("/v1/webhooks/endpoints"))).toHaveLength(1);
 });
 
-test("no list shows anything of another tenant's", async () => {
-  // What is followed live has no end; what it tells, its own tests say.
+test("no list shows anything of another tenant", async () => {
+  // Live streams do not end; they have their own tests.
   const lists = routes.filter(({ method, url }) => method === "GET" && !/:|\/live$/.test(url));
   for (const route of lists) {
     const { status, text } = await b.visitor.get(route.url);
@@ -178,7 +181,7 @@ describe("a form", () => {
     ...more,
   });
 
-  test("is refused everywhere without the session's token, and with another session's", async () => {
+  test("is rejected on every route without the session's token, and with another session's", async () => {
     for (const route of routes.filter(({ method }) => method === "POST")) {
       for (const csrf of ["", await b.visitor.csrf()]) {
         const answer = await api.request(pathOf(route, a), {
@@ -193,7 +196,7 @@ describe("a form", () => {
     expect(await a.visitor.get("/portal")).toMatchObject({ status: 200 });
   });
 
-  test("is refused everywhere from another site, whatever it brings along", async () => {
+  test("is rejected on every route from another site, even with a valid token", async () => {
     const csrf = await a.visitor.csrf();
     for (const route of routes.filter(({ method }) => method === "POST")) {
       for (const from of [{ origin: "https://evil.example" }, { "sec-fetch-site": "cross-site" }, {}]) {
@@ -212,7 +215,7 @@ describe("a form", () => {
     }
   });
 
-  test("sent twice is done once, and shows the same secret", async () => {
+  test("sent twice takes effect once and shows the same secret", async () => {
     const once = randomBytes(16).toString("base64url");
     const endpoint = { url: "https://example.com/twice", events: "", description: "", once };
     const made = await Promise.all([
@@ -227,7 +230,7 @@ describe("a form", () => {
   });
 });
 
-test("every answer of the portal brings the headers that keep it to itself", async () => {
+test("every answer of the portal has the security headers", async () => {
   const paths = ["/portal", "/portal/sign-in", "/portal/nothing", "/portal/endpoints?nonsense=1"];
   for (const path of paths) {
     const { headers } = await a.visitor.get(path);
@@ -245,7 +248,7 @@ test("every answer of the portal brings the headers that keep it to itself", asy
   }
 });
 
-test("a file of the portal is named by its contents and kept for good", async () => {
+test("the portal's files are named by their contents and cached indefinitely", async () => {
   const { text } = await a.visitor.get("/portal");
   const files = [...text.matchAll(/(?:href|src)="(\/portal\/assets\/[^"]+)"/g)].map(([, path = ""]) => path);
   expect(new Set(files).size).toBe(4);
@@ -257,7 +260,7 @@ test("a file of the portal is named by its contents and kept for good", async ()
   expect(await api.request("/portal/assets/portal.css")).toMatchObject({ status: 404 });
 });
 
-test("what tenants write cannot become markup", async () => {
+test("tenants' text cannot become markup", async () => {
   const hostile = `"><script>alert(1)</script><img src=x onerror='alert(2)'>`;
   const made = await a.tenant.post("/v1/webhooks/endpoints", {
     url: "https://example.com/%22%3E",

@@ -1,4 +1,4 @@
-/** Signing in to the portal: once per link, from its own page, and no longer than what it came from. */
+/** Signing in to the portal: once per link, from the portal's page, and no longer than the link's credential. */
 import { describe, expect, test } from "vitest";
 import { type Answer, useTestApi } from "../../support/api.ts";
 import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
@@ -48,20 +48,20 @@ async function links(
 }
 
 describe("a link", () => {
-  test("shows a page, opens one session, and is of no use after that", async () => {
+  test("shows a page, opens one session, and cannot be used again", async () => {
     const url = await mintLink(api, await tokenOf(await client()));
     const path = url.slice(api.publicUrl.length);
-    const looks = await Promise.all([api.request(path), api.request(path)]);
-    for (const look of looks) {
-      expect(look.status).toBe(200);
-      expect(look.text).toContain("Sign in to the portal");
+    const views = await Promise.all([api.request(path), api.request(path)]);
+    for (const view of views) {
+      expect(view.status).toBe(200);
+      expect(view.text).toContain("Sign in to the portal");
     }
     const opened = await Promise.all([1, 2, 3, 4].map(async () => await openLink(api, url)));
     expect(opened.filter(({ status }) => status === 303)).toHaveLength(1);
     expect(opened.filter(({ status }) => status === 401)).toHaveLength(3);
   });
 
-  test("is good for as long as it was asked for, at most 15 minutes", async () => {
+  test("is valid for the requested time, at most 15 minutes", async () => {
     const token = await tokenOf(await client());
     expect(await links(token, { expires_in_seconds: 901 })).toMatchObject({
       status: 422,
@@ -72,7 +72,7 @@ describe("a link", () => {
     expect(await openLink(api, short)).toMatchObject({ status: 401 });
   });
 
-  test("does not carry scopes that its token does not hold", async () => {
+  test("has no scopes that its token lacks", async () => {
     const narrow = await accessToken(api, await client(), "portal:sign_in webhooks:read");
     expect(await links(narrow, { scopes: ["webhooks:read", "webhooks:write"] })).toMatchObject({
       status: 403,
@@ -80,7 +80,7 @@ describe("a link", () => {
     });
   });
 
-  test("with more scopes is not told to a token with fewer that sends the same Idempotency-Key", async () => {
+  test("is not returned for the same Idempotency-Key to a token with fewer scopes", async () => {
     const made = await client();
     const narrow = await accessToken(api, made, "portal:sign_in");
     const bodies = [{}, { scopes: ["webhooks:write"] }];
@@ -88,15 +88,15 @@ describe("a link", () => {
       const key = { "idempotency-key": `link-${index}` };
       const wide = await links(await tokenOf(made), body, key);
       expect(wide.status).toBe(201);
-      const told = await links(narrow, body, key);
-      expect(told.status).toBe(index === 0 ? 409 : 403);
-      expect(told.text).not.toContain("sign-in?link=");
+      const refused = await links(narrow, body, key);
+      expect(refused.status).toBe(index === 0 ? 409 : 403);
+      expect(refused.text).not.toContain("sign-in?link=");
       const again = await links(await tokenOf(made), body, key);
       expect(again.body).toEqual(wide.body);
     }
   });
 
-  test("is refused with any character changed, and another tenant's id in front", async () => {
+  test("is rejected with any character changed, or with another tenant's id", async () => {
     const url = new URL(await mintLink(api, await tokenOf(await client())));
     const secret = url.searchParams.get("link") ?? "";
     const other = await client();
@@ -112,7 +112,7 @@ describe("a link", () => {
     }
   });
 
-  test("is the 101st that waits: the oldest is no longer good, nobody is refused", async () => {
+  test("invalidates the oldest one if 100 are already waiting", async () => {
     const token = await tokenOf(await client());
     const oldest = await mintLink(api, token);
     api.clock.advance(1);
@@ -125,7 +125,7 @@ describe("a link", () => {
     expect(await openLink(api, minted.at(-1) ?? "")).toMatchObject({ status: 303 });
   });
 
-  test("opens nothing for a page of another site, nor without a word about where it was pressed", async () => {
+  test("is rejected on requests from other sites, and without information about the origin", async () => {
     const url = await mintLink(api, await tokenOf(await client()));
     for (const headers of [
       { "sec-fetch-site": "cross-site" },
@@ -141,7 +141,7 @@ describe("a link", () => {
 });
 
 describe("a session", () => {
-  test("is known by a cookie that scripts and other sites do not get, and by hashes in the database", async () => {
+  test("is identified by a cookie hidden from scripts and other sites, and by hashes in the database", async () => {
     const token = await tokenOf(await client());
     const opened = await openLink(api, await mintLink(api, token));
     const cookie = opened.headers.get("set-cookie") ?? "";
@@ -153,7 +153,7 @@ describe("a session", () => {
     expect(api.log.filter((line) => line.includes(secret))).toEqual([]);
   });
 
-  test("ends after eight hours, and by signing out", async () => {
+  test("ends after eight hours, and when its user signs out", async () => {
     const { visitor } = await signedIn();
     expect(await visitor.get("/portal")).toMatchObject({ status: 200 });
     expect(await visitor.post("/portal/sign-out")).toMatchObject({ status: 303 });
@@ -165,7 +165,7 @@ describe("a session", () => {
     expect(await other.get("/portal")).toMatchObject({ status: 401 });
   });
 
-  test("of the same credential is listed, and can be ended by the other", async () => {
+  test("of the same credential is listed, and can be ended by another one", async () => {
     const { token, visitor } = await signedIn();
     const other = await signInToPortal(api, token);
     const list = await visitor.get("/portal/sessions");
@@ -185,7 +185,7 @@ describe("a session", () => {
     expect(await visitor.get("/portal")).toMatchObject({ status: 401 });
   });
 
-  test("is replaced when its browser signs in again, also as somebody of another tenant", async () => {
+  test("is replaced when its browser signs in again, also for another tenant", async () => {
     const { token, visitor } = await signedIn();
     const again = await openLink(api, await mintLink(api, token), { cookie: visitor.cookie });
     expect(again).toMatchObject({ status: 303 });
@@ -198,7 +198,7 @@ describe("a session", () => {
     expect((await elsewhere.visitor.get("/portal")).status).toBe(200);
   });
 
-  test("is not replaced by a link that is none", async () => {
+  test("is not replaced by an invalid link", async () => {
     const { token, visitor } = await signedIn();
     const link = await mintLink(api, token);
     await openLink(api, link);
@@ -206,7 +206,7 @@ describe("a session", () => {
     expect((await visitor.get("/portal")).status).toBe(200);
   });
 
-  test("is the 51st of its credential: the oldest ends, nobody is refused", async () => {
+  test("ends the oldest one if its credential already has 50", async () => {
     const { token, visitor: oldest } = await signedIn();
     api.clock.advance(1);
     const visitors = [];
@@ -223,7 +223,7 @@ describe("a session", () => {
     }
   });
 
-  test("ends only sessions whose scopes are no wider than its own", async () => {
+  test("can end only sessions whose scopes are no wider than its own", async () => {
     const { token, visitor: wide } = await signedIn();
     const narrow = await signInToPortal(api, token, { scopes: ["webhooks:read"] });
     const endsOf = async (visitor: PortalVisitor): Promise<string[]> =>
@@ -277,7 +277,7 @@ describe("a session", () => {
           }).toString(),
         }),
     },
-  ])("ends with $ends, also when tokens would long have run out", async ({ end }) => {
+  ])("ends with $ends", async ({ end }) => {
     const signed = await signedIn();
     const link = await mintLink(api, signed.token);
     const answer = await end(signed);
@@ -293,7 +293,7 @@ describe("a session", () => {
     expect(left).toEqual([]);
   });
 
-  test("loses the scopes that its principal loses", async () => {
+  test("loses scopes with its principal", async () => {
     const { client: made, visitor } = await signedIn();
     expect(await visitor.get("/portal/endpoints")).toMatchObject({ status: 200 });
     await sql(api, "UPDATE principals SET scopes = '{portal:sign_in}' WHERE id = $1", [made.principalId]);
@@ -301,7 +301,7 @@ describe("a session", () => {
     expect(await visitor.get("/portal")).toMatchObject({ status: 200 });
   });
 
-  test("leaves its sign-in and its end in the compliance log", async () => {
+  test("has its beginning and its end in the compliance log", async () => {
     const { token, visitor } = await signedIn();
     await visitor.post("/portal/sign-out");
     const { body } = await api.request("/v1/compliance/entries", { headers: bearer(token) });

@@ -1,4 +1,4 @@
-/** Test events from the portal: the greeting at a click, and one's own data, that arrive as they were typed. */
+/** Test events from the portal: a greeting with one click, or entered data, sent exactly as entered. */
 import { randomBytes } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
 import type { Answer } from "../../support/answer.ts";
@@ -31,7 +31,7 @@ beforeAll(async () => {
   await tenant.post("/v1/webhooks/event-types", { name: "pipeline.failed" });
 });
 
-test("the greeting leads to its delivery, once however often the form is sent", async () => {
+test("the greeting leads to its delivery, and repeated forms send it once", async () => {
   const { id } = await createEndpoint(api, tenant);
   const once = randomBytes(16).toString("base64url");
   const path = `/portal/endpoints/${id}/test`;
@@ -46,7 +46,7 @@ test("the greeting leads to its delivery, once however often the form is sent", 
   expect(endpoint.text).toContain(`/portal/deliveries/${String(delivery?.["id"])}"`);
 });
 
-test("the form begins with an example of a type that the endpoint takes, and with another's when asked", async () => {
+test("the form begins with an example of a type that the endpoint takes, or of the chosen type", async () => {
   const { id } = await createEndpoint(api, tenant, { events: ["inference.completed", "pipeline.failed"] });
   const path = `/portal/endpoints/${id}/test-event`;
   const form = await visitor.get(path);
@@ -63,7 +63,7 @@ test("the form begins with an example of a type that the endpoint takes, and wit
   expect(await deliveries(id)).toEqual([]);
 });
 
-test("data go as they were typed, to this endpoint and nobody else", async () => {
+test("data are sent as entered, to this endpoint only", async () => {
   const { id } = await createEndpoint(api, tenant, { events: ["never.published"] });
   const { id: other } = await createEndpoint(api, tenant);
   const data = '{"run": 1152921504606846977, "ratio": 1.0, "b": 1, "a": "\\u00e9"}';
@@ -85,16 +85,16 @@ test.each([
   ["inference.completed", "[1]", "data", "must be"],
   ["inference.completed", '{"run":1},"type":"x.y"', "data", "is not JSON"],
   ["No Type", "{}", "type", "must be an event type such as"],
-])("%s with %s is refused beside the field, and comes back", async (type, data, name, said) => {
+])("%s with %s is rejected beside the field, which keeps its text", async (type, data, name, message) => {
   const { id } = await createEndpoint(api, tenant);
   const answer = await visitor.post(`/portal/endpoints/${id}/test-event`, { step: "send", type, data });
   expect(answer.status).toBe(422);
-  expect(new RegExp(`id="${name}-error">([^<]*)`).exec(answer.text)?.[1]).toContain(said);
+  expect(new RegExp(`id="${name}-error">([^<]*)`).exec(answer.text)?.[1]).toContain(message);
   expect({ type: typeOf(answer), data: dataOf(answer) }).toEqual({ type, data });
   expect(await deliveries(id)).toEqual([]);
 });
 
-test("an endpoint that takes no events gets none, and the page says so", async () => {
+test("an inactive endpoint gets no test event, and the page says so", async () => {
   const { id } = await createEndpoint(api, tenant, { state: "PENDING" });
   expect((await visitor.get(`/portal/endpoints/${id}`)).text).not.toContain("test-event");
   const answer = await visitor.post(`/portal/endpoints/${id}/test-event`, {

@@ -24,7 +24,7 @@ afterAll(async () => {
   await Promise.all([sql.end(), pool.end()]);
 });
 
-test("a deleted endpoint leaves a tombstone for 30 days, then nothing; one of a held tenant stays", async () => {
+test("a deleted endpoint leaves a tombstone for 30 days, and indefinitely if its tenant is held", async () => {
   const made = { tenant: newId("tenant", NOW, randomBytes), held: newId("tenant", NOW, randomBytes) };
   await sql.query(
     `INSERT INTO tenants (id, name, region, data_key, created_at, held_at)
@@ -76,7 +76,7 @@ async function partitions(): Promise<string[]> {
   return rows.map((row) => row.relname);
 }
 
-/** One event with one delivery in a state, and its attempt, made so many days ago. */
+/** Inserts an event with a delivery in the given state and an attempt, created the given number of days ago. */
 async function insert(daysAgo: number, state: string, expiresInDays?: number): Promise<string> {
   const at = NOW - daysAgo * DAY_MS;
   const [event, id] = [newId("event", at, randomBytes), newId("delivery", at, randomBytes)];
@@ -119,7 +119,7 @@ async function left(): Promise<Record<string, { deliveries: number; attempts: nu
   );
 }
 
-test("retention drops whole days and keeps what is open, with its event and attempts, until it is over", async () => {
+test("retention drops whole days, but keeps open deliveries with their event and attempts until they end", async () => {
   for (const daysAgo of [40, 35, 29]) {
     const first = new Date(NOW - daysAgo * DAY_MS).toISOString().slice(0, 10);
     await sql.query("SELECT ensure_day_partitions($1, 1)", [first]);
@@ -149,7 +149,7 @@ test("retention drops whole days and keeps what is open, with its event and atte
   expect(before.length - (await partitions()).length).toBe(6);
   expect(await purgeExpired(options)).toMatchObject({ days: 0, rows: 0 });
 
-  // Once it is over, it goes from the default partitions too, and its event with it.
+  // Once it has ended, it is deleted from the default partitions, too, with its event.
   await sql.query("UPDATE deliveries SET state = 'DELIVERED' WHERE id = ANY ($1)", [
     [kept.retrying, kept.queued],
   ]);
@@ -159,7 +159,7 @@ test("retention drops whole days and keeps what is open, with its event and atte
   expect(events).toHaveLength(2);
 });
 
-test("idempotency keys are forgotten after a day", async () => {
+test("idempotency keys are deleted after a day", async () => {
   await sql.query(
     "INSERT INTO tenants (id, name, region, data_key, created_at) VALUES ('ten_k', 'k', 'eu', '', now())",
   );
@@ -183,7 +183,7 @@ test("idempotency keys are forgotten after a day", async () => {
   expect(answers).toEqual([{ route: "young" }]);
 });
 
-test("revocations of single tokens are forgotten a day after the tokens' end, all others never", async () => {
+test("revocations of single tokens are deleted a day after the tokens' end, all others never", async () => {
   const add = async (seq: number, kind: string, expired: string | null): Promise<void> => {
     await sql.query(
       `INSERT INTO revocations (seq, id, kind, target, actor, at, expires_at, log_index, leaf_hash)
@@ -201,7 +201,7 @@ test("revocations of single tokens are forgotten a day after the tokens' end, al
   expect(rows.map(({ seq }) => seq)).toEqual([2, 3, 4]);
 });
 
-test("a replay job is forgotten with its items once it has been over for as long as deliveries are kept", async () => {
+test("a replay job is deleted with its items once its end is as old as expired deliveries", async () => {
   const tenant = newId("tenant", NOW, randomBytes);
   await sql.query(
     "INSERT INTO tenants (id, name, region, data_key, created_at) VALUES ($1, 'replays', 'eu', '', now())",

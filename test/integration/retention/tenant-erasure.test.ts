@@ -1,4 +1,4 @@
-/** A tenant that is erased: what was planted in everything that it has is found nowhere, and no key opens what is left. */
+/** After a tenant's erasure, text planted in all its data is found nowhere, and no key decrypts the rest. */
 import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { contentKey, contentRoot, openContent } from "../../../src/crypto/content.ts";
@@ -26,7 +26,7 @@ import {
 
 const CANARY = "c4n4ry-of-a-tenant";
 const SETTLED_MS = 120_000;
-/** Rows of an erased tenant that stay: the record of what was when, and the log. Their contents are looked through below. */
+/** Tables that keep rows of an erased tenant: history and log. The test below searches their contents. */
 const KEPT_TABLES = [
   "attempts",
   "clog",
@@ -41,7 +41,7 @@ const KEPT_TABLES = [
 
 const api = useTestApi({ worker: true });
 
-/** Every table, whatever it is partitioned into. */
+/** Returns all tables, including partitions. */
 async function tables(): Promise<string[]> {
   const found = await sql<{ name: string }>(
     api,
@@ -50,8 +50,8 @@ async function tables(): Promise<string[]> {
   return found.map(({ name }) => name);
 }
 
-/** Where the canary is, as text or as bytes. */
-async function sightings(): Promise<string[]> {
+/** Returns the tables that contain the canary, as text or bytes. */
+async function tablesWithCanary(): Promise<string[]> {
   const hex = Buffer.from(CANARY).toString("hex");
   const seen: string[] = [];
   for (const name of await tables()) {
@@ -63,7 +63,7 @@ async function sightings(): Promise<string[]> {
   return seen.map((name) => name.replace(/_(?:\d{8}|default)$/, ""));
 }
 
-/** A tenant with the canary in everything that takes a text. */
+/** Creates a tenant with the canary in every text. */
 async function plant(url: string): Promise<Tenant> {
   const { body } = await api.admin("POST", "/tenants", { name: CANARY, region: "eu" });
   const client = await provision(api, { scopes: WEBHOOK_SCOPES, tenantId: String(body["id"]) });
@@ -105,7 +105,7 @@ async function eraseLater(): Promise<void> {
   }
 }
 
-test("leaves nothing of what it had, in any column of any table, and no key opens a copy of it", async () => {
+test("erasure leaves none of a tenant's data in any column of any table, and no key opens a copy", async () => {
   const receiver = await startReceiver({ script: [{ kind: "answer", body: `thanks for ${CANARY}` }] });
   const tenant = await plant(receiver.url);
   const { tenantId } = tenant;
@@ -121,14 +121,14 @@ test("leaves nothing of what it had, in any column of any table, and no key open
     const [delivery] = rows(await tenant.get(`/v1/webhooks/deliveries?event_id=${waiting}&state=RETRYING`));
     return delivery;
   }, "an attempt to fail");
-  // As versions before the sealing wrote them.
+  // As versions before sealing wrote them.
   await sql(api, "UPDATE attempts SET response_body = $2 WHERE tenant_id = $1", [tenantId, CANARY]);
   const old = await publish(tenant);
   await sql(api, "UPDATE events SET content = NULL, data = $2 WHERE id = $1", [
     old,
     `{"canary":"${CANARY}"}`,
   ]);
-  expect(new Set(await sightings())).toEqual(
+  expect(new Set(await tablesWithCanary())).toEqual(
     new Set([
       "attempts",
       "endpoints",
@@ -154,7 +154,7 @@ test("leaves nothing of what it had, in any column of any table, and no key open
   });
   expect(answer.text).not.toContain(CANARY);
   expect(await api.token(grant(tenant))).toMatchObject({ status: 401 });
-  await eventually(async () => (await sightings()).length === 0, "the rest to go");
+  await eventually(async () => (await tablesWithCanary()).length === 0, "the remaining data to be deleted");
   const [{ carrier } = { carrier: null }] = await sql<{ carrier: string | null }>(
     api,
     "SELECT carrier FROM deliveries WHERE id = $1 AND state = 'CANCELLED'",
@@ -179,7 +179,7 @@ test("leaves nothing of what it had, in any column of any table, and no key open
 });
 
 describe("the erasure of a tenant", () => {
-  test("asks for its name, happens once, is logged, and is complete when nothing is left for a whole pass", async () => {
+  test("requires its name, happens once, is logged, and is complete when a whole pass finds nothing", async () => {
     const tenant = await createTenant(api, [...WEBHOOK_SCOPES, "compliance:read"]);
     const { tenantId } = tenant;
     expectRefusal(await erase(tenantId, "another"), 422, "VALIDATION_FAILED");
@@ -216,7 +216,7 @@ describe("the erasure of a tenant", () => {
       "principals",
       { name: "x", role_id: "rol_000000000000000000000000", region: "eu", environment: "production" },
     ],
-  ])("is for good: it cannot be %s", async (_what, path, body) => {
+  ])("is final: the tenant cannot be %s", async (_what, path, body) => {
     const { tenantId } = await createTenant(api);
     await erase(tenantId, "tenant");
     const answer = await api.admin("POST", `/tenants/${tenantId}/${path}`, body);
@@ -226,12 +226,12 @@ describe("the erasure of a tenant", () => {
     );
   });
 
-  test("is not for the platform's own tenant", async () => {
+  test("is rejected for the platform's tenant", async () => {
     const { body } = await api.admin("POST", "/tenants", { name: "platform", region: "eu", platform: true });
     expectRefusal(await erase(String(body["id"]), "platform"), 409, "INVALID_STATE");
   });
 
-  test("goes through every table that has rows of tenants", async () => {
+  test("covers every table with tenants' rows", async () => {
     const owned = await sql<{ name: string }>(
       api,
       `SELECT DISTINCT c.relname AS name FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
@@ -242,7 +242,7 @@ describe("the erasure of a tenant", () => {
     expect(owned.map(({ name }) => name).filter((name) => !covered.includes(name))).toEqual([]);
   });
 
-  test("touches no row of another tenant", async () => {
+  test("affects no row of another tenant", async () => {
     const [one, other] = [await createTenant(api), await createTenant(api)];
     const event = await publish(other, { data: { n: 1 } });
     await erase(one.tenantId, "tenant");

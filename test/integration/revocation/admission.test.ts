@@ -1,4 +1,4 @@
-/** Who is admitted after a revocation, and when nobody can say: two api processes on one database, over HTTP. */
+/** Admission after a revocation, and while revocations are unknown: two api processes on one database, over HTTP. */
 import { randomBytes, randomUUID } from "node:crypto";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from "vitest";
 import { Client } from "pg";
@@ -22,7 +22,7 @@ let token: string;
 type Ask = (path: string, init?: RequestInit) => Promise<Answer>;
 type Outcome = "admitted" | "TOKEN_REVOKED" | "REVOCATION_STALE";
 
-/** Asks with a body that is refused right after the token was admitted, so that nothing but admission is asked. */
+/** Sends a body that is rejected right after admission, so that the outcome depends only on admission. */
 async function probe(ask: Ask, access = token): Promise<Outcome> {
   const { status, body } = await ask("/v1/events", {
     method: "POST",
@@ -37,7 +37,7 @@ async function probe(ask: Ask, access = token): Promise<Outcome> {
 const first: Ask = async (path, init) => await api.request(path, init);
 const other: Ask = async (path, init) => await second.request(path, init);
 
-/** Waits until both processes refuse the token; nobody is to be admitted 250 ms after this was called. */
+/** Waits until both processes reject the token; neither may admit it later than 250 ms after the call. */
 async function expectRevoked(access = token): Promise<void> {
   const calledAt = performance.now();
   for (const ask of [first, other]) {
@@ -49,11 +49,11 @@ async function expectRevoked(access = token): Promise<void> {
 
 interface Probed {
   readonly outcome: Outcome;
-  /** When the request was sent, by the clock of the test. */
+  /** Time of sending, by the test's clock, in milliseconds. */
   readonly sentAt: number;
 }
 
-/** Asks all the time, without waiting for answers, until `until` happens; then gives all that was answered. */
+/** Sends requests continuously, without waiting for answers, until `until` holds; returns all outcomes. */
 async function probeUntil(
   ask: Ask,
   until: (probed: readonly Probed[]) => boolean,
@@ -112,7 +112,7 @@ afterEach(() => {
 });
 
 describe("a revocation", () => {
-  test("ends the token in every process within 250 ms, and keeps the client from getting another one", async () => {
+  test("ends the token in every process within 250 ms, and the client gets no other one", async () => {
     const died = (probed: readonly Probed[]): boolean =>
       probed.filter(({ outcome }) => outcome === "TOKEN_REVOKED").length >= 20;
     const probing = [probeUntil(first, died), probeUntil(other, died)];
@@ -140,7 +140,7 @@ describe("a revocation", () => {
     expect(answer.headers.get("www-authenticate")).toBe('Bearer realm="service", error="invalid_token"');
   });
 
-  test("that no notification told of is obeyed within 250 ms", async () => {
+  test("whose notification was lost takes effect within 250 ms", async () => {
     const published = await sql<{ seq: number }>(
       api,
       `WITH clock AS (UPDATE rev_clock SET seq = seq + 1 RETURNING seq)
@@ -155,13 +155,13 @@ describe("a revocation", () => {
   test.each([
     ["its principal", () => `/principals/${client.principalId}/revoke`],
     ["its tenant", () => `/tenants/${client.tenantId}/revoke`],
-  ])("of %s ends a token too, and the next one is not issued", async (_name, path) => {
+  ])("of %s also ends a token, and no other one is issued", async (_name, path) => {
     expect(await api.admin("POST", path(), { reason: "gone" })).toMatchObject({ status: 200 });
     await expectRevoked();
     expect(await api.token(grant(client))).toMatchObject({ status: 401, body: { error: "invalid_client" } });
   });
 
-  test("of one token by its id leaves the client's other tokens alone", async () => {
+  test("of one token by its id does not affect the client's other tokens", async () => {
     const another = await accessToken(api, client);
     const { jti } = JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString()) as {
       jti: string;
@@ -173,7 +173,7 @@ describe("a revocation", () => {
     expect([await probe(first, another), await probe(other, another)]).toEqual(["admitted", "admitted"]);
   });
 
-  test("is known to a process that starts afterwards", async () => {
+  test("is known to a process that starts later", async () => {
     await revokeCredential();
     const late = await startSecondApi(api);
     try {
@@ -184,8 +184,8 @@ describe("a revocation", () => {
   });
 });
 
-describe("a process whose connection to the database is frozen", () => {
-  test("admits nobody 250 ms later, and obeys what it missed as soon as it can hear again", async () => {
+describe("a process with a frozen database connection", () => {
+  test("admits nothing after 250 ms, and applies missed revocations once it receives again", async () => {
     proxy.freeze();
     const frozenAt = performance.now();
     expect(await revokeCredential()).toMatchObject({ status: 200 });
@@ -205,7 +205,7 @@ describe("a process whose connection to the database is frozen", () => {
     expect(thawed.map(({ outcome }) => outcome)).not.toContain("admitted");
   });
 
-  test("admits again who was not revoked, once the line is back", async () => {
+  test("admits unrevoked tokens again once the connection is back", async () => {
     proxy.freeze();
     await probeUntil(other, (all) => all.some(({ outcome }) => outcome === "REVOCATION_STALE"));
     proxy.thaw();
@@ -213,8 +213,8 @@ describe("a process whose connection to the database is frozen", () => {
   });
 });
 
-describe("a connection that breaks", () => {
-  test("costs nobody an admission when the database takes new ones, and no revocation is missed", async () => {
+describe("a broken connection", () => {
+  test("costs no admission while the database accepts connections, and no revocation is missed", async () => {
     await asSuperuser(`${terminate()} AND application_name = 'signet_edge'`);
     expect([await probe(first), await probe(other)]).toEqual(["admitted", "admitted"]);
     await asSuperuser(`${terminate()} AND application_name = 'signet_edge'`);
@@ -222,7 +222,7 @@ describe("a connection that breaks", () => {
     await expectRevoked();
   });
 
-  test("to a database that is away is a 503 and never a stale admission, until it is back", async () => {
+  test("to an unreachable database causes a 503 and never a stale admission, until it is back", async () => {
     await asSuperuser(`ALTER DATABASE ${api.database.name} WITH ALLOW_CONNECTIONS false`, terminate());
     const stoppedAt = performance.now();
     try {
@@ -240,8 +240,8 @@ describe("a connection that breaks", () => {
   });
 });
 
-describe("an older state of the database", () => {
-  test("does not bring back what was revoked, is reported, and new revocations work", async () => {
+describe("an older database state", () => {
+  test("does not reactivate revoked tokens, is reported, and new revocations work", async () => {
     const victim = { client, token };
     await revokeCredential();
     await expectRevoked();
@@ -259,14 +259,14 @@ describe("an older state of the database", () => {
     await expectRevoked(victim.token);
   });
 
-  test("of another epoch is read anew", async () => {
+  test("with another epoch is reloaded", async () => {
     await sql(api, "UPDATE rev_clock SET epoch = $1", [randomUUID()]);
     await revokeCredential();
     await expectRevoked();
   });
 });
 
-test("a wall clock that jumps is no reason to refuse: one look settles it", async () => {
+test("a jump of the wall clock rejects no request", async () => {
   api.clock.advance(1_000);
   expect(await probe(first)).toBe("admitted");
 });

@@ -1,4 +1,4 @@
-/** Bounded mode: a silent database does not stop requests before the bound, and everybody can see that. */
+/** Bounded mode: tokens are admitted without the database for up to the bound, which is reported. */
 import { expect, inject, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import { startDatabase, stopDatabase } from "../../support/database-outage.ts";
@@ -9,12 +9,12 @@ const BOUND_MS = 3_000;
 const api = useTestApi({
   environment: {
     SIGNET_REVOCATION_MODE: `bounded:${BOUND_MS}`,
-    // Whichever there is: nothing runs in it, but readiness asks for it.
+    // Any namespace: no workflow runs in it, but readiness checks it.
     TEMPORAL_NAMESPACE: inject("temporalNamespaces")[0],
   },
 });
 
-test("tokens are admitted for that long without the database, and not longer; /readyz and the log tell the bound", async () => {
+test("tokens are admitted without the database up to the bound, which /readyz and the log report", async () => {
   const client = await provision(api, { scopes: ["events:publish"] });
   const token = await accessToken(api, client);
   const probe = async (): Promise<unknown> => {
@@ -31,7 +31,7 @@ test("tokens are admitted for that long without the database, and not longer; /r
   });
   expect(api.log.some((line) => line.includes("may be admitted for longer than 250 ms"))).toBe(true);
 
-  // From here on the tenant's policy is known; of one that is not, nobody can say whether a token is enough.
+  // Loads the tenant's policy: without it, no token is admitted.
   expect(await probe()).toBe("admitted");
   const service = { config: { databaseUrl: api.database.url } };
   const stoppingAt = performance.now();
@@ -43,7 +43,7 @@ test("tokens are admitted for that long without the database, and not longer; /r
       const outcome = await probe();
       lastAdmitted = outcome === "admitted" ? sentAt : lastAdmitted;
       return outcome === "REVOCATION_STALE";
-    }, "the bound");
+    }, "the end of the bound");
     expect(lastAdmitted - stoppingAt).toBeGreaterThan(BOUND_MS / 2);
     expect(lastAdmitted - (await stopping)).toBeLessThanOrEqual(BOUND_MS);
   } finally {

@@ -1,4 +1,4 @@
-/** `POST /v1/credentials/{id}/revoke` and the operators' routes: what they answer, to whom, and how often. */
+/** `POST /v1/credentials/{id}/revoke` and the operators' routes: their answers, access and idempotency. */
 import { randomBytes } from "node:crypto";
 import { beforeEach, describe, expect, test } from "vitest";
 import { type Answer, useTestApi } from "../../support/api.ts";
@@ -8,7 +8,7 @@ import { anId, anInstant, sql } from "../../support/tenant.ts";
 
 const api = useTestApi();
 let client: Provisioned;
-/** Another credential of the same principal, which goes on. */
+/** Creates another credential of the same principal, which remains valid. */
 let remaining: Provisioned;
 
 beforeEach(async () => {
@@ -42,7 +42,7 @@ async function entry(index: number): Promise<Readonly<Record<string, unknown>>> 
   return { ...rows[0]?.entry, leaf: rows[0]?.leaf };
 }
 
-test("the answer names the revocation, its place in the sequence and its entry in the compliance log", async () => {
+test("the answer has the revocation, its sequence number and its entry in the compliance log", async () => {
   const answer = await revoke(client.credentialId, { reason: "laptop lost" });
   expect(answer).toMatchObject({ status: 200 });
   expect(answer.body).toEqual({
@@ -69,7 +69,7 @@ test("the answer names the revocation, its place in the sequence and its entry i
   expect(shown.body).toMatchObject({ state: "REVOKED", revoked_at: anInstant() });
 });
 
-test("asking again, also at the same time and as an operator, gives the same answer and leaves one entry", async () => {
+test("repeated, concurrent and operators' requests get the same answer and leave one entry", async () => {
   const answers = await Promise.all([
     revoke(client.credentialId, { reason: "a" }),
     revoke(client.credentialId, { reason: "b" }),
@@ -85,13 +85,13 @@ test("asking again, also at the same time and as an operator, gives the same ans
   ).toHaveLength(1);
 });
 
-test("it is the revoked credential that ends, and not the principal's others", async () => {
+test("only the revoked credential ends, not the principal's others", async () => {
   await revoke(client.credentialId);
   expect(await revoke(client.credentialId)).toMatchObject({ status: 200 });
 });
 
-describe("who may not", () => {
-  test("another tenant: its ids are answered like ids that never were, and nothing happens", async () => {
+describe("a caller without permission", () => {
+  test("of another tenant gets the same answer as for an unknown id, without effect", async () => {
     const stranger = await provision(api, { scopes: ["credentials:revoke"] });
     const foreign = await revoke(client.credentialId, undefined, stranger);
     const never = await revoke(newId("credential", Date.now(), randomBytes), undefined, stranger);
@@ -103,7 +103,7 @@ describe("who may not", () => {
     expect(await sql(api, "SELECT FROM revocations WHERE target = $1", [client.credentialId])).toEqual([]);
   });
 
-  test("a token without the scope", async () => {
+  test("without the scope is rejected", async () => {
     const reader = await provision(api, { tenantId: client.tenantId, scopes: ["credentials:read"] });
     expect(await revoke(client.credentialId, undefined, reader)).toMatchObject({
       status: 403,
@@ -120,7 +120,7 @@ test.each([
   [JSON.stringify({ reason: "x".repeat(501) }), 422],
   ['{"why":"x"}', 422],
   ['{"reason":1}', 422],
-])("the body %s is refused and revokes nothing", async (body, status) => {
+])("the body %s is rejected and revokes nothing", async (body, status) => {
   const answer = await api.request(`/v1/credentials/${client.credentialId}/revoke`, {
     method: "POST",
     headers: { ...bearer(await accessToken(api, remaining)), "content-type": "application/json" },
@@ -134,7 +134,7 @@ describe("operators", () => {
   test.each([
     ["principals", () => client.principalId, "principal.revoked"],
     ["tenants", () => client.tenantId, "tenant.revoked"],
-  ])("revoke %s, twice with one answer", async (path, id, type) => {
+  ])("revoke %s idempotently", async (path, id, type) => {
     const first = await api.admin("POST", `/${path}/${id()}/revoke`);
     expect(first).toMatchObject({ status: 200 });
     expect((await api.admin("POST", `/${path}/${id()}/revoke`, { reason: "x" })).text).toBe(first.text);
@@ -142,7 +142,7 @@ describe("operators", () => {
     expect(await entry(index)).toMatchObject({ type, target: id(), tenant: client.tenantId });
   });
 
-  test("see what is revoked", async () => {
+  test("see revocations", async () => {
     await api.admin("POST", `/principals/${client.principalId}/revoke`);
     await api.admin("POST", `/tenants/${client.tenantId}/revoke`);
     expect((await api.admin("GET", `/principals/${client.principalId}`)).body).toMatchObject({
@@ -156,7 +156,7 @@ describe("operators", () => {
   test.each([
     ["jti", randomBytes(16).toString("base64url"), "token.revoked"],
     ["cert", randomBytes(32).toString("hex"), "certificate.revoked"],
-  ])("revoke by %s, twice with one answer", async (kind, target, type) => {
+  ])("revoke by %s idempotently", async (kind, target, type) => {
     const first = await api.admin("POST", "/revocations", { kind, target, reason: "stolen" });
     expect(first).toMatchObject({ status: 200 });
     expect((await api.admin("POST", "/revocations", { kind, target })).text).toBe(first.text);
@@ -177,7 +177,7 @@ describe("operators", () => {
     });
   });
 
-  test("do not find what is not there", async () => {
+  test("get a 404 for unknown objects", async () => {
     const never = newId("principal", Date.now(), randomBytes);
     expect(await api.admin("POST", `/principals/${never}/revoke`)).toMatchObject({ status: 404 });
   });

@@ -1,4 +1,4 @@
-/** A process that is behind itself: its own lateness is no reason to refuse while the database answers. */
+/** A process with a slow event loop rejects no requests while the database answers. */
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
@@ -11,14 +11,14 @@ const api = useTestApi();
 let token: string;
 const stalls = { wanted: false, count: 0 };
 
-/** Blocks the loop as a long computation does: longer than a lease lasts, on most occasions. */
+/** Blocks the event loop like a long computation, usually for longer than a lease. */
 function stall(): void {
   const still = new Int32Array(new SharedArrayBuffer(4));
   Atomics.wait(still, 0, 0, [150, 400, 250, 600][stalls.count % 4]);
   stalls.count += 1;
 }
 
-/** Asks with a body that is refused right after the token was admitted. */
+/** Sends a body that is rejected right after admission. */
 async function probe(): Promise<unknown> {
   const { status, body } = await api.request("/v1/events", {
     method: "POST",
@@ -40,9 +40,9 @@ afterEach(() => {
 
 test.each([
   ["in its timers", (again: () => void) => void setTimeout(again, 5)],
-  ["at once after every turn", (again: () => void) => void setImmediate(again)],
-  ["when it comes from its sockets", (again: () => void) => void setTimeout(() => setImmediate(again), 20)],
-])("a loop that is stalled again and again, %s, refuses nobody", async (_where, schedule) => {
+  ["after every turn", (again: () => void) => void setImmediate(again)],
+  ["after its sockets", (again: () => void) => void setTimeout(() => setImmediate(again), 20)],
+])("an event loop that is stalled repeatedly, %s, rejects no requests", async (_where, schedule) => {
   const stallAgain = (): void => {
     if (stalls.wanted) {
       stall();

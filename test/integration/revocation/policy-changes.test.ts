@@ -1,4 +1,4 @@
-/** A change of a tenant's policy counts from its answer on, in every process; no request after it goes by the one before. */
+/** A change of a tenant's policy applies in every process to all requests after its answer. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type Answer, useTestApi } from "../../support/api.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -34,7 +34,7 @@ async function askSecond({ token }: Tenant, path: string, body?: unknown): Promi
   );
 }
 
-/** Publishes with the token alone at both processes, at once. */
+/** Publishes in both processes at once, with only the token. */
 async function publishAtBoth({ tenant }: Producer): Promise<readonly Answer[]> {
   return await Promise.all([tenant.post("/v1/events", EVENT), askSecond(tenant, "/v1/events", EVENT)]);
 }
@@ -47,16 +47,16 @@ async function require(own: Producer, required: boolean): Promise<void> {
   });
 }
 
-/** Both processes know the tenant's policy, and admit by it. */
+/** Waits until both processes have loaded the tenant's policy and admit by it. */
 async function bothAdmit(own: Producer): Promise<void> {
   await eventually(
     async () => (await publishAtBoth(own)).every(({ status }) => status === 202),
-    "both processes to take events",
+    "both processes to accept events",
   );
 }
 
 describe("signature_required", () => {
-  test("refuses an unsigned event in every process from its answer on, and takes it again when it is undone", async () => {
+  test("rejects unsigned events in every process from its answer on, and accepts them again once undone", async () => {
     const own = await createProducer(api);
     for (let round = 0; round < ROUNDS; round += 1) {
       await bothAdmit(own);
@@ -69,25 +69,25 @@ describe("signature_required", () => {
     }
   });
 
-  test("is not passed by in a process that cannot hear of it", async () => {
+  test("cannot be bypassed in a process that missed it", async () => {
     const own = await createProducer(api);
     await bothAdmit(own);
     proxy.freeze();
     await require(own, true);
-    const deaf = askSecond(own.tenant, "/v1/events", EVENT);
+    const stale = askSecond(own.tenant, "/v1/events", EVENT);
     expectRefusal(await own.tenant.post("/v1/events", EVENT), 401, "SIGNATURE_INVALID");
-    // It answers nobody by what it knew: it refuses now, or once it hears again.
+    // It never answers by the old policy: it rejects the event at once, or after it receives again.
     proxy.thaw();
-    expect([401, 503]).toContain((await deaf).status);
+    expect([401, 503]).toContain((await stale).status);
     await eventually(
       async () => (await askSecond(own.tenant, "/v1/events", EVENT)).status === 401,
-      "the process to hear again",
+      "the process to receive again",
     );
   });
 });
 
 describe("a limit that an operator lowers", () => {
-  test("holds in every process from the answer on", async () => {
+  test("applies in every process from the answer on", async () => {
     const tenant = await createTenant(api);
     const list = "/v1/webhooks/endpoints";
     const policies = async (): Promise<readonly (string | null)[]> => {

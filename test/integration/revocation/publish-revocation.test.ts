@@ -1,4 +1,4 @@
-/** Publishing revocations: one transaction with everything in it, numbers without gaps, in the order of the commits. */
+/** Publishing revocations: in one transaction, numbered without gaps in commit order. */
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -22,7 +22,7 @@ const TENANT = newId("tenant", 0, randomBytes);
 const pools: Pool[] = [];
 let operator: Pool;
 let superuser: Client;
-const heard: string[] = [];
+const received: string[] = [];
 
 function open(role: ServiceRole): Pool {
   const pool = createPool({ url: database.url, role, max: 16, log: createLogger({ level: "silent" }) });
@@ -49,7 +49,7 @@ beforeAll(async () => {
   operator = open("signet_operator");
   superuser = new Client({ connectionString: database.adminUrl });
   await superuser.connect();
-  superuser.on("notification", ({ payload }) => void heard.push(payload ?? ""));
+  superuser.on("notification", ({ payload }) => void received.push(payload ?? ""));
   await superuser.query("LISTEN signet_revocations");
 });
 afterAll(async () => {
@@ -57,7 +57,7 @@ afterAll(async () => {
   await Promise.all(pools.map(async (pool) => await pool.end()));
 });
 beforeEach(() => {
-  heard.length = 0;
+  received.length = 0;
 });
 
 test("a revocation has a number, a row, an entry in the log and a notification", async () => {
@@ -87,11 +87,11 @@ test("a revocation has a number, a row, an entry in the log and a notification",
       },
     },
   ]);
-  await eventually(() => heard.length > 0, "the notification");
-  expect(heard).toEqual([`${published.sequence}:credential:${revocation.target}`]);
+  await eventually(() => received.length > 0, "the notification");
+  expect(received).toEqual([`${published.sequence}:credential:${revocation.target}`]);
 });
 
-test("a target that is revoked keeps its revocation, also when many ask at once", async () => {
+test("an already revoked target keeps its revocation, also for concurrent requests", async () => {
   const revocation = aCredential();
   const answers = await Promise.all(Array.from({ length: 12 }, async () => await revoke(revocation)));
   expect(new Set(answers.map(({ id, sequence, logIndex }) => `${id} ${sequence} ${logIndex}`)).size).toBe(1);
@@ -101,7 +101,7 @@ test("a target that is revoked keeps its revocation, also when many ask at once"
   expect(rows).toHaveLength(1);
 });
 
-test("a target that was in use again is revoked again", async () => {
+test("a target that was used again is revoked again", async () => {
   const revocation = aCredential();
   const first = await revoke(revocation);
   const second = await revoke({ ...revocation, disabledNow: true });
@@ -109,7 +109,7 @@ test("a target that was in use again is revoked again", async () => {
   expect(await revoke(revocation)).toEqual(second);
 });
 
-test("what a transaction takes back was never said, and leaves no gap", async () => {
+test("a rollback publishes nothing and leaves no gap", async () => {
   const before = await revoke(aCredential());
   const taken = aCredential();
   await expect(
@@ -120,18 +120,18 @@ test("what a transaction takes back was never said, and leaves no gap", async ()
   ).rejects.toThrow("changed its mind");
   const after = await revoke(aCredential());
   expect(after.sequence).toBe(before.sequence + 1);
-  await eventually(() => heard.length === 2, "both notifications");
-  expect(heard.join()).not.toContain(taken.target);
+  await eventually(() => received.length === 2, "both notifications");
+  expect(received.join()).not.toContain(taken.target);
 });
 
-test("numbers follow the order of the commits, with nothing missing in between", async () => {
+test("numbers follow the commit order, without gaps", async () => {
   await Promise.all(Array.from({ length: 60 }, async () => await revoke(aCredential())));
-  await eventually(() => heard.length === 60, "all notifications");
-  const numbers = heard.map((payload) => Number(payload.split(":")[0]));
+  await eventually(() => received.length === 60, "all notifications");
+  const numbers = received.map((payload) => Number(payload.split(":")[0]));
   expect(numbers).toEqual(numbers.map((_, index) => (numbers[0] ?? 0) + index));
 });
 
-test("appending before publishing and publishing before appending do not wait for each other for ever", async () => {
+test("appending before publishing and publishing before appending do not deadlock", async () => {
   const entry = { type: "key.revoked", actor: "system:test", tenant: null, target: null } as const;
   await Promise.all(
     Array.from({ length: 20 }, async (_, index) => {
@@ -148,7 +148,7 @@ test("appending before publishing and publishing before appending do not wait fo
   );
 });
 
-test("tokens are compared with keys and certificates for ever, with all else for twenty minutes", async () => {
+test("revocations of keys and certificates are kept permanently, all others for twenty minutes", async () => {
   const lives: [string, number | null][] = [];
   for (const kind of REVOCATION_KINDS) {
     const { id } = await revoke({ ...aCredential(), kind });
@@ -179,7 +179,7 @@ describe("a tenant's request", () => {
     expect(await asTenant(TENANT, aCredential())).toMatchObject({ sequence: expect.any(Number) });
   });
 
-  test("does not publish for another one, nor what is not a tenant's to revoke", async () => {
+  test("does not publish for another tenant, nor targets that tenants cannot revoke", async () => {
     const other = newId("tenant", 1, randomBytes);
     await expect(asTenant(other, aCredential())).rejects.toThrow("of another tenant");
     for (const kind of ["principal", "tenant", "kid", "cert"] as const) {

@@ -1,4 +1,4 @@
-/** What an answer says of who obeys a revocation, and what else a revocation sets in motion. */
+/** Receipts of revocations, and further effects of a revocation. */
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type Answer, useTestApi } from "../../support/api.ts";
@@ -50,18 +50,18 @@ async function reports(client: Provisioned): Promise<readonly unknown[]> {
   );
 }
 
-/** Resolves with a revocation that both processes have answered in time: one that is busy may miss the first ones. */
-async function bothFollow(): Promise<{ readonly client: Provisioned; readonly answer: Revoked }> {
+/** Resolves with a revocation that both processes acknowledged in time; a busy one may miss the first. */
+async function bothAcknowledge(): Promise<{ readonly client: Provisioned; readonly answer: Revoked }> {
   return await eventually(async () => {
     const client = await provision(api);
     const answer = await revoke(client);
     return answer.edges.live === 2 && answer.edges.acked === 2 && { client, answer };
-  }, "both processes");
+  }, "both processes to acknowledge in time");
 }
 
 describe("a receipt", () => {
-  test("counts the processes that obey and the time of the slowest, the same again, and is logged once", async () => {
-    const { client, answer } = await bothFollow();
+  test("counts the acknowledging processes and the time of the slowest, is repeatable, and is logged once", async () => {
+    const { client, answer } = await bothAcknowledge();
     const { edges, text } = answer;
     expect(edges).toEqual({ live: 2, acked: 2, max_ms: expect.any(Number) });
     expect(edges.max_ms).toBeLessThanOrEqual(BOUND_MS);
@@ -70,8 +70,8 @@ describe("a receipt", () => {
     expect(await reports(client)).toEqual([{ details: { edges: 2, acked: 2, max_ms: edges.max_ms } }]);
   });
 
-  test("of a process that cannot hear says so, does not wait longer, and forgets it when it is gone", async () => {
-    await bothFollow();
+  test("reports a process that cannot receive, waits no longer, and omits it once it has disconnected", async () => {
+    await bothAcknowledge();
     const client = await provision(api);
     proxy.freeze();
     const startedAt = performance.now();
@@ -82,14 +82,14 @@ describe("a receipt", () => {
     const gone = await eventually(async () => {
       const answer = await revoke(client);
       return answer.edges.live === 1 && answer.edges;
-    }, "the server to end the connection that says nothing");
+    }, "the server to close the silent connection");
     expect(gone).toMatchObject({ live: 1, acked: 1 });
     proxy.thaw();
-    await bothFollow();
+    await bothAcknowledge();
   });
 
-  test("counts a process that came later: it has read what it did not hear", async () => {
-    await bothFollow();
+  test("counts a process that started later and read the revocation", async () => {
+    await bothAcknowledge();
     const client = await provision(api);
     await revoke(client);
     const third = await startSecondApi(api);
@@ -97,7 +97,7 @@ describe("a receipt", () => {
       await eventually(async () => {
         const { edges } = await revoke(client);
         return edges.live === 3 && edges.acked === 3;
-      }, "the third");
+      }, "the third process");
     } finally {
       await third.close();
     }
@@ -108,13 +108,13 @@ test(`tokens that are issued while their credential is revoked are of no use, ${
   const issued: string[] = [];
   for (let race = 0; race < RACES; race += 1) {
     const client = await provision(api, { scopes: ["credentials:read"] });
-    const asking = Array.from({ length: TOKENS_PER_RACE }, async (_, number) => {
+    const requests = Array.from({ length: TOKENS_PER_RACE }, async (_, number) => {
       await delay(number % 10);
       return await api.token(grant(client));
     });
     await delay(race % 10);
     await revoke(client);
-    for (const { status, body } of await Promise.all(asking)) {
+    for (const { status, body } of await Promise.all(requests)) {
       expect([200, 401]).toContain(status);
       if (status === 200) {
         issued.push(String(body["access_token"]));
@@ -132,7 +132,7 @@ test(`tokens that are issued while their credential is revoked are of no use, ${
 });
 
 describe("credential.revoked", () => {
-  test("goes to the endpoints that take it, once, with the data of CAEP", async () => {
+  test("is sent once to the endpoints that take it, with CAEP data", async () => {
     const client = await provision(api, { scopes: WEBHOOK_SCOPES });
     const tenant = asTenant(api, client, await accessToken(api, client));
     await createEndpoint(api, tenant, { events: ["credential.revoked"] });
@@ -165,13 +165,13 @@ describe("credential.revoked", () => {
 });
 
 describe("scope: tenant", () => {
-  test("holds the tenant with its credential: no new endpoint secrets, one entry, undone by an operator", async () => {
+  test("also holds the tenant: no new endpoint secrets, one entry, undone by an operator", async () => {
     const client = await provision(api, { scopes: [...WEBHOOK_SCOPES, "credentials:revoke"] });
     const tenant = asTenant(api, client, await accessToken(api, client));
-    const doomed = await provision(api, { tenantId: client.tenantId });
+    const victim = await provision(api, { tenantId: client.tenantId });
     for (let count = 0; count < 2; count += 1) {
       expect(
-        await tenant.post(`/v1/credentials/${doomed.credentialId}/revoke`, { scope: "tenant" }),
+        await tenant.post(`/v1/credentials/${victim.credentialId}/revoke`, { scope: "tenant" }),
       ).toMatchObject({ status: 200 });
     }
     const endpoint = { url: "http://127.0.0.1:19999/hook", events: ["*"] };

@@ -1,4 +1,4 @@
-/** Signing keys and key-encryption keys as operators meet them: API, command line, and every process following. */
+/** Signing keys and key-encryption keys for operators: API, command line, and effects in every process. */
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Environment, loadConfig } from "../../../src/config/config.ts";
@@ -45,7 +45,7 @@ describe.each(["ES256", "RS256", "Ed25519"])("with %s", (alg) => {
   const jwks = async () =>
     (await api.request("/.well-known/jwks.json")).body["keys"] as Record<string, string>[];
 
-  test("tokens are signed, verified in every process, and no private member is published", async () => {
+  test("tokens are signed and verified in every process, and no private member is published", async () => {
     const token = await accessToken(api, client);
     expect((await onFirst(token)).status).toBe(200);
     expect((await onSecond(token)).status).toBe(200);
@@ -56,7 +56,7 @@ describe.each(["ES256", "RS256", "Ed25519"])("with %s", (alg) => {
     }
   });
 
-  test("revoking the key kills its tokens in every process within 250 ms of the answer, and new ones are given out", async () => {
+  test("revoking the key invalidates its tokens in every process within 250 ms, and new ones are issued", async () => {
     const token = await accessToken(api, client);
     expect((await onSecond(token)).status).toBe(200);
     const kid = (await jwks())[0]?.["kid"] ?? "";
@@ -64,14 +64,14 @@ describe.each(["ES256", "RS256", "Ed25519"])("with %s", (alg) => {
     const at = performance.now();
     expect(JSON.parse(revoked.stdout)).toMatchObject({ kid, state: "GONE", revocation_reason: "leaked" });
     for (const ask of [onSecond, onFirst]) {
-      // What counts is when the last request left that was let in: on a busy machine its answer may be late.
+      // Measured when the last admitted request was sent: on a busy machine its answer may be late.
       let lastAdmitted = at;
       await eventually(async () => {
         const sentAt = performance.now();
         const refused = (await ask(token)).status === 401;
         lastAdmitted = refused ? lastAdmitted : sentAt;
         return refused;
-      }, "the token to die");
+      }, "the token to be rejected");
       expect(lastAdmitted - at).toBeLessThan(250);
     }
     expect((await onFirst(token)).body).toMatchObject({ code: "TOKEN_REVOKED" });
@@ -80,7 +80,7 @@ describe.each(["ES256", "RS256", "Ed25519"])("with %s", (alg) => {
     expect((await onSecond(fresh)).status).toBe(200);
   });
 
-  test("a rotation publishes the next key at once and signs with it an hour later, and old tokens stay good", async () => {
+  test("a rotation publishes the next key at once and signs with it an hour later, and old tokens remain valid", async () => {
     const token = await accessToken(api, client);
     const before = (await jwks())[0]?.["kid"];
     const next = JSON.parse((await cli(api.environment, "keys", "rotate", "--json")).stdout) as Record<
@@ -159,7 +159,7 @@ describe("a new key-encryption key and a new pepper", () => {
     await Promise.all(running.map(async (process) => await process.close()));
   });
 
-  test("everything is wrapped anew while the service runs, in batches, and nothing needs the old key any more", async () => {
+  test("rewrapping works in batches while the service runs, after which nothing needs the old key", async () => {
     const tenant = await createTenant(api);
     const endpoint = { url: "http://127.0.0.1:19999/hook", events: ["a.b"] };
     const { secret } = (await tenant.post("/v1/webhooks/endpoints", endpoint, { "idempotency-key": "again" }))
@@ -176,7 +176,7 @@ describe("a new key-encryption key and a new pepper", () => {
     }
     const both = await startWith({ SIGNET_KEK: fresh.kek, SIGNET_KEK_PREVIOUS: old.kek });
     const first = await both.cli("keys", "rewrap", "--json");
-    // The five that nobody can open are named, and do not keep the others from being done.
+    // The five unreadable ones are listed and do not prevent the others.
     expect(first.code).toBe(1);
     expect(JSON.parse(first.stdout)).toMatchObject({
       rewrapped: 122,
@@ -192,7 +192,7 @@ describe("a new key-encryption key and a new pepper", () => {
     );
     expect(counts).toEqual({ tenants: 1, entries: 3 });
 
-    // Tokens are signed and the endpoint's secret is opened with the new key alone.
+    // The new key alone signs tokens and opens the endpoint's secret.
     const alone = await startWith({ SIGNET_KEK: fresh.kek });
     const { access_token: token } = (await (await alone.token(tenant)).json()) as { access_token: string };
     const shown = await alone.request("/v1/webhooks/endpoints", {
@@ -203,7 +203,7 @@ describe("a new key-encryption key and a new pepper", () => {
     expect(await shown.json()).toMatchObject({ secret });
   });
 
-  test("a client that signs in moves to the new pepper, after which the old one is not needed", async () => {
+  test("a client that signs in moves to the new pepper and then no longer needs the old one", async () => {
     const client = await provision(api);
     const macKey = async () =>
       (
@@ -224,7 +224,7 @@ describe("a new key-encryption key and a new pepper", () => {
     expect(new Set(answers)).toEqual(new Set([200]));
     await eventually(async () => (await macKey()) !== before, "the MAC under the new pepper");
     expect((await alone.token(client)).status).toBe(200);
-    // The old pepper alone, as a process that was not started again yet, is told that the client is unknown.
+    // A process that has only the old pepper no longer knows the client.
     expect((await api.token(grant(client))).status).toBe(401);
   });
 });

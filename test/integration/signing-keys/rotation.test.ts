@@ -1,4 +1,4 @@
-/** The life of signing keys in a real database, with a time that the test moves, and over the operators' API. */
+/** The life of signing keys in a real database, with a test clock and the operators' API. */
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -73,7 +73,7 @@ const published = (): string[] =>
     .sort();
 const advance = async () => await rotateSigningKeys(services, AUTHOR);
 
-test("a key is made a day ahead, published, signs for 30 days, stays for an hour and loses its private half", async () => {
+test("a key is created a day ahead, published, signs for 30 days, stays for an hour and loses its private half", async () => {
   const first = store.signingKey().kid;
   nowMs = START + 29 * DAY - 1;
   expect((await advance()).created).toEqual([]);
@@ -107,14 +107,14 @@ test("a key is made a day ahead, published, signs for 30 days, stays for an hour
   ]);
 });
 
-test("a schedule that stops delays nothing that was begun: the next key signs and the last one goes, by the time alone", async () => {
+test("a stopped schedule delays nothing begun: the next key signs and the last one expires by time alone", async () => {
   const first = store.signingKey().kid;
   nowMs = START + 29 * DAY;
   const {
     created: [second = ""],
   } = await advance();
   await store.refresh();
-  // Nothing is read, nothing is run from here on.
+  // No schedule runs and no key is loaded from here on.
   nowMs = START + 30 * DAY - 1;
   expect(store.signingKey().kid).toBe(first);
   nowMs = START + 30 * DAY + 1_000;
@@ -123,7 +123,7 @@ test("a schedule that stops delays nothing that was begun: the next key signs an
   expect([store.signingKey().kid, published()]).toEqual([second, [second]]);
 });
 
-test("a schedule that comes back after months goes on where it was, an hour's publication included", async () => {
+test("a schedule that resumes after months continues, including an hour of publication", async () => {
   const first = store.signingKey().kid;
   nowMs = START + 100 * DAY;
   const {
@@ -137,7 +137,7 @@ test("a schedule that comes back after months goes on where it was, an hour's pu
   expect(await advance()).toMatchObject({ activated: [second], retired: [first] });
 });
 
-test("ten schedules and operators at the same moment make one key", async () => {
+test("ten simultaneous schedules and operators create one key", async () => {
   nowMs = START + 29 * DAY;
   await Promise.all([
     ...Array.from({ length: 5 }, advance),
@@ -146,7 +146,7 @@ test("ten schedules and operators at the same moment make one key", async () => 
   expect((await rows()).map(({ state }) => state)).toEqual(["CURRENT", "NEXT"]);
 });
 
-test("an operator's rotation takes an hour, and asking twice does not put it off", async () => {
+test("an operator's rotation takes an hour, and a repeated request does not delay it", async () => {
   const first = store.signingKey().kid;
   const { kid, activated_at: at } = await advanceRotation(services, AUTHOR);
   expect(at.getTime()).toBe(START + HOUR);
@@ -159,7 +159,7 @@ test("an operator's rotation takes an hour, and asking twice does not put it off
   expect(store.signingKey().kid).toBe(kid);
 });
 
-test("an operator brings a key forward that was to begin later", async () => {
+test("an operator can bring forward a scheduled key", async () => {
   nowMs = START + 29 * DAY;
   const {
     created: [second = ""],
@@ -176,7 +176,7 @@ describe("revoking", () => {
   const revoke = async (kid: string) =>
     await revokeSigningKey(services, { kid, reason: "leaked", actor: ACTOR, requestId: "req_x" });
 
-  test("the key that signs puts another in its place at once", async () => {
+  test("the signing key replaces it at once", async () => {
     const first = store.signingKey().kid;
     const { key, revocation } = await revoke(first);
     expect(key).toMatchObject({ state: "GONE", private_key: "", revocation_reason: "leaked" });
@@ -193,7 +193,7 @@ describe("revoking", () => {
     ]);
   });
 
-  test("the key that signs lets the next one begin before its time", async () => {
+  test("the signing key makes the next one begin early", async () => {
     const first = store.signingKey().kid;
     const { kid: second } = await advanceRotation(services, AUTHOR);
     await revoke(first);
@@ -201,7 +201,7 @@ describe("revoking", () => {
     expect([store.signingKey().kid, published()]).toEqual([second, [second]]);
   });
 
-  test("a key that does not sign leaves the others as they are", async () => {
+  test("a key that does not sign does not affect the others", async () => {
     const first = store.signingKey().kid;
     const { kid: second } = await advanceRotation(services, AUTHOR);
     await revoke(second);
@@ -209,7 +209,7 @@ describe("revoking", () => {
     expect([store.signingKey().kid, published()]).toEqual([first, [first]]);
   });
 
-  test("is done once, whoever asks again; an unknown key is not found", async () => {
+  test("is idempotent, and an unknown key is a 404", async () => {
     const first = store.signingKey().kid;
     const { revocation } = await revoke(first);
     expect((await revoke(first)).revocation).toEqual(revocation);
@@ -218,7 +218,7 @@ describe("revoking", () => {
   });
 });
 
-test("a new algorithm comes with the next key, and both kinds are published meanwhile", async () => {
+test("a new algorithm begins with the next key, and both keys are published meanwhile", async () => {
   services = { ...services, alg: "RS256" };
   await advanceRotation(services, AUTHOR);
   await store.refresh();

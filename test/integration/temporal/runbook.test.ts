@@ -1,6 +1,6 @@
 /**
- * What operators paste: each command for `temporal` in the runbook and its neighbours, and each query of the saved views,
- * run as they stand against a running system with deliveries, dead letters, jobs and verifications in it.
+ * Runs each `temporal` command in the runbook and related documents, and each saved view's query, unchanged against a
+ * system with deliveries, dead letters, jobs and verifications.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import {
@@ -19,14 +19,14 @@ import { useWorld } from "../../support/world.ts";
 const DOCUMENTS = ["temporal", "runbook", "dead-letters", "operations"].map((name) => `docs/${name}.md`);
 const made = useWorld({ retryWindowMs: 1_000, listMax: 1 });
 
-/** Every command for `temporal`; those with certificates of the compose file's internal CA cannot be run without it. */
+/** All `temporal` commands, except those that need the certificates of the compose file's internal CA. */
 async function commands(): Promise<readonly DocumentLine[]> {
   const lines = await Promise.all(DOCUMENTS.map(shellLines));
   return lines.flat().filter(({ text }) => text.startsWith("temporal ") && !text.includes("--tls-"));
 }
 
 const [every, saved] = await Promise.all([commands(), savedViews()]);
-/** What jobs replay goes to this one: failures would be work for the rest of the run. */
+/** Replays go to this receiver: failures would cause retries during the rest of the run. */
 let healthy: Receiver;
 let failing: Receiver;
 
@@ -49,7 +49,7 @@ async function bare(receiver: Receiver): Promise<Subject> {
   return { tenant, endpoint, delivery: "" };
 }
 
-/** A dead letter of a tenant of its own, in the quiet run of the workflow that first carried it. */
+/** Creates a tenant with a dead letter, whose first workflow waits in its quiet run. */
 async function deadLetter(): Promise<Subject> {
   const world = made.current;
   const subject = await bare(failing);
@@ -62,13 +62,13 @@ async function deadLetter(): Promise<Subject> {
     const { workflowExecutionInfo: info } = (await handle.describe()).raw;
     const found = await world.temporal.workflow.count(quiet);
     return info?.firstRunId !== info?.execution?.runId && found.count === 1;
-  }, "the quiet run, and visibility of it");
+  }, "the quiet run to be visible");
   return { ...subject, delivery };
 }
 
-let looker: Promise<Subject> | undefined;
+let shared: Promise<Subject> | undefined;
 
-/** Who only looks may look at the same one; each signal gets a dead letter of its own. */
+/** Read-only commands may share a dead letter; each signal gets its own. */
 async function subjectFor(text: string): Promise<Subject> {
   if (/rpl_…|verify\//.test(text)) {
     return await bare(healthy);
@@ -76,11 +76,11 @@ async function subjectFor(text: string): Promise<Subject> {
   if (text.includes("workflow signal")) {
     return await deadLetter();
   }
-  looker ??= deadLetter();
-  return await looker;
+  shared ??= deadLetter();
+  return await shared;
 }
 
-/** The id of a job that runs for long. */
+/** Creates a long-running job and returns its id. */
 async function job({ tenant, endpoint }: Subject): Promise<string> {
   const world = made.current;
   await seedDeadLetters(world.sql, { tenantId: tenant, endpointId: endpoint, count: 200 });
@@ -108,7 +108,7 @@ async function verification(endpoint: string): Promise<void> {
   });
 }
 
-/** The command with ids of things that are there in place of `dlv_…` and its like. */
+/** Replaces `dlv_…` and similar placeholders by existing ids. */
 async function fill(text: string, subject: Subject): Promise<string> {
   if (text.includes("verify/")) {
     await verification(subject.endpoint);
@@ -121,12 +121,12 @@ async function fill(text: string, subject: Subject): Promise<string> {
     .replaceAll("ten_…", subject.tenant);
 }
 
-test("there are commands in each document, and views", () => {
+test("every document has commands, and there are saved views", () => {
   expect(new Set(every.map(({ document }) => document))).toEqual(new Set(DOCUMENTS));
   expect(saved.length).toBeGreaterThanOrEqual(10);
 });
 
-describe.concurrent("a command works as it stands", () => {
+describe.concurrent("a command works unchanged", () => {
   test.each(every)("$document: $text", async ({ text }) => {
     const world = made.current;
     const subject = await subjectFor(text);
@@ -140,7 +140,7 @@ describe.concurrent("a command works as it stands", () => {
   });
 });
 
-describe.concurrent("a saved view's query is understood and finds what it is for", () => {
+describe.concurrent("a saved view's query is valid and finds its target", () => {
   const FOUND = ["dead letters", "one endpoint", "one tenant", "one delivery"];
   test.each(saved)("%s", async (name, query) => {
     const world = made.current;

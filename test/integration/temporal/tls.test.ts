@@ -1,4 +1,4 @@
-/** The way to Temporal over TLS: its certificate is verified, and ours is shown. A real server behind a TLS listener. */
+/** Temporal over TLS with verified server and client certificates: a real server behind a TLS listener. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Environment, loadConfig } from "../../../src/config/config.ts";
 import { checkNamespace, createLazyClient, temporalOptions } from "../../../src/temporal/client.ts";
@@ -9,7 +9,7 @@ import { startTemporalTls, type TlsFront } from "../../support/tls-servers.ts";
 
 const NAME = "temporal.test";
 
-describe("a Temporal that asks for certificates", () => {
+describe("a Temporal server that requires certificates", () => {
   const files = certificateFiles();
   let server: TlsFront;
   let environment: Environment;
@@ -55,7 +55,7 @@ describe("a Temporal that asks for certificates", () => {
     }
   }
 
-  test("serves the client of the api and that of the worker", async () => {
+  test("serves the api's and the worker's clients", async () => {
     await ask({});
     const native = await connectNative(optionsOf({}));
     await native.close();
@@ -63,16 +63,16 @@ describe("a Temporal that asks for certificates", () => {
 
   test.for<[what: string, changed: () => Environment]>([
     [
-      "no certificate of ours",
+      "no client certificate",
       () => ({ TEMPORAL_TLS_CLIENT_CERT_PATH: "", TEMPORAL_TLS_CLIENT_KEY_PATH: "" }),
     ],
     [
-      "a certificate of a CA that we do not trust",
+      "a certificate of an untrusted CA",
       () => ({ TEMPORAL_TLS_SERVER_CA_CERT_PATH: files.path("other.pem") }),
     ],
     ["a certificate for another name", () => ({ TEMPORAL_TLS_SERVER_NAME: "temporal.example" })],
     [
-      "no TLS on our side",
+      "no TLS on the client",
       () => ({
         TEMPORAL_TLS_SERVER_CA_CERT_PATH: "",
         TEMPORAL_TLS_CLIENT_CERT_PATH: "",
@@ -80,12 +80,12 @@ describe("a Temporal that asks for certificates", () => {
         TEMPORAL_TLS_SERVER_NAME: "",
       }),
     ],
-  ])("is not spoken to with %s", async ([, changed]) => {
+  ])("is not connected to with %s", async ([, changed]) => {
     await expect(ask(changed())).rejects.toThrow(/UNAVAILABLE|DEADLINE_EXCEEDED/);
     await expect(connectNative(optionsOf(changed()))).rejects.toThrow(/./);
   });
 
-  test("is configured whole, or not at all", () => {
+  test("needs a complete configuration or none", () => {
     const broken = (changed: Environment) => () => optionsOf(changed);
     expect(broken({ TEMPORAL_TLS_CLIENT_KEY_PATH: "" })).toThrow(/must be set together/);
     expect(broken({ TEMPORAL_TLS: "false" })).toThrow(/TEMPORAL_TLS must not be false/);
