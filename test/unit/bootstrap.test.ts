@@ -20,7 +20,7 @@ import { isRunning } from "../../src/processes/embedded/process-identity.ts";
 const run = promisify(execFile);
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 
-/** Prints how it was run; as a server it ends with code 7 some time after the first signal, and says how many came. */
+/** Prints its arguments. As a server, exits with code 7 shortly after the first signal and prints how many came. */
 const MAIN = `
 const args: string[] = process.argv.slice(2);
 console.log(JSON.stringify({ args, environment: process.env["SIGNET_ENV"] ?? null, pid: process.pid }));
@@ -38,7 +38,7 @@ if (args[0] === "serve") {
 }
 `;
 
-/** Records how it was called, takes a moment if told to, and leaves what the project needs to run. */
+/** Records its call, waits if asked to, and creates what the project needs to run. */
 const NPM = `
 import { appendFileSync, copyFileSync, existsSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 appendFileSync("npm-calls", process.argv.slice(2).join(" ") + "\\n");
@@ -109,7 +109,7 @@ describe("dependencies", () => {
     expect(await npmCalls()).toEqual([expect.stringMatching(/^ci --include=dev /)]);
   });
 
-  it("are not installed again while the lockfile stays as it is", async () => {
+  it("are not installed again while the lockfile is unchanged", async () => {
     await signet("version");
     const { stderr } = await signet("version");
     expect(stderr).toBe("");
@@ -123,7 +123,7 @@ describe("dependencies", () => {
     expect(await npmCalls()).toHaveLength(2);
   });
 
-  it("are left alone when they are complete, whoever installed them and however new the lockfile is", async () => {
+  it("are left alone when complete, no matter who installed them or how new the lockfile is", async () => {
     await signet("version");
     const installed = { packages: { "node_modules/a": { version: "1.0.0" } } };
     await writeFile(join(project, "node_modules", ".package-lock.json"), JSON.stringify(installed));
@@ -133,7 +133,7 @@ describe("dependencies", () => {
     expect(await npmCalls()).toHaveLength(1);
   });
 
-  it("are not looked for where there is no lockfile, as in npx's cache", async () => {
+  it("are not checked without a lockfile, as in npx's cache", async () => {
     await signet("version");
     await rm(join(project, "package-lock.json"));
     await rm(join(project, "node_modules", ".package-lock.json"));
@@ -141,13 +141,13 @@ describe("dependencies", () => {
     expect(await npmCalls()).toHaveLength(1);
   });
 
-  it("are installed again when an installation was interrupted", async () => {
+  it("are installed again after an interrupted installation", async () => {
     await mkdir(join(project, "node_modules", "a"), { recursive: true });
     await signet("version");
     expect(await npmCalls()).toHaveLength(1);
   });
 
-  it("are installed once by several commands at the same time", async () => {
+  it("are installed once by several concurrent commands", async () => {
     await writeFile(join(project, "npm-slow"), "");
     const results = await Promise.all([signet("a"), signet("b"), signet("c")]);
     expect(results.map(({ stdout }) => (JSON.parse(stdout) as { args: string[] }).args)).toEqual([
@@ -158,7 +158,7 @@ describe("dependencies", () => {
     expect(await npmCalls()).toHaveLength(1);
   });
 
-  it("are installed although an earlier install was killed and left its lock", async () => {
+  it("are installed although a killed installation left its lock", async () => {
     const lockPath = join(project, ".signet", "install.lock");
     await mkdir(join(project, ".signet"));
     await writeFile(lockPath, "");
@@ -168,7 +168,7 @@ describe("dependencies", () => {
     expect(await npmCalls()).toHaveLength(1);
   });
 
-  it("that cannot be installed end the command with npm's reason, and are tried again", async () => {
+  it("that cannot be installed end the command with npm's reason, and the next command tries again", async () => {
     await writeFile(join(project, "npm-fails"), "");
     await expect(signet("version")).rejects.toMatchObject({
       code: 1,
@@ -192,7 +192,7 @@ describe("dependencies", () => {
   });
 });
 
-it("an old Node is refused in one line", async () => {
+it("an old Node is rejected with one line", async () => {
   const old =
     "data:text/javascript,Object.defineProperty(process,'versions',{value:{...process.versions,node:'20.18.3'}})";
   const refused = run(process.execPath, ["--import", old, bootstrap, "version"], { env: environment() });
@@ -202,7 +202,7 @@ it("an old Node is refused in one line", async () => {
   });
 });
 
-it("the command line runs from any directory and through a symlink, as npm makes for package.json's bin", async () => {
+it("the command line runs from any directory and through a symlink, as npm creates it for package.json's bin", async () => {
   await chmod(bootstrap, 0o755);
   const link = join(project, "signet");
   await symlink(bootstrap, link);
@@ -210,7 +210,7 @@ it("the command line runs from any directory and through a symlink, as npm makes
   expect(JSON.parse(stdout)).toMatchObject({ args: ["doctor"], environment: null });
 });
 
-it("`test` runs vitest once with the further arguments", async () => {
+it("`test` runs vitest once with the remaining arguments", async () => {
   expect(JSON.parse((await signet("test", "--project", "unit")).stdout)).toEqual([
     "run",
     "--project",
@@ -237,7 +237,7 @@ describe("`start`", () => {
     return { child, output: () => output, server, exit };
   }
 
-  it("serves in development unless told otherwise", async () => {
+  it("runs in development by default", async () => {
     const { server, child, exit } = await start();
     expect(server).toMatchObject({ args: ["serve", "--port", "1"], environment: "development" });
     child.kill("SIGTERM");
@@ -246,7 +246,7 @@ describe("`start`", () => {
     expect(production.server.environment).toBe("production");
   });
 
-  it("gives one Ctrl-C to the server once, however often it arrives, and ends with the server's code", async () => {
+  it("passes one Ctrl-C to the server once, however often it arrives, and exits with the server's code", async () => {
     const { child, exit, output } = await start();
     child.kill("SIGINT");
     child.kill("SIGINT");
@@ -255,7 +255,7 @@ describe("`start`", () => {
     expect(output()).toMatch(/\nSIGINT 1\n$|\nSIGTERM 1\n$/);
   });
 
-  it("takes the server along when it is killed itself", async () => {
+  it("ends the server when it is killed itself", async () => {
     const { child, server, exit } = await start();
     child.kill("SIGKILL");
     await exit;

@@ -1,4 +1,4 @@
-/** One table describes the settings of endpoints: every place that shows or takes settings has each of them. */
+/** Every place that shows or accepts endpoint settings has each setting of the table. */
 import { describe, expect, test } from "vitest";
 import { changesOf, registrationHash, settingsOf } from "../../../src/api/endpoint-settings.ts";
 import {
@@ -72,7 +72,7 @@ describe("every setting of the table", () => {
     }
   });
 
-  test("is an option of the command line; flags can be unset", () => {
+  test("is an option of the command line, and flags can be unset", () => {
     const update = endpointCommand({} as CliContext).commands.find((command) => command.name() === "update");
     const options = update?.options.map(({ long }) => long);
     for (const setting of ENDPOINT_SETTINGS) {
@@ -119,7 +119,7 @@ describe("every setting of the table", () => {
 const BODY = { url: "https://example.com/hooks", events: ["inference.completed"] };
 const METADATA = new RawJson("object", '{"one": 1.0}');
 
-test("a registration has every setting, a change only the given ones", () => {
+test("a registration has every setting, a change only those that were given", () => {
   const none = { metadata: null, description: null, filter: null, headers: null, authentication: null };
   expect(settingsOf(BODY)).toEqual({
     url: BODY.url,

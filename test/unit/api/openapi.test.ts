@@ -1,4 +1,4 @@
-/** The OpenAPI document: that it is one, that it is complete, and that its examples are right. */
+/** The OpenAPI document is valid and complete, and its examples match its schemas. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Validator } from "@seriousme/openapi-schema-validator";
@@ -44,7 +44,7 @@ interface Document {
 
 interface Described {
   readonly document: Document;
-  /** Where it is kept. */
+  /** Path of the document in the repository. */
   readonly file: string;
 }
 
@@ -85,7 +85,7 @@ function takesNull(document: Document, shape: Shape): boolean {
   return [type].flat().includes("null") || anyOf.some((branch) => takesNull(document, branch));
 }
 
-/** The members of a JSON body, of all its branches. */
+/** Returns the members of a JSON body, including those of its branches. */
 function membersOf(document: Document, body: Body | undefined): ReadonlyMap<string, Shape> {
   const media = (body as { content?: Record<string, { schema?: Shape }> } | undefined)?.content;
   const branches = (shape: Shape): readonly Shape[] => {
@@ -105,12 +105,12 @@ describe.each(Object.keys(DOCUMENTS))("the document for %s", (audience) => {
     ({ document } = described);
   });
 
-  /** Operations, and what receivers get. */
+  /** Returns the operations, including the requests that receivers get. */
   function all(): [string, Operation][] {
     return [...operationsOf(document.paths), ...operationsOf(document.webhooks ?? {})];
   }
 
-  test("it is kept as the routes make it: run `npm run docs` when this fails", async () => {
+  test("the file matches the routes: run `npm run docs` when this fails", async () => {
     const kept = JSON.parse(await readFile(join(REPOSITORY, "docs", described.file), "utf8")) as unknown;
     expect(kept).toEqual(document);
   });
@@ -121,7 +121,7 @@ describe.each(Object.keys(DOCUMENTS))("the document for %s", (audience) => {
     expect(valid).toBe(true);
   });
 
-  test("what an answer may show as null, the body of the same noun takes as null", () => {
+  test("a request accepts null for every member that its response may show as null", () => {
     const refused: string[] = [];
     for (const [name, { requestBody, responses }] of operationsOf(document.paths)) {
       const taken = membersOf(document, requestBody);
@@ -138,7 +138,7 @@ describe.each(Object.keys(DOCUMENTS))("the document for %s", (audience) => {
     expect(refused).toEqual([]);
   });
 
-  test("every operation says what it does, under a tag that is explained and an id of its own", () => {
+  test("every operation has a description, a documented tag and a unique id", () => {
     const tags = new Set(document.tags.map(({ name }) => name));
     for (const [name, { summary = "", description = "", tags: own = [] }] of all()) {
       expect(summary, name).toMatch(/^[A-Z].*[^.]$/);
@@ -150,7 +150,7 @@ describe.each(Object.keys(DOCUMENTS))("the document for %s", (audience) => {
     expect(ids).not.toContain(undefined);
   });
 
-  /** Every schema with an example that stands beside it. */
+  /** Returns every schema that has an example. */
   function examples(): { name: string; schema: object; value: unknown }[] {
     return all().flatMap(([name, { parameters = [], requestBody, responses }]) => [
       ...parameters.map(({ name: parameter, schema, example }) => ({
@@ -171,7 +171,7 @@ describe.each(Object.keys(DOCUMENTS))("the document for %s", (audience) => {
     ]);
   }
 
-  test("every example is there, and is what its schema says", () => {
+  test("every example is present and matches its schema", () => {
     const ajv = new Ajv2020({ strict: false, validateFormats: false });
     ajv.addSchema({ $id: "https://signet.example/openapi", components: document.components });
     const checks = new Map<string, ValidateFunction>();
@@ -195,7 +195,7 @@ describe.each(Object.keys(DOCUMENTS))("the document for %s", (audience) => {
     expect(found.length).toBeGreaterThan(300);
   });
 
-  test("every operation names the errors of its kind, and no answer is without an example", () => {
+  test("every operation lists the errors of its kind, and every response has an example", () => {
     for (const [name, { responses }] of operationsOf(document.paths)) {
       expect(Object.keys(responses), name).toEqual(expect.arrayContaining(["400", "429", "500", "503"]));
       const [success] = Object.entries(responses).filter(([status]) => status.startsWith("2"));
@@ -212,14 +212,14 @@ describe("errors", () => {
     document = (await describedApi()) as unknown as Document;
   });
 
-  test("every code of the catalogue has an example with its own status, and stands in the introduction", () => {
+  test("every code of the catalogue has an example with its status, and is in the introduction", () => {
     for (const [code, { status }] of Object.entries(ERROR_CATALOGUE)) {
       expect(document.components.examples[code]?.value, code).toMatchObject({ code, status });
       expect(document.info.description).toContain(`\`${code}\``);
     }
   });
 
-  test("an operation names those of its own", () => {
+  test("an operation lists its own error codes", () => {
     const codes = (name: string, status: string): string[] =>
       Object.keys(
         Object.values(

@@ -1,4 +1,4 @@
-/** Cursors are for one list: address, path, filters and tenant. */
+/** A cursor belongs to one list: path, filters and tenant. */
 import { randomBytes } from "node:crypto";
 import { Type } from "typebox";
 import { beforeAll, expect, test } from "vitest";
@@ -26,7 +26,7 @@ interface List {
 beforeAll(async () => {
   server = createServer({
     baseUrl: "http://service.example",
-    // The tenant is what the header says: this test is about cursors.
+    // The tenant comes from a header: this test is about cursors.
     guards: {
       scopes: () => async (request) => {
         request.identity = { tenantId: String(request.headers["x-tenant"]) } as Identity;
@@ -54,7 +54,7 @@ beforeAll(async () => {
 const get = async (url: string, tenant = "a") =>
   await server.inject({ url, headers: { "x-tenant": tenant } });
 
-test("following the cursors gives every item once, newest first", async () => {
+test("following the cursors returns every item once, newest first", async () => {
   const seen: string[] = [];
   let cursor: string | null = "";
   while (cursor !== null) {
@@ -66,11 +66,11 @@ test("following the cursors gives every item once, newest first", async () => {
   expect(seen).toEqual(IDS);
 });
 
-test("a page that holds the rest has no cursor", async () => {
+test("the last page has no cursor", async () => {
   expect((await get("/things?limit=7")).json<List>().next_cursor).toBeNull();
 });
 
-test("a cursor of another list, filter, path or tenant is refused", async () => {
+test("a cursor of another list, filter, path or tenant is rejected", async () => {
   const { next_cursor: cursor } = (await get("/things?limit=3&type=a")).json<List>();
   expect((await get(`/things?limit=2&type=a&cursor=${cursor}`)).statusCode).toBe(200);
   for (const answer of [
@@ -88,12 +88,12 @@ test("a cursor of another list, filter, path or tenant is refused", async () => 
 });
 
 test.each(["x", "%00", "..", Buffer.from("aaaaaaaaaaaaevt_1").toString("base64url"), "a".repeat(300)])(
-  "cursor %s is refused",
+  "cursor %s is rejected",
   async (cursor) => {
     expect((await get(`/things?cursor=${cursor}`)).statusCode).toBe(400);
   },
 );
 
-test.each(["0", "101", "-1", "1.5", "x", "", "1e1", "Infinity"])("limit %j is refused", async (limit) => {
+test.each(["0", "101", "-1", "1.5", "x", "", "1e1", "Infinity"])("limit %j is rejected", async (limit) => {
   expect((await get(`/things?limit=${limit}`)).statusCode).toBe(400);
 });

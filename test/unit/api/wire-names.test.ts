@@ -1,6 +1,6 @@
 /**
- * The names that outsiders hold us to: every route, member, state, scope, id and message that the wire decisions name
- * is there, spelled as they spell it. What is there besides is listed in docs/decisions/0023.
+ * The names of the public contract: every route, member, state, scope, id and message that the wire decisions name
+ * exists with that spelling. docs/decisions/0023 lists the additions.
  */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -57,7 +57,7 @@ function operation(route: string): Operation {
   return found;
 }
 
-/** All members that the schema can have, by name. */
+/** Returns all members that the schema can have, by name. */
 function membersOf(schema: Schema | undefined): Readonly<Record<string, Schema>> {
   if (schema?.$ref !== undefined) {
     return membersOf(document.components.schemas[schema.$ref.split("/").at(-1) ?? ""]);
@@ -126,7 +126,7 @@ test.each<[string, number, readonly string[]]>([
   [`POST ${DLQ}/replay`, 202, REPLAY],
   [`POST ${DLQ}/replay`, 200, ["dry_run", "total"]],
   ["GET /v1/credentials", 200, ["data", "next_cursor"]],
-])("%s answers %i with every member that is named", (route, status, names) => {
+])("%s answers %i with every named member", (route, status, names) => {
   expect(Object.keys(answered(route, status))).toEqual(expect.arrayContaining([...names]));
 });
 
@@ -138,13 +138,13 @@ test.each<[string, readonly string[], readonly string[]]>([
   ["POST /v1/auth/token", ["grant_type"], ["client_id", "client_secret", "scope"]],
   [`POST ${ENDPOINTS}`, ["url", "events"], ["metadata", "description"]],
   [`POST ${DLQ}/replay`, [], ["ids", "filter", "dry_run", "rate_per_second"]],
-])("%s requires what is named as required and no more", (route, required, optional) => {
+])("%s requires exactly the named members", (route, required, optional) => {
   const body = bodyOf(operation(route).requestBody);
   expect(body?.required ?? []).toEqual(required.filter((name) => name !== ""));
   expect(Object.keys(membersOf(body))).toEqual(expect.arrayContaining([...required, ...optional]));
 });
 
-test("an event, and a batch, take what is named", () => {
+test("an event and a batch accept the named members", () => {
   const [event, batch] = bodyOf(operation("POST /v1/events").requestBody)?.anyOf ?? [];
   expect(event?.required).toEqual(["type", "data"]);
   expect(Object.keys(membersOf(event))).toEqual(
@@ -153,7 +153,7 @@ test("an event, and a batch, take what is named", () => {
   expect(batch?.required).toEqual(["events"]);
 });
 
-test("an attempt and a verification have the members that are named", () => {
+test("an attempt and a verification have the named members", () => {
   const attempts = answered(`GET ${DELIVERIES}/{id}/attempts`, 200)["data"]?.items;
   expect(Object.keys(membersOf(attempts))).toEqual(
     "id cycle attempt started_at duration_ms status error response_body".split(" "),
@@ -164,7 +164,7 @@ test("an attempt and a verification have the members that are named", () => {
   );
 });
 
-test.each([DELIVERIES, DLQ])("GET %s takes every filter that is named", (path) => {
+test.each([DELIVERIES, DLQ])("GET %s accepts every named filter", (path) => {
   const names = (operation(`GET ${path}`).parameters ?? []).map(({ name }) => name);
   expect(names).toEqual(
     expect.arrayContaining("endpoint_id event_id event_type state from to limit cursor".split(" ")),
@@ -211,11 +211,11 @@ test.each<[string, string]>([
   ["GET /v1/compliance/proof/inclusion", "compliance:read"],
   ["GET /v1/compliance/proof/consistency", "compliance:read"],
   ["POST /v1/portal/links", "portal:sign_in"],
-])("%s is there, for %s", (route, scope) => {
+])("%s exists and requires %s", (route, scope) => {
   expect(scopesOf(route)).toEqual([scope]);
 });
 
-test("routes that anyone may ask are there", () => {
+test("the public routes exist", () => {
   for (const route of [
     "POST /v1/auth/token",
     "POST /v1/auth/revoke",
@@ -236,7 +236,7 @@ describe("words", () => {
     expect([...ENDPOINT_STATES].toSorted()).toEqual(["ACTIVE", "DISABLED", "PENDING"]);
     expect([...DISABLED_REASONS]).toEqual(expect.arrayContaining(["tenant", "failing"]));
     expect([...DEAD_LETTER_REASONS]).toEqual(["attempts_exhausted", "endpoint_disabled"]);
-    // Besides those that are named there is `authentication`: docs/decisions/0023.
+    // `authentication` is an addition: docs/decisions/0023.
     expect([...ATTEMPT_ERRORS].toSorted()).toEqual(
       "aborted authentication connect dns refused status timeout tls".split(" "),
     );
@@ -251,9 +251,9 @@ describe("words", () => {
   });
 
   test("signals, queries and search attributes of workflows", () => {
-    const names = (wanted: string): string[] =>
+    const names = (suffix: string): string[] =>
       Object.entries(messages)
-        .filter(([name]) => name.endsWith(wanted))
+        .filter(([name]) => name.endsWith(suffix))
         .map(([, message]) => (message as { readonly name: string }).name);
     expect(new Set(names("Signal"))).toEqual(
       new Set(["replay", "attemptNow", "cancel", "release", "pause", "resume", "rowChanged"]),

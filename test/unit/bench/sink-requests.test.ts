@@ -13,7 +13,7 @@ function request(index: number, envelope: string): Buffer {
   );
 }
 
-/** Sends the pieces one after the other and returns the indexes that the sink found. */
+/** Sends the pieces in turn and returns the indexes that the sink found. */
 async function indexesOf(pieces: readonly Buffer[], count: number): Promise<number[]> {
   const found: number[] = [];
   return await new Promise((resolve, reject) => {
@@ -41,7 +41,7 @@ async function indexesOf(pieces: readonly Buffer[], count: number): Promise<numb
 }
 
 describe("the bench's sink", () => {
-  it("finds every event once, however its requests are cut into pieces", async () => {
+  it("finds every event once, however its requests are split", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.nat(99_999_999), { minLength: 1, maxLength: 5 }),
@@ -63,14 +63,14 @@ describe("the bench's sink", () => {
     );
   });
 
-  it("tells pings and events of other runs from its own", () => {
+  it("distinguishes its own events from pings and events of other runs", () => {
     const own = request(7, "");
     expect(findIndex(own, 0, Buffer.from(RUN))).toBe(7);
     expect(findIndex(own, 0, Buffer.from("ffffffff"))).toBe(-2);
     expect(findIndex(Buffer.from('{"type":"ping"}'), 0, Buffer.from(RUN))).toBe(-1);
   });
 
-  it("makes payloads of exactly the bytes that are asked for", () => {
+  it("makes payloads of exactly the requested size", () => {
     const data = `${dataHead(RUN)}${indexText(12)}${dataTail(RUN, 500)}`;
     expect(Buffer.byteLength(data)).toBe(500);
     expect(JSON.parse(data)).toMatchObject({ bench_id: `${RUN}-00000012` });

@@ -17,7 +17,7 @@ function published(...events: readonly (readonly [started: number, acked: number
 }
 
 describe("the bench's figures", () => {
-  it("count what was accepted and never acknowledged as lost, and what was acknowledged twice as doubled", () => {
+  it("count accepted events without an acknowledgement as lost, and those acknowledged twice as duplicates", () => {
     const arrivals = new Arrivals("00000000", 4, 1);
     for (const [index, atMs] of [
       [0, 1_010],
@@ -26,7 +26,7 @@ describe("the bench's figures", () => {
     ] as const) {
       arrivals.acknowledged(arrivals.arrived(index, 0, atMs).slot, atMs);
     }
-    // Arrived, but answered with an error: owed still.
+    // Arrived, but answered with an error: still owed.
     arrivals.arrived(2, 0, 1_100);
     const statistics = flowStatistics({
       published: published(
@@ -51,7 +51,7 @@ describe("the bench's figures", () => {
     expect(statistics.latencyMs).toEqual({ p50: 50, p95: 100, p99: 100, max: 100 });
   });
 
-  it("want an event at each of its endpoints", () => {
+  it("expect an event at each of its endpoints", () => {
     const arrivals = new Arrivals("00000000", 3, 2);
     arrivals.acknowledged(arrivals.arrived(2, 10, 1_020).slot, 1_020);
     const statistics = flowStatistics({

@@ -1,4 +1,4 @@
-/** What a tenant's commands print and read, without a service. */
+/** Output and input of a tenant's commands, without a service. */
 import { expect, test } from "vitest";
 import { progressLine } from "../../../src/cli/client/replay.ts";
 import { exitCodeOfError } from "../../../src/cli/exit-codes.ts";
@@ -21,7 +21,7 @@ const JOB: ReplayJob = {
   finished_at: null,
 };
 
-test("the bar of a job shows how far it is, and no more than there is", () => {
+test("a job's progress bar shows its progress, rounded down", () => {
   expect(progressLine(JOB)).toBe(
     `[${"#".repeat(15)}${"-".repeat(15)}] 50 %  90 of 200 replayed, 6 skipped, 4 failed`,
   );
@@ -30,11 +30,11 @@ test("the bar of a job shows how far it is, and no more than there is", () => {
   expect(progressLine({ ...JOB, done: 199, failed: 0, skipped: 0 })).toContain("] 99 %");
 });
 
-test("control characters are spelled out, everything else stays", () => {
+test("control characters are escaped, everything else stays", () => {
   expect(printable("über\u001b[31m\u009b1m\n\u007f")).toBe("über\\u001b[31m\\u009b1m\\u000a\\u007f");
 });
 
-test("settings that contradict each other are told at once", () => {
+test("invalid client settings are rejected", () => {
   expect(() => loadClientSettings({ SIGNET_CLIENT_CERT_FILE: "/c", SIGNET_PROFILE: "../x" })).toThrow(
     ConfigError,
   );
@@ -45,12 +45,12 @@ test("settings that contradict each other are told at once", () => {
   expect(loadClientSettings({})).toMatchObject({ production: false });
 });
 
-test("an error that nobody expected has no exit code of its own", () => {
+test("an unexpected error has no exit code of its own", () => {
   expect(exitCodeOfError(new Error("bug"))).toBeUndefined();
   expect(exitCodeOfError(new TypeError("bug"))).toBeUndefined();
 });
 
-test("an authority counts without a client certificate, and not for an http address", () => {
+test("a CA file works without a client certificate, and not for an http address", () => {
   expect(tlsOf({ url: "https://api.example", ca: "/ca" })).toHaveProperty("tls");
   expect(tlsOf({ url: "http://127.0.0.1:8080", ca: "/ca" })).toEqual({});
   expect(tlsOf({ url: "https://api.example" })).toEqual({});

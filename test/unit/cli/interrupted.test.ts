@@ -1,4 +1,4 @@
-/** Commands that run until somebody ends them, end also where the word does not come to them. */
+/** Long-running commands end even if the signal does not reach them. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
@@ -14,8 +14,8 @@ const WAIT = `const { untilInterrupted } = await import(${JSON.stringify(MODULE)
   clearInterval(alive);
   console.log("interrupted");`;
 
-test("a command under npx ends when the shell between them is gone", async () => {
-  // As npm runs a command: by a shell that waits for it, and dies of the signal that npm passes on.
+test("a command under npx ends when the shell in between is gone", async () => {
+  // As npm runs a command: a shell waits for it, and dies of the signal that npm passes on.
   const script = '"$0" --import tsx --input-type=module --eval "$1"; true';
   const shell = spawn("sh", ["-c", script, process.execPath, WAIT], {
     env: { ...process.env, npm_command: "exec" },
@@ -28,7 +28,7 @@ test("a command under npx ends when the shell between them is gone", async () =>
       shell.kill("SIGTERM");
     }
   });
-  // The output is open for as long as somebody holds it, which is the command.
+  // The output closes when the command, its last holder, ends.
   await once(shell, "close");
   expect(printed).toBe("waits\ninterrupted\n");
 });

@@ -14,8 +14,8 @@ const value = fc.letrec<{ value: CanonicalValue }>((tie) => ({
   ),
 })).value;
 
-/** The same value, its members in the opposite order. */
-function turned(value: CanonicalValue): CanonicalValue {
+/** Returns the same value with its members in reverse order. */
+function reversed(value: CanonicalValue): CanonicalValue {
   return JSON.parse(JSON.stringify(value), (_name, member: unknown) =>
     typeof member === "object" && member !== null && !Array.isArray(member)
       ? Object.fromEntries(Object.entries(member).toReversed())
@@ -23,11 +23,11 @@ function turned(value: CanonicalValue): CanonicalValue {
   ) as CanonicalValue;
 }
 
-test("a value has one spelling, whatever the order of its members, and it reads back as the value", () => {
+test("a value has one canonical form, whatever the order of its members, and parses back to the value", () => {
   fc.assert(
     fc.property(value, (value) => {
       const text = canonicalJson(value);
-      expect(canonicalJson(turned(value))).toBe(text);
+      expect(canonicalJson(reversed(value))).toBe(text);
       expect(JSON.parse(text)).toEqual(JSON.parse(JSON.stringify(value)));
     }),
   );
@@ -43,7 +43,7 @@ test.each([0.5, Number.NaN, Infinity, 2 ** 53])("%d has no canonical form", (num
   expect(() => canonicalJson({ number })).toThrow(TypeError);
 });
 
-test("a text is canonical when it is the one spelling, and in no other", () => {
+test("only the canonical form of a text is accepted as canonical", () => {
   fc.assert(
     fc.property(value, (value) => {
       const text = canonicalJson(value);

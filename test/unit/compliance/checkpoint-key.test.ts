@@ -4,7 +4,7 @@ import { openCheckpoint, openNote, parseVerifierKey } from "../../../src/lib/tra
 import { createCheckpointKey } from "../../../src/compliance/checkpoint-key.ts";
 import { checkpointSeed } from "../../../src/config/compliance.ts";
 
-/** The key of the documentation of golang.org/x/mod/sumdb/note: `PRIVATE+KEY+PeterNeumann+c74f20a3+…`. */
+/** The key in the documentation of golang.org/x/mod/sumdb/note: `PRIVATE+KEY+PeterNeumann+c74f20a3+…`. */
 const PUBLISHED_SEED = Buffer.from("AYEKFALVFGyNhPJEMzD1QIDr+Y7hfZx09iUvxdXHKDFz", "base64").subarray(1);
 const PUBLISHED_KEY = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW";
 
@@ -12,7 +12,7 @@ test("the published private key has the published verifier key", () => {
   expect(createCheckpointKey("PeterNeumann", PUBLISHED_SEED).verifierKey).toBe(PUBLISHED_KEY);
 });
 
-test("what it signs is a checkpoint of its own log, and the published signature is opened with the same key", async () => {
+test("the key signs checkpoints of its own log and verifies the published signature", async () => {
   const root = Buffer.alloc(32, 1);
   const note = createCheckpointKey("PeterNeumann", PUBLISHED_SEED).sign({ size: 9, root });
   const keys = [await parseVerifierKey(PUBLISHED_KEY, NODE_CRYPTO)];
@@ -33,6 +33,6 @@ test.each([
   "x".repeat(44),
   Buffer.alloc(33).toString("base64"),
   Buffer.alloc(32).toString("base64url"),
-])("%j is no checkpoint key", (text) => {
+])("%j is not a checkpoint key", (text) => {
   expect(() => checkpointSeed(text)).toThrow("must be 32 bytes in base64");
 });

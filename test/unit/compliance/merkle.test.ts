@@ -43,7 +43,7 @@ test.each(ROOTS.map((root, size) => [size, root] as const))(
 );
 
 describe.each(CRYPTOS)("published proofs, with %s's cryptography,", (_whose, { sha256 }) => {
-  test.each(INCLUSION)("of entry %i in the tree of %i entries", async (index, treeSize, proof) => {
+  test.each(INCLUSION)("for entry %i in the tree of %i entries", async (index, treeSize, proof) => {
     const hashes = hashesOf(inclusionRanges(index, treeSize), LEAVES);
     expect(hashes.map((hash) => hash.toString("hex"))).toEqual(proof);
     const root = Buffer.from(ROOTS[treeSize] ?? "", "hex");
@@ -52,7 +52,7 @@ describe.each(CRYPTOS)("published proofs, with %s's cryptography,", (_whose, { s
     expect(await verifyInclusion({ index, treeSize, hashes }, leaf, Buffer.alloc(32), sha256)).toBe(false);
   });
 
-  test.each(CONSISTENCY)("that %i entries are the beginning of %i", async (from, to, proof) => {
+  test.each(CONSISTENCY)("that the first %i entries are a prefix of %i", async (from, to, proof) => {
     const hashes = hashesOf(consistencyRanges(from, to), LEAVES);
     expect(hashes.map((hash) => hash.toString("hex"))).toEqual(proof);
     const head = (size: number) => ({ size, root: Buffer.from(ROOTS[size] ?? "", "hex") });
@@ -67,7 +67,7 @@ describe("proofs of every tree of up to 70 entries", () => {
   const roots = Array.from({ length: 71 }, (_value, size) => definition(leaves.slice(0, size)));
   const rootOf = (size: number): Buffer => roots[size] ?? Buffer.of();
 
-  test("hold for every entry and every earlier size, and for no other root, place or entry", async () => {
+  test("hold for every entry and every earlier size, and for no other root, index or entry", async () => {
     for (let size = 1; size <= 70; size += 1) {
       for (let index = 0; index < size; index += 1) {
         const proof = { index, treeSize: size, hashes: hashesOf(inclusionRanges(index, size), leaves) };
@@ -123,7 +123,7 @@ describe("proofs of every tree of up to 70 entries", () => {
     );
   });
 
-  test("of a place or size that cannot be are refused", async () => {
+  test("of an impossible index or size are rejected", async () => {
     const root = rootOf(1);
     const leaf = leaves[0] ?? Buffer.of();
     for (const [index, treeSize] of [
@@ -159,7 +159,7 @@ describe("beyond 2^31 entries", () => {
     },
   );
 
-  test("appending goes on", () => {
+  test("appending still works", () => {
     const peaks = Array.from({ length: 40 }, (_value, level) => leafHash(Buffer.of(level)));
     const tree = new GrowingTree({ size: 2 ** 40 - 1, peaks });
     tree.append(leafHash(Buffer.of(1)));
@@ -167,7 +167,7 @@ describe("beyond 2^31 entries", () => {
   });
 });
 
-test("appending one by one gives the root that the definition gives, at every size", () => {
+test("appending one by one gives the defined root at every size", () => {
   const leaves = manyLeaves(130);
   const tree = new GrowingTree();
   for (const [index, leaf] of leaves.entries()) {
@@ -177,6 +177,6 @@ test("appending one by one gives the root that the definition gives, at every si
   }
 });
 
-test("a tree whose subtrees are missing is refused", () => {
+test("a tree without its subtrees is rejected", () => {
   expect(() => new GrowingTree({ size: 3, peaks: [] })).toThrow(RangeError);
 });

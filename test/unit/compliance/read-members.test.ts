@@ -1,4 +1,4 @@
-/** The quick way to read an entry lets nothing pass that the whole way would not. */
+/** The fast path for reading an entry accepts nothing that the full parser rejects. */
 import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { type ComplianceEntry, encodeEntry } from "../../../src/compliance/entry.ts";
@@ -24,11 +24,11 @@ function read(text: string): unknown {
 }
 
 test.each<readonly [string, Partial<ComplianceEntry>]>([
-  ["as most are", {}],
+  ["in its usual form", {}],
   ["without details", { details: {} }],
-  ["of no tenant", { tenant: null, target: null }],
+  ["without a tenant", { tenant: null, target: null }],
   ["with a reason in another language", { reason: 'gestohlen: "Büro" \\ 東京 \u{1f511}\n' }],
-  ["with details that look like what follows them", { details: { a: '},"idx":1,"reason":null,"' } }],
+  ["whose details look like the members after them", { details: { a: '},"idx":1,"reason":null,"' } }],
   ["with a replacement character", { reason: "\ufffd" }],
 ])("an entry %s is read", (_what, change) => {
   const entry = { ...ENTRY, ...change };
@@ -46,21 +46,21 @@ describe("is not canonical:", () => {
     ["details in another order", text.replace('{"a":"x",', "{").replace("}]}", '}],"a":"x"}')],
     ["a space in details", text.replace('"a":"x"', '"a": "x"')],
     ["a fraction in details", text.replace('"a":"x"', '"a":1.5')],
-    ["a number that is spelled otherwise", text.replace('"a":"x"', '"a":1e0')],
-    ["details that do not end", text.replace("}]}", "}]")],
+    ["a number in another spelling", text.replace('"a":"x"', '"a":1e0')],
+    ["unterminated details", text.replace("}]}", "}]")],
     ["a letter as an escape", text.replace("operator:root", "operator:r\\u006fot")],
     ["a slash as an escape", text.replace("operator:root", "operator\\/root")],
     ["a control character", text.replace("operator:root", "operator\u0001root")],
     ["a leading zero", text.replace('"idx":7', '"idx":07')],
     ["an exponent", text.replace('"idx":7', '"idx":7e0')],
-    ["half of it", text.slice(0, -5)],
+    ["a truncated text", text.slice(0, -5)],
     ["nothing", ""],
   ])("%s", (_what, changed) => {
     expect(changed).not.toBe(text);
     expect(read(changed)).toBeUndefined();
   });
 
-  test("bytes that are no UTF-8", () => {
+  test("bytes that are not UTF-8", () => {
     const bytes = Buffer.from(text);
     for (const place of [text.indexOf("root"), text.indexOf('"x"') + 1]) {
       const changed = Buffer.from(bytes);

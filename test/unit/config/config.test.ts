@@ -29,7 +29,7 @@ function problemsOf(environment: Record<string, string>): readonly string[] {
   }
 }
 
-test("development needs no setting at all", () => {
+test("development needs no settings", () => {
   expect(loadConfig({ SIGNET_ENV: "development" })).toMatchObject({
     development: true,
     publicUrl: "http://127.0.0.1:8080",
@@ -40,7 +40,7 @@ test("development needs no setting at all", () => {
   });
 });
 
-test("what development brings along listens for nobody's deliveries either", () => {
+test("the embedded services of development are not allowed targets", () => {
   const moved = { SIGNET_EMBEDDED_TEMPORAL_UI_PORT: "18233" };
   const config = loadConfig({ SIGNET_ENV: "development", ...moved });
   const policy = configuredPolicy(config, ownTargets(config));
@@ -58,7 +58,7 @@ test("what development brings along listens for nobody's deliveries either", () 
   expect(ownTargets(elsewhere).listeners).toHaveLength(4);
 });
 
-test("no URL of the deployment is a target by its name, at any port", () => {
+test("no host of the deployment's own URLs is an allowed target, at any port", () => {
   const config = loadConfig({
     ...PRODUCTION,
     SIGNET_PUBLIC_URL: "https://signet.example.com",
@@ -76,13 +76,13 @@ test("no URL of the deployment is a target by its name, at any port", () => {
   expect(policy.checkUrl("https://hooks.signet.example.com/").hostname).toBe("hooks.signet.example.com");
 });
 
-test("a listener on a wildcard is no target at any address of this machine, whatever range is open", () => {
+test("a wildcard listener is not a target at any address of this machine, even in an allowed range", () => {
   const [address] = Object.values(networkInterfaces())
     .flatMap((found) => found ?? [])
     .filter(({ family, internal }) => family === "IPv4" && !internal)
     .map((found) => found.address);
   const own = { ...ownTargets(loadConfig({ ...PRODUCTION, SIGNET_ADMIN_LISTEN: "0.0.0.0:8081" })) };
-  // A machine without a network has no such address: then one is made up.
+  // A machine without a network has no such address: use an arbitrary one.
   const local = address ?? "10.0.0.5";
   if (address === undefined) {
     Object.assign(own, { localAddresses: () => [local] });
@@ -94,7 +94,7 @@ test("a listener on a wildcard is no target at any address of this machine, what
   expect(policy.checkUrl(`https://${local}:9999/`).port).toBe("9999");
 });
 
-test("production is the default, and boots with what it must have", () => {
+test("production is the default, and starts with its required settings", () => {
   expect(loadConfig(PRODUCTION)).toMatchObject({
     development: false,
     allowHttpTargets: false,
@@ -108,7 +108,7 @@ test("an empty variable counts as unset", () => {
   );
 });
 
-test("every problem is named at once", () => {
+test("all problems are reported at once", () => {
   expect(
     problemsOf({
       SIGNET_ENV: "staging",
@@ -124,7 +124,7 @@ test("every problem is named at once", () => {
   ]);
 });
 
-test("what cannot be read hides nothing that production refuses, and is named once", () => {
+test("an invalid value does not hide production's other problems, and is reported once", () => {
   expect(
     problemsOf({
       ...PRODUCTION,
@@ -152,13 +152,13 @@ test.each(["ledger", "https://ledger.example/#x", "https://ledger.example,two wo
   },
 );
 
-test.each(Object.keys(PRODUCTION))("production refuses to boot without %s", (name) => {
+test.each(Object.keys(PRODUCTION))("production does not start without %s", (name) => {
   const [problem] = problemsOf({ ...PRODUCTION, [name]: "" });
   expect(problem?.startsWith(name)).toBe(true);
   expect(problem).toMatch(/must be set in production$/);
 });
 
-test("a file can hold the key-encryption keys, and then nothing else may", () => {
+test("a file can hold the key-encryption keys, but not together with the variable", () => {
   const withFile = { ...PRODUCTION, SIGNET_KEK: "", SIGNET_KEK_FILE: "/run/secrets/keks" };
   expect(loadConfig(withFile).kekFile).toBe("/run/secrets/keks");
   for (const name of ["SIGNET_KEK", "SIGNET_KEK_PREVIOUS"]) {
@@ -166,7 +166,7 @@ test("a file can hold the key-encryption keys, and then nothing else may", () =>
   }
 });
 
-test("earlier keys are a list, each of which must be long enough", () => {
+test("previous keys are a list, and each must be long enough", () => {
   const { previousKeks, previousPeppers } = loadConfig({
     ...PRODUCTION,
     SIGNET_KEK_PREVIOUS: `${KEY}, ${KEY}`,
@@ -183,12 +183,12 @@ test.each([
   ["SIGNET_RETRY_WINDOW_MS", "2000"],
   ["SIGNET_DEAD_LETTER_MS", "2000"],
   ["SIGNET_MTLS_MODE", "off"],
-])("production refuses to boot with %s=%s", (name, value) => {
+])("production does not start with %s=%s", (name, value) => {
   expect(problemsOf({ ...PRODUCTION, [name]: value })).toHaveLength(1);
 });
 
 test.each(["8080", "host", "host:", "host:99999", "host:-1", "[::1]", "a b:1", "http://host:1"])(
-  "%s is no address to listen on",
+  "%s is not a listen address",
   (address) => {
     expect(problemsOf({ ...PRODUCTION, SIGNET_API_LISTEN: address })).toEqual([
       "SIGNET_API_LISTEN must be host:port",
@@ -202,17 +202,17 @@ test("IPv6 addresses keep their brackets", () => {
   expect(formatListen(apiListen)).toBe("[::1]:8080");
 });
 
-test("a password does not show up in a problem", () => {
+test("a password does not appear in a problem", () => {
   const text = problemsOf({ SIGNET_DATABASE_URL: "mysql://signet:canary@db/signet" }).join();
   expect(text).toContain("SIGNET_DATABASE_URL");
   expect(text).not.toContain("canary");
 });
 
-test("settings cannot be changed", () => {
+test("settings are immutable", () => {
   expect(Object.isFrozen(loadConfig(PRODUCTION))).toBe(true);
 });
 
-test("the command line needs none of the server's settings", () => {
+test("the command line ignores the server's settings", () => {
   expect(loadOperatorSettings({ SIGNET_ADMIN_LISTEN: "10.0.0.1:81", SIGNET_PEPPER: "bad" })).toMatchObject({
     adminListen: { host: "10.0.0.1", port: 81 },
     production: false,
@@ -228,28 +228,28 @@ test("revocation is strict unless a bound is given", () => {
 });
 
 test.each(["", "loose", "bounded", "bounded:", "bounded:249", "bounded:900001", "bounded:1e4", "bounded:-1"])(
-  "the revocation mode %j is refused, or is none",
+  "the revocation mode %j is rejected unless empty",
   (mode) => {
     const problems = problemsOf({ SIGNET_ENV: "development", SIGNET_REVOCATION_MODE: mode });
     expect(problems).toHaveLength(mode === "" ? 0 : 1);
   },
 );
 
-test("production does not tell when a token was admitted: that is for tests", () => {
+test("production rejects the test setting for admission times", () => {
   expect(loadConfig(PRODUCTION).testAdmissionHeader).toBe("off");
   expect(problemsOf({ ...PRODUCTION, SIGNET_TEST_ADMISSION_HEADER: "on" })).toEqual([
     "SIGNET_TEST_ADMISSION_HEADER must not be on in production",
   ]);
 });
 
-test("production takes a bound above 250 ms only from somebody who says that it may be slow", () => {
+test("production accepts a bound above 250 ms only with an explicit setting", () => {
   const slow = { ...PRODUCTION, SIGNET_REVOCATION_MODE: "bounded:5000" };
   expect(problemsOf(slow)).toEqual([expect.stringContaining("SIGNET_ACCEPT_SLOW_REVOCATION=true")]);
   expect(problemsOf({ ...slow, SIGNET_ACCEPT_SLOW_REVOCATION: "true" })).toEqual([]);
   expect(problemsOf({ ...PRODUCTION, SIGNET_REVOCATION_MODE: "bounded:250" })).toEqual([]);
 });
 
-test("reads the ranges and the proxy of what goes out, and repeats no password in a complaint", () => {
+test("outbound ranges and the proxy are read, and problems show no password", () => {
   const config = loadConfig({
     ...PRODUCTION,
     SIGNET_ALLOWED_TARGET_CIDRS: "10.0.0.0/8, fd00::/8",

@@ -1,4 +1,4 @@
-/** The ways to PostgreSQL and Temporal: encrypted and verified in production, wherever they leave the machine. */
+/** Connections to PostgreSQL and Temporal are encrypted and verified in production unless they stay on the machine. */
 import { afterAll, describe, expect, test } from "vitest";
 import { type ConfigError, type ConfigFor, loadConfig } from "../../../src/config/config.ts";
 import { certificateFiles } from "../../support/certificates.ts";
@@ -32,13 +32,13 @@ describe("PostgreSQL", () => {
     ["this machine", {}],
     ["this machine, by its address", { SIGNET_DATABASE_URL: "postgres://signet@[::1]:5433/signet" }],
     ["a socket", { SIGNET_DATABASE_URL: "postgres://signet@%2Fvar%2Frun%2Fpostgresql/signet" }],
-    ["a server that is verified", { SIGNET_DATABASE_URL: `${ELSEWHERE}?sslmode=verify-full` }],
-    ["a server of a CA of its own", { SIGNET_DATABASE_URL: ELSEWHERE, SIGNET_DATABASE_CA_FILE: CA }],
+    ["a verified server", { SIGNET_DATABASE_URL: `${ELSEWHERE}?sslmode=verify-full` }],
+    ["a server with a private CA", { SIGNET_DATABASE_URL: ELSEWHERE, SIGNET_DATABASE_CA_FILE: CA }],
     [
-      "the same, in both places",
+      "a server with both settings",
       { SIGNET_DATABASE_URL: `${ELSEWHERE}?sslmode=verify-full`, SIGNET_DATABASE_CA_FILE: CA },
     ],
-    ["any server, accepted", { SIGNET_DATABASE_URL: ELSEWHERE, SIGNET_ACCEPT_PLAIN_DATABASE: "true" }],
+    ["any server, if accepted", { SIGNET_DATABASE_URL: ELSEWHERE, SIGNET_ACCEPT_PLAIN_DATABASE: "true" }],
     ["any server, in development", { SIGNET_DATABASE_URL: ELSEWHERE, SIGNET_ENV: "development" }],
   ])("may be %s", ([, changed]) => {
     expect(
@@ -53,7 +53,7 @@ describe("PostgreSQL", () => {
     "?sslmode=require",
     "?sslmode=no-verify",
     "?ssl=true",
-  ])("may not be another machine with %j", (query) => {
+  ])("may not be on another machine with %j", (query) => {
     expect(problemsOf({ SIGNET_DATABASE_URL: ELSEWHERE + query })).toEqual([
       expect.stringMatching(
         /^SIGNET_DATABASE_URL is on another machine: .*SIGNET_ACCEPT_PLAIN_DATABASE=true$/,
@@ -61,7 +61,7 @@ describe("PostgreSQL", () => {
     ]);
   });
 
-  test("may not be another machine in any of the URLs, nor by a parameter that wins over the host", () => {
+  test("may not be on another machine in any URL, nor by a parameter that overrides the host", () => {
     expect(problemsOf({ SIGNET_DATABASE_ADMIN_URL: ELSEWHERE }).join()).toMatch(
       /^SIGNET_DATABASE_ADMIN_URL is on/,
     );
@@ -72,7 +72,7 @@ describe("PostgreSQL", () => {
     expect(problemsOf({ SIGNET_DATABASE_URL: hidden }).join()).toMatch(/^SIGNET_DATABASE_URL is on/);
   });
 
-  test("is asked for its certificate in every URL, and shown ours where there is one", () => {
+  test("must present its certificate for every URL, and gets a client certificate where one is set", () => {
     const config = loadConfig({
       ...PRODUCTION,
       SIGNET_DATABASE_URL: ELSEWHERE,
@@ -96,22 +96,22 @@ describe("PostgreSQL", () => {
 
   test.for<[what: string, changed: Record<string, string>, because: RegExp]>([
     [
-      "half a pair",
+      "half of a key pair",
       { SIGNET_DATABASE_CA_FILE: CA, SIGNET_DATABASE_CERT_FILE: OWN.cert },
       /must be set together/,
     ],
     [
-      "a certificate for whoever answers",
+      "a client certificate for an unverified server",
       { SIGNET_DATABASE_CERT_FILE: OWN.cert, SIGNET_DATABASE_KEY_FILE: OWN.key },
       /SIGNET_DATABASE_CERT_FILE needs SIGNET_DATABASE_CA_FILE/,
     ],
-    ["a file that is not there", { SIGNET_DATABASE_CA_FILE: files.path("absent") }, /cannot be read: ENOENT/],
+    ["a missing file", { SIGNET_DATABASE_CA_FILE: files.path("absent") }, /cannot be read: ENOENT/],
     [
-      "a URL that says otherwise",
+      "a conflicting sslmode",
       { SIGNET_DATABASE_CA_FILE: CA, SIGNET_DATABASE_URL: `${ELSEWHERE}?sslmode=disable` },
       /SIGNET_DATABASE_URL must leave sslmode to the SIGNET_DATABASE_\*_FILE settings/,
     ],
-  ])("is not spoken to with %s", ([, changed, because]) => {
+  ])("is not used with %s", ([, changed, because]) => {
     expect(problemsOf(changed).join("\n")).toMatch(because);
     expect(problemsOf(changed).join("\n")).not.toContain("secret");
   });
@@ -121,7 +121,7 @@ describe("Temporal", () => {
   const temporal = (changed: Record<string, string>, asks?: ConfigFor): readonly string[] =>
     problemsOf({ TEMPORAL_ADDRESS: "temporal.example.com:7233", ...changed }, asks);
 
-  test("may be on another machine with TLS, accepted without it, or where nobody speaks to it", () => {
+  test("may be on another machine with TLS, if accepted without TLS, or for a process that does not use it", () => {
     expect(temporal({ TEMPORAL_TLS: "true" })).toEqual([]);
     expect(temporal({ TEMPORAL_TLS_SERVER_CA_CERT_PATH: CA })).toEqual([]);
     expect(temporal({ SIGNET_ACCEPT_PLAIN_TEMPORAL: "true" })).toEqual([]);
@@ -129,7 +129,7 @@ describe("Temporal", () => {
     expect(temporal({ SIGNET_EDGE_ROUTES: CA }, "edge")).toEqual([]);
   });
 
-  test("may not be on another machine without", () => {
+  test("may not be on another machine without TLS", () => {
     for (const changed of [{}, { TEMPORAL_TLS: "false" }]) {
       expect(temporal(changed)).toEqual([
         expect.stringMatching(

@@ -21,13 +21,13 @@ function sealed(text: string): Buffer {
 }
 
 describe("the content of an event", () => {
-  test.each(TEXTS)("comes back byte for byte", (text) => {
+  test.each(TEXTS)("opens to the same text, byte for byte", (text) => {
     const content = sealed(text);
     expect(openContent(contentKey(root, content), PLACE, content)).toBe(text);
     expect(content.length).toBe(CONTENT_HEAD_BYTES + Buffer.byteLength(text) + 16);
   });
 
-  test("differs from that of another event with the same data in every part", () => {
+  test("shares no part with that of another event with the same data", () => {
     const [one, other] = [sealed(TEXTS[1] ?? ""), sealed(TEXTS[1] ?? "")];
     expect(one.subarray(CONTENT_HEAD_BYTES).equals(other.subarray(CONTENT_HEAD_BYTES))).toBe(false);
     expect(contentKey(root, one).equals(contentKey(root, other))).toBe(false);
@@ -47,14 +47,14 @@ describe("the content of an event", () => {
   });
 
   test.each([[Buffer.alloc(0)], [Buffer.of(1)], [Buffer.alloc(60)], [Buffer.from([1, ...randomBytes(40)])]])(
-    "is refused when it is none: %j",
+    "is rejected when it is invalid: %j",
     (content) => {
       expect(() => openContent(contentKey(root, content), PLACE, content)).toThrow(EnvelopeError);
     },
   );
 });
 
-test("what is sealed beside a content opens with the beginning of that content, and with no other", () => {
+test("a value sealed beside a content opens with that content's head only", () => {
   const content = sealed("{}");
   const place = "attempts|ten_a|dlv_a/1|1";
   const answer = sealBeside(contentKey(root, content), place, randomBytes(12), "thanks");

@@ -13,7 +13,7 @@ const key = namedKey(randomBytes(32));
 const aad = envelopeAad("endpoint_secrets", "ten_a", "ep_b", 1);
 const seal = (text: string | Uint8Array) => sealEnvelope(key, aad, text, randomBytes);
 
-test("what was sealed is opened, byte for byte", () => {
+test("a sealed value opens, byte for byte", () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 300 }), (bytes) => {
       expect(openEnvelope(key, aad, seal(bytes))).toEqual(Buffer.from(bytes));
@@ -21,14 +21,14 @@ test("what was sealed is opened, byte for byte", () => {
   );
 });
 
-test("an envelope names its version and its key, and never repeats itself", () => {
+test("an envelope names its version and its key, and never repeats", () => {
   const [version, keyId, iv] = seal("secret").split(".");
   expect(version).toBe("v1");
   expect(keyId).toBe(key.id);
   expect(seal("secret").split(".")[2]).not.toBe(iv);
 });
 
-test("an envelope opens only where it belongs", () => {
+test("an envelope opens only in its place", () => {
   const envelope = seal("secret");
   for (const elsewhere of [
     envelopeAad("endpoint_secrets", "ten_x", "ep_b", 1),
@@ -40,13 +40,13 @@ test("an envelope opens only where it belongs", () => {
   }
 });
 
-test("an envelope does not open with another key, even under the right name", () => {
+test("an envelope does not open with another key of the same name", () => {
   const other = randomBytes(32);
   expect(() => openEnvelope(namedKey(other), aad, seal("secret"))).toThrow(/sealed with key/);
   expect(() => openEnvelope({ id: key.id, key: other }, aad, seal("secret"))).toThrow(EnvelopeError);
 });
 
-test("a change of any part is noticed", () => {
+test("a change of any part is detected", () => {
   const parts = seal("a secret of some length").split(".");
   for (const index of [2, 3, 4]) {
     const bytes = Buffer.from(parts[index] ?? "", "base64url");
@@ -56,11 +56,14 @@ test("a change of any part is noticed", () => {
   }
 });
 
-test.each(["", "v1", "v2.a.b.c.d", "v1.a.b.c", "v1.a.b.c.d.e", "plain text"])("%j is no envelope", (text) => {
-  expect(() => openEnvelope(key, aad, text)).toThrow(EnvelopeError);
-});
+test.each(["", "v1", "v2.a.b.c.d", "v1.a.b.c", "v1.a.b.c.d.e", "plain text"])(
+  "%j is not an envelope",
+  (text) => {
+    expect(() => openEnvelope(key, aad, text)).toThrow(EnvelopeError);
+  },
+);
 
-test("a shortened tag is refused", () => {
+test("a truncated tag is rejected", () => {
   const parts = seal("secret").split(".");
   const tag = Buffer.from(parts[3] ?? "", "base64url")
     .subarray(0, 4)

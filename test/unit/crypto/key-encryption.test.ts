@@ -15,7 +15,7 @@ afterAll(async () => {
 
 const provider = (...keys: Buffer[]) => createKeyEncryption(fixedKeys(keys), randomBytes);
 
-test("the newest key wraps, every known one opens", async () => {
+test("the newest key wraps, every known key unwraps", async () => {
   const before = await provider(older).wrap("place", Buffer.from("secret"));
   const both = provider(newer, older);
   expect((await both.unwrap("place", before)).toString()).toBe("secret");
@@ -25,13 +25,13 @@ test("the newest key wraps, every known one opens", async () => {
   await expect(provider(older).unwrap("place", after)).rejects.toThrow(EnvelopeError);
 });
 
-test("an envelope of a key that is not known says which, and opens nowhere else than in its place", async () => {
+test("an envelope under an unknown key names that key, and one in another place does not open", async () => {
   const envelope = await provider(older).wrap("place", Buffer.from("secret"));
   await expect(provider(newer).unwrap("place", envelope)).rejects.toThrow(envelopeKeyId(envelope));
   await expect(provider(older).unwrap("elsewhere", envelope)).rejects.toThrow(EnvelopeError);
 });
 
-test("a key that was added to the file works without a restart, for opening and for wrapping", async () => {
+test("a key added to the file works without a restart, for unwrapping and wrapping", async () => {
   const path = join(directory, "keks");
   await writeFile(path, `${older.toString("base64")}\n`);
   const running = createKeyEncryption(keysOfFile(path), randomBytes);
@@ -44,7 +44,7 @@ test("a key that was added to the file works without a restart, for opening and 
   expect((await running.unwrap("place", before)).toString()).toBe("old");
 });
 
-test("an envelope that is wrapped again keeps its content and its place", async () => {
+test("a rewrapped envelope keeps its content and its place", async () => {
   const envelope = await testKeyring(older).sealWithKek("place", "secret");
   const both = testKeyring(newer, older);
   const again = await both.rewrap("place", envelope);

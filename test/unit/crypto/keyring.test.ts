@@ -7,7 +7,7 @@ import { testKeyring } from "../../support/keyring.ts";
 const kek = randomBytes(32);
 const keyring = testKeyring(kek);
 
-test("a tenant's value opens with that tenant's data key only", async () => {
+test("only a tenant's own data key opens its values", async () => {
   const first = await keyring.newTenantDataKey("ten_a");
   const second = await keyring.newTenantDataKey("ten_b");
   const envelope = await keyring.sealForTenant(first, "ten_a", "place", "whsec_x");
@@ -18,12 +18,12 @@ test("a tenant's value opens with that tenant's data key only", async () => {
 test("a data key moved to another tenant's row does not open", async () => {
   const wrapped = await keyring.newTenantDataKey("ten_a");
   await expect(keyring.sealForTenant(wrapped, "ten_b", "place", "x")).rejects.toThrow(EnvelopeError);
-  // Neither before nor after the rightful tenant has used it.
+  // It fails both before and after the owning tenant has used the key.
   await keyring.sealForTenant(wrapped, "ten_a", "place", "x");
   await expect(keyring.sealForTenant(wrapped, "ten_b", "place", "x")).rejects.toThrow(EnvelopeError);
 });
 
-test("another process with the same key-encryption key opens what this one sealed", async () => {
+test("another process with the same key-encryption key opens the value", async () => {
   const wrapped = await keyring.newTenantDataKey("ten_a");
   const envelope = await keyring.sealForTenant(wrapped, "ten_a", "place", "x");
   const sealed = await keyring.sealWithKek("signing_keys||kid|1", "private");
@@ -40,7 +40,7 @@ test("nothing opens with another key-encryption key", async () => {
   await expect(other.sealForTenant(wrapped, "ten_a", "a", "x")).rejects.toThrow(EnvelopeError);
 });
 
-test("keys that fell out of the cache are unwrapped again", async () => {
+test("evicted keys are unwrapped again", async () => {
   const wrapped = await keyring.newTenantDataKey("ten_a");
   const envelope = await keyring.sealForTenant(wrapped, "ten_a", "place", "x");
   for (let index = 0; index < 1_100; index += 1) {
@@ -50,7 +50,7 @@ test("keys that fell out of the cache are unwrapped again", async () => {
   expect((await keyring.openForTenant(wrapped, "ten_a", "place", envelope)).toString()).toBe("x");
 });
 
-test("a data key is unwrapped once for requests that arrive together, and asked for again after a failure", async () => {
+test("concurrent requests unwrap a data key once, and a failed unwrap is tried again", async () => {
   const dataKey = randomBytes(32);
   let calls = 0;
   let reachable = false;

@@ -4,7 +4,7 @@ import { createPepper } from "../../../src/crypto/pepper.ts";
 
 const [older, newer] = [randomBytes(32), randomBytes(32)];
 
-test("an earlier pepper keeps its name and its MACs beside the newest", () => {
+test("a previous pepper keeps its name and its MACs beside the newest", () => {
   const before = createPepper(older);
   const now = createPepper(newer, [older]);
   expect(now.id).not.toBe(before.id);

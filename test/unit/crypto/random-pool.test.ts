@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
 import { createRandomPool } from "../../../src/crypto/random-pool.ts";
 
-test("no bytes are given out twice, also across refills", () => {
+test("no bytes are returned twice, even across refills", () => {
   const random = createRandomPool();
   const drawn = Array.from({ length: 10_000 }, () => Buffer.from(random(9)).toString("hex"));
   expect(new Set(drawn).size).toBe(drawn.length);
 });
 
-test("bytes that were given out do not change later", () => {
+test("returned bytes do not change later", () => {
   const random = createRandomPool();
   const first = random(9);
   const copy = Buffer.from(first).toString("hex");

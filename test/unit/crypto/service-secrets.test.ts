@@ -27,7 +27,7 @@ const settings = (more: object) => ({
   ...more,
 });
 
-test("starters at the same moment agree on one key, and leave nothing else behind", async () => {
+test("processes that start together agree on one key, and leave no other files", async () => {
   const keys = await Promise.all(
     Array.from({ length: 20 }, async () => await readOrCreateKey(home, "kek", randomBytes)),
   );
@@ -35,18 +35,18 @@ test("starters at the same moment agree on one key, and leave nothing else behin
   expect(await readdir(home)).toEqual(["kek"]);
 });
 
-test("a key file can be read by its owner only", async () => {
+test("only its owner can read a key file", async () => {
   await readOrCreateKey(home, "kek", randomBytes);
   expect((await stat(join(home, "kek"))).mode & 0o777).toBe(0o600);
 });
 
-/** What the loaded secrets do, which is all that can be seen of them. */
+/** Returns what the loaded secrets compute, since they cannot be read. */
 async function load(more: object): Promise<{ readonly mac: string; readonly kekId: string }> {
   const { pepper, keyring } = await loadServiceSecrets(settings(more), randomBytes);
   return { mac: pepper.mac("secret").toString("hex"), kekId: await keyring.kekId() };
 }
 
-test("development makes its secrets once and keeps them", async () => {
+test("development creates its secrets once and keeps them", async () => {
   const first = await load({});
   const token = await loadOperatorToken(settings({}), randomBytes);
   expect(await load({})).toEqual(first);
@@ -58,14 +58,14 @@ test("development makes its secrets once and keeps them", async () => {
   expect(pepper).not.toEqual(kek);
 });
 
-test("settings win over what development would make", async () => {
+test("settings take precedence over generated secrets", async () => {
   const given = { pepper: randomBytes(32), kek: randomBytes(32) };
   expect(await load(given)).toEqual(await load({ ...given, development: false }));
   expect(await loadOperatorToken(settings({ operatorToken: "given" }), randomBytes)).toBe("given");
   expect(await readdir(home)).toEqual([]);
 });
 
-test("a key file is the key-encryption key, and what is wrong with it is said without its content", async () => {
+test("a key file holds the key-encryption keys, and its errors do not show the content", async () => {
   const kek = randomBytes(32);
   const kekFile = join(home, "keks");
   await writeFile(kekFile, `# newest first\n${kek.toString("base64")}\n\n`);
@@ -83,7 +83,7 @@ test("a key file is the key-encryption key, and what is wrong with it is said wi
   }
 });
 
-test("production makes nothing up", async () => {
+test("production generates no secrets", async () => {
   const production = settings({ development: false });
   await expect(loadServiceSecrets(production, randomBytes)).rejects.toThrow(ConfigError);
   await expect(loadOperatorToken(production, randomBytes)).rejects.toThrow(ConfigError);

@@ -8,7 +8,7 @@ interface Flush {
   readonly end: (error?: Error) => void;
 }
 
-/** A batcher whose flushes the test ends; each result is its item, doubled. */
+/** Returns a batcher whose flushes the test ends; each result is its item, doubled. */
 function underTest(
   maxItems: number,
   maxInFlight: number,
@@ -35,7 +35,7 @@ async function turn(): Promise<void> {
 }
 
 describe("group commit", () => {
-  test("flushes a lone item at once", async () => {
+  test("flushes a single item at once", async () => {
     const { batcher, flushes } = underTest(10, 1);
     const result = batcher.add(1);
     await turn();
@@ -44,7 +44,7 @@ describe("group commit", () => {
     expect(await result).toBe(2);
   });
 
-  test("puts together what comes in the same turn, and what waits while flushes are under way", async () => {
+  test("batches the items of one turn, and those that wait while flushes are in progress", async () => {
     const { batcher, flushes } = underTest(10, 1);
     const results = [1, 2].map(async (item) => await batcher.add(item));
     await turn();
@@ -61,7 +61,7 @@ describe("group commit", () => {
     expect(await Promise.all(results)).toEqual([2, 4, 6, 8, 10]);
   });
 
-  test("tells everyone of a flush when it fails, and nobody else", async () => {
+  test("rejects exactly the items of a failed flush", async () => {
     const { batcher, flushes } = underTest(2, 2);
     const results = Promise.allSettled([1, 2, 3].map(async (item) => await batcher.add(item)));
     await turn();
@@ -70,7 +70,7 @@ describe("group commit", () => {
     expect((await results).map(({ status }) => status)).toEqual(["rejected", "rejected", "fulfilled"]);
   });
 
-  test("fails a flush that returns the wrong number of results rather than mixing them up", async () => {
+  test("fails a flush that returns the wrong number of results", async () => {
     const batcher = createBatcher<number, number>({
       maxItems: 10,
       maxInFlight: 1,
@@ -84,7 +84,7 @@ describe("group commit", () => {
     ["items", { maxWaiting: 2 }],
     ["bytes", { size: { of: () => 10, max: 10, maxWaiting: 20 } }],
   ])(
-    "refuses at once what would wait beyond its limit of %s, and takes more when there is room",
+    "rejects items beyond its limit of %s at once, and accepts more when there is room",
     async (_, limits) => {
       const flushes: (() => void)[] = [];
       const batcher = createBatcher<number, number>({
@@ -112,7 +112,7 @@ describe("group commit", () => {
     },
   );
 
-  test("drains: resolves once nothing waits and nothing is under way, at once when idle", async () => {
+  test("drains: resolves once nothing waits and no flush is in progress, at once when idle", async () => {
     const { batcher, flushes } = underTest(1, 1);
     await batcher.drain();
     const results = [1, 2].map(async (item) => await batcher.add(item));
@@ -129,7 +129,7 @@ describe("group commit", () => {
     expect(await Promise.all(results)).toEqual([2, 4]);
   });
 
-  test("gives every item its own result, in flushes within their limits, in order, whatever the timing", async () => {
+  test("returns each item its own result, in order and in flushes within the limits, whatever the timing", async () => {
     const turns = fc.array(fc.record({ adds: fc.nat(12), ends: fc.nat(3) }), { minLength: 1, maxLength: 20 });
     const limits = [fc.integer({ min: 1, max: 5 }), fc.integer({ min: 1, max: 3 })] as const;
     await fc.assert(

@@ -12,25 +12,25 @@ function failed(code: string): Error {
   return Object.assign(new Error("failed"), { code });
 }
 
-describe("a database that is away", () => {
+describe("a database error counts as unavailability", () => {
   it.each([
     ["that is shut down", refused("57P01")],
-    ["that has crashed", refused("57P02")],
-    ["that starts", refused("57P03")],
-    ["that has no connection left", refused("53300")],
-    ["that takes no connections", refused("55000")],
+    ["that crashed", refused("57P02")],
+    ["that is starting", refused("57P03")],
+    ["that has no connections left", refused("53300")],
+    ["that accepts no connections", refused("55000")],
     ["whose disk is full", refused("53100")],
-    ["that is a standby now", refused("25006")],
-    ["that cancelled a statement over its time", refused("57014")],
-    ["that too many wait for", new DatabaseBusyError("1000 wait")],
+    ["that has become a standby", refused("25006")],
+    ["that cancelled a statement after its timeout", refused("57014")],
+    ["with too many waiting requests", new DatabaseBusyError("1000 wait")],
     ["that does not finish a handshake", new Error("timeout expired")],
-    ["nobody listens for", failed("ECONNREFUSED")],
+    ["that refuses the connection", failed("ECONNREFUSED")],
     ["that hangs up", failed("ECONNRESET")],
     [
-      "that is none of several addresses",
+      "that refuses at each of several addresses",
       new AggregateError([failed("ECONNREFUSED"), failed("ECONNREFUSED")]),
     ],
-    ["that ended in the middle", new Error("Connection terminated unexpectedly")],
+    ["that disconnected in the middle", new Error("Connection terminated unexpectedly")],
     ["that does not answer", new Error("timeout exceeded when trying to connect")],
   ])("is one %s", (_, error) => {
     expect(isDatabaseAway(error)).toBe(true);
@@ -40,9 +40,9 @@ describe("a database that is away", () => {
     ["that refuses a value", refused("22P02")],
     ["that refuses a duplicate", refused("23505")],
     ["that has no such table", refused("42P01")],
-    ["that is not the matter", new TypeError("undefined is not a function")],
+    ["for another error", new TypeError("undefined is not a function")],
     ["whose file is missing", failed("ENOENT")],
-    ["that nobody speaks of", undefined],
+    ["for no error", undefined],
   ])("is not one %s", (_, error) => {
     expect(isDatabaseAway(error)).toBe(false);
   });

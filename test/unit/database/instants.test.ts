@@ -1,4 +1,4 @@
-/** Instants are read as pg reads them, in every form that PostgreSQL has for them. */
+/** Instants are parsed as pg parses them, in every format that PostgreSQL writes. */
 import { assert, constantFrom, integer, property, tuple } from "fast-check";
 import { types } from "pg";
 import { expect, test } from "vitest";

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { raw, sql } from "../../../src/database/sql.ts";
 
-test("each value becomes a parameter, in order, and types may follow", () => {
+test("each value becomes a parameter, in order, and may be followed by a type", () => {
   const [day, id] = ["2026-01-02", "evt_1"];
   expect(sql`SELECT x FROM t WHERE day = ${day}::date AND (id = ${id} OR parent = ${id})`).toMatchObject({
     text: "SELECT x FROM t WHERE day = $1::date AND (id = $2 OR parent = $3)",
@@ -11,7 +11,7 @@ test("each value becomes a parameter, in order, and types may follow", () => {
   expect(sql`${null}`).toMatchObject({ text: "$1", values: [null] });
 });
 
-test("text of the program becomes part of the statement, and takes no number", () => {
+test("raw text becomes part of the statement, and gets no number", () => {
   const columns = raw("id, name");
   expect(
     sql`SELECT ${columns} FROM t WHERE a = ${[1, 2]} AND ${raw("b IS NULL")} AND c = ${true}`,
@@ -26,7 +26,7 @@ test("input cannot become part of the statement", () => {
   expect(sql`SELECT ${hostile}`).toMatchObject({ text: "SELECT $1", values: [hostile] });
 });
 
-test("a template always returns the same text, whatever the values and the other parts are", () => {
+test("a template always returns the same text, whatever its values and fragments", () => {
   const find = (table: string, id: number): string => sql`SELECT FROM ${raw(table)} WHERE id = ${id}`.text;
   const named = (name: string): string => sql`SELECT FROM t WHERE name = ${name}`.text;
   expect([find("a", 1), find("b", 2), find("a", 3)]).toEqual([
@@ -39,11 +39,11 @@ test("a template always returns the same text, whatever the values and the other
 
 test("a missing value does not compile", () => {
   const row: { readonly name?: string } = {};
-  // @ts-expect-error undefined would become NULL by accident.
+  // @ts-expect-error undefined would silently become NULL.
   expect(sql`SELECT ${row.name}`.values).toEqual([undefined]);
 });
 
-test("statements are parts of others, and their parameters get new numbers", () => {
+test("statements can be nested, and their parameters are renumbered", () => {
   const mine = sql`tenant = ${"a"} AND state = ${"b"}`;
   const query = sql`SELECT ${1} FROM t WHERE ${mine} LIMIT ${2}`;
   expect(query).toMatchObject({
@@ -56,6 +56,6 @@ test("statements are parts of others, and their parameters get new numbers", () 
   });
 });
 
-test("a spread statement holds just what pg reads", () => {
+test("a spread statement holds exactly what pg reads", () => {
   expect({ name: "find", ...sql`SELECT ${1}` }).toEqual({ name: "find", text: "SELECT $1", values: [1] });
 });

@@ -1,4 +1,4 @@
-/** What operators paste for Docker and Kubernetes names services, options, files and objects that are there. */
+/** Documented Docker and Kubernetes commands name only services, options, files and objects that exist. */
 import { existsSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -18,7 +18,7 @@ const DOCUMENTS = [
     .map((name) => `docs/${name}`),
 ];
 
-/** Every command of a program in the documents; several may stand in one line, within loops and behind others. */
+/** Returns every command of a program in the documents; a line may hold several, also in loops and pipes. */
 async function commandsOf(program: string): Promise<DocumentLine[]> {
   const found = await Promise.all(
     DOCUMENTS.map(async (document) => [
@@ -35,7 +35,7 @@ async function commandsOf(program: string): Promise<DocumentLine[]> {
   );
 }
 
-/** What is not in a list of what there is. */
+/** Returns the names that do not exist. */
 function missing(named: readonly string[], there: readonly string[]): readonly string[] {
   return named.filter((name) => !there.includes(name)).map((name) => `${name} is not there`);
 }
@@ -58,7 +58,7 @@ const VALUES: Readonly<Record<string, RegExp>> = {
   "--signal": /^HUP$/,
   "--scale": /^(worker|api|edge)=\d+$/,
 };
-/** What follows the service is a command of the container. */
+/** After these, the words behind the service are a command for the container. */
 const INSIDE = new Set(["exec", "run"]);
 
 describe("docker", async () => {
@@ -97,7 +97,7 @@ describe("docker", async () => {
     ];
   }
 
-  test("is in the runbook, in operations, and in the README", () => {
+  test("commands are in the runbook, in operations and in the README", () => {
     const documents = new Set(commands.map(({ document }) => document));
     expect([...documents]).toEqual(
       expect.arrayContaining(["README.md", "docs/operations.md", "docs/runbook.md"]),
@@ -151,7 +151,7 @@ describe("kubectl", async () => {
   const mounted = specs.flatMap(({ volumes }) => volumes.flatMap(({ secret }) => secret?.secretName ?? []));
   const commands = await commandsOf("kubectl");
 
-  /** `job/name`, or `job name`; for a variable, all that it takes. */
+  /** Returns the objects of `job/name` or `job name`; for a variable, all of the kind. */
   function named(word: string): readonly string[] {
     const [kind = "", name = ""] = word.split(/[/ ]/);
     const names = COMPONENTS.map((component) => name.replace("$component", component));
@@ -199,7 +199,7 @@ describe("kubectl", async () => {
     ];
   }
 
-  test("is in the manifests' README", () => {
+  test("commands are in the manifests' README", () => {
     expect(commands.length).toBeGreaterThan(10);
   });
 

@@ -1,4 +1,4 @@
-/** docker-compose.yml by the schema of compose itself, and in what its services may do. */
+/** docker-compose.yml matches Compose's own schema and restricts its services. */
 import { readFile } from "node:fs/promises";
 import { beforeAll, expect, test } from "vitest";
 import { parse } from "yaml";
@@ -13,7 +13,7 @@ const PASSWORDS = {
   SIGNET_DATABASE_PASSWORD: "c",
   SIGNET_EDGE_DATABASE_PASSWORD: "d",
 };
-/** Why a service is not like the others. */
+/** Services that differ from the others. */
 const ROOT = ["init"];
 const WRITES_TO_ITS_IMAGE = ["temporal-ui"];
 
@@ -32,14 +32,14 @@ test("is a compose file", () => {
 });
 
 test.for<[name: string, from: string, to: string]>([
-  ["a key that nobody knows", "read_only: true", "readonly: true"],
-  ["a condition that is none", "service_healthy", "service_is_healthy"],
-  ["a port in a form of its own", '["127.0.0.1:8443:8443"]', "[{ 8443: 8443 }]"],
-])("the schema refuses %s", ([, from, to]) => {
+  ["an unknown key", "read_only: true", "readonly: true"],
+  ["an unknown condition", "service_healthy", "service_is_healthy"],
+  ["a port in an unknown form", '["127.0.0.1:8443:8443"]', "[{ 8443: 8443 }]"],
+])("the schema rejects %s", ([, from, to]) => {
   expect(check(parseCompose(text.replace(from, to), PASSWORDS))).not.toEqual([]);
 });
 
-test("no service is root, writes to its image, has a capability, or may take more than its share", async () => {
+test("no service runs as root, writes to its image, has capabilities, or exceeds its limits", async () => {
   const { user } = parseDockerfile(await read("Dockerfile"));
   expect(user).toBe("node");
   const services = Object.entries(file.services);
@@ -53,7 +53,7 @@ test("no service is root, writes to its image, has a capability, or may take mor
       memory: expect.stringMatching(/^\d+[MG]$/) as string,
       pids: expect.any(Number) as number,
     });
-    // Temporal's UI has a user of its own in its image.
+    // The image of Temporal's UI sets its own user.
     const own = service.build === undefined ? service.user : user;
     expect(own === "root" ? [name] : [], name).toEqual(own === "root" ? ROOT : []);
     expect(own === undefined ? [name] : [], name).toEqual(own === undefined ? WRITES_TO_ITS_IMAGE : []);
@@ -61,7 +61,7 @@ test("no service is root, writes to its image, has a capability, or may take mor
   }
 });
 
-test("Prometheus and Grafana come with the profile that asks for them, with the files of deploy/", async () => {
+test("Prometheus and Grafana start only with their profile, with the files of deploy/", async () => {
   const monitoring = Object.entries(file.services).filter(([, { profiles }]) => profiles !== undefined);
   expect(monitoring.map(([name, { profiles, volumes }]) => [name, profiles, volumes?.[0]])).toEqual([
     ["prometheus", ["monitoring"], "./deploy/prometheus:/etc/prometheus:ro"],

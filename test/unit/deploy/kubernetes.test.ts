@@ -1,4 +1,4 @@
-/** The manifests under deploy/kubernetes: right by Kubernetes' own schemas, and in what they mean. */
+/** The manifests under deploy/kubernetes match Kubernetes' schemas and the intended set-up. */
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -45,13 +45,13 @@ describe("the schema", () => {
     check = await kubernetesCheck();
   });
 
-  test("takes every manifest, and knows every patch's members", () => {
+  test("accepts every manifest, and knows every patch's members", () => {
     expect(all.length).toBeGreaterThan(20);
     for (const manifest of all) {
       expect(check(manifest), titled(manifest)).toEqual([]);
     }
     for (const patch of patches) {
-      // A patch need not be whole.
+      // A patch need not be complete.
       expect(
         check(patch).filter((problem) => !problem.includes("must have required property")),
         titled(patch),
@@ -61,12 +61,12 @@ describe("the schema", () => {
   });
 
   test.for<[name: string, pattern: RegExp, replacement: string]>([
-    ["a member that nobody knows", /"readinessProbe"/, '"readynessProbe"'],
-    ["a number in place of a text", /"memory":"\w+"/, '"memory":512'],
+    ["an unknown member", /"readinessProbe"/, '"readynessProbe"'],
+    ["a number instead of a text", /"memory":"\w+"/, '"memory":512'],
     ["another version of a kind", /"apps\/v1"/, '"apps/v1beta1"'],
     ["no selector", /"selector":/, '"selectors":'],
-    ["a text in place of a number", /"containerPort":(\d+)/, '"containerPort":"$1"'],
-  ])("refuses %s", ([, pattern, replacement]) => {
+    ["a text instead of a number", /"containerPort":(\d+)/, '"containerPort":"$1"'],
+  ])("rejects %s", ([, pattern, replacement]) => {
     const text = JSON.stringify(served[0]?.manifest);
     const broken = text.replace(pattern, replacement);
     expect(broken).not.toBe(text);
@@ -85,7 +85,7 @@ describe("settings", () => {
     await rm(files, { recursive: true });
   });
 
-  /** The environment that a container of the manifest's would have, with samples for what secrets hold. */
+  /** Returns the environment of a manifest's container, with samples for secret values. */
   async function environmentOf({ container, spec }: Pods): Promise<Record<string, string>> {
     const environment: Record<string, string> = { SIGNET_ENV: "production" };
     for (const { configMapRef } of container.envFrom) {
@@ -109,7 +109,7 @@ describe("settings", () => {
     return environment;
   }
 
-  test("are known to the service, each of them, and none is there twice", async () => {
+  test("are all known to the service, and none is set twice", async () => {
     const known = new Set(Object.values(SETTINGS).map(({ variable }): string => variable));
     for (const { container, manifest } of pods) {
       const fromMaps = container.envFrom.flatMap(({ configMapRef }) =>
@@ -126,11 +126,11 @@ describe("settings", () => {
 
   const OPTIONAL =
     /^(TEMPORAL_NAMESPACE|SIGNET_(LOG_LEVEL|CHECKPOINT_NAME|OUTBOUND_PROXY|(ALLOWED|DENIED)_TARGET_CIDRS))$/;
-  /** Missed by the process, not by its settings. The compose file's test starts each process without them. */
+  /** Checked by the process, not by its settings. The compose file's test starts each process without them. */
   const MISSED_LATER =
     /^(SIGNET_ENV|SIGNET_METRICS_LISTEN|SIGNET_EDGE_LISTEN|SIGNET_OPERATOR_TOKEN_FILE|SIGNET_(TLS|CLIENT_CA|MTLS|PROXY|CHECKPOINT)_\w+|SIGNET_TRUSTED_PROXIES|SIGNET_DATABASE_ADMIN_URL|TEMPORAL_TLS_SERVER_CA_CERT_PATH)$/;
 
-  test("are those of the compose file, where each process was tried without each of them", async () => {
+  test("match the compose file, whose test starts each process without each setting", async () => {
     const text = await readFile(new URL("../../../docker-compose.yml", import.meta.url), "utf8");
     const { services } = parseCompose(text.replaceAll(/:\?[^}]*\}/g, ":-x}"), {});
     const needed = (names: readonly string[]): readonly string[] =>
@@ -144,7 +144,7 @@ describe("settings", () => {
   const SHARED_ONLY = ["TEMPORAL_ADDRESS", "SIGNET_PEPPER_FILE", "SIGNET_KEK_FILE", "SIGNET_PUBLIC_URL"];
 
   test.for(pods.map((pod) => [pod.name, pod] as const))(
-    "of %s are enough, and no one can be left out",
+    "of %s are sufficient, and none can be left out",
     async ([name, pod]) => {
       const environment = await environmentOf(pod);
       const asks = name === "edge" ? "edge" : "service";
@@ -159,13 +159,13 @@ describe("settings", () => {
         const { [variable]: _removed, ...without } = environment;
         expect(() => loadConfig(without, asks), variable).toThrow(ConfigError);
       }
-      const secretly =
+      const forbidden =
         name === "edge" ? SHARED_ONLY.filter((variable) => variable !== "SIGNET_PUBLIC_URL") : [];
-      expect(Object.keys(environment).filter((variable) => secretly.includes(variable))).toEqual([]);
+      expect(Object.keys(environment).filter((variable) => forbidden.includes(variable))).toEqual([]);
     },
   );
 
-  test("have no secret in them: secrets are named", () => {
+  test("reference secrets and contain none", () => {
     expect(all.map(({ kind }) => kind)).not.toContain("Secret");
     const values = [
       ...base.flatMap(({ kind, data = {} }) => (kind === "ConfigMap" ? Object.entries(data) : [])),
@@ -177,7 +177,7 @@ describe("settings", () => {
     }
   });
 
-  test("reach the edge only where they are the edge's own", () => {
+  test("of the edge are only its own", () => {
     const edge = pods.find(({ name }) => name === "edge");
     const held = [
       ...(edge?.spec.volumes ?? []).flatMap(({ secret }) =>
@@ -194,7 +194,7 @@ describe("every pod", () => {
     base.find((manifest) => manifest.kind === kind && manifest.metadata.name === `signet-${name}`);
 
   test.for(pods.map((pod) => [titled(pod.manifest), pod] as const))(
-    "%s has no more than it needs",
+    "%s has only the privileges it needs",
     ([, { spec, container }]) => {
       expect(spec.securityContext).toEqual({
         runAsNonRoot: true,
@@ -219,7 +219,7 @@ describe("every pod", () => {
     },
   );
 
-  test("runs this version, by a tag", async () => {
+  test("runs this version, by its tag", async () => {
     const { version } = JSON.parse(
       await readFile(new URL("../../../package.json", import.meta.url), "utf8"),
     ) as { readonly version: string };
@@ -228,13 +228,13 @@ describe("every pod", () => {
     );
   });
 
-  test("that serves is looked at, ends in time, scales, and outlives a drained node", () => {
+  test("of a server has probes, ends in time, scales, and survives a drained node", () => {
     expect(served.map(({ name }) => name).toSorted()).toEqual(["api", "edge", "worker"]);
     for (const { name, manifest, labels, spec, container } of served) {
       expect(container.livenessProbe?.httpGet).toEqual({ path: "/healthz", port: "metrics" });
       expect(container.readinessProbe?.httpGet).toEqual({ path: "/readyz", port: "metrics" });
       expect(container.ports).toContainEqual({ name: "metrics", containerPort: 9464 });
-      // What is under way has 18 s; the pause before it is part of the grace.
+      // Requests in progress have 18 s; the grace period includes the pause before.
       const { lifecycle: { preStop } = { preStop: { sleep: { seconds: 0 } } } } = container;
       expect((spec.terminationGracePeriodSeconds ?? 0) - preStop.sleep.seconds).toBeGreaterThanOrEqual(20);
       expect(manifest.spec).not.toHaveProperty("replicas");
@@ -246,7 +246,7 @@ describe("every pod", () => {
     }
   });
 
-  test("comes in the order of an upgrade: schema, workers, apis, edges", () => {
+  test("is applied in the order of an upgrade: schema, workers, apis, edges", () => {
     const waves = pods.map(({ name, manifest }) => [
       name,
       manifest.metadata.annotations?.["argocd.argoproj.io/sync-wave"],
@@ -270,22 +270,22 @@ describe("the network", () => {
         (spec?.egress ?? []).map((rule) => ({ ...rule, name: metadata.name })),
       );
 
-  test("is closed where nothing opens it", () => {
+  test("is closed by default", () => {
     expect(policies).toContainEqual(
       expect.objectContaining({ spec: { podSelector: {}, policyTypes: ["Ingress", "Egress"] } }),
     );
   });
 
-  test("lets the worker out to exactly the addresses of the address policy, and nobody else", () => {
+  test("lets only the worker out, to exactly the addresses of the address policy", () => {
     for (const { name, labels } of pods) {
       const blocks = rulesOf(labels).flatMap(({ to = [] }) => to.flatMap(({ ipBlock }) => ipBlock ?? []));
       expect(blocks, name).toEqual(name === "worker" ? PUBLIC_BLOCKS : []);
-      // A rule without `to` opens everything.
+      // A rule without `to` allows everything.
       expect(rulesOf(labels).every(({ to = [] }) => to.length > 0)).toBe(true);
     }
   });
 
-  test("gives each process what it speaks to, by name", () => {
+  test("allows each process the services it uses, by name", () => {
     const reach = Object.fromEntries(
       pods.map(({ name, labels }) => [
         name,
@@ -305,7 +305,7 @@ describe("the network", () => {
     });
   });
 
-  test("is open from the world at the edge alone", () => {
+  test("is open to the world at the edge only", () => {
     const open = policies.filter(({ spec }) => spec?.ingress?.some(({ from }) => from === undefined));
     expect(open.map(({ metadata }) => metadata.name)).toEqual(["signet-edge"]);
   });

@@ -1,9 +1,9 @@
-/** The schemas that manifests are checked by are those of the Go modules that they name. */
+/** The schemas used to check manifests match the Go modules that they name. */
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { deriveFromModule, SOURCES } from "../../schemas/derive.ts";
 
-test.for(SOURCES)("$file is what $module $version says", async (source, { skip }) => {
+test.for(SOURCES)("$file matches $module $version", async (source, { skip }) => {
   const derived = await deriveFromModule(source, true).catch((error: unknown) => {
     const why = `${source.module}@${source.version} is not in Go's cache`;
     console.warn(

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { putBounded } from "../../../src/domain/bounded-map.ts";
 
-test("what was put longest ago makes way, and is named", () => {
+test("the oldest entry is evicted and returned", () => {
   const map = new Map<string, number>();
   const gone = ["a", "b", "a", "c", "d"].map((key, index) => putBounded(map, key, index, 2));
   expect(gone).toEqual([undefined, undefined, undefined, "b", "a"]);

@@ -26,23 +26,23 @@ function version(
   };
 }
 
-/** As a rotation at 0 leaves them. */
+/** Versions after a rotation at 0. */
 const rotating = [
   version(2, "NEXT", { currentAt: at(OVERLAP), overlapEndsAt: at(2 * OVERLAP) }),
   version(1, "CURRENT"),
 ];
 
-/** What a sender takes of the rows. */
+/** Returns the versions that a sender uses. */
 function signing(versions: readonly SecretVersion[], ms: number): (number | null)[] {
   const current = versions.find(({ state }) => state === "CURRENT");
-  const beside = versions.find(({ state }) => state === "NEXT" || state === "PREVIOUS");
-  const { first, second } = signingVersions(current as SecretVersion, (beside as never) ?? null, ms);
+  const other = versions.find(({ state }) => state === "NEXT" || state === "PREVIOUS");
+  const { first, second } = signingVersions(current as SecretVersion, (other as never) ?? null, ms);
   return [first.version, second?.version ?? null];
 }
 
 const states = (versions: readonly SecretVersion[]): string[] => versions.map(({ state }) => state);
 
-describe("the secrets that sign", () => {
+describe("the signing secrets", () => {
   it.each([
     [0, [1, 2]],
     [OVERLAP - 1, [1, 2]],
@@ -54,7 +54,7 @@ describe("the secrets that sign", () => {
     expect(signing(rotating, ms)).toEqual(expected);
   });
 
-  it("are the same whether or not anybody has written down what the times say", () => {
+  it("are the same whether or not the state changes have been recorded", () => {
     assert(
       property(nat(5 * OVERLAP), array(nat(5 * OVERLAP), { maxLength: 4 }), (ms, sweeps) => {
         const swept = sweeps
@@ -66,7 +66,7 @@ describe("the secrets that sign", () => {
     );
   });
 
-  it("are never fewer than one, and after an activation the earlier one for the same overlap", () => {
+  it("are never empty, and an activation keeps the previous one for the same overlap", () => {
     const early = activated(rotating, { at: at(10), overlapEndsAt: at(10 + OVERLAP) });
     expect(states(early)).toEqual(["CURRENT", "PREVIOUS"]);
     expect(signing(early, 10)).toEqual([2, 1]);
@@ -84,11 +84,11 @@ describe("versions at a moment", () => {
     expect(states(versionsAt(rotating, ms))).toEqual(expected);
   });
 
-  it("are retired at the moment that they were over, not when somebody looked", () => {
+  it("are retired at the time they expired, not when they were next read", () => {
     expect(versionsAt(rotating, 9 * OVERLAP)[1]).toMatchObject({ retiredAt: at(2 * OVERLAP) });
   });
 
-  it("stay the same objects where nothing has happened: what did not move is not written", () => {
+  it("stay the same objects when unchanged: unchanged rows are not written", () => {
     const [next, current] = versionsAt(rotating, 1);
     expect(next).toBe(rotating[0]);
     expect(current).toBe(rotating[1]);

@@ -1,4 +1,4 @@
-/** Who may go where: the whole table, written out once more from the design and not from the code. */
+/** The table of endpoint transitions, written a second time from the design and not from the code. */
 import { describe, expect, it } from "vitest";
 import {
   ENDPOINT_MOVES,
@@ -18,7 +18,7 @@ const PLACES = {
 } as const satisfies Readonly<Record<string, EndpointPlace>>;
 type Place = keyof typeof PLACES;
 
-/** By move: where it leads, and from where. */
+/** For each move: its target, and its sources. */
 const DESIGN: Readonly<Record<EndpointMoveName, readonly [Place, readonly Place[]]>> = {
   verify: ["ACTIVE", ["PENDING"]],
   redirect: ["PENDING", ["PENDING", "ACTIVE"]],
@@ -41,7 +41,7 @@ describe("the life of an endpoint", () => {
     expect(ENDPOINT_MOVES[name].to).toEqual(PLACES[to]);
   });
 
-  it("has no way back from a tombstone, and one into every state", () => {
+  it("has no move out of a tombstone, and one into every state", () => {
     const moves = Object.values<EndpointMove>(ENDPOINT_MOVES);
     expect(moves.filter(({ from }) => from.includes("DELETED"))).toEqual([]);
     expect(new Set(moves.map(({ to }) => to.state))).toEqual(
@@ -49,9 +49,9 @@ describe("the life of an endpoint", () => {
     );
   });
 
-  it("counts the generation up wherever an answer to an earlier ping must not count", () => {
+  it("gets a new generation wherever an answer to an earlier ping must not count", () => {
     for (const { to, newGeneration } of Object.values<EndpointMove>(ENDPOINT_MOVES)) {
-      // A ping can only be answered by an endpoint that is PENDING or was: what becomes PENDING again is another one.
+      // Only an endpoint that is or was PENDING can answer a ping: one that becomes PENDING again is a new one.
       expect(newGeneration || (to.state !== "PENDING" && to.state !== "DELETED")).toBe(true);
     }
   });

@@ -14,10 +14,10 @@ import {
 
 const NOUNS = Object.keys(ID_PREFIXES) as IdNoun[];
 const noun = fc.constantFrom(...NOUNS);
-/** Up to the year 9999, where ISO dates change their form. */
+/** Up to the year 9999, after which ISO dates change their form. */
 const time = fc.integer({ min: 0, max: 253_402_300_799_999 });
 
-test("an id has its noun's prefix and 24 characters of the alphabet, 28 at most", () => {
+test("an id has its noun's prefix and 24 characters of the alphabet, at most 28 in total", () => {
   fc.assert(
     fc.property(noun, time, (name, ms) => {
       const id = newId(name, ms, randomBytes);
@@ -29,7 +29,7 @@ test("an id has its noun's prefix and 24 characters of the alphabet, 28 at most"
   );
 });
 
-test("ids of later milliseconds sort behind earlier ones, as text", () => {
+test("ids of later milliseconds sort after earlier ones, as text", () => {
   fc.assert(
     fc.property(noun, time, time, (name, left, right) => {
       fc.pre(left !== right);
@@ -74,11 +74,11 @@ test.each([
   "ten_06gzkqfw1vef5z17bwfnzgn\0",
   "ten_06gzkqfw1vef5z17bwfnzgnc\n",
   " ten_06gzkqfw1vef5z17bwfnzgnc",
-])("%j is no id", (text) => {
+])("%j is not an id", (text) => {
   expect(isId(text)).toBe(false);
 });
 
-test("an id of one noun is not one of another", () => {
+test("an id of one noun is not an id of another", () => {
   const id = newId("tenant", 0, randomBytes);
   expect(isId(id, "tenant")).toBe(true);
   expect(isId(id, "endpoint")).toBe(false);

@@ -16,7 +16,7 @@ const WINDOW_MS = 72 * HOUR_MS;
 const ATTEMPTS = Array.from({ length: ATTEMPT_MAX }, (_, index) => index + 1);
 
 const chance = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
-/** Chances of a whole schedule, drawn one after the other. */
+/** Random values for a full schedule, drawn in order. */
 const chances = fc.array(chance, { minLength: ATTEMPT_MAX - 1, maxLength: ATTEMPT_MAX - 1 });
 const windows = fc.integer({ min: 1_000, max: WINDOW_MS });
 
@@ -38,12 +38,12 @@ function offset(offsets: readonly number[], attempt: number): number {
   return offsets[attempt - 1] ?? Number.NaN;
 }
 
-/** What the attempts after this one need of the last slot: each its 10 seconds and a rest. */
+/** The room that later attempts need before the last slot: 10 seconds and a rest for each. */
 function roomMs(offsets: readonly number[], attempt: number): number {
   return (ATTEMPT_MAX - attempt) * 2 * gapBefore(offsets, 2);
 }
 
-/** An attempt that ended so many milliseconds after its point of the grid. */
+/** Returns an attempt that ended this many milliseconds after its grid point. */
 function failed(
   offsets: readonly number[],
   attempt: number,
@@ -59,7 +59,7 @@ function failed(
 }
 
 describe("a drawn schedule", () => {
-  test("has 17 attempts at whole, rising milliseconds, the first at 0", () => {
+  test("has 17 attempts at whole, increasing milliseconds, the first at 0", () => {
     fc.assert(
       fc.property(schedule, (offsets) => {
         expect(offsets).toHaveLength(17);
@@ -96,7 +96,7 @@ describe("a drawn schedule", () => {
     );
   });
 
-  test("uses the whole of its jitter: chance 0 is the latest instant, chance near 1 the earliest", () => {
+  test("uses its full jitter: chance 0 gives the latest instant, chance near 1 the earliest", () => {
     const latest = drawOffsets(WINDOW_MS, () => 0);
     const earliest = drawOffsets(WINDOW_MS, () => 1 - Number.EPSILON);
     expect(latest.slice(0, 5)).toEqual([0, 6_910, 14_820, 30_640, 62_281]);
@@ -127,7 +127,7 @@ describe("a drawn schedule", () => {
 });
 
 describe("the next attempt", () => {
-  test("is due at its point of the grid when the one before ended soon", () => {
+  test("is due at its grid point when the previous one ended early", () => {
     fc.assert(
       fc.property(schedule, retried, anchor, chance, (offsets, attempt, anchorMs, share) => {
         const tookMs = Math.floor((share * gapBefore(offsets, attempt + 1)) / 2);
@@ -137,7 +137,7 @@ describe("the next attempt", () => {
     );
   });
 
-  test("comes half a gap after the end of one that hung, unless the window ends before", () => {
+  test("starts half a gap after a hung one ended, unless the window ends before", () => {
     fc.assert(
       fc.property(schedule, retried, anchor, fc.nat(20 * HOUR_MS), (offsets, attempt, anchorMs, tookMs) => {
         const attempted = failed(offsets, attempt, { anchorMs, tookMs });
@@ -147,13 +147,13 @@ describe("the next attempt", () => {
         expect(pauseMs).toBeGreaterThanOrEqual(
           Math.min(gapBefore(offsets, attempt + 1) / 2, latest - attempted.endedAtMs),
         );
-        // A receiver that hangs for its 10 seconds gets 3 seconds of rest before the second attempt.
+        // A receiver that hangs for 10 seconds gets 3 seconds of rest before the second attempt.
         expect(pauseMs).toBeGreaterThan(3_000);
       }),
     );
   });
 
-  test("waits as long as Retry-After asks, for 24 hours at most, where the window has the room", () => {
+  test("waits as long as Retry-After asks, up to 24 hours, where the window has room", () => {
     fc.assert(
       fc.property(
         schedule,
@@ -163,25 +163,25 @@ describe("the next attempt", () => {
         (offsets, attempt, anchorMs, retryAfterMs) => {
           const without = nextDueMs(failed(offsets, attempt, { anchorMs, tookMs: 100 }));
           const attempted = failed(offsets, attempt, { anchorMs, tookMs: 100, retryAfterMs });
-          const wished = attempted.endedAtMs + Math.min(retryAfterMs, 24 * HOUR_MS);
+          const askedMs = attempted.endedAtMs + Math.min(retryAfterMs, 24 * HOUR_MS);
           const latest = Math.ceil(anchorMs + offset(offsets, 17) - roomMs(offsets, attempt + 1));
           const { dueMs, asked } = nextDueMs(attempted);
           expect(without.asked).toBe(false);
-          expect(dueMs).toBe(Math.max(without.dueMs, Math.min(wished, latest)));
+          expect(dueMs).toBe(Math.max(without.dueMs, Math.min(askedMs, latest)));
           expect(asked).toBe(dueMs > without.dueMs);
         },
       ),
     );
   });
 
-  test("is one of 17 within the window, each after the one before, whatever receivers ask for", () => {
-    const wishes = fc.array(fc.option(fc.nat(200 * HOUR_MS), { nil: null }), {
+  test("is one of 17 within the window, each after the previous one, whatever receivers ask for", () => {
+    const askedWaits = fc.array(fc.option(fc.nat(200 * HOUR_MS), { nil: null }), {
       minLength: 16,
       maxLength: 16,
     });
     const lives = fc.array(fc.nat(10_000), { minLength: 16, maxLength: 16 });
     fc.assert(
-      fc.property(schedule, anchor, wishes, lives, (offsets, anchorMs, retryAfters, tookMs) => {
+      fc.property(schedule, anchor, askedWaits, lives, (offsets, anchorMs, retryAfters, tookMs) => {
         let dueMs = anchorMs;
         for (let attempt = 1; attempt < ATTEMPT_MAX; attempt += 1) {
           const endedAtMs = dueMs + (tookMs[attempt - 1] ?? 0);
@@ -195,7 +195,7 @@ describe("the next attempt", () => {
     );
   });
 
-  test("keeps its pauses in a scaled window that requests outlive, which has no room for a wish", () => {
+  test("keeps its pauses in a scaled window that requests outlive, and then ignores Retry-After", () => {
     fc.assert(
       fc.property(windows, chances, retried, anchor, (windowMs, values, attempt, anchorMs) => {
         const offsets = drawOffsets(windowMs, randomOf(values));
@@ -209,16 +209,16 @@ describe("the next attempt", () => {
     );
   });
 
-  test("is refused after the 17th: there is none", () => {
+  test("is rejected after the 17th", () => {
     const offsets = drawOffsets(WINDOW_MS, () => 0);
     expect(() => nextDueMs(failed(offsets, 17, { anchorMs: 0, tookMs: 0 }))).toThrow(RangeError);
   });
 });
 
-describe("an attempt that our own outage made late", () => {
+describe("an attempt delayed by our own outage", () => {
   const late = fc.nat(100 * HOUR_MS);
 
-  test("shifts the rest by its whole lateness when that is more than a tenth of its gap, else not at all", () => {
+  test("shifts the rest by its full delay if that exceeds a tenth of its gap, else not at all", () => {
     fc.assert(
       fc.property(schedule, fc.integer({ min: 2, max: 17 }), chance, (offsets, attempt, share) => {
         const gap = gapBefore(offsets, attempt);
@@ -243,10 +243,10 @@ describe("an attempt that our own outage made late", () => {
 });
 
 describe("members of one list", () => {
-  test("are attempted together when due within a second, or 2 % of the gap where that is more", () => {
+  test("are attempted together when due within a second, or within 2 % of the gap if that is longer", () => {
     fc.assert(
       fc.property(schedule, fc.integer({ min: 2, max: 17 }), (offsets, attempt) => {
-        // The second is a little less where jitter has shortened the window.
+        // The second shrinks slightly where jitter has shortened the window.
         const least = 1_000 * Math.min(1, offset(offsets, 17) / WINDOW_MS);
         expect(togetherMs(offsets, attempt)).toBe(Math.max(least, 0.02 * gapBefore(offsets, attempt)));
         expect(least).toBeGreaterThan(990);
@@ -254,7 +254,7 @@ describe("members of one list", () => {
     );
   });
 
-  test("are not all thrown together in a scaled window", () => {
+  test("are not all grouped in a scaled window", () => {
     const offsets = drawOffsets(2_000, () => 0.5);
     for (const attempt of ATTEMPTS) {
       expect(togetherMs(offsets, attempt)).toBeLessThanOrEqual(0.02 * 2_000);

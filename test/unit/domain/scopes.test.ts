@@ -27,13 +27,13 @@ test.each([
   `${"a".repeat(33)}:b`,
   `a:${"b".repeat(33)}`,
   'a:b"',
-])("%j is no scope", (text) => {
+])("%j is not a scope", (text) => {
   expect(isScope(text)).toBe(false);
 });
 
 const scope = fc.stringMatching(/^[a-z][a-z0-9_-]{0,31}:[a-z][a-z0-9_-]{0,31}$/);
 
-test("a parameter of scopes is read as a set, whatever its order and repetitions", () => {
+test("a scope parameter is read as a set, whatever its order and repetitions", () => {
   fc.assert(
     fc.property(fc.array(scope, { minLength: 1, maxLength: 20 }), (scopes) => {
       const reversed = scopes.toReversed();
@@ -49,7 +49,7 @@ test.each(["", " ", "a:b ", " a:b", "a:b  c:d", "a:b\tc:d", "a:b,c:d", "a:b c"])
   },
 );
 
-test("more scopes than a role can have are refused", () => {
+test("more scopes than a role can have are rejected", () => {
   const scopes = Array.from({ length: SCOPES_MAX + 1 }, (_, index) => `a:b${index}`);
   expect(parseScopes(scopes.join(" "))).toBeUndefined();
   expect(parseScopes(scopes.slice(1).join(" "))).toHaveLength(SCOPES_MAX);

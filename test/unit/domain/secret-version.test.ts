@@ -1,4 +1,4 @@
-/** What a version of a secret is worth, by its times alone. */
+/** Validity of a secret's version, computed from its times alone. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
@@ -36,7 +36,7 @@ const version: fc.Arbitrary<SecretVersionTimes> = fc
 const admit = (times: SecretVersionTimes, nowMs: number, registeredCertificate: boolean) =>
   admissionOf(times, RULES, { nowMs, registeredCertificate });
 
-/** A version of which nothing but its state is known. */
+/** Returns a version with a state and no other times. */
 const bare = (state: SecretVersionTimes["state"], times: Partial<SecretVersionTimes> = {}) => ({
   state,
   issuedAt: 0,
@@ -50,7 +50,7 @@ const bare = (state: SecretVersionTimes["state"], times: Partial<SecretVersionTi
 });
 
 describe("whatever the times", () => {
-  test("what is refused at one moment is refused at every later one, while nobody writes anything", () => {
+  test("a version once rejected stays rejected unless something is written", () => {
     fc.assert(
       fc.property(version, instant, instant, fc.boolean(), (times, now, later, certificate) => {
         fc.pre(admit(times, now, certificate) === "refused");
@@ -59,7 +59,7 @@ describe("whatever the times", () => {
     );
   });
 
-  test("the registered certificate never takes away what is good without it", () => {
+  test("the registered certificate never invalidates a version that is valid without it", () => {
     fc.assert(
       fc.property(version, instant, (times, now) => {
         const without = admit(times, now, false);
@@ -69,7 +69,7 @@ describe("whatever the times", () => {
     );
   });
 
-  test("age alone stops no version that comes over the registered certificate", () => {
+  test("age alone never ends a version that is used over the registered certificate", () => {
     fc.assert(
       fc.property(version, instant, instant, (times, now, later) => {
         const { state, retiredReason } = times;
@@ -79,7 +79,7 @@ describe("whatever the times", () => {
     );
   });
 
-  test("a revoked version is refused, and a pending one is good", () => {
+  test("a revoked version is rejected, and a pending one is valid", () => {
     fc.assert(
       fc.property(version, instant, fc.boolean(), (times, now, certificate) => {
         expect(admit({ ...times, state: "REVOKED" }, now, certificate)).toBe("refused");
@@ -88,7 +88,7 @@ describe("whatever the times", () => {
     );
   });
 
-  test("what is over for requests without a certificate is shown as such, or as the one that still counts", () => {
+  test("a version that has ended without a certificate is shown as retired, unless active with a registered one", () => {
     fc.assert(
       fc.property(version, instant, fc.boolean(), (times, now, namesCertificate) => {
         const shown = stateAt(times, RULES, { nowMs: now, namesCertificate });
@@ -103,13 +103,13 @@ describe("whatever the times", () => {
 describe("an active version", () => {
   const times = bare("ACTIVE", { dueAt: 30 * DAY, retireBy: 75 * DAY });
 
-  test("wants a successor from its due date on", () => {
+  test("is due for a successor from its due date on", () => {
     expect(wantsSuccessor(times, 30 * DAY - 1)).toBe(false);
     expect(wantsSuccessor(times, 30 * DAY)).toBe(true);
     expect(wantsSuccessor(bare("ACTIVE"), 4_000 * DAY)).toBe(false);
   });
 
-  test("is good until day 75, and over its registered certificate ever after", () => {
+  test("is valid until day 75, and without limit over its registered certificate", () => {
     expect(admit(times, 75 * DAY - 1, false)).toBe("good");
     expect(admit(times, 75 * DAY, false)).toBe("refused");
     expect(admit(times, 75 * DAY, true)).toBe("aged");
@@ -120,7 +120,7 @@ describe("an active version", () => {
 describe("a superseded version", () => {
   const times = bare("RETIRING", { retireBy: 75 * DAY, supersededAt: 30 * DAY });
 
-  test("ends 24 hours after its last use, or after its successor's first where it was not used since", () => {
+  test("ends 24 hours after its last use, or after its successor's first if it was not used since", () => {
     expect(admit(times, 31 * DAY - 1, false)).toBe("good");
     expect(admit(times, 31 * DAY, false)).toBe("refused");
     const used = { ...times, lastUsedAt: 40 * DAY };
@@ -134,13 +134,13 @@ describe("a superseded version", () => {
     expect(admit(used, 75 * DAY, true)).toBe("aged");
   });
 
-  test("that fell out of use is rescued by its registered certificate for 180 days", () => {
+  test("that has lapsed is rescued by its registered certificate for 180 days", () => {
     expect(admit(times, 31 * DAY, true)).toBe("rescued");
     expect(admit(times, 211 * DAY - 1, true)).toBe("rescued");
     expect(admit(times, 211 * DAY, true)).toBe("refused");
   });
 
-  test("that is being rescued goes on as long as it is used, and is never good without the certificate", () => {
+  test("that is being rescued stays valid while it is used, and never without the certificate", () => {
     const rescued = bare("RETIRED", { retiredAt: 31 * DAY, retiredReason: "quiet", lastUsedAt: 200 * DAY });
     expect(admit(rescued, 200 * DAY + 1, false)).toBe("refused");
     expect(admit(rescued, 379 * DAY, true)).toBe("rescued");

@@ -2,7 +2,7 @@ import { array, assert, integer, property } from "fast-check";
 import { expect, test } from "vitest";
 import { TokenBuckets } from "../../../src/domain/token-buckets.ts";
 
-test("a bucket gives what it holds at once, then one for each part of a second, and says how long until the next", () => {
+test("a bucket gives its content at once, then one per fraction of a second, and returns the wait for the next", () => {
   const buckets = new TokenBuckets();
   const take = (atMs: number): number => buckets.take("a", 5, atMs);
   expect([take(0), take(0), take(0), take(0), take(0)]).toEqual([0, 0, 0, 0, 0]);
@@ -13,7 +13,7 @@ test("a bucket gives what it holds at once, then one for each part of a second, 
   expect(buckets.take("b", 5, 200)).toBe(0);
 });
 
-test("over any time, no more pass than the rate and one second's worth", () => {
+test("no period admits more than the rate plus one second's worth", () => {
   assert(
     property(
       integer({ min: 1, max: 50 }),
@@ -34,7 +34,7 @@ test("over any time, no more pass than the rate and one second's worth", () => {
   );
 });
 
-test("what a request has taken beyond one is owed by those that follow", () => {
+test("a request that takes more than one leaves a debt for the next ones", () => {
   const buckets = new TokenBuckets();
   expect(buckets.take("a", 10, 0)).toBe(0);
   buckets.charge("a", 29);
@@ -44,7 +44,7 @@ test("what a request has taken beyond one is owed by those that follow", () => {
   expect(buckets.take("a", 10, 2_101)).toBe(0);
 });
 
-test("a clock that is set back takes nothing, and keys are bounded", () => {
+test("a clock set back takes nothing, and the number of keys is bounded", () => {
   const buckets = new TokenBuckets(2);
   expect(buckets.take("a", 1, 1_000)).toBe(0);
   expect(buckets.take("a", 1, 0)).toBe(1_000);

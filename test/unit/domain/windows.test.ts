@@ -49,7 +49,7 @@ describe("a fixed window", () => {
     );
   });
 
-  test("is kept for a bounded number of keys, the busy ones among them", () => {
+  test("keeps a bounded number of keys, the busy ones among them", () => {
     const windows = new FixedWindows({ count: 2, perMs: 3_600_000 }, 100);
     for (let key = 0; key < 1_000; key += 1) {
       windows.take(String(key), 0);
@@ -96,7 +96,7 @@ describe("a sliding window", () => {
     );
   });
 
-  test("is kept for a bounded number of keys; the least recently used one starts again", () => {
+  test("keeps a bounded number of keys; the least recently used one starts again", () => {
     const window = createSlidingWindow([{ count: 1, perMs: PER_MS }], 2);
     expect(["a", "b", "a"].map((key) => window.take(key, 0))).toEqual([0, 0, PER_MS]);
     expect(window.take("c", 0)).toBe(0);

@@ -1,4 +1,4 @@
-/** One spelling per path: what could be read in two ways is refused, everything else has its plainest form. */
+/** Each path has one spelling: ambiguous targets are rejected, all others are reduced to their plainest form. */
 import { array, assert, constantFrom, oneof, property, string } from "fast-check";
 import { expect, test } from "vitest";
 import { canonicalTarget } from "../../../src/edge/canonical-target.ts";
@@ -77,7 +77,7 @@ const REFUSED = [
   "/v1/`a`",
 ];
 
-test.each(REFUSED)("%j is refused", (target) => {
+test.each(REFUSED)("%j is rejected", (target) => {
   expect(canonicalTarget(target)).toBeUndefined();
 });
 
@@ -104,7 +104,7 @@ const piece = oneof(
   string({ maxLength: 3 }),
 );
 
-test("what passes is canonical: it stays as it is, and nobody who resolves or decodes it gets anywhere else", () => {
+test("an accepted target is canonical: it stays the same, and resolving or decoding it changes nothing", () => {
   assert(
     property(array(piece, { maxLength: 12 }), (pieces) => {
       const canonical = canonicalTarget(`/${pieces.join("")}`);
@@ -113,7 +113,7 @@ test("what passes is canonical: it stays as it is, and nobody who resolves or de
       }
       expect(canonicalTarget(canonical)).toBe(canonical);
       const [path = ""] = canonical.split("?", 1);
-      // The URL standard's parser resolves dots, backslashes and encoded dots; this one leaves it nothing to do.
+      // The URL standard's parser resolves dots, backslashes and encoded dots; none may be left to resolve.
       expect(new URL(path, "http://upstream").pathname).toBe(path);
       const decoded = decodeURIComponent(path);
       expect(decoded.split("/").length).toBe(path.split("/").length);

@@ -1,4 +1,4 @@
-/** No spelling of a header that only the edge may write comes through. */
+/** A header that only the edge may write never passes, in any spelling. */
 import { array, assert, constantFrom, property, string, tuple } from "fast-check";
 import { expect, test } from "vitest";
 import { forwardedAnswerHeaders, forwardedRequestHeaders } from "../../../src/edge/headers.ts";
@@ -11,7 +11,7 @@ const OURS = [
   "forwarded",
 ];
 
-test("whatever separates its words, and whatever Connection names", () => {
+test("a reserved header is dropped, with any separator and any Connection header", () => {
   assert(
     property(
       constantFrom(...OURS),
@@ -33,12 +33,12 @@ test("whatever separates its words, and whatever Connection names", () => {
   );
 });
 
-test("an answer keeps what is between its ends", () => {
+test("a response keeps its end-to-end headers", () => {
   const headers = { "set-cookie": ["a", "b"], etag: "x", connection: "X-Hop", "x-hop": "1", upgrade: "h2c" };
   expect(forwardedAnswerHeaders(headers)).toEqual({ "set-cookie": ["a", "b"], etag: "x" });
 });
 
-/** Headers that carry a client's address, by whose documentation names them. */
+/** Headers that carry a client's address, by the product that documents them. */
 const DOCUMENTED: Readonly<Record<string, readonly string[]>> = {
   "RFC 7239 and custom": ["Forwarded", "X-Forwarded-For", "X-Forwarded", "Forwarded-For", "Z-Forwarded-For"],
   nginx: ["X-Real-IP", "X-Original-Forwarded-For"],
@@ -79,7 +79,7 @@ const DOCUMENTED: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-test.each(Object.entries(DOCUMENTED))("no address goes on under a name of %s", (_whose, names) => {
+test.each(Object.entries(DOCUMENTED))("no address header of %s is forwarded", (_whose, names) => {
   for (const name of names) {
     const spellings = [name, name.replaceAll("-", "_")].map((spelling) => spelling.toLowerCase());
     for (const spelling of spellings) {
@@ -88,7 +88,7 @@ test.each(Object.entries(DOCUMENTED))("no address goes on under a name of %s", (
   }
 });
 
-test("what is the client's own goes on", () => {
+test("the client's own headers are forwarded", () => {
   const own = {
     accept: "*/*",
     authorization: "Bearer x",

@@ -1,4 +1,4 @@
-/** What a client gets when an upstream's answer breaks off while nothing of it has been sent yet. */
+/** The client's response when the upstream's breaks off before anything was sent. */
 import { randomBytes } from "node:crypto";
 import type { Agent, Dispatcher } from "undici";
 import { expect, test } from "vitest";
@@ -9,7 +9,7 @@ import { registerProxiedRoutes } from "../../../src/edge/proxied-routes.ts";
 import { Shares } from "../../../src/domain/shares.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 
-/** Connections to an upstream whose answer fails in the turn of the event loop that brought its headers. */
+/** Returns connections to an upstream whose response fails in the same event-loop turn as its headers. */
 function failing(): UpstreamConnections {
   const dispatch = (_options: unknown, handler: Dispatcher.DispatchHandler): boolean => {
     const controller = { abort: () => undefined } as unknown as Dispatcher.DispatchController;
@@ -28,7 +28,7 @@ function failing(): UpstreamConnections {
   return connectionsOf(() => ({ dispatch }) as Agent);
 }
 
-test("an answer that breaks off before its first byte is a 503, logged, with none of its headers", async () => {
+test("a response that breaks off before its first byte becomes a logged 503 with none of its headers", async () => {
   const lines: string[] = [];
   const log = createLogger({ level: "debug", destination: { write: (line) => void lines.push(line) } });
   const server = createServer({ baseUrl: "http://edge", guards: {}, clock: systemClock, randomBytes, log });

@@ -1,4 +1,4 @@
-/** A route table is right, or every fault in it is named. */
+/** A route table is valid, or every fault in it is reported. */
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
 import { readRouteTable, type RouteTableError } from "../../../src/edge/route-table.ts";
@@ -40,7 +40,7 @@ const withUpstream = (upstream: object) => ({
   routes: [ROUTE],
 });
 
-test("a table says for each route what it takes and where it leads", () => {
+test("a table states what each route accepts and where it leads", () => {
   const [route, other] = read({
     upstreams: {
       data: { url: "https://data.internal:8443/", identity_key_file: "data.key", headers_timeout_ms: 5 },
@@ -74,12 +74,12 @@ test.each([
   ["no routes", { upstreams: {} }, /routes is required/],
   ["an unknown member of a route", withRoutes({ scopes: "a:b" }), /scopes is unknown/],
   ["an unknown upstream", withRoutes({ upstream: "other" }), /upstream other is not in upstreams/],
-  ["a scope that is none", withRoutes({ scope: "inference" }), /scope must be/],
+  ["an invalid scope", withRoutes({ scope: "inference" }), /scope must be/],
   ["a scope with a wildcard", withRoutes({ scope: "inference:*" }), /scope must be/],
   ["no scope", withRoutes({ scope: [] }), /scope/],
   ["an unknown method", withRoutes({ method: "TRACE" }), /method must be one or more of/],
   ["a method in small letters", withRoutes({ method: "get" }), /method must be one or more of/],
-  ["a region that is none", withRoutes({ region: "Europe" }), /region must be/],
+  ["an invalid region", withRoutes({ region: "Europe" }), /region must be/],
   ["a path without a slash", withRoutes({ path: "v1" }), /must begin with/],
   ["the root", withRoutes({ path: "/" }), /must begin with/],
   ["an empty segment", withRoutes({ path: "/v1//a" }), /segment ""/],
@@ -91,8 +91,8 @@ test.each([
   ["half a parameter", withRoutes({ path: "/v1/a{b}" }), /segment "a\{b\}"/],
   ["a parameter twice", withRoutes({ path: "/v1/{a}/{a}" }), /must not repeat a parameter/],
   ["the API's own address", withRoutes({ path: "/v1/webhooks/endpoints" }), /service's own API/],
-  ["what would cover the API's address", withRoutes({ path: "/v1/*" }), /service's own API/],
-  ["what a parameter covers", withRoutes({ path: "/{a}/events" }), /service's own API/],
+  ["a path that covers the API's address", withRoutes({ path: "/v1/*" }), /service's own API/],
+  ["an API address under a parameter", withRoutes({ path: "/{a}/events" }), /service's own API/],
   ["readiness", withRoutes({ path: "/readyz" }), /service's own API/],
   ["the operators' address", withRoutes({ path: "/admin/v1/x" }), /service's own API/],
   ["the same route twice", withRoutes({}, { path: "/v1/inference/{other}" }), /GET .* occurs twice/],
@@ -101,24 +101,20 @@ test.each([
   ["no identity key", withUpstream({ identity_key: undefined }), /identity_key/],
   ["two identity keys", withUpstream({ identity_key_env: "DATA_KEY" }), /one of identity_key/],
   [
-    "a variable that is not set",
+    "an unset variable",
     withUpstream({ identity_key: undefined, identity_key_env: "X" }),
     /source must exist/,
   ],
-  [
-    "a file that is not there",
-    withUpstream({ identity_key: undefined, identity_key_file: "x" }),
-    /x is not there/,
-  ],
+  ["a missing file", withUpstream({ identity_key: undefined, identity_key_file: "x" }), /x is not there/],
   ["a short identity key", withUpstream({ identity_key: "AAAA" }), /32 bytes/],
   ["a URL with a path", withUpstream({ url: "http://data/base" }), /without a path/],
   ["a URL with a login", withUpstream({ url: "http://a:b@data" }), /without a path/],
   ["another scheme", withUpstream({ url: "ftp://data" }), /http/],
-] as [string, unknown, RegExp][])("refused: %s", (_name, table, reason) => {
+] as [string, unknown, RegExp][])("rejects: %s", (_name, table, reason) => {
   expect(problems(table).join("\n")).toMatch(reason);
 });
 
-test("every fault is named at once, with its place", () => {
+test("all faults are reported at once, with their places", () => {
   const found = problems({
     upstreams: { data: { ...UPSTREAM, url: "x" } },
     routes: [
@@ -134,7 +130,7 @@ test("every fault is named at once, with its place", () => {
   ]);
 });
 
-test("a more particular route beside a general one is no conflict", () => {
+test("a specific route beside a general one is no conflict", () => {
   const table = withRoutes(
     { path: "/x/{a}" },
     { path: "/x/b" },

@@ -1,8 +1,8 @@
-/** What a client would rather read. */
+/** Content negotiation between HTML and JSON. */
 import { describe, expect, test } from "vitest";
 import { prefersHtml } from "../../../src/http/accept.ts";
 
-describe("a page is for whoever names HTML and wants it more than JSON", () => {
+describe("a client gets HTML if it names it and prefers it to JSON", () => {
   test.each([
     ["text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8", true],
     ["text/html", true],

@@ -1,4 +1,4 @@
-/** What a developer reads after a mistake: what is wanted and what came, in words, and no secret. */
+/** Error texts state the expected and the actual value, and never a secret. */
 import { type TSchema, Type } from "typebox";
 import { describe, expect, test } from "vitest";
 import { Instant } from "../../../src/http/instants.ts";
@@ -6,7 +6,7 @@ import { Closed, Id, Nullable, OneOf, Region, Scope, TextLine } from "../../../s
 import { EventType, NewEndpoint } from "../../../src/api/schemas/endpoints.ts";
 import { createValueCheck } from "../../../src/http/validation.ts";
 
-/** `pointer sentence` of everything that is wrong with the value. */
+/** Returns `pointer sentence` for each fault of the value. */
 function faults(schema: TSchema, value: unknown): string[] {
   return createValueCheck(schema)(value).map(({ pointer, detail }) => `${pointer} ${detail}`);
 }
@@ -14,7 +14,7 @@ function faults(schema: TSchema, value: unknown): string[] {
 const ENDPOINT = { url: "https://example.com/hook", events: ["a.b"] };
 const SECRET = "sgn_live_sk_0123456789";
 
-describe("one sentence says what is wanted and what came", () => {
+describe("one sentence states the expected and the actual value", () => {
   test.each<[string, TSchema, unknown, string]>([
     [
       "a whole number",
@@ -43,7 +43,7 @@ describe("one sentence says what is wanted and what came", () => {
     expect(faults(schema, value)).toEqual([` must be ${sentence}`]);
   });
 
-  test("sizes are counted", () => {
+  test("lengths are counted", () => {
     const list = Type.Array(Type.String(), { minItems: 1, maxItems: 2, uniqueItems: true });
     expect(faults(list, [])).toEqual([" must have at least 1 item, not 0"]);
     expect(faults(list, ["a", "b", "c"])).toEqual([" must have at most 2 items, not 3"]);
@@ -52,7 +52,7 @@ describe("one sentence says what is wanted and what came", () => {
     expect(faults(TextLine(3), "\u{1f600}".repeat(4))).toEqual([" must have at most 3 characters, not 4"]);
   });
 
-  test("of what is absent, what it would be; of what is unknown, what is known", () => {
+  test("an absent member shows what is expected, an unknown one shows the known ones", () => {
     const thing = Closed({ at: Instant, name: Type.Optional(TextLine(9)) });
     expect(faults(thing, { a: 1 })).toEqual([
       "/at is required: a time with its offset (RFC 3339), such as 2025-11-20T14:46:40.000Z",
@@ -61,15 +61,15 @@ describe("one sentence says what is wanted and what came", () => {
   });
 });
 
-describe("where a schema lets one choose, what is wrong with the choice that was meant", () => {
-  test("by the member that tells them apart", () => {
+describe("for alternatives, the faults of the one that was meant", () => {
+  test("are found by the distinguishing member", () => {
     const authentication = { type: "header", name: "no name", value: "x" };
     expect(faults(NewEndpoint, { ...ENDPOINT, authentication })).toEqual([
       "/authentication/name must be a header name: a letter, then letters, digits, - and _, 64 characters at most, not a string of 7 characters",
     ]);
   });
 
-  test("one sentence where that member is absent or unknown", () => {
+  test("are one sentence if that member is absent or unknown", () => {
     const kinds = "header, oauth2_client_credentials or client_certificate";
     expect(faults(NewEndpoint, { ...ENDPOINT, authentication: { name: "x" } })).toEqual([
       `/authentication/type is required: ${kinds}`,
@@ -79,7 +79,7 @@ describe("where a schema lets one choose, what is wrong with the choice that was
     ]);
   });
 
-  test("one sentence where nothing of the kind is taken", () => {
+  test("are one sentence if no alternative has the value's type", () => {
     expect(faults(NewEndpoint, { ...ENDPOINT, authentication: 5 })).toEqual([
       "/authentication must be an object or null, not 5",
     ]);
@@ -88,7 +88,7 @@ describe("where a schema lets one choose, what is wrong with the choice that was
     ]);
   });
 
-  test("the star beside others, and a pattern", () => {
+  test("include a wildcard beside others, and a pattern", () => {
     expect(faults(NewEndpoint, { ...ENDPOINT, events: ["a.b", "*"] })).toEqual([
       expect.stringMatching(
         /^\/events\/1 must be an event type such as .* or \* as the only item, for all events, not "\*"$/,
@@ -96,14 +96,14 @@ describe("where a schema lets one choose, what is wrong with the choice that was
     ]);
   });
 
-  test("a member's name is told of once, at the member", () => {
+  test("report an invalid member name once, at the member", () => {
     expect(faults(NewEndpoint, { ...ENDPOINT, headers: { "a b": "x" } })).toEqual([
       expect.stringMatching(/^\/headers\/a b has a name that is not a header name/),
     ]);
   });
 });
 
-describe("what may be secret or long is not repeated", () => {
+describe("secret or long values are not repeated", () => {
   test.each<[string, TSchema]>([
     ["an id", Id("event")],
     ["an event type", EventType],
@@ -117,26 +117,26 @@ describe("what may be secret or long is not repeated", () => {
     }
   });
 
-  test("nor a header's value, a client's secret, a private key or a URL", () => {
+  test("nor is a header's value or a client's secret", () => {
     const hidden = "hunter2\u0001";
     for (const authentication of [
       { type: "header", name: "a", value: hidden },
       { type: "oauth2_client_credentials", token_url: 5, client_id: "c", client_secret: hidden },
     ]) {
-      const told = faults(NewEndpoint, { ...ENDPOINT, authentication });
-      expect(told).toHaveLength(authentication.type === "header" ? 1 : 2);
-      expect(told.join()).not.toContain("hunter2");
+      const reported = faults(NewEndpoint, { ...ENDPOINT, authentication });
+      expect(reported).toHaveLength(authentication.type === "header" ? 1 : 2);
+      expect(reported.join()).not.toContain("hunter2");
     }
   });
 
-  test("a name of thousands of characters is counted, not told", () => {
-    const [told = ""] = faults(NewEndpoint, { ...ENDPOINT, ["x".repeat(5_000)]: 1 });
-    expect(told).toMatch(/^ has a member of 5000 characters that is unknown/);
-    expect(told.length).toBeLessThan(400);
+  test("a name of thousands of characters is counted, not repeated", () => {
+    const [reported = ""] = faults(NewEndpoint, { ...ENDPOINT, ["x".repeat(5_000)]: 1 });
+    expect(reported).toMatch(/^ has a member of 5000 characters that is unknown/);
+    expect(reported.length).toBeLessThan(400);
   });
 });
 
-test("a value of half a million members is judged by its first fault: telling all of them would cost a second", () => {
+test("a value of half a million members gets one fault: reporting all would take a second", () => {
   const check = createValueCheck(NewEndpoint);
   const many = Object.fromEntries(Array.from({ length: 500_000 }, (_, index) => [`m${index}`, 1]));
   expect(check({ ...ENDPOINT, ...many })).toHaveLength(1);

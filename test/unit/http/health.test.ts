@@ -28,7 +28,7 @@ test("a process whose checks pass is ready", async () => {
   expect((await ready([good])).ready.json()).toEqual({ status: "ready" });
 });
 
-test("a process that cannot work says which parts fail, keeps the reasons to the log, and is still alive", async () => {
+test("a process with failing checks names them, shows the reasons in the log only, and stays alive", async () => {
   const log: string[] = [];
   const answers = await ready([good, bad, hung], log);
   expect(answers.ready.statusCode).toBe(503);
@@ -39,7 +39,7 @@ test("a process that cannot work says which parts fail, keeps the reasons to the
   expect(answers.alive.statusCode).toBe(200);
 });
 
-test("a check that throws before it promises anything fails too", async () => {
+test("a check that throws synchronously fails too", async () => {
   const thrown: ReadinessCheck = {
     name: "keys",
     check: () => {
@@ -49,7 +49,7 @@ test("a check that throws before it promises anything fails too", async () => {
   expect((await ready([thrown])).ready.statusCode).toBe(503);
 });
 
-test("localhost is one listener, with the limits of every listener", async () => {
+test("localhost is one listener, with the usual limits", async () => {
   const server = createServer({
     baseUrl: "http://service.example",
     guards: {},

@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { readPairs } from "../../../src/http/query-string.ts";
 
-test("what URLSearchParams writes is read back", () => {
+test("the parser reads what URLSearchParams writes", () => {
   const text = fc.string({ unit: "grapheme" }).filter((value) => !value.includes("\0"));
   fc.assert(
     fc.property(fc.dictionary(text, text), (pairs) => {
@@ -25,15 +25,15 @@ test.each(["a=1&a=2", "a=1&%61=2", "a&a", "a=1&b=2&a=1", "__proto__=1&__proto__=
   },
 );
 
-test("names of Object.prototype are names like others", () => {
+test("names of Object.prototype are ordinary names", () => {
   expect(readPairs("toString=1")).toEqual({ toString: "1" });
 });
 
-test("a name without a value is empty, an empty pair is none", () => {
+test("a name without a value has an empty one, an empty pair is ignored", () => {
   expect({ ...(readPairs("&a&&b=&") as object) }).toEqual({ a: "", b: "" });
   expect({ ...(readPairs("") as object) }).toEqual({});
 });
 
-test("a plus sign is a space, an escaped one is itself", () => {
+test("a plus sign is a space, an escaped plus is itself", () => {
   expect({ ...(readPairs("a=b+c%2Bd") as object) }).toEqual({ a: "b c+d" });
 });

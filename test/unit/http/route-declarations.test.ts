@@ -1,4 +1,4 @@
-/** What keeps a process from starting: a route that does not say who may call it, or reads more than it declares. */
+/** A process does not start with a route that lacks its callers or reads more than it declares. */
 import { randomBytes } from "node:crypto";
 import { Type } from "typebox";
 import { describe, expect, test } from "vitest";
@@ -20,16 +20,16 @@ function tenantServer(): SignetServer {
   });
 }
 
-test("a route without a declaration does not boot", () => {
+test("a route without a declaration prevents startup", () => {
   expect(() => tenantServer().get("/v1/things", handler)).toThrow(/GET \/v1\/things must declare one of/);
 });
 
-test("a route with two declarations does not boot", () => {
+test("a route with two declarations prevents startup", () => {
   const config = { public: true, scopes: [] } as const;
   expect(() => tenantServer().get("/v1/things", { config }, handler)).toThrow(/must declare one of/);
 });
 
-test("an operator's route does not boot on the public server", () => {
+test("an operator's route on the public server prevents startup", () => {
   const config = { operator: "read" } as const;
   expect(() => tenantServer().get("/admin/v1/things", { config }, handler)).toThrow(/has no such guard/);
 });
@@ -45,20 +45,20 @@ describe("an operator's route", () => {
     });
   }
 
-  test.each([true, "", "admin", "provision security"])("does not boot with the role %j", (operator) => {
+  test.each([true, "", "admin", "provision security"])("prevents startup with the role %j", (operator) => {
     const config = { operator: operator as "read" };
     expect(() => operatorServer().get("/admin/v1/things", { config }, handler)).toThrow(
       /config.operator must be one of read, provision, security/,
     );
   });
 
-  test.each(["POST", "PUT", "PATCH", "DELETE"])("does not boot when a %s is left to readers", (method) => {
+  test.each(["POST", "PUT", "PATCH", "DELETE"])("prevents startup when readers may %s", (method) => {
     expect(() =>
       operatorServer().route({ method, url: "/admin/v1/things", config: { operator: "read" }, handler }),
     ).toThrow(/only a GET may have the role read/);
   });
 
-  test("does not boot when it changes something and leaves no entry, or the other way round", () => {
+  test("prevents startup when it changes something without an audit entry, or the other way round", () => {
     const change = { operator: "provision" } as const;
     expect(() => operatorServer().post("/admin/v1/things", { config: change }, handler)).toThrow(
       /config.audits is required/,
@@ -69,7 +69,7 @@ describe("an operator's route", () => {
     );
   });
 
-  test("boots with a role that fits", async () => {
+  test("is accepted with a suitable role", async () => {
     const server = operatorServer();
     server.get("/admin/v1/things", { config: { operator: "read" } }, handler);
     server.post("/admin/v1/things", { config: { operator: "security", audits: "tenant.created" } }, handler);
@@ -78,7 +78,7 @@ describe("an operator's route", () => {
   });
 });
 
-test("a route inside a plugin is held to the same", async () => {
+test("a route inside a plugin follows the same rules", async () => {
   const server = tenantServer();
   server.register(async (child) => {
     child.get("/v1/things", handler);
@@ -86,21 +86,21 @@ test("a route inside a plugin is held to the same", async () => {
   await expect(async () => await server.ready()).rejects.toThrow(/must declare one of/);
 });
 
-test("a path parameter without a schema does not boot", () => {
+test("a path parameter without a schema prevents startup", () => {
   const config = { public: true } as const;
   expect(() => tenantServer().get("/v1/things/:id", { config }, handler)).toThrow(
     /schema for its path parameters/,
   );
 });
 
-test.each(["body", "querystring", "params"] as const)("an open %s schema does not boot", (part) => {
+test.each(["body", "querystring", "params"] as const)("an open %s schema prevents startup", (part) => {
   const schema = { params: IdParams("event"), [part]: Type.Object({ id: Type.String() }) };
   expect(() => tenantServer().post("/v1/things/:id", { config: { public: true }, schema }, handler)).toThrow(
     new RegExp(`the ${part} schema must have additionalProperties: false`),
   );
 });
 
-test("a route that declares everything boots", async () => {
+test("a fully declared route is accepted", async () => {
   const server = tenantServer();
   const schema = { params: IdParams("event"), body: Closed({ a: Type.String() }), querystring: Closed({}) };
   server.post("/v1/things/:id", { config: { scopes: ["things:write"] }, schema }, handler);

@@ -28,7 +28,7 @@ function isJson(bytes: Uint8Array): boolean {
   }
 }
 
-/** JSON text with arbitrary white space, escapes and number spellings, mangled at one place. */
+/** JSON text with arbitrary white space, escapes and number spellings, corrupted at one place. */
 const mangledJson = fc
   .tuple(
     fc.json({ stringUnit: "binary" }),
@@ -61,7 +61,7 @@ const mangledJson = fc
   });
 
 describe("strict JSON", () => {
-  it("gives what JSON.parse gives, for any JSON", () => {
+  it("returns the value of JSON.parse, for any JSON", () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 8 }), fc.constantFrom(undefined, 1, "\t"), (value, indent) => {
         fc.pre(!JSON.stringify(value).includes('"__proto__"'));
@@ -71,7 +71,7 @@ describe("strict JSON", () => {
     );
   });
 
-  it("accepts inside opaque members exactly what is JSON", () => {
+  it("accepts inside opaque members exactly valid JSON", () => {
     const opaque = createStrictJsonParser({ maxDepth: 1, opaque: { "/data": 1000 } });
     fc.assert(
       fc.property(mangledJson, (text) => {
@@ -83,7 +83,7 @@ describe("strict JSON", () => {
     );
   });
 
-  it("accepts outside opaque members nothing that is not JSON, and gives its value", () => {
+  it("accepts outside opaque members only valid JSON, and returns its value", () => {
     fc.assert(
       fc.property(mangledJson, (text) => {
         fc.pre(problemOf(text) === null);
@@ -93,7 +93,7 @@ describe("strict JSON", () => {
     );
   });
 
-  it("refuses JSON for the documented reasons only", () => {
+  it("rejects JSON for the documented reasons only", () => {
     fc.assert(
       fc.property(mangledJson, (text) => {
         fc.pre(isJson(Buffer.from(text)));
@@ -113,7 +113,7 @@ describe("strict JSON", () => {
     '[{"a":1,"a":1}]',
     '{"toString":1,"toString":2}',
     '{"constructor":1,"constr\\u0075ctor":2}',
-  ])("refuses the repeated name in %s", (text) => {
+  ])("rejects the repeated name in %s", (text) => {
     expect(problemOf(text)).toMatch(/the member ".*" is repeated at byte \d+/);
   });
 
@@ -150,7 +150,7 @@ describe("strict JSON", () => {
     ['"a\\u0000b"', "U+0000 is not allowed at byte 0"],
     ['{"__proto__":{"admin":true}}', 'the member name "__proto__" is not allowed at byte 1'],
     ['{"\\u005f_proto__":1}', 'the member name "__proto__" is not allowed at byte 1'],
-  ])("refuses %j: %s", (text, problem) => {
+  ])("rejects %j: %s", (text, problem) => {
     expect(problemOf(text)).toBe(`The body is not acceptable JSON: ${problem}.`);
   });
 
@@ -163,11 +163,11 @@ describe("strict JSON", () => {
     [[0x22, 0xc0, 0xaf, 0x22]],
     [[0x22, 0xed, 0xa0, 0x80, 0x22]],
     [[0x22, 0xe2, 0x82, 0x22]],
-  ])("refuses bytes that are not UTF-8: %j", (bytes) => {
+  ])("rejects bytes that are not UTF-8: %j", (bytes) => {
     expect(problemOf(Uint8Array.from(bytes))).toBe("The body is not valid UTF-8.");
   });
 
-  it("refuses deep nesting at exactly the limit, and a million brackets without harm", () => {
+  it("rejects nesting beyond the limit, and survives a million brackets", () => {
     const nested = (depth: number) => "[".repeat(depth) + "]".repeat(depth);
     expect(problemOf(nested(64))).toBeNull();
     expect(problemOf(nested(65))).toContain("nested too deeply at byte 64");
@@ -201,13 +201,13 @@ describe("opaque members", () => {
     ["true", "boolean"],
     ["false", "boolean"],
     ["null", "null"],
-  ])("tell what they are: %s is %s", (text, kind) => {
+  ])("know their type: %s is %s", (text, kind) => {
     expect(event(Buffer.from(`{"data":${text}}`))).toEqual({
       data: new RawJson(kind as RawJson["kind"], text),
     });
   });
 
-  it("have a depth limit of their own, and say where they exceed it", () => {
+  it("have their own depth limit, and report where they exceed it", () => {
     expect(event(Buffer.from('{"data":[[[]]],"metadata":{"a":{"b":{}}}}'))).toEqual({
       data: new RawJson("array", "[[[]]]"),
       metadata: new RawJson("object", '{"a":{"b":{}}}', 2),
@@ -232,12 +232,12 @@ describe("opaque members", () => {
     expect(problemOf('{"events":[{"x":{"a":1,"a":2}}]}', batch)).toContain("repeated");
   });
 
-  it("may themselves not be repeated", () => {
+  it("must not be repeated", () => {
     expect(problemOf('{"data":{},"data":{}}', event)).toContain('the member "data" is repeated');
     expect(problemOf('{"data":{},"d\\u0061ta":{}}', event)).toContain('the member "data" is repeated');
   });
 
-  it("are opaque under an escaped spelling of their name too", () => {
+  it("are opaque even if their name is escaped", () => {
     expect(event(Buffer.from('{"d\\u0061ta":{"a":1,"a":2}}'))).toEqual({
       data: new RawJson("object", '{"a":1,"a":2}'),
     });

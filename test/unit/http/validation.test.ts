@@ -1,4 +1,4 @@
-/** What schemas refuse, and how the refusal is told. */
+/** Values that schemas reject, and the responses. */
 import { randomBytes } from "node:crypto";
 import { Type } from "typebox";
 import { beforeAll, expect, test } from "vitest";
@@ -41,7 +41,7 @@ const post = async (url: string, payload: string, headers: Record<string, string
     headers: { "content-type": "application/json", ...headers },
   });
 
-test("values are taken as they are: nothing is converted, nothing is dropped", async () => {
+test("values are used unchanged: nothing is converted, nothing is dropped", async () => {
   const { errors } = (await post("/things", '{"name":1,"count":"1","tags":"x","more":1}')).json<{
     errors: unknown;
   }>();
@@ -55,16 +55,16 @@ test("values are taken as they are: nothing is converted, nothing is dropped", a
   );
 });
 
-test("a large body is judged by its first fault: it could hold millions", async () => {
-  const told = async (tags: number): Promise<number> => {
+test("a large body is reported by its first fault only: it could have millions", async () => {
+  const faultCount = async (tags: number): Promise<number> => {
     const wrong = JSON.stringify({ name: 1, count: "1", tags: Array.from({ length: tags }, () => 1) });
     return (await post("/large", wrong)).json<{ errors: unknown[] }>().errors.length;
   };
-  expect(await told(20)).toBe(22);
-  expect(await told(2_000)).toBe(1);
+  expect(await faultCount(20)).toBe(22);
+  expect(await faultCount(2_000)).toBe(1);
 });
 
-test("at most 50 faults are told", async () => {
+test("at most 50 faults are reported", async () => {
   const members = Array.from({ length: 200 }, (_, index) => `"m${index}":1`).join();
   expect((await post("/things", `{${members}}`)).json<{ errors: unknown[] }>().errors).toHaveLength(50);
 });
@@ -88,16 +88,16 @@ test.each([
   ]);
 });
 
-test.each([" ", "x", "a b~!", "k".repeat(255)])("the Idempotency-Key %j is taken", async (key) => {
+test.each([" ", "x", "a b~!", "k".repeat(255)])("the Idempotency-Key %j is accepted", async (key) => {
   expect((await post("/things", '{"name":"ab"}', { "idempotency-key": key })).statusCode).toBe(200);
 });
 
-test.each(["", "k".repeat(256), "ä", "a\tb"])("the Idempotency-Key %j is a 400", async (key) => {
+test.each(["", "k".repeat(256), "ä", "a\tb"])("the Idempotency-Key %j gets a 400", async (key) => {
   const answer = await post("/things", '{"name":"ab"}', { "idempotency-key": key });
   expect(answer.statusCode).toBe(400);
   expect(answer.json()).toMatchObject({ code: "INVALID_REQUEST" });
 });
 
-test.each(["", " "])("no body (%j) is a 400, as half of JSON is", async (payload) => {
+test.each(["", " "])("an empty body (%j) gets a 400, as truncated JSON does", async (payload) => {
   expect((await post("/things", payload)).statusCode).toBe(400);
 });

@@ -12,7 +12,7 @@ const PROXIES = {
   SIGNET_TRUSTED_PROXIES: "10.0.0.0/8,::1/128",
 };
 
-test("development is without mutual TLS unless told otherwise, and then takes its own authority", () => {
+test("development has no mutual TLS by default, and uses its own authority once enabled", () => {
   expect(loadConfig(DEVELOPMENT).mtlsMode).toBe("off");
   expect(loadConfig({ ...DEVELOPMENT, SIGNET_MTLS_MODE: "native" })).toMatchObject({
     tlsKeyFile: "/home/dev-ca/server.key",
@@ -21,7 +21,7 @@ test("development is without mutual TLS unless told otherwise, and then takes it
   });
 });
 
-test("files of one's own are taken together or not at all", () => {
+test("custom files must all be set, or none", () => {
   expect(problems({ SIGNET_MTLS_MODE: "native", ...FILES })).toEqual([]);
   expect(problems({ SIGNET_MTLS_MODE: "native", SIGNET_TLS_KEY_FILE: "/k" })).toEqual([
     "SIGNET_TLS_CERT_FILE must be set where SIGNET_MTLS_MODE is native",
@@ -29,7 +29,7 @@ test("files of one's own are taken together or not at all", () => {
   ]);
 });
 
-test("a proxy comes over a socket, or by mutual TLS under a pinned name from a listed address", () => {
+test("a proxy connects over a socket, or by mutual TLS with a pinned name from a listed address", () => {
   const proxy = { SIGNET_MTLS_MODE: "proxy", SIGNET_CLIENT_CA_FILE: "/ca" };
   expect(problems({ ...proxy, SIGNET_PROXY_SOCKET: "/s" })).toEqual([]);
   expect(problems({ ...proxy, ...FILES, ...PROXIES })).toEqual([]);

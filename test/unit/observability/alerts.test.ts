@@ -1,4 +1,4 @@
-/** Alert rules that are right, tested, and explained. */
+/** Alert rules are valid, tested and documented. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -25,8 +25,8 @@ describe.skipIf(!hasPromtool)("promtool", () => {
   it.each([
     ["the rules", ["check", "rules", join(DIRECTORY, "alerts.yml")]],
     ["the scrape configuration", ["check", "config", join(DIRECTORY, "prometheus.yml")]],
-    ["that each alert fires, and does not", ["test", "rules", join(DIRECTORY, "alerts.test.yml")]],
-  ])("agrees with %s", async (_what, args) => {
+    ["tests that each alert fires and stays quiet", ["test", "rules", join(DIRECTORY, "alerts.test.yml")]],
+  ])("accepts %s", async (_what, args) => {
     const { code, output } = await promtool(args);
     expect(code, output).toBe(0);
   });
@@ -51,7 +51,7 @@ describe("each alert", () => {
     }
   });
 
-  it("is severe to a known degree, and explained in the runbook where it says", async () => {
+  it("has a known severity and a section in the runbook at its link", async () => {
     const runbook = await readFile(join(REPOSITORY, "docs", "runbook.md"), "utf8");
     const headings = [...runbook.matchAll(/^## (\w+)$/gm)].map(([, heading = ""]) => heading);
     const alerts = await rules();

@@ -1,11 +1,11 @@
-/** The log's fields: those that the documentation lists, in one spelling, and whose a thing is beside the thing. */
+/** The log's fields are documented and spelled alike, and a tenant's objects are logged with their tenant. */
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 const CALL = /\blog\.(?:fatal|error|warn|info|debug|trace)\(\s*\{/g;
-/** Things of a tenant, where the code that logs knows whose they are. */
+/** Ids of tenants' objects, logged where the code knows the tenant. */
 const OF_A_TENANT = ["delivery_id", "endpoint_id", "event_id", "credential_id"];
 
 interface Line {
@@ -13,7 +13,7 @@ interface Line {
   readonly fields: readonly string[];
 }
 
-/** The names of an object literal's own members; what is inside of others, and spread, is not. */
+/** Returns the names of an object literal's own members, without nested and spread ones. */
 function membersOf(text: string): readonly string[] {
   const names: string[] = [];
   let depth = 0;
@@ -81,14 +81,14 @@ describe("every line of the log", () => {
     expect(lines.length).toBeGreaterThan(50);
   });
 
-  it("names the tenant beside what is a tenant's", () => {
+  it("names the tenant beside a tenant's objects", () => {
     const silent = lines.filter(
       ({ fields }) => OF_A_TENANT.some((name) => fields.includes(name)) && !fields.includes("tenant_id"),
     );
     expect(silent).toEqual([]);
   });
 
-  it("is read as it is meant: a member inside of a member is none of its own", () => {
+  it("is parsed correctly: a nested member is not its own", () => {
     expect(membersOf(" err: error, at: f({ b: 1 }, c), tenant_id: t, carrier }, `x`)")).toEqual([
       "err",
       "at",

@@ -20,7 +20,7 @@ test.each([
   ["a token", (log) => log.info({ token: "hunter2-canary", access_token: "hunter2-canary" }, "x")],
   ["a signature", (log) => log.info({ headers: { "webhook-signature": "v1,hunter2-canary" } }, "x")],
 ] as const satisfies readonly (readonly [string, (log: ReturnType<typeof createLogger>) => void])[])(
-  "the value of %s is censored",
+  "the value of %s is redacted",
   (_name, write) => {
     const text = logged(write);
     expect(text).toContain("[redacted]");
@@ -42,7 +42,7 @@ test("secrets and tokens inside messages and errors are masked", () => {
   expect(text).toContain("sgn_live_sk_[redacted]");
 });
 
-test("other text stays as it is", () => {
+test("other text is unchanged", () => {
   expect(maskSecrets("ten_06gzkqfw1vef5z17bwfnzgnc sgn_ eyJ a.b.c")).toBe(
     "ten_06gzkqfw1vef5z17bwfnzgnc sgn_ eyJ a.b.c",
   );

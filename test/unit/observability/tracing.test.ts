@@ -1,4 +1,4 @@
-/** What traces cost: nothing while they are off, and never the promises of the whole process (decision 0007). */
+/** Traces cost nothing while they are off, and never make Node track every promise (decision 0007). */
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -9,13 +9,13 @@ import { traceCollector } from "../../../src/config/tracing-settings.ts";
 const REPOSITORY = fileURLToPath(new URL("../../../", import.meta.url));
 
 interface Seen {
-  /** Whether OpenTelemetry's SDK is in memory. */
+  /** True if OpenTelemetry's SDK is loaded. */
   readonly loaded: boolean;
-  /** Whether Node follows promises: their continuations have an id then. */
+  /** True if Node tracks promises: their continuations then have an id. */
   readonly follows: boolean;
 }
 
-/** A process of its own in which `use` has run. */
+/** Runs `use` in a separate process and returns what was observed. */
 async function after(use: string): Promise<Seen> {
   const program = `
     import { createRequire } from "node:module";
@@ -41,11 +41,11 @@ async function after(use: string): Promise<Seen> {
   return JSON.parse(stdout) as Seen;
 }
 
-it("loads nothing of OpenTelemetry while traces are off", async () => {
+it("traces load no part of OpenTelemetry while they are off", async () => {
   expect(await after("")).toEqual({ loaded: false, follows: false });
 });
 
-it("does not make Node follow promises, even while they are on", async () => {
+it("traces do not make Node track promises, even while they are on", async () => {
   const use = `
     await startTracing({ collector: "http://127.0.0.1:9/v1/traces", process: "worker", version: "1", share: 1 });
     tracer().start({ name: "attempt", kind: "client", attributes: {}, parents: [] }).end();
@@ -53,7 +53,7 @@ it("does not make Node follow promises, even while they are on", async () => {
   expect(await after(use)).toEqual({ loaded: true, follows: false });
 });
 
-it("are on where one of OpenTelemetry's own variables says where to send them", () => {
+it("traces are on if one of OpenTelemetry's own variables sets an exporter", () => {
   const development = { SIGNET_ENV: "development" };
   expect(traceCollector(loadConfig(development))).toBeUndefined();
   const endpoint = { ...development, OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4318/" };

@@ -1,9 +1,9 @@
-/** What programs that read forms are sent. */
+/** Parsing of submitted forms. */
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { readForm } from "../../../src/portal/forms.ts";
 
-test("what a browser encodes is read as it was typed, lists in their order", () => {
+test("a browser's encoding is decoded to the typed text, with lists in their order", () => {
   const name = fc.stringMatching(/^[a-z_]{1,12}$/);
   const value = fc.string({ unit: "grapheme" }).filter((text) => !text.includes("\0"));
   fc.assert(
@@ -17,17 +17,17 @@ test("what a browser encodes is read as it was typed, lists in their order", () 
   );
 });
 
-test("a list of as many entries as a form has room for costs time that grows with it alone", () => {
+test("a list of maximum length is parsed in linear time", () => {
   const count = 400_000;
   const before = process.cpuUsage();
   expect(readForm("[]&".repeat(count))).toMatchObject({ "[]": { length: count } });
   const { user } = process.cpuUsage(before);
-  // Copied at each entry it would take many minutes.
+  // Copying it for each entry would take many minutes.
   expect(user / 1_000).toBeLessThan(20_000);
 });
 
 test.each(["a=1&a=2", "a=%zz", "a=%00", "a=%ff", "a[]=%ff", "a[]=%00", "%zz[]=1"])(
-  "%s is refused",
+  "%s is rejected",
   (text) => {
     expect(() => readForm(text)).toThrow("malformed");
   },

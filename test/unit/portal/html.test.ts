@@ -1,4 +1,4 @@
-/** Templates: what is put into one cannot get out of its place. */
+/** Values in a template cannot escape from their place. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { html } from "../../../src/portal/html.ts";
@@ -16,7 +16,7 @@ function read(text: string): string {
 }
 
 describe("a template", () => {
-  test("holds any text as that text, and nothing of it as markup", () => {
+  test("keeps any text as text, never as markup", () => {
     fc.assert(
       fc.property(fc.string({ unit: "binary" }), (text) => {
         const { text: made } = html`<p title="${text}">${text}</p>`;
@@ -29,7 +29,7 @@ describe("a template", () => {
     );
   });
 
-  test("escapes text in lists, however deep, and keeps the HTML among it", () => {
+  test("escapes text in lists at any depth, and keeps the HTML in them", () => {
     fc.assert(
       fc.property(fc.array(fc.array(fc.string())), (lists) => {
         const made = html`${lists.map((list) => [list, html`<br />`])}`.text;
@@ -40,16 +40,16 @@ describe("a template", () => {
     );
   });
 
-  test("does not take an object that looks like HTML for HTML", () => {
+  test("does not treat an object that looks like HTML as HTML", () => {
     const forged = JSON.parse('["<script>"]') as string[];
     expect(html`${forged}`.text).toBe("&lt;script&gt;");
   });
 
-  test("leaves out what is not there, and writes numbers, zero too", () => {
+  test("omits absent values, and writes numbers, including zero", () => {
     expect(html`${false}${null}${undefined}${""}${0}${1.5}`.text).toBe("01.5");
   });
 
-  test("puts HTML into HTML as it is, once", () => {
+  test("embeds HTML in HTML without escaping it twice", () => {
     const inner = html`<b>${"<"}</b>`;
     expect(html`<p>${inner}</p>`.text).toBe("<p><b>&lt;</b></p>");
   });

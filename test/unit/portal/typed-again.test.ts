@@ -1,4 +1,4 @@
-/** No secret comes back in a form, in whichever field it was typed. */
+/** A form never returns a secret, in whichever field it was typed. */
 import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import {
@@ -19,7 +19,7 @@ const PAIRS = [
 const CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB+w==\n-----END CERTIFICATE-----\n";
 
 describe("a public key", () => {
-  test.each(PAIRS)("%s comes back, and the private one of it never does", (_name, pair) => {
+  test.each(PAIRS)("of type %s is returned, and its private key never is", (_name, pair) => {
     const known = JSON.stringify(pair.publicKey.export({ format: "jwk" }));
     expect(isPrivateKey(known)).toBe(false);
     expect(publicKeyAgain(known)).toBe(known);
@@ -28,7 +28,7 @@ describe("a public key", () => {
     for (const text of [secret, pem]) {
       expect(isPrivateKey(text)).toBe(true);
     }
-    // Also where it is not spelt as it should be.
+    // Also in a malformed spelling.
     for (const text of [
       secret,
       pem,
@@ -41,14 +41,14 @@ describe("a public key", () => {
     }
   });
 
-  test("one of a secret shared by two is none, nor is what hides in a member that may be there", () => {
+  test("does not include a shared secret, or a secret nested in an allowed member", () => {
     expect(isPrivateKey('{"kty":"oct","k":"c2VjcmV0"}')).toBe(true);
     expect(publicKeyAgain('{"kty":"OKP","x":{"d":"c2VjcmV0"}}')).toBe("");
     expect(publicKeyAgain("correct horse battery staple")).toBe("");
   });
 });
 
-test("certificates come back, with a private key between them they do not", () => {
+test("certificates are returned, but not with a private key between them", () => {
   expect(certificatesAgain(CERTIFICATE + CERTIFICATE)).toBe(CERTIFICATE + CERTIFICATE);
   const key = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEE\n-----END EC PRIVATE KEY-----\n";
   for (const text of [CERTIFICATE + key, key + CERTIFICATE, key, "MHcCAQEE"]) {
@@ -63,18 +63,18 @@ test.each([
   ["user:hunter2@example.com", "example.com"],
   ["https:\\\\user:hunter2@example.com", "https:\\\\example.com"],
   ["not an address", "not an address"],
-])("of the address %s what comes back is %s", (typed, again) => {
+])("the address %s is returned as %s", (typed, again) => {
   expect(addressAgain(typed)).toBe(again);
 });
 
-test("headers come back without the values of those that hold a secret", () => {
+test("headers are returned without the values of secret ones", () => {
   expect(
     headersAgain("X-Team: ml\r\nauthorization: Bearer abc\r\n Cookie : id=1\nX-Authorization: shown"),
   ).toBe("X-Team: ml\r\nauthorization:\r\n Cookie :\nX-Authorization: shown");
 });
 
 test.each([`whsec_${"a".repeat(32)}`, "sgn_live_sk_abc", "-----BEGIN PRIVATE KEY-----\nMC4="])(
-  "%j comes back in no field",
+  "%j is returned in no field",
   (secret) => {
     for (const again of [textAgain, addressAgain, headersAgain, certificatesAgain, publicKeyAgain]) {
       expect(again(`before ${secret} after`)).toBe("");

@@ -40,7 +40,7 @@ function held(): Held {
   return { promise, resolve: () => settle?.resolve(), reject: (error) => settle?.reject(error) };
 }
 
-/** A process that works while `works` says so, and whose start and end are held until the test lets them go. */
+/** A process that is healthy while `works` returns true, and whose start and end wait for the test. */
 async function start(works: () => boolean, port: number) {
   const started = held();
   const ended = held();
@@ -99,7 +99,7 @@ describe("the metrics listener of a process", () => {
     await expect(get(port, "/healthz")).rejects.toThrow("fetch failed");
   });
 
-  it("names what fails, tells why in the log alone, and recovers", async () => {
+  it("names what fails, gives the reason in the log only, and recovers", async () => {
     let works = false;
     const port = await freePort();
     const { running, started, ended } = await start(() => works, port);
@@ -117,7 +117,7 @@ describe("the metrics listener of a process", () => {
     expect(await get(port, "/readyz")).toEqual({ status: 200, body: { status: "ready" } });
   });
 
-  it("knows three paths and one method", async () => {
+  it("serves three paths and one method", async () => {
     const port = await freePort();
     const { running, started, ended } = await start(() => true, port);
     started.resolve();

@@ -1,4 +1,4 @@
-/** JavaScript that no compiler writes is checked like everything else. */
+/** Hand-written JavaScript is checked like everything else. */
 import { execFile } from "node:child_process";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** What docker-compose.yml and the Dockerfile promise that cannot be tried without a container engine. */
+/** Properties of docker-compose.yml and the Dockerfile that are checked without a container engine. */
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -15,9 +15,9 @@ import {
 } from "../../support/compose-file.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
-/** A version in full, or with a distribution behind it. */
+/** A full version, optionally with a distribution after it. */
 const PINNED = /^[a-z][a-z/-]*:v?\d+\.\d+(\.\d+)?(-[a-z-]+)?$/;
-/** How long a process may take to end by itself (src/processes/main.ts). */
+/** How long a process may take to exit by itself (src/processes/main.ts). */
 const CLOSE_TIMEOUT_MS = 18_000;
 
 let text: string;
@@ -51,7 +51,7 @@ const all = (): [string, ComposeService][] => Object.entries(file.services);
 const isJob = ({ restart }: ComposeService): boolean => restart === "no";
 
 describe("every service", () => {
-  test("runs a pinned image, and never auto-setup, or what is built here", () => {
+  test("runs a pinned image other than auto-setup, or one built here", () => {
     for (const [name, { image: used, build }] of all()) {
       expect(build === undefined ? used : build, name).toMatch(build === undefined ? PINNED : /^\.$/);
     }
@@ -59,7 +59,7 @@ describe("every service", () => {
     expect(text).not.toContain("latest");
   });
 
-  test("that keeps running has a health check and is started again", () => {
+  test("that keeps running has a health check and restarts", () => {
     const running = all().filter(([, candidate]) => !isJob(candidate));
     expect(running.map(([name]) => name)).toEqual([
       "postgres",
@@ -77,7 +77,7 @@ describe("every service", () => {
     }
   });
 
-  test("waits for services to be healthy and for jobs to be done", () => {
+  test("waits for services to be healthy and for jobs to finish", () => {
     for (const [name, { depends_on: needs = {} }] of all()) {
       for (const [need, { condition }] of Object.entries(needs)) {
         const expected = isJob(service(need)) ? "service_completed_successfully" : "service_healthy";
@@ -93,13 +93,13 @@ describe("every service", () => {
     expect(new Set(hostPorts).size).toBe(hostPorts.length);
   });
 
-  test("takes no new privileges", () => {
+  test("gains no new privileges", () => {
     for (const [name, { security_opt: options }] of all()) {
       expect(options, name).toEqual(["no-new-privileges:true"]);
     }
   });
 
-  test("keeps the CA's key to the job that made it, and writes keys there alone", () => {
+  test("leaves the CA's key and the writing of keys to the job that creates them", () => {
     const mounts = all().flatMap(([name, { volumes = [] }]) =>
       volumes.map((volume) => {
         const [source = "", path = "", mode] = volume.split(":");
@@ -140,18 +140,18 @@ describe("every service", () => {
 });
 
 describe("our services", () => {
-  test("may write nothing, have no capabilities, and end before they are killed", () => {
+  test("have no writable files and no capabilities, and exit before they are killed", () => {
     for (const name of ["migrate", "api", "worker", "edge"]) {
       expect(service(name)).toMatchObject({ init: true, read_only: true, cap_drop: ["ALL"] });
       expect(parseSeconds(service(name).stop_grace_period ?? "")).toBeGreaterThan(CLOSE_TIMEOUT_MS);
     }
   });
 
-  test("run as in production, which is the image's word", () => {
+  test("run in production, as set by the image", () => {
     expect(image.environment["SIGNET_ENV"]).toBe("production");
     for (const [name] of all()) {
       expect(environment(name)).not.toHaveProperty("SIGNET_ENV");
-      // In production, native where nothing is said.
+      // In production, the default is native.
       expect(environment(name)["SIGNET_MTLS_MODE"]).toBe(name === "api" ? "proxy" : undefined);
     }
   });
@@ -167,14 +167,14 @@ describe("our services", () => {
 });
 
 describe("the edge", () => {
-  test("is the only way in, by the port that others may publish and the api does not", () => {
+  test("is the only way in, over a port that others may publish and the api may not", () => {
     expect(service("edge").ports).toEqual(["127.0.0.1:8443:8443"]);
     expect(service("api").ports).toBeUndefined();
     expect(environment("api")).not.toHaveProperty("SIGNET_API_LISTEN");
     expect(SETTINGS.apiListen.fallback).toMatch(/^127\.0\.0\.1:/);
   });
 
-  test("has no secret of the service's and no way to Temporal", () => {
+  test("has none of the service's secrets and no access to Temporal", () => {
     expect(service("edge").volumes).toEqual(["trust:/run/signet/trust:ro", "edge:/run/signet/edge:ro"]);
     for (const name of ["SIGNET_PEPPER_FILE", "SIGNET_KEK_FILE", "TEMPORAL_ADDRESS"]) {
       expect(environment("api")).toHaveProperty(name);
@@ -182,7 +182,7 @@ describe("the edge", () => {
     }
   });
 
-  test("is known to the api by the name that init gives it, which no client's certificate can have", async () => {
+  test("is known to the api by the name from init, which no client's certificate can have", async () => {
     const script = await read("compose/init.sh");
     const name = environment("api")["SIGNET_PROXY_NAMES"] ?? "";
     expect(script).toContain(`clientAuth "${name}"`);
@@ -195,7 +195,7 @@ describe("the edge", () => {
 });
 
 describe("the worker", () => {
-  test("keeps checkpoints of the compliance log in a volume that nobody else has, as the user of the image", () => {
+  test("keeps checkpoints of the compliance log in a volume of its own, as the user of the image", () => {
     const { SIGNET_CHECKPOINT_DIR: directory } = environment("worker");
     expect(service("worker").volumes).toContain(`checkpoints:${directory}`);
     const others = all().filter(([name]) => name !== "worker");
@@ -205,12 +205,12 @@ describe("the worker", () => {
 });
 
 describe("PostgreSQL", () => {
-  test("keeps its data in a volume, where version 18 has it", () => {
+  test("keeps its data in a volume, at the path of version 18", () => {
     expect(service("postgres").image).toMatch(/^postgres:18\./);
     expect(service("postgres").volumes?.[0]).toBe("postgres:/var/lib/postgresql");
   });
 
-  test("takes nobody over the network without TLS", () => {
+  test("accepts no network connections without TLS", () => {
     const { command = [], configs = [] } = service("postgres");
     expect(command).toContain("--ssl=on");
     const hba = command.find((word) => word.startsWith("--hba_file="))?.replace("--hba_file=", "");
@@ -219,7 +219,7 @@ describe("PostgreSQL", () => {
     expect(network).toEqual(["hostssl all all all scram-sha-256"]);
   });
 
-  test("has a login for Temporal that is no superuser, with the password that Temporal uses", () => {
+  test("has a login for Temporal that is not a superuser, with the password that Temporal uses", () => {
     const { POSTGRES_USER: user, POSTGRES_PWD: password } = environment("temporal");
     const mounted = service("postgres").configs?.find(({ target }) =>
       target.startsWith("/docker-entrypoint-initdb.d/"),
@@ -230,9 +230,9 @@ describe("PostgreSQL", () => {
     expect(environment("temporal-schema")).toMatchObject({ SQL_USER: user, SQL_PASSWORD: password });
   });
 
-  test("takes as many connections as the others may open", () => {
+  test("accepts as many connections as the others may open", () => {
     const most = Number(/max_connections=(\d+)/.exec(service("postgres").command?.join(" ") ?? "")?.[1]);
-    // Temporal's four services: 20 and, for visibility, 10 each. Ours: a pool per database role, and the listeners.
+    // Temporal's four services: 20 each, and 10 each for visibility. Ours: a pool per database role, and the listeners.
     const temporal = 4 * (20 + 10);
     const edge = 4;
     const ours = 4 * 10 + 10 + 1 + edge;
@@ -246,7 +246,7 @@ describe("Temporal", () => {
     expect(version("temporal-schema")).toBe(version("temporal"));
   });
 
-  test("gets both databases made and brought up to date by the job, for the plugin that the server uses", () => {
+  test("gets both databases created and upgraded by the job, for the plugin that the server uses", () => {
     const job = service("temporal-schema").command?.join("\n") ?? "";
     for (const [database, schema] of [
       ["temporal", "postgresql/v12/temporal"],
@@ -268,11 +268,11 @@ describe("Temporal", () => {
     expect(environment("temporal")).toMatchObject({ DB: "postgres12_pgx", POSTGRES_SEEDS: "postgres" });
   });
 
-  test("finds the dynamic configuration that it asks for, readable by its own user", () => {
+  test("finds its dynamic configuration, readable by its own user", () => {
     const [mounted] = service("temporal").configs ?? [];
     expect(mounted?.target).toBe(environment("temporal")["DYNAMIC_CONFIG_FILE_PATH"]);
     expect(file.configs[mounted?.source ?? ""]?.content).toBe("{}");
-    // Some versions of Compose make such files readable to root alone unless told otherwise.
+    // Some versions of Compose make such files readable by root only by default.
     expect(text.match(/mode: 0444/g)).toHaveLength(text.match(/- source: /g)?.length ?? 0);
   });
 
@@ -294,17 +294,17 @@ describe("the image", () => {
     expect(image.user).toBe("node");
   });
 
-  test("starts Node itself, in production unless told otherwise", () => {
+  test("starts Node directly, in production by default", () => {
     expect(image.entrypoint).toEqual(["node", "dist/src/processes/main.js"]);
     expect(image.environment).toMatchObject({ SIGNET_ENV: "production", NODE_ENV: "production" });
   });
 
-  test("has the command line by its name", () => {
+  test("has the command line under its name", () => {
     expect(image.runs).toContain(`ln -s ${image.workdir}/src/bootstrap.mjs /usr/local/bin/signet`);
     expect(image.copies).toContain("src/bootstrap.mjs src/");
   });
 
-  test("is built from files that are there and that .dockerignore lets through", async () => {
+  test("is built from files that exist and that .dockerignore admits", async () => {
     const ignore = (await read(".dockerignore")).split("\n").filter((line) => /^[^#]/.test(line));
     expect(ignore[0]).toBe("*");
     const dockerfile = await read("Dockerfile");

@@ -1,4 +1,4 @@
-/** compose/init.sh: what it makes, what it leaves alone, and what it makes anew. */
+/** compose/init.sh: what it creates, keeps and renews. */
 import { execFile } from "node:child_process";
 import { X509Certificate } from "node:crypto";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -70,7 +70,7 @@ const FILES = [
 ] as const;
 
 const [SERVER, CLIENT] = ["1.3.6.1.5.5.7.3.1", "1.3.6.1.5.5.7.3.2"];
-/** What PostgreSQL and Temporal are known by, and who may command Temporal. */
+/** Certificates that identify PostgreSQL and Temporal or give access to Temporal. */
 const INTERNAL = [
   ["postgres/server.crt", "DNS:postgres", [SERVER]],
   ["temporal/server.crt", "DNS:temporal", [SERVER, CLIENT]],
@@ -78,7 +78,7 @@ const INTERNAL = [
   ["temporal-ui/temporal.crt", "URI:spiffe://signet.compose/temporal/ui", [CLIENT]],
 ] as const;
 
-test("the first run makes everything, a second one changes nothing, a later one renews certificates alone", async () => {
+test("the first run creates everything, a second one changes nothing, a later one renews only certificates", async () => {
   await init();
   const ca = certificate("ca/ca.crt");
   for (const [file, name] of [
@@ -103,7 +103,7 @@ test("the first run makes everything, a second one changes nothing, a later one 
   await init();
   expect(FILES.map(text)).toEqual(first);
 
-  // Somebody's own authority, and a certificate that ends too soon: the first stays, the second is replaced.
+  // A custom authority, and a certificate that ends too soon: the first stays, the second is replaced.
   writeFileSync(path("api/clients-ca.crt"), "own");
   const ending = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];
   const out = ["-keyout", path("edge/edge.key"), "-out", path("edge/edge.crt")];
@@ -118,7 +118,7 @@ test("the first run makes everything, a second one changes nothing, a later one 
   expect(untouched.map(text)).toEqual(untouched.map((file) => first[FILES.indexOf(file)]));
 });
 
-test("a set-up of a version without an edge gets what the edge needs, and keeps its keys", async () => {
+test("a set-up from a version without an edge gets the edge's files, and keeps its keys", async () => {
   const kept = ["ca/ca.crt", "api/server.crt", "api/clients-ca.crt", "keys/pepper", "keys/kek"] as const;
   const before = kept.map(text);
   rmSync(path("edge"), { recursive: true });
@@ -130,7 +130,7 @@ test("a set-up of a version without an edge gets what the edge needs, and keeps 
   expect(text("api/proxies-ca.crt")).toBe(text("ca/ca.crt"));
 });
 
-test("a set-up of a version without TLS inside gets what it needs, and keeps its keys", async () => {
+test("a set-up from a version without internal TLS gets its files, and keeps its keys", async () => {
   const kept = FILES.filter((file) => !/internal-ca|postgres\/|temporal/.test(file));
   const before = kept.map(text);
   const inside = ["trust", "postgres", "temporal", "temporal-ui"].map((volume) => path(volume));
@@ -146,14 +146,14 @@ test("a set-up of a version without TLS inside gets what it needs, and keeps its
   expect(certificate("postgres/server.crt").verify(certificate("ca/internal.crt").publicKey)).toBe(true);
 });
 
-test("nothing but what everybody verifies by can be read by others, and keys have their readers", () => {
+test("others can read only public certificates, and each key has its reader", () => {
   for (const volume of VOLUMES) {
     for (const name of readdirSync(path(volume))) {
       const { mode } = statSync(path(`${volume}/${name}`));
       expect(mode & 0o777, `${volume}/${name}`).toBe(volume === "trust" ? 0o644 : 0o600);
     }
   }
-  // As root the job gives the files to the users of the images; elsewhere they stay with whoever runs it.
+  // As root the job gives the files to the users of the images; otherwise they keep the caller's user.
   const root = process.getuid?.() === 0;
   const owners = {
     keys: 1000,
@@ -172,7 +172,7 @@ test("nothing but what everybody verifies by can be read by others, and keys hav
   }
 });
 
-test("whoever commands Temporal has a certificate of the internal CA, and a tenant's client has not", async () => {
+test("Temporal's clients have a certificate of the internal CA, and a tenant's client does not", async () => {
   const [operator, client] = [await init("temporal", "anna"), await init("client", "example")];
   const [internal, ca] = [await init("internal-ca"), await init("ca")];
   const leads = (leaf: string, root: string): boolean =>

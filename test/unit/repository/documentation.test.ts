@@ -30,23 +30,20 @@ async function documents(): Promise<string[]> {
 }
 
 describe("the generated parts of documents", () => {
-  it.each(GENERATED_DOCUMENTS)(
-    "%s is what the code makes of it: run `npm run docs` when this fails",
-    async (name) => {
-      const document = await read(name);
-      expect(await withGeneratedParts(document)).toBe(document);
-    },
-  );
+  it.each(GENERATED_DOCUMENTS)("%s matches the code: run `npm run docs` when this fails", async (name) => {
+    const document = await read(name);
+    expect(await withGeneratedParts(document)).toBe(document);
+  });
 
-  it("docs/cli.md is what the commands say of themselves", async () => {
+  it("docs/cli.md matches the commands' own help", async () => {
     expect(await read("docs/cli.md")).toBe(cliReference());
   });
 
-  it("src/lib/client/api-types.ts is what the schemas of the routes give", async () => {
+  it("src/lib/client/api-types.ts matches the routes' schemas", async () => {
     expect(await read("src/lib/client/api-types.ts")).toBe(await clientTypes(await describedApi()));
   });
 
-  it("have a row for each limit that a request's schema states", () => {
+  it("have a row for each limit of a request schema", () => {
     const schema = {
       type: "object",
       properties: {
@@ -79,13 +76,13 @@ describe("the generated parts of documents", () => {
     ).toEqual(["| `SIGNET_X` | `a\\|b` | what |", "| `SIGNET_X` |  | what |"]);
   });
 
-  it("cannot name a region that is not there", () => {
+  it("cannot name a missing region", () => {
     expect(region("// region a\nx();\n// endregion\n", "a")).toBe("```ts\nx();\n```");
     expect(() => region("// region a\nx();\n// endregion\n", "b")).toThrow("no region b");
   });
 });
 
-/** Returns the anchors of a document's headings, as GitHub makes them. */
+/** Returns the anchors of a document's headings, as GitHub creates them. */
 function anchorsOf(document: string): ReadonlySet<string> {
   const headings = document.replaceAll(/^```[\s\S]*?^```$/gm, "").matchAll(/^#+ (.*)$/gm);
   return new Set(
@@ -129,11 +126,11 @@ describe("the README's ways to verify a webhook", () => {
     ["a Standard Webhooks library", acceptWithStandardWebhooks],
   ] as const;
 
-  it.each(ways)("accept what was signed, with %s", (_name, accept) => {
+  it.each(ways)("accept a signed webhook, with %s", (_name, accept) => {
     expect(accept(secret, body, headers)).toMatchObject({ data: { run: 7 } });
   });
 
-  it.each(ways)("refuse a changed body and another secret, with %s", (_name, accept) => {
+  it.each(ways)("reject a changed body and another secret, with %s", (_name, accept) => {
     const other = `whsec_${Buffer.alloc(32, 8).toString("base64")}`;
     expect(() => accept(secret, Buffer.concat([body, Buffer.from(" ")]), headers)).toThrow(/signature/i);
     expect(() => accept(other, body, headers)).toThrow(/signature/i);
@@ -160,7 +157,7 @@ describe("the supported versions", () => {
 });
 
 describe("every document", () => {
-  it("links only to files that are there", async () => {
+  it("links only to existing files", async () => {
     const dead: string[] = [];
     for (const path of await documents()) {
       for (const [, target = ""] of (await read(path)).matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)) {
@@ -172,7 +169,7 @@ describe("every document", () => {
     expect(dead).toEqual([]);
   });
 
-  it("links only to headings that are there", async () => {
+  it("links only to existing headings", async () => {
     const dead: string[] = [];
     for (const path of await documents()) {
       for (const [, file = "", anchor = ""] of (await read(path)).matchAll(/\]\(([^)#\s:]*)#([^)\s]+)\)/g)) {
@@ -186,7 +183,7 @@ describe("every document", () => {
   });
 
   it.each(["README.md", "CONTRIBUTING.md", "docs/architecture.md"])(
-    "%s names only paths that are there",
+    "%s names only existing paths",
     async (document) => {
       const spans = (await read(document)).matchAll(
         /`((?:src|workflows|activities|docs|test)\/[\w./-]*)[^`]*`/g,
@@ -196,7 +193,7 @@ describe("every document", () => {
     },
   );
 
-  it("names only npm scripts that package.json has", async () => {
+  it("names only npm scripts of package.json", async () => {
     const { scripts } = JSON.parse(await read("package.json")) as { scripts: Record<string, string> };
     const unknown: string[] = [];
     for (const path of await documents()) {
@@ -209,7 +206,7 @@ describe("every document", () => {
     expect(unknown).toEqual([]);
   });
 
-  it("of a decision is numbered and says what would change our mind", async () => {
+  it("on a decision is numbered and states what would change our mind", async () => {
     const names = (await readdir(join(REPOSITORY, "docs", "decisions"))).toSorted((left, right) =>
       left.localeCompare(right),
     );

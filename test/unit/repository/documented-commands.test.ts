@@ -1,4 +1,4 @@
-/** Every command and option of `signet` that a document, a message or a comment names is there. */
+/** Every command and option of `signet` in a document, a message or a comment exists. */
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
@@ -12,7 +12,7 @@ import {
 } from "../../support/documented-commands.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
-/** What `npm start` prints is a line of its own, and no command. */
+/** `npm start` prints these as lines of its own; they are not commands. */
 const NO_COMMANDS = new Set(["ready", "start"]);
 
 async function filesOf(directory: string, ending: RegExp): Promise<string[]> {
@@ -45,7 +45,7 @@ async function faults(
   return { seen, found };
 }
 
-it("the commands of shell blocks are understood as they stand", async () => {
+it("the commands of shell blocks are parsed correctly", async () => {
   const { seen, found } = await faults(
     await documents(),
     pastedCommands,
@@ -56,13 +56,13 @@ it("the commands of shell blocks are understood as they stand", async () => {
   expect(seen).toBeGreaterThan(examples().length);
 });
 
-it("the commands and options that documents mention are there", async () => {
+it("the commands and options in documents exist", async () => {
   const { seen, found } = await faults(await documents(), mentionedCommands, unknownPart);
   expect(found).toEqual([]);
   expect(seen).toBeGreaterThan(100);
 });
 
-it("those that messages, help and comments of the code mention are there", async () => {
+it("those in messages, help and comments of the code exist", async () => {
   const { seen, found } = await faults(
     await filesOf("src", /\.(ts|mjs|js)$/),
     mentionedCommands,
@@ -72,7 +72,7 @@ it("those that messages, help and comments of the code mention are there", async
   expect(seen).toBeGreaterThan(50);
 });
 
-it("what is not there is found", async () => {
+it("a missing command is found", async () => {
   const faultsOf = async (line: string): Promise<string[]> =>
     await Promise.all(
       pastedCommands(`\`\`\`sh\n${line}\n\`\`\`\n`).map(

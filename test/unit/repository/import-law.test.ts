@@ -1,4 +1,4 @@
-/** The import law of docs/architecture.md, as the linter and the compiler enforce it: tried out on files that break it. */
+/** The linter and the compiler enforce the import law of docs/architecture.md: tested with files that break it. */
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { cp, mkdir, mkdtemp, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
@@ -10,7 +10,7 @@ import { currentImportLaw, layersOf } from "../../../docs/import-law.ts";
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 const RULES = ["eslint(no-restricted-imports)", "node(no-process-env)"];
 
-/** What a file of a directory must not say, and what it may. */
+/** Statements that a file of a directory must not contain, and allowed ones. */
 const LAW: Readonly<
   Record<string, { readonly refused: readonly string[]; readonly allowed: readonly string[] }>
 > = {
@@ -132,7 +132,7 @@ const LAW: Readonly<
       `import type { Member } from "../../../../activities/types.ts"; export type Used = Member;`,
       `import "../../../tokens/oauth/token.ts";`,
     ],
-    // A folder of the same name as a higher layer is not that layer.
+    // A folder with the name of a higher layer is not that layer.
     allowed: [`import "pg";`, `import "../tokens/clients.ts";`],
   },
   "src/processes/embedded": {
@@ -166,7 +166,7 @@ const LAW: Readonly<
   ...neighbours(),
 };
 
-/** Every two layers that stand next to each other: the lower may not import the higher, the higher may the lower. */
+/** Returns each pair of adjacent layers: only the higher may import the lower. */
 function neighbours(): typeof LAW {
   const layers = layersOf(readFileSync(join(REPOSITORY, "docs", "architecture.md"), "utf8")).filter(
     (layer) => !["lib", "domain", "workflows/messages"].includes(layer),
@@ -224,10 +224,10 @@ afterAll(async () => {
 });
 
 describe("the linter", () => {
-  /** `file:line` of whatever it refused by one of the law's rules. */
+  /** Rejected statements by the law's rules, as `file:line`. */
   const refused = new Set<string>();
   const unreadable: string[] = [];
-  /** A file of its own for each statement, except where the law speaks of one file. */
+  /** A file for each statement, except where the law is about a single file. */
   const locate = (place: string, index: number): { readonly file: string; readonly line: number } =>
     place.endsWith(".ts")
       ? { file: place, line: index + 1 }
@@ -262,11 +262,11 @@ describe("the linter", () => {
     }
   });
 
-  it("reads the list of docs/architecture.md as it stands there (npm run docs)", async () => {
+  it("reads the current list of docs/architecture.md (npm run docs)", async () => {
     expect(await readFile(join(REPOSITORY, ".oxlintrc.law.json"), "utf8")).toBe(await currentImportLaw());
   });
 
-  it("can read every file, so that what it does not refuse is allowed", () => {
+  it("can parse every file, so anything it does not reject is allowed", () => {
     expect(unreadable).toEqual([]);
   });
 

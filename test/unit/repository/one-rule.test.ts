@@ -1,4 +1,4 @@
-/** A rule that is written twice drifts: these are written in one file each. */
+/** A rule that is written twice drifts: these are each written in one file. */
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
@@ -9,7 +9,7 @@ const RULES = [
   ["the retry window of 72 hours", /\b259_?200_?000\b/, ["src/domain/retry-schedule.ts"]],
   ["the 17 attempts", /= 17;/, ["src/domain/retry-schedule.ts"]],
   ["the answer to a missing scope", /error="insufficient_scope"/, ["src/http/bearer-errors.ts"]],
-  // Behind an edge or a proxy it is theirs: what counts by address reads `clientAddress`.
+  // Behind an edge or a proxy this is the proxy's address: use `clientAddress` to count by address.
   ["the address of the peer", /\brequest\.ip\b/, []],
 ] as const;
 

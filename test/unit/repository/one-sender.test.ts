@@ -1,13 +1,13 @@
 /**
- * Everything that leaves on a tenant's word leaves through one sender and one address policy. Who else may open
- * connections, and to what, is listed here: a new one fails until somebody has thought about it.
+ * Every request to a tenant's target goes through one sender and one address policy. This test lists all other code
+ * that opens connections, and where to: each addition must be reviewed.
  */
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 
 const ROOT = new URL("../../../", import.meta.url).pathname;
-/** What opens a connection: `fetch`, undici, and the functions of Node that connect. */
+/** Code that opens a connection: `fetch`, undici, and Node's connecting functions. */
 const OPENS = [
   /\bfetch\(/,
   /from "undici"/,
@@ -21,13 +21,13 @@ const ALLOWED = [
   "src/webhooks/sending/http-proxy.ts",
   "src/webhooks/sending/http-sender.ts",
   "src/webhooks/sending/http-tls.ts",
-  // To the operator's own services: upstreams of the edge.
+  // Requests to the operator's own services: upstreams of the edge.
   /^src\/edge\//,
-  // The metrics of Temporal's SDK, which it serves on a loopback port of this process.
+  // Requests for the metrics of Temporal's SDK, served on a loopback port of this process.
   "src/temporal/runtime.ts",
-  // Scripts of the portal's pages, which run in browsers and ask the portal.
+  // Scripts of the portal's pages, which run in browsers and call the portal.
   /^src\/portal\/browser\//,
-  // Programs of the operator's and of tenants', on their own machines.
+  // Programs of operators and tenants, on their own machines.
   /^src\/(?:cli|lib\/client|processes\/(?:demo|doctor|embedded))\//,
 ];
 
@@ -36,7 +36,7 @@ async function sources(folder: string): Promise<string[]> {
   return entries.filter((name) => name.endsWith(".ts")).map((name) => `${folder}/${name}`);
 }
 
-it("nothing but the sender calls out on a tenant's word", async () => {
+it("only the sender makes requests to tenants' targets", async () => {
   const found: string[] = [];
   for (const file of [
     ...(await sources("src")),
@@ -48,18 +48,18 @@ it("nothing but the sender calls out on a tenant's word", async () => {
       found.push(file);
     }
   }
-  // The pattern finds what it is for.
+  // The pattern matches the known places.
   expect(found).toEqual(
     expect.arrayContaining(["src/webhooks/sending/http-connect.ts", "src/webhooks/sending/http-sender.ts"]),
   );
-  const strangers = found.filter(
+  const unlisted = found.filter(
     (file) =>
       !ALLOWED.some((allowed) => (typeof allowed === "string" ? allowed === file : allowed.test(file))),
   );
-  expect(strangers).toEqual([]);
+  expect(unlisted).toEqual([]);
 });
 
-it("one place makes the sender, and one the policy that api and worker share", async () => {
+it("one place creates the sender, and one the policy that api and worker share", async () => {
   const makers = { sender: [] as string[], policy: [] as string[] };
   for (const file of await sources("src")) {
     const text = await readFile(join(ROOT, file), "utf8");
@@ -70,7 +70,7 @@ it("one place makes the sender, and one the policy that api and worker share", a
       makers.policy.push(file);
     }
   }
-  // `signet grade` without a service runs on its user's machine and goes to loopback literals alone
+  // `signet grade` without a service runs on its user's machine and connects to loopback literals only
   // (test/integration/grader/command.test.ts).
   expect(makers.sender.toSorted()).toEqual(["src/cli/grade.ts", "src/processes/engine.ts"]);
   expect(makers.policy.toSorted()).toEqual([

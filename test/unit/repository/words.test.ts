@@ -1,11 +1,11 @@
-/** Keeps words out of the repository that a native reader has to read twice. CONTRIBUTING.md has the rules of language. */
+/** Keeps words that read translated out of the repository. CONTRIBUTING.md has the language rules. */
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 
-/** Each word with what to write instead. The list is short on purpose: it names words and does not judge style. */
+/** Each word with its replacement. The list is short on purpose: it names words and does not judge style. */
 const WORDS: readonly (readonly [word: RegExp, instead: string])[] = [
   [/\bmend(?:s|ed|ing)?\b/i, "fix, repair"],
   [/\banew\b/i, "again"],

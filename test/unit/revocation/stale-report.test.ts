@@ -3,7 +3,7 @@ import { createLogger } from "../../../src/observability/logger.ts";
 import { metrics } from "../../../src/observability/metrics.ts";
 import { createStaleReport } from "../../../src/revocation/stale-report.ts";
 
-test("however many requests are refused, the log has one line when it begins and one when it is over", async () => {
+test("any number of rejected requests logs one line at the beginning and one at the end", async () => {
   const lines: string[] = [];
   const log = createLogger({ level: "trace", destination: { write: (line) => void lines.push(line) } });
   let nowMs = 1_000;

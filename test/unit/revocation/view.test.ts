@@ -57,7 +57,7 @@ beforeEach(() => {
   });
 });
 
-test("admits nothing before everything was read once", () => {
+test("the view admits nothing before the first complete answer", () => {
   expect(view.verdict(TOKEN)).toBe("stale");
 });
 
@@ -88,12 +88,12 @@ describe("a token is revoked", () => {
     ).toBe("admit");
   });
 
-  test("also while it cannot be told what else is", () => {
+  test("also before the first answer", () => {
     view.hear("1:jti:jti_1");
     expect(view.verdict(TOKEN)).toBe("revoked");
   });
 
-  test("until its revocation is over and forgotten; keys and certificates for ever", () => {
+  test("until its revocation expires and is forgotten; keys and certificates forever", () => {
     view.learn(view.ask(), news(2, revocation("credential", 500), revocation("kid", null)));
     pass(499);
     view.prune();
@@ -106,7 +106,7 @@ describe("a token is revoked", () => {
     expect(view.verdict(TOKEN)).toBe("revoked");
   });
 
-  test("by garbage on the channel: never, and it is no error", () => {
+  test("never by garbage on the channel, which is not an error", () => {
     view.learn(view.ask(), news(0));
     for (const payload of ["", ":", "1", "x:y", "1:nothing:crd_1", "1:cert:zz", "1:credential"]) {
       view.hear(payload);
@@ -117,7 +117,7 @@ describe("a token is revoked", () => {
 });
 
 describe("the lease", () => {
-  test("counts from when the question was sent, not from when the answer came", () => {
+  test("counts from the sending of the question, not from its answer", () => {
     const question = view.ask();
     pass(150);
     view.learn(question, news(0));
@@ -127,7 +127,7 @@ describe("the lease", () => {
     expect(view.verdict(TOKEN)).toBe("stale");
   });
 
-  test("is not shortened by an older answer that comes later", () => {
+  test("is not shortened by an older answer that arrives later", () => {
     const older = view.ask();
     pass(100);
     const newer = view.ask();
@@ -143,21 +143,21 @@ describe("the lease", () => {
     expect(view.verdict(TOKEN)).toBe("stale");
   });
 
-  test("is not given by an answer to a question from before the suspension", () => {
+  test("is not granted by an answer to a question from before the suspension", () => {
     const question = view.ask();
     wall += 60_000;
     view.learn(question, news(0));
     expect(view.verdict(TOKEN)).toBe("stale");
   });
 
-  test("is not given by a standby", () => {
+  test("is not granted by a standby", () => {
     expect(view.learn(view.ask(), { ...news(0), standby: true })).toBe("standby");
     expect(view.verdict(TOKEN)).toBe("stale");
   });
 });
 
-describe("what is known", () => {
-  test("is asked for from the last number that an answer gave: lost notifications come with the next answer", () => {
+describe("the known state", () => {
+  test("is requested from the last number of an answer: lost notifications come with the next answer", () => {
     view.learn(view.ask(), news(4));
     view.hear("7:jti:other");
     expect(view.ask().after).toBe(4);
@@ -169,7 +169,7 @@ describe("what is known", () => {
   test.each([
     ["an older state of the database", { ...news(3) }],
     ["another database", { ...news(9), epoch: randomUUID() }],
-  ])("is kept and read anew over %s, and nothing is admitted until then", (_name, restored) => {
+  ])("is kept when %s comes, and nothing is admitted until it is read again", (_name, restored) => {
     view.learn(view.ask(), news(5, revocation("tenant")));
     expect(view.learn(view.ask(), restored)).toBe("restored");
     const free = { ...TOKEN, tenantId: "ten_2" };
@@ -180,7 +180,7 @@ describe("what is known", () => {
     expect(view.verdict(TOKEN)).toBe("revoked");
   });
 
-  test("is told from an older state that comes with a new connection, and from nothing else", () => {
+  test("is replaced by an older state over a new connection, and not by the same one", () => {
     expect(view.learn(view.ask(true), news(5))).toBe("current");
     expect(view.learn(view.ask(true), news(5))).toBe("current");
     expect(view.learn(view.ask(true), news(3))).toBe("replaced");
@@ -188,7 +188,7 @@ describe("what is known", () => {
   });
 });
 
-test("no token is admitted later than the lease after it was revoked, whatever is delayed, lost or out of order", () => {
+test("no token is admitted longer than the lease after its revocation, whatever is delayed, lost or reordered", () => {
   const step = fc.oneof(
     fc.record({ do: fc.constant("wait" as const), ms: fc.integer({ min: 1, max: 120 }) }),
     fc.record({ do: fc.constant("ask" as const), ms: fc.constant(0) }),
@@ -204,7 +204,7 @@ test("no token is admitted later than the lease after it was revoked, whatever i
         monotonic: () => monotonic,
       });
       let revokedAt = Infinity;
-      // A question sees the database as it is when it is sent or later; here when it is sent, the worst case.
+      // An answer shows the database when the question is sent or later; here when it is sent, the worst case.
       const underWay: (() => void)[] = [];
       for (const { do: action, ms } of steps) {
         if (action === "wait") {

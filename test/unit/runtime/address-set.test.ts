@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { addressSet, addressWords } from "../../../src/runtime/address-set.ts";
 
 const ipv4 = fc.ipV4();
-/** Every way to write one: with and without "::", with an IPv4 tail, in capitals. */
+/** Every spelling: with and without "::", with an IPv4 tail, in capitals. */
 const ipv6 = fc.oneof(
   fc.ipV6(),
   fc
@@ -13,7 +13,7 @@ const ipv6 = fc.oneof(
   fc.constantFrom("::", "::1", "1::", "fe80::1", "::ffff:127.0.0.1", "64:ff9b::10.0.0.1", "2001:db8::"),
 );
 
-/** Node's own reading of an address, by its parser of URLs. */
+/** Returns Node's own reading of an address, by its URL parser. */
 function normal(address: string): string {
   return new URL(`http://[${address}]/`).hostname;
 }
@@ -23,7 +23,7 @@ function fromWords(words: readonly number[]): string {
 }
 
 describe("a set of addresses", () => {
-  it("reads an IPv6 address as the URL parser does, however it is written", () => {
+  it("reads an IPv6 address as the URL parser does, in any spelling", () => {
     fc.assert(
       fc.property(ipv6, (address) => {
         fc.pre(isIP(address) === 6);
@@ -62,7 +62,7 @@ describe("a set of addresses", () => {
     );
   });
 
-  it("knows nothing that is no address, and never takes an IPv6 address for an IPv4 one", () => {
+  it("ignores anything that is not an address, and never mistakes an IPv6 address for an IPv4 one", () => {
     const set = addressSet(["0.0.0.0/0"]);
     for (const text of ["", "1", "127.1", "0x7f.0.0.1", "::ffff:127.0.0.1", "::127.0.0.1", "::", "host"]) {
       expect(set.has(text), text).toBe(false);

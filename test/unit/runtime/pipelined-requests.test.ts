@@ -33,7 +33,7 @@ function open(server: Server): { readonly socket: Socket; readonly received: () 
 const get = (path: string | number): string => `GET /${path} HTTP/1.1\r\n\r\n`;
 const numbers = (count: number): number[] => Array.from({ length: count }, (_, index) => index);
 
-test("a connection has at most 16 requests begun, and every one is answered in turn", async () => {
+test("a connection has at most 16 unanswered requests, and every one is answered in order", async () => {
   const begun: ServerResponse[] = [];
   const server = await serve((request, response) => {
     begun.push(response);
@@ -44,7 +44,7 @@ test("a connection has at most 16 requests begun, and every one is answered in t
   await eventually(() => begun.length === UNANSWERED_MAX, "the first requests");
   let most = 0;
   for (let answered = 0; answered < 1_000; answered += 1) {
-    // The next one needs a place, which the answer before frees.
+    // The next one needs a slot, which the answer before frees.
     // oxlint-disable-next-line no-await-in-loop
     await eventually(() => begun.length > answered, `request ${answered}`);
     most = Math.max(most, begun.length - answered);
@@ -58,7 +58,7 @@ test("a connection has at most 16 requests begun, and every one is answered in t
   socket.destroy();
 });
 
-test("requests and bodies mean the same however the bytes are cut", async () => {
+test("requests and bodies mean the same however the bytes are split", async () => {
   const server = await serve((request, response) => {
     let body = "";
     request.on("data", (data: Buffer) => (body += data.toString("latin1")));
@@ -96,7 +96,7 @@ test("requests and bodies mean the same however the bytes are cut", async () => 
   );
 }, 60_000);
 
-test("a peer that reads no answers keeps the server from reading", async () => {
+test("the server stops reading from a peer that reads no answers", async () => {
   const begun: Socket[] = [];
   const server = await serve((request, response) => {
     begun.push(request.socket);
@@ -107,7 +107,7 @@ test("a peer that reads no answers keeps the server from reading", async () => {
   socket.write(get("big").repeat(100_000));
   const [served] = await eventually(() => (begun.length > 0 ? begun : undefined), "the first answer");
   await eventually(() => (served as Socket).isPaused(), "the end of reading");
-  // A second connection is served after whatever the first one can still cause.
+  // A second connection is served after anything the first one can still cause.
   const other = open(server);
   other.socket.write(get("other"));
   await eventually(() => other.received() !== "", "an answer to the other");
@@ -117,7 +117,7 @@ test("a peer that reads no answers keeps the server from reading", async () => {
   other.socket.destroy();
 });
 
-test("HTTP/1.0 with a transfer coding is answered and closed, and nothing behind it is begun", async () => {
+test("HTTP/1.0 with a transfer coding is answered and closed, and nothing after it starts", async () => {
   const begun: (string | undefined)[] = [];
   const server = await serve((request, response) => {
     begun.push(request.url);
@@ -132,7 +132,7 @@ test("HTTP/1.0 with a transfer coding is answered and closed, and nothing behind
   expect(received()).not.toMatch(/keep-alive/i);
 });
 
-test("pipelined requests of all connections together begin one every 4 ms, and a body waits for none of them", async () => {
+test("pipelined requests of all connections start one every 4 ms, and bodies do not wait for them", async () => {
   let bodies = 0;
   const server = await serve((request, response) => {
     request.on("data", (data: Buffer) => (bodies += data.length));
@@ -143,7 +143,7 @@ test("pipelined requests of all connections together begin one every 4 ms, and a
   for (const { socket } of clients) {
     socket.write(numbers(20).map(get).join(""));
   }
-  // 100,000 pieces, if each blank line were taken for the end of a head.
+  // 100,000 pieces, if each blank line ended a head.
   const body = "\n\r\n".repeat(100_000);
   const lone = open(server);
   lone.socket.write(`POST /lone HTTP/1.1\r\nContent-Length: ${body.length}\r\n\r\n${body}`);

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { Slices } from "../../../src/runtime/slices.ts";
 
-/** A clock that moves while there is work, and slices by it. */
+/** Returns slices with a clock that advances with the work. */
 function slicesOf(): { slices: Slices; work: (ms: number, done?: () => void) => () => void } {
   let now = 0;
   return {
@@ -21,7 +21,7 @@ describe("work in slices", () => {
     expect(slices.run("a", () => "done")).toBe("done");
   });
 
-  test("waits for a later turn when the slice is used up, and lets the event loop go on in between", async () => {
+  test("waits for a later turn when the slice is used up, and lets the event loop run in between", async () => {
     const { slices, work } = slicesOf();
     const done: string[] = [];
     const run = () =>
@@ -40,7 +40,7 @@ describe("work in slices", () => {
     expect(turns).toBeGreaterThanOrEqual(18);
   });
 
-  test("of one owner does not keep another's waiting until its end", async () => {
+  test("of one owner does not delay another's until its end", async () => {
     const { slices, work } = slicesOf();
     const order: string[] = [];
     const run = (owner: string) =>
@@ -53,7 +53,7 @@ describe("work in slices", () => {
     expect(order).toHaveLength(11);
   });
 
-  test("waits up to a limit, for each owner by itself", async () => {
+  test("waits up to a limit, counted for each owner", async () => {
     const { slices, work } = slicesOf();
     void slices.run("a", work(5));
     const waiting = [slices.run("a", work(5), 60), slices.run("a", work(5), 40)];
@@ -63,7 +63,7 @@ describe("work in slices", () => {
     expect(await slices.run("a", () => "room again", 100)).toBe("room again");
   });
 
-  test("that fails fails for whoever asked for it", async () => {
+  test("that fails rejects for its own caller", async () => {
     const { slices, work } = slicesOf();
     const fail = (): never => {
       throw new Error("no");

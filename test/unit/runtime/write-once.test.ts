@@ -18,7 +18,7 @@ afterEach(async () => {
 });
 
 describe("a file that is written once", () => {
-  test("is the first writer's, whole, with its permissions, and nothing else is left", async () => {
+  test("is the first writer's, complete, with its permissions, and nothing else remains", async () => {
     const path = join(directory, "deep", "file");
     const contents = Array.from({ length: WRITERS }, (_, n) => `${String(n)}\n`.repeat(10_000));
     const wrote = await Promise.all(
@@ -41,14 +41,14 @@ describe("a file that is written once", () => {
 test.each([
   ["agents", async (path: string) => await readLocalSecret(path)],
   ["processes", async () => await readOrCreateKey(directory, "key", randomBytes)],
-])("%s that start at once have one secret, and none reads half of it", async (_who, read) => {
+])("%s that start together have one secret, and none reads half of it", async (_who, read) => {
   const path = join(directory, "secret");
   const secrets = await Promise.all(Array.from({ length: WRITERS }, async () => await read(path)));
   expect(new Set(secrets).size).toBe(1);
   expect(secrets[0]).toMatch(/^[\w-]{43}$/);
 });
 
-test("a local secret that somebody else has put there is read, and refused when everybody can", async () => {
+test("an existing local secret is read, and rejected when everyone can read it", async () => {
   const path = join(directory, "secret");
   await writeOnce(path, `${"s".repeat(40)}\n`, { mode: 0o440, randomBytes });
   expect(await readLocalSecret(path)).toBe("s".repeat(40));

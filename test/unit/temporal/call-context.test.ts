@@ -14,7 +14,7 @@ function storage(): AsyncLocalStorage<string> {
 }
 
 describe("a synchronous context", () => {
-  test("is there in the turn that it is set in, whatever is called", async () => {
+  test("is available only in the turn that sets it, and restored after inner calls", async () => {
     const context = storage();
     const seen = await context.run("outer", async () => {
       const first = context.getStore();
@@ -27,7 +27,7 @@ describe("a synchronous context", () => {
     expect(context.getStore()).toBeUndefined();
   });
 
-  test("passes arguments and results on, and is gone after an error", () => {
+  test("passes arguments and results through, and ends after an error", () => {
     const context = storage();
     expect(context.run("value", (left: number, right: number) => left + right, 1, 2)).toBe(3);
     const fail = (): never => {
@@ -37,7 +37,7 @@ describe("a synchronous context", () => {
     expect(context.getStore()).toBeUndefined();
   });
 
-  /** Whether Node follows promises after `use`: their continuations have an id then. */
+  /** Returns true if Node tracks promises after `use`: their continuations then have an id. */
   async function followsPromises(use: string): Promise<boolean> {
     const program = `
       import { AsyncLocalStorage, executionAsyncId } from "node:async_hooks";
@@ -58,7 +58,7 @@ describe("a synchronous context", () => {
     return stdout === "true";
   }
 
-  test("does not make Node follow every promise, as an asynchronous one does", async () => {
+  test("does not make Node track every promise, as an asynchronous one does", async () => {
     expect(await followsPromises("")).toBe(true);
     expect(await followsPromises("useSynchronousContext(storage);")).toBe(false);
   });

@@ -30,7 +30,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true });
 });
 
-/** A thread whose file is named as the SDK's; it evaluates what it is sent and answers. */
+/** Starts a thread with the SDK's file name; it evaluates the code it gets and answers. */
 async function start(name = "workflow-worker-thread.js"): Promise<(code: string) => Promise<unknown>> {
   const file = join(directory, name);
   await writeFile(
@@ -45,7 +45,7 @@ async function start(name = "workflow-worker-thread.js"): Promise<(code: string)
   running.push(thread);
   await once(thread, "online");
   return async (code) => {
-    // eslint-disable-next-line unicorn/require-post-message-target-origin -- a thread is no window
+    // eslint-disable-next-line unicorn/require-post-message-target-origin -- a thread is not a window
     thread.postMessage(code);
     const [answer] = (await once(thread, "message")) as [unknown];
     return answer;
@@ -67,7 +67,7 @@ describe("a workflow thread", () => {
     expect(await ask(BUSY_WITH_TIMEOUT)).toBe("ended");
   });
 
-  test("makes no hook of the SDK's kind, and Node's own all the same", async () => {
+  test("skips the SDK's promise hook and keeps Node's own", async () => {
     const ask = await start();
     expect(await ask(PROMISE_HOOK)).toBe("stack traces are left out");
     expect(await ask(ASYNC_LOCAL_STORAGE)).toBe("kept");
@@ -89,7 +89,7 @@ describe("a workflow thread", () => {
     }
   });
 
-  test("that never comes to itself is reported, once", async () => {
+  test("that never responds is reported, once", async () => {
     const ask = await start();
     void ask("while (true);");
     await eventually(() => stuck.length > 0, "the report of the thread");
@@ -97,7 +97,7 @@ describe("a workflow thread", () => {
     expect(stuck[0]).toBeGreaterThanOrEqual(SILENT_MAX_MS);
   });
 
-  test("that works, and one that has nothing to do, are not reported", async () => {
+  test("that works or is idle is not reported", async () => {
     const [busy, idle] = [await start(), await start()];
     const end = performance.now() + 2 * SILENT_MAX_MS;
     while (performance.now() < end) {
@@ -108,7 +108,7 @@ describe("a workflow thread", () => {
   });
 });
 
-test("any other thread is started as ever", async () => {
+test("any other thread starts as usual", async () => {
   const ask = await start("something-else.js");
   expect(await ask(BUSY_WITH_TIMEOUT)).toMatch(/timed out/);
   expect(await ask(PROMISE_HOOK)).toBe("function");

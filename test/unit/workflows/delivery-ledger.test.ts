@@ -4,7 +4,7 @@ import { ATTEMPT_MAX } from "../../../src/domain/retry-schedule.ts";
 import { DeliveryLedger, type Wave } from "../../../workflows/delivery-ledger.ts";
 import { atTheStart, carrier, DEAD_LETTER_MS, HOUR_MS, ledgerSteps, START_MS } from "./ledger-model.ts";
 
-test("whatever happens, a member is attempted by one wave at a time, never after it is done, at most 17 times", () => {
+test("a member is attempted by one wave at a time, never after it is done, and at most 17 times", () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 8 }), ledgerSteps, (members, steps) => {
       fc.modelRun(() => atTheStart(members), steps);
@@ -21,7 +21,7 @@ function take(ledger: DeliveryLedger, nowMs: number): Wave {
   return wave;
 }
 
-/** Everyone in the wave fails; the next attempt is due so long after it. */
+/** Every member of the wave fails; the next attempt is due after this delay. */
 function fail(ledger: DeliveryLedger, wave: Wave, atMs: number, delayMs: (index: number) => number): void {
   ledger.apply(wave, {
     started_at: atMs,
@@ -30,8 +30,8 @@ function fail(ledger: DeliveryLedger, wave: Wave, atMs: number, delayMs: (index:
   });
 }
 
-describe("a carrier whose receiver never takes anything", () => {
-  test("makes 17 attempts and no more, then holds a dead letter until its week is over", () => {
+describe("a carrier whose receiver accepts nothing", () => {
+  test("makes 17 attempts, then holds a dead letter until its week ends", () => {
     const ledger = new DeliveryLedger(carrier(1), START_MS);
     let nowMs = START_MS;
     for (let attempt = 1; attempt < ATTEMPT_MAX; attempt += 1) {
@@ -49,7 +49,7 @@ describe("a carrier whose receiver never takes anything", () => {
 });
 
 describe("the anchor of the grid", () => {
-  test("is the start of the first attempt, also of a run that was continued before there was one", () => {
+  test("is the start of the first attempt, even if the run continued before it", () => {
     const fresh = new DeliveryLedger(carrier(1), START_MS);
     expect(fresh.successor().progress?.anchor_ms).toBeNull();
     const ledger = new DeliveryLedger(fresh.successor(), START_MS + 5);
@@ -59,7 +59,7 @@ describe("the anchor of the grid", () => {
     expect(take(ledger, START_MS + 17).input.anchor_ms).toBe(START_MS + 7);
   });
 
-  test("moves by the lateness of an attempt that an outage of ours delayed", () => {
+  test("moves by the delay of an attempt during our own outage", () => {
     const ledger = new DeliveryLedger(carrier(1), START_MS);
     fail(ledger, take(ledger, START_MS), START_MS, () => 7_000);
     const lateMs = START_MS + 7_000 + HOUR_MS;
@@ -67,12 +67,12 @@ describe("the anchor of the grid", () => {
     expect(take(ledger, lateMs + 7_000).input.anchor_ms).toBe(START_MS + HOUR_MS);
   });
 
-  test("moves once for one outage, however many waves it delayed", () => {
+  test("moves once for one outage, however many waves it delays", () => {
     const ledger = new DeliveryLedger(carrier(3), START_MS);
-    // Retry-After has pulled the members apart: three waves, due 5 s after each other.
+    // Retry-After has separated the members: three waves, due 5 s apart.
     fail(ledger, take(ledger, START_MS), START_MS, (index) => 10_000 + index * 5_000);
     const backMs = START_MS + HOUR_MS;
-    // Those that were due earliest are taken first; one lands before the next is taken, as after a restart.
+    // The earliest are taken first; one lands before the next is taken, as after a restart.
     for (const wave of [take(ledger, START_MS + 10_000), take(ledger, START_MS + 15_000)]) {
       fail(ledger, wave, backMs, () => 30_000);
     }
@@ -84,8 +84,8 @@ describe("the anchor of the grid", () => {
   });
 });
 
-describe("a member that finds no slot", () => {
-  test("comes again later without having used an attempt or moved the grid", () => {
+describe("a member without a slot", () => {
+  test("returns later without having used an attempt or moved the grid", () => {
     const ledger = new DeliveryLedger(carrier(1), START_MS);
     fail(ledger, take(ledger, START_MS), START_MS, () => 7_000);
     const dueMs = START_MS + 7_000;
@@ -98,7 +98,7 @@ describe("a member that finds no slot", () => {
 });
 
 describe("a mixed list", () => {
-  test("asks for those that fail their first attempt to leave, and only then", () => {
+  test("asks members to leave when their first attempt fails, and only then", () => {
     const ledger = new DeliveryLedger({ ...carrier(2), mixed: true }, START_MS);
     const wave = take(ledger, START_MS);
     expect(wave.input.part).toBe(true);
@@ -109,7 +109,7 @@ describe("a mixed list", () => {
 });
 
 describe("a signal's list of members", () => {
-  test("names open members by id, all of them when absent, none that the carrier does not have", () => {
+  test("names open members by id: all of them when absent, and no unknown ones", () => {
     const ledger = new DeliveryLedger(carrier(3), START_MS);
     ledger.close([1], "cancelled");
     expect(ledger.named(undefined)).toEqual([0, 2]);
@@ -117,7 +117,7 @@ describe("a signal's list of members", () => {
     expect(ledger.named([])).toEqual([]);
   });
 
-  test("does not attemptNow a member that is being attempted: that is the attempt that was asked for", () => {
+  test("starts no second attempt of a member that is being attempted", () => {
     const ledger = new DeliveryLedger(carrier(1), START_MS);
     const wave = take(ledger, START_MS);
     ledger.attemptNow([0], START_MS + 100);
@@ -143,8 +143,8 @@ describe("the state for the search attribute", () => {
   });
 });
 
-describe("attempt now, asked for while an attempt is under way,", () => {
-  test("is that attempt when its request had not ended, and the next one when it had", () => {
+describe("an immediate attempt requested during another", () => {
+  test("is that attempt if its request had not ended, and the next one if it had", () => {
     for (const [askedMs, dueMs] of [
       [START_MS + 1_000, START_MS + 2_000 + HOUR_MS],
       [START_MS + 2_001, START_MS + 2_000],
@@ -159,7 +159,7 @@ describe("attempt now, asked for while an attempt is under way,", () => {
 });
 
 describe("a member whose receiver asked to wait", () => {
-  test("is not attempted with those that fall due shortly before, nor after the run was continued", () => {
+  test("is not attempted with those due shortly before, even after the run continued", () => {
     for (const continued of [false, true]) {
       const fresh = new DeliveryLedger(carrier(2), START_MS);
       fresh.waits = true;

@@ -1,5 +1,5 @@
 /**
- * A model of the ledger for property tests: what each member should be, kept the plain way, and the steps that a
+ * A model of the ledger for property tests: the expected state of each member, kept the simple way, and the steps that
  * workflow can take.
  */
 import assert from "node:assert/strict";
@@ -14,7 +14,7 @@ export const START_MS = 1_800_000_000_000;
 export const DEAD_LETTER_MS = 7 * 24 * HOUR_MS;
 const OFFSETS = drawOffsets(72 * HOUR_MS, () => 0.5);
 
-/** The input of a carrier with so many members, `dlv_0` and on. */
+/** The input of a carrier with this many members, `dlv_0` and on. */
 export function carrier(members: number): DeliverInput {
   return {
     v: 1,
@@ -24,7 +24,7 @@ export function carrier(members: number): DeliverInput {
   };
 }
 
-/** What the ledger should know of one member, kept the plain way. */
+/** The expected state of one member, kept the simple way. */
 interface ExpectedMember {
   attempts: number;
   phase: "RETRYING" | "DEAD_LETTERED" | "DONE";
@@ -32,11 +32,11 @@ interface ExpectedMember {
   busy: boolean;
   /** Its receiver asked to wait. */
   waits: boolean;
-  /** When an attempt was last asked for while one was under way. */
+  /** When an attempt was last requested while another was in progress. */
   askedMs: number;
 }
 
-/** Who asks so shortly before an attempt ends may have heard of its end: clocks differ. */
+/** A request this shortly before an attempt ends may come after its end: clocks differ. */
 const ASKED_SLACK_MS = 50;
 
 export interface Model {
@@ -46,7 +46,7 @@ export interface Model {
   waves: Wave[];
 }
 
-/** The ledger under test; a continued run is a new one. */
+/** The ledger under test; each continued run has a new one. */
 export interface Real {
   ledger: DeliveryLedger;
 }
@@ -65,7 +65,7 @@ function idle(model: Model, phase: ExpectedMember["phase"]): string[] {
   );
 }
 
-/** Everything that must hold between any two steps. */
+/** Checks everything that must hold between any two steps. */
 function expectAgreement(model: Model, { ledger }: Real): void {
   const open = [...model.members.values()].filter(({ phase }) => phase !== "DONE");
   const ended = Object.values(ledger.result).reduce((sum: number, count: number) => sum + count, 0);
@@ -101,7 +101,7 @@ class Advance implements Step {
   }
 }
 
-/** To the instant for which the workflow would set its timer. */
+/** Advances to the instant of the workflow's timer. */
 class AdvanceToNext implements Step {
   check(): boolean {
     return true;
@@ -140,7 +140,7 @@ class TakeWaves implements Step {
     assert.equal(new Set(ids).size, ids.length);
     assert.ok(input.attempt <= ATTEMPT_MAX);
     const horizonMs = model.nowMs + togetherMs(OFFSETS, input.attempt);
-    // Nobody who is done, dead or under way; all at the same attempt; the longest due among them, the rest due within moments.
+    // No member that is done, dead or in progress; all at the same attempt; the longest due among them, the rest due soon.
     for (const id of ids) {
       assert.ok(idle(model, "RETRYING").includes(id));
       assert.equal(member(model, id).attempts + 1, input.attempt);
@@ -151,7 +151,7 @@ class TakeWaves implements Step {
     const earliest = Math.min(...idle(model, "RETRYING").map((id) => member(model, id).dueMs));
     assert.equal(Math.min(...dues), earliest);
     assert.ok(earliest <= model.nowMs);
-    // And nobody is left out who could have come along.
+    // No member that could have come along is left out.
     for (const id of idle(model, "RETRYING").filter((each) => !ids.includes(each))) {
       const { attempts, dueMs, waits } = member(model, id);
       assert.ok(attempts + 1 !== input.attempt || dueMs > (waits ? model.nowMs : horizonMs));
@@ -164,7 +164,7 @@ class TakeWaves implements Step {
 
 type Fate = "delivered" | "failed" | "asked" | "postponed" | "dead" | "moved" | "unsettled";
 
-/** An activity comes back. */
+/** An activity returns. */
 class Land implements Step {
   readonly pick: number;
   readonly fates: readonly Fate[];
@@ -220,7 +220,7 @@ class Land implements Step {
     }
     expectAgreement(model, real);
   }
-  /** Only first attempts stay unsettled; after 17 failures there is no further attempt. */
+  /** Only first attempts stay unsettled; 17 failures are final. */
   #fate(attempt: number, index: number): Fate {
     const fate = this.fates[index % this.fates.length] ?? "delivered";
     if (fate === "unsettled" && attempt > 1) {
@@ -257,7 +257,7 @@ class Land implements Step {
   }
 }
 
-/** An activity could not be carried out. */
+/** An activity could not run. */
 class Postpone implements Step {
   readonly pick: number;
   constructor(pick: number) {
@@ -355,7 +355,7 @@ class Expire implements Step {
   }
 }
 
-/** Continues as new; nothing is under way then. */
+/** Continues as new while nothing is in progress. */
 class Continue implements Step {
   check(model: Readonly<Model>): boolean {
     return model.waves.length === 0;
@@ -394,7 +394,7 @@ const fates = fc.array(
   ),
   { minLength: 1, maxLength: 8 },
 );
-/** Anything that a workflow may do with its ledger, in any order. */
+/** Any steps of a workflow with its ledger, in any order. */
 export const ledgerSteps = fc.commands<Model, Real>(
   [
     fc.oneof(fc.nat(5_000), fc.nat(40 * HOUR_MS)).map((ms) => new Advance(ms)),
@@ -414,7 +414,7 @@ export const ledgerSteps = fc.commands<Model, Real>(
   { size: "max", maxCommands: 120 },
 );
 
-/** A carrier at its start, in both views. */
+/** Returns a carrier at its start, in both views. */
 export function atTheStart(members: number): { model: Model; real: Real } {
   const input = carrier(members);
   const expected = input.members.map(({ id }): [string, ExpectedMember] => [

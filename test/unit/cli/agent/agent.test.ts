@@ -1,4 +1,4 @@
-/** The agent: tokens for the programs beside it, nothing for anybody else, and the secret for nobody. */
+/** The agent serves tokens to local programs only, and shows the secret to nobody. */
 import { mkdtemp, readFile, rename, rm, stat } from "node:fs/promises";
 import { type IncomingHttpHeaders, request } from "node:http";
 import { tmpdir } from "node:os";
@@ -82,8 +82,8 @@ async function ask(path: string, { method = "GET", headers, socketPath }: Asking
   });
 }
 
-describe("a program beside it", () => {
-  test("gets a token with its scope and the time that is left", async () => {
+describe("a local program", () => {
+  test("gets a token with its scope and its remaining lifetime", async () => {
     const first = await ask("/token?scope=webhooks:read+events:publish");
     expect(first).toMatchObject({
       status: 200,
@@ -101,7 +101,7 @@ describe("a program beside it", () => {
     expect(server.tokenRequests).toHaveLength(1);
   });
 
-  test("gets another token in the place of one that a resource refused", async () => {
+  test("gets another token after a resource rejected the first", async () => {
     const { body } = await ask("/token");
     const headers = {
       "x-signet-agent-secret": SECRET,
@@ -124,7 +124,7 @@ describe("a program beside it", () => {
     });
   });
 
-  test("never gets the secret, whatever goes wrong", async () => {
+  test("never gets the secret, whatever fails", async () => {
     const answers = [await ask("/token"), await ask("/healthz"), await ask("/credential.json")];
     server.rotation.valid.clear();
     runtime.advance(3_600_000);
@@ -138,13 +138,13 @@ describe("a program beside it", () => {
     ["400", { status: 400, body: { error: "invalid_scope", code: "INVALID_SCOPE" } }, 400, "INVALID_SCOPE"],
     ["429", { status: 429, body: { code: "RATE_LIMITED" } }, 503, "RATE_LIMITED"],
     ["503", { status: 503, body: { code: "UNAVAILABLE" } }, 503, "UNAVAILABLE"],
-    ["502 of something between", { status: 502, body: "<html>" }, 503, "HTTP_502"],
+    ["502 of a proxy", { status: 502, body: "<html>" }, 503, "HTTP_502"],
   ])("learns of the service's %s", async (_name, incident, status, code) => {
     server.incidents.push({ kind: "answer", ...incident });
     expect(await ask("/token")).toMatchObject({ status, body: { code } });
   });
 
-  test("is told so when the service is away", async () => {
+  test("gets an error when the service is unavailable", async () => {
     await server.close();
     expect(await ask("/token")).toMatchObject({
       status: 503,
@@ -156,42 +156,42 @@ describe("a program beside it", () => {
   });
 
   test.each(["/token?scope=%22", "/token?scope=a:b&audience=x", `/token?scope=${"x".repeat(200)}`])(
-    "is refused %s",
+    "cannot use %s",
     async (path) => {
       expect(await ask(path)).toMatchObject({ status: 400, body: { code: "INVALID_REQUEST" } });
     },
   );
 
-  test("is told of other methods", async () => {
+  test("gets 405 for other methods", async () => {
     expect(await ask("/token", { method: "POST" })).toMatchObject({ status: 405, headers: { allow: "GET" } });
   });
 });
 
-describe("somebody else", () => {
+describe("any other caller", () => {
   const secret = { "x-signet-agent-secret": SECRET };
 
   test.each([
     ["no secret", {}, 401],
     ["a wrong secret", { "x-signet-agent-secret": `${SECRET}x` }, 401],
     ["the secret twice", { "x-signet-agent-secret": [SECRET, SECRET] }, 401],
-    ["a name that was rebound to loopback", { ...secret, host: "attacker.example" }, 403],
+    ["a name rebound to loopback", { ...secret, host: "attacker.example" }, 403],
     ["another port in the Host", { ...secret, host: "127.0.0.1:1" }, 403],
     ["the Origin of a page", { ...secret, origin: "https://attacker.example" }, 403],
-    ["a browser's mark", { ...secret, "sec-fetch-site": "cross-site" }, 403],
-    ["a proxy's mark", { ...secret, "x-forwarded-for": "198.51.100.1" }, 403],
+    ["a browser's header", { ...secret, "sec-fetch-site": "cross-site" }, 403],
+    ["a proxy's header", { ...secret, "x-forwarded-for": "198.51.100.1" }, 403],
   ])("with %s gets no token", async (_name, headers, status) => {
     expect((await ask("/token", { headers })).status).toBe(status);
     expect(server.tokenRequests).toHaveLength(0);
   });
 
-  test("can see that it is healthy, and nothing else", async () => {
+  test("can read the health status and nothing else", async () => {
     expect((await ask("/healthz", { headers: {} })).body).toEqual({ status: "ok" });
     expect((await ask("/healthz", { headers: { host: "attacker.example" } })).status).toBe(403);
   });
 });
 
 describe("a unix socket", () => {
-  test("is its owner's alone, needs no secret, and takes the place of one that a killed agent has left", async () => {
+  test("is its owner's alone, needs no secret, and replaces one that a killed agent left", async () => {
     const path = join(directory, "agent.sock");
     const first = await start({ kind: "unix", path });
     expect(first.address).toBe(`unix:${path}`);
@@ -200,7 +200,7 @@ describe("a unix socket", () => {
       token_type: "Bearer",
     });
     await expect(start({ kind: "unix", path })).rejects.toThrow(/EADDRINUSE/);
-    // Out of the way while its owner ends and removes it: what is there afterwards nobody listens on.
+    // Moved aside while its owner exits and removes it: the socket that remains has no listener.
     await rename(path, `${path}.aside`);
     await first.close();
     await rename(`${path}.aside`, path);
@@ -232,7 +232,7 @@ describe("an address", () => {
     "8085",
     "unix:relative.sock",
     `unix:/${"x".repeat(200)}`,
-  ])("%s is refused", (address) => {
+  ])("%s is rejected", (address) => {
     expect(() => parseAgentAddress(address)).toThrow(Error);
   });
 });

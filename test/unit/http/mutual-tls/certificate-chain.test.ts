@@ -25,7 +25,7 @@ const chainOf = (leaf: { readonly cert: string }, intermediates: readonly Author
   findChain({ leaf: open(leaf), intermediates: intermediates.map(open), anchors: anchors.map(open) });
 
 describe("a chain", () => {
-  test("leads from the leaf over what came with it to an anchor", async () => {
+  test("leads from the leaf over the sent certificates to an anchor", async () => {
     const leaf = await clientPair(low);
     expect(chainOf(leaf, [middle, low])?.map(({ subject }) => subject)).toEqual([
       "CN=Low",
@@ -36,7 +36,7 @@ describe("a chain", () => {
     expect(chainOf(leaf, [])).toBeUndefined();
   });
 
-  test("is not made of names alone: a rogue root and a rogue intermediate of the same names lead nowhere", async () => {
+  test("needs valid signatures: a rogue root and a rogue intermediate of the same names are rejected", async () => {
     const rogue = await newRoot("Root");
     const rogueMiddle = await rogue.issueAuthority({ subject: "CN=Middle", ...today() });
     expect(chainOf(await clientPair(rogue), [])).toBeUndefined();
@@ -44,12 +44,12 @@ describe("a chain", () => {
     expect(chainOf(await clientPair(middle), [rogueMiddle, middle])).toHaveLength(2);
   });
 
-  test("ends when the authorities go round in a circle", async () => {
+  test("ends when the authorities form a cycle", async () => {
     const leaf = await clientPair(low);
     expect(chainOf(leaf, [low, middle, low, middle], [await newRoot("Another")])).toBeUndefined();
   });
 
-  test("keeps to the path lengths of its authorities", async () => {
+  test("respects the path lengths of its authorities", async () => {
     const short = await root.issueAuthority({
       subject: "CN=Short",
       ...today(),
@@ -60,7 +60,7 @@ describe("a chain", () => {
     expect(chainOf(await clientPair(below), [below, short])).toBeUndefined();
   });
 
-  test("has no place for a leaf as an issuer", async () => {
+  test("cannot have a leaf as an issuer", async () => {
     const pretender = await root.issueAuthority({ subject: "CN=Pretender", ...today() });
     const leaf = await clientPair(root, { subject: "CN=Pretender" });
     const below = await clientPair(pretender);
@@ -69,7 +69,7 @@ describe("a chain", () => {
     ).toBeUndefined();
   });
 
-  test("stops at a critical extension that nobody here understands, and passes others", async () => {
+  test("rejects an unknown critical extension, and ignores other unknown ones", async () => {
     const nameConstraints = (critical: boolean) => ({
       oid: "2.5.29.30",
       critical,
@@ -87,7 +87,7 @@ describe("a chain", () => {
   });
 });
 
-test("a certificate for clients says so and is no authority's", async () => {
+test("a client certificate has the client purpose and is not an authority", async () => {
   expect(leafProblem(open(await clientPair(root)))).toBeUndefined();
   expect(
     leafProblem(open(await clientPair(root, { purposes: ["clientAuth", "serverAuth"] }))),
@@ -97,7 +97,7 @@ test("a certificate for clients says so and is no authority's", async () => {
   expect(leafProblem(open(authority))).toBe("wrong purpose");
 });
 
-test("times include their ends", () => {
+test("a certificate is valid at both ends of its period", () => {
   const times = { notBefore: 10, notAfter: 20 };
   expect([9, 10, 20, 21].map((nowMs) => timeProblem(times, nowMs))).toEqual([
     "not valid yet",
@@ -107,7 +107,7 @@ test("times include their ends", () => {
   ]);
 });
 
-/** What reading the bytes throws; a RangeError in place of nothing, since some bytes can be read. */
+/** Returns what parsing the bytes throws, or a RangeError if they parse. */
 function thrownBy(bytes: Buffer): unknown {
   try {
     certificateExtensions(bytes);
@@ -118,7 +118,7 @@ function thrownBy(bytes: Buffer): unknown {
 }
 
 describe("DER", () => {
-  test("extensions are read as openssl shows them", async () => {
+  test("extensions are parsed as openssl shows them", async () => {
     const found = certificateExtensions(open(await clientPair(root, { sanUri: "spiffe://a/b" })).raw);
     expect(found.map(({ oid, critical }) => [oid, critical])).toEqual([
       ["2.5.29.19", true],
@@ -132,7 +132,7 @@ describe("DER", () => {
     expect(pathLengthOf(Buffer.from("30030101ff", "hex"))).toBe(Infinity);
   });
 
-  test("what is none is a RangeError, never anything else and never endless", () => {
+  test("invalid input throws a RangeError, nothing else, and never loops", () => {
     hold(
       property(uint8Array({ maxLength: 200 }), (bytes) => thrownBy(Buffer.from(bytes)) instanceof RangeError),
     );
@@ -150,11 +150,11 @@ describe("strength", () => {
     ["P-384", undefined],
     ["P-521", undefined],
     ["Ed25519", undefined],
-  ] as const)("of a key of %s: %s", async (key, problem) => {
+  ] as const)("of a key with %s: %s", async (key, problem) => {
     expect(await problemOf({ key })).toBe(problem);
   });
 
-  test("of a signature with SHA-1: too weak, also of an intermediate", async () => {
+  test("of a SHA-1 signature: too weak, even by an intermediate", async () => {
     expect(await problemOf({ hash: "SHA-1" })).toBe("too weak");
     const weak = await issueWith(issuer(), { hash: "SHA-1", subject: "CN=Weak", authority: true });
     const leaf = await issueWith({ ...weak, subject: "CN=Weak" }, {});
@@ -172,7 +172,7 @@ describe("strength", () => {
     expect(isWeakCertificate(open({ cert: await selfSigned(name, hash) }))).toBe(weak);
   });
 
-  // Nothing here makes such signatures: the name of the algorithm is written over.
+  // Nothing here creates such signatures: overwrite the name of the algorithm.
   test.each([
     ["MD2", "02"],
     ["MD5", "04"],
@@ -184,7 +184,7 @@ describe("strength", () => {
     expect(isWeakCertificate(new X509Certificate(Buffer.from(der, "hex")))).toBe(true);
   });
 
-  test("of an authority that a service is to trust: refused when its file is read", async () => {
+  test("of a trusted authority: rejected when its file is loaded", async () => {
     const files = certificateFiles();
     try {
       const good = files.write("good.crt", root.cert);

@@ -30,7 +30,7 @@ async function signet(...argv: string[]): Promise<number> {
 const directory = () => join(home, "dev-ca");
 const certificate = (name: string) => new X509Certificate(readFileSync(join(directory(), name)));
 
-test("init and issue make files that their owner alone can read", async () => {
+test("init and issue create files that only their owner can read", async () => {
   expect(await signet("dev-ca", "init")).toBe(0);
   expect(await signet("dev-ca", "issue", "billing")).toBe(0);
   const names = readdirSync(directory()).toSorted();
@@ -39,7 +39,7 @@ test("init and issue make files that their owner alone can read", async () => {
   expect(statSync(directory()).mode & 0o777).toBe(0o700);
 });
 
-test("what is issued is the authority's, for clients, under the SPIFFE id that was asked for", async () => {
+test("an issued certificate is the authority's, for clients, with the requested SPIFFE id", async () => {
   await signet("dev-ca", "issue", "billing", "--san-uri", "spiffe://example.test/billing", "--json");
   const client = certificate("billing.crt");
   expect(client.verify(certificate("ca.crt").publicKey)).toBe(true);
@@ -52,7 +52,7 @@ test("what is issued is the authority's, for clients, under the SPIFFE id that w
   });
 });
 
-test("a second time leaves everything as it is, until a certificate is about to end", async () => {
+test("a second run changes nothing until a certificate is about to expire", async () => {
   const nowMs = Date.now();
   const made = async (atMs: number) => {
     const ca = await openDevelopmentCa({ directory: directory(), nowMs: atMs });
@@ -69,11 +69,11 @@ test("a second time leaves everything as it is, until a certificate is about to 
   expect(later[2]).not.toBe(first[2]);
 });
 
-test.each([["ca"], ["server"], ["../x"], ["A"], [""]])("%j is no name for a client", async (name) => {
+test.each([["ca"], ["server"], ["../x"], ["A"], [""]])("%j is not a client name", async (name) => {
   expect(await signet("dev-ca", "issue", name)).toBe(2);
 });
 
-test("production neither makes such an authority nor trusts it", async () => {
+test("production neither creates such an authority nor trusts it", async () => {
   await signet("dev-ca", "init");
   const before = readdirSync(directory());
   const code = await runCommandLine(["dev-ca", "issue", "billing"], {

@@ -8,11 +8,11 @@ const PEER = "10.0.0.1";
 test.each([
   ["nothing", undefined, PEER],
   ["a client", "198.51.100.7", "198.51.100.7"],
-  ["a client that wrote a hop of its own", "203.0.113.9, 198.51.100.7", "198.51.100.7"],
+  ["a client that added a hop of its own", "203.0.113.9, 198.51.100.7", "198.51.100.7"],
   ["a client behind two of our proxies", "198.51.100.7, 10.0.0.2", "198.51.100.7"],
   ["our own proxies only", "10.0.0.3, 10.0.0.2", "10.0.0.3"],
-  ["something that is no address", "unknown", PEER],
-  ["something that is no address, before a proxy of ours", "_hidden, 10.0.0.2", "10.0.0.2"],
+  ["an invalid address", "unknown", PEER],
+  ["an invalid address before one of our proxies", "_hidden, 10.0.0.2", "10.0.0.2"],
   ["an address with a port", "198.51.100.7:4711", "198.51.100.7"],
   ["IPv6", "2001:DB8::1, 2003::1", "2003::1"],
   ["IPv6 with a port", "[2003::1]:4711", "2003::1"],
@@ -34,13 +34,13 @@ test.each([
   expect(forwardedAddress({ forwarded: value }, PEER, { header: "forwarded", trusted })).toBe(address);
 });
 
-test("the header that the proxies do not write is not read", () => {
+test("a header that the proxies do not write is ignored", () => {
   const headers = { "x-forwarded-for": "198.51.100.7", forwarded: "for=203.0.113.9" };
   expect(forwardedAddress(headers, PEER, { header: "x-forwarded-for", trusted })).toBe("198.51.100.7");
   expect(forwardedAddress(headers, PEER, { header: "forwarded", trusted })).toBe("203.0.113.9");
 });
 
-test("an address of a connection is itself, and IPv4 in every spelling of it", () => {
+test("a connection's own address is used, and IPv4 in each of its spellings", () => {
   expect(plainAddress("::ffff:127.0.0.1")).toBe("127.0.0.1");
   expect(plainAddress("::1")).toBe("::1");
   expect(plainAddress("")).toBeUndefined();

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createPublicRate } from "../../../../src/http/rate-limits/public-rate.ts";
 
-test("a long answer counts as one request for each 256 KiB, and the address may owe it", () => {
+test("a long response counts as one request per 256 KiB, and the address may owe requests", () => {
   let nowMs = 0;
   const rate = createPublicRate(10, () => nowMs);
   rate.take("192.0.2.1");
@@ -10,14 +10,14 @@ test("a long answer counts as one request for each 256 KiB, and the address may 
   rate.charge("192.0.2.1", 20 * 262_144);
   expect(() => rate.take("192.0.2.1")).toThrow("Too many requests");
   rate.take("192.0.2.2");
-  // Eight were left; it owes twelve, and the next one needs one more.
+  // Eight were left; it now owes twelve, and the next request needs one more.
   nowMs = 1_299;
   expect(() => rate.take("192.0.2.1")).toThrow("Too many requests");
   nowMs = 1_300;
   rate.take("192.0.2.1");
 });
 
-test("0 is no limit, also for long answers", () => {
+test("0 means no limit, also for long responses", () => {
   const rate = createPublicRate(0, () => 0);
   rate.charge("192.0.2.1", 1_000 * 262_144);
   expect(() => rate.take("192.0.2.1")).not.toThrow();

@@ -14,7 +14,7 @@ describe("checks beyond a limit", () => {
     return { promise, resolve };
   }
 
-  test("run one at a time for a key, in order, whether they fail or not; other keys do not wait", async () => {
+  test("run one at a time per key, in order, whether they fail or not; other keys do not wait", async () => {
     const gate = narrow();
     const order: string[] = [];
     const first = held();
@@ -38,7 +38,7 @@ describe("checks beyond a limit", () => {
     expect(order).toEqual(["first", "other", "second", "third"]);
   });
 
-  test("wait in a line of bounded length; beyond it the answer is 429", async () => {
+  test("wait in a queue of bounded length; beyond it the answer is 429", async () => {
     const gate = narrow();
     const { promise, resolve } = held();
     const all = Array.from({ length: 70 }, async () => await gate.run("a", async () => await promise));
@@ -57,19 +57,19 @@ describe("failures", () => {
   const limiterOf = (count: number): FailureLimiter =>
     new FailureLimiter({ count, limit: "token_failures", detail: "Too many.", monotonic: () => nowMs });
 
-  /** Failures that are answered as such. */
+  /** Records failures within the limit. */
   function failed(limiter: FailureLimiter, times: number): void {
     for (let time = 0; time < times; time += 1) {
       expect(limiter.failed("a")).toBeUndefined();
     }
   }
 
-  /** Seconds that the answer to one failure more asks for. */
+  /** Returns the seconds to wait in the answer to one more failure. */
   function waitOf(limiter: FailureLimiter): number {
     return Number(limiter.failed("a")?.headers["retry-after"]);
   }
 
-  test("are borne ten times within five minutes, then the wait doubles up to a quarter of an hour", () => {
+  test("are tolerated ten times within five minutes, then the wait doubles up to a quarter of an hour", () => {
     const limiter = limiterOf(FAILURES);
     failed(limiter, FAILURES);
     const waits: number[] = [];
@@ -87,7 +87,7 @@ describe("failures", () => {
     failed(limiter, FAILURES - 1);
   });
 
-  test("after a wait there is one try, and its failure starts the next wait, twice as long", () => {
+  test("get one try after a wait, and the next failure starts a wait twice as long", () => {
     const limiter = limiterOf(FAILURES);
     failed(limiter, FAILURES);
     expect(waitOf(limiter)).toBe(10);
@@ -99,7 +99,7 @@ describe("failures", () => {
     expect(waitOf(limiter)).toBe(40);
   });
 
-  test("a success clears the account", () => {
+  test("are cleared by a success", () => {
     const limiter = limiterOf(FAILURES);
     failed(limiter, FAILURES);
     expect(waitOf(limiter)).toBe(10);
@@ -107,12 +107,12 @@ describe("failures", () => {
     failed(limiter, FAILURES);
   });
 
-  test("without a limit nobody is refused", () => {
+  test("are unlimited without a limit", () => {
     const limiter = limiterOf(0);
     failed(limiter, 1_000);
   });
 
-  test("hold back no check: beyond the limit checks run one at a time, and a success ends that", async () => {
+  test("beyond the limit serialize checks instead of blocking them, until a success", async () => {
     const limiter = limiterOf(1);
     failed(limiter, 1);
     let running = 0;
@@ -131,7 +131,7 @@ describe("failures", () => {
   });
 });
 
-test("look-ups without a result count against their address; what exists is found all the same", async () => {
+test("failed look-ups count against their address, while existing items are still found", async () => {
   let nowMs = 0;
   const lookups = new FruitlessLookups(2, () => nowMs);
   const miss = async (address: string): Promise<unknown> =>

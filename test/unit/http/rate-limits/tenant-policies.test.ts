@@ -1,7 +1,7 @@
 import { expect, test, vi } from "vitest";
 import { createTenantPolicies, POLICY_LIFE_MS } from "../../../../src/http/rate-limits/tenant-policies.ts";
 
-test("a tenant's policy is read once in five seconds, for all that ask at once", async () => {
+test("a tenant's policy is read once in five seconds for all concurrent requests", async () => {
   const asked: (readonly string[])[] = [];
   let nowMs = 0;
   const policies = createTenantPolicies({
@@ -35,7 +35,7 @@ test("a tenant's policy is read once in five seconds, for all that ask at once",
   expect(asked.length).toBe(before);
 });
 
-test("a policy that was being read when it changed is not kept", async () => {
+test("a policy that changes while it is read is not kept", async () => {
   const answers: ((signing: readonly string[]) => void)[] = [];
   const policies = createTenantPolicies({
     find: async () =>

@@ -1,4 +1,4 @@
-/** Assertions of private_key_jwt, read back by a JOSE library. */
+/** Assertions of private_key_jwt, parsed by a JOSE library. */
 import { generateKeyPairSync, type KeyObject } from "node:crypto";
 import { jwtVerify } from "jose";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -24,7 +24,7 @@ test.each<[string, { publicKey: KeyObject; privateKey: KeyObject }]>([
   ["RS256", generateKeyPairSync("rsa", { modulusLength: 2048 })],
   ["EdDSA", generateKeyPairSync("ed25519")],
 ])(
-  "an assertion of %s holds what RFC 7523 asks for, for a minute",
+  "an assertion of %s has the claims of RFC 7523, valid for a minute",
   async (alg, { publicKey, privateKey }) => {
     const pem = privateKey.export({ format: "pem", type: "pkcs8" });
     const { clock } = testRuntime();
@@ -45,7 +45,7 @@ test.each<[string, { publicKey: KeyObject; privateKey: KeyObject }]>([
   },
 );
 
-test("each request carries an assertion of its own and no secret, and none is in an error", async () => {
+test("each request carries a new assertion and no secret, and errors show none", async () => {
   let made = 0;
   const runtime = testRuntime();
   const clientAssertion = (audience: string) => {
@@ -75,7 +75,7 @@ test("each request carries an assertion of its own and no secret, and none is in
 });
 
 test.each([generateKeyPairSync("x25519"), generateKeyPairSync("ec", { namedCurve: "P-384" })])(
-  "a key of another kind is refused at once",
+  "a key of another kind is rejected at once",
   ({ privateKey }) => {
     expect(() => privateKeyAssertion({ clientId: CLIENT_ID, key: privateKey })).toThrow(TypeError);
   },

@@ -1,4 +1,4 @@
-/** Rotation as a client follows it: what is presented, what is stored, and what happens where nothing can be. */
+/** A client's part in rotation: what it presents, what it stores, and what it does without a store. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { CredentialKeeper } from "../../../../src/lib/client/credential-keeper.ts";
 import type { CredentialStore } from "../../../../src/lib/client/credential-store.ts";
@@ -50,8 +50,8 @@ const holding = (current: number, next: number | null = null): StoredCredential 
   next: next === null ? null : version(next),
 });
 
-/** Asks for tokens one after the other, each past the end of the one before. */
-function asker(store: CredentialStore | undefined, configured = true): () => Promise<string> {
+/** Returns a function that requests tokens in turn, each after the previous one has expired. */
+function tokenRequester(store: CredentialStore | undefined, configured = true): () => Promise<string> {
   const source = connect({
     baseUrl: server.url,
     ...(configured ? { clientId: CLIENT_ID, clientSecret: secretOf(1) } : {}),
@@ -69,10 +69,10 @@ const presented = () =>
   server.tokenRequests.map(({ body }) => Number(String(body["client_secret"]).slice(-3)));
 
 describe("a successor", () => {
-  test("is stored beside its predecessor, used from then on, and then alone", async () => {
+  test("is stored beside its predecessor, used from then on, and then stored alone", async () => {
     server.rotation.due.add(1);
     const store = memoryStore();
-    const ask = asker(store);
+    const ask = tokenRequester(store);
     await ask();
     expect(store.saved).toEqual([holding(1, 2)]);
     await ask();
@@ -83,19 +83,19 @@ describe("a successor", () => {
     expect(store.saved).toHaveLength(2);
   });
 
-  test("whose answer was lost comes again, the same, and is followed then", async () => {
+  test("whose response was lost is returned again unchanged, and then used", async () => {
     server.rotation.due.add(1);
     server.incidents.push({ kind: "lost" });
     const store = memoryStore();
-    const ask = asker(store);
+    const ask = tokenRequester(store);
     await ask();
     await ask();
     expect(presented()).toEqual([1, 1, 2]);
   });
 
-  test("that was learned by another process is used by this one", async () => {
+  test("learned by another process is used by this one", async () => {
     const store = memoryStore(holding(1));
-    const ask = asker(store, false);
+    const ask = tokenRequester(store, false);
     await ask();
     server.rotation.valid.add(2);
     store.held = holding(1, 2);
@@ -103,12 +103,12 @@ describe("a successor", () => {
     expect(presented()).toEqual([1, 2]);
   });
 
-  test("is followed hop by hop by a client that was away for long", async () => {
+  test("is followed step by step by a client that was long away", async () => {
     for (const old of [1, 2, 3]) {
       server.rotation.due.add(old);
     }
     const store = memoryStore();
-    const ask = asker(store);
+    const ask = tokenRequester(store);
     for (let asked = 0; asked < 5; asked += 1) {
       await ask();
     }
@@ -127,9 +127,9 @@ describe("where a successor cannot be stored", () => {
         save: async () => await Promise.reject(new Error("EROFS: read-only file system")),
       },
     ],
-  ])("because %s, the present secret is kept and each offer is warned of", async (_name, store) => {
+  ])("because %s, the present secret is kept and each offer logs a warning", async (_name, store) => {
     server.rotation.due.add(1);
-    const ask = asker(store);
+    const ask = tokenRequester(store);
     await ask();
     await ask();
     expect(presented()).toEqual([1, 1]);
@@ -139,7 +139,7 @@ describe("where a successor cannot be stored", () => {
     ]);
   });
 
-  test("because the store hangs, tokens come all the same", async () => {
+  test("because the store hangs, the present secret stays in use", async () => {
     const hanging: CredentialStore = {
       load: async () => await Promise.resolve(undefined),
       save: async () => await new Promise<never>(() => undefined),
@@ -161,47 +161,49 @@ describe("at the start", () => {
   test("the stored successor is tried, then the stored secret, then the configured one", async () => {
     server.rotation.valid.clear();
     server.rotation.valid.add(1);
-    await asker(memoryStore(holding(2, 3)))();
+    await tokenRequester(memoryStore(holding(2, 3)))();
     expect(presented()).toEqual([3, 2, 1]);
   });
 
-  test("a successor that was refused is not presented first again", async () => {
-    const ask = asker(memoryStore(holding(1, 2)), false);
+  test("a rejected successor is not presented first again", async () => {
+    const ask = tokenRequester(memoryStore(holding(1, 2)), false);
     await ask();
     await ask();
     expect(presented()).toEqual([2, 1, 1]);
   });
 
-  test("a successor that was refused makes way for the one that the service names now", async () => {
+  test("a rejected successor is replaced by the one that the service names now", async () => {
     const stale = { ...holding(1), next: { secret: secretOf(99), version: 2 } };
     server.rotation.due.add(1);
     const store = memoryStore(stale);
-    const ask = asker(store, false);
+    const ask = tokenRequester(store, false);
     await ask();
     expect(store.held).toEqual(holding(1, 2));
     await ask();
     expect(presented()).toEqual([99, 1, 2]);
   });
 
-  test("what is stored for another client is left alone until there is something to store", async () => {
+  test("another client's stored credential is left alone until there is one to store", async () => {
     const foreign = { ...holding(7), clientId: "cl_somebody_else" };
     const store = memoryStore(foreign);
-    const ask = asker(store);
+    const ask = tokenRequester(store);
     await ask();
     expect(presented()).toEqual([1]);
     expect(store.held).toBe(foreign);
   });
 
-  test("a store that cannot be read is warned of, and the configured secret is used", async () => {
+  test("an unreadable store logs a warning, and the configured secret is used", async () => {
     const broken: CredentialStore = {
       ...memoryStore(),
       load: async () => await Promise.reject(new Error("EIO")),
     };
-    await asker(broken)();
+    await tokenRequester(broken)();
     expect(runtime.warnings).toMatchObject([{ code: "STORE_UNREADABLE" }]);
   });
 
-  test("without any credential it says so", async () => {
-    await expect(asker(memoryStore(), false)()).rejects.toMatchObject({ name: "CredentialStoreError" });
+  test("a client without any credential gets an error", async () => {
+    await expect(tokenRequester(memoryStore(), false)()).rejects.toMatchObject({
+      name: "CredentialStoreError",
+    });
   });
 });

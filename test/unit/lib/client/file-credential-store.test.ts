@@ -1,4 +1,4 @@
-/** A credential in a file: complete at every instant, for its owner alone. */
+/** A credential in a file is complete at every instant, and readable for its owner only. */
 import {
   chmod,
   mkdir,
@@ -38,7 +38,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-test("what was saved is loaded, and nobody else can read it", async () => {
+test("a saved credential can be loaded, and only its owner can read it", async () => {
   const store = new FileCredentialStore(path);
   expect(await store.load()).toBeUndefined();
   await store.save(CREDENTIAL);
@@ -47,7 +47,7 @@ test("what was saved is loaded, and nobody else can read it", async () => {
   expect(await readdir(directory)).toEqual(["credential.json"]);
 });
 
-test("the service's answer to a new credential is a store already", async () => {
+test("the service's response to a new credential is a valid store", async () => {
   const created = {
     id: "crd_1",
     client_id: "cl_1",
@@ -63,7 +63,7 @@ test("the service's answer to a new credential is a store already", async () => 
   });
 });
 
-test("a file that others can read is warned of once, and closed to them when it is written", async () => {
+test("a file that others can read gets one warning, and is made private when written", async () => {
   const warnings: Warning[] = [];
   const store = new FileCredentialStore(path, { warn: (warning) => void warnings.push(warning) });
   await store.save(CREDENTIAL);
@@ -76,17 +76,17 @@ test("a file that others can read is warned of once, and closed to them when it 
 });
 
 test.each([
-  ["is cut off", `{"client_id":"cl_1","client_secret":"${secretOf(1)}`],
+  ["is truncated", `{"client_id":"cl_1","client_secret":"${secretOf(1)}`],
   ["lacks its client", `{"client_secret":"${secretOf(1)}"}`],
   ["is a list", `["${secretOf(1)}"]`],
-])("a file that %s is refused without showing what is in it", async (_name, text) => {
+])("a file that %s is rejected without showing its content", async (_name, text) => {
   await writeFile(path, text);
   const error = await new FileCredentialStore(path).load().catch((reason: unknown) => reason);
   expect(error).toMatchObject({ name: "CredentialStoreError" });
   expect(inspect(error, { depth: 9, showHidden: true })).not.toContain("canary");
 });
 
-test("a link stays a link: what it names is written", async () => {
+test("a link stays a link: its target is written", async () => {
   await mkdir(join(directory, "real"));
   const target = join(directory, "real", "credential.json");
   await new FileCredentialStore(target).save({ ...CREDENTIAL, next: null });
@@ -96,7 +96,7 @@ test("a link stays a link: what it names is written", async () => {
   expect(await realpath(path)).toBe(target);
 });
 
-test("what killed processes have left is removed, and what others are writing is not", async () => {
+test("files that killed processes left are removed, and those still being written are not", async () => {
   const leftover = `${path}.4711.abcdef012345.tmp`;
   const present = `${path}.4712.abcdef012345.tmp`;
   await writeFile(leftover, "x");
@@ -110,7 +110,7 @@ test("what killed processes have left is removed, and what others are writing is
   ]);
 });
 
-test("a place that cannot be written is an error, and leaves nothing behind", async () => {
+test("a path that cannot be written is an error, and leaves nothing behind", async () => {
   await mkdir(path);
   await expect(new FileCredentialStore(path).save(CREDENTIAL)).rejects.toThrow(/EISDIR|directory/);
   expect(await readdir(directory)).toEqual(["credential.json"]);

@@ -1,11 +1,11 @@
-/** JSON that is sent and read as it was written. */
+/** JSON is sent and read exactly as written. */
 import { describe, expect, test } from "vitest";
 import { parseWithRaw, RawJson, stringifyWithRaw } from "../../../../src/lib/client/raw-json.ts";
 
 const TEXT = '{"a":9007199254740993, "b":1.0,\n"z":[1e400,-0],"a2":"1.0"}';
 
 describe("a raw text", () => {
-  test("goes out as it stands, wherever it is and however often", () => {
+  test("is sent unchanged, anywhere and any number of times", () => {
     const raw = new RawJson(TEXT);
     expect(stringifyWithRaw({ type: "a.b", data: raw })).toBe(`{"type":"a.b","data":${TEXT}}`);
     expect(stringifyWithRaw({ events: [{ data: raw }, { data: new RawJson("1.0") }, { data: raw }] })).toBe(
@@ -15,23 +15,23 @@ describe("a raw text", () => {
     expect(stringifyWithRaw({ a: [new RawJson("1.0")] }, 2)).toBe('{\n  "a": [\n    1.0\n  ]\n}');
   });
 
-  test("with signs of a replacement in it stays as it is", () => {
+  test("with replacement patterns such as $& stays unchanged", () => {
     const text = String.raw`{"$&":"$1 $\u0060 $$"}`;
     expect(stringifyWithRaw({ data: new RawJson(text) })).toBe(`{"data":${text}}`);
   });
 
-  test("is what parsing makes of it, for everybody else", () => {
+  test("is its parsed value for JSON.stringify", () => {
     expect(JSON.parse(JSON.stringify({ data: new RawJson('{"run":7.0}') }))).toEqual({ data: { run: 7 } });
   });
 
   test.each(["", " ", "nope", '{"a":}', "{} {}", "{'a':1}", '"\ud800"', "undefined", "1.", "01"])(
-    "is refused where it is not JSON: %j",
+    "is rejected if it is not JSON: %j",
     (text) => {
       expect(() => new RawJson(text)).toThrow(TypeError);
     },
   );
 
-  test("does not get into what is written inside of it", () => {
+  test("does not affect a text that is serialized inside another", () => {
     const nosy = { toJSON: () => stringifyWithRaw({ inner: new RawJson("2.0") }) };
     expect(stringifyWithRaw({ outer: new RawJson("1.0"), nosy, last: new RawJson("3.0") })).toBe(
       String.raw`{"outer":1.0,"nosy":"{\"inner\":2.0}","last":3.0}`,
@@ -53,7 +53,7 @@ describe("reading", () => {
     expect(stringifyWithRaw(parseWithRaw(text))).toBe(text);
   });
 
-  test("gives numbers that a double holds as such", () => {
+  test("returns numbers that fit a double as numbers", () => {
     expect(parseWithRaw('{"a":1,"b":-2.5,"c":"1.0","d":1e21,"e":null}')).toEqual({
       a: 1,
       b: -2.5,
@@ -64,7 +64,7 @@ describe("reading", () => {
   });
 
   test.each(["", "nope", '{"a":1.0.0}', '{"a":01}', '{"a":1.}', '{"a":-}', '{"a" 1.0}'])(
-    "refuses %j",
+    "rejects %j",
     (text) => {
       expect(() => parseWithRaw(text)).toThrow(Error);
     },

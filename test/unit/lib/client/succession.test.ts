@@ -1,4 +1,4 @@
-/** A secret and its successors, in any order in which processes may write what they have learned. */
+/** A secret and its successors, in any order in which processes store them. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type StoredCredential, withAccepted, withSuccessor } from "../../../../src/lib/client/succession.ts";
@@ -9,7 +9,7 @@ const presented = (version: number) => ({ clientId: "cl_1", secret: secret(versi
 const highest = ({ current, next }: StoredCredential) => Math.max(current.version ?? 0, next?.version ?? 0);
 
 describe("what is stored", () => {
-  test("after a successor came holds both, the presented one for certain", () => {
+  test("holds both after a successor came, the presented one as current", () => {
     expect(withSuccessor(undefined, presented(3), successor(4))).toEqual({
       clientId: "cl_1",
       current: { secret: secret(3), version: 3 },
@@ -17,7 +17,7 @@ describe("what is stored", () => {
     });
   });
 
-  test("of another client makes way", () => {
+  test("is replaced if it belongs to another client", () => {
     const stored = { clientId: "cl_old", current: successor(9), next: null };
     expect(withSuccessor(stored, presented(1), successor(2))).toMatchObject({
       clientId: "cl_1",
@@ -25,7 +25,7 @@ describe("what is stored", () => {
     });
   });
 
-  test("never goes back, whoever writes what, and always holds what was last accepted", () => {
+  test("never goes back, whatever the order of writes, and always holds the last accepted secret", () => {
     const step = fc.record({ version: fc.integer({ min: 1, max: 6 }), accepted: fc.boolean() });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 30 }), (steps) => {

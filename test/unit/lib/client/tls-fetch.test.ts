@@ -21,7 +21,7 @@ const localhost = await root.issue({
 let server: Server;
 let url: string;
 let connections: number;
-/** Lets an answer that has begun break off. */
+/** Lets a response break off after it has begun. */
 let release: () => void;
 let released: Promise<void>;
 
@@ -69,7 +69,7 @@ afterEach(async () => {
   });
 });
 
-test("it presents the certificate, names the host, sends the body, and keeps the connection", async () => {
+test("fetch presents the certificate, names the host, sends the body, and reuses the connection", async () => {
   const fetch = createTlsFetch(material);
   for (let count = 0; count < 3; count += 1) {
     const response = await fetch(url, { method: "POST", body: "größe", headers: { "x-a": "b" } });
@@ -85,27 +85,27 @@ test("it presents the certificate, names the host, sends the body, and keeps the
   expect(connections).toBe(1);
 });
 
-test("it trusts an authority without a certificate of its own, and takes no half of one", async () => {
+test("fetch accepts an authority without a client certificate, and rejects half of a key pair", async () => {
   expect(await (await createTlsFetch({ ca: root.cert })(url, {})).json()).toMatchObject({ name: null });
   await expect(createTlsFetch({})(url, {})).rejects.toThrow("certificate");
   const { cert, ca } = material;
   await expect(createTlsFetch({ cert, ca })(url, {})).rejects.toThrow("belong together");
 });
 
-test("it sends a form as other OAuth clients do", async () => {
+test("fetch sends a form as other OAuth clients do", async () => {
   const form = new URLSearchParams({ a: "b c" });
   const response = await createTlsFetch(material)(url, { method: "POST", body: form });
   expect(await response.json()).toMatchObject({ body: "a=b+c" });
 });
 
-test("it reads answers without a body, and follows no redirect", async () => {
+test("fetch reads responses without a body, and follows no redirect", async () => {
   const fetch = createTlsFetch(material);
   const empty = await fetch(url, { method: "DELETE", headers: { "x-status": "204" } });
   expect({ status: empty.status, text: await empty.text() }).toEqual({ status: 204, text: "" });
   expect((await fetch(url, { headers: { "x-status": "307" } })).status).toBe(307);
 });
 
-test("an answer is read while it comes, and one that breaks off is an error", async () => {
+test("a response is streamed, and one that breaks off is an error", async () => {
   const response = await createTlsFetch(material)(url.replace("/path", "/broken"), {});
   const pieces: string[] = [];
   const reading = async (): Promise<void> => {
@@ -118,7 +118,7 @@ test("an answer is read while it comes, and one that breaks off is an error", as
   expect(pieces).toEqual(["first"]);
 });
 
-test("it takes up a renewed certificate within half a minute, on a new connection", async () => {
+test("fetch uses a renewed certificate within half a minute, on a new connection", async () => {
   const { clock, ...runtime } = testRuntime();
   let present = material;
   const fetch = createTlsFetch(async () => await Promise.resolve(present), clock);
@@ -134,7 +134,7 @@ test("it takes up a renewed certificate within half a minute, on a new connectio
   expect(connections).toBe(2);
 });
 
-test("it keeps the certificate that works while the files of the next one do not fit each other", async () => {
+test("fetch keeps the old certificate while the files of the next one do not match", async () => {
   const { clock, ...runtime } = testRuntime();
   const sources: (() => TlsMaterial)[] = [
     () => material,
@@ -153,7 +153,7 @@ test("it keeps the certificate that works while the files of the next one do not
   expect(names).toEqual(["first", "first", "first", "second"]);
 });
 
-test("it says what is wrong with a certificate that does not fit its key, and looks again at the next request", async () => {
+test("fetch reports a certificate that does not match its key, and checks again at the next request", async () => {
   let present: TlsMaterial = { ...material, cert: renewed.cert };
   const fetch = createTlsFetch(() => present);
   await expect(fetch(url, {})).rejects.toThrow(/key values mismatch/i);
@@ -161,12 +161,12 @@ test("it says what is wrong with a certificate that does not fit its key, and lo
   expect((await fetch(url, {})).status).toBe(200);
 });
 
-test("it does not talk to a server of another authority", async () => {
+test("fetch does not talk to a server of another authority", async () => {
   const { ca: _ca, ...withoutAuthority } = material;
   await expect(createTlsFetch(withoutAuthority)(url, {})).rejects.toThrow(/certificate/);
 });
 
-test("it refuses plain http, and ends with its signal", async () => {
+test("fetch rejects plain http, and ends with its signal", async () => {
   const fetch = createTlsFetch(material);
   await expect(fetch("http://localhost/", {})).rejects.toThrow(TypeError);
   await expect(fetch(url, { method: "POST", body: new Blob(["x"]) })).rejects.toThrow(TypeError);

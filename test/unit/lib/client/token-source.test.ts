@@ -1,4 +1,4 @@
-/** Access tokens as the client gets, keeps and renews them, against a token endpoint on a real socket. */
+/** How the client gets, keeps and renews access tokens, against a token endpoint on a real socket. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { SignetClient, type SignetClientOptions } from "../../../../src/lib/client/signet-client.ts";
 import { connect } from "../../../../src/lib/client/token-sources.ts";
@@ -33,14 +33,14 @@ function options(more: Partial<SignetClientOptions> = {}): SignetClientOptions {
 const client = (more: Partial<SignetClientOptions> = {}): SignetClient => new SignetClient(options(more));
 
 describe("a token", () => {
-  test("is asked for once for 100 callers", async () => {
+  test("is requested once for 100 callers", async () => {
     const signet = client();
     const tokens = await Promise.all(Array.from({ length: 100 }, async () => await signet.accessToken()));
     expect(new Set(tokens.map(({ value }) => value))).toEqual(new Set(["token-1"]));
     expect(server.tokenRequests).toHaveLength(1);
   });
 
-  test("is renewed ahead of its end, while callers go on with the present one", async () => {
+  test("is renewed before it expires, while callers use the present one", async () => {
     const signet = client();
     await signet.accessToken();
     // 0.7 + 0.5 × 0.15 of 15 minutes: at 11:37.5.
@@ -57,7 +57,7 @@ describe("a token", () => {
   test.each([
     [0, 0.7],
     [0.999_999, 0.85],
-  ])("is renewed at a moment that chance decides (%d)", async (chance, part) => {
+  ])("is renewed at a random moment (%d)", async (chance, part) => {
     runtime = testRuntime(chance);
     const signet = client();
     await signet.accessToken();
@@ -69,7 +69,7 @@ describe("a token", () => {
     await eventually(() => server.tokenRequests.length === 2, "the renewal");
   });
 
-  test("outlives a token endpoint that is down when it is to be renewed, and is asked for again with pauses", async () => {
+  test("survives a failing token endpoint at its renewal, which is retried with pauses", async () => {
     const signet = client({ retry: { attempts: 1 } });
     await signet.accessToken();
     server.incidents.push(UNAVAILABLE, UNAVAILABLE);
@@ -84,14 +84,14 @@ describe("a token", () => {
     await eventually(() => runtime.warnings.length === 2, "the second warning");
   });
 
-  test("is not handed out in the last half minute of its life", async () => {
+  test("is not returned in the last half minute of its life", async () => {
     const signet = client();
     const { expiresAt } = await signet.accessToken();
     runtime.advance(expiresAt - runtime.clock.now() - 30_000);
     expect((await signet.accessToken()).value).toBe("token-2");
   });
 
-  test("lasts from before its request, so that a slow answer does not make it look younger", async () => {
+  test("counts its life from before the request, so a slow response does not extend it", async () => {
     const asked = runtime.clock.now();
     const signet = client({
       fetch: async (url, init) => {
@@ -103,7 +103,7 @@ describe("a token", () => {
     expect((await signet.accessToken()).expiresAt).toBe(asked + 15 * MINUTE);
   });
 
-  test("is one per set of scopes, with one credential behind them all", async () => {
+  test("exists once per set of scopes, all with one credential", async () => {
     const { sourceFor } = connect(options());
     const [narrow, wide] = [sourceFor(["webhooks:read", "events:publish"]), sourceFor([])];
     expect((await narrow.token()).scope).toBe("webhooks:read events:publish");
@@ -116,7 +116,7 @@ describe("a token", () => {
 });
 
 describe("a token request that fails", () => {
-  test("is repeated after a growing part of chance", async () => {
+  test("is retried after a growing random pause", async () => {
     server.incidents.push(UNAVAILABLE, { kind: "lost" }, { kind: "answer", status: 502, body: "" });
     expect((await client().accessToken()).value).toBe("token-2");
     expect(runtime.sleeps).toEqual([125, 250, 500]);
@@ -135,7 +135,7 @@ describe("a token request that fails", () => {
     expect(runtime.sleeps).toEqual([3_125]);
   });
 
-  test("does not wait longer than a caller would, and says how long it was asked to", async () => {
+  test("does not wait longer than a caller would, and reports the requested wait", async () => {
     server.incidents.push({ kind: "answer", status: 429, headers: { "retry-after": "3600" } });
     await expect(client().accessToken()).rejects.toMatchObject({ status: 429, retryAfterMs: 3_600_000 });
     expect(server.tokenRequests).toHaveLength(1);
@@ -148,7 +148,7 @@ describe("a token request that fails", () => {
     expect((await client().accessToken()).value).toBe("token-1");
   });
 
-  test("for a reason that stays is not repeated", async () => {
+  test("with a permanent error is not retried", async () => {
     server.incidents.push({
       kind: "answer",
       status: 400,
@@ -163,7 +163,7 @@ describe("a token request that fails", () => {
     expect(server.tokenRequests).toHaveLength(1);
   });
 
-  test("with a refused credential is held back, longer each time, whoever asks", async () => {
+  test("with a rejected credential is held back, longer each time, for all callers", async () => {
     server.rotation.valid.clear();
     const signet = client();
     const ask = async () => await signet.accessToken().catch((error: Error) => error.message);
@@ -183,10 +183,10 @@ describe("a token request that fails", () => {
 
   test.each([
     ["no token", { token_type: "Bearer", expires_in: 900 }],
-    ["a token that no header takes", { access_token: "a\nb", expires_in: 900 }],
-    ["no end", { access_token: "abc" }],
+    ["a token that fits in no header", { access_token: "a\nb", expires_in: 900 }],
+    ["no expiry", { access_token: "abc" }],
     ["a list", []],
-  ])("because the answer holds %s is an invalid answer", async (_name, body) => {
+  ])("that returns %s is an invalid response", async (_name, body) => {
     server.incidents.push({ kind: "answer", status: 200, body });
     await expect(client().accessToken()).rejects.toMatchObject({ code: "INVALID_ANSWER" });
   });
@@ -198,17 +198,17 @@ describe("a connection", () => {
     ["ftp://api.example.com", /https/],
     ["https://user:pass@api.example.com", /nothing else/],
     ["https://api.example.com/?a=b", /nothing else/],
-  ])("to %s is refused before anything is sent", (baseUrl, message) => {
+  ])("to %s is rejected before anything is sent", (baseUrl, message) => {
     expect(() => client({ baseUrl })).toThrow(message);
   });
 
-  test("is not redirected with the secret in its hands", async () => {
+  test("does not follow a redirect with the secret", async () => {
     server.incidents.push({ kind: "answer", status: 307, headers: { location: `${server.url}/elsewhere` } });
     await expect(client().accessToken()).rejects.toMatchObject({ status: 307 });
     expect(server.requests).toHaveLength(1);
   });
 
-  test("without a client id and without a store is refused", () => {
+  test("without a client id and without a store is rejected", () => {
     expect(() => new SignetClient({ baseUrl: server.url })).toThrow(TypeError);
   });
 });

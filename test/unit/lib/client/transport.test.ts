@@ -1,4 +1,4 @@
-/** Calls of the API: with a token, repeated where that is safe, and never with a secret in an error. */
+/** API calls carry a token, are retried where that is safe, and never show a secret in an error. */
 import { inspect } from "node:util";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { SignetApiError } from "../../../../src/lib/client/errors.ts";
@@ -47,7 +47,7 @@ describe("a POST", () => {
     ["publish", async () => await signet.events.publish(EVENT)],
     ["publishBatch", async () => await signet.events.publishBatch([EVENT])],
     ["create", async () => await signet.endpoints.create(ENDPOINT)],
-  ])("of %s keeps one key of its own making over a lost answer and a 503", async (_name, call) => {
+  ])("of %s keeps its generated key over a lost response and a 503", async (_name, call) => {
     server.incidents.push({ kind: "lost" }, { kind: "answer", status: 503, headers: { "retry-after": "1" } });
     await call();
     const [first, ...others] = keys();
@@ -55,7 +55,7 @@ describe("a POST", () => {
     expect(others).toEqual([first, first]);
   });
 
-  test("of another event has another key, and the caller's own is used as it is", async () => {
+  test("of another event has another key, and a caller's key is used unchanged", async () => {
     await signet.events.publish(EVENT);
     await signet.events.publish(EVENT);
     await signet.events.publish(EVENT, { idempotencyKey: "mine" });
@@ -64,7 +64,7 @@ describe("a POST", () => {
     expect(third).toBe("mine");
   });
 
-  test("that has no key is not repeated when its answer is lost, and is when it was turned away", async () => {
+  test("without a key is retried after a 429, and not after a lost response", async () => {
     server.incidents.push({ kind: "answer", status: 429, headers: { "retry-after": "1" } });
     await signet.deadLetters.replay("dlv_1");
     expect(calls()).toHaveLength(2);
@@ -76,7 +76,7 @@ describe("a POST", () => {
 
 describe("a 401", () => {
   test.each(["TOKEN_EXPIRED", "TOKEN_REVOKED", "CERT_BINDING_MISMATCH"])(
-    "%s is mended with one fresh token, however many calls it met",
+    "%s is fixed with one fresh token, however many calls get it",
     async (code) => {
       server.refusedTokens.set("token-1", code);
       await Promise.all(Array.from({ length: 20 }, async () => await signet.endpoints.get("ep_1")));
@@ -85,13 +85,13 @@ describe("a 401", () => {
     },
   );
 
-  test("that a fresh token does not mend is the caller's", async () => {
+  test("that a fresh token does not fix goes to the caller", async () => {
     server.refusedTokens.set("token-1", "TOKEN_REVOKED").set("token-2", "TOKEN_REVOKED");
     await expect(signet.endpoints.get("ep_1")).rejects.toMatchObject({ status: 401, code: "TOKEN_REVOKED" });
     expect(server.tokenRequests).toHaveLength(2);
   });
 
-  test("for another reason asks for no other token", async () => {
+  test("for another reason requests no other token", async () => {
     server.refusedTokens.set("token-1", "CLIENT_CERT_REQUIRED");
     await expect(signet.endpoints.get("ep_1")).rejects.toMatchObject({ code: "CLIENT_CERT_REQUIRED" });
     expect(server.tokenRequests).toHaveLength(1);
@@ -117,12 +117,12 @@ describe("an error", () => {
     });
   });
 
-  test("of something that is not the service still says what it was", async () => {
+  test("of something other than the service still has the status", async () => {
     server.incidents.push({ kind: "answer", status: 404, body: "<html>" });
     await expect(signet.endpoints.get("ep_1")).rejects.toMatchObject({ status: 404, code: "HTTP_404" });
   });
 
-  test("of a caller who has given up is the caller's reason, and does not stop others", async () => {
+  test("of a caller's abort is the caller's reason, and does not stop others", async () => {
     const stop = new AbortController();
     const fresh = client();
     let release = (): void => undefined;
@@ -151,7 +151,7 @@ describe("an error", () => {
   });
 });
 
-test("a delete whose answer was lost is done when the repetition finds nothing", async () => {
+test("a delete whose response was lost has succeeded when its retry finds nothing", async () => {
   server.incidents.push({ kind: "lost" }, { kind: "answer", status: 404, body: { code: "NOT_FOUND" } });
   await expect(signet.endpoints.delete("ep_1")).resolves.toBeUndefined();
   server.incidents.push({ kind: "answer", status: 404, body: { code: "NOT_FOUND" } });
@@ -172,25 +172,25 @@ test("a list is read page by page, with its filter on each", async () => {
   expect(calls().map(({ path }) => path)).toEqual([filter, `${filter}&cursor=c1`, `${filter}&cursor=c%262`]);
 });
 
-test("an id stays one part of the path", async () => {
+test("an id stays one segment of the path", async () => {
   await signet.endpoints.get("../dlq?x#y");
   expect(calls()[0]?.path).toBe("/v1/webhooks/endpoints/..%2Fdlq%3Fx%23y");
 });
 
 describe("secrets and tokens", () => {
-  /** All that a logger could print of it. */
+  /** Returns everything a logger could print of a value. */
   const shown = (value: unknown): string => {
     const error = value instanceof Error ? `${value.stack} ${inspect(value.cause, { depth: 9 })}` : "";
     return `${error} ${inspect(value, { depth: 9, showHidden: true })} ${JSON.stringify(value)} ${String(value)}`;
   };
 
-  test("are in nothing that the client shows of itself", async () => {
+  test("are not in any printed form of the client", async () => {
     expect(shown(signet)).not.toMatch(/canary|token-1/);
   });
 
   test.each([
-    ["a refusal that sends the request back", { kind: "answer", status: 400 } as const],
-    ["a lost answer", { kind: "lost" } as const],
+    ["a rejection that echoes the request", { kind: "answer", status: 400 } as const],
+    ["a lost response", { kind: "lost" } as const],
   ])("are not in the error of %s", async (_name, incident) => {
     const echo = {
       error: "invalid_request",
@@ -204,7 +204,7 @@ describe("secrets and tokens", () => {
     expect(shown(error)).not.toContain("canary");
   });
 
-  test("are not in the error of a refused call, nor in that of an unreachable service", async () => {
+  test("are not in the error of a rejected call, nor of an unreachable service", async () => {
     server.incidents.push({ kind: "answer", status: 500, body: { detail: "Bearer token-1" } });
     const refused = await signet.endpoints.get("ep_1").catch((reason: unknown) => reason);
     expect(shown(refused)).toContain("[removed]");

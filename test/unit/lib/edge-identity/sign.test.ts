@@ -1,4 +1,4 @@
-/** The edge's HMAC-SHA-256 is everybody's: published vectors, and Node's own over whatever comes. */
+/** The edge's HMAC-SHA-256 matches published vectors and Node's own. */
 import { createHmac, createSecretKey } from "node:crypto";
 import { assert, oneof, property, string, uint8Array } from "fast-check";
 import { expect, test } from "vitest";
@@ -28,7 +28,7 @@ test.each([
   expect(macOf(key, text)).toBe(mac);
 });
 
-test("any key and any text, also one that is not ASCII, give what Node gives", () => {
+test("any key and any text, even beyond ASCII, give Node's result", () => {
   const texts = oneof(string({ unit: "binary", maxLength: 300 }), string({ maxLength: 10_000 }));
   assert(
     property(uint8Array({ minLength: 1, maxLength: 200 }), texts, (key, text) => {
@@ -37,7 +37,7 @@ test("any key and any text, also one that is not ASCII, give what Node gives", (
   );
 });
 
-test("two requests of a token differ in their ids, two tokens in their callers", () => {
+test("two requests with one token differ in their ids, two tokens in their callers", () => {
   const sign = createIdentitySigner(createSecretKey(Buffer.alloc(32, 1)));
   const caller = { tenantId: "ten_1", principalId: "prn_1", scopes: new Set(["a:b", "c:d"]), region: 'e"u' };
   const request = { method: "GET", target: "/", iat: 1_763_650_000 };

@@ -1,4 +1,4 @@
-/** Whom an upstream believes: the edge alone, for this request, now. */
+/** An upstream trusts only the edge, for this request and only now. */
 import { createHmac, createSecretKey, randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
 import { createIdentitySigner } from "../../../../src/lib/edge-identity/sign.ts";
@@ -31,7 +31,7 @@ function headersOf(identity: Partial<typeof IDENTITY> = {}, key = KEY, request =
   const caller = { tenantId: tenant, principalId: principal, scopes, region };
   return createIdentitySigner(keyOf(key))(caller, { ...request, requestId, iat });
 }
-/** What the edge would never write, with a signature that is right. */
+/** Returns headers that the edge would never write, with a valid signature. */
 function signedAsIs(members: object) {
   const value = Buffer.from(JSON.stringify({ ...IDENTITY, ...members })).toString("base64url");
   return { "x-signet-identity": value, "x-signet-identity-signature": `v1=${macOf(value)}` };
@@ -53,7 +53,7 @@ function refusal(request: ReturnType<typeof incoming>, verify = verifier()): str
   }
 }
 
-test("the signature is the one that is documented", () => {
+test("the signature matches the documentation", () => {
   const headers = headersOf();
   const value = Buffer.from(JSON.stringify(IDENTITY)).toString("base64url");
   expect(headers).toEqual({
@@ -94,11 +94,11 @@ test.each([
   ],
   ["an identity without a tenant", incoming(signedAsIs({ tenant: undefined })), "IDENTITY_MALFORMED"],
   ["an identity without a time", incoming(signedAsIs({ iat: "now" })), "IDENTITY_MALFORMED"],
-])("refused: %s", (_name, request, code) => {
+])("rejects: %s", (_name, request, code) => {
   expect(refusal(request)).toBe(code);
 });
 
-test("an identity lasts 30 seconds, and may be 5 ahead", () => {
+test("an identity lasts 30 seconds, and may be up to 5 ahead", () => {
   const request = incoming(headersOf());
   const at = (now: number) => refusal(request, verifier([KEY], now));
   expect([at(NOW - 6), at(NOW - 5), at(NOW + 30), at(NOW + 31)]).toEqual([
@@ -109,13 +109,13 @@ test("an identity lasts 30 seconds, and may be 5 ahead", () => {
   ]);
 });
 
-test("while a key is replaced, both are good", () => {
+test("both keys are valid during a replacement", () => {
   const verify = verifier([KEY, OLD_KEY]);
   expect(refusal(incoming(headersOf(IDENTITY, OLD_KEY)), verify)).toBe("believed");
   expect(refusal(incoming(headersOf()), verify)).toBe("believed");
 });
 
-test("keys that are none are said to be so", () => {
+test("invalid keys are reported", () => {
   expect(() => createEdgeIdentityVerifier({ keys: [] })).toThrow(TypeError);
   expect(() => createEdgeIdentityVerifier({ keys: ["short"] })).toThrow(TypeError);
 });

@@ -6,7 +6,7 @@ import { publicKeyOf, signAsymmetric, verifyAsymmetric } from "../../../../src/l
 import { generateSecret } from "../../../../src/lib/receiver/secret.ts";
 import { verify } from "../../../../src/lib/receiver/verify.ts";
 
-/** RFC 8032, 7.1, test 2: one byte is signed. */
+/** RFC 8032, 7.1, test 2: a message of one byte. */
 const RFC_SEED = Buffer.from("4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb", "hex");
 const RFC_PUBLIC = Buffer.from("3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c", "hex");
 
@@ -38,7 +38,7 @@ describe("an Ed25519 signature", () => {
     expect(publicKeyOf(RFC_SEED)).toBe(`whpk_${RFC_PUBLIC.toString("base64")}`);
   });
 
-  it("is v1a and covers id, time and body, each followed by a dot but the last (Standard Webhooks)", () => {
+  it("is v1a and covers id, time and body, separated by dots (Standard Webhooks)", () => {
     const value = signAsymmetric(RFC_SEED, message);
     expect(value).toMatch(/^v1a,[A-Za-z0-9+/]{86}==$/);
     const key = createPublicKey({
@@ -58,7 +58,7 @@ describe("an Ed25519 signature", () => {
 });
 
 describe("a delivery with Ed25519 signatures", () => {
-  it("is accepted by who holds either public key, and by who holds the secret, with the stock library too", () => {
+  it("is accepted with either public key or the secret, by the stock library too", () => {
     const headers = headersWith(seeds);
     expect([current, next, secret].map((key) => accept(key, headers))).toEqual(["v1a", "v1a", "v1"]);
     expect(new Webhook(secret).verify(body, headers)).toMatchObject({ id: "evt_1" });
@@ -66,13 +66,13 @@ describe("a delivery with Ed25519 signatures", () => {
     expect(headers).not.toHaveProperty("X-Service-Signature-256-Alt");
   });
 
-  it("is refused by who holds another public key, or gets none of these signatures", () => {
+  it("is rejected with another public key, or without these signatures", () => {
     const stranger = publicKeyOf(Buffer.alloc(32, 9));
     expect(() => accept(stranger, headersWith(seeds))).toThrow("no signature matches");
     expect(() => accept(current, headersWith([]))).toThrow("no signature matches");
   });
 
-  it("is refused when the value is cut, and a public key that is mangled is a mistake in the configuration", () => {
+  it("is rejected when truncated, while a corrupt public key is a configuration error", () => {
     const headers = headersWith([seeds[0] as Buffer]);
     const cut = { ...headers, "webhook-signature": (headers["webhook-signature"] ?? "").slice(0, -3) };
     expect(() => accept(current, cut)).toThrow("no signature matches");
@@ -80,7 +80,7 @@ describe("a delivery with Ed25519 signatures", () => {
     expect(() => accept(`${current.slice(0, -2)}B=`, headersWith([]))).toThrow(TypeError);
   });
 
-  it("does not carry a secret's signatures twice while only the keys rotate", () => {
+  it("does not repeat the secret's signatures while only the keys rotate", () => {
     const one = headersWith(seeds)["webhook-signature"] ?? "";
     expect(one.split(" ").map((value) => value.split(",")[0])).toEqual(["v1", "v1a", "v1a"]);
   });

@@ -1,4 +1,4 @@
-/** The parser of signatures against whatever comes. */
+/** The signature parser against arbitrary input. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { VerificationError } from "../../../../src/lib/receiver/errors.ts";
@@ -12,7 +12,7 @@ const secret = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
 const body = Buffer.from(JSON.stringify({ id: ID, sent_at: NOW_SECONDS, data: { run: 7 } }));
 const signatures = signDelivery({ secret, body, id: ID, timestampSeconds: NOW_SECONDS });
 
-/** In the spelling that the sender uses. */
+/** Headers in the sender's spelling. */
 const SIGNED: Readonly<Record<string, string>> = {
   "X-Service-Signature-256": signatures.sha256,
   "X-Service-Timestamp": String(NOW_SECONDS),
@@ -34,7 +34,7 @@ function refusal(error: unknown): void {
   }
 }
 
-/** True when accepted; anything thrown but a refusal is a fault of ours. */
+/** Returns true when accepted; anything thrown except a rejection is a bug. */
 function accepts(input: VerifyInput): boolean {
   try {
     verify(input);
@@ -45,7 +45,7 @@ function accepts(input: VerifyInput): boolean {
   }
 }
 
-/** Values near what is expected, and anything else. */
+/** Values near the expected one, and any others. */
 const values = fc.oneof(
   fc.string({ unit: "binary", maxLength: 200 }),
   fc.constantFrom(
@@ -72,17 +72,17 @@ const anyHeaders = fc.dictionary(
 );
 
 describe("verify", () => {
-  it("throws nothing but VerificationError for any headers and any body", () => {
+  it("throws only VerificationError for any headers and any body", () => {
     fc.assert(
       fc.property(anyHeaders, fc.uint8Array({ maxLength: 64 }), (headers, rawBody) => {
-        // A function under the name `get` would make it Fetch headers; text does not.
+        // A function under the name `get` would make it Fetch headers; a text does not.
         expect(accepts(inputOf(headers, rawBody))).toBe(false);
       }),
       { numRuns: 3_000 },
     );
   });
 
-  it("throws nothing but VerificationError for the right headers with any of them replaced", () => {
+  it("throws only VerificationError for valid headers with any of them replaced", () => {
     fc.assert(
       fc.property(anyHeaders, (headers) => {
         accepts(inputOf({ ...SIGNED, ...headers }));
@@ -91,7 +91,7 @@ describe("verify", () => {
     );
   });
 
-  it("throws nothing but VerificationError for signed bodies of any JSON", () => {
+  it("throws only VerificationError for signed bodies of any JSON", () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         const text = Buffer.from(JSON.stringify(value));
@@ -107,10 +107,10 @@ describe("verify", () => {
     ["all headers", Object.keys(SIGNED)],
     ["the webhook headers alone", Object.keys(SIGNED).filter((name) => STANDARD.has(name))],
     ["the sha256 headers alone", Object.keys(SIGNED).filter((name) => !STANDARD.has(name))],
-  ])("accepts no request in which any bit of a header differs from what was signed: %s", (_name, names) => {
+  ])("accepts no request with a changed bit in a header: %s", (_name, names) => {
     const headers = Object.fromEntries(names.map((name) => [name, SIGNED[name] ?? ""]));
     expect(accepts(inputOf(headers))).toBe(true);
-    // All headers give two signatures, of which either will do: a changed one is covered by the other.
+    // All headers together hold two signatures, and one suffices: the other covers a changed one.
     const coveredByTheOther = new Set(
       names.length === NAMES.length - 1 ? ["X-Service-Signature-256", "webhook-signature"] : [],
     );
@@ -125,7 +125,7 @@ describe("verify", () => {
     }
   });
 
-  it("accepts no body of which any bit differs from what was signed", () => {
+  it("accepts no body with a changed bit", () => {
     for (let bit = 0; bit < body.length * 8; bit += 1) {
       const changed = Buffer.from(body);
       changed[bit >> 3] = (changed[bit >> 3] ?? 0) ^ (1 << (bit & 7));
@@ -135,7 +135,7 @@ describe("verify", () => {
 });
 
 describe("reading headers", () => {
-  /** The least of some rounds: what else the machine does makes a round longer, never shorter. */
+  /** The minimum of several rounds: other load makes a round longer, never shorter. */
   function leastMs(headers: Record<string, string | string[]>): number {
     let least = Infinity;
     for (let round = 0; round < 15; round += 1) {
@@ -163,8 +163,8 @@ describe("reading headers", () => {
     ["repetitions", (size) => ({ ...SIGNED, "webhook-id": Array.from({ length: size / 10 }, () => ID) })],
   ];
 
-  it.each(hostile)("takes time that grows no faster than a megabyte of %s", (_name, headers) => {
-    // Backtracking would make 64 times the input 4,096 times the work: minutes, where linear work takes milliseconds.
+  it.each(hostile)("takes linear time for a megabyte of %s", (_name, headers) => {
+    // Backtracking would take 4,096 times as long for 64 times the input: minutes instead of milliseconds.
     expect(leastMs(headers(1_048_576))).toBeLessThan(200);
   });
 });

@@ -1,4 +1,4 @@
-/** What a receiver answers, and what it hands on: each event once, and none lost. */
+/** A receiver's responses, and the events it processes: each once, and none lost. */
 import { createServer, request as httpRequest, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
@@ -51,7 +51,7 @@ function receiver(options: Partial<ReceiverOptions> = {}) {
 }
 
 describe("a receiver", () => {
-  it("hands each event on once and says so", async () => {
+  it("processes each event once and returns the result", async () => {
     const { receive, events } = receiver();
     expect(await receive()).toEqual({ status: 200, processed: true });
     expect(await receive()).toEqual({ status: 200, processed: false });
@@ -62,7 +62,7 @@ describe("a receiver", () => {
     ]);
   });
 
-  it("answers as ever when who hears of failures fails", async () => {
+  it("answers normally when the failure callback throws", async () => {
     const onError = (): void => {
       throw new Error("the log is full");
     };
@@ -72,7 +72,7 @@ describe("a receiver", () => {
     expect(await receive()).toEqual({ status: 200, processed: true });
   });
 
-  it("takes an event again that could not be processed", async () => {
+  it("accepts an event again after its processing failed", async () => {
     let failing = true;
     const onEvent = (): void => {
       if (failing) {
@@ -87,7 +87,7 @@ describe("a receiver", () => {
   });
 
   it.each([true, false])(
-    "answers a repetition during the work with what came of the work: success %s",
+    "answers a repetition during processing with the result of the processing: success %s",
     async (succeeds) => {
       let calls = 0;
       let finish = (): void => undefined;
@@ -116,7 +116,7 @@ describe("a receiver", () => {
     },
   );
 
-  it("answers a ping with its challenge and a grade with what it did, and hands neither on", async () => {
+  it("answers a ping with its challenge and a grade with its result, and processes neither", async () => {
     const { receive, events } = receiver();
     const ping = delivery({ id: "evt_p", type: "ping", data: { challenge: "c" } });
     expect(await receive(ping)).toEqual({ status: 200, challenge: "c" });
@@ -126,13 +126,13 @@ describe("a receiver", () => {
     expect(events).toEqual([]);
   });
 
-  it("hands on an event with the type of a grade that the service does not say is one", async () => {
+  it("processes an event of type grade if the service does not mark it as one", async () => {
     const { receive, events } = receiver();
     expect(await receive(delivery({ type: "signet.grade" }))).toEqual({ status: 200, processed: true });
     expect(events).toMatchObject([{ type: "signet.grade", fromService: false }]);
   });
 
-  it("says which events are the service's own", async () => {
+  it("marks the service's own events", async () => {
     const { receive, events } = receiver();
     await receive(delivery({ id: "evt_1", type: "endpoint.disabled", source: "service" }));
     await receive(delivery({ id: "evt_2", type: "endpoint.disabled" }));
@@ -140,7 +140,7 @@ describe("a receiver", () => {
     expect(events.map(({ fromService }) => fromService)).toEqual([true, false, false]);
   });
 
-  it("answers 400 to malformed headers, 401 to wrong signatures and 500 to its own mistakes", async () => {
+  it("answers 400 to malformed headers, 401 to wrong signatures and 500 to its own errors", async () => {
     const { receive } = receiver();
     const { body, headers } = delivery();
     expect(await receive({ body, headers: { ...headers, "webhook-timestamp": "x" } })).toEqual({
@@ -154,7 +154,7 @@ describe("a receiver", () => {
     expect(await receiver({ secrets: ["mangled"] }).receive()).toEqual({ status: 500, error: "FAILED" });
   });
 
-  it("reads secrets when they are needed, so that a rotation needs no restart", async () => {
+  it("reads secrets when they are needed, so a rotation needs no restart", async () => {
     let known: string[] = [`whsec_${Buffer.alloc(32, 8).toString("base64")}`];
     const { receive } = receiver({ secrets: async () => known });
     expect(await receive()).toMatchObject({ status: 401 });
@@ -162,7 +162,7 @@ describe("a receiver", () => {
     expect(await receive()).toMatchObject({ status: 200 });
   });
 
-  it("uses the store that it is given, for as long as it is told", async () => {
+  it("uses the given store with the given retention", async () => {
     const asked: [string, number][] = [];
     const replayStore = {
       seen: async (id: string, untilMs: number) => asked.push([id, untilMs]) > 1,
@@ -176,7 +176,7 @@ describe("a receiver", () => {
 });
 
 describe("the memory of ids", () => {
-  it("forgets an id when its time is over, and when it is told to", () => {
+  it("forgets an id after its retention, and on request", () => {
     let now = 0;
     const store = new MemoryReplayStore({ now: () => now });
     expect([store.seen("a", 10), store.seen("a", 10)]).toEqual([false, true]);
@@ -186,7 +186,7 @@ describe("the memory of ids", () => {
     expect(store.seen("a", 20)).toBe(false);
   });
 
-  it("keeps so many and no more, the newest", () => {
+  it("keeps a bounded number of ids, the newest", () => {
     const store = new MemoryReplayStore({ max: 2, now: () => 0 });
     for (const id of ["a", "b", "c"]) {
       store.seen(id, 1);
@@ -240,7 +240,7 @@ describe("the listener for node:http and Express", () => {
     expect(await post(port, { body: Buffer.alloc(1_001, "x"), headers })).toBe(413);
   });
 
-  it("waits for a body no longer than it is told", async () => {
+  it("waits for a body up to its timeout", async () => {
     const port = await listen(webhookListener(options({ bodyMs: 50 })));
     const status = await new Promise((resolve, reject) => {
       const request = httpRequest({ port, host: "127.0.0.1", method: "POST" }, (response) => {
@@ -253,7 +253,7 @@ describe("the listener for node:http and Express", () => {
     expect(status).toBe(408);
   });
 
-  it("takes the bytes that express.raw() has read, and says what is wrong when a body was parsed", async () => {
+  it("uses the bytes that express.raw() read, and reports a parsed body as the error", async () => {
     const errors: unknown[] = [];
     const listener = webhookListener(options({ onError: (error) => void errors.push(error) }));
     const withBody =

@@ -9,7 +9,7 @@ import vectors from "../../../support/vectors/signatures.json" with { type: "jso
 const secret = generateSecret(randomBytes);
 
 describe("signDelivery", () => {
-  it("gives the signatures that another implementation computed", () => {
+  it("returns the signatures that another implementation computed", () => {
     const { sign } = vectors;
     const body = Buffer.from(sign.body_base64, "base64");
     expect(
@@ -17,7 +17,7 @@ describe("signDelivery", () => {
     ).toEqual({ sha256: sign.sha256, v1: sign.v1 });
   });
 
-  it("makes v1 signatures that the stock standardwebhooks package accepts, whatever the JSON", () => {
+  it("creates v1 signatures that the stock standardwebhooks package accepts, for any JSON", () => {
     const webhook = new Webhook(secret);
     const timestampSeconds = Math.floor(Date.now() / 1000);
     fc.assert(
@@ -42,13 +42,13 @@ describe("signDelivery", () => {
     expect(sign(0xff).v1).not.toBe(sign(0xfe).v1);
   });
 
-  it.each(["", "evt.1"])("refuses the id %j, which would make the signed text ambiguous", (id) => {
+  it.each(["", "evt.1"])("rejects the id %j, which would make the signed text ambiguous", (id) => {
     expect(() => signDelivery({ secret, body: Buffer.from("{}"), id, timestampSeconds: 1 })).toThrow(
       TypeError,
     );
   });
 
-  it.each([-1, 1.5, Number.NaN, Infinity])("refuses the timestamp %d", (timestampSeconds) => {
+  it.each([-1, 1.5, Number.NaN, Infinity])("rejects the timestamp %d", (timestampSeconds) => {
     expect(() => signDelivery({ secret, body: Buffer.from("{}"), id: "evt_1", timestampSeconds })).toThrow(
       TypeError,
     );
@@ -56,7 +56,7 @@ describe("signDelivery", () => {
 });
 
 describe("secrets", () => {
-  it("are whsec_ and the base64 of the 32 bytes that were drawn", () => {
+  it("are whsec_ and the base64 of 32 random bytes", () => {
     const generated = generateSecret((size) => new Uint8Array(size).fill(7));
     expect(generated).toBe(`whsec_${Buffer.alloc(32, 7).toString("base64")}`);
     expect(Buffer.from(decodeSecret(generated))).toEqual(Buffer.alloc(32, 7));
@@ -74,7 +74,7 @@ describe("secrets", () => {
     ` whsec_${Buffer.alloc(32).toString("base64")}`,
     `whsec_${Buffer.alloc(32).toString("base64")}\n`,
     `whsec_${Buffer.alloc(32).toString("base64").slice(0, -2)}B=`,
-  ])("%j is no secret: an empty or mangled key would let anybody sign", (text) => {
+  ])("%j is not a secret: anyone could sign with an empty or corrupt key", (text) => {
     expect(() => decodeSecret(text)).toThrow(TypeError);
     expect(() =>
       signDelivery({ secret: text, body: Buffer.from("{}"), id: "e", timestampSeconds: 1 }),

@@ -1,4 +1,4 @@
-/** The shared vectors: every implementation that we show people gives the same answer to each. */
+/** Every documented implementation gives the same result for each of the shared vectors. */
 import { execFile, spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -15,7 +15,7 @@ const TOOLCHAIN_MS = 300_000;
 const run = promisify(execFile);
 const file = webhookSignatures();
 
-/** Repeated headers as Node gives them. */
+/** Returns repeated headers as Node does. */
 function headersOf(vector: Vector): Record<string, string[]> {
   const headers: Record<string, string[]> = {};
   for (const [name, value] of vector.headers) {
@@ -46,7 +46,7 @@ function outcome(vector: Vector): Vector["expect"] {
   }
 }
 
-/** Whether a toolchain is there; says so where it is not, because its checks are skipped then. */
+/** Returns true if a toolchain is installed. Prints a note if it is not, since its checks are then skipped. */
 function has(program: string, argument: string): boolean {
   const found = spawnSync(program, [argument]).status === 0;
   if (!found) {
@@ -56,16 +56,16 @@ function has(program: string, argument: string): boolean {
 }
 
 describe("the vectors", () => {
-  it("are what their generator makes: run test/vectors/run-generator.ts when this fails", () => {
+  it("match their generator: run test/vectors/run-generator.ts when this fails", () => {
     expect(written).toEqual(file);
   });
 
-  it("have the form that their schema describes", () => {
+  it("match their schema", () => {
     const validate = new Ajv2020({ strict: true, allowUnionTypes: true }).compile(schema);
     expect(validate(written), JSON.stringify(validate.errors)).toBe(true);
   });
 
-  it("have different names and every reason to refuse", () => {
+  it("have different names and cover every reason for a rejection", () => {
     expect(new Set(file.vectors.map(({ name }) => name)).size).toBe(file.vectors.length);
     const codes = file.vectors.map(({ expect: e }) => (e.result === "refused" ? e.code : e.result));
     expect([...new Set(codes)].toSorted()).toEqual([
@@ -80,7 +80,7 @@ describe("the vectors", () => {
   });
 });
 
-describe("the answers of the vectors are given", () => {
+describe("the expected results of the vectors are returned", () => {
   it.each(file.vectors)("by our library: $name", (vector) => {
     expect(outcome(vector)).toEqual(vector.expect);
   });

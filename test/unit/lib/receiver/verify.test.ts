@@ -60,52 +60,52 @@ describe("verify", () => {
     expect(run(vector)).toMatchObject(vector.expect);
   });
 
-  it.each(vectors.refused)("refuses: $name", (vector) => {
+  it.each(vectors.refused)("rejects: $name", (vector) => {
     // The union of the vectors' header shapes has optional members with null-free values only.
     expect(codeOf(() => run(vector as Vector))).toBe(vector.expect.code);
   });
 
-  it("hands out the parsed body", () => {
+  it("returns the parsed body", () => {
     expect(verify(delivery()).payload).toEqual({ id: "evt_1", sent_at: NOW_SECONDS, data: {} });
   });
 
-  it("reads Fetch headers as well", () => {
+  it("also reads Fetch headers", () => {
     const input = delivery();
     expect(verify({ ...input, headers: new Headers(input.headers) }).id).toBe("evt_1");
   });
 
-  it("refuses a header that Fetch joined from two", () => {
+  it("rejects a header that Fetch joined from two", () => {
     const input = delivery();
     const headers = new Headers(input.headers);
     headers.append("X-Service-Timestamp", String(NOW_SECONDS));
     expect(codeOf(() => verify({ ...input, headers }))).toBe("HEADERS_MALFORMED");
   });
 
-  it("uses another brand in the header names when told, and only then", () => {
+  it("uses another brand in the header names only when configured", () => {
     const input = delivery({ brand: "Acme" });
     const { "webhook-signature": _v1, ...headers } = input.headers;
     expect(verify({ ...input, headers, headerBrand: "Acme" }).scheme).toBe("sha256");
     expect(codeOf(() => verify({ ...input, headers }))).toBe("HEADERS_MALFORMED");
   });
 
-  it("measures age in whole seconds, so a payload passes during its 300th second and not after", () => {
+  it("measures age in whole seconds: a payload is valid during its 300th second and not after", () => {
     const input = delivery();
     expect(verify({ ...input, now: (NOW_SECONDS + 300) * 1000 + 999 }).id).toBe("evt_1");
     expect(codeOf(() => verify({ ...input, now: (NOW_SECONDS + 301) * 1000 }))).toBe("PAYLOAD_EXPIRED");
   });
 
-  it("takes another tolerance, zero included", () => {
+  it("accepts another tolerance, zero included", () => {
     const input = { ...delivery(), toleranceSeconds: 0, futureSeconds: 0 };
     expect(verify(input).id).toBe("evt_1");
     expect(codeOf(() => verify({ ...input, now: input.now + 1000 }))).toBe("PAYLOAD_EXPIRED");
     expect(codeOf(() => verify({ ...input, now: input.now - 1000 }))).toBe("TIMESTAMP_MISMATCH");
   });
 
-  it("accepts nothing when the clock is broken", () => {
+  it("accepts nothing when the clock is invalid", () => {
     expect(codeOf(() => verify({ ...delivery(), now: Number.NaN }))).toBe("PAYLOAD_EXPIRED");
   });
 
-  it("calls a missing or empty secret and a body that is no longer raw mistakes of the caller", () => {
+  it("reports a missing or empty secret and a parsed body as the caller's mistakes", () => {
     const input = delivery();
     expect(() => verify({ ...input, secrets: [] })).toThrow(TypeError);
     expect(() => verify({ ...input, secrets: [""] })).toThrow(TypeError);
@@ -113,7 +113,7 @@ describe("verify", () => {
     expect(() => verify({ ...input, rawBody: text })).toThrow(TypeError);
   });
 
-  it("accepts no delivery with any byte of body or signature changed", () => {
+  it("accepts no delivery with a changed byte in body or signature", () => {
     const input = delivery();
     const { "webhook-signature": _v1, ...headers } = input.headers;
     const signature = headers["X-Service-Signature-256"] ?? "";
@@ -140,7 +140,7 @@ describe("verify", () => {
     );
   });
 
-  it("does not accept headers of the wrong type or origin", () => {
+  it("rejects headers of the wrong type or origin", () => {
     const input = delivery();
     expect(codeOf(() => verify({ ...input, headers: {} }))).toBe("HEADERS_MALFORMED");
     const inherited = Object.create(input.headers) as Record<string, string>;

@@ -1,4 +1,4 @@
-/** Entries verified from what an untrusted service answers, with the cryptography of Node and of browsers. */
+/** Entries verified from an untrusted service's answer, with the cryptography of Node and of browsers. */
 import { generateKeyPairSync, randomBytes, sign } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import {
@@ -64,13 +64,13 @@ describe.each(CRYPTOS)("an entry, with %s's cryptography,", (_whose, crypto) => 
     return await verifyEntry(source, INDEX, { verifierKeys: [verifierKey], earlier, crypto });
   }
 
-  test("holds, with what its signed bytes say", async () => {
+  test("is valid, and returns the content of its signed bytes", async () => {
     const answer = answerOf(20);
     const entry = JSON.parse(texts[INDEX] ?? "") as unknown;
     expect(await check(answer)).toEqual({ index: INDEX, entry, checkpoint: answer.note });
   });
 
-  test("holds in a log that continues the one that was seen before", async () => {
+  test("is valid in a log that continues the previously seen one", async () => {
     for (const from of [8, 13, 16, 20]) {
       await expect(check(answerOf(20, from), { earlier: [noteOf(from)] })).resolves.toBeDefined();
     }
@@ -86,21 +86,21 @@ describe.each(CRYPTOS)("an entry, with %s's cryptography,", (_whose, crypto) => 
 
   test.each<[string, Partial<ProofAnswer>, RegExp]>([
     ["a changed entry", { entry: flipped(entry) }, /not in the tree/],
-    ["an entry that is no base64", { entry: "{" }, /not base64/],
+    ["an entry that is not base64", { entry: "{" }, /not base64/],
     ["a changed path", { hashes: hashes.toReversed() }, /not in the tree/],
     ["a short path", { hashes: hashes.slice(1) }, /not in the tree/],
     ["a long path", { hashes: [...hashes, hashes[0]] }, /not in the tree/],
-    ["a path that is none", { hashes: [["0".repeat(64)]] }, /not a list of hashes/],
+    ["an invalid path", { hashes: [["0".repeat(64)]] }, /not a list of hashes/],
     ["an endless path", { hashes: Array.from({ length: 200 }, () => hashes[0]) }, /not a list of hashes/],
     ["another root", { note: note.replace(root, flipped(root)) }, /signature of log.example\/1 is invalid/],
     ["another size", { note: note.replace("\n20\n", "\n21\n") }, /signature of log.example\/1 is invalid/],
     ["a signature of a stranger", { note: noteOf(20, stranger) }, /none of the given keys/],
     ["no note", { note: "" }, /malformed/],
-  ])("with %s is refused", async (_what, change, why) => {
+  ])("with %s is rejected", async (_what, change, why) => {
     await expect(check({ ...answerOf(20), ...change })).rejects.toThrow(why);
   });
 
-  test("with a signature of which one bit differs is refused", async () => {
+  test("with a changed bit in a signature is rejected", async () => {
     const [, signature = ""] = /— \S+ (\S+)/.exec(note) ?? [];
     const bytes = Buffer.from(signature, "base64");
     bytes[40] = (bytes[40] ?? 0) ^ 1;
@@ -108,12 +108,12 @@ describe.each(CRYPTOS)("an entry, with %s's cryptography,", (_whose, crypto) => 
     await expect(check({ ...answerOf(20), note: tampered })).rejects.toThrow("is invalid");
   });
 
-  test("is refused by another key, and the reason tells so", async () => {
+  test("is rejected with another key, and the error says so", async () => {
     const refused = check(answerOf(20), { verifierKey: stranger.verifierKey });
     await expect(refused).rejects.toThrow(VerifierKeyError);
   });
 
-  test("of a log under another name is refused, whoever signed it", async () => {
+  test("of a log under another name is rejected, no matter who signed it", async () => {
     const { publicKey, privateKey } = generateKeyPairSync("ed25519");
     const raw = Buffer.from(publicKey.export({ format: "jwk" }).x ?? "", "base64url");
     const text = `another.example\n20\n${root}\n`;
@@ -126,7 +126,7 @@ describe.each(CRYPTOS)("an entry, with %s's cryptography,", (_whose, crypto) => 
     await expect(check({ ...answerOf(20), note: foreign }, options)).rejects.toThrow(VerifierKeyError);
   });
 
-  test("is refused in a log that is shorter than it was, or was written anew", async () => {
+  test("is rejected in a log that is shorter than before or rewritten", async () => {
     const shorter = check(answerOf(16), { earlier: [noteOf(20)] });
     await expect(shorter).rejects.toThrow(
       new ComplianceProofError("the log has 16 entries and had 20: entry 16 is missing"),

@@ -30,13 +30,13 @@ const ROOT = Buffer.alloc(32, 7).toString("base64");
 
 describe.each(CRYPTOS)("with %s's cryptography", (_whose, crypto) => {
   describe("the example of the specification", () => {
-    test("is read", async () => {
+    test("is parsed", async () => {
       const key = await parseVerifierKey(SPECIFIED_KEY, crypto);
       expect(key).toMatchObject({ name: "example.com/foo", id: "530d903a" });
       expect(await openNote(SPECIFIED_NOTE, [key], crypto)).toBe("This is an example message.\n");
     });
 
-    test("is written again as it stands", () => {
+    test("is reproduced exactly", () => {
       const raw = Buffer.from("e932791ae6e7a840a46164c904786426d5e7821dd8b29a00d61cae72afdd4da4", "hex");
       expect(formatVerifierKey("example.com/foo", raw)).toBe(SPECIFIED_KEY);
     });
@@ -45,7 +45,7 @@ describe.each(CRYPTOS)("with %s's cryptography", (_whose, crypto) => {
   describe("a note", () => {
     const keys = [KEY, SPECIFIED];
 
-    test("is good with one signature of a known key, whatever unknown keys have signed", async () => {
+    test("is valid with one signature of a known key, even beside those of unknown keys", async () => {
       const other = SPECIFIED_NOTE.split("\n").at(2) ?? "";
       const note = `${signed("a\nb\n")}${other.replace("foo", "bar")}\n`;
       expect(await openNote(note, keys, crypto)).toBe("a\nb\n");
@@ -53,21 +53,18 @@ describe.each(CRYPTOS)("with %s's cryptography", (_whose, crypto) => {
 
     test.each([
       ["another text", (note: string) => note.replace("a\n", "b\n")],
-      [
-        "a second signature that does not hold",
-        (note: string) => note + (SPECIFIED_NOTE.split("\n")[2] ?? "") + "\n",
-      ],
+      ["an invalid second signature", (note: string) => note + (SPECIFIED_NOTE.split("\n")[2] ?? "") + "\n"],
       ["no signature", () => "a\n\n"],
       ["no blank line", (note: string) => note.replace("\n\n", "\n")],
-      ["no newline at its end", (note: string) => note.trimEnd()],
+      ["no newline at the end", (note: string) => note.trimEnd()],
       ["a carriage return", (note: string) => note.replace("a\n", "a\r\n")],
       ["another spelling of the signature", (note: string) => note.replace(/=\n$/, "\n")],
-      ["a line that is no signature", (note: string) => `${note}hello\n`],
-    ])("with %s is refused", async (_what, change) => {
+      ["a line that is not a signature", (note: string) => `${note}hello\n`],
+    ])("with %s is rejected", async (_what, change) => {
       await expect(openNote(change(signed("a\n")), keys, crypto)).rejects.toThrow(NoteError);
     });
 
-    test("that only strangers have signed is refused", async () => {
+    test("signed by unknown keys only is rejected", async () => {
       const opened = openNote(SPECIFIED_NOTE, [KEY], crypto);
       await expect(opened).rejects.toThrow(
         new VerifierKeyError("none of the given keys has signed the note"),
@@ -76,7 +73,7 @@ describe.each(CRYPTOS)("with %s's cryptography", (_whose, crypto) => {
   });
 
   describe("a checkpoint", () => {
-    test("says which tree of which log", async () => {
+    test("names its log and its tree", async () => {
       expect(await openCheckpoint(signed(`log.example\n42\n${ROOT}\n`), [KEY], crypto)).toEqual({
         origin: "log.example",
         size: 42,
@@ -90,7 +87,7 @@ describe.each(CRYPTOS)("with %s's cryptography", (_whose, crypto) => {
       ["with a size in another spelling", `log.example\n042\n${ROOT}\n`],
       ["with a short root", "log.example\n42\nAAAA\n"],
       ["with nothing else", "log.example\n"],
-    ])("%s is refused", async (_what, text) => {
+    ])("%s is rejected", async (_what, text) => {
       await expect(openCheckpoint(signed(text), [KEY], crypto)).rejects.toThrow(NoteError);
     });
   });
@@ -104,7 +101,7 @@ describe.each(CRYPTOS)("with %s's cryptography", (_whose, crypto) => {
     SPECIFIED_KEY.slice(0, -4),
     SPECIFIED_KEY.replace(/k$/, "l"),
     ` a${SPECIFIED_KEY.replace("example", "exam ple")}`,
-  ])("what is no verifier key is refused: %s", async (text) => {
+  ])("an invalid verifier key is rejected: %s", async (text) => {
     await expect(parseVerifierKey(text, crypto)).rejects.toThrow(VerifierKeyError);
   });
 });

@@ -1,15 +1,15 @@
-/** What `signet doctor` says of names. */
+/** Name resolution in `signet doctor`. */
 import { expect, test } from "vitest";
 import { examine } from "../../../../src/processes/doctor/checks.ts";
 
-test("a name of the settings that does not resolve is named, whatever else is wrong", async () => {
+test("an unresolvable name in the settings is reported, whatever else fails", async () => {
   const resolve = async (name: string): Promise<void> => {
     if (name === "db.invalid") {
       throw new Error("ENOTFOUND");
     }
     await Promise.resolve();
   };
-  // There is nothing else of the service here: every other check fails, and none of them keeps this one from running.
+  // The rest of the service is missing: every other check fails, and this one still runs.
   const look = async (names: readonly string[]) => {
     const findings = await examine({ names, resolve } as unknown as Parameters<typeof examine>[0]);
     return findings.find(({ check }) => check === "dns");

@@ -28,7 +28,7 @@ async function deadPid(): Promise<number> {
   return child.pid ?? 0;
 }
 
-it("one holder at a time: the second is told in one line who has it and what to do", async () => {
+it("only one holder at a time: the second gets one line with the holder and the remedy", async () => {
   const lock = await lockHome(home);
   await expect(lockHome(home)).rejects.toMatchObject({
     code: "UNAVAILABLE",
@@ -38,7 +38,7 @@ it("one holder at a time: the second is told in one line who has it and what to 
   await (await lockHome(home)).release();
 });
 
-it("a lock whose holder has died is taken over, by one of those who try", async () => {
+it("one contender takes over the lock of a dead holder", async () => {
   await writeLock(JSON.stringify({ pid: await deadPid(), identity: "1/2/3" }));
   const attempts = await Promise.allSettled(Array.from({ length: 8 }, () => lockHome(home)));
   expect(attempts.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
@@ -51,12 +51,12 @@ it("a lock is stale when its pid now belongs to another process", async () => {
   await expect(lockHome(home)).rejects.toThrow(`pid ${process.ppid}`);
 });
 
-it("a lock that is not readable as one does not block", async () => {
+it("an unreadable lock does not block", async () => {
   await writeLock("{");
   await (await lockHome(home)).release();
 });
 
-it("releasing leaves another holder's lock alone", async () => {
+it("releasing does not remove another holder's lock", async () => {
   const lock = await lockHome(home);
   await writeFile(join(home, "lock"), "somebody else's");
   await lock.release();

@@ -3,7 +3,7 @@ import { type AddressInfo, createServer } from "node:net";
 import { expect, it } from "vitest";
 import { isListening, isPortFree, requireFreePort } from "../../../../src/processes/embedded/ports.ts";
 
-it("a taken port is named with the setting that moves it, and is free again once released", async () => {
+it("a port in use is reported with its setting, and is free again once released", async () => {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;

@@ -7,7 +7,7 @@ import {
   processIdentity,
 } from "../../../../src/processes/embedded/process-identity.ts";
 
-it("an identity stays the same while its process runs, and is gone with it", async () => {
+it("an identity stays the same while its process runs, and ends with it", async () => {
   const child = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)", "marker"]);
   await once(child, "spawn");
   const pid = child.pid ?? 0;
@@ -21,6 +21,6 @@ it("an identity stays the same while its process runs, and is gone with it", asy
   expect(isRunning(pid)).toBe(false);
 });
 
-it("what is no pid is no process", () => {
+it("an invalid pid has no identity", () => {
   expect([Number.NaN, 0, -1, 1.5].map(isRunning)).toEqual([false, false, false, false]);
 });

@@ -50,11 +50,11 @@ async function script(path: string, ...body: string[]): Promise<void> {
   await chmod(path, 0o755);
 }
 
-/** No network and nothing on PATH but what the test puts into `bin`, and the system's own tools. */
-const NOWHERE: TemporalRelease = { urls: () => [], sha256: { [releasePlatform()]: "0" } };
+/** No network, and on PATH only the test's `bin` and the system's tools. */
+const NO_DOWNLOAD: TemporalRelease = { urls: () => [], sha256: { [releasePlatform()]: "0" } };
 
 async function resolve(
-  release: TemporalRelease = NOWHERE,
+  release: TemporalRelease = NO_DOWNLOAD,
   extra: Partial<Parameters<typeof resolveTemporalBinary>[0]> = {},
 ): ReturnType<typeof resolveTemporalBinary> {
   return await resolveTemporalBinary({
@@ -71,7 +71,7 @@ const GO = [
   `printf '#!/bin/sh\\necho built\\n' > "$GOBIN/temporal"`,
 ];
 
-/** A release on a local server: an archive as Temporal publishes them, and what was asked for. */
+/** Serves a release on a local server: an archive as Temporal publishes them. Returns the requests it gets. */
 async function publish(content = "#!/bin/sh\necho downloaded\n"): Promise<{
   release: TemporalRelease;
   requests: string[];
@@ -119,14 +119,14 @@ describe("the order", () => {
     expect(requests).toEqual([]);
   });
 
-  it("a temporal on PATH that is too old, or something else, is passed over and said so", async () => {
+  it("a temporal on PATH that is too old, or another program, is skipped with a message", async () => {
     await script(join(bin, "temporal"), "echo 'temporal version 0.10.7 (server 1.22.1) (ui 2.16.2)'");
     await script(join(bin, "go"), ...GO);
     expect((await resolve()).origin).toBe("go");
     expect(lines[0]).toContain("is not a Temporal CLI with server 1.24 or newer");
   });
 
-  it("then what an earlier run has put into the cache", async () => {
+  it("the cache of an earlier run comes second", async () => {
     const { release, requests } = await publish();
     const first = await resolve(release);
     const asked = requests.length;
@@ -134,7 +134,7 @@ describe("the order", () => {
     expect(requests).toHaveLength(asked);
   });
 
-  it("then the official download, from the first place that has it, over redirects", async () => {
+  it("the official download comes third, from the first host that has it, over redirects", async () => {
     const { release, requests } = await publish();
     const { path, origin } = await resolve(release);
     expect(origin).toBe("download");
@@ -143,7 +143,7 @@ describe("the order", () => {
     expect(await cacheEntries()).toEqual([`1.5.1-${process.platform}-${process.arch}`]);
   });
 
-  it("then go install, with Go's own settings but for this machine", async () => {
+  it("go install comes last, with Go's own settings and this machine's platform", async () => {
     await script(join(bin, "go"), ...GO);
     const { path, origin } = await resolve();
     expect(origin).toBe("go");
@@ -154,7 +154,7 @@ describe("the order", () => {
     expect(await readFile(join(bin, "go.environment"), "utf8")).toBe("https://proxy.example/\n");
   });
 
-  it("else one error that lists every way", async () => {
+  it("one error lists every way if all fail", async () => {
     await expect(resolve()).rejects.toMatchObject({
       code: "UNAVAILABLE",
       message: expect.stringMatching(
@@ -165,7 +165,7 @@ describe("the order", () => {
 });
 
 describe("nothing unverified is run", () => {
-  it("a download with another digest is refused and deleted", async () => {
+  it("a download with another digest is rejected and deleted", async () => {
     const { release } = await publish();
     await script(join(bin, "go"), ...GO);
     const wrong = { ...release, sha256: { [releasePlatform()]: "ab".repeat(32) } };
@@ -176,7 +176,7 @@ describe("nothing unverified is run", () => {
     expect(await cacheEntries()).toEqual([`1.5.1-${process.platform}-${process.arch}`]);
   });
 
-  it("a platform without a known digest is not even asked for", async () => {
+  it("nothing is downloaded for a platform without a known digest", async () => {
     const { release, requests } = await publish();
     await expect(resolve({ ...release, sha256: {} })).rejects.toThrow(/no digest is known for/);
     expect(requests).toEqual([]);
@@ -199,20 +199,20 @@ describe("nothing unverified is run", () => {
   });
 });
 
-it("a host that does not come to a connection is given up in time", async () => {
-  // Accepts TCP and never answers the TLS handshake: to the caller the same as a host that is not there.
+it("a host without a connection is abandoned in time", async () => {
+  // Accepts TCP and never answers the TLS handshake: to the caller the same as an unreachable host.
   const silent = createTcpServer();
   servers.push(silent);
   silent.listen(0, "127.0.0.1");
   await once(silent, "listening");
   const url = `https://127.0.0.1:${(silent.address() as AddressInfo).port}/archive`;
   await script(join(bin, "go"), ...GO);
-  const release = { ...NOWHERE, urls: () => [url] };
+  const release = { ...NO_DOWNLOAD, urls: () => [url] };
   expect((await resolve(release, { connectTimeoutMs: 300 })).origin).toBe("go");
   expect(lines.join("\n")).toMatch(/Connect Timeout.*timeout: 300ms/);
 });
 
-it("several at once all get a whole program", async () => {
+it("concurrent callers all get a complete program", async () => {
   await script(join(bin, "go"), ...GO);
   const found = await Promise.all([resolve(), resolve(), resolve()]);
   expect(new Set(found.map(({ path }) => path)).size).toBe(1);
@@ -220,7 +220,7 @@ it("several at once all get a whole program", async () => {
   expect(await cacheEntries()).toEqual([`1.5.1-${process.platform}-${process.arch}`]);
 });
 
-it("a build that was killed leaves nothing for good, one that runs is left alone", async () => {
+it("a killed build is cleaned up, and a running one is left alone", async () => {
   const abandoned = join(cacheDir, "temporal", "draft-old");
   const current = join(cacheDir, "temporal", "draft-new");
   await mkdir(abandoned, { recursive: true });
@@ -231,7 +231,7 @@ it("a build that was killed leaves nothing for good, one that runs is left alone
   expect(await cacheEntries()).toEqual([`1.5.1-${process.platform}-${process.arch}`, "draft-new"]);
 });
 
-it("an interrupted build ends with its compilers and tries nothing further", async () => {
+it("an interrupted build ends its compilers and tries nothing else", async () => {
   const started = join(scratch, "started");
   await script(
     join(bin, "go"),
@@ -241,7 +241,7 @@ it("an interrupted build ends with its compilers and tries nothing further", asy
     "wait",
   );
   const abort = new AbortController();
-  const building = resolve(NOWHERE, { signal: abort.signal });
+  const building = resolve(NO_DOWNLOAD, { signal: abort.signal });
   const compiler = await vi.waitFor(async () => Number(await readFile(started, "utf8")), { timeout: 90_000 });
   expect(isRunning(compiler)).toBe(true);
   abort.abort();

@@ -28,7 +28,7 @@ test.each([
   ],
   ["another SPIFFE id", { sanUri: `${ID}2`, certificateThumbprints: [] }, certificate, false],
   [
-    "a second URI beside it",
+    "an additional URI",
     { sanUri: ID, certificateThumbprints: [] },
     { ...certificate, sanUris: [ID, "x:y"] },
     false,
@@ -44,7 +44,7 @@ test.each([
   [undefined, []],
   ["DNS:a.example, URI:spiffe://a/b, IP Address:127.0.0.1", ["spiffe://a/b"]],
   ["URI:spiffe://a/b, URI:spiffe://c/d", ["spiffe://a/b", "spiffe://c/d"]],
-  // What Node quotes is one name, whatever it looks like.
+  // A name that Node quotes is one name, whatever it looks like.
   ['URI:"x, URI:spiffe://a/b, y"', ["x, URI:spiffe://a/b, y"]],
   ['DNS:"x\\", URI:spiffe://a/b", URI:spiffe://c/d', ["spiffe://c/d"]],
   ['URI:spiffe://a/b, DNS:"never closed', []],

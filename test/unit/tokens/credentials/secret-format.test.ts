@@ -12,7 +12,7 @@ import {
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-test("a production secret says live, another test, and both match the published pattern", () => {
+test("a production secret says live, any other says test, and both match the published pattern", () => {
   const live = newClientSecret("production", randomBytes);
   const trial = newClientSecret("development", randomBytes);
   expect(live).toMatch(/^sgn_live_sk_[0-9A-Za-z]{49}$/);
@@ -27,7 +27,7 @@ test("the last six characters are the CRC-32 of all before them", () => {
   expect(digits.reduce((value, digit) => value * 62 + digit, 0)).toBe(crc32(secret.slice(0, -6)));
 });
 
-test("any one changed character is noticed", () => {
+test("any changed character is detected", () => {
   const secret = newClientSecret("production", randomBytes);
   fc.assert(
     fc.property(
@@ -42,13 +42,13 @@ test("any one changed character is noticed", () => {
 });
 
 test.each(["", "sgn_live_sk_", "sgn_prod_sk_", `sgn_live_sk_${"0".repeat(49)}`, "s3cret", "sgn_live_sk_\0"])(
-  "%j is no secret",
+  "%j is not a secret",
   (text) => {
     expect(isClientSecret(text)).toBe(false);
   },
 );
 
-test("the bytes that would favour some characters are thrown away", () => {
+test("biased random bytes are discarded", () => {
   let calls = 0;
   const source = (size: number): Uint8Array => {
     calls += 1;
@@ -58,7 +58,7 @@ test("the bytes that would favour some characters are thrown away", () => {
   expect(calls).toBe(2);
 });
 
-test("client ids have 24 random characters and are told from other texts", () => {
+test("client ids have 24 random characters and are distinguished from other texts", () => {
   expect(isClientId(newClientId(randomBytes))).toBe(true);
   expect(isClientId("cl_short")).toBe(false);
   expect(isClientId(`cl_${"a".repeat(24)}\n`)).toBe(false);

@@ -1,4 +1,4 @@
-/** Who can read a successor: who has the secret before it, and nobody else. */
+/** Only the holder of the previous secret can read a successor. */
 import { createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { newClientSecret } from "../../../../src/tokens/credentials/secret-format.ts";
@@ -12,11 +12,11 @@ const predecessor = newClientSecret("production", randomBytes);
 const successor = newClientSecret("production", randomBytes);
 const wrapped = wrapSuccessor(place, { predecessor, successor }, pepper, randomBytes);
 
-test("the secret before it opens it", () => {
+test("the previous secret opens a successor", () => {
   expect(unwrapSuccessor(place, predecessor, wrapped, pepper)).toBe(successor);
 });
 
-test("it is AES-256-GCM under HKDF-SHA-256 of the secret before it, salted with the pepper, bound to its place", () => {
+test("a successor is AES-256-GCM under HKDF-SHA-256 of the previous secret, salted with the pepper, bound to its place", () => {
   const [version, pepperId, ...parts] = wrapped.split(".");
   const [iv, tag, ciphertext] = parts.map((part) => Buffer.from(part, "base64url"));
   expect([version, pepperId]).toEqual(["v1", pepper.id]);
@@ -27,7 +27,7 @@ test("it is AES-256-GCM under HKDF-SHA-256 of the secret before it, salted with 
   expect(text).toBe(successor);
 });
 
-describe("it stays closed", () => {
+describe("a successor stays closed", () => {
   test.each([
     ["to another secret", { secret: newClientSecret("production", randomBytes) }],
     ["to the successor itself", { secret: successor }],
@@ -47,7 +47,7 @@ interface Attempt {
   readonly with: typeof pepper;
 }
 
-test("after a change of pepper it opens as long as the old one is known", () => {
+test("a successor opens after a change of pepper as long as the old one is known", () => {
   const changed = createPepper(randomBytes(32), [pepperKey]);
   expect(unwrapSuccessor(place, predecessor, wrapped, changed)).toBe(successor);
 });

@@ -27,14 +27,14 @@ test.each([
   ["a secret in header and body", basic("a:b"), { client_secret: "b" }],
   ["two clients", basic("a:b"), { client_id: "c" }],
   ["a bad percent escape", basic("a%:b"), {}],
-  ["an escape that is no UTF-8", basic("%ff:b"), {}],
-  ["bytes that are no UTF-8", `Basic ${Buffer.from([0xff, 0x3a, 0x61]).toString("base64")}`, {}],
+  ["an escape that is not UTF-8", basic("%ff:b"), {}],
+  ["bytes that are not UTF-8", `Basic ${Buffer.from([0xff, 0x3a, 0x61]).toString("base64")}`, {}],
   ["a secret without an id", undefined, { client_secret: "b" }],
 ] as const)("%s is an invalid request", (_name, header, parameters) => {
   expect(() => presentedCredentials(header, parameters)).toThrow(code("INVALID_REQUEST"));
 });
 
-test("the same client id in header and body is one way of authenticating", () => {
+test("the same client id in header and body is one authentication method", () => {
   expect(presentedCredentials(basic("a:b"), { client_id: "a" }).method).toBe("client_secret_basic");
 });
 
@@ -43,7 +43,7 @@ test.each([
   ["an id only", undefined, { client_id: "a" }],
   ["another scheme", "Bearer abc", { client_id: "a", client_secret: "b" }],
   ["Basic without credentials", "Basic", {}],
-  ["Basic with what is no base64", "Basic !!!", {}],
+  ["Basic with invalid base64", "Basic !!!", {}],
 ] as const)("%s does not authenticate a client", (_name, header, parameters) => {
   expect(() => presentedCredentials(header, parameters)).toThrow(code("INVALID_CLIENT"));
 });
@@ -108,7 +108,7 @@ function authenticator(found: ClientRecord | undefined) {
   return { authenticate, asked };
 }
 
-test("every live version of the secret authenticates, and is told apart", async () => {
+test("every live version of the secret authenticates, and is identified", async () => {
   for (const [index, secret] of secrets.entries()) {
     const { version } = await authenticator(record).authenticate(present(clientId, secret));
     expect(version?.version).toBe(index + 1);
@@ -126,7 +126,7 @@ test.each([
     clientId,
     secrets[0] ?? "",
   ],
-] as const)("%s gets the one answer", async (_name, found, id, secret) => {
+] as const)("%s gets the same answer", async (_name, found, id, secret) => {
   await expect(authenticator(found).authenticate(present(id, secret))).rejects.toMatchObject({
     code: "INVALID_CLIENT",
     message: "Client authentication failed.",
@@ -134,7 +134,7 @@ test.each([
   });
 });
 
-test("garbage is refused without a look into the database", async () => {
+test("garbage is rejected without a database query", async () => {
   const { authenticate, asked } = authenticator(record);
   const [secret = ""] = secrets;
   for (const [id, text] of [
@@ -148,21 +148,21 @@ test("garbage is refused without a look into the database", async () => {
   expect(asked).toEqual([]);
 });
 
-test("a secret under an earlier pepper authenticates, and its MAC under the newest is handed on", async () => {
+test("a secret under a previous pepper authenticates, and its MAC under the newest is returned", async () => {
   const [secret = ""] = secrets;
   const newest = randomBytes(32);
-  const told: unknown[] = [];
+  const reported: unknown[] = [];
   const { authenticate } = createClientAuthenticator({
     ...withRules,
     findClient: async () => record,
     pepper: createPepper(newest, [pepperKey]),
-    onOldMac: (old) => told.push(old),
+    onOldMac: (old) => reported.push(old),
   });
   await authenticate(present(clientId, secret));
-  expect(told).toEqual([
+  expect(reported).toEqual([
     { credentialId: "crd", version: 1, macKeyId: pepper.id, newMac: createPepper(newest).mac(secret) },
   ]);
   const wrong = newClientSecret("production", randomBytes);
   await expect(authenticate(present(clientId, wrong))).rejects.toMatchObject({ code: "INVALID_CLIENT" });
-  expect(told).toHaveLength(1);
+  expect(reported).toHaveLength(1);
 });

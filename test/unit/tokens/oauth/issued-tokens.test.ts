@@ -1,4 +1,4 @@
-/** What is said of issued tokens is what was issued, once. */
+/** The records of issued tokens match what was issued, once each. */
 import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
 import { createLogger } from "../../../../src/observability/logger.ts";
@@ -10,8 +10,8 @@ const digest = (...ids: readonly string[]): string =>
     .update(ids.map((id) => `${id}\n`).join(""))
     .digest("hex");
 
-/** A log that can be away. */
-function aLog() {
+/** A log that can fail. */
+function createLog() {
   const written: IssuedCount[] = [];
   const batches: number[] = [];
   const state = { away: false };
@@ -32,7 +32,7 @@ function aLog() {
 }
 
 test("each tenant's tokens are counted, with a digest of their ids in order", async () => {
-  const { written, issued } = aLog();
+  const { written, issued } = createLog();
   issued.note("a", "1");
   issued.note("b", "2");
   issued.note("a", "3");
@@ -43,8 +43,8 @@ test("each tenant's tokens are counted, with a digest of their ids in order", as
   ]);
 });
 
-test("a period says nothing of the one before, and nothing at all when nothing was issued", async () => {
-  const { written, issued } = aLog();
+test("a period does not include the previous one, and without tokens there is no record", async () => {
+  const { written, issued } = createLog();
   issued.note("a", "1");
   await issued.write();
   await issued.write();
@@ -53,8 +53,8 @@ test("a period says nothing of the one before, and nothing at all when nothing w
   expect(written.map(({ digest: said }) => said)).toEqual([digest("1"), digest("2")]);
 });
 
-test("what could not be written is written later, and only once", async () => {
-  const { written, state, issued } = aLog();
+test("a failed write is repeated later, and recorded only once", async () => {
+  const { written, state, issued } = createLog();
   state.away = true;
   issued.note("a", "1");
   await issued.write();
@@ -69,8 +69,8 @@ test("what could not be written is written later, and only once", async () => {
   ]);
 });
 
-test("many tenants do not hold up the log: a hundred of them in a transaction", async () => {
-  const { batches, issued } = aLog();
+test("many tenants do not block the log: a transaction has a hundred of them", async () => {
+  const { batches, issued } = createLog();
   for (let tenant = 0; tenant < 250; tenant += 1) {
     issued.note(String(tenant), "1");
   }

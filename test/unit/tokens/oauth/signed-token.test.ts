@@ -1,6 +1,6 @@
 /**
- * The check of tokens against jose, its reference: over every kind of bent token both say the same, but for spellings
- * that jose lets pass and this service does not.
+ * Compares the token check with jose, its reference: both agree on every kind of altered token, except for spellings
+ * that only jose accepts.
  */
 import { generateKeyPairSync, sign } from "node:crypto";
 import { assert, asyncProperty, constantFrom, integer, oneof, record, string } from "fast-check";
@@ -72,7 +72,7 @@ async function ours(token: string): Promise<boolean> {
   }
 }
 
-/** The verifier call of security decisions A. */
+/** Verifies as the verifier call of security decisions A. */
 async function reference(token: string): Promise<boolean> {
   try {
     await jwtVerify(
@@ -104,13 +104,13 @@ async function reference(token: string): Promise<boolean> {
 describe.each(keys)("$alg", (key) => {
   const header = { alg: key.alg, typ: "at+jwt", kid: key.kid };
 
-  test("tokens of ours are good to both", async () => {
+  test("both accept our own tokens", async () => {
     const token = await made(key, header, CLAIMS);
     expect(await ours(token)).toBe(true);
     expect(await reference(token)).toBe(true);
   });
 
-  test("whatever times, types and names a signed token has, both say the same", async () => {
+  test("both agree on any times, types and names of a signed token", async () => {
     const seconds = oneof(
       integer({ min: NOW - 1_000, max: NOW + 1_000 }),
       constantFrom(
@@ -145,7 +145,7 @@ describe.each(keys)("$alg", (key) => {
         record({ iss: texts, aud: texts, typ: texts, alg: texts }),
         integer({ min: 0, max: 127 }),
         async (times, names, which) => {
-          // Each bit takes one member from the arbitrary ones: most tokens have one or two that are wrong.
+          // Each bit takes one member from the arbitrary ones: most tokens have one or two invalid members.
           const take = (bit: number, from: object, name: string): object =>
             (which >> bit) % 2 === 1 ? { [name]: (from as Record<string, unknown>)[name] } : {};
           const payload = {
@@ -168,7 +168,7 @@ describe.each(keys)("$alg", (key) => {
     );
   });
 
-  test("a token that was changed anywhere is good to neither", async () => {
+  test("both reject a token changed anywhere", async () => {
     const token = await made(key, header, CLAIMS);
     const characters = "ABCXYZabcxyz0189-_.=+/ ".split("");
     await assert(
@@ -177,22 +177,22 @@ describe.each(keys)("$alg", (key) => {
         constantFrom(...characters, ""),
         constantFrom(0, 1),
         async (at, character, keep) => {
-          const bent = token.slice(0, at) + character + token.slice(at + 1 - keep);
-          expect(await ours(bent)).toBe(bent === token);
+          const altered = token.slice(0, at) + character + token.slice(at + 1 - keep);
+          expect(await ours(altered)).toBe(altered === token);
         },
       ),
       { numRuns: 500 },
     );
   });
 
-  test("signatures of other keys, of no length and of zeros are good to neither", async () => {
+  test("both reject signatures of other keys, of no length and of zeros", async () => {
     const text = `${encode(header)}.${encode(CLAIMS)}`;
     const stranger = generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey;
     const signatures = [
       "",
       Buffer.alloc(64).toString("base64url"),
       Buffer.alloc(256, 1).toString("base64url"),
-      // DER in place of the two numbers (RFC 7518 section 3.4).
+      // DER instead of the two numbers (RFC 7518 section 3.4).
       sign("sha256", Buffer.from(text), stranger).toString("base64url"),
       sign("sha256", Buffer.from(text), { key: stranger, dsaEncoding: "ieee-p1363" }).toString("base64url"),
     ];
@@ -202,7 +202,7 @@ describe.each(keys)("$alg", (key) => {
     }
   });
 
-  test("bytes that are no object of JSON in UTF-8 are good to us never", async () => {
+  test("ours rejects bytes that are not a JSON object in UTF-8", async () => {
     await assert(
       asyncProperty(
         oneof(string({ maxLength: 20 }), constantFrom("null", "[]", "1", '"a"', "{", "\u00ff{}")),
@@ -221,7 +221,7 @@ describe.each(keys)("$alg", (key) => {
   });
 });
 
-test("the store forgets the token that was checked first, and each when it expires", () => {
+test("the store evicts the token checked first, and each when it expires", () => {
   const store = createVerifiedTokens<string>();
   const entry = { claims: "x", kid: "k", expiresAt: 1_000 };
   for (let index = 0; index < 10_000; index += 1) {

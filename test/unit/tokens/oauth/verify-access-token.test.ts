@@ -1,4 +1,4 @@
-/** Every way to bend a token that security decisions A list, and some more: one kind of token passes. */
+/** Every way to alter a token in the security decisions, and some more: only one kind of token is accepted. */
 import { generateKeyPairSync, randomBytes, sign } from "node:crypto";
 import { beforeEach, describe, expect, test } from "vitest";
 import type { SignetError } from "../../../../src/domain/errors.ts";
@@ -45,7 +45,7 @@ const encode = (value: unknown): string => Buffer.from(JSON.stringify(value)).to
 const HEADER = decode(headerPart);
 const CLAIMS = decode(payloadPart);
 
-/** A token with these members, signed with our key: what a bug of ours, not a forger, would make. */
+/** Returns a token with these members, signed with our key: the product of a bug, not of a forger. */
 function signed(header: Members, claims: unknown): string {
   const text = `${encode(header)}.${encode(claims)}`;
   return `${text}.${signingKey.sign(text) as string}`;
@@ -54,8 +54,8 @@ function signed(header: Members, claims: unknown): string {
 const claim = (members: Members): string => signed(HEADER, { ...CLAIMS, ...members });
 const head = (members: Members): string => signed({ ...HEADER, ...members }, CLAIMS);
 
-/** ES256 accepts (r, n - s) beside (r, s). */
-function malleated(): string {
+/** ES256 accepts (r, n - s) as well as (r, s). */
+function otherSpelling(): string {
   const n = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n;
   const bytes = Buffer.from(signaturePart, "base64url");
   const s = BigInt(`0x${bytes.subarray(32).toString("hex")}`);
@@ -92,7 +92,7 @@ async function refusal(text: string): Promise<string> {
   }
 }
 
-test("a token of ours says who calls", async () => {
+test("our own token identifies its caller", async () => {
   expect(await verify(token)).toEqual({
     tenantId: subject.tenantId,
     principalId: subject.principalId,
@@ -106,11 +106,11 @@ test("a token of ours says who calls", async () => {
   });
 });
 
-test("a token without scopes is a token without scopes", async () => {
+test("a token without scopes is valid and has none", async () => {
   expect((await verify(claim({ scope: "" }))).scopes.size).toBe(0);
 });
 
-describe("refused as TOKEN_INVALID:", () => {
+describe("rejected as TOKEN_INVALID:", () => {
   const rsa = generateKeyPairSync("rsa", { modulusLength: 2_048 });
   const stranger = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const byStranger = (header: Members): string => {
@@ -130,7 +130,7 @@ describe("refused as TOKEN_INVALID:", () => {
     ["no signature", `${headerPart}.${payloadPart}.`],
     ["a zero signature", `${headerPart}.${payloadPart}.${Buffer.alloc(64).toString("base64url")}`],
     ["another payload", `${headerPart}.${encode({ ...CLAIMS, tenant: "ten_x" })}.${signaturePart}`],
-    ["a payload that is no object", signed(HEADER, "text")],
+    ["a payload that is not an object", signed(HEADER, "text")],
     ["padding", `${token}==`],
     ["white space", `${token} `],
     ["base64 instead of base64url", `${headerPart}.${payloadPart}.${signaturePart.slice(0, -1)}+`],
@@ -153,8 +153,8 @@ describe("refused as TOKEN_INVALID:", () => {
     ["crit in the header", head({ crit: ["exp"], exp: 1 })],
     ["an unencoded payload", head({ b64: false, crit: ["b64"] })],
     ["no kid", signed({ alg: "ES256", typ: "at+jwt" }, CLAIMS)],
-    ["a kid that is no text", head({ kid: 1 })],
-    ["a kid that walks", head({ kid: "../../../../dev/null" })],
+    ["a kid that is not a text", head({ kid: 1 })],
+    ["a kid with a path", head({ kid: "../../../../dev/null" })],
     ["typ JWT", head({ typ: "JWT" })],
     ["no typ", signed({ alg: "ES256", kid: row.kid }, CLAIMS)],
     ["another issuer", claim({ iss: "https://evil.example" })],
@@ -171,38 +171,38 @@ describe("refused as TOKEN_INVALID:", () => {
       `no ${name}`,
       claim({ [name]: undefined }),
     ]),
-    ["a tenant that is no text", claim({ tenant: 1 })],
+    ["a tenant that is not a text", claim({ tenant: 1 })],
     ["scopes as a list", claim({ scope: ["inference:read"] })],
   ] as [string, string][])("%s", async (_name, text) => {
     expect(await refusal(text)).toBe("TOKEN_INVALID");
   });
 });
 
-test("a token expires after 900 seconds and 5 of skew, and says so", async () => {
+test("a token expires after 900 seconds plus 5 of skew, with its own error", async () => {
   nowMs = NOW_MS + 904_000;
   expect(await refusal(token)).toBe("accepted");
   nowMs = NOW_MS + 905_000;
   expect(await refusal(token)).toBe("TOKEN_EXPIRED");
 });
 
-test("a token cannot live longer than 15 minutes, whatever it says", async () => {
+test("a token cannot live longer than 15 minutes, whatever its claims", async () => {
   nowMs = NOW_MS + 1_000_000;
   expect(await refusal(claim({ exp: NOW + 100_000 }))).toBe("TOKEN_EXPIRED");
 });
 
-test("a token that was accepted before expires like any other", async () => {
+test("an accepted token expires like any other", async () => {
   expect(await refusal(token)).toBe("accepted");
   nowMs = NOW_MS + 905_000;
   expect(await refusal(token)).toBe("TOKEN_EXPIRED");
 });
 
-test("a token that was accepted before dies with its key", async () => {
+test("an accepted token ends with its key", async () => {
   expect(await refusal(token)).toBe("accepted");
   keys.clear();
   expect(await refusal(token)).toBe("TOKEN_INVALID");
 });
 
-test("a token of a revoked key is revoked, whether it was accepted before or not", async () => {
+test("a token of a revoked key is revoked, even if accepted before", async () => {
   keys.set(row.kid, "revoked");
   expect(await refusal(token)).toBe("TOKEN_REVOKED");
   keys.set(row.kid, publicKey);
@@ -211,20 +211,20 @@ test("a token of a revoked key is revoked, whether it was accepted before or not
   expect(await refusal(token)).toBe("TOKEN_REVOKED");
 });
 
-test("a token that was accepted before is asked of its key on every request", async () => {
+test("an accepted token's key is checked on every request", async () => {
   await verify(token);
   const before = lookups;
   await verify(token);
   expect(lookups).toBe(before + 1);
 });
 
-test("two spellings of one signature are the same token to whoever revokes it", async () => {
-  const other = malleated();
+test("two spellings of one signature identify the same token", async () => {
+  const other = otherSpelling();
   expect(other).not.toBe(token);
   expect(await verify(other)).toEqual(await verify(token));
 });
 
-test("a failure to look up the key is no verdict on the token", async () => {
+test("a failed key look-up is not a verdict on the token", async () => {
   const broken = createTokenVerifier({
     issuer: ISSUER,
     audience: "signet",

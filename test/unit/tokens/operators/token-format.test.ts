@@ -1,4 +1,4 @@
-/** Operators' tokens: what they look like, and that a slip of the hand is noticed without the database. */
+/** The format of operators' tokens: typing errors are detected without the database. */
 import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
@@ -11,7 +11,7 @@ import {
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-test("every token has the form and its own checksum, and no two are the same", () => {
+test("every token has the format and its own checksum, and no two are the same", () => {
   const tokens = Array.from({ length: 500 }, () => newOperatorToken(randomBytes));
   expect(tokens.every((token) => /^sgn_op_[0-9A-Za-z]{49}$/.test(token) && isOperatorToken(token))).toBe(
     true,
@@ -19,7 +19,7 @@ test("every token has the form and its own checksum, and no two are the same", (
   expect(new Set(tokens).size).toBe(tokens.length);
 });
 
-test("one character changed makes it no token", () => {
+test("a token with one changed character is invalid", () => {
   const token = newOperatorToken(randomBytes);
   fc.assert(
     fc.property(
@@ -33,14 +33,14 @@ test("one character changed makes it no token", () => {
   );
 });
 
-test("what is shown of it leaves more than 220 random bits unknown", () => {
+test("the displayed part leaves more than 220 random bits unknown", () => {
   const token = newOperatorToken(randomBytes);
   expect(token.startsWith(shownPrefix(token))).toBe(true);
   const hidden = 43 - (shownPrefix(token).length - "sgn_op_".length);
   expect(hidden * Math.log2(62)).toBeGreaterThan(220);
 });
 
-test("is masked wherever it stands in the log", () => {
+test("a token is masked anywhere in the log", () => {
   const token = newOperatorToken(randomBytes);
   expect(maskSecrets(`{"msg":"could not read ${token}."}`)).toBe(
     '{"msg":"could not read sgn_op_[redacted]."}',

@@ -1,4 +1,4 @@
-/** The headers and bodies of signed requests, whatever somebody puts there: a refusal of the catalogue, never a failure. */
+/** Arbitrary headers and bodies of signed requests: always an error of the catalogue, never a failure. */
 import { assert, asyncProperty, constantFrom, dictionary, oneof, string, uint8Array } from "fast-check";
 import { expect, test } from "vitest";
 import { SignetError } from "../../../../src/domain/errors.ts";
@@ -51,7 +51,7 @@ const name = constantFrom(
   "get",
 );
 
-test("nothing but a right signature is let in, and nothing makes the check fail", async () => {
+test("only a valid signature is accepted, and no input makes the check fail", async () => {
   await assert(
     asyncProperty(dictionary(name, value), uint8Array({ maxLength: 64 }), async (parts, body) => {
       const headers = { "x-service-key-id": KEY, ...parts };

@@ -1,4 +1,4 @@
-/** Every algorithm from the key to the verified token, and no token of one algorithm under the key of another. */
+/** Every algorithm from the key to the verified token, and no token of one algorithm under another's key. */
 import { constants, createHmac, createPrivateKey, randomBytes, sign } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import type {
@@ -77,7 +77,7 @@ async function refusal(token: string): Promise<string> {
   }
 }
 
-test("RS256 alone, ten times as dear as the others, signs beside the event loop", async () => {
+test("RS256 alone, ten times as expensive as the others, signs off the event loop", async () => {
   const promised = await Promise.all(
     ALGORITHMS.map(async (alg) => (await openSigningKey(rowOf(alg), keyring)).sign("x") instanceof Promise),
   );
@@ -96,7 +96,7 @@ describe.each(ALGORITHMS)("%s", (alg) => {
     expect(await verify(token)).toMatchObject({ region: "eu", kid: rowOf(alg).kid });
   });
 
-  test("a token whose signature lacks a bit is refused", async () => {
+  test("a token with a changed bit in its signature is rejected", async () => {
     const token = await mintWith(await openSigningKey(rowOf(alg), keyring));
     const [header, payload, signature = ""] = token.split(".");
     const bytes = Buffer.from(signature, "base64url");
@@ -108,8 +108,8 @@ describe.each(ALGORITHMS)("%s", (alg) => {
     const row = rowOf(alg);
     const pkcs8 = await keyring.openWithKek(signingKeyAad(row.kid), row.private_key);
     const all = createPrivateKey({ key: pkcs8, format: "der", type: "pkcs8" }).export({ format: "jwk" });
-    const careless = { ...all, k: "secret", ...row.public_jwk } as unknown as PublicJwk;
-    const [published] = jsonWebKeySet({ publicKeys: () => [careless] }).keys;
+    const leaky = { ...all, k: "secret", ...row.public_jwk } as unknown as PublicJwk;
+    const [published] = jsonWebKeySet({ publicKeys: () => [leaky] }).keys;
     expect(Object.keys(published ?? {}).sort()).toEqual(
       {
         ES256: ["alg", "crv", "kid", "kty", "use", "x", "y"],
@@ -121,7 +121,7 @@ describe.each(ALGORITHMS)("%s", (alg) => {
   });
 });
 
-describe("algorithm confusion is refused:", () => {
+describe("algorithm confusion is rejected:", () => {
   const pairs = ALGORITHMS.flatMap((alg) =>
     ALGORITHMS.filter((other) => other !== alg).map((other) => [alg, other] as const),
   );
@@ -142,7 +142,7 @@ describe("algorithm confusion is refused:", () => {
       const key = createPrivateKey({ key: pkcs8, format: "der", type: "pkcs8" });
       const { key: publicKey } = openVerificationKey(row);
       const signers: Record<string, (bytes: Buffer) => Buffer> = {
-        // The classic: the public key taken for an HMAC's.
+        // The classic: the public key used as an HMAC key.
         HS256: (bytes) =>
           createHmac("sha256", publicKey.export({ format: "pem", type: "spki" }))
             .update(bytes)

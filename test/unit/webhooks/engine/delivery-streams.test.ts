@@ -1,4 +1,4 @@
-/** What streams of deliveries keep for clients that do not read, and how often the database is asked. */
+/** Memory of delivery streams for clients that do not read, and the number of database queries. */
 import { expect, test } from "vitest";
 import type { Delivery } from "../../../../src/database/repositories/webhooks/deliveries.ts";
 import { systemClock } from "../../../../src/domain/clock.ts";
@@ -12,7 +12,7 @@ function delivery(id: string, attemptCount = 0): Delivery {
   return { id, state: "QUEUED", cycle: 1, attemptCount, nextAttemptAt: null } as Delivery;
 }
 
-test("for a client that does not read, no more is kept than is followed, and of each delivery the newest", async () => {
+test("a client that does not read costs a bounded buffer, with the newest state of each delivery", async () => {
   const stream = new DeliveryStream();
   for (let round = 1; round <= 3; round += 1) {
     stream.push(
@@ -26,7 +26,7 @@ test("for a client that does not read, no more is kept than is followed, and of 
   expect(await stream.take(0)).toEqual([]);
 });
 
-test("who goes on from a position is told what may have changed since, and whether that is all", async () => {
+test("a resumed stream sends what may have changed since its position, and whether that is complete", async () => {
   const at = (minutes: number): Date => new Date(minutes * 60_000);
   const since = 60 * 60_000;
   const rows: Delivery[] = [
@@ -42,8 +42,8 @@ test("who goes on from a position is told what may have changed since, and wheth
   const stream = new DeliveryStream(since);
   expect(stream.resuming).toBe(true);
   stream.resume(rows, since + 1_000);
-  const told = await stream.take(0);
-  expect(told.map(({ id }) => id)).toEqual(["late", "replayed", "cancelled", "retrying", "new"]);
+  const sent = await stream.take(0);
+  expect(sent.map(({ id }) => id)).toEqual(["late", "replayed", "cancelled", "retrying", "new"]);
   expect(stream).toMatchObject({ resuming: false, ready: true, complete: true, position: since + 1_000 });
 
   const overrun = new DeliveryStream(since);
@@ -54,7 +54,7 @@ test("who goes on from a position is told what may have changed since, and wheth
   expect(overrun.complete).toBe(false);
 });
 
-test("a position stands for what was taken, not for what waits", async () => {
+test("a position counts what was taken, not what waits", async () => {
   const stream = new DeliveryStream();
   stream.push([delivery("a")], 1_000);
   await stream.take(0);
@@ -64,7 +64,7 @@ test("a position stands for what was taken, not for what waits", async () => {
   expect(stream.position).toBe(2_000);
 });
 
-test("however many clients watch a tenant, its deliveries are read once a turn", async () => {
+test("any number of clients of a tenant cost one query per turn", async () => {
   let reads = 0;
   const list = async (): Promise<Delivery[]> => {
     reads += 1;
@@ -72,14 +72,14 @@ test("however many clients watch a tenant, its deliveries are read once a turn",
   };
   const streams = new DeliveryStreams({ list }, systemClock, () => undefined);
   const all = Array.from({ length: 10 }, () => streams.follow("tenant"));
-  const told = await Promise.all(
+  const sent = await Promise.all(
     all.map(async (stream) => {
       const first = await stream.take(60_000);
       return first.length > 0 ? first : await stream.take(60_000);
     }),
   );
-  // The first read is what is known; the second tells every client of the change.
-  expect(told.map((rows) => rows[0]?.attemptCount)).toEqual(all.map(() => 2));
+  // The first read is the initial state; the second sends the change to every client.
+  expect(sent.map((rows) => rows[0]?.attemptCount)).toEqual(all.map(() => 2));
   expect(reads).toBe(2);
   await streams.close();
   expect(all.every(({ ended }) => ended)).toBe(true);

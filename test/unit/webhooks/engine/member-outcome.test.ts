@@ -6,7 +6,7 @@ const NOW_MS = 1_763_650_000_000;
 const offsetsMs = drawOffsets(RETRY_WINDOW_MS, () => 0.5);
 
 test.each([600_000, 86_400_000])(
-  "an anchor that a wrong clock put %i ms ahead puts the next attempt off by its gap, and no more",
+  "an anchor that a wrong clock put %i ms ahead delays the next attempt by its gap at most",
   (aheadMs) => {
     const plan: AttemptPlan = {
       attempt: 2,

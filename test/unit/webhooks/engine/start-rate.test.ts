@@ -4,7 +4,7 @@ import { StartRate } from "../../../../src/webhooks/engine/start-rate.ts";
 
 const PER_SECOND = 20;
 const BURST = 3;
-/** What a start takes on an idle system, and one that is far beyond that. */
+/** How long a start takes on an idle system, and on a heavily overloaded one. */
 const IDLE_MS = 10;
 const BUSY_MS = 500;
 
@@ -24,7 +24,7 @@ function learn(rate: StartRate, tookMs: number, times: number, alone = false): v
   }
 }
 
-/** A rate that knows what an idle system takes. */
+/** Returns a rate that has learned the duration of an idle system. */
 function experienced(): StartRate {
   const rate = rateOf();
   learn(rate, IDLE_MS, 50, true);
@@ -32,21 +32,21 @@ function experienced(): StartRate {
 }
 
 describe("tokens", () => {
-  it("are a burst to begin with, so that a lone delivery goes at once", () => {
+  it("begin with a burst, so that a single delivery starts at once", () => {
     const rate = rateOf();
     expect(rate.waitMs(0)).toBe(0);
     expect(takeAll(rate, 0)).toBe(BURST);
     expect(rate.waitMs(0)).toBe(1_000 / PER_SECOND);
   });
 
-  it("come at the rate, and are saved up to the burst and no further", () => {
+  it("come at the rate, and are saved up to the burst", () => {
     const rate = rateOf();
     takeAll(rate, 0);
     expect(takeAll(rate, 100)).toBe(2);
     expect(takeAll(rate, 3_600_000)).toBe(BURST);
   });
 
-  it("that were not needed can be given back, up to the burst", () => {
+  it("can be returned unused, up to the burst", () => {
     const rate = rateOf();
     expect(rate.take(0)).toBe(true);
     rate.giveBack();
@@ -54,7 +54,7 @@ describe("tokens", () => {
     expect(takeAll(rate, 0)).toBe(BURST);
   });
 
-  it("never exceed burst and rate together, whoever asks when", () => {
+  it("never exceed burst plus rate, whatever the calls", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 500 }),
@@ -73,7 +73,7 @@ describe("tokens", () => {
     );
   });
 
-  it("are there when waitMs says so, and not a millisecond and more before", () => {
+  it("are available when waitMs says so, and not over a millisecond before", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 500 }),
@@ -93,7 +93,7 @@ describe("tokens", () => {
 });
 
 describe("the share of a worker", () => {
-  it("follows how many live, and what was learnt stays", () => {
+  it("follows the number of live workers, and keeps what was learned", () => {
     const rate = experienced();
     learn(rate, BUSY_MS, 100);
     const before = rate.perSecond / PER_SECOND;
@@ -103,7 +103,7 @@ describe("the share of a worker", () => {
     expect(rate.perSecond).toBeCloseTo(PER_SECOND * before);
   });
 
-  it("is never exceeded by what is learnt", () => {
+  it("is never exceeded by learning", () => {
     const rate = experienced();
     rate.allow(5);
     learn(rate, 0, 200);
@@ -112,26 +112,26 @@ describe("the share of a worker", () => {
 });
 
 describe("learning", () => {
-  it("changes nothing while starts take what they take on an idle system", () => {
+  it("changes nothing while starts are as fast as on an idle system", () => {
     const rate = experienced();
     learn(rate, IDLE_MS, 100);
     expect(rate.perSecond).toBe(PER_SECOND);
   });
 
-  it("takes one slow start for chance", () => {
+  it("ignores a single slow start", () => {
     const rate = experienced();
     rate.learn(50, false);
     expect(rate.perSecond).toBe(PER_SECOND);
   });
 
-  it("takes no start of a few milliseconds for slow, however fast an idle system is", () => {
+  it("treats no start of a few milliseconds as slow, however fast an idle system is", () => {
     const rate = rateOf();
     learn(rate, 1, 50, true);
     learn(rate, 20, 100);
     expect(rate.perSecond).toBe(PER_SECOND);
   });
 
-  it("lowers the rate under strain, to half and no further", () => {
+  it("lowers the rate under load, down to half", () => {
     const rate = experienced();
     learn(rate, BUSY_MS, 3);
     expect(rate.perSecond).toBeLessThan(PER_SECOND);
@@ -139,14 +139,14 @@ describe("learning", () => {
     expect(rate.perSecond).toBe(PER_SECOND / 2);
   });
 
-  it("raises it again to what is allowed when the strain is over", () => {
+  it("raises it to the limit again when the load ends", () => {
     const rate = experienced();
     learn(rate, BUSY_MS, 1_000);
     learn(rate, IDLE_MS, 100);
     expect(rate.perSecond).toBe(PER_SECOND);
   });
 
-  it("keeps the rate between half and all of what is allowed, whatever starts take", () => {
+  it("keeps the rate between half and all of the limit, whatever starts take", () => {
     fc.assert(
       fc.property(
         fc.array(fc.tuple(fc.double({ min: 0, max: 60_000, noNaN: true }), fc.boolean()), { maxLength: 300 }),

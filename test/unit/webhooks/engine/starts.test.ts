@@ -21,7 +21,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A start that fails so often, then succeeds. */
+/** A start that fails this many times, then succeeds. */
 function failing(times: number, error: Error): { readonly start: () => Promise<void>; calls: number } {
   const counted = {
     calls: 0,
@@ -35,8 +35,8 @@ function failing(times: number, error: Error): { readonly start: () => Promise<v
   return counted;
 }
 
-describe("a start that Temporal cannot take", () => {
-  it("is tried again until it is taken, and nothing is claimed meanwhile", async () => {
+describe("a failed start", () => {
+  it("is retried until accepted, and nothing is claimed meanwhile", async () => {
     const away = failing(5, UNAVAILABLE);
     await starts.begin("bat_a", 3, away.start);
     await vi.advanceTimersByTimeAsync(1_000);
@@ -49,7 +49,7 @@ describe("a start that Temporal cannot take", () => {
     expect(starts.membersUnderWay).toBe(0);
   });
 
-  it("is asked for again when there is no answer, without waiting for the first question's end", async () => {
+  it("is repeated after a timeout, while the first call is still open", async () => {
     let calls = 0;
     await starts.begin("bat_a", 1, async () => {
       calls += 1;
@@ -62,7 +62,7 @@ describe("a start that Temporal cannot take", () => {
     expect(started).toHaveLength(1);
   });
 
-  it("is left to the sweep when a second try cannot help, and in the end", async () => {
+  it("is left to the sweep when a retry cannot help, and after the last one", async () => {
     const [refused, away] = [failing(9, NOT_FOUND), failing(1_000, UNAVAILABLE)];
     await starts.begin("bat_a", 1, refused.start);
     await starts.begin("bat_b", 1, away.start);
@@ -73,7 +73,7 @@ describe("a start that Temporal cannot take", () => {
     expect(starts.membersUnderWay).toBe(0);
   });
 
-  it("is not begun a second time beside itself", async () => {
+  it("is not started twice at once", async () => {
     const [first, second] = [failing(3, UNAVAILABLE), failing(0, UNAVAILABLE)];
     await starts.begin("bat_a", 1, first.start);
     await starts.begin("bat_a", 1, second.start);
@@ -82,7 +82,7 @@ describe("a start that Temporal cannot take", () => {
     expect(started).toHaveLength(1);
   });
 
-  it("is not tried again once the process ends", async () => {
+  it("is not retried once the process ends", async () => {
     const away = failing(1_000, UNAVAILABLE);
     await starts.begin("bat_a", 1, away.start);
     await vi.advanceTimersByTimeAsync(10);
@@ -94,7 +94,7 @@ describe("a start that Temporal cannot take", () => {
 });
 
 describe("starts", () => {
-  it("are eight at once at most; the next one waits for room", async () => {
+  it("are at most eight at once; the next one waits for room", async () => {
     let running = 0;
     const release: (() => void)[] = [];
     const start = async (): Promise<void> => {
@@ -119,8 +119,8 @@ describe("starts", () => {
   });
 });
 
-describe("a start that was given up", () => {
-  it("does not keep the lanes from claiming for ever", async () => {
+describe("an abandoned start", () => {
+  it("does not keep the lanes from claiming forever", async () => {
     await starts.begin("bat_a", 1, failing(1, NOT_FOUND).start);
     await vi.advanceTimersByTimeAsync(50);
     expect(starts.pauseMs).toBeGreaterThan(0);

@@ -4,7 +4,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { compileSchema, schemaProblems } from "../../../../src/webhooks/event-types/schema-validator.ts";
 
-/** Stalls are of tens of milliseconds on a quiet machine; tests run beside others. */
+/** Stalls take tens of milliseconds on a quiet machine; other tests run at the same time. */
 const STALL_MAX_MS = 2_000;
 
 function timed<T>(work: () => T): T {
@@ -15,7 +15,7 @@ function timed<T>(work: () => T): T {
 }
 
 const name = fc.constantFrom("a", "b", "__proto__", "constructor", "x\0y", "");
-/** As a parser makes it: objects with the usual prototype. */
+/** Returns the value as a parser creates it: objects with the usual prototype. */
 const parsed = (value: unknown): unknown => JSON.parse(JSON.stringify(value)) as unknown;
 const { value: jsonTree } = fc.letrec((tie) => ({
   value: fc.oneof(
@@ -55,7 +55,7 @@ const { schema: schemaTree } = fc.letrec((tie) => ({
 }));
 const schema = schemaTree.map(parsed);
 
-test("decides as the plain validator does, whose checks have no price", () => {
+test("the validator agrees with the plain one, which has no step limit", () => {
   const plain = new Ajv2020({ strict: false, ownProperties: true, logger: false });
   fc.assert(
     fc.property(schema, json, (candidate, data) => {
@@ -66,7 +66,7 @@ test("decides as the plain validator does, whose checks have no price", () => {
   );
 });
 
-test("any JSON as a schema is taken or refused with a pointer, any data is checked, and nothing throws", () => {
+test("any JSON as a schema is accepted, or rejected with a pointer; any data is checked, and nothing throws", () => {
   const keyword = fc.oneof(
     name,
     fc.constantFrom(
@@ -105,7 +105,7 @@ test("any JSON as a schema is taken or refused with a pointer, any data is check
 
 const TOO_COMPLEX = [{ pointer: "/data", code: "too_complex", detail: expect.any(String) as string }];
 
-test("names that every object inherits are names like others", () => {
+test("names that every object inherits are ordinary names", () => {
   const data = (text: string): unknown => JSON.parse(text) as unknown;
   for (const inherited of ["valueOf", "toString", "constructor", "hasOwnProperty", "__proto__", "toJSON"]) {
     const one = `{"${inherited}":1}`;
@@ -151,7 +151,7 @@ describe("a hostile schema ends within its steps:", () => {
     expect(timed(() => check({ ["a".repeat(200_000)]: 1 }))).toEqual([]);
   });
 
-  test("expressions that have as many states as there are characters", () => {
+  test("expressions with as many states as there are characters", () => {
     const pattern = "^(.*[ab].{100}z|.*[bc].{99}y|.*[cd].{98}x)\\d$";
     const text = [...randomBytes(250_000)].map((byte) => "abzxycd "[byte & 7]).join("");
     const check = compileSchema({
@@ -160,7 +160,7 @@ describe("a hostile schema ends within its steps:", () => {
     });
     expect(timed(() => check({ text }))).toEqual(TOO_COMPLEX);
     expect(timed(() => check({ [text]: 1 }))).toEqual(TOO_COMPLEX);
-    // What people write is affordable, for as much as an event holds of it.
+    // Realistic schemas are affordable for a full event.
     const ids = compileSchema({ items: { pattern: "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$" } });
     expect(ids(Array.from({ length: 3_000 }, () => randomUUID()))).toEqual([]);
     expect(compileSchema({ pattern: "^[a-z ]+$" })("a ".repeat(125_000))).toEqual([]);
@@ -174,7 +174,7 @@ describe("a hostile schema ends within its steps:", () => {
     expect(timed(() => check({ n }))).toEqual(TOO_COMPLEX);
   });
 
-  test("unique items, which are compared by what they hold", () => {
+  test("unique items, compared by content", () => {
     const check = compileSchema({ properties: { n: { uniqueItems: true } } });
     const n = Array.from({ length: 20_000 }, (_, at) => ({ a: at, b: 1 }));
     expect(timed(() => check({ n }))).toEqual([]);
@@ -188,7 +188,7 @@ describe("a hostile schema ends within its steps:", () => {
     ).toMatchObject([{ code: "unique_items" }]);
   });
 
-  test("data that is wrong everywhere is told of twenty times", () => {
+  test("data that is invalid everywhere gets twenty errors", () => {
     const check = compileSchema({ properties: { n: { items: { type: "string" } } } });
     expect(timed(() => check({ n: Array.from({ length: 100_000 }, () => 1) }))).toHaveLength(20);
     expect(
@@ -196,7 +196,7 @@ describe("a hostile schema ends within its steps:", () => {
     ).toHaveLength(256);
   });
 
-  test("compiling the largest that there may be", () => {
+  test("compiling a schema of the largest size", () => {
     const properties = Object.fromEntries(
       Array.from({ length: 299 }, (_, at) => [
         `p${at}`,
@@ -210,7 +210,7 @@ describe("a hostile schema ends within its steps:", () => {
   });
 });
 
-test("texts of a schema never become code", () => {
+test("a schema's texts never become code", () => {
   const evil = '"];globalThis.broken=1;//`${globalThis.broken=1}*/\u2028';
   const candidate = {
     title: evil,

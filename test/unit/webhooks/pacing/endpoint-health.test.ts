@@ -3,7 +3,7 @@ import { EndpointHealth } from "../../../../src/webhooks/pacing/endpoint-health.
 import { EndpointSlots } from "../../../../src/webhooks/pacing/endpoint-slots.ts";
 
 describe("endpoint health", () => {
-  test("an endpoint that fails or leaves us waiting is slow for a minute, and healthy after a quick success", () => {
+  test("an endpoint that fails or times out is slow for a minute, and healthy after a quick success", () => {
     const health = new EndpointHealth(() => 0);
     health.noteOutcome("ep_a", { ok: false, durationMs: 5 }, 1_000);
     health.noteUnanswered("ep_b", 1_000);
@@ -14,7 +14,7 @@ describe("endpoint health", () => {
     expect(health.isSlow("ep_b", 3_001)).toBe(false);
   });
 
-  test("slow answers are not blamed on receivers while this process is behind itself; failures are", () => {
+  test("slow answers do not count against receivers while this process lags; failures do", () => {
     const health = new EndpointHealth(() => 400);
     health.noteUnanswered("ep_a", 1_000);
     health.noteOutcome("ep_b", { ok: true, durationMs: 1_500 }, 1_000);
@@ -22,14 +22,14 @@ describe("endpoint health", () => {
     expect(health.slow(1_001)).toEqual(["ep_c"]);
   });
 
-  test("nothing is blamed on receivers while this process wakes up from having been stopped", () => {
+  test("nothing counts against receivers right after this process was suspended", () => {
     const health = new EndpointHealth(() => 15_000);
     health.noteOutcome("ep_a", { ok: false, durationMs: 15_500 }, 1_000);
     health.noteUnanswered("ep_b", 1_000);
     expect(health.slow(1_001)).toEqual([]);
   });
 
-  test("what one worker learns, another knows; what it unlearns, the other forgets", () => {
+  test("workers share what they learn and what they unlearn", () => {
     const [mine, other] = [new EndpointHealth(() => 0), new EndpointHealth(() => 0)];
     mine.noteOutcome("ep_a", { ok: false, durationMs: 40 }, 1_000);
     other.merge(mine.takeChanges(), 1_000);
@@ -43,7 +43,7 @@ describe("endpoint health", () => {
 });
 
 describe("slots of an endpoint", () => {
-  test("never more than the limit hold one, and the next in line gets what is released", async () => {
+  test("are never held beyond the limit, and the next in line gets a released one", async () => {
     const slots = new EndpointSlots(2);
     expect(await slots.acquire("ep_a", "1", 10, 0)).toBe(0);
     expect(await slots.acquire("ep_a", "2", 10, 0)).toBe(0);
@@ -54,7 +54,7 @@ describe("slots of an endpoint", () => {
     expect(await slots.acquire("ep_b", "5", 10_000, 0)).toBe(0);
   });
 
-  test("who would wait long is sent away, each a step later than the one before, and a minute at most", async () => {
+  test("send long waiters away, each a step later than the last, by a minute at most", async () => {
     const slots = new EndpointSlots(2);
     await slots.acquire("ep_a", "a", 10_000, 0);
     await slots.acquire("ep_a", "b", 10_000, 0);
@@ -66,7 +66,7 @@ describe("slots of an endpoint", () => {
     expect(times.slice(-2)).toEqual([60_000, 60_000]);
   });
 
-  test("an attempt that comes back goes before new ones, and does not lengthen the queue", async () => {
+  test("go to a returning attempt before new ones, without lengthening the queue", async () => {
     const slots = new EndpointSlots(1);
     await slots.acquire("ep_a", "holder", 10_000, 0);
     expect(await slots.acquire("ep_a", "early", 10_000, 0)).toBe(10_000);

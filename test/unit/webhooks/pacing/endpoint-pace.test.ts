@@ -5,20 +5,20 @@ import { EndpointPace, PACE_WAIT_MAX_MS } from "../../../../src/webhooks/pacing/
 const NOW = 1_700_000_000_000;
 
 describe("the pace of a failing endpoint", () => {
-  test("lets runs start one after the other, each after the attempts of the one before", () => {
+  test("starts runs in turn, each after the attempts of the previous one", () => {
     const pace = new EndpointPace(100);
     expect(pace.reserve("ep_a", "run1", 50, NOW)).toBe(0);
     expect(pace.reserve("ep_a", "run2", 10, NOW)).toBe(500);
     expect(pace.reserve("ep_a", "run3", 10, NOW)).toBe(600);
   });
 
-  test("is each endpoint's own", () => {
+  test("is separate for each endpoint", () => {
     const pace = new EndpointPace(100);
     pace.reserve("ep_a", "run1", 1_000, NOW);
     expect(pace.reserve("ep_b", "run2", 1_000, NOW)).toBe(0);
   });
 
-  test("is forgotten while nothing is attempted", () => {
+  test("is forgotten while there are no attempts", () => {
     const pace = new EndpointPace(100);
     pace.reserve("ep_a", "run1", 100, NOW);
     expect(pace.reserve("ep_a", "run2", 1, NOW + 1_000)).toBe(0);
@@ -34,14 +34,14 @@ describe("the pace of a failing endpoint", () => {
     expect(pace.reserve("ep_a", "run2", 100, NOW + waitMs)).toBe(2_000);
   });
 
-  test("waits out what is left when a run comes back early, and never sends it away twice", () => {
+  test("lets a run that returns early wait for the rest, and never sends it away twice", () => {
     const pace = new EndpointPace(100);
     pace.reserve("ep_a", "run1", 5_000, NOW);
     pace.reserve("ep_a", "run2", 100, NOW);
     expect(pace.reserve("ep_a", "run2", 100, NOW + 10)).toBe(PACE_WAIT_MAX_MS);
   });
 
-  test("is never exceeded by runs that do as they are told", () => {
+  test("is never exceeded by runs that obey it", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 1_000 }),

@@ -34,7 +34,7 @@ async function reserve(
   return await queues.reserve({ endpointId, rateLimit, attempt, kept });
 }
 
-/** Most instants within any second. */
+/** Returns the largest number of instants within a second. */
 function mostInASecond(instants: readonly number[]): number {
   const sorted = instants.toSorted((a, b) => a - b);
   return Math.max(
@@ -44,7 +44,7 @@ function mostInASecond(instants: readonly number[]): number {
 }
 
 describe("the queue of an endpoint with a rate limit", () => {
-  test("gives out instants one after the other, from now on, in the order of those that ask", async () => {
+  test("assigns instants one after the other, from now on, in the order of the requests", async () => {
     const { queues } = setUp();
     const reservations = await Promise.all(
       ["a", "b", "c"].map(async (attempt) => await reserve(queues, attempt)),
@@ -52,7 +52,7 @@ describe("the queue of an endpoint with a rate limit", () => {
     expect(reservations.map(({ atMs }) => atMs - NOW)).toEqual([0, 100, 200]);
   });
 
-  test("asks the database once for all that come together, whatever endpoints they are for", async () => {
+  test("makes one database query for all concurrent requests, for any endpoints", async () => {
     const { queues, asked } = setUp();
     await Promise.all(
       Array.from(
@@ -63,13 +63,13 @@ describe("the queue of an endpoint with a rate limit", () => {
     expect(asked).toEqual([3]);
   });
 
-  test("is each endpoint's own", async () => {
+  test("is separate for each endpoint", async () => {
     const { queues } = setUp();
     await Promise.all(["a", "b", "c"].map(async (attempt) => await reserve(queues, attempt)));
     expect((await reserve(queues, "d", { endpointId: "ep_b" })).atMs).toBe(NOW);
   });
 
-  test("saves nothing up while nobody comes", async () => {
+  test("saves nothing up while there are no requests", async () => {
     const { queues, clock } = setUp();
     await reserve(queues, "a");
     clock.nowMs += 60_000;
@@ -77,7 +77,7 @@ describe("the queue of an endpoint with a rate limit", () => {
     expect(reservations.map(({ atMs }) => atMs - clock.nowMs)).toEqual([0, 100]);
   });
 
-  test("keeps to its instant who brings it back, at any worker, and asks nobody", async () => {
+  test("keeps a returning attempt's instant, at any worker, without a query", async () => {
     const { queues, worker, clock, asked } = setUp();
     await reserve(queues, "a");
     const kept = await reserve(queues, "b");
@@ -89,14 +89,14 @@ describe("the queue of an endpoint with a rate limit", () => {
     expect(asked).toHaveLength(3);
   });
 
-  test("gives the same instant to who asks twice for one attempt", async () => {
+  test("assigns the same instant to both requests of one attempt", async () => {
     const { queues } = setUp();
     const [one, other] = await Promise.all([reserve(queues, "a"), reserve(queues, "a")]);
     expect(await reserve(queues, "a")).toEqual(one);
     expect((await reserve(queues, "b")).atMs).toBeLessThanOrEqual(Math.max(one.atMs, other.atMs) + 100);
   });
 
-  test("lets who missed its instant go before those that are still to come, at the pace of the limit", async () => {
+  test("puts attempts that missed their instants before later ones, at the rate of the limit", async () => {
     const { queues, worker, clock } = setUp();
     const kept = await Promise.all(
       Array.from({ length: 100 }, async (_, index) => await reserve(queues, `run${index}`)),
@@ -108,11 +108,11 @@ describe("the queue of an endpoint with a rate limit", () => {
       missed.map(async (place, index) => await reserve(back, `run${index}`, { kept: place })),
     );
     expect(again.map(({ atMs }) => atMs - clock.nowMs)).toEqual(missed.map((_, index) => index * 100));
-    // Who comes now waits behind all of them.
+    // New ones wait behind all of them.
     expect((await reserve(back, "new")).atMs).toBe(NOW + 10_000 + 2_000);
   });
 
-  test("begins anew with another limit, which counts for those that have an instant too", async () => {
+  test("restarts with another limit, which also applies to assigned instants", async () => {
     const { queues, clock } = setUp();
     const kept = await Promise.all(
       Array.from({ length: 50 }, async (_, index) => await reserve(queues, `run${index}`, { rateLimit: 1 })),
@@ -128,7 +128,7 @@ describe("the queue of an endpoint with a rate limit", () => {
     expect(again.map(({ atMs }) => atMs - clock.nowMs)).toEqual(again.map((_, index) => index * 10));
   });
 
-  test("tells who asks that the database cannot be asked, and asks it again the next time", async () => {
+  test("rejects when the database fails, and queries it again the next time", async () => {
     let fails = true;
     const model = createLineModel();
     const queues = new RateLimitQueues({
@@ -145,7 +145,7 @@ describe("the queue of an endpoint with a rate limit", () => {
     expect((await reserve(queues, "a")).atMs).toBe(NOW);
   });
 
-  test("is never exceeded by those that come on time, and none of them waits longer than for those before it", async () => {
+  test("is never exceeded by punctual attempts, and none waits longer than for those before it", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.integer({ min: 1, max: 1_000 }),
@@ -186,7 +186,7 @@ describe("the queue of an endpoint with a rate limit", () => {
     );
   });
 
-  test("is exceeded by at most the same again while those that missed their instants catch up", async () => {
+  test("is exceeded by at most its own rate while late attempts catch up", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.integer({ min: 1, max: 100 }),
@@ -208,7 +208,7 @@ describe("the queue of an endpoint with a rate limit", () => {
           const instants = again.map(({ atMs }) => atMs);
           expect(Math.min(...instants)).toBeGreaterThanOrEqual(clock.nowMs - LATE_MS);
           expect(mostInASecond(instants)).toBeLessThanOrEqual(2 * rateLimit + 2);
-          // Nobody is sent to the end: as long as it was late, and what there is to catch up.
+          // None is sent to the end: at most its own delay plus the time to catch up.
           expect(Math.max(...instants)).toBeLessThanOrEqual(
             Math.max(kept.at(-1)?.atMs ?? 0, clock.nowMs + (attempts * 1_000) / rateLimit) + 1,
           );
@@ -220,7 +220,7 @@ describe("the queue of an endpoint with a rate limit", () => {
 });
 
 describe("the gate of a process", () => {
-  test("lets those that were held up together leave one after the other, a tenth faster than the limit", () => {
+  test("starts attempts that were held up together one by one, a tenth faster than the limit", () => {
     const { queues, clock } = setUp();
     const waits = Array.from({ length: 12 }, () => queues.spacingMs("ep_a", 10));
     expect(waits[0]).toBe(0);
@@ -231,22 +231,22 @@ describe("the gate of a process", () => {
   });
 });
 
-describe("the next look of those that wait", () => {
+describe("the next check of waiting attempts", () => {
   const at = (inMs: number): Reservation => ({ atMs: NOW + inMs, rateLimit: 1 });
   const inMs = (reservations: readonly (Reservation | undefined)[]): (number | undefined)[] =>
     nextChecks(reservations, NOW).map((look) => (look === undefined ? undefined : look - NOW));
 
-  test("comes shortly before an instant that is near", () => {
+  test("comes shortly before a near instant", () => {
     expect(inMs([at(0), at(700), at(9_000)])).toEqual([0, 200, 8_500]);
   });
 
-  test("comes after a quarter of the wait, for all together, where that is long, and at the latest after five minutes", () => {
+  test("comes for all together after a quarter of a long wait, and after five minutes at the latest", () => {
     expect(inMs([at(60_000), at(90_000)])).toEqual([14_500, 14_500]);
     expect(inMs([at(11_000)])).toEqual([9_500]);
     expect(inMs([at(36_000_000)])).toEqual([299_500]);
   });
 
-  test("is nothing to those that have no place", () => {
+  test("does not exist for attempts without a place", () => {
     expect(inMs([undefined, at(700), undefined])).toEqual([undefined, 200, undefined]);
   });
 });

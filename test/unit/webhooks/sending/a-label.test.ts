@@ -1,10 +1,10 @@
-/** Labels that begin with xn--: accepted by our own rule, which is no laxer than any parser. */
+/** Labels that begin with xn--: our own rule is at least as strict as any parser. */
 import { encode, toASCII } from "node:punycode";
 import { array, assert as hold, integer, property, string } from "fast-check";
 import { expect, test } from "vitest";
 import { isValidALabel } from "../../../../src/webhooks/sending/a-label.ts";
 
-/** Node 20 and 22 refuse invalid labels; Node 24 refuses none, and then this says nothing. */
+/** Node 20 and 22 reject invalid labels; Node 24 rejects none, and then this proves nothing. */
 function parserTakes(label: string): boolean {
   const url = `https://${label}.example.com/`;
   return URL.canParse(url) && new URL(url).hostname === `${label}.example.com`;
@@ -42,12 +42,12 @@ test.each([
   [`xn--${encode("אa")}`, "two directions"],
   ["xn--7ug", "a ligature"],
   ["xn--ab-j1t", "a joiner"],
-  ["xn--a-0fb", "a mark at the start, or what is not composed"],
+  ["xn--a-0fb", "an initial mark, or a decomposed character"],
 ])("%s is invalid (%s)", (label) => {
   expect(isValidALabel(label)).toBe(false);
 });
 
-test("whatever label the rule accepts, the parser of this Node accepts as it stands", () => {
+test("any label that the rule accepts, this Node's parser accepts unchanged", () => {
   const surprises: string[] = [];
   let accepted = 0;
   for (let codePoint = 0x80; codePoint < 0x30_000; codePoint += 1) {
@@ -66,7 +66,7 @@ test("whatever label the rule accepts, the parser of this Node accepts as it sta
   expect(surprises).toEqual([]);
 });
 
-test("no text makes the rule fail, or accept what the parser refuses", () => {
+test("no text makes the rule throw, or accept what the parser rejects", () => {
   hold(
     property(array(string({ minLength: 1, maxLength: 12, unit: "grapheme" }), { maxLength: 2 }), (parts) => {
       const label = toASCII(parts.join("").toLowerCase()).slice(0, 63);

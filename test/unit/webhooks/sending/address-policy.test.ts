@@ -51,7 +51,7 @@ function invertedHexPair(address: string): string {
 }
 
 describe("the address policy, by address", () => {
-  it.each(vectors.denied_addresses)("refuses %j", (address) => {
+  it.each(vectors.denied_addresses)("rejects %j", (address) => {
     expect(production.allows(address)).toBe(false);
   });
 
@@ -59,7 +59,7 @@ describe("the address policy, by address", () => {
     expect(production.allows(address)).toBe(true);
   });
 
-  it("refuses every IPv6 address that embeds a refused IPv4 one, in either mode", () => {
+  it("rejects every IPv6 address that embeds a rejected IPv4 one, in either mode", () => {
     fc.assert(
       fc.property(deniedIpv4, (address) => {
         const hex = hexPair(address);
@@ -79,7 +79,7 @@ describe("the address policy, by address", () => {
           `fe80::5efe:${hex}`,
         ];
         expect(embeddings.filter((embedding) => production.allows(embedding))).toEqual([]);
-        // ::0.0.0.1 is something else as well: the loopback address, open in development.
+        // ::0.0.0.1 is also the loopback address, open in development.
         expect(
           embeddings.filter((embedding) => development.allows(embedding) && address !== "0.0.0.1"),
         ).toEqual([]);
@@ -96,7 +96,7 @@ describe("the address policy, by address", () => {
     );
   });
 
-  it("opens in development the loopback ranges and nothing else", () => {
+  it("opens only the loopback ranges in development", () => {
     for (const address of ["127.0.0.1", "127.8.9.10", "::1"]) {
       expect(development.allows(address)).toBe(true);
     }
@@ -106,7 +106,7 @@ describe("the address policy, by address", () => {
     expect(others.filter((address) => development.allows(address))).toEqual([]);
   });
 
-  it("lets the operator refuse more, also what was opened", () => {
+  it("lets the operator deny more, even what was opened", () => {
     const policy = createAddressPolicy({
       allowedCidrs: ["10.0.0.0/8"],
       deniedCidrs: ["10.1.0.0/16", "8.8.8.8", "2606:4700::/32"],
@@ -121,7 +121,7 @@ describe("the address policy, by address", () => {
     ]);
   });
 
-  it("never opens where clouds keep a machine's credentials, whatever the operator allows", () => {
+  it("never opens the addresses of cloud credentials, whatever the operator allows", () => {
     const policy = createAddressPolicy({
       allowedCidrs: ["0.0.0.0/0", "fc00::/7", "::1", "2000::/3"],
       allowHttp: true,
@@ -151,7 +151,7 @@ describe("the address policy, by address", () => {
     "ff00::/8",
     "f000::/4",
     "2000::/2",
-  ])("does not open %s, whose addresses embed others or have no one host", (cidr) => {
+  ])("does not open %s, whose addresses embed others or belong to no single host", (cidr) => {
     expect(() => createAddressPolicy({ allowedCidrs: [cidr], allowHttp: false, ownListeners })).toThrow(
       "cannot be allowed",
     );
@@ -175,7 +175,7 @@ describe("the address policy, by address", () => {
 });
 
 describe("the address policy, by URL", () => {
-  it.each(vectors.denied_urls)("refuses %j", (url) => {
+  it.each(vectors.denied_urls)("rejects %j", (url) => {
     expect(refusal(production, url)).not.toBeNull();
   });
 
@@ -183,7 +183,7 @@ describe("the address policy, by URL", () => {
     expect(production.checkUrl(url).href).toBe(new URL(url).href);
   });
 
-  it("refuses every spelling of 127.0.0.1 in production, and all but the plain one in development", () => {
+  it("rejects every spelling of 127.0.0.1 in production, and all but the plain one in development", () => {
     const number = (value: number) =>
       fc.constantFrom(
         String(value),
@@ -215,7 +215,7 @@ describe("the address policy, by URL", () => {
     );
   });
 
-  it("says what to change, and nothing about addresses or listeners of ours", () => {
+  it("explains what to change, and reveals no addresses or listeners of ours", () => {
     const details = vectors.denied_urls.map((url) => refusal(production, url) ?? "");
     expect(
       details.filter((detail) => detail.length < 20 || /\d+\.\d+\.\d+|listen|127|denied|our/i.test(detail)),
@@ -226,7 +226,7 @@ describe("the address policy, by URL", () => {
     );
   });
 
-  it("refuses a URL of 2,049 characters and takes one of 2,048", () => {
+  it("rejects a URL of 2,049 characters and accepts one of 2,048", () => {
     const base = "https://hooks.example.com/";
     expect(refusal(production, base.padEnd(2048, "x"))).toBeNull();
     expect(refusal(production, base.padEnd(2049, "x"))).toContain("2048");
@@ -245,7 +245,7 @@ describe("the address policy, by URL", () => {
     expect(refusal(development, url)).toBeNull();
   });
 
-  it("refuses in development everything else that production refuses", () => {
+  it("rejects in development everything else that production rejects", () => {
     const opened = /^https?:\/\/(?:127\.0\.0\.1|\[::1\]|localhost)\/$|^http:\/\/hooks\.example\.com\//i;
     const others = vectors.denied_urls.filter((url) => !opened.test(url));
     expect(others.length).toBeGreaterThan(100);
@@ -267,11 +267,11 @@ describe("our own listeners", () => {
     "http://127.0.0.1:9464/",
     "https://api.signet.example/",
     "https://API.signet.example:443/v1/events",
-  ])("are no target under the name %s", (url) => {
+  ])("are not targets under the name %s", (url) => {
     expect(refusal(development, url)).toBe("The host and port are not an allowed target.");
   });
 
-  it("are no target behind a name that resolves to them", () => {
+  it("are not targets behind a name that resolves to them", () => {
     const to = (address: string, port: number) =>
       development.allowsConnection({ hostname: "a.example", address, port });
     expect(to("127.0.0.1", 8080)).toBe(false);
@@ -294,7 +294,7 @@ describe("localhost", () => {
     expect(to("93.184.216.34")).toBe(false);
   });
 
-  it("stays refused where the operator opened another private range", () => {
+  it("stays rejected where the operator opened another private range", () => {
     const policy = createAddressPolicy({ allowedCidrs: ["10.0.0.0/8"], allowHttp: false, ownListeners });
     expect(refusal(policy, "https://localhost:3000/")).toBe("The host is not a public name.");
     expect(refusal(policy, "https://10.1.2.3:3000/")).toBeNull();
@@ -303,8 +303,8 @@ describe("localhost", () => {
 });
 
 /**
- * Another reading of the registries than the policy's: IANA's special-purpose address registries (IPv4 of RFC 6890 and its
- * updates, IPv6 likewise), as pairs of first and last address, compared as whole numbers. It shares no code with it.
+ * A second reading of IANA's special-purpose address registries (IPv4 of RFC 6890 and its updates, IPv6 likewise):
+ * pairs of first and last address, compared as whole numbers. It shares no code with the policy.
  */
 describe("against a model of the registries on whole numbers", () => {
   const ipv4Number = (text: string): bigint =>
@@ -329,7 +329,7 @@ describe("against a model of the registries on whole numbers", () => {
     ["203.0.113.0", "203.0.113.255"],
     ["224.0.0.0", "255.255.255.255"],
   ].map(([first = "", last = ""]) => ({ first: ipv4Number(first), last: ipv4Number(last) }));
-  /** First 64 bits, which is as fine as the registry of IPv6 gets inside global unicast. */
+  /** The first 64 bits: the registry of IPv6 is no finer inside global unicast. */
   const SPECIAL_IPV6 = [
     { first: 0x2001_0000_0000_0000n, last: 0x2001_01ff_ffff_ffffn },
     { first: 0x2001_0db8_0000_0000n, last: 0x2001_0db8_ffff_ffffn },
@@ -347,7 +347,7 @@ describe("against a model of the registries on whole numbers", () => {
       .flatMap((half) => [48n, 32n, 16n, 0n].map((shift) => ((half >> shift) & 0xffffn).toString(16)))
       .join(":");
 
-  /** Anywhere, and at the edges of ranges, where mistakes are. */
+  /** Any address, and those at the edges of ranges, where mistakes occur. */
   const near = (ranges: readonly { first: bigint; last: bigint }[], max: bigint) =>
     fc.oneof(
       fc.bigInt({ min: 0n, max }),
@@ -380,7 +380,7 @@ describe("against a model of the registries on whole numbers", () => {
     );
   });
 
-  it("takes a literal host in a URL only as the model allows the operator's own range", () => {
+  it("accepts a literal host in a URL only as the model allows the operator's own range", () => {
     const policy = createAddressPolicy({ allowedCidrs: ["10.0.0.0/8"], allowHttp: false, ownListeners });
     fc.assert(
       fc.property(near(SPECIAL_IPV4, 0xffff_ffffn), (value) => {

@@ -1,4 +1,4 @@
-/** Client certificates of endpoints, as OpenSSL reads them and as nobody should have made them. */
+/** Client certificates of endpoints, as OpenSSL reads them, including invalid ones. */
 import { execFileSync } from "node:child_process";
 import { X509Certificate } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -23,7 +23,7 @@ function selfSigned(subject: string): { readonly certificate: string; readonly p
   return { certificate: readFileSync(cert, "utf8"), private_key: readFileSync(key, "utf8") };
 }
 
-/** The certificate with this text where its end stands. */
+/** Returns the certificate with this text as its end time. */
 function endingAt(pem: string, time: string): string {
   const der = Buffer.from(new X509Certificate(pem).raw);
   const [, end] = der.toString("latin1").matchAll(/\d{12}Z/g);
@@ -37,7 +37,7 @@ function check(pair: ReturnType<typeof selfSigned>): { readonly shown: string } 
 }
 
 test.each(["ZZZZZZZZZZZZZ", "361331250000Z", "            Z"])(
-  "a certificate that ends at %j is refused as the tenant's mistake",
+  "a certificate that ends at %j is rejected as the tenant's mistake",
   (time) => {
     const { certificate, private_key } = selfSigned("/CN=a");
     expect(() => check({ certificate: endingAt(certificate, time), private_key })).toThrow(

@@ -5,12 +5,12 @@ import { ContentMemory } from "../../../../src/webhooks/sending/content-memory.t
 const LARGE = 262_144;
 const ROOM = 33_554_432;
 
-/** What the room reads of a delivery. */
+/** The members of a delivery that the room reads. */
 function delivery(endpointId: string, eventId: string, content: Buffer | null = null): LoadedDelivery {
   return { endpointId, eventId, content, contentBytes: LARGE } as unknown as LoadedDelivery;
 }
 
-/** Sends that end when they are let go. */
+/** Sends that end when the test releases them. */
 class Sends {
   readonly contentMemory: ContentMemory;
   readonly loads: string[] = [];
@@ -32,7 +32,7 @@ class Sends {
     });
   }
 
-  /** So many large deliveries, each of an event and, unless named, to an endpoint of its own. */
+  /** Sends this many large deliveries, each of its own event and, unless named, to its own endpoint. */
   async sendMany(count: number, name: string, endpoint?: string, slow = false): Promise<unknown[]> {
     const all = Array.from(
       { length: count },
@@ -59,7 +59,7 @@ afterEach(() => {
 const turn = async (): Promise<unknown> => await vi.advanceTimersByTimeAsync(0);
 
 describe("large contents in memory", () => {
-  test("are no more than there is room for, and the rest follows as requests end", async () => {
+  test("never exceed the room, and the rest follows as requests end", async () => {
     const sends = new Sends();
     const all = sends.sendMany(200, "a");
     await turn();
@@ -85,7 +85,7 @@ describe("large contents in memory", () => {
     expect(sends.loads).not.toContain("evt_late");
   });
 
-  test("of one endpoint leave room for those of others, and claims go on", async () => {
+  test("of one endpoint leave room for those of others, and claims continue", async () => {
     const sends = new Sends();
     const hanging = sends.sendMany(200, "a", "ep_hanging");
     await turn();
@@ -113,7 +113,7 @@ describe("large contents in memory", () => {
     await Promise.all([slow, healthy]);
   });
 
-  test("are loaded once for all deliveries of an event that are under way together", async () => {
+  test("are loaded once for all concurrent deliveries of an event", async () => {
     const sends = new Sends();
     const all = Array.from(
       { length: 10 },
@@ -133,7 +133,7 @@ describe("large contents in memory", () => {
     expect(sends.loads).toEqual(["evt_a", "evt_a"]);
   });
 
-  test("that cannot be loaded, or are gone, are not sent and give their room back", async () => {
+  test("that are missing or fail to load are not sent, and return their room", async () => {
     let fails = true;
     const contentMemory = new ContentMemory(async () => {
       if (fails) {

@@ -20,7 +20,7 @@ describe("buildEnvelope", () => {
     );
   });
 
-  it("names the publisher's own id, and the service where it speaks itself, and neither otherwise", () => {
+  it("includes the publisher's own id, and the service's name in its own events, and neither otherwise", () => {
     const built = (more: object): unknown =>
       JSON.parse(buildEnvelope({ ...parts, ...more, metadataJson: null, dataJson: "{}" }).toString());
     expect(built({ sourceId: 'a"b', own: false })).toMatchObject({ source_id: 'a"b', metadata: null });
@@ -35,7 +35,7 @@ describe("buildEnvelope", () => {
     expect(text).toContain(`"metadata":{"z":-0,"y":[ ]},"data":${dataJson}}`);
   });
 
-  it("has the same bytes for data in bytes as for data as text", () => {
+  it("returns the same bytes for data as bytes and as text", () => {
     fc.assert(
       fc.property(fc.json(), (dataJson) => {
         const asText = buildEnvelope({ ...parts, metadataJson: null, dataJson });
@@ -45,7 +45,7 @@ describe("buildEnvelope", () => {
     );
   });
 
-  it("is JSON for any data and metadata", () => {
+  it("returns JSON for any data and metadata", () => {
     fc.assert(
       fc.property(fc.json(), fc.option(fc.json()), (dataJson, metadataJson) => {
         const envelope: unknown = JSON.parse(buildEnvelope({ ...parts, metadataJson, dataJson }).toString());

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { responseText, retryAfterMs } from "../../../../src/webhooks/sending/http-response.ts";
 
 describe("responseText", () => {
-  it("gives well-formed text without U+0000 of at most 4 KiB, for any bytes", () => {
+  it("returns well-formed text without U+0000 of at most 4 KiB, for any bytes", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 4096, size: "max" }), fc.boolean(), (bytes, truncated) => {
         const text = responseText(Buffer.from(bytes), truncated) ?? "";
@@ -13,7 +13,7 @@ describe("responseText", () => {
     );
   });
 
-  it("gives valid text back as it is", () => {
+  it("returns valid text unchanged", () => {
     fc.assert(
       fc.property(fc.string({ unit: "grapheme", minLength: 1, maxLength: 200 }), (text) => {
         fc.pre(!text.includes("\0"));
@@ -22,13 +22,13 @@ describe("responseText", () => {
     );
   });
 
-  it("leaves out a character that the limit has cut in half, and marks one that the receiver has", () => {
+  it("omits a character that the limit cuts in half, and marks one that the receiver cut", () => {
     const half = Buffer.from("a✓").subarray(0, 3);
     expect(responseText(half, true)).toBe("a");
     expect(responseText(half, false)).toBe("a\ufffd");
   });
 
-  it("keeps a byte order mark: it is what came", () => {
+  it("keeps a byte order mark, as received", () => {
     expect(responseText(Buffer.from("\ufeffx"), false)).toBe("\ufeffx");
   });
 });
@@ -59,11 +59,11 @@ describe("retryAfterMs", () => {
     "Fri, 99 Nov 2026 12:01:30 GMT",
     "120, 60",
     "99999999999",
-  ])("does not guess what %j means", (header) => {
+  ])("ignores %j", (header) => {
     expect(retryAfterMs(header, now)).toBeNull();
   });
 
-  it("takes one header", () => {
+  it("ignores a missing or repeated header", () => {
     expect(retryAfterMs(undefined, now)).toBeNull();
     expect(retryAfterMs(["5", "6"], now)).toBeNull();
   });

@@ -19,7 +19,7 @@ const request = {
 };
 
 describe("createSigner", () => {
-  it("makes exactly the headers that receivers are promised", () => {
+  it("returns exactly the documented headers", () => {
     const headers = createSigner({ headerBrand: "Service", docsUrl }).headers(request);
     expect(headers).toEqual({
       "Content-Type": "application/json",
@@ -37,7 +37,7 @@ describe("createSigner", () => {
     });
   });
 
-  it("carries the brand in every header name that has one", () => {
+  it("has the brand in every branded header name", () => {
     const names = Object.keys(createSigner({ headerBrand: "Acme-Cloud", docsUrl }).headers(request));
     expect(names.filter((name) => name.startsWith("X-Acme-Cloud-"))).toHaveLength(6);
     expect(names.some((name) => name.includes("Service"))).toBe(false);
@@ -64,7 +64,7 @@ describe("createSigner", () => {
     expect(receive(current, (name) => !/^webhook-|-Alt$/.test(name))).toBe("sha256");
   });
 
-  it("refuses a brand or an address that would break the header", () => {
+  it("rejects a brand or an address that would break the header", () => {
     expect(() => createSigner({ headerBrand: "a b", docsUrl })).toThrow(TypeError);
     expect(() => createSigner({ headerBrand: "", docsUrl })).toThrow(TypeError);
     expect(() => createSigner({ headerBrand: "Service", docsUrl: "https://x/\r\nX: y" })).toThrow(TypeError);

@@ -1,4 +1,4 @@
-/** The export of dead letters: whole, or an error. */
+/** The export of dead letters is complete, or an error. */
 import type { ServerResponse } from "node:http";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import {
@@ -22,7 +22,7 @@ function begin(response: ServerResponse): ServerResponse {
   return response.writeHead(200, NDJSON);
 }
 
-/** What came before the end, and how that was. */
+/** Returns the ids that came before the end, and the error that ended the export. */
 async function read(answer: Answering): Promise<{ readonly ids: string[]; readonly error: unknown }> {
   server.answers.push(answer);
   const ids: string[] = [];
@@ -38,7 +38,7 @@ async function read(answer: Answering): Promise<{ readonly ids: string[]; readon
   return { ids, error: undefined };
 }
 
-test("every line is a dead letter, however it was cut into pieces; lines() leaves them as they came", async () => {
+test("every line is a dead letter, however the stream is split; lines() returns them unchanged", async () => {
   const lines = ['{"id":"a","event":{"data":{"n":1152921504606846977,"x":1.0}}}', '{"id":"ü"}'];
   const whole: Answering = (_request, response) => {
     begin(response);
@@ -65,7 +65,7 @@ test("an empty queue is an empty export", async () => {
   expect(await read((_request, response) => begin(response).end())).toEqual({ ids: [], error: undefined });
 });
 
-describe("an export that is not read to its end is an error, after what has come:", () => {
+describe("an export that breaks off is an error, after the items that have come:", () => {
   test.each<[string, string, Answering]>([
     [
       "a connection that breaks off between two lines",
@@ -76,12 +76,12 @@ describe("an export that is not read to its end is an error, after what has come
       },
     ],
     [
-      "a line that is cut off",
+      "a truncated line",
       "INVALID_ANSWER",
       (_request, response) => begin(response).end('{"id":"a"}\n{"id":"b'),
     ],
     [
-      "something between that leaves the answer without an end of its own",
+      "a proxy that drops the framing of the response",
       "INVALID_ANSWER",
       (_request, response) => {
         response.socket?.end("HTTP/1.0 200 OK\r\nContent-Type: application/x-ndjson\r\n\r\n");
@@ -96,7 +96,7 @@ describe("an export that is not read to its end is an error, after what has come
       },
     ],
     [
-      "a service that falls silent",
+      "a service that stops sending",
       "TIMEOUT",
       (_request, response) => void begin(response).write('{"id":"a"}\n'),
     ],
@@ -115,7 +115,7 @@ describe("an export that is not read to its end is an error, after what has come
   });
 });
 
-test("it is asked again before it has begun, and never after", async () => {
+test("the request is retried before the export has begun, and never after", async () => {
   server.answers.push((_request, response) => response.writeHead(503).end());
   const { ids, error } = await read((_request, response) => begin(response).end('{"id":"a"}\n'));
   expect({ ids, error, requests: server.requests.length }).toEqual({
@@ -125,7 +125,7 @@ test("it is asked again before it has begun, and never after", async () => {
   });
 });
 
-test("a loop that is left gives the connection up, and an aborted one rejects with the reason", async () => {
+test("leaving the loop closes the connection, and an abort rejects with its reason", async () => {
   let closed = 0;
   const endless: Answering = (request, response) => {
     request.socket.once("close", () => (closed += 1));

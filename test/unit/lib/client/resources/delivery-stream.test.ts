@@ -1,4 +1,4 @@
-/** The stream of deliveries: connections end, the caller's loop goes on. */
+/** The stream of deliveries: connections end, the caller's loop continues. */
 import type { ServerResponse } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -24,7 +24,7 @@ function begin(response: ServerResponse): ServerResponse {
   return response.writeHead(200, { "content-type": "text/event-stream" });
 }
 const ready = (data: object = {}): string => `event: ready\ndata: ${JSON.stringify(data)}\n\n`;
-const told = (delivery: object): string => `event: delivery\ndata: ${JSON.stringify(delivery)}\n\n`;
+const deliveryBlock = (delivery: object): string => `event: delivery\ndata: ${JSON.stringify(delivery)}\n\n`;
 const position = (id: number): string => `id: ${id}\n: still here\n\n`;
 const end = (reason: string): string => `event: end\ndata: {"reason":"${reason}"}\n\n`;
 
@@ -39,38 +39,42 @@ async function take(stream: DeliveryStream, count: number): Promise<string[]> {
   return taken;
 }
 
-test("an ended token is followed by a connection that goes on where the last one was, and tells nothing twice", async () => {
+test("an expired token leads to a connection that resumes at the last position and repeats nothing", async () => {
   server.answers.push(
     (_request, response) => {
-      const blocks = ready() + told(wireDelivery("a")) + position(1_000) + told(wireDelivery("b"));
+      const blocks =
+        ready() + deliveryBlock(wireDelivery("a")) + position(1_000) + deliveryBlock(wireDelivery("b"));
       begin(response).end(blocks + end("expired"));
     },
     (_request, response) => {
-      // What came after the position is told again; what is new is only a part of it.
-      const blocks = ready({ complete: true }) + told(wireDelivery("b")) + told(wireDelivery("b", 1));
+      // Everything after the position is sent again; only part of it is new.
+      const blocks =
+        ready({ complete: true }) + deliveryBlock(wireDelivery("b")) + deliveryBlock(wireDelivery("b", 1));
       begin(response).write(blocks + position(2_000));
     },
   );
   const stream = server.client().deliveries.stream();
   expect(await take(stream, 3)).toEqual(["a/0", "b/0", "b/1"]);
   expect(server.requests.map(({ headers }) => headers["last-event-id"])).toEqual([undefined, "1000"]);
-  // The caller has left before it asked for what stands behind the last one.
+  // The caller stopped before it asked for anything after the last one.
   expect(stream.lastEventId).toBe("1000");
   expect(server.runtime.sleeps).toEqual([]);
   expect(server.runtime.warnings).toEqual([]);
 });
 
-test("a connection that breaks off in the middle of a block, and an outage, are gone through", async () => {
+test("a connection that breaks off in the middle of a block, and an outage, are survived", async () => {
   server.answers.push(
     (_request, response) => {
-      begin(response).write(`retry: 2000\n\n${ready()}${told(wireDelivery("a"))}${position(7)}event: deliv`);
+      begin(response).write(
+        `retry: 2000\n\n${ready()}${deliveryBlock(wireDelivery("a"))}${position(7)}event: deliv`,
+      );
       setImmediate(() => response.destroy());
     },
     ...Array.from({ length: 6 }, () => (_request: unknown, response: ServerResponse) => {
       response.writeHead(503).end();
     }),
     (_request, response) => {
-      begin(response).write(ready({ complete: false }) + told(wireDelivery("c")));
+      begin(response).write(ready({ complete: false }) + deliveryBlock(wireDelivery("c")));
     },
   );
   const stream = server.client({ retry: { attempts: 1 } }).deliveries.stream({ lastEventId: "5" });
@@ -81,12 +85,12 @@ test("a connection that breaks off in the middle of a block, and an outage, are 
     "STREAM_INTERRUPTED",
     "DELIVERIES_MISSED",
   ]);
-  // Three quarters, by this chance, of 2, 4, 8, 16 and then 30 seconds.
+  // With this chance: three quarters of 2, 4, 8, 16 and then 30 seconds.
   expect(server.runtime.sleeps).toEqual([1_500, 3_000, 6_000, 12_000, 22_500, 22_500, 22_500]);
 });
 
 describe("it ends", () => {
-  test("with the service's refusal, which names what is missing", async () => {
+  test("with the service's rejection, which names what is missing", async () => {
     server.answers.push((_request, response) => {
       const problem = { code: "SCOPE_VIOLATION", detail: "webhooks:read", request_id: "req_1" };
       response.writeHead(403, { "content-type": "application/problem+json" }).end(JSON.stringify(problem));
@@ -97,12 +101,12 @@ describe("it ends", () => {
     });
   });
 
-  test("when nobody answers from the start", async () => {
+  test("when there is no answer from the start", async () => {
     const away = server.client({ baseUrl: "http://127.0.0.1:1", retry: { attempts: 1 } });
     await expect(take(away.deliveries.stream(), 1)).rejects.toMatchObject({ code: "CONNECTION" });
   });
 
-  test("with what is no stream of events", async () => {
+  test("with a response that is not an event stream", async () => {
     server.answers.push((_request, response) => {
       response.writeHead(200, { "content-type": "text/html" }).end("<p>Welcome</p>");
     });
@@ -111,12 +115,12 @@ describe("it ends", () => {
     });
   });
 
-  test("with an event that has no end, without keeping it", async () => {
+  test("with an event that never ends, without buffering it", async () => {
     server.answers.push((_request, response) => {
       begin(response).write(`${ready()}data: `);
       const more = (): void => {
         while (!response.destroyed && response.write("x".repeat(65_536))) {
-          // As much as is taken.
+          // Reads as much as is accepted.
         }
       };
       response.on("drain", more);
@@ -127,7 +131,7 @@ describe("it ends", () => {
     });
   });
 
-  test("with the signal's reason, while it waits for something to happen, and gives the connection up", async () => {
+  test("with the signal's reason, while it waits for events, and closes the connection", async () => {
     let closed = false;
     server.answers.push((request, response) => {
       request.socket.once("close", () => (closed = true));
@@ -145,16 +149,16 @@ describe("it ends", () => {
     let closed = false;
     server.answers.push((request, response) => {
       request.socket.once("close", () => (closed = true));
-      begin(response).write(ready() + told(wireDelivery("a")));
+      begin(response).write(ready() + deliveryBlock(wireDelivery("a")));
     });
     expect(await take(server.client().deliveries.stream(), 1)).toEqual(["a/0"]);
     await eventually(async () => await Promise.resolve(closed), "the connection's end");
   });
 });
 
-test("to a loop that takes its time no more is read than sockets hold", async () => {
+test("for a slow loop the stream reads no more than sockets hold", async () => {
   let written = 0;
-  const block = told({ ...wireDelivery("a"), padding: "x".repeat(65_536) });
+  const block = deliveryBlock({ ...wireDelivery("a"), padding: "x".repeat(65_536) });
   server.answers.push((_request, response) => {
     begin(response).write(ready());
     const more = (): void => {
