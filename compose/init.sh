@@ -1,19 +1,19 @@
 #!/bin/sh
-# The one-shot service `init` of docker-compose.yml. It makes the keys and certificates that are missing and leaves those
-# that are there; run again, it renews certificates in their last 30 days.
+# The one-shot service `init` of docker-compose.yml. It creates missing keys and certificates, and renews certificates
+# within 30 days of expiry. It leaves all others unchanged.
 #
-#   init.sh                    what the services need
+#   init.sh                    creates what the services need
 #   init.sh ca                 prints the CA's certificate
 #   init.sh client NAME        prints a key and a certificate for a client, spiffe://signet.compose/client/NAME
 #   init.sh internal-ca        prints the certificate of the CA behind PostgreSQL and Temporal
 #   init.sh temporal NAME      prints a key and a certificate for Temporal's own command line
 #
-# There are two authorities: whoever has a certificate of the internal one commands Temporal, and clients of the
+# There are two authorities, because a certificate of the internal one gives full control of Temporal. Clients of the
 # service get theirs from the other.
 set -eu
 umask 077
 
-# What the world is told about whoever trusts this CA: its key lies in a volume of this machine.
+# Warns anyone who would trust this CA elsewhere: its key is in a volume on this machine.
 organisation="O=Signet compose - made on this machine - do not trust elsewhere"
 days_ca=3650
 days_leaf=397
@@ -25,14 +25,14 @@ trap 'rm -r "$work"' EXIT
 printf '[req]\ndistinguished_name=name\n[name]\n' > "$work/openssl.cnf"
 new_key="-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -config $work/openssl.cnf"
 
-# put FILE: what comes in, whole or not at all.
+# put FILE: writes stdin to FILE atomically; fails if stdin is empty.
 put() {
   cat > "$1.new"
   [ -s "$1.new" ]
   mv "$1.new" "$1"
 }
 
-# make_authority FILE NAME: FILE.key and FILE.crt in the CA's directory.
+# make_authority FILE NAME: creates FILE.key and FILE.crt in the CA's directory, if missing.
 make_authority() {
   [ -s "$ca/$1.crt" ] && return
   # shellcheck disable=SC2086
@@ -41,7 +41,7 @@ make_authority() {
     -addext subjectKeyIdentifier=hash 2> "$work/log" || { cat "$work/log" >&2; exit 1; }
   put "$ca/$1.key" < "$work/ca.key"
   put "$ca/$1.crt" < "$work/ca.crt"
-  echo "init: made a CA for this machine alone: $organisation/CN=$2" >&2
+  echo "init: created a CA for this machine only: $organisation/CN=$2" >&2
 }
 
 make_authorities() {
@@ -49,7 +49,7 @@ make_authorities() {
   make_authority internal "Signet compose internal CA"
 }
 
-# issue AUTHORITY NAME PURPOSE ALTERNATIVE_NAMES: leaf.key and leaf.crt in the work directory.
+# issue AUTHORITY NAME PURPOSE ALTERNATIVE_NAMES: creates leaf.key and leaf.crt in the work directory.
 issue() {
   printf 'basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature\nextendedKeyUsage=%s\nsubjectAltName=%s\n' \
     "$3" "$4" > "$work/extensions"
@@ -60,7 +60,7 @@ issue() {
     || { cat "$work/log" >&2; exit 1; }
 }
 
-# keep AUTHORITY FILE PURPOSE ALTERNATIVE_NAMES: FILE.key and FILE.crt, new ones if there are none or if they end soon.
+# keep AUTHORITY FILE PURPOSE ALTERNATIVE_NAMES: creates FILE.key and FILE.crt, if missing or within 30 days of expiry.
 keep() {
   [ -s "$2.crt" ] && openssl x509 -in "$2.crt" -noout -checkend 2592000 > /dev/null && return
   issue "$1" "$(basename "$2")" "$3" "$4"
@@ -72,10 +72,10 @@ make_certificates() {
   local="DNS:localhost,IP:127.0.0.1,IP:::1"
   keep ca "$api/server" serverAuth "DNS:api,$local"
   keep ca "$edge/server" serverAuth "DNS:edge,$local"
-  # What the api knows its edge by; a client's name has /client/ in it.
+  # The api identifies its edge by this URI. Clients' URIs contain /client/.
   keep ca "$edge/edge" clientAuth "URI:spiffe://signet.compose/edge"
   keep internal "$postgres/server" serverAuth "DNS:postgres,$local"
-  # Temporal's services show each other the certificate that they show to others.
+  # Temporal's services also present their server certificate as clients of each other.
   keep internal "$temporal/server" serverAuth,clientAuth "DNS:temporal,$local"
   keep internal "$keys/temporal" clientAuth "URI:spiffe://signet.compose/temporal/signet"
   keep internal "$ui/temporal" clientAuth "URI:spiffe://signet.compose/temporal/ui"
@@ -88,17 +88,17 @@ make_certificates() {
 make_services() {
   make_authorities
   make_certificates
-  # Given in .env they are taken over: a set-up of an earlier version had them there.
+  # Takes values from .env if set: earlier versions kept the keys there.
   [ -s "$keys/pepper" ] || printf '%s\n' "${SIGNET_PEPPER:-$(openssl rand -base64 32)}" | put "$keys/pepper"
   [ -s "$keys/kek" ] || printf '%s\n' "${SIGNET_KEK:-$(openssl rand -base64 32)}" | put "$keys/kek"
   [ -s "$api/operator-token" ] ||
     printf '%s\n' "${SIGNET_OPERATOR_TOKEN:-$(openssl rand -hex 32)}" | put "$api/operator-token"
   [ -s "$worker/checkpoint-key" ] ||
     printf '%s\n' "${SIGNET_CHECKPOINT_KEY:-$(openssl rand -base64 32)}" | put "$worker/checkpoint-key"
-  # What everybody verifies by is no secret; all else is its reader's alone.
+  # The CA certificate is public. Only its owner can read each other file.
   chmod 0755 "$trust"
   chmod 0644 "$trust/internal-ca.crt"
-  # The users of the images; their processes have no capability to read what is somebody else's.
+  # The images' users must own their files: their processes have no capability to read those of others.
   if [ "$(id -u)" = 0 ]; then
     chown -R 1000:1000 "$keys" "$api" "$edge" "$worker" "$temporal"
     chown -R 999:999 "$postgres"
@@ -112,12 +112,12 @@ case "${1-}" in
   internal-ca) make_authorities; cat "$ca/internal.crt" ;;
   client | temporal)
     case "${2-}" in
-      '' | *[!a-z0-9-]*) echo "init: a client's name is lower-case letters, digits and hyphens" >&2; exit 2 ;;
+      '' | *[!a-z0-9-]*) echo "init: a client's name is limited to lower-case letters, digits and hyphens" >&2; exit 2 ;;
     esac
     make_authorities
     case "$1" in client) authority=ca ;; temporal) authority=internal ;; esac
     issue "$authority" "$2" clientAuth "URI:spiffe://signet.compose/$1/$2"
     cat "$work/leaf.key" "$work/leaf.crt"
     ;;
-  *) echo "init: unknown word $1" >&2; exit 2 ;;
+  *) echo "init: unknown command $1" >&2; exit 2 ;;
 esac
