@@ -27,10 +27,10 @@ const UNFIT =
 const RIGHT_TO_LEFT = /[\p{scx=Arab}\p{scx=Hebr}\p{scx=Thaa}]/u;
 /**
  * RFC 5893 section 2, simplified: starts with a letter of such a script, ends with a letter or digit, and has digits
- * of one kind.
+ * of one kind. Other scripts' digits and spacing marks run from left to right.
  */
 const RIGHT_TO_LEFT_LABEL =
-  /^(?!.*[0-9\u06f0-\u06f9].*[\u0660-\u0669])(?!.*[\u0660-\u0669].*[0-9\u06f0-\u06f9])(?=[\p{sc=Arab}\p{sc=Hebr}\p{sc=Thaa}])\p{L}(?:[\p{sc=Arab}\p{sc=Hebr}\p{sc=Thaa}\p{M}\p{Nd}-]*[\p{sc=Arab}\p{sc=Hebr}\p{sc=Thaa}\p{Nd}]\p{M}*)?$/u;
+  /^(?!.*[0-9\u06f0-\u06f9].*[\u0660-\u0669])(?!.*[\u0660-\u0669].*[0-9\u06f0-\u06f9])(?=[\p{sc=Arab}\p{sc=Hebr}\p{sc=Thaa}])\p{L}(?:[\p{sc=Arab}\p{sc=Hebr}\p{sc=Thaa}\p{Mn}0-9\u0660-\u0669-]*[\p{sc=Arab}\p{sc=Hebr}\p{sc=Thaa}0-9\u0660-\u0669]\p{Mn}*)?$/u;
 
 function adapt(delta: number, length: number, first: boolean): number {
   let rest = first ? Math.floor(delta / DAMP) : delta >> 1;

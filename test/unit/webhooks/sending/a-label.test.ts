@@ -40,6 +40,8 @@ test.each([
   [`xn--${encode("Áb")}`, "Á, upper case"],
   [`xn--${encode("☃")}`, "a symbol"],
   [`xn--${encode("אa")}`, "two directions"],
+  ["xn--dlbs18q", "a digit that runs against its label"],
+  ["xn--ngba60t", "a spacing mark that runs against its label"],
   ["xn--7ug", "a ligature"],
   ["xn--ab-j1t", "a joiner"],
   ["xn--a-0fb", "an initial mark, or a decomposed character"],
