@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
+import { parse } from "yaml";
 import { SETTINGS } from "../../../src/config/config.ts";
 import {
   type ComposeFile,
@@ -268,10 +269,15 @@ describe("Temporal", () => {
     expect(environment("temporal")).toMatchObject({ DB: "postgres12_pgx", POSTGRES_SEEDS: "postgres" });
   });
 
-  test("finds its dynamic configuration, readable by its own user", () => {
+  test("reads its dynamic configuration, which bounds its cache, as its own user", () => {
     const [mounted] = service("temporal").configs ?? [];
     expect(mounted?.target).toBe(environment("temporal")["DYNAMIC_CONFIG_FILE_PATH"]);
-    expect(file.configs[mounted?.source ?? ""]?.content).toBe("{}");
+    const settings = parse(file.configs[mounted?.source ?? ""]?.content ?? "") as Record<string, unknown>;
+    const cacheBytes = 268_435_456;
+    expect(settings).toEqual({
+      "history.cacheSizeBasedLimit": [{ value: true }],
+      "history.hostLevelCacheMaxSizeBytes": [{ value: cacheBytes }],
+    });
     // Some versions of Compose make such files readable by root only by default.
     expect(text.match(/mode: 0444/g)).toHaveLength(text.match(/- source: /g)?.length ?? 0);
   });
