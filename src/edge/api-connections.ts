@@ -62,8 +62,10 @@ export async function openApiConnections(options: ApiConnectionsOptions): Promis
     if (before !== undefined) {
       retired.add(before);
       setTimeout(() => {
-        retired.delete(before);
-        void before.close();
+        // After `close`, it has been destroyed.
+        if (retired.delete(before)) {
+          void before.close();
+        }
       }, RETIRE_AFTER_MS).unref();
     }
   }
@@ -79,7 +81,9 @@ export async function openApiConnections(options: ApiConnectionsOptions): Promis
     connections: connectionsOf(() => agent as Agent),
     close: async () => {
       material.close();
-      await Promise.all([agent, ...retired].map(async (open) => await open?.destroy()));
+      const open = [agent, ...retired];
+      retired.clear();
+      await Promise.all(open.map(async (one) => await one?.destroy()));
     },
   };
 }
