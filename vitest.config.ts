@@ -1,27 +1,66 @@
 import { defineConfig } from "vitest/config";
+import { SharedLast } from "./test/support/shared-last.ts";
 
-/** `unit` needs only Node; `system` shares one PostgreSQL and one Temporal (test/support/global-setup.ts). */
+const SERVERS = ["./test/support/global-setup.ts"];
+const SYSTEM = ["integration", "workflows", "replay", "conformance", "e2e", "chaos", "upgrade"];
+const FAILURES = ["./test/support/report-failures.ts"];
+const SHUFFLED = process.argv.some((argument) => argument.startsWith("--sequence.shuffle"));
+const RECORDING = process.env["SIGNET_RECORD_HISTORIES"] === "1";
+
+/**
+ * `unit` needs only Node. The others share one PostgreSQL, one Temporal and one build (test/support/global-setup.ts);
+ * `promises` also shares a deployment. `npm test` runs these two, `npm run test:all` every project.
+ */
 export default defineConfig({
   test: {
     pool: "forks",
     maxWorkers: 2,
-    // A hook may start a worker process or wait for a build. Individual waits have shorter timeouts.
-    testTimeout: 300_000,
-    hookTimeout: 300_000,
+    // One process runs many files and imports the application once. A file restores what it changes in its process.
+    isolate: false,
+    // Individual waits end before. Files that need longer say so (test/support/limits.ts).
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
     teardownTimeout: 60_000,
+    reporters: ["default", "./test/support/run-summary.ts"],
+    ...(SHUFFLED ? {} : { sequence: { sequencer: SharedLast } }),
     projects: [
       {
         extends: true,
-        test: { name: "unit", include: ["test/unit/**/*.test.ts"] },
+        test: {
+          name: "unit",
+          include: ["test/unit/**/*.test.ts"],
+          // A file that leaves its process changed fails.
+          setupFiles: ["./test/support/restored-globals.ts"],
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: "promises",
+          include: ["test/promises/**/*.test.ts"],
+          globalSetup: ["./test/support/promises-setup.ts"],
+          setupFiles: FAILURES,
+        },
       },
       {
         extends: true,
         test: {
           name: "system",
-          include: ["integration", "workflows", "replay", "conformance", "e2e", "chaos", "upgrade"].map(
-            (directory) => `test/${directory}/**/*.test.ts`,
-          ),
-          globalSetup: ["test/support/global-setup.ts"],
+          include: [
+            ...SYSTEM.map((directory) => `test/${directory}/**/*.test.ts`),
+            ...(RECORDING ? ["test/replay/record.ts"] : []),
+          ],
+          globalSetup: SERVERS,
+          setupFiles: FAILURES,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: "portal",
+          include: ["test/browser/**/*.test.ts"],
+          globalSetup: SERVERS,
+          setupFiles: FAILURES,
         },
       },
     ],

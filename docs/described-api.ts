@@ -20,24 +20,37 @@ function servicesWith<T>(known: object): T {
   }) as unknown as T;
 }
 
-/** The operators' document, as it is served at `/admin/v1/openapi.json`. */
-export async function describedAdmin(): Promise<Record<string, unknown>> {
+type Described = Readonly<Record<string, unknown>>;
+
+async function describeAdmin(): Promise<Described> {
   const known = { baseUrl: PUBLIC_URL, log: pino({ level: "silent" }), uiOrigin: undefined };
   const server = await createAdmin(servicesWith<AdminServices>(known));
-  const document = server.swagger() as unknown as Record<string, unknown>;
+  const document = server.swagger() as unknown as Described;
   await server.close();
   return document;
 }
 
-/** The document, as it is served at `/openapi.json`. */
-export async function describedApi(): Promise<Record<string, unknown>> {
+async function describeApi(): Promise<Described> {
   const known = {
     config: { publicUrl: PUBLIC_URL, development: false, tokenRatePerAddress: 0, publicRatePerAddress: 0 },
     log: pino({ level: "silent" }),
     readiness: [],
   };
   const server = await createApi(servicesWith<ApiServices>(known));
-  const document = server.swagger() as unknown as Record<string, unknown>;
+  const document = server.swagger() as unknown as Described;
   await server.close();
   return document;
+}
+
+let admin: Promise<Described> | undefined;
+let api: Promise<Described> | undefined;
+
+/** The operators' document, as it is served at `/admin/v1/openapi.json`. Made once, so nobody may change it. */
+export async function describedAdmin(): Promise<Described> {
+  return await (admin ??= describeAdmin());
+}
+
+/** The document, as it is served at `/openapi.json`. Made once, so nobody may change it. */
+export async function describedApi(): Promise<Described> {
+  return await (api ??= describeApi());
 }

@@ -3,7 +3,8 @@
  * Entry point of a bare clone: uses only Node built-ins, because nothing else is installed yet.
  *
  *   node src/bootstrap.mjs start            the whole service on embedded defaults (`npm start`)
- *   node src/bootstrap.mjs test [args]      vitest (`npm test`)
+ *   node src/bootstrap.mjs test [args]      unit tests and promises, or what args name (`npm test`)
+ *   node src/bootstrap.mjs test:all [args]  all tests (`npm run test:all`)
  *   node src/bootstrap.mjs <command …>      the signet command line (package.json's bin)
  */
 import { spawn } from "node:child_process";
@@ -188,6 +189,17 @@ function start(rest) {
   supervise([...main, "serve", ...rest], env);
 }
 
+/**
+ * Returns the arguments of vitest. Without a path or a project, `test` runs what everybody runs before a commit.
+ *
+ * @param {string} command @param {string[]} rest
+ */
+function vitestArguments(command, rest) {
+  const chosen = rest.some((argument) => /^(--project|[^-].*\/)/.test(argument));
+  const projects = command === "test" && !chosen ? ["--project", "unit", "--project", "promises"] : [];
+  return ["run", ...projects, ...rest];
+}
+
 async function main() {
   requireNode();
   try {
@@ -199,10 +211,13 @@ async function main() {
   const [command, ...rest] = process.argv.slice(2);
   if (command === "start") {
     start(rest);
-  } else if (command === "test") {
+  } else if (command === "test" || command === "test:all") {
     process.chdir(ROOT);
+    if (command === "test:all") {
+      process.env["SIGNET_TEST_PROPERTIES"] ??= "10";
+    }
     const vitest = join(MODULES, "vitest", "vitest.mjs");
-    process.argv = [process.execPath, vitest, "run", ...rest];
+    process.argv = [process.execPath, vitest, ...vitestArguments(command, rest)];
     await import(pathToFileURL(vitest).href);
   } else {
     await runCommandLine();

@@ -105,7 +105,7 @@ function guarded<T extends object>(activities: T, clock: GuardedClock): T {
 }
 
 async function runWorkers(
-  { config, log }: WorkerProcessOptions,
+  { config, log, workflowBundle }: WorkerProcessOptions,
   { clock, engine, pool, rotatorPool, connection, codec, signingKeys, checkpoints, replays }: WorkerParts,
 ): Promise<Workers> {
   const { attemptFirst, attempt, settle, replay, cancel, expire } = createDeliverActivities({
@@ -115,7 +115,7 @@ async function runWorkers(
   return await startWorkers({
     connection,
     namespace: config.temporalNamespace,
-    bundle: await loadWorkflowBundle(codec !== undefined),
+    bundle: workflowBundle ?? (await loadWorkflowBundle(codec !== undefined)),
     codec,
     activities: {
       deliveries: guarded({ attemptFirst }, clock),

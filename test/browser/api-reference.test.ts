@@ -5,7 +5,10 @@ import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { useTestApi } from "../support/api.ts";
-import { BROWSER, openBrowser } from "../support/browser.ts";
+import { NO_BROWSER, openBrowser } from "../support/browser.ts";
+import { allowMinutes } from "../support/limits.ts";
+
+allowMinutes(4);
 
 const VENDOR = join(import.meta.dirname, "..", "..", "src", "api", "vendor");
 
@@ -16,7 +19,7 @@ test("the vendored script matches its note", async () => {
   );
 });
 
-describe.skipIf(BROWSER === undefined)("/docs", () => {
+describe.skipIf(NO_BROWSER)("/docs", () => {
   const api = useTestApi();
 
   test("renders the API description without a request to another host", async () => {
@@ -38,7 +41,7 @@ describe.skipIf(BROWSER === undefined)("/docs", () => {
         }
       });
       await page.goto(`${api.publicUrl}/docs`);
-      await page.getByText("Issue an access token").first().waitFor({ timeout: 90_000 });
+      await page.getByText("Issue an access token").first().waitFor({ timeout: 50_000 });
       await page.getByText("endpoints", { exact: true }).first().click();
       await page.getByText("Register an endpoint").first().click();
       await page.mouse.wheel(0, 20_000);

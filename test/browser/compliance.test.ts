@@ -4,10 +4,13 @@ import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createCheckpointKey } from "../../src/compliance/checkpoint-key.ts";
 import { useTestApi } from "../support/api.ts";
-import { BROWSER, complaintsOf, lookAt, NOTHING_WRONG, openBrowser } from "../support/browser.ts";
+import { complaintsOf, lookAt, NO_BROWSER, NOTHING_WRONG, openBrowser } from "../support/browser.ts";
 import { openTestSigner, type TestSigner } from "../support/checkpoints.ts";
+import { allowMinutes } from "../support/limits.ts";
 import { mintLink } from "../support/portal.ts";
 import { createEndpoint, createTenant, rows, type Tenant } from "../support/tenant.ts";
+
+allowMinutes(4);
 
 const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write", "compliance:read"];
 
@@ -19,7 +22,7 @@ interface ProofAnswer {
   hashes: string[];
 }
 
-describe.skipIf(BROWSER === undefined)("compliance entries", () => {
+describe.skipIf(NO_BROWSER)("compliance entries", () => {
   const api = useTestApi();
   let signer: TestSigner;
   let tenant: Tenant;

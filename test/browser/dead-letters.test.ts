@@ -2,11 +2,14 @@
 import { readFile } from "node:fs/promises";
 import type { Locator } from "playwright-core";
 import { describe, expect, test } from "vitest";
-import { BROWSER } from "../support/browser.ts";
+import { NO_BROWSER } from "../support/browser.ts";
 import { eventually } from "../support/eventually.ts";
+import { allowMinutes } from "../support/limits.ts";
 import { READERS, useJourney } from "../support/portal-journey.ts";
 import { seedDeadLetters } from "../support/seeded-letters.ts";
 import { publish, rows, sql } from "../support/tenant.ts";
+
+allowMinutes(4);
 
 const SCOPES = [
   "portal:sign_in",
@@ -19,7 +22,7 @@ const SCOPES = [
 /** Replayed at once at the unlimited rate, which takes some seconds. */
 const MANY = 1_500;
 
-describe.skipIf(BROWSER === undefined).each(READERS)("dead letters in the portal $name", ({ javaScript }) => {
+describe.skipIf(NO_BROWSER).each(READERS)("dead letters in the portal $name", ({ javaScript }) => {
   const journey = useJourney({ javaScript, scopes: SCOPES, environment: { SIGNET_RETRY_WINDOW_MS: "2000" } });
   const region = (name: string): Locator => journey.page.getByRole("region", { name, exact: true });
   const groups = (): Locator => region("Dead letters by endpoint and failure");

@@ -1,16 +1,19 @@
 /** Deliveries and charts in the portal, in a real browser, by role and label, with and without JavaScript. */
 import type { Locator } from "playwright-core";
 import { describe, expect, test } from "vitest";
-import { BROWSER } from "../support/browser.ts";
+import { NO_BROWSER } from "../support/browser.ts";
 import { eventually } from "../support/eventually.ts";
+import { allowMinutes } from "../support/limits.ts";
 import { seedDay } from "../support/seeded-day.ts";
 import { READERS, useJourney } from "../support/portal-journey.ts";
 import { publish, rows, sql } from "../support/tenant.ts";
 
+allowMinutes(4);
+
 const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write", "events:publish", "events:read"];
 const MANY = 60;
 
-describe.skipIf(BROWSER === undefined).each(READERS)("deliveries in the portal $name", ({ javaScript }) => {
+describe.skipIf(NO_BROWSER).each(READERS)("deliveries in the portal $name", ({ javaScript }) => {
   const journey = useJourney({
     javaScript,
     scopes: SCOPES,

@@ -2,13 +2,16 @@
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { useTestApi } from "../support/api.ts";
-import { BROWSER, complaintsOf, lookAt, NOTHING_WRONG, openBrowser } from "../support/browser.ts";
+import { complaintsOf, lookAt, NO_BROWSER, NOTHING_WRONG, openBrowser } from "../support/browser.ts";
+import { allowMinutes } from "../support/limits.ts";
 import { mintLink } from "../support/portal.ts";
 import { createTenant, rows, type Tenant } from "../support/tenant.ts";
 
+allowMinutes(4);
+
 const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write"];
 
-describe.skipIf(BROWSER === undefined).each([
+describe.skipIf(NO_BROWSER).each([
   { name: "with JavaScript", javaScript: true },
   { name: "without JavaScript", javaScript: false },
 ])("the form of an endpoint $name", ({ javaScript }) => {

@@ -4,9 +4,12 @@
  */
 import type { Locator } from "playwright-core";
 import { describe, expect, test } from "vitest";
-import { BROWSER, openBrowser } from "../support/browser.ts";
+import { NO_BROWSER, openBrowser } from "../support/browser.ts";
+import { allowMinutes } from "../support/limits.ts";
 import { READERS, useJourney } from "../support/portal-journey.ts";
 import { publish, rows } from "../support/tenant.ts";
+
+allowMinutes(4);
 
 const SCOPES = [
   "portal:sign_in",
@@ -20,7 +23,7 @@ const SCOPES = [
 const PAGE_MAX = 102_400;
 const MISSED = 40;
 
-describe.skipIf(BROWSER === undefined).each(READERS)("actions on an endpoint $name", ({ javaScript }) => {
+describe.skipIf(NO_BROWSER).each(READERS)("actions on an endpoint $name", ({ javaScript }) => {
   const journey = useJourney({ javaScript, scopes: SCOPES });
   let endpoint = "";
   let grade = "";

@@ -1,9 +1,12 @@
 /** `/errors/{slug}` in a real browser: an accessible page without scripts. */
 import { describe, expect, test } from "vitest";
 import { useTestApi } from "../support/api.ts";
-import { BROWSER, complaintsOf, lookAt, NOTHING_WRONG, openBrowser } from "../support/browser.ts";
+import { complaintsOf, lookAt, NO_BROWSER, NOTHING_WRONG, openBrowser } from "../support/browser.ts";
+import { allowMinutes } from "../support/limits.ts";
 
-describe.skipIf(BROWSER === undefined)("the page of an error", () => {
+allowMinutes(4);
+
+describe.skipIf(NO_BROWSER)("the page of an error", () => {
   const api = useTestApi();
 
   test("is linked from a problem's type, is accessible, and links to the others", async () => {

@@ -2,11 +2,14 @@
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { useTestApi } from "../support/api.ts";
-import { BROWSER, complaintsOf, lookAt, NOTHING_WRONG, openBrowser } from "../support/browser.ts";
+import { complaintsOf, lookAt, NO_BROWSER, NOTHING_WRONG, openBrowser } from "../support/browser.ts";
 import { accessToken, provision, type Provisioned } from "../support/factories.ts";
+import { allowMinutes } from "../support/limits.ts";
 import { mintLink } from "../support/portal.ts";
 import { type Receiver, startReceiver, verifyReceived } from "../support/receiver-server.ts";
 import { asTenant } from "../support/tenant.ts";
+
+allowMinutes(4);
 
 const SCOPES = [
   "portal:sign_in",
@@ -21,7 +24,7 @@ const SCOPES = [
 ];
 const PAGE_MAX = 102_400;
 
-describe.skipIf(BROWSER === undefined).each([
+describe.skipIf(NO_BROWSER).each([
   { name: "with JavaScript", javaScript: true },
   { name: "without JavaScript", javaScript: false },
 ])("the portal $name", ({ javaScript }) => {
@@ -48,7 +51,7 @@ describe.skipIf(BROWSER === undefined).each([
   /** Waits for the state. With JavaScript the page updates by itself; without, this reloads it. */
   async function untilState(wanted: string): Promise<void> {
     if (javaScript) {
-      await page.getByRole("heading", { level: 2, name: `State ${wanted}` }).waitFor({ timeout: 90_000 });
+      await page.getByRole("heading", { level: 2, name: `State ${wanted}` }).waitFor({ timeout: 50_000 });
       return;
     }
     await expect
@@ -57,7 +60,7 @@ describe.skipIf(BROWSER === undefined).each([
           await page.reload();
           return await state();
         },
-        { timeout: 90_000 },
+        { timeout: 50_000 },
       )
       .toContain(wanted);
   }
@@ -161,7 +164,7 @@ describe.skipIf(BROWSER === undefined).each([
           await page.reload();
           return await page.getByText(/failed:\s/).count();
         },
-        { timeout: 90_000 },
+        { timeout: 50_000 },
       )
       .toBe(1);
     await check("endpoint-pending");

@@ -8,9 +8,11 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { BROWSER, openBrowser } from "../support/browser.ts";
+import { NO_BROWSER, openBrowser } from "../support/browser.ts";
 import { eventually } from "../support/eventually.ts";
+import { allowMinutes } from "../support/limits.ts";
 import {
+  callAsDemo,
   type Home,
   killServersOf,
   makeHome,
@@ -20,7 +22,9 @@ import {
 } from "../support/npm-start.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
 
-const TIMEOUT_MS = 240_000;
+allowMinutes(4);
+
+const TIMEOUT_MS = 180_000;
 const PICTURES = process.env["SIGNET_TEST_PICTURES"];
 
 interface Delivery {
@@ -52,7 +56,7 @@ async function startProxy(admin: string, token: string): Promise<Server> {
   return server;
 }
 
-describe.runIf(BROWSER !== undefined)("Temporal's UI", { timeout: TIMEOUT_MS }, () => {
+describe.skipIf(NO_BROWSER)("Temporal's UI", () => {
   let home: Home;
   let service: NpmStart;
   let receiver: Receiver;
@@ -62,23 +66,7 @@ describe.runIf(BROWSER !== undefined)("Temporal's UI", { timeout: TIMEOUT_MS }, 
   let base: string;
   let workflow: string;
 
-  async function call(path: string, body?: unknown): Promise<Record<string, unknown>> {
-    const api = `http://${service.settings["SIGNET_API_LISTEN"]}`;
-    const post = async (to: string, sent: string, headers: Record<string, string>) =>
-      await fetch(`${api}${to}`, {
-        method: "POST",
-        body: sent,
-        headers: { "content-type": "application/json", ...headers },
-      });
-    const grant = await post("/v1/auth/token", await readFile(join(home.home, "demo.json"), "utf8"), {});
-    const { access_token: token } = (await grant.json()) as { access_token: string };
-    const headers = { authorization: `Bearer ${token}` };
-    const answer =
-      body === undefined
-        ? await fetch(`${api}${path}`, { headers })
-        : await post(path, JSON.stringify(body), headers);
-    return (await answer.json()) as Record<string, unknown>;
-  }
+  const call = async (path: string, body?: unknown) => await callAsDemo(service.settings, path, body);
 
   /** Creates a delivery with some failed attempts; the next is minutes away. */
   async function retrying(): Promise<string> {
@@ -124,7 +112,7 @@ describe.runIf(BROWSER !== undefined)("Temporal's UI", { timeout: TIMEOUT_MS }, 
     workflow = await retrying();
     browser = await openBrowser({ viewport: { width: 1_280, height: 800 } });
     page = await browser.context.newPage();
-  }, TIMEOUT_MS);
+  });
 
   afterAll(async () => {
     await browser?.close();
@@ -133,7 +121,7 @@ describe.runIf(BROWSER !== undefined)("Temporal's UI", { timeout: TIMEOUT_MS }, 
     await service?.interrupt();
     await killServersOf(home.home);
     await home.remove();
-  }, TIMEOUT_MS);
+  });
 
   test("lists the workflows of a saved view", async () => {
     await page.goto(
@@ -165,7 +153,7 @@ describe.runIf(BROWSER !== undefined)("Temporal's UI", { timeout: TIMEOUT_MS }, 
     await page.getByText("User Metadata", { exact: true }).click();
     await page.getByText("until attempt 3 of 17").first().waitFor();
     await expect
-      .poll(async () => await allText(page), { timeout: 90_000 })
+      .poll(async () => await allText(page), { timeout: 50_000 })
       .toMatch(/1 delivery to ep_[\s\S]*1 retrying[\s\S]*--name attemptNow[\s\S]*--name cancel/);
     await picture("details");
   });

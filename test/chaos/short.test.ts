@@ -8,11 +8,14 @@ import type { Stack } from "../bench/environment/stack.ts";
 import { foreignTemporal } from "../bench/environment/temporal.ts";
 import { World } from "../bench/environment/world.ts";
 import { LoadGenerator } from "../bench/load/load-generator.ts";
+import { allowMinutes } from "../support/limits.ts";
 import { IMAGE_ENVIRONMENT, productionImage } from "../support/processes.ts";
 import { SHORT_CASE } from "./cases.ts";
 import { problemsOf } from "./result.ts";
 import { runCase } from "./run-case.ts";
 import { SHORT } from "./traffic.ts";
+
+allowMinutes(5);
 
 const log = (): void => undefined;
 const started: (() => Promise<unknown>)[] = [];
@@ -35,7 +38,7 @@ async function startStack(): Promise<Stack> {
 }
 
 beforeAll(async () => {
-  const image = await productionImage();
+  const image = productionImage();
   stack = await startStack();
   load = new LoadGenerator();
   const options = { name: "short", stack, load, raised: IMAGE_ENVIRONMENT, profiles: undefined };

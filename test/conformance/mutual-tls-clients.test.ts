@@ -1,9 +1,6 @@
 /** The same third-party clients, and our own, over mutual TLS: RFC 8705, with certificate-bound tokens. */
-import { spawn } from "node:child_process";
 import { KeyObject } from "node:crypto";
-import { once } from "node:events";
 import { readFile } from "node:fs/promises";
-import { join } from "node:path";
 import * as oauth from "oauth4webapi";
 import * as openid from "openid-client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -24,6 +21,10 @@ import { testRuntime } from "../support/client-runtime.ts";
 import { eventually } from "../support/eventually.ts";
 import { bearer, provision, type Provisioned } from "../support/factories.ts";
 import { freePort } from "../support/free-port.ts";
+import { allowMinutes } from "../support/limits.ts";
+import { spawnSignet } from "../support/processes.ts";
+
+allowMinutes(2);
 
 const root = await newRoot();
 const server = await serverPair(root);
@@ -48,8 +49,6 @@ afterAll(() => files.remove());
 const material = (pair: KeyPair): TlsMaterial => ({ cert: pair.cert, key: pair.key, ca: root.cert });
 /** Our `fetch`, which the other clients also use. */
 const ownFetch = createTlsFetch(material(own));
-
-const MAIN = join(import.meta.dirname, "..", "..", "src", "processes", "main.ts");
 
 let client: Provisioned;
 
@@ -205,12 +204,9 @@ test("signet agent issues tokens that work with its certificate", async () => {
   const certificate = ["--cert", files.write("own.crt", own.cert), "--key", files.write("own.key", own.key)];
   const trust = ["--ca", files.write("servers.crt", root.cert)];
   const where = ["--url", api.publicUrl, "--credential-file", credential, "--listen", "127.0.0.1:0"];
-  const line = ["--import", "tsx", MAIN, "agent", ...where, ...certificate, ...trust];
-  const agent = spawn(process.execPath, line, { stdio: ["ignore", "pipe", "inherit"] });
+  const agent = spawnSignet(["agent", ...where, ...certificate, ...trust], {});
   try {
-    let output = "";
-    agent.stdout.setEncoding("utf8").on("data", (text: string) => (output += text));
-    const address = await eventually(() => /ready: (\S+),/.exec(output)?.[1], "the agent");
+    const address = await eventually(() => /ready: (\S+),/.exec(agent.output())?.[1], "the agent");
     const secret = (await readFile(`${credential}.agent-secret`, "utf8")).trim();
     const answer = await fetch(`${address}/token`, { headers: { "x-signet-agent-secret": secret } });
     const { access_token: token } = (await answer.json()) as { readonly access_token: string };
@@ -220,7 +216,6 @@ test("signet agent issues tokens that work with its certificate", async () => {
     const stolen = await createTlsFetch(material(other))(url, { headers: bearer(token) });
     expect(await stolen.json()).toMatchObject({ status: 401, code: "CERT_BINDING_MISMATCH" });
   } finally {
-    agent.kill("SIGTERM");
-    await once(agent, "close");
+    await agent.stop();
   }
 });

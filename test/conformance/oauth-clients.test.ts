@@ -2,11 +2,11 @@
 import * as oauth from "oauth4webapi";
 import * as openid from "openid-client";
 import { beforeAll, describe, expect, test } from "vitest";
-import { useTestApi } from "../support/api.ts";
+import { useSharedApi } from "../support/api.ts";
 import { eventually } from "../support/eventually.ts";
 import { bearer, provision, type Provisioned } from "../support/factories.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 const SCOPES = ["credentials:read", "webhooks:read"];
 /** Development listens on plain HTTP, which both clients accept only if configured to. */
 const INSECURE = { [oauth.allowInsecureRequests]: true };

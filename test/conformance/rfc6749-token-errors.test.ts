@@ -1,9 +1,9 @@
 /** RFC 6749 sections 2.3, 3.2, 3.3, 4.4 and 5.2 at the token endpoint, over HTTP. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { type Answer, useTestApi } from "../support/api.ts";
+import { type Answer, useSharedApi } from "../support/api.ts";
 import { grant, provision, type Provisioned } from "../support/factories.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 let client: Provisioned;
 
 beforeAll(async () => {

@@ -1,11 +1,11 @@
 /** RFC 7009: a client revokes its own tokens and learns nothing about others'. */
 import { beforeEach, expect, test } from "vitest";
-import { type Answer, useTestApi } from "../support/api.ts";
+import { type Answer, useSharedApi } from "../support/api.ts";
 import { eventually } from "../support/eventually.ts";
 import { accessToken, bearer, provision, type Provisioned } from "../support/factories.ts";
 import { sql } from "../support/tenant.ts";
 
-const api = useTestApi({ environment: { SIGNET_TOKEN_RATE_PER_ADDRESS: "10000" } });
+const api = useSharedApi();
 let client: Provisioned;
 let token: string;
 

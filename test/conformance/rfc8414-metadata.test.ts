@@ -1,8 +1,8 @@
 /** RFC 8414: the metadata's claims, checked against the service's behaviour. RFC 7517: the key set. */
 import { expect, test } from "vitest";
-import { useTestApi } from "../support/api.ts";
+import { useSharedApi } from "../support/api.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 
 test("the metadata lists working features under the issuer that it names", async () => {
   const answer = await api.request("/.well-known/oauth-authorization-server");

@@ -2,10 +2,10 @@
 import { createHash, createPublicKey, type JsonWebKey, verify } from "node:crypto";
 import { createRemoteJWKSet, jwtVerify } from "jose";
 import { beforeAll, expect, test } from "vitest";
-import { useTestApi } from "../support/api.ts";
+import { useSharedApi } from "../support/api.ts";
 import { accessToken, grant, provision, type Provisioned } from "../support/factories.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 let client: Provisioned;
 let token: string;
 

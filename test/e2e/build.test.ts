@@ -5,7 +5,10 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import * as workflows from "../../workflows/index.ts";
 import { bundleScript, SCRIPTS } from "../../src/portal/bundle-script.ts";
+import { allowMinutes } from "../support/limits.ts";
 import { IMAGE_ENVIRONMENT, productionImage, runProcess } from "../support/processes.ts";
+
+allowMinutes(4);
 
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 const MIGRATIONS = join("src", "database", "migrations");
@@ -21,7 +24,7 @@ let dist: string;
 let scratch: string;
 
 beforeAll(async () => {
-  directory = await productionImage();
+  directory = productionImage();
   dist = join(directory, "dist");
   scratch = await mkdtemp(join(inject("runDirectory"), "build-"));
 });

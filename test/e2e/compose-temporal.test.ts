@@ -18,8 +18,12 @@ import { eventually } from "../support/eventually.ts";
 import { freePorts } from "../support/free-port.ts";
 import { runProcess, type SpawnedProcess, spawnProcess } from "../support/processes.ts";
 import { startKnownWorkflows } from "../support/known-workflows.ts";
+import { allowMinutes } from "../support/limits.ts";
+import { skipUnless } from "../support/skips.ts";
 import { paste } from "../support/temporal-cli.ts";
 import { execute } from "../support/test-database.ts";
+
+allowMinutes(4);
 
 const PASSWORDS = {
   POSTGRES_PASSWORD: "a",
@@ -33,14 +37,13 @@ const BUILT = join(
   process.env["SIGNET_CACHE"] ?? join(homedir(), ".cache", "signet"),
   "temporal-server-1.32.1",
 );
-const isBuilt = existsSync(join(BUILT, "server")) && existsSync(join(BUILT, "sql"));
-if (!isBuilt) {
-  console.warn(
-    `NOT TESTED: Temporal's own server with TLS, because ${BUILT} does not exist; npm run bench builds it`,
-  );
-}
+const NOT_BUILT = skipUnless(
+  existsSync(join(BUILT, "server")) && existsSync(join(BUILT, "sql")),
+  "the tests of Temporal's own server with TLS",
+  `${BUILT} does not exist; npm run bench builds it`,
+);
 
-describe.skipIf(!isBuilt)("the real Temporal of docker-compose.yml", () => {
+describe.skipIf(NOT_BUILT)("the real Temporal of docker-compose.yml", () => {
   let file: ComposeFile;
   let servers: ComposeServers;
   let home: string;
@@ -230,7 +233,7 @@ describe.skipIf(!isBuilt)("the real Temporal of docker-compose.yml", () => {
   });
 
   const none = { TEMPORAL_TLS_CLIENT_CERT_PATH: "", TEMPORAL_TLS_CLIENT_KEY_PATH: "" };
-  test.for<[what: string, changed: () => Readonly<Record<string, string>>]>([
+  test.concurrent.for<[what: string, changed: () => Readonly<Record<string, string>>]>([
     ["no certificate", () => none],
     [
       "a certificate of the clients' CA",

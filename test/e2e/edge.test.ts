@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { Agent, request as httpsRequest } from "node:https";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import type { Environment } from "../../src/config/config.ts";
+import { type Environment, loadConfig } from "../../src/config/config.ts";
 import { useTestApi } from "../support/api.ts";
 import {
   certificateFiles,
@@ -19,12 +19,16 @@ import { eventually } from "../support/eventually.ts";
 import { bearer, grant, provision } from "../support/factories.ts";
 import { freePort } from "../support/free-port.ts";
 import { call, type CallAnswer, type CallOptions } from "../support/https-request.ts";
+import { allowMinutes } from "../support/limits.ts";
 import {
   IMAGE_ENVIRONMENT,
+  type ProcessOptions,
   productionImage,
   type SpawnedProcess,
   spawnProcess,
 } from "../support/processes.ts";
+
+allowMinutes(3);
 
 const TIMEOUT_MS = 120_000;
 const PUBLIC_URL = "https://edge.example";
@@ -85,7 +89,7 @@ function writeRoutes(...paths: readonly string[]): void {
 }
 
 beforeAll(async () => {
-  image = await productionImage();
+  image = productionImage();
   upstream = await startUpstream();
   writeRoutes("/v1/inference/{model}");
   port = await freePort();
@@ -113,18 +117,17 @@ afterAll(async () => {
   files.remove();
 });
 
-function spawnEdge(changes: Environment = {}): SpawnedProcess {
-  const edge = spawnProcess({
+function optionsOf(changes: Environment = {}): ProcessOptions {
+  return {
     command: ["node", "dist/src/processes/main.js", "edge"],
     cwd: image,
     environment: { ...environment, ...changes, ...IMAGE_ENVIRONMENT },
-  });
-  running.push(edge);
-  return edge;
+  };
 }
 
 async function startEdge(): Promise<SpawnedProcess> {
-  const edge = spawnEdge();
+  const edge = spawnProcess(optionsOf());
+  running.push(edge);
   await eventually(
     () => edge.state() !== undefined || edge.output().includes('"edge started"'),
     "the edge",
@@ -167,11 +170,6 @@ test("in production it needs no pepper, no key-encryption key and no Temporal, a
 describe("an edge does not start", () => {
   const NEEDS = "SIGNET_EDGE_API_URL with https needs ";
   test.each<[string, () => Environment, string]>([
-    [
-      "without an upstream",
-      () => ({ SIGNET_EDGE_API_URL: undefined, SIGNET_EDGE_ROUTES: undefined }),
-      "SIGNET_EDGE_API_URL or SIGNET_EDGE_ROUTES must be set",
-    ],
     ...[
       "SIGNET_EDGE_API_CA_FILE",
       "SIGNET_EDGE_API_NAMES",
@@ -192,6 +190,21 @@ describe("an edge does not start", () => {
       () => ({ SIGNET_EDGE_API_URL: "https://127.0.0.1:1/v1" }),
       "SIGNET_EDGE_API_URL must not have a path",
     ],
+    ["without mutual TLS", () => ({ SIGNET_MTLS_MODE: "off" }), "SIGNET_MTLS_MODE must not be off"],
+    ["without an address", () => ({ SIGNET_PUBLIC_URL: undefined }), "SIGNET_PUBLIC_URL must be set"],
+    ["without a database", () => ({ SIGNET_DATABASE_URL: undefined }), "SIGNET_DATABASE_URL must be set"],
+  ])("%s", (_name, changes, because) => {
+    expect(loadConfig(environment, "edge")).toBeDefined();
+    expect(() => loadConfig({ ...environment, ...changes() }, "edge")).toThrow(because);
+  });
+
+  // The first stands for all settings above.
+  test.concurrent.each<[string, () => Environment, string]>([
+    [
+      "without an upstream",
+      () => ({ SIGNET_EDGE_API_URL: undefined, SIGNET_EDGE_ROUTES: undefined }),
+      "SIGNET_EDGE_API_URL or SIGNET_EDGE_ROUTES must be set",
+    ],
     ["with a missing table", () => ({ SIGNET_EDGE_ROUTES: "/none.json" }), "SIGNET_EDGE_ROUTES: "],
     [
       "with an invalid table",
@@ -204,11 +217,10 @@ describe("an edge does not start", () => {
       "edge.key",
     ],
     ["without the clients' authority", () => ({ SIGNET_CLIENT_CA_FILE: undefined }), "SIGNET_CLIENT_CA_FILE"],
-    ["without mutual TLS", () => ({ SIGNET_MTLS_MODE: "off" }), "SIGNET_MTLS_MODE must not be off"],
-    ["without an address", () => ({ SIGNET_PUBLIC_URL: undefined }), "SIGNET_PUBLIC_URL must be set"],
-    ["without a database", () => ({ SIGNET_DATABASE_URL: undefined }), "SIGNET_DATABASE_URL must be set"],
   ])("%s", async (_name, changes, because) => {
-    const edge = spawnEdge(changes());
+    // Two edges of one machine have different listeners.
+    const ports = { SIGNET_METRICS_LISTEN: `127.0.0.1:${await freePort()}` };
+    const edge = spawnProcess(optionsOf({ ...ports, ...changes() }));
     expect(await edge.ended).toMatchObject({ code: 1 });
     expect(edge.output()).toContain(because);
     expect(edge.output()).not.toContain("edge started");

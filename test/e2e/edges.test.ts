@@ -10,11 +10,14 @@ import { useTestApi } from "../support/api.ts";
 import { Asking, EDGE_SCOPE, type EdgeChild, startEdgeProcesses } from "../support/edge-processes.ts";
 import { eventually } from "../support/eventually.ts";
 import { accessToken, grant, provision, type Provisioned } from "../support/factories.ts";
+import { allowMinutes } from "../support/limits.ts";
 import { monotonicMs, monotonicOf } from "../support/monotonic.ts";
 import { type OwnDatabase, startOwnDatabase } from "../support/own-database.ts";
 import { useStarted } from "../support/started.ts";
 import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
 import { sql } from "../support/tenant.ts";
+
+allowMinutes(4);
 
 /** From specification 8. */
 const BOUND_MS = 250;

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Delivery } from "../../src/database/repositories/webhooks/deliveries.ts";
 import { eventually } from "../support/eventually.ts";
+import { allowMinutes } from "../support/limits.ts";
 import type { SpawnedProcess } from "../support/processes.ts";
 import {
   type Behaviour,
@@ -10,6 +11,8 @@ import {
 } from "../support/receiver-server.ts";
 import { startWorkerProcess } from "../support/worker-process.ts";
 import { useWorld } from "../support/world.ts";
+
+allowMinutes(5);
 
 const made = useWorld({ retryWindowMs: 1_000 });
 const OK: Behaviour = { kind: "answer" };

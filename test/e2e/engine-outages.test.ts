@@ -2,6 +2,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import type { Delivery } from "../../src/database/repositories/webhooks/deliveries.ts";
 import type { WorkerProcess } from "../../src/processes/worker.ts";
 import { breakWorkerConnections, startDatabase, stopDatabase } from "../support/database-outage.ts";
+import { allowMinutes } from "../support/limits.ts";
 import {
   type Behaviour,
   type ReceivedRequest,
@@ -9,6 +10,8 @@ import {
   startReceiver,
 } from "../support/receiver-server.ts";
 import { useWorld } from "../support/world.ts";
+
+allowMinutes(3);
 
 const made = useWorld({ retryWindowMs: 20_000 });
 const FAILURE: Behaviour = { kind: "answer", status: 500 };

@@ -1,12 +1,15 @@
 /** A bulk replay of 10,000 dead letters, during which the worker and then Temporal are killed. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../support/eventually.ts";
+import { allowMinutes } from "../support/limits.ts";
 import { startOwnTemporal } from "../support/own-temporal.ts";
 import type { SpawnedProcess } from "../support/processes.ts";
 import { seedDeadLetters } from "../support/seeded-letters.ts";
 import { useStarted } from "../support/started.ts";
 import { startWorkerProcess } from "../support/worker-process.ts";
 import { makeWorld } from "../support/world.ts";
+
+allowMinutes(15);
 
 const LETTERS = 10_000;
 const TIMEOUT_MS = 300_000;
@@ -71,4 +74,4 @@ test("a bulk replay continues: every letter gets exactly one new cycle, and the 
     [job.id],
   );
   expect(results.rows).toEqual([{ result: "replayed", n: LETTERS }]);
-}, 900_000);
+});

@@ -5,11 +5,14 @@ import { expect, inject, test } from "vitest";
 import type { ReceivedRequest } from "../support/receiver-server.ts";
 import { startDatabase, stopDatabase } from "../support/database-outage.ts";
 import { eventually } from "../support/eventually.ts";
+import { allowMinutes } from "../support/limits.ts";
 import { startReceiver } from "../support/receiver-server.ts";
 import { startSignet } from "../support/signet-command.ts";
 import { useStarted } from "../support/started.ts";
 import { execute } from "../support/test-database.ts";
 import { TEST_CALLER, useWorld } from "../support/world.ts";
+
+allowMinutes(5);
 
 const RUNBOOK = join(import.meta.dirname, "..", "..", "docs", "runbook.md");
 const TIMEOUT_MS = 240_000;

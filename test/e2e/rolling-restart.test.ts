@@ -2,12 +2,15 @@ import { randomBytes } from "node:crypto";
 import { afterAll, describe, expect, test } from "vitest";
 import { newId } from "../../src/domain/ids.ts";
 import { eventually } from "../support/eventually.ts";
+import { allowMinutes } from "../support/limits.ts";
 import { startOwnTemporal } from "../support/own-temporal.ts";
-import { productionImage, type SpawnedProcess } from "../support/processes.ts";
+import type { SpawnedProcess } from "../support/processes.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { useStarted } from "../support/started.ts";
 import { startWorkerProcess } from "../support/worker-process.ts";
 import { makeWorld, type World } from "../support/world.ts";
+
+allowMinutes(4);
 
 /** How long an orchestrator waits for a process before it kills it. */
 const GRACE_MS = 20_000;
@@ -91,11 +94,8 @@ describe("claims of a worker that stops", () => {
 describe("workers that are replaced one after the other under load", () => {
   test("end with exit code 0 within the grace period, and every event arrives once", async () => {
     const world = made.current;
-    const image = await productionImage();
     const receiver = await startReceiver({ script: () => ({ kind: "answer", delayMs: 20 }) });
-    workers.push(
-      ...(await Promise.all([startWorkerProcess(world, {}, image), startWorkerProcess(world, {}, image)])),
-    );
+    workers.push(...(await Promise.all([startWorkerProcess(world), startWorkerProcess(world)])));
     const tenant = await world.createTenant();
     await world.createEndpoint(tenant, receiver.url);
     let published = 0;
@@ -105,7 +105,7 @@ describe("workers that are replaced one after the other under load", () => {
       const ended = await workers[index]?.stop("SIGTERM");
       expect(ended).toMatchObject({ code: 0 });
       expect(ended?.tookMs).toBeLessThan(GRACE_MS);
-      workers[index] = await startWorkerProcess(world, {}, image);
+      workers[index] = await startWorkerProcess(world);
       await publishing;
       published += EVENTS_PER_ROUND;
     }

@@ -1,12 +1,13 @@
 /** `npm start` from the outside: its output, the processes it leaves, and its errors. */
 import { spawn } from "node:child_process";
 import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { isRunning } from "../../src/processes/embedded/process-identity.ts";
 import { eventually } from "../support/eventually.ts";
+import { allowMinutes } from "../support/limits.ts";
 import {
   bash,
+  callAsDemo,
   type Home,
   killServersOf,
   makeHome,
@@ -18,8 +19,9 @@ import {
   type Settings,
 } from "../support/npm-start.ts";
 
+allowMinutes(4);
+
 const READY = /^signet ready$/m;
-const TIMEOUT_MS = 240_000;
 
 let directory: Home;
 let home: string;
@@ -55,15 +57,15 @@ async function expectRefusal(service: NpmStart, line: RegExp): Promise<void> {
 
 /** Creates disabled endpoints of the demo's tenant, which turn its events into further dead letters at once. */
 async function makeDisabledEndpoints(count: number): Promise<void> {
-  const lines = `signet() { node src/bootstrap.mjs "$@"; }
-    for n in $(seq ${count}); do
-      id=$(signet endpoint create http://127.0.0.1:9000/$n --events "*" --json | grep -o '"ep_[0-9a-z]*"' | head -1 | tr -d '"')
-      signet endpoint disable $id
-    done`;
-  await bash(lines, { cwd: join(import.meta.dirname, "..", ".."), settings });
+  for (let number = 1; number <= count; number += 1) {
+    const url = `http://127.0.0.1:9000/${number}`;
+    const { id } = await callAsDemo(settings, "/v1/webhooks/endpoints", { url, events: ["*"] });
+    const disabled = await callAsDemo(settings, `/v1/webhooks/endpoints/${String(id)}/disable`, {});
+    expect(disabled).toMatchObject({ state: "DISABLED" });
+  }
 }
 
-describe("npm start", { timeout: TIMEOUT_MS }, () => {
+describe("npm start", () => {
   let service: NpmStart;
   let demoTenant: string;
 
@@ -125,7 +127,8 @@ describe("npm start", { timeout: TIMEOUT_MS }, () => {
     ]);
   });
 
-  test("reports in one line that the home is in use, and does not disturb its owner", async () => {
+  // These leave the first service alone, so they run together.
+  test.concurrent("reports in one line that the home is in use, and does not disturb its owner", async () => {
     const other = await ownSettings(home);
     const pid = await serverPid(home);
     await expectRefusal(
@@ -135,7 +138,7 @@ describe("npm start", { timeout: TIMEOUT_MS }, () => {
     expect(isRunning(pid)).toBe(true);
   });
 
-  test("reports in one line that the API's port is taken, and leaves nothing running", async () => {
+  test.concurrent("reports in one line that the API's port is taken, and leaves nothing running", async () => {
     const second = await makeHome();
     try {
       const other = await ownSettings(second.home);
@@ -150,7 +153,7 @@ describe("npm start", { timeout: TIMEOUT_MS }, () => {
     }
   });
 
-  test.each([
+  test.concurrent.each([
     ["SIGNET_EMBEDDED_DATABASE_PORT", "the embedded PostgreSQL"],
     ["SIGNET_EMBEDDED_TEMPORAL_PORT", "the embedded Temporal"],
   ])("stops the processes it has started when %s is taken", async (variable, what) => {
@@ -168,10 +171,10 @@ describe("npm start", { timeout: TIMEOUT_MS }, () => {
     }
   });
 
-  test("lists every invalid setting at once, before anything starts", async () => {
-    const service = start({ SIGNET_API_LISTEN: "nowhere", SIGNET_SEND_CONCURRENCY: "0" });
-    expect((await service.untilEnded()).code).toBe(1);
-    expect(service.errorLines()).toEqual([
+  test.concurrent("lists every invalid setting at once, before anything starts", async () => {
+    const wrong = start({ SIGNET_API_LISTEN: "nowhere", SIGNET_SEND_CONCURRENCY: "0" });
+    expect((await wrong.untilEnded()).code).toBe(1);
+    expect(wrong.errorLines()).toEqual([
       "signet: Invalid settings:",
       "  - SIGNET_API_LISTEN must be host:port",
       expect.stringMatching(/^ {2}- SIGNET_SEND_CONCURRENCY must be a whole number from 1 /),
@@ -211,7 +214,13 @@ describe("npm start", { timeout: TIMEOUT_MS }, () => {
       /^stopping the embedded PostgreSQL \(pid \d+\) left by an earlier run$/m,
     );
     expect(await serverPid(home)).not.toBe(pid);
-    expect((await service.interrupt()).code).toBe(0);
+  });
+
+  test("exits when only npm gets the signal", async () => {
+    const pid = await serverPid(home);
+    service.terminate();
+    expect((await service.untilEnded()).code).toBe(0);
+    expect(isRunning(pid)).toBe(false);
     expect(await serversOf(home)).toEqual([]);
   });
 
@@ -227,28 +236,15 @@ describe("npm start", { timeout: TIMEOUT_MS }, () => {
       expect(stranger.exitCode).toBeNull();
     } finally {
       stranger.kill("SIGKILL");
-      await service.interrupt();
     }
   });
 
   test("leaves no server behind when its work does not finish in time", async () => {
-    service = start();
-    await service.untilPrinted(READY);
     const temporal = (await serversOf(home)).find((line) => line.includes("start-dev"));
     process.kill(Number.parseInt(temporal ?? "", 10), "SIGSTOP");
     const { code } = await service.interrupt();
     expect(code).not.toBe(0);
     await eventually(async () => (await serversOf(home)).length === 0, "the embedded servers to be gone");
-  });
-
-  test("exits when only npm gets the signal", async () => {
-    service = start({ SIGNET_DEMO: "off" });
-    await service.untilPrinted(READY);
-    const pid = await serverPid(home);
-    service.terminate();
-    expect((await service.untilEnded()).code).toBe(0);
-    expect(isRunning(pid)).toBe(false);
-    expect(await serversOf(home)).toEqual([]);
   });
 
   test("exits on Ctrl-C even while it is starting", async () => {

@@ -1,10 +1,13 @@
 import { expect, test } from "vitest";
 import { eventually } from "../support/eventually.ts";
+import { allowMinutes } from "../support/limits.ts";
 import { startOwnTemporal } from "../support/own-temporal.ts";
 import { startReceiver } from "../support/receiver-server.ts";
 import { registrationOf } from "../support/registration.ts";
 import { useStarted } from "../support/started.ts";
 import { makeWorld, TEST_CALLER } from "../support/world.ts";
+
+allowMinutes(4);
 
 /** Deliveries flow again within this time of Temporal's return. */
 const RECOVERY_MS = 45_000;

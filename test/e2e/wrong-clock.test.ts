@@ -6,10 +6,13 @@ import { setTimeout as delay } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { eventually } from "../support/eventually.ts";
 import { createJumpingClock, type JumpingClock } from "../support/jumping-clock.ts";
+import { allowMinutes } from "../support/limits.ts";
 import { type ReceivedRequest, startReceiver } from "../support/receiver-server.ts";
 import { useStarted } from "../support/started.ts";
 import { startWorkerProcess, type WorkerProcessUnderTest } from "../support/worker-process.ts";
 import { useWorld } from "../support/world.ts";
+
+allowMinutes(5);
 
 const made = useWorld({ retryWindowMs: 20_000 });
 const JUMP_MS = 600_000;

@@ -8,6 +8,8 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 
 const run = promisify(execFile);
+/** The source of Kubernetes is about 40 MB. */
+const DOWNLOAD_MS = 180_000;
 
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
 export type JsonObject = { readonly [name: string]: Json };
@@ -136,18 +138,22 @@ export const SOURCES: readonly Source[] = [
 ];
 
 /**
- * Returns the derived schema as it is checked in.
+ * Returns the module's directory in Go's cache. Downloads the module if it is not there.
  *
- * @param offline whether to use only Go's module cache
- * @throws if Go or the module is missing
+ * @throws if Go is missing, or the module is neither in the cache nor reachable
  */
-export async function deriveFromModule(source: Source, offline: boolean): Promise<string> {
-  const { module, version, path, derive } = source;
+export async function findModule({ module, version }: Source): Promise<string> {
   const { stdout } = await run("go", ["mod", "download", "-json", `${module}@${version}`], {
     cwd: "/",
-    env: { ...process.env, GOFLAGS: "-mod=mod", ...(offline ? { GOPROXY: "off" } : {}) },
+    env: { ...process.env, GOFLAGS: "-mod=mod" },
+    timeout: DOWNLOAD_MS,
   });
-  const { Dir: directory } = JSON.parse(stdout) as { readonly Dir: string };
+  return (JSON.parse(stdout) as { readonly Dir: string }).Dir;
+}
+
+/** Returns the schema derived from a module's directory, as it is checked in. */
+export async function deriveFrom(directory: string, source: Source): Promise<string> {
+  const { module, version, path, derive } = source;
   const schema = JSON.parse(await readFile(join(directory, path), "utf8")) as JsonObject;
   const comment = `From ${path} of the Go module ${module} ${version}, Apache-2.0, without descriptions (test/schemas/run-derive.ts)`;
   return `${JSON.stringify({ $comment: comment, ...derive(schema) })}\n`;

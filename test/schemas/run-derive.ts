@@ -1,8 +1,8 @@
 /** Regenerates the schemas from Go's module proxy: `node --import tsx test/schemas/run-derive.ts`. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { deriveFromModule, SOURCES } from "./derive.ts";
+import { deriveFrom, findModule, SOURCES } from "./derive.ts";
 
 for (const source of SOURCES) {
-  await writeFile(join(import.meta.dirname, source.file), await deriveFromModule(source, false));
+  await writeFile(join(import.meta.dirname, source.file), await deriveFrom(await findModule(source), source));
 }

@@ -1,4 +1,4 @@
-/** A real api process for one test file: its own database, its own ports, HTTP over sockets. */
+/** A real api for test files, one for each or one that many share: its own database and ports, HTTP over sockets. */
 import { randomBytes } from "node:crypto";
 import { connect } from "node:net";
 import { inject } from "vitest";
@@ -8,7 +8,8 @@ import { createLogger } from "../../src/observability/logger.ts";
 import { type ApiProcess, startApi } from "../../src/processes/api.ts";
 import type { WorkerProcess } from "../../src/processes/worker.ts";
 import type { WorkerProcessOptions } from "../../src/processes/worker/options.ts";
-import { type Answer, readAnswer } from "./answer.ts";
+import type { Answer } from "./answer.ts";
+import { observe, type Observed, RequestTrail } from "./failure-report.ts";
 import { freePort } from "./free-port.ts";
 import { checkpointSettings } from "./checkpoints.ts";
 import { NO_LIMITS } from "./no-limits.ts";
@@ -23,6 +24,7 @@ interface TestClock extends Clock {
   advance(ms: number): void;
 }
 
+/** What every test may use of an api, also of one that other files share. */
 export interface TestApi {
   readonly publicUrl: string;
   readonly adminUrl: string;
@@ -31,10 +33,8 @@ export interface TestApi {
   /** Port of the mutual TLS listener; 0 if there is none. */
   readonly edgePort: number;
   readonly operatorToken: string;
-  readonly database: TestDatabase;
-  readonly clock: TestClock;
-  /** Everything the process has logged so far. */
-  readonly log: readonly string[];
+  readonly database: Omit<TestDatabase, "drop">;
+  readonly clock: Clock;
   /** Environment for child processes that use the same database. */
   readonly environment: Environment;
   /** Sends a request to the public API. */
@@ -43,8 +43,22 @@ export interface TestApi {
   admin(method: string, path: string, body?: unknown): Promise<Answer>;
   /** Sends a token request as JSON. */
   token(parameters: Readonly<Record<string, unknown>>): Promise<Answer>;
+}
+
+/** The api of one file. */
+export interface OwnApi extends TestApi {
+  readonly clock: TestClock;
+  /** Everything the process has logged so far. */
+  readonly log: readonly string[];
+}
+
+interface StartedApi extends OwnApi {
+  readonly observed: Observed;
   close(): Promise<void>;
 }
+
+/** What most tests need of a service, wherever it runs. */
+export type ServiceUnderTest = Pick<TestApi, "publicUrl" | "request" | "admin" | "token" | "database">;
 
 export interface TestApiOptions {
   /** Settings in addition to those of every test. */
@@ -55,10 +69,13 @@ export interface TestApiOptions {
   readonly database?: () => Promise<TestDatabase>;
 }
 
+/** The machine's clock, also while a test replaces `Date.now`: a shared api must not notice. */
+const systemNow = Date.now.bind(Date);
+
 function testClock(): TestClock {
   let offset = 0;
   return {
-    now: () => Date.now() + offset,
+    now: () => systemNow() + offset,
     advance: (ms) => {
       offset += ms;
     },
@@ -84,13 +101,13 @@ async function testEnvironment(database: TestDatabase): Promise<Environment> {
 }
 
 /** Imports the worker only if needed, because Temporal's worker is a large library. */
-async function startTestWorker(options: WorkerProcessOptions): Promise<WorkerProcess> {
-  const { startWorker } = await import("../../src/processes/worker.ts");
-  return await startWorker(options);
+async function startWorker(options: WorkerProcessOptions): Promise<WorkerProcess> {
+  const { startTestWorker } = await import("./in-process-worker.ts");
+  return await startTestWorker(options);
 }
 
 /** Starts an api process on its own database; close it at the end. */
-async function startTestApi(options: TestApiOptions): Promise<TestApi> {
+async function startTestApi(options: TestApiOptions): Promise<StartedApi> {
   const database = await (options.database ?? createTestDatabase)();
   const environment = {
     ...(await testEnvironment(database)),
@@ -100,6 +117,10 @@ async function startTestApi(options: TestApiOptions): Promise<TestApi> {
   const config = loadConfig(environment);
   const temporalAddress = inject("temporalAddress");
   const lines: string[] = [];
+  const requests = new RequestTrail();
+  const forget = (): void => void lines.splice(0);
+  const observed: Observed = { name: "the api", log: () => lines.join(""), requests, forget };
+  observe(observed);
   const log = createLogger({ level: "trace", destination: { write: (line) => void lines.push(line) } });
   const clock = testClock();
   const ready = { ...config, databaseUrl: database.url, temporalAddress };
@@ -108,11 +129,11 @@ async function startTestApi(options: TestApiOptions): Promise<TestApi> {
     log,
     clock,
   });
-  const worker = options.worker === true ? await startTestWorker({ config: ready, log }) : undefined;
+  const worker = options.worker === true ? await startWorker({ config: ready, log }) : undefined;
   const operatorToken = config.operatorToken ?? "";
   const adminUrl = `http://127.0.0.1:${running.adminAddress.port}`;
 
-  const api: TestApi = {
+  const api: StartedApi = {
     publicUrl: config.publicUrl,
     adminUrl,
     publicPort: running.publicAddress.port,
@@ -123,24 +144,23 @@ async function startTestApi(options: TestApiOptions): Promise<TestApi> {
     clock,
     log: lines,
     environment: { ...environment, SIGNET_ADMIN_LISTEN: `127.0.0.1:${running.adminAddress.port}` },
-    request: async (path, init) => await readAnswer(await fetch(config.publicUrl + path, init)),
+    request: async (path, init) => await requests.send(config.publicUrl + path, init),
     admin: async (method, path, body) =>
-      await readAnswer(
-        await fetch(`${adminUrl}/admin/v1${path}`, {
-          method,
-          headers: {
-            authorization: `Bearer ${operatorToken}`,
-            ...(body === undefined ? {} : { "content-type": "application/json" }),
-          },
-          ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-        }),
-      ),
+      await requests.send(`${adminUrl}/admin/v1${path}`, {
+        method,
+        headers: {
+          authorization: `Bearer ${operatorToken}`,
+          ...(body === undefined ? {} : { "content-type": "application/json" }),
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      }),
     token: async (parameters) =>
       await api.request("/v1/auth/token", {
         method: "POST",
         headers: { "content-type": "application/json" },
         body: JSON.stringify(parameters),
       }),
+    observed,
     close: async () => {
       await worker?.close();
       await running.close();
@@ -150,12 +170,43 @@ async function startTestApi(options: TestApiOptions): Promise<TestApi> {
   return api;
 }
 
-/** Provides one api process to the calling file or `describe`. Use its members in tests and later hooks. */
-export function useTestApi(options: TestApiOptions = {}): TestApi {
-  const started = useStarted("the api", async () => await startTestApi(options));
-  return new Proxy({} as TestApi, {
+function provide(start: () => Promise<StartedApi>): OwnApi {
+  const started = useStarted("the api", start);
+  return new Proxy({} as OwnApi, {
     get: (_target, member) => Reflect.get(started.current, member) as unknown,
   });
+}
+
+/**
+ * Provides an api process of its own to the calling file or `describe`. Use its members in tests and later hooks. A file
+ * that needs only HTTP and the default settings shares one: {@link useSharedApi}.
+ */
+export function useTestApi(options: TestApiOptions = {}): OwnApi {
+  return provide(async () => await startTestApi(options));
+}
+
+/** The shared apis of this vitest process, without and with a worker. */
+const shared = new Map<boolean, StartedApi>();
+
+/** Starts the shared api for the first file; later files get the same one. */
+async function joinSharedApi(worker: boolean): Promise<StartedApi> {
+  const joined = shared.get(worker);
+  const api = joined ?? (await startTestApi({ worker }));
+  shared.set(worker, api);
+  if (joined !== undefined) {
+    observe(api.observed);
+  }
+  // It ends with the process, by a signal from vitest, and its database with the run's server.
+  return { ...api, close: async () => await Promise.resolve() };
+}
+
+/**
+ * Provides the api that the files of this vitest process share, with a worker or without. Each file creates its own
+ * tenants and expects those of others. Use {@link useTestApi} in a file that needs other settings, advances the clock,
+ * reads the log or whole tables, changes keys or limits of the service, or disturbs the database.
+ */
+export function useSharedApi({ worker = false }: Pick<TestApiOptions, "worker"> = {}): TestApi {
+  return provide(async () => await joinSharedApi(worker));
 }
 
 /**

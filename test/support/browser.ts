@@ -1,10 +1,16 @@
 /** A real Chromium for tests of the portal. */
 import { accessSync, constants } from "node:fs";
-import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdir, readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type BrowserContext, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import {
+  type Browser,
+  type BrowserContext,
+  type BrowserContextOptions,
+  chromium,
+  type Page,
+} from "playwright-core";
+import { skipUnless } from "./skips.ts";
 
 const PLACES = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 
@@ -18,13 +24,14 @@ function isProgram(path: string): boolean {
 }
 
 /** Path of a browser: `SIGNET_TEST_BROWSER`, or a distribution's path; undefined if none is found. */
-export const BROWSER = [process.env["SIGNET_TEST_BROWSER"] ?? "", ...PLACES].find(isProgram);
+const BROWSER = [process.env["SIGNET_TEST_BROWSER"] ?? "", ...PLACES].find(isProgram);
 
-if (BROWSER === undefined) {
-  console.warn(
-    `\n*** SKIPPED: browser tests of the portal. None of ${PLACES.join(", ")} exists. Install chromium, or set SIGNET_TEST_BROWSER. ***\n`,
-  );
-}
+/** For `skipIf`: whether it is missing. */
+export const NO_BROWSER = skipUnless(
+  BROWSER !== undefined,
+  "the tests of the portal in a browser",
+  `none of ${PLACES.join(", ")} exists; install chromium, or set SIGNET_TEST_BROWSER`,
+);
 
 /** A combination of window width, color scheme and similar settings. */
 interface Look {
@@ -39,25 +46,28 @@ const LOOKS: readonly Look[] = [
   { name: "phone", colorScheme: "light", width: 390 },
 ];
 
-/** Opens a browser with a new profile; close it at the end. */
+let launched: Promise<Browser> | undefined;
+
+/** Launches the browser, once per process: it ends with the process. */
+async function launch(): Promise<Browser> {
+  if (launched === undefined) {
+    launched = chromium.launch({
+      executablePath: BROWSER ?? "",
+      headless: true,
+      args: ["--no-sandbox", "--disable-gpu"],
+    });
+    (await launched).once("disconnected", () => (launched = undefined));
+  }
+  return await launched;
+}
+
+/** Opens a new profile in the browser, with its own cookies, storage and cache; close it at the end. */
 export async function openBrowser(
   options: BrowserContextOptions = {},
 ): Promise<{ readonly context: BrowserContext; close(): Promise<void> }> {
-  const directory = await mkdtemp(join(tmpdir(), "signet-browser-"));
-  const context = await chromium.launchPersistentContext(directory, {
-    executablePath: BROWSER ?? "",
-    headless: true,
-    args: ["--no-sandbox", "--disable-gpu"],
-    viewport: { width: 1_100, height: 800 },
-    ...options,
-  });
-  return {
-    context,
-    close: async () => {
-      await context.close();
-      await rm(directory, { recursive: true, force: true });
-    },
-  };
+  const browser = await launch();
+  const context = await browser.newContext({ viewport: { width: 1_100, height: 800 }, ...options });
+  return { context, close: async () => await context.close() };
 }
 
 /** Collects a page's errors: script errors, and violations of its content security policy. */
@@ -79,10 +89,14 @@ interface AxeViolation {
 
 let axeSource: string | undefined;
 
-/** Returns axe-core's findings for the current page, as `rule: element: why`. */
-async function violationsOf(page: Page): Promise<string[]> {
+/** Loads axe-core into the current page. */
+async function loadAxe(page: Page): Promise<void> {
   axeSource ??= await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
   await page.evaluate(axeSource);
+}
+
+/** Returns axe-core's findings for the current page, as `rule: element: why`. */
+async function violationsOf(page: Page): Promise<string[]> {
   const found = await page.evaluate<AxeViolation[]>(
     "axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => violations)",
   );
@@ -97,6 +111,7 @@ async function isTooWide(page: Page): Promise<boolean> {
 /** Returns the findings for every look of a page, `{look: []}` if there are none. Saves screenshots if requested. */
 export async function lookAt(page: Page, name: string): Promise<Record<string, string[]>> {
   const wrong: Record<string, string[]> = {};
+  await loadAxe(page);
   for (const { name: look, colorScheme, width } of LOOKS) {
     await page.setViewportSize({ width, height: 800 });
     await page.emulateMedia({ colorScheme });

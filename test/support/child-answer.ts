@@ -1,32 +1,25 @@
-/** Waits for a test's child process. A busy machine starts it slowly, and an ended process never answers. */
+/** Waits for a test's child process: an ended one never answers. */
 import type { ChildProcess } from "node:child_process";
 import { eventually } from "./eventually.ts";
-
-/** Long enough for an overloaded machine. */
-const TIMEOUT_MS = 180_000;
 
 /**
  * Resolves with the first answer that is neither undefined nor false.
  *
- * @throws Error if the process ends without one, or after three minutes
+ * @throws Error if the process ends without one, or on timeout
  */
 export async function answerOf<T>(
   child: Pick<ChildProcess, "exitCode" | "signalCode">,
   question: () => Promise<T | undefined | false> | T | undefined | false,
   what: string,
 ): Promise<T> {
-  const answer = await eventually(
-    async () => {
-      const ended = child.exitCode ?? child.signalCode;
-      // Ask once more after the end: the last output may hold the answer.
-      const found = await question();
-      return found === undefined || found === false
-        ? ended !== null && { ended, found: undefined }
-        : { ended: null, found };
-    },
-    what,
-    TIMEOUT_MS,
-  );
+  const answer = await eventually(async () => {
+    const ended = child.exitCode ?? child.signalCode;
+    // Ask once more after the end: the last output may hold the answer.
+    const found = await question();
+    return found === undefined || found === false
+      ? ended !== null && { ended, found: undefined }
+      : { ended: null, found };
+  }, what);
   if (answer.found === undefined) {
     throw new Error(`the process ended with ${answer.ended} before ${what}`);
   }

@@ -12,43 +12,40 @@ import { shellLines } from "./documents.ts";
 const run = promisify(execFile);
 
 /** Returns a `fetch` with the client certificate that the init job has created. */
-export async function clientFetch(place: Place): Promise<ReturnType<typeof createTlsFetch>> {
-  const [ca, pair] = [await place.init("ca"), await place.init("client", "example")];
+export function clientFetch({ client: { ca, pair } }: Place): ReturnType<typeof createTlsFetch> {
   return createTlsFetch({ key: pair, cert: pair, ca });
 }
 
-/** Sends a request to the api as the edge does: with the edge's certificate and a header for the client's. */
-async function askAsEdge(url: string, place: Place): Promise<Response> {
-  const read = async (name: string) => await readFile(join(place.volumes, "edge", name), "utf8");
-  const [ca, cert, key] = [await place.init("ca"), await read("edge.crt"), await read("edge.key")];
-  const client = new X509Certificate(await place.init("client", "example"));
-  const headers = { "client-cert": `:${client.raw.toString("base64")}:` };
-  return await createTlsFetch({ ca, cert, key })(url, { headers });
+/** Returns a `fetch` that asks the api as the edge does: with the edge's certificate and a header for the client's. */
+async function edgeFetch({
+  volumes,
+  client: { ca, pair },
+}: Place): Promise<(url: string) => Promise<Response>> {
+  const read = async (name: string) => await readFile(join(volumes, "edge", name), "utf8");
+  const ask = createTlsFetch({ ca, cert: await read("edge.crt"), key: await read("edge.key") });
+  const headers = { "client-cert": `:${new X509Certificate(pair).raw.toString("base64")}:` };
+  return async (url) => await ask(url, { headers });
 }
 
-/** Checks the requirements beyond the services' own health checks. @throws Error if one is not met */
-export async function requireReachable(
-  compose: ComposeRun,
-  names: readonly string[],
-  place: Place,
-): Promise<void> {
-  for (const name of names.filter((service) => service !== "migrate")) {
-    const metrics = await fetch(`${compose.reach(name, 9464)}/metrics`);
-    if (!(await metrics.text()).includes("process_cpu_seconds_total")) {
-      throw new Error(`${name} serves no metrics`);
-    }
+/** Checks what a service needs beyond its own health check. @throws Error if something is missing */
+export async function requireReachable(compose: ComposeRun, name: string, place: Place): Promise<void> {
+  const metrics = await fetch(`${compose.reach(name, 9464)}/metrics`);
+  if (!(await metrics.text()).includes("process_cpu_seconds_total")) {
+    throw new Error(`${name} serves no metrics`);
   }
-  const origin = compose.published(8443);
+  if (name === "worker") {
+    return;
+  }
   const metadata = "/.well-known/oauth-authorization-server";
-  if (names.includes("api")) {
-    const ask = await clientFetch(place);
-    const answer = names.includes("edge")
-      ? await ask(`${origin}${metadata}`, {})
-      : await askAsEdge(`${compose.reach("api", 8443)}${metadata}`, place);
-    const { issuer } = (await answer.json()) as { readonly issuer?: unknown };
-    if (issuer !== origin) {
-      throw new Error(`the issuer is ${String(issuer)}, but the published origin is ${origin}`);
-    }
+  const answer =
+    name === "edge"
+      ? await clientFetch(place)(`${compose.published(8443)}${metadata}`, {})
+      : await (
+          await edgeFetch(place)
+        )(`${compose.reach("api", 8443)}${metadata}`);
+  const { issuer } = (await answer.json()) as { readonly issuer?: unknown };
+  if (issuer !== compose.origin) {
+    throw new Error(`the issuer is ${String(issuer)}, but the published origin is ${compose.origin}`);
   }
 }
 
@@ -67,8 +64,8 @@ export async function pasteTokenRequest(
     .replace("sgn_…", String(client["client_secret"]));
   const scratch = await mkdtemp(join(tmpdir(), "signet-compose-"));
   try {
-    await writeFile(join(scratch, "ca.crt"), await place.init("ca"));
-    await writeFile(join(scratch, "example.pem"), await place.init("client", "example"));
+    await writeFile(join(scratch, "ca.crt"), place.client.ca);
+    await writeFile(join(scratch, "example.pem"), place.client.pair);
     return JSON.parse((await run("bash", ["-euc", filled], { cwd: scratch })).stdout);
   } finally {
     await rm(scratch, { recursive: true });

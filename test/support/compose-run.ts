@@ -26,6 +26,8 @@ const LISTENERS = [
 const LOOK_INTERVAL_MS = 50;
 /** Interval between health checks before a process reports its start. Each check is a process too. */
 const EARLY_CHECK_INTERVAL_MS = 10_000;
+/** How long a service may take to become healthy, on a busy machine. */
+const HEALTHY_MS = 120_000;
 
 /** Replaces the containers of PostgreSQL and Temporal; both are empty. */
 export interface Place extends ComposeServers {
@@ -60,12 +62,8 @@ export interface RunOptions {
   /** Directory with the image's content. */
   readonly directory: string;
   readonly place: Place;
-  /** Time for a service to become healthy: in total, and after it has reported its start. */
-  readonly timeoutMs: { readonly start: number; readonly health: number };
-  /** Output of a service that will not start. It then gets no more time than a started one. */
-  readonly willNotStart?: RegExp | undefined;
-  /** Services that have already completed. */
-  readonly completed?: readonly string[];
+  /** A run whose api serves the edge of this one. */
+  readonly beside?: ComposeRun | undefined;
 }
 
 interface Running {
@@ -105,7 +103,10 @@ export class ComposeRun {
   }
 
   #port(name: string, port: number | string): number {
-    return this.#ports.get(`${name}:${port}`) ?? Number(port);
+    const { beside } = this.#options;
+    return beside !== undefined && name === "api"
+      ? beside.#port(name, port)
+      : (this.#ports.get(`${name}:${port}`) ?? Number(port));
   }
 
   #listen(name: string, { variable, fallback, parse }: (typeof LISTENERS)[number]): ListenAddress {
@@ -135,6 +136,16 @@ export class ComposeRun {
       }
     }
     throw new Error(`nothing is published on port ${hostPort}`);
+  }
+
+  /** Returns the URL of a service's metrics, also if they cannot be reached from outside. */
+  metrics(name: string): string {
+    return `http://127.0.0.1:${this.#port(name, this.#listen(name, SETTINGS.metricsListen).port)}`;
+  }
+
+  /** Returns the address that clients of the api use. */
+  get origin(): string {
+    return this.#options.beside?.origin ?? this.published(8443);
   }
 
   /** Returns the complete environment of a service's container. */
@@ -196,7 +207,13 @@ export class ComposeRun {
     });
   }
 
-  async #passesHealthCheck(name: string, { test, timeout }: NonNullable<ComposeService["healthcheck"]>) {
+  /** Runs a service's health check once. */
+  async isHealthy(name: string): Promise<boolean> {
+    const { healthcheck } = this.#service(name);
+    if (healthcheck === undefined) {
+      throw new Error(`${name} has no health check`);
+    }
+    const { test, timeout } = healthcheck;
     const [kind, ...command] = test;
     if (kind !== "CMD") {
       throw new Error(`${name} has a health check of an unknown kind: ${kind}`);
@@ -216,31 +233,19 @@ export class ComposeRun {
     return code === 0;
   }
 
-  async #untilHealthy({ name, service, process }: Running): Promise<void> {
-    const { healthcheck } = service;
-    if (healthcheck === undefined) {
-      throw new Error(`${name} has no health check`);
-    }
-    const { timeoutMs, willNotStart } = this.#options;
+  async #untilHealthy({ name, process }: Running): Promise<void> {
     const began = performance.now();
-    let deadline = began + timeoutMs.start;
     let nextCheck = began + EARLY_CHECK_INTERVAL_MS;
-    let decided = false;
     for (;;) {
       if (process.state() !== undefined) {
         throw new Error(`${name} ended with code ${process.state()?.code}:\n${process.output()}`);
       }
-      const output = process.output();
-      if (!decided && (output.includes(`"${name} started"`) || willNotStart?.test(output) === true)) {
-        decided = true;
-        deadline = Math.min(deadline, performance.now() + timeoutMs.health);
-      }
-      if (decided || performance.now() > nextCheck) {
-        if (await this.#passesHealthCheck(name, healthcheck)) {
+      if (process.output().includes(`"${name} started"`) || performance.now() > nextCheck) {
+        if (await this.isHealthy(name)) {
           break;
         }
         nextCheck = performance.now() + EARLY_CHECK_INTERVAL_MS;
-        if (performance.now() > deadline) {
+        if (performance.now() > began + HEALTHY_MS) {
           throw new Error(`${name} is not healthy:\n${process.output()}`);
         }
       }
@@ -248,8 +253,8 @@ export class ComposeRun {
     }
   }
 
-  async #start(name: string): Promise<void> {
-    const { image, directory, file } = this.#options;
+  #spawn(name: string): Running {
+    const { image, directory } = this.#options;
     const service = this.#service(name);
     const process = spawnProcess({
       command: [...image.entrypoint, ...(service.command ?? [])],
@@ -258,32 +263,52 @@ export class ComposeRun {
     });
     const running = { name, service, process };
     this.#running.push(running);
-    const conditions = Object.values(file.services).map(({ depends_on: needs }) => needs?.[name]?.condition);
-    if (conditions.includes("service_completed_successfully")) {
-      const { code } = await process.ended;
-      if (code !== 0) {
-        throw new Error(`${name} ended with code ${code}:\n${process.output()}`);
-      }
-    } else {
-      await this.#untilHealthy(running);
+    return running;
+  }
+
+  #isJob(name: string): boolean {
+    const conditions = Object.values(this.#options.file.services).map(
+      ({ depends_on: needs }) => needs?.[name]?.condition,
+    );
+    return conditions.includes("service_completed_successfully");
+  }
+
+  /** Runs a service that ends by itself. Resolves with its code and output. */
+  async end(name: string): Promise<string> {
+    const { process } = this.#spawn(name);
+    const { code } = await process.ended;
+    return `${name} ended with code ${code}:\n${process.output()}`;
+  }
+
+  async #start(name: string): Promise<void> {
+    if (!this.#isJob(name)) {
+      await this.#untilHealthy(this.#spawn(name));
+      return;
+    }
+    const ended = await this.end(name);
+    if (!ended.startsWith(`${name} ended with code 0:`)) {
+      throw new Error(ended);
     }
   }
 
-  /** Starts the services one by one, as their dependencies allow. Services with more dependencies start first. */
+  /**
+   * Starts the services, each as soon as its dependencies allow. Jobs come last, so that a service that does not wait
+   * for them is detected.
+   */
   async up(names: readonly string[]): Promise<void> {
     const waiting = new Set(names);
-    const done = new Set(this.#options.completed);
     while (waiting.size > 0) {
-      const next = [...waiting].find((name) => {
+      const ready = [...waiting].filter((name) => {
         const needs = Object.keys(this.#service(name).depends_on ?? {});
-        return needs.every((need) => done.has(need) || this.#service(need).build === undefined);
+        return needs.every((need) => !waiting.has(need));
       });
-      if (next === undefined) {
+      const services = ready.filter((name) => !this.#isJob(name));
+      const next = services.length > 0 ? services : ready;
+      if (next.length === 0) {
         throw new Error(`circular dependencies: ${[...waiting].join(", ")}`);
       }
-      await this.#start(next);
-      waiting.delete(next);
-      done.add(next);
+      await Promise.all(next.map(async (name) => await this.#start(name)));
+      next.forEach((name) => waiting.delete(name));
     }
   }
 

@@ -18,6 +18,8 @@ export interface ComposeServers {
   readonly volumes: string;
   /** Returns the output of `docker compose run --rm init <words>`. */
   readonly init: Init;
+  /** What the commands at the top of the file create: the CA's certificate, and a client's key and certificate. */
+  readonly client: { readonly ca: string; readonly pair: string };
   /** URL of the superuser. */
   readonly databaseUrl: string;
   readonly temporalAddress: string;
@@ -83,9 +85,11 @@ export async function startServers(file: ComposeFile): Promise<ComposeServers> {
   const inVolumes: Volumes = (path = "") => path.replace(VOLUMES, volumes);
   const postgres = await startPostgres(file, inVolumes);
   const temporal = await startTemporal(service ?? {}, inVolumes);
+  const client = { ca: await init("ca"), pair: await init("client", "example") };
   return {
     volumes,
     init,
+    client,
     databaseUrl: postgres.url,
     temporalAddress: temporal.address,
     close: async () => {

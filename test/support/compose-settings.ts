@@ -35,14 +35,14 @@ export const REFUSED: Reasons = {
 export const MISSED: Reasons = {
   migrate: {
     // Without it, migrate does not create the edge's login.
-    SIGNET_EDGE_DATABASE_URL: /edge ended with code 1:.*password authentication failed/s,
-    SIGNET_DATABASE_ADMIN_URL: /migrate ended with code 1:.*password authentication failed/s,
-    SIGNET_DATABASE_CA_FILE: /migrate ended with code 1:.*no encryption/s,
-    TEMPORAL_TLS_SERVER_CA_CERT_PATH: /migrate ended with code 1:.*(UNAVAILABLE|Failed to connect)/s,
+    SIGNET_EDGE_DATABASE_URL: /edge ended:.*password authentication failed/s,
+    SIGNET_DATABASE_ADMIN_URL: /migrate ended:.*password authentication failed/s,
+    SIGNET_DATABASE_CA_FILE: /migrate ended:.*no encryption/s,
+    TEMPORAL_TLS_SERVER_CA_CERT_PATH: /migrate ended:.*(UNAVAILABLE|Failed to connect)/s,
   },
   api: {
     SIGNET_DATABASE_CA_FILE: /no encryption/,
-    TEMPORAL_TLS_SERVER_CA_CERT_PATH: /api is not healthy:.*temporal/s,
+    TEMPORAL_TLS_SERVER_CA_CERT_PATH: /api is not ready:.*temporal/s,
     SIGNET_OPERATOR_TOKEN_FILE: /SIGNET_OPERATOR_TOKEN must be set/,
     SIGNET_METRICS_LISTEN: /api:9464 cannot be reached/,
     SIGNET_EDGE_LISTEN: /api:8443 cannot be reached/,
@@ -64,7 +64,7 @@ export const MISSED: Reasons = {
   },
   worker: {
     SIGNET_DATABASE_CA_FILE: /no encryption/,
-    TEMPORAL_TLS_SERVER_CA_CERT_PATH: /worker is not healthy:.*Temporal cannot be/s,
+    TEMPORAL_TLS_SERVER_CA_CERT_PATH: /worker is not ready:.*Temporal cannot be/s,
     SIGNET_METRICS_LISTEN: /worker:9464 cannot be reached/,
     SIGNET_CHECKPOINT_KEY_FILE: /SIGNET_CHECKPOINT_KEY or SIGNET_CHECKPOINT_KEY_FILE must be set/,
     SIGNET_CHECKPOINT_DIR: /SIGNET_CHECKPOINT_DIR|\.signet\/checkpoints/,

@@ -40,6 +40,18 @@ function idleProgram(): Command {
   return program;
 }
 
+let idle: Command | undefined;
+let idleTree: CommandNode | undefined;
+
+/** Returns the program to parse with. Commander restores its state before each parse. */
+function parser(): Command {
+  return (idle ??= idleProgram());
+}
+
+function tree(): CommandNode {
+  return (idleTree ??= commandTree(parser()));
+}
+
 /** Splits one command of a shell line: removes quotes, and ends at the first non-word (`|`, `;`, `)`, `>`, `#`). */
 function shellWords(text: string): string[] {
   const words: string[] = [];
@@ -90,7 +102,7 @@ export function mentionedCommands(document: string): Mention[] {
 /** Returns the error message for an invalid command line, or undefined for a valid one. */
 export async function misunderstood(words: readonly string[]): Promise<string | undefined> {
   try {
-    await idleProgram().parseAsync([...words], { from: "user" });
+    await parser().parseAsync([...words], { from: "user" });
     return undefined;
   } catch (error) {
     return (error as Error).message;
@@ -115,7 +127,7 @@ function optionsFault(node: CommandNode, words: readonly string[]): string | und
  * by side: `keys list | rotate`.
  */
 export function unknownPart({ words }: Mention): string | undefined {
-  let node: CommandNode = commandTree(idleProgram());
+  let node = tree();
   for (const [index, word] of words.entries()) {
     const above: CommandNode = node;
     const child = above.commands.find(({ name }) => name === word);
@@ -138,5 +150,5 @@ export function unknownPart({ words }: Mention): string | undefined {
 
 /** Returns every example of every command's help. */
 export function examples(): string[] {
-  return allCommands(commandTree(idleProgram())).flatMap((node) => node.examples);
+  return allCommands(tree()).flatMap((node) => node.examples);
 }

@@ -27,6 +27,17 @@ export async function shellLines(document: string): Promise<readonly DocumentLin
   );
 }
 
+/** Returns every shell block with a label (`<!-- test: name -->`), by label. */
+export function labelledBlocks(document: string): Map<string, string> {
+  const blocks = new Map<string, string>();
+  for (const [, label = "", text = ""] of document.matchAll(
+    /^<!-- test: (\S+) -->\n```sh\n([\s\S]*?)^```$/gm,
+  )) {
+    blocks.set(label, text);
+  }
+  return blocks;
+}
+
 /** Returns one program's commands between backticks, in sentences and tables. */
 export async function inlineCommands(document: string, program: string): Promise<readonly DocumentLine[]> {
   const prose = (await readDocument(document)).replaceAll(/^```[\s\S]*?^```$/gm, "");

@@ -10,7 +10,7 @@ import { parseObject } from "./answer.ts";
 import type { TestApi } from "./api.ts";
 import { eventually } from "./eventually.ts";
 import { freePorts } from "./free-port.ts";
-import { IMAGE_ENVIRONMENT, productionImage, type SpawnedProcess, spawnProcess } from "./processes.ts";
+import { type SpawnedProcess, spawnSignet } from "./processes.ts";
 
 /** More at once would only compete for the processor. */
 const STARTED_AT_ONCE = 4;
@@ -146,7 +146,6 @@ export async function startEdgeProcesses({
   api,
   databasePorts,
 }: EdgeProcessesOptions): Promise<EdgeProcesses> {
-  const image = await productionImage();
   const directory = await mkdtemp(join(tmpdir(), "signet-edges-"));
   const upstream = await startUpstream();
   const routes = await writeRoutes(directory, upstream);
@@ -164,21 +163,16 @@ export async function startEdgeProcesses({
     const database = new URL(api.database.url);
     database.port = String(databasePorts[index]);
     const [port = 0, metricsPort = 0] = ports.slice(2 * index);
-    const child = spawnProcess({
-      command: ["node", "dist/src/processes/main.js", "edge"],
-      cwd: image,
-      environment: {
-        ...IMAGE_ENVIRONMENT,
-        SIGNET_ENV: "development",
-        SIGNET_MTLS_MODE: "off",
-        SIGNET_PUBLIC_URL: api.publicUrl,
-        SIGNET_DATABASE_URL: database.href,
-        SIGNET_EDGE_LISTEN: `127.0.0.1:${port}`,
-        SIGNET_METRICS_LISTEN: `127.0.0.1:${metricsPort}`,
-        SIGNET_EDGE_ROUTES: routes,
-        SIGNET_TEST_ADMISSION_HEADER: "on",
-        SIGNET_LOG_LEVEL: "warn",
-      },
+    const child = spawnSignet(["edge"], {
+      SIGNET_ENV: "development",
+      SIGNET_MTLS_MODE: "off",
+      SIGNET_PUBLIC_URL: api.publicUrl,
+      SIGNET_DATABASE_URL: database.href,
+      SIGNET_EDGE_LISTEN: `127.0.0.1:${port}`,
+      SIGNET_METRICS_LISTEN: `127.0.0.1:${metricsPort}`,
+      SIGNET_EDGE_ROUTES: routes,
+      SIGNET_TEST_ADMISSION_HEADER: "on",
+      SIGNET_LOG_LEVEL: "warn",
     });
     children[index] = child;
     await untilReady(child, metricsPort);

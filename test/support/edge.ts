@@ -10,6 +10,7 @@ import { type Environment, loadConfig } from "../../src/config/config.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { type EdgeProcess, startEdge } from "../../src/processes/edge.ts";
 import type { TestApi } from "./api.ts";
+import { observe } from "./failure-report.ts";
 
 /** A request as the upstream received it. */
 export interface Forwarded {
@@ -109,6 +110,7 @@ export function useTestEdge(api: TestApi, options: TestEdgeOptions = {}): TestEd
   const lines: string[] = [];
   let edge: TestEdge | undefined;
   beforeAll(async () => {
+    observe({ name: "the edge", log: () => lines.join("") });
     const upstream = await startUpstream();
     const writeRoutes = (table: unknown): void => writeFileSync(path, JSON.stringify(table));
     writeRoutes({

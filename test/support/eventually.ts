@@ -1,7 +1,7 @@
 /** Polls until a condition holds. */
 const ASK_AGAIN_MS = 20;
-/** Long enough for an overloaded machine. */
-const TIMEOUT_MS = 90_000;
+/** Default patience: below the limit of a test (60 s), so that a failure says what was waited for. */
+export const PATIENCE_MS = 50_000;
 
 /**
  * Resolves with the first answer that is neither undefined nor false.
@@ -11,7 +11,7 @@ const TIMEOUT_MS = 90_000;
 export async function eventually<T>(
   question: () => Promise<T | undefined | false> | T | undefined | false,
   what: string,
-  timeoutMs = TIMEOUT_MS,
+  timeoutMs = PATIENCE_MS,
 ): Promise<T> {
   const deadline = performance.now() + timeoutMs;
   let cause: unknown;

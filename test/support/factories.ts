@@ -1,10 +1,13 @@
 /** Creates tenants with everything that a token needs, as an operator does. */
 import { randomUUID } from "node:crypto";
 import { expect } from "vitest";
-import type { TestApi } from "./api.ts";
+import type { ServiceUnderTest } from "./api.ts";
 
 /** A service with an operators' API. */
-type Operated = Pick<TestApi, "admin">;
+interface Operated extends Pick<ServiceUnderTest, "admin"> {
+  /** Body of credential requests by default. */
+  readonly credential?: Readonly<Record<string, unknown>>;
+}
 
 export interface Provisioned {
   readonly tenantId: string;
@@ -27,7 +30,7 @@ export interface ProvisionOptions {
 
 async function create(api: Operated, path: string, body: unknown): Promise<Readonly<Record<string, string>>> {
   const answer = await api.admin("POST", path, body);
-  expect(answer).toMatchObject({ status: 201 });
+  expect(answer, answer.text).toMatchObject({ status: 201 });
   return answer.body as Record<string, string>;
 }
 
@@ -45,7 +48,11 @@ export async function provision(api: Operated, options: ProvisionOptions = {}): 
     environment,
   });
   const principalId = principal["id"] ?? "";
-  const credential = await create(api, `/principals/${principalId}/credentials`, options.credential ?? {});
+  const credential = await create(
+    api,
+    `/principals/${principalId}/credentials`,
+    options.credential ?? api.credential ?? {},
+  );
   return {
     tenantId,
     roleId,
@@ -70,7 +77,11 @@ export function grant(
 }
 
 /** Requests an access token for a provisioned client. */
-export async function accessToken(api: TestApi, client: Provisioned, scope?: string): Promise<string> {
+export async function accessToken(
+  api: Pick<ServiceUnderTest, "token">,
+  client: Provisioned,
+  scope?: string,
+): Promise<string> {
   const answer = await api.token(grant(client, scope === undefined ? {} : { scope }));
   expect(answer).toMatchObject({ status: 200 });
   return String(answer.body["access_token"]);

@@ -1,16 +1,20 @@
-/** Once per run: one PostgreSQL with a migrated template database, and one Temporal with a pool of namespaces. */
+/**
+ * Once per run: one PostgreSQL with a migrated template database, one Temporal with a pool of namespaces, and the
+ * production build.
+ */
 import { chmod, mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from "node:fs/promises";
 import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestProject } from "vitest/node";
 import { migrateDatabase } from "../../src/database/migrate.ts";
-import { startEmbeddedPostgres } from "../../src/processes/embedded/postgres.ts";
+import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/processes/embedded/postgres.ts";
 import { stopLeftOverPostgres } from "../../src/processes/embedded/postgres-cluster.ts";
 import { processIdentity } from "../../src/processes/embedded/process-identity.ts";
 import { resolveTemporalBinary } from "../../src/processes/embedded/temporal-binary.ts";
 import { startEmbeddedTemporal, stopLeftOverTemporal } from "../../src/processes/embedded/temporal.ts";
-import { freePort } from "./free-port.ts";
+import { freePorts } from "./free-port.ts";
 import { interruptOnExit } from "./interrupt-on-exit.ts";
+import { makeImage } from "./production-image.ts";
 import { execute, SERVICE_LOGIN, TEMPLATE_DATABASE, THROWN_AWAY, withDatabase } from "./test-database.ts";
 
 declare module "vitest" {
@@ -23,11 +27,14 @@ declare module "vitest" {
     temporalNamespaces: string[];
     /** The run's scratch directory, removed at its end. */
     runDirectory: string;
+    /** Directory with the content of the production image. */
+    productionImage: string;
   }
 }
 
 const RUN_PREFIX = "signet-test-";
-const NAMESPACES = 96;
+/** Prepared while PostgreSQL starts. Further namespaces are created when a test needs one. */
+const NAMESPACES = 16;
 
 const say = (line: string): void => console.error(`signet: ${line}`);
 
@@ -68,48 +75,75 @@ async function makeTemplate(databaseUrl: string): Promise<void> {
   });
 }
 
-export async function setup(project: TestProject): Promise<() => Promise<void>> {
+async function startPostgres(home: string, port: number): Promise<EmbeddedPostgres> {
+  const postgres = await startEmbeddedPostgres({ home, port, settings: THROWN_AWAY, log: say });
+  await makeTemplate(postgres.url);
+  return postgres;
+}
+
+/** Servers and files of a run. */
+interface TestRun {
+  provideTo(project: TestProject): void;
+  stop(): Promise<void>;
+}
+
+async function startRun(): Promise<TestRun> {
   await sweepDeadRuns();
-  const binary = await resolveTemporalBinary({
-    environment: process.env,
-    cacheDir: process.env["SIGNET_CACHE"] ?? join(homedir(), ".cache", "signet"),
-    log: say,
-  });
+  const cacheDir = process.env["SIGNET_CACHE"] ?? join(homedir(), ".cache", "signet");
+  const binary = await resolveTemporalBinary({ environment: process.env, cacheDir, log: say });
   const home = await makeRunDirectory();
-  const namespaces = Array.from(
-    { length: NAMESPACES },
-    (_, index) => `t${String(index + 1).padStart(2, "0")}`,
-  );
-  const postgres = await startEmbeddedPostgres({
-    home,
-    port: await freePort(),
-    settings: THROWN_AWAY,
-    log: say,
-  });
-  const temporal = await startEmbeddedTemporal({
-    binary: binary.path,
-    home,
-    port: await freePort(),
-    uiPort: null,
-    namespaces,
-    dbFilename: null,
-    log: say,
-  });
+  const image = join(home, "image");
+  const namespaces = Array.from({ length: NAMESPACES }, (_, index) => `t${index + 1}`);
+  const [postgresPort = 0, temporalPort = 0] = await freePorts(2);
+  const [postgres, temporal] = await Promise.all([
+    startPostgres(home, postgresPort),
+    startEmbeddedTemporal({
+      binary: binary.path,
+      home,
+      port: temporalPort,
+      uiPort: null,
+      namespaces,
+      dbFilename: null,
+      log: say,
+    }),
+    makeImage(image, cacheDir),
+  ]);
   // An interrupted run ends without a teardown.
   const left = [postgres, temporal].map(({ pid }) => interruptOnExit(() => pid));
-  await makeTemplate(postgres.url);
-  project.provide("databaseUrl", postgres.url);
-  project.provide("temporalAddress", temporal.address);
-  project.provide("temporalBinary", binary.path);
-  project.provide("temporalNamespaces", namespaces);
-  project.provide("runDirectory", home);
+  return {
+    provideTo: (project) => {
+      project.provide("databaseUrl", postgres.url);
+      project.provide("temporalAddress", temporal.address);
+      project.provide("temporalBinary", binary.path);
+      project.provide("temporalNamespaces", namespaces);
+      project.provide("runDirectory", home);
+      project.provide("productionImage", image);
+    },
+    stop: async () => {
+      left.forEach((leave) => leave());
+      if (process.env["SIGNET_TEST_KEEP"] === "1") {
+        say(`kept until the next run: ${postgres.url}, Temporal ${temporal.address}, ${home}`);
+        return;
+      }
+      await Promise.all([postgres.stop(), temporal.stop()]);
+      await rm(home, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Vitest loads this module once per project. The projects of a run share its servers. */
+const shared = globalThis as { signetTestRun?: { readonly run: Promise<TestRun>; projects: number } };
+
+export async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const current = (shared.signetTestRun ??= { run: startRun(), projects: 0 });
+  current.projects += 1;
+  const run = await current.run;
+  run.provideTo(project);
   return async () => {
-    left.forEach((leave) => leave());
-    if (process.env["SIGNET_TEST_KEEP"] === "1") {
-      say(`kept until the next run: ${postgres.url}, Temporal ${temporal.address}, ${home}`);
-      return;
+    current.projects -= 1;
+    if (current.projects === 0) {
+      delete shared.signetTestRun;
+      await run.stop();
     }
-    await Promise.all([postgres.stop(), temporal.stop()]);
-    await rm(home, { recursive: true, force: true });
   };
 }

@@ -1,6 +1,6 @@
 /** Fetches workflow histories and extracts their parts. */
 import { temporalCli } from "./temporal-cli.ts";
-import type { World } from "./world.ts";
+import type { SharedWorld } from "./world.ts";
 
 /** One run's history, as Temporal's tools save it and `Worker.runReplayHistory` takes it. */
 export interface RunHistory {
@@ -14,7 +14,7 @@ interface ContinuedAsNew {
 }
 
 /** Returns the histories of all runs of a workflow, oldest first. */
-export async function fetchRuns(world: World, workflowId: string): Promise<RunHistory[]> {
+export async function fetchRuns(world: SharedWorld, workflowId: string): Promise<RunHistory[]> {
   const { raw } = await world.temporal.workflow.getHandle(workflowId).describe();
   const runs: RunHistory[] = [];
   let runId = raw.workflowExecutionInfo?.firstRunId ?? "";
@@ -42,7 +42,7 @@ export function summariesOf({ events }: RunHistory): string[] {
 }
 
 /** Returns the current details of a workflow, as the UI shows them. */
-export async function detailsOf(world: World, workflowId: string): Promise<string> {
+export async function detailsOf(world: SharedWorld, workflowId: string): Promise<string> {
   const handle = world.temporal.workflow.getHandle(workflowId);
   const { currentDetails } = await handle.query<{ currentDetails: string }, []>(
     "__temporal_workflow_metadata",

@@ -139,7 +139,8 @@ export function npmStart(settings: Settings): NpmStart {
       process.kill(-child.pid, signal);
     }
   };
-  const untilEnded = async (): Promise<Ended> => await eventually(() => ended, "npm start to end", END_MS);
+  const untilEnded = async (withinMs = READY_MS): Promise<Ended> =>
+    await eventually(() => ended, "npm start to end", withinMs);
   return {
     settings,
     stdout: () => stdout,
@@ -150,16 +151,35 @@ export function npmStart(settings: Settings): NpmStart {
         throw new Error(`npm start ended with code ${ended?.code}:\n${stdout}${stderr}`);
       }
     },
-    untilEnded,
+    untilEnded: async () => await untilEnded(),
     interrupt: async () => {
       const asked = performance.now();
       signalGroup("SIGINT");
-      const { code } = await untilEnded();
+      const { code } = await untilEnded(END_MS);
       return { code, tookMs: performance.now() - asked };
     },
     terminate: () => child.kill("SIGTERM"),
     kill: () => signalGroup("SIGKILL"),
   };
+}
+
+/** Calls the API as the demo's client. */
+export async function callAsDemo(
+  settings: Settings,
+  path: string,
+  body?: unknown,
+): Promise<Readonly<Record<string, unknown>>> {
+  const post = { method: "POST", headers: { "content-type": "application/json" } };
+  const ask = async (to: string, init: RequestInit): Promise<Readonly<Record<string, unknown>>> =>
+    (await (await fetch(`http://${settings["SIGNET_API_LISTEN"]}${to}`, init)).json()) as Readonly<
+      Record<string, unknown>
+    >;
+  const grant = await readFile(join(settings["SIGNET_HOME"] ?? "", "demo.json"), "utf8");
+  const { access_token: token } = await ask("/v1/auth/token", { ...post, body: grant });
+  const authorization = `Bearer ${String(token)}`;
+  return body === undefined
+    ? await ask(path, { headers: { authorization } })
+    : await ask(path, { ...post, headers: { ...post.headers, authorization }, body: JSON.stringify(body) });
 }
 
 /** Returns the pid of the serving process, which holds the lock of the home. */

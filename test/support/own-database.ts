@@ -22,7 +22,7 @@ export async function startOwnDatabase(): Promise<OwnDatabase> {
   await chmod(home, 0o755);
   const port = await freePort();
   let server: EmbeddedPostgres | undefined;
-  interruptOnExit(() => server?.pid);
+  const leave = interruptOnExit(() => server?.pid);
   const start = async (): Promise<EmbeddedPostgres> => {
     server = await startEmbeddedPostgres({ home, port, settings: THROWN_AWAY, log: () => undefined });
     return server;
@@ -42,6 +42,7 @@ export async function startOwnDatabase(): Promise<OwnDatabase> {
     stop,
     start: async () => void (await start()),
     drop: async () => {
+      leave();
       await stop();
       await rm(home, { recursive: true, force: true });
     },

@@ -1,7 +1,7 @@
 /** A producer with a signing secret and HTTP, without a token. */
 import { expect } from "vitest";
 import { signDelivery } from "../../src/lib/receiver/sign.ts";
-import type { Answer, TestApi } from "./api.ts";
+import type { Answer, ServiceUnderTest, TestApi } from "./api.ts";
 import { createTenant, type Json, type Tenant } from "./tenant.ts";
 
 export const PRODUCER_SCOPES = [
@@ -26,7 +26,7 @@ export async function makeSigningSecret(tenant: Tenant, body: Json = {}): Promis
 }
 
 export async function createProducer(
-  api: TestApi,
+  api: ServiceUnderTest,
   scopes: readonly string[] = PRODUCER_SCOPES,
 ): Promise<Producer> {
   const tenant = await createTenant(api, scopes);
@@ -86,6 +86,6 @@ export function signedV1(
   };
 }
 
-export async function sendSigned(api: TestApi, { body, headers }: SignedParts): Promise<Answer> {
+export async function sendSigned(api: ServiceUnderTest, { body, headers }: SignedParts): Promise<Answer> {
   return await api.request("/v1/events", { method: "POST", body, headers });
 }

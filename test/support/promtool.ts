@@ -1,14 +1,15 @@
 /** Prometheus' own checker, if installed (Debian: the package `prometheus`). */
 import { spawn, spawnSync } from "node:child_process";
+import { skipUnless } from "./skips.ts";
 
 const PROGRAM = "promtool";
 
-/** Whether it is installed. Tests that skip without it must report that. */
-export const hasPromtool = spawnSync(PROGRAM, ["--version"]).error === undefined;
-
-if (!hasPromtool) {
-  process.stderr.write("\nSKIPPED: promtool is not on PATH (Debian: apt install prometheus)\n");
-}
+/** For `skipIf`: whether it is missing. */
+export const NO_PROMTOOL = skipUnless(
+  spawnSync(PROGRAM, ["--version"]).error === undefined,
+  "the checks with promtool",
+  "it is not on PATH (Debian: apt install prometheus)",
+);
 
 export interface PromtoolResult {
   readonly code: number | null;

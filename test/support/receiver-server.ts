@@ -8,6 +8,7 @@ import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { VerifiedPayload } from "../../src/lib/receiver/verify.ts";
 import { verify } from "../../src/lib/receiver/verify.ts";
+import { PATIENCE_MS } from "./eventually.ts";
 
 /** The receiver's reaction to a request. */
 export type Behaviour =
@@ -87,8 +88,6 @@ export interface Receiver {
   close(): Promise<void>;
 }
 
-/** Same as the timeout of `eventually`. */
-const DEFAULT_TIMEOUT_MS = 90_000;
 const CHUNK = Buffer.alloc(16_384, "x");
 
 /** Returns the payload of a received request if its signature is valid. @throws the error of `verify` */
@@ -282,12 +281,12 @@ export async function startReceiver(options: ReceiverOptions = {}): Promise<Rece
       script = newScript;
       step = 0;
     },
-    async waitFor(count, timeoutMs = DEFAULT_TIMEOUT_MS) {
+    async waitFor(count, timeoutMs = PATIENCE_MS) {
       const what = () => `${count} requests; it got ${requests.length}`;
       await waiters.wait(() => requests.length >= count, what, timeoutMs);
       return requests;
     },
-    waitForConnections(atMost, timeoutMs = DEFAULT_TIMEOUT_MS) {
+    waitForConnections(atMost, timeoutMs = PATIENCE_MS) {
       const what = () => `at most ${atMost} connections; it has ${sockets.size}`;
       return waiters.wait(() => sockets.size <= atMost, what, timeoutMs);
     },

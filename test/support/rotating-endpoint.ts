@@ -2,7 +2,7 @@
 import { Webhook } from "standardwebhooks";
 import { expect } from "vitest";
 import { verify } from "../../src/lib/receiver/verify.ts";
-import type { TestApi } from "./api.ts";
+import type { OwnApi, TestApi } from "./api.ts";
 import type { SignedDelivery } from "./signed-delivery.ts";
 import {
   createEndpoint,
@@ -31,7 +31,7 @@ export async function makeRotatingEndpoint(api: TestApi): Promise<RotatingEndpoi
 }
 
 /** Returns the same endpoint with a currently valid token. */
-export async function later(api: TestApi, endpoint: RotatingEndpoint, ms: number): Promise<RotatingEndpoint> {
+export async function later(api: OwnApi, endpoint: RotatingEndpoint, ms: number): Promise<RotatingEndpoint> {
   api.clock.advance(ms);
   return { ...endpoint, tenant: await renew(api, endpoint.tenant) };
 }

@@ -1,13 +1,11 @@
-/** The three processes of a deployment, run from the sources, with their metrics. */
-import { join } from "node:path";
+/** The three processes of a deployment, with their metrics. */
 import { eventually } from "./eventually.ts";
 import { freePorts } from "./free-port.ts";
-import { type SpawnedProcess, spawnProcess } from "./processes.ts";
+import { type SpawnedProcess, spawnSignet } from "./processes.ts";
 import type { Environment } from "../../src/config/config.ts";
 import type { ProcessName } from "../../src/observability/metrics.ts";
 import type { World } from "./world.ts";
 
-const REPOSITORY = join(import.meta.dirname, "..", "..");
 const START_MS = 120_000;
 
 export interface ScrapedProcesses {
@@ -46,11 +44,7 @@ export async function startScrapedProcesses(
     ...environment,
   };
   const start = (name: ProcessName): SpawnedProcess =>
-    spawnProcess({
-      command: ["node", "--import", "tsx", "src/processes/main.ts", name],
-      cwd: REPOSITORY,
-      environment: { ...shared, SIGNET_METRICS_LISTEN: `127.0.0.1:${ports[name]}` },
-    });
+    spawnSignet([name], { ...shared, SIGNET_METRICS_LISTEN: `127.0.0.1:${ports[name]}` });
   const children = { api: start("api"), worker: start("worker"), edge: start("edge") };
   const close = async (): Promise<void> => {
     await Promise.all(Object.values(children).map(async (child) => await child.stop("SIGKILL")));

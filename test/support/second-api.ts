@@ -2,8 +2,9 @@
 import { loadConfig } from "../../src/config/config.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { startApi } from "../../src/processes/api.ts";
-import { type Answer, readAnswer } from "./answer.ts";
+import type { Answer } from "./answer.ts";
 import type { TestApi } from "./api.ts";
+import { observe, RequestTrail } from "./failure-report.ts";
 import { freePort } from "./free-port.ts";
 
 export interface SecondApi {
@@ -35,9 +36,11 @@ export async function startSecondApi(api: TestApi, port?: number): Promise<Secon
     },
     log: createLogger({ level: "info", destination: { write: (line) => void lines.push(line) } }),
   });
+  const requests = new RequestTrail();
+  observe({ name: "another api", log: () => lines.join(""), requests });
   return {
     log: lines,
-    request: async (path, init) => await readAnswer(await fetch(`http://${listen}${path}`, init)),
+    request: async (path, init) => await requests.send(`http://${listen}${path}`, init),
     close: async () => await running.close(),
   };
 }

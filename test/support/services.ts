@@ -1,41 +1,16 @@
 /** Resources of a test file in the `system` project: a database, a Temporal namespace. */
-import { randomBytes } from "node:crypto";
-import { mkdir } from "node:fs/promises";
-import { join } from "node:path";
-import { Connection } from "@temporalio/client";
 import { afterAll, beforeAll, inject } from "vitest";
-import { hasCode } from "../../src/processes/embedded/start-up-error.ts";
-import { ensureNamespace } from "../../src/temporal/namespace.ts";
+import { takeNamespace } from "./temporal-namespaces.ts";
 import { copyTemplate, type TestDatabase } from "./test-database.ts";
 
 export type { TestDatabase } from "./test-database.ts";
 
-/**
- * Returns a namespace that no other file in this run uses. Task queues have fixed names, so each file that runs workers
- * needs its own. Takes a prepared namespace if one is left, else creates one.
- */
+/** Returns a namespace that no other file in this run uses. */
 export async function testNamespace(
-  prepared: readonly string[] = inject("temporalNamespaces"),
+  temporalNamespaces: readonly string[] = inject("temporalNamespaces"),
 ): Promise<string> {
-  for (const namespace of prepared) {
-    try {
-      // Only one process can succeed in creating the directory.
-      await mkdir(join(inject("runDirectory"), "namespaces", namespace));
-      return namespace;
-    } catch (error) {
-      if (!hasCode(error, "EEXIST")) {
-        throw error;
-      }
-    }
-  }
-  const namespace = `x${randomBytes(6).toString("hex")}`;
-  const connection = await Connection.connect({ address: inject("temporalAddress") });
-  try {
-    await ensureNamespace(connection, { namespace });
-  } finally {
-    await connection.close();
-  }
-  return namespace;
+  const [runDirectory, temporalAddress] = [inject("runDirectory"), inject("temporalAddress")];
+  return await takeNamespace({ runDirectory, temporalAddress, temporalNamespaces });
 }
 
 /** Creates a migrated, empty database. The caller drops it, or the end of the run does. */

@@ -1,10 +1,9 @@
-/** Runs the real `signet` as a process with only the test's environment. */
+/** Runs the real `signet` of the production build as a process with only the test's environment. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { dirname, join } from "node:path";
 import type { Environment } from "../../src/config/config.ts";
-
-const BOOTSTRAP = join(import.meta.dirname, "..", "..", "src", "bootstrap.mjs");
+import { IMAGE_ENVIRONMENT, productionImage } from "./processes.ts";
 
 export interface Run {
   readonly code: number | null;
@@ -22,10 +21,21 @@ export interface RunningCommand {
   readonly kill: () => void;
 }
 
+/** Returns the program's path and the environment that it needs. */
+export function signetProgram(): { readonly path: string; readonly environment: Environment } {
+  return { path: join(productionImage(), "src", "bootstrap.mjs"), environment: IMAGE_ENVIRONMENT };
+}
+
 /** Starts the command with `input` as its standard input. */
 export function startSignet(line: readonly string[], environment: Environment, input = ""): RunningCommand {
-  const child = spawn(process.execPath, [BOOTSTRAP, ...line], {
-    env: { PATH: `${dirname(process.execPath)}:/usr/bin:/bin`, HOME: "/nonexistent", ...environment },
+  const program = signetProgram();
+  const child = spawn(process.execPath, [program.path, ...line], {
+    env: {
+      PATH: `${dirname(process.execPath)}:/usr/bin:/bin`,
+      HOME: "/nonexistent",
+      ...program.environment,
+      ...environment,
+    },
     stdio: ["pipe", "pipe", "pipe"],
   });
   let stdout = "";

@@ -5,13 +5,18 @@ import { inject } from "vitest";
 import { eventually } from "./eventually.ts";
 import type { World } from "./world.ts";
 
+type Configured = Pick<World, "config">;
+
 const run = promisify(execFile);
 
-/** A run that continues as new briefly rejects signals; a namespace runs one batch at a time. */
-const BUSY = /workflow is closing|Max concurrent batch operations/;
+/**
+ * A run that continues as new briefly rejects signals, a namespace runs one batch at a time, and a busy worker answers
+ * one query after the other.
+ */
+const BUSY = /workflow is closing|Max concurrent batch operations|query buffer is full/;
 
 /** Runs one command against the world's namespace. Resolves with its output; rejects if it fails. */
-export async function temporalCli({ config }: World, ...args: readonly string[]): Promise<string> {
+export async function temporalCli({ config }: Configured, ...args: readonly string[]): Promise<string> {
   const { stdout } = await run(
     inject("temporalBinary"),
     [...args, "--address", config.temporalAddress, "--namespace", config.temporalNamespace],
@@ -68,7 +73,7 @@ export async function untilTaken(command: () => Promise<string>): Promise<string
 
 /** Sends a signal to one workflow with the `temporal` program. */
 export async function signalByCli(
-  world: World,
+  world: Configured,
   workflowId: string,
   name: string,
   ...args: readonly string[]

@@ -2,7 +2,7 @@
 import { Client } from "pg";
 import { expect } from "vitest";
 import { type IdNoun, idPattern } from "../../src/domain/ids.ts";
-import type { Answer, TestApi } from "./api.ts";
+import type { Answer, ServiceUnderTest } from "./api.ts";
 import { accessToken, bearer, provision, type Provisioned } from "./factories.ts";
 
 /** Every scope of the webhook routes (wire.md, Scopes). */
@@ -43,7 +43,7 @@ export function anInstant(): string {
 }
 
 /** Returns the same client with another token, for instance after the clock was advanced. */
-export function asTenant(api: TestApi, client: Provisioned, token: string): Tenant {
+export function asTenant(api: ServiceUnderTest, client: Provisioned, token: string): Tenant {
   const send: Tenant["send"] = async (method, path, { body, raw, headers } = {}) => {
     const content = raw ?? (body === undefined ? undefined : JSON.stringify(body));
     const answer = await api.request(path, {
@@ -69,7 +69,7 @@ export function asTenant(api: TestApi, client: Provisioned, token: string): Tena
 
 /** Creates a tenant with a token. */
 export async function createTenant(
-  api: TestApi,
+  api: ServiceUnderTest,
   scopes: readonly string[] = WEBHOOK_SCOPES,
 ): Promise<Tenant> {
   const client = await provision(api, { scopes });
@@ -77,13 +77,13 @@ export async function createTenant(
 }
 
 /** Requests a new token for the tenant, because the old one expires when a test advances the clock. */
-export async function renew(api: TestApi, tenant: Tenant): Promise<Tenant> {
+export async function renew(api: ServiceUnderTest, tenant: Tenant): Promise<Tenant> {
   return asTenant(api, tenant, await accessToken(api, tenant));
 }
 
 /** Runs SQL as superuser, bypassing the API. */
 export async function sql<Row extends object = Record<string, unknown>>(
-  api: TestApi,
+  api: ServiceUnderTest,
   text: string,
   values: readonly unknown[] = [],
 ): Promise<Row[]> {
@@ -106,7 +106,7 @@ export interface EndpointOptions {
 
 /** Registers an endpoint and sets its state without a ping, for tests without a worker. */
 export async function createEndpoint(
-  api: TestApi,
+  api: ServiceUnderTest,
   tenant: Tenant,
   options: EndpointOptions = {},
 ): Promise<{ readonly id: string; readonly secret: string }> {

@@ -46,7 +46,8 @@ export async function execute(url: string, sql: string): Promise<void> {
 /** Creates a copy of the migrated template. */
 export async function copyTemplate(databaseUrl: string): Promise<TestDatabase> {
   const name = `test_${randomBytes(6).toString("hex")}`;
-  await execute(databaseUrl, `CREATE DATABASE ${name} TEMPLATE ${TEMPLATE_DATABASE}`);
+  // Copies the files. By default every page goes through the log, which takes half as much time again.
+  await execute(databaseUrl, `CREATE DATABASE ${name} TEMPLATE ${TEMPLATE_DATABASE} STRATEGY FILE_COPY`);
   return {
     name,
     url: withDatabase(databaseUrl, name, SERVICE_LOGIN),

@@ -1,6 +1,6 @@
 /** Client certificates that are valid and trusted but too weak, and strong ones of every accepted kind. */
 import "reflect-metadata";
-import { createPrivateKey, KeyObject, type webcrypto } from "node:crypto";
+import { createPrivateKey, generateKeyPairSync, KeyObject, type webcrypto } from "node:crypto";
 import {
   BasicConstraintsExtension,
   ExtendedKeyUsage,
@@ -37,15 +37,41 @@ export interface WeakRequest {
   readonly authority?: boolean;
 }
 
+const rsaKeys = new Map<number, ReturnType<typeof generateRsa>>();
+
+function generateRsa(modulusLength: number) {
+  return generateKeyPairSync("rsa", { modulusLength });
+}
+
+/** Returns the process's only RSA key of this length. Making one takes up to a second, so tests share it. */
+async function sharedRsa(algorithm: ReturnType<typeof rsa>): Promise<webcrypto.CryptoKeyPair> {
+  const { modulusLength } = algorithm;
+  const pair = rsaKeys.get(modulusLength) ?? generateRsa(modulusLength);
+  rsaKeys.set(modulusLength, pair);
+  const { subtle } = crypto;
+  const [privateKey, publicKey] = [
+    pair.privateKey.export({ format: "der", type: "pkcs8" }),
+    pair.publicKey.export({ format: "der", type: "spki" }),
+  ];
+  return {
+    privateKey: await subtle.importKey("pkcs8", privateKey, algorithm, true, ["sign"]),
+    publicKey: await subtle.importKey("spki", publicKey, algorithm, true, ["verify"]),
+  };
+}
+
+async function keyPair(key: keyof typeof KEYS): Promise<webcrypto.CryptoKeyPair> {
+  const algorithm = KEYS[key];
+  return "modulusLength" in algorithm
+    ? await sharedRsa(algorithm)
+    : ((await crypto.subtle.generateKey(algorithm, true, ["sign", "verify"])) as webcrypto.CryptoKeyPair);
+}
+
 /** Issues a certificate by an authority with a P-256 key. */
 export async function issueWith(
   issuer: KeyPair & { readonly subject: string },
   { key = "P-256", hash = "SHA-256", subject = "CN=client", authority = false }: WeakRequest,
 ): Promise<KeyPair> {
-  const keys = (await crypto.subtle.generateKey(KEYS[key], true, [
-    "sign",
-    "verify",
-  ])) as webcrypto.CryptoKeyPair;
+  const keys = await keyPair(key);
   const signingKey = await crypto.subtle.importKey(
     "jwk",
     createPrivateKey(issuer.key).export({ format: "jwk" }),
@@ -71,10 +97,9 @@ export async function issueWith(
   };
 }
 
-/** Creates a self-signed certificate with an RSA key of 2,048 bits. */
+/** Creates a certificate that the shared RSA key of 2,048 bits signs for itself. */
 export async function selfSigned(name: "RSA-PSS" | "RSASSA-PKCS1-v1_5", hash: string): Promise<string> {
-  const algorithm = { ...rsa(2_048, name), hash };
-  const keys = await crypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);
+  const keys = await sharedRsa({ ...rsa(2_048, name), hash });
   const made = await X509CertificateGenerator.createSelfSigned({
     name: "CN=self",
     keys,

@@ -25,8 +25,10 @@ import { type ReplayRequest, ReplayService } from "../../src/webhooks/replay/rep
 import { createReplayStarter } from "../../src/webhooks/replay/replay-starter.ts";
 import { generateSecret } from "../../src/lib/receiver/secret.ts";
 import { createLogger } from "../../src/observability/logger.ts";
-import { startWorker, type WorkerProcess } from "../../src/processes/worker.ts";
+import type { WorkerProcess } from "../../src/processes/worker.ts";
 import { eventually } from "./eventually.ts";
+import { startTestWorker } from "./in-process-worker.ts";
+import { observe, type Observed } from "./failure-report.ts";
 import { testKeyring } from "./keyring.ts";
 import { checkpointSettings } from "./checkpoints.ts";
 import { NO_LIMITS } from "./no-limits.ts";
@@ -73,13 +75,18 @@ export interface World {
     timeoutMs?: number,
   ): Promise<Delivery>;
   attempts(tenantId: string, id: string): Promise<Attempt[]>;
+  /** Its log, for the report of a failed test. */
+  readonly observed: Observed;
   close(): Promise<void>;
 }
 
 /** The caller for tests that call a service directly. */
 export const TEST_CALLER = { actor: "credential:crd_test" } as const;
 
-/** Every guarantee holds for a delivery in its own workflow and in one that carries up to 64. */
+/**
+ * Every guarantee holds for a delivery in its own workflow and in one that carries up to 64. A lone delivery has its
+ * own at either size, so tests need both only where deliveries of a list affect each other.
+ */
 export const LIST_SIZES = [1, 64] as const;
 export type ListSize = (typeof LIST_SIZES)[number];
 
@@ -122,7 +129,11 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
   const database = options.database ?? (await createTestDatabase());
   const environment = await worldConfig(database, options);
   const config = loadConfig(environment) as ReadyConfig;
-  const log = createLogger({ level: config.logLevel });
+  const lines: string[] = [];
+  const log = createLogger({ level: "debug", destination: { write: (line) => void lines.push(line) } });
+  const forget = (): void => void lines.splice(0);
+  const observed: Observed = { name: "the world", log: () => lines.join(""), forget };
+  observe(observed);
   const clock = systemClock;
   const pool = (role: "signet_api" | "signet_ingest"): Pool =>
     createPool({ url: database.url, role, max: 5, log });
@@ -183,7 +194,7 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
       ),
     environment,
     startWorker: async () => {
-      const worker = await startWorker({ config, log });
+      const worker = await startTestWorker({ config, log });
       workers.add(worker);
       return {
         readiness: worker.readiness,
@@ -252,6 +263,7 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
       ),
     attempts: async (tenantId, id) =>
       await deliveries.attempts(tenantId, id, { after: { cycle: 0, attempt: 0 }, limit: 1_000 }),
+    observed,
     close: async () => {
       await Promise.all([...workers].map(async (worker) => await worker.close()));
       await Promise.all([releaser.drain(), endpoints.drain(), replays.drain()]);
@@ -266,4 +278,29 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
 /** Provides a world to the calling test file, created before its tests and closed after them. */
 export function useWorld(options: WorldOptions = {}): { readonly current: World } {
   return useStarted("the world", async () => await makeWorld(options));
+}
+
+/** What a file may use of the world that it shares. */
+export type SharedWorld = Omit<World, "startWorker" | "close">;
+
+let shared: World | undefined;
+
+/**
+ * Provides the world that test files of this vitest process share, with one worker. Each file creates its own tenants
+ * and expects those of others. Use {@link useWorld} in a file that needs other settings, other workers or none, reads
+ * whole tables, or disturbs the database.
+ */
+export function useSharedWorld(): { readonly current: SharedWorld } {
+  return useStarted("the shared world", async () => {
+    const joined = shared;
+    const world = joined ?? (await makeWorld());
+    if (joined === undefined) {
+      await world.startWorker();
+      shared = world;
+    } else {
+      observe(world.observed);
+    }
+    // It ends with the process, by a signal from vitest, and its database with the run's server.
+    return { ...world, close: async () => await Promise.resolve() };
+  });
 }

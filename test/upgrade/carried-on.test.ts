@@ -6,10 +6,13 @@ import { secretAad, secretFingerprint } from "../../src/crypto/endpoint-secret.t
 import { generateSecret } from "../../src/lib/receiver/secret.ts";
 import { eventually } from "../support/eventually.ts";
 import { testKeyring } from "../support/keyring.ts";
+import { allowMinutes } from "../support/limits.ts";
 import { type Receiver, startReceiver, verifyReceived } from "../support/receiver-server.ts";
 import { execute, SERVICE_LOGIN, type TestDatabase, withDatabase } from "../support/test-database.ts";
 import { makeWorld, TEST_CALLER, type World } from "../support/world.ts";
 import { keysOf, loadRelease, RELEASES } from "./releases.ts";
+
+allowMinutes(3);
 
 const DAY_MS = 86_400_000;
 
@@ -81,7 +84,7 @@ async function rekey({ sql, config }: World, receiver: Receiver): Promise<readon
   return secrets;
 }
 
-describe.each(RELEASES)("deliveries of %s", (release) => {
+describe.concurrent.each(RELEASES)("deliveries of %s", (release) => {
   test("are sent by today's worker, signed and unchanged, with the release's keys; dead letters wait and can be replayed", async () => {
     const environment = await keysOf(release);
     const world = await makeWorld({

@@ -8,9 +8,9 @@ import { readAnswer } from "../support/answer.ts";
 import { useTestApi } from "../support/api.ts";
 import { eventually } from "../support/eventually.ts";
 import { provision, type Provisioned } from "../support/factories.ts";
-import { bundleWorkflows } from "../../src/temporal/bundle.ts";
 import { createPayloadCodec, dataConverterOf, ENCRYPTED } from "../../src/temporal/codec.ts";
 import { testKeyring } from "../support/keyring.ts";
+import { workflowBundle } from "../support/processes.ts";
 import { createLazyClient } from "../../src/temporal/client.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { paste } from "../support/temporal-cli.ts";
@@ -167,7 +167,7 @@ describe("with the codec on", () => {
 test("histories from before the codec continue with it", async () => {
   const codec = createPayloadCodec({ keyring: testKeyring(), clock: Date, randomBytes });
   const path = new URL("../replay/histories/deliver-dead-letter-replayed.json", import.meta.url);
-  const options = { workflowBundle: await bundleWorkflows(true), ...dataConverterOf(codec) };
+  const options = { workflowBundle: workflowBundle(true), ...dataConverterOf(codec) };
   await Worker.runReplayHistory(options, JSON.parse(await readFile(path, "utf8")));
 });
 

@@ -5,108 +5,110 @@ import { eventually } from "../support/eventually.ts";
 import { failedTasks, fetchRuns, textOf } from "../support/histories.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { signalByCli, temporalCli } from "../support/temporal-cli.ts";
-import { TEST_CALLER, LIST_SIZES, useWorld, type World } from "../support/world.ts";
+import { LIST_SIZES, TEST_CALLER, useWorld, type World } from "../support/world.ts";
 
-describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
-  const made = useWorld({ retryWindowMs: 1_000, listMax });
+const worlds = {
+  1: useWorld({ retryWindowMs: 1_000, listMax: 1 }),
+  64: useWorld({ retryWindowMs: 1_000, listMax: 64 }),
+} as const;
 
-  beforeAll(async () => {
-    await made.current.startWorker();
+beforeAll(async () => {
+  await Promise.all(Object.values(worlds).map(async ({ current }) => await current.startWorker()));
+});
+
+interface DeadLetter {
+  readonly world: World;
+  readonly receiver: Receiver;
+  readonly tenant: string;
+  readonly endpoint: string;
+  readonly ids: readonly string[];
+  /** Id of the first delivery. */
+  readonly id: string;
+  /** Workflow of the first delivery. */
+  readonly carrier: string;
+  /** Workflows of all deliveries. */
+  readonly carriers: ReadonlySet<string>;
+  readonly until: (wanted: (delivery: Delivery) => boolean) => Promise<Delivery>;
+}
+
+/** Creates deliveries whose receiver has failed 17 times and accepts the next attempt. */
+async function makeDeadLetter(count = 1, world = worlds[64].current): Promise<DeadLetter> {
+  const receiver = await startReceiver({ script: [{ kind: "answer", status: 500 }] });
+  const tenant = await world.createTenant();
+  const { id: endpoint } = await world.createEndpoint(tenant, receiver.url);
+  const published = await Promise.all(Array.from({ length: count }, async () => await world.publish(tenant)));
+  const ids = published.map(({ deliveries }) => deliveries[0]?.id ?? "");
+  const carriers = await Promise.all(ids.map(async (id) => await untilQuiet(world, tenant, id)));
+  receiver.answer([{ kind: "answer" }]);
+  const [id = ""] = ids;
+  const until: DeadLetter["until"] = async (wanted) => await world.untilDelivery(tenant, id, wanted);
+  const [carrier = ""] = carriers;
+  return { world, receiver, tenant, endpoint, ids, id, carrier, carriers: new Set(carriers), until };
+}
+
+/** A dead letter's workflow continues as new once, and Temporal rejects signals at that moment. */
+async function untilQuiet(world: World, tenant: string, id: string): Promise<string> {
+  const { carrier } = await world.untilDelivery(tenant, id, ({ state }) => state === "DEAD_LETTERED");
+  const handle = world.temporal.workflow.getHandle(carrier ?? "");
+  await eventually(async () => {
+    const { workflowExecutionInfo: info } = (await handle.describe()).raw;
+    return info?.firstRunId !== info?.execution?.runId;
+  }, "the quiet run");
+  return handle.workflowId;
+}
+
+const delivered = ({ state }: Delivery): boolean => state === "DELIVERED";
+
+/** Checks the result of a replay, however it was requested. */
+async function expectReplayed({ world, receiver, tenant, id, until }: DeadLetter): Promise<void> {
+  const replayed = await until(delivered);
+  expect(replayed).toMatchObject({ cycle: 2, attemptCount: 1, reason: null, expiresAt: null });
+  expect(replayed.carrier).toMatch(/^bat_/);
+  expect(receiver.requests).toHaveLength(18);
+  expect(receiver.requests.at(-1)?.headers["x-service-attempt"]).toBe("1");
+  const attempts = await world.attempts(tenant, id);
+  expect(attempts.map(({ cycle, attempt }) => `${cycle}/${attempt}`)).toEqual([
+    ...Array.from({ length: 17 }, (_, index) => `1/${index + 1}`),
+    "2/1",
+  ]);
+}
+
+async function expectStatus({ world }: DeadLetter, workflowId: string, name: string): Promise<void> {
+  await eventually(
+    async () => (await world.temporal.workflow.getHandle(workflowId).describe()).status.name === name,
+    `${workflowId} to be ${name}`,
+  );
+}
+
+describe.concurrent("a dead letter", () => {
+  test("is replayed by an operator's signal from the command line, in a new cycle under a new carrier", async () => {
+    const letter = await makeDeadLetter();
+    await signalByCli(letter.world, letter.carrier, "replay");
+    await expectReplayed(letter);
+    await expectStatus(letter, letter.carrier, "COMPLETED");
+    expect(await letter.world.temporal.workflow.getHandle(letter.carrier).result()).toMatchObject({
+      replayed: 1,
+    });
+    await expectStatus(letter, (await letter.until(delivered)).carrier ?? "", "COMPLETED");
+    await letter.receiver.close();
   });
 
-  interface DeadLetter {
-    readonly world: World;
-    readonly receiver: Receiver;
-    readonly tenant: string;
-    readonly endpoint: string;
-    readonly ids: readonly string[];
-    /** Id of the first delivery. */
-    readonly id: string;
-    /** Workflow of the first delivery. */
-    readonly carrier: string;
-    /** Workflows of all deliveries. */
-    readonly carriers: ReadonlySet<string>;
-    readonly until: (wanted: (delivery: Delivery) => boolean) => Promise<Delivery>;
-  }
+  test("records who requested the replay in its workflow's history", async () => {
+    const letter = await makeDeadLetter();
+    const input = JSON.stringify({ by: "ann@operators", delivery_ids: [letter.id] });
+    await signalByCli(letter.world, letter.carrier, "replay", "--input", input);
+    await expectReplayed(letter);
+    const runs = await fetchRuns(letter.world, letter.carrier);
+    expect(textOf(runs.at(-1))).toContain('"by":"ann@operators"');
+    await letter.receiver.close();
+  });
 
-  /** Creates deliveries whose receiver has failed 17 times and accepts the next attempt. */
-  async function makeDeadLetter(count = 1): Promise<DeadLetter> {
-    const world = made.current;
-    const receiver = await startReceiver({ script: [{ kind: "answer", status: 500 }] });
-    const tenant = await world.createTenant();
-    const { id: endpoint } = await world.createEndpoint(tenant, receiver.url);
-    const published = await Promise.all(
-      Array.from({ length: count }, async () => await world.publish(tenant)),
-    );
-    const ids = published.map(({ deliveries }) => deliveries[0]?.id ?? "");
-    const carriers = await Promise.all(ids.map(async (id) => await untilQuiet(world, tenant, id)));
-    receiver.answer([{ kind: "answer" }]);
-    const [id = ""] = ids;
-    const until: DeadLetter["until"] = async (wanted) => await world.untilDelivery(tenant, id, wanted);
-    const [carrier = ""] = carriers;
-    return { world, receiver, tenant, endpoint, ids, id, carrier, carriers: new Set(carriers), until };
-  }
-
-  /** A dead letter's workflow continues as new once, and Temporal rejects signals at that moment. */
-  async function untilQuiet(world: World, tenant: string, id: string): Promise<string> {
-    const { carrier } = await world.untilDelivery(tenant, id, ({ state }) => state === "DEAD_LETTERED");
-    const handle = world.temporal.workflow.getHandle(carrier ?? "");
-    await eventually(async () => {
-      const { workflowExecutionInfo: info } = (await handle.describe()).raw;
-      return info?.firstRunId !== info?.execution?.runId;
-    }, "the quiet run");
-    return handle.workflowId;
-  }
-
-  const delivered = ({ state }: Delivery): boolean => state === "DELIVERED";
-
-  /** Checks the result of a replay, however it was requested. */
-  async function expectReplayed({ world, receiver, tenant, id, until }: DeadLetter): Promise<void> {
-    const replayed = await until(delivered);
-    expect(replayed).toMatchObject({ cycle: 2, attemptCount: 1, reason: null, expiresAt: null });
-    expect(replayed.carrier).toMatch(/^bat_/);
-    expect(receiver.requests).toHaveLength(18);
-    expect(receiver.requests.at(-1)?.headers["x-service-attempt"]).toBe("1");
-    const attempts = await world.attempts(tenant, id);
-    expect(attempts.map(({ cycle, attempt }) => `${cycle}/${attempt}`)).toEqual([
-      ...Array.from({ length: 17 }, (_, index) => `1/${index + 1}`),
-      "2/1",
-    ]);
-  }
-
-  async function expectStatus({ world }: DeadLetter, workflowId: string, name: string): Promise<void> {
-    await eventually(
-      async () => (await world.temporal.workflow.getHandle(workflowId).describe()).status.name === name,
-      `${workflowId} to be ${name}`,
-    );
-  }
-
-  describe.concurrent("a dead letter", () => {
-    test("is replayed by an operator's signal from the command line, in a new cycle under a new carrier", async () => {
-      const letter = await makeDeadLetter();
-      await signalByCli(letter.world, letter.carrier, "replay");
-      await expectReplayed(letter);
-      await expectStatus(letter, letter.carrier, "COMPLETED");
-      expect(await letter.world.temporal.workflow.getHandle(letter.carrier).result()).toMatchObject({
-        replayed: 1,
-      });
-      await expectStatus(letter, (await letter.until(delivered)).carrier ?? "", "COMPLETED");
-      await letter.receiver.close();
-    });
-
-    test("records who requested the replay in its workflow's history", async () => {
-      const letter = await makeDeadLetter();
-      const input = JSON.stringify({ by: "ann@operators", delivery_ids: [letter.id] });
-      await signalByCli(letter.world, letter.carrier, "replay", "--input", input);
-      await expectReplayed(letter);
-      const runs = await fetchRuns(letter.world, letter.carrier);
-      expect(textOf(runs.at(-1))).toContain('"by":"ann@operators"');
-      await letter.receiver.close();
-    });
-
-    test("is found by state and endpoint, and all matches are replayed by one command", async () => {
-      const [letter, other] = await Promise.all([makeDeadLetter(2), makeDeadLetter()]);
-      const { world, tenant, receiver } = letter;
+  test.each(LIST_SIZES)(
+    "is found by state and endpoint, and all matches are replayed by one command, with at most %i in a workflow",
+    async (listMax) => {
+      const { current: world } = worlds[listMax];
+      const [letter, other] = await Promise.all([makeDeadLetter(2, world), makeDeadLetter(1, world)]);
+      const { tenant, receiver } = letter;
       const query = `SignetState="DEAD_LETTERED" AND SignetEndpoint="${letter.endpoint}"`;
       await eventually(async () => {
         const { count } = await world.temporal.workflow.count(`${query} AND ExecutionStatus="Running"`);
@@ -120,83 +122,83 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
       expect(receiver.requests).toHaveLength(2 * 18);
       expect(await other.until(() => true)).toMatchObject({ state: "DEAD_LETTERED", cycle: 1 });
       await Promise.all([receiver.close(), other.receiver.close()]);
-    });
+    },
+  );
 
-    test("is replayed once after many concurrent requests, through the api and by signals", async () => {
-      const letter = await makeDeadLetter();
-      const { world, tenant, id, carrier } = letter;
-      const handle = world.temporal.workflow.getHandle(carrier);
-      const asked = await Promise.allSettled([
-        world.deliveries.replay(tenant, id, TEST_CALLER),
-        handle.signal("replay", { by: "first" }),
-        world.deliveries.replay(tenant, id, TEST_CALLER),
-        handle.signal("replay"),
-        world.deliveries.replay(tenant, id, TEST_CALLER),
-      ]);
-      const refused = [asked[0], asked[2], asked[4]].filter((each) => each?.status === "rejected");
-      expect(refused.length).toBeGreaterThanOrEqual(2);
-      for (const each of refused) {
-        expect(each).toMatchObject({ reason: { code: "INVALID_STATE" } });
-      }
-      await expectReplayed(letter);
-      await expectStatus(letter, carrier, "COMPLETED");
-      expect(await letter.until(() => true)).toMatchObject({ state: "DELIVERED", cycle: 2 });
-      await letter.receiver.close();
-    });
+  test("is replayed once after many concurrent requests, through the api and by signals", async () => {
+    const letter = await makeDeadLetter();
+    const { world, tenant, id, carrier } = letter;
+    const handle = world.temporal.workflow.getHandle(carrier);
+    const asked = await Promise.allSettled([
+      world.deliveries.replay(tenant, id, TEST_CALLER),
+      handle.signal("replay", { by: "first" }),
+      world.deliveries.replay(tenant, id, TEST_CALLER),
+      handle.signal("replay"),
+      world.deliveries.replay(tenant, id, TEST_CALLER),
+    ]);
+    const refused = [asked[0], asked[2], asked[4]].filter((each) => each?.status === "rejected");
+    expect(refused.length).toBeGreaterThanOrEqual(2);
+    for (const each of refused) {
+      expect(each).toMatchObject({ reason: { code: "INVALID_STATE" } });
+    }
+    await expectReplayed(letter);
+    await expectStatus(letter, carrier, "COMPLETED");
+    expect(await letter.until(() => true)).toMatchObject({ state: "DELIVERED", cycle: 2 });
+    await letter.receiver.close();
+  });
 
-    test("ignores invalid signals", async () => {
-      const letter = await makeDeadLetter();
-      const { world, id, carrier } = letter;
-      const inputs = [
-        '"all"',
-        "42",
-        "[]",
-        "true",
-        '{"delivery_ids":"all"}',
-        '{"delivery_id":"all"}',
-        '{"delivery_ids":{}}',
-        '{"delivery_ids":[]}',
-        '{"delivery_ids":[null,7,["x"]]}',
-        '{"delivery_ids":[{"toString":1,"valueOf":2}]}',
-        '{"delivery_ids":["dlv_00000000000000000000000000"],"by":{"toString":1}}',
-      ];
-      for (const name of ["replay", "cancel", "attemptNow", "release"]) {
-        for (const input of inputs) {
-          await signalByCli(world, carrier, name, "--input", input);
-        }
+  test("ignores invalid signals", async () => {
+    const letter = await makeDeadLetter();
+    const { world, id, carrier } = letter;
+    const inputs = [
+      '"all"',
+      "42",
+      "[]",
+      "true",
+      '{"delivery_ids":"all"}',
+      '{"delivery_id":"all"}',
+      '{"delivery_ids":{}}',
+      '{"delivery_ids":[]}',
+      '{"delivery_ids":[null,7,["x"]]}',
+      '{"delivery_ids":[{"toString":1,"valueOf":2}]}',
+      '{"delivery_ids":["dlv_00000000000000000000000000"],"by":{"toString":1}}',
+    ];
+    const handle = world.temporal.workflow.getHandle(carrier);
+    for (const name of ["replay", "cancel", "attemptNow", "release"]) {
+      for (const input of inputs) {
+        await handle.signal(name, JSON.parse(input) as unknown);
       }
-      await signalByCli(world, carrier, "explode");
-      const handle = world.temporal.workflow.getHandle(carrier);
-      const status = await handle.query(statusQuery);
-      expect(status).toMatchObject({ open: 1, members: [{ delivery_id: id, state: "DEAD_LETTERED" }] });
-      expect(await letter.until(() => true)).toMatchObject({ state: "DEAD_LETTERED", cycle: 1 });
-      const runs = await fetchRuns(world, carrier);
-      for (const { events } of runs) {
-        expect(failedTasks(events)).toEqual([]);
-      }
-      await signalByCli(world, carrier, "replay");
-      await expectReplayed(letter);
-      await letter.receiver.close();
-    });
+    }
+    await signalByCli(world, carrier, "explode");
+    const status = await handle.query(statusQuery);
+    expect(status).toMatchObject({ open: 1, members: [{ delivery_id: id, state: "DEAD_LETTERED" }] });
+    expect(await letter.until(() => true)).toMatchObject({ state: "DEAD_LETTERED", cycle: 1 });
+    const runs = await fetchRuns(world, carrier);
+    for (const { events } of runs) {
+      expect(failedTasks(events)).toEqual([]);
+    }
+    await signalByCli(world, carrier, "replay");
+    await expectReplayed(letter);
+    await letter.receiver.close();
+  });
 
-    test("ignores signals whose input cannot be decoded", async () => {
-      const letter = await makeDeadLetter();
-      const { world, id, carrier } = letter;
-      for (const encoding of ["json/plain", "binary/plain", "json/protobuf", "made/up", ""]) {
-        const payload = { metadata: { encoding: Buffer.from(encoding) }, data: Buffer.from("not json") };
-        await world.temporal.workflowService.signalWorkflowExecution({
-          namespace: world.config.temporalNamespace,
-          workflowExecution: { workflowId: carrier },
-          signalName: "replay",
-          input: { payloads: [payload] },
-        });
-      }
-      const status = await world.temporal.workflow.getHandle(carrier).query(statusQuery);
-      expect(status).toMatchObject({ open: 1, members: [{ delivery_id: id }] });
-      expect(await letter.until(() => true)).toMatchObject({ state: "DEAD_LETTERED", cycle: 1 });
-      await signalByCli(world, carrier, "replay");
-      await expectReplayed(letter);
-      await letter.receiver.close();
-    });
+  test("ignores signals whose input cannot be decoded", async () => {
+    const letter = await makeDeadLetter();
+    const { world, id, carrier } = letter;
+    for (const encoding of ["json/plain", "binary/plain", "json/protobuf", "made/up", ""]) {
+      const payload = { metadata: { encoding: Buffer.from(encoding) }, data: Buffer.from("not json") };
+      await world.temporal.workflowService.signalWorkflowExecution({
+        namespace: world.config.temporalNamespace,
+        workflowExecution: { workflowId: carrier },
+        signalName: "replay",
+        input: { payloads: [payload] },
+      });
+    }
+    const status = await world.temporal.workflow.getHandle(carrier).query(statusQuery);
+    expect(status).toMatchObject({ open: 1, members: [{ delivery_id: id }] });
+    expect(await letter.until(() => true)).toMatchObject({ state: "DEAD_LETTERED", cycle: 1 });
+    await signalByCli(world, carrier, "replay");
+    await expectReplayed(letter);
+    await letter.receiver.close();
   });
 });

@@ -6,17 +6,15 @@ import { tenantTransaction } from "../../src/database/transaction.ts";
 import { systemClock } from "../../src/domain/clock.ts";
 import { activateSecret, rotateSecret } from "../../src/webhooks/endpoints/endpoint-secrets.ts";
 import { createLogger } from "../../src/observability/logger.ts";
-import type { WorkerProcess } from "../../src/processes/worker.ts";
 import { verify } from "../../src/lib/receiver/verify.ts";
 import { testKeyring } from "../support/keyring.ts";
 import { type ReceivedRequest, startReceiver } from "../support/receiver-server.ts";
-import { TEST_CALLER, type TestEndpoint, useWorld } from "../support/world.ts";
+import { TEST_CALLER, type TestEndpoint, useSharedWorld } from "../support/world.ts";
 
-const made = useWorld();
-let worker: WorkerProcess;
+const made = useSharedWorld();
 let pool: Pool;
 
-beforeAll(async () => {
+beforeAll(() => {
   const { config } = made.current;
   pool = createPool({
     url: config.databaseUrl,
@@ -24,10 +22,8 @@ beforeAll(async () => {
     max: 2,
     log: createLogger({ level: "error" }),
   });
-  worker = await made.current.startWorker();
 });
 afterAll(async () => {
-  await worker.close();
   await pool.end();
 });
 

@@ -1,153 +1,149 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Delivery } from "../../src/database/repositories/webhooks/deliveries.ts";
 import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
-import { TEST_CALLER, LIST_SIZES, useWorld } from "../support/world.ts";
+import { TEST_CALLER, useWorld } from "../support/world.ts";
 
-describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
-  const made = useWorld({ retryWindowMs: 20_000, listMax });
-  const FAILURE: Behaviour = { kind: "answer", status: 500 };
+const made = useWorld({ retryWindowMs: 20_000 });
+const FAILURE: Behaviour = { kind: "answer", status: 500 };
 
-  beforeAll(async () => {
-    await made.current.startWorker();
+beforeAll(async () => {
+  await made.current.startWorker();
+});
+
+interface Published {
+  readonly receiver: Receiver;
+  readonly tenant: string;
+  readonly endpoint: string;
+  readonly id: string;
+  /** The workflow that carries it after the failure. */
+  readonly carrier: string;
+  readonly until: (...states: readonly Delivery["state"][]) => Promise<Delivery>;
+  readonly setEndpoint: (state: "ACTIVE" | "DISABLED") => Promise<void>;
+}
+
+/** Publishes a delivery that has failed and waits for its next attempt. */
+async function publishFailing(): Promise<Published> {
+  const world = made.current;
+  const receiver = await startReceiver({ script: [FAILURE] });
+  const tenant = await world.createTenant();
+  const { id: endpoint } = await world.createEndpoint(tenant, receiver.url);
+  const { deliveries } = await world.publish(tenant);
+  const id = deliveries[0]?.id ?? "";
+  const until: Published["until"] = async (...states) =>
+    await world.untilDelivery(tenant, id, ({ state }) => states.includes(state));
+  // A delivery in a list leaves it when it fails.
+  const { carrier } = await world.untilDelivery(
+    tenant,
+    id,
+    (delivery) => delivery.state === "RETRYING" && delivery.carrier !== null,
+  );
+  return {
+    receiver,
+    tenant,
+    endpoint,
+    id,
+    carrier: carrier ?? "",
+    until,
+    setEndpoint: async (state) => {
+      await world.sql.query("UPDATE endpoints SET state = $2 WHERE id = $1", [endpoint, state]);
+    },
+  };
+}
+
+/** Checks that all requests are on record and nothing more is sent. */
+async function expectNoMore({ receiver, tenant, id }: Published): Promise<void> {
+  expect(receiver.requests).toHaveLength((await made.current.attempts(tenant, id)).length);
+}
+
+describe.concurrent("a deleted endpoint", () => {
+  test("gets none of its waiting deliveries: they are cancelled, and their workflows close", async () => {
+    const published = await publishFailing();
+    await made.current.endpoints.remove(published.tenant, published.endpoint, TEST_CALLER);
+    expect(await published.until("CANCELLED")).toMatchObject({ nextAttemptAt: null, expiresAt: null });
+    const result = await made.current.temporal.workflow.result(published.carrier);
+    expect(result).toMatchObject({ moved: 1, delivered: 0, expired: 0 });
+    await expectNoMore(published);
+    await published.receiver.close();
   });
 
-  interface Published {
-    readonly receiver: Receiver;
-    readonly tenant: string;
-    readonly endpoint: string;
-    readonly id: string;
-    /** The workflow that carries it after the failure. */
-    readonly carrier: string;
-    readonly until: (...states: readonly Delivery["state"][]) => Promise<Delivery>;
-    readonly setEndpoint: (state: "ACTIVE" | "DISABLED") => Promise<void>;
-  }
+  test("leaves its dead letters in the queue: neither a request nor a signal replays them", async () => {
+    const { deliveries, endpoints, temporal } = made.current;
+    const published = await publishFailing();
+    const { tenant, id, receiver } = published;
+    await published.setEndpoint("DISABLED");
+    const letter = await published.until("DEAD_LETTERED");
+    await endpoints.remove(tenant, published.endpoint, TEST_CALLER);
+    receiver.answer([{ kind: "answer" }]);
+    await expect(deliveries.replay(tenant, id, TEST_CALLER)).rejects.toMatchObject({
+      code: "INVALID_STATE",
+      message: expect.stringContaining("endpoint is deleted") as string,
+    });
+    expect(await deliveries.find(tenant, id)).toEqual(letter);
+    const carrier = temporal.workflow.getHandle(letter.carrier ?? "");
+    await carrier.signal("replay");
+    // Signals take effect in order: the second cannot find what the first has replayed.
+    await carrier.signal("cancel");
+    expect(await carrier.result()).toMatchObject({ replayed: 0, cancelled: 1 });
+    expect(await deliveries.find(tenant, id)).toMatchObject({ state: "CANCELLED", cycle: 1 });
+    await expectNoMore(published);
+    await receiver.close();
+  });
+});
 
-  /** Publishes a delivery that has failed and waits for its next attempt. */
-  async function publishFailing(): Promise<Published> {
+describe.concurrent("a disabled endpoint", () => {
+  test("gets none of its waiting deliveries: they are dead letters, whose workflows wait for a replay", async () => {
+    const published = await publishFailing();
+    const { tenant, id, carrier, receiver } = published;
+    await published.setEndpoint("DISABLED");
+    const parked = await published.until("DEAD_LETTERED");
+    expect(parked).toMatchObject({ reason: "endpoint_disabled", carrier, cycle: 1, nextAttemptAt: null });
+    expect(parked.attemptCount).toBe((await made.current.attempts(tenant, id)).length);
+    expect(parked.attemptCount).toBeLessThan(17);
+    expect(parked.expiresAt?.getTime()).toBeGreaterThan(Date.now());
+    expect((await made.current.temporal.workflow.getHandle(carrier).describe()).status.name).toBe("RUNNING");
+    await expectNoMore(published);
+
+    await published.setEndpoint("ACTIVE");
+    receiver.answer([{ kind: "answer" }]);
+    await made.current.temporal.workflow.getHandle(carrier).signal("replay");
+    const delivered = await published.until("DELIVERED");
+    expect(delivered).toMatchObject({ cycle: 2, attemptCount: 1, reason: null });
+    expect(delivered.carrier).toMatch(/^bat_/);
+    expect(await made.current.temporal.workflow.result(carrier)).toMatchObject({ replayed: 1 });
+    await receiver.close();
+  });
+
+  test("gets no new event: dead letters at once, without a workflow until they are replayed", async () => {
     const world = made.current;
-    const receiver = await startReceiver({ script: [FAILURE] });
+    const receiver = await startReceiver();
     const tenant = await world.createTenant();
     const { id: endpoint } = await world.createEndpoint(tenant, receiver.url);
-    const { deliveries } = await world.publish(tenant);
+    const setEndpoint = async (state: string): Promise<unknown> =>
+      await world.sql.query("UPDATE endpoints SET state = $2 WHERE id = $1", [endpoint, state]);
+    await setEndpoint("DISABLED");
+    const { event, deliveries } = await world.publish(tenant);
+    expect(event.deliveries).toBe(1);
     const id = deliveries[0]?.id ?? "";
-    const until: Published["until"] = async (...states) =>
-      await world.untilDelivery(tenant, id, ({ state }) => states.includes(state));
-    // A delivery in a list leaves it when it fails.
-    const { carrier } = await world.untilDelivery(
+    expect(deliveries).toMatchObject([
+      { state: "DEAD_LETTERED", reason: "endpoint_disabled", carrier: null, attemptCount: 0 },
+    ]);
+
+    // Replayed too early, it becomes a dead letter again, this time with a workflow.
+    await world.deliveries.replay(tenant, id, TEST_CALLER);
+    const again = await world.untilDelivery(
       tenant,
       id,
-      (delivery) => delivery.state === "RETRYING" && delivery.carrier !== null,
+      ({ state, cycle }) => state === "DEAD_LETTERED" && cycle === 2,
     );
-    return {
-      receiver,
-      tenant,
-      endpoint,
-      id,
-      carrier: carrier ?? "",
-      until,
-      setEndpoint: async (state) => {
-        await world.sql.query("UPDATE endpoints SET state = $2 WHERE id = $1", [endpoint, state]);
-      },
-    };
-  }
+    expect(again).toMatchObject({ reason: "endpoint_disabled", attemptCount: 0 });
+    expect(again.carrier).toMatch(/^bat_/);
 
-  /** Checks that all requests are on record and nothing more is sent. */
-  async function expectNoMore({ receiver, tenant, id }: Published): Promise<void> {
-    expect(receiver.requests).toHaveLength((await made.current.attempts(tenant, id)).length);
-  }
-
-  describe.concurrent("a deleted endpoint", () => {
-    test("gets none of its waiting deliveries: they are cancelled, and their workflows close", async () => {
-      const published = await publishFailing();
-      await made.current.endpoints.remove(published.tenant, published.endpoint, TEST_CALLER);
-      expect(await published.until("CANCELLED")).toMatchObject({ nextAttemptAt: null, expiresAt: null });
-      const result = await made.current.temporal.workflow.result(published.carrier);
-      expect(result).toMatchObject({ moved: 1, delivered: 0, expired: 0 });
-      await expectNoMore(published);
-      await published.receiver.close();
-    });
-
-    test("leaves its dead letters in the queue: neither a request nor a signal replays them", async () => {
-      const { deliveries, endpoints, temporal } = made.current;
-      const published = await publishFailing();
-      const { tenant, id, receiver } = published;
-      await published.setEndpoint("DISABLED");
-      const letter = await published.until("DEAD_LETTERED");
-      await endpoints.remove(tenant, published.endpoint, TEST_CALLER);
-      receiver.answer([{ kind: "answer" }]);
-      await expect(deliveries.replay(tenant, id, TEST_CALLER)).rejects.toMatchObject({
-        code: "INVALID_STATE",
-        message: expect.stringContaining("endpoint is deleted") as string,
-      });
-      expect(await deliveries.find(tenant, id)).toEqual(letter);
-      const carrier = temporal.workflow.getHandle(letter.carrier ?? "");
-      await carrier.signal("replay");
-      // Signals take effect in order: the second cannot find what the first has replayed.
-      await carrier.signal("cancel");
-      expect(await carrier.result()).toMatchObject({ replayed: 0, cancelled: 1 });
-      expect(await deliveries.find(tenant, id)).toMatchObject({ state: "CANCELLED", cycle: 1 });
-      await expectNoMore(published);
-      await receiver.close();
-    });
-  });
-
-  describe.concurrent("a disabled endpoint", () => {
-    test("gets none of its waiting deliveries: they are dead letters, whose workflows wait for a replay", async () => {
-      const published = await publishFailing();
-      const { tenant, id, carrier, receiver } = published;
-      await published.setEndpoint("DISABLED");
-      const parked = await published.until("DEAD_LETTERED");
-      expect(parked).toMatchObject({ reason: "endpoint_disabled", carrier, cycle: 1, nextAttemptAt: null });
-      expect(parked.attemptCount).toBe((await made.current.attempts(tenant, id)).length);
-      expect(parked.attemptCount).toBeLessThan(17);
-      expect(parked.expiresAt?.getTime()).toBeGreaterThan(Date.now());
-      expect((await made.current.temporal.workflow.getHandle(carrier).describe()).status.name).toBe(
-        "RUNNING",
-      );
-      await expectNoMore(published);
-
-      await published.setEndpoint("ACTIVE");
-      receiver.answer([{ kind: "answer" }]);
-      await made.current.temporal.workflow.getHandle(carrier).signal("replay");
-      const delivered = await published.until("DELIVERED");
-      expect(delivered).toMatchObject({ cycle: 2, attemptCount: 1, reason: null });
-      expect(delivered.carrier).toMatch(/^bat_/);
-      expect(await made.current.temporal.workflow.result(carrier)).toMatchObject({ replayed: 1 });
-      await receiver.close();
-    });
-
-    test("gets no new event: dead letters at once, without a workflow until they are replayed", async () => {
-      const world = made.current;
-      const receiver = await startReceiver();
-      const tenant = await world.createTenant();
-      const { id: endpoint } = await world.createEndpoint(tenant, receiver.url);
-      const setEndpoint = async (state: string): Promise<unknown> =>
-        await world.sql.query("UPDATE endpoints SET state = $2 WHERE id = $1", [endpoint, state]);
-      await setEndpoint("DISABLED");
-      const { event, deliveries } = await world.publish(tenant);
-      expect(event.deliveries).toBe(1);
-      const id = deliveries[0]?.id ?? "";
-      expect(deliveries).toMatchObject([
-        { state: "DEAD_LETTERED", reason: "endpoint_disabled", carrier: null, attemptCount: 0 },
-      ]);
-
-      // Replayed too early, it becomes a dead letter again, this time with a workflow.
-      await world.deliveries.replay(tenant, id, TEST_CALLER);
-      const again = await world.untilDelivery(
-        tenant,
-        id,
-        ({ state, cycle }) => state === "DEAD_LETTERED" && cycle === 2,
-      );
-      expect(again).toMatchObject({ reason: "endpoint_disabled", attemptCount: 0 });
-      expect(again.carrier).toMatch(/^bat_/);
-
-      await setEndpoint("ACTIVE");
-      await world.deliveries.replay(tenant, id, TEST_CALLER);
-      const delivered = await world.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
-      expect(delivered).toMatchObject({ cycle: 3, attemptCount: 1 });
-      expect(delivered.carrier).not.toBe(again.carrier);
-      expect(receiver.requests).toHaveLength(1);
-      await receiver.close();
-    });
+    await setEndpoint("ACTIVE");
+    await world.deliveries.replay(tenant, id, TEST_CALLER);
+    const delivered = await world.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
+    expect(delivered).toMatchObject({ cycle: 3, attemptCount: 1 });
+    expect(delivered.carrier).not.toBe(again.carrier);
+    expect(receiver.requests).toHaveLength(1);
+    await receiver.close();
   });
 });

@@ -3,11 +3,9 @@ import { expect, test } from "vitest";
 import { setTenantHold } from "../../src/database/repositories/tenants.ts";
 import { eventually } from "../support/eventually.ts";
 import { startReceiver } from "../support/receiver-server.ts";
-import { useStarted } from "../support/started.ts";
-import { useWorld } from "../support/world.ts";
+import { useSharedWorld } from "../support/world.ts";
 
-const made = useWorld();
-useStarted("a worker", async () => await made.current.startWorker());
+const made = useSharedWorld();
 
 /** Whether an activity of that name has completed in any run of the chain; the run may have continued as new. */
 async function hasCarriedOut(workflowId: string, activity: string): Promise<boolean> {

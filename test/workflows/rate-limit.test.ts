@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { eventually } from "../support/eventually.ts";
+import { allowMinutes } from "../support/limits.ts";
 import type { SpawnedProcess } from "../support/processes.ts";
 import {
   type Behaviour,
@@ -9,6 +10,8 @@ import {
 } from "../support/receiver-server.ts";
 import { startWorkerProcess } from "../support/worker-process.ts";
 import { TEST_CALLER, useWorld } from "../support/world.ts";
+
+allowMinutes(4);
 
 const made = useWorld();
 const RATE = 20;

@@ -5,105 +5,103 @@ import { Reconciler } from "../../src/webhooks/engine/reconciler.ts";
 import { createPool } from "../../src/database/pool.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
-import { LIST_SIZES, useWorld } from "../support/world.ts";
+import { useWorld } from "../support/world.ts";
 
-describe.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
-  const world = useWorld({ retryWindowMs: 259_200_000, listMax });
-  const receivers: Receiver[] = [];
+const world = useWorld({ retryWindowMs: 259_200_000 });
+const receivers: Receiver[] = [];
 
-  beforeAll(async () => {
-    await world.current.startWorker();
+beforeAll(async () => {
+  await world.current.startWorker();
+});
+
+afterEach(async () => {
+  await Promise.all(receivers.splice(0).map(async (receiver) => await receiver.close()));
+});
+
+/** Returns a reconciler whose clock is more than a minute ahead. */
+function later(): { readonly reconciler: Reconciler; readonly close: () => Promise<void> } {
+  const { config, temporal } = world.current;
+  const log = createLogger({ level: "silent" });
+  const pool = createPool({ url: config.databaseUrl, role: "signet_worker", max: 2, log });
+  const clock = { now: () => Date.now() + 120_000 };
+  return {
+    reconciler: new Reconciler({ pool, client: temporal, clock, log }),
+    close: async () => await pool.end(),
+  };
+}
+
+async function failedOnce(): Promise<{ tenant: string; id: string; receiver: Receiver }> {
+  const { current } = world;
+  const receiver = await startReceiver({
+    script: [
+      { kind: "answer", status: 500 },
+      { kind: "answer", status: 200 },
+    ],
   });
+  receivers.push(receiver);
+  const tenant = await current.createTenant();
+  await current.createEndpoint(tenant, receiver.url);
+  const { deliveries } = await current.publish(tenant);
+  const id = deliveries[0]?.id ?? "";
+  await current.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 1);
+  return { tenant, id, receiver };
+}
 
-  afterEach(async () => {
-    await Promise.all(receivers.splice(0).map(async (receiver) => await receiver.close()));
-  });
-
-  /** Returns a reconciler whose clock is more than a minute ahead. */
-  function later(): { readonly reconciler: Reconciler; readonly close: () => Promise<void> } {
-    const { config, temporal } = world.current;
-    const log = createLogger({ level: "silent" });
-    const pool = createPool({ url: config.databaseUrl, role: "signet_worker", max: 2, log });
-    const clock = { now: () => Date.now() + 120_000 };
-    return {
-      reconciler: new Reconciler({ pool, client: temporal, clock, log }),
-      close: async () => await pool.end(),
-    };
-  }
-
-  async function failedOnce(): Promise<{ tenant: string; id: string; receiver: Receiver }> {
+describe("an overdue delivery", () => {
+  test("whose workflow is gone gets a new one from its row, and keeps its attempts", async () => {
     const { current } = world;
-    const receiver = await startReceiver({
-      script: [
-        { kind: "answer", status: 500 },
-        { kind: "answer", status: 200 },
-      ],
-    });
+    const { tenant, id, receiver } = await failedOnce();
+    await current.temporal.workflow.getHandle(id).terminate("lost");
+    const { reconciler, close } = later();
+    expect(await reconciler.reconcile()).toEqual({ moved: 1, late: 0 });
+    const delivered = await current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
+    expect(delivered).toMatchObject({ attemptCount: 2, cycle: 1 });
+    expect(delivered.carrier).toMatch(/^bat_/);
+    expect(receiver.requests).toHaveLength(2);
+    expect(await reconciler.reconcile()).toEqual({ moved: 0, late: 0 });
+    await close();
+  });
+
+  test("whose workflow is open is nudged and stays there", async () => {
+    const { current } = world;
+    const { tenant, id, receiver } = await failedOnce();
+    await current.sql.query("DELETE FROM endpoint_health");
+    const { reconciler, close } = later();
+    expect(await reconciler.reconcile()).toEqual({ moved: 0, late: 1 });
+    const delivered = await current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
+    expect(delivered).toMatchObject({ attemptCount: 2, carrier: id });
+    expect(receiver.requests).toHaveLength(2);
+    await close();
+  });
+
+  test("that was claimed and whose workflow ended before its first attempt gets a new one", async () => {
+    const { current } = world;
+    const receiver = await startReceiver();
     receivers.push(receiver);
     const tenant = await current.createTenant();
     await current.createEndpoint(tenant, receiver.url);
     const { deliveries } = await current.publish(tenant);
-    const id = deliveries[0]?.id ?? "";
-    await current.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 1);
-    return { tenant, id, receiver };
-  }
-
-  describe("an overdue delivery", () => {
-    test("whose workflow is gone gets a new one from its row, and keeps its attempts", async () => {
-      const { current } = world;
-      const { tenant, id, receiver } = await failedOnce();
-      await current.temporal.workflow.getHandle(id).terminate("lost");
-      const { reconciler, close } = later();
-      expect(await reconciler.reconcile()).toEqual({ moved: 1, late: 0 });
-      const delivered = await current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
-      expect(delivered).toMatchObject({ attemptCount: 2, cycle: 1 });
-      expect(delivered.carrier).toMatch(/^bat_/);
-      expect(receiver.requests).toHaveLength(2);
-      expect(await reconciler.reconcile()).toEqual({ moved: 0, late: 0 });
-      await close();
+    await current.untilDelivery(tenant, deliveries[0]?.id ?? "", ({ state }) => state === "DELIVERED");
+    const [id, carrier] = [
+      newId("delivery", Date.now(), randomBytes),
+      newId("batch", Date.now(), randomBytes),
+    ];
+    const handle = await current.temporal.workflow.start("deliver", {
+      workflowId: carrier,
+      taskQueue: "nobody-polls-here",
+      args: [],
     });
-
-    test("whose workflow is open is nudged and stays there", async () => {
-      const { current } = world;
-      const { tenant, id, receiver } = await failedOnce();
-      await current.sql.query("DELETE FROM endpoint_health");
-      const { reconciler, close } = later();
-      expect(await reconciler.reconcile()).toEqual({ moved: 0, late: 1 });
-      const delivered = await current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
-      expect(delivered).toMatchObject({ attemptCount: 2, carrier: id });
-      expect(receiver.requests).toHaveLength(2);
-      await close();
-    });
-
-    test("that was claimed and whose workflow ended before its first attempt gets a new one", async () => {
-      const { current } = world;
-      const receiver = await startReceiver();
-      receivers.push(receiver);
-      const tenant = await current.createTenant();
-      await current.createEndpoint(tenant, receiver.url);
-      const { deliveries } = await current.publish(tenant);
-      await current.untilDelivery(tenant, deliveries[0]?.id ?? "", ({ state }) => state === "DELIVERED");
-      const [id, carrier] = [
-        newId("delivery", Date.now(), randomBytes),
-        newId("batch", Date.now(), randomBytes),
-      ];
-      const handle = await current.temporal.workflow.start("deliver", {
-        workflowId: carrier,
-        taskQueue: "nobody-polls-here",
-        args: [],
-      });
-      await handle.terminate("lost");
-      await current.sql.query(
-        `INSERT INTO deliveries (day, id, tenant_id, event_id, event_type, endpoint_id, state, carrier, claimed_at, created_at)
-        SELECT day, $1, tenant_id, event_id, event_type, endpoint_id, 'QUEUED', $2, now(), created_at
-        FROM deliveries WHERE id = $3`,
-        [id, carrier, deliveries[0]?.id],
-      );
-      const { reconciler, close } = later();
-      expect(await reconciler.reconcile()).toEqual({ moved: 1, late: 0 });
-      await current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
-      expect(receiver.requests).toHaveLength(2);
-      await close();
-    });
+    await handle.terminate("lost");
+    await current.sql.query(
+      `INSERT INTO deliveries (day, id, tenant_id, event_id, event_type, endpoint_id, state, carrier, claimed_at, created_at)
+      SELECT day, $1, tenant_id, event_id, event_type, endpoint_id, 'QUEUED', $2, now(), created_at
+      FROM deliveries WHERE id = $3`,
+      [id, carrier, deliveries[0]?.id],
+    );
+    const { reconciler, close } = later();
+    expect(await reconciler.reconcile()).toEqual({ moved: 1, late: 0 });
+    await current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
+    expect(receiver.requests).toHaveLength(2);
+    await close();
   });
 });

@@ -1,5 +1,5 @@
 /** Operators' view of a replay job's workflow: signals by `temporal`, query, end, and sweep. */
-import { beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { ReplayJob } from "../../src/database/repositories/webhooks/replay-jobs.ts";
 import {
   replayStatusQuery,
@@ -11,13 +11,9 @@ import { eventually } from "../support/eventually.ts";
 import { failedTasks, fetchRuns } from "../support/histories.ts";
 import { seedDeadLetters } from "../support/seeded-letters.ts";
 import { signalByCli, temporalCli } from "../support/temporal-cli.ts";
-import { useWorld } from "../support/world.ts";
+import { useSharedWorld } from "../support/world.ts";
 
-const made = useWorld();
-
-beforeAll(async () => {
-  await made.current.startWorker();
-});
+const made = useSharedWorld();
 
 interface Made {
   readonly tenant: string;

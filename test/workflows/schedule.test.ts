@@ -3,10 +3,26 @@ import { beforeAll, describe, expect, test } from "vitest";
 import type { Delivery } from "../../src/database/repositories/webhooks/deliveries.ts";
 import { eventually } from "../support/eventually.ts";
 import { countEvents, fetchRuns } from "../support/histories.ts";
+import { allowMinutes } from "../support/limits.ts";
 import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
-import { LIST_SIZES, useWorld, type World } from "../support/world.ts";
+import { LIST_SIZES, type ListSize, useWorld, type World } from "../support/world.ts";
 
-describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
+allowMinutes(2);
+
+interface Published {
+  readonly world: World;
+  readonly receiver: Receiver;
+  readonly tenant: string;
+  readonly id: string;
+  readonly until: (wanted: (delivery: Delivery) => boolean) => Promise<Delivery>;
+  /** Returns the workflow that carries it now; a delivery leaves its list when it fails. */
+  readonly carrier: () => Promise<string>;
+}
+
+type Publisher = (...script: readonly Behaviour[]) => Promise<Published>;
+
+/** Starts a worker with that size of lists. Returns a function that publishes an event to a scripted receiver. */
+function usePublisher(listMax: ListSize): Publisher {
   // The real schedule: the second attempt is due 6.1 to 6.9 seconds after the first, the third after 14.
   const made = useWorld({ retryWindowMs: 259_200_000, listMax });
 
@@ -14,17 +30,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
     await made.current.startWorker();
   });
 
-  interface Published {
-    readonly world: World;
-    readonly receiver: Receiver;
-    readonly tenant: string;
-    readonly id: string;
-    readonly until: (wanted: (delivery: Delivery) => boolean) => Promise<Delivery>;
-    /** Returns the workflow that carries it now; a delivery leaves its list when it fails. */
-    readonly carrier: () => Promise<string>;
-  }
-
-  async function publishTo(...script: readonly Behaviour[]): Promise<Published> {
+  return async (...script) => {
     const world = made.current;
     const receiver = await startReceiver({ script });
     const tenant = await world.createTenant();
@@ -42,21 +48,27 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
       return current;
     };
     return { world, receiver, tenant, id, until, carrier };
-  }
+  };
+}
 
-  const inState =
-    (...states: readonly Delivery["state"][]) =>
-    ({ state }: Delivery): boolean =>
-      states.includes(state);
+const publishers = { 1: usePublisher(1), 64: usePublisher(64) } as const;
 
-  const OK: Behaviour = { kind: "answer" };
-  const FAILURE: Behaviour = { kind: "answer", status: 500 };
+const inState =
+  (...states: readonly Delivery["state"][]) =>
+  ({ state }: Delivery): boolean =>
+    states.includes(state);
+
+const OK: Behaviour = { kind: "answer" };
+const FAILURE: Behaviour = { kind: "answer", status: 500 };
+
+describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
+  const publish = publishers[listMax];
 
   describe.concurrent("a signal during a first attempt", () => {
     for (const signal of ["attemptNow", "replay", "cancel", "release"]) {
       for (const delayMs of [300, 600, 900]) {
         test(`causes no second request: ${signal}, response after ${delayMs} ms`, async () => {
-          const { world, receiver, tenant, id, until, carrier } = await publishTo({
+          const { world, receiver, tenant, id, until, carrier } = await publish({
             kind: "answer",
             delayMs,
           });
@@ -86,7 +98,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
 
   describe.concurrent("a first attempt that takes longer than a second", () => {
     test("is made once: leased meanwhile, its outcome recorded when it arrives", async () => {
-      const { world, receiver, tenant, id, until, carrier } = await publishTo({
+      const { world, receiver, tenant, id, until, carrier } = await publish({
         kind: "answer",
         delayMs: 3_000,
       });
@@ -109,7 +121,7 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
     });
 
     test("keeps its place in the schedule when it fails", async () => {
-      const { world, receiver, tenant, id, until } = await publishTo({
+      const { world, receiver, tenant, id, until } = await publish({
         kind: "answer",
         status: 500,
         delayMs: 2_000,
@@ -123,115 +135,117 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
       await receiver.close();
     });
   });
+});
 
-  describe.concurrent("attemptNow", () => {
-    test("makes the next attempt at once in its slot; later slots keep their times", async () => {
-      const { world, receiver, tenant, id, until, carrier } = await publishTo(FAILURE);
-      await until(inState("RETRYING"));
-      await world.temporal.workflow.getHandle(await carrier()).signal("attemptNow");
-      await until(({ attemptCount, nextAttemptAt }) => attemptCount === 2 && nextAttemptAt !== null);
-      const [first, second] = await world.attempts(tenant, id);
-      const startedMs = first?.startedAt.getTime() ?? 0;
-      expect((second?.startedAt.getTime() ?? 0) - startedMs).toBeLessThan(6_000);
-      const { nextAttemptAt, createdAt } = await until(() => true);
-      // Slot of the third attempt: 15.8 s, less a second and at most a tenth of its gap. The schedule starts with the
-      // workflow's first run, after the event was accepted and before the second attempt.
-      expect((nextAttemptAt?.getTime() ?? 0) - createdAt.getTime()).toBeGreaterThan(13_900);
-      expect((nextAttemptAt?.getTime() ?? 0) - (second?.startedAt.getTime() ?? 0)).toBeLessThan(14_900);
-      expect(receiver.requests.map(({ headers }) => headers["x-service-attempt"])).toEqual(["1", "2"]);
-      await receiver.close();
-    });
+const publishTo = publishers[64];
 
-    test("delivers at once if the receiver has recovered", async () => {
-      const { world, receiver, id, until, carrier } = await publishTo(FAILURE, OK);
-      await until(inState("RETRYING"));
-      const handle = world.temporal.workflow.getHandle(await carrier());
-      await handle.signal("attemptNow", { delivery_ids: [id] });
-      expect(await until(inState("DELIVERED"))).toMatchObject({ attemptCount: 2, cycle: 1 });
-      await handle.result();
-      await receiver.close();
-    });
+describe.concurrent("attemptNow", () => {
+  test("makes the next attempt at once in its slot; later slots keep their times", async () => {
+    const { world, receiver, tenant, id, until, carrier } = await publishTo(FAILURE);
+    await until(inState("RETRYING"));
+    await world.temporal.workflow.getHandle(await carrier()).signal("attemptNow");
+    await until(({ attemptCount, nextAttemptAt }) => attemptCount === 2 && nextAttemptAt !== null);
+    const [first, second] = await world.attempts(tenant, id);
+    const startedMs = first?.startedAt.getTime() ?? 0;
+    expect((second?.startedAt.getTime() ?? 0) - startedMs).toBeLessThan(6_000);
+    const { nextAttemptAt, createdAt } = await until(() => true);
+    // Slot of the third attempt: 15.8 s, less a second and at most a tenth of its gap. The schedule starts with the
+    // workflow's first run, after the event was accepted and before the second attempt.
+    expect((nextAttemptAt?.getTime() ?? 0) - createdAt.getTime()).toBeGreaterThan(13_900);
+    expect((nextAttemptAt?.getTime() ?? 0) - (second?.startedAt.getTime() ?? 0)).toBeLessThan(14_900);
+    expect(receiver.requests.map(({ headers }) => headers["x-service-attempt"])).toEqual(["1", "2"]);
+    await receiver.close();
   });
 
-  describe.concurrent("cancel", () => {
-    test("ends a waiting delivery: no further attempt, and its workflow closes", async () => {
-      const { world, receiver, until, carrier } = await publishTo(FAILURE);
-      await until(inState("RETRYING"));
-      const handle = world.temporal.workflow.getHandle(await carrier());
-      await handle.signal("cancel", { by: "operator" });
-      expect(await handle.result()).toMatchObject({ cancelled: 1, delivered: 0 });
-      expect(await until(inState("CANCELLED"))).toMatchObject({ attemptCount: 1, nextAttemptAt: null });
-      expect(receiver.requests).toHaveLength(1);
-      await receiver.close();
-    });
+  test("delivers at once if the receiver has recovered", async () => {
+    const { world, receiver, id, until, carrier } = await publishTo(FAILURE, OK);
+    await until(inState("RETRYING"));
+    const handle = world.temporal.workflow.getHandle(await carrier());
+    await handle.signal("attemptNow", { delivery_ids: [id] });
+    expect(await until(inState("DELIVERED"))).toMatchObject({ attemptCount: 2, cycle: 1 });
+    await handle.result();
+    await receiver.close();
+  });
+});
+
+describe.concurrent("cancel", () => {
+  test("ends a waiting delivery: no further attempt, and its workflow closes", async () => {
+    const { world, receiver, until, carrier } = await publishTo(FAILURE);
+    await until(inState("RETRYING"));
+    const handle = world.temporal.workflow.getHandle(await carrier());
+    await handle.signal("cancel", { by: "operator" });
+    expect(await handle.result()).toMatchObject({ cancelled: 1, delivered: 0 });
+    expect(await until(inState("CANCELLED"))).toMatchObject({ attemptCount: 1, nextAttemptAt: null });
+    expect(receiver.requests).toHaveLength(1);
+    await receiver.close();
+  });
+});
+
+describe.concurrent("Retry-After", () => {
+  /** Returns the second attempt's due time, relative to the end of the first and to the event's acceptance. */
+  async function pausesAfter(
+    status: number,
+    retryAfter: string,
+  ): Promise<{ pauseMs: number; dueMs: number }> {
+    const headers = { "Retry-After": retryAfter };
+    const { world, receiver, tenant, id, until } = await publishTo({ kind: "answer", status, headers });
+    const failed = await until(inState("RETRYING"));
+    const [attempt] = await world.attempts(tenant, id);
+    const endedMs = (attempt?.startedAt.getTime() ?? 0) + (attempt?.durationMs ?? 0);
+    await receiver.close();
+    const nextMs = failed.nextAttemptAt?.getTime() ?? 0;
+    return { pauseMs: nextMs - endedMs, dueMs: nextMs - failed.createdAt.getTime() };
+  }
+
+  test.each([301, 400, 404, 429, 500, 503])("of a %i is respected", async (status) => {
+    const { pauseMs } = await pausesAfter(status, "9");
+    expect(Math.abs(pauseMs - 9_000)).toBeLessThanOrEqual(5);
   });
 
-  describe.concurrent("Retry-After", () => {
-    /** Returns the second attempt's due time, relative to the end of the first and to the event's acceptance. */
-    async function pausesAfter(
-      status: number,
-      retryAfter: string,
-    ): Promise<{ pauseMs: number; dueMs: number }> {
-      const headers = { "Retry-After": retryAfter };
-      const { world, receiver, tenant, id, until } = await publishTo({ kind: "answer", status, headers });
-      const failed = await until(inState("RETRYING"));
-      const [attempt] = await world.attempts(tenant, id);
-      const endedMs = (attempt?.startedAt.getTime() ?? 0) + (attempt?.durationMs ?? 0);
-      await receiver.close();
-      const nextMs = failed.nextAttemptAt?.getTime() ?? 0;
-      return { pauseMs: nextMs - endedMs, dueMs: nextMs - failed.createdAt.getTime() };
+  test("is respected up to 24 hours", async () => {
+    for (const asked of ["86400", "172800"]) {
+      const { pauseMs } = await pausesAfter(503, asked);
+      expect(Math.abs(pauseMs - 86_400_000)).toBeLessThanOrEqual(5);
     }
-
-    test.each([301, 400, 404, 429, 500, 503])("of a %i is respected", async (status) => {
-      const { pauseMs } = await pausesAfter(status, "9");
-      expect(Math.abs(pauseMs - 9_000)).toBeLessThanOrEqual(5);
-    });
-
-    test("is respected up to 24 hours", async () => {
-      for (const asked of ["86400", "172800"]) {
-        const { pauseMs } = await pausesAfter(503, asked);
-        expect(Math.abs(pauseMs - 86_400_000)).toBeLessThanOrEqual(5);
-      }
-    });
-
-    test("shorter than the schedule changes nothing", async () => {
-      const { pauseMs, dueMs } = await pausesAfter(503, "1");
-      expect(dueMs).toBeGreaterThan(6_000);
-      expect(pauseMs).toBeLessThan(7_000);
-    });
   });
 
-  describe.concurrent("a receiver that hangs", () => {
-    test("gets a pause of at least three seconds after each timed-out request", async () => {
-      const { world, receiver, tenant, id } = await publishTo({ kind: "hang" });
-      await receiver.waitFor(3, 45_000);
-      const attempts = await world.attempts(tenant, id);
-      const ended = attempts.slice(0, 2).map((attempt) => {
-        expect(attempt).toMatchObject({ status: null, error: "timeout", responseBody: null });
-        expect(attempt.durationMs).toBeGreaterThanOrEqual(9_990);
-        expect(attempt.durationMs).toBeLessThan(11_500);
-        return attempt.startedAt.getTime() + (attempt.durationMs ?? 0);
-      });
-      expect(ended).toHaveLength(2);
-      for (const [index, endedMs] of ended.entries()) {
-        expect((receiver.requests[index + 1]?.receivedAt ?? 0) - endedMs).toBeGreaterThanOrEqual(3_000);
-      }
-      expect(receiver.requests.map(({ headers }) => headers["x-service-attempt"])).toEqual(["1", "2", "3"]);
-      await receiver.close();
-    });
+  test("shorter than the schedule changes nothing", async () => {
+    const { pauseMs, dueMs } = await pausesAfter(503, "1");
+    expect(dueMs).toBeGreaterThan(6_000);
+    expect(pauseMs).toBeLessThan(7_000);
+  });
+});
 
-    test("delays no other deliveries, even if there are many such receivers", async () => {
-      const hanging = await Promise.all(
-        Array.from({ length: 20 }, async () => await publishTo({ kind: "hang" })),
-      );
-      await Promise.all(hanging.map(async ({ receiver }) => await receiver.waitFor(1, 30_000)));
-      const startedMs = Date.now();
-      const { receiver, until } = await publishTo(OK);
-      await until(inState("DELIVERED"));
-      expect(Date.now() - startedMs).toBeLessThan(5_000);
-      await Promise.all(
-        [receiver, ...hanging.map((each) => each.receiver)].map(async (each) => await each.close()),
-      );
+describe.concurrent("a receiver that hangs", () => {
+  test("gets a pause of at least three seconds after each timed-out request", async () => {
+    const { world, receiver, tenant, id } = await publishTo({ kind: "hang" });
+    await receiver.waitFor(3, 45_000);
+    const attempts = await world.attempts(tenant, id);
+    const ended = attempts.slice(0, 2).map((attempt) => {
+      expect(attempt).toMatchObject({ status: null, error: "timeout", responseBody: null });
+      expect(attempt.durationMs).toBeGreaterThanOrEqual(9_990);
+      expect(attempt.durationMs).toBeLessThan(11_500);
+      return attempt.startedAt.getTime() + (attempt.durationMs ?? 0);
     });
+    expect(ended).toHaveLength(2);
+    for (const [index, endedMs] of ended.entries()) {
+      expect((receiver.requests[index + 1]?.receivedAt ?? 0) - endedMs).toBeGreaterThanOrEqual(3_000);
+    }
+    expect(receiver.requests.map(({ headers }) => headers["x-service-attempt"])).toEqual(["1", "2", "3"]);
+    await receiver.close();
+  });
+
+  test("delays no other deliveries, even if there are many such receivers", async () => {
+    const hanging = await Promise.all(
+      Array.from({ length: 20 }, async () => await publishTo({ kind: "hang" })),
+    );
+    await Promise.all(hanging.map(async ({ receiver }) => await receiver.waitFor(1, 30_000)));
+    const startedMs = Date.now();
+    const { receiver, until } = await publishTo(OK);
+    await until(inState("DELIVERED"));
+    expect(Date.now() - startedMs).toBeLessThan(5_000);
+    await Promise.all(
+      [receiver, ...hanging.map((each) => each.receiver)].map(async (each) => await each.close()),
+    );
   });
 });

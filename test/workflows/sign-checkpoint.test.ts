@@ -14,7 +14,7 @@ import { CHECKPOINT_REFUSED, TASK_QUEUES } from "../../workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { useWorld } from "../support/world.ts";
 
-const made = useWorld({ environment: { SIGNET_LOG_LEVEL: "silent" } });
+const made = useWorld();
 const sources = { clock: systemClock, randomBytes };
 beforeAll(async () => {
   await made.current.startWorker();

@@ -12,16 +12,15 @@ import { eventually } from "../support/eventually.ts";
 import { testKeyring } from "../support/keyring.ts";
 import { type ReceivedRequest, startReceiver } from "../support/receiver-server.ts";
 import { registrationOf } from "../support/registration.ts";
-import { TEST_CALLER, useWorld } from "../support/world.ts";
+import { TEST_CALLER, useSharedWorld } from "../support/world.ts";
 
-const made = useWorld();
+const made = useSharedWorld();
 const TIMEOUT_MS = 300_000;
 let pool: Pool;
 
-beforeAll(async () => {
+beforeAll(() => {
   const log = createLogger({ level: "error" });
   pool = createPool({ url: made.current.config.databaseUrl, role: "signet_api", max: 2, log });
-  await made.current.startWorker();
 });
 
 afterAll(async () => {

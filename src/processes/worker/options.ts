@@ -1,3 +1,4 @@
+import type { WorkflowBundleOption } from "@temporalio/worker";
 import type { Config } from "../../config/config.ts";
 import type { Logger } from "../../observability/logger.ts";
 
@@ -7,4 +8,6 @@ export interface WorkerProcessOptions {
   readonly log: Logger;
   /** Aborts the wait for Temporal, and the start. */
   readonly stopping?: AbortSignal;
+  /** The workflow code (default: the build's, or the sources', bundled now). */
+  readonly workflowBundle?: WorkflowBundleOption;
 }

@@ -1,11 +1,11 @@
 /** A suspended tenant gets no new tokens, and every process rejects its existing ones, until it is resumed. */
 import { expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { accessToken, bearer, grant, provision } from "../../support/factories.ts";
 import { eventually } from "../../support/eventually.ts";
 import { sql } from "../../support/tenant.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 
 test("gets no token until it is resumed, without effect on others", async () => {
   const suspended = await provision(api);

@@ -1,11 +1,11 @@
 /** Sends bad inputs to every route. Each answer must be a 4xx with a code, never a 500. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { type Answer, useTestApi } from "../../support/api.ts";
+import { type Answer, useSharedApi } from "../../support/api.ts";
 import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
 import { adminRoutes } from "../../support/openapi.ts";
 import { createOperator, type TestOperator } from "../../support/operators.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 let own: Provisioned;
 let token: string;
 let operator: TestOperator;

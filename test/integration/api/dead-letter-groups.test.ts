@@ -1,7 +1,7 @@
 /** The counts of the dead-letter queue, its export, and the events that report on it. */
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { eventually } from "../../support/eventually.ts";
 import { seedDeadLetters } from "../../support/seeded-letters.ts";
 import {
@@ -17,7 +17,7 @@ import {
 } from "../../support/tenant.ts";
 
 const DLQ = "/v1/webhooks/dlq";
-const api = useTestApi({ worker: true });
+const api = useSharedApi({ worker: true });
 let database: Client;
 
 beforeAll(async () => {
@@ -42,10 +42,11 @@ async function expectExact(tenant: Tenant): Promise<void> {
   expect(await listAll(tenant, `${DLQ}/groups`, 2)).toEqual(await counted(tenant));
 }
 
-/** Waits until all recorded changes are folded into the counts. */
-async function untilFolded(): Promise<void> {
+/** Waits until the tenant's recorded changes are folded into the counts. */
+async function untilFolded({ tenantId }: Tenant): Promise<void> {
+  const changes = "SELECT FROM dead_letter_changes WHERE tenant_id = $1 LIMIT 1";
   await eventually(
-    async () => (await database.query("SELECT FROM dead_letter_changes LIMIT 1")).rowCount === 0,
+    async () => (await database.query(changes, [tenantId])).rowCount === 0,
     "the changes to be folded",
   );
 }
@@ -63,7 +64,7 @@ describe("groups", () => {
     await seed(two, 4, "tls");
     const event = await publish(tenant);
     await expectExact(tenant);
-    await untilFolded();
+    await untilFolded(tenant);
     await expectExact(tenant);
     expect(rows(await tenant.get(`${DLQ}/groups?endpoint_id=${two}`))).toMatchObject([
       { endpoint_id: two, reason: "attempts_exhausted", last_error: "tls", count: 4 },
@@ -88,7 +89,7 @@ describe("groups", () => {
       await expectExact(tenant);
       return true;
     }, "exact groups");
-    await untilFolded();
+    await untilFolded(tenant);
     await expectExact(tenant);
   });
 
@@ -172,7 +173,7 @@ describe("a tenant gets an event", () => {
     const { tenantId } = tenant;
     const ids = await seedDeadLetters(database, { tenantId, endpointId: endpoint, count: 120 });
     const [own = ""] = await seedDeadLetters(database, { tenantId, endpointId: endpoint, count: 1 });
-    await untilFolded();
+    await untilFolded(tenant);
     // End the minute.
     await database.query("UPDATE dead_letter_notices SET due_at = now() WHERE tenant_id = $1", [tenantId]);
     const notices = await eventually(async () => {
@@ -191,7 +192,7 @@ describe("a tenant gets an event", () => {
         expires_at = now() + interval '7 days' WHERE tenant_id = $1 AND event_type = 'delivery.dead_lettered'`,
       [tenantId],
     );
-    await untilFolded();
+    await untilFolded(tenant);
     expect(
       (await database.query("SELECT FROM dead_letter_notices WHERE tenant_id = $1", [tenantId])).rowCount,
     ).toBe(0);

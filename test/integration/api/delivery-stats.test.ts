@@ -1,10 +1,10 @@
 /** Statistics of deliveries, by hour. */
 import { expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { seedDeadLetters } from "../../support/seeded-letters.ts";
 import { createEndpoint, createTenant, publish, rows, sql, type Tenant } from "../../support/tenant.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 const STATS = "/v1/webhooks/stats";
 const HOUR_MS = 3_600_000;
 const database = {

@@ -1,7 +1,7 @@
 /** Deliveries as server-sent events over real sockets: contents, access and the end of the stream. */
 import { afterEach, expect, test } from "vitest";
 import { STREAMS_PER_TENANT } from "../../../src/webhooks/engine/delivery-streams.ts";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { bearer } from "../../support/factories.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
@@ -14,7 +14,7 @@ import {
   type Tenant,
 } from "../../support/tenant.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 const PATH = "/v1/webhooks/deliveries/stream";
 
 interface Received {

@@ -1,9 +1,9 @@
 /** Filters of endpoints, from registration to the deliveries that they exclude. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { createEndpoint, createTenant, expectRefusal, rows, sql, type Tenant } from "../../support/tenant.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 const TYPE = "order.paid";
 let tenant: Tenant;
 

@@ -1,6 +1,6 @@
 /** The rate limit of an endpoint: answers and effects of each request. */
 import { describe, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import {
   createEndpoint,
   createTenant,
@@ -10,7 +10,7 @@ import {
   WEBHOOK_SCOPES,
 } from "../../support/tenant.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 const ENDPOINTS = "/v1/webhooks/endpoints";
 const URL = "http://127.0.0.1:19999/";
 const SCOPES = [...WEBHOOK_SCOPES, "compliance:read"];

@@ -1,7 +1,7 @@
 /** Concurrent changes of an endpoint's secret, and how the database stores it. */
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { type Answer, useTestApi } from "../../support/api.ts";
+import { type Answer, useSharedApi } from "../../support/api.ts";
 import {
   accepts,
   makeRotatingEndpoint,
@@ -12,7 +12,7 @@ import {
 import { signDeliveryNow, type SignedDelivery } from "../../support/signed-delivery.ts";
 import { createEndpoint, expectRefusal, sql } from "../../support/tenant.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 
 describe("concurrently", () => {
   const statuses = (answers: readonly Answer[]): number[] =>

@@ -2,11 +2,11 @@
 import { describe, expect, test } from "vitest";
 import { ERROR_DESCRIPTIONS } from "../../../src/http/error-descriptions.ts";
 import { ERROR_CATALOGUE, type ErrorCode, errorSlug } from "../../../src/domain/errors.ts";
-import { type Answer, useTestApi } from "../../support/api.ts";
+import { type Answer, useSharedApi } from "../../support/api.ts";
 
 const BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
 const CODES = Object.keys(ERROR_CATALOGUE) as ErrorCode[];
-const api = useTestApi();
+const api = useSharedApi();
 
 async function getErrorPage(slug: string, accept?: string): Promise<Answer> {
   return await api.request(`/errors/${slug}`, accept === undefined ? {} : { headers: { accept } });

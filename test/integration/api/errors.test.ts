@@ -1,10 +1,10 @@
 /** The shape of every error response (security decisions J), as a tenant receives it. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { ERROR_CATALOGUE } from "../../../src/domain/errors.ts";
-import { type Answer, useTestApi } from "../../support/api.ts";
+import { type Answer, useSharedApi } from "../../support/api.ts";
 import { accessToken, bearer, provision } from "../../support/factories.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 let token: string;
 let narrow: string;
 

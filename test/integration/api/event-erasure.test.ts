@@ -1,9 +1,9 @@
 /** DELETE /v1/events/{id}/content over HTTP (docs/erasure.md). */
 import { expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { createEndpoint, createTenant, publish, rows, sql, WEBHOOK_SCOPES } from "../../support/tenant.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 const SCOPES = [...WEBHOOK_SCOPES, "compliance:read"];
 
 test("a repeated erasure answers 204 but erases once, as the event, the list and the log show", async () => {

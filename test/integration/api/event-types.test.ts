@@ -1,6 +1,6 @@
 /** The catalogue of event types, and the events that its schemas admit. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { type Answer, useTestApi } from "../../support/api.ts";
+import { type Answer, useSharedApi } from "../../support/api.ts";
 import {
   anInstant,
   createTenant,
@@ -11,7 +11,7 @@ import {
   type Tenant,
 } from "../../support/tenant.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 const PATH = "/v1/webhooks/event-types";
 const SCHEMA = {
   type: "object",

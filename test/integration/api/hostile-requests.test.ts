@@ -1,9 +1,9 @@
 /** Malformed HTTP requests, sent byte by byte because no client library would send them. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { exchange, useTestApi } from "../../support/api.ts";
+import { exchange, useSharedApi } from "../../support/api.ts";
 import { accessToken, provision } from "../../support/factories.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 let token: string;
 
 beforeAll(async () => {

@@ -1,11 +1,11 @@
 /** An Idempotency-Key belongs to one principal on every route and is stored as a digest (decision 0009). */
 import { createHash, randomUUID } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
-import { type Answer, useTestApi } from "../../support/api.ts";
+import { type Answer, useSharedApi } from "../../support/api.ts";
 import { accessToken, provision } from "../../support/factories.ts";
 import { asTenant, createEndpoint, createTenant, type Json, sql, type Tenant } from "../../support/tenant.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 const SCOPES = [
   "webhooks:read",
   "webhooks:write",
@@ -103,10 +103,11 @@ test("a principal never sees the secret of another principal's endpoint under th
 test("an operator's key belongs to that operator alone", async () => {
   const made = await api.admin("POST", "/operators", { name: randomUUID(), role: "provision" });
   const token = await api.admin("POST", `/operators/${String(made.body["id"])}/tokens`, {});
+  const key = randomUUID();
   const create = async (bearer: string): Promise<Answer> => {
     const response = await fetch(`${api.adminUrl}/admin/v1/tenants`, {
       method: "POST",
-      headers: { authorization: `Bearer ${bearer}`, "content-type": "application/json", ...withKey("t") },
+      headers: { authorization: `Bearer ${bearer}`, "content-type": "application/json", ...withKey(key) },
       body: JSON.stringify({ name: "x", region: "eu" }),
     });
     const text = await response.text();

@@ -1,7 +1,7 @@
 /** Every POST takes an Idempotency-Key, including those with several transactions or none. */
 import { randomUUID } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
-import { type Answer, useTestApi } from "../../support/api.ts";
+import { type Answer, useSharedApi } from "../../support/api.ts";
 import {
   createEndpoint,
   createTenant,
@@ -11,7 +11,7 @@ import {
   type Tenant,
 } from "../../support/tenant.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 /** RFC 6749, 7009 and 7662 define these; repeats get a new answer, and revoking twice is harmless. */
 const OAUTH = ["/v1/auth/introspect", "/v1/auth/revoke", "/v1/auth/token"];
 let tenant: Tenant;
@@ -43,6 +43,8 @@ test("every POST of the operators' API declares the header", async () => {
 
 describe("a POST with its own transaction", () => {
   let path: string;
+  const setState = async (state: string): Promise<unknown> =>
+    await sql(api, "UPDATE endpoints SET state = $2 WHERE tenant_id = $1", [tenant.tenantId, state]);
 
   beforeAll(async () => {
     const { id } = await createEndpoint(api, tenant, { state: "PENDING" });
@@ -53,13 +55,13 @@ describe("a POST with its own transaction", () => {
     const key = randomUUID();
     const first = await tenant.post(path, undefined, withKey(key));
     expect(first).toMatchObject({ status: 202, body: { state: "PENDING" } });
-    await sql(api, "UPDATE endpoints SET state = 'ACTIVE'");
+    await setState("ACTIVE");
     const second = await tenant.post(path, undefined, withKey(key));
     expect(second).toMatchObject({ status: 202, text: first.text });
     expect([isReplay(first), isReplay(second)]).toEqual([false, true]);
     expect(second.headers.get("content-type")).toBe(first.headers.get("content-type"));
     expectRefusal(await tenant.post(path), 409, "INVALID_STATE");
-    await sql(api, "UPDATE endpoints SET state = 'PENDING'");
+    await setState("PENDING");
   });
 
   test("is rejected with the key of another request", async () => {
@@ -72,9 +74,9 @@ describe("a POST with its own transaction", () => {
 
   test("leaves its key free when it is rejected", async () => {
     const key = randomUUID();
-    await sql(api, "UPDATE endpoints SET state = 'ACTIVE'");
+    await setState("ACTIVE");
     expectRefusal(await tenant.post(path, undefined, withKey(key)), 409, "INVALID_STATE");
-    await sql(api, "UPDATE endpoints SET state = 'PENDING'");
+    await setState("PENDING");
     expect(await tenant.post(path, undefined, withKey(key))).toMatchObject({ status: 202 });
   });
 
@@ -89,9 +91,11 @@ describe("a POST with its own transaction", () => {
     const key = randomUUID();
     const send = async (): Promise<Answer> => await tenant.post(path, undefined, withKey(key));
     const first = await send();
-    await sql(api, "UPDATE idempotent_answers SET answer = NULL WHERE created_at > 'epoch'");
+    const change = async (what: string): Promise<unknown> =>
+      await sql(api, `UPDATE idempotent_answers SET ${what} WHERE owner_id = $1`, [tenant.tenantId]);
+    await change("answer = NULL");
     expectRefusal(await send(), 409, "CONFLICT");
-    await sql(api, "UPDATE idempotent_answers SET created_at = created_at - interval '1 minute'");
+    await change("created_at = created_at - interval '1 minute'");
     const again = await send();
     expect(again).toMatchObject({ status: 202 });
     expect(isReplay(again)).toBe(false);

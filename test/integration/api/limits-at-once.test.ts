@@ -1,9 +1,9 @@
 /** Limits hold under concurrent requests. */
 import { expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { createTenant, type Tenant } from "../../support/tenant.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 const CONCURRENT = 12;
 
 async function statuses(tenant: Tenant, path: string): Promise<number[]> {

@@ -1,7 +1,7 @@
 /** Lists filtered by the endpoints' metadata: `metadata[key]=value`. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { SignetClient } from "../../../src/lib/client/index.ts";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import {
   createEndpoint,
   createTenant,
@@ -13,7 +13,7 @@ import {
   type Tenant,
 } from "../../support/tenant.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 const ENDPOINTS = "/v1/webhooks/endpoints";
 const DELIVERIES = "/v1/webhooks/deliveries";
 /** Metadata by endpoint name, as the tenant wrote it. */

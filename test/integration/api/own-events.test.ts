@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
 import { OWN_EVENT_TYPES } from "../../../src/domain/own-event-types.ts";
-import { type Answer, useTestApi } from "../../support/api.ts";
+import { type Answer, useSharedApi } from "../../support/api.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   createProducer,
@@ -15,7 +15,7 @@ import {
 import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
 import { type Json, sql, type Tenant, WEBHOOK_SCOPES } from "../../support/tenant.ts";
 
-const api = useTestApi({ worker: true });
+const api = useSharedApi({ worker: true });
 let producer: Producer;
 let tenant: Tenant;
 let receiver: Receiver;

@@ -1,12 +1,12 @@
 /** Public documents: rendered once, cached by ETag, and rate-limited. HEAD works wherever GET does. */
 import { gunzipSync } from "node:zlib";
 import { beforeAll, describe, expect, test } from "vitest";
-import { exchange, useTestApi } from "../../support/api.ts";
+import { exchange, useSharedApi, useTestApi } from "../../support/api.ts";
 import { bearer } from "../../support/factories.ts";
 import { adminRoutes, apiRoutes } from "../../support/openapi.ts";
 import { createTenant, type Tenant, WEBHOOK_SCOPES } from "../../support/tenant.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 const limited = useTestApi({ environment: { SIGNET_PUBLIC_RATE_PER_ADDRESS: "5" } });
 const SCOPES = [...WEBHOOK_SCOPES, "credentials:read", "compliance:read", "portal:sign_in"];
 let tenant: Tenant;

@@ -1,6 +1,6 @@
 /** Dead letters of a deleted endpoint stay readable until they expire; a replay does not remove them. */
 import { beforeAll, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   createEndpoint,
@@ -12,7 +12,7 @@ import {
   WEBHOOK_SCOPES,
 } from "../../support/tenant.ts";
 
-const api = useTestApi({ worker: true });
+const api = useSharedApi({ worker: true });
 const DLQ = "/v1/webhooks/dlq";
 let tenant: Tenant;
 

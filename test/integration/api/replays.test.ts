@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { newId } from "../../../src/domain/ids.ts";
 import { useTestApi } from "../../support/api.ts";
 import { eventually } from "../../support/eventually.ts";
+import { allowMinutes } from "../../support/limits.ts";
 import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
 import { seedDeadLetters } from "../../support/seeded-letters.ts";
 import {
@@ -21,6 +22,8 @@ import {
   type Tenant,
   WEBHOOK_SCOPES,
 } from "../../support/tenant.ts";
+
+allowMinutes(4);
 
 const api = useTestApi({ worker: true });
 const REPLAY = "/v1/webhooks/dlq/replay";

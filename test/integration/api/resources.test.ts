@@ -6,7 +6,7 @@ import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
 import { ID_PREFIXES, type IdNoun, newId } from "../../../src/domain/ids.ts";
-import { type Answer, useTestApi } from "../../support/api.ts";
+import { type Answer, useSharedApi } from "../../support/api.ts";
 import {
   createEndpoint,
   createTenant,
@@ -18,7 +18,7 @@ import {
   type Tenant,
 } from "../../support/tenant.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 const ENDPOINTS = "/v1/webhooks/endpoints";
 const TYPES = "/v1/webhooks/event-types";
 let tenant: Tenant;

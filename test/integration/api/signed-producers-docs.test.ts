@@ -4,11 +4,14 @@ import { readFile } from "node:fs/promises";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { publishSigned } from "../../../docs/examples/publish-signed.ts";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
+import { allowMinutes } from "../../support/limits.ts";
 import { createProducer } from "../../support/producer.ts";
 import { createTenant } from "../../support/tenant.ts";
 
-const api = useTestApi();
+allowMinutes(3);
+
+const api = useSharedApi();
 const run = promisify(execFile);
 const PAGE = new URL("../../../docs/signed-producers.md", import.meta.url);
 

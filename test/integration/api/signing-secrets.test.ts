@@ -173,3 +173,18 @@ describe("a credential that requires signatures", () => {
     expectRefusal(await require(own, true), 409, "INVALID_STATE");
   });
 });
+
+// The last test: it announces a revocation that the database does not have.
+test("a signature becomes invalid on the notification of a revocation, before the database is asked", async () => {
+  const own = await createProducer(api);
+  await sql(
+    api,
+    `SELECT pg_notify('signet_revocations', (SELECT seq + 1 FROM rev_clock) || ':credential:' || $1)`,
+    [own.keyId],
+  );
+  await expect
+    .poll(async () => (await sendSigned(api, signed(own, newEvent(), seconds(api)))).body["code"], {
+      timeout: 90_000,
+    })
+    .toBe("SIGNATURE_INVALID");
+});

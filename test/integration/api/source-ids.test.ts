@@ -4,14 +4,14 @@
  */
 import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
-import { type Answer, useTestApi } from "../../support/api.ts";
+import { type Answer, useSharedApi } from "../../support/api.ts";
 import { accessToken, provision } from "../../support/factories.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createProducer, seconds, sendSigned, signed } from "../../support/producer.ts";
 import { startReceiver } from "../../support/receiver-server.ts";
 import { asTenant, createTenant, type Json, renew, rows, sql, type Tenant } from "../../support/tenant.ts";
 
-const api = useTestApi({ worker: true });
+const api = useSharedApi({ worker: true });
 const EVENTS = "/v1/events";
 const isReplay = ({ headers }: Answer): boolean => headers.get("idempotent-replayed") === "true";
 const newEvent = (more: Json = {}): Json => ({ type: "a.b", data: { n: 1 }, id: randomUUID(), ...more });
@@ -20,6 +20,14 @@ const items = ({ body }: Answer): readonly Json[] => body["data"] as Json[];
 async function stored({ tenantId }: Tenant, { id }: Json): Promise<number> {
   const found = await sql(api, "SELECT FROM events WHERE tenant_id = $1 AND source_id = $2", [tenantId, id]);
   return found.length;
+}
+
+/** Makes the tenant's keys older. */
+async function age({ tenantId }: Tenant, by: string): Promise<void> {
+  await sql(api, "UPDATE idempotency_keys SET created_at = created_at - $2::interval WHERE tenant_id = $1", [
+    tenantId,
+    by,
+  ]);
 }
 
 const ID_REUSED = {
@@ -91,7 +99,7 @@ test("a signed event is recognized by its id after its signature is forgotten, a
   expect(first.status).toBe(202);
   const unsigned = await tenant.post(EVENTS, event);
   expect([unsigned.status, unsigned.text, isReplay(unsigned)]).toEqual([202, first.text, true]);
-  await sql(api, "UPDATE idempotency_keys SET created_at = created_at - interval '1 hour'");
+  await age(tenant, "1 hour");
   const later = await sendSigned(api, signed(producer, event, seconds(api)));
   expect([later.status, later.text, isReplay(later)]).toEqual([202, first.text, true]);
   expect(await sendSigned(api, signed(producer, { ...event, data: {} }, seconds(api)))).toMatchObject(
@@ -106,7 +114,7 @@ test("an id is stored as a digest for 24 hours", async () => {
   await tenant.post(EVENTS, event);
   const kept = await sql(api, "SELECT key FROM idempotency_keys WHERE tenant_id = $1", [tenant.tenantId]);
   expect(kept).toEqual([{ key: expect.not.stringContaining(String(event["id"])) }]);
-  await sql(api, "UPDATE idempotency_keys SET created_at = created_at - interval '1 day'");
+  await age(tenant, "1 day");
   const later = await (await renew(api, tenant)).post(EVENTS, { ...event, data: {} });
   expect([later.status, isReplay(later)]).toEqual([202, false]);
 });

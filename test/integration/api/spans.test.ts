@@ -1,6 +1,6 @@
 /** A filter's time range that ends before it begins is rejected instead of finding nothing. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import {
   createEndpoint,
   createTenant,
@@ -9,7 +9,7 @@ import {
   WEBHOOK_SCOPES,
 } from "../../support/tenant.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 const EARLY = "2025-11-20T00:00:00Z";
 const LATE = "2025-11-21T00:00:00Z";
 /** The same instant as EARLY. */

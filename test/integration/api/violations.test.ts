@@ -5,11 +5,11 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { DocumentedSchema } from "../../../src/api/openapi/examples.ts";
 import { ERROR_CATALOGUE } from "../../../src/domain/errors.ts";
-import { type Answer, useTestApi } from "../../support/api.ts";
+import { type Answer, useSharedApi } from "../../support/api.ts";
 import { createTenant, type Tenant, WEBHOOK_SCOPES } from "../../support/tenant.ts";
 import { NO_NUMBERS, violationsOf } from "../../support/violations.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 const SCOPES = [
   ...WEBHOOK_SCOPES,
   "credentials:read",

@@ -1,10 +1,10 @@
 /** Invalid bodies at the webhook routes: each gets its code of the catalogue, never a 500. */
 import { beforeAll, describe, expect, test } from "vitest";
 import targets from "../../support/vectors/targets.json" with { type: "json" };
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { createTenant, expectRefusal, type Json, rows, sql, type Tenant } from "../../support/tenant.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 let tenant: Tenant;
 
 beforeAll(async () => {

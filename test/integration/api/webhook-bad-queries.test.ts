@@ -1,6 +1,6 @@
 /** Invalid queries, addresses, methods and media types at the webhook routes: never a 500. */
 import { beforeAll, describe, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { type ApiRoute, apiRoutes } from "../../support/openapi.ts";
 import {
   createEndpoint,
@@ -12,7 +12,7 @@ import {
   type Tenant,
 } from "../../support/tenant.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 let tenant: Tenant;
 
 beforeAll(async () => {

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { RawJson, SignetClient } from "../../../src/lib/client/index.ts";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { runSignet } from "../../support/command-line.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver, verifyReceived } from "../../support/receiver-server.ts";
@@ -27,7 +27,7 @@ const SPELLINGS: readonly [string, string][] = [
 ];
 const METADATA = '{"z":1.0,"a":1152921504606846976,"e":"\\u00e9","n":1e400, "2":[ ],"1":null}';
 
-const api = useTestApi({ worker: true });
+const api = useSharedApi({ worker: true });
 let receiver: Receiver;
 let tenant: Tenant;
 let secret: string;

@@ -2,12 +2,12 @@
 import { randomBytes } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import { newId } from "../../../src/domain/ids.ts";
-import { type Answer, useTestApi } from "../../support/api.ts";
+import { type Answer, useSharedApi } from "../../support/api.ts";
 import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
 import { type ApiRoute, apiRoutes } from "../../support/openapi.ts";
 import { asTenant, createTenant, rows, sql, type Tenant } from "../../support/tenant.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 
 /** Scopes as wire.md gives them, not copied from the code. */
 const WEBHOOK_ROUTES: Readonly<Record<string, string>> = {

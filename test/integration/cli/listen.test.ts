@@ -1,15 +1,18 @@
 /** `signet listen` as a process: what it registers, verifies, forwards and cleans up. */
 import { afterEach, beforeAll, expect, test } from "vitest";
 import type { Environment } from "../../../src/config/config.ts";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { eventually } from "../../support/eventually.ts";
 import { freePort } from "../../support/free-port.ts";
+import { allowMinutes } from "../../support/limits.ts";
 import { startReceiver } from "../../support/receiver-server.ts";
 import { type RunningCommand, startSignet } from "../../support/signet-command.ts";
 import { signDelivery } from "../../../src/lib/receiver/sign.ts";
 import { createTenant, type Tenant } from "../../support/tenant.ts";
 
-const api = useTestApi({ worker: true });
+allowMinutes(3);
+
+const api = useSharedApi({ worker: true });
 
 let tenant: Tenant;
 let environment: Environment;

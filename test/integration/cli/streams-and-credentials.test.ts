@@ -1,15 +1,18 @@
 /** A tenant's commands that follow, export and hold credentials: the real binary against a real service. */
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { eventually } from "../../support/eventually.ts";
 import { freePort } from "../../support/free-port.ts";
+import { allowMinutes } from "../../support/limits.ts";
 import { runProcess } from "../../support/processes.ts";
-import { startSignet } from "../../support/signet-command.ts";
+import { signetProgram, startSignet } from "../../support/signet-command.ts";
 import { WEBHOOK_SCOPES } from "../../support/tenant.ts";
 import { useTenantCommands } from "../../support/tenant-commands.ts";
 
-const api = useTestApi({ worker: true, environment: { SIGNET_RETRY_WINDOW_MS: "2000" } });
+allowMinutes(3);
+
+const api = useSharedApi({ worker: true });
 
 const { terminal, signet, json } = useTenantCommands(api, [
   ...WEBHOOK_SCOPES,
@@ -74,17 +77,17 @@ test("a reader that closes the pipe early causes no crash", async () => {
     headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
     body: JSON.stringify({ events }),
   });
-  const main = join(import.meta.dirname, "..", "..", "..", "src", "bootstrap.mjs");
+  const program = signetProgram();
   const { directory, environment } = terminal.current;
   const errors = join(directory, "errors");
   const output = await runProcess({
     command: [
       "bash",
       "-c",
-      `"${process.execPath}" "${main}" dlq export 2>"${errors}" | head -c 10; cat "${errors}"`,
+      `"${process.execPath}" "${program.path}" dlq export 2>"${errors}" | head -c 10; cat "${errors}"`,
     ],
     cwd: directory,
-    environment: { PATH: "/usr/bin:/bin", ...environment },
+    environment: { PATH: "/usr/bin:/bin", ...program.environment, ...environment },
   });
   expect(output).toBe('{"id":"dlv');
 });

@@ -2,14 +2,17 @@
 import { readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { eventually } from "../../support/eventually.ts";
 import { provision } from "../../support/factories.ts";
 import { freePort } from "../../support/free-port.ts";
+import { allowMinutes } from "../../support/limits.ts";
 import { WEBHOOK_SCOPES } from "../../support/tenant.ts";
 import { useTenantCommands } from "../../support/tenant-commands.ts";
 
-const api = useTestApi({ worker: true, environment: { SIGNET_RETRY_WINDOW_MS: "2000" } });
+allowMinutes(4);
+
+const api = useSharedApi({ worker: true });
 
 const { terminal, signet, json } = useTenantCommands(api, [...WEBHOOK_SCOPES, "compliance:read"]);
 

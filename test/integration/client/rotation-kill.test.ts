@@ -7,12 +7,15 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { FileCredentialStore, parseCredential } from "../../../src/lib/client/file-credential-store.ts";
 import { answerOf } from "../../support/child-answer.ts";
+import { allowMinutes } from "../../support/limits.ts";
 import {
   CLIENT_ID,
   type RotatingServer,
   secretOf,
   startRotatingServer,
 } from "../../support/rotating-server.ts";
+
+allowMinutes(4);
 
 const PROGRAM = join(import.meta.dirname, "rotation-process.ts");
 

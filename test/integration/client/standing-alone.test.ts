@@ -6,12 +6,15 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { allowMinutes } from "../../support/limits.ts";
 import {
   CLIENT_ID,
   type RotatingServer,
   secretOf,
   startRotatingServer,
 } from "../../support/rotating-server.ts";
+
+allowMinutes(3);
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 const LIBRARY = join(REPOSITORY, "src", "lib");

@@ -1,30 +1,27 @@
 /** A process with invalid settings reports why and ends, despite connections that it has opened by then. */
 import { createPrivateKey, createPublicKey } from "node:crypto";
-import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { Environment } from "../../../src/config/config.ts";
 import { useTestApi } from "../../support/api.ts";
 import { freePort } from "../../support/free-port.ts";
-import { spawnProcess } from "../../support/processes.ts";
+import { allowMinutes } from "../../support/limits.ts";
+import { spawnSignet } from "../../support/processes.ts";
 import { sql } from "../../support/tenant.ts";
 
-const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
+allowMinutes(3);
+
 /** The PKCS #8 prefix of an Ed25519 seed. */
 const PKCS8 = Buffer.from("302e020100300506032b657004220420", "hex");
 const api = useTestApi();
 
 /** Resolves when the process has ended; a hanging process fails the test. */
 async function failedStart(command: "api" | "worker", changes: Environment): Promise<string> {
-  const child = spawnProcess({
-    command: ["node", "--import", "tsx", "src/processes/main.ts", command],
-    cwd: REPOSITORY,
-    environment: {
-      ...api.environment,
-      SIGNET_API_LISTEN: `127.0.0.1:${await freePort()}`,
-      SIGNET_ADMIN_LISTEN: "127.0.0.1:0",
-      SIGNET_METRICS_LISTEN: "127.0.0.1:0",
-      ...changes,
-    },
+  const child = spawnSignet([command], {
+    ...api.environment,
+    SIGNET_API_LISTEN: `127.0.0.1:${await freePort()}`,
+    SIGNET_ADMIN_LISTEN: "127.0.0.1:0",
+    SIGNET_METRICS_LISTEN: "127.0.0.1:0",
+    ...changes,
   });
   expect(await child.ended).toEqual({ code: 1, signal: null });
   return child.output();

@@ -1,6 +1,6 @@
 /** A tenant's actions on endpoints and dead letters are logged once each. */
 import { expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import {
   createEndpoint,
   createTenant,
@@ -11,7 +11,7 @@ import {
   WEBHOOK_SCOPES,
 } from "../../support/tenant.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 
 async function entries(tenant: Tenant, type: string): Promise<Record<string, unknown>[]> {
   return rows(await tenant.get(`/v1/compliance/entries?type=${type}`)) as Record<string, unknown>[];

@@ -14,6 +14,7 @@ import { transaction } from "../../../src/database/transaction.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { eventually } from "../../support/eventually.ts";
 import { useTestDatabase } from "../../support/services.ts";
+import { skipUnless } from "../../support/skips.ts";
 import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
 import { execute } from "../../support/test-database.ts";
 
@@ -210,7 +211,7 @@ describe("readiness", () => {
       () => true,
       () => false,
     );
-    skip(!mounted, "only root can mount a disk");
+    skip(skipUnless(mounted, "the test of a full disk", "only root can mount a disk"));
     try {
       await mkdir(join(directory, "space"));
       await chown(join(directory, "space"), uid, gid);

@@ -5,10 +5,10 @@ import { createPool, type Pool, type ServiceRole } from "../../../src/database/p
 import { tenantTransaction } from "../../../src/database/transaction.ts";
 import { newId } from "../../../src/domain/ids.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 const pools = new Map<ServiceRole, Pool>();
 let a: Provisioned;
 let b: Provisioned;

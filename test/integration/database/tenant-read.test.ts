@@ -3,11 +3,11 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { createPool, type Pool } from "../../../src/database/pool.ts";
 import { tenantRead } from "../../../src/database/transaction.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { provision, type Provisioned } from "../../support/factories.ts";
 import { execute } from "../../support/test-database.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 let pool: Pool;
 let a: Provisioned;
 let b: Provisioned;

@@ -11,8 +11,11 @@ import { subscribe } from "../../../src/database/subscription.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { certificateFiles, clientPair, newRoot, serverPair, today } from "../../support/certificates.ts";
 import { eventually } from "../../support/eventually.ts";
+import { allowMinutes } from "../../support/limits.ts";
 import { execute, SERVICE_LOGIN, withDatabase } from "../../support/test-database.ts";
 import { startTlsDatabase, type TlsDatabase } from "../../support/tls-servers.ts";
+
+allowMinutes(2);
 
 const log = createLogger({ level: "silent" });
 /** Superusers need only a password; other users also need a certificate. */

@@ -1,17 +1,20 @@
 /**
  * All connections of the api, the worker and the edge to PostgreSQL or Temporal die without FIN or RST, while new ones
- * work, as after a fail-over behind a virtual address or a NAT timeout. Processes run from the sources.
+ * work, as after a fail-over behind a virtual address or a NAT timeout.
  */
 import { expect, test } from "vitest";
 import type { ProcessName } from "../../../src/observability/metrics.ts";
 import { type Answer, readAnswer } from "../../support/answer.ts";
 import { eventually } from "../../support/eventually.ts";
 import { bearer, grant, provision } from "../../support/factories.ts";
+import { allowMinutes } from "../../support/limits.ts";
 import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
 import { type ScrapedProcesses, startScrapedProcesses } from "../../support/scraped-processes.ts";
 import { useStarted } from "../../support/started.ts";
 import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
 import { useWorld } from "../../support/world.ts";
+
+allowMinutes(5);
 
 const TIMEOUT_MS = 240_000;
 const PROCESSES: readonly ProcessName[] = ["api", "worker", "edge"];

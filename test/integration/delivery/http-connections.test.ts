@@ -68,7 +68,7 @@ describe("connections", () => {
   it("are discarded if the receiver closed them while idle", async () => {
     await sendMany(10, 5);
     receiver.closeIdleConnections();
-    await expect.poll(() => sender.statistics(), { timeout: 90_000 }).toMatchObject({ idle: 0, origins: 0 });
+    await expect.poll(() => sender.statistics(), { timeout: 50_000 }).toMatchObject({ idle: 0, origins: 0 });
     await sendMany(1, 1);
   });
 

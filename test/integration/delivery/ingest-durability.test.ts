@@ -1,16 +1,15 @@
 /** Nothing is lost after a 202, even if the api process is killed (architecture 3). */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { fileURLToPath } from "node:url";
 import { afterEach, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { answerOf } from "../../support/child-answer.ts";
 import { freePort } from "../../support/free-port.ts";
 import { bearer } from "../../support/factories.ts";
+import { IMAGE_ENVIRONMENT, productionImage } from "../../support/processes.ts";
 import { createEndpoint, createTenant, type Json, sql } from "../../support/tenant.ts";
 
-const api = useTestApi();
-const MAIN = fileURLToPath(new URL("../../../src/processes/main.ts", import.meta.url));
+const api = useSharedApi();
 const EVENTS = 40;
 const children = new Set<ChildProcess>();
 
@@ -24,9 +23,11 @@ afterEach(() => {
 /** A second api process on the same database. */
 async function startVictim(): Promise<{ readonly url: string; readonly child: ChildProcess }> {
   const port = await freePort();
-  const child = spawn(process.execPath, ["--import", "tsx", MAIN, "api"], {
+  const child = spawn(process.execPath, ["dist/src/processes/main.js", "api"], {
+    cwd: productionImage(),
     env: {
       PATH: process.env["PATH"],
+      ...IMAGE_ENVIRONMENT,
       ...api.environment,
       SIGNET_API_LISTEN: `127.0.0.1:${port}`,
       SIGNET_ADMIN_LISTEN: "127.0.0.1:0",

@@ -1,7 +1,7 @@
 /** Accepting events: their recipients, the answers to batches, and the number of commits (architecture 3). */
 import { Client } from "pg";
 import { describe, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   anId,
@@ -16,7 +16,7 @@ import {
   type Tenant,
 } from "../../support/tenant.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 const EVENTS = "/v1/events";
 const ENDPOINTS = "/v1/webhooks/endpoints";
 const EVENT: Json = { type: "a.b", data: {} };

@@ -1,9 +1,9 @@
 /** A tenant's slow rules do not block the event loop for others. */
 import { expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { createEndpoint, createTenant } from "../../support/tenant.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 const ENDPOINTS = 10;
 const EVENTS = 300;
 

@@ -1,12 +1,12 @@
 /** What the edge forwards and rejects, and what an upstream learns about its caller. */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createEdgeIdentityVerifier } from "../../../src/lib/edge-identity/verify.ts";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { useTestEdge } from "../../support/edge.ts";
 import { accessToken, bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
 import { call } from "../../support/https-request.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 const edge = useTestEdge(api);
 
 let client: Provisioned;
@@ -143,6 +143,6 @@ test("a revoked token is rejected at the edge", async () => {
   const revoked = await api.admin("POST", `/credentials/${other.credentialId}/revoke`, { reason: "test" });
   expect(revoked.status).toBe(200);
   await expect
-    .poll(async () => (await ask("/v1/inference/small", { headers })).body["code"], { timeout: 90_000 })
+    .poll(async () => (await ask("/v1/inference/small", { headers })).body["code"], { timeout: 50_000 })
     .toBe("TOKEN_REVOKED");
 });

@@ -1,11 +1,11 @@
 /** Requests that two servers could interpret differently, and headers that could impersonate the edge. */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { exchange, useTestApi } from "../../support/api.ts";
+import { exchange, useSharedApi } from "../../support/api.ts";
 import { useTestEdge } from "../../support/edge.ts";
 import { accessToken, bearer, provision } from "../../support/factories.ts";
 import { call } from "../../support/https-request.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 const edge = useTestEdge(api);
 
 let token: string;

@@ -181,7 +181,7 @@ test("a revoked certificate is rejected at the edge", async () => {
   });
   expect(revoked.status, revoked.text).toBeLessThan(300);
   await expect
-    .poll(async () => (await ask("/v1/inference/x", { pair, headers })).status, { timeout: 90_000 })
+    .poll(async () => (await ask("/v1/inference/x", { pair, headers })).status, { timeout: 50_000 })
     .toBe(401);
 });
 

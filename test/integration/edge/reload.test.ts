@@ -2,13 +2,13 @@
 import { once } from "node:events";
 import { Agent, request as httpRequest, type IncomingMessage } from "node:http";
 import { beforeAll, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { useTestEdge } from "../../support/edge.ts";
 import { eventually } from "../../support/eventually.ts";
 import { accessToken, bearer, provision } from "../../support/factories.ts";
 import { call } from "../../support/https-request.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 const edge = useTestEdge(api);
 
 let token: string;

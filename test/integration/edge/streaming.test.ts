@@ -3,13 +3,13 @@ import { request as httpRequest, type ClientRequest, type IncomingMessage } from
 import { once } from "node:events";
 import { connect } from "node:net";
 import { afterEach, beforeAll, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { useTestEdge } from "../../support/edge.ts";
 import { eventually } from "../../support/eventually.ts";
 import { accessToken, bearer, provision } from "../../support/factories.ts";
 import { call } from "../../support/https-request.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 const edge = useTestEdge(api, {
   environment: () => ({
     SIGNET_EDGE_HEADERS_TIMEOUT_MS: "1500",

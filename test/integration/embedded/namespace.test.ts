@@ -76,7 +76,7 @@ it("a missing namespace is created with 72 hours of retention and six search att
       const { count } = await client.workflow.count('SignetTenant = "ten_2" AND SignetState = "QUEUED"');
       expect(count).toBe(1);
     },
-    { timeout: 90_000 },
+    { timeout: 50_000 },
   );
 });
 

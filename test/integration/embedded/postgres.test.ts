@@ -25,13 +25,18 @@ import { isRunning } from "../../../src/processes/embedded/process-identity.ts";
 import { unprivilegedUser } from "../../../src/processes/embedded/service-user.ts";
 import { eventually } from "../../support/eventually.ts";
 import { freePort } from "../../support/free-port.ts";
+import { allowMinutes } from "../../support/limits.ts";
+import { skipUnless } from "../../support/skips.ts";
 import { killParent, startParent, stopParent } from "./parent.ts";
 
+allowMinutes(4);
+
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
-const ROOT = process.getuid?.() === 0;
-if (!ROOT) {
-  console.warn("SKIPPED: the tests of PostgreSQL under root, because this is not root");
-}
+const NOT_ROOT = skipUnless(
+  process.getuid?.() === 0,
+  "the tests of PostgreSQL under root",
+  "this is not root",
+);
 
 /** Whether PostgreSQL's user can run this clone: every directory above it must be accessible. */
 function isOpenToOthers(): boolean {
@@ -40,12 +45,13 @@ function isOpenToOthers(): boolean {
   return entered.status === 0;
 }
 
-const OPEN = ROOT && isOpenToOthers();
-if (ROOT && !OPEN) {
-  console.warn(
-    "SKIPPED: the test of PostgreSQL under an ordinary user, because this clone is closed to others",
+const CLOSED =
+  NOT_ROOT ||
+  skipUnless(
+    isOpenToOthers(),
+    "the test of PostgreSQL under an ordinary user",
+    "this clone is closed to other users",
   );
-}
 
 type Printed = Omit<EmbeddedPostgres, "stop">;
 
@@ -253,7 +259,7 @@ describe("a fatal error says what to do about", () => {
   });
 });
 
-describe.runIf(ROOT)("under root", () => {
+describe.skipIf(NOT_ROOT)("under root", () => {
   it("PostgreSQL runs as an unprivileged user, who owns its data", async () => {
     const { pid, data } = await start();
     const user = unprivilegedUser();
@@ -334,7 +340,7 @@ describe.runIf(ROOT)("under root", () => {
     expect(await stopParent(parent)).toBe(0);
   });
 
-  it.runIf(OPEN)("an ordinary user runs it, and root may take over that user's data", async () => {
+  it.skipIf(CLOSED)("an ordinary user runs it, and root may take over that user's data", async () => {
     const user = unprivilegedUser();
     await mkdir(home, { recursive: true });
     await chown(home, user.uid, user.gid);

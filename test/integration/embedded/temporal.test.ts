@@ -8,7 +8,10 @@ import { isListening } from "../../../src/processes/embedded/ports.ts";
 import { isRunning, processIdentity } from "../../../src/processes/embedded/process-identity.ts";
 import { type EmbeddedTemporal, startEmbeddedTemporal } from "../../../src/processes/embedded/temporal.ts";
 import { freePort } from "../../support/free-port.ts";
+import { allowMinutes } from "../../support/limits.ts";
 import { killParent, startParent, stopParent } from "./parent.ts";
+
+allowMinutes(3);
 
 type Printed = Omit<EmbeddedTemporal, "stop">;
 

@@ -4,12 +4,10 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Environment, loadConfig } from "../../../src/config/config.ts";
+import type { Environment } from "../../../src/config/config.ts";
 import type { GradeReport } from "../../../src/webhooks/grader/grade.ts";
-import { createLogger } from "../../../src/observability/logger.ts";
-import { startWorker } from "../../../src/processes/worker.ts";
 import { generateSecret } from "../../../src/lib/receiver/secret.ts";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { type CommandRun, runSignet } from "../../support/command-line.ts";
 import {
   acceptByHand,
@@ -18,11 +16,9 @@ import {
   processing,
   startReceiver,
 } from "../../support/graded-receiver.ts";
-import { testNamespace } from "../../support/services.ts";
 import { createEndpoint, createTenant } from "../../support/tenant.ts";
-import type { ReadyConfig } from "../../support/world.ts";
 
-const api = useTestApi();
+const api = useSharedApi({ worker: true });
 const TIMEOUT_MS = 240_000;
 const secret = generateSecret(randomBytes);
 let directory: string;
@@ -118,9 +114,6 @@ test(
       JSON.stringify({ client_id: clientId, client_secret: clientSecret, version: 1 }),
       { mode: 0o600 },
     );
-    const environment = { ...api.environment, TEMPORAL_NAMESPACE: await testNamespace() };
-    const config = loadConfig(environment) as ReadyConfig;
-    const worker = await startWorker({ config, log: createLogger({ level: "error" }) });
     const service = ["--url", api.publicUrl, "--credential-file", credentialFile];
     const graded = await signet("grade", receiver.url, ...service, "--json");
     tenantSettings = {
@@ -130,7 +123,6 @@ test(
     };
     const byProfile = await signet("grade", endpoint.id, "--json");
     const other = await signet("grade", `${receiver.url}/other`, ...service);
-    await worker.close();
     await receiver.close();
     expect({ code: graded.code, stderr: graded.stderr }).toEqual({ code: 0, stderr: "" });
     expect(JSON.parse(graded.stdout) as GradeReport).toMatchObject({ score: 100, findings: [] });

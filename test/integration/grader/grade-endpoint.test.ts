@@ -65,7 +65,7 @@ async function subject(first: (index: number) => Promise<unknown> = async () => 
           return wanted(grade) ? grade : undefined;
         },
         `grade ${id}`,
-        TIMEOUT_MS,
+        TIMEOUT_MS - 60_000,
       ),
     close: async () => await receiver.close(),
   };

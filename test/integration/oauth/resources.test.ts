@@ -92,7 +92,7 @@ test("tokens for other resources can be introspected and revoked here", async ()
   const introspect = async () => await ask("/v1/auth/introspect", `token=${subject}`, bearer(caller));
   expect((await introspect()).body).toMatchObject({ active: true, aud: LEDGER });
   expect(await ask("/v1/auth/revoke", `token=${subject}&${credentials()}`)).toMatchObject({ status: 200 });
-  await expect.poll(async () => (await introspect()).body, { timeout: 90_000 }).toEqual({ active: false });
+  await expect.poll(async () => (await introspect()).body, { timeout: 50_000 }).toEqual({ active: false });
   // A token for another resource cannot authenticate the introspection.
   const foreign = await ask("/v1/auth/introspect", `token=${subject}`, bearer(await token(RUNS)));
   expect(foreign).toMatchObject({ status: 401 });

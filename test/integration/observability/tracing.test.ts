@@ -8,7 +8,6 @@ import { createEndpoint, createTenant, sql } from "../../support/tenant.ts";
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const CALLER = "b7ad6b7169203331";
-const TIMEOUT_MS = 90_000;
 
 let collector: OtlpCollector;
 let receiver: Receiver;
@@ -33,7 +32,7 @@ afterAll(async () => {
 });
 
 async function untilSpan(wanted: (span: CollectedSpan) => boolean, what: string): Promise<CollectedSpan> {
-  return await eventually(() => collector.spans.find(wanted), what, TIMEOUT_MS);
+  return await eventually(() => collector.spans.find(wanted), what);
 }
 
 describe("a trace", () => {

@@ -13,9 +13,12 @@ import { systemClock } from "../../../src/domain/clock.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { useTestApi } from "../../support/api.ts";
 import { openTestSigner, type TestSigner } from "../../support/checkpoints.ts";
+import { allowMinutes } from "../../support/limits.ts";
 import { type PortalVisitor, signInToPortal } from "../../support/portal.ts";
 import { startSignet } from "../../support/signet-command.ts";
 import { createEndpoint, createTenant, rows, type Tenant } from "../../support/tenant.ts";
+
+allowMinutes(3);
 
 const api = useTestApi();
 const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write", "compliance:read", "credentials:read"];

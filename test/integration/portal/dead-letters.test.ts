@@ -1,12 +1,12 @@
 /** The portal's pages about dead letters and their replay. */
 import { beforeAll, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type PortalVisitor, signInToPortal } from "../../support/portal.ts";
 import { seedDeadLetters } from "../../support/seeded-letters.ts";
 import { createEndpoint, createTenant, sql, type Tenant } from "../../support/tenant.ts";
 
-const api = useTestApi({ worker: true });
+const api = useSharedApi({ worker: true });
 const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write", "webhooks:replay", "events:publish"];
 const HOSTILE = `"><img src=x onerror=alert(1)>`;
 

@@ -2,11 +2,11 @@
 import { randomBytes } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
 import { newId } from "../../../src/domain/ids.ts";
-import { type Answer, useTestApi } from "../../support/api.ts";
+import { type Answer, useSharedApi } from "../../support/api.ts";
 import { type PortalVisitor, signInToPortal } from "../../support/portal.ts";
 import { createEndpoint, createTenant, publish, rows, sql, type Tenant } from "../../support/tenant.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write", "webhooks:replay", "events:publish"];
 const HOSTILE = `<script>alert("1")</script>`;
 

@@ -2,11 +2,11 @@
 import { generateKeyPairSync } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
 import type { Answer } from "../../support/answer.ts";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { type PortalVisitor, signInToPortal } from "../../support/portal.ts";
 import { createEndpoint, createTenant, rows, type Tenant } from "../../support/tenant.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write"];
 
 let tenant: Tenant;

@@ -5,11 +5,11 @@ import { newId } from "../../../src/domain/ids.ts";
 import { CHECK_NAMES } from "../../../src/webhooks/grader/checks.ts";
 import { FINDINGS } from "../../../src/webhooks/grader/findings.ts";
 import type { GradeReport } from "../../../src/webhooks/grader/grade.ts";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { type PortalVisitor, signInToPortal } from "../../support/portal.ts";
 import { createEndpoint, createTenant, rows, sql, type Tenant } from "../../support/tenant.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write"];
 
 let tenant: Tenant;

@@ -1,11 +1,11 @@
 /** The portal's pages on events that an endpoint never got: counted exactly, then sent, and nothing else. */
 import { beforeAll, expect, test } from "vitest";
 import type { Answer } from "../../support/answer.ts";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { type PortalVisitor, signInToPortal } from "../../support/portal.ts";
 import { createEndpoint, createTenant, publish, rows, type Tenant } from "../../support/tenant.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 const SCOPES = ["portal:sign_in", "webhooks:read", "webhooks:write", "webhooks:replay", "events:publish"];
 
 let tenant: Tenant;

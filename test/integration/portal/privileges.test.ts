@@ -5,13 +5,13 @@
 import { randomBytes } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import { collectPortalRoutes, type PortalRoute } from "../../support/portal-routes.ts";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { accessToken, provision } from "../../support/factories.ts";
 import { newId } from "../../../src/domain/ids.ts";
 import { type PortalVisitor, signInToPortal } from "../../support/portal.ts";
 import { asTenant, createEndpoint, publish, rows, type Tenant } from "../../support/tenant.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 const SCOPES = [
   "portal:sign_in",
   "webhooks:read",

@@ -1,12 +1,12 @@
 /** `POST /v1/credentials/{id}/revoke` and the operators' routes: their answers, access and idempotency. */
 import { randomBytes } from "node:crypto";
 import { beforeEach, describe, expect, test } from "vitest";
-import { type Answer, useTestApi } from "../../support/api.ts";
+import { type Answer, useSharedApi } from "../../support/api.ts";
 import { newId } from "../../../src/domain/ids.ts";
 import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
 import { anId, anInstant, sql } from "../../support/tenant.ts";
 
-const api = useTestApi();
+const api = useSharedApi();
 let client: Provisioned;
 /** Creates another credential of the same principal, which remains valid. */
 let remaining: Provisioned;

@@ -1,13 +1,13 @@
 /** A process with a slow event loop rejects no requests while the database answers. */
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { useTestApi } from "../../support/api.ts";
+import { useSharedApi } from "../../support/api.ts";
 import { eventually } from "../../support/eventually.ts";
 import { accessToken, bearer, provision } from "../../support/factories.ts";
 
 const STALLS = 12;
 const IN_FLIGHT = 8;
-const api = useTestApi();
+const api = useSharedApi();
 let token: string;
 const stalls = { wanted: false, count: 0 };
 

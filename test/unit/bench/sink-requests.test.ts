@@ -3,6 +3,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { dataHead, dataTail, findIndex, indexText } from "../../bench/load/event-id.ts";
 import { readRequests } from "../../bench/load/sink-requests.ts";
+import { cases } from "../../support/properties.ts";
 
 const RUN = "0a1b2c3d";
 
@@ -59,7 +60,7 @@ describe("the bench's sink", () => {
           expect(await indexesOf(sent, indexes.length)).toEqual(indexes);
         },
       ),
-      { numRuns: 30 },
+      cases(30),
     );
   });
 

@@ -1,34 +1,43 @@
-/** Long-running commands end even if the signal does not reach them. */
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { join } from "node:path";
-import { expect, test } from "vitest";
+/** When a long-running command ends. test/integration/cli/interrupted.test.ts has one under a real shell. */
+import { afterEach, expect, test, vi } from "vitest";
+import { untilInterrupted } from "../../../src/cli/client/interrupted.ts";
 
-const MODULE = join(import.meta.dirname, "..", "..", "..", "src", "cli", "client", "interrupted.ts");
-const WAIT = `const { untilInterrupted } = await import(${JSON.stringify(MODULE)});
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+const parent = Object.getOwnPropertyDescriptor(process, "ppid") as PropertyDescriptor;
+
+const listeners = (): number[] => SIGNALS.map((signal) => process.listenerCount(signal));
+
+afterEach(() => {
+  Object.defineProperty(process, "ppid", parent);
+  vi.unstubAllEnvs();
+  vi.useRealTimers();
+});
+
+test.each(SIGNALS)("a command ends on %s, and leaves no listener", async (signal) => {
+  const before = listeners();
   const { interrupted, forget } = untilInterrupted();
-  const alive = setInterval(() => undefined, 1_000);
-  console.log("waits");
+  expect(listeners()).toEqual(before.map((count) => count + 1));
+  // Only the command's own listener: others would end the test's process.
+  process.listeners(signal).at(-1)?.(signal);
   await interrupted;
   forget();
-  clearInterval(alive);
-  console.log("interrupted");`;
+  expect(listeners()).toEqual(before);
+});
 
-test("a command under npx ends when the shell in between is gone", async () => {
-  // As npm runs a command: a shell waits for it, and dies of the signal that npm passes on.
-  const script = '"$0" --import tsx --input-type=module --eval "$1"; true';
-  const shell = spawn("sh", ["-c", script, process.execPath, WAIT], {
-    env: { ...process.env, npm_command: "exec" },
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  let printed = "";
-  shell.stdout.setEncoding("utf8").on("data", (text: string) => {
-    printed += text;
-    if (text.includes("waits")) {
-      shell.kill("SIGTERM");
-    }
-  });
-  // The output closes when the command, its last holder, ends.
-  await once(shell, "close");
-  expect(printed).toBe("waits\ninterrupted\n");
+test.each([
+  ["under npx", "exec", true],
+  ["elsewhere, as a daemon may outlive its parent", "", false],
+] as const)("a command ends with its parent: %s", async (_where, command, ends) => {
+  vi.stubEnv("npm_command", command);
+  vi.useFakeTimers();
+  let ended = false;
+  const { interrupted, forget } = untilInterrupted();
+  void interrupted.then(() => (ended = true));
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(ended).toBe(false);
+  // A value would not replace Node's own.
+  Object.defineProperty(process, "ppid", { configurable: true, get: () => (parent.value as number) + 1 });
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(ended).toBe(ends);
+  forget();
 });

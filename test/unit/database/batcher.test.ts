@@ -2,6 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { DatabaseBusyError } from "../../../src/database/errors.ts";
 import { type Batcher, createBatcher } from "../../../src/database/batcher.ts";
+import { cases } from "../../support/properties.ts";
 
 interface Flush {
   readonly items: readonly number[];
@@ -157,7 +158,7 @@ describe("group commit", () => {
         expect(Math.max(0, ...flushes.map(({ items }) => items.length))).toBeLessThanOrEqual(maxItems);
         expect(await Promise.all(results)).toEqual(results.map((_, index) => 2 * index));
       }),
-      { numRuns: 60 },
+      cases(60),
     );
   });
 });

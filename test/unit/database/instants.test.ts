@@ -2,6 +2,7 @@
 import { assert, constantFrom, integer, property, tuple } from "fast-check";
 import { types } from "pg";
 import { expect, test } from "vitest";
+import { cases } from "../../support/properties.ts";
 
 const plain = types.getTypeParser(types.builtins.TIMESTAMPTZ) as (text: string) => unknown;
 const { createInstantParser } = await import("../../../src/database/instants.ts");
@@ -30,7 +31,7 @@ test("any instant", () => {
     property(instants, (text) => {
       expect(parse(text)).toEqual(plain(text));
     }),
-    { numRuns: 2_000 },
+    cases(500),
   );
 });
 

@@ -6,6 +6,7 @@ import {
   type EndpointMoveName,
   type EndpointPlace,
   mayMove,
+  stepWhenDue,
 } from "../../../src/domain/endpoint-state.ts";
 
 const PLACES = {
@@ -54,5 +55,22 @@ describe("the life of an endpoint", () => {
       // Only an endpoint that is or was PENDING can answer a ping: one that becomes PENDING again is a new one.
       expect(newGeneration || (to.state !== "PENDING" && to.state !== "DELETED")).toBe(true);
     }
+  });
+});
+
+describe("a delivery that is due", () => {
+  it.each<readonly [Place, verifying: boolean, attempt: number, ReturnType<typeof stepWhenDue>]>([
+    ["ACTIVE", false, 1, "send"],
+    ["PENDING", true, 1, "wait"],
+    ["PENDING", true, 17, "wait"],
+    ["PENDING", false, 1, "dead-letter"],
+    ["DISABLED by its tenant", false, 1, "dead-letter"],
+    ["DISABLED by its tenant", false, 2, "dead-letter"],
+    ["DISABLED as gone", false, 2, "dead-letter"],
+    ["DISABLED for failing", false, 1, "dead-letter"],
+    ["DISABLED for failing", false, 2, "send"],
+    ["DELETED", false, 1, "cancel"],
+  ])("to an endpoint that is %s (pings pending: %s), attempt %i: %s", (place, verifying, attempt, step) => {
+    expect(stepWhenDue(PLACES[place], verifying, attempt)).toBe(step);
   });
 });

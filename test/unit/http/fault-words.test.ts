@@ -136,10 +136,10 @@ describe("secret or long values are not repeated", () => {
   });
 });
 
-test("a value of half a million members gets one fault: reporting all would take a second", () => {
+test("a value of many members gets one fault: reporting half a million would take a second", () => {
   const check = createValueCheck(NewEndpoint);
-  const many = Object.fromEntries(Array.from({ length: 500_000 }, (_, index) => [`m${index}`, 1]));
+  const many = Object.fromEntries(Array.from({ length: 20_000 }, (_, index) => [`m${index}`, 1]));
   expect(check({ ...ENDPOINT, ...many })).toHaveLength(1);
-  expect(check({ ...ENDPOINT, events: Array.from({ length: 30_000 }, () => 1) })).toHaveLength(1);
+  expect(check({ ...ENDPOINT, events: Array.from({ length: 20_000 }, () => 1) })).toHaveLength(1);
   expect(check({ ...ENDPOINT, a: 1, b: 2, c: 3 })).toHaveLength(3);
 });

@@ -1,9 +1,13 @@
 import { randomBytes } from "node:crypto";
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { registerHealthRoutes } from "../../../src/http/health.ts";
 import { createServer, listenServer } from "../../../src/http/server.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import type { ReadinessCheck } from "../../../src/runtime/readiness.ts";
+
+afterEach(() => {
+  vi.useRealTimers();
+});
 
 async function ready(checks: readonly ReadinessCheck[], log: string[] = []) {
   const server = createServer({
@@ -17,18 +21,27 @@ async function ready(checks: readonly ReadinessCheck[], log: string[] = []) {
   return { ready: await server.inject("/readyz"), alive: await server.inject("/healthz") };
 }
 
+const READINESS_TIMEOUT_MS = 2_000;
 const good: ReadinessCheck = { name: "database", check: async () => await Promise.resolve() };
 const bad: ReadinessCheck = {
   name: "temporal",
   check: async () => await Promise.reject(new Error("reason-canary")),
 };
-const hung: ReadinessCheck = { name: "keys", check: async () => await new Promise(() => undefined) };
+/** Never answers. Its timeout passes as soon as it has been called. */
+const hung: ReadinessCheck = {
+  name: "keys",
+  check: async () => {
+    setImmediate(() => vi.advanceTimersByTime(READINESS_TIMEOUT_MS));
+    return await new Promise(() => undefined);
+  },
+};
 
 test("a process whose checks pass is ready", async () => {
   expect((await ready([good])).ready.json()).toEqual({ status: "ready" });
 });
 
 test("a process with failing checks names them, shows the reasons in the log only, and stays alive", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   const log: string[] = [];
   const answers = await ready([good, bad, hung], log);
   expect(answers.ready.statusCode).toBe(503);

@@ -2,6 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { RawJson, createStrictJsonParser } from "../../../src/http/strict-json.ts";
 import { SignetError } from "../../../src/domain/errors.ts";
+import { cases } from "../../support/properties.ts";
 
 const plain = createStrictJsonParser({ maxDepth: 64 });
 const event = createStrictJsonParser({ maxDepth: 4, opaque: { "/data": 3, "/metadata": 2 } });
@@ -79,7 +80,7 @@ describe("strict JSON", () => {
           isJson(Buffer.from(`{"data":${text}\n}`)),
         );
       }),
-      { numRuns: 3000 },
+      cases(400),
     );
   });
 
@@ -89,7 +90,7 @@ describe("strict JSON", () => {
         fc.pre(problemOf(text) === null);
         expect(plain(Buffer.from(text))).toEqual(JSON.parse(text));
       }),
-      { numRuns: 2000 },
+      cases(300),
     );
   });
 
@@ -99,7 +100,7 @@ describe("strict JSON", () => {
         fc.pre(isJson(Buffer.from(text)));
         expect(problemOf(text) ?? "").toMatch(/^$|repeated|__proto__|lone surrogate|U\+0000|out of range/);
       }),
-      { numRuns: 2000 },
+      cases(300),
     );
   });
 

@@ -1,9 +1,8 @@
-/** Alert rules are valid, tested and documented. */
+/** Alert rules are tested and documented. test/integration/observability/alert-rules.test.ts runs their tests. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
-import { hasPromtool, promtool } from "../../support/promtool.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 const DIRECTORY = join(REPOSITORY, "deploy", "prometheus");
@@ -20,17 +19,6 @@ async function rules(): Promise<readonly Rule[]> {
   };
   return groups.flatMap((group) => group.rules);
 }
-
-describe.skipIf(!hasPromtool)("promtool", () => {
-  it.each([
-    ["the rules", ["check", "rules", join(DIRECTORY, "alerts.yml")]],
-    ["the scrape configuration", ["check", "config", join(DIRECTORY, "prometheus.yml")]],
-    ["tests that each alert fires and stays quiet", ["test", "rules", join(DIRECTORY, "alerts.test.yml")]],
-  ])("accepts %s", async (_what, args) => {
-    const { code, output } = await promtool(args);
-    expect(code, output).toBe(0);
-  });
-});
 
 describe("each alert", () => {
   it("has a test in which it fires and one in which it is quiet", async () => {

@@ -17,13 +17,13 @@ test("a browser's encoding is decoded to the typed text, with lists in their ord
   );
 });
 
-test("a list of maximum length is parsed in linear time", () => {
-  const count = 400_000;
+test("a long list is parsed in linear time", () => {
+  const count = 150_000;
   const before = process.cpuUsage();
   expect(readForm("[]&".repeat(count))).toMatchObject({ "[]": { length: count } });
   const { user } = process.cpuUsage(before);
-  // Copying it for each entry would take many minutes.
-  expect(user / 1_000).toBeLessThan(20_000);
+  // Copying it for each entry would take twice as long at least.
+  expect(user / 1_000).toBeLessThan(4_000);
 });
 
 test.each(["a=1&a=2", "a=%zz", "a=%00", "a=%ff", "a[]=%ff", "a[]=%00", "%zz[]=1"])(

@@ -124,6 +124,29 @@ describe("every service", () => {
     expect(service("init").image).toBe(service("postgres").image);
   });
 
+  test("reads only keys and certificates that init creates, which test/e2e/compose-init.test.ts runs", async () => {
+    const script = await read("compose/init.sh");
+    const settings = new Map(
+      [...script.matchAll(/\b([a-z]+)="\$(SIGNET_INIT_[A-Z_]+)"/g)].map(([, variable, setting = ""]) => [
+        variable,
+        environment("init")[setting],
+      ]),
+    );
+    const [, copies = ""] = /for trusted in (.*); do\n.*put "\$trusted\.crt"/.exec(script) ?? [];
+    const made = (lines: string, pattern: RegExp, endings: readonly string[]): readonly string[] =>
+      [...lines.matchAll(pattern)].flatMap(([, variable, name]) =>
+        endings.map((ending) => `${settings.get(variable)}/${name}${ending}`),
+      );
+    const created = [
+      ...made(script, /^ *keep [a-z]+ "\$([a-z]+)\/([a-z-]+)"/gm, [".key", ".crt"]),
+      ...made(script, /\bput "\$([a-z]+)\/([a-z.-]+)"/g, [""]),
+      ...made(copies, /"\$([a-z]+)\/([a-z-]+)"/g, [".crt"]),
+    ];
+    const used = new Set(JSON.stringify(file.services).match(/\/run\/signet\/[a-z-]+\/[a-z.-]+/g));
+    expect(used.size).toBeGreaterThan(15);
+    expect([...used].filter((path) => !created.includes(path))).toEqual([]);
+  });
+
   test("gets its passwords from .env, which .env.example lists", () => {
     const required = [...text.matchAll(/\$\{(\w+):\?/g)].map(([, name]) => name);
     const listed = [...example.matchAll(/^(\w+)=$/gm)].map(([, name]) => name);
@@ -273,11 +296,7 @@ describe("Temporal", () => {
     const [mounted] = service("temporal").configs ?? [];
     expect(mounted?.target).toBe(environment("temporal")["DYNAMIC_CONFIG_FILE_PATH"]);
     const settings = parse(file.configs[mounted?.source ?? ""]?.content ?? "") as Record<string, unknown>;
-    const cacheBytes = 268_435_456;
-    expect(settings).toEqual({
-      "history.cacheSizeBasedLimit": [{ value: true }],
-      "history.hostLevelCacheMaxSizeBytes": [{ value: cacheBytes }],
-    });
+    expect(settings).toEqual({ "history.hostLevelCacheMaxSize": [{ value: 5_000 }] });
     // Some versions of Compose make such files readable by root only by default.
     expect(text.match(/mode: 0444/g)).toHaveLength(text.match(/- source: /g)?.length ?? 0);
   });

@@ -8,6 +8,7 @@ import type {
 import type { RevocableToken } from "../../../src/revocation/deny-list.ts";
 import { REVOCATION_KINDS } from "../../../src/revocation/kinds.ts";
 import { RevocationView } from "../../../src/revocation/view.ts";
+import { cases } from "../../support/properties.ts";
 
 const LEASE_MS = 200;
 const EPOCH = randomUUID();
@@ -225,6 +226,6 @@ test("no token is admitted longer than the lease after its revocation, whatever 
         expect(admitted && monotonic >= revokedAt + LEASE_MS).toBe(false);
       }
     }),
-    { numRuns: 500 },
+    cases(100),
   );
 });

@@ -2,6 +2,7 @@ import { BlockList, isIP } from "node:net";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { addressSet, addressWords } from "../../../src/runtime/address-set.ts";
+import { cases } from "../../support/properties.ts";
 
 const ipv4 = fc.ipV4();
 /** Every spelling: with and without "::", with an IPv4 tail, in capitals. */
@@ -29,7 +30,7 @@ describe("a set of addresses", () => {
         fc.pre(isIP(address) === 6);
         expect(normal(fromWords(addressWords(address) ?? []))).toBe(normal(address));
       }),
-      { numRuns: 2_000 },
+      cases(300),
     );
   });
 
@@ -43,7 +44,7 @@ describe("a set of addresses", () => {
           expect(set.has(address), `${address} in ${base}/${prefix}`).toBe(model.check(address, "ipv4"));
         }
       }),
-      { numRuns: 1_000 },
+      cases(200),
     );
   });
 
@@ -58,7 +59,7 @@ describe("a set of addresses", () => {
           expect(set.has(address), `${address} in ${base}/${prefix}`).toBe(model.check(address, "ipv6"));
         }
       }),
-      { numRuns: 1_000 },
+      cases(200),
     );
   });
 

@@ -3,13 +3,14 @@ import { describe, expect, test } from "vitest";
 import { ATTEMPT_MAX } from "../../../src/domain/retry-schedule.ts";
 import { DeliveryLedger, type Wave } from "../../../workflows/delivery-ledger.ts";
 import { atTheStart, carrier, DEAD_LETTER_MS, HOUR_MS, ledgerSteps, START_MS } from "./ledger-model.ts";
+import { cases } from "../../support/properties.ts";
 
 test("a member is attempted by one wave at a time, never after it is done, and at most 17 times", () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 8 }), ledgerSteps, (members, steps) => {
       fc.modelRun(() => atTheStart(members), steps);
     }),
-    { numRuns: 300 },
+    cases(100),
   );
 });
 

@@ -1,7 +1,4 @@
-/** Every documented implementation gives the same result for each of the shared vectors. */
-import { execFile, spawnSync } from "node:child_process";
-import { join } from "node:path";
-import { promisify } from "node:util";
+/** Our library gives the expected result for each of the shared vectors. */
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
 import { VerificationError } from "../../../../src/lib/receiver/errors.ts";
@@ -10,9 +7,6 @@ import { type Vector, webhookSignatures } from "../../../vectors/cases.ts";
 import schema from "../../../vectors/webhook-signatures.schema.json" with { type: "json" };
 import written from "../../../vectors/webhook-signatures.json" with { type: "json" };
 
-const REPOSITORY = join(import.meta.dirname, "..", "..", "..", "..");
-const TOOLCHAIN_MS = 300_000;
-const run = promisify(execFile);
 const file = webhookSignatures();
 
 /** Returns repeated headers as Node does. */
@@ -46,15 +40,6 @@ function outcome(vector: Vector): Vector["expect"] {
   }
 }
 
-/** Returns true if a toolchain is installed. Prints a note if it is not, since its checks are then skipped. */
-function has(program: string, argument: string): boolean {
-  const found = spawnSync(program, [argument]).status === 0;
-  if (!found) {
-    console.warn(`SKIPPED: no ${program} here, so its receiver is not held to the vectors`);
-  }
-  return found;
-}
-
 describe("the vectors", () => {
   it("match their generator: run test/vectors/run-generator.ts when this fails", () => {
     expect(written).toEqual(file);
@@ -80,32 +65,6 @@ describe("the vectors", () => {
   });
 });
 
-describe("the expected results of the vectors are returned", () => {
-  it.each(file.vectors)("by our library: $name", (vector) => {
-    expect(outcome(vector)).toEqual(vector.expect);
-  });
-
-  it.skipIf(!has("python3", "--version"))(
-    "by the Python example",
-    async () => {
-      const { stdout } = await run("python3", ["test/vectors/check.py"], { cwd: REPOSITORY });
-      const hmac = file.vectors.filter(({ algorithm }) => algorithm === undefined);
-      expect(stdout).toBe(`${hmac.length} vectors, 0 wrong\n`);
-    },
-    TOOLCHAIN_MS,
-  );
-
-  it.skipIf(!has("go", "version"))(
-    "by the Go example",
-    async () => {
-      const cwd = join(REPOSITORY, "docs", "examples", "go");
-      const { stdout } = await run("go", ["test", "-count=1", "-v", "./..."], {
-        cwd,
-        env: { ...process.env, GOFLAGS: "-mod=mod", GOTOOLCHAIN: "local", GOPROXY: "off" },
-      });
-      expect(stdout).toContain(`${file.vectors.length} vectors`);
-      expect(stdout).toContain("PASS: TestVectors");
-    },
-    TOOLCHAIN_MS,
-  );
+it.each(file.vectors)("the expected result is returned: $name", (vector) => {
+  expect(outcome(vector)).toEqual(vector.expect);
 });

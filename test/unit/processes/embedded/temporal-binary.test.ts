@@ -242,9 +242,9 @@ it("an interrupted build ends its compilers and tries nothing else", async () =>
   );
   const abort = new AbortController();
   const building = resolve(NO_DOWNLOAD, { signal: abort.signal });
-  const compiler = await vi.waitFor(async () => Number(await readFile(started, "utf8")), { timeout: 90_000 });
+  const compiler = await vi.waitFor(async () => Number(await readFile(started, "utf8")), { timeout: 50_000 });
   expect(isRunning(compiler)).toBe(true);
   abort.abort();
   await expect(building).rejects.toMatchObject({ name: "AbortError" });
-  await vi.waitFor(() => expect(isRunning(compiler)).toBe(false), { timeout: 90_000 });
+  await vi.waitFor(() => expect(isRunning(compiler)).toBe(false), { timeout: 50_000 });
 });

@@ -14,6 +14,7 @@ import {
 import { createTokenVerifier } from "../../../../src/tokens/oauth/verify-access-token.ts";
 import { createVerifiedTokens } from "../../../../src/tokens/oauth/verified-tokens.ts";
 import { testKeyring } from "../../../support/keyring.ts";
+import { cases } from "../../../support/properties.ts";
 
 const ISSUER = "https://service.example";
 const NOW_MS = 1_763_650_000_500;
@@ -164,7 +165,7 @@ describe.each(keys)("$alg", (key) => {
           expect(await ours(token)).toBe(await reference(token));
         },
       ),
-      { numRuns: 300 },
+      cases(60),
     );
   });
 
@@ -181,7 +182,7 @@ describe.each(keys)("$alg", (key) => {
           expect(await ours(altered)).toBe(altered === token);
         },
       ),
-      { numRuns: 500 },
+      cases(100),
     );
   });
 
@@ -216,7 +217,7 @@ describe.each(keys)("$alg", (key) => {
           }
         },
       ),
-      { numRuns: 50 },
+      cases(20),
     );
   });
 });

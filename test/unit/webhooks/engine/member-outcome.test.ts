@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { anchored, type AttemptPlan } from "../../../../src/webhooks/engine/member-outcome.ts";
+import type { LoadedDelivery } from "../../../../src/database/repositories/webhooks/attempts.ts";
+import { anchored, type AttemptPlan, outcomeOf } from "../../../../src/webhooks/engine/member-outcome.ts";
 import { drawOffsets, nextDueMs, RETRY_WINDOW_MS } from "../../../../src/domain/retry-schedule.ts";
 
 const NOW_MS = 1_763_650_000_000;
@@ -27,3 +28,34 @@ test.each([600_000, 86_400_000])(
     expect(dueMs).toBeLessThanOrEqual(NOW_MS + (offsetsMs[2] ?? 0) + 10_000);
   },
 );
+
+const clock = { now: () => NOW_MS };
+const waiting = { state: "QUEUED", durationMs: null, error: null, nextAttemptAt: null } as const;
+const failed = {
+  state: "RETRYING",
+  durationMs: 5,
+  error: "status",
+  nextAttemptAt: new Date(NOW_MS + 9),
+} as const;
+
+test.each<readonly [string, Partial<LoadedDelivery> | undefined, unknown]>([
+  ["that the carrier has lost is moved", undefined, { kind: "moved" }],
+  ["that waits for this attempt is attempted", waiting, undefined],
+  ["in mid-cycle is attempted", { ...waiting, state: "RETRYING" }, undefined],
+  [
+    "that this attempt delivered is delivered",
+    { ...waiting, state: "DELIVERED", durationMs: 5 },
+    { kind: "delivered" },
+  ],
+  ["that failed waits for the next attempt", failed, { kind: "failed", dueMs: NOW_MS + 9, asked: true }],
+  ["that is a dead letter is dead", { ...failed, state: "DEAD_LETTERED" }, { kind: "dead" }],
+  [
+    "that was cancelled before this attempt is not sent",
+    { ...waiting, state: "CANCELLED" },
+    { kind: "moved" },
+  ],
+  ["that was delivered otherwise is not sent", { ...waiting, state: "DELIVERED" }, { kind: "moved" }],
+  ["that has expired is not sent", { ...waiting, state: "EXPIRED" }, { kind: "moved" }],
+])("a delivery %s", (_what, delivery, outcome) => {
+  expect(outcomeOf(delivery as LoadedDelivery | undefined, clock)).toEqual(outcome);
+});

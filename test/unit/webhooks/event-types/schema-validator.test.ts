@@ -3,6 +3,7 @@ import * as fc from "fast-check";
 import { randomBytes, randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { compileSchema, schemaProblems } from "../../../../src/webhooks/event-types/schema-validator.ts";
+import { cases } from "../../../support/properties.ts";
 
 /** Stalls take tens of milliseconds on a quiet machine; other tests run at the same time. */
 const STALL_MAX_MS = 2_000;
@@ -62,7 +63,7 @@ test("the validator agrees with the plain one, which has no step limit", () => {
       expect(schemaProblems(candidate)).toEqual([]);
       expect(compileSchema(candidate)(data).length === 0).toBe(plain.validate(candidate as object, data));
     }),
-    { numRuns: 300 },
+    cases(60),
   );
 });
 
@@ -99,7 +100,7 @@ test("any JSON as a schema is accepted, or rejected with a pointer; any data is 
       const found = problems.length === 0 ? compileSchema(candidate)(data) : [];
       expect(found.every(({ pointer }) => pointer.startsWith("/data"))).toBe(true);
     }),
-    { numRuns: 500 },
+    cases(100),
   );
 });
 

@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { compileFilter } from "../../../../src/webhooks/ingest/event-filter.ts";
+import { cases } from "../../../support/properties.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -223,7 +224,7 @@ test("any condition on any data agrees with an independent interpretation of the
         expect(compiled(event)).toBe(negated ? !holds : holds);
       },
     ),
-    { numRuns: 2_000 },
+    cases(300),
   );
 });
 
@@ -261,7 +262,7 @@ test("any JSON as a filter is accepted or rejected, and never throws afterwards"
           : typeof compiled.pointer,
       ).toMatch(/boolean|string/);
     }),
-    { numRuns: 2_000 },
+    cases(300),
   );
 });
 

@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { RateLimitQueues, LATE_MS, nextChecks } from "../../../../src/webhooks/pacing/rate-limit-queues.ts";
 import type { Reservation } from "../../../../src/domain/reservation.ts";
 import { createLineModel } from "../../../support/line-model.ts";
+import { cases } from "../../../support/properties.ts";
 
 const NOW = 1_700_000_000_000;
 const SECOND = 1_000;
@@ -182,7 +183,7 @@ describe("the queue of an endpoint with a rate limit", () => {
           expect(mostInASecond(instants)).toBeLessThanOrEqual(rateLimit + 1);
         },
       ),
-      { numRuns: 60 },
+      cases(60),
     );
   });
 
@@ -214,7 +215,7 @@ describe("the queue of an endpoint with a rate limit", () => {
           );
         },
       ),
-      { numRuns: 60 },
+      cases(60),
     );
   });
 });

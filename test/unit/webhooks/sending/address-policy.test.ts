@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { createAddressPolicy } from "../../../../src/webhooks/sending/address-policy.ts";
 import { SignetError } from "../../../../src/domain/errors.ts";
 import vectors from "../../../support/vectors/targets.json" with { type: "json" };
+import { cases } from "../../../support/properties.ts";
 
 const ownListeners = [
   { host: "127.0.0.1", port: 8080 },
@@ -364,7 +365,7 @@ describe("against a model of the registries on whole numbers", () => {
       fc.property(near(SPECIAL_IPV4, 0xffff_ffffn), (value) => {
         expect(production.allows(dotted(value)), dotted(value)).toBe(!within(value, SPECIAL_IPV4));
       }),
-      { numRuns: 5_000 },
+      cases(500),
     );
   });
 
@@ -376,7 +377,7 @@ describe("against a model of the registries on whole numbers", () => {
         const isPublic = within(high, [GLOBAL_UNICAST]) && !within(high, SPECIAL_IPV6);
         expect(production.allows(address), address).toBe(isPublic);
       }),
-      { numRuns: 5_000 },
+      cases(500),
     );
   });
 
@@ -387,7 +388,7 @@ describe("against a model of the registries on whole numbers", () => {
         const url = `https://${dotted(value)}:5000/`;
         expect(refusal(policy, url) === null, url).toBe(value >> 24n === 10n);
       }),
-      { numRuns: 2_000 },
+      cases(300),
     );
   });
 });

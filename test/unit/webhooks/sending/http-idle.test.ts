@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { IdleSet } from "../../../../src/webhooks/sending/http-idle.ts";
+import { cases } from "../../../support/properties.ts";
 
 const MAXIMUM = 5;
 const MAXIMUM_PER_KEY = 2;
@@ -43,7 +44,7 @@ describe("IdleSet", () => {
         expect(set.clear()).toEqual(model);
         expect([set.size, set.keys]).toEqual([0, 0]);
       }),
-      { numRuns: 500 },
+      cases(100),
     );
   });
 });

@@ -10,7 +10,8 @@ const docsUrl = "https://signet.example/docs";
 const timestampSeconds = Math.floor(Date.now() / 1000);
 const request = {
   secret: current,
-  body: Buffer.from(`{"id":"evt_1","sent_at":${timestampSeconds}}`),
+  // Parsing and serializing would change these bytes.
+  body: Buffer.from(`{ "id":"evt_1","sent_at":${timestampSeconds},"data":1.0 }`),
   eventId: "evt_1",
   eventType: "inference.completed",
   deliveryId: "dlv_1",

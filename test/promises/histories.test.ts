@@ -1,12 +1,13 @@
+/** Workflows that any release has started go on under today's code. test/replay/record.test.ts records them. */
 import { cp, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { bundleWorkflowCode, Worker } from "@temporalio/worker";
 import { DeterminismViolationError } from "@temporalio/workflow";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { bundleWorkflows } from "../../src/temporal/bundle.ts";
+import { afterAll, describe, expect, test } from "vitest";
+import { workflowBundle } from "../support/processes.ts";
 
-const HISTORIES = new URL("histories/", import.meta.url);
+const HISTORIES = new URL("../replay/histories/", import.meta.url);
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 /** By the release that was the first to leave them. Every later release leaves them too, so no file changes or goes. */
 const SHAPES: Readonly<Record<string, readonly string[]>> = {
@@ -47,15 +48,10 @@ const SHAPES: Readonly<Record<string, readonly string[]>> = {
 };
 const names = (await readdir(HISTORIES)).filter((name) => name.endsWith(".json"));
 const scratch = await mkdtemp(join(tmpdir(), "signet-replay-"));
-let bundle: { code: string };
 
 async function historyOf(name: string): Promise<unknown> {
   return JSON.parse(await readFile(new URL(name, HISTORIES), "utf8")) as unknown;
 }
-
-beforeAll(async () => {
-  bundle = await bundleWorkflows();
-});
 
 afterAll(async () => {
   await rm(scratch, { recursive: true, force: true });
@@ -69,7 +65,7 @@ test("there is a history of every shape that a release can have left", () => {
 
 describe("a recorded history continues with today's code", () => {
   test.each(names)("%s", async (name) => {
-    await Worker.runReplayHistory({ workflowBundle: bundle }, await historyOf(name));
+    await Worker.runReplayHistory({ workflowBundle: workflowBundle() }, await historyOf(name));
   });
 });
 

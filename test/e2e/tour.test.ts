@@ -1,7 +1,8 @@
-/** Pastes the commands of README, docs/tour.md and docs/getting-started.md into a shell beside a newly started service. */
+/** Pastes the commands of docs/tour.md and docs/getting-started.md into a shell beside a newly started service. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { labelledBlocks } from "../support/documents.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
 import {
@@ -18,11 +19,6 @@ import {
 
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 const TIMEOUT_MS = 600_000;
-
-/** The README's blocks, each for its own terminal. */
-const FIRST_DELIVERY = ["listen", "trigger"] as const;
-/** Limit of commands from a clone to a verified delivery, `git clone` and `npm start` included. */
-const COMMANDS_MAX = 6;
 
 /** The blocks of docs/tour.md, in the order in which a reader who follows every word runs them. */
 const TOUR = [
@@ -41,26 +37,14 @@ const TOUR = [
   "operators",
 ] as const;
 
-let readme: string;
 let tour: string;
 let directory: Home;
 let settings: Settings;
 let service: NpmStart;
 let receiverPort: number;
 
-/** Returns every shell block with a label, by label. */
-function blocksOf(document: string): Map<string, string> {
-  const blocks = new Map<string, string>();
-  for (const [, label = "", text = ""] of document.matchAll(
-    /^<!-- test: (\S+) -->\n```sh\n([\s\S]*?)^```$/gm,
-  )) {
-    blocks.set(label, text);
-  }
-  return blocks;
-}
-
 function tourBlocks(): Map<string, string> {
-  const blocks = blocksOf(tour);
+  const blocks = labelledBlocks(tour);
   const [startReceiver = ""] = (blocks.get("receiver") ?? "").split("\n");
   return blocks.set("receiver again", startReceiver);
 }
@@ -87,7 +71,6 @@ function shape(line: string): string {
 }
 
 beforeAll(async () => {
-  readme = await readFile(join(REPOSITORY, "README.md"), "utf8");
   tour = await readFile(join(REPOSITORY, "docs", "tour.md"), "utf8");
   directory = await makeHome();
   settings = {
@@ -116,35 +99,8 @@ test("npm start prints what the tour shows", () => {
   expect(missing).toEqual([]);
 });
 
-test(
-  "a newcomer's own receiver shows a verified delivery after at most six commands",
-  { timeout: TIMEOUT_MS },
-  async () => {
-    const blocks = blocksOf(readme);
-    expect([...blocks.keys()]).toEqual(FIRST_DELIVERY);
-    const lines = FIRST_DELIVERY.flatMap((label) => (blocks.get(label) ?? "").trim().split("\n"));
-    expect(lines.length + ["git clone", "npm start"].length).toBeLessThanOrEqual(COMMANDS_MAX);
-    const place = { cwd: REPOSITORY, settings };
-    const receiver = openTerminal(blocks.get("listen") ?? "exit 1", place);
-    try {
-      await eventually(() => receiver.output().includes("Ready"), "signet listen", TIMEOUT_MS / 2);
-      expect(await bash(blocks.get("trigger") ?? "exit 1", place)).toMatch(/dlv_\w+ +ep_\w+ +QUEUED/);
-      await eventually(
-        () =>
-          /pipeline\.failed {2}dlv_\w+ {2}attempt 1 {2}verified \(v1\) {2}200\n {2}\{\n {4}"run": 7\n/.test(
-            receiver.output(),
-          ),
-        "the delivery",
-      );
-    } finally {
-      await receiver.interrupt();
-    }
-    expect(await bash("npx signet endpoint list --json", place)).not.toContain("signet_listen");
-  },
-);
-
 test("every line of docs/getting-started.md works unchanged", { timeout: TIMEOUT_MS }, async () => {
-  const blocks = blocksOf(await readFile(join(REPOSITORY, "docs", "getting-started.md"), "utf8"));
+  const blocks = labelledBlocks(await readFile(join(REPOSITORY, "docs", "getting-started.md"), "utf8"));
   expect([...blocks.keys()]).toEqual(["who", "listen", "publish", "dead-letters", "tenant"]);
   const place = { cwd: REPOSITORY, settings };
   const paste = async (label: string): Promise<string> => await bash(blocks.get(label) ?? "exit 1", place);

@@ -5,10 +5,10 @@
  */
 import { randomBytes } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
-import { type IdNoun, newId } from "../../../src/domain/ids.ts";
-import { type Answer, useTestApi } from "../../support/api.ts";
-import { grant } from "../../support/factories.ts";
-import { type ApiRoute, apiRoutes } from "../../support/openapi.ts";
+import { type IdNoun, newId } from "../../src/domain/ids.ts";
+import { type Answer, useTestApi } from "../support/api.ts";
+import { grant } from "../support/factories.ts";
+import { type ApiRoute, apiRoutes } from "../support/openapi.ts";
 import {
   createEndpoint,
   createTenant,
@@ -17,7 +17,7 @@ import {
   sql,
   type Tenant,
   WEBHOOK_SCOPES,
-} from "../../support/tenant.ts";
+} from "../support/tenant.ts";
 
 const api = useTestApi();
 const SCOPES = [

@@ -1,7 +1,7 @@
 /**
  * Records a history of each shape that a workflow can take. It is not a real test and runs only on request:
  *
- *   SIGNET_RECORD_HISTORIES=1 npx vitest run --project system test/replay/record.test.ts
+ *   SIGNET_RECORD_HISTORIES=1 npx vitest run --project system test/replay/record.ts
  *
  * after a change of workflow code that old histories cannot know (behind `patched`), under new file names. The files that
  * exist are what the releases left, and are never written again. Those that end in `-described` were recorded when
@@ -30,7 +30,6 @@ import { useWorld, type World } from "../support/world.ts";
 
 type Script = readonly Behaviour[];
 
-const RECORDING = process.env["SIGNET_RECORD_HISTORIES"] === "1";
 const receivers: Receiver[] = [];
 
 async function receiver(script: Script): Promise<Receiver> {
@@ -77,7 +76,7 @@ async function publish(
 const OK = { kind: "answer", status: 200 } as const;
 const FAILED = { kind: "answer", status: 500 } as const;
 
-describe.runIf(RECORDING)("histories of deliver", () => {
+describe("histories of deliver", () => {
   const made = useWorld();
   beforeAll(async () => {
     await made.current.startWorker();
@@ -137,7 +136,7 @@ describe.runIf(RECORDING)("histories of deliver", () => {
   });
 });
 
-describe.runIf(RECORDING)("histories of replayDeadLetters", () => {
+describe("histories of replayDeadLetters", () => {
   const made = useWorld();
   beforeAll(async () => {
     await made.current.startWorker();
@@ -201,7 +200,7 @@ describe.runIf(RECORDING)("histories of replayDeadLetters", () => {
   });
 });
 
-describe.runIf(RECORDING)("histories of upkeep", () => {
+describe("histories of upkeep", () => {
   const made = useWorld();
   beforeAll(async () => {
     await made.current.startWorker();
@@ -224,7 +223,7 @@ describe.runIf(RECORDING)("histories of upkeep", () => {
   });
 });
 
-describe.runIf(RECORDING)("histories of deliver on the real schedule", () => {
+describe("histories of deliver on the real schedule", () => {
   const made = useWorld({
     retryWindowMs: 259_200_000,
     environment: { SIGNET_DELIVERY_STARTS_PER_SECOND: "2" },
@@ -302,7 +301,7 @@ describe.runIf(RECORDING)("histories of deliver on the real schedule", () => {
   });
 });
 
-describe.runIf(RECORDING)("histories of deliver with a short week, and of verifyEndpoint", () => {
+describe("histories of deliver with a short week, and of verifyEndpoint", () => {
   const made = useWorld({ deadLetterMs: 1_500 });
   beforeAll(async () => {
     await made.current.startWorker();
@@ -364,7 +363,7 @@ describe.runIf(RECORDING)("histories of deliver with a short week, and of verify
   });
 });
 
-describe.runIf(RECORDING)("histories of rotateCredentials", () => {
+describe("histories of rotateCredentials", () => {
   const made = useWorld();
 
   test("one sweep", async () => {
@@ -380,7 +379,7 @@ describe.runIf(RECORDING)("histories of rotateCredentials", () => {
   });
 });
 
-describe.runIf(RECORDING)("histories of signCheckpoint", () => {
+describe("histories of signCheckpoint", () => {
   const made = useWorld();
 
   test("one checkpoint", async () => {

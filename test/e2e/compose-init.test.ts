@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 import { afterAll, expect, test } from "vitest";
 
 const run = promisify(execFile);
-const SCRIPT = join(import.meta.dirname, "..", "..", "..", "compose", "init.sh");
+const SCRIPT = join(import.meta.dirname, "..", "..", "compose", "init.sh");
 const VOLUMES = [
   "ca",
   "keys",

@@ -4,7 +4,7 @@ import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { migrateDatabase, requireCurrentSchema } from "../../src/database/migrate.ts";
 import { execute, SERVICE_LOGIN, TEMPLATE_DATABASE, withDatabase } from "../support/test-database.ts";
-import { loadRelease, RELEASES } from "./releases.ts";
+import { loadRelease, RELEASES } from "../upgrade/releases.ts";
 
 const DAY_MS = 86_400_000;
 

@@ -1,0 +1,48 @@
+/** A temporary copy of the work tree as it is, so that a fault never touches the tree that somebody works in. */
+import { execFileSync } from "node:child_process";
+import { existsSync, rmSync } from "node:fs";
+import { cp, mkdtemp, readFile, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Mutant, withFault } from "./mutant.ts";
+
+const ROOT = join(import.meta.dirname, "..", "..");
+
+export interface Copy {
+  readonly directory: string;
+  /** Runs `work` while the fault is in the copy. */
+  with<T>(mutant: Mutant, work: () => Promise<T>): Promise<T>;
+}
+
+/**
+ * Copies the files that git tracks or would track, with their uncommitted changes. node_modules is shared. The copy is
+ * removed when this process exits.
+ */
+export async function copyTree(): Promise<Copy> {
+  const listed = execFileSync("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], {
+    cwd: ROOT,
+    encoding: "utf8",
+    maxBuffer: 16_777_216,
+  });
+  const directory = await mkdtemp(join(tmpdir(), "signet-mutants-"));
+  process.once("exit", () => rmSync(directory, { recursive: true, force: true, maxRetries: 5 }));
+  // Git also lists files that were deleted and not committed.
+  const paths = listed.split("\0").filter((path) => path !== "" && existsSync(join(ROOT, path)));
+  for (const path of paths) {
+    await cp(join(ROOT, path), join(directory, path), { verbatimSymlinks: true });
+  }
+  await symlink(join(ROOT, "node_modules"), join(directory, "node_modules"));
+  return {
+    directory,
+    with: async (mutant, work) => {
+      const path = join(directory, mutant.file);
+      const text = await readFile(path, "utf8");
+      await writeFile(path, withFault(text, mutant));
+      try {
+        return await work();
+      } finally {
+        await writeFile(path, text);
+      }
+    },
+  };
+}

@@ -1,0 +1,235 @@
+/** Faults in endpoints and deliveries: verification, signing, retries, dead letters, replay. */
+import type { Mutant } from "./mutant.ts";
+
+export const DELIVERIES: readonly Mutant[] = [
+  // Registration and verification.
+  {
+    name: "ping-accepted-with-204",
+    breaks: "An endpoint acknowledges the challenge with 200 (specification 3)",
+    file: "src/webhooks/endpoints/challenge.ts",
+    find: "if (result.status === 200) {",
+    replace: "if (result.error === null) {",
+    caughtBy: "test/promises/registration.test.ts",
+  },
+  {
+    name: "ping-limit-of-7-seconds",
+    breaks: "An endpoint acknowledges the challenge within 5 seconds (specification 3)",
+    file: "src/webhooks/endpoints/challenge.ts",
+    find: "deadlineMs: PING_DEADLINE_MS, admitAddresses",
+    replace: "deadlineMs: PING_DEADLINE_MS + 2_000, admitAddresses",
+    caughtBy: "test/promises/registration.test.ts",
+  },
+  {
+    name: "pending-endpoint-takes-events",
+    breaks: "A PENDING endpoint receives no live events (specification 3)",
+    file: "src/database/repositories/webhooks/events.ts",
+    find: "`e.state IN ('ACTIVE', 'DISABLED') AND",
+    replace: "`e.state IN ('PENDING', 'ACTIVE', 'DISABLED') AND",
+    caughtBy: "test/promises/registration.test.ts",
+  },
+  {
+    name: "new-url-gets-deliveries-unverified",
+    breaks: "A URL receives deliveries only after it has acknowledged a ping (specification 3)",
+    file: "src/domain/endpoint-state.ts",
+    find: 'return verifying ? "wait" : "dead-letter";',
+    replace: 'return verifying ? "send" : "dead-letter";',
+    caughtBy: "test/unit/domain/endpoint-state.test.ts",
+  },
+  {
+    name: "private-address-is-target",
+    breaks: "Deliveries never go to private or reserved addresses (docs/egress.md)",
+    file: "src/webhooks/sending/address-policy.ts",
+    find: "&& !special.contains(address);",
+    replace: "&& !(special.contains(address) && NEVER.contains(address));",
+    caughtBy: "test/unit/webhooks/sending/address-policy.test.ts",
+  },
+  {
+    name: "own-event-types-open-to-tenants",
+    breaks: "Only the service publishes its own event types (changelog 0.3.0)",
+    file: "src/domain/own-event-types.ts",
+    find: "|| RESERVED_NAMESPACES.has(namespaceOf(type));",
+    replace: "&& !RESERVED_NAMESPACES.has(namespaceOf(type));",
+    caughtBy: "test/unit/domain/own-event-types.test.ts",
+  },
+  {
+    name: "idempotency-key-of-all-principals",
+    breaks: "An Idempotency-Key belongs to one principal (changelog 0.3.0)",
+    file: "src/database/repositories/idempotency.ts",
+    find: "route: `${route} by ${principalId}`, key: digestOf(principalId, key), former };",
+    replace: "route, key: digestOf(principalId.slice(0, 0), key), former };",
+    caughtBy: "test/unit/database/idempotency.test.ts",
+  },
+
+  // Signing.
+  {
+    name: "signature-over-parsed-body",
+    breaks: "The signature covers the raw request body (specification 6)",
+    file: "src/webhooks/sending/signer.ts",
+    find: "signDelivery({ secret: request.secret, body, id, timestampSeconds });",
+    replace:
+      "signDelivery({ ...request, body: Buffer.from(JSON.stringify(JSON.parse(body.toString()))), id, timestampSeconds });",
+    caughtBy: "test/unit/webhooks/sending/signer.test.ts",
+  },
+  {
+    name: "timestamp-not-signed",
+    breaks: "v1 signs id, timestamp and body (Standard Webhooks)",
+    file: "src/lib/receiver/sign.ts",
+    find: ".update(`${message.id}.${message.timestamp}.`);",
+    replace: ".update(`${message.id}.`);",
+    caughtBy: "test/unit/lib/receiver/sign.test.ts",
+  },
+  {
+    name: "time-outside-signed-body-believed",
+    breaks: "A captured delivery cannot be replayed under a new timestamp (specification 6)",
+    file: "src/lib/receiver/verify.ts",
+    find: 'sentAt === undefined ? scheme === "sha256" : sentAt !== headers.timestampSeconds;',
+    replace: 'sentAt !== undefined && scheme !== "sha256" && sentAt !== headers.timestampSeconds;',
+    caughtBy: "test/unit/lib/receiver/verify.test.ts",
+  },
+  {
+    name: "old-signed-payload-accepted",
+    breaks: "The ingress rejects signed payloads older than 300 seconds (specification 6)",
+    file: "src/tokens/producers/authenticate-producer.ts",
+    find: "now: clock.now(), headerBrand };",
+    replace: "now: clock.now(), headerBrand, toleranceSeconds: 3_600 };",
+    caughtBy: "test/promises/signature.test.ts",
+  },
+
+  // Attempts and their schedule.
+  {
+    name: "sixteen-attempts",
+    breaks: "An event becomes a dead letter after 17 failures, not before (specification 6)",
+    file: "src/webhooks/engine/in-flight-requests.ts",
+    find: "if (plan.attempt >= ATTEMPT_MAX) {",
+    replace: "if (plan.attempt >= ATTEMPT_MAX - 1) {",
+    caughtBy: "test/promises/retries.test.ts",
+  },
+  {
+    name: "no-jitter",
+    breaks: "Retries have jitter (specification 8)",
+    file: "src/domain/retry-schedule.ts",
+    find: "const jitter = random() * Math.min(",
+    replace: "const jitter = 0 * random() * Math.min(",
+    caughtBy: "test/unit/domain/retry-schedule.test.ts",
+  },
+  {
+    name: "window-of-36-hours",
+    breaks: "Retries span 72 hours (specification 8)",
+    file: "src/domain/retry-schedule.ts",
+    find: "windowMs / 2 ** (ATTEMPT_MAX - attempt);",
+    replace: "windowMs / 2 ** (ATTEMPT_MAX + 1 - attempt);",
+    caughtBy: "test/unit/domain/retry-schedule.test.ts",
+  },
+  {
+    name: "retry-after-ignored",
+    breaks: "Retry-After postpones the next attempt (architecture 3)",
+    file: "src/domain/retry-schedule.ts",
+    find: "endedAtMs + Math.min(retryAfterMs, RETRY_AFTER_MAX_MS);",
+    replace: "endedAtMs + Math.min(0, retryAfterMs, RETRY_AFTER_MAX_MS);",
+    caughtBy: "test/unit/domain/retry-schedule.test.ts",
+  },
+  {
+    name: "redirect-followed",
+    breaks: "A redirect is a failure and is never followed (specification 6, architecture 3)",
+    file: "src/webhooks/sending/http-sender.ts",
+    find: "    connection.client.dispatch(request, handler);",
+    replace: `    const { createRequire } = process.getBuiltinModule("node:module");
+    const { interceptors } = createRequire(import.meta.url)("undici") as typeof import("undici");
+    const following = interceptors.redirect({ maxRedirections: 1 });
+    following(connection.client.dispatch.bind(connection.client))(request, handler);`,
+    caughtBy: "test/promises/retries.test.ts",
+  },
+  {
+    name: "redirect-is-success",
+    breaks: "A response other than 2xx is a failure (specification 6)",
+    file: "src/webhooks/sending/http-sender.ts",
+    find: "return status >= 200 && status < 300;",
+    replace: "return status >= 200 && status < 400;",
+    caughtBy: "test/promises/retries.test.ts",
+  },
+  {
+    name: "delivery-limit-of-30-seconds",
+    breaks: "A delivery times out after 10 seconds (specification 8)",
+    file: "src/webhooks/sending/delivery-sender.ts",
+    find: "deadlineMs: DELIVERY_DEADLINE_MS };",
+    replace: "deadlineMs: 3 * DELIVERY_DEADLINE_MS };",
+    caughtBy: "test/promises/retries.test.ts",
+  },
+  {
+    name: "gone-endpoint-stays-active",
+    breaks: "410 Gone disables the endpoint (Standard Webhooks, docs/endpoints.md)",
+    file: "src/webhooks/engine/in-flight-requests.ts",
+    find: "if (sent.status === GONE) {",
+    replace: "if (sent.status === GONE && sent.error === null) {",
+    caughtBy: "test/promises/retries.test.ts",
+  },
+  {
+    name: "cancelled-delivery-sent",
+    breaks: "A cancelled delivery is not attempted again (architecture 3, the fence)",
+    file: "src/webhooks/engine/member-outcome.ts",
+    find: 'if (delivery.state !== "QUEUED" && delivery.state !== "RETRYING") {',
+    replace: 'if (delivery.state === "EXPIRED") {',
+    caughtBy: "test/unit/webhooks/engine/member-outcome.test.ts",
+  },
+  {
+    name: "fence-not-read",
+    breaks: "A workflow that has lost a delivery does not send it (architecture 3, the fence)",
+    file: "src/database/repositories/webhooks/attempts.ts",
+    find: "AND d.carrier = m.carrier AND d.epoch = m.epoch\n      JOIN events",
+    replace: "AND d.carrier = m.carrier AND m.epoch > 0\n      JOIN events",
+    caughtBy: "test/workflows/send-once.test.ts",
+  },
+  {
+    name: "lease-not-read",
+    breaks: "A request in flight elsewhere is not sent again before its lease has ended (architecture 3)",
+    file: "src/webhooks/engine/attempt-service.ts",
+    find: "    if (leaseMs > 0) {",
+    replace: "    if (leaseMs > LEASE_MS) {",
+    caughtBy: "test/workflows/send-once.test.ts",
+  },
+
+  // Dead letters and replay.
+  {
+    name: "dead-letters-kept-6-days",
+    breaks: "Dead letters are kept for 7 days (specification 8)",
+    file: "src/config/config.ts",
+    find: "export const DEAD_LETTER_MS = 604_800_000;",
+    replace: "export const DEAD_LETTER_MS = 518_400_000;",
+    caughtBy: "test/promises/dead-letters.test.ts",
+  },
+  {
+    name: "replay-keeps-its-cycle",
+    breaks: "A replayed dead letter gets 17 new attempts (specification 3, architecture 3)",
+    file: "src/database/repositories/webhooks/deliveries.ts",
+    find: "SET state = 'QUEUED', cycle = d.cycle + 1,",
+    replace: "SET state = 'QUEUED', cycle = d.cycle,",
+    caughtBy: "test/promises/dead-letters.test.ts",
+  },
+  {
+    name: "bulk-replay-ends-after-a-page",
+    breaks: "A bulk replay replays every dead letter of its filter (specification 3)",
+    file: "workflows/replay-dead-letters.ts",
+    find: `    if (inbox.length > 0) {
+      continue;
+    }
+    if (status.state === "COMPLETED" || status.state === "CANCELLED") {`,
+    replace: '    if (status.state !== "PAUSED") {',
+    caughtBy: "test/promises/histories.test.ts",
+  },
+  {
+    name: "replay-signal-ignored",
+    breaks: "An operator's replay signal replays dead letters (architecture 3)",
+    file: "workflows/deliver.ts",
+    find: "named.filter((index) => ledger.isDeadLetter(index)),",
+    replace: "named.filter((index) => !ledger.isDeadLetter(index)),",
+    caughtBy: "test/promises/dead-letters.test.ts",
+  },
+  {
+    name: "workflow-command-without-patch",
+    breaks: "Workflows that earlier releases started continue under this code (CONTRIBUTING)",
+    file: "workflows/deliver.ts",
+    find: "new Set([2, 5, 9, 13, 17]);",
+    replace: "new Set([2, 3, 5, 9, 13, 17]);",
+    caughtBy: "test/promises/histories.test.ts",
+  },
+];

@@ -1,0 +1,7 @@
+/** The faults that `npm run test:mutants` makes, one at a time. Add one for each defect that is found outside. */
+import { DELIVERIES } from "./deliveries.ts";
+import type { Mutant } from "./mutant.ts";
+import { RECORDS } from "./records.ts";
+import { TOKENS } from "./tokens.ts";
+
+export const MUTANTS: readonly Mutant[] = [...TOKENS, ...DELIVERIES, ...RECORDS];

@@ -1,0 +1,76 @@
+/** Faults in what is stored: isolation of tenants, the compliance log, migrations. */
+import type { Mutant } from "./mutant.ts";
+
+export const RECORDS: readonly Mutant[] = [
+  // Isolation. Elsewhere row-level security hides a missing condition, and the condition a missing policy.
+  {
+    name: "events-go-to-all-tenants",
+    breaks: "A tenant's events go to its own endpoints (architecture 4)",
+    file: "src/database/repositories/webhooks/events.ts",
+    find: "LEFT JOIN endpoints e ON e.tenant_id = w.tenant_id AND ${takes",
+    replace: "LEFT JOIN endpoints e ON ${takes",
+    caughtBy: "test/promises/isolation.test.ts",
+  },
+  {
+    name: "sealed-values-move-between-tenants",
+    breaks: "A sealed value opens only in its own row of its own tenant (docs/security-model.md)",
+    file: "src/crypto/envelope.ts",
+    find: "return `${table}|${tenantId}|${id}|${version}`;",
+    replace: "return `${table}|${tenantId.slice(0, 4)}|${id}|${version}`;",
+    caughtBy: "test/unit/crypto/envelope.test.ts",
+  },
+  {
+    name: "table-without-row-security",
+    breaks: "Row-level security protects every table of tenants, also from its owner (architecture 4)",
+    file: "src/database/migrations/0028-portal.sql",
+    find: "ALTER TABLE portal_sessions FORCE ROW LEVEL SECURITY;\n",
+    replace: "",
+    caughtBy: "test/unit/repository/migrations.test.ts",
+  },
+
+  // The compliance log.
+  {
+    name: "revocation-not-logged",
+    breaks: "A revocation is written to the compliance log (specification 4)",
+    file: "src/database/migrations/0005-compliance-and-revocation.sql",
+    find: `  SELECT * INTO appended FROM public.append_compliance_entry(before_index, after_index);
+  UPDATE public.rev_clock`,
+    replace: `  SELECT size - 1 AS place, root AS leaf INTO appended FROM public.clog_head WHERE log_id = 1;
+  UPDATE public.rev_clock`,
+    caughtBy: "test/promises/revocation.test.ts",
+  },
+  {
+    name: "log-not-chained",
+    breaks: "Each entry of the log is linked to all before it (RFC 6962)",
+    file: "src/compliance/merkle.ts",
+    find: "node = nodeHash(this.#peaks.pop() as Buffer, node);",
+    replace: "node = nodeHash(node, this.#peaks.pop() as Buffer);",
+    caughtBy: "test/unit/compliance/merkle.test.ts",
+  },
+  {
+    name: "changed-log-verifies",
+    breaks: "`signet audit verify` finds a changed entry, even with its stored hash (docs/compliance-log.md)",
+    file: "src/compliance/verify-log.ts",
+    find: "if (!this.#tree.root.equals(next.root)) {",
+    replace: "if (this.#tree.root.length !== next.root.length) {",
+    caughtBy: "test/unit/compliance/verify-log.test.ts",
+  },
+  {
+    name: "checkpoint-signature-not-checked",
+    breaks: "A checkpoint is believed only with its key's signature (docs/compliance-log.md)",
+    file: "src/lib/transparency-log/signed-note.ts",
+    find: "|| !(await verify(publicKey, utf8.encode(text), signature))) {",
+    replace: "|| (await verify(publicKey, utf8.encode(text), signature)) === undefined) {",
+    caughtBy: "test/unit/lib/transparency-log/signed-note.test.ts",
+  },
+
+  // Migrations.
+  {
+    name: "migration-drops-rows",
+    breaks: "An upgrade keeps every row of earlier releases (CONTRIBUTING)",
+    file: "src/database/migrations/0041-claimed-by.sql",
+    find: 'ALTER TABLE deliveries ADD COLUMN claimed_by text COLLATE "C";\n',
+    replace: 'ALTER TABLE deliveries ADD COLUMN claimed_by text COLLATE "C";\nTRUNCATE attempts;\n',
+    caughtBy: "test/promises/upgrade.test.ts",
+  },
+];

@@ -1,0 +1,124 @@
+/** Specification 4, 5.5 and 8: one call revokes everywhere within 250 ms and is written to the immutable log. */
+import { setTimeout as delay } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { deployedApi } from "../support/deployed-api.ts";
+import { eventually } from "../support/eventually.ts";
+import { accessToken, bearer, grant, provision, type Provisioned } from "../support/factories.ts";
+import { monotonicMs, monotonicOf } from "../support/monotonic.ts";
+import type { Json } from "../support/tenant.ts";
+
+const api = deployedApi();
+const BOUND_MS = 250;
+const EDGES = [0, 1] as const;
+
+interface Asked {
+  readonly sentAt: number;
+  readonly status: number;
+  readonly code: unknown;
+}
+
+/** Asks one edge again and again until stopped; resolves with all answers. */
+function keepAsking(
+  edge: number,
+  token: string,
+): { stop(): Promise<readonly Asked[]>; readonly asked: Asked[] } {
+  const asked: Asked[] = [];
+  const ended = new AbortController();
+  const loop = (async () => {
+    while (!ended.signal.aborted) {
+      const sentAt = monotonicMs();
+      const { status, body } = await api.edge(edge, "/v1/inference/x", { headers: bearer(token) });
+      asked.push({ sentAt, status, code: body["code"] });
+      await delay(5);
+    }
+  })();
+  return {
+    asked,
+    stop: async () => {
+      ended.abort();
+      await loop;
+      return asked;
+    },
+  };
+}
+
+async function untilBoth(
+  loops: readonly { readonly asked: readonly Asked[] }[],
+  status: number,
+): Promise<void> {
+  await eventually(
+    () => loops.every(({ asked }) => asked.at(-1)?.status === status),
+    `both edges to answer ${status}`,
+  );
+}
+
+test("a revoked credential's tokens end at both edges and the api within 250 ms; others go on", async () => {
+  const victim = await provision(api, { scopes: ["inference:read", "webhooks:read"] });
+  const other = await provision(api, { scopes: ["inference:read"], tenantId: victim.tenantId });
+  const [token, kept] = [await accessToken(api, victim), await accessToken(api, other)];
+  const loops = EDGES.map((edge) => keepAsking(edge, token));
+  await untilBoth(loops, 200);
+  const answer = await api.admin("POST", `/credentials/${victim.credentialId}/revoke`, {
+    reason: "compromised",
+  });
+  expect(answer).toMatchObject({ status: 200 });
+  const committedAt = monotonicOf(String(answer.body["committed_at"]));
+  await untilBoth(loops, 401);
+  for (const loop of loops) {
+    const asked = await loop.stop();
+    // A request that was sent after the bound is never admitted.
+    const late = asked.filter(({ sentAt }) => sentAt > committedAt + BOUND_MS);
+    expect(late.filter(({ status }) => status === 200)).toEqual([]);
+    expect(asked.at(-1)).toMatchObject({ status: 401, code: "TOKEN_REVOKED" });
+  }
+  expect(await api.request("/v1/webhooks/endpoints", { headers: bearer(token) })).toMatchObject({
+    status: 401,
+    body: { code: "TOKEN_REVOKED" },
+  });
+  expect(await api.token(grant(victim))).toMatchObject({ status: 401, body: { code: "INVALID_CLIENT" } });
+  for (const edge of EDGES) {
+    expect(await api.edge(edge, "/v1/inference/x", { headers: bearer(kept) })).toMatchObject({ status: 200 });
+  }
+});
+
+test("the receipt counts both edges and the api, all of which acknowledged within 250 ms", async () => {
+  const revoke = async (): Promise<Json> => {
+    const client = await provision(api);
+    const answer = await api.admin("POST", `/credentials/${client.credentialId}/revoke`, {});
+    expect(answer).toMatchObject({ status: 200 });
+    return answer.body["edges"] as Json;
+  };
+  // A busy machine may be late once; then the receipt says so.
+  const receipt = await eventually(async () => {
+    const edges = await revoke();
+    return edges["acked"] === edges["live"] ? edges : undefined;
+  }, "a receipt from all processes");
+  expect(receipt).toMatchObject({ live: 3, acked: 3 });
+  expect(receipt["max_ms"]).toBeLessThanOrEqual(BOUND_MS);
+});
+
+test("a revocation is an entry of the compliance log, which `signet audit verify` proves", async () => {
+  const client: Provisioned = await provision(api);
+  const { body } = await api.admin("POST", `/credentials/${client.credentialId}/revoke`, {
+    reason: "laptop lost",
+  });
+  const { log_index: index } = body["compliance"] as { readonly log_index: number };
+  const verifierKey = (await api.signet("keys", "checkpoint-key")).trim().split(/\s+/).at(-1) ?? "";
+  // The worker signs a checkpoint shortly after each revocation.
+  const proven = await eventually(
+    async () =>
+      JSON.parse(
+        await api.signet("audit", "verify", "--vkey", verifierKey, "--entry", String(index), "--json"),
+      ) as { readonly entry: Json },
+    "a checkpoint that covers the entry",
+  );
+  expect(proven.entry).toMatchObject({
+    type: "credential.revoked",
+    target: client.credentialId,
+    reason: "laptop lost",
+    tenant: client.tenantId,
+  });
+  expect(JSON.parse(await api.signet("audit", "verify", "--vkey", verifierKey, "--json"))).toMatchObject({
+    entries: expect.any(Number),
+  });
+});

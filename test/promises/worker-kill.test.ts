@@ -1,0 +1,76 @@
+/** Nothing that was answered 202 is lost when a worker is killed in the middle of it. */
+import { mkdtemp } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, inject, test } from "vitest";
+import { deployedApi, receiverOf } from "../support/deployed-api.ts";
+import { type RunningDeployment, startDeployment } from "../support/deployed-service.ts";
+import { eventually } from "../support/eventually.ts";
+import { productionImage } from "../support/processes.ts";
+import { createTestDatabase, testNamespace } from "../support/services.ts";
+import { createTenant, publish, rows } from "../support/tenant.ts";
+
+const EVENTS = 200;
+let own: RunningDeployment;
+
+beforeAll(async () => {
+  own = await startDeployment({
+    image: productionImage(),
+    directory: await mkdtemp(join(inject("runDirectory"), "killed-")),
+    database: await createTestDatabase(),
+    temporal: { address: inject("temporalAddress"), namespace: await testNamespace() },
+    edges: 0,
+  });
+});
+afterAll(async () => {
+  await own.close();
+});
+
+test("kill -9 of the only worker: every event arrives, and only those in flight may arrive twice", async () => {
+  const api = deployedApi(own);
+  const receiver = await receiverOf();
+  const tenant = await createTenant(api);
+  const registered = await tenant.post("/v1/webhooks/endpoints", {
+    url: receiver.url,
+    events: ["inference.completed"],
+  });
+  const path = `/v1/webhooks/endpoints/${String(registered.body["id"])}`;
+  await eventually(
+    async () => (await tenant.get(path)).body["state"] === "ACTIVE",
+    "the endpoint to be ACTIVE",
+  );
+  receiver.clear();
+  // Slow answers, so that requests are in flight at the kill.
+  receiver.answer(() => ({ kind: "answer", delayMs: 100 }));
+
+  const accepted: string[] = [];
+  const publishing = (async () => {
+    for (let n = 0; n < EVENTS; n += 1) {
+      accepted.push(await publish(tenant, { data: { n } }));
+    }
+  })();
+  await receiver.waitFor(EVENTS / 4);
+  const inFlight = 64;
+  await own.worker.stop("SIGKILL");
+  await publishing;
+  await own.startWorker();
+
+  const idOf = ({ headers }: (typeof receiver.requests)[number]): string => String(headers["webhook-id"]);
+  await eventually(
+    () => new Set(receiver.requests.map(idOf)).size === EVENTS,
+    "every accepted event to arrive",
+  );
+  expect(new Set(receiver.requests.map(idOf))).toEqual(new Set(accepted));
+  expect(receiver.requests.length - EVENTS).toBeLessThanOrEqual(inFlight);
+  await eventually(
+    async () => rows(await tenant.get("/v1/webhooks/deliveries?state=DELIVERED&limit=100")).length === 100,
+    "the outcomes",
+  );
+  await eventually(async () => {
+    const states = await Promise.all(
+      ["QUEUED", "RETRYING", "DEAD_LETTERED"].map(
+        async (state) => rows(await tenant.get(`/v1/webhooks/deliveries?state=${state}`)).length,
+      ),
+    );
+    return states.every((count) => count === 0);
+  }, "every delivery to be DELIVERED");
+});

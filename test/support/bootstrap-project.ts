@@ -1,0 +1,123 @@
+/** A project with src/bootstrap.mjs, whose npm, main program and vitest only report how they were called. */
+import { execFile } from "node:child_process";
+import { cp, mkdir, mkdtemp, readFile, realpath, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+
+const REPOSITORY = join(import.meta.dirname, "..", "..");
+
+/** Prints its arguments. As a server, exits with code 7 shortly after the first signal and prints how many came. */
+const MAIN = `
+const args = process.argv.slice(2);
+console.log(JSON.stringify({ args, environment: process.env["SIGNET_ENV"] ?? null, pid: process.pid }));
+if (args[0] === "serve") {
+  let signals = 0;
+  const keepAlive = setInterval(() => {}, 1_000);
+  for (const name of ["SIGINT", "SIGTERM"]) {
+    process.on(name, () => {
+      signals += 1;
+      if (signals === 1) {
+        setTimeout(() => { clearInterval(keepAlive); console.log(name + " " + signals); process.exit(7); }, 300);
+      }
+    });
+  }
+}
+`;
+
+/** Loads main.ts as plain JavaScript, in a fraction of tsx's time. */
+const PLAIN_TSX = `
+import { register as registerHooks } from "node:module";
+const hooks = 'import { readFile } from "node:fs/promises";'
+  + 'export const load = async (url, context, next) => url.endsWith(".ts")'
+  + '? { format: "module", source: await readFile(new URL(url)), shortCircuit: true } : await next(url, context);';
+registerHooks("data:text/javascript," + encodeURIComponent(hooks));
+export const register = () => undefined;
+`;
+
+/** Records its call, waits if asked to, and creates what the project needs to run. */
+const NPM = `
+import { appendFileSync, copyFileSync, existsSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+appendFileSync("npm-calls", process.argv.slice(2).join(" ") + "\\n");
+rmSync("node_modules", { recursive: true, force: true });
+if (existsSync("npm-slow")) await new Promise((resolve) => setTimeout(resolve, 500));
+if (existsSync("npm-fails")) { console.error("npm error registry is away"); process.exit(1); }
+mkdirSync("node_modules/vitest", { recursive: true });
+if (existsSync("npm-real-tsx")) {
+  symlinkSync(${JSON.stringify(join(REPOSITORY, "node_modules", "tsx"))}, "node_modules/tsx");
+} else {
+  mkdirSync("node_modules/tsx");
+  const exports = { ".": "./tsx.mjs", "./esm/api": "./tsx.mjs" };
+  writeFileSync("node_modules/tsx/package.json", JSON.stringify({ name: "tsx", exports }));
+  writeFileSync("node_modules/tsx/tsx.mjs", ${JSON.stringify(PLAIN_TSX)});
+}
+writeFileSync("node_modules/vitest/vitest.mjs", "console.log(JSON.stringify(process.argv.slice(2)))");
+copyFileSync("package-lock.json", "node_modules/.package-lock.json");
+console.log("added 2 packages");
+`;
+
+export interface BootstrapProject {
+  readonly directory: string;
+  /** Path of the project's copy of src/bootstrap.mjs. */
+  readonly bootstrap: string;
+  /** Runs a command of the project to completion. */
+  readonly signet: (...args: string[]) => Promise<{ readonly stdout: string; readonly stderr: string }>;
+  /** The environment of the project's commands: this process's, with the npm that reports. */
+  readonly environment: (extra?: Readonly<Record<string, string>>) => NodeJS.ProcessEnv;
+  /** Returns the arguments of each call of npm so far. */
+  readonly npmCalls: () => Promise<readonly string[]>;
+  /** Writes a lockfile with this version of a package. */
+  readonly lock: (version: string) => Promise<void>;
+  readonly remove: () => Promise<void>;
+}
+
+/** Creates a project without dependencies. Its npm installs the real tsx, or one that loads main.ts as it is. */
+export async function createBootstrapProject({
+  realTsx,
+}: {
+  readonly realTsx: boolean;
+}): Promise<BootstrapProject> {
+  const directory = await realpath(await mkdtemp(join(tmpdir(), "signet-bootstrap-")));
+  const bootstrap = join(directory, "src", "bootstrap.mjs");
+  const lock = async (version: string): Promise<void> => {
+    const text = JSON.stringify({
+      packages: {
+        "": {},
+        "node_modules/a": { version },
+        "node_modules/b": { version: "1.0.0", optional: true },
+      },
+    });
+    await writeFile(join(directory, "package-lock.json"), text);
+  };
+  const environment: BootstrapProject["environment"] = (extra = {}) => {
+    const { SIGNET_ENV: _environment, NODE_OPTIONS: _options, ...rest } = process.env;
+    return { ...rest, npm_execpath: join(directory, "npm", "npm-cli.js"), ...extra };
+  };
+  await cp(join(REPOSITORY, "src", "bootstrap.mjs"), bootstrap);
+  await writeFile(join(directory, "package.json"), JSON.stringify({ type: "module" }));
+  await writeFile(join(directory, "tsconfig.json"), "{}");
+  await mkdir(join(directory, "src", "processes"));
+  await writeFile(join(directory, "src", "processes", "main.ts"), MAIN);
+  await mkdir(join(directory, "npm"));
+  await writeFile(join(directory, "npm", "npm-cli.js"), NPM);
+  if (realTsx) {
+    await writeFile(join(directory, "npm-real-tsx"), "");
+  }
+  await lock("1.0.0");
+  return {
+    directory,
+    bootstrap,
+    environment,
+    lock,
+    signet: async (...args) =>
+      await promisify(execFile)(process.execPath, [bootstrap, ...args], {
+        cwd: directory,
+        env: environment(),
+      }),
+    npmCalls: async () => {
+      const text = await readFile(join(directory, "npm-calls"), "utf8").catch(() => "");
+      return text.split("\n").filter((line) => line !== "");
+    },
+    remove: async () => await rm(directory, { recursive: true, force: true }),
+  };
+}

@@ -1,0 +1,30 @@
+/** Workers in the test's process, with the workflow code of the run's build. */
+import { NativeConnection } from "@temporalio/worker";
+import { inject } from "vitest";
+import { createLogger } from "../../src/observability/logger.ts";
+import { startWorker, type WorkerProcess } from "../../src/processes/worker.ts";
+import type { WorkerProcessOptions } from "../../src/processes/worker/options.ts";
+import { installTemporalRuntime } from "../../src/temporal/runtime.ts";
+import { workflowBundle } from "./processes.ts";
+
+let runtime: Promise<unknown> | undefined;
+
+/**
+ * Keeps the SDK's runtime until this process ends, with a connection. Otherwise it ends with the last worker of a test
+ * file, and the next file's worker starts it at the same port for its metrics, which may be taken by then.
+ */
+async function keepRuntime(): Promise<void> {
+  await installTemporalRuntime(createLogger({ level: "error" }));
+  await NativeConnection.connect({ address: inject("temporalAddress") });
+}
+
+/** Starts a worker in this process. Close it at the end. */
+export async function startTestWorker(
+  options: Omit<WorkerProcessOptions, "workflowBundle">,
+): Promise<WorkerProcess> {
+  await (runtime ??= keepRuntime());
+  return await startWorker({
+    ...options,
+    workflowBundle: workflowBundle(options.config.temporalCodec === "on"),
+  });
+}
