@@ -1,11 +1,21 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { defineConfig } from "vitest/config";
-import { SharedLast } from "./test/support/shared-last.ts";
 
 const SERVERS = ["./test/support/global-setup.ts"];
 const SYSTEM = ["integration", "workflows", "replay", "conformance", "e2e", "chaos", "upgrade"];
 const FAILURES = ["./test/support/report-failures.ts"];
-const SHUFFLED = process.argv.some((argument) => argument.startsWith("--sequence.shuffle"));
 const RECORDING = process.env["SIGNET_RECORD_HISTORIES"] === "1";
+
+const files = SYSTEM.flatMap((directory) =>
+  readdirSync(join(import.meta.dirname, "test", directory), { recursive: true, encoding: "utf8" })
+    .filter((path) => path.endsWith(".test.ts"))
+    .map((path) => `test/${directory}/${path}`),
+);
+/** Files that share an api, a worker or a world of their process. */
+const SHARING = files.filter((path) => /useShared(Api|World)\(/.test(readFileSync(path, "utf8")));
+/** These mostly wait, so more of them run at once, after the others. */
+const WAITING = { maxWorkers: 3, sequence: { groupOrder: 1 } };
 
 /**
  * `unit` needs only Node. The others share one PostgreSQL, one Temporal and one build (test/support/global-setup.ts);
@@ -22,7 +32,6 @@ export default defineConfig({
     hookTimeout: 60_000,
     teardownTimeout: 60_000,
     reporters: ["default", "./test/support/run-summary.ts"],
-    ...(SHUFFLED ? {} : { sequence: { sequencer: SharedLast } }),
     projects: [
       {
         extends: true,
@@ -46,6 +55,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: "system",
+          exclude: SHARING,
           include: [
             ...SYSTEM.map((directory) => `test/${directory}/**/*.test.ts`),
             ...(RECORDING ? ["test/replay/record.ts"] : []),
@@ -57,6 +67,17 @@ export default defineConfig({
       {
         extends: true,
         test: {
+          ...WAITING,
+          name: "shared",
+          include: SHARING,
+          globalSetup: SERVERS,
+          setupFiles: FAILURES,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          ...WAITING,
           name: "portal",
           include: ["test/browser/**/*.test.ts"],
           globalSetup: SERVERS,
