@@ -218,6 +218,11 @@ const LIMITS: readonly Limit[] = [
     read: ({ findings }) => (findings["million"] as { ratio: number } | undefined)?.ratio,
   },
   {
+    target: "backlog of up to 1,000,000 with the statistics of an empty outbox, share of saturation",
+    atLeast: 0.8,
+    read: ({ findings }) => (findings["backlog"] as { lowest: number } | undefined)?.lowest,
+  },
+  {
     target: "api and worker together, highest MiB of all scenarios",
     atMost: 500,
     read: overAll(

@@ -1,5 +1,6 @@
 /** Every scenario, in running order. Scenarios that leave work behind have their own worlds and run last. */
 import type { Scenario } from "./bench.ts";
+import { backlog } from "./backlog.ts";
 import { compliance } from "./compliance.ts";
 import { deadLetters } from "./dead-letters.ts";
 import { edge } from "./edge.ts";
@@ -34,6 +35,7 @@ export const SCENARIOS: readonly Scenario[] = [
   revocation,
   rotation,
   million,
+  backlog,
   deadLetters,
   portal,
   noisyNeighbour,
