@@ -30,7 +30,7 @@ export function createDeliverActivities({ attempts, carriers }: DeliverDependenc
         anchorMs: input.anchor_ms,
         dueMs: input.due_ms,
         deadLetterMs: input.dead_letter_ms,
-        part: input.part === true,
+        leaves: () => input.part === true,
       },
       firstPass,
       ...(input.places === undefined

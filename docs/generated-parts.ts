@@ -29,7 +29,6 @@ const PART = /(<!-- generated: ([^>]+) -->\n)[\s\S]*?(<!-- end of generated -->)
 const OF_THE_MACHINE: Readonly<Record<string, string>> = {
   SIGNET_CACHE: "`~/.cache/signet`",
   SIGNET_CONFIG_DIR: "`~/.config/signet`",
-  SIGNET_DELIVERY_STARTS_PER_SECOND: "10 × cores",
 };
 
 interface SettingRow {

@@ -181,11 +181,11 @@ export const SETTINGS = {
     String(250 * availableParallelism()),
     "attempts per second and worker to one endpoint that fails or is slow; 250 per core",
   ),
-  startsPerSecond: setting(
-    "SIGNET_DELIVERY_STARTS_PER_SECOND",
+  claimsPerSecond: setting(
+    "SIGNET_DELIVERY_CLAIMS_PER_SECOND",
     integer(1, 10_000),
-    String(10 * availableParallelism()),
-    "workflows with less than a full list that all workers together start per second; 10 per core",
+    "60",
+    "claims of less than a full list that all workers together make per second",
   ),
   batchMax: setting(
     "SIGNET_DELIVERY_BATCH_MAX",

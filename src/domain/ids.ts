@@ -101,14 +101,19 @@ export function idTimeMs(id: string): number {
   return value * 8 + (ALPHABET.indexOf(body.charAt(9)) >> 2);
 }
 
-const DAY_MS = 86_400_000;
+export const DAY_MS = 86_400_000;
 /** Cached days by their number. Every row needs its day, and few days are in use. */
 const days = new Map<number, string>();
 const DAYS_MAX = 1_000;
 
 /** Returns the UTC day inside an id as `YYYY-MM-DD`: the partition of its row (architecture 4). */
 export function idDay(id: string): string {
-  const number = Math.floor(idTimeMs(id) / DAY_MS);
+  return utcDay(idTimeMs(id));
+}
+
+/** Returns the UTC day of an instant in Unix milliseconds as `YYYY-MM-DD`. */
+export function utcDay(ms: number): string {
+  const number = Math.floor(ms / DAY_MS);
   let day = days.get(number);
   if (day === undefined) {
     const [text = ""] = new Date(number * DAY_MS).toISOString().split("T");

@@ -184,20 +184,21 @@ export function createEngine(options: EngineOptions, onQueued: () => void): Engi
       log,
     }),
     createDispatcher: (client) => {
-      const { retryWindowMs, deadLetterMs, startsPerSecond, batchMax, sendConcurrency: underWayMax } = config;
+      const { retryWindowMs, deadLetterMs, claimsPerSecond, batchMax, retentionDays } = config;
       const random = Math.random;
       return new Dispatcher({
         worker: options.worker,
         pool,
-        starter: createCarrierStarter({ client, random, retryWindowMs, deadLetterMs, attempts, log }),
+        starter: createCarrierStarter({ client, random, retryWindowMs, deadLetterMs }),
         attempts,
         health,
         clock,
         randomBytes,
         log,
-        startsPerSecond,
+        claimsPerSecond,
         batchMax,
-        underWayMax,
+        retentionDays,
+        underWayMax: config.sendConcurrency,
       });
     },
     drain: async () => {

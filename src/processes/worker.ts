@@ -159,13 +159,13 @@ async function watchWorkflowThreads(): Promise<never> {
 /** Listens for waiting deliveries and grades. */
 function listenForWork(
   { config, log }: WorkerProcessOptions,
-  dispatcher: Pick<Dispatcher, "hint">,
+  dispatcher: Pick<Dispatcher, "notified">,
   { grades }: Pick<Engine, "grades">,
 ): Listener {
   return listen({
     url: config.databaseUrl,
     channels: {
-      [OUTBOX_CHANNEL]: (payload) => dispatcher.hint(Number(payload ?? 1)),
+      [OUTBOX_CHANNEL]: (payload) => dispatcher.notified(payload ?? ""),
       [GRADES_CHANNEL]: () => grades.wake(),
     },
     log,

@@ -15,13 +15,22 @@ const EVENTS = 40;
 
 const ownTemporal = useStarted("Temporal", startOwnTemporal);
 const made = useStarted("the world", async () => await makeWorld({ temporal: ownTemporal.current }));
-const listening = useStarted("the receiver", async () => await startReceiver());
+const listening = useStarted("the receiver", async () => {
+  let failures = 0;
+  return await startReceiver({
+    script: ({ path }) => ({
+      kind: "answer",
+      status: path === "/fails-once" && (failures += 1) === 1 ? 500 : 200,
+    }),
+  });
+});
 
-test("events and endpoints accepted while Temporal is down are delivered and verified once after its return", async () => {
+test("first attempts continue while Temporal is down; verifications, retries and workflows follow after its return", async () => {
   const [world, temporal, receiver] = [made.current, ownTemporal.current, listening.current];
   await world.startWorker();
   const tenant = await world.createTenant();
   await world.createEndpoint(tenant, `${receiver.url}/events`);
+  await world.createEndpoint(tenant, `${receiver.url}/fails-once`, ["fails.once"]);
   const { deliveries: before } = await world.publish(tenant);
   await world.untilDelivery(tenant, before[0]?.id ?? "", ({ state }) => state === "DELIVERED");
 
@@ -35,23 +44,35 @@ test("events and endpoints accepted while Temporal is down are delivered and ver
     registrationOf(`${receiver.url}/new`, { eventTypes: ["other.kind"] }),
     TEST_CALLER,
   );
-  expect(receiver.requests).toHaveLength(1);
+  const { deliveries: failing } = await world.publish(tenant, {}, "fails.once");
+  const failed = failing[0]?.id ?? "";
+  await Promise.all(
+    ids.map(async (id) => await world.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED")),
+  );
+  await world.untilDelivery(tenant, failed, ({ attemptCount }) => attemptCount === 1);
 
   await temporal.start();
   const back = performance.now();
   await eventually(
     async () => {
-      const { rows } = await world.sql.query<{ n: string }>(
-        "SELECT count(*) AS n FROM deliveries WHERE id = ANY ($1) AND state = 'DELIVERED'",
-        [ids],
-      );
       const { state } = await world.endpoints.find(tenant, registered.endpoint.id);
-      return Number(rows[0]?.n) === EVENTS && state === "ACTIVE";
+      const retried = await world.deliveries.find(tenant, failed);
+      return retried.state === "DELIVERED" && state === "ACTIVE";
     },
-    "everything to be delivered and verified",
+    "the retry and the verification",
     RECOVERY_MS + 15_000,
   );
   expect(performance.now() - back).toBeLessThan(RECOVERY_MS);
+  // Each delivery has its workflow, which knows it.
+  for (const id of ids) {
+    const { workflowId } = await world.workflowOf(tenant, id);
+    await eventually(async () => {
+      const { count } = await world.temporal.workflow.count(
+        `WorkflowId = "${workflowId}" AND SignetDelivery = "${id}"`,
+      );
+      return count === 1;
+    }, `the workflow of ${id} to be listed`);
+  }
   const sent = receiver.requests.filter(({ path }) => path === "/events");
   expect(sent).toHaveLength(EVENTS + 1);
   expect(new Set(sent.map(({ headers }) => headers["x-service-delivery-id"])).size).toBe(EVENTS + 1);

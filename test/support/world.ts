@@ -3,7 +3,7 @@
  * API. Everything is real.
  */
 import { randomBytes } from "node:crypto";
-import { Client as TemporalClient, Connection } from "@temporalio/client";
+import { Client as TemporalClient, Connection, type WorkflowHandle } from "@temporalio/client";
 import { Pool as PgPool } from "pg";
 import { inject } from "vitest";
 import { type Config, type Environment, loadConfig } from "../../src/config/config.ts";
@@ -74,6 +74,8 @@ export interface World {
     wanted: (delivery: Delivery) => boolean,
     timeoutMs?: number,
   ): Promise<Delivery>;
+  /** Waits until the delivery's workflow runs: it starts after the first attempt. */
+  workflowOf(tenantId: string, id: string): Promise<WorkflowHandle>;
   attempts(tenantId: string, id: string): Promise<Attempt[]>;
   /** Its log, for the report of a failed test. */
   readonly observed: Observed;
@@ -261,6 +263,15 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
         `delivery ${id}`,
         timeoutMs,
       ),
+    workflowOf: async (tenantId, id) =>
+      await eventually(async () => {
+        const { carrier } = await deliveries.find(tenantId, id);
+        const handle = temporal.workflow.getHandle(carrier ?? "none");
+        return await handle.describe().then(
+          () => handle,
+          () => undefined,
+        );
+      }, `the workflow of ${id}`),
     attempts: async (tenantId, id) =>
       await deliveries.attempts(tenantId, id, { after: { cycle: 0, attempt: 0 }, limit: 1_000 }),
     observed,

@@ -2,9 +2,19 @@ import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPool, type Pool } from "../../src/database/pool.ts";
-import { type AttemptOutcome, recordOutcomes } from "../../src/database/repositories/webhooks/attempts.ts";
-import { claimFirst, reclaimUnstarted } from "../../src/database/repositories/webhooks/claims.ts";
-import { newId } from "../../src/domain/ids.ts";
+import {
+  type AttemptOutcome,
+  loadForAttempt,
+  recordOutcomes,
+} from "../../src/database/repositories/webhooks/attempts.ts";
+import {
+  type ClaimedFirst,
+  claimFirst,
+  findUnstartedLists,
+  reclaimUnstarted,
+  removeUnstartedLists,
+} from "../../src/database/repositories/webhooks/claims.ts";
+import { DAY_MS, newId, utcDay } from "../../src/domain/ids.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { useWorld } from "../support/world.ts";
 
@@ -22,6 +32,8 @@ beforeAll(() => {
 afterAll(async () => {
   await pool.end();
 });
+
+const DAYS = [utcDay(Date.now() - DAY_MS), utcDay(Date.now())];
 
 /** Claims deliveries together 20 seconds ago, without starting their workflow. */
 async function claimAndDie(count: number): Promise<{ carrier: string; ids: string[] }> {
@@ -79,7 +91,132 @@ describe("a claim whose workflow was never started", () => {
   });
 });
 
+/** Claims like a worker of that id. */
+async function claimAs(worker: string, carrier: string, opens = true): Promise<readonly ClaimedFirst[]> {
+  const { claimed } = await claimFirst(pool, {
+    days: DAYS,
+    atLeast: 1,
+    limit: 64,
+    carrier,
+    opens,
+    exceptEndpoints: [],
+    afterTenant: "",
+    worker,
+    now: new Date(),
+  });
+  return claimed;
+}
+
+async function publishTo(tenant: string, count: number): Promise<string[]> {
+  const ids: string[] = [];
+  for (let index = 0; index < count; index += 1) {
+    const { deliveries } = await made.current.publish(tenant);
+    ids.push(deliveries[0]?.id ?? "");
+  }
+  return ids.toSorted();
+}
+
+describe("a list whose worker has ended", () => {
+  async function unstarted(worker: string, except: readonly string[] = []): Promise<Map<string, string[]>> {
+    const openedBefore = new Date(Date.now() + 1_000);
+    const lists = await findUnstartedLists(pool, { worker, except, openedBefore, limit: 500 });
+    return new Map(
+      lists.map(({ carrier, members }) => [carrier, members.map(({ deliveryId }) => deliveryId)]),
+    );
+  }
+
+  test("is found with all members of all its claims, also delivered ones, until it is started", async () => {
+    const world = made.current;
+    const tenant = await world.createTenant();
+    await world.createEndpoint(tenant, "http://127.0.0.1:1");
+    const carrier = newId("batch", Date.now(), randomBytes);
+    const first = await publishTo(tenant, 3);
+    await claimAs("key_dead", carrier);
+    const second = await publishTo(tenant, 2);
+    await claimAs("key_dead", carrier, false);
+    await world.sql.query("UPDATE deliveries SET state = 'DELIVERED' WHERE id = ANY ($1)", [first]);
+    expect((await unstarted("key_other")).get(carrier)).toEqual([...first, ...second].toSorted());
+    // Its own worker knows it, unless it has given it up.
+    expect((await unstarted("key_dead", [carrier])).has(carrier)).toBe(false);
+    expect((await unstarted("key_dead")).get(carrier)).toHaveLength(5);
+    // Others leave it to a worker that lives, and the sweep of claims leaves it to this one.
+    await world.sql.query("INSERT INTO workers (id, seen_at) VALUES ('key_dead', now())");
+    expect((await unstarted("key_other")).has(carrier)).toBe(false);
+    await world.sql.query("UPDATE deliveries SET claimed_at = now() - interval '1 hour' WHERE carrier = $1", [
+      carrier,
+    ]);
+    expect((await sweep()).has(carrier)).toBe(false);
+    await removeUnstartedLists(pool, [carrier]);
+    expect((await unstarted("key_dead")).has(carrier)).toBe(false);
+    expect((await sweep()).get(carrier)).toEqual(second);
+  });
+});
+
 describe("a claim of first attempts", () => {
+  test("returns what a separate load returns; a lone delivery is its own carrier", async () => {
+    const world = made.current;
+    const tenant = await world.createTenant();
+    await world.createEndpoint(tenant, "http://127.0.0.1:1");
+    const [id = ""] = await publishTo(tenant, 1);
+    const carrier = newId("batch", Date.now(), randomBytes);
+    const [claimed] = await claimAs("key_me", carrier);
+    expect(claimed).toMatchObject({ deliveryId: id, carrier: id, epoch: 1 });
+    const key = { deliveryId: id, carrier: id, epoch: 1, attempt: 1 };
+    expect(claimed?.loaded).toEqual((await loadForAttempt(pool, [key]))[0]);
+    await publishTo(tenant, 1);
+    expect((await claimAs("key_me", carrier, false)).map((member) => member.carrier)).toEqual([carrier]);
+  });
+
+  test("reads the claimed rows only, although the statistics say that nothing waits", async () => {
+    const world = made.current;
+    const tenant = await world.createTenant();
+    const { id: endpoint } = await world.createEndpoint(tenant, "http://127.0.0.1:1");
+    const [id = ""] = await publishTo(tenant, 1);
+    await world.sql.query("UPDATE deliveries SET state = 'CANCELLED' WHERE carrier IS NULL");
+    await world.sql.query("ANALYZE deliveries");
+    await world.sql.query(
+      `INSERT INTO deliveries (day, id, tenant_id, event_id, event_type, endpoint_id, state, created_at)
+        SELECT day, 'dlv_' || lpad(n::text, 24, '0'), tenant_id, event_id, event_type, $2, 'QUEUED', created_at
+        FROM deliveries, generate_series(1, 20000) n WHERE id = $1`,
+      [id, endpoint],
+    );
+    const client = await pool.connect();
+    const explained: string[] = [];
+    try {
+      await client.query("BEGIN");
+      await claimFirst(
+        {
+          query: (async ({ text, values }: { text: string; values: unknown[] }) => {
+            const { rows } = await client.query<{ "QUERY PLAN": string }>(
+              `EXPLAIN (ANALYZE, BUFFERS) ${text}`,
+              values,
+            );
+            explained.push(...rows.map((row) => row["QUERY PLAN"]));
+            return { rows: [] };
+          }) as never,
+        },
+        {
+          days: DAYS,
+          atLeast: 1,
+          limit: 64,
+          carrier: newId("batch", Date.now(), randomBytes),
+          opens: true,
+          exceptEndpoints: [],
+          afterTenant: "",
+          worker: "key_me",
+          now: new Date(),
+        },
+      );
+      await client.query("ROLLBACK");
+    } finally {
+      client.release();
+      await world.sql.query("DELETE FROM deliveries WHERE id LIKE 'dlv_0000%'");
+    }
+    const plan = explained.join("\n");
+    const most = Math.max(...[...plan.matchAll(/actual .*?rows=([\d.]+)/g)].map(([, rows]) => Number(rows)));
+    expect(most, plan).toBeLessThanOrEqual(256);
+  });
+
   test("commits without waiting for the disk; later commits of its connection wait", async () => {
     const world = made.current;
     const tenant = await world.createTenant();
@@ -93,9 +230,11 @@ describe("a claim of first attempts", () => {
       const before = await setting();
       await client.query("BEGIN");
       const { claimed } = await claimFirst(client, {
+        days: DAYS,
         atLeast: 1,
         limit: 64,
         carrier: newId("batch", Date.now(), randomBytes),
+        opens: true,
         exceptEndpoints: [],
         afterTenant: "",
         worker: "wrk",

@@ -62,14 +62,14 @@ test("a retrying delivery is cancelled, its workflow ends, and nothing more is s
   const receiver = await startReceiver({ script: [{ kind: "answer", status: 503 }] });
   const { tenant, event, delivery } = await published(receiver);
   await world.untilDelivery(tenant, delivery, ({ state }) => state === "RETRYING");
-  const { carrier } = await world.deliveries.find(tenant, delivery);
+  const workflow = await world.workflowOf(tenant, delivery);
   await world.events.erase(tenant, event, TEST_CALLER);
   expect(await world.deliveries.find(tenant, delivery)).toMatchObject({
     state: "CANCELLED",
     reason: "content_erased",
     nextAttemptAt: null,
   });
-  await world.temporal.workflow.getHandle(carrier ?? "").result();
+  await workflow.result();
   const sent = receiver.requests.length;
   await expect(world.deliveries.replay(tenant, delivery, TEST_CALLER)).rejects.toMatchObject({
     code: "INVALID_STATE",
@@ -120,8 +120,7 @@ test("neither data nor a late response remains of an event that was stored as te
     JSON.stringify({ canary: CANARY }),
   ]);
   expect(await world.events.find(tenant, event)).toMatchObject({ data: JSON.stringify({ canary: CANARY }) });
-  const { carrier } = await world.deliveries.find(tenant, delivery);
-  await world.temporal.workflow.getHandle(carrier ?? "").signal("attemptNow");
+  await (await world.workflowOf(tenant, delivery)).signal("attemptNow");
   await receiver.waitFor(2);
   expect(receiver.requests[1]?.rawBody.toString()).toContain(CANARY);
   await world.events.erase(tenant, event, TEST_CALLER);

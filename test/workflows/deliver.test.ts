@@ -43,7 +43,7 @@ describe("a failing receiver", () => {
     const dead = await world.current.untilDelivery(tenant, id, ({ state }) => state === "DEAD_LETTERED");
     expect(dead).toMatchObject({ attemptCount: 17, reason: "attempts_exhausted", lastStatus: 500 });
     expect(receiver.requests).toHaveLength(17);
-    const description = await world.current.temporal.workflow.getHandle(id).describe();
+    const description = await (await world.current.workflowOf(tenant, id)).describe();
     expect(description.status.name).toBe("RUNNING");
     await receiver.close();
   });

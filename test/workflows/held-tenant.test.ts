@@ -64,10 +64,9 @@ test("deliveries with a workflow wait there without an attempt, and continue aft
   const [delivery] = (await world.publish(tenant)).deliveries;
   const id = delivery?.id ?? "";
   await world.untilDelivery(tenant, id, ({ state }) => state === "RETRYING");
+  const workflow = await world.workflowOf(tenant, id);
   await hold(tenant, true);
   // Make it due now.
-  const { carrier } = await world.deliveries.find(tenant, id);
-  const workflow = world.temporal.workflow.getHandle(carrier ?? "");
   await workflow.signal("attemptNow");
   await eventually(async () => {
     const { members } = await workflow.query<{ members: { next_attempt_at: string | null }[] }>("status");

@@ -64,7 +64,8 @@ describe("deliveries that wait together", () => {
     expect(others).toEqual([]);
     expect(carrier).toMatch(/^bat_/);
     expect(healthy.receiver.requests).toHaveLength(10);
-    expect(await made.current.temporal.workflow.result(carrier ?? "")).toEqual({
+    const workflow = await made.current.workflowOf(healthy.tenant, delivered[0]?.id ?? "");
+    expect(await workflow.result()).toEqual({
       delivered: 10,
       replayed: 0,
       cancelled: 0,

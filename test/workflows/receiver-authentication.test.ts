@@ -54,7 +54,10 @@ async function deliver(tenant: string): Promise<{ readonly id: string; readonly 
 }
 
 async function historyText(workflowId: string): Promise<string> {
-  return JSON.stringify(await made.current.temporal.workflow.getHandle(workflowId).fetchHistory());
+  return await eventually(
+    async () => JSON.stringify(await made.current.temporal.workflow.getHandle(workflowId).fetchHistory()),
+    `the workflow ${workflowId}`,
+  );
 }
 
 describe("an endpoint with headers and a secret header", () => {

@@ -51,7 +51,7 @@ describe("an overdue delivery", () => {
   test("whose workflow is gone gets a new one from its row, and keeps its attempts", async () => {
     const { current } = world;
     const { tenant, id, receiver } = await failedOnce();
-    await current.temporal.workflow.getHandle(id).terminate("lost");
+    await (await current.workflowOf(tenant, id)).terminate("lost");
     const { reconciler, close } = later();
     expect(await reconciler.reconcile()).toEqual({ moved: 1, late: 0 });
     const delivered = await current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
@@ -65,11 +65,12 @@ describe("an overdue delivery", () => {
   test("whose workflow is open is nudged and stays there", async () => {
     const { current } = world;
     const { tenant, id, receiver } = await failedOnce();
+    const { workflowId } = await current.workflowOf(tenant, id);
     await current.sql.query("DELETE FROM endpoint_health");
     const { reconciler, close } = later();
     expect(await reconciler.reconcile()).toEqual({ moved: 0, late: 1 });
     const delivered = await current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
-    expect(delivered).toMatchObject({ attemptCount: 2, carrier: id });
+    expect(delivered).toMatchObject({ attemptCount: 2, carrier: workflowId });
     expect(receiver.requests).toHaveLength(2);
     await close();
   });

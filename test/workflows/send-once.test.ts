@@ -75,7 +75,7 @@ async function publishTo(...script: readonly Behaviour[]): Promise<Attempted> {
           anchorMs: null,
           dueMs: null,
           deadLetterMs: 600_000,
-          part: false,
+          leaves: () => false,
         },
         firstPass,
       }),

@@ -9,7 +9,8 @@ import { paste, signalByCli, temporalCli } from "../support/temporal-cli.ts";
 import { useWorld } from "../support/world.ts";
 
 // The real schedule, so that the state stays the same while it is read.
-const made = useWorld({ retryWindowMs: 259_200_000 });
+// Each delivery has a workflow of its own, so that concurrent tests do not share one.
+const made = useWorld({ retryWindowMs: 259_200_000, listMax: 1 });
 
 beforeAll(async () => {
   await made.current.startWorker();
@@ -40,8 +41,8 @@ describe.concurrent("in Temporal's UI", () => {
     const { id: endpoint } = await world.createEndpoint(tenant, receiver.url);
     const { deliveries } = await world.publish(tenant);
     const id = deliveries[0]?.id ?? "";
-    const { carrier } = await world.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 1);
-    const workflowId = carrier ?? "";
+    await world.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 1);
+    const { workflowId } = await world.workflowOf(tenant, id);
 
     const first = await untilDetails(workflowId, / 1 of 17 /);
     expect(first).toContain(`**1 delivery** for ${endpoint}: 1 retrying.`);

@@ -44,24 +44,32 @@ export async function readHealth(db: Queryable, now: Date): Promise<StoredHealth
   }));
 }
 
-/** Records that this worker lives. @returns the number of live workers, and those not seen since `deadBefore` */
+/** The live workers, as one of them sees them. */
+export interface LiveWorkers {
+  /** Their number, with this one. */
+  readonly live: number;
+  /** Number of live workers with a smaller id. */
+  readonly rank: number;
+}
+
+/** Records that this worker lives. @returns the live workers, and those not seen since `deadBefore` */
 export async function beatWorker(
   db: Queryable,
   { id, now, deadBefore }: { readonly id: string; readonly now: Date; readonly deadBefore: Date },
-): Promise<{ readonly live: number; readonly dead: readonly string[] }> {
-  const { rows } = await db.query<{ live: number; dead: string[] }>({
+): Promise<LiveWorkers & { readonly dead: readonly string[] }> {
+  const { rows } = await db.query<LiveWorkers & { dead: string[] }>({
     name: "beat-worker",
     text: `WITH beat AS (
         INSERT INTO workers (id, seen_at) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
       ), others AS (
         SELECT id, seen_at >= $3 AS lives FROM workers WHERE id <> $1
       )
-      SELECT 1 + (count(*) FILTER (WHERE lives))::int AS live,
+      SELECT 1 + (count(*) FILTER (WHERE lives))::int AS live, (count(*) FILTER (WHERE lives AND id < $1))::int AS rank,
         coalesce(array_agg(id) FILTER (WHERE NOT lives), '{}') AS dead
       FROM others`,
     values: [id, now, deadBefore],
   });
-  return rows[0] ?? { live: 1, dead: [] };
+  return rows[0] ?? { live: 1, rank: 0, dead: [] };
 }
 
 /** Removes ended workers that hold no claims. */

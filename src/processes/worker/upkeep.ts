@@ -70,7 +70,7 @@ export interface UpkeepParts {
   readonly dispatcher: Dispatcher;
 }
 
-/** Live workers share the rate of workflow starts, and the claims of dead workers. */
+/** Live workers share the rate of claims, the notifications, and the claims of dead workers. */
 function presence({ pool, clock, worker, dispatcher, options: { log } }: UpkeepParts): UpkeepJob {
   return {
     name: "presence",
@@ -78,8 +78,8 @@ function presence({ pool, clock, worker, dispatcher, options: { log } }: UpkeepP
     run: async () => {
       const now = clock.now();
       const deadBefore = new Date(now - WORKER_DEAD_AFTER_MS);
-      const { live, dead } = await beatWorker(pool, { id: worker, now: new Date(now), deadBefore });
-      dispatcher.shareWith(live);
+      const { dead, ...workers } = await beatWorker(pool, { id: worker, now: new Date(now), deadBefore });
+      dispatcher.shareWith(workers);
       await handBackOfDead({ pool, log }, dead);
     },
   };

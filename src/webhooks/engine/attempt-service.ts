@@ -78,6 +78,8 @@ interface MemberRun {
   readonly paceMs: (endpointId: string) => number;
   /** Reservation in the endpoint's rate-limit queue. */
   readonly reservation: Reservation | undefined;
+  /** The delivery, if the claim has read it. Used once: after a wait it is read again. */
+  loaded: LoadedDelivery | undefined;
   request: InFlightRequest | undefined;
   /** Whether the caller has left. If so, nothing more is sent for it. */
   left: boolean;
@@ -110,27 +112,31 @@ export class AttemptService {
   }
 
   /**
-   * Makes the attempts of a request. All attempts begin here. First attempts are requested twice: by the process that
-   * starts their workflow, and by the workflow's activity. The second call joins the requests of the first.
+   * Makes the attempts of a request. All attempts begin here. First attempts are requested twice: at their claim, and
+   * by the workflow's activity. The second call joins the requests of the first.
    *
+   * @param loaded the deliveries as their claim has read them, in the order of the members
    * @throws WorkerEndsError after {@link stopAccepting}
    * @throws if the database cannot be read; no attempt was sent twice then
    */
-  async run(request: AttemptRequest): Promise<AttemptRun> {
+  async run(
+    request: AttemptRequest,
+    loaded: readonly (LoadedDelivery | undefined)[] = [],
+  ): Promise<AttemptRun> {
     return await this.#running.track(request, async () => {
       const { clock, wait } = this.#options;
       const added = this.#countAdded(request);
       this.#firstUnderWay += added;
       try {
         const startedAtMs = clock.now();
-        const members = this.#memberRuns(request, startedAtMs);
+        const members = this.#memberRuns(request, startedAtMs, loaded);
         const deadline = wait(FIRST_WAIT_MS);
         const outcomes = aligned(
           await Promise.all(members.map(async (member) => await this.#runMember(member, deadline))),
         );
         const endedAtMs = clock.now();
         return {
-          startedAtMs,
+          startedAtMs: request.firstPass ? firstStart(members, startedAtMs) : startedAtMs,
           endedAtMs,
           outcomes: await this.#scheduleChecks(request, outcomes, endedAtMs),
         };
@@ -160,7 +166,11 @@ export class AttemptService {
       : 0;
   }
 
-  #memberRuns(request: AttemptRequest, startedAtMs: number): MemberRun[] {
+  #memberRuns(
+    request: AttemptRequest,
+    startedAtMs: number,
+    loaded: readonly (LoadedDelivery | undefined)[],
+  ): MemberRun[] {
     const { members, firstPass, reservations } = request;
     // If the members waited for their first attempt, their cycle starts now.
     const waited = request.plan.attempt === 1 && reservations !== undefined;
@@ -172,6 +182,7 @@ export class AttemptService {
       firstPass,
       paceMs,
       reservation: reservations?.get(index),
+      loaded: loaded[index],
       request: undefined,
       left: false,
     }));
@@ -225,7 +236,8 @@ export class AttemptService {
       return joined;
     }
     for (;;) {
-      const delivery = await this.#loads.add(member.key);
+      const delivery = member.loaded ?? (await this.#loads.add(member.key));
+      member.loaded = undefined;
       const known = outcomeOf(delivery, clock);
       if (delivery === undefined || known !== undefined) {
         return known ?? { kind: "moved" };
@@ -365,6 +377,11 @@ export class AttemptService {
       outcome.kind === "postponed" ? { ...outcome, dueMs: checks[index] ?? outcome.dueMs } : outcome,
     );
   }
+}
+
+/** Returns when the first request of a run left. It may have left at the claim, before the run. */
+function firstStart(members: readonly MemberRun[], startedAtMs: number): number {
+  return members.reduce((first, { request }) => Math.min(first, request?.startedAtMs ?? first), startedAtMs);
 }
 
 /**

@@ -1,6 +1,5 @@
 /** Starts `deliver` workflows for claimed deliveries. */
 import { type Client, WorkflowExecutionAlreadyStartedError } from "@temporalio/client";
-import type { Logger } from "pino";
 import {
   type DeliverInput,
   SEARCH_ATTRIBUTES,
@@ -9,17 +8,31 @@ import {
 } from "../../../workflows/messages.ts";
 import type { Claimed, ClaimedRetry } from "../../database/repositories/webhooks/claims.ts";
 import { drawOffsets, type Random } from "../../domain/retry-schedule.ts";
-import type { AttemptService } from "./attempt-service.ts";
 import type { AttemptRequest } from "./member-outcome.ts";
 
 export interface CarrierStarter {
+  /** Draws the offsets of a carrier's attempts, in milliseconds. */
+  draw(): readonly number[];
+  /**
+   * Returns the request for the first attempts of claimed deliveries, as the carrier's first activity will make it.
+   *
+   * @param leaves decides whether a failed member leaves the carrier
+   */
+  firstAttempts(
+    carrier: string,
+    members: readonly Claimed[],
+    draw: readonly number[],
+    leaves: (endpointId: string) => boolean,
+  ): AttemptRequest;
   /**
    * Starts a carrier for first attempts of all its members. Does nothing if the carrier was started before.
    *
-   * @param slow whether the endpoint was recently slow or failing, so that no local activity waits for it
+   * @param draw the offsets of {@link draw}; drawn now by default
    * @throws if Temporal is unreachable or refuses; the sweep retries
    */
-  startFirst(carrier: string, members: readonly Claimed[], slow: boolean): Promise<void>;
+  startFirst(carrier: string, members: readonly Claimed[], draw?: readonly number[]): Promise<void>;
+  /** Starts a carrier for first attempts to a slow or failing endpoint, for which no local activity waits. */
+  startSlow(carrier: string, members: readonly Claimed[]): Promise<void>;
   /** Starts a carrier in mid-cycle. All its members belong to one endpoint. */
   startRetries(carrier: string, members: readonly ClaimedRetry[]): Promise<void>;
 }
@@ -29,8 +42,6 @@ export interface CarrierStarterOptions {
   readonly random: Random;
   readonly retryWindowMs: number;
   readonly deadLetterMs: number;
-  readonly attempts: AttemptService;
-  readonly log: Logger;
 }
 
 interface Start {
@@ -53,13 +64,12 @@ function summaryOf(members: number, endpoints: readonly string[], attempt: numbe
   return attempt === 1 ? `${what} to ${where}` : `${what} to ${where}, from attempt ${attempt}`;
 }
 
-/** @returns whether the first workflow task runs in this process */
-async function start(client: Client, { carrier, members, input, state, attempt }: Start): Promise<boolean> {
+async function start(client: Client, { carrier, members, input, state, attempt }: Start): Promise<void> {
   const tenants = distinct(members.map((member) => member.tenantId));
   const endpoints = distinct(members.map((member) => member.endpointId));
   const [tenant] = tenants;
   try {
-    const handle = await client.workflow.start(WORKFLOW_TYPES.deliver, {
+    await client.workflow.start(WORKFLOW_TYPES.deliver, {
       workflowId: carrier,
       taskQueue: TASK_QUEUES.deliveries,
       args: [input],
@@ -79,56 +89,48 @@ async function start(client: Client, { carrier, members, input, state, attempt }
         { key: SEARCH_ATTRIBUTES.attempt, value: attempt },
       ],
     });
-    return handle.eagerlyStarted;
   } catch (error) {
     if (!(error instanceof WorkflowExecutionAlreadyStartedError)) {
       throw error;
     }
-    return false;
   }
 }
 
-/** Returns the same request that `deliver` passes to its first activity. */
-function firstAttempts(carrier: string, input: DeliverInput): AttemptRequest {
-  return {
-    carrier,
-    members: input.members,
-    plan: {
-      attempt: 1,
-      offsetsMs: input.offsets_ms,
-      anchorMs: null,
-      dueMs: null,
-      deadLetterMs: input.dead_letter_ms,
-      part: input.mixed === true,
-    },
-    firstPass: true,
-  };
+function named(members: readonly Claimed[]): DeliverInput["members"] {
+  return members.map((member) => ({ id: member.deliveryId, epoch: member.epoch }));
 }
 
 export function createCarrierStarter(options: CarrierStarterOptions): CarrierStarter {
-  const { client, random, retryWindowMs, deadLetterMs, attempts, log } = options;
+  const { client, random, retryWindowMs, deadLetterMs } = options;
+  const draw = (): readonly number[] => drawOffsets(retryWindowMs, random);
 
-  function inputOf(members: readonly Claimed[]): DeliverInput {
-    return {
-      v: 1,
-      members: members.map((member) => ({ id: member.deliveryId, epoch: member.epoch })),
-      offsets_ms: drawOffsets(retryWindowMs, random),
-      dead_letter_ms: deadLetterMs,
-    };
+  function inputOf(members: readonly Claimed[], offsets: readonly number[] = draw()): DeliverInput {
+    return { v: 1, members: named(members), offsets_ms: offsets, dead_letter_ms: deadLetterMs };
+  }
+
+  async function startFirst(
+    carrier: string,
+    members: readonly Claimed[],
+    input: DeliverInput,
+  ): Promise<void> {
+    const mixed = distinct(members.map((member) => member.endpointId)).length > 1;
+    const whole = { ...input, ...(mixed ? { mixed } : {}) };
+    await start(client, { carrier, members, input: whole, state: "QUEUED", attempt: 1 });
   }
 
   return {
-    startFirst: async (carrier, members, slow) => {
-      const mixed = distinct(members.map((member) => member.endpointId)).length > 1;
-      const input = { ...inputOf(members), ...(mixed ? { mixed } : {}), ...(slow ? { slow } : {}) };
-      const eager = await start(client, { carrier, members, input, state: "QUEUED", attempt: 1 });
-      if (eager && !slow) {
-        // The workflow's first task runs in this process, too. The requests leave before it asks for them. Its activity
-        // joins them, and handles any failure.
-        attempts.run(firstAttempts(carrier, input)).catch((error: unknown) => {
-          log.debug({ err: error, carrier }, "first attempts were not begun early");
-        });
-      }
+    draw,
+    firstAttempts: (carrier, members, offsetsMs, leaves) => ({
+      carrier,
+      members: named(members),
+      plan: { attempt: 1, offsetsMs, anchorMs: null, dueMs: null, deadLetterMs, leaves },
+      firstPass: true,
+    }),
+    startFirst: async (carrier, members, offsets) => {
+      await startFirst(carrier, members, inputOf(members, offsets));
+    },
+    startSlow: async (carrier, members) => {
+      await startFirst(carrier, members, { ...inputOf(members), slow: true });
     },
     startRetries: async (carrier, members) => {
       const attempts = Math.max(0, ...members.map((member) => member.attemptCount));

@@ -1,30 +1,37 @@
 /**
- * Moves deliveries from the outbox to Temporal: claims them by writing their carrier, then starts the carrier's
- * workflow. A lone delivery goes immediately; deliveries that wait for a token go together. After a crash between
- * claim and start, the sweep starts the claim again, with the same carrier, members and epoch.
+ * Takes deliveries from the outbox: claims them by writing their carrier, sends their first attempts, and starts the
+ * carrier's workflow. A lone delivery goes immediately; deliveries that wait for a token go together. After a crash
+ * between claim and start, a sweep starts the claim again, with the same carrier, members and epoch.
  */
 import type { Logger } from "pino";
 import type { Pool } from "../../database/pool.ts";
+import type { LiveWorkers } from "../../database/repositories/health.ts";
 import { expireOverdue } from "../../database/repositories/webhooks/carriers.ts";
 import {
   type Claimed,
   claimFirst,
+  findOtherDays,
+  type FirstClaim,
   claimForEndpoints,
   claimRetries,
   reclaimUnstarted,
 } from "../../database/repositories/webhooks/claims.ts";
 import type { GuardedClock } from "../../domain/clock.ts";
-import { newId, type RandomBytes } from "../../domain/ids.ts";
+import { DAY_MS, newId, type RandomBytes, utcDay } from "../../domain/ids.ts";
 import type { AttemptService } from "./attempt-service.ts";
 import { byCarrier } from "./by-carrier.ts";
 import type { CarrierStarter } from "./carrier-starter.ts";
 import type { EndpointHealth } from "../pacing/endpoint-health.ts";
 import { Sleeper } from "../../runtime/sleeper.ts";
-import { StartRate } from "./start-rate.ts";
+import { FirstLists } from "./first-lists.ts";
 import { Starts } from "./starts.ts";
+import { TokenBucket } from "../../domain/token-buckets.ts";
+import { tracer } from "../../observability/tracing.ts";
 
 /** Notifications are only hints, so the outbox is also polled. */
 const POLL_MS = 1_000;
+/** When a worker looks that a notification did not pick. By then, the picked one has claimed, unless it is full. */
+const OTHERS_MS = 250;
 /** Deliveries to slow endpoints are collected for this long. Their receivers add more latency than that. */
 const SLOW_LANE_MS = 250;
 const RETRY_LANE_MS = 250;
@@ -35,7 +42,10 @@ const SWEEP_MS = 5_000;
 /** A claim without an outcome after this time may have no workflow. */
 const UNSTARTED_AFTER_MS = 15_000;
 const SWEEP_MAX = 500;
-const BURST = 3;
+/** How soon to look for deliveries of other days after a notification of none of the latest. */
+const LOOK_SOON_MS = 100;
+/** Claims without waiting. Then a token per claim is needed. */
+const CLAIM_BURST = 10;
 /** Pause while the limit of first attempts in progress is reached. */
 const FULL_MS = 5;
 
@@ -48,8 +58,10 @@ export interface DispatcherOptions {
   readonly clock: GuardedClock;
   readonly randomBytes: RandomBytes;
   readonly log: Logger;
-  /** Workflow starts per second of all live workers together. */
-  readonly startsPerSecond: number;
+  /** Claims with less than a full list, per second, of all live workers together. */
+  readonly claimsPerSecond: number;
+  /** How many days deliveries are kept. */
+  readonly retentionDays: number;
   /** Maximum number of deliveries per workflow; 1 disables batching. */
   readonly batchMax: number;
   readonly attempts: AttemptService;
@@ -57,23 +69,39 @@ export interface DispatcherOptions {
   readonly underWayMax: number;
 }
 
+/** What a claim of the latest days found. */
+interface ClaimResult {
+  readonly known: number;
+  readonly claimed: number;
+  /** Whether more deliveries are known to wait. */
+  readonly more: boolean;
+  /** Whether it claimed as many as it could. */
+  readonly full: boolean;
+}
+
 export class Dispatcher {
   readonly #options: DispatcherOptions;
-  readonly #rate: StartRate;
+  readonly #claims = new TokenBucket(CLAIM_BURST, performance.now());
   readonly #starts: Starts;
+  readonly #lists: FirstLists;
   readonly #sleeper = new Sleeper();
   /** Estimated size of the outbox, from notifications. */
   #waiting = 0;
   #afterTenant = "";
+  /** Claims per second of this worker. */
+  #perSecond: number;
+  #workers: LiveWorkers = { live: 1, rank: 0 };
+  #later: NodeJS.Timeout | undefined;
+  /** Other days of which deliveries wait, and when to look for such days again. */
+  #otherDays: string[] = [];
+  #lookMs = 0;
   #loops: Promise<unknown> | undefined;
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
-    this.#rate = new StartRate({ perSecond: options.startsPerSecond, burst: BURST }, performance.now());
-    this.#starts = new Starts({
-      log: options.log,
-      onStarted: (tookMs, alone) => this.#rate.learn(tookMs, alone),
-    });
+    this.#perSecond = options.claimsPerSecond;
+    this.#starts = new Starts(options.log);
+    this.#lists = new FirstLists({ ...options, starts: this.#starts });
   }
 
   start(): void {
@@ -83,6 +111,22 @@ export class Dispatcher {
       this.#every(RETRY_LANE_MS, "retry lane", async () => await this.#retryLane()),
       this.#every(SWEEP_MS, "sweep", async () => await this.#sweep()),
     ]);
+  }
+
+  /**
+   * Receives the notification of new deliveries in the outbox: their number, and a random number that picks one worker.
+   * The others look a little later, if at all: every worker gets every notification, and one claim is enough.
+   */
+  notified(payload: string): void {
+    const [count = 0, turn = 0] = payload.split(" ").map(Number);
+    if (turn % this.#workers.live === this.#workers.rank) {
+      this.hint(Math.max(1, count));
+    } else {
+      this.#later ??= setTimeout(() => {
+        this.#later = undefined;
+        this.hint(1);
+      }, OTHERS_MS);
+    }
   }
 
   /** Reports new deliveries in the outbox. */
@@ -95,28 +139,32 @@ export class Dispatcher {
     }
   }
 
-  /** Sets the number of live workers, which share the rate. */
-  shareWith(liveWorkers: number): void {
-    this.#rate.allow(this.#options.startsPerSecond / Math.max(1, liveWorkers));
+  /** Sets the live workers, which share the rate and the notifications. */
+  shareWith(workers: LiveWorkers): void {
+    this.#workers = workers;
+    this.#perSecond = this.#options.claimsPerSecond / workers.live;
   }
 
   /** Stops claiming and waits for the starts in progress. */
   async stop(): Promise<void> {
     this.#sleeper.stop();
+    clearTimeout(this.#later);
     await this.#loops;
+    this.#starts.stop();
+    await this.#lists.settle();
     await this.#starts.settle();
   }
 
   async #firstLane(): Promise<void> {
     while (!this.#sleeper.stopped) {
       try {
-        await this.#sleeper.sleep(this.#starts.pauseMs, { soundly: true });
         if (!this.#options.clock.isRight) {
           await this.#sleeper.sleep(POLL_MS, { soundly: true });
         } else if (this.#isFull()) {
           await this.#sleeper.sleep(FULL_MS, { soundly: true });
         } else {
-          await this.#sleeper.sleep(await this.#claimFirst());
+          const waitMs = await this.#claimFirst();
+          await this.#sleeper.sleep((await this.#claimOther()) ? 0 : waitMs);
         }
       } catch (error) {
         this.#options.log.warn({ err: error }, "outbox could not be read");
@@ -127,55 +175,101 @@ export class Dispatcher {
 
   #isFull(): boolean {
     const { attempts, underWayMax } = this.#options;
-    return attempts.firstUnderWay + this.#starts.membersUnderWay >= underWayMax;
+    return attempts.firstUnderWay >= underWayMax || this.#lists.isFull;
   }
 
   /** Claims once if it is time to. Returns how long to wait for the next claim unless a notification comes first. */
   async #claimFirst(): Promise<number> {
     const { batchMax } = this.#options;
-    // Without batching, waiting gains nothing. The starts in progress are the only limit.
+    // Without lists, waiting gains nothing. The requests in flight are the only limit.
     const alone = batchMax === 1;
-    const token = !alone && this.#rate.take(performance.now());
+    const token = !alone && this.#claims.take(this.#perSecond, CLAIM_BURST, performance.now()) === 0;
     const known = this.#waiting;
     if (!alone && !token && known < batchMax) {
-      return this.#rate.waitMs(performance.now());
+      return this.#waitMs();
     }
-    const claimed = await this.#claimList(alone || token ? 1 : batchMax, known);
-    if (token && (claimed === 0 || claimed === batchMax)) {
-      this.#rate.giveBack();
+    const room = this.#lists.room(known);
+    const { claimed, more, nextTenant } = await this.#claimList({
+      days: this.#latestDays(),
+      atLeast: alone || token ? 1 : room,
+      limit: room,
+      afterTenant: this.#afterTenant,
+    });
+    this.#afterTenant = nextTenant;
+    this.#estimate({ known, claimed, more, full: claimed === room });
+    if (token && (claimed === 0 || claimed === room)) {
+      this.#claims.charge(-1);
     }
     return this.#waitForNext(alone);
+  }
+
+  /** Updates the estimate of the outbox after a claim. `known` is the estimate before it. */
+  #estimate({ known, claimed, more, full }: ClaimResult): void {
+    const left = more || full ? Math.max(known - claimed, full ? this.#options.batchMax : 1) : 0;
+    this.#waiting += left - known;
+    if (claimed === 0 && known > 0) {
+      this.#lookMs = Math.min(this.#lookMs, performance.now() + LOOK_SOON_MS);
+    }
   }
 
   #waitForNext(alone: boolean): number {
     if (this.#waiting === 0) {
       return POLL_MS;
     }
-    return alone || this.#waiting >= this.#options.batchMax ? 0 : this.#rate.waitMs(performance.now());
+    return alone || this.#waiting >= this.#options.batchMax ? 0 : this.#waitMs();
   }
 
-  /** Claims and starts one list, and updates the estimate. `known` is the estimate before the claim. */
-  async #claimList(atLeast: number, known: number): Promise<number> {
-    const { pool, clock, health, starter, batchMax } = this.#options;
+  #waitMs(): number {
+    return this.#claims.waitMs(this.#perSecond, CLAIM_BURST, performance.now());
+  }
+
+  /** The two days of almost all waiting deliveries: ids are made shortly before. */
+  #latestDays(): [string, string] {
+    const now = this.#options.clock.now();
+    return [utcDay(now - DAY_MS), utcDay(now)];
+  }
+
+  /**
+   * Claims once from another day, of which mostly replayed deliveries wait. Returns whether more may wait there. The
+   * claim of the latest days would be slower if it read those, too.
+   */
+  async #claimOther(): Promise<boolean> {
+    const { pool, retentionDays } = this.#options;
+    const nowMs = performance.now();
+    if (this.#otherDays.length === 0 && nowMs >= this.#lookMs) {
+      this.#lookMs = nowMs + POLL_MS;
+      this.#otherDays = await findOtherDays(pool, this.#latestDays(), retentionDays);
+    }
+    const [day] = this.#otherDays;
+    if (day === undefined || this.#isFull()) {
+      return false;
+    }
+    const limit = this.#lists.room(this.#options.batchMax);
+    const { claimed } = await this.#claimList({ days: [day], atLeast: 1, limit, afterTenant: "" });
+    if (claimed < limit) {
+      this.#otherDays.shift();
+    }
+    return this.#otherDays.length > 0;
+  }
+
+  /** Claims for a list. */
+  async #claimList(
+    claim: Pick<FirstClaim, "days" | "atLeast" | "limit" | "afterTenant">,
+  ): Promise<{ readonly claimed: number; readonly more: boolean; readonly nextTenant: string }> {
+    const { pool, clock, health, worker } = this.#options;
     const now = clock.now();
-    const { claimed, more, nextTenant } = await claimFirst(pool, {
-      atLeast,
-      limit: batchMax,
-      carrier: this.#newCarrier(now),
-      exceptEndpoints: health.slow(now),
-      afterTenant: this.#afterTenant,
-      worker: this.#options.worker,
-      now: new Date(now),
-    });
-    this.#afterTenant = nextTenant;
-    await this.#startAll(
-      claimed,
-      async (carrier, members) => await starter.startFirst(carrier, members, false),
+    const { claimed, ...rest } = await this.#lists.claim(
+      async (list) =>
+        await claimFirst(pool, {
+          ...claim,
+          ...list,
+          exceptEndpoints: health.slow(now),
+          worker,
+          now: new Date(now),
+          traced: tracer() !== undefined,
+        }),
     );
-    const full = claimed.length === batchMax;
-    const left = more || full ? Math.max(known - claimed.length, full ? batchMax : 1) : 0;
-    this.#waiting = this.#waiting - known + left;
-    return claimed.length;
+    return { claimed: claimed.length, ...rest };
   }
 
   async #slowLane(): Promise<void> {
@@ -191,10 +285,7 @@ export class Dispatcher {
         worker,
         now: new Date(now),
       });
-      await this.#startAll(
-        claimed,
-        async (carrier, members) => await starter.startFirst(carrier, members, true),
-      );
+      await this.#startAll(claimed, async (carrier, members) => await starter.startSlow(carrier, members));
     }
   }
 
@@ -222,10 +313,8 @@ export class Dispatcher {
       now: new Date(now),
       limit: SWEEP_MAX,
     });
-    await this.#startAll(
-      unstarted,
-      async (carrier, members) => await starter.startFirst(carrier, members, false),
-    );
+    await this.#startAll(unstarted, async (carrier, members) => await starter.startFirst(carrier, members));
+    await this.#lists.sweep();
     await expireOverdue(pool, new Date(now), SWEEP_MAX);
   }
 
@@ -235,7 +324,7 @@ export class Dispatcher {
     start: (carrier: string, members: readonly T[]) => Promise<void>,
   ): Promise<void> {
     for (const [carrier, members] of byCarrier(claimed)) {
-      await this.#starts.begin(carrier, members.length, async () => await start(carrier, members));
+      await this.#starts.begin(carrier, async () => await start(carrier, members));
     }
   }
 

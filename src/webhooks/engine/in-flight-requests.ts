@@ -178,7 +178,7 @@ export class InFlightRequests {
       error: sent.error,
     });
     const outcome = classify(plan, sent);
-    const leaves = plan.part && outcome.kind === "failed";
+    const leaves = outcome.kind === "failed" && plan.leaves(delivery.endpointId);
     this.#options.health.noteOutcome(
       delivery.endpointId,
       { ok: sent.error === null, durationMs: sent.durationMs },

@@ -16,8 +16,8 @@ export interface AttemptPlan {
   readonly anchorMs: number | null;
   readonly dueMs: number | null;
   readonly deadLetterMs: number;
-  /** Whether a member that fails leaves the carrier, for a list of its own endpoint. */
-  readonly part: boolean;
+  /** Decides, when a member to this endpoint fails, whether it leaves the carrier for a list of its own endpoint. */
+  readonly leaves: (endpointId: string) => boolean;
 }
 
 interface Member {

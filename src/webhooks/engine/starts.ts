@@ -20,22 +20,15 @@ const GIVE_UP_MS = 60_000;
 /** gRPC: INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION, OUT_OF_RANGE, UNIMPLEMENTED, UNAUTHENTICATED. */
 const PERMANENT: ReadonlySet<number> = new Set([3, 5, 7, 9, 11, 12, 16]);
 
-export interface StartsOptions {
-  readonly log: Logger;
-  /** Called after each successful start. */
-  readonly onStarted: (tookMs: number, alone: boolean) => void;
-}
-
 export class Starts {
-  readonly #options: StartsOptions;
-  readonly #underWay = new Map<string, Promise<void>>();
+  readonly #log: Logger;
+  readonly #underWay = new Map<string, Promise<boolean>>();
   readonly #sleeper = new Sleeper();
-  #members = 0;
   #pauseMs = 0;
   #pausedUntil = 0;
 
-  constructor(options: StartsOptions) {
-    this.#options = options;
+  constructor(log: Logger) {
+    this.#log = log;
   }
 
   /**
@@ -46,52 +39,51 @@ export class Starts {
     return performance.now() < this.#pausedUntil ? this.#pauseMs : 0;
   }
 
-  /** Number of members of the carriers that are being started. */
-  get membersUnderWay(): number {
-    return this.#members;
-  }
-
-  /** Begins a start once a slot is free, unless that carrier is already being started. */
-  async begin(carrier: string, members: number, start: () => Promise<void>): Promise<void> {
+  /**
+   * Begins a start once a slot is free, unless that carrier is already being started.
+   *
+   * @returns whether this call will have started the carrier; false if it gives up
+   */
+  async begin(carrier: string, start: () => Promise<void>): Promise<{ readonly started: Promise<boolean> }> {
     while (this.#underWay.size >= IN_FLIGHT_MAX && !this.#underWay.has(carrier)) {
       await Promise.race(this.#underWay.values());
     }
-    if (this.#underWay.has(carrier)) {
-      return;
+    const unavailable = this.#sleeper.stopped && this.pauseMs > 0;
+    if (unavailable || this.#underWay.has(carrier)) {
+      return { started: Promise.resolve(false) };
     }
-    const alone = this.#underWay.size === 0;
-    this.#members += members;
-    const underWay = this.#run(carrier, start, alone).finally(() => {
-      this.#members -= members;
+    const started = this.#run(carrier, start).finally(() => {
       this.#underWay.delete(carrier);
     });
-    this.#underWay.set(carrier, underWay);
+    this.#underWay.set(carrier, started);
+    return { started };
   }
 
-  /** Stops retrying, and resolves when no start is in progress. The next worker takes the rest. */
-  async settle(): Promise<void> {
+  /** Stops retrying. Others start what this worker does not. */
+  stop(): void {
     this.#sleeper.stop();
+  }
+
+  /** Resolves when no start is in progress. */
+  async settle(): Promise<void> {
     await Promise.allSettled(this.#underWay.values());
   }
 
-  async #run(carrier: string, start: () => Promise<void>, alone: boolean): Promise<void> {
-    const { log, onStarted } = this.#options;
+  async #run(carrier: string, start: () => Promise<void>): Promise<boolean> {
     const began = performance.now();
     for (let pauseMs = PAUSE_FIRST_MS; ; pauseMs = Math.min(PAUSE_MAX_MS, pauseMs * 2)) {
       try {
-        const triedAt = performance.now();
         await within(TRY_MS, start());
         this.#pauseMs = 0;
-        onStarted(performance.now() - triedAt, alone);
-        return;
+        return true;
       } catch (error) {
         // More claims would only lengthen the sweep's list.
         this.#pauseMs = pauseMs;
         this.#pausedUntil = performance.now() + pauseMs + TRY_MS;
-        log.warn({ err: error, carrier, pause_ms: pauseMs }, "workflow could not be started");
+        this.#log.warn({ err: error, carrier, pause_ms: pauseMs }, "workflow could not be started");
         await this.#sleeper.sleep(pauseMs);
         if (this.#sleeper.stopped || isPermanent(error) || performance.now() - began > GIVE_UP_MS) {
-          return;
+          return false;
         }
       }
     }

@@ -4,7 +4,7 @@ import type { Bench, Scenario } from "./bench.ts";
 
 const SECONDS = 20;
 const FRONTIER_SECONDS = 15;
-const FRONTIER = [5, 10, 20, 40, 80];
+const FRONTIER = [20, 40, 60, 120, 240];
 
 interface Steady {
   readonly name: string;
@@ -44,10 +44,10 @@ const lone: Scenario = {
 
 const frontier: Scenario = {
   name: "frontier",
-  about: `latency against CPU at 50/s and 200/s over SIGNET_DELIVERY_STARTS_PER_SECOND ${FRONTIER.join(", ")}`,
+  about: `latency against CPU at 50/s and 200/s over SIGNET_DELIVERY_CLAIMS_PER_SECOND ${FRONTIER.join(", ")}`,
   run: async (bench) => {
     for (const starts of FRONTIER) {
-      const settings = { SIGNET_DELIVERY_STARTS_PER_SECOND: String(starts) };
+      const settings = { SIGNET_DELIVERY_CLAIMS_PER_SECOND: String(starts) };
       for (const perSecond of [50, 200]) {
         const name = `frontier-${starts}-open-${perSecond}`;
         const events = perSecond * bench.seconds(FRONTIER_SECONDS);

@@ -2,9 +2,11 @@
 import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { beforeAll, expect, test } from "vitest";
+import { utcDay } from "../../../src/domain/ids.ts";
 import { createPool } from "../../../src/database/pool.ts";
 import {
   claimFirst,
+  findUnstartedLists,
   claimForEndpoints,
   reclaimUnstarted,
 } from "../../../src/database/repositories/webhooks/claims.ts";
@@ -85,7 +87,7 @@ async function stamp(wrong: Date): Promise<void> {
   const anyTime = new Date(Date.now() + 1_000 * DAY_MS);
   // Left by the previous run, which may have failed.
   await sql(
-    "DELETE FROM deliveries; DELETE FROM workers; DELETE FROM pinged_hosts; DELETE FROM idempotent_answers; DELETE FROM dead_letter_notices",
+    "DELETE FROM deliveries; DELETE FROM unstarted_lists; DELETE FROM workers; DELETE FROM pinged_hosts; DELETE FROM idempotent_answers; DELETE FROM dead_letter_notices",
   );
   await sql("UPDATE endpoints SET state = 'ACTIVE', verification_state = 'VERIFIED'");
   await world.publish(tenant, {}, "one");
@@ -99,9 +101,11 @@ async function stamp(wrong: Date): Promise<void> {
     now: wrong,
   });
   await claimFirst(worker, {
+    days: [utcDay(Date.now())],
     atLeast: 1,
     limit: 10,
     carrier: "bat_one",
+    opens: true,
     exceptEndpoints: [],
     afterTenant: "",
     worker: "gone",
@@ -162,6 +166,9 @@ async function dueAt(nowMs: number) {
   return {
     retries: rows[0]?.count,
     claims: (await reclaimUnstarted(worker, { before: before(15_000), now, limit: 10 })).length,
+    lists: (
+      await findUnstartedLists(worker, { worker: "gone", except: [], openedBefore: before(10_000), limit: 9 })
+    ).map(({ members }) => members.length),
     // A correct lease lasts as long as a grade.
     grade:
       (await takeGrade(worker, { now: before(-GRADE_LEASE_MS), leaseUntil: now, runsMax: 2 })) !== undefined,
@@ -191,7 +198,8 @@ test("after any clock error, everything is due a minute after the clock is right
 
       expect(await dueAt(nowMs + MINUTE_MS)).toEqual({
         retries: 1,
-        claims: 2,
+        claims: 1,
+        lists: [2],
         grade: true,
         replays: [jobId],
         verifications: 1,

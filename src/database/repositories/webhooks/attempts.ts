@@ -66,6 +66,31 @@ export interface LoadedDelivery extends StoredContent, StoredSecrets {
 /** Contents up to this size, in bytes, are loaded with their deliveries. */
 const SMALL_CONTENT_BYTES = 16_384;
 
+/** The columns of {@link loadedColumns}, as PostgreSQL returns them. */
+export type LoadedColumns = LoadedDelivery & SecretColumns;
+
+/**
+ * Returns the columns of a {@link LoadedDelivery}: of the delivery `d`, its event `e`, endpoint `p`, tenant `t`, secrets
+ * and attempt `a`.
+ */
+export function loadedColumns(traced: boolean): string {
+  return `d.id AS "deliveryId", d.tenant_id AS "tenantId", d.state, d.cycle,
+        d.next_attempt_at AS "nextAttemptAt", d.event_id AS "eventId", d.event_type AS "eventType",
+        e.occurred_at AS "occurredAt", e.source_id AS "sourceId", e.own IS TRUE AS own, e.data,
+        CASE WHEN octet_length(e.content) <= ${SMALL_CONTENT_BYTES} THEN e.content END AS content,
+        octet_length(e.content) AS "contentBytes", d.endpoint_id AS "endpointId", p.state AS "endpointState",
+        p.url, p.metadata, p.request_version AS "requestVersion", p.rate_limit AS "rateLimit",
+        p.disabled_reason AS "disabledReason",
+        CASE WHEN p.state = 'PENDING' AND p.verification_state <> 'EXHAUSTED' THEN p.verification_requested_at END
+          AS "verifyingSince",
+        ${SECRET_COLUMNS}, t.data_key AS "wrappedDataKey", t.held_at AS "heldAt", d.claimed_by AS "claimedBy",
+        a.lease_until AS "leaseUntil", a.duration_ms AS "durationMs", a.error${traced ? ", e.traceparent" : ""}`;
+}
+
+export function toLoaded(row: LoadedColumns): LoadedDelivery {
+  return { ...row, ...toStoredSecrets(row) };
+}
+
 /**
  * Loads deliveries for an attempt, in the order of the keys. The fence (architecture 3) returns only rows with the
  * caller's carrier and epoch; the others are undefined.
@@ -77,19 +102,9 @@ export async function loadForAttempt(
   keys: readonly AttemptKey[],
   traced = false,
 ): Promise<(LoadedDelivery | undefined)[]> {
-  const { rows } = await db.query<LoadedDelivery & SecretColumns & { readonly ord: number }>({
+  const { rows } = await db.query<LoadedColumns & { readonly ord: number }>({
     name: traced ? "load-for-traced-attempt" : "load-for-attempt",
-    text: `SELECT m.ord::int, d.id AS "deliveryId", d.tenant_id AS "tenantId", d.state, d.cycle,
-        d.next_attempt_at AS "nextAttemptAt", d.event_id AS "eventId", d.event_type AS "eventType",
-        e.occurred_at AS "occurredAt", e.source_id AS "sourceId", e.own IS TRUE AS own, e.data,
-        CASE WHEN octet_length(e.content) <= ${SMALL_CONTENT_BYTES} THEN e.content END AS content,
-        octet_length(e.content) AS "contentBytes", d.endpoint_id AS "endpointId", p.state AS "endpointState",
-        p.url, p.metadata, p.request_version AS "requestVersion", p.rate_limit AS "rateLimit",
-        p.disabled_reason AS "disabledReason",
-        CASE WHEN p.state = 'PENDING' AND p.verification_state <> 'EXHAUSTED' THEN p.verification_requested_at END
-          AS "verifyingSince",
-        ${SECRET_COLUMNS}, t.data_key AS "wrappedDataKey", t.held_at AS "heldAt", d.claimed_by AS "claimedBy",
-        a.lease_until AS "leaseUntil", a.duration_ms AS "durationMs", a.error${traced ? ", e.traceparent" : ""}
+    text: `SELECT m.ord::int, ${loadedColumns(traced)}
       FROM unnest($1::date[], $2::text[], $3::text[], $4::int[], $5::int[])
         WITH ORDINALITY AS m(day, id, carrier, epoch, attempt, ord)
       JOIN deliveries d ON d.day = m.day AND d.id = m.id AND d.carrier = m.carrier AND d.epoch = m.epoch
@@ -108,7 +123,7 @@ export async function loadForAttempt(
   });
   const loaded: (LoadedDelivery | undefined)[] = keys.map(() => undefined);
   for (const { ord, ...row } of rows) {
-    loaded[ord - 1] = { ...row, ...toStoredSecrets(row) };
+    loaded[ord - 1] = toLoaded(row);
   }
   return loaded;
 }

@@ -5,11 +5,14 @@
  * The claim of first attempts does not wait for the disk (decision 0010). A crash of PostgreSQL may undo it, and the
  * deliveries wait again.
  */
+import { putBounded } from "../../../domain/bounded-map.ts";
 import { idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
-import { raw, sql } from "../../sql.ts";
-import { OUTBOX_CHANNEL } from "./events.ts";
+import { sql } from "../../sql.ts";
+import { joinSecrets } from "../stored-secrets.ts";
 import { HELD_TENANTS } from "../tenants.ts";
+import { type LoadedColumns, type LoadedDelivery, loadedColumns, toLoaded } from "./attempts.ts";
+import { notifyOutbox } from "./events.ts";
 
 /** A delivery with a carrier, whose workflow must be started. */
 export interface Claimed {
@@ -34,14 +37,25 @@ const CLAIMED =
 
 /** Maximum number of tenants per claim. Others wait for the next claim. */
 const TENANTS_MAX = 64;
-const WAITING = "carrier IS NULL AND state = 'QUEUED'";
+const WAITING = "d.carrier IS NULL AND d.state = 'QUEUED'";
+/**
+ * The same about a row found by its key. The planner must not match it with the index of {@link WAITING}: statistics
+ * are mostly taken while nothing waits, and it would then read the whole outbox for each claim.
+ */
+const STILL_WAITING = "coalesce(d.carrier, '') = '' AND d.state || '' = 'QUEUED'";
+
+/** A statement per pair of days, and few pairs are in use. */
+const CLAIM_TEXTS_MAX = 100;
 
 export interface FirstClaim {
+  /** Days of the deliveries, `YYYY-MM-DD`, in order: the latest two, or one of {@link findOtherDays}. */
+  readonly days: readonly string[];
   /** Claims nothing if fewer deliveries wait. */
   readonly atLeast: number;
   readonly limit: number;
-  /** Carrier of the claimed deliveries. A delivery that is claimed alone and for the first time is its own carrier. */
   readonly carrier: string;
+  /** Whether the list is new. If it begins with one delivery, claimed for the first time, that is its carrier. */
+  readonly opens: boolean;
   /** Endpoints to be left for {@link claimForEndpoints}. */
   readonly exceptEndpoints: readonly string[];
   /** Claims only for tenants after this one, so that all tenants get their turn. */
@@ -49,14 +63,111 @@ export interface FirstClaim {
   /** The worker that claims. */
   readonly worker: string;
   readonly now: Date;
+  /** Whether to load the events' traces, too. */
+  readonly traced?: boolean;
+}
+
+/** A claimed delivery with all data for its first attempt. */
+export interface ClaimedFirst extends Claimed {
+  /** Undefined if a part of it is missing. */
+  readonly loaded: LoadedDelivery | undefined;
 }
 
 /** A tenant may take up to this multiple of its share if others leave room in the list. */
 const ROOM = 4;
 
+interface FirstRow extends LoadedColumns, Claimed {
+  readonly tenants: number;
+  readonly last_tenant: string;
+  readonly more: boolean;
+  /** Whether its event, endpoint and tenant exist. */
+  readonly whole: boolean;
+}
+
+const claimFirstTexts = new Map<string, string>();
+
+/** Returns the text of {@link claimFirst}. It changes once a day, so few are kept. */
+function claimFirstText(days: readonly string[], traced: boolean): string {
+  const key = `${days.join(" ")} ${traced}`;
+  const text = claimFirstTexts.get(key) ?? composeClaimFirst(days, traced);
+  putBounded(claimFirstTexts, key, text, CLAIM_TEXTS_MAX);
+  return text;
+}
+
+/**
+ * The days stand in the text, and each query of the waiting deliveries reads one of them, so it follows an index that is
+ * in order. Over several partitions the planner prefers to sort what it believes to be one row, which is every waiting
+ * delivery of a tenant. Joins do not name the day: the planner could then read a day that it believes to be empty.
+ */
+function composeClaimFirst(days: readonly string[], traced: boolean): string {
+  const literals = days.map((day) => `DATE '${day}'`);
+  const nextTenant = (after: string): string =>
+    `least(${literals
+      .map(
+        (day) => `(SELECT d.tenant_id FROM deliveries d WHERE d.day = ${day} AND ${WAITING}
+          AND d.tenant_id > ${after} ORDER BY d.tenant_id LIMIT 1)`,
+      )
+      .join(", ")})`;
+  const mine = literals
+    .map(
+      (day) => `(SELECT d.day, d.id FROM deliveries d
+            WHERE d.day = ${day} AND ${WAITING} AND d.tenant_id = waiting.tenant_id AND d.endpoint_id <> ALL ($3::text[])
+            ORDER BY d.id LIMIT (SELECT size FROM share))`,
+    )
+    .join(" UNION ALL ");
+  return `WITH RECURSIVE seen(tenant_id) AS (
+        SELECT ${nextTenant("$1::text")}
+        UNION ALL
+        SELECT ${nextTenant("seen.tenant_id")} FROM seen WHERE seen.tenant_id IS NOT NULL
+      ), waiting AS MATERIALIZED (
+        SELECT tenant_id FROM seen WHERE tenant_id IS NOT NULL AND tenant_id NOT IN ${HELD_TENANTS} LIMIT ${TENANTS_MAX}
+      ), share AS MATERIALIZED (
+        SELECT count(*)::int AS tenants, max(tenant_id) AS last_tenant,
+          least($2::int, ceil(${ROOM} * $2::float8 / greatest(count(*), 1)))::int AS size
+        FROM waiting
+      ), candidates AS MATERIALIZED (
+        SELECT waiting.tenant_id, mine.day, mine.id,
+          row_number() OVER (PARTITION BY waiting.tenant_id ORDER BY mine.id) AS turn
+        FROM waiting CROSS JOIN LATERAL (
+          SELECT * FROM (${mine}) each_day ORDER BY id LIMIT (SELECT size FROM share)
+        ) mine
+      ), picked AS MATERIALIZED (
+        -- In the last turn places are random, or the same tenants would always get none.
+        SELECT day, id FROM candidates ORDER BY turn, random() LIMIT $2::int
+      ), locked AS MATERIALIZED (
+        SELECT d.day, d.id FROM picked JOIN deliveries d ON d.day = picked.day AND d.id = picked.id
+        WHERE ${STILL_WAITING} FOR UPDATE OF d SKIP LOCKED
+      ), counted AS (
+        SELECT count(*) AS n, set_config('synchronous_commit', 'off', true) FROM locked
+      ), claimed AS (
+        UPDATE deliveries d
+        SET carrier = CASE WHEN $6::boolean AND counted.n = 1 AND d.epoch = 1 THEN d.id ELSE $5::text END,
+          claimed_at = $8::timestamptz, claimed_by = $7::text
+        FROM locked, counted
+        WHERE d.day = locked.day AND d.id = locked.id AND counted.n >= $4::int
+        RETURNING d.day, d.id, d.tenant_id, d.endpoint_id, d.event_id, d.event_type, d.state, d.cycle, d.next_attempt_at,
+          d.carrier, d.epoch, d.claimed_by
+      ), noted AS (
+        INSERT INTO unstarted_lists AS l (carrier, worker, first_day, last_day, first_id, last_id, opened_at)
+        SELECT carrier, $7::text, min(day), max(day), min(id), max(id), $8::timestamptz FROM claimed GROUP BY carrier
+        ON CONFLICT (carrier) DO UPDATE SET
+          first_day = least(l.first_day, excluded.first_day), first_id = least(l.first_id, excluded.first_id),
+          last_day = greatest(l.last_day, excluded.last_day), last_id = greatest(l.last_id, excluded.last_id)
+      )
+      SELECT d.carrier, d.epoch, ${loadedColumns(traced)}, share.tenants, share.last_tenant,
+        e.id IS NOT NULL AND p.id IS NOT NULL AND t.id IS NOT NULL AS whole,
+        (SELECT count(*) > $2::int OR bool_or(turn >= share.size) FROM candidates) AS more
+      FROM claimed d CROSS JOIN share
+      LEFT JOIN events e ON e.day = d.day AND e.id = d.event_id
+      LEFT JOIN endpoints p ON p.id = d.endpoint_id
+      LEFT JOIN tenants t ON t.id = d.tenant_id
+      ${joinSecrets("d.endpoint_id")}
+      LEFT JOIN attempts a ON a.day = d.day AND a.delivery_id = d.id AND a.cycle = d.cycle AND a.attempt = 1`;
+}
+
 /**
  * Claims first attempts as one list: the oldest ones of every waiting tenant, in turns. Each tenant gets a fair share,
- * and the list is full if enough deliveries wait.
+ * and the list is full if enough deliveries wait. The list is noted until {@link removeUnstartedLists}.
  *
  * @returns the claimed deliveries; whether more are known to wait; and the tenant after which to continue if there are
  *   more tenants than one claim covers
@@ -64,60 +175,124 @@ const ROOM = 4;
 export async function claimFirst(
   db: Queryable,
   claim: FirstClaim,
-): Promise<{ readonly claimed: Claimed[]; readonly more: boolean; readonly nextTenant: string }> {
-  const { rows } = await db.query<Claimed & { tenants: number; last_tenant: string; more: boolean }>({
-    name: "claim-first",
-    ...sql`WITH RECURSIVE seen(tenant_id) AS (
-        (SELECT tenant_id FROM deliveries WHERE ${raw(WAITING)} AND tenant_id > ${claim.afterTenant} ORDER BY tenant_id LIMIT 1)
-        UNION ALL
-        SELECT (SELECT d.tenant_id FROM deliveries d WHERE d.carrier IS NULL AND d.state = 'QUEUED'
-          AND d.tenant_id > seen.tenant_id ORDER BY d.tenant_id LIMIT 1)
-        FROM seen WHERE seen.tenant_id IS NOT NULL
-      ), tenants AS MATERIALIZED (
-        SELECT tenant_id FROM seen WHERE tenant_id IS NOT NULL AND tenant_id NOT IN ${raw(HELD_TENANTS)} LIMIT ${raw(String(TENANTS_MAX))}
-      ), share AS MATERIALIZED (
-        SELECT count(*)::int AS tenants, max(tenant_id) AS last_tenant,
-          least(${claim.limit}, ceil(${raw(String(ROOM))} * ${claim.limit}::float8 / greatest(count(*), 1)))::int AS size
-        FROM tenants
-      ), candidates AS MATERIALIZED (
-        SELECT tenants.tenant_id, mine.day, mine.id,
-          row_number() OVER (PARTITION BY tenants.tenant_id ORDER BY mine.id) AS turn
-        FROM tenants CROSS JOIN LATERAL (
-          SELECT d.day, d.id FROM deliveries d
-          WHERE d.carrier IS NULL AND d.state = 'QUEUED' AND d.tenant_id = tenants.tenant_id
-            AND d.endpoint_id <> ALL (${claim.exceptEndpoints}::text[])
-          ORDER BY d.id LIMIT (SELECT size FROM share)
-        ) mine
-      ), picked AS MATERIALIZED (
-        -- In the last turn places are random, or the same tenants would always get none.
-        SELECT day, id FROM candidates ORDER BY turn, random() LIMIT ${claim.limit}
-      ), locked AS MATERIALIZED (
-        SELECT d.day, d.id FROM picked JOIN deliveries d ON d.day = picked.day AND d.id = picked.id
-        WHERE d.carrier IS NULL AND d.state = 'QUEUED' FOR UPDATE OF d SKIP LOCKED
-      ), counted AS (
-        SELECT count(*) AS n, set_config('synchronous_commit', 'off', true) FROM locked
-      )
-      UPDATE deliveries d
-      SET carrier = CASE WHEN counted.n = 1 AND d.epoch = 1 THEN d.id ELSE ${claim.carrier} END, claimed_at = ${claim.now},
-        claimed_by = ${claim.worker}
-      FROM locked, counted, share
-      WHERE d.day = locked.day AND d.id = locked.id AND counted.n >= ${claim.atLeast}
-      RETURNING ${raw(CLAIMED)}, share.tenants, share.last_tenant,
-        (SELECT count(*) > ${claim.limit} OR bool_or(turn >= share.size) FROM candidates) AS more`,
+): Promise<{ readonly claimed: ClaimedFirst[]; readonly more: boolean; readonly nextTenant: string }> {
+  const { days, traced = false } = claim;
+  const { rows } = await db.query<FirstRow>({
+    name: `claim-first-${days.join("-")}${traced ? "-traced" : ""}`,
+    text: claimFirstText(days, traced),
+    values: [
+      claim.afterTenant,
+      claim.limit,
+      claim.exceptEndpoints,
+      claim.atLeast,
+      claim.carrier,
+      claim.opens,
+      claim.worker,
+      claim.now,
+    ],
   });
   const first = rows[0];
   const moreTenants = first !== undefined && first.tenants === TENANTS_MAX;
   return {
-    claimed: rows.map(({ deliveryId, tenantId, endpointId, carrier, epoch }) => ({
-      deliveryId,
-      tenantId,
-      endpointId,
-      carrier,
-      epoch,
-    })),
+    claimed: rows.map(toClaimedFirst),
     more: moreTenants || first?.more === true,
     nextTenant: moreTenants ? first.last_tenant : "",
   };
+}
+
+function toClaimedFirst({
+  carrier,
+  epoch,
+  tenants: _tenants,
+  last_tenant: _last,
+  more: _more,
+  whole,
+  ...row
+}: FirstRow): ClaimedFirst {
+  const { deliveryId, tenantId, endpointId } = row;
+  return { deliveryId, tenantId, endpointId, carrier, epoch, loaded: whole ? toLoaded(row) : undefined };
+}
+
+/**
+ * Returns the other days of which deliveries wait, in order: mostly replayed ones, rarely those that a wrong clock has
+ * put into the future.
+ *
+ * @param latest the latest two days
+ * @param count how many earlier days to look at one by one, which is cheap however many deliveries wait
+ */
+export async function findOtherDays(
+  db: Queryable,
+  [yesterday, today]: readonly [string, string],
+  count: number,
+): Promise<string[]> {
+  const { rows } = await db.query<{ day: string }>({
+    name: "find-other-days",
+    text: `SELECT earlier.day::date AS day
+      FROM generate_series($1::date - $3::int, $1::date - 1, interval '1 day') AS earlier(day)
+      WHERE EXISTS (SELECT FROM deliveries d WHERE d.day = earlier.day::date AND ${WAITING})
+      UNION
+      SELECT d.day FROM deliveries d WHERE (d.day > $2::date OR d.day < $1::date - $3::int) AND ${WAITING}
+      ORDER BY day`,
+    values: [yesterday, today, count],
+  });
+  return rows.map(({ day }) => day);
+}
+
+/** A list whose workflow may not have been started, with the members that it still has. */
+export interface UnstartedList {
+  readonly carrier: string;
+  readonly members: readonly Claimed[];
+}
+
+export interface UnstartedQuery {
+  /** The worker that asks. */
+  readonly worker: string;
+  /** Lists that this worker is about to start. */
+  readonly except: readonly string[];
+  /** Lists opened after this instant may belong to a worker that has not sent its first heartbeat. */
+  readonly openedBefore: Date;
+  readonly limit: number;
+}
+
+/** Finds lists to start: of workers that have ended, and those that this worker gave up. */
+export async function findUnstartedLists(
+  db: Queryable,
+  { worker, except, openedBefore, limit }: UnstartedQuery,
+): Promise<UnstartedList[]> {
+  const { rows } = await db.query<Omit<Claimed, "deliveryId"> & { readonly deliveryId: string | null }>({
+    name: "find-unstarted-lists",
+    ...sql`SELECT l.carrier, d.id AS "deliveryId", d.tenant_id AS "tenantId", d.endpoint_id AS "endpointId", d.epoch
+      FROM (
+        SELECT * FROM unstarted_lists
+        WHERE opened_at < ${openedBefore} AND CASE WHEN worker = ${worker} THEN carrier <> ALL (${except}::text[])
+          ELSE NOT EXISTS (SELECT FROM workers w WHERE w.id = unstarted_lists.worker) END
+        ORDER BY opened_at LIMIT ${limit}
+      ) l
+      LEFT JOIN LATERAL (
+        SELECT * FROM deliveries
+        WHERE day BETWEEN l.first_day AND l.last_day AND id BETWEEN l.first_id AND l.last_id
+          AND carrier = l.carrier
+      ) d ON true
+      ORDER BY l.carrier, d.id`,
+  });
+  const lists = new Map<string, Claimed[]>();
+  for (const { deliveryId, ...row } of rows) {
+    const members = lists.get(row.carrier) ?? [];
+    lists.set(row.carrier, members);
+    if (deliveryId !== null) {
+      members.push({ deliveryId, ...row });
+    }
+  }
+  return [...lists].map(([carrier, members]) => ({ carrier, members }));
+}
+
+/** Forgets lists whose workflow has been started, or that have no members. Does not wait for the disk. */
+export async function removeUnstartedLists(db: Queryable, carriers: readonly string[]): Promise<void> {
+  await db.query({
+    name: "remove-unstarted-lists",
+    ...sql`WITH hurry AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
+      DELETE FROM unstarted_lists USING hurry WHERE carrier = ANY (${carriers}::text[])`,
+  });
 }
 
 export interface EndpointsClaim {
@@ -204,6 +379,7 @@ export async function reclaimUnstarted(
     text: `WITH carriers AS MATERIALIZED (
         SELECT DISTINCT carrier FROM (
           SELECT carrier FROM deliveries WHERE carrier IS NOT NULL AND state = 'QUEUED' AND claimed_at < $1
+            AND NOT EXISTS (SELECT FROM unstarted_lists l WHERE l.carrier = deliveries.carrier)
           ORDER BY claimed_at LIMIT $3
         ) oldest
       ), members AS MATERIALIZED (
@@ -287,7 +463,7 @@ export async function handBackClaims(db: Queryable, { workers, except, limit }: 
       ), counted AS (
         SELECT count(*)::int AS n FROM freed
       )
-      SELECT n, CASE WHEN n > 0 THEN pg_notify('${OUTBOX_CHANNEL}', n::text) END FROM counted`,
+      SELECT n, CASE WHEN n > 0 THEN ${notifyOutbox("n")} END FROM counted`,
     values: [workers, except, limit],
   });
   return rows[0]?.n ?? 0;

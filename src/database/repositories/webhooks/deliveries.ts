@@ -5,7 +5,7 @@ import type { Queryable } from "../../pool.ts";
 import { raw, sql, type Statement } from "../../sql.ts";
 import { type DeliveryFilter, type DeliverySelection, partsOf, selectDeliveries } from "./delivery-filter.ts";
 import { HAS_ENDPOINT } from "../endpoints/endpoints.ts";
-import { OUTBOX_CHANNEL } from "./events.ts";
+import { notifyOutbox } from "./events.ts";
 import { readOnward } from "../page.ts";
 
 export interface Delivery {
@@ -136,7 +136,7 @@ export async function replayDeadLetter(
           dead_lettered_at = NULL, expires_at = NULL
         FROM dead WHERE d.day = dead.day AND d.id = dead.id RETURNING dead.carrier
       )
-      SELECT carrier, pg_notify('${OUTBOX_CHANNEL}', '1') FROM queued`,
+      SELECT carrier, ${notifyOutbox("1")} FROM queued`,
     values: [idDay(id), id, tenantId, now],
   });
   return rows[0] === undefined ? undefined : { formerCarrier: rows[0].carrier };
@@ -158,7 +158,7 @@ export async function makeAttemptDue(
     name: "make-attempt-due",
     text: `UPDATE deliveries SET next_attempt_at = CASE WHEN state = 'RETRYING' THEN least(next_attempt_at, $4) END
       WHERE day = $1 AND id = $2 AND tenant_id = $3 AND state IN ('QUEUED', 'RETRYING')
-      RETURNING CASE WHEN state = 'RETRYING' THEN carrier END AS carrier, pg_notify('${OUTBOX_CHANNEL}', '1')`,
+      RETURNING CASE WHEN state = 'RETRYING' THEN carrier END AS carrier, ${notifyOutbox("1")}`,
     values: [idDay(id), id, tenantId, now],
   });
   return rows[0];

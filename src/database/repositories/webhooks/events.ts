@@ -10,6 +10,11 @@ import { readOnward } from "../page.ts";
 /** Channel that tells workers how many deliveries were added to the outbox. A hint only. */
 export const OUTBOX_CHANNEL = "signet_outbox";
 
+/** SQL that notifies the workers of `count` new deliveries. The second, random number picks the worker that claims. */
+export function notifyOutbox(count: string): string {
+  return `pg_notify('${OUTBOX_CHANNEL}', ${count} || ' ' || floor(random() * 1000000)::int)`;
+}
+
 export interface TenantAndType {
   readonly tenantId: string;
   readonly type: string;
@@ -233,7 +238,7 @@ function insertStatement(
     JOIN accepted a ON a.id = d.event_id
     RETURNING state
   ), queued AS (SELECT count(*) AS n FROM outbox WHERE state = 'QUEUED')
-  SELECT id, (SELECT pg_notify(${OUTBOX_CHANNEL}, n::text) FROM queued WHERE n > 0) FROM accepted`;
+  SELECT id, (SELECT ${raw(notifyOutbox("n"))} FROM queued WHERE n > 0) FROM accepted`;
 }
 
 /**

@@ -35,6 +35,12 @@ const REPAIRS: readonly Repair[] = [
       UPDATE deliveries d SET claimed_at = $1 FROM future f WHERE d.day = f.day AND d.id = f.id`,
   },
   {
+    name: "future-lists",
+    longestMs: 0,
+    text: `UPDATE unstarted_lists SET opened_at = $1 WHERE carrier IN (
+        SELECT carrier FROM unstarted_lists WHERE opened_at > $2 LIMIT $3 FOR UPDATE SKIP LOCKED)`,
+  },
+  {
     name: "future-grades",
     longestMs: GRADE_MS,
     text: `UPDATE endpoint_grades SET lease_until = $1 WHERE id IN (

@@ -2,7 +2,7 @@
 import { idDay, idTimeMs, newId, type RandomBytes } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 import { raw, sql } from "../../sql.ts";
-import { OUTBOX_CHANNEL, type StoredContent } from "./events.ts";
+import { notifyOutbox, type StoredContent } from "./events.ts";
 import { readOnward } from "../page.ts";
 import type { ReplayedPage, ReplayPage, ReplayResult } from "./replay-items.ts";
 
@@ -121,7 +121,7 @@ export async function makeMissingPage(
         UPDATE replay_items i SET result = j.result, delivery_id = j.delivery_id
         FROM judged j WHERE i.job_id = ${page.jobId} AND i.position = j.position
       ), told AS MATERIALIZED (
-        SELECT pg_notify(${OUTBOX_CHANNEL}, n::text) FROM (SELECT count(*) AS n FROM made) counted WHERE n > 0
+        SELECT ${raw(notifyOutbox("n"))} FROM (SELECT count(*) AS n FROM made) counted WHERE n > 0
       )
       SELECT result FROM judged LEFT JOIN told ON true`,
   });

@@ -4,7 +4,7 @@ import type { Queryable } from "../../pool.ts";
 import { raw, sql, type Statement } from "../../sql.ts";
 import { type DeliveryFilter, selectDeliveries } from "./delivery-filter.ts";
 import { HAS_ENDPOINT } from "../endpoints/endpoints.ts";
-import { OUTBOX_CHANNEL } from "./events.ts";
+import { notifyOutbox } from "./events.ts";
 
 /** Results of an item. */
 export const REPLAY_RESULTS = [
@@ -212,7 +212,7 @@ export async function replayPageOfDead(db: Queryable, page: ReplayPage): Promise
       ), written AS (
         UPDATE replay_items i SET result = j.result FROM judged j WHERE i.job_id = ${page.jobId} AND i.position = j.position
       ), told AS MATERIALIZED (
-        SELECT pg_notify(${OUTBOX_CHANNEL}, n::text) FROM (SELECT count(*) AS n FROM queued) counted WHERE n > 0
+        SELECT ${raw(notifyOutbox("n"))} FROM (SELECT count(*) AS n FROM queued) counted WHERE n > 0
       )
       SELECT id, carrier, result FROM judged LEFT JOIN told ON true`,
   });

@@ -15,7 +15,7 @@ test.each([600_000, 86_400_000])(
       anchorMs: NOW_MS + aheadMs,
       dueMs: NOW_MS + aheadMs + 20_000,
       deadLetterMs: 1,
-      part: false,
+      leaves: () => false,
     };
     const { anchorMs } = anchored(plan, NOW_MS);
     const { dueMs } = nextDueMs({

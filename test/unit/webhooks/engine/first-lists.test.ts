@@ -1,0 +1,284 @@
+import { randomBytes } from "node:crypto";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import type { Pool } from "../../../../src/database/pool.ts";
+import type { ClaimedFirst } from "../../../../src/database/repositories/webhooks/claims.ts";
+import { createLogger } from "../../../../src/observability/logger.ts";
+import type { AttemptService } from "../../../../src/webhooks/engine/attempt-service.ts";
+import { createCarrierStarter } from "../../../../src/webhooks/engine/carrier-starter.ts";
+import { FirstLists } from "../../../../src/webhooks/engine/first-lists.ts";
+import type { AttemptRequest } from "../../../../src/webhooks/engine/member-outcome.ts";
+import { Starts } from "../../../../src/webhooks/engine/starts.ts";
+
+interface Started {
+  readonly carrier: string;
+  readonly members: readonly string[];
+  readonly offsets: readonly number[];
+  readonly mixed: boolean;
+}
+
+let started: Started[];
+let removed: string[];
+let sent: AttemptRequest[];
+/** Ends the attempts of a claim, in their order. */
+let answer: (() => void)[];
+let temporalIsUp: boolean;
+let lists: FirstLists;
+let starts: Starts;
+
+interface StartOptions {
+  readonly workflowId: string;
+  readonly args: readonly [
+    {
+      readonly members: readonly { readonly id: string }[];
+      readonly offsets_ms: readonly number[];
+      readonly mixed?: true;
+    },
+  ];
+}
+
+const client = {
+  workflow: {
+    start: async (_type: string, { workflowId, args: [input] }: StartOptions) => {
+      if (!temporalIsUp) {
+        throw Object.assign(new Error("away"), { code: 14 });
+      }
+      const members = input.members.map(({ id }) => id);
+      started.push({
+        carrier: workflowId,
+        members,
+        offsets: input.offsets_ms,
+        mixed: input.mixed === true,
+      });
+    },
+  },
+};
+
+function createLists(batchMax = 64): FirstLists {
+  const log = createLogger({ level: "silent" });
+  starts = new Starts(log);
+  return new FirstLists({
+    worker: "key_me",
+    pool: {
+      query: async ({ name, values }: { name: string; values: readonly unknown[] }) => {
+        if (name === "remove-unstarted-lists") {
+          removed.push(...(values[0] as string[]));
+        }
+        return { rows: [] };
+      },
+    } as unknown as Pool,
+    attempts: {
+      run: async (request: AttemptRequest) => {
+        sent.push(request);
+        await new Promise<void>((resolve) => answer.push(resolve));
+        return { startedAtMs: 0, endedAtMs: 0, outcomes: [] };
+      },
+    } as unknown as AttemptService,
+    starter: createCarrierStarter({
+      client: client as never,
+      random: Math.random,
+      retryWindowMs: 1_000,
+      deadLetterMs: 1_000,
+    }),
+    starts,
+    clock: { now: () => 0 },
+    randomBytes,
+    log,
+    batchMax,
+  });
+}
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  [started, removed, sent, answer] = [[], [], [], []];
+  temporalIsUp = true;
+  lists = createLists();
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const names = (prefix: string, count: number): string[] =>
+  Array.from({ length: count }, (_, index) => `${prefix}${index}`);
+
+interface Claim {
+  readonly endpointId?: string;
+  readonly epoch?: number;
+}
+
+/** Claims these deliveries. Returns the carrier that the claim wrote. */
+async function claim(
+  ids: readonly string[],
+  { endpointId = "ep_a", epoch = 1 }: Claim = {},
+): Promise<string> {
+  let written = "";
+  await lists.claim(async ({ carrier, opens }) => {
+    written = opens && ids.length === 1 ? (ids[0] ?? "") : carrier;
+    const claimed = ids.map((deliveryId): ClaimedFirst => ({
+      deliveryId,
+      tenantId: "ten_a",
+      endpointId,
+      carrier: written,
+      epoch,
+      loaded: undefined,
+    }));
+    return { claimed };
+  });
+  return written;
+}
+
+/** Whether a member of the nth request that failed leaves its list. */
+const leaves = (request: number, endpointId = "ep_a"): boolean | undefined =>
+  sent[request]?.plan.leaves(endpointId);
+
+async function answerAll(): Promise<void> {
+  answer.forEach((end) => end());
+  await vi.advanceTimersByTimeAsync(50);
+}
+
+describe("a list of first attempts", () => {
+  test("is sent at each claim, and its workflow starts after a second with all members", async () => {
+    const carrier = await claim(["a"]);
+    await claim(["b"], { endpointId: "ep_b" });
+    expect(sent.map(({ members }) => members.map(({ id }) => id))).toEqual([["a"], ["b"]]);
+    expect(new Set(sent.map((request) => request.carrier))).toEqual(new Set(["a"]));
+    await answerAll();
+    expect(started).toEqual([]);
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(started).toEqual([
+      { carrier, members: ["a", "b"], offsets: sent[0]?.plan.offsetsMs, mixed: true },
+    ]);
+    expect(sent[1]?.plan.offsetsMs).toEqual(sent[0]?.plan.offsetsMs);
+    expect(removed).toEqual([carrier]);
+  });
+
+  test("starts when it is full, and the next claim opens another", async () => {
+    const carrier = await claim(names("a", 64));
+    expect(await claim(["b"])).not.toBe(carrier);
+    await answerAll();
+    expect(started.map(({ members }) => members.length)).toEqual([64]);
+  });
+
+  test("does not start before its requests are answered or leased", async () => {
+    await claim(["a"]);
+    await vi.advanceTimersByTimeAsync(2_000);
+    expect(started).toEqual([]);
+    await answerAll();
+    expect(started).toHaveLength(1);
+  });
+
+  test("is not closed during a claim for it", async () => {
+    const carrier = await claim(["a"]);
+    let end: () => void = () => undefined;
+    const claiming = lists.claim(async (list) => {
+      await new Promise<void>((resolve) => (end = resolve));
+      const deliveryId = "b";
+      const [tenantId, endpointId] = ["ten_a", "ep_a"];
+      return {
+        claimed: [{ deliveryId, tenantId, endpointId, carrier: list.carrier, epoch: 1, loaded: undefined }],
+      };
+    });
+    await vi.advanceTimersByTimeAsync(3_000);
+    expect(leaves(0)).toBe(true);
+    end();
+    await claiming;
+    await answerAll();
+    expect(started).toMatchObject([{ carrier, members: ["a", "b"] }]);
+  });
+
+  test("is left to a sweep after a claim that failed, because it may have been made", async () => {
+    const carrier = await claim(["a"]);
+    await expect(lists.claim(async () => await Promise.reject(new Error("lost")))).rejects.toThrow("lost");
+    await answerAll();
+    await vi.advanceTimersByTimeAsync(3_000);
+    expect(started).toEqual([]);
+    expect(await claim(["b"])).not.toBe(carrier);
+  });
+
+  test("has a delivery once that was replayed or handed back meanwhile", async () => {
+    await claim(["a"]);
+    await claim(["a"], { epoch: 2 });
+    await answerAll();
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(started.map(({ members }) => members)).toEqual([["a"]]);
+    expect(sent[1]?.members).toEqual([{ id: "a", epoch: 2 }]);
+  });
+
+  test("has one member at a list size of 1", async () => {
+    lists = createLists(1);
+    await claim(["a"]);
+    await claim(["b"]);
+    await answerAll();
+    expect(started.map(({ carrier, members }) => [carrier, members])).toEqual([
+      ["a", ["a"]],
+      ["b", ["b"]],
+    ]);
+  });
+});
+
+describe("room", () => {
+  test("is what is left of the list, unless more wait and little is left", async () => {
+    expect(lists.room(5)).toBe(64);
+    await claim(names("a", 50));
+    expect(lists.room(5)).toBe(14);
+    expect(lists.room(500)).toBe(64);
+    await answerAll();
+    expect(started.map(({ members }) => members.length)).toEqual([50]);
+  });
+});
+
+describe("a failed member", () => {
+  test("stays with a list of its endpoint, which then starts at once", async () => {
+    await claim(["a", "b"]);
+    expect(leaves(0)).toBe(false);
+    await answerAll();
+    expect(started).toMatchObject([{ members: ["a", "b"], mixed: false }]);
+    expect(leaves(0)).toBe(false);
+  });
+
+  test("leaves a list of several endpoints, also one that was closed", async () => {
+    await claim(["a"]);
+    await claim(["b"], { endpointId: "ep_b" });
+    expect([leaves(0), leaves(1, "ep_b")]).toEqual([true, true]);
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(leaves(0)).toBe(true);
+  });
+
+  test("leaves when lists start too often", async () => {
+    const left: (boolean | undefined)[] = [];
+    for (let list = 0; list < 5; list += 1) {
+      await claim([`d${list}`], { endpointId: `ep_${list}` });
+      left.push(leaves(list, `ep_${list}`));
+    }
+    expect(left.slice(0, 4)).toEqual([false, false, false, true]);
+  });
+});
+
+describe("while Temporal is unavailable", () => {
+  test("lists wait, up to a limit, and start when it is back", async () => {
+    temporalIsUp = false;
+    for (let list = 0; list < 256; list += 1) {
+      expect(lists.isFull).toBe(false);
+      await claim(names(`l${list}d`, 64));
+    }
+    expect(lists.isFull).toBe(true);
+    await answerAll();
+    await vi.advanceTimersByTimeAsync(5_000);
+    temporalIsUp = true;
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(new Set(started.map(({ carrier }) => carrier)).size).toBe(256);
+    expect(lists.isFull).toBe(false);
+  });
+
+  test("a process that ends does not wait for it", async () => {
+    temporalIsUp = false;
+    await claim(names("a", 64));
+    await claim(["b"]);
+    await answerAll();
+    starts.stop();
+    const settled = lists.settle();
+    await vi.advanceTimersByTimeAsync(3_000);
+    await settled;
+    expect(removed).toEqual([]);
+  });
+});
