@@ -224,10 +224,7 @@ describe("histories of upkeep", () => {
 });
 
 describe("histories of deliver on the real schedule", () => {
-  const made = useWorld({
-    retryWindowMs: 259_200_000,
-    environment: { SIGNET_DELIVERY_STARTS_PER_SECOND: "2" },
-  });
+  const made = useWorld({ retryWindowMs: 259_200_000 });
   beforeAll(async () => {
     await made.current.startWorker();
   });
