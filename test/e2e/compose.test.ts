@@ -325,6 +325,7 @@ const health =
     ...service,
     healthcheck: {
       timeout: healthcheck?.timeout ?? "",
+      retries: healthcheck?.retries ?? 1,
       test: healthcheck?.test.map((word) => word.replace(from, to)) ?? [],
     },
   });

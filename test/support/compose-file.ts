@@ -8,7 +8,11 @@ export interface ComposeService {
   readonly entrypoint?: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
   readonly depends_on?: Readonly<Record<string, { readonly condition: string }>>;
-  readonly healthcheck?: { readonly test: readonly string[]; readonly timeout: string };
+  readonly healthcheck?: {
+    readonly test: readonly string[];
+    readonly timeout: string;
+    readonly retries: number;
+  };
   /** `host address:host port:container port` */
   readonly ports?: readonly string[];
   readonly configs?: readonly { readonly source: string; readonly target: string }[];

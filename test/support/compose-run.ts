@@ -207,8 +207,18 @@ export class ComposeRun {
     });
   }
 
-  /** Runs a service's health check once. */
+  /** Runs a service's health check like Docker: a service is unhealthy after as many failures as it has retries. */
   async isHealthy(name: string): Promise<boolean> {
+    const { retries = 1 } = this.#service(name).healthcheck ?? {};
+    for (let tried = 0; tried < retries; tried += 1) {
+      if (await this.#passesCheck(name)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  async #passesCheck(name: string): Promise<boolean> {
     const { healthcheck } = this.#service(name);
     if (healthcheck === undefined) {
       throw new Error(`${name} has no health check`);
