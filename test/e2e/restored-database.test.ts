@@ -76,10 +76,7 @@ test("after PostgreSQL was restored to an older state than Temporal, the runbook
   await here.untilDelivery(tenant, letter.delivery, ({ state }) => state === "DELIVERED", TIMEOUT_MS);
   const lost = await publish("lost.one");
   await here.untilDelivery(tenant, lost.delivery, ({ state }) => state === "RETRYING", TIMEOUT_MS);
-  const { rows } = await here.sql.query<{ carrier: string }>("SELECT carrier FROM deliveries WHERE id = $1", [
-    lost.delivery,
-  ]);
-  const carrier = rows[0]?.carrier ?? "";
+  const { workflowId: carrier } = await here.workflowOf(tenant, lost.delivery);
   const keptBefore = arrivedOf(kept.event);
 
   await worker.close();

@@ -48,24 +48,54 @@ async function countOf(world: World, ids: readonly string[], condition: string):
 }
 
 describe("claims of a worker that stops", () => {
-  test("are handed back when it shuts down gracefully before it has started their workflows", async () => {
-    const [world, temporal] = [made.current, ownTemporal.current];
+  test("are handed back when it shuts down gracefully before it has sent them", async () => {
+    const world = made.current;
     const receiver = await startReceiver();
-    const worker = await world.startWorker();
-    await temporal.stop();
     const ids = await publishTo(world, receiver, 5);
-    await eventually(
-      async () => (await countOf(world, ids, "carrier IS NOT NULL")) > 0,
-      "a claim whose workflow cannot be started",
-    );
+    await world.sql.query("UPDATE deliveries SET carrier = id, claimed_at = now() WHERE id = ANY ($1)", [
+      ids,
+    ]);
+    const worker = await world.startWorker();
+    const claimed = "UPDATE deliveries SET claimed_by = (SELECT max(id) FROM workers) WHERE id = ANY ($1)";
+    await eventually(async () => {
+      await world.sql.query(claimed, [ids]);
+      return (await countOf(world, ids, "claimed_by IS NOT NULL")) === ids.length;
+    }, "the worker's first heartbeat");
     await worker.close();
-    expect(await countOf(world, ids, "carrier IS NULL AND state = 'QUEUED'")).toBe(ids.length);
-    await temporal.start();
+    expect(await countOf(world, ids, "carrier IS NULL AND state = 'QUEUED' AND epoch = 2")).toBe(ids.length);
     const next = await world.startWorker();
     const began = performance.now();
     await receiver.waitFor(ids.length);
     expect(performance.now() - began).toBeLessThan(SWEEP_MS);
-    expect(await countOf(world, ids, "epoch = 1")).toBe(0);
+    await next.close();
+    await receiver.close();
+  });
+
+  test("that were sent get their workflows from the next worker, if Temporal is unavailable when it shuts down", async () => {
+    const [world, temporal] = [made.current, ownTemporal.current];
+    const receiver = await startReceiver();
+    const worker = await world.startWorker();
+    await temporal.stop();
+    const tenant = await world.createTenant();
+    await world.createEndpoint(tenant, receiver.url);
+    const published = await Promise.all(Array.from({ length: 5 }, async () => await world.publish(tenant)));
+    const ids = published.map(({ deliveries }) => deliveries[0]?.id ?? "");
+    await eventually(
+      async () => (await countOf(world, ids, "state = 'DELIVERED'")) === ids.length,
+      "all deliveries",
+    );
+    await worker.close();
+    await temporal.start();
+    const next = await world.startWorker();
+    for (const id of ids) {
+      const workflow = await world.workflowOf(tenant, id);
+      expect(await workflow.result()).toMatchObject({ replayed: 0, cancelled: 0, expired: 0 });
+    }
+    expect(receiver.requests).toHaveLength(ids.length);
+    await eventually(
+      async () => (await world.sql.query("SELECT FROM unstarted_lists")).rowCount === 0,
+      "no list to be left",
+    );
     await next.close();
     await receiver.close();
   });
