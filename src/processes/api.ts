@@ -118,7 +118,7 @@ function createOAuth({ config, pools, pepper, keys, clock, log, view }: OAuthPar
     log,
   );
   const lastUsed = createLastUsedRecorder({
-    write: async (used, nowMs) => await touchVersions(pools.issuer, "secret_versions", used, nowMs),
+    write: async (used) => await touchVersions(pools.issuer, "secret_versions", used),
     clock,
     log,
   });

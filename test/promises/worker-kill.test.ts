@@ -5,9 +5,13 @@ import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { deployedApi, receiverOf } from "../support/deployed-api.ts";
 import { type RunningDeployment, startDeployment } from "../support/deployed-service.ts";
 import { eventually } from "../support/eventually.ts";
+import { allowMinutes } from "../support/limits.ts";
 import { productionImage } from "../support/processes.ts";
 import { createTestDatabase, testNamespace } from "../support/services.ts";
 import { createTenant, publish, rows } from "../support/tenant.ts";
+
+// Starts two deployments' worth of processes, also on a busy machine.
+allowMinutes(4);
 
 const EVENTS = 200;
 let own: RunningDeployment;

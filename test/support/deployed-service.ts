@@ -16,7 +16,7 @@ import { NO_LIMITS } from "./no-limits.ts";
 import { IMAGE_ENVIRONMENT, type SpawnedProcess, spawnProcess } from "./processes.ts";
 
 /** On a busy machine. */
-const START_MS = 50_000;
+const START_MS = 110_000;
 
 /** Routes of the data plane behind the edges, by scope. */
 const ROUTES = [

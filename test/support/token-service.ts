@@ -124,9 +124,9 @@ function createServices(
   const writes: Promise<void>[] = [];
   const lastUsed: LastUsedRecorder = {
     note: ({ credentialId }, { version }) => {
-      const use = { credentialId, version };
+      const use = { credentialId, version, usedAtMs: clock.now() };
       // An unwritable database does not fail the request.
-      writes.push(touchVersions(pools.issuer, "secret_versions", [use], clock.now()).catch(() => undefined));
+      writes.push(touchVersions(pools.issuer, "secret_versions", [use]).catch(() => undefined));
     },
     close: async () => void (await Promise.all(writes.splice(0))),
   };

@@ -34,7 +34,7 @@ export interface Producers {
 
 export function openProducers({ config, pool, keyring, isAdmitted, clock, log }: ProducerParts): Producers {
   const lastUsed = createLastUsedRecorder({
-    write: async (used, nowMs) => await touchVersions(pool, "producer_secrets", used, nowMs),
+    write: async (used) => await touchVersions(pool, "producer_secrets", used),
     clock,
     log,
   });

@@ -1,5 +1,5 @@
 /** Records when each secret version was last used: once a minute per version, and without delaying answers. */
-import type { SecretVersionKey } from "../../database/repositories/tokens/clients.ts";
+import type { UsedVersion } from "../../database/repositories/tokens/clients.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { Logger } from "../../observability/logger.ts";
 
@@ -17,14 +17,14 @@ export interface LastUsedRecorder {
 }
 
 export interface LastUsedOptions {
-  readonly write: (used: readonly SecretVersionKey[], nowMs: number) => Promise<void>;
+  readonly write: (used: readonly UsedVersion[]) => Promise<void>;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
 /** Creates the recorder. */
 export function createLastUsedRecorder({ write, clock, log }: LastUsedOptions): LastUsedRecorder {
-  const noted = new Map<string, SecretVersionKey>();
+  const noted = new Map<string, UsedVersion>();
 
   async function flush(): Promise<void> {
     if (noted.size === 0) {
@@ -33,7 +33,7 @@ export function createLastUsedRecorder({ write, clock, log }: LastUsedOptions): 
     const used = [...noted.values()];
     noted.clear();
     try {
-      await write(used, clock.now());
+      await write(used);
     } catch (error) {
       // The next use of each version is recorded again.
       log.warn({ err: error, versions: used.length }, "last use of secrets could not be written");
@@ -43,8 +43,9 @@ export function createLastUsedRecorder({ write, clock, log }: LastUsedOptions): 
   const timer = setInterval(() => void flush(), WRITE_EVERY_MS).unref();
   return {
     note: ({ credentialId }, { version, lastUsedAt }) => {
-      if (lastUsedAt === null || clock.now() - lastUsedAt >= THROTTLE_MS) {
-        noted.set(`${credentialId} ${version}`, { credentialId, version });
+      const usedAtMs = clock.now();
+      if (lastUsedAt === null || usedAtMs - lastUsedAt >= THROTTLE_MS) {
+        noted.set(`${credentialId} ${version}`, { credentialId, version, usedAtMs });
       }
     },
     close: async () => {

@@ -149,6 +149,11 @@ export interface SecretVersionKey {
   readonly version: number;
 }
 
+export interface UsedVersion extends SecretVersionKey {
+  /** When it was last used, in Unix milliseconds. */
+  readonly usedAtMs: number;
+}
+
 /**
  * Records the use of versions, at most once a minute each (role signet_issuer).
  *
@@ -157,15 +162,18 @@ export interface SecretVersionKey {
 export async function touchVersions(
   db: Queryable,
   table: "secret_versions" | "producer_secrets",
-  used: readonly SecretVersionKey[],
-  nowMs: number,
+  used: readonly UsedVersion[],
 ): Promise<void> {
   await db.query(
-    `UPDATE ${table} v SET last_used_at = $3
-       FROM unnest($1::text[], $2::int[]) AS used (credential_id, version)
+    `UPDATE ${table} v SET last_used_at = used.at
+       FROM unnest($1::text[], $2::int[], $3::timestamptz[]) AS used (credential_id, version, at)
       WHERE v.credential_id = used.credential_id AND v.version = used.version
-        AND (v.last_used_at IS NULL OR v.last_used_at < $3::timestamptz - interval '1 minute')`,
-    [used.map((key) => key.credentialId), used.map((key) => key.version), new Date(nowMs)],
+        AND (v.last_used_at IS NULL OR v.last_used_at < used.at - interval '1 minute')`,
+    [
+      used.map((key) => key.credentialId),
+      used.map((key) => key.version),
+      used.map((key) => new Date(key.usedAtMs)),
+    ],
   );
 }
 

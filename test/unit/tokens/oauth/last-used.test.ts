@@ -1,0 +1,34 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { UsedVersion } from "../../../../src/database/repositories/tokens/clients.ts";
+import { createLogger } from "../../../../src/observability/logger.ts";
+import { createLastUsedRecorder } from "../../../../src/tokens/oauth/last-used.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+test("a use is recorded with its own time, however late it is written, and once a minute", async () => {
+  let nowMs = 1_000_000;
+  const written: UsedVersion[] = [];
+  const recorder = createLastUsedRecorder({
+    write: async (used) => void written.push(...used),
+    clock: { now: () => nowMs },
+    log: createLogger({ level: "silent" }),
+  });
+  const credential = { credentialId: "crd_a" };
+  recorder.note(credential, { version: 1, lastUsedAt: null });
+  nowMs += 86_400_000;
+  recorder.note(credential, { version: 2, lastUsedAt: nowMs - 60_000 });
+  recorder.note(credential, { version: 3, lastUsedAt: nowMs - 59_999 });
+  nowMs += 86_400_000;
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(written).toEqual([
+    { credentialId: "crd_a", version: 1, usedAtMs: 1_000_000 },
+    { credentialId: "crd_a", version: 2, usedAtMs: 87_400_000 },
+  ]);
+  await recorder.close();
+});
