@@ -142,7 +142,7 @@ export class FirstLists {
       if (members.length === 0) {
         this.#forget(carrier);
       } else {
-        await this.#begin(carrier, async () => await starter.startFirst(carrier, members, starter.draw()));
+        await this.#begin(carrier, async () => await starter.startFirst(carrier, members));
       }
     }
   }
@@ -231,9 +231,7 @@ export class FirstLists {
       list.due = true;
       return;
     }
-    list.closed = true;
-    clearTimeout(list.timer);
-    this.#open = this.#open === list ? undefined : this.#open;
+    this.#shut(list);
     if (list.members.length > 0) {
       const starting = this.#start(list).finally(() => this.#starting.delete(starting));
       this.#starting.add(starting);
@@ -241,10 +239,15 @@ export class FirstLists {
   }
 
   #abandon(list: FirstList): void {
+    this.#shut(list);
+    this.#end(list);
+  }
+
+  /** Lets no further claim add to a list. */
+  #shut(list: FirstList): void {
     list.closed = true;
     clearTimeout(list.timer);
-    this.#open = undefined;
-    this.#end(list);
+    this.#open = this.#open === list ? undefined : this.#open;
   }
 
   #end({ carrier, members }: FirstList): void {
@@ -262,18 +265,20 @@ export class FirstLists {
     const { starter } = this.#options;
     await Promise.all(attempts);
     try {
-      await this.#begin(carrier, async () => await starter.startFirst(carrier, members, draw));
+      const { ended } = await this.#begin(
+        carrier,
+        async () => await starter.startFirst(carrier, members, draw),
+      );
+      await ended;
     } finally {
       this.#end(list);
     }
   }
 
-  /** Starts a workflow, and forgets its list once it runs. */
-  async #begin(carrier: string, start: () => Promise<void>): Promise<void> {
+  /** Begins a start once a slot is free, and forgets the list once its workflow runs. */
+  async #begin(carrier: string, start: () => Promise<void>): Promise<{ readonly ended: Promise<void> }> {
     const { started } = await this.#options.starts.begin(carrier, start);
-    if (await started) {
-      this.#forget(carrier);
-    }
+    return { ended: started.then((runs) => (runs ? this.#forget(carrier) : undefined)) };
   }
 
   #forget(carrier: string): void {
