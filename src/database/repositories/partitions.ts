@@ -1,11 +1,11 @@
+import { DAY_MS, utcDay } from "../../domain/ids.ts";
 import type { Queryable } from "../pool.ts";
 
 const DAYS_AHEAD = 7;
-const DAY_MS = 86_400_000;
 
 /** Creates the missing day partitions from yesterday to a week ahead. Returns their number. */
 export async function ensurePartitions(db: Queryable, nowMs: number): Promise<number> {
-  const yesterday = new Date(nowMs - DAY_MS).toISOString().slice(0, 10);
+  const yesterday = utcDay(nowMs - DAY_MS);
   const { rows } = await db.query<{ made: number }>({
     text: "SELECT ensure_day_partitions($1, $2) AS made",
     values: [yesterday, DAYS_AHEAD + 2],

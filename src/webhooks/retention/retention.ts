@@ -16,8 +16,8 @@ import { forgetAnswers } from "../../database/repositories/idempotent-answers.ts
 import { forgetReplayJobs } from "../../database/repositories/webhooks/replay-jobs.ts";
 import { forgetTokenRevocations } from "../../database/repositories/tokens/revocations.ts";
 import type { Clock } from "../../domain/clock.ts";
+import { DAY_MS, utcDay } from "../../domain/ids.ts";
 
-const DAY_MS = 86_400_000;
 /** Idempotency keys are valid for 24 hours (wire.md, Events). */
 const KEYS_KEPT_MS = DAY_MS;
 /** How long a deleted endpoint leaves a tombstone (security decisions H): longer than any delivery lives. */
@@ -48,7 +48,7 @@ export interface RetentionOptions {
 /** Removes expired data. May be interrupted at any point and repeated. */
 export async function purgeExpired({ pool, clock, log, retentionDays }: RetentionOptions): Promise<Purged> {
   const now = clock.now();
-  const before = new Date(now - retentionDays * DAY_MS).toISOString().slice(0, 10);
+  const before = utcDay(now - retentionDays * DAY_MS);
   let days = 0;
   for (const day of await partitionDays(pool)) {
     if (day < before && (await dropDay(pool, day, new Date(now)))) {
