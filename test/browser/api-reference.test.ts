@@ -44,8 +44,12 @@ describe.skipIf(NO_BROWSER)("/docs", () => {
       await page.getByText("Issue an access token").first().waitFor({ timeout: 50_000 });
       await page.getByText("endpoints", { exact: true }).first().click();
       await page.getByText("Register an endpoint").first().click();
+      await page.getByRole("heading", { name: "Register an endpoint" }).first().waitFor({ timeout: 50_000 });
       await page.mouse.wheel(0, 20_000);
-      await page.waitForLoadState("networkidle");
+      // A section is rendered when it is scrolled into view, and what it requests starts with its rendering.
+      await page.evaluate(
+        "new Promise((resolve) => requestIdleCallback(() => requestAnimationFrame(resolve), { timeout: 5000 }))",
+      );
       expect(elsewhere).toEqual([]);
       // Requests that it would have sent without the policy.
       expect(refused).toEqual([]);

@@ -4,7 +4,7 @@ import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createCheckpointKey } from "../../src/compliance/checkpoint-key.ts";
 import { useTestApi } from "../support/api.ts";
-import { complaintsOf, lookAt, NO_BROWSER, NOTHING_WRONG, openBrowser } from "../support/browser.ts";
+import { complaintsOf, lookAt, NO_BROWSER, NOTHING_WRONG, openBrowser, sizesOf } from "../support/browser.ts";
 import { openTestSigner, type TestSigner } from "../support/checkpoints.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { mintLink } from "../support/portal.ts";
@@ -286,10 +286,7 @@ describe.skipIf(NO_BROWSER)("compliance entries", () => {
     try {
       await cold.context.addCookies(await browser.context.cookies());
       const fresh = await cold.context.newPage();
-      const loads: Promise<Buffer>[] = [];
-      fresh.on("response", (response) => loads.push(response.body()));
-      await fresh.goto(`${api.publicUrl}/portal/compliance/${index}`, { waitUntil: "networkidle" });
-      const sizes = (await Promise.all(loads)).map(({ length }) => length);
+      const sizes = await sizesOf(fresh, `${api.publicUrl}/portal/compliance/${index}`);
       const total = sizes.reduce((sum, size) => sum + size, 0);
       console.log(`portal: the page of a compliance entry is ${total} bytes in ${sizes.length} files`);
       expect(total).toBeLessThanOrEqual(102_400);

@@ -4,7 +4,7 @@
  */
 import type { Locator } from "playwright-core";
 import { describe, expect, test } from "vitest";
-import { NO_BROWSER, openBrowser } from "../support/browser.ts";
+import { NO_BROWSER, openBrowser, sizesOf } from "../support/browser.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { READERS, useJourney } from "../support/portal-journey.ts";
 import { publish, rows } from "../support/tenant.ts";
@@ -153,13 +153,11 @@ describe.skipIf(NO_BROWSER).each(READERS)("actions on an endpoint $name", ({ jav
       ];
       await cold.context.addCookies(await page().context().cookies());
       for (const path of paths) {
-        const loads: Promise<number>[] = [];
         const fresh = await cold.context.newPage();
         // Without the cache, so that every file counts.
         await fresh.route("**/*", async (route) => await route.continue());
-        fresh.on("response", (response) => loads.push(response.body().then(({ length }) => length)));
-        await fresh.goto(`${journey.api.publicUrl}${path}`, { waitUntil: "networkidle" });
-        const total = (await Promise.all(loads)).reduce((sum, size) => sum + size, 0);
+        const sizes = await sizesOf(fresh, `${journey.api.publicUrl}${path}`);
+        const total = sizes.reduce((sum, size) => sum + size, 0);
         console.log(`portal: ${path.replaceAll(/_[0-9a-z]{24}/g, "_…")} is ${total} bytes`);
         expect({ path, fits: total <= PAGE_MAX, total }).toEqual({ path, fits: true, total });
         await fresh.close();

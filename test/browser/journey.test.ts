@@ -2,7 +2,7 @@
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { useTestApi } from "../support/api.ts";
-import { complaintsOf, lookAt, NO_BROWSER, NOTHING_WRONG, openBrowser } from "../support/browser.ts";
+import { complaintsOf, lookAt, NO_BROWSER, NOTHING_WRONG, openBrowser, sizesOf } from "../support/browser.ts";
 import { accessToken, provision, type Provisioned } from "../support/factories.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { mintLink } from "../support/portal.ts";
@@ -236,10 +236,7 @@ describe.skipIf(NO_BROWSER).each([
     try {
       await cold.context.addCookies(await browser.context.cookies());
       const fresh = await cold.context.newPage();
-      const loads: Promise<Buffer>[] = [];
-      fresh.on("response", (response) => loads.push(response.body()));
-      await fresh.goto(`${api.publicUrl}/portal/endpoints`, { waitUntil: "networkidle" });
-      const sizes = (await Promise.all(loads)).map(({ length }) => length);
+      const sizes = await sizesOf(fresh, `${api.publicUrl}/portal/endpoints`);
       const total = sizes.reduce((sum, size) => sum + size, 0);
       console.log(`portal: the endpoints page is ${total} bytes in ${sizes.length} files`);
       expect(total).toBeLessThanOrEqual(PAGE_MAX);

@@ -9,6 +9,7 @@ import {
   type BrowserContextOptions,
   chromium,
   type Page,
+  type Response,
 } from "playwright-core";
 import { skipUnless } from "./skips.ts";
 
@@ -68,6 +69,14 @@ export async function openBrowser(
   const browser = await launch();
   const context = await browser.newContext({ viewport: { width: 1_100, height: 800 }, ...options });
   return { context, close: async () => await context.close() };
+}
+
+/** Opens an address, and returns the bytes of each file that the page needed until it was loaded. */
+export async function sizesOf(page: Page, url: string): Promise<number[]> {
+  const responses: Response[] = [];
+  page.on("response", (response) => responses.push(response));
+  await page.goto(url);
+  return await Promise.all(responses.map(async (response) => (await response.body()).length));
 }
 
 /** Collects a page's errors: script errors, and violations of its content security policy. */
