@@ -9,11 +9,7 @@ import {
 import { NODE_CRYPTO } from "../lib/transparency-log/node-crypto.ts";
 import { NoteError, parseVerifierKey } from "../lib/transparency-log/signed-note.ts";
 import { decodeItem, type LogItem } from "../compliance/log-items.ts";
-import { readLog } from "../compliance/read-log.ts";
 import { type KeptNote, LogProblem, verifyLog } from "../compliance/verify-log.ts";
-import { LONG_STATEMENT_TIMEOUT_MS } from "../database/bounded-client.ts";
-import { createPool } from "../database/pool.ts";
-import { createLogger } from "../observability/logger.ts";
 import { messageOf } from "../runtime/thrown.ts";
 import { createAdminCall, openAdminStream } from "./admin-client.ts";
 import { type CliContext, CommandError } from "./context.ts";
@@ -62,8 +58,15 @@ function isOfNetwork(error: unknown): boolean {
 }
 
 async function* readDatabase(url: string): AsyncGenerator<readonly LogItem[]> {
+  // Loaded here, so that no other command pays for the database client's start.
+  const [{ readLog }, { LONG_STATEMENT_TIMEOUT_MS: statementMs }, { createPool }, { createLogger }] =
+    await Promise.all([
+      import("../compliance/read-log.ts"),
+      import("../database/bounded-client.ts"),
+      import("../database/pool.ts"),
+      import("../observability/logger.ts"),
+    ]);
   const log = createLogger({ level: "silent" });
-  const statementMs = LONG_STATEMENT_TIMEOUT_MS;
   const pool = createPool({ url, role: "signet_audit", max: 2, log, statementMs });
   try {
     yield* readLog(pool);

@@ -5,13 +5,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Command } from "commander";
 import type { Grade, GradeReport } from "../lib/client/api-types.ts";
 import { SignetClient } from "../lib/client/signet-client.ts";
-import { createAddressPolicy } from "../webhooks/sending/address-policy.ts";
-import { createHttpSender } from "../webhooks/sending/http-sender.ts";
-import { createSigner } from "../webhooks/sending/signer.ts";
 import { systemClock } from "../domain/clock.ts";
 import { newId } from "../domain/ids.ts";
-import { CHECK_NAMES } from "../webhooks/grader/checks.ts";
-import { gradeReceiver } from "../webhooks/grader/grade.ts";
 import { decodeSecret } from "../lib/receiver/secret.ts";
 import { connectionOf, withCommandError, type TenantOptions } from "./connection.ts";
 import { withExamples } from "./client/command.ts";
@@ -43,6 +38,20 @@ async function gradeHere(
       "--secret-file is for receivers on loopback. The service grades all others, because it knows that they agreed.",
     );
   }
+  // Loaded here, so that no other command pays for the HTTP client's start.
+  const [
+    { createAddressPolicy },
+    { createHttpSender },
+    { createSigner },
+    { CHECK_NAMES },
+    { gradeReceiver },
+  ] = await Promise.all([
+    import("../webhooks/sending/address-policy.ts"),
+    import("../webhooks/sending/http-sender.ts"),
+    import("../webhooks/sending/signer.ts"),
+    import("../webhooks/grader/checks.ts"),
+    import("../webhooks/grader/grade.ts"),
+  ]);
   const secret = await withCommandError(secretFile, async () => {
     const text = (await readFile(secretFile, "utf8")).trim();
     decodeSecret(text);

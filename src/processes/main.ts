@@ -1,5 +1,4 @@
 /** Entry point: argv → a process or a command of the command line. */
-import closeWithGrace from "close-with-grace";
 import { CommandError, EXIT } from "../cli/exit-codes.ts";
 import { printable } from "../cli/output.ts";
 import { type ProcessRunners, runCommandLine } from "../cli/program.ts";
@@ -16,8 +15,14 @@ import {
   withoutColour,
 } from "../config/config.ts";
 import { SignetError } from "../domain/errors.ts";
-import { createLogger, type Logger } from "../observability/logger.ts";
+import type { Logger } from "../observability/logger.ts";
 import type { RunningProcess } from "./with-metrics.ts";
+
+/** Loads the logger. Commands that only call the API start without it. */
+async function createLog(level: Config["logLevel"]): Promise<Logger> {
+  const { createLogger } = await import("../observability/logger.ts");
+  return createLogger({ level });
+}
 
 /** Longer than a process needs to finish its work, shorter than a container's grace period of 20 s. */
 const CLOSE_TIMEOUT_MS = 18_000;
@@ -85,7 +90,7 @@ const startServe: StartProcess = async (config, _log, stopping) => {
 async function migrate(): Promise<void> {
   const config = configFromProcess();
   const { runMigrate } = await import("./migrate.ts");
-  await runMigrate(config, createLogger({ level: config.logLevel }));
+  await runMigrate(config, await createLog(config.logLevel));
 }
 
 function replayCount(given: unknown): number {
@@ -144,7 +149,8 @@ function untilSignal(
 ): () => Promise<void> {
   return async () => {
     const config = configFromProcess(asks);
-    const log = createLogger({ level: config.logLevel });
+    const log = await createLog(config.logLevel);
+    const { default: closeWithGrace } = await import("close-with-grace");
     const stopping = new AbortController();
     const starting = start(config, log, stopping.signal);
     const reloads = asks === "edge";
@@ -230,7 +236,7 @@ try {
     // Written for people: the problem and its fix.
     process.stderr.write(`signet: ${error.message}\n`);
   } else {
-    createLogger({ level: "info" }).fatal({ err: error }, "could not start");
+    (await createLog("info")).fatal({ err: error }, "could not start");
   }
   // Connections that were opened before the failure would keep the process alive.
   process.exit(EXIT.failed);
