@@ -104,10 +104,14 @@ async function loadAxe(page: Page): Promise<void> {
   await page.evaluate(axeSource);
 }
 
-/** Returns axe-core's findings for the current page, as `rule: element: why`. */
-async function violationsOf(page: Page): Promise<string[]> {
+/** What may differ between two color schemes of the same page. */
+const COLOR_RULES = ["color-contrast", "link-in-text-block"];
+
+/** Returns axe-core's findings for the current page, of all rules by default, as `rule: element: why`. */
+async function violationsOf(page: Page, rules?: readonly string[]): Promise<string[]> {
+  const options = { resultTypes: ["violations"], ...(rules === undefined ? {} : { runOnly: rules }) };
   const found = await page.evaluate<AxeViolation[]>(
-    "axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => violations)",
+    `axe.run(document, ${JSON.stringify(options)}).then(({ violations }) => violations)`,
   );
   return found.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html}: ${node.failureSummary}`));
 }
@@ -125,7 +129,7 @@ export async function lookAt(page: Page, name: string): Promise<Record<string, s
     await page.setViewportSize({ width, height: 800 });
     await page.emulateMedia({ colorScheme });
     wrong[look] = [
-      ...(await violationsOf(page)),
+      ...(await violationsOf(page, colorScheme === "dark" ? COLOR_RULES : undefined)),
       ...((await isTooWide(page)) ? [`wider than ${width} pixels`] : []),
     ];
     const directory = process.env["SIGNET_TEST_PICTURES"];
