@@ -9,12 +9,12 @@ import type { Logger } from "pino";
 import { BoundedClient } from "./bounded-client.ts";
 import { EDGE_ROLE, rolesBeyondEdge } from "./edge-login.ts";
 import { type Queryable, SERVICE_ROLES, type ServiceRole } from "./pool.ts";
+import { ensurePartitions } from "./repositories/partitions.ts";
 
 const MIGRATIONS = new URL("./migrations/", import.meta.url);
 /** "signet" in hexadecimal. The lock admits one migrator at a time per database. */
 const LOCK_KEY = 0x7369676e6574n;
 const OLDEST_SERVER = 150_000;
-const PARTITION_DAYS_AHEAD = 7;
 
 export interface MigrateOptions {
   /** A login that may create roles, and that owns the database or may create in it; at first set-up, a superuser. */
@@ -159,8 +159,7 @@ export async function migrateDatabase(options: MigrateOptions): Promise<number> 
     await client.query("SELECT pg_advisory_lock($1)", [LOCK_KEY.toString()]);
     await prepareDatabase(client);
     const count = await applyMigrations(client, options.nowMs, options.log);
-    const yesterday = new Date(options.nowMs - 86_400_000).toISOString().slice(0, 10);
-    await client.query("SELECT ensure_day_partitions($1, $2)", [yesterday, PARTITION_DAYS_AHEAD + 2]);
+    await ensurePartitions(client, options.nowMs);
     await client.query("RESET ROLE");
     if (options.serviceUrl !== undefined && options.serviceUrl !== options.adminUrl) {
       await ensureLogin(client, options.serviceUrl, SERVICE_ROLES);

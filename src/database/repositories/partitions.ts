@@ -1,14 +1,17 @@
 import { DAY_MS, utcDay } from "../../domain/ids.ts";
 import type { Queryable } from "../pool.ts";
 
-const DAYS_AHEAD = 7;
+/** Yesterday, today and tomorrow. Statements are planned over every partition, so empty ones cost at each start. */
+const DAYS = 3;
 
-/** Creates the missing day partitions from yesterday to a week ahead. Returns their number. */
+/**
+ * Creates the missing day partitions from yesterday to tomorrow. Returns their number. If no worker runs for a day, rows
+ * of a day without a partition go to the default partition and stay there.
+ */
 export async function ensurePartitions(db: Queryable, nowMs: number): Promise<number> {
-  const yesterday = utcDay(nowMs - DAY_MS);
   const { rows } = await db.query<{ made: number }>({
     text: "SELECT ensure_day_partitions($1, $2) AS made",
-    values: [yesterday, DAYS_AHEAD + 2],
+    values: [utcDay(nowMs - DAY_MS), DAYS],
   });
   return rows[0]?.made ?? 0;
 }
