@@ -11,7 +11,9 @@ export const TASK_QUEUES = {
   deliveries: "signet-deliveries",
   /** Retries, unanswered first attempts, slow and failing endpoints. */
   slow: "signet-deliveries-slow",
-  /** Verification, bulk replay, upkeep. */
+  /** Verifications. Receivers that hang take slots of this queue only. */
+  verification: "signet-verification",
+  /** Bulk replay, upkeep, and verifications that started before they had a queue. */
   control: "signet-control",
 } as const;
 
@@ -118,7 +120,8 @@ export interface DeliverResult {
 export const DELIVERY_EXPIRED = "DELIVERY_EXPIRED";
 
 export interface VerifyEndpointInput {
-  readonly v: 1;
+  /** 2: the first ping is a local activity. */
+  readonly v: 1 | 2;
   readonly endpoint_id: string;
   readonly generation: number;
   /** Offsets of the pings from the first, in milliseconds. */

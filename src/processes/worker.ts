@@ -112,6 +112,7 @@ async function runWorkers(
     attempts: engine.attempts,
     carriers: engine.carriers,
   });
+  const pings = createVerifyActivities(engine.challenge);
   return await startWorkers({
     connection,
     namespace: config.temporalNamespace,
@@ -120,12 +121,13 @@ async function runWorkers(
     activities: {
       deliveries: guarded({ attemptFirst }, clock),
       slow: guarded({ attempt, settle }, clock),
+      verification: guarded(pings, clock),
       control: guarded(
         {
           replay,
           cancel,
           expire,
-          ...createVerifyActivities(engine.challenge),
+          ...pings,
           ...createReplayActivities(replays.runner),
           ...createSigningKeyActivities(signingKeys),
           ...createCheckpointActivities(checkpoints, log),

@@ -14,7 +14,7 @@ export async function connectNative({
   address,
   tls,
 }: Pick<TemporalOptions, "address" | "tls">): Promise<NativeConnection> {
-  const connection = await NativeConnection.connect({ address, tls });
+  const connection = await NativeConnection.connect({ address, tls, grpcCompression: { codec: "none" } });
   useSynchronousContext(connection.callContextStorage);
   return connection;
 }

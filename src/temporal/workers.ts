@@ -23,6 +23,8 @@ const WORKFLOW_SLOTS = 64;
 const LOCAL_ACTIVITY_SLOTS = 256;
 /** Concurrent lists of slow and failing endpoints. Each endpoint also has its own limit. */
 const SLOW_SLOTS = 256;
+/** Concurrent pings. One that hangs takes five seconds, and a tenant may register 50 endpoints at once. */
+const PING_SLOTS = 256;
 
 /** Longer than a live worker needs for its own tasks. Workflows of an ended worker wait this long. */
 const STICKY_WAIT = "3 seconds";
@@ -34,6 +36,7 @@ export interface QueueActivities {
   /** Local activities of `deliver`. */
   readonly deliveries: object;
   readonly slow: object;
+  readonly verification: object;
   readonly control: object;
 }
 
@@ -80,6 +83,17 @@ function queueOptions({ connection, namespace, bundle, activities, codec }: Work
       taskQueue: TASK_QUEUES.slow,
       activities: activities.slow,
       maxConcurrentActivityTaskExecutions: SLOW_SLOTS,
+    },
+    {
+      ...common,
+      taskQueue: TASK_QUEUES.verification,
+      workflowBundle: bundle,
+      activities: activities.verification,
+      maxCachedWorkflows: 100,
+      // A workflow task lasts as long as the local activity in it.
+      maxConcurrentWorkflowTaskExecutions: PING_SLOTS,
+      maxConcurrentLocalActivityExecutions: PING_SLOTS,
+      maxConcurrentActivityTaskExecutions: PING_SLOTS,
     },
     {
       ...common,

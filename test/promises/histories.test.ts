@@ -25,6 +25,7 @@ const SHAPES: Readonly<Record<string, readonly string[]>> = {
     "deliver-signal-during-attempt",
     "deliver-slow-lane",
     "verify-exhausted",
+    "verify-first-ping-local",
     "verify-second-ping",
     "verify-superseded",
   ],

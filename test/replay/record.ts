@@ -313,7 +313,11 @@ describe("histories of deliver with a short week, and of verifyEndpoint", () => 
 
   test("verified at the second ping, superseded, exhausted", async () => {
     const world = made.current;
-    const start = async (script: Script, offsets: readonly number[], state = "PENDING"): Promise<string> => {
+    const start = async (
+      script: Script,
+      offsets: readonly number[],
+      { state = "PENDING", v = 1 } = {},
+    ): Promise<string> => {
       const target = await receiver(script);
       const tenant = await world.createTenant();
       const { id } = await world.createEndpoint(tenant, target.url);
@@ -321,15 +325,17 @@ describe("histories of deliver with a short week, and of verifyEndpoint", () => 
       const workflowId = `verify/${id}/1`;
       await world.temporal.workflow.start("verifyEndpoint", {
         workflowId,
-        taskQueue: TASK_QUEUES.control,
-        args: [{ v: 1, endpoint_id: id, generation: 1, offsets_ms: offsets }],
+        taskQueue: v === 1 ? TASK_QUEUES.control : TASK_QUEUES.verification,
+        args: [{ v, endpoint_id: id, generation: 1, offsets_ms: offsets }],
       });
       return workflowId;
     };
     const runs = {
       "verify-second-ping": await start([FAILED, OK], [0, 200, 400]),
-      "verify-superseded": await start([OK], [0, 200], "ACTIVE"),
+      "verify-superseded": await start([OK], [0, 200], { state: "ACTIVE" }),
       "verify-exhausted": await start([FAILED], [0, 100, 200]),
+      // The first ping is a local activity.
+      "verify-first-ping-local": await start([FAILED, OK], [0, 200, 400], { v: 2 }),
     };
     for (const [name, workflowId] of Object.entries(runs)) {
       await closed(world, workflowId);

@@ -258,8 +258,8 @@ describe.concurrent("an exhausted schedule", () => {
     );
     await world.temporal.workflow.start(WORKFLOW_TYPES.verifyEndpoint, {
       workflowId: verifyWorkflowId(id, 1),
-      taskQueue: TASK_QUEUES.control,
-      args: [{ v: 1, endpoint_id: id, generation: 1, offsets_ms: [0, 100, 200] }],
+      taskQueue: TASK_QUEUES.verification,
+      args: [{ v: 2, endpoint_id: id, generation: 1, offsets_ms: [0, 100, 200] }],
     });
     expect(await resultOf(id)).toEqual({ outcome: "exhausted", pings: 3 });
     const [notice] = await watcher.waitFor(1);

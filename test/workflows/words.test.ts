@@ -75,15 +75,15 @@ describe.concurrent("in Temporal's UI", () => {
     const workflowId = verifyWorkflowId(id, 1);
     await world.temporal.workflow.start(WORKFLOW_TYPES.verifyEndpoint, {
       workflowId,
-      taskQueue: TASK_QUEUES.control,
-      args: [{ v: 1, endpoint_id: id, generation: 1, offsets_ms: [0, 3_600_000] }],
+      taskQueue: TASK_QUEUES.verification,
+      args: [{ v: 2, endpoint_id: id, generation: 1, offsets_ms: [0, 3_600_000] }],
     });
     const details = await untilDetails(workflowId, /1 ping,/);
     expect(details).toMatch(new RegExp(`^\\*\\*${id}\\*\\*: 1 ping, none acknowledged. Next ping: 20.*Z\\.`));
     await paste(world.config.temporalAddress, commandOf(details, "attemptNow"));
     await untilDetails(workflowId, /2 pings,/);
     expect(await summaries(workflowId)).toEqual([
-      "ACTIVITY_TASK_SCHEDULED: ping 1",
+      "MARKER_RECORDED: ping 1",
       "TIMER_STARTED: until ping 2",
       "ACTIVITY_TASK_SCHEDULED: ping 2",
       "TIMER_STARTED: until ping 3",

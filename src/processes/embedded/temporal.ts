@@ -1,5 +1,5 @@
 /** The embedded Temporal: the CLI's development server as a child process (architecture 1). */
-import { chmod, readFile, rm, writeFile } from "node:fs/promises";
+import { access, chmod, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Connection } from "@temporalio/client";
@@ -13,6 +13,8 @@ import { startUpError } from "./start-up-error.ts";
 
 const HOST = "127.0.0.1";
 const READY_TIMEOUT_MS = 60_000;
+/** Waiting tasks are handed out by tenant in turn, as in docker-compose.yml. */
+const FAIRNESS = { "matching.enableFairness": "true" };
 const STOP_TEMPORAL: readonly StopStep[] = [
   ["SIGINT", 15_000],
   ["SIGKILL", 5_000],
@@ -75,8 +77,26 @@ async function closeToOthers(dbFilename: string): Promise<void> {
   }
 }
 
-function serverArguments(options: EmbeddedTemporalOptions): string[] {
-  const { port, uiPort, namespaces, dbFilename, dynamicConfig = {} } = options;
+async function exists(path: string): Promise<boolean> {
+  return await access(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** This server never hands out tasks that it stored without fairness, so a database keeps how it began. */
+async function isFair({ home, dbFilename }: EmbeddedTemporalOptions): Promise<boolean> {
+  const marker = join(home, "temporal.fair");
+  if (dbFilename !== null && (await exists(dbFilename)) && !(await exists(marker))) {
+    return false;
+  }
+  await writeFile(marker, "", { mode: 0o600 });
+  return true;
+}
+
+function serverArguments(options: EmbeddedTemporalOptions, fair: boolean): string[] {
+  const { port, uiPort, namespaces, dbFilename } = options;
+  const dynamicConfig = { ...(fair ? FAIRNESS : {}), ...options.dynamicConfig };
   return [
     "server",
     "start-dev",
@@ -138,7 +158,7 @@ export async function startEmbeddedTemporal(options: EmbeddedTemporalOptions): P
   }
   const server = await startServer({
     command: options.binary,
-    args: serverArguments(options),
+    args: serverArguments(options, await isFair(options)),
     cwd: home,
     // A private HOME, so that the user's Temporal CLI configuration is not read.
     env: { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: home },

@@ -69,7 +69,7 @@ export interface Verification {
 export function createVerification(client: Client, random: Random): Verification {
   async function start({ id, tenantId, generation }: WantedVerification): Promise<boolean> {
     const input: VerifyEndpointInput = {
-      v: 1,
+      v: 2,
       endpoint_id: id,
       generation,
       offsets_ms: drawPingOffsets(random),
@@ -77,7 +77,8 @@ export function createVerification(client: Client, random: Random): Verification
     try {
       await client.workflow.start(WORKFLOW_TYPES.verifyEndpoint, {
         workflowId: verifyWorkflowId(id, generation),
-        taskQueue: TASK_QUEUES.control,
+        taskQueue: TASK_QUEUES.verification,
+        priority: { fairnessKey: tenantId },
         args: [input],
         workflowIdReusePolicy: "REJECT_DUPLICATE",
         workflowIdConflictPolicy: "FAIL",

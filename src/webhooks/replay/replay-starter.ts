@@ -39,6 +39,7 @@ export function createReplayStarter(client: Client): ReplayStarter {
       await client.workflow.start(WORKFLOW_TYPES.replayDeadLetters, {
         workflowId: replayWorkflowId(job.id),
         taskQueue: TASK_QUEUES.control,
+        priority: { fairnessKey: job.tenantId },
         args: [inputOf(job)],
         workflowIdReusePolicy: "REJECT_DUPLICATE",
         workflowIdConflictPolicy: "FAIL",

@@ -208,9 +208,19 @@ const LIMITS: readonly Limit[] = [
     read: named("failing-receiver", note("healthy_p95_ratio")),
   },
   {
-    target: "hanging neighbour: p95, times the quiet p95",
+    target: "worst of five neighbours: p95, times the quiet p95",
+    atMost: 1.5,
+    read: found("noisy_neighbour", "worst", "p95"),
+  },
+  {
+    target: "worst of five neighbours: p99, times the quiet p99",
     atMost: 2,
-    read: named("noisy-neighbour", note("p95_ratio")),
+    read: found("noisy_neighbour", "worst", "p99"),
+  },
+  {
+    target: "verification beside 100 receivers that hang: slowest, ms",
+    atMost: 2_000,
+    read: found("verification", "beside_hanging_max_ms"),
   },
   {
     target: "saturation with 1,000,000 finished deliveries, share of the empty database's",

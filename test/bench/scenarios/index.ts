@@ -19,6 +19,7 @@ import { rotation } from "./rotation.ts";
 import { saturation } from "./saturation.ts";
 import { frontier, steady } from "./steady.ts";
 import { tokens } from "./tokens.ts";
+import { verification } from "./verification.ts";
 
 export const SCENARIOS: readonly Scenario[] = [
   ...steady,
@@ -34,6 +35,7 @@ export const SCENARIOS: readonly Scenario[] = [
   compliance,
   revocation,
   rotation,
+  verification,
   million,
   backlog,
   deadLetters,

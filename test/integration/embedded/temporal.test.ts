@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { chmod, mkdtemp, readdir, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, readdir, rm, stat, unlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { Client, Connection } from "@temporalio/client";
@@ -93,6 +93,57 @@ it("its files are readable only by their owner, even if an earlier version left 
     const { mode } = await stat(join(home, name));
     expect({ name, others: mode & 0o077 }).toEqual({ name, others: 0 });
   }
+});
+
+describe("waiting tasks", () => {
+  const TASKS = 8;
+  const taskQueue = { name: "signet-control" };
+  // Each partition of a queue has an order of its own.
+  const dynamicConfig = {
+    "matching.numTaskqueueReadPartitions": "1",
+    "matching.numTaskqueueWritePartitions": "1",
+  };
+
+  /** Starts workflows of one tenant, then of a second one. @returns how many tasks are handed out until the second's turn */
+  async function turnOfSecond(address: string, run: number): Promise<number> {
+    return await withClient(address, async (client) => {
+      const start = async (workflowId: string, fairnessKey: string): Promise<void> => {
+        await client.workflow.start("deliver", {
+          workflowId,
+          taskQueue: taskQueue.name,
+          priority: { fairnessKey },
+        });
+      };
+      for (let task = 1; task <= TASKS; task += 1) {
+        await start(`first/${run}/${task}`, "first");
+      }
+      await start(`second/${run}`, "second");
+      for (let turn = 1; ; turn += 1) {
+        const { workflowExecution } = await client.withDeadline(
+          Date.now() + 30_000,
+          async () => await client.workflowService.pollWorkflowTaskQueue({ namespace: "signet", taskQueue }),
+        );
+        if (workflowExecution?.workflowId === `second/${run}`) {
+          return turn;
+        }
+      }
+    });
+  }
+
+  it("are handed out by tenant in turn, also after a restart", async () => {
+    const first = await start({ dynamicConfig });
+    expect(await turnOfSecond(first.address, 1)).toBeLessThan(TASKS / 2);
+    await first.stop();
+    const second = await start({ dynamicConfig });
+    expect(await turnOfSecond(second.address, 2)).toBeLessThan(TASKS);
+  });
+
+  it("keep their order in a database that an earlier version made", async () => {
+    await (await start({ dynamicConfig })).stop();
+    await unlink(join(home, "temporal.fair"));
+    const { address } = await start({ dynamicConfig });
+    expect(await turnOfSecond(address, 1)).toBe(TASKS + 1);
+  });
 });
 
 describe("after a crash", () => {

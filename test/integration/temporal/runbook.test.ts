@@ -103,8 +103,8 @@ async function verification(endpoint: string): Promise<void> {
   await world.sql.query("UPDATE endpoints SET state = 'PENDING' WHERE id = $1", [endpoint]);
   await world.temporal.workflow.start(WORKFLOW_TYPES.verifyEndpoint, {
     workflowId: verifyWorkflowId(endpoint, 1),
-    taskQueue: TASK_QUEUES.control,
-    args: [{ v: 1, endpoint_id: endpoint, generation: 1, offsets_ms: [0, 3_600_000] }],
+    taskQueue: TASK_QUEUES.verification,
+    args: [{ v: 2, endpoint_id: endpoint, generation: 1, offsets_ms: [0, 3_600_000] }],
   });
 }
 

@@ -292,11 +292,14 @@ describe("Temporal", () => {
     expect(environment("temporal")).toMatchObject({ DB: "postgres12_pgx", POSTGRES_SEEDS: "postgres" });
   });
 
-  test("reads its dynamic configuration, which bounds its cache, as its own user", () => {
+  test("reads its dynamic configuration (bounded cache, fairness by tenant) as its own user", () => {
     const [mounted] = service("temporal").configs ?? [];
     expect(mounted?.target).toBe(environment("temporal")["DYNAMIC_CONFIG_FILE_PATH"]);
     const settings = parse(file.configs[mounted?.source ?? ""]?.content ?? "") as Record<string, unknown>;
-    expect(settings).toEqual({ "history.hostLevelCacheMaxSize": [{ value: 5_000 }] });
+    expect(settings).toEqual({
+      "history.hostLevelCacheMaxSize": [{ value: 5_000 }],
+      "matching.enableFairness": [{ value: true }],
+    });
     // Some versions of Compose make such files readable by root only by default.
     expect(text.match(/mode: 0444/g)).toHaveLength(text.match(/- source: /g)?.length ?? 0);
   });
