@@ -56,6 +56,12 @@ export interface PoolStatistics {
   readonly waiting: number;
 }
 
+/**
+ * Roles whose frequent statements find rows by their keys. Their plans do not depend on the values, and planning them for
+ * each new connection and each set of values costs more than executing them.
+ */
+const GENERIC_PLANS: ReadonlySet<ServiceRole> = new Set(["signet_ingest", "signet_worker"]);
+
 const openPools = new Map<Pool, ServiceRole>();
 
 function forgetEnded(): void {
@@ -129,7 +135,7 @@ export function createPool({ url, role, max, log, statementMs = STATEMENT_TIMEOU
   const pool = new BoundedPool({
     connectionString: url,
     max,
-    options: `-c role=${role} -c TimeZone=UTC`,
+    options: `-c role=${role} -c TimeZone=UTC${GENERIC_PLANS.has(role) ? " -c plan_cache_mode=force_generic_plan" : ""}`,
     application_name: role,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     statement_timeout: statementMs,

@@ -1,6 +1,6 @@
 /** Pastes the commands of docs/tour.md and docs/getting-started.md into a shell beside a newly started service. */
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { delimiter, dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { labelledBlocks } from "../support/documents.ts";
 import { eventually } from "../support/eventually.ts";
@@ -70,12 +70,21 @@ function shape(line: string): string {
     .replaceAll(/\d+ (ms|bytes)/g, "N $1");
 }
 
+/** Creates an `npx` without npm's start, two thirds of each command. test/promises/readme.test.ts runs npm's own. */
+async function makeNpx(directory: string): Promise<string> {
+  await mkdir(directory);
+  const bootstrap = join(REPOSITORY, "src", "bootstrap.mjs");
+  await writeFile(join(directory, "npx"), `#!/bin/sh\nshift\nexec node ${bootstrap} "$@"\n`, { mode: 0o755 });
+  return directory;
+}
+
 beforeAll(async () => {
   tour = await readFile(join(REPOSITORY, "docs", "tour.md"), "utf8");
   directory = await makeHome();
   settings = {
     ...(await ownSettings(directory.home)),
     SIGNET_CONFIG_DIR: join(directory.home, "profiles"),
+    PATH: [await makeNpx(join(dirname(directory.home), "bin")), process.env["PATH"] ?? ""].join(delimiter),
   };
   receiverPort = await freePort();
   service = npmStart(settings);
