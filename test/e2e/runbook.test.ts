@@ -166,7 +166,8 @@ beforeAll(async () => {
   credential = own.credentialId;
   await failRequests(own.clientId);
   await failDeliveries();
-  // The worker's schedule signs one per minute; verification needs the first.
+  // Verification needs the first checkpoint. Its schedule runs once a minute.
+  await world.current.temporal.schedule.getHandle("signCheckpoint").trigger();
   await eventually(
     async () => (await operators.admin("GET", "/audit/checkpoint")).status === 200,
     "the first checkpoint",
