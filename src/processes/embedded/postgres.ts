@@ -21,7 +21,10 @@ const HOST = "127.0.0.1";
 const READY_TIMEOUT_MS = 120_000;
 const DATABASE = "signet";
 
-/** Development defaults. Durability is promised, so fsync and synchronous_commit stay on. */
+/**
+ * The settings of docker-compose.yml, with less memory and disk. Durability is promised, so fsync and synchronous_commit
+ * stay on.
+ */
 const SETTINGS_OF_DEVELOPMENT = {
   listen_addresses: HOST,
   unix_socket_directories: "",
@@ -29,6 +32,7 @@ const SETTINGS_OF_DEVELOPMENT = {
   shared_buffers: "128MB",
   max_wal_size: "2GB",
   checkpoint_timeout: "15min",
+  random_page_cost: "1.1",
   jit: "off",
   TimeZone: "UTC",
   log_timezone: "UTC",

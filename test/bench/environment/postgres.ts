@@ -5,18 +5,8 @@ import { startEmbeddedPostgres } from "../../../src/processes/embedded/postgres.
 import { freePort } from "../../support/free-port.ts";
 import type { Janitor } from "./janitor.ts";
 import { Restartable } from "./restartable.ts";
+import { POSTGRES_SETTINGS } from "./shipped.ts";
 import { findSystemPostgres, prepareSystemPostgres } from "./system-postgres.ts";
-
-/** Nothing here trades durability for speed: fsync, synchronous_commit and full_page_writes stay on. */
-const POSTGRES_SETTINGS = {
-  max_connections: "300",
-  shared_buffers: "512MB",
-  max_wal_size: "4GB",
-  checkpoint_timeout: "15min",
-  random_page_cost: "1.1",
-  jit: "off",
-  log_min_messages: "warning",
-} as const;
 
 export interface Postgres {
   /** URL of the database `postgres`, as superuser. */

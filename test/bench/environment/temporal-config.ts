@@ -1,10 +1,9 @@
 /** Configuration of a single-node Temporal on PostgreSQL, based on its development-postgres12.yaml. */
 import { stringify } from "yaml";
+import { HISTORY_SHARDS } from "./shipped.ts";
 
 /** The pgx plugin costs a third less CPU in PostgreSQL than `postgres12` (docs/architecture.md 3). */
 export const PLUGIN = "postgres12_pgx";
-/** As in Temporal's single-node configurations. Clusters start with hundreds and can never change the number. */
-export const HISTORY_SHARDS = 4;
 const STORE_CONNECTIONS = 20;
 const VISIBILITY_CONNECTIONS = 10;
 

@@ -3,22 +3,18 @@ import { execFile } from "node:child_process";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { parse } from "yaml";
 import { isListening } from "../../../src/processes/embedded/ports.ts";
 import { startServer, type StopStep } from "../../../src/processes/embedded/server-process.ts";
-import type { ComposeFile } from "../../support/compose-file.ts";
 import { freePorts } from "../../support/free-port.ts";
 import type { Janitor } from "./janitor.ts";
 import { type Postgres, withClient } from "./postgres.ts";
 import { PLUGIN, temporalConfig, type TemporalPorts } from "./temporal-config.ts";
 import { type Launched, Restartable } from "./restartable.ts";
+import { DYNAMIC_CONFIG } from "./shipped.ts";
 import { type TemporalPrograms, temporalPrograms } from "./temporal-programs.ts";
 import { untilReady } from "./until-ready.ts";
 
 const run = promisify(execFile);
-
-/** Its dynamic configuration is measured, because operators run it. */
-const COMPOSE_FILE = new URL("../../../docker-compose.yml", import.meta.url);
 
 const DATABASES = { store: "temporal", visibility: "temporal_visibility" } as const;
 const STOP: readonly StopStep[] = [
@@ -105,8 +101,7 @@ async function choosePorts(): Promise<TemporalPorts> {
 async function writeConfig(directory: string, adminUrl: string, ports: TemporalPorts): Promise<string> {
   const { hostname, port, username, password } = new URL(adminUrl);
   const dynamicConfig = join(directory, "temporal-dynamic.yaml");
-  const compose = parse(await readFile(COMPOSE_FILE, "utf8"), { merge: true }) as ComposeFile;
-  await writeFile(dynamicConfig, compose.configs["temporal-dynamic-config"]?.content ?? "");
+  await writeFile(dynamicConfig, DYNAMIC_CONFIG);
   const config = temporalConfig({
     ports,
     postgres: { host: hostname, port: Number(port), user: username, password: decodeURIComponent(password) },

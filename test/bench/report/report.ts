@@ -1,7 +1,8 @@
 /** Writes the JSON of a run and prints its table. */
 import { describeCommit, writeJson } from "../command-line.ts";
 import { describeServer } from "../environment/postgres.ts";
-import { HISTORY_SHARDS, PLUGIN } from "../environment/temporal-config.ts";
+import { HISTORY_SHARDS } from "../environment/shipped.ts";
+import { PLUGIN } from "../environment/temporal-config.ts";
 import { TEMPORAL_SERVER_VERSION } from "../environment/temporal-programs.ts";
 import type { BenchOptions } from "../options.ts";
 import type { Bench } from "../scenarios/bench.ts";

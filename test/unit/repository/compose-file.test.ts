@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { SETTINGS } from "../../../src/config/config.ts";
+import { POSTGRES_SETTINGS } from "../../bench/environment/shipped.ts";
 import {
   type ComposeFile,
   type ComposeService,
@@ -252,6 +253,21 @@ describe("PostgreSQL", () => {
       `CREATE ROLE ${user} LOGIN CREATEDB PASSWORD '${password}'`,
     );
     expect(environment("temporal-schema")).toMatchObject({ SQL_USER: user, SQL_PASSWORD: password });
+  });
+
+  test("has the settings of the bench and of the embedded server", async () => {
+    const embedded = await read("src/processes/embedded/postgres.ts");
+    // A development machine has less memory and disk.
+    const {
+      max_connections: _connections,
+      shared_buffers: _memory,
+      max_wal_size: _disk,
+      ...same
+    } = POSTGRES_SETTINGS;
+    expect(Object.keys(same).length).toBeGreaterThan(2);
+    for (const [name, value] of Object.entries(same)) {
+      expect(embedded).toContain(`${name}: "${value}"`);
+    }
   });
 
   test("accepts as many connections as the others may open", () => {

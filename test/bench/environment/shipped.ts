@@ -1,0 +1,24 @@
+/** Settings of PostgreSQL and Temporal as the compose file has them: what is shipped is measured. */
+import { readFileSync } from "node:fs";
+import { parse } from "yaml";
+import type { ComposeFile } from "../../support/compose-file.ts";
+
+const file = parse(readFileSync(new URL("../../../docker-compose.yml", import.meta.url), "utf8"), {
+  merge: true,
+}) as ComposeFile;
+
+/** Settings that belong to the container: certificates and files. */
+const OF_CONTAINER = /^(?:ssl|hba_file)/;
+
+/** PostgreSQL's settings by name. */
+export const POSTGRES_SETTINGS: Readonly<Record<string, string>> = Object.fromEntries(
+  (file.services["postgres"]?.command ?? [])
+    .map((argument) => /^--(\w+)=(.*)$/.exec(argument)?.slice(1) ?? [])
+    .filter(([name]) => name !== undefined && !OF_CONTAINER.test(name)) as [string, string][],
+);
+
+/** The number of Temporal's history shards. */
+export const HISTORY_SHARDS = Number(file.services["temporal"]?.environment?.["NUM_HISTORY_SHARDS"]);
+
+/** Temporal's dynamic configuration, as YAML. */
+export const DYNAMIC_CONFIG = file.configs["temporal-dynamic-config"]?.content ?? "";
