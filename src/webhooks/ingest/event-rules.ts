@@ -26,7 +26,7 @@ const TYPES_MAX = 10_000;
 const SCHEMAS_MAX = 2_000;
 /** Maximum characters of a tenant's events that may wait for their check: two batches. */
 const WAITING_MAX = 8_388_608;
-const RETRY_AFTER_MS = 1_000;
+export const RETRY_AFTER_MS = 1_000;
 /** Key of a type without schema and filters. */
 const NO_RULES_KEY = "";
 

@@ -18,16 +18,18 @@ import {
   freeIdempotencyKey,
   type TakenKey,
 } from "../../database/repositories/idempotency.ts";
+import { putBounded } from "../../domain/bounded-map.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { newId, type RandomBytes } from "../../domain/ids.ts";
 import { SignetError, validationFailed } from "../../domain/errors.ts";
 import { ERROR_DESCRIPTIONS } from "../../http/error-descriptions.ts";
+import { rateLimited } from "../../http/rate-limits/rate-limited.ts";
 import { metrics } from "../../observability/metrics.ts";
 import { tracer } from "../../observability/tracing.ts";
 import { IDEMPOTENCY_MS } from "../../domain/idempotency.ts";
 import type { ContentKeys } from "./content-keys.ts";
 import { sealNewContents } from "./event-content.ts";
-import { type Checked, EventRules, rulesKey } from "./event-rules.ts";
+import { type Checked, EventRules, RETRY_AFTER_MS, rulesKey } from "./event-rules.ts";
 
 /**
  * How long a signed event is recognized by its id (security decisions F): three times the validity of a signature.
@@ -40,6 +42,8 @@ const COMMITS_IN_FLIGHT_MAX = 2;
 /** Limits of the events that wait for a slow or unavailable database. Beyond them, clients are asked to retry. */
 const WAITING_EVENTS_MAX = 10_000;
 const WAITING_SIZE_MAX = 33_554_432;
+/** Matches that are kept. Each has up to 50 endpoints of some 200 bytes. */
+const MATCHES_MAX = 2_000;
 
 export interface IncomingEvent {
   readonly tenantId: string;
@@ -72,7 +76,8 @@ export interface Ingest {
    * Resolves when the event is durable.
    *
    * @throws SignetError IDEMPOTENCY_KEY_REUSED if a key belongs to another body, CONFLICT if its event is gone,
-   * TENANT_SUSPENDED if the tenant is erased, VALIDATION_FAILED if `data` violates the schema of its type
+   * TENANT_SUSPENDED if the tenant is erased, VALIDATION_FAILED if `data` violates the schema of its type, RATE_LIMITED
+   * if the tenant's events fill half of the waiting room
    */
   accept(event: IncomingEvent): Promise<AcceptedEvent>;
 }
@@ -88,6 +93,9 @@ export interface IngestOptions {
   readonly deadLetterMs: number;
 }
 
+/** A match with the key of its rules. */
+type KnownMatch = MatchedType & { readonly rulesKey: string };
+
 /** An event with the result of its check. */
 interface CheckedEvent {
   readonly event: IncomingEvent;
@@ -95,14 +103,15 @@ interface CheckedEvent {
 }
 
 /**
- * Result of one item. An error affects only that item. The other two mean that it was not accepted: its key is taken,
- * or it was checked by rules that are not current.
+ * Result of one item. An error affects only that item. The others mean that it was not accepted: its key is taken, it
+ * was checked by rules that are not current, or the endpoints of its type have changed.
  */
-type Flushed = AcceptedEvent | "key-taken" | "other-rules" | Error;
+type Flushed = AcceptedEvent | "key-taken" | "other-rules" | "outdated" | Error;
 
 export function createIngest(options: IngestOptions): Ingest {
   const { pool, clock } = options;
   const rules = new EventRules(pool);
+  const matches = new Map<string, KnownMatch>();
 
   const commits = createBatcher<CheckedEvent, Flushed>({
     maxItems: COMMIT_EVENTS_MAX,
@@ -112,6 +121,7 @@ export function createIngest(options: IngestOptions): Ingest {
       max: COMMIT_SIZE_MAX,
       maxWaiting: WAITING_SIZE_MAX,
     },
+    owner: { of: ({ event }) => event.tenantId, refusal: tooManyWait },
     maxInFlight: COMMITS_IN_FLIGHT_MAX,
     flush: async (items) => {
       const done = metrics.ingestCommit.startTimer();
@@ -122,7 +132,7 @@ export function createIngest(options: IngestOptions): Ingest {
         parents: items.map(({ event }) => event.traceparent),
       });
       try {
-        return await commit(items, options);
+        return await commit(items, matches, options);
       } finally {
         done();
         span?.end();
@@ -144,6 +154,9 @@ export function createIngest(options: IngestOptions): Ingest {
         if (flushed instanceof Error) {
           throw flushed;
         }
+        if (flushed === "outdated") {
+          continue;
+        }
         if (flushed === "other-rules") {
           checked = await rules.checkCurrent(event);
           continue;
@@ -163,14 +176,32 @@ export function createIngest(options: IngestOptions): Ingest {
   };
 }
 
+function tooManyWait(): SignetError {
+  return rateLimited(
+    "publish",
+    RETRY_AFTER_MS,
+    "Too many of this tenant's events are waiting to be written.",
+  );
+}
+
 type UnsealedEvent = Omit<NewEvent, "content"> & { readonly data: string };
 
-async function commit(items: readonly CheckedEvent[], options: IngestOptions): Promise<Flushed[]> {
+/**
+ * Commits the items. Matches are kept between commits, and the statement that inserts compares them to the current ones,
+ * so most commits take one round trip.
+ *
+ * @param known the matches by tenant and type
+ */
+async function commit(
+  items: readonly CheckedEvent[],
+  known: Map<string, KnownMatch>,
+  options: IngestOptions,
+): Promise<Flushed[]> {
   const { pool, clock, deadLetterMs } = options;
   const nowMs = clock.now();
   const now = new Date(nowMs);
   const [matches, roots] = await Promise.all([
-    matchAll(pool, items),
+    matchAll(pool, items, known),
     options.keys.rootsOf(
       pool,
       items.map(({ event }) => event.tenantId),
@@ -183,8 +214,11 @@ async function commit(items: readonly CheckedEvent[], options: IngestOptions): P
     if (root instanceof Error) {
       return root;
     }
-    const match = matches.get(`${event.tenantId}/${event.type}`);
+    const place = placeOf(event);
+    const match = matches.get(place);
     if (match === undefined || match.rulesKey !== checked.key) {
+      // Either of the two may be the older one.
+      known.delete(place);
       return "other-rules";
     }
     const own = event.keys.map(({ tenantId, route, key }) => `${tenantId}/${route}/${key}`);
@@ -202,18 +236,24 @@ async function commit(items: readonly CheckedEvent[], options: IngestOptions): P
   });
   const contents = sealNewContents(events, (tenantId) => roots.get(tenantId) as Buffer, options.keyBytes);
   const sealed = events.map((event, index) => ({ ...event, content: contents[index] as Buffer }));
-  const inserted = await insertEvents(pool, sealed, {
+  const times = {
     now,
     keysAfter: new Date(nowMs - IDEMPOTENCY_MS),
     signedKeysAfter: new Date(nowMs - REPLAY_MS),
     expiresAt: new Date(nowMs + deadLetterMs),
-  });
+  };
+  const { inserted, outdated } = await insertEvents(pool, sealed, times, [...matches.values()]);
   metrics.eventsAccepted.inc(inserted.size);
-  return made.map((flushed) =>
-    typeof flushed === "string" || flushed instanceof Error || inserted.has(flushed.id)
-      ? flushed
-      : "key-taken",
-  );
+  return made.map((flushed, index) => {
+    if (typeof flushed === "string" || flushed instanceof Error || inserted.has(flushed.id)) {
+      return flushed;
+    }
+    if (outdated.has(flushed.id)) {
+      known.delete(placeOf((items[index] as CheckedEvent).event));
+      return "outdated";
+    }
+    return "key-taken";
+  });
 }
 
 function newEvent(
@@ -250,20 +290,36 @@ function newEvent(
   };
 }
 
-/** Looks up each distinct tenant and type once, however many events of a batch share them. */
+function placeOf({ tenantId, type }: TenantAndType): string {
+  return `${tenantId}/${type}`;
+}
+
+/** Returns the match of each distinct tenant and type. Looks up those that are not known, and adds them. */
 async function matchAll(
   pool: Pool,
   items: readonly CheckedEvent[],
-): Promise<ReadonlyMap<string, MatchedType & { readonly rulesKey: string }>> {
-  const wanted = new Map<string, TenantAndType>();
+  known: Map<string, KnownMatch>,
+): Promise<ReadonlyMap<string, KnownMatch>> {
+  const matches = new Map<string, KnownMatch>();
+  const missing = new Map<string, TenantAndType>();
   for (const { event } of items) {
     const { tenantId, type } = event;
-    wanted.set(`${tenantId}/${type}`, { tenantId, type });
+    const place = placeOf(event);
+    const match = known.get(place);
+    if (match === undefined) {
+      missing.set(place, { tenantId, type });
+    } else {
+      matches.set(place, match);
+    }
   }
-  const matched = await matchEndpoints(pool, [...wanted.values()]);
-  return new Map(
-    matched.map((match) => [`${match.tenantId}/${match.type}`, { ...match, rulesKey: rulesKey(match) }]),
-  );
+  if (missing.size > 0) {
+    for (const match of await matchEndpoints(pool, [...missing.values()])) {
+      const found = { ...match, rulesKey: rulesKey(match) };
+      matches.set(placeOf(match), found);
+      putBounded(known, placeOf(match), found, MATCHES_MAX);
+    }
+  }
+  return matches;
 }
 
 /** A key of an incoming event that is already taken, and the event it belongs to. */

@@ -66,6 +66,35 @@ describe("an endpoint with a filter", () => {
     expect(await deliveries(1)).toBe(1);
   });
 
+  test("counts from the next event when another process registers, changes or disables it", async () => {
+    const one = await createTenant(api);
+    const publish = async (key: string): Promise<Record<string, unknown>> =>
+      (await one.post("/v1/events", { type: TYPE, data: { amount: 1 } }, { "Idempotency-Key": key })).body;
+    const first = await publish("first");
+    expect(first).toMatchObject({ deliveries: 0 });
+    const { id } = await createEndpoint(api, one, { events: [TYPE] });
+    const second = await publish("second");
+    expect(second).toMatchObject({ deliveries: 1 });
+    // A repetition has the earlier result, although the endpoints are different now.
+    expect([await publish("first"), await publish("second")]).toMatchObject([
+      { id: first["id"], deliveries: 0 },
+      { id: second["id"], deliveries: 1 },
+    ]);
+    await sql(api, "UPDATE endpoints SET state = 'DISABLED' WHERE id = $1", [id]);
+    const disabled = await publish("disabled");
+    const { body } = await one.get(`/v1/webhooks/deliveries?event_id=${String(disabled["id"])}`);
+    expect(body["data"]).toMatchObject([{ state: "DEAD_LETTERED" }]);
+    await sql(api, "UPDATE endpoints SET event_types = '{order.other}' WHERE id = $1", [id]);
+    expect(await publish("other")).toMatchObject({ deliveries: 0 });
+    await sql(api, "UPDATE endpoints SET event_types = '{*}', state = 'ACTIVE' WHERE id = $1", [id]);
+    expect(await publish("every")).toMatchObject({ deliveries: 1 });
+    await one.send("DELETE", `/v1/webhooks/endpoints/${id}`);
+    expect(await publish("deleted")).toMatchObject({ deliveries: 0 });
+    const schema = { type: "object", properties: { amount: { type: "string" } } };
+    await one.post("/v1/webhooks/event-types", { name: TYPE, description: "Paid", schema });
+    expect(await publish("checked")).toMatchObject({ code: "VALIDATION_FAILED" });
+  });
+
   test("gets the publisher's exact bytes, including numbers beyond 2^53 and 1.0", async () => {
     const { id } = await createEndpoint(api, tenant, { events: ["big.number"], filter: { "data.n": 1 } });
     const data = '{"n":1.0,"big":9007199254740993,"z":1e2,"a":null,"__proto__":{"constructor":1}}';

@@ -113,6 +113,37 @@ describe("group commit", () => {
     },
   );
 
+  test.each([
+    ["items", undefined, 4],
+    ["size", { of: () => 10, max: 100, maxWaiting: 40 }, 100],
+  ])("gives each owner half of the waiting room, by %s", async (_, size, maxWaiting) => {
+    const flushes: (() => void)[] = [];
+    const batcher = createBatcher<string, string>({
+      maxItems: 10,
+      maxInFlight: 1,
+      maxWaiting,
+      ...(size === undefined ? {} : { size }),
+      owner: { of: (item) => item.slice(0, 1), refusal: () => new Error("half is taken") },
+      flush: async (items) => await new Promise((resolve) => flushes.push(() => resolve(items))),
+    });
+    const first = batcher.add("a1");
+    await turn();
+    const waiting = ["a2", "a3"].map(async (item) => await batcher.add(item));
+    await expect(batcher.add("a4")).rejects.toThrow("half is taken");
+    waiting.push(...["b1", "b2"].map(async (item) => await batcher.add(item)));
+    await expect(batcher.add("b3")).rejects.toThrow(DatabaseBusyError);
+    flushes[0]?.();
+    await first;
+    await turn();
+    // What is being flushed no longer waits.
+    const next = batcher.add("a5");
+    flushes[1]?.();
+    expect(await Promise.all(waiting)).toEqual(["a2", "a3", "b1", "b2"]);
+    await turn();
+    flushes[2]?.();
+    expect(await next).toBe("a5");
+  });
+
   test("drains: resolves once nothing waits and no flush is in progress, at once when idle", async () => {
     const { batcher, flushes } = underTest(1, 1);
     await batcher.drain();

@@ -33,12 +33,19 @@ export interface MatchedType extends TenantAndType {
   readonly schemaDigest: string | null;
   readonly deprecatedAt: Date | null;
   readonly endpoints: MatchingEndpoint[];
+  /** Of all the other members. {@link insertEvents} compares it to the current one. */
+  readonly fingerprint: string;
 }
 
 /** Returns the condition under which an endpoint `e` accepts events of type `type` of its tenant. */
 function takes(type: string): string {
   return `e.state IN ('ACTIVE', 'DISABLED') AND (e.event_types @> ARRAY[${type}] OR e.event_types = '{*}')`;
 }
+
+/** Returns SQL for the fingerprint of a tenant and type `w`, whose row of `event_types` is `t`. */
+const FINGERPRINT = `md5(concat(t.schema_digest, '/', t.deprecated_at, '/', (
+  SELECT string_agg(concat(e.id, ' ', e.state, ' ', e.filter_hash), ',' ORDER BY e.id) FROM endpoints e
+  WHERE e.tenant_id = w.tenant_id AND ${takes("w.type")})))`;
 
 /**
  * Returns the endpoints that accept events of these types: active ones, and disabled ones, whose events become dead
@@ -52,14 +59,16 @@ export async function matchEndpoints(
     pair: number;
     schema_digest: string | null;
     deprecated_at: Date | null;
+    fingerprint: string;
     id: string | null;
     state: "ACTIVE" | "DISABLED";
     filter_hash: string | null;
   }>({
     name: "match-endpoints",
-    text: `SELECT w.pair::int, t.schema_digest, t.deprecated_at, e.id, e.state, e.filter_hash::text
+    text: `SELECT w.pair::int, t.schema_digest, t.deprecated_at, f.fingerprint, e.id, e.state, e.filter_hash::text
       FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant_id, type, pair)
       LEFT JOIN event_types t ON t.tenant_id = w.tenant_id AND t.name = w.type
+      CROSS JOIN LATERAL (SELECT ${FINGERPRINT} AS fingerprint) f
       LEFT JOIN endpoints e ON e.tenant_id = w.tenant_id AND ${takes("w.type")}`,
     values: [wanted.map((pair) => pair.tenantId), wanted.map((pair) => pair.type)],
   });
@@ -69,12 +78,14 @@ export async function matchEndpoints(
     schemaDigest: null,
     deprecatedAt: null,
     endpoints: [],
+    fingerprint: "",
   }));
   for (const row of rows) {
     const match = matched[row.pair - 1];
     if (match !== undefined) {
       match.schemaDigest = row.schema_digest;
       match.deprecatedAt = row.deprecated_at;
+      match.fingerprint = row.fingerprint;
       if (row.id !== null) {
         match.endpoints.push({ endpointId: row.id, state: row.state, filterHash: row.filter_hash });
       }
@@ -170,14 +181,41 @@ function ownOf(events: readonly NewEvent[]): readonly (true | null)[] {
 
 export const EVENTS_ROUTE = "POST /v1/events";
 
+/** What an event's deliveries were made from. */
+export type Expected = Pick<MatchedType, "tenantId" | "type" | "fingerprint">;
+
+/** Returns the tenants and types whose match is no longer the expected one. */
+function outdatedStatement(expected: readonly Expected[]): Statement {
+  return sql`SELECT w.tenant_id, w.type
+    FROM unnest(
+      ${expected.map((pair) => pair.tenantId)}::text[], ${expected.map((pair) => pair.type)}::text[],
+      ${expected.map((pair) => pair.fingerprint)}::text[]) AS w(tenant_id, type, fingerprint)
+    LEFT JOIN event_types t ON t.tenant_id = w.tenant_id AND t.name = w.type
+    WHERE ${raw(FINGERPRINT)} <> w.fingerprint`;
+}
+
+/** Returns the keys of the events, and the instants before which earlier uses are forgotten. */
+function keysStatement(events: readonly NewEvent[], keysAfter: Date, signedKeysAfter: Date): Statement {
+  const keys = events.flatMap((event) => event.keys.map((key) => ({ event, key })));
+  return sql`SELECT *, CASE WHEN signed THEN ${signedKeysAfter}::timestamptz ELSE ${keysAfter}::timestamptz END AS forget_before
+    FROM unnest(
+      ${keys.map(({ event }) => event.id)}::text[],
+      ${keys.map(({ key }) => key.tenantId)}::text[],
+      ${keys.map(({ key }) => key.route)}::text[], ${keys.map(({ key }) => key.key)}::text[],
+      ${keys.map(({ key }) => key.bodyHash)}::bytea[],
+      ${keys.map(({ key }) => key.kind === "signed")}::boolean[],
+      ${keys.map(({ key }) => key.former?.route ?? null)}::text[], ${keys.map(({ key }) => key.former?.key ?? null)}::text[])
+    AS w(event_id, tenant_id, route, key, body_hash, signed, former_route, former_key)`;
+}
+
 function insertStatement(
   events: readonly NewEvent[],
   { now, keysAfter, signedKeysAfter, expiresAt }: InsertTimes,
+  expected: readonly Expected[],
 ): Statement {
   const deliveries = events.flatMap((event) => event.deliveries.map((delivery) => ({ event, delivery })));
   const contents = events.map((event) => event.content);
   const { starts, lengths } = placesOf(contents);
-  const keys = events.flatMap((event) => event.keys.map((key) => ({ event, key })));
   return sql`WITH input AS (
     SELECT * FROM unnest(
       ${events.map((event) => idDay(event.id))}::date[],
@@ -191,16 +229,13 @@ function insertStatement(
       -- Empty without traces, or without events of the service. The statement then fills in nulls.
       ${traceparentsOf(events)}::text[], ${ownOf(events)}::boolean[])
     AS i(day, id, tenant_id, type, source_id, occurred_at, deliveries, start, length, traceparent, own)
+  ), outdated AS MATERIALIZED (
+    ${outdatedStatement(expected)}
+  ), put_off AS MATERIALIZED (
+    SELECT i.id FROM input i JOIN outdated o ON o.tenant_id = i.tenant_id AND o.type = i.type
   ), wanted AS (
-    SELECT *, CASE WHEN signed THEN ${signedKeysAfter}::timestamptz ELSE ${keysAfter}::timestamptz END AS forget_before
-    FROM unnest(
-      ${keys.map(({ event }) => event.id)}::text[],
-      ${keys.map(({ key }) => key.tenantId)}::text[],
-      ${keys.map(({ key }) => key.route)}::text[], ${keys.map(({ key }) => key.key)}::text[],
-      ${keys.map(({ key }) => key.bodyHash)}::bytea[],
-      ${keys.map(({ key }) => key.kind === "signed")}::boolean[],
-      ${keys.map(({ key }) => key.former?.route ?? null)}::text[], ${keys.map(({ key }) => key.former?.key ?? null)}::text[])
-    AS w(event_id, tenant_id, route, key, body_hash, signed, former_route, former_key)
+    ${keysStatement(events, keysAfter, signedKeysAfter)}
+    WHERE event_id NOT IN (SELECT id FROM put_off)
   ), taken AS (
     SELECT w.event_id FROM wanted w
     WHERE EXISTS (SELECT FROM idempotency_keys k
@@ -223,7 +258,7 @@ function insertStatement(
     INSERT INTO events (day, id, tenant_id, type, content, source_id, occurred_at, deliveries, created_at, traceparent, own)
     -- All contents are one value, because an array would be sent in hexadecimal.
     SELECT i.day, i.id, i.tenant_id, i.type, substr(${Buffer.concat(contents)}::bytea, i.start, i.length), i.source_id, i.occurred_at, i.deliveries, ${now}, i.traceparent, i.own
-    FROM input i WHERE i.id NOT IN (SELECT event_id FROM refused)
+    FROM input i WHERE i.id NOT IN (SELECT event_id FROM refused) AND i.id NOT IN (SELECT id FROM put_off)
     RETURNING day, id, tenant_id, type
   ), outbox AS (
     INSERT INTO deliveries (day, id, tenant_id, event_id, event_type, endpoint_id, state, reason, dead_lettered_at, expires_at, created_at)
@@ -238,25 +273,28 @@ function insertStatement(
     JOIN accepted a ON a.id = d.event_id
     RETURNING state
   ), queued AS (SELECT count(*) AS n FROM outbox WHERE state = 'QUEUED')
-  SELECT id, (SELECT ${raw(notifyOutbox("n"))} FROM queued WHERE n > 0) FROM accepted`;
+  SELECT (SELECT array_agg(id) FROM accepted) AS inserted, (SELECT array_agg(id) FROM put_off) AS outdated,
+    (SELECT ${raw(notifyOutbox("n"))} FROM queued WHERE n > 0)`;
 }
 
 /**
  * Inserts events with their deliveries in one statement and thus one commit. Skips an event if one of its keys is
  * taken. Two events of one call must not share a key.
  *
- * @returns the ids of the inserted events
+ * @param expected the matches from which the deliveries were made; skips the events of one that is outdated
+ * @returns the ids of the inserted events, and of those whose match is outdated
  */
 export async function insertEvents(
   db: Queryable,
   events: readonly NewEvent[],
   times: InsertTimes,
-): Promise<Set<string>> {
-  const { rows } = await db.query<{ id: string }>({
+  expected: readonly Expected[] = [],
+): Promise<{ readonly inserted: ReadonlySet<string>; readonly outdated: ReadonlySet<string> }> {
+  const { rows } = await db.query<{ inserted: string[] | null; outdated: string[] | null }>({
     name: "insert-events",
-    ...insertStatement(events, times),
+    ...insertStatement(events, times, expected),
   });
-  return new Set(rows.map((row) => row.id));
+  return { inserted: new Set(rows[0]?.inserted), outdated: new Set(rows[0]?.outdated) };
 }
 
 /** The stored `data` of an event. Both members are null once it is erased. */
