@@ -204,6 +204,14 @@ export const DELIVERIES: readonly Mutant[] = [
     caughtBy: "test/workflows/claims.test.ts",
   },
   {
+    name: "match-not-compared",
+    breaks: "An event goes to the endpoints that take it when it is accepted (specification 3)",
+    file: "src/database/repositories/webhooks/events.ts",
+    find: "WHERE ${raw(FINGERPRINT)} <> w.fingerprint`",
+    replace: "WHERE ${raw(FINGERPRINT)} <> w.fingerprint AND false`",
+    caughtBy: "test/integration/api/endpoint-filters.test.ts",
+  },
+  {
     name: "lease-not-read",
     breaks: "A request in flight elsewhere is not sent again before its lease has ended (architecture 3)",
     file: "src/webhooks/engine/attempt-service.ts",
