@@ -21,6 +21,28 @@ export async function listenOn(
   return { host: address, port: chosen };
 }
 
+/**
+ * Tracks the connections on which nothing has arrived, such as those of a browser in advance or of a port check. Node does
+ * not count them as idle, and a server that closes would wait for them forever.
+ *
+ * @returns closes them
+ */
+export function trackUnused(server: Server): () => void {
+  const unused = new Set<Socket>();
+  server.on("connection", (socket) => {
+    unused.add(socket);
+    socket.once("close", () => unused.delete(socket));
+  });
+  server.on("request", ({ socket }) => unused.delete(socket));
+  return () => {
+    for (const socket of unused) {
+      if (socket.bytesRead === 0) {
+        socket.destroy();
+      }
+    }
+  };
+}
+
 /** Closes a server and all of its connections, even with requests under way. */
 export async function closeAtOnce(server: Server): Promise<void> {
   const closed = new Promise<void>((resolve) => {

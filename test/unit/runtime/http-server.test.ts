@@ -1,0 +1,58 @@
+import { once } from "node:events";
+import { createServer, type Server } from "node:http";
+import { type AddressInfo, connect, type Socket } from "node:net";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { trackUnused } from "../../../src/runtime/http-server.ts";
+
+let server: Server;
+let closeUnused: () => void;
+let sockets: Socket[];
+
+beforeEach(async () => {
+  sockets = [];
+  server = createServer((_request, response) => response.end("answer"));
+  closeUnused = trackUnused(server);
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+});
+
+afterEach(() => {
+  for (const socket of sockets) {
+    socket.destroy();
+  }
+  server.closeAllConnections();
+  server.close();
+});
+
+async function open(): Promise<Socket> {
+  const accepted = once(server, "connection");
+  const socket = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  sockets.push(socket);
+  await Promise.all([once(socket, "connect"), accepted]);
+  return socket;
+}
+
+test("a server that closes does not wait for a connection on which nothing arrived", async () => {
+  const [unused, used] = [await open(), await open()];
+  used.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+  await once(used, "data");
+  const closed = once(server, "close");
+  const ended = once(unused, "close");
+  server.close();
+  closeUnused();
+  await Promise.all([closed, ended]);
+});
+
+test("a request that is arriving is still answered", async () => {
+  const socket = await open();
+  socket.write("GET / HTTP/1.1\r\nHost: a\r\n");
+  // The server has read the first half when a complete request on another connection is answered after it.
+  const other = await open();
+  other.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+  await once(other, "data");
+  closeUnused();
+  server.close();
+  socket.write("\r\n");
+  const [answer] = (await once(socket, "data")) as [Buffer];
+  expect(answer.toString()).toMatch(/^HTTP\/1\.1 200 /);
+});
