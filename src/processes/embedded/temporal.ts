@@ -1,5 +1,6 @@
 /** The embedded Temporal: the CLI's development server as a child process (architecture 1). */
-import { access, chmod, readFile, rm, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { chmod, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Connection } from "@temporalio/client";
@@ -77,17 +78,10 @@ async function closeToOthers(dbFilename: string): Promise<void> {
   }
 }
 
-async function exists(path: string): Promise<boolean> {
-  return await access(path).then(
-    () => true,
-    () => false,
-  );
-}
-
 /** This server never hands out tasks that it stored without fairness, so a database keeps how it began. */
 async function isFair({ home, dbFilename }: EmbeddedTemporalOptions): Promise<boolean> {
   const marker = join(home, "temporal.fair");
-  if (dbFilename !== null && (await exists(dbFilename)) && !(await exists(marker))) {
+  if (dbFilename !== null && existsSync(dbFilename) && !existsSync(marker)) {
     return false;
   }
   await writeFile(marker, "", { mode: 0o600 });

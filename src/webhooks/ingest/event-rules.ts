@@ -64,6 +64,11 @@ function keyOf(
   return `${schemaDigest ?? ""}|${named.join()}`;
 }
 
+/** Returns the key under which ingest keeps what it knows about a tenant and type. */
+export function placeOf({ tenantId, type }: TenantAndType): string {
+  return `${tenantId}/${type}`;
+}
+
 /** Returns the key of the current rules, to be compared with the key in {@link Checked}. */
 export function rulesKey({ schemaDigest, endpoints }: MatchedType): string {
   return keyOf(
@@ -112,7 +117,7 @@ export class EventRules {
    * promise only if the check has to wait: a batch of events with many filters can take minutes.
    */
   check(event: RuledEvent): Checked | Promise<Checked> {
-    const rules = this.#known.get(`${event.tenantId}/${event.type}`);
+    const rules = this.#known.get(placeOf(event));
     return rules === undefined ? NO_RULES : this.#checkInTurn(rules, event);
   }
 
@@ -128,7 +133,7 @@ export class EventRules {
 
   /** Concurrent events of a type share one read. */
   async #load({ tenantId, type }: TenantAndType): Promise<Rules> {
-    const place = `${tenantId}/${type}`;
+    const place = placeOf({ tenantId, type });
     const loading =
       this.#loading.get(place) ?? this.#read({ tenantId, type }).finally(() => this.#loading.delete(place));
     this.#loading.set(place, loading);

@@ -29,7 +29,7 @@ import { tracer } from "../../observability/tracing.ts";
 import { IDEMPOTENCY_MS } from "../../domain/idempotency.ts";
 import type { ContentKeys } from "./content-keys.ts";
 import { sealNewContents } from "./event-content.ts";
-import { type Checked, EventRules, RETRY_AFTER_MS, rulesKey } from "./event-rules.ts";
+import { type Checked, EventRules, placeOf, RETRY_AFTER_MS, rulesKey } from "./event-rules.ts";
 
 /**
  * How long a signed event is recognized by its id (security decisions F): three times the validity of a signature.
@@ -288,10 +288,6 @@ function newEvent(
       state: endpoint.state === "ACTIVE" ? "QUEUED" : "DEAD_LETTERED",
     })),
   };
-}
-
-function placeOf({ tenantId, type }: TenantAndType): string {
-  return `${tenantId}/${type}`;
 }
 
 /** Returns the match of each distinct tenant and type. Looks up those that are not known, and adds them. */
