@@ -147,3 +147,25 @@ describe("a workflow that carries many", () => {
     return carriersOf(deliveries).toSorted((a, b) => size(b) - size(a))[0] ?? "";
   }
 });
+
+describe("a list whose workflow was started without a member", () => {
+  test("returns it to the outbox, and another workflow carries it", async () => {
+    const world = made.current;
+    const group = await publishGroup(1, OK);
+    const [known] = await until(group, ({ state }) => state === "DELIVERED");
+    await world.workflowOf(group.tenant, group.ids[0] ?? "");
+    // Nothing claims for a held tenant, so the test can claim for the started list.
+    await world.sql.query("UPDATE tenants SET held_at = now() WHERE id = $1", [group.tenant]);
+    const { deliveries } = await world.publish(group.tenant);
+    const ids = [deliveries[0]?.id ?? ""];
+    await world.sql.query(
+      "UPDATE deliveries SET carrier = $2, claimed_at = now() - interval '20 seconds' WHERE id = ANY ($1)",
+      [ids, known?.carrier],
+    );
+    await world.sql.query("UPDATE tenants SET held_at = NULL WHERE id = $1", [group.tenant]);
+    const [late] = await until({ ...group, ids }, ({ state }) => state === "DELIVERED");
+    expect(late?.carrier).not.toBe(known?.carrier);
+    expect(group.receiver.requests).toHaveLength(2);
+    await group.receiver.close();
+  });
+});

@@ -28,9 +28,16 @@ export interface CarrierStarter {
    * Starts a carrier for first attempts of all its members. Does nothing if the carrier was started before.
    *
    * @param draw the offsets of {@link draw}; drawn now by default
+   * @returns whether this call started it
    * @throws if Temporal is unreachable or refuses; the sweep retries
    */
-  startFirst(carrier: string, members: readonly Claimed[], draw?: readonly number[]): Promise<void>;
+  startFirst(carrier: string, members: readonly Claimed[], draw?: readonly number[]): Promise<boolean>;
+  /**
+   * Returns those of the members that a carrier was started without. They joined its list too late.
+   *
+   * @throws if Temporal is unreachable, or has no such workflow
+   */
+  unknownTo(carrier: string, members: readonly Claimed[]): Promise<readonly Claimed[]>;
   /** Starts a carrier for first attempts to a slow or failing endpoint, for which no local activity waits. */
   startSlow(carrier: string, members: readonly Claimed[]): Promise<void>;
   /** Starts a carrier in mid-cycle. All its members belong to one endpoint. */
@@ -64,7 +71,8 @@ function summaryOf(members: number, endpoints: readonly string[], attempt: numbe
   return attempt === 1 ? `${what} to ${where}` : `${what} to ${where}, from attempt ${attempt}`;
 }
 
-async function start(client: Client, { carrier, members, input, state, attempt }: Start): Promise<void> {
+/** @returns false if the carrier was started before */
+async function start(client: Client, { carrier, members, input, state, attempt }: Start): Promise<boolean> {
   const tenants = distinct(members.map((member) => member.tenantId));
   const endpoints = distinct(members.map((member) => member.endpointId));
   const [tenant] = tenants;
@@ -89,10 +97,12 @@ async function start(client: Client, { carrier, members, input, state, attempt }
         { key: SEARCH_ATTRIBUTES.attempt, value: attempt },
       ],
     });
+    return true;
   } catch (error) {
-    if (!(error instanceof WorkflowExecutionAlreadyStartedError)) {
-      throw error;
+    if (error instanceof WorkflowExecutionAlreadyStartedError) {
+      return false;
     }
+    throw error;
   }
 }
 
@@ -112,10 +122,10 @@ export function createCarrierStarter(options: CarrierStarterOptions): CarrierSta
     carrier: string,
     members: readonly Claimed[],
     input: DeliverInput,
-  ): Promise<void> {
+  ): Promise<boolean> {
     const mixed = distinct(members.map((member) => member.endpointId)).length > 1;
     const whole = { ...input, ...(mixed ? { mixed } : {}) };
-    await start(client, { carrier, members, input: whole, state: "QUEUED", attempt: 1 });
+    return await start(client, { carrier, members, input: whole, state: "QUEUED", attempt: 1 });
   }
 
   return {
@@ -126,8 +136,12 @@ export function createCarrierStarter(options: CarrierStarterOptions): CarrierSta
       plan: { attempt: 1, offsetsMs, anchorMs: null, dueMs: null, deadLetterMs, leaves },
       firstPass: true,
     }),
-    startFirst: async (carrier, members, offsets) => {
-      await startFirst(carrier, members, inputOf(members, offsets));
+    startFirst: async (carrier, members, offsets) =>
+      await startFirst(carrier, members, inputOf(members, offsets)),
+    unknownTo: async (carrier, members) => {
+      const { typedSearchAttributes } = await client.workflow.getHandle(carrier).describe();
+      const known = typedSearchAttributes.get(SEARCH_ATTRIBUTES.delivery);
+      return known === undefined ? [] : members.filter(({ deliveryId }) => !known.includes(deliveryId));
     },
     startSlow: async (carrier, members) => {
       await startFirst(carrier, members, { ...inputOf(members), slow: true });

@@ -24,6 +24,7 @@ import type { CarrierStarter } from "./carrier-starter.ts";
 import type { EndpointHealth } from "../pacing/endpoint-health.ts";
 import { Sleeper } from "../../runtime/sleeper.ts";
 import { FirstLists } from "./first-lists.ts";
+import { startAgain } from "./hand-back.ts";
 import { Starts } from "./starts.ts";
 import { TokenBucket } from "../../domain/token-buckets.ts";
 import { tracer } from "../../observability/tracing.ts";
@@ -306,14 +307,17 @@ export class Dispatcher {
   }
 
   async #sweep(): Promise<void> {
-    const { pool, clock, starter } = this.#options;
+    const { pool, clock } = this.#options;
     const now = clock.now();
     const unstarted = await reclaimUnstarted(pool, {
       before: new Date(now - UNSTARTED_AFTER_MS),
       now: new Date(now),
       limit: SWEEP_MAX,
     });
-    await this.#startAll(unstarted, async (carrier, members) => await starter.startFirst(carrier, members));
+    await this.#startAll(
+      unstarted,
+      async (carrier, members) => await startAgain(this.#options, carrier, members),
+    );
     await this.#lists.sweep();
     await expireOverdue(pool, new Date(now), SWEEP_MAX);
   }
@@ -321,7 +325,7 @@ export class Dispatcher {
   /** Starts each carrier with all the members that were claimed for it. */
   async #startAll<T extends Claimed>(
     claimed: readonly T[],
-    start: (carrier: string, members: readonly T[]) => Promise<void>,
+    start: (carrier: string, members: readonly T[]) => Promise<unknown>,
   ): Promise<void> {
     for (const [carrier, members] of byCarrier(claimed)) {
       await this.#starts.begin(carrier, async () => await start(carrier, members));

@@ -17,6 +17,7 @@ import { newId, type RandomBytes } from "../../domain/ids.ts";
 import { TokenBucket } from "../../domain/token-buckets.ts";
 import type { AttemptService } from "./attempt-service.ts";
 import type { CarrierStarter } from "./carrier-starter.ts";
+import { startAgain } from "./hand-back.ts";
 import type { Starts } from "./starts.ts";
 
 /** How long a list stays open for further members. Their requests do not wait for it. */
@@ -131,7 +132,7 @@ export class FirstLists {
 
   /** Starts the lists of workers that have ended, and those that this worker gave up. */
   async sweep(): Promise<void> {
-    const { pool, worker, clock, starter } = this.#options;
+    const { pool, worker, clock } = this.#options;
     const unstarted = await findUnstartedLists(pool, {
       worker,
       except: [...this.#lists.keys()],
@@ -142,7 +143,7 @@ export class FirstLists {
       if (members.length === 0) {
         this.#forget(carrier);
       } else {
-        await this.#begin(carrier, async () => await starter.startFirst(carrier, members));
+        await this.#begin(carrier, async () => await startAgain(this.#options, carrier, members));
       }
     }
   }
@@ -276,7 +277,7 @@ export class FirstLists {
   }
 
   /** Begins a start once a slot is free, and forgets the list once its workflow runs. */
-  async #begin(carrier: string, start: () => Promise<void>): Promise<{ readonly ended: Promise<void> }> {
+  async #begin(carrier: string, start: () => Promise<unknown>): Promise<{ readonly ended: Promise<void> }> {
     const { started } = await this.#options.starts.begin(carrier, start);
     return { ended: started.then((runs) => (runs ? this.#forget(carrier) : undefined)) };
   }

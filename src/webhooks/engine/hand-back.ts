@@ -1,8 +1,12 @@
-/** Hands back the claims of workers that shut down or crash, so that other workers take the deliveries at once. */
+/**
+ * Hands back the claims of workers that shut down or crash, so that other workers take the deliveries at once. Also
+ * returns members that the workflow of their list does not know.
+ */
 import type { Logger } from "pino";
 import type { Pool } from "../../database/pool.ts";
-import { handBackClaims } from "../../database/repositories/webhooks/claims.ts";
+import { type Claimed, handBackClaims, returnToOutbox } from "../../database/repositories/webhooks/claims.ts";
 import { removeWorkers } from "../../database/repositories/health.ts";
+import type { CarrierStarter } from "./carrier-starter.ts";
 
 const HAND_BACK_MAX = 500;
 
@@ -35,6 +39,23 @@ export async function handBackOfDead(
     const deliveries = await handBack(pool, workers);
     await removeWorkers(pool, workers);
     log.warn({ workers, deliveries }, "claims of unresponsive workers were handed back");
+  }
+}
+
+/**
+ * Starts the workflow of a list that a sweep has found. If it was started before, members that it does not know return
+ * to the outbox: a process that stood still may have claimed them for a list that another one had started.
+ */
+export async function startAgain(
+  { pool, starter }: { readonly pool: Pool; readonly starter: CarrierStarter },
+  carrier: string,
+  members: readonly Claimed[],
+): Promise<void> {
+  if (!(await starter.startFirst(carrier, members))) {
+    const late = await starter.unknownTo(carrier, members);
+    if (late.length > 0) {
+      await returnToOutbox(pool, late);
+    }
   }
 }
 

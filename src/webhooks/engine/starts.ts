@@ -44,7 +44,10 @@ export class Starts {
    *
    * @returns whether this call will have started the carrier; false if it gives up
    */
-  async begin(carrier: string, start: () => Promise<void>): Promise<{ readonly started: Promise<boolean> }> {
+  async begin(
+    carrier: string,
+    start: () => Promise<unknown>,
+  ): Promise<{ readonly started: Promise<boolean> }> {
     while (this.#underWay.size >= IN_FLIGHT_MAX && !this.#underWay.has(carrier)) {
       await Promise.race(this.#underWay.values());
     }
@@ -69,7 +72,7 @@ export class Starts {
     await Promise.allSettled(this.#underWay.values());
   }
 
-  async #run(carrier: string, start: () => Promise<void>): Promise<boolean> {
+  async #run(carrier: string, start: () => Promise<unknown>): Promise<boolean> {
     const began = performance.now();
     for (let pauseMs = PAUSE_FIRST_MS; ; pauseMs = Math.min(PAUSE_MAX_MS, pauseMs * 2)) {
       try {
