@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { loadConfig } from "../../src/config/config.ts";
 import { checkNamespace, createLazyClient, temporalOptions } from "../../src/temporal/client.ts";
 import { ensureNamespace } from "../../src/temporal/namespace.ts";
-import { Client } from "pg";
+import { Client, type QueryResult } from "pg";
 import { type ComposeFile, parseCompose } from "../support/compose-file.ts";
 import { type ComposeServers, startServers, VOLUMES } from "../support/compose-servers.ts";
 import { savedViews, shellLines } from "../support/documents.ts";
@@ -37,6 +37,11 @@ const BUILT = join(
   process.env["SIGNET_CACHE"] ?? join(homedir(), ".cache", "signet"),
   "temporal-server-1.32.1",
 );
+const REPOSITORY = join(import.meta.dirname, "..", "..");
+/** The jobs on Temporal's databases, in order. */
+const JOBS = ["temporal-indexes-back", "temporal-schema", "temporal-indexes"] as const;
+const LIST_ATTRIBUTE = /^Signet(?:Tenant|Endpoint|Delivery)$/;
+const NUMBER_ATTRIBUTE = /^Signet(?:Open|Attempt)$/;
 const NOT_BUILT = skipUnless(
   existsSync(join(BUILT, "server")) && existsSync(join(BUILT, "sql")),
   "the tests of Temporal's own server with TLS",
@@ -57,19 +62,40 @@ describe.skipIf(NOT_BUILT)("the real Temporal of docker-compose.yml", () => {
     for (const [variable, value] of Object.entries(given)) {
       given[variable] = value.replace(VOLUMES, servers.volumes).replace(/^postgres$/, hostname);
     }
-    const ports = ["SQL_PORT", "DB_PORT"].filter((variable) => variable in given);
+    const ports = ["SQL_PORT", "DB_PORT", "PGPORT"].filter((variable) => variable in given);
     return { ...given, ...Object.fromEntries(ports.map((variable) => [variable, port])) };
+  }
+
+  /** Runs a job of the file, with another visibility database if one is given. */
+  async function runJob(name: string, visibility = "temporal_visibility"): Promise<void> {
+    const { command = [], configs = [] } = file.services[name] ?? {};
+    const scripts = configs.map(({ source, target }): [string, string] => [
+      target,
+      join(REPOSITORY, file.configs[source]?.file ?? ""),
+    ]);
+    const replaced = scripts.reduce(
+      (words, [target, path]) => words.map((word) => word.replace(target, path)),
+      command.map((word) => word.replaceAll("temporal_visibility", visibility)),
+    );
+    const environment = environmentOf(name);
+    await runProcess({
+      command: replaced,
+      cwd: home,
+      environment: {
+        ...environment,
+        ...("PGDATABASE" in environment ? { PGDATABASE: visibility } : {}),
+        PATH: `${home}:/usr/bin:/bin`,
+      },
+    });
   }
 
   async function makeSchema(): Promise<void> {
     const login = file.configs["temporal-login"]?.content ?? "";
     await execute(servers.databaseUrl, login);
     await symlink(join(BUILT, "sql"), join(home, "temporal-sql-tool"));
-    await runProcess({
-      command: file.services["temporal-schema"]?.command ?? [],
-      cwd: home,
-      environment: { ...environmentOf("temporal-schema"), PATH: `${home}:/usr/bin:/bin` },
-    });
+    for (const job of JOBS) {
+      await runJob(job);
+    }
   }
 
   /** Starts it on free ports of loopback, which the entrypoint chooses in a container. */
@@ -230,6 +256,127 @@ describe.skipIf(NOT_BUILT)("the real Temporal of docker-compose.yml", () => {
     } finally {
       await client.connection.close();
     }
+  });
+
+  describe("visibility indexes", () => {
+    /** Returns definitions by name, and the schema's version. */
+    async function indexesOf(
+      database: string,
+    ): Promise<{ version: string; indexes: ReadonlyMap<string, string> }> {
+      const url = new URL(servers.databaseUrl);
+      url.pathname = `/${database}`;
+      const { rows } = await query(url.href, "SELECT curr_version AS version FROM schema_version");
+      const { rows: found } = await query(
+        url.href,
+        "SELECT indexname, indexdef FROM pg_indexes JOIN pg_index ON indexrelid = to_regclass(indexname)" +
+          " WHERE tablename = 'executions_visibility' AND indisvalid",
+      );
+      return {
+        version: String(rows[0]?.["version"]),
+        indexes: new Map(found.map(({ indexname, indexdef }) => [String(indexname), String(indexdef)])),
+      };
+    }
+
+    async function query(url: string, sql: string): Promise<QueryResult<Record<string, unknown>>> {
+      const client = new Client({ connectionString: url });
+      await client.connect();
+      try {
+        return await client.query(sql);
+      } finally {
+        await client.end();
+      }
+    }
+
+    /** Creates a visibility database of a version of the schema. */
+    async function makeOlder(database: string, version: string): Promise<void> {
+      const tool = async (...words: readonly string[]): Promise<string> =>
+        await runProcess({
+          command: [join(BUILT, "sql"), "--database", database, ...words],
+          cwd: home,
+          environment: environmentOf("temporal-schema"),
+        });
+      await tool("create-database");
+      await tool("setup-schema", "--version", "0.0");
+      await tool("update-schema", "--schema-name", "postgresql/v12/visibility", "--version", version);
+    }
+
+    test("are dropped if no search needs them; a second run changes nothing, and all come back", async () => {
+      const newest = file.services["temporal-indexes"]?.environment?.["SCHEMA_VERSION"] ?? "";
+      await makeOlder("again_visibility", newest);
+      const all = await indexesOf("again_visibility");
+      await runJob("temporal-indexes", "again_visibility");
+      const pruned = await indexesOf("again_visibility");
+      expect([all.indexes.size, pruned.indexes.size]).toEqual([74, 29]);
+      for (const job of [...JOBS, "temporal-indexes"]) {
+        await runJob(job, "again_visibility");
+      }
+      expect(await indexesOf("again_visibility")).toEqual(pruned);
+      // An interrupted run leaves an invalid index of the same name.
+      const url = new URL(servers.databaseUrl);
+      url.pathname = "/again_visibility";
+      await query(url.href, "CREATE INDEX by_text_03 ON executions_visibility (run_id)");
+      await query(
+        url.href,
+        "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'by_text_03'::regclass",
+      );
+      const restore = [
+        "psql",
+        url.href,
+        "--file",
+        join(REPOSITORY, "compose/restore-visibility-indexes.sql"),
+      ];
+      for (let times = 0; times < 2; times += 1) {
+        await runProcess({ command: restore, cwd: home, environment: {} });
+        expect(await indexesOf("again_visibility")).toEqual(all);
+      }
+    });
+
+    test("are complete while the schema is updated, and pruned again after it", async () => {
+      await makeOlder("older_visibility", "1.12");
+      const all = await indexesOf("older_visibility");
+      await runJob("temporal-indexes", "older_visibility");
+      expect((await indexesOf("older_visibility")).indexes.size).toBeLessThan(all.indexes.size);
+      await runJob("temporal-indexes-back", "older_visibility");
+      expect(await indexesOf("older_visibility")).toEqual(all);
+      await runJob("temporal-schema", "older_visibility");
+      await runJob("temporal-indexes", "older_visibility");
+      expect(await indexesOf("older_visibility")).toEqual(await indexesOf("temporal_visibility"));
+    });
+
+    test("that the UI's list and searches by Signet's attributes need remain", async () => {
+      const { indexes } = await indexesOf("temporal_visibility");
+      const order =
+        "COALESCE(close_time, '9999-12-31 23:59:59'::timestamp without time zone) DESC, start_time DESC, run_id";
+      const definition = (name: string): string | undefined => indexes.get(name)?.replace(/.* USING /, "");
+      expect(definition("default_idx")).toBe(`btree (namespace_id, ${order})`);
+      for (const [name, column] of [
+        ["workflow_id", "workflow_id"],
+        ["workflow_type", "workflow_type_name"],
+        ["status", "status"],
+        ["keyword_01", "keyword01"],
+        ["int_01", "int01"],
+        ["int_02", "int02"],
+      ]) {
+        expect(definition(`by_${name}`)).toBe(`btree (namespace_id, ${column}, ${order})`);
+      }
+      for (const list of ["1", "2", "3"]) {
+        expect(definition(`by_keyword_list_0${list}`)).toBe(
+          `gin (namespace_id, keywordlist0${list} jsonb_path_ops)`,
+        );
+      }
+      // The columns that Temporal has assigned to the attributes.
+      const client = createLazyClient(optionsOf({}));
+      const { config } = await client.connection.workflowService.describeNamespace({ namespace: "signet" });
+      await client.connection.close();
+      expect(config?.customSearchAttributeAliases).toEqual({
+        KeywordList01: expect.stringMatching(LIST_ATTRIBUTE) as unknown,
+        KeywordList02: expect.stringMatching(LIST_ATTRIBUTE) as unknown,
+        KeywordList03: expect.stringMatching(LIST_ATTRIBUTE) as unknown,
+        Keyword01: "SignetState",
+        Int01: expect.stringMatching(NUMBER_ATTRIBUTE) as unknown,
+        Int02: expect.stringMatching(NUMBER_ATTRIBUTE) as unknown,
+      });
+    });
   });
 
   const none = { TEMPORAL_TLS_CLIENT_CERT_PATH: "", TEMPORAL_TLS_CLIENT_KEY_PATH: "" };

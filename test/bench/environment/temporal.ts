@@ -79,9 +79,12 @@ async function dropDatabases(postgres: Postgres): Promise<void> {
   });
 }
 
-/** Drops the visibility indexes that no search here uses. */
+/** Drops the same visibility indexes as the compose file. */
 async function pruneIndexes(postgres: Postgres): Promise<void> {
-  const script = await readFile(new URL("../prune-visibility-indexes.sql", import.meta.url), "utf8");
+  const script = await readFile(
+    new URL("../../../compose/prune-visibility-indexes.sql", import.meta.url),
+    "utf8",
+  );
   await withClient(postgres.url(DATABASES.visibility), async (client) => await client.query(script));
 }
 

@@ -26,7 +26,7 @@ function describeTemporal({ stack }: Bench, options: BenchOptions): Readonly<Rec
         server: TEMPORAL_SERVER_VERSION,
         plugin: PLUGIN,
         history_shards: HISTORY_SHARDS,
-        visibility_indexes: options.pruneIndexes ? "pruned (prune-visibility-indexes.sql)" : "all",
+        visibility_indexes: options.pruneIndexes ? "pruned (compose/prune-visibility-indexes.sql)" : "all",
       };
 }
 
