@@ -90,6 +90,7 @@ function createHttp({ config, clock, log }: EngineOptions): HttpSender {
       ? undefined
       : { isOwnAddress: createOwnAddresses(own.urls, { resolve: resolver, clock }) }),
     proxy: proxy ?? null,
+    maxIdleConnections: config.idleConnections,
     ...(targetCaFile === undefined
       ? undefined
       : { extraCertificateAuthorities: loadTargetAuthorities(targetCaFile) }),

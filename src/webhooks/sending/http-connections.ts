@@ -48,6 +48,8 @@ export interface Connections {
   open(key: string, origin: Origin): Connection;
   /** Returns a connection to the pool. A connection that is not reusable is closed immediately. */
   release(connection: Connection, reusable: boolean): void;
+  /** Closes half of the idle connections, the least recently used, because the process lacks descriptors or memory. */
+  shed(): void;
   /** Closes the connections opened with this context: idle ones now, others when they are released. */
   forget(context: SecureContext): void;
   statistics(): ConnectionStatistics;
@@ -195,6 +197,10 @@ export function createConnections(
       if (evicted !== undefined) {
         end(evicted);
       }
+    },
+    shed() {
+      const oldestFirst = idle.filter(() => true);
+      oldestFirst.slice(0, Math.ceil(oldestFirst.length / 2)).forEach(end);
     },
     forget(context) {
       forgotten.add(context);

@@ -106,7 +106,7 @@ export interface HttpSenderOptions {
   readonly extraCertificateAuthorities?: readonly string[];
   /** Proxy for all requests. */
   readonly proxy?: OutboundProxy | null;
-  /** Maximum number of idle connections, about 10 KiB each; by default 1,024. */
+  /** Maximum number of idle connections, about 60 KiB each over TLS; by default 1,024. */
   readonly maxIdleConnections?: number;
   /** Maximum number of idle connections per origin, at least the number of concurrent attempts; by default 256. */
   readonly maxIdlePerOrigin?: number;
@@ -267,7 +267,11 @@ export function createHttpSender(options: HttpSenderOptions): HttpSender {
       const deadlineMs = Math.max(1, request.deadlineMs - (end.at - startedAt));
       end = await exchange(connections.open(target.key, target), target, { ...request, deadlineMs });
     }
-    if (end.cause instanceof errors.InvalidArgumentError || isOwnLack(end.cause)) {
+    const lacking = isOwnLack(end.cause);
+    if (lacking) {
+      connections.shed();
+    }
+    if (end.cause instanceof errors.InvalidArgumentError || lacking) {
       // An unsendable header, or a socket that we cannot open, is not the receiver's outcome.
       throw end.cause;
     }

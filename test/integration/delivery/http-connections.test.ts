@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { loadConfig } from "../../../src/config/config.ts";
 import type { HttpSender } from "../../../src/webhooks/sending/http-sender.ts";
 import type { Receiver } from "../../support/receiver-server.ts";
 import { startReceiver } from "../../support/receiver-server.ts";
@@ -92,6 +93,29 @@ describe("connections", () => {
     await sendMany(8, 8, origin(40));
     expect(sender.statistics()).toMatchObject({ idle: 4, origins: 3 });
     await receiver.waitForConnections(4);
+  });
+
+  it("to 1,500 receivers in turn stay open by the default setting", async () => {
+    await sender.close();
+    sender = createTestSender({
+      maxIdleConnections: loadConfig({ SIGNET_ENV: "development" }).idleConnections,
+      resolver: async () => ["127.0.0.1"],
+    });
+    const receivers = 1_500;
+    // The receiver announces a longer time, so that a busy machine may take longer than 4 s for a round.
+    receiver.answer([{ kind: "answer", headers: { "Keep-Alive": "timeout=60" } }]);
+    const round = async (): Promise<void> => {
+      for (let name = 0; name < receivers; name += 50) {
+        const urls = Array.from(
+          { length: 50 },
+          (_, n) => `http://r${name + n}.example.com:${receiver.port}/`,
+        );
+        await Promise.all(urls.map(async (url) => await sendMany(1, 1, url)));
+      }
+    };
+    await round();
+    await round();
+    expect(sender.statistics()).toMatchObject({ opened: receivers, reused: receivers });
   });
 
   it("are separate per origin, even for another name with the same address", async () => {

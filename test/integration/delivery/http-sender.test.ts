@@ -202,11 +202,18 @@ const WITHOUT_DESCRIPTORS = `
   const first = await sender.send(requestTo(url + "/first"));
   try { for (;;) openSync("/dev/null"); } catch {}
   const other = url.replace("127.0.0.1", "127.0.0.2");
-  const second = await sender.send(requestTo(other + "/second")).then(({ error }) => error, ({ cause }) => cause.code);
-  process.stdout.write(JSON.stringify([first.status, second]), () => process.exit());
+  const send = async (to) => await sender.send(requestTo(to)).then(({ status }) => status, ({ cause }) => cause.code);
+  const second = await send(other);
+  const { idle } = sender.statistics();
+  // Closing the idle connection has freed its descriptor, as soon as the socket is closed.
+  let last = second;
+  for (const until = Date.now() + 10_000; last === second && Date.now() < until;) {
+    last = await send(url);
+  }
+  process.stdout.write(JSON.stringify([first.status, second, idle, last]), () => process.exit());
 `;
 
-it("a process without free file descriptors does not blame the receiver", async () => {
+it("a process without free file descriptors does not blame the receiver, and closes idle connections", async () => {
   const fixtures = new URL("http-fixtures.ts", import.meta.url).href;
   const node = ["node", "--import", "tsx", "--input-type=module", "-e", WITHOUT_DESCRIPTORS];
   const printed = await runProcess({
@@ -214,5 +221,5 @@ it("a process without free file descriptors does not blame the receiver", async 
     cwd: REPOSITORY,
     environment: { FIXTURES: fixtures, RECEIVER: receiver.url },
   });
-  expect(JSON.parse(printed)).toEqual([200, "EMFILE"]);
+  expect(JSON.parse(printed)).toEqual([200, "EMFILE", 0, 200]);
 });
