@@ -104,7 +104,7 @@ const now = (): Date => new Date();
 const RIVALS: readonly Rival[] = [
   {
     name: "expiry",
-    act: async (db) => (await expireOverdue(db, new Date(Date.now() + 8 * 86_400_000), 100)) > 0,
+    act: async (db) => (await expireOverdue(db, new Date(Date.now() + 8 * 86_400_000))) > 0,
     counts: { done: 0, failed: 1 },
     state: "EXPIRED",
     cycle: 1,

@@ -6,7 +6,7 @@
 import type { Logger } from "pino";
 import type { Pool } from "../../database/pool.ts";
 import type { LiveWorkers } from "../../database/repositories/health.ts";
-import { expireOverdue } from "../../database/repositories/webhooks/carriers.ts";
+import { EXPIRED_AT_ONCE, expireOverdue } from "../../database/repositories/webhooks/carriers.ts";
 import {
   type Claimed,
   claimFirst,
@@ -43,6 +43,8 @@ const SWEEP_MS = 5_000;
 /** A claim without an outcome after this time may have no workflow. */
 const UNSTARTED_AFTER_MS = 15_000;
 const SWEEP_MAX = 500;
+/** Rounds of expiry in a sweep: a million dead letters that lost their workflows end within 20 minutes. */
+const EXPIRY_ROUNDS = 10;
 /** How soon to look for deliveries of other days after a notification of none of the latest. */
 const LOOK_SOON_MS = 100;
 /** Claims without waiting. Then a token per claim is needed. */
@@ -319,7 +321,10 @@ export class Dispatcher {
       async (carrier, members) => await startAgain(this.#options, carrier, members),
     );
     await this.#lists.sweep();
-    await expireOverdue(pool, new Date(now), SWEEP_MAX);
+    let expired = EXPIRED_AT_ONCE;
+    for (let round = 0; round < EXPIRY_ROUNDS && expired === EXPIRED_AT_ONCE; round += 1) {
+      expired = await expireOverdue(pool, new Date(now));
+    }
   }
 
   /** Starts each carrier with all the members that were claimed for it. */

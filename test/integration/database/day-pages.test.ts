@@ -4,6 +4,7 @@
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Queryable } from "../../../src/database/pool.ts";
+import { EXPIRED_AT_ONCE, expireOverdue } from "../../../src/database/repositories/webhooks/carriers.ts";
 import { listDeliveries } from "../../../src/database/repositories/webhooks/deliveries.ts";
 import { readDeliveryHours } from "../../../src/database/repositories/webhooks/delivery-hours.ts";
 import { listEvents } from "../../../src/database/repositories/webhooks/events.ts";
@@ -223,3 +224,32 @@ async function blocks(work: (db: Queryable) => Promise<unknown>): Promise<number
   await work(explaining as unknown as Queryable);
   return count;
 }
+
+test("the worker's generic plan knows how many dead letters a sweep expires", async () => {
+  await client.query("BEGIN");
+  try {
+    await client.query("SET LOCAL plan_cache_mode = force_generic_plan");
+    await client.query(
+      "UPDATE deliveries SET expires_at = now() - interval '1 hour' WHERE state = 'DEAD_LETTERED'",
+    );
+    await client.query("ANALYZE deliveries");
+    const explained: string[] = [];
+    const prepared = {
+      query: async ({ text, values: [at] }: { text: string; values: [Date] }) => {
+        await client.query(`PREPARE expiry (timestamptz) AS ${text}`);
+        const { rows } = await client.query<{ "QUERY PLAN": string }>(
+          `EXPLAIN EXECUTE expiry ('${at.toISOString()}')`,
+        );
+        explained.push(...rows.map((row) => row["QUERY PLAN"]));
+        return { rows: [], rowCount: 0 };
+      },
+    };
+    await expireOverdue(prepared as unknown as Queryable, now);
+    await client.query("DEALLOCATE expiry");
+    const plan = explained.join("\n");
+    // With 500,000 overdue rows and an unknown limit, it joined them with every older delivery.
+    expect(Number(/Limit .*?rows=(\d+)/.exec(plan)?.[1]), plan).toBe(EXPIRED_AT_ONCE);
+  } finally {
+    await client.query("ROLLBACK");
+  }
+});

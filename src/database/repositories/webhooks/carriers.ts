@@ -83,16 +83,23 @@ export async function expireFromCarrier(
   return rows.map((row) => ({ id: row.id, expired: row.state === "EXPIRED", expiresAt: row.expires_at }));
 }
 
-/** Expires dead letters of any carrier after their week, so that they end even without Temporal. */
-export async function expireOverdue(db: Queryable, now: Date, limit: number): Promise<number> {
+/** Dead letters that one {@link expireOverdue} expires. */
+export const EXPIRED_AT_ONCE = 500;
+
+/**
+ * Expires dead letters of any carrier after their week, so that they end even without Temporal. Returns their number,
+ * at most {@link EXPIRED_AT_ONCE}. The limit stands in the text: a generic plan takes a parameter for a tenth of all
+ * overdue rows, and would read every delivery once these are many.
+ */
+export async function expireOverdue(db: Queryable, now: Date): Promise<number> {
   const { rowCount } = await db.query({
     name: "expire-overdue",
     text: `WITH overdue AS (
         SELECT day, id FROM deliveries WHERE state = 'DEAD_LETTERED' AND expires_at <= $1
-        ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED
+        ORDER BY expires_at LIMIT ${EXPIRED_AT_ONCE} FOR UPDATE SKIP LOCKED
       )
       UPDATE deliveries d SET state = 'EXPIRED' FROM overdue o WHERE d.day = o.day AND d.id = o.id`,
-    values: [now, limit],
+    values: [now],
   });
   return rowCount ?? 0;
 }
