@@ -198,10 +198,7 @@ export function createConnections(
         end(evicted);
       }
     },
-    shed() {
-      const oldestFirst = idle.filter(() => true);
-      oldestFirst.slice(0, Math.ceil(oldestFirst.length / 2)).forEach(end);
-    },
+    shed: () => idle.olderHalf().forEach(end),
     forget(context) {
       forgotten.add(context);
       idle.filter((pooled) => pooled.context === context).forEach(end);

@@ -67,6 +67,11 @@ export class IdleSet<T extends Keyed> {
     return oldest;
   }
 
+  /** Returns the half that has been idle for longer, rounded up. */
+  olderHalf(): readonly T[] {
+    return [...this.all].slice(0, Math.ceil(this.all.size / 2));
+  }
+
   filter(matches: (item: T) => boolean): readonly T[] {
     return [...this.all].filter(matches);
   }

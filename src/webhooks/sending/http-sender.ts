@@ -128,6 +128,17 @@ function isOwnLack(error: Error | null): error is ConnectFailure {
   );
 }
 
+/** Throws an unsendable header, or a socket that we cannot open. They are not the receiver's outcome. */
+function throwOwnFault({ cause }: ExchangeEnd, connections: Connections): void {
+  const lacking = isOwnLack(cause);
+  if (lacking) {
+    connections.shed();
+  }
+  if (cause instanceof errors.InvalidArgumentError || lacking) {
+    throw cause;
+  }
+}
+
 function isSuccess(status: number): boolean {
   return status >= 200 && status < 300;
 }
@@ -267,14 +278,7 @@ export function createHttpSender(options: HttpSenderOptions): HttpSender {
       const deadlineMs = Math.max(1, request.deadlineMs - (end.at - startedAt));
       end = await exchange(connections.open(target.key, target), target, { ...request, deadlineMs });
     }
-    const lacking = isOwnLack(end.cause);
-    if (lacking) {
-      connections.shed();
-    }
-    if (end.cause instanceof errors.InvalidArgumentError || lacking) {
-      // An unsendable header, or a socket that we cannot open, is not the receiver's outcome.
-      throw end.cause;
-    }
+    throwOwnFault(end, connections);
     return resultOf(request, startedAt, end);
   }
 
