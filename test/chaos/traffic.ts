@@ -155,7 +155,7 @@ export async function publishParts(
       part,
       published: await load.publish({
         host,
-        port: Number(port),
+        ports: [Number(port)],
         run,
         from: part.from,
         count: part.count,

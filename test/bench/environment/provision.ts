@@ -1,6 +1,14 @@
 /** Creates tenants, credentials and endpoints over HTTP, as operators and tenants do. */
+import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
+import type { Client } from "pg";
+import { secretAad, secretFingerprint } from "../../../src/crypto/endpoint-secret.ts";
+import { findDataKey } from "../../../src/database/repositories/data-keys.ts";
+import { newId } from "../../../src/domain/ids.ts";
+import { generateSecret } from "../../../src/lib/receiver/secret.ts";
+import { testKeyring } from "../../support/keyring.ts";
 import type { SinkEndpoint } from "../load/load-generator.ts";
+import { withClient } from "./postgres.ts";
 import type { Signet } from "./signet.ts";
 
 const SCOPES = [
@@ -101,6 +109,63 @@ export async function registerEndpoints(
       events: [types[index % types.length]],
     });
   }
+}
+
+/** Inserts verified endpoints with secrets, as copies of one that the API has registered. Types as above. */
+export async function insertEndpoints(
+  adminDatabaseUrl: string,
+  kek: Buffer,
+  tenant: Tenant,
+  { endpoints, types }: { readonly endpoints: readonly SinkEndpoint[]; readonly types: readonly string[] },
+): Promise<void> {
+  const keyring = testKeyring(kek);
+  await withClient(adminDatabaseUrl, async (client) => {
+    const dataKey = await findDataKey(client, tenant.id);
+    const rows = await Promise.all(
+      endpoints.map(async ({ url }, index) => {
+        const id = newId("endpoint", Date.now(), randomBytes);
+        const secret = generateSecret(randomBytes);
+        return {
+          endpoint: { id, tenant_id: tenant.id, url, event_types: [types[index % types.length]] },
+          secret: {
+            endpoint_id: id,
+            tenant_id: tenant.id,
+            secret: await keyring.sealForTenant(dataKey, tenant.id, secretAad(tenant.id, id, 1), secret),
+            fingerprint: secretFingerprint(secret),
+          },
+        };
+      }),
+    );
+    const verified = "SELECT id FROM endpoints WHERE state = 'ACTIVE' ORDER BY id LIMIT 1";
+    const endpointRows = rows.map(({ endpoint }) => endpoint);
+    await copyRow(client, { table: "endpoints", where: `id = (${verified})`, rows: endpointRows });
+    const secretRows = rows.map(({ secret }) => secret);
+    const where = `version = 1 AND endpoint_id = (${verified})`;
+    await copyRow(client, { table: "endpoint_secrets", where, rows: secretRows });
+  });
+}
+
+interface Copies {
+  readonly table: string;
+  /** Condition of the row to copy. */
+  readonly where: string;
+  /** Changed columns of each copy. */
+  readonly rows: readonly Readonly<Record<string, unknown>>[];
+}
+
+async function copyRow(client: Client, { table, where, rows }: Copies): Promise<void> {
+  const { rows: found } = await client.query<{ columns: string }>(
+    `SELECT string_agg(quote_ident(column_name), ', ') AS columns FROM information_schema.columns
+      WHERE table_schema = 'public' AND table_name = $1 AND is_generated = 'NEVER'`,
+    [table],
+  );
+  const columns = found[0]?.columns ?? "";
+  await client.query(
+    `INSERT INTO ${table} (${columns}) SELECT ${columns}
+      FROM (SELECT t FROM ${table} t WHERE ${where}) AS copied(row_of), jsonb_array_elements($1::jsonb) AS changed(members),
+        jsonb_populate_record(row_of, members)`,
+    [JSON.stringify(rows)],
+  );
 }
 
 interface EndpointPage {

@@ -2,7 +2,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { logTail, type ServerProcess } from "../../../src/processes/embedded/server-process.ts";
 
-const READY_TIMEOUT_MS = 60_000;
+const READY_TIMEOUT_MS = 120_000;
 const POLL_MS = 50;
 
 export interface Starting {

@@ -33,6 +33,16 @@ export class LoadGenerator {
     return await this.#sink.call<SinkEndpoint[]>("open", count);
   }
 
+  /** Opens one listener for `count` endpoints, each at a loopback address of its own. */
+  async openAddresses(count: number): Promise<SinkEndpoint[]> {
+    return await this.#sink.call<SinkEndpoint[]>("openAddresses", count);
+  }
+
+  /** Returns the number of connections that the sink has accepted so far. */
+  async connections(): Promise<number> {
+    return await this.#sink.call<number>("connections");
+  }
+
   /** Empties the sink's tables for a run of `events` events. */
   async begin(run: string, events: number, slots = 1): Promise<void> {
     await this.#sink.call("begin", { run, events, slots });

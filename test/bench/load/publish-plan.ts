@@ -20,7 +20,8 @@ export interface OpenLoop {
 /** Event `index` goes to tenant `index % tenants`, with type `floor(index / tenants) % types`. */
 export interface PublishPlan {
   readonly host: string;
-  readonly port: number;
+  /** Ports of the apis; connections are spread over them. */
+  readonly ports: readonly number[];
   readonly run: string;
   /** First index. Plans of one run have disjoint index ranges. */
   readonly from: number;
@@ -64,7 +65,7 @@ export class RequestWriter {
     this.#dataTail = dataTail(plan.run, plan.payloadBytes);
     this.#heads = plan.tokens.map(
       (token) =>
-        `POST /v1/events HTTP/1.1\r\nHost: ${plan.host}:${plan.port}\r\nAuthorization: Bearer ${token}\r\n` +
+        `POST /v1/events HTTP/1.1\r\nHost: ${plan.host}:${plan.ports[0]}\r\nAuthorization: Bearer ${token}\r\n` +
         "Content-Type: application/json\r\n",
     );
   }

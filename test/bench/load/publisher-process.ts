@@ -21,6 +21,7 @@ class Publication {
   readonly published: Published;
   readonly repeated: Record<number, number> = {};
   readonly ledger: LedgerWriter | undefined;
+  #connections = 0;
 
   constructor(plan: PublishPlan) {
     this.plan = plan;
@@ -35,7 +36,9 @@ class Publication {
   }
 
   connect(): ApiConnection {
-    return new ApiConnection(this.plan.host, this.plan.port);
+    const { host, ports } = this.plan;
+    this.#connections += 1;
+    return new ApiConnection(host, ports[this.#connections % ports.length] ?? 0);
   }
 
   /** @param offset position of the event within the plan */

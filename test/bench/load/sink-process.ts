@@ -14,6 +14,8 @@ const FAILED = answerBytes(500);
 const behaviours: Behaviour[] = [];
 const listeners: { readonly server: Server; readonly port: number }[] = [];
 const sockets = new Map<Socket, number>();
+/** Connections accepted since the start. */
+let connections = 0;
 let arrivals = new Arrivals("00000000", 0, 1);
 let ledger: LedgerWriter | undefined;
 
@@ -92,23 +94,56 @@ function behave(socket: Socket, { endpoint, index, attempt }: Attempt, acknowled
   }
 }
 
+function accept(socket: Socket, endpoint: number): void {
+  connections += 1;
+  sockets.set(socket, endpoint);
+  socket.on("error", () => socket.destroy());
+  socket.once("close", () => sockets.delete(socket));
+  readRequests(socket, (from, buffer, at) => receive(endpoint, from, { buffer, at }));
+}
+
 async function openEndpoint(): Promise<string> {
   const endpoint = behaviours.push({ kind: "ok" }) - 1;
-  const server = createServer({ noDelay: true }, (socket) => {
-    sockets.set(socket, endpoint);
-    socket.on("error", () => socket.destroy());
-    socket.once("close", () => sockets.delete(socket));
-    readRequests(socket, (from, buffer, at) => receive(endpoint, from, { buffer, at }));
-  });
+  const server = createServer({ noDelay: true }, (socket) => accept(socket, endpoint));
   await listen(server, 0);
   const { port } = server.address() as AddressInfo;
   listeners[endpoint] = { server, port };
   return `http://127.0.0.1:${port}/hook`;
 }
 
-async function listen(server: Server, port: number): Promise<void> {
+/** Returns the n-th loopback address after 127.0.255.255. */
+function addressOf(n: number): string {
+  return `127.${1 + (n >> 16)}.${(n >> 8) & 255}.${n & 255}`;
+}
+
+/**
+ * Opens one listener for all endpoints, each at its own loopback address and so its own origin. A listener for each
+ * would need more descriptors and ports than there are.
+ */
+async function openAddresses(count: number): Promise<readonly string[]> {
+  const first = behaviours.length;
+  const endpoints = new Map<string, number>();
+  for (let n = 0; n < count; n += 1) {
+    endpoints.set(addressOf(n), first + n);
+    behaviours.push({ kind: "ok" });
+  }
+  const server = createServer({ noDelay: true }, (socket) => {
+    const endpoint = endpoints.get(socket.localAddress ?? "");
+    if (endpoint === undefined) {
+      // Not from this machine.
+      socket.destroy();
+    } else {
+      accept(socket, endpoint);
+    }
+  });
+  await listen(server, 0, "0.0.0.0");
+  const { port } = server.address() as AddressInfo;
+  return [...endpoints.keys()].map((address) => `http://${address}:${port}/hook`);
+}
+
+async function listen(server: Server, port: number, address = "127.0.0.1"): Promise<void> {
   await new Promise<void>((resolve, reject) => {
-    server.once("error", reject).listen(port, "127.0.0.1", () => {
+    server.once("error", reject).listen(port, address, () => {
       server.off("error", reject);
       resolve();
     });
@@ -154,6 +189,11 @@ serve({
     }
     return urls.map((url, index) => ({ url, number: first + index }));
   },
+  openAddresses: async (count: number) => {
+    const first = behaviours.length;
+    return (await openAddresses(count)).map((url, index) => ({ url, number: first + index }));
+  },
+  connections: () => connections,
   begin: ({ run, events, slots, ledger: path }: BeginOrder) => {
     arrivals = new Arrivals(run, events, slots);
     ledger = path === undefined ? undefined : new LedgerWriter(path);

@@ -1,5 +1,5 @@
 /** The environment in which scenarios run. */
-import type { Settings } from "../environment/signet.ts";
+import type { Settings, Shape } from "../environment/signet.ts";
 import type { Stack } from "../environment/stack.ts";
 import { type TenantGroup, World } from "../environment/world.ts";
 import type { LoadGenerator } from "../load/load-generator.ts";
@@ -86,15 +86,19 @@ export class Bench {
   /**
    * Returns the world of that name, with Signet running on these settings. The first call creates it on an empty
    * database. Only one world's Signet runs at a time.
+   *
+   * @param shape number of processes (default: one api and one worker), the same at each call
    */
-  async world(settings: Settings = {}, name: string = COMMON): Promise<World> {
+  async world(settings: Settings = {}, name: string = COMMON, shape?: Shape): Promise<World> {
     for (const [other, world] of this.#worlds) {
       if (other !== name) {
         await world.stop();
       }
     }
     const { stack, load, raised, profiles } = this.#parts;
-    const world = this.#worlds.get(name) ?? (await World.create({ name, stack, load, raised, profiles }));
+    const world =
+      this.#worlds.get(name) ??
+      (await World.create({ name, stack, load, raised, profiles, ...(shape && { shape }) }));
     this.#worlds.set(name, world);
     await world.run(settings);
     return world;

@@ -30,14 +30,15 @@ const POLL_MS = 20;
 const ERRORS = ["status", "timeout", "connect", "tls", "dns"] as const;
 
 /** A tenant's queue and API access. */
-interface Queue {
+export interface Queue {
   readonly url: string;
   readonly token: string;
   readonly tenantId: string;
   readonly endpointIds: readonly string[];
 }
 
-async function makeQueue(world: World, name: string, endpoints: number): Promise<Queue> {
+/** Creates a tenant with endpoints for a queue. */
+export async function makeQueue(world: World, name: string, endpoints: number): Promise<Queue> {
   const { tenants } = await world.group({
     name,
     tenants: 1,
@@ -62,7 +63,8 @@ async function makeQueue(world: World, name: string, endpoints: number): Promise
   };
 }
 
-async function fill(world: World, { tenantId, endpointIds }: Queue, letters: number): Promise<void> {
+/** Inserts dead letters of the last seven days, as their attempts leave them, without workflows. */
+export async function fill(world: World, { tenantId, endpointIds }: Queue, letters: number): Promise<void> {
   await withClient(world.adminDatabaseUrl, async (client) => {
     await client.query("SELECT ensure_day_partitions((now() - interval '7 days')::date, 8)");
     for (let seeded = 0, turn = 0; seeded < letters; seeded += SEEDED_AT_ONCE, turn += 1) {

@@ -3,6 +3,7 @@ import type { Scenario } from "./bench.ts";
 import { backlog } from "./backlog.ts";
 import { compliance } from "./compliance.ts";
 import { deadLetters } from "./dead-letters.ts";
+import { endpoints } from "./endpoints.ts";
 import { edge } from "./edge.ts";
 import { egress } from "./egress.ts";
 import { failingReceiver } from "./failing-receiver.ts";
@@ -13,13 +14,16 @@ import { largeBodies } from "./large-bodies.ts";
 import { memory } from "./memory.ts";
 import { million } from "./million.ts";
 import { noisyNeighbour } from "./noisy-neighbour.ts";
+import { openDeadLetters } from "./open-dead-letters.ts";
 import { portal } from "./portal.ts";
 import { revocation } from "./revocation.ts";
 import { rotation } from "./rotation.ts";
 import { saturation } from "./saturation.ts";
 import { frontier, steady } from "./steady.ts";
+import { tenants } from "./tenants.ts";
 import { tokens } from "./tokens.ts";
 import { verification } from "./verification.ts";
+import { workers } from "./workers.ts";
 
 export const SCENARIOS: readonly Scenario[] = [
   ...steady,
@@ -38,7 +42,11 @@ export const SCENARIOS: readonly Scenario[] = [
   verification,
   million,
   backlog,
+  endpoints,
+  tenants,
+  workers,
   deadLetters,
+  openDeadLetters,
   portal,
   noisyNeighbour,
   hostile,

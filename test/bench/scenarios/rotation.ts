@@ -99,7 +99,7 @@ async function publish(
   const events = PER_SECOND * seconds;
   const { status } = await bench.load.publish({
     host,
-    port: Number(port),
+    ports: [Number(port)],
     run: randomBytes(RUN_LENGTH / 2).toString("hex"),
     from: 0,
     count: events,
