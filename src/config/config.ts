@@ -169,12 +169,6 @@ export const SETTINGS = {
     "256",
     "concurrent first attempts per worker process; further deliveries wait in the outbox",
   ),
-  idleConnections: setting(
-    "SIGNET_IDLE_CONNECTIONS",
-    integer(16, 65_536),
-    "4096",
-    "connections to receivers that a worker keeps for reuse, each for 4 s or as long as the receiver announces, up to 30 s; 60 KiB of memory and a file descriptor each",
-  ),
   endpointConcurrency: setting(
     "SIGNET_ENDPOINT_CONCURRENCY",
     integer(1, 1_000),
