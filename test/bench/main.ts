@@ -1,5 +1,6 @@
 /** `npm run bench`: measures the service over its public API on real PostgreSQL and Temporal. See docs/benchmarks.md. */
 import { log, outputPath, runCommand, runEach, stopOnSignals, withTimeout } from "./command-line.ts";
+import { startBusy } from "./environment/busy.ts";
 import { startStack } from "./environment/stack.ts";
 import { LoadGenerator } from "./load/load-generator.ts";
 import { type BenchOptions, parseOptions, USAGE } from "./options.ts";
@@ -16,7 +17,9 @@ async function run(chosen: readonly Scenario[], options: BenchOptions): Promise<
   const stack = await startStack({ postgres: options.postgres, pruneIndexes: options.pruneIndexes, log });
   const load = new LoadGenerator();
   const profiles = options.profile ? `${out}.profiles` : undefined;
-  const bench = new Bench({ stack, load, quick: options.quick, raised: options.set, profiles, log });
+  const { quick, set: raised, peers } = options;
+  const busy = startBusy(options.busy, stack.janitor);
+  const bench = new Bench({ stack, load, quick, raised, profiles, peers, busy, log });
   let closing: Promise<void> | undefined;
   const close = async (): Promise<void> => {
     closing ??= (async () => {
@@ -30,7 +33,7 @@ async function run(chosen: readonly Scenario[], options: BenchOptions): Promise<
   try {
     const failures = await runEach(chosen, async (scenario) => {
       log(`\n${scenario.name}: ${scenario.about}`);
-      await withTimeout(scenario.run(bench), scenario.name, SCENARIO_TIMEOUT_MS);
+      await withTimeout(scenario.run(bench), scenario.name, scenario.timeoutMs ?? SCENARIO_TIMEOUT_MS);
     });
     await writeReport({ bench, options, failures, startedAt, out });
     if (profiles !== undefined) {

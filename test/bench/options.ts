@@ -11,6 +11,10 @@ export const USAGE = `npm run bench -- [options]
   --set NAME=VALUE    a setting of Signet for every scenario; listed in the JSON; may be repeated
   --postgres KIND     system (Debian's packages, where installed; default) or embedded
   --all-indexes       keep all visibility indexes of Temporal's schema
+  --rig DIR           source of the load generator for the scenario \`peers\`
+  --peers DIR         the peers that \`peers\` measures; docs/benchmarks.md describes both directories
+  --rounds N          turns of each system in \`peers\` (1 to 20; default 3; 1 with --quick)
+  --busy N            N processes that compute meanwhile (0 to 64; default 0), as on a machine that others use
   --profile           write CPU profiles of api and worker, and a summary, beside the JSON
   --no-build          use dist/ as it is
 `;
@@ -19,6 +23,24 @@ export interface BenchOptions extends CommonOptions {
   readonly set: Settings;
   readonly pruneIndexes: boolean;
   readonly profile: boolean;
+  readonly peers: PeersOptions;
+  /** Number of processes that compute meanwhile. */
+  readonly busy: number;
+}
+
+/** Options of the scenario `peers`, which is left out without both directories. */
+export interface PeersOptions {
+  readonly rig: string | undefined;
+  readonly peers: string | undefined;
+  readonly rounds: number;
+}
+
+function parseCount(name: string, text: string, [least, most]: readonly [number, number]): number {
+  const value = Number(text);
+  if (!/^\d+$/.test(text) || value < least || value > most) {
+    throw new Error(`--${name} ${text}: must be a whole number from ${least} to ${most}`);
+  }
+  return value;
 }
 
 function parseSetting(text: string): [string, string] {
@@ -35,11 +57,21 @@ export function parseOptions(args: readonly string[]): BenchOptions {
     set: { type: "string", multiple: true, default: [] },
     "all-indexes": { type: "boolean", default: false },
     profile: { type: "boolean", default: false },
+    rig: { type: "string" },
+    peers: { type: "string" },
+    rounds: { type: "string" },
+    busy: { type: "string", default: "0" },
   });
   return {
     ...common,
     set: Object.fromEntries(values.set.map(parseSetting)),
     pruneIndexes: !values["all-indexes"],
     profile: values.profile,
+    peers: {
+      rig: values.rig,
+      peers: values.peers,
+      rounds: parseCount("rounds", values.rounds ?? (common.quick ? "1" : "3"), [1, 20]),
+    },
+    busy: parseCount("busy", values.busy, [0, 64]),
   };
 }

@@ -48,12 +48,16 @@ const COLUMNS: readonly (readonly [string, (measurement: Measurement) => string]
   ["cores used by others", ({ others_cpu_s: others, seconds }) => number(others / seconds, 1)],
 ];
 
+/** Formats a table, whose first row has the titles. */
+export function markdownRows([titles = [], ...rows]: readonly (readonly string[])[]): string {
+  const row = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
+  return [row(titles), row(titles.map(() => "---")), ...rows.map(row)].join("\n");
+}
+
 /** Formats a table for docs/benchmarks.md. */
 export function markdownTable(measurements: readonly Measurement[]): string {
-  const row = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
-  return [
-    row(COLUMNS.map(([title]) => title)),
-    row(COLUMNS.map(() => "---")),
-    ...measurements.map((measurement) => row(COLUMNS.map(([, cell]) => cell(measurement)))),
-  ].join("\n");
+  return markdownRows([
+    COLUMNS.map(([title]) => title),
+    ...measurements.map((measurement) => COLUMNS.map(([, cell]) => cell(measurement))),
+  ]);
 }

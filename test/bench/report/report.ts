@@ -44,6 +44,7 @@ export async function writeReport({ bench, options, failures, startedAt, out }: 
     postgres: await describeServer(stack.postgres.adminUrl),
     temporal: describeTemporal(bench, options),
     raised: options.set,
+    busy_processes: options.busy,
     targets,
     measurements,
     findings,
@@ -52,7 +53,10 @@ export async function writeReport({ bench, options, failures, startedAt, out }: 
   await writeJson(out, report);
   bench.log(`\n${markdownTable(measurements)}\n`);
   for (const [name, finding] of Object.entries(findings)) {
-    bench.log(`${name}: ${JSON.stringify(finding)}`);
+    // Single runs are in the file only.
+    bench.log(
+      `${name}: ${JSON.stringify(finding, (key, value: unknown) => (key === "runs" ? undefined : value))}`,
+    );
   }
   for (const { target, wanted, got, met } of targets) {
     bench.log(`${met ? "met   " : "MISSED"}  ${target}: ${got} (${wanted})`);

@@ -1,5 +1,6 @@
 /** Targets of the delivery engine on two cores, and whether a run met them. */
 import type { Measurement } from "./measurement.ts";
+import { type Figure, SIGNET } from "./peers.ts";
 
 export interface TargetResult {
   readonly target: string;
@@ -65,7 +66,36 @@ function found(...names: readonly string[]): Limit["read"] {
   };
 }
 
+/** Signet's figure under a load, as a multiple of the peer's. */
+function timesPeer(load: string, peer: string, figure: Figure): Limit["read"] {
+  return found("peers", "ratios", load, peer, figure, "median");
+}
+
+const BESIDE_PEERS: readonly Limit[] = [
+  { target: "rig at 50/s: p50, times Svix's", atMost: 1.5, read: timesPeer("open_50", "svix", "p50_ms") },
+  { target: "… p99 ms", atMost: 40, read: found("peers", "figures", "open_50", SIGNET, "p99_ms", "median") },
+  { target: "… CPU, times Svix's", atMost: 1.5, read: timesPeer("open_50", "svix", "cpu_s_per_1000") },
+  { target: "rig at 200/s: p50, times Svix's", atMost: 1.5, read: timesPeer("open_200", "svix", "p50_ms") },
+  { target: "… CPU, times Outpost's", atMost: 1.2, read: timesPeer("open_200", "outpost", "cpu_s_per_1000") },
+  {
+    target: "rig at saturation, 64 connections: rate, times Outpost's",
+    atLeast: 1.5,
+    read: timesPeer("saturation_64", "outpost", "per_second"),
+  },
+  {
+    target: "… CPU, times Outpost's",
+    atMost: 0.8,
+    read: timesPeer("saturation_64", "outpost", "cpu_s_per_1000"),
+  },
+  ...(["refused", "lost", "doubled"] as const).map((count) => ({
+    target: `rig, all loads: ${count} by Signet`,
+    atMost: 0,
+    read: found("peers", "counts", SIGNET, count),
+  })),
+];
+
 const LIMITS: readonly Limit[] = [
+  ...BESIDE_PEERS,
   {
     target: "hostile address, growth of the api's RSS, MiB",
     atMost: 64,

@@ -3,6 +3,7 @@ import type { Settings, Shape } from "../environment/signet.ts";
 import type { Stack } from "../environment/stack.ts";
 import { type TenantGroup, World } from "../environment/world.ts";
 import type { LoadGenerator } from "../load/load-generator.ts";
+import type { PeersOptions } from "../options.ts";
 import type { TimeWindow } from "../measure/cpu-profile.ts";
 import { describeMeasurement, type LoadDescription, type Measurement } from "../report/measurement.ts";
 import { measurementLine } from "../report/print.ts";
@@ -11,6 +12,8 @@ import { type Flow, PAYLOAD_BYTES, Run } from "./run.ts";
 export interface Scenario {
   readonly name: string;
   readonly about: string;
+  /** Longest time it may take (default: 20 minutes). */
+  readonly timeoutMs?: number;
   run(bench: Bench): Promise<void>;
 }
 
@@ -20,6 +23,9 @@ export interface BenchParts {
   readonly quick: boolean;
   readonly raised: Settings;
   readonly profiles: string | undefined;
+  readonly peers: PeersOptions;
+  /** Pids of the processes that only keep the machine busy. */
+  readonly busy: readonly number[];
   readonly log: (line: string) => void;
 }
 
@@ -56,6 +62,8 @@ export class Bench {
   readonly stack: Stack;
   readonly load: LoadGenerator;
   readonly quick: boolean;
+  readonly peers: PeersOptions;
+  readonly busy: readonly number[];
   readonly log: (line: string) => void;
   readonly measurements: Measurement[] = [];
   /** Time windows of the measurements. */
@@ -70,6 +78,8 @@ export class Bench {
     this.stack = parts.stack;
     this.load = parts.load;
     this.quick = parts.quick;
+    this.peers = parts.peers;
+    this.busy = parts.busy;
     this.log = parts.log;
   }
 

@@ -15,6 +15,7 @@ import { memory } from "./memory.ts";
 import { million } from "./million.ts";
 import { noisyNeighbour } from "./noisy-neighbour.ts";
 import { openDeadLetters } from "./open-dead-letters.ts";
+import { peers } from "./peers.ts";
 import { portal } from "./portal.ts";
 import { revocation } from "./revocation.ts";
 import { rotation } from "./rotation.ts";
@@ -51,4 +52,5 @@ export const SCENARIOS: readonly Scenario[] = [
   noisyNeighbour,
   hostile,
   failingReceiver,
+  peers,
 ];
