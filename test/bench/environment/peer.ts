@@ -5,9 +5,9 @@ import { readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
+import { isRunning } from "../../../src/processes/embedded/process-identity.ts";
 import { stopProcess, type StopStep } from "../../../src/processes/embedded/server-process.ts";
 import type { RigProcess, RigTarget } from "../load/rig.ts";
-import { processTree } from "../measure/process-tree.ts";
 import type { Janitor } from "./janitor.ts";
 
 const run = promisify(execFile);
@@ -122,14 +122,22 @@ export class Peer {
     });
     const deadline = performance.now() + START_TIMEOUT_MS;
     while (!(await isHealthy(health))) {
+      this.#requireProcesses();
       if (performance.now() > deadline) {
         throw new Error(`${name} did not answer at ${health}`);
       }
       await delay(POLL_MS);
     }
-    const absent = Object.entries(this.roots).filter(([, pid]) => processTree(pid).length === 0);
+    this.#requireProcesses();
+  }
+
+  /** @throws Error if a process has ended */
+  #requireProcesses(): void {
+    const absent = this.target.procs.filter((each) => !isRunning(pidOf(each)));
     if (absent.length > 0) {
-      throw new Error(`${name}: no process runs for the pid file of ${absent.map(([each]) => each).join()}`);
+      throw new Error(
+        `${this.target.name}: no process runs for ${absent.map(({ pidfile }) => pidfile).join()}`,
+      );
     }
   }
 
