@@ -30,6 +30,9 @@ function describeTemporal({ stack }: Bench, options: BenchOptions): Readonly<Rec
       };
 }
 
+/** Members of findings that are long, so they are in the file only. */
+const IN_FILE: ReadonlySet<string> = new Set(["figures", "runs"]);
+
 /** Prints and writes all measurements. */
 export async function writeReport({ bench, options, failures, startedAt, out }: ReportParts): Promise<void> {
   const { stack, measurements, findings } = bench;
@@ -53,9 +56,8 @@ export async function writeReport({ bench, options, failures, startedAt, out }: 
   await writeJson(out, report);
   bench.log(`\n${markdownTable(measurements)}\n`);
   for (const [name, finding] of Object.entries(findings)) {
-    // Single runs are in the file only.
     bench.log(
-      `${name}: ${JSON.stringify(finding, (key, value: unknown) => (key === "runs" ? undefined : value))}`,
+      `${name}: ${JSON.stringify(finding, (key, value: unknown) => (IN_FILE.has(key) ? undefined : value))}`,
     );
   }
   for (const { target, wanted, got, met } of targets) {

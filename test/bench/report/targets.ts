@@ -72,23 +72,35 @@ function timesPeer(load: string, peer: string, figure: Figure): Limit["read"] {
 }
 
 const BESIDE_PEERS: readonly Limit[] = [
-  { target: "rig at 50/s: p50, times Svix's", atMost: 1.5, read: timesPeer("open_50", "svix", "p50_ms") },
-  { target: "… p99 ms", atMost: 40, read: found("peers", "figures", "open_50", SIGNET, "p99_ms", "median") },
-  { target: "… CPU, times Svix's", atMost: 1.5, read: timesPeer("open_50", "svix", "cpu_s_per_1000") },
-  { target: "rig at 200/s: p50, times Svix's", atMost: 1.5, read: timesPeer("open_200", "svix", "p50_ms") },
-  { target: "… CPU, times Outpost's", atMost: 1.2, read: timesPeer("open_200", "outpost", "cpu_s_per_1000") },
+  { target: "peers, 50/s: p50, times Svix's", atMost: 1.5, read: timesPeer("open_50", "svix", "p50_ms") },
   {
-    target: "rig at saturation, 64 connections: rate, times Outpost's",
+    target: "peers, 50/s: p99 ms",
+    atMost: 40,
+    read: found("peers", "figures", "open_50", SIGNET, "p99_ms", "median"),
+  },
+  {
+    target: "peers, 50/s: CPU, times Svix's",
+    atMost: 1.5,
+    read: timesPeer("open_50", "svix", "cpu_s_per_1000"),
+  },
+  { target: "peers, 200/s: p50, times Svix's", atMost: 1.5, read: timesPeer("open_200", "svix", "p50_ms") },
+  {
+    target: "peers, 200/s: CPU, times Outpost's",
+    atMost: 1.2,
+    read: timesPeer("open_200", "outpost", "cpu_s_per_1000"),
+  },
+  {
+    target: "peers, saturation with 64 connections: rate, times Outpost's",
     atLeast: 1.5,
     read: timesPeer("saturation_64", "outpost", "per_second"),
   },
   {
-    target: "… CPU, times Outpost's",
+    target: "peers, saturation with 64 connections: CPU, times Outpost's",
     atMost: 0.8,
     read: timesPeer("saturation_64", "outpost", "cpu_s_per_1000"),
   },
   ...(["refused", "lost", "doubled"] as const).map((count) => ({
-    target: `rig, all loads: ${count} by Signet`,
+    target: `peers, all loads: ${count} by Signet`,
     atMost: 0,
     read: found("peers", "counts", SIGNET, count),
   })),
