@@ -16,7 +16,10 @@ let uncarried: string;
 
 beforeAll(async () => {
   const world = made.current;
-  receiver = await startReceiver({ script: [{ kind: "answer", status: 500 }] });
+  const failure = { kind: "answer", status: 500 } as const;
+  // A worker that starts claims once more when it listens. A member that fails meanwhile leaves its list.
+  const later = { ...failure, delayMs: 700 };
+  receiver = await startReceiver({ script: [later, later, later, failure] });
   const tenant = await world.createTenant();
   const { id: endpoint } = await world.createEndpoint(tenant, receiver.url);
   await world.sql.query("UPDATE endpoints SET state = 'DISABLED' WHERE id = $1", [endpoint]);
