@@ -4,7 +4,8 @@
  */
 import type { Logger } from "pino";
 import type { Pool } from "../../database/pool.ts";
-import { type Claimed, handBackClaims, returnToOutbox } from "../../database/repositories/webhooks/claims.ts";
+import { type Claimed, handBackClaims } from "../../database/repositories/webhooks/claims.ts";
+import { takeFromCarrier } from "../../database/repositories/webhooks/reconciliation.ts";
 import { removeWorkers } from "../../database/repositories/health.ts";
 import type { CarrierStarter } from "./carrier-starter.ts";
 
@@ -43,8 +44,8 @@ export async function handBackOfDead(
 }
 
 /**
- * Starts the workflow of a list that a sweep has found. If it was started before, members that it does not know return
- * to the outbox: a process that stood still may have claimed them for a list that another one had started.
+ * Starts the workflow of a list that a sweep has found. If it was started before, members that it does not know wait
+ * for another carrier: a process that stood still may have claimed them for a list that another one had started.
  */
 export async function startAgain(
   { pool, starter }: { readonly pool: Pool; readonly starter: CarrierStarter },
@@ -54,7 +55,7 @@ export async function startAgain(
   if (!(await starter.startFirst(carrier, members))) {
     const late = await starter.unknownTo(carrier, members);
     if (late.length > 0) {
-      await returnToOutbox(pool, late);
+      await takeFromCarrier(pool, late);
     }
   }
 }

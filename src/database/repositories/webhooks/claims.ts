@@ -8,7 +8,7 @@
 import { putBounded } from "../../../domain/bounded-map.ts";
 import { idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
-import { raw, sql } from "../../sql.ts";
+import { sql } from "../../sql.ts";
 import { joinSecrets } from "../stored-secrets.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 import { type LoadedColumns, type LoadedDelivery, loadedColumns, toLoaded } from "./attempts.ts";
@@ -467,25 +467,4 @@ export async function handBackClaims(db: Queryable, { workers, except, limit }: 
     values: [workers, except, limit],
   });
   return rows[0]?.n ?? 0;
-}
-
-/**
- * Returns first attempts to the outbox that the workflow of their list does not know. The fence guards the update, so a
- * delivery with an outcome stays.
- */
-export async function returnToOutbox(db: Queryable, deliveries: readonly AdoptedDelivery[]): Promise<void> {
-  await db.query({
-    name: "return-to-outbox",
-    ...sql`WITH freed AS (
-        UPDATE deliveries d SET carrier = NULL, epoch = d.epoch + 1, claimed_at = NULL, claimed_by = NULL
-        FROM unnest(
-            ${deliveries.map(({ deliveryId }) => idDay(deliveryId))}::date[],
-            ${deliveries.map(({ deliveryId }) => deliveryId)}::text[],
-            ${deliveries.map(({ carrier }) => carrier)}::text[],
-            ${deliveries.map(({ epoch }) => epoch)}::int[]) AS m(day, id, carrier, epoch)
-        WHERE d.day = m.day AND d.id = m.id AND d.carrier = m.carrier AND d.epoch = m.epoch AND d.state = 'QUEUED'
-        RETURNING d.id
-      )
-      SELECT ${raw(notifyOutbox("n"))} FROM (SELECT count(*) AS n FROM freed) counted WHERE n > 0`,
-  });
 }

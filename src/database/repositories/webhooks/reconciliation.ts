@@ -45,14 +45,14 @@ export async function findOverdue(
 }
 
 /**
- * Takes deliveries from a carrier that is gone. They keep their attempts and wait for a new carrier. The old carrier
+ * Takes deliveries from a carrier that is gone, or does not know them. They keep their attempts and wait for a new carrier. The old carrier
  * and epoch guard the update, so that only one of two reconcilers succeeds.
  *
  * @returns the number of deliveries moved
  */
 export async function takeFromCarrier(
   db: Queryable,
-  deliveries: readonly OverdueDelivery[],
+  deliveries: readonly Pick<OverdueDelivery, "deliveryId" | "carrier" | "epoch">[],
 ): Promise<number> {
   const { rowCount } = await db.query({
     name: "take-from-carrier",
