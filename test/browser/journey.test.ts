@@ -171,8 +171,10 @@ describe.skipIf(NO_BROWSER).each([
     await link("Home");
     expect(await page.getByRole("link", { name: `${receiver.url}/other` }).count()).toBe(1);
     await check("home");
-    receiver.answer([{ kind: "answer" }]);
     await page.getByRole("link", { name: `${receiver.url}/other` }).click();
+    // The button is there while the verification fails. The next attempt by schedule would make the endpoint active.
+    await page.getByRole("button", { name: "Verify now" }).waitFor();
+    receiver.answer([{ kind: "answer" }]);
     await button("Verify now");
     await untilState("active");
   });
