@@ -181,6 +181,25 @@ test.each([...new Set(STATES)])(
   },
 );
 
+test("a list of the deliveries of one event does not scan other deliveries", async () => {
+  const id = rare[0] ?? "";
+  const { rows } = await client.query<{ event_id: string }>("SELECT event_id FROM deliveries WHERE id = $1", [
+    id,
+  ]);
+  const read = await blocks(async (db) => {
+    const filter = { eventId: rows[0]?.event_id ?? "" };
+    const page = await listDeliveries(db, {
+      tenantId: many.tenantId,
+      filter,
+      before: undefined,
+      limit: 100,
+      now,
+    });
+    expect(page.map((delivery) => delivery.id)).toEqual([id]);
+  });
+  expect(read).toBeLessThanOrEqual(100);
+});
+
 test("a list of one type's events does not scan other events", async () => {
   const read = await blocks(async (db) => {
     const query = { filter: { type: RARE_TYPE }, before: undefined, limit: 100 };

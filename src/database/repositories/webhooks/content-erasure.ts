@@ -1,6 +1,7 @@
 /** Erases the content of events (docs/decisions/0014-sealed-content.md). */
 import { idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
+import { deliveryIdsOf } from "./delivery-filter.ts";
 
 /** The event whose content is erased. */
 export interface ErasedContent {
@@ -51,9 +52,10 @@ export async function cancelDeliveriesOf(
   const { rows } = await db.query<CancelledDelivery>({
     name: "cancel-deliveries-of",
     text: `UPDATE deliveries SET state = 'CANCELLED', reason = 'content_erased', next_attempt_at = NULL, expires_at = NULL
-      WHERE day = $1 AND event_id = $2 AND tenant_id = $3 AND state IN ('QUEUED', 'RETRYING', 'DEAD_LETTERED')
+      WHERE day = $1 AND event_id = $2 AND tenant_id = $3 AND id >= $4 AND id < $5
+        AND state IN ('QUEUED', 'RETRYING', 'DEAD_LETTERED')
       RETURNING id, carrier`,
-    values: [idDay(eventId), eventId, tenantId],
+    values: [idDay(eventId), eventId, tenantId, ...deliveryIdsOf(eventId)],
   });
   return rows;
 }
@@ -63,9 +65,9 @@ export async function destroyAnswersTo(db: Queryable, tenantId: string, eventId:
   await db.query({
     name: "destroy-answers-to",
     text: `UPDATE attempts a SET response = NULL, response_body = NULL FROM deliveries d
-      WHERE d.day = $1 AND d.event_id = $2 AND d.tenant_id = $3
+      WHERE d.day = $1 AND d.event_id = $2 AND d.tenant_id = $3 AND d.id >= $4 AND d.id < $5
         AND a.day = d.day AND a.delivery_id = d.id AND a.tenant_id = d.tenant_id
         AND (a.response IS NOT NULL OR a.response_body IS NOT NULL)`,
-    values: [idDay(eventId), eventId, tenantId],
+    values: [idDay(eventId), eventId, tenantId, ...deliveryIdsOf(eventId)],
   });
 }

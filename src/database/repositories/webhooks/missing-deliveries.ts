@@ -2,6 +2,7 @@
 import { idDay, idTimeMs, newId, type RandomBytes } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 import { raw, sql } from "../../sql.ts";
+import { deliveryIdsOf } from "./delivery-filter.ts";
 import { notifyOutbox, type StoredContent } from "./events.ts";
 import { readOnward } from "../page.ts";
 import type { ReplayedPage, ReplayPage, ReplayResult } from "./replay-items.ts";
@@ -22,6 +23,67 @@ export interface MissedEvent extends StoredContent {
   readonly type: string;
 }
 
+/** Number of events that are compared to the endpoint's deliveries at a time. */
+const COMPARED = 2_000;
+
+/** Returns which of these events have a delivery to an endpoint. Reads the deliveries of the same instants. */
+async function deliveredOf(
+  db: Queryable,
+  endpointId: string,
+  eventIds: readonly string[],
+): Promise<ReadonlySet<string>> {
+  // Published together, events share an instant, which is read once.
+  const instants = new Map(eventIds.map((id) => [deliveryIdsOf(id)[0], id]));
+  const ids = [...instants.values()];
+  const bounds = ids.map(deliveryIdsOf);
+  const { rows } = await db.query<{ event_id: string }>({
+    name: "delivered-of",
+    // Without OFFSET, the planner could join all of the endpoint's deliveries instead.
+    text: `SELECT d.event_id FROM unnest($1::date[], $2::text[], $3::text[]) AS i(day, low, high)
+      CROSS JOIN LATERAL (
+        SELECT d.event_id FROM deliveries d
+        WHERE d.day = i.day AND d.id >= i.low AND d.id < i.high AND d.endpoint_id = $4 OFFSET 0
+      ) d`,
+    values: [ids.map(idDay), bounds.map(([from]) => from), bounds.map(([, to]) => to), endpointId],
+  });
+  return new Set(rows.map((row) => row.event_id));
+}
+
+/** Returns events of the endpoint's types, oldest first, except those with erased content. */
+async function findAcceptable(
+  db: Queryable,
+  { tenantId, eventTypes, since, until }: MissingQuery,
+  after: string,
+): Promise<{ id: string; type: string }[]> {
+  return await readOnward(after === "" ? undefined : after, COMPARED, async (onward, most) => {
+    const { day = null, id = null } = onward ?? {};
+    const { rows } = await db.query<{ id: string; type: string }>(
+      sql`SELECT e.id, e.type FROM events e
+        WHERE e.tenant_id = ${tenantId} AND e.created_at >= ${since} AND e.created_at < ${until}
+          AND e.day >= (${since}::timestamptz AT TIME ZONE 'UTC')::date AND e.day <= (${until}::timestamptz AT TIME ZONE 'UTC')::date
+          AND (${eventTypes}::text[] = '{*}' OR e.type = ANY (${eventTypes})) AND e.content_erased_at IS NULL
+          AND (${day}::date IS NULL OR (${id}::text IS NULL AND e.day > ${day}) OR (e.day = ${day} AND e.id > ${id}))
+        ORDER BY e.day, e.id LIMIT ${most}`,
+    );
+    return rows;
+  });
+}
+
+/** Returns events with their contents, in the order of the ids. */
+async function readContents(
+  db: Queryable,
+  events: readonly { readonly id: string; readonly type: string }[],
+): Promise<MissedEvent[]> {
+  const { rows } = await db.query<StoredContent & { id: string }>({
+    name: "read-contents",
+    text: `SELECT e.id, e.data, e.content FROM unnest($1::date[], $2::text[]) AS w(day, id)
+      JOIN events e ON e.day = w.day AND e.id = w.id`,
+    values: [events.map(({ id }) => idDay(id)), events.map(({ id }) => id)],
+  });
+  const contents = new Map(rows.map((row) => [row.id, row]));
+  return events.map((event) => ({ data: null, content: null, ...contents.get(event.id), ...event }));
+}
+
 /**
  * Returns events of the endpoint's types without a delivery to it, oldest first, except those with erased content.
  *
@@ -29,22 +91,23 @@ export interface MissedEvent extends StoredContent {
  */
 export async function findMissedEvents(
   db: Queryable,
-  { tenantId, endpointId, eventTypes, since, until, limit }: MissingQuery,
+  query: MissingQuery,
   { after, withContent }: { readonly after: string; readonly withContent: boolean },
 ): Promise<MissedEvent[]> {
-  return await readOnward(after === "" ? undefined : after, limit, async (onward, most) => {
-    const { day = null, id = null } = onward ?? {};
-    const { rows } = await db.query<MissedEvent>(
-      sql`SELECT e.id, e.type, ${raw(withContent ? "e.data, e.content" : "NULL AS data, NULL::bytea AS content")} FROM events e
-        WHERE e.tenant_id = ${tenantId} AND e.created_at >= ${since} AND e.created_at < ${until}
-          AND e.day >= (${since}::timestamptz AT TIME ZONE 'UTC')::date AND e.day <= (${until}::timestamptz AT TIME ZONE 'UTC')::date
-          AND (${eventTypes}::text[] = '{*}' OR e.type = ANY (${eventTypes})) AND e.content_erased_at IS NULL
-          AND NOT EXISTS (SELECT FROM deliveries d WHERE d.day = e.day AND d.event_id = e.id AND d.endpoint_id = ${endpointId})
-          AND (${day}::date IS NULL OR (${id}::text IS NULL AND e.day > ${day}) OR (e.day = ${day} AND e.id > ${id}))
-        ORDER BY e.day, e.id LIMIT ${most}`,
-    );
-    return rows;
-  });
+  const missed: { id: string; type: string }[] = [];
+  let compared: readonly { id: string; type: string }[];
+  let last = after;
+  do {
+    compared = await findAcceptable(db, query, last);
+    const ids = compared.map(({ id }) => id);
+    const delivered = await deliveredOf(db, query.endpointId, ids);
+    missed.push(...compared.filter(({ id }) => !delivered.has(id)));
+    last = ids.at(-1) ?? last;
+  } while (missed.length < query.limit && compared.length === COMPARED);
+  const page = missed.slice(0, query.limit);
+  return withContent
+    ? await readContents(db, page)
+    : page.map((event) => ({ ...event, data: null, content: null }));
 }
 
 /** Adds such events to the items of a new job (role signet_api). */
@@ -90,7 +153,9 @@ export async function makeMissingPage(
     "SELECT FROM endpoints WHERE id = $1 AND tenant_id = $2 AND state = 'ACTIVE' FOR NO KEY UPDATE",
     [page.endpointId, page.tenantId],
   );
-  // A delivery has the day of its event.
+  const eventIds = items.map((item) => item.event_id);
+  const delivered = await deliveredOf(db, page.endpointId, eventIds);
+  // A delivery has the instant of its event.
   const deliveryIds = items.map((item) => newId("delivery", idTimeMs(item.event_id), randomBytes));
   const { rows } = await db.query<{ result: ReplayResult }>({
     name: "make-missing-page",
@@ -98,11 +163,11 @@ export async function makeMissingPage(
         SELECT * FROM unnest(
           ${items.map((item) => item.position)}::int[],
           ${items.map((item) => idDay(item.event_id))}::date[],
-          ${items.map((item) => item.event_id)}::text[],
-          ${deliveryIds}::text[]) AS p(position, day, event_id, delivery_id)
+          ${eventIds}::text[],
+          ${deliveryIds}::text[],
+          ${eventIds.map((id) => delivered.has(id))}::boolean[]) AS p(position, day, event_id, delivery_id, there)
       ), found AS MATERIALIZED (
-        SELECT p.*, e.id, e.type, e.content_erased_at,
-          EXISTS (SELECT FROM deliveries d WHERE d.day = p.day AND d.event_id = p.event_id AND d.endpoint_id = ${page.endpointId}) AS there
+        SELECT p.*, e.id, e.type, e.content_erased_at
         FROM page p LEFT JOIN events e ON e.day = p.day AND e.id = p.event_id AND e.tenant_id = ${page.tenantId}
       ), made AS (
         INSERT INTO deliveries (day, id, tenant_id, event_id, event_type, endpoint_id, state, created_at)
