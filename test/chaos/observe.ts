@@ -17,7 +17,11 @@ async function count(world: World, sql: string, values: readonly unknown[] = [])
 
 /** Returns the number of attempts with a recorded outcome. */
 export async function recordedAttempts(world: World): Promise<number> {
-  return await count(world, "SELECT count(*)::int AS n FROM attempts WHERE duration_ms IS NOT NULL");
+  return await count(
+    world,
+    `SELECT (SELECT count(*) FROM attempts WHERE duration_ms IS NOT NULL)
+      + (SELECT count(*) FROM deliveries WHERE first_duration_ms IS NOT NULL) AS n`,
+  );
 }
 
 /** Returns the number of attempts at these URLs that timed out after 10 s. */

@@ -206,7 +206,8 @@ describe("a worker that is killed repeatedly under load", () => {
   /** Counts attempts that have an outcome. */
   async function recorded(tenant: string): Promise<number> {
     const { rows } = await made.current.sql.query<{ count: number }>(
-      "SELECT count(*) AS count FROM attempts WHERE tenant_id = $1 AND duration_ms IS NOT NULL",
+      `SELECT (SELECT count(*) FROM attempts WHERE tenant_id = $1 AND duration_ms IS NOT NULL)
+          + (SELECT count(*) FROM deliveries WHERE tenant_id = $1 AND first_duration_ms IS NOT NULL) AS count`,
       [tenant],
     );
     return rows[0]?.count ?? 0;

@@ -51,7 +51,8 @@ async function openStream(script: (request: ReceivedRequest) => Behaviour): Prom
     },
     recorded: async () => {
       const { rows } = await world.sql.query<{ count: number }>(
-        "SELECT count(*) AS count FROM attempts WHERE tenant_id = $1 AND duration_ms IS NOT NULL",
+        `SELECT (SELECT count(*) FROM attempts WHERE tenant_id = $1 AND duration_ms IS NOT NULL)
+          + (SELECT count(*) FROM deliveries WHERE tenant_id = $1 AND first_duration_ms IS NOT NULL) AS count`,
         [tenant],
       );
       return rows[0]?.count ?? 0;

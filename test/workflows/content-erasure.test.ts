@@ -28,6 +28,7 @@ async function rowsOf(event: string): Promise<string> {
   const { rows } = await made.current.sql.query(
     `SELECT (SELECT jsonb_agg(e) FROM events e WHERE e.id = $1) AS events,
       (SELECT jsonb_agg(encode(e.content, 'escape')) FROM events e WHERE e.id = $1) AS contents,
+      (SELECT jsonb_agg(d) FROM deliveries d WHERE d.event_id = $1) AS deliveries,
       (SELECT jsonb_agg(a) FROM attempts a JOIN deliveries d ON d.id = a.delivery_id WHERE d.event_id = $1) AS attempts`,
     [event],
   );
@@ -53,6 +54,8 @@ test("requests and responses are stored sealed and readable until the erasure", 
     contentErasedAt: expect.any(Date),
   });
   expect(await world.attempts(tenant, delivery)).toMatchObject([{ responseBody: null, status: 200 }]);
+  const { rows } = await world.sql.query("SELECT first_response FROM deliveries WHERE id = $1", [delivery]);
+  expect(rows).toEqual([{ first_response: null }]);
   expect(await world.deliveries.find(tenant, delivery)).toMatchObject({ state: "DELIVERED" });
   await receiver.close();
 });

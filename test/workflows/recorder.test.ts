@@ -2,9 +2,13 @@ import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPool, type Pool } from "../../src/database/pool.ts";
-import { type AttemptOutcome, recordInFlight } from "../../src/database/repositories/webhooks/attempts.ts";
+import {
+  type AttemptOutcome,
+  loadForAttempt,
+  recordInFlight,
+} from "../../src/database/repositories/webhooks/attempts.ts";
 import { createRecorder, type Recorder } from "../../src/webhooks/engine/recorder.ts";
-import { newId } from "../../src/domain/ids.ts";
+import { isId, newId } from "../../src/domain/ids.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { startDatabase, stopDatabase } from "../support/database-outage.ts";
 import { eventually } from "../support/eventually.ts";
@@ -154,9 +158,71 @@ describe("an outcome", () => {
   });
 });
 
-describe("a lease", () => {
-  const leaseUntil = (seconds: number): Date => new Date(STARTED.getTime() + seconds * 1_000);
+const leaseUntil = (seconds: number): Date => new Date(STARTED.getTime() + seconds * 1_000);
 
+describe("a first attempt that delivers", () => {
+  const DELIVERED = { status: 200, error: null, nextState: "DELIVERED", nextAttemptAt: null } as const;
+  const READ = { cycle: 1, attempt: 1, startedAt: STARTED, durationMs: 12, status: 200, error: null };
+
+  async function rowsOf(deliveryId: string): Promise<number> {
+    const query = "SELECT FROM attempts WHERE delivery_id = $1";
+    return (await made.current.sql.query(query, [deliveryId])).rows.length;
+  }
+
+  test("is read as attempt 1, without a row of its own", async () => {
+    const outcome = await underWay(DELIVERED);
+    expect(await recorder.outcome(outcome)).toBe(true);
+    const delivery = await made.current.deliveries.find(tenant, outcome.deliveryId);
+    expect(delivery).toMatchObject({ state: "DELIVERED", attemptCount: 1, lastStatus: 200, lastError: null });
+    expect(delivery.deliveredAt).toEqual(outcome.endedAt);
+    const attempts = await made.current.attempts(tenant, outcome.deliveryId);
+    expect(attempts).toMatchObject([READ]);
+    expect(isId(attempts[0]?.id ?? "", "attempt")).toBe(true);
+    expect(await rowsOf(outcome.deliveryId)).toBe(0);
+    expect(await loadForAttempt(pool, [outcome])).toMatchObject([{ durationMs: 12, error: null }]);
+  });
+
+  test("stays when a second outcome arrives, which is rejected", async () => {
+    const outcome = await underWay(DELIVERED);
+    expect(await recorder.outcome(outcome)).toBe(true);
+    expect(await recorder.outcome({ ...outcome, durationMs: 99 })).toBe(false);
+    const failed = { ...outcome, status: 500, error: "status", nextState: "RETRYING" } as const;
+    expect(await recorder.outcome(failed)).toBe(false);
+    expect(await made.current.attempts(tenant, outcome.deliveryId)).toMatchObject([READ]);
+  });
+
+  test("has the row of its lease if it took one before, and is read once if it took one at the same time", async () => {
+    const [before, during] = [await underWay(DELIVERED), await underWay(DELIVERED)];
+    await recorder.inFlight({ ...before, leaseUntil: leaseUntil(15) });
+    expect(await recorder.outcome(before)).toBe(true);
+    expect(await made.current.attempts(tenant, before.deliveryId)).toMatchObject([
+      { ...READ, id: before.attemptId },
+    ]);
+    expect(await recorder.outcome(during)).toBe(true);
+    await recorder.inFlight({ ...during, leaseUntil: leaseUntil(15) });
+    expect(await made.current.attempts(tenant, during.deliveryId)).toMatchObject([READ]);
+    expect(await loadForAttempt(pool, [during])).toMatchObject([{ durationMs: 12, error: null }]);
+  });
+
+  test("has a row if its delivery was cancelled, or if its response is long", async () => {
+    const [cancelled, long] = [
+      await underWay(DELIVERED),
+      await underWay({ ...DELIVERED, responseBody: Buffer.alloc(4_096, 1) }),
+    ];
+    await made.current.sql.query("UPDATE deliveries SET state = 'CANCELLED' WHERE id = $1", [
+      cancelled.deliveryId,
+    ]);
+    expect([await recorder.outcome(cancelled), await recorder.outcome(long)]).toEqual([true, true]);
+    expect([await rowsOf(cancelled.deliveryId), await rowsOf(long.deliveryId)]).toEqual([1, 1]);
+    expect(await made.current.attempts(tenant, cancelled.deliveryId)).toMatchObject([
+      { ...READ, id: cancelled.attemptId },
+    ]);
+    const { state } = await made.current.deliveries.find(tenant, cancelled.deliveryId);
+    expect(state).toBe("CANCELLED");
+  });
+});
+
+describe("a lease", () => {
   async function leaseOf(deliveryId: string): Promise<unknown> {
     const { rows } = await made.current.sql.query(
       "SELECT lease_until, duration_ms FROM attempts WHERE delivery_id = $1",

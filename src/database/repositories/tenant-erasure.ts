@@ -88,8 +88,13 @@ export async function eraseDeliveries(
         FROM page p WHERE a.day = p.day AND a.delivery_id = p.id
           AND (a.response IS NOT NULL OR a.response_body IS NOT NULL)
         RETURNING 1
+      ), beside AS (
+        UPDATE deliveries d SET first_response = NULL
+        FROM page p WHERE d.day = p.day AND d.id = p.id AND d.state = 'DELIVERED' AND d.first_response IS NOT NULL
+        RETURNING 1
       )
-      SELECT p.day, p.id, c.carrier, c.id IS NOT NULL AS cancelled, (SELECT count(*)::int FROM answers) AS answers
+      SELECT p.day, p.id, c.carrier, c.id IS NOT NULL AS cancelled,
+        ((SELECT count(*) FROM answers) + (SELECT count(*) FROM beside))::int AS answers
       FROM page p LEFT JOIN cancelled c ON c.id = p.id ORDER BY p.day, p.id`,
     values: [tenantId, after.day, after.id, limit],
   });

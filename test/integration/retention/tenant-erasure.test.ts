@@ -147,6 +147,9 @@ test("erasure leaves none of a tenant's data in any column of any table, and no 
   );
   expect(copies.length).toBeGreaterThanOrEqual(2);
 
+  const firstResponses = "SELECT FROM deliveries WHERE tenant_id = $1 AND first_response IS NOT NULL";
+  expect(await sql(api, firstResponses, [tenantId])).toHaveLength(1);
+
   const answer = await erase(tenantId, CANARY);
   expect(answer).toMatchObject({
     status: 200,
@@ -155,6 +158,7 @@ test("erasure leaves none of a tenant's data in any column of any table, and no 
   expect(answer.text).not.toContain(CANARY);
   expect(await api.token(grant(tenant))).toMatchObject({ status: 401 });
   await eventually(async () => (await tablesWithCanary()).length === 0, "the remaining data to be deleted");
+  expect(await sql(api, firstResponses, [tenantId])).toEqual([]);
   const [{ carrier } = { carrier: null }] = await sql<{ carrier: string | null }>(
     api,
     "SELECT carrier FROM deliveries WHERE id = $1 AND state = 'CANCELLED'",

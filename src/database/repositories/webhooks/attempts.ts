@@ -102,9 +102,12 @@ export async function loadForAttempt(
   keys: readonly AttemptKey[],
   traced = false,
 ): Promise<(LoadedDelivery | undefined)[]> {
-  const { rows } = await db.query<LoadedColumns & { readonly ord: number }>({
+  const { rows } = await db.query<
+    LoadedColumns & { readonly ord: number; readonly firstDurationMs: number | null }
+  >({
     name: traced ? "load-for-traced-attempt" : "load-for-attempt",
-    text: `SELECT m.ord::int, ${loadedColumns(traced)}
+    text: `SELECT m.ord::int, ${loadedColumns(traced)},
+        CASE WHEN d.cycle = 1 AND m.attempt = 1 THEN d.first_duration_ms END AS "firstDurationMs"
       FROM unnest($1::date[], $2::text[], $3::text[], $4::int[], $5::int[])
         WITH ORDINALITY AS m(day, id, carrier, epoch, attempt, ord)
       JOIN deliveries d ON d.day = m.day AND d.id = m.id AND d.carrier = m.carrier AND d.epoch = m.epoch
@@ -122,8 +125,9 @@ export async function loadForAttempt(
     ],
   });
   const loaded: (LoadedDelivery | undefined)[] = keys.map(() => undefined);
-  for (const { ord, ...row } of rows) {
-    loaded[ord - 1] = toLoaded(row);
+  for (const { ord, firstDurationMs, ...row } of rows) {
+    const delivered = firstDurationMs === null ? {} : { durationMs: firstDurationMs, error: null };
+    loaded[ord - 1] = { ...toLoaded(row), ...delivered };
   }
   return loaded;
 }
@@ -189,6 +193,52 @@ export interface AttemptOutcome {
   readonly leaves: boolean;
 }
 
+/** Maximum size of a response beside its delivery, in bytes. Lists read those rows. */
+const FIRST_RESPONSE_MAX = 512;
+
+/** Whether an outcome can be stored without a row of its own: it delivers at the first attempt. */
+function deliversFirst({ nextState, attempt, cycle, responseBody }: AttemptOutcome): boolean {
+  return (
+    nextState === "DELIVERED" &&
+    attempt === 1 &&
+    cycle === 1 &&
+    typeof responseBody !== "string" &&
+    (responseBody?.length ?? 0) <= FIRST_RESPONSE_MAX
+  );
+}
+
+/**
+ * Stores outcomes of {@link deliversFirst} in the deliveries' rows. Skips those whose attempt has a row, and those that
+ * are not queued.
+ *
+ * @returns the deliveries whose outcome was stored
+ */
+async function recordDelivered(
+  db: Queryable,
+  outcomes: readonly AttemptOutcome[],
+): Promise<ReadonlySet<string>> {
+  const { rows } = await db.query<{ id: string }>({
+    name: "record-delivered",
+    ...sql`UPDATE deliveries d SET state = 'DELIVERED', attempt_count = 1, cycle_started_at = o.started_at,
+        last_status = o.status, last_error = NULL, next_attempt_at = NULL, delivered_at = o.ended_at,
+        first_duration_ms = o.duration_ms, first_response = o.response
+      FROM unnest(
+        ${outcomes.map((row) => idDay(row.deliveryId))}::date[],
+        ${outcomes.map((row) => row.deliveryId)}::text[],
+        ${outcomes.map((row) => row.startedAt)}::timestamptz[],
+        ${outcomes.map((row) => row.durationMs)}::int[],
+        ${outcomes.map((row) => row.status)}::int[],
+        ${outcomes.map((row) => row.endedAt)}::timestamptz[],
+        ${outcomes.map((row) => row.responseBody)}::bytea[])
+      AS o(day, id, started_at, duration_ms, status, ended_at, response)
+      WHERE d.day = o.day AND d.id = o.id AND d.cycle = 1 AND d.state = 'QUEUED'
+        AND NOT EXISTS (SELECT FROM attempts a
+          WHERE a.day = o.day AND a.delivery_id = o.id AND a.cycle = 1 AND a.attempt = 1)
+      RETURNING d.id`,
+  });
+  return new Set(rows.map(({ id }) => id));
+}
+
 function outcomesStatement(outcomes: readonly AttemptOutcome[]): Statement {
   return sql`WITH outcome AS (
     SELECT * FROM unnest(
@@ -222,6 +272,9 @@ function outcomesStatement(outcomes: readonly AttemptOutcome[]): Statement {
       ) THEN NULL ELSE response_body END,
       response
     FROM outcome
+    WHERE NOT (cycle = 1 AND attempt = 1 AND EXISTS (
+      SELECT FROM deliveries d
+      WHERE d.day = outcome.day AND d.id = outcome.delivery_id AND d.first_duration_ms IS NOT NULL))
     -- The order of recordInFlight, which may run at the same time: two statements must not deadlock.
     ORDER BY day, delivery_id, cycle, attempt
     ON CONFLICT (day, delivery_id, cycle, attempt) DO UPDATE
@@ -252,20 +305,34 @@ function outcomesStatement(outcomes: readonly AttemptOutcome[]): Statement {
   SELECT delivery_id, cycle, attempt FROM written`;
 }
 
-/**
- * Stores attempts and the resulting states in one statement. The first outcome of an attempt stays. A delivery that was
- * cancelled or replayed meanwhile keeps its new state. One that was moved, or whose claim was lost, continues with its
- * new carrier, unless this attempt ended it: delivered is delivered, regardless of the carrier.
- *
- * @returns for each outcome whether it was stored; false if the attempt already had one
- */
-export async function recordOutcomes(db: Queryable, outcomes: readonly AttemptOutcome[]): Promise<boolean[]> {
+/** Stores attempts in rows of their own, and the resulting states. */
+async function recordWithRows(
+  db: Queryable,
+  outcomes: readonly AttemptOutcome[],
+): Promise<ReadonlySet<string>> {
   const { rows } = await db.query<{ delivery_id: string; cycle: number; attempt: number }>({
     name: "record-outcomes",
     ...outcomesStatement(outcomes),
   });
-  const written = new Set(rows.map((row) => `${row.delivery_id}/${row.cycle}/${row.attempt}`));
-  return outcomes.map((row) => written.has(`${row.deliveryId}/${row.cycle}/${row.attempt}`));
+  return new Set(rows.map((row) => `${row.delivery_id}/${row.cycle}/${row.attempt}`));
+}
+
+/**
+ * Stores attempts with the resulting states, each in one statement. The first outcome of an attempt stays. A delivery
+ * that was cancelled or replayed meanwhile keeps its new state. One that was moved, or whose claim was lost, continues
+ * with its new carrier, unless this attempt ended it: delivered is delivered, regardless of the carrier.
+ *
+ * @returns for each outcome whether it was stored; false if the attempt already had one
+ */
+export async function recordOutcomes(db: Queryable, outcomes: readonly AttemptOutcome[]): Promise<boolean[]> {
+  const first = outcomes.filter(deliversFirst);
+  const delivered = first.length === 0 ? new Set<string>() : await recordDelivered(db, first);
+  const isDelivered = (row: AttemptOutcome): boolean => deliversFirst(row) && delivered.has(row.deliveryId);
+  const others = outcomes.filter((row) => !isDelivered(row));
+  const written = others.length === 0 ? new Set<string>() : await recordWithRows(db, others);
+  return outcomes.map(
+    (row) => isDelivered(row) || written.has(`${row.deliveryId}/${row.cycle}/${row.attempt}`),
+  );
 }
 
 /** A delivery that its endpoint no longer accepts. */

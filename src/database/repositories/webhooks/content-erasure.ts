@@ -64,7 +64,11 @@ export async function cancelDeliveriesOf(
 export async function destroyAnswersTo(db: Queryable, tenantId: string, eventId: string): Promise<void> {
   await db.query({
     name: "destroy-answers-to",
-    text: `UPDATE attempts a SET response = NULL, response_body = NULL FROM deliveries d
+    text: `WITH beside AS (
+        UPDATE deliveries SET first_response = NULL
+        WHERE day = $1 AND event_id = $2 AND tenant_id = $3 AND id >= $4 AND id < $5 AND first_response IS NOT NULL
+      )
+      UPDATE attempts a SET response = NULL, response_body = NULL FROM deliveries d
       WHERE d.day = $1 AND d.event_id = $2 AND d.tenant_id = $3 AND d.id >= $4 AND d.id < $5
         AND a.day = d.day AND a.delivery_id = d.id AND a.tenant_id = d.tenant_id
         AND (a.response IS NOT NULL OR a.response_body IS NOT NULL)`,

@@ -107,10 +107,22 @@ export async function listAttempts(
 ): Promise<StoredAttempt[]> {
   const { rows } = await db.query<StoredAttempt>({
     name: "list-attempts",
-    text: `SELECT id, cycle, attempt, started_at AS "startedAt", duration_ms AS "durationMs", status, error,
-        response_body AS "responseBody", response FROM attempts
-      WHERE day = $1 AND delivery_id = $2 AND tenant_id = $3 AND (cycle, attempt) > ($4, $5)
-      ORDER BY cycle, attempt LIMIT $6`,
+    // The attempt that delivers at once is in the delivery's row. Its lease may have got a row at the same time.
+    text: `WITH delivered AS MATERIALIZED (
+        SELECT 'att_' || substr(id, 5) AS id, 1 AS cycle, 1 AS attempt, cycle_started_at AS started_at,
+          first_duration_ms AS duration_ms, last_status AS status, NULL AS error, NULL AS response_body,
+          first_response AS response
+        FROM deliveries WHERE day = $1 AND id = $2 AND tenant_id = $3 AND first_duration_ms IS NOT NULL
+      )
+      SELECT id, cycle, attempt, started_at AS "startedAt", duration_ms AS "durationMs", status, error,
+        response_body AS "responseBody", response
+      FROM (
+        SELECT * FROM delivered
+        UNION ALL
+        SELECT id, cycle, attempt, started_at, duration_ms, status, error, response_body, response FROM attempts
+        WHERE day = $1 AND delivery_id = $2 AND tenant_id = $3 AND NOT EXISTS (SELECT FROM delivered)
+      ) a
+      WHERE (cycle, attempt) > ($4, $5) ORDER BY cycle, attempt LIMIT $6`,
     values: [idDay(deliveryId), deliveryId, tenantId, after.cycle, after.attempt, limit],
   });
   return rows;
