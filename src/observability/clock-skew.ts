@@ -60,11 +60,7 @@ export function clockSkewJob(clock: GuardedClock, log: Logger): UpkeepJob {
 export function whileRight(clock: GuardedClock, job: UpkeepJob): UpkeepJob {
   return {
     ...job,
-    run: async () => {
-      if (clock.isRight) {
-        await job.run();
-      }
-    },
+    run: async () => (clock.isRight ? await job.run() : undefined),
   };
 }
 

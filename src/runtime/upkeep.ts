@@ -6,9 +6,26 @@ export interface UpkeepJob {
   readonly name: string;
   /** Pause between the end of one run and the start of the next, in milliseconds. */
   readonly everyMs: number;
+  /** If runs find nothing, the pause doubles up to this, in milliseconds. By default it does not grow. */
+  readonly idleMs?: number;
+  /** Resolves to 0 if it found nothing. */
   readonly run: () => Promise<unknown>;
   /** Called once, when the process stops. */
   readonly end?: () => Promise<unknown>;
+}
+
+/**
+ * Returns the pause after a run, in milliseconds.
+ *
+ * @param beforeMs the pause before it
+ * @param found what it resolved to
+ */
+export function pauseAfter(
+  { everyMs, idleMs = everyMs }: Pick<UpkeepJob, "everyMs" | "idleMs">,
+  beforeMs: number,
+  found: unknown,
+): number {
+  return found === 0 ? Math.min(idleMs, beforeMs * 2) : everyMs;
 }
 
 /** Starts the jobs. A failed run is logged, and the job continues. */
@@ -16,13 +33,16 @@ export function startUpkeep(jobs: readonly UpkeepJob[], log: Logger): { stop(): 
   const sleeper = new Sleeper();
 
   async function repeat(job: UpkeepJob): Promise<void> {
+    let pauseMs = job.everyMs;
     while (!sleeper.stopped) {
+      let found: unknown;
       try {
-        await job.run();
+        found = await job.run();
       } catch (error) {
         log.warn({ err: error, job: job.name }, "upkeep failed");
       }
-      await sleeper.sleep(job.everyMs);
+      pauseMs = pauseAfter(job, pauseMs, found);
+      await sleeper.sleep(pauseMs);
     }
     await job
       .end?.()

@@ -34,6 +34,8 @@ import type { WorkerProcessOptions } from "./options.ts";
 
 const VERIFICATION_SWEEP_MS = 5_000;
 const DEAD_LETTER_COUNTS_MS = 1_000;
+/** Readers add the changes that are not folded yet; only notices wait, of which each covers a minute. */
+const DEAD_LETTER_COUNTS_IDLE_MS = 8_000;
 const DEAD_LETTER_NOTICES_MS = 10_000;
 const REPLAY_SWEEP_MS = 5_000;
 /** For grades lost by a worker, which no notification reports. */
@@ -70,8 +72,16 @@ export interface UpkeepParts {
   readonly dispatcher: Dispatcher;
 }
 
+/** Whether other workers live. Presumed until the first beat. */
+interface Company {
+  alone: boolean;
+}
+
 /** Live workers share the rate of claims, the notifications, and the claims of dead workers. */
-function presence({ pool, clock, worker, dispatcher, options: { log } }: UpkeepParts): UpkeepJob {
+function presence(
+  { pool, clock, worker, dispatcher, options: { log } }: UpkeepParts,
+  company: Company,
+): UpkeepJob {
   return {
     name: "presence",
     everyMs: PRESENCE_MS,
@@ -80,20 +90,21 @@ function presence({ pool, clock, worker, dispatcher, options: { log } }: UpkeepP
       const deadBefore = new Date(now - WORKER_DEAD_AFTER_MS);
       const { dead, ...workers } = await beatWorker(pool, { id: worker, now: new Date(now), deadBefore });
       dispatcher.shareWith(workers);
+      company.alone = workers.live === 1;
       await handBackOfDead({ pool, log }, dead);
     },
   };
 }
 
-/** Exchanges the health of endpoints with other workers. */
-function healthExchange({ pool, clock, engine }: UpkeepParts): UpkeepJob {
+/** Exchanges the health of endpoints with other workers. Without others it only writes, for ingest and for later ones. */
+function healthExchange({ pool, clock, engine }: UpkeepParts, company: Company): UpkeepJob {
   return {
     name: "endpoint health",
     everyMs: HEALTH_MS,
     run: async () => {
       await writeHealth(pool, engine.health.takeChanges());
       const now = clock.now();
-      engine.health.merge(await readHealth(pool, new Date(now)), now);
+      engine.health.merge(company.alone ? [] : await readHealth(pool, new Date(now)), now);
     },
   };
 }
@@ -195,6 +206,7 @@ function deadLetterNews({ pool, keyring, clock, options: { config } }: UpkeepPar
     {
       name: "dead letter counts",
       everyMs: DEAD_LETTER_COUNTS_MS,
+      idleMs: DEAD_LETTER_COUNTS_IDLE_MS,
       run: async () => await foldDeadLetters({ pool, clock }),
     },
     {
@@ -227,7 +239,7 @@ function futureInstants({ pool, clock, options: { log } }: UpkeepParts): UpkeepJ
 }
 
 /** Jobs that run when due. */
-function dueWork(parts: UpkeepParts): readonly UpkeepJob[] {
+function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
   const {
     pool,
     clock,
@@ -248,7 +260,7 @@ function dueWork(parts: UpkeepParts): readonly UpkeepJob[] {
       everyMs: SCHEDULES_MS,
       run: async () => await ensureSchedules(createNativeClient(connection, config.temporalNamespace, codec)),
     },
-    healthExchange(parts),
+    healthExchange(parts, company),
     ...endpointFailures(parts),
     {
       name: "verification sweep",
@@ -281,12 +293,13 @@ export function startWorkerUpkeep(parts: UpkeepParts): { stop(): Promise<void> }
     clock,
     options: { log },
   } = parts;
+  const company: Company = { alone: false };
   return startUpkeep(
     [
-      presence(parts),
+      presence(parts, company),
       lag(parts),
       ...openMeasures(parts, log),
-      ...dueWork(parts).map((job) => whileRight(clock, job)),
+      ...dueWork(parts, company).map((job) => whileRight(clock, job)),
     ],
     log,
   );

@@ -24,10 +24,17 @@ export interface NoticeOptions extends OwnEventSources {
   readonly pool: Pool;
 }
 
-/** Updates the dead-letter counts. */
-export async function foldDeadLetters({ pool, clock }: Pick<NoticeOptions, "pool" | "clock">): Promise<void> {
-  while ((await foldChanges(pool, { now: new Date(clock.now()), limit: FOLDED_MAX })) === FOLDED_MAX) {
-    // Continue until a batch is not full.
+/** Updates the dead-letter counts. Returns the number of changes. */
+export async function foldDeadLetters({
+  pool,
+  clock,
+}: Pick<NoticeOptions, "pool" | "clock">): Promise<number> {
+  for (let changes = 0; ;) {
+    const folded = await foldChanges(pool, { now: new Date(clock.now()), limit: FOLDED_MAX });
+    changes += folded;
+    if (folded < FOLDED_MAX) {
+      return changes;
+    }
   }
 }
 

@@ -2,10 +2,6 @@
 -- (decision 0024). The index by event had two entries per delivery.
 DROP INDEX deliveries_of_event;
 
--- An endpoint belongs to one tenant.
-DROP INDEX deliveries_of_endpoint;
-CREATE INDEX deliveries_of_endpoint ON deliveries (endpoint_id, day, id) WHERE state <> 'QUEUED';
-
 -- Each page keeps room for the versions of its rows that the outcomes write. On the same page that version is logged as
 -- the difference to the first one, and no other page is locked for it. Applies to days without a partition yet.
 CREATE OR REPLACE FUNCTION ensure_day_partitions(first_day date, days int) RETURNS int
