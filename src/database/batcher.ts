@@ -18,7 +18,10 @@ export interface BatcherOptions<Item, Result> {
   readonly size?: { readonly of: (item: Item) => number; readonly max: number; readonly maxWaiting?: number };
   /** Maximum number of waiting items; 10,000 by default. Use Infinity only if something else limits them. */
   readonly maxWaiting?: number;
-  /** Each owner may take half of the waiting room. Beyond that, its items are rejected with `refusal`. */
+  /**
+   * Flushes take items of the owners in turns, in order within each. Each owner may take half of the waiting room. Beyond
+   * that, its items are rejected with `refusal`.
+   */
   readonly owner?: { readonly of: (item: Item) => string; readonly refusal: () => Error };
 }
 
@@ -28,67 +31,97 @@ interface Waiting<Item, Result> {
   readonly reject: (error: unknown) => void;
 }
 
-type Limits<Item> = Pick<BatcherOptions<Item, unknown>, "size" | "maxWaiting" | "owner">;
+type Limits<Item> = Pick<BatcherOptions<Item, unknown>, "maxItems" | "size" | "maxWaiting" | "owner">;
 
-interface Taken {
-  readonly items: number;
-  readonly size: number;
+/** What waits of an owner, oldest first from `head`. */
+interface Queue<Entry> {
+  readonly entries: Entry[];
+  head: number;
+  size: number;
 }
 
-const NOTHING: Taken = { items: 0, size: 0 };
+/** Entries before a queue's head that are removed at once. */
+const COMPACTED = 256;
 
-/** Counts what waits, in all and by owner. */
-class WaitingRoom<Item> {
+/** What waits, in all and by owner. */
+class WaitingRoom<Item, Entry extends { readonly item: Item }> {
+  readonly #maxItems: number;
   readonly #maxWaiting: number;
   readonly #owner: Limits<Item>["owner"];
   readonly #sizeOf: (item: Item) => number;
+  readonly #flushSizeMax: number;
   readonly #sizeMax: number;
-  readonly #owners = new Map<string, Taken>();
-  #all = NOTHING;
+  /** In the order of their turns. */
+  readonly #queues = new Map<string, Queue<Entry>>();
+  #count = 0;
+  #size = 0;
 
-  constructor({ size, maxWaiting = WAITING_ITEMS_MAX, owner }: Limits<Item>) {
+  constructor({ maxItems, size, maxWaiting = WAITING_ITEMS_MAX, owner }: Limits<Item>) {
+    this.#maxItems = maxItems;
     this.#maxWaiting = maxWaiting;
     this.#owner = owner;
     this.#sizeOf = size?.of ?? (() => 0);
+    this.#flushSizeMax = size?.max ?? Number.POSITIVE_INFINITY;
     this.#sizeMax = size?.maxWaiting ?? Number.POSITIVE_INFINITY;
+  }
+
+  get count(): number {
+    return this.#count;
   }
 
   /** Returns why an item cannot wait; undefined if it can. */
   refusalOf(item: Item): Error | undefined {
-    if (this.#isTaken(this.#all, 1)) {
+    if (this.#isTaken(this.#count, this.#size, 1)) {
       return new DatabaseBusyError("too many items wait for the database");
     }
-    const taken = this.#owner === undefined ? NOTHING : this.#owners.get(this.#owner.of(item));
-    return taken !== undefined && this.#isTaken(taken, 1 / 2) ? this.#owner?.refusal() : undefined;
+    const queue = this.#owner === undefined ? undefined : this.#queues.get(this.#owner.of(item));
+    return queue !== undefined && this.#isTaken(queue.entries.length - queue.head, queue.size, 1 / 2)
+      ? this.#owner?.refusal()
+      : undefined;
   }
 
-  enter(item: Item): void {
-    this.#count(item, 1);
+  enter(entry: Entry): void {
+    const owner = this.#owner?.of(entry.item) ?? "";
+    const queue = this.#queues.get(owner) ?? { entries: [], head: 0, size: 0 };
+    this.#queues.set(owner, queue);
+    const size = this.#sizeOf(entry.item);
+    queue.entries.push(entry);
+    queue.size += size;
+    this.#size += size;
+    this.#count += 1;
   }
 
-  leave(item: Item): void {
-    this.#count(item, -1);
-  }
-
-  #isTaken({ items, size }: Taken, share: number): boolean {
-    return items >= this.#maxWaiting * share || size >= this.#sizeMax * share;
-  }
-
-  #count(item: Item, by: 1 | -1): void {
-    const plus = ({ items, size }: Taken): Taken => ({
-      items: items + by,
-      size: size + by * this.#sizeOf(item),
-    });
-    this.#all = plus(this.#all);
-    if (this.#owner !== undefined) {
-      const name = this.#owner.of(item);
-      const taken = plus(this.#owners.get(name) ?? NOTHING);
-      if (taken.items === 0) {
-        this.#owners.delete(name);
-      } else {
-        this.#owners.set(name, taken);
+  /** Takes the next flush: at least one entry if any waits, within the limits. */
+  take(): Entry[] {
+    const taken: Entry[] = [];
+    let flushed = 0;
+    for (const [owner, queue] of this.#queues) {
+      const entry = queue.entries[queue.head] as Entry;
+      const size = this.#sizeOf(entry.item);
+      if (taken.length === this.#maxItems || (taken.length > 0 && flushed + size > this.#flushSizeMax)) {
+        break;
+      }
+      taken.push(entry);
+      flushed += size;
+      queue.head += 1;
+      queue.size -= size;
+      // The loop comes to it again, after the other owners.
+      this.#queues.delete(owner);
+      if (queue.head < queue.entries.length) {
+        this.#queues.set(owner, queue);
+      }
+      if (queue.head === COMPACTED) {
+        queue.entries.splice(0, COMPACTED);
+        queue.head = 0;
       }
     }
+    this.#count -= taken.length;
+    this.#size -= flushed;
+    return taken;
+  }
+
+  #isTaken(items: number, size: number, share: number): boolean {
+    return items >= this.#maxWaiting * share || size >= this.#sizeMax * share;
   }
 }
 
@@ -104,29 +137,8 @@ export interface Batcher<Item, Result> {
   drain(): Promise<void>;
 }
 
-/** Returns how many waiting items the next flush takes: at least one, within the limits. */
-function countNext<Item, Result>(
-  waiting: readonly Waiting<Item, Result>[],
-  { maxItems, size }: BatcherOptions<Item, Result>,
-): number {
-  const most = Math.min(maxItems, waiting.length);
-  if (size === undefined) {
-    return most;
-  }
-  let total = 0;
-  for (let count = 0; count < most; count += 1) {
-    const more = size.of((waiting[count] as Waiting<Item, Result>).item);
-    if (count > 0 && total + more > size.max) {
-      return count;
-    }
-    total += more;
-  }
-  return most;
-}
-
 export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result>): Batcher<Item, Result> {
-  const waiting: Waiting<Item, Result>[] = [];
-  const room = new WaitingRoom(options);
+  const waiting = new WaitingRoom<Item, Waiting<Item, Result>>(options);
   const drained: (() => void)[] = [];
   let inFlight = 0;
   let scheduled = false;
@@ -149,13 +161,9 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
   }
 
   function pump(): void {
-    while (inFlight < options.maxInFlight && waiting.length > 0) {
+    while (inFlight < options.maxInFlight && waiting.count > 0) {
       inFlight += 1;
-      const batch = waiting.splice(0, countNext(waiting, options));
-      for (const { item } of batch) {
-        room.leave(item);
-      }
-      void run(batch);
+      void run(waiting.take());
     }
     if (inFlight === 0) {
       for (const done of drained.splice(0)) {
@@ -178,17 +186,16 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
   return {
     add: async (item) =>
       await new Promise<Result>((resolve, reject) => {
-        const refusal = room.refusalOf(item);
+        const refusal = waiting.refusalOf(item);
         if (refusal !== undefined) {
           reject(refusal);
           return;
         }
-        waiting.push({ item, resolve, reject });
-        room.enter(item);
+        waiting.enter({ item, resolve, reject });
         schedule();
       }),
     drain: async () => {
-      if (inFlight > 0 || waiting.length > 0) {
+      if (inFlight > 0 || waiting.count > 0) {
         await new Promise<void>((resolve) => drained.push(resolve));
       }
     },

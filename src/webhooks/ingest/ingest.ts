@@ -35,7 +35,8 @@ import { type Checked, EventRules, placeOf, RETRY_AFTER_MS, rulesKey } from "./e
  * How long a signed event is recognized by its id (security decisions F): three times the validity of a signature.
  */
 const REPLAY_MS = 900_000;
-const COMMIT_EVENTS_MAX = 1_000;
+/** Limited so that an event does not wait for a thousand of another tenant's batch. */
+const COMMIT_EVENTS_MAX = 250;
 /** Characters of `data`. Limited so that a small event does not wait until hundreds of large ones are written. */
 const COMMIT_SIZE_MAX = 4_194_304;
 const COMMITS_IN_FLIGHT_MAX = 2;

@@ -144,6 +144,45 @@ describe("group commit", () => {
     expect(await next).toBe("a5");
   });
 
+  test("takes items of the owners in turns, in order within each, and within the size", async () => {
+    const flushes: { readonly items: readonly string[]; readonly end: () => void }[] = [];
+    const batcher = createBatcher<string, string>({
+      maxItems: 3,
+      maxInFlight: 1,
+      size: { of: (item) => item.length, max: 8 },
+      owner: { of: (item) => item.slice(0, 1), refusal: () => new Error("half is taken") },
+      flush: async (items) =>
+        await new Promise((resolve) => flushes.push({ items, end: () => resolve(items) })),
+    });
+    const items = ["a0", "a1", "a2", "a3", "a4", "b1", "b2", "c1-long", "a5"];
+    const results = Promise.all(items.map(async (item) => await batcher.add(item)));
+    await turn();
+    for (let index = 0; index < flushes.length; index += 1) {
+      flushes[index]?.end();
+      await turn();
+    }
+    expect(flushes.map((flush) => flush.items)).toEqual([
+      ["a0", "b1"],
+      ["c1-long"],
+      ["a1", "b2", "a2"],
+      ["a3", "a4", "a5"],
+    ]);
+    expect(await results).toEqual(items);
+  });
+
+  test("keeps the order of many items of one owner", async () => {
+    const { batcher, flushes } = underTest(100, 1);
+    const items = Array.from({ length: 1_000 }, (_, index) => index);
+    const results = Promise.all(items.map(async (item) => await batcher.add(item)));
+    await turn();
+    for (let index = 0; index < flushes.length; index += 1) {
+      flushes[index]?.end();
+      await turn();
+    }
+    expect(flushes.flatMap((flush) => flush.items)).toEqual(items);
+    expect(await results).toEqual(items.map((item) => 2 * item));
+  });
+
   test("drains: resolves once nothing waits and no flush is in progress, at once when idle", async () => {
     const { batcher, flushes } = underTest(1, 1);
     await batcher.drain();
