@@ -53,6 +53,8 @@ export interface GroupShape {
 }
 
 const PARALLEL_TENANTS = 4;
+/** `SIGNET_RETENTION_DAYS` by default, without today. */
+const KEPT_DAYS = 29;
 
 function eventTypes({ endpointsPerTenant, fanOut }: GroupShape): string[] {
   const count = fanOut === "one" ? endpointsPerTenant : 1;
@@ -101,6 +103,13 @@ export class World {
       await client.query(`CREATE DATABASE ${world.database}`);
     });
     await migrate(world.#signetOptions({}));
+    await withClient(world.adminDatabaseUrl, async (client) => {
+      // An installation in use has partitions of all days that it keeps.
+      await client.query(
+        "SELECT ensure_day_partitions((now() AT TIME ZONE 'UTC')::date - $1::int, $1::int)",
+        [KEPT_DAYS],
+      );
+    });
     return world;
   }
 

@@ -5,6 +5,7 @@ import {
   ID_PATTERN,
   ID_PREFIXES,
   idDay,
+  idDays,
   type IdNoun,
   idPattern,
   idTimeMs,
@@ -45,6 +46,15 @@ test("the time and the UTC day can be read from an id", () => {
       const id = newId(name, ms, randomBytes);
       expect(idTimeMs(id)).toBe(ms);
       expect(idDay(id)).toBe(new Date(ms).toISOString().slice(0, 10));
+    }),
+  );
+});
+
+test("the days of ids span from the earliest to the latest", () => {
+  fc.assert(
+    fc.property(fc.array(time, { minLength: 1, maxLength: 20 }), (times) => {
+      const days = times.map((ms) => new Date(ms).toISOString().slice(0, 10)).toSorted();
+      expect(idDays(times.map((ms) => newId("delivery", ms, randomBytes)))).toEqual([days[0], days.at(-1)]);
     }),
   );
 });
