@@ -112,16 +112,13 @@ export function idDay(id: string): string {
 }
 
 /**
- * Returns the first and the last day inside ids, at least one. As a condition beside a join by day, they spare PostgreSQL
- * the other partitions: it leaves them out when a statement begins, instead of preparing a scan of each.
+ * Returns the first day inside ids, at least one. As a condition beside a join by day (`day >= …`), it spares PostgreSQL
+ * the earlier partitions: a statement leaves them out when it begins, instead of preparing a scan of each. With the last
+ * day, too, the planner would expect so few rows that it reads the whole range instead of looking up keys.
  */
-export function idDays(ids: readonly string[]): readonly [first: string, last: string] {
+export function firstDay(ids: readonly string[]): string {
   // Ids are in the order of their times.
-  const [least = "", greatest = ""] = ids.reduce<readonly string[]>(
-    ([low = "", high = ""], id) => [id < low ? id : low, id > high ? id : high],
-    [ids[0] ?? "", ids[0] ?? ""],
-  );
-  return [idDay(least), idDay(greatest)];
+  return idDay(ids.reduce((least, id) => (id < least ? id : least), ids[0] ?? ""));
 }
 
 /** Returns the UTC day of an instant in Unix milliseconds as `YYYY-MM-DD`. */

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { Client } from "pg";
+import { Client, escapeLiteral } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createPool, type Pool } from "../../src/database/pool.ts";
+import { createPool, type Pool, type Queryable } from "../../src/database/pool.ts";
 import {
   type AttemptOutcome,
   loadForAttempt,
@@ -66,6 +66,89 @@ async function sweep(): Promise<Map<string, string[]>> {
   }
   return found;
 }
+
+/** Writes a statement's value into its text. */
+function literal(value: unknown): string {
+  if (value === null) {
+    return "NULL";
+  }
+  const text = (one: unknown): string => (one instanceof Date ? one.toISOString() : String(one));
+  const array = Array.isArray(value)
+    ? `{${value.map((one) => (one === null ? "NULL" : `"${text(one)}"`)).join(",")}}`
+    : text(value);
+  return escapeLiteral(array);
+}
+
+// First, because the partitions must be as empty as at the start of a day, and never vacuumed.
+describe("a first attempt", () => {
+  const now = new Date();
+  const id = newId("delivery", now.getTime(), randomBytes);
+  const key = { deliveryId: id, carrier: id, epoch: 1, attempt: 1 };
+  const outcome: AttemptOutcome = {
+    ...key,
+    attemptId: newId("attempt", now.getTime(), randomBytes),
+    tenantId: "ten_none",
+    cycle: 1,
+    startedAt: now,
+    durationMs: 1,
+    status: 200,
+    error: null,
+    responseBody: null,
+    nextState: "DELIVERED",
+    nextAttemptAt: null,
+    endedAt: now,
+    expiresAt: null,
+    leaves: false,
+  };
+  const claim = {
+    days: DAYS,
+    atLeast: 1,
+    limit: 64,
+    carrier: newId("batch", now.getTime(), randomBytes),
+    opens: true,
+    exceptEndpoints: [],
+    afterTenant: "",
+    worker: "key_me",
+    now,
+  };
+
+  test.each<[string, first: string | undefined, (db: Queryable) => Promise<unknown>]>([
+    ["is claimed", DAYS[0], async (db) => await claimFirst(db, claim)],
+    ["is loaded", DAYS[1], async (db) => await loadForAttempt(db, [key])],
+    ["is recorded", DAYS[1], async (db) => await recordOutcomes(db, [outcome])],
+  ])("%s by its key, without the partitions of earlier days", async (_, first = "", run) => {
+    await made.current.sql.query("SELECT ensure_day_partitions((now() - interval '29 days')::date, 29)");
+    const plan: string[] = [];
+    const client = await pool.connect();
+    try {
+      await run({
+        query: (async ({ name, text, values }: { name: string; text: string; values: unknown[] }) => {
+          // As the worker's pool plans it: for any values.
+          await client.query(`PREPARE "explained ${name}" AS ${text}`);
+          const { rows } = await client.query<{ "QUERY PLAN": string }>(
+            `EXPLAIN EXECUTE "explained ${name}" (${values.map(literal).join(", ")})`,
+          );
+          plan.push(...rows.map((row) => row["QUERY PLAN"]));
+          return { rows: [] };
+        }) as never,
+      });
+    } finally {
+      client.release(true);
+    }
+    const scans = plan.flatMap((line, index) => {
+      const [, table, day] = / on (deliveries|events|attempts)_(\d{8}|default)\b/.exec(line) ?? [];
+      // An UPDATE names its partitions before the scan that finds them.
+      return table === undefined || line.includes("Update on")
+        ? []
+        : [{ table, day, by: plan[index + 1] ?? "" }];
+    });
+    expect(scans.length).toBeGreaterThanOrEqual(3);
+    const earliest = first.replaceAll("-", "");
+    expect(scans.filter(({ day = "" }) => day < earliest)).toEqual([]);
+    // The claim's search goes through the waiting deliveries of a tenant.
+    expect(scans.filter(({ by }) => !/Index Cond: .*\b(id|delivery_id|tenant_id) [=>]/.test(by))).toEqual([]);
+  });
+});
 
 describe("a claim whose workflow was never started", () => {
   test("is found whole by one of several concurrent sweeps, and by no later one within the same period", async () => {

@@ -1,22 +1,14 @@
 /**
  * Lists over daily partitions: each page starts where the last one ended, and a deep page costs as much as the first.
  */
-import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Queryable } from "../../../src/database/pool.ts";
-import {
-  type AttemptOutcome,
-  loadForAttempt,
-  recordOutcomes,
-} from "../../../src/database/repositories/webhooks/attempts.ts";
 import { EXPIRED_AT_ONCE, expireOverdue } from "../../../src/database/repositories/webhooks/carriers.ts";
-import { claimFirst, type FirstClaim } from "../../../src/database/repositories/webhooks/claims.ts";
 import { listDeliveries } from "../../../src/database/repositories/webhooks/deliveries.ts";
 import { readDeliveryHours } from "../../../src/database/repositories/webhooks/delivery-hours.ts";
 import { listEvents } from "../../../src/database/repositories/webhooks/events.ts";
 import { findMissedEvents } from "../../../src/database/repositories/webhooks/missing-deliveries.ts";
-import { newId, utcDay } from "../../../src/domain/ids.ts";
 import { useTestApi } from "../../support/api.ts";
 import { provision, type Provisioned } from "../../support/factories.ts";
 import { seedDeadLetters } from "../../support/seeded-letters.ts";
@@ -279,61 +271,4 @@ test("the worker's generic plan knows how many dead letters a sweep expires", as
   } finally {
     await client.query("ROLLBACK");
   }
-});
-
-describe("a first attempt", () => {
-  const id = newId("delivery", now.getTime(), randomBytes);
-  const key = { deliveryId: id, carrier: id, epoch: 1, attempt: 1 };
-  const outcome: AttemptOutcome = {
-    ...key,
-    attemptId: newId("attempt", now.getTime(), randomBytes),
-    tenantId: "ten_none",
-    cycle: 1,
-    startedAt: now,
-    durationMs: 1,
-    status: 200,
-    error: null,
-    responseBody: null,
-    nextState: "DELIVERED",
-    nextAttemptAt: null,
-    endedAt: now,
-    expiresAt: null,
-    leaves: false,
-  };
-  const [yesterday, today] = [utcDay(now.getTime() - DAY_MS), utcDay(now.getTime())];
-  const claim: FirstClaim = {
-    days: [yesterday, today],
-    atLeast: 1,
-    limit: 64,
-    carrier: newId("batch", now.getTime(), randomBytes),
-    opens: true,
-    exceptEndpoints: [],
-    afterTenant: "",
-    worker: "wrk_none",
-    now,
-  };
-
-  test.each<[string, (db: Queryable) => Promise<unknown>, days: readonly string[]]>([
-    ["is claimed", async (db) => await claimFirst(db, claim), [yesterday, today]],
-    ["is loaded", async (db) => await loadForAttempt(db, [key]), [today]],
-    [
-      "is recorded in its row, then in one of its own",
-      async (db) => await recordOutcomes(db, [outcome]),
-      [today],
-    ],
-  ])("%s without the partitions of other days", async (_, run, days) => {
-    const used = new Set<string>();
-    await run({
-      query: (async ({ text, values }: { text: string; values: unknown[] }) => {
-        const { rows } = await client.query<{ "QUERY PLAN": string }>(`EXPLAIN ${text}`, values);
-        for (const row of rows) {
-          const [, day] = /_(\d{8})\b/.exec(row["QUERY PLAN"]) ?? [];
-          used.add(day ?? "none");
-        }
-        return { rows: [] };
-      }) as never,
-    });
-    used.delete("none");
-    expect([...used].toSorted()).toEqual(days.map((day) => day.replaceAll("-", "")));
-  });
 });

@@ -1,7 +1,7 @@
 /** Attempts: the data for sending, and the outcomes. */
 import type { AttemptError, DeliveryReason, DeliveryState } from "../../../domain/delivery.ts";
 import type { DisabledReason, EndpointState } from "../../../domain/endpoint-state.ts";
-import { idDay, idDays } from "../../../domain/ids.ts";
+import { firstDay, idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 import { type Statement, sql } from "../../sql.ts";
 import type { StoredContent } from "./events.ts";
@@ -112,20 +112,20 @@ export async function loadForAttempt(
       FROM unnest($1::date[], $2::text[], $3::text[], $4::int[], $5::int[])
         WITH ORDINALITY AS m(day, id, carrier, epoch, attempt, ord)
       JOIN deliveries d ON d.day = m.day AND d.id = m.id AND d.carrier = m.carrier AND d.epoch = m.epoch
-        AND d.day BETWEEN $6 AND $7
-      JOIN events e ON e.day = d.day AND e.id = d.event_id AND e.day BETWEEN $6 AND $7
+        AND d.day >= $6
+      JOIN events e ON e.day = d.day AND e.id = d.event_id AND e.day >= $6
       JOIN endpoints p ON p.id = d.endpoint_id
       JOIN tenants t ON t.id = d.tenant_id
       ${joinSecrets("d.endpoint_id")}
       LEFT JOIN attempts a ON a.day = d.day AND a.delivery_id = d.id AND a.cycle = d.cycle AND a.attempt = m.attempt
-        AND a.day BETWEEN $6 AND $7`,
+        AND a.day >= $6`,
     values: [
       ids.map(idDay),
       ids,
       keys.map((key) => key.carrier),
       keys.map((key) => key.epoch),
       keys.map((key) => key.attempt),
-      ...idDays(ids),
+      firstDay(ids),
     ],
   });
   const loaded: (LoadedDelivery | undefined)[] = keys.map(() => undefined);
@@ -222,7 +222,7 @@ async function recordDelivered(
   outcomes: readonly AttemptOutcome[],
 ): Promise<ReadonlySet<string>> {
   const ids = outcomes.map((row) => row.deliveryId);
-  const [first, last] = idDays(ids);
+  const first = firstDay(ids);
   const { rows } = await db.query<{ id: string }>({
     name: "record-delivered",
     ...sql`UPDATE deliveries d SET state = 'DELIVERED', attempt_count = 1, cycle_started_at = o.started_at,
@@ -237,10 +237,10 @@ async function recordDelivered(
         ${outcomes.map((row) => row.endedAt)}::timestamptz[],
         ${outcomes.map((row) => row.responseBody)}::bytea[])
       AS o(day, id, started_at, duration_ms, status, ended_at, response)
-      WHERE d.day = o.day AND d.id = o.id AND d.day BETWEEN ${first} AND ${last} AND d.cycle = 1 AND d.state = 'QUEUED'
+      WHERE d.day = o.day AND d.id = o.id AND d.day >= ${first} AND d.cycle = 1 AND d.state = 'QUEUED'
+        -- Without OFFSET, the planner could join all of a day's first attempts instead.
         AND NOT EXISTS (SELECT FROM attempts a
-          WHERE a.day = o.day AND a.day BETWEEN ${first} AND ${last}
-            AND a.delivery_id = o.id AND a.cycle = 1 AND a.attempt = 1)
+          WHERE a.day = o.day AND a.day >= ${first} AND a.delivery_id = o.id AND a.cycle = 1 AND a.attempt = 1 OFFSET 0)
       RETURNING d.id`,
   });
   return new Set(rows.map(({ id }) => id));
@@ -248,7 +248,7 @@ async function recordDelivered(
 
 function outcomesStatement(outcomes: readonly AttemptOutcome[]): Statement {
   const ids = outcomes.map((row) => row.deliveryId);
-  const [first, last] = idDays(ids);
+  const first = firstDay(ids);
   return sql`WITH outcome AS (
     SELECT * FROM unnest(
       ${ids.map(idDay)}::date[],
@@ -277,14 +277,14 @@ function outcomesStatement(outcomes: readonly AttemptOutcome[]): Statement {
     SELECT day, delivery_id, cycle, attempt, id, tenant_id, started_at, duration_ms, status, error,
       -- An unsealed response must not outlive the erasure of its event.
       CASE WHEN response_body IS NOT NULL AND EXISTS (
-        SELECT FROM deliveries d WHERE d.day = outcome.day AND d.day BETWEEN ${first} AND ${last}
+        SELECT FROM deliveries d WHERE d.day = outcome.day AND d.day >= ${first}
           AND d.id = outcome.delivery_id AND d.reason = 'content_erased'
       ) THEN NULL ELSE response_body END,
       response
     FROM outcome
     WHERE NOT (cycle = 1 AND attempt = 1 AND EXISTS (
       SELECT FROM deliveries d
-      WHERE d.day = outcome.day AND d.day BETWEEN ${first} AND ${last}
+      WHERE d.day = outcome.day AND d.day >= ${first}
         AND d.id = outcome.delivery_id AND d.first_duration_ms IS NOT NULL))
     -- The order of recordInFlight, which may run at the same time: two statements must not deadlock.
     ORDER BY day, delivery_id, cycle, attempt
@@ -310,7 +310,7 @@ function outcomesStatement(outcomes: readonly AttemptOutcome[]): Statement {
       reason = CASE WHEN o.next_state = 'DEAD_LETTERED' THEN 'attempts_exhausted' END
     FROM outcome o JOIN written w ON w.day = o.day AND w.delivery_id = o.delivery_id AND w.cycle = o.cycle
       AND w.attempt = o.attempt
-    WHERE d.day = o.day AND d.day BETWEEN ${first} AND ${last} AND d.id = o.delivery_id
+    WHERE d.day = o.day AND d.day >= ${first} AND d.id = o.delivery_id
       AND d.state IN ('QUEUED', 'RETRYING')
       AND ((d.carrier = o.carrier AND d.epoch = o.epoch) OR (d.cycle = o.cycle AND o.next_state <> 'RETRYING'))
   )

@@ -136,7 +136,7 @@ function composeClaimFirst(days: readonly string[], traced: boolean): string {
         SELECT day, id FROM candidates ORDER BY turn, random() LIMIT $2::int
       ), locked AS MATERIALIZED (
         SELECT d.day, d.id FROM picked JOIN deliveries d ON d.day = picked.day AND d.id = picked.id
-        WHERE d.day BETWEEN $9 AND $10 AND ${STILL_WAITING} FOR UPDATE OF d SKIP LOCKED
+        WHERE d.day >= $9 AND ${STILL_WAITING} FOR UPDATE OF d SKIP LOCKED
       ), counted AS (
         SELECT count(*) AS n, set_config('synchronous_commit', 'off', true) FROM locked
       ), claimed AS (
@@ -144,7 +144,7 @@ function composeClaimFirst(days: readonly string[], traced: boolean): string {
         SET carrier = CASE WHEN $6::boolean AND counted.n = 1 AND d.epoch = 1 THEN d.id ELSE $5::text END,
           claimed_at = $8::timestamptz, claimed_by = $7::text
         FROM locked, counted
-        WHERE d.day = locked.day AND d.id = locked.id AND d.day BETWEEN $9 AND $10 AND counted.n >= $4::int
+        WHERE d.day = locked.day AND d.id = locked.id AND d.day >= $9 AND counted.n >= $4::int
         RETURNING d.day, d.id, d.tenant_id, d.endpoint_id, d.event_id, d.event_type, d.state, d.cycle, d.next_attempt_at,
           d.carrier, d.epoch, d.claimed_by
       ), noted AS (
@@ -158,12 +158,12 @@ function composeClaimFirst(days: readonly string[], traced: boolean): string {
         e.id IS NOT NULL AND p.id IS NOT NULL AND t.id IS NOT NULL AS whole,
         (SELECT count(*) > $2::int OR bool_or(turn >= share.size) FROM candidates) AS more
       FROM claimed d CROSS JOIN share
-      LEFT JOIN events e ON e.day = d.day AND e.id = d.event_id AND e.day BETWEEN $9 AND $10
+      LEFT JOIN events e ON e.day = d.day AND e.id = d.event_id AND e.day >= $9
       LEFT JOIN endpoints p ON p.id = d.endpoint_id
       LEFT JOIN tenants t ON t.id = d.tenant_id
       ${joinSecrets("d.endpoint_id")}
       LEFT JOIN attempts a ON a.day = d.day AND a.delivery_id = d.id AND a.cycle = d.cycle AND a.attempt = 1
-        AND a.day BETWEEN $9 AND $10`;
+        AND a.day >= $9`;
 }
 
 /**
@@ -191,7 +191,6 @@ export async function claimFirst(
       claim.worker,
       claim.now,
       days[0],
-      days.at(-1),
     ],
   });
   const first = rows[0];
