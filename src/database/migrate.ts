@@ -143,7 +143,7 @@ async function applyMigrations(client: Client, nowMs: number, log?: Logger): Pro
 }
 
 /**
- * Migrates a database to the newest schema and creates the partitions of the coming week.
+ * Migrates a database to the newest schema and creates the partitions until tomorrow.
  *
  * @returns the number of applied migrations; 0 if the schema was up to date
  */
