@@ -252,7 +252,8 @@ async function problemOf(
     await requireReachable(trial, name, where);
     return "";
   } catch (error) {
-    return String(error);
+    const { cause } = error as Error;
+    return cause instanceof Error ? `${String(error)}: ${cause.message}` : String(error);
   } finally {
     await started.stop();
   }

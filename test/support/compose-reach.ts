@@ -27,9 +27,18 @@ async function edgeFetch({
   return async (url) => await ask(url, { headers });
 }
 
+/** Asks again on a new connection if the service has closed an idle one just as the request began. */
+async function onNewConnection(ask: () => Promise<Response>): Promise<Response> {
+  try {
+    return await ask();
+  } catch {
+    return await ask();
+  }
+}
+
 /** Checks what a service needs beyond its own health check. @throws Error if something is missing */
 export async function requireReachable(compose: ComposeRun, name: string, place: Place): Promise<void> {
-  const metrics = await fetch(`${compose.reach(name, 9464)}/metrics`);
+  const metrics = await onNewConnection(async () => await fetch(`${compose.reach(name, 9464)}/metrics`));
   if (!(await metrics.text()).includes("process_cpu_seconds_total")) {
     throw new Error(`${name} serves no metrics`);
   }
