@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Queryable } from "../../../src/database/pool.ts";
 import { EXPIRED_AT_ONCE, expireOverdue } from "../../../src/database/repositories/webhooks/carriers.ts";
 import { listDeliveries } from "../../../src/database/repositories/webhooks/deliveries.ts";
+import type { DeliveryFilter } from "../../../src/database/repositories/webhooks/delivery-filter.ts";
 import { readDeliveryHours } from "../../../src/database/repositories/webhooks/delivery-hours.ts";
 import { listEvents } from "../../../src/database/repositories/webhooks/events.ts";
 import { findMissedEvents } from "../../../src/database/repositories/webhooks/missing-deliveries.ts";
@@ -163,18 +164,15 @@ describe.each([
   });
 });
 
+async function listOfMany(db: Queryable, filter: DeliveryFilter): Promise<readonly Listed[]> {
+  return await listDeliveries(db, { tenantId: many.tenantId, filter, before: undefined, limit: 100, now });
+}
+
 test.each([...new Set(STATES)])(
   "a list of the %s deliveries of an endpoint does not scan other deliveries",
   async (state) => {
-    const filter = { endpointId: RARE_ENDPOINT, state: state as "QUEUED" };
     const read = await blocks(async (db) => {
-      const page = await listDeliveries(db, {
-        tenantId: many.tenantId,
-        filter,
-        before: undefined,
-        limit: 100,
-        now,
-      });
+      const page = await listOfMany(db, { endpointId: RARE_ENDPOINT, state: state as "QUEUED" });
       expect(page).toHaveLength(STATES.filter((each) => each === state).length);
     });
     expect(read).toBeLessThanOrEqual(100);
@@ -187,14 +185,7 @@ test("a list of the deliveries of one event does not scan other deliveries", asy
     id,
   ]);
   const read = await blocks(async (db) => {
-    const filter = { eventId: rows[0]?.event_id ?? "" };
-    const page = await listDeliveries(db, {
-      tenantId: many.tenantId,
-      filter,
-      before: undefined,
-      limit: 100,
-      now,
-    });
+    const page = await listOfMany(db, { eventId: rows[0]?.event_id ?? "" });
     expect(page.map((delivery) => delivery.id)).toEqual([id]);
   });
   expect(read).toBeLessThanOrEqual(100);

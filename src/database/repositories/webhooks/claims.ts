@@ -97,7 +97,8 @@ function claimFirstText(days: readonly string[], traced: boolean): string {
 /**
  * The days stand in the text, and each query of the waiting deliveries reads one of them, so it follows an index that is
  * in order. Over several partitions the planner prefers to sort what it believes to be one row, which is every waiting
- * delivery of a tenant. Joins do not name the day: the planner could then read a day that it believes to be empty.
+ * delivery of a tenant. Joins name the first day only, as a parameter: with more, the planner could read a whole day that
+ * it believes to be empty.
  */
 function composeClaimFirst(days: readonly string[], traced: boolean): string {
   const literals = days.map((day) => `DATE '${day}'`);

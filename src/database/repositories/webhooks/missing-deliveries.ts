@@ -3,7 +3,7 @@ import { idDay, idTimeMs, newId, type RandomBytes } from "../../../domain/ids.ts
 import type { Queryable } from "../../pool.ts";
 import { raw, sql } from "../../sql.ts";
 import { deliveryIdsOf } from "./delivery-filter.ts";
-import { notifyOutbox, type StoredContent } from "./events.ts";
+import { findEvents, notifyOutbox, type StoredContent } from "./events.ts";
 import { readOnward } from "../page.ts";
 import type { ReplayedPage, ReplayPage, ReplayResult } from "./replay-items.ts";
 
@@ -69,21 +69,6 @@ async function findAcceptable(
   });
 }
 
-/** Returns events with their contents, in the order of the ids. */
-async function readContents(
-  db: Queryable,
-  events: readonly { readonly id: string; readonly type: string }[],
-): Promise<MissedEvent[]> {
-  const { rows } = await db.query<StoredContent & { id: string }>({
-    name: "read-contents",
-    text: `SELECT e.id, e.data, e.content FROM unnest($1::date[], $2::text[]) AS w(day, id)
-      JOIN events e ON e.day = w.day AND e.id = w.id`,
-    values: [events.map(({ id }) => idDay(id)), events.map(({ id }) => id)],
-  });
-  const contents = new Map(rows.map((row) => [row.id, row]));
-  return events.map((event) => ({ data: null, content: null, ...contents.get(event.id), ...event }));
-}
-
 /**
  * Returns events of the endpoint's types without a delivery to it, oldest first, except those with erased content.
  *
@@ -105,9 +90,15 @@ export async function findMissedEvents(
     last = ids.at(-1) ?? last;
   } while (missed.length < query.limit && compared.length === COMPARED);
   const page = missed.slice(0, query.limit);
-  return withContent
-    ? await readContents(db, page)
-    : page.map((event) => ({ ...event, data: null, content: null }));
+  if (!withContent) {
+    return page.map((event) => ({ ...event, data: null, content: null }));
+  }
+  const ids = page.map(({ id }) => id);
+  const contents = new Map((await findEvents(db, query.tenantId, ids)).map((event) => [event.id, event]));
+  return page.map((event) => {
+    const { data = null, content = null } = contents.get(event.id) ?? {};
+    return { ...event, data, content };
+  });
 }
 
 /** Adds such events to the items of a new job (role signet_api). */
