@@ -8,7 +8,7 @@ const OUTPUT_KEPT = 4_000;
 export interface GoInstallOptions {
   /** The toolchain's program. */
   readonly go: string;
-  /** With their versions: `example.org/module/cmd/name@v1.2.3`. */
+  /** With their versions (`example.org/module/cmd/name@v1.2.3`), unless `directory` has a go.mod. */
   readonly packages: readonly string[];
   /** Description of the build for people. */
   readonly what: string;

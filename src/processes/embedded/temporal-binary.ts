@@ -15,6 +15,8 @@ const run = promisify(execFile);
 
 /** The newest version that `go install` accepts: later ones carry a replace directive. */
 const TEMPORAL_CLI_VERSION = "1.5.1";
+/** Incremented when the same version is built differently, so that no older build is used. */
+const CACHE_REVISION = 2;
 /** The oldest server version in the CLI that supports the workflows. */
 const OLDEST_SERVER = [1, 24] as const;
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -130,7 +132,7 @@ export async function resolveTemporalBinary(options: ResolveTemporalOptions): Pr
   if (onPath !== undefined) {
     return { path: onPath, origin: "path" };
   }
-  const build = `${TEMPORAL_CLI_VERSION}-${process.platform}-${process.arch}`;
+  const build = `${TEMPORAL_CLI_VERSION}-r${CACHE_REVISION}-${process.platform}-${process.arch}`;
   const cached = join(cacheDir, "temporal", build, "temporal");
   if (isExecutable(cached)) {
     return { path: cached, origin: "cache" };

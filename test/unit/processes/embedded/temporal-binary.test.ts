@@ -68,6 +68,7 @@ async function resolve(
 
 const GO = [
   'echo "$@" >> "$0.calls"; echo "$GOPROXY/$GOOS" >> "$0.environment"',
+  'while read -r line; do echo "$line"; done < go.mod > "$0.module"',
   `printf '#!/bin/sh\\necho built\\n' > "$GOBIN/temporal"`,
 ];
 
@@ -140,7 +141,7 @@ describe("the order", () => {
     expect(origin).toBe("download");
     expect(requests).toEqual(["/gone", "/moved", "/archive"]);
     expect((await run(path)).stdout).toBe("downloaded\n");
-    expect(await cacheEntries()).toEqual([`1.5.1-${process.platform}-${process.arch}`]);
+    expect(await cacheEntries()).toEqual([`1.5.1-r2-${process.platform}-${process.arch}`]);
   });
 
   it("go install comes last, with Go's own settings and this machine's platform", async () => {
@@ -149,9 +150,13 @@ describe("the order", () => {
     expect(origin).toBe("go");
     expect((await run(path)).stdout).toBe("built\n");
     expect(await readFile(join(bin, "go.calls"), "utf8")).toBe(
-      "install github.com/temporalio/cli/cmd/temporal@v1.5.1\n",
+      "install -mod=mod github.com/temporalio/cli/cmd/temporal\n",
     );
     expect(await readFile(join(bin, "go.environment"), "utf8")).toBe("https://proxy.example/\n");
+    // With the driver that this version requires, one cancelled call can break the server.
+    expect(await readFile(join(bin, "go.module"), "utf8")).toMatch(
+      /\nrequire github\.com\/temporalio\/cli v1\.5\.1\nrequire modernc\.org\/sqlite v1\.51\.0\n$/,
+    );
   });
 
   it("one error lists every way if all fail", async () => {
@@ -173,7 +178,7 @@ describe("nothing unverified is run", () => {
     expect(origin).toBe("go");
     expect((await run(path)).stdout).toBe("built\n");
     expect(lines.join("\n")).toMatch(/refused: its SHA-256 is [0-9a-f]{64}, not abab/);
-    expect(await cacheEntries()).toEqual([`1.5.1-${process.platform}-${process.arch}`]);
+    expect(await cacheEntries()).toEqual([`1.5.1-r2-${process.platform}-${process.arch}`]);
   });
 
   it("nothing is downloaded for a platform without a known digest", async () => {
@@ -217,7 +222,7 @@ it("concurrent callers all get a complete program", async () => {
   const found = await Promise.all([resolve(), resolve(), resolve()]);
   expect(new Set(found.map(({ path }) => path)).size).toBe(1);
   expect((await run(found[0]?.path ?? "")).stdout).toBe("built\n");
-  expect(await cacheEntries()).toEqual([`1.5.1-${process.platform}-${process.arch}`]);
+  expect(await cacheEntries()).toEqual([`1.5.1-r2-${process.platform}-${process.arch}`]);
 });
 
 it("a killed build is cleaned up, and a running one is left alone", async () => {
@@ -228,7 +233,7 @@ it("a killed build is cleaned up, and a running one is left alone", async () => 
   await utimes(abandoned, 1, 1);
   await script(join(bin, "go"), ...GO);
   await resolve();
-  expect(await cacheEntries()).toEqual([`1.5.1-${process.platform}-${process.arch}`, "draft-new"]);
+  expect(await cacheEntries()).toEqual([`1.5.1-r2-${process.platform}-${process.arch}`, "draft-new"]);
 });
 
 it("an interrupted build ends its compilers and tries nothing else", async () => {
