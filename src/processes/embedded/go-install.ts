@@ -8,8 +8,8 @@ const OUTPUT_KEPT = 4_000;
 export interface GoInstallOptions {
   /** The toolchain's program. */
   readonly go: string;
-  /** With their versions (`example.org/module/cmd/name@v1.2.3`), unless `directory` has a go.mod. */
-  readonly packages: readonly string[];
+  /** Of `go install`: packages with versions (`example.org/cmd/name@v1.2.3`), or of the module in `directory`. */
+  readonly args: readonly string[];
   /** Description of the build for people. */
   readonly what: string;
   /** Target directory of the programs. */
@@ -31,13 +31,13 @@ function goEnvironment(environment: Environment, directory: string): Record<stri
  * @throws Error with the end of Go's output
  */
 export async function goInstall(options: GoInstallOptions): Promise<void> {
-  const { go, packages, what, directory, environment, log, signal } = options;
+  const { go, args, what, directory, environment, log, signal } = options;
   const started = performance.now();
   const timer = setInterval(() => {
     log(`building ${what} … ${Math.round((performance.now() - started) / 1000)} s`);
   }, PROGRESS_MS);
   // A separate process group, so that go's compilers end with it.
-  const child = spawn(go, ["install", ...packages], {
+  const child = spawn(go, ["install", ...args], {
     cwd: directory,
     env: goEnvironment(environment, directory),
     stdio: ["ignore", "pipe", "pipe"],

@@ -13,7 +13,7 @@ import { downloadTemporal, type Fetch, OFFICIAL_RELEASE, type TemporalRelease } 
 
 const run = promisify(execFile);
 
-/** The newest version that `go install` accepts: later ones carry a replace directive. */
+/** The version whose digests `OFFICIAL_RELEASE` lists; the build from source is of the same one. */
 const TEMPORAL_CLI_VERSION = "1.5.1";
 /** Incremented when the same version is built differently, so that no older build is used. */
 const CACHE_REVISION = 2;

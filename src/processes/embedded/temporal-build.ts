@@ -10,7 +10,7 @@ const MODULE = "github.com/temporalio/cli";
  */
 const SQLITE = "modernc.org/sqlite v1.51.0";
 
-export interface BuildOptions extends Omit<GoInstallOptions, "packages" | "what"> {
+export interface BuildOptions extends Omit<GoInstallOptions, "args" | "what"> {
   readonly version: string;
 }
 
@@ -26,5 +26,5 @@ export async function buildTemporal({ version, ...options }: BuildOptions): Prom
   // Only a module of its own can require a newer driver than the CLI does.
   const required = [`${MODULE} v${version}`, SQLITE].map((line) => `require ${line}\n`).join("");
   await writeFile(join(options.directory, "go.mod"), `module build\n\ngo 1.25.0\n\n${required}`);
-  await goInstall({ ...options, packages: ["-mod=mod", `${MODULE}/cmd/temporal`], what: "the Temporal CLI" });
+  await goInstall({ ...options, args: ["-mod=mod", `${MODULE}/cmd/temporal`], what: "the Temporal CLI" });
 }
