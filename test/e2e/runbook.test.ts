@@ -131,7 +131,8 @@ async function failDeliveries(): Promise<void> {
   );
   const [unread, id] = [second?.deliveries[0]?.id ?? "", third?.deliveries[0]?.id ?? ""];
   await here.untilDelivery(tenant, id, ({ state }) => state === "RETRYING", TIMEOUT_MS);
-  await here.temporal.workflow.getHandle(id).terminate("by hand");
+  const carrier = await here.workflowOf(tenant, id);
+  await carrier.terminate("by hand");
   await here.sql.query("UPDATE deliveries SET next_attempt_at = now() - interval '1 hour' WHERE id = $1", [
     id,
   ]);
