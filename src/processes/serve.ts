@@ -87,12 +87,13 @@ async function checkPorts(config: Config): Promise<void> {
 async function openPostgres(
   config: Config,
   closers: Closers,
+  signal: AbortSignal,
 ): Promise<Config & { readonly databaseUrl: string }> {
   if (config.databaseUrl !== undefined) {
     return { ...config, databaseUrl: config.databaseUrl };
   }
   const { home, embeddedDatabasePort: port } = config;
-  const postgres = await startEmbeddedPostgres({ home, port, log: say });
+  const postgres = await startEmbeddedPostgres({ home, port, log: say, signal });
   closers.add(async () => await postgres.stop(), true);
   const url = new URL(postgres.url);
   url.username = EMBEDDED_LOGIN;
@@ -128,6 +129,7 @@ async function openTemporal(config: Config, closers: Closers, signal: AbortSigna
     namespaces: [config.temporalNamespace],
     dbFilename: join(home, "temporal.db"),
     log: say,
+    signal,
   });
   closers.add(async () => await temporal.stop(), true);
   const cli = await linkTemporalCli(binary.path, home);
@@ -139,7 +141,7 @@ async function openTemporal(config: Config, closers: Closers, signal: AbortSigna
 async function openServers(config: Config, closers: Closers, stopping: AbortSignal): Promise<ReadyConfig> {
   const other = new AbortController();
   const signal = AbortSignal.any([stopping, other.signal]);
-  const opening = [openPostgres(config, closers), openTemporal(config, closers, signal)] as const;
+  const opening = [openPostgres(config, closers, signal), openTemporal(config, closers, signal)] as const;
   try {
     const [withDatabase, temporalAddress] = await Promise.all(opening);
     return { ...withDatabase, temporalAddress };
@@ -242,6 +244,14 @@ function printAddresses(
   say("");
 }
 
+/** Resolves or rejects like `work`, or rejects at once when the process stops; `work` then ends by itself. */
+async function unlessStopped<T>(stopping: AbortSignal, work: Promise<T>): Promise<T> {
+  return await new Promise((resolve, reject) => {
+    stopping.addEventListener("abort", () => reject(stopping.reason as Error), { once: true });
+    work.then(resolve, reject);
+  });
+}
+
 async function open(
   config: Config,
   log: Logger,
@@ -253,12 +263,14 @@ async function open(
   const ready = await openServers(config, closers, stopping);
   stopping.throwIfAborted();
   await runMigrate(ready, log);
+  stopping.throwIfAborted();
   const mutualTls = await openDevelopmentCertificates(ready, systemClock.now());
   const link = await prepareEdgeLink(ready, systemClock.now());
   const endTraces = await openTracing("serve", config);
   closers.add(endTraces);
   const api = await startApi({ config: link?.config ?? ready, log, mutualTlsListen: link?.mutualTlsListen });
   closers.add(async () => await api.close());
+  stopping.throwIfAborted();
   const edge = link && (await startEmbeddedEdge({ config: ready, link, api, log }));
   closers.add(async () => await edge?.close());
   const worker = await startWorker({ config: ready, log, stopping });
@@ -278,7 +290,7 @@ async function open(
   closers.add(async () => await metrics.close());
   stopping.throwIfAborted();
   const demo = canDemonstrate(config)
-    ? await demonstrate(ready, closers, edgeAccess(ready, mutualTls))
+    ? await unlessStopped(stopping, demonstrate(ready, closers, edgeAccess(ready, mutualTls)))
     : undefined;
   stopping.throwIfAborted();
   printAddresses(ready, demo, mutualTls);

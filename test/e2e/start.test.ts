@@ -247,10 +247,13 @@ describe("npm start", () => {
     await eventually(async () => (await serversOf(home)).length === 0, "the embedded servers to be gone");
   });
 
-  test("exits on Ctrl-C even while it is starting", async () => {
+  test.for([
+    ["opens its servers", /^Signet$/m],
+    ["starts its processes", /^ {3}(PostgreSQL|Temporal) /m],
+    ["shows the main job", /^The main job:$/m],
+  ] as const)("exits on Ctrl-C even while it %s", async ([, phase]) => {
     service = start();
-    // Between the first server and the demo.
-    await service.untilPrinted(/^ {3}(PostgreSQL|Temporal) /m);
+    await service.untilPrinted(phase);
     const { code, tookMs } = await service.interrupt();
     expect(code).toBe(0);
     expect(tookMs).toBeLessThan(20_000);

@@ -1,14 +1,20 @@
 import { randomInt } from "node:crypto";
 import { isPortFree } from "../../src/processes/embedded/ports.ts";
 
-/**
- * Returns a free port of 127.0.0.1 below the system's range for outgoing connections, so that no such connection can
- * take the port before it is used.
- */
+/** Below the system's range for outgoing connections, so that no such connection can take a port before it is used. */
+const FIRST_PORT = 20_000;
+/** Files that run at once have ranges of their own. */
+const RANGES = 5;
+const PORTS_OF_RANGE = 2_000;
+const range = Number(process.env["VITEST_POOL_ID"] ?? 0) % RANGES;
+const given = new Set<number>();
+
+/** Returns a free port of 127.0.0.1 that no other test gets: it may be used later, or have to stay unused. */
 export async function freePort(): Promise<number> {
   for (;;) {
-    const port = randomInt(20_000, 30_000);
-    if (await isPortFree("127.0.0.1", port)) {
+    const port = FIRST_PORT + range * PORTS_OF_RANGE + randomInt(PORTS_OF_RANGE);
+    if (!given.has(port) && (await isPortFree("127.0.0.1", port))) {
+      given.add(port);
       return port;
     }
   }
@@ -16,9 +22,5 @@ export async function freePort(): Promise<number> {
 
 /** Returns `count` distinct free ports. */
 export async function freePorts(count: number): Promise<number[]> {
-  const ports = new Set<number>();
-  while (ports.size < count) {
-    ports.add(await freePort());
-  }
-  return [...ports];
+  return await Promise.all(Array.from({ length: count }, freePort));
 }

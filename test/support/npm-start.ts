@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { isRunning } from "../../src/processes/embedded/process-identity.ts";
 import { eventually } from "./eventually.ts";
-import { freePort } from "./free-port.ts";
+import { freePorts } from "./free-port.ts";
 
 const run = promisify(execFile);
 const REPOSITORY = join(import.meta.dirname, "..", "..");
@@ -57,11 +57,7 @@ export async function makeHome(): Promise<Home> {
 
 /** Returns settings that separate a service from others on this machine. */
 export async function ownSettings(home: string): Promise<Settings> {
-  const ports = new Set<number>();
-  while (ports.size < 6) {
-    ports.add(await freePort());
-  }
-  const [api, admin, metrics, edge, database, temporal] = [...ports];
+  const [api, admin, metrics, edge, database, temporal, temporalUi] = await freePorts(7);
   return {
     SIGNET_HOME: home,
     SIGNET_API_LISTEN: `127.0.0.1:${api}`,
@@ -70,7 +66,7 @@ export async function ownSettings(home: string): Promise<Settings> {
     SIGNET_EDGE_LISTEN: `127.0.0.1:${edge}`,
     SIGNET_EMBEDDED_DATABASE_PORT: String(database),
     SIGNET_EMBEDDED_TEMPORAL_PORT: String(temporal),
-    SIGNET_EMBEDDED_TEMPORAL_UI_PORT: String(await freePort()),
+    SIGNET_EMBEDDED_TEMPORAL_UI_PORT: String(temporalUi),
   };
 }
 

@@ -51,6 +51,8 @@ export interface EmbeddedPostgresOptions {
   readonly settings?: Readonly<Record<string, string>>;
   /** Directories for root's cluster if `home` is unsuitable. */
   readonly stateRoots?: readonly string[];
+  /** Ends the wait for the server, and the server. */
+  readonly signal?: AbortSignal;
 }
 
 export interface EmbeddedPostgres {
@@ -68,7 +70,12 @@ function isStillStarting(error: unknown): boolean {
   return !(error instanceof DatabaseError) || error.code === "57P03";
 }
 
-async function untilReady(url: string, server: ServerProcess, logFile: string): Promise<Client> {
+async function untilReady(
+  url: string,
+  server: ServerProcess,
+  { home, signal }: EmbeddedPostgresOptions,
+): Promise<Client> {
+  const logFile = join(home, "postgres.log");
   const deadline = performance.now() + READY_TIMEOUT_MS;
   for (;;) {
     const client = new Client({ connectionString: url, connectionTimeoutMillis: 5_000 });
@@ -77,6 +84,7 @@ async function untilReady(url: string, server: ServerProcess, logFile: string): 
       return client;
     } catch (error) {
       await client.end().catch(() => undefined);
+      signal?.throwIfAborted();
       const how = server.ended();
       if (how !== undefined || performance.now() > deadline) {
         throw startUpError(
@@ -140,7 +148,7 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   await ensureCluster({ place, programs, password, durable: options.settings?.["fsync"] !== "off" });
   const server = await launch(options, place, programs.postgres);
   try {
-    const client = await untilReady(urlOf(port, password, "postgres"), server, join(home, "postgres.log"));
+    const client = await untilReady(urlOf(port, password, "postgres"), server, options);
     await ensureDatabase(client);
     await client.end();
   } catch (error) {

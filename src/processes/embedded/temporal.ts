@@ -37,6 +37,8 @@ export interface EmbeddedTemporalOptions {
   readonly dynamicConfig?: Readonly<Record<string, string>>;
   /** Prints one line for people about unusual steps. */
   readonly log: (line: string) => void;
+  /** Ends the wait for the server, and the server. */
+  readonly signal?: AbortSignal;
 }
 
 export interface EmbeddedTemporal {
@@ -108,10 +110,15 @@ function serverArguments(options: EmbeddedTemporalOptions, fair: boolean): strin
   ];
 }
 
-async function connect(port: number, server: ServerProcess, logFile: string): Promise<Connection> {
+async function connect(
+  { port, signal }: EmbeddedTemporalOptions,
+  server: ServerProcess,
+  logFile: string,
+): Promise<Connection> {
   const deadline = performance.now() + READY_TIMEOUT_MS;
   // gRPC waits a second after a refused connection, so wait until the port is open.
   while (!(await isListening(HOST, port))) {
+    signal?.throwIfAborted();
     const how = server.ended();
     if (how !== undefined || performance.now() > deadline) {
       throw startUpError(
@@ -164,7 +171,7 @@ export async function startEmbeddedTemporal(options: EmbeddedTemporalOptions): P
     await rm(pidFile(home), { force: true });
   };
   try {
-    await prepareNamespaces(await connect(port, server, logFile), options.namespaces);
+    await prepareNamespaces(await connect(options, server, logFile), options.namespaces);
   } catch (error) {
     await stop();
     throw error;
