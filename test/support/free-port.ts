@@ -13,8 +13,11 @@ const given = new Set<number>();
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = FIRST_PORT + range * PORTS_OF_RANGE + randomInt(PORTS_OF_RANGE);
-    if (!given.has(port) && (await isPortFree("127.0.0.1", port))) {
-      given.add(port);
+    if (given.has(port)) {
+      continue;
+    }
+    given.add(port);
+    if (await isPortFree("127.0.0.1", port)) {
       return port;
     }
   }
