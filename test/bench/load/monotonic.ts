@@ -1,7 +1,8 @@
-/** One clock for all processes of the machine: CLOCK_MONOTONIC, which `process.hrtime` reads. */
-const offsetMs = Number(process.hrtime.bigint() / 1_000n) / 1_000 - performance.now();
-
-/** Returns the time in milliseconds, comparable between processes. */
+/**
+ * Returns the time in milliseconds, comparable between the processes of the machine: CLOCK_MONOTONIC. `performance.now()`
+ * with an offset is not: a pause between the two readings that make the offset shifts every later time.
+ */
 export function monotonicMs(): number {
-  return performance.now() + offsetMs;
+  const [seconds, nanoseconds] = process.hrtime();
+  return seconds * 1_000 + nanoseconds / 1e6;
 }
