@@ -14,8 +14,6 @@ const files = SYSTEM.flatMap((directory) =>
 );
 /** Files that share an api, a worker or a world of their process. */
 const SHARING = files.filter((path) => /useShared(Api|World)\(/.test(readFileSync(path, "utf8")));
-/** These mostly wait, so more of them run at once, after the others. */
-const WAITING = { maxWorkers: 3, sequence: { groupOrder: 1 } };
 
 /**
  * `unit` needs only Node. The others share one PostgreSQL, one Temporal and one build (test/support/global-setup.ts);
@@ -24,7 +22,8 @@ const WAITING = { maxWorkers: 3, sequence: { groupOrder: 1 } };
 export default defineConfig({
   test: {
     pool: "forks",
-    maxWorkers: 2,
+    // More than the cores that we promise times for: many files mostly wait.
+    maxWorkers: 3,
     // One process runs many files and imports the application once. A file restores what it changes in its process.
     isolate: false,
     // Individual waits end before. Files that need longer say so (test/support/limits.ts).
@@ -67,7 +66,6 @@ export default defineConfig({
       {
         extends: true,
         test: {
-          ...WAITING,
           name: "shared",
           include: SHARING,
           globalSetup: SERVERS,
@@ -77,7 +75,6 @@ export default defineConfig({
       {
         extends: true,
         test: {
-          ...WAITING,
           name: "portal",
           include: ["test/browser/**/*.test.ts"],
           globalSetup: SERVERS,
