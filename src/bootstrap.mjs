@@ -8,6 +8,7 @@
  *   node src/bootstrap.mjs <command …>      the signet command line (package.json's bin)
  */
 import { spawn } from "node:child_process";
+import { createHash } from "node:crypto";
 import * as fs from "node:fs";
 import { constants } from "node:os";
 import { basename, dirname, join } from "node:path";
@@ -16,7 +17,10 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const SOURCE_MAIN = join(ROOT, "src", "processes", "main.ts");
 const BUILT_MAIN = join(ROOT, "dist", "src", "processes", "main.js");
-const TSCONFIG = join(ROOT, "tsconfig.json");
+const SOURCES = ["src", "activities", "workflows"];
+const BUNDLES = join(ROOT, ".signet", "bundles");
+/** Running processes load parts of their bundle later, so earlier bundles stay for a while. */
+const BUNDLE_KEPT_MS = 7 * 86_400_000;
 const LOCKFILE = join(ROOT, "package-lock.json");
 const MODULES = join(ROOT, "node_modules");
 /** npm writes its record of the installed packages when an installation is complete. */
@@ -68,7 +72,7 @@ function isInstalled() {
 
 /** Whether this is a build, installed without development dependencies. */
 function isProductionImage() {
-  return fs.existsSync(BUILT_MAIN) && fs.existsSync(MODULES) && !fs.existsSync(join(MODULES, "tsx"));
+  return fs.existsSync(BUILT_MAIN) && fs.existsSync(MODULES) && !fs.existsSync(join(MODULES, "esbuild"));
 }
 
 /** Takes the lock if it is free or its holder is gone. @returns {boolean} */
@@ -134,6 +138,87 @@ async function ensureInstalled() {
   }
 }
 
+/** Returns a name for the current sources and packages: of equal names, bundles are equal. */
+function stateOfSources() {
+  const hash = createHash("sha256");
+  for (const folder of SOURCES.filter((name) => fs.existsSync(join(ROOT, name)))) {
+    for (const path of fs.readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" }).sort()) {
+      if (/\.(ts|mjs|json)$/.test(path)) {
+        const { size, mtimeMs } = fs.statSync(join(ROOT, folder, path));
+        hash.update(`${folder}/${path} ${size} ${mtimeMs}\n`);
+      }
+    }
+  }
+  return hash
+    .update(fs.existsSync(LOCKFILE) ? fs.readFileSync(LOCKFILE) : "")
+    .digest("hex")
+    .slice(0, 16);
+}
+
+/** Modules find files beside themselves, so in the bundle they keep their places. */
+const KEEP_PLACES = {
+  name: "keep-places",
+  /** @param {import("esbuild").PluginBuild} build */
+  setup: (build) => {
+    build.onLoad({ filter: /[\\/]src[\\/].*\.ts$/ }, ({ path }) => {
+      const text = fs.readFileSync(path, "utf8");
+      const contents = text
+        .replaceAll("import.meta.url", JSON.stringify(pathToFileURL(path).href))
+        .replaceAll("import.meta.dirname", JSON.stringify(dirname(path)));
+      return { contents, loader: "ts" };
+    });
+  },
+};
+
+function removeOldBundles() {
+  for (const name of fs.readdirSync(BUNDLES)) {
+    const path = join(BUNDLES, name);
+    if (Date.now() - fs.statSync(path).mtimeMs > BUNDLE_KEPT_MS) {
+      fs.rmSync(path, { recursive: true, force: true });
+    }
+  }
+}
+
+/**
+ * Returns the program of the sources. They are bundled when they have changed: to compile 700 files takes each process
+ * two seconds, the bundle a tenth of that.
+ *
+ * @returns {Promise<string>}
+ */
+async function bundledMain() {
+  const directory = join(BUNDLES, stateOfSources());
+  const main = join(directory, "main.js");
+  if (!fs.existsSync(main)) {
+    const { build } = await import("esbuild");
+    const draft = `${directory}.${process.pid}`;
+    await build({
+      absWorkingDir: ROOT,
+      entryPoints: [SOURCE_MAIN],
+      outdir: draft,
+      bundle: true,
+      splitting: true,
+      format: "esm",
+      platform: "node",
+      target: "node20",
+      packages: "external",
+      sourcemap: "linked",
+      plugins: [KEEP_PLACES],
+      logLevel: "error",
+    });
+    try {
+      fs.renameSync(draft, directory);
+    } catch (error) {
+      // Another process may have been faster.
+      fs.rmSync(draft, { recursive: true, force: true });
+      if (!fs.existsSync(main)) {
+        throw error;
+      }
+    }
+    removeOldBundles();
+  }
+  return main;
+}
+
 /**
  * Runs Node on `args` and exits with its result. The child has its own session, so that signals reach it only
  * through this process, once each.
@@ -168,25 +253,18 @@ function supervise(args, env) {
 
 /** The command line runs in this process: no second start-up, and it handles signals itself. */
 async function runCommandLine() {
-  if (isProductionImage()) {
-    await import(pathToFileURL(BUILT_MAIN).href);
-    return;
-  }
-  const tsx = await import("tsx/esm/api");
-  tsx.register({ tsconfig: TSCONFIG });
-  await import(pathToFileURL(SOURCE_MAIN).href);
+  await import(pathToFileURL(isProductionImage() ? BUILT_MAIN : await bundledMain()).href);
 }
 
 /** @param {string[]} rest */
-function start(rest) {
+async function start(rest) {
   const env = {
     ...process.env,
     SIGNET_ENV: process.env["SIGNET_ENV"] || "development",
     SIGNET_MTLS_MODE: process.env["SIGNET_MTLS_MODE"] || "native",
-    TSX_TSCONFIG_PATH: TSCONFIG,
   };
-  const main = isProductionImage() ? [BUILT_MAIN] : ["--import", import.meta.resolve("tsx"), SOURCE_MAIN];
-  supervise([...main, "serve", ...rest], env);
+  const main = isProductionImage() ? BUILT_MAIN : await bundledMain();
+  supervise(["--enable-source-maps", main, "serve", ...rest], env);
 }
 
 /**
@@ -210,7 +288,7 @@ async function main() {
   }
   const [command, ...rest] = process.argv.slice(2);
   if (command === "start") {
-    start(rest);
+    await start(rest);
   } else if (command === "test" || command === "test:all") {
     process.chdir(ROOT);
     if (command === "test:all") {

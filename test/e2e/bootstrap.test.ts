@@ -14,7 +14,7 @@ let project: BootstrapProject;
 let directory: string;
 const children: ChildProcess[] = [];
 
-async function create(options: { readonly realTsx: boolean }): Promise<void> {
+async function create(options: { readonly realEsbuild: boolean }): Promise<void> {
   project = await createBootstrapProject(options);
   ({ directory } = project);
 }
@@ -27,7 +27,7 @@ afterEach(async () => {
 });
 
 describe("dependencies", () => {
-  beforeEach(async () => await create({ realTsx: false }));
+  beforeEach(async () => await create({ realEsbuild: false }));
 
   it("are installed from the lockfile by the first command, which then runs", async () => {
     const { stdout, stderr } = await project.signet("tenant", "list", "--json");
@@ -120,7 +120,7 @@ describe("dependencies", () => {
 });
 
 describe("a command", () => {
-  beforeEach(async () => await create({ realTsx: true }));
+  beforeEach(async () => await create({ realEsbuild: true }));
 
   it("an old Node is rejected with one line", async () => {
     const old =
@@ -167,7 +167,7 @@ describe("a command", () => {
 });
 
 describe("`start`", () => {
-  beforeEach(async () => await create({ realTsx: true }));
+  beforeEach(async () => await create({ realEsbuild: true }));
 
   interface Started {
     readonly child: ChildProcess;

@@ -25,14 +25,13 @@ if (args[0] === "serve") {
 }
 `;
 
-/** Loads main.ts as plain JavaScript, in a fraction of tsx's time. */
-const PLAIN_TSX = `
-import { register as registerHooks } from "node:module";
-const hooks = 'import { readFile } from "node:fs/promises";'
-  + 'export const load = async (url, context, next) => url.endsWith(".ts")'
-  + '? { format: "module", source: await readFile(new URL(url)), shortCircuit: true } : await next(url, context);';
-registerHooks("data:text/javascript," + encodeURIComponent(hooks));
-export const register = () => undefined;
+/** "Bundles" main.ts, which is plain JavaScript, in a fraction of esbuild's time. */
+const PLAIN_ESBUILD = `
+import { copyFileSync, mkdirSync } from "node:fs";
+export const build = async ({ entryPoints: [main], outdir }) => {
+  mkdirSync(outdir, { recursive: true });
+  copyFileSync(main, outdir + "/main.js");
+};
 `;
 
 /** Records its call, waits if asked to, and creates what the project needs to run. */
@@ -43,13 +42,12 @@ rmSync("node_modules", { recursive: true, force: true });
 if (existsSync("npm-slow")) await new Promise((resolve) => setTimeout(resolve, 500));
 if (existsSync("npm-fails")) { console.error("npm error registry is away"); process.exit(1); }
 mkdirSync("node_modules/vitest", { recursive: true });
-if (existsSync("npm-real-tsx")) {
-  symlinkSync(${JSON.stringify(join(REPOSITORY, "node_modules", "tsx"))}, "node_modules/tsx");
+if (existsSync("npm-real-esbuild")) {
+  symlinkSync(${JSON.stringify(join(REPOSITORY, "node_modules", "esbuild"))}, "node_modules/esbuild");
 } else {
-  mkdirSync("node_modules/tsx");
-  const exports = { ".": "./tsx.mjs", "./esm/api": "./tsx.mjs" };
-  writeFileSync("node_modules/tsx/package.json", JSON.stringify({ name: "tsx", exports }));
-  writeFileSync("node_modules/tsx/tsx.mjs", ${JSON.stringify(PLAIN_TSX)});
+  mkdirSync("node_modules/esbuild");
+  writeFileSync("node_modules/esbuild/package.json", JSON.stringify({ name: "esbuild", exports: "./esbuild.mjs" }));
+  writeFileSync("node_modules/esbuild/esbuild.mjs", ${JSON.stringify(PLAIN_ESBUILD)});
 }
 writeFileSync("node_modules/vitest/vitest.mjs", "console.log(JSON.stringify(process.argv.slice(2)))");
 copyFileSync("package-lock.json", "node_modules/.package-lock.json");
@@ -71,11 +69,11 @@ export interface BootstrapProject {
   readonly remove: () => Promise<void>;
 }
 
-/** Creates a project without dependencies. Its npm installs the real tsx, or one that loads main.ts as it is. */
+/** Creates a project without dependencies. Its npm installs the real esbuild, or one that takes main.ts as it is. */
 export async function createBootstrapProject({
-  realTsx,
+  realEsbuild,
 }: {
-  readonly realTsx: boolean;
+  readonly realEsbuild: boolean;
 }): Promise<BootstrapProject> {
   const directory = await realpath(await mkdtemp(join(tmpdir(), "signet-bootstrap-")));
   const bootstrap = join(directory, "src", "bootstrap.mjs");
@@ -100,8 +98,8 @@ export async function createBootstrapProject({
   await writeFile(join(directory, "src", "processes", "main.ts"), MAIN);
   await mkdir(join(directory, "npm"));
   await writeFile(join(directory, "npm", "npm-cli.js"), NPM);
-  if (realTsx) {
-    await writeFile(join(directory, "npm-real-tsx"), "");
+  if (realEsbuild) {
+    await writeFile(join(directory, "npm-real-esbuild"), "");
   }
   await lock("1.0.0");
   return {

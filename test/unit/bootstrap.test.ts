@@ -5,7 +5,7 @@ import { type BootstrapProject, createBootstrapProject } from "../support/bootst
 let project: BootstrapProject;
 
 beforeEach(async () => {
-  project = await createBootstrapProject({ realTsx: false });
+  project = await createBootstrapProject({ realEsbuild: false });
 });
 afterEach(async () => await project.remove());
 
