@@ -6,6 +6,8 @@ import { DatabaseBusyError } from "./errors.ts";
 
 /** Default limit of items that wait while flushes are under way. */
 const WAITING_ITEMS_MAX = 10_000;
+/** For this long after the items of one owner, more are expected. */
+const OTHERS_MS = 1_000;
 
 export interface BatcherOptions<Item, Result> {
   /** Handles a batch. Returns the results in the order of the items. */
@@ -18,11 +20,23 @@ export interface BatcherOptions<Item, Result> {
   readonly size?: { readonly of: (item: Item) => number; readonly max: number; readonly maxWaiting?: number };
   /** Maximum number of waiting items; 10,000 by default. Use Infinity only if something else limits them. */
   readonly maxWaiting?: number;
-  /**
-   * Flushes take items of the owners in turns, in order within each. Each owner may take half of the waiting room. Beyond
-   * that, its items are rejected with `refusal`.
-   */
-  readonly owner?: { readonly of: (item: Item) => string; readonly refusal: () => Error };
+  /** Whose items wait, so that one owner's many items do not delay those of others. By default, all have one owner. */
+  readonly owner?: OwnerOptions<Item>;
+  /** Monotonic clock, in milliseconds. */
+  readonly now?: () => number;
+}
+
+/**
+ * Flushes take items of the owners in turns, in order within each. An owner of whom more items wait than `many` does not
+ * share flushes with the others. While others have items, or had some in the last second, such owners leave one flush to
+ * them and take at most `manyPerFlush` items.
+ */
+export interface OwnerOptions<Item> {
+  readonly of: (item: Item) => string;
+  readonly many: number;
+  readonly manyPerFlush: number;
+  /** Each owner may take half of the waiting room. Beyond that, its items are rejected with this error. */
+  readonly refusal: () => Error;
 }
 
 interface Waiting<Item, Result> {
@@ -31,7 +45,16 @@ interface Waiting<Item, Result> {
   readonly reject: (error: unknown) => void;
 }
 
-type Limits<Item> = Pick<BatcherOptions<Item, unknown>, "maxItems" | "size" | "maxWaiting" | "owner">;
+type Limits<Item> = Pick<
+  BatcherOptions<Item, unknown>,
+  "maxItems" | "maxInFlight" | "size" | "maxWaiting" | "owner"
+>;
+
+/** The items of a flush, and whether they are of owners with many. */
+interface Batch<Entry> {
+  readonly entries: readonly Entry[];
+  readonly many: boolean;
+}
 
 /** What waits of an owner, oldest first from `head`. */
 interface Queue<Entry> {
@@ -40,24 +63,34 @@ interface Queue<Entry> {
   size: number;
 }
 
+/** Queues by owner, in the order of their turns. */
+type Queues<Entry> = Map<string, Queue<Entry>>;
+
 /** Entries before a queue's head that are removed at once. */
 const COMPACTED = 256;
 
 /** What waits, in all and by owner. */
 class WaitingRoom<Item, Entry extends { readonly item: Item }> {
   readonly #maxItems: number;
+  readonly #maxInFlight: number;
   readonly #maxWaiting: number;
   readonly #owner: Limits<Item>["owner"];
   readonly #sizeOf: (item: Item) => number;
   readonly #flushSizeMax: number;
   readonly #sizeMax: number;
-  /** In the order of their turns. */
-  readonly #queues = new Map<string, Queue<Entry>>();
+  /** Of owners with few waiting items, and of those that had many since their queue was empty. */
+  readonly #few: Queues<Entry> = new Map();
+  readonly #many: Queues<Entry> = new Map();
   #count = 0;
   #size = 0;
+  #manyInFlight = 0;
+  #lastWasMany = false;
+  /** When items of owners with few were last flushed. */
+  #fewAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor({ maxItems, size, maxWaiting = WAITING_ITEMS_MAX, owner }: Limits<Item>) {
+  constructor({ maxItems, maxInFlight, size, maxWaiting = WAITING_ITEMS_MAX, owner }: Limits<Item>) {
     this.#maxItems = maxItems;
+    this.#maxInFlight = maxInFlight;
     this.#maxWaiting = maxWaiting;
     this.#owner = owner;
     this.#sizeOf = size?.of ?? (() => 0);
@@ -74,7 +107,8 @@ class WaitingRoom<Item, Entry extends { readonly item: Item }> {
     if (this.#isTaken(this.#count, this.#size, 1)) {
       return new DatabaseBusyError("too many items wait for the database");
     }
-    const queue = this.#owner === undefined ? undefined : this.#queues.get(this.#owner.of(item));
+    const owner = this.#owner?.of(item) ?? "";
+    const queue = this.#owner && (this.#many.get(owner) ?? this.#few.get(owner));
     return queue !== undefined && this.#isTaken(queue.entries.length - queue.head, queue.size, 1 / 2)
       ? this.#owner?.refusal()
       : undefined;
@@ -82,23 +116,55 @@ class WaitingRoom<Item, Entry extends { readonly item: Item }> {
 
   enter(entry: Entry): void {
     const owner = this.#owner?.of(entry.item) ?? "";
-    const queue = this.#queues.get(owner) ?? { entries: [], head: 0, size: 0 };
-    this.#queues.set(owner, queue);
+    const queue = this.#many.get(owner) ?? this.#few.get(owner) ?? { entries: [], head: 0, size: 0 };
     const size = this.#sizeOf(entry.item);
     queue.entries.push(entry);
     queue.size += size;
     this.#size += size;
     this.#count += 1;
+    if (this.#many.has(owner)) {
+      return;
+    }
+    if (this.#owner !== undefined && queue.entries.length - queue.head > this.#owner.many) {
+      this.#few.delete(owner);
+      this.#many.set(owner, queue);
+    } else {
+      this.#few.set(owner, queue);
+    }
   }
 
-  /** Takes the next flush: at least one entry if any waits, within the limits. */
-  take(): Entry[] {
+  /** Takes the next flush; undefined if nothing may be flushed now. With both kinds waiting, each has its flush. */
+  next(nowMs: number): Batch<Entry> | undefined {
+    const hasFew = this.#few.size > 0;
+    const hasMany = this.#many.size > 0;
+    if (hasFew && !(hasMany && this.#manyInFlight === 0 && !this.#lastWasMany)) {
+      this.#lastWasMany = false;
+      this.#fewAtMs = nowMs;
+      return { entries: this.#take(this.#few, this.#maxItems), many: false };
+    }
+    const shared = hasFew || nowMs - this.#fewAtMs < OTHERS_MS;
+    if (!hasMany || (shared && this.#manyInFlight > 0 && this.#manyInFlight >= this.#maxInFlight - 1)) {
+      return undefined;
+    }
+    this.#lastWasMany = true;
+    this.#manyInFlight += 1;
+    const max = shared ? Math.min(this.#owner?.manyPerFlush ?? Infinity, this.#maxItems) : this.#maxItems;
+    return { entries: this.#take(this.#many, max), many: true };
+  }
+
+  /** Notes the end of a flush. */
+  ended({ many }: Batch<Entry>): void {
+    this.#manyInFlight -= many ? 1 : 0;
+  }
+
+  /** Takes at least one entry if any waits, within the limits. */
+  #take(queues: Queues<Entry>, maxItems: number): Entry[] {
     const taken: Entry[] = [];
     let flushed = 0;
-    for (const [owner, queue] of this.#queues) {
+    for (const [owner, queue] of queues) {
       const entry = queue.entries[queue.head] as Entry;
       const size = this.#sizeOf(entry.item);
-      if (taken.length === this.#maxItems || (taken.length > 0 && flushed + size > this.#flushSizeMax)) {
+      if (taken.length === maxItems || (taken.length > 0 && flushed + size > this.#flushSizeMax)) {
         break;
       }
       taken.push(entry);
@@ -106,9 +172,9 @@ class WaitingRoom<Item, Entry extends { readonly item: Item }> {
       queue.head += 1;
       queue.size -= size;
       // The loop comes to it again, after the other owners.
-      this.#queues.delete(owner);
+      queues.delete(owner);
       if (queue.head < queue.entries.length) {
-        this.#queues.set(owner, queue);
+        queues.set(owner, queue);
       }
       if (queue.head === COMPACTED) {
         queue.entries.splice(0, COMPACTED);
@@ -138,32 +204,39 @@ export interface Batcher<Item, Result> {
 }
 
 export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result>): Batcher<Item, Result> {
+  const { maxInFlight, flush, now = () => performance.now() } = options;
   const waiting = new WaitingRoom<Item, Waiting<Item, Result>>(options);
   const drained: (() => void)[] = [];
   let inFlight = 0;
   let scheduled = false;
 
-  async function run(batch: readonly Waiting<Item, Result>[]): Promise<void> {
+  async function run(batch: Batch<Waiting<Item, Result>>): Promise<void> {
+    const { entries } = batch;
     try {
-      const results = await options.flush(batch.map((entry) => entry.item));
-      if (results.length !== batch.length) {
-        throw new Error(`a flush of ${batch.length} items returned ${results.length} results`);
+      const results = await flush(entries.map((entry) => entry.item));
+      if (results.length !== entries.length) {
+        throw new Error(`a flush of ${entries.length} items returned ${results.length} results`);
       }
-      batch.forEach((entry, index) => entry.resolve(results[index] as Result));
+      entries.forEach((entry, index) => entry.resolve(results[index] as Result));
     } catch (error) {
-      for (const entry of batch) {
+      for (const entry of entries) {
         entry.reject(error);
       }
     } finally {
       inFlight -= 1;
+      waiting.ended(batch);
       pump();
     }
   }
 
   function pump(): void {
-    while (inFlight < options.maxInFlight && waiting.count > 0) {
+    while (inFlight < maxInFlight) {
+      const batch = waiting.next(now());
+      if (batch === undefined) {
+        break;
+      }
       inFlight += 1;
-      void run(waiting.take());
+      void run(batch);
     }
     if (inFlight === 0) {
       for (const done of drained.splice(0)) {

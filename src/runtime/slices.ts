@@ -6,6 +6,11 @@
 /** Length of a slice, in milliseconds per turn of the event loop. */
 const SLICE_MS = 5;
 
+/** Resolves in a later turn of the event loop. */
+export async function nextTurn(): Promise<void> {
+  await new Promise<void>((resolve) => setImmediate(resolve));
+}
+
 interface Waiting {
   readonly work: () => void;
   readonly size: number;

@@ -17,7 +17,7 @@ import { putBounded } from "../../domain/bounded-map.ts";
 import type { FieldProblem, SignetError } from "../../domain/errors.ts";
 import { compileSchema, type CheckData } from "../event-types/schema-validator.ts";
 import { rateLimited } from "../../http/rate-limits/rate-limited.ts";
-import { Slices } from "../../runtime/slices.ts";
+import { nextTurn, Slices } from "../../runtime/slices.ts";
 import { compileFilter, type EventFilter, stepsOfEvent } from "./event-filter.ts";
 
 /** Maximum number of cached types. Evicted types are read again. */
@@ -92,11 +92,6 @@ function tooMuchToCheck(): SignetError {
     RETRY_AFTER_MS,
     "Too many events are waiting for their schema and filter checks.",
   );
-}
-
-/** Resolves in a later turn of the event loop, so that each turn compiles only one schema. */
-async function nextTurn(): Promise<void> {
-  await new Promise<void>((resolve) => setImmediate(resolve));
 }
 
 export class EventRules {

@@ -37,6 +37,9 @@ import { type Checked, EventRules, placeOf, RETRY_AFTER_MS, rulesKey } from "./e
 const REPLAY_MS = 900_000;
 /** Limited so that an event does not wait for a thousand of another tenant's batch. */
 const COMMIT_EVENTS_MAX = 250;
+/** Of a tenant of which more events wait than {@link MANY_EVENTS}, while others publish: 250 take some 60 ms. */
+const COMMIT_EVENTS_BESIDE_OTHERS = 64;
+const MANY_EVENTS = 64;
 /** Characters of `data`. Limited so that a small event does not wait until hundreds of large ones are written. */
 const COMMIT_SIZE_MAX = 4_194_304;
 const COMMITS_IN_FLIGHT_MAX = 2;
@@ -122,7 +125,12 @@ export function createIngest(options: IngestOptions): Ingest {
       max: COMMIT_SIZE_MAX,
       maxWaiting: WAITING_SIZE_MAX,
     },
-    owner: { of: ({ event }) => event.tenantId, refusal: tooManyWait },
+    owner: {
+      of: ({ event }) => event.tenantId,
+      many: MANY_EVENTS,
+      manyPerFlush: COMMIT_EVENTS_BESIDE_OTHERS,
+      refusal: tooManyWait,
+    },
     maxInFlight: COMMITS_IN_FLIGHT_MAX,
     flush: async (items) => {
       const done = metrics.ingestCommit.startTimer();

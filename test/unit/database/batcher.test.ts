@@ -29,6 +29,12 @@ function underTest(
   return { batcher, flushes };
 }
 
+const BY_FIRST_LETTER = {
+  of: (item: string) => item.slice(0, 1),
+  manyPerFlush: 2,
+  refusal: () => new Error("half is taken"),
+};
+
 async function turn(): Promise<void> {
   await new Promise((resolve) => {
     setImmediate(resolve);
@@ -123,7 +129,7 @@ describe("group commit", () => {
       maxInFlight: 1,
       maxWaiting,
       ...(size === undefined ? {} : { size }),
-      owner: { of: (item) => item.slice(0, 1), refusal: () => new Error("half is taken") },
+      owner: { ...BY_FIRST_LETTER, many: 10 },
       flush: async (items) => await new Promise((resolve) => flushes.push(() => resolve(items))),
     });
     const first = batcher.add("a1");
@@ -150,7 +156,7 @@ describe("group commit", () => {
       maxItems: 3,
       maxInFlight: 1,
       size: { of: (item) => item.length, max: 8 },
-      owner: { of: (item) => item.slice(0, 1), refusal: () => new Error("half is taken") },
+      owner: { ...BY_FIRST_LETTER, many: 10 },
       flush: async (items) =>
         await new Promise((resolve) => flushes.push({ items, end: () => resolve(items) })),
     });
@@ -166,6 +172,85 @@ describe("group commit", () => {
       ["c1-long"],
       ["a1", "b2", "a2"],
       ["a3", "a4", "a5"],
+    ]);
+    expect(await results).toEqual(items);
+  });
+
+  /** Returns a batcher with two flushes, in which more than three waiting items are many, and a clock that it reads. */
+  function shared(): {
+    readonly add: (...items: readonly string[]) => Promise<string[]>;
+    readonly flushes: { readonly items: readonly string[]; readonly end: () => void }[];
+    readonly clock: { ms: number };
+  } {
+    const flushes: { readonly items: readonly string[]; readonly end: () => void }[] = [];
+    const clock = { ms: 0 };
+    const batcher = createBatcher<string, string>({
+      maxItems: 4,
+      maxInFlight: 2,
+      owner: { ...BY_FIRST_LETTER, many: 3 },
+      now: () => clock.ms,
+      flush: async (items) =>
+        await new Promise((resolve) => flushes.push({ items, end: () => resolve(items) })),
+    });
+    const add = async (...items: readonly string[]): Promise<string[]> =>
+      await Promise.all(items.map(async (item) => await batcher.add(item)));
+    return { add, flushes, clock };
+  }
+
+  const MANY = Array.from({ length: 12 }, (_, index) => `a${index}`);
+
+  test("flushes an owner's many items in every flush while no other owner has any", async () => {
+    const { add, flushes } = shared();
+    void add(...MANY);
+    await turn();
+    expect(flushes.map(({ items }) => items)).toEqual([MANY.slice(0, 4), MANY.slice(4, 8)]);
+  });
+
+  test("flushes another owner's few items at once, apart from the many", async () => {
+    const { add, flushes, clock } = shared();
+    void add("b0", ...MANY);
+    await turn();
+    // Each kind has its flush, and the many take only a part of theirs.
+    expect(flushes.map(({ items }) => items)).toEqual([["a0", "a1"], ["b0"]]);
+    flushes[1]?.end();
+    await turn();
+    // The second flush stays free for the others.
+    expect(flushes).toHaveLength(2);
+    void add("b1");
+    await turn();
+    expect(flushes[2]?.items).toEqual(["b1"]);
+    flushes[0]?.end();
+    await turn();
+    expect(flushes[3]?.items).toEqual(["a2", "a3"]);
+    flushes[2]?.end();
+    clock.ms = 1_001;
+    flushes[3]?.end();
+    await turn();
+    // Nobody else has had items for a second.
+    expect(flushes.slice(4).map(({ items }) => items)).toEqual([MANY.slice(4, 8), MANY.slice(8, 12)]);
+  });
+
+  test("with one flush at a time, few and many items take turns", async () => {
+    const flushes: { readonly items: readonly string[]; readonly end: () => void }[] = [];
+    const batcher = createBatcher<string, string>({
+      maxItems: 4,
+      maxInFlight: 1,
+      owner: { ...BY_FIRST_LETTER, many: 3 },
+      flush: async (items) =>
+        await new Promise((resolve) => flushes.push({ items, end: () => resolve(items) })),
+    });
+    const items = [...MANY.slice(0, 4), "b0", "c0", "d0", "e0", "f0", "g0"];
+    const results = Promise.all(items.map(async (item) => await batcher.add(item)));
+    await turn();
+    for (let index = 0; index < flushes.length; index += 1) {
+      flushes[index]?.end();
+      await turn();
+    }
+    expect(flushes.map((flush) => flush.items)).toEqual([
+      ["a0", "a1"],
+      ["b0", "c0", "d0", "e0"],
+      ["a2", "a3"],
+      ["f0", "g0"],
     ]);
     expect(await results).toEqual(items);
   });
