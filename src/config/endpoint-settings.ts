@@ -8,6 +8,12 @@ export const ENDPOINT_SETTINGS = {
     "120h",
     "an endpoint that has failed for this long is disabled; 0: never",
   ),
+  verificationsPerSecond: setting(
+    "SIGNET_VERIFICATIONS_PER_SECOND",
+    integer(1, 1_000),
+    "8",
+    "verifications that an api or worker process starts per second, tenants in turns; further ones wait",
+  ),
   pingsPerHost: setting(
     "SIGNET_PINGS_PER_HOST",
     integer(0, 1_000_000),

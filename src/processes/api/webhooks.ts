@@ -17,7 +17,7 @@ import { createPlatformPublishingAudit } from "../../webhooks/ingest/platform-pu
 import { Releaser } from "../../webhooks/engine/release.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { EndpointService } from "../../webhooks/endpoints/endpoint-service.ts";
-import { createVerification } from "../../webhooks/endpoints/verification.ts";
+import { createPacedVerification, createVerification } from "../../webhooks/endpoints/verification.ts";
 import { GradeService } from "../../webhooks/grader/grade-service.ts";
 import { EventTypeService } from "../../webhooks/event-types/event-type-service.ts";
 import type { Logger } from "../../observability/logger.ts";
@@ -41,10 +41,14 @@ export interface WebhookParts {
 export function createWebhooks(parts: WebhookParts): WebhookServices & { drain(): Promise<void> } {
   const { config, pools, keyring, pepper, temporal, tenantLimits, clock, log } = parts;
   const policy = configuredPolicy(config, ownTargets(config));
+  const verification = createPacedVerification(
+    createVerification(temporal, Math.random),
+    config.verificationsPerSecond,
+  );
   const endpoints = new EndpointService({
     pool: pools.api,
     keyring,
-    verification: createVerification(temporal, Math.random),
+    verification,
     checkUrl: (url) => policy.checkUrl(url),
     endpointsMax: async (tenantId) => (await tenantLimits.policyOf(tenantId)).limits.endpoints,
     headerBrand: config.headerBrand,
@@ -93,6 +97,7 @@ export function createWebhooks(parts: WebhookParts): WebhookServices & { drain()
     tenantLimits,
     notePlatformPublishing: createPlatformPublishingAudit(pools.api, { clock, randomBytes }),
     drain: async () => {
+      verification.stop();
       await Promise.all([endpoints.drain(), releaser.drain(), replays.drain()]);
     },
   };

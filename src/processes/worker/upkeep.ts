@@ -15,7 +15,7 @@ import { Reconciler } from "../../webhooks/engine/reconciler.ts";
 import { Releaser } from "../../webhooks/engine/release.ts";
 import type { GuardedClock } from "../../domain/clock.ts";
 import { disableFailing, writeFailures } from "../../webhooks/endpoints/disable-failing.ts";
-import { createVerification } from "../../webhooks/endpoints/verification.ts";
+import { createPacedVerification, createVerification } from "../../webhooks/endpoints/verification.ts";
 import { rotateOnSchedule } from "../../webhooks/endpoints/scheduled-rotation.ts";
 import { sweepSecrets } from "../../webhooks/endpoints/secret-sweep.ts";
 import { sweepVerifications } from "../../webhooks/endpoints/verification-sweep.ts";
@@ -32,7 +32,10 @@ import { startUpkeep, type UpkeepJob } from "../../runtime/upkeep.ts";
 import { openMeasures } from "./measures.ts";
 import type { WorkerProcessOptions } from "./options.ts";
 
-const VERIFICATION_SWEEP_MS = 5_000;
+const VERIFICATION_SWEEP_MS = 1_000;
+const VERIFICATION_SWEEP_IDLE_MS = 5_000;
+/** Length of a round of the sweep at the rate of verifications, in seconds. The end of the worker waits for it. */
+const VERIFICATION_ROUND_SECONDS = 2;
 const DEAD_LETTER_COUNTS_MS = 1_000;
 /** Readers add the changes that are not folded yet; only notices wait, of which each covers a minute. */
 const DEAD_LETTER_COUNTS_IDLE_MS = 8_000;
@@ -247,10 +250,11 @@ function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
     codec,
     options: { config, log },
   } = parts;
-  const verification = createVerification(
-    createNativeClient(connection, config.temporalNamespace, codec),
-    Math.random,
+  const verification = createPacedVerification(
+    createVerification(createNativeClient(connection, config.temporalNamespace, codec), Math.random),
+    config.verificationsPerSecond,
   );
+  const limit = VERIFICATION_ROUND_SECONDS * config.verificationsPerSecond;
   return [
     futureInstants(parts),
     reconciliation(parts),
@@ -265,7 +269,8 @@ function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
     {
       name: "verification sweep",
       everyMs: VERIFICATION_SWEEP_MS,
-      run: async () => await sweepVerifications({ pool, verification, clock, log }),
+      idleMs: VERIFICATION_SWEEP_IDLE_MS,
+      run: async () => await sweepVerifications({ pool, verification, limit, clock, log }),
     },
     replaySweep(parts),
     grading(parts),

@@ -10,22 +10,23 @@ import type { Verification } from "./verification.ts";
 
 /** The API starts a verification immediately. One that still waits after this time was missed. */
 const WANTED_AFTER_MS = 10_000;
-const KICKS_MAX = 100;
 
 export interface VerificationSweepOptions {
   readonly pool: Pool;
   readonly verification: Verification;
+  /** Maximum number of verifications per round. */
+  readonly limit: number;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** Runs one round of the sweep. */
-export async function sweepVerifications(options: VerificationSweepOptions): Promise<void> {
+/** Runs one round of the sweep. Returns how many verifications it found. */
+export async function sweepVerifications(options: VerificationSweepOptions): Promise<number> {
   const now = options.clock.now();
   const wanted = await takeWantedVerifications(options.pool, {
     before: new Date(now - WANTED_AFTER_MS),
     now: new Date(now),
-    limit: KICKS_MAX,
+    limit: options.limit,
   });
   for (const endpoint of wanted) {
     try {
@@ -38,7 +39,8 @@ export async function sweepVerifications(options: VerificationSweepOptions): Pro
         { err: error, tenant_id: endpoint.tenantId, endpoint_id: endpoint.id },
         "verification could not be started",
       );
-      return;
+      break;
     }
   }
+  return wanted.length;
 }

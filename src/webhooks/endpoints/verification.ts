@@ -13,6 +13,7 @@ import {
 } from "../../../workflows/messages.ts";
 import type { WantedVerification } from "../../database/repositories/endpoints/endpoint-verifications.ts";
 import type { Random } from "../../domain/retry-schedule.ts";
+import { PacedTurns } from "../../runtime/paced-turns.ts";
 
 const MINUTE_S = 60;
 const HOUR_S = 3_600;
@@ -64,6 +65,28 @@ export interface Verification {
    * @throws if Temporal is unreachable; the sweep retries
    */
   kick(wanted: WantedVerification, nextGeneration: NextGeneration): Promise<void>;
+}
+
+/** Kicks that wait for their turn: less than the sweep's patience, so that it repeats none of them. */
+const WAITING_SECONDS = 8;
+
+/**
+ * Spreads kicks over time, tenants in turns: a run takes about 80 ms of CPU, so a hundred at once would delay everything
+ * else by seconds. The sweep repeats a kick that would wait for too long.
+ */
+export function createPacedVerification(
+  verification: Verification,
+  perSecond: number,
+): Verification & { stop(): void } {
+  const turns = new PacedTurns({ perSecond, burst: perSecond, waitingMax: perSecond * WAITING_SECONDS });
+  return {
+    kick: async (wanted, nextGeneration) => {
+      if (await turns.take(wanted.tenantId)) {
+        await verification.kick(wanted, nextGeneration);
+      }
+    },
+    stop: () => turns.stop(),
+  };
 }
 
 export function createVerification(client: Client, random: Random): Verification {

@@ -47,17 +47,23 @@ export interface WantedVerification {
   readonly generation: number;
 }
 
-/** Takes requests older than `before` that no ping has answered, and marks them as requested `now`. */
+/**
+ * Takes requests older than `before` that no ping has answered, tenants in turns, and marks them as requested `now`.
+ */
 export async function takeWantedVerifications(
   db: Queryable,
   { before, now, limit }: { readonly before: Date; readonly now: Date; readonly limit: number },
 ): Promise<WantedVerification[]> {
   const { rows } = await db.query<{ id: string; tenant_id: string; generation: number }>({
     name: "take-wanted-verifications",
-    ...sql`WITH wanted AS (
-        SELECT id FROM endpoints
+    ...sql`WITH turns AS (
+        SELECT id, verification_requested_at,
+          row_number() OVER (PARTITION BY tenant_id ORDER BY verification_requested_at) AS turn
+        FROM endpoints
         WHERE verification_state = 'WANTED' AND state = 'PENDING' AND verification_requested_at < ${before}
-        ORDER BY verification_requested_at LIMIT ${limit} FOR UPDATE SKIP LOCKED
+      ), wanted AS (
+        SELECT id FROM endpoints JOIN turns USING (id) WHERE verification_state = 'WANTED'
+        ORDER BY turn, turns.verification_requested_at LIMIT ${limit} FOR UPDATE OF endpoints SKIP LOCKED
       )
       UPDATE endpoints e SET verification_requested_at = ${now} FROM wanted w WHERE e.id = w.id
       RETURNING e.id, e.tenant_id, e.generation`,

@@ -1,0 +1,75 @@
+/** Spreads work over time, and over its owners, so that the many requests of one owner do not delay those of others. */
+import { TokenBucket } from "../domain/token-buckets.ts";
+
+export interface PacedTurnsOptions {
+  readonly perSecond: number;
+  /** Number of turns without waiting. */
+  readonly burst: number;
+  /** Maximum number of waiting turns. */
+  readonly waitingMax: number;
+  /** Monotonic clock, in milliseconds. */
+  readonly now?: () => number;
+}
+
+type Answer = (granted: boolean) => void;
+
+export class PacedTurns {
+  readonly #options: PacedTurnsOptions;
+  readonly #now: () => number;
+  readonly #bucket: TokenBucket;
+  /** By owner, in the order of their turns. */
+  readonly #waiting = new Map<string, Answer[]>();
+  #count = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #stopped = false;
+
+  constructor(options: PacedTurnsOptions) {
+    this.#options = options;
+    this.#now = options.now ?? (() => performance.now());
+    this.#bucket = new TokenBucket(options.burst, this.#now());
+  }
+
+  /** Resolves to true when it is the owner's turn; to false at once if too many wait, or after {@link stop}. */
+  async take(owner: string): Promise<boolean> {
+    if (this.#stopped || this.#count >= this.#options.waitingMax) {
+      return false;
+    }
+    return await new Promise<boolean>((resolve) => {
+      const answers = this.#waiting.get(owner) ?? [];
+      answers.push(resolve);
+      this.#waiting.set(owner, answers);
+      this.#count += 1;
+      if (this.#timer === undefined) {
+        this.#grant();
+      }
+    });
+  }
+
+  /** Gives no more turns. */
+  stop(): void {
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+    [...this.#waiting.values()].flat().forEach((answer) => answer(false));
+    this.#waiting.clear();
+  }
+
+  #grant(): void {
+    const { perSecond, burst } = this.#options;
+    this.#timer = undefined;
+    for (const [owner, answers] of this.#waiting) {
+      const waitMs = this.#bucket.take(perSecond, burst, this.#now());
+      if (waitMs > 0) {
+        this.#timer = setTimeout(() => this.#grant(), waitMs);
+        return;
+      }
+      const answer = answers.shift();
+      this.#count -= 1;
+      // The loop comes to it again, after the other owners.
+      this.#waiting.delete(owner);
+      if (answers.length > 0) {
+        this.#waiting.set(owner, answers);
+      }
+      answer?.(true);
+    }
+  }
+}

@@ -1,0 +1,39 @@
+import { expect, test } from "vitest";
+import { PacedTurns } from "../../../src/runtime/paced-turns.ts";
+
+const PER_SECOND = 50;
+
+/** Takes turns, and returns the owners in the order of their turns. */
+async function granted(turns: PacedTurns, owners: readonly string[]): Promise<string[]> {
+  const order: string[] = [];
+  await Promise.all(
+    owners.map(async (owner) => {
+      if (await turns.take(owner)) {
+        order.push(owner);
+      }
+    }),
+  );
+  return order;
+}
+
+test("grants a burst at once, then the owners' turns alternate at the rate", async () => {
+  const turns = new PacedTurns({ perSecond: PER_SECOND, burst: 2, waitingMax: 10 });
+  const startedAt = performance.now();
+  expect(await granted(turns, ["a", "a", "a", "a", "a", "b"])).toEqual(["a", "a", "a", "b", "a", "a"]);
+  // Four turns after the burst, each up to a millisecond early: timers are in whole milliseconds.
+  expect(performance.now() - startedAt).toBeGreaterThan((4 * 1_000) / PER_SECOND - 4);
+});
+
+test("refuses turns beyond its limit, and accepts more once some were granted", async () => {
+  const turns = new PacedTurns({ perSecond: PER_SECOND, burst: 1, waitingMax: 2 });
+  expect(await granted(turns, ["a", "a", "a", "b"])).toEqual(["a", "a", "a"]);
+  expect(await turns.take("b")).toBe(true);
+});
+
+test("stopped, it refuses those that wait and further ones", async () => {
+  const turns = new PacedTurns({ perSecond: 1, burst: 1, waitingMax: 10 });
+  const order = granted(turns, ["a", "a", "b"]);
+  turns.stop();
+  expect(await order).toEqual(["a"]);
+  expect(await turns.take("c")).toBe(false);
+});
