@@ -177,7 +177,8 @@ describe("last use", () => {
   test("is written at most once a minute", async () => {
     await accessToken(api, client);
     const first = await written();
-    api.clock.advance(59_000);
+    // The rest of the minute is for a busy machine: the clock also runs.
+    api.clock.advance(30_000);
     await accessToken(api, client);
     const other = await provision(api);
     await accessToken(api, other);
@@ -191,7 +192,7 @@ describe("last use", () => {
       "the later use",
     );
     expect(await lastUsed()).toEqual(first);
-    api.clock.advance(2_000);
+    api.clock.advance(30_000);
     await accessToken(api, client);
     await eventually(async () => (await lastUsed())?.getTime() !== first.getTime(), "the use a minute later");
   });
