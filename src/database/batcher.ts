@@ -85,8 +85,9 @@ class WaitingRoom<Item, Entry extends { readonly item: Item }> {
   #size = 0;
   #manyInFlight = 0;
   #lastWasMany = false;
-  /** When items of owners with few were last flushed. */
+  /** When items of owners with few were last flushed, and their owner if they had one. */
   #fewAtMs = Number.NEGATIVE_INFINITY;
+  #fewOwner: string | undefined;
 
   constructor({ maxItems, maxInFlight, size, maxWaiting = WAITING_ITEMS_MAX, owner }: Limits<Item>) {
     this.#maxItems = maxItems;
@@ -138,11 +139,16 @@ class WaitingRoom<Item, Entry extends { readonly item: Item }> {
     const hasFew = this.#few.size > 0;
     const hasMany = this.#many.size > 0;
     if (hasFew && !(hasMany && this.#manyInFlight === 0 && !this.#lastWasMany)) {
+      const [owner] = this.#few.keys();
+      const alone = this.#few.size === 1 && (this.#fewOwner === owner || !this.#hadFew(nowMs));
+      this.#fewOwner = alone ? owner : undefined;
       this.#lastWasMany = false;
       this.#fewAtMs = nowMs;
       return { entries: this.#take(this.#few, this.#maxItems), many: false };
     }
-    const shared = hasFew || nowMs - this.#fewAtMs < OTHERS_MS;
+    // The first items of a batch are few, too.
+    const own = this.#many.size === 1 && this.#fewOwner !== undefined && this.#many.has(this.#fewOwner);
+    const shared = hasFew || (this.#hadFew(nowMs) && !own);
     if (!hasMany || (shared && this.#manyInFlight > 0 && this.#manyInFlight >= this.#maxInFlight - 1)) {
       return undefined;
     }
@@ -150,6 +156,10 @@ class WaitingRoom<Item, Entry extends { readonly item: Item }> {
     this.#manyInFlight += 1;
     const max = shared ? Math.min(this.#owner?.manyPerFlush ?? Infinity, this.#maxItems) : this.#maxItems;
     return { entries: this.#take(this.#many, max), many: true };
+  }
+
+  #hadFew(nowMs: number): boolean {
+    return nowMs - this.#fewAtMs < OTHERS_MS;
   }
 
   /** Notes the end of a flush. */

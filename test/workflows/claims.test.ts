@@ -107,6 +107,7 @@ describe("a first attempt", () => {
     carrier: newId("batch", now.getTime(), randomBytes),
     opens: true,
     exceptEndpoints: [],
+    exceptTenants: [],
     afterTenant: "",
     worker: "key_me",
     now,
@@ -175,7 +176,12 @@ describe("a claim whose workflow was never started", () => {
 });
 
 /** Claims like a worker of that id. */
-async function claimAs(worker: string, carrier: string, opens = true): Promise<readonly ClaimedFirst[]> {
+async function claimAs(
+  worker: string,
+  carrier: string,
+  opens = true,
+  exceptTenants: readonly string[] = [],
+): Promise<readonly ClaimedFirst[]> {
   const { claimed } = await claimFirst(pool, {
     days: DAYS,
     atLeast: 1,
@@ -183,12 +189,28 @@ async function claimAs(worker: string, carrier: string, opens = true): Promise<r
     carrier,
     opens,
     exceptEndpoints: [],
+    exceptTenants,
     afterTenant: "",
     worker,
     now: new Date(),
   });
   return claimed;
 }
+
+test("a claim leaves the deliveries of excepted tenants", async () => {
+  const world = made.current;
+  const [busy, other] = [await world.createTenant(), await world.createTenant()];
+  for (const tenant of [busy, other]) {
+    await world.createEndpoint(tenant, "http://127.0.0.1:1");
+  }
+  await publishTo(busy, 3);
+  const ids = await publishTo(other, 2);
+  const claimed = await claimAs("key_me", newId("batch", Date.now(), randomBytes), true, [busy]);
+  const mine = claimed.filter(({ tenantId }) => tenantId === busy || tenantId === other);
+  expect(mine.map(({ deliveryId }) => deliveryId).toSorted()).toEqual(ids);
+  // Further tests claim what they have published.
+  expect(await claimAs("key_me", newId("batch", Date.now(), randomBytes))).toHaveLength(3);
+});
 
 async function publishTo(tenant: string, count: number): Promise<string[]> {
   const ids: string[] = [];
@@ -285,6 +307,7 @@ describe("a claim of first attempts", () => {
           carrier: newId("batch", Date.now(), randomBytes),
           opens: true,
           exceptEndpoints: [],
+          exceptTenants: [],
           afterTenant: "",
           worker: "key_me",
           now: new Date(),
@@ -319,6 +342,7 @@ describe("a claim of first attempts", () => {
         carrier: newId("batch", Date.now(), randomBytes),
         opens: true,
         exceptEndpoints: [],
+        exceptTenants: [],
         afterTenant: "",
         worker: "wrk",
         now: new Date(),

@@ -288,12 +288,14 @@ class Publisher {
             read.map((item, index) => (item instanceof SignetError ? values[index] : canonical(item.event))),
           );
     const led = key === undefined || bodyHash === undefined ? [] : await this.#lead(prepared, key, bodyHash);
-    const rest = await inTurns(prepared.slice(led.length), async (item, index) => {
-      const itemKey = key === undefined ? key : `${key}${ITEM_SEPARATOR}${led.length + index}`;
-      return item instanceof SignetError
-        ? item
-        : await attemptAsync(async () => await this.#accept(item, itemKey, bodyHash));
-    });
+    const rest = await Promise.all(
+      prepared.slice(led.length).map(async (item, index) => {
+        const itemKey = key === undefined ? key : `${key}${ITEM_SEPARATOR}${led.length + index}`;
+        return item instanceof SignetError
+          ? item
+          : await attemptAsync(async () => await this.#accept(item, itemKey, bodyHash));
+      }),
+    );
     const leader = led.at(-1);
     return {
       items: [...led, ...rest].map((outcome, index) =>
@@ -342,14 +344,14 @@ class Publisher {
 /** Begins work on each item, some in each turn of the event loop, and returns the results. */
 async function inTurns<Item, Result>(
   items: readonly Item[],
-  work: (item: Item, index: number) => Promise<Result>,
+  work: (item: Item) => Promise<Result>,
 ): Promise<Result[]> {
   const results: Promise<Result>[] = [];
   for (const [index, item] of items.entries()) {
     if (index > 0 && index % EVENTS_PER_TURN === 0) {
       await nextTurn();
     }
-    const result = work(item, index);
+    const result = work(item);
     // It may fail before the last one has begun, and is awaited then.
     result.catch(() => undefined);
     results.push(result);

@@ -51,6 +51,17 @@ const LOOK_SOON_MS = 100;
 const CLAIM_BURST = 10;
 /** Pause while the limit of first attempts in progress is reached. */
 const FULL_MS = 5;
+/** A tenant is busy while its first attempts take this share of the limit. */
+const BUSY_SHARE = 1 / 8;
+/** Room for other tenants beyond the limit, as a share of it. */
+const BESIDE_SHARE = 1 / 4;
+/**
+ * Size of claims for busy tenants while others have deliveries, and of claims for those. A full list takes 30 ms to send,
+ * in which nothing else is sent.
+ */
+const SMALL_CLAIM = 16;
+/** For this long after a notification of another tenant, further ones are expected. */
+const OTHERS_EXPECTED_MS = 1_000;
 
 export interface DispatcherOptions {
   /** Id of this worker in claims. */
@@ -90,6 +101,9 @@ export class Dispatcher {
   readonly #sleeper = new Sleeper();
   /** Estimated size of the outbox, from notifications. */
   #waiting = 0;
+  /** Whether deliveries of tenants that are not busy may wait, and when a notification last named such a tenant. */
+  #othersWait = false;
+  #othersAtMs = Number.NEGATIVE_INFINITY;
   #afterTenant = "";
   /** Claims per second of this worker. */
   #perSecond: number;
@@ -117,19 +131,34 @@ export class Dispatcher {
   }
 
   /**
-   * Receives the notification of new deliveries in the outbox: their number, and a random number that picks one worker.
-   * The others look a little later, if at all: every worker gets every notification, and one claim is enough.
+   * Receives the notification of new deliveries in the outbox: their number, a random number that picks one worker, and
+   * perhaps their tenants. The others look a little later, if at all: every worker gets every notification, and one claim
+   * is enough.
    */
   notified(payload: string): void {
-    const [count = 0, turn = 0] = payload.split(" ").map(Number);
-    if (turn % this.#workers.live === this.#workers.rank) {
-      this.hint(Math.max(1, count));
+    const [count = "", turn = "", ...tenants] = payload.split(" ");
+    if (Number(turn) % this.#workers.live === this.#workers.rank) {
+      this.#noteOthers(tenants);
+      this.hint(Math.max(1, Number(count)));
     } else {
       this.#later ??= setTimeout(() => {
         this.#later = undefined;
         this.hint(1);
       }, OTHERS_MS);
     }
+  }
+
+  /** Notes that tenants have deliveries beside the busy ones. */
+  #noteOthers(tenants: readonly string[]): void {
+    const busy = this.#busyTenants();
+    if (busy.length > 0 && (tenants.length === 0 || tenants.some((id) => !busy.includes(id)))) {
+      this.#othersWait = true;
+      this.#othersAtMs = performance.now();
+    }
+  }
+
+  #busyTenants(): string[] {
+    return this.#lists.busyTenants(this.#options.underWayMax * BUSY_SHARE);
   }
 
   /** Reports new deliveries in the outbox. */
@@ -164,6 +193,7 @@ export class Dispatcher {
         if (!this.#options.clock.isRight) {
           await this.#sleeper.sleep(POLL_MS, { soundly: true });
         } else if (this.#isFull()) {
+          await this.#claimBeside();
           await this.#sleeper.sleep(FULL_MS, { soundly: true });
         } else {
           const waitMs = await this.#claimFirst();
@@ -191,7 +221,8 @@ export class Dispatcher {
     if (!alone && !token && known < batchMax) {
       return this.#waitMs();
     }
-    const room = this.#lists.room(known);
+    const room = this.#claimSize(this.#lists.room(known));
+    this.#othersWait = false;
     const { claimed, more, nextTenant } = await this.#claimList({
       days: this.#latestDays(),
       atLeast: alone || token ? 1 : room,
@@ -204,6 +235,37 @@ export class Dispatcher {
       this.#claims.charge(-1);
     }
     return this.#waitForNext(alone);
+  }
+
+  /** Returns the size of the next claim. Beside other tenants, that of busy ones is small. */
+  #claimSize(room: number): number {
+    const others =
+      performance.now() - this.#othersAtMs < OTHERS_EXPECTED_MS && this.#busyTenants().length > 0;
+    return others ? Math.min(SMALL_CLAIM, room) : room;
+  }
+
+  /** Claims for other tenants while busy ones fill the limit of first attempts in progress. */
+  async #claimBeside(): Promise<void> {
+    const { attempts, underWayMax } = this.#options;
+    const busy = this.#busyTenants();
+    const room = attempts.firstUnderWay < underWayMax * (1 + BESIDE_SHARE) && !this.#lists.isFull;
+    if (!this.#othersWait || !room || busy.length === 0) {
+      return;
+    }
+    if (this.#claims.take(this.#perSecond, CLAIM_BURST, performance.now()) > 0) {
+      return;
+    }
+    this.#othersWait = false;
+    const limit = Math.min(SMALL_CLAIM, this.#lists.room(0));
+    const { claimed } = await this.#claimList({
+      days: this.#latestDays(),
+      atLeast: 1,
+      limit,
+      afterTenant: "",
+      exceptTenants: busy,
+    });
+    this.#waiting = Math.max(0, this.#waiting - claimed);
+    this.#othersWait ||= claimed === limit;
   }
 
   /** Updates the estimate of the outbox after a claim. `known` is the estimate before it. */
@@ -247,7 +309,7 @@ export class Dispatcher {
     if (day === undefined || this.#isFull()) {
       return false;
     }
-    const limit = this.#lists.room(this.#options.batchMax);
+    const limit = this.#claimSize(this.#lists.room(this.#options.batchMax));
     const { claimed } = await this.#claimList({ days: [day], atLeast: 1, limit, afterTenant: "" });
     if (claimed < limit) {
       this.#otherDays.shift();
@@ -257,13 +319,15 @@ export class Dispatcher {
 
   /** Claims for a list. */
   async #claimList(
-    claim: Pick<FirstClaim, "days" | "atLeast" | "limit" | "afterTenant">,
+    claim: Pick<FirstClaim, "days" | "atLeast" | "limit" | "afterTenant"> &
+      Partial<Pick<FirstClaim, "exceptTenants">>,
   ): Promise<{ readonly claimed: number; readonly more: boolean; readonly nextTenant: string }> {
     const { pool, clock, health, worker } = this.#options;
     const now = clock.now();
     const { claimed, ...rest } = await this.#lists.claim(
       async (list) =>
         await claimFirst(pool, {
+          exceptTenants: [],
           ...claim,
           ...list,
           exceptEndpoints: health.slow(now),

@@ -72,6 +72,8 @@ export class FirstLists {
   readonly #starting = new Set<Promise<void>>();
   readonly #removals: Batcher<string, void>;
   readonly #kept = new TokenBucket(KEPT_BURST, performance.now());
+  /** Members by tenant whose first attempt is in progress. */
+  readonly #underWay = new Map<string, number>();
   #open: FirstList | undefined;
   #members = 0;
 
@@ -90,6 +92,11 @@ export class FirstLists {
   /** Whether as many deliveries wait for their workflow as the memory may hold. */
   get isFull(): boolean {
     return this.#members >= MEMBERS_MAX;
+  }
+
+  /** Returns the tenants that have at least this many first attempts in progress. */
+  busyTenants(atLeast: number): string[] {
+    return [...this.#underWay].filter(([, count]) => count >= atLeast).map(([tenantId]) => tenantId);
   }
 
   /** Returns how many deliveries the next claim may take. A list with few free places is closed if more wait. */
@@ -197,12 +204,27 @@ export class FirstLists {
       (endpointId) => !this.#keeps(list, endpointId),
     );
     const loaded = claimed.map((member) => member.loaded);
+    this.#count(claimed, 1);
     list.attempts.push(
-      // The workflow's activity handles any failure.
-      attempts.run(request, loaded).catch((error: unknown) => {
-        log.debug({ err: error, carrier: list.carrier }, "first attempts were not made at their claim");
-      }),
+      attempts
+        .run(request, loaded)
+        // The workflow's activity handles any failure.
+        .catch((error: unknown) => {
+          log.debug({ err: error, carrier: list.carrier }, "first attempts were not made at their claim");
+        })
+        .finally(() => this.#count(claimed, -1)),
     );
+  }
+
+  #count(claimed: readonly ClaimedFirst[], sign: 1 | -1): void {
+    for (const { tenantId } of claimed) {
+      const count = (this.#underWay.get(tenantId) ?? 0) + sign;
+      if (count === 0) {
+        this.#underWay.delete(tenantId);
+      } else {
+        this.#underWay.set(tenantId, count);
+      }
+    }
   }
 
   /**

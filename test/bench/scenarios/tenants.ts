@@ -37,6 +37,7 @@ async function timeClaims(world: World): Promise<Percentiles> {
         carrier: `bat_${claim}`,
         opens: true,
         exceptEndpoints: [],
+        exceptTenants: [],
         afterTenant,
         worker: "bench",
         now,

@@ -107,6 +107,7 @@ async function stamp(wrong: Date): Promise<void> {
     carrier: "bat_one",
     opens: true,
     exceptEndpoints: [],
+    exceptTenants: [],
     afterTenant: "",
     worker: "gone",
     now: wrong,

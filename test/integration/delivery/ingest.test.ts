@@ -84,6 +84,26 @@ describe("an event goes", () => {
     expect(await deliveriesOf(other, id)).toEqual([]);
   });
 
+  test("to the workers' notice, with its tenant", async () => {
+    const tenant = await createTenant(api);
+    await createEndpoint(api, tenant, { events: ["a.b"] });
+    const heard: string[] = [];
+    const client = new Client({ connectionString: api.database.url });
+    await client.connect();
+    try {
+      client.on("notification", ({ payload = "" }) => heard.push(payload));
+      await client.query("LISTEN signet_outbox");
+      await published(tenant, "a.b");
+      const mine = await eventually(
+        () => heard.find((payload) => payload.endsWith(` ${tenant.tenantId}`)),
+        "the notification",
+      );
+      expect(mine).toMatch(/^1 \d+ ten_[0-9a-z]{24}$/);
+    } finally {
+      await client.end();
+    }
+  });
+
   test("to all 50 endpoints that a tenant can have", async () => {
     const tenant = await createTenant(api);
     for (let endpoint = 1; endpoint <= 50; endpoint += 1) {
@@ -162,18 +182,20 @@ describe("a batch", () => {
   });
 
   test("of 1,000 is accepted in a few commits of at most 250 events", async () => {
-    const tenant = await createTenant(api);
-    await createEndpoint(api, tenant, { events: ["a.b"] });
     const events = Array.from({ length: 1_000 }, (_, n) => ({ ...EVENT, data: { n } }));
-    const answer = await tenant.post(EVENTS, { events });
-    expect((answer.body["data"] as Json[]).map(({ index }) => index)).toEqual(
-      events.map((_, index) => index),
-    );
-    const kept = await commitsOf(tenant);
-    expect(kept.events).toBe(1_000);
-    expect(kept.deliveries).toBe(1_000);
-    expect(kept.commits).toBeGreaterThanOrEqual(4);
-    expect(kept.commits).toBeLessThanOrEqual(5);
+    await eventually(async () => {
+      const tenant = await createTenant(api);
+      await createEndpoint(api, tenant, { events: ["a.b"] });
+      const answer = await tenant.post(EVENTS, { events });
+      expect((answer.body["data"] as Json[]).map(({ index }) => index)).toEqual(
+        events.map((_, index) => index),
+      );
+      const { commits, ...kept } = await commitsOf(tenant);
+      expect(kept).toEqual({ events: 1_000, deliveries: 1_000 });
+      expect(commits).toBeGreaterThanOrEqual(4);
+      // Commits are smaller for a second after the events of another tenant, such as the previous test's.
+      return commits <= 5;
+    }, "a batch while nobody else publishes");
   });
 
   test("of 4 MiB is accepted", async () => {

@@ -206,6 +206,21 @@ describe("group commit", () => {
     expect(flushes.map(({ items }) => items)).toEqual([MANY.slice(0, 4), MANY.slice(4, 8)]);
   });
 
+  test("takes the first few of an owner's many items for no other owner's", async () => {
+    const { add, flushes } = shared();
+    void add(...MANY.slice(0, 2));
+    await turn();
+    void add(...MANY.slice(2));
+    await turn();
+    flushes[0]?.end();
+    await turn();
+    expect(flushes.map(({ items }) => items)).toEqual([
+      MANY.slice(0, 2),
+      MANY.slice(2, 6),
+      MANY.slice(6, 10),
+    ]);
+  });
+
   test("flushes another owner's few items at once, apart from the many", async () => {
     const { add, flushes, clock } = shared();
     void add("b0", ...MANY);

@@ -58,6 +58,8 @@ export interface FirstClaim {
   readonly opens: boolean;
   /** Endpoints to be left for {@link claimForEndpoints}. */
   readonly exceptEndpoints: readonly string[];
+  /** Tenants to be left for a later claim. */
+  readonly exceptTenants: readonly string[];
   /** Claims only for tenants after this one, so that all tenants get their turn. */
   readonly afterTenant: string;
   /** The worker that claims. */
@@ -121,7 +123,9 @@ function composeClaimFirst(days: readonly string[], traced: boolean): string {
         UNION ALL
         SELECT ${nextTenant("seen.tenant_id")} FROM seen WHERE seen.tenant_id IS NOT NULL
       ), waiting AS MATERIALIZED (
-        SELECT tenant_id FROM seen WHERE tenant_id IS NOT NULL AND tenant_id NOT IN ${HELD_TENANTS} LIMIT ${TENANTS_MAX}
+        SELECT tenant_id FROM seen
+        WHERE tenant_id IS NOT NULL AND tenant_id NOT IN ${HELD_TENANTS} AND tenant_id <> ALL ($10::text[])
+        LIMIT ${TENANTS_MAX}
       ), share AS MATERIALIZED (
         SELECT count(*)::int AS tenants, max(tenant_id) AS last_tenant,
           least($2::int, ceil(${ROOM} * $2::float8 / greatest(count(*), 1)))::int AS size
@@ -192,6 +196,7 @@ export async function claimFirst(
       claim.worker,
       claim.now,
       days[0],
+      claim.exceptTenants,
     ],
   });
   const first = rows[0];

@@ -10,9 +10,21 @@ import { readOnward } from "../page.ts";
 /** Channel that tells workers how many deliveries were added to the outbox. A hint only. */
 export const OUTBOX_CHANNEL = "signet_outbox";
 
-/** SQL that notifies the workers of `count` new deliveries. The second, random number picks the worker that claims. */
-export function notifyOutbox(count: string): string {
-  return `pg_notify('${OUTBOX_CHANNEL}', ${count} || ' ' || floor(random() * 1000000)::int)`;
+/** A notification names no tenants if they are more. */
+const NAMED_TENANTS_MAX = 4;
+
+/**
+ * SQL that notifies the workers of `count` new deliveries. The second, random number picks the worker that claims. Names
+ * of their tenants may follow.
+ */
+export function notifyOutbox(count: string, tenants = "''"): string {
+  return `pg_notify('${OUTBOX_CHANNEL}', ${count} || ' ' || floor(random() * 1000000)::int || ${tenants})`;
+}
+
+/** Returns the end of a notification that names the tenants of these events. */
+function namedTenants(events: readonly NewEvent[]): string {
+  const tenants = new Set(events.map(({ tenantId }) => tenantId));
+  return tenants.size > NAMED_TENANTS_MAX ? "" : [...tenants].map((id) => ` ${id}`).join("");
 }
 
 export interface TenantAndType {
@@ -274,7 +286,7 @@ function insertStatement(
     RETURNING state
   ), queued AS (SELECT count(*) AS n FROM outbox WHERE state = 'QUEUED')
   SELECT (SELECT array_agg(id) FROM accepted) AS inserted, (SELECT array_agg(id) FROM put_off) AS outdated,
-    (SELECT ${raw(notifyOutbox("n"))} FROM queued WHERE n > 0)`;
+    (SELECT ${raw(notifyOutbox("n", "named"))} FROM queued, (SELECT ${namedTenants(events)}::text AS named) t WHERE n > 0)`;
 }
 
 /**

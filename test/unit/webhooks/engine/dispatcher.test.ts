@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createLogger } from "../../../../src/observability/logger.ts";
-import { Dispatcher } from "../../../../src/webhooks/engine/dispatcher.ts";
+import { Dispatcher, type DispatcherOptions } from "../../../../src/webhooks/engine/dispatcher.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -11,7 +11,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-function createDispatcher(): Dispatcher {
+function createDispatcher(options: Partial<DispatcherOptions> = {}): Dispatcher {
   return new Dispatcher({
     worker: "key_me",
     pool: undefined as never,
@@ -25,6 +25,7 @@ function createDispatcher(): Dispatcher {
     retentionDays: 30,
     batchMax: 64,
     underWayMax: 256,
+    ...options,
   });
 }
 
@@ -41,6 +42,79 @@ test("a notification picks one of the live workers; the others look later, once 
   expect(hinted()).toEqual([[5, 9], [7], []]);
   await vi.advanceTimersByTimeAsync(250);
   expect(hinted()).toEqual([[5, 9, 1], [7, 1], [1]]);
+});
+
+/** Values of a claim of first attempts. */
+interface ClaimValues {
+  readonly limit: unknown;
+  readonly exceptTenants: unknown;
+}
+
+/**
+ * Starts a dispatcher. Its first claim finds 64 deliveries of `ten_busy`, whose attempts do not end and reach the limit.
+ * Later ones find nothing.
+ */
+async function startFull(): Promise<{ readonly dispatcher: Dispatcher; readonly claims: ClaimValues[] }> {
+  const claims: ClaimValues[] = [];
+  const dispatcher = createDispatcher({
+    underWayMax: 64,
+    health: { slow: () => [] } as never,
+    starter: { draw: () => [], firstAttempts: () => ({}) } as never,
+    attempts: {
+      get firstUnderWay() {
+        return claims.length > 0 ? 64 : 0;
+      },
+      run: async () => await new Promise(() => undefined),
+    } as never,
+    pool: {
+      query: async ({ name, values }: { name: string; values: unknown[] }) => {
+        const isClaim = name.startsWith("claim-first");
+        if (isClaim) {
+          claims.push({ limit: values[1], exceptTenants: values[9] });
+        }
+        const found = isClaim && claims.length === 1;
+        return await Promise.resolve({ rows: found ? Array.from({ length: 64 }, claimedRow) : [] });
+      },
+    } as never,
+  });
+  dispatcher.start();
+  dispatcher.notified("64 0 ten_busy");
+  await vi.advanceTimersByTimeAsync(0);
+  return { dispatcher, claims };
+}
+
+function claimedRow(_: unknown, index: number): object {
+  return {
+    deliveryId: `dlv_${index}`,
+    tenantId: "ten_busy",
+    endpointId: "ep_1",
+    carrier: "bat_1",
+    epoch: 1,
+    tenants: 1,
+    last_tenant: "ten_busy",
+    more: true,
+    whole: false,
+  };
+}
+
+test.each([
+  ["names a tenant without many first attempts in progress", "1 0 ten_busy ten_other"],
+  ["names no tenant", "1 0"],
+])(
+  "while a busy tenant fills the limit, a notification that %s leads to a small claim",
+  async (_, payload) => {
+    const { dispatcher, claims } = await startFull();
+    dispatcher.notified(payload);
+    await vi.advanceTimersByTimeAsync(10);
+    expect(claims.slice(1)).toEqual([{ limit: 16, exceptTenants: ["ten_busy"] }]);
+  },
+);
+
+test("while a busy tenant fills the limit, its own deliveries wait", async () => {
+  const { dispatcher, claims } = await startFull();
+  dispatcher.notified("9 0 ten_busy");
+  await vi.advanceTimersByTimeAsync(10);
+  expect(claims).toHaveLength(1);
 });
 
 test("a lone worker takes every notification, also those of an earlier version, which pick nobody", () => {
