@@ -136,26 +136,35 @@ class WaitingRoom<Item, Entry extends { readonly item: Item }> {
 
   /** Takes the next flush; undefined if nothing may be flushed now. With both kinds waiting, each has its flush. */
   next(nowMs: number): Batch<Entry> | undefined {
-    const hasFew = this.#few.size > 0;
-    const hasMany = this.#many.size > 0;
-    if (hasFew && !(hasMany && this.#manyInFlight === 0 && !this.#lastWasMany)) {
-      const [owner] = this.#few.keys();
-      const alone = this.#few.size === 1 && (this.#fewOwner === owner || !this.#hadFew(nowMs));
-      this.#fewOwner = alone ? owner : undefined;
-      this.#lastWasMany = false;
-      this.#fewAtMs = nowMs;
-      return { entries: this.#take(this.#few, this.#maxItems), many: false };
-    }
-    // The first items of a batch are few, too.
-    const own = this.#many.size === 1 && this.#fewOwner !== undefined && this.#many.has(this.#fewOwner);
-    const shared = hasFew || (this.#hadFew(nowMs) && !own);
-    if (!hasMany || (shared && this.#manyInFlight > 0 && this.#manyInFlight >= this.#maxInFlight - 1)) {
+    const manyFirst = this.#many.size > 0 && this.#manyInFlight === 0 && !this.#lastWasMany;
+    return this.#few.size > 0 && !manyFirst ? this.#nextFew(nowMs) : this.#nextMany(nowMs);
+  }
+
+  #nextFew(nowMs: number): Batch<Entry> {
+    const [owner] = this.#few.keys();
+    const alone = this.#few.size === 1 && (this.#fewOwner === owner || !this.#hadFew(nowMs));
+    this.#fewOwner = alone ? owner : undefined;
+    this.#lastWasMany = false;
+    this.#fewAtMs = nowMs;
+    return { entries: this.#take(this.#few, this.#maxItems), many: false };
+  }
+
+  #nextMany(nowMs: number): Batch<Entry> | undefined {
+    const beside = this.#few.size > 0 || this.#expectsFew(nowMs);
+    const inFlightMax = beside ? Math.max(1, this.#maxInFlight - 1) : this.#maxInFlight;
+    if (this.#many.size === 0 || this.#manyInFlight >= inFlightMax) {
       return undefined;
     }
     this.#lastWasMany = true;
     this.#manyInFlight += 1;
-    const max = shared ? Math.min(this.#owner?.manyPerFlush ?? Infinity, this.#maxItems) : this.#maxItems;
+    const max = beside ? Math.min(this.#owner?.manyPerFlush ?? Infinity, this.#maxItems) : this.#maxItems;
     return { entries: this.#take(this.#many, max), many: true };
+  }
+
+  /** Whether others had items lately. The first items of a batch are few, too, but not of others. */
+  #expectsFew(nowMs: number): boolean {
+    const own = this.#many.size === 1 && this.#fewOwner !== undefined && this.#many.has(this.#fewOwner);
+    return this.#hadFew(nowMs) && !own;
   }
 
   #hadFew(nowMs: number): boolean {
