@@ -20,6 +20,7 @@ import type { GuardedClock } from "../../domain/clock.ts";
 import { DAY_MS, newId, type RandomBytes, utcDay } from "../../domain/ids.ts";
 import type { AttemptService } from "./attempt-service.ts";
 import { byCarrier } from "./by-carrier.ts";
+import { BusyTenants } from "./busy-tenants.ts";
 import type { CarrierStarter } from "./carrier-starter.ts";
 import type { EndpointHealth } from "../pacing/endpoint-health.ts";
 import { Sleeper } from "../../runtime/sleeper.ts";
@@ -51,17 +52,8 @@ const LOOK_SOON_MS = 100;
 const CLAIM_BURST = 10;
 /** Pause while the limit of first attempts in progress is reached. */
 const FULL_MS = 5;
-/** A tenant is busy while its first attempts take this share of the limit. */
-const BUSY_SHARE = 1 / 8;
 /** Room for other tenants beyond the limit, as a share of it. */
 const BESIDE_SHARE = 1 / 4;
-/**
- * Size of claims for busy tenants while others have deliveries, and of claims for those. A full list takes 30 ms to send,
- * in which nothing else is sent.
- */
-const SMALL_CLAIM = 16;
-/** For this long after a notification of another tenant, further ones are expected. */
-const OTHERS_EXPECTED_MS = 1_000;
 
 export interface DispatcherOptions {
   /** Id of this worker in claims. */
@@ -97,13 +89,11 @@ export class Dispatcher {
   readonly #options: DispatcherOptions;
   readonly #claims = new TokenBucket(CLAIM_BURST, performance.now());
   readonly #starts: Starts;
+  readonly #busy: BusyTenants;
   readonly #lists: FirstLists;
   readonly #sleeper = new Sleeper();
   /** Estimated size of the outbox, from notifications. */
   #waiting = 0;
-  /** Whether deliveries of tenants that are not busy may wait, and when a notification last named such a tenant. */
-  #othersWait = false;
-  #othersAtMs = Number.NEGATIVE_INFINITY;
   #afterTenant = "";
   /** Claims per second of this worker. */
   #perSecond: number;
@@ -118,7 +108,8 @@ export class Dispatcher {
     this.#options = options;
     this.#perSecond = options.claimsPerSecond;
     this.#starts = new Starts(options.log);
-    this.#lists = new FirstLists({ ...options, starts: this.#starts });
+    this.#busy = new BusyTenants(options);
+    this.#lists = new FirstLists({ ...options, starts: this.#starts, busy: this.#busy });
   }
 
   start(): void {
@@ -138,7 +129,7 @@ export class Dispatcher {
   notified(payload: string): void {
     const [count = "", turn = "", ...tenants] = payload.split(" ");
     if (Number(turn) % this.#workers.live === this.#workers.rank) {
-      this.#noteOthers(tenants);
+      this.#busy.noteWaiting(tenants);
       this.hint(Math.max(1, Number(count)));
     } else {
       this.#later ??= setTimeout(() => {
@@ -146,19 +137,6 @@ export class Dispatcher {
         this.hint(1);
       }, OTHERS_MS);
     }
-  }
-
-  /** Notes that tenants have deliveries beside the busy ones. */
-  #noteOthers(tenants: readonly string[]): void {
-    const busy = this.#busyTenants();
-    if (busy.length > 0 && (tenants.length === 0 || tenants.some((id) => !busy.includes(id)))) {
-      this.#othersWait = true;
-      this.#othersAtMs = performance.now();
-    }
-  }
-
-  #busyTenants(): string[] {
-    return this.#lists.busyTenants(this.#options.underWayMax * BUSY_SHARE);
   }
 
   /** Reports new deliveries in the outbox. */
@@ -192,7 +170,7 @@ export class Dispatcher {
       try {
         if (!this.#options.clock.isRight) {
           await this.#sleeper.sleep(POLL_MS, { soundly: true });
-        } else if (this.#isFull()) {
+        } else if (this.#isFull() || this.#busy.rests()) {
           await this.#claimBeside();
           await this.#sleeper.sleep(FULL_MS, { soundly: true });
         } else {
@@ -221,8 +199,8 @@ export class Dispatcher {
     if (!alone && !token && known < batchMax) {
       return this.#waitMs();
     }
-    const room = this.#claimSize(this.#lists.room(known));
-    this.#othersWait = false;
+    const room = this.#busy.claimSize(this.#lists.room(known));
+    this.#busy.noteClaim(false);
     const { claimed, more, nextTenant } = await this.#claimList({
       days: this.#latestDays(),
       atLeast: alone || token ? 1 : room,
@@ -237,26 +215,19 @@ export class Dispatcher {
     return this.#waitForNext(alone);
   }
 
-  /** Returns the size of the next claim. Beside other tenants, that of busy ones is small. */
-  #claimSize(room: number): number {
-    const others =
-      performance.now() - this.#othersAtMs < OTHERS_EXPECTED_MS && this.#busyTenants().length > 0;
-    return others ? Math.min(SMALL_CLAIM, room) : room;
-  }
-
-  /** Claims for other tenants while busy ones fill the limit of first attempts in progress. */
+  /** Claims for other tenants while busy ones fill the limit of first attempts in progress, or rest. */
   async #claimBeside(): Promise<void> {
     const { attempts, underWayMax } = this.#options;
-    const busy = this.#busyTenants();
+    const busy = this.#busy.ids;
     const room = attempts.firstUnderWay < underWayMax * (1 + BESIDE_SHARE) && !this.#lists.isFull;
-    if (!this.#othersWait || !room || busy.length === 0) {
+    if (!this.#busy.othersWait || !room || busy.length === 0) {
       return;
     }
     if (this.#claims.take(this.#perSecond, CLAIM_BURST, performance.now()) > 0) {
       return;
     }
-    this.#othersWait = false;
-    const limit = Math.min(SMALL_CLAIM, this.#lists.room(0));
+    const limit = this.#busy.claimSize(this.#lists.room(0));
+    this.#busy.noteClaim(false);
     const { claimed } = await this.#claimList({
       days: this.#latestDays(),
       atLeast: 1,
@@ -265,7 +236,9 @@ export class Dispatcher {
       exceptTenants: busy,
     });
     this.#waiting = Math.max(0, this.#waiting - claimed);
-    this.#othersWait ||= claimed === limit;
+    if (claimed === limit) {
+      this.#busy.noteClaim(true);
+    }
   }
 
   /** Updates the estimate of the outbox after a claim. `known` is the estimate before it. */
@@ -309,7 +282,7 @@ export class Dispatcher {
     if (day === undefined || this.#isFull()) {
       return false;
     }
-    const limit = this.#claimSize(this.#lists.room(this.#options.batchMax));
+    const limit = this.#busy.claimSize(this.#lists.room(this.#options.batchMax));
     const { claimed } = await this.#claimList({ days: [day], atLeast: 1, limit, afterTenant: "" });
     if (claimed < limit) {
       this.#otherDays.shift();

@@ -16,6 +16,7 @@ import type { Clock } from "../../domain/clock.ts";
 import { newId, type RandomBytes } from "../../domain/ids.ts";
 import { TokenBucket } from "../../domain/token-buckets.ts";
 import type { AttemptService } from "./attempt-service.ts";
+import type { BusyTenants } from "./busy-tenants.ts";
 import type { CarrierStarter } from "./carrier-starter.ts";
 import { startAgain } from "./hand-back.ts";
 import type { Starts } from "./starts.ts";
@@ -63,6 +64,7 @@ export interface FirstListsOptions {
   readonly log: Logger;
   /** Maximum number of members; 1 gives each delivery its own workflow. */
   readonly batchMax: number;
+  readonly busy: Pick<BusyTenants, "begin">;
 }
 
 export class FirstLists {
@@ -72,8 +74,6 @@ export class FirstLists {
   readonly #starting = new Set<Promise<void>>();
   readonly #removals: Batcher<string, void>;
   readonly #kept = new TokenBucket(KEPT_BURST, performance.now());
-  /** Members by tenant whose first attempt is in progress. */
-  readonly #underWay = new Map<string, number>();
   #open: FirstList | undefined;
   #members = 0;
 
@@ -92,11 +92,6 @@ export class FirstLists {
   /** Whether as many deliveries wait for their workflow as the memory may hold. */
   get isFull(): boolean {
     return this.#members >= MEMBERS_MAX;
-  }
-
-  /** Returns the tenants that have at least this many first attempts in progress. */
-  busyTenants(atLeast: number): string[] {
-    return [...this.#underWay].filter(([, count]) => count >= atLeast).map(([tenantId]) => tenantId);
   }
 
   /** Returns how many deliveries the next claim may take. A list with few free places is closed if more wait. */
@@ -204,7 +199,7 @@ export class FirstLists {
       (endpointId) => !this.#keeps(list, endpointId),
     );
     const loaded = claimed.map((member) => member.loaded);
-    this.#count(claimed, 1);
+    const ended = this.#options.busy.begin(claimed);
     list.attempts.push(
       attempts
         .run(request, loaded)
@@ -212,19 +207,8 @@ export class FirstLists {
         .catch((error: unknown) => {
           log.debug({ err: error, carrier: list.carrier }, "first attempts were not made at their claim");
         })
-        .finally(() => this.#count(claimed, -1)),
+        .finally(ended),
     );
-  }
-
-  #count(claimed: readonly ClaimedFirst[], sign: 1 | -1): void {
-    for (const { tenantId } of claimed) {
-      const count = (this.#underWay.get(tenantId) ?? 0) + sign;
-      if (count === 0) {
-        this.#underWay.delete(tenantId);
-      } else {
-        this.#underWay.set(tenantId, count);
-      }
-    }
   }
 
   /**

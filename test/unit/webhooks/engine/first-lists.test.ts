@@ -5,6 +5,7 @@ import type { ClaimedFirst } from "../../../../src/database/repositories/webhook
 import { createLogger } from "../../../../src/observability/logger.ts";
 import type { AttemptService } from "../../../../src/webhooks/engine/attempt-service.ts";
 import { createCarrierStarter } from "../../../../src/webhooks/engine/carrier-starter.ts";
+import { BusyTenants } from "../../../../src/webhooks/engine/busy-tenants.ts";
 import { FirstLists } from "../../../../src/webhooks/engine/first-lists.ts";
 import type { AttemptRequest } from "../../../../src/webhooks/engine/member-outcome.ts";
 import { Starts } from "../../../../src/webhooks/engine/starts.ts";
@@ -83,6 +84,7 @@ function createLists(batchMax = 64): FirstLists {
     clock: { now: () => 0 },
     randomBytes,
     log,
+    busy: new BusyTenants({ underWayMax: 256 }),
     batchMax,
   });
 }

@@ -1,0 +1,108 @@
+/**
+ * Keeps room for other tenants while one has very many first attempts. Such a tenant is busy. While others have
+ * deliveries, its claims are small and leave the event loop a rest, so that theirs are sent at once.
+ */
+import { performance, type EventLoopUtilityFunction } from "node:perf_hooks";
+import type { Claimed } from "../../database/repositories/webhooks/claims.ts";
+
+/** A tenant is busy while its first attempts take this share of their limit. */
+const BUSY_SHARE = 1 / 2;
+/** Size of a claim beside other tenants. A full list takes 30 ms to send, in which nothing else is sent. */
+const SMALL_CLAIM = 16;
+/** For this long after a notification of another tenant, further ones are expected. */
+const OTHERS_EXPECTED_MS = 1_000;
+/** Beside other tenants, busy ones get no claim while the event loop was busier than this for {@link LOOP_MS}. */
+const LOOP_SHARE = 0.75;
+const LOOP_MS = 20;
+
+export interface BusyTenantsOptions {
+  /** Maximum number of first attempts in progress. */
+  readonly underWayMax: number;
+  /** Monotonic clock, in milliseconds. */
+  readonly now?: () => number;
+  readonly loopUtilization?: EventLoopUtilityFunction;
+}
+
+export class BusyTenants {
+  readonly #busyAt: number;
+  readonly #now: () => number;
+  readonly #loopUtilization: EventLoopUtilityFunction;
+  /** First attempts in progress, by tenant. */
+  readonly #underWay = new Map<string, number>();
+  #othersWait = false;
+  /** When a notification last named another tenant. */
+  #othersAtMs = Number.NEGATIVE_INFINITY;
+  #loop: ReturnType<EventLoopUtilityFunction>;
+  #loopAtMs: number;
+  #loopIsBusy = false;
+
+  constructor({ underWayMax, now, loopUtilization }: BusyTenantsOptions) {
+    this.#busyAt = underWayMax * BUSY_SHARE;
+    this.#now = now ?? (() => performance.now());
+    this.#loopUtilization = loopUtilization ?? performance.eventLoopUtilization;
+    this.#loop = this.#loopUtilization();
+    this.#loopAtMs = this.#now();
+  }
+
+  /** Returns the busy tenants. */
+  get ids(): string[] {
+    return [...this.#underWay].filter(([, count]) => count >= this.#busyAt).map(([tenantId]) => tenantId);
+  }
+
+  /** Whether deliveries of other tenants may wait. */
+  get othersWait(): boolean {
+    return this.#othersWait;
+  }
+
+  /** Counts first attempts that begin. Returns the function to call when they have ended. */
+  begin(members: readonly Pick<Claimed, "tenantId">[]): () => void {
+    this.#count(members, 1);
+    return () => this.#count(members, -1);
+  }
+
+  /** Notes that deliveries of these tenants wait; of unknown ones if there are none. */
+  noteWaiting(tenants: readonly string[]): void {
+    const busy = this.ids;
+    if (busy.length > 0 && (tenants.length === 0 || tenants.some((id) => !busy.includes(id)))) {
+      this.#othersWait = true;
+      this.#othersAtMs = this.#now();
+    }
+  }
+
+  /** Notes a claim of other tenants' deliveries, and whether more of them may wait. */
+  noteClaim(more: boolean): void {
+    this.#othersWait = more;
+  }
+
+  /** Returns the size of the next claim, of at most `room`. */
+  claimSize(room: number): number {
+    return this.#isBesideOthers() ? Math.min(SMALL_CLAIM, room) : room;
+  }
+
+  /** Whether busy tenants now leave the event loop to others. */
+  rests(): boolean {
+    const nowMs = this.#now();
+    if (nowMs - this.#loopAtMs >= LOOP_MS) {
+      const loop = this.#loopUtilization();
+      this.#loopIsBusy = this.#loopUtilization(loop, this.#loop).utilization > LOOP_SHARE;
+      this.#loop = loop;
+      this.#loopAtMs = nowMs;
+    }
+    return this.#loopIsBusy && this.#isBesideOthers();
+  }
+
+  #isBesideOthers(): boolean {
+    return this.#now() - this.#othersAtMs < OTHERS_EXPECTED_MS && this.ids.length > 0;
+  }
+
+  #count(members: readonly Pick<Claimed, "tenantId">[], sign: 1 | -1): void {
+    for (const { tenantId } of members) {
+      const count = (this.#underWay.get(tenantId) ?? 0) + sign;
+      if (count === 0) {
+        this.#underWay.delete(tenantId);
+      } else {
+        this.#underWay.set(tenantId, count);
+      }
+    }
+  }
+}
