@@ -264,4 +264,20 @@ export const DELIVERIES: readonly Mutant[] = [
     replace: "new Set([2, 3, 5, 9, 13, 17]);",
     caughtBy: "test/promises/histories.test.ts",
   },
+  {
+    name: "others-wait-behind-a-busy-tenant",
+    breaks: "A tenant that fills a worker does not delay the deliveries of others (architecture 3)",
+    file: "src/webhooks/engine/dispatcher.ts",
+    find: "      exceptTenants: busy,\n",
+    replace: "      exceptTenants: [],\n",
+    caughtBy: "test/unit/webhooks/engine/dispatcher.test.ts",
+  },
+  {
+    name: "events-wait-behind-a-batch",
+    breaks: "A tenant's batch does not delay the events of others (architecture 3)",
+    file: "src/database/batcher.ts",
+    find: "const beside = this.#few.size > 0 || this.#expectsFew(nowMs);",
+    replace: "const beside = false;",
+    caughtBy: "test/unit/database/batcher.test.ts",
+  },
 ];

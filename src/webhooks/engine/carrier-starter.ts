@@ -6,7 +6,8 @@ import {
   TASK_QUEUES,
   WORKFLOW_TYPES,
 } from "../../../workflows/messages.ts";
-import type { Claimed, ClaimedRetry } from "../../database/repositories/webhooks/claims.ts";
+import type { Claimed } from "../../database/repositories/webhooks/claims.ts";
+import type { ClaimedRetry } from "../../database/repositories/webhooks/list-claims.ts";
 import { drawOffsets, type Random } from "../../domain/retry-schedule.ts";
 import type { AttemptRequest } from "./member-outcome.ts";
 

@@ -12,10 +12,13 @@ import {
   claimFirst,
   findOtherDays,
   type FirstClaim,
-  claimForEndpoints,
-  claimRetries,
   reclaimUnstarted,
 } from "../../database/repositories/webhooks/claims.ts";
+import {
+  claimForEndpoints,
+  claimRetries,
+  type ListsClaim,
+} from "../../database/repositories/webhooks/list-claims.ts";
 import type { GuardedClock } from "../../domain/clock.ts";
 import { DAY_MS, newId, type RandomBytes, utcDay } from "../../domain/ids.ts";
 import type { AttemptService } from "./attempt-service.ts";
@@ -95,6 +98,7 @@ export class Dispatcher {
   /** Estimated size of the outbox, from notifications. */
   #waiting = 0;
   #afterTenant = "";
+  #afterRetryTenant = "";
   /** Claims per second of this worker. */
   #perSecond: number;
   #workers: LiveWorkers = { live: 1, rank: 0 };
@@ -313,36 +317,34 @@ export class Dispatcher {
   }
 
   async #slowLane(): Promise<void> {
-    const { worker, pool, clock, health, starter, batchMax } = this.#options;
-    const now = clock.now();
-    const slow = health.slow(now);
-    for (let from = 0; from < slow.length && this.#starts.pauseMs === 0; from += SLOW_LISTS_MAX) {
-      const endpointIds = slow.slice(from, from + SLOW_LISTS_MAX);
-      const claimed = await claimForEndpoints(pool, {
-        endpointIds,
-        carriers: endpointIds.map(() => this.#newCarrier(now)),
-        listMax: batchMax,
-        worker,
-        now: new Date(now),
-      });
-      await this.#startAll(claimed, async (carrier, members) => await starter.startSlow(carrier, members));
+    const { pool, clock, health, starter } = this.#options;
+    const slow = health.slow(clock.now());
+    if (slow.length === 0 || this.#starts.pauseMs > 0) {
+      return;
     }
+    const claimed = await claimForEndpoints(pool, { ...this.#newLists(SLOW_LISTS_MAX), endpointIds: slow });
+    await this.#startAll(claimed, async (carrier, members) => await starter.startSlow(carrier, members));
   }
 
   async #retryLane(): Promise<void> {
-    const { worker, pool, clock, starter, batchMax } = this.#options;
-    const now = clock.now();
+    const { pool, starter } = this.#options;
     if (this.#starts.pauseMs > 0) {
       return;
     }
-    const claimed = await claimRetries(pool, {
-      carriers: Array.from({ length: RETRY_LISTS_MAX }, () => this.#newCarrier(now)),
-      listMax: batchMax,
-      worker,
+    const { claimed, nextTenant } = await claimRetries(pool, {
+      ...this.#newLists(RETRY_LISTS_MAX),
       spreadSeconds: RETRY_SPREAD_SECONDS,
-      now: new Date(now),
+      afterTenant: this.#afterRetryTenant,
     });
+    this.#afterRetryTenant = nextTenant;
     await this.#startAll(claimed, async (carrier, members) => await starter.startRetries(carrier, members));
+  }
+
+  #newLists(count: number): ListsClaim {
+    const { worker, clock, batchMax } = this.#options;
+    const now = clock.now();
+    const carriers = Array.from({ length: count }, () => this.#newCarrier(now));
+    return { carriers, listMax: batchMax, worker, now: new Date(now) };
   }
 
   async #sweep(): Promise<void> {

@@ -7,9 +7,9 @@ import { createPool } from "../../../src/database/pool.ts";
 import {
   claimFirst,
   findUnstartedLists,
-  claimForEndpoints,
   reclaimUnstarted,
 } from "../../../src/database/repositories/webhooks/claims.ts";
+import { claimForEndpoints } from "../../../src/database/repositories/webhooks/list-claims.ts";
 import { takeNotices } from "../../../src/database/repositories/webhooks/dead-letter-counts.ts";
 import { takeGrade } from "../../../src/database/repositories/endpoints/endpoint-grades.ts";
 import {

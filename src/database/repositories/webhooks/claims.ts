@@ -23,21 +23,14 @@ export interface Claimed {
   readonly epoch: number;
 }
 
-/** A delivery that continues in mid-cycle under a new carrier. */
-export interface ClaimedRetry extends Claimed {
-  /** Number of finished attempts in this cycle. */
-  readonly attemptCount: number;
-  readonly cycleStartedAt: Date;
-  readonly nextAttemptAt: Date;
-}
-
 /** The columns of a {@link Claimed}. */
-const CLAIMED =
+export const CLAIMED =
   'd.id AS "deliveryId", d.tenant_id AS "tenantId", d.endpoint_id AS "endpointId", d.carrier, d.epoch';
 
 /** Maximum number of tenants per claim. Others wait for the next claim. */
-const TENANTS_MAX = 64;
-const WAITING = "d.carrier IS NULL AND d.state = 'QUEUED'";
+export const TENANTS_MAX = 64;
+/** Condition of a delivery `d` in the outbox. */
+export const WAITING = "d.carrier IS NULL AND d.state = 'QUEUED'";
 /**
  * The same about a row found by its key. The planner must not match it with the index of {@link WAITING}: statistics
  * are mostly taken while nothing waits, and it would then read the whole outbox for each claim.
@@ -301,76 +294,6 @@ export async function removeUnstartedLists(db: Queryable, carriers: readonly str
     ...sql`WITH hurry AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
       DELETE FROM unstarted_lists USING hurry WHERE carrier = ANY (${carriers}::text[])`,
   });
-}
-
-export interface EndpointsClaim {
-  readonly endpointIds: readonly string[];
-  /** One carrier per endpoint, in the same order. */
-  readonly carriers: readonly string[];
-  /** Maximum number of deliveries per list. */
-  readonly listMax: number;
-  readonly worker: string;
-  readonly now: Date;
-}
-
-/** Claims first attempts to certain endpoints, one list per endpoint. */
-export async function claimForEndpoints(db: Queryable, claim: EndpointsClaim): Promise<Claimed[]> {
-  const { rows } = await db.query<Claimed>({
-    name: "claim-for-endpoints",
-    text: `WITH candidates AS MATERIALIZED (
-        SELECT d.day, d.id, d.endpoint_id FROM deliveries d
-        WHERE d.carrier IS NULL AND d.state = 'QUEUED' AND d.endpoint_id = ANY ($1::text[])
-          AND d.tenant_id NOT IN ${HELD_TENANTS}
-        LIMIT 4096 FOR UPDATE SKIP LOCKED
-      ), numbered AS (
-        SELECT day, id, endpoint_id, row_number() OVER (PARTITION BY endpoint_id ORDER BY id) AS n FROM candidates
-      )
-      UPDATE deliveries d SET carrier = lists.carrier, claimed_at = $4, claimed_by = $5
-      FROM numbered JOIN unnest($1::text[], $2::text[]) AS lists(endpoint_id, carrier)
-        ON lists.endpoint_id = numbered.endpoint_id
-      WHERE d.day = numbered.day AND d.id = numbered.id AND numbered.n <= $3
-      RETURNING ${CLAIMED}`,
-    values: [claim.endpointIds, claim.carriers, claim.listMax, claim.now, claim.worker],
-  });
-  return rows;
-}
-
-export interface RetryClaim {
-  /** Carriers to assign, one per list. Their number limits the lists. */
-  readonly carriers: readonly string[];
-  readonly listMax: number;
-  /** Maximum difference of the cycles' starts within a list, in seconds. */
-  readonly spreadSeconds: number;
-  readonly worker: string;
-  readonly now: Date;
-}
-
-/**
- * Claims deliveries in mid-cycle that wait for a list of their endpoint: those that left a mixed list after a failure,
- * and those that the reconciler took from a carrier that is gone.
- */
-export async function claimRetries(db: Queryable, claim: RetryClaim): Promise<ClaimedRetry[]> {
-  const { rows } = await db.query<ClaimedRetry>({
-    name: "claim-retries",
-    text: `WITH candidates AS MATERIALIZED (
-        SELECT day, id, endpoint_id, cycle_started_at, attempt_count FROM deliveries
-        WHERE carrier IS NULL AND state = 'RETRYING' AND tenant_id NOT IN ${HELD_TENANTS}
-        ORDER BY next_attempt_at LIMIT 2048 FOR UPDATE SKIP LOCKED
-      ), numbered AS (
-        SELECT day, id,
-          dense_rank() OVER (ORDER BY endpoint_id, attempt_count, floor(extract(epoch FROM cycle_started_at) / $3)) AS list,
-          row_number() OVER (PARTITION BY endpoint_id, attempt_count, floor(extract(epoch FROM cycle_started_at) / $3)
-            ORDER BY id) AS n
-        FROM candidates
-      )
-      UPDATE deliveries d SET carrier = ($1::text[])[numbered.list], claimed_at = $4, claimed_by = $5
-      FROM numbered
-      WHERE d.day = numbered.day AND d.id = numbered.id AND numbered.n <= $2 AND numbered.list <= cardinality($1::text[])
-      RETURNING ${CLAIMED}, d.attempt_count AS "attemptCount",
-        d.cycle_started_at AS "cycleStartedAt", d.next_attempt_at AS "nextAttemptAt"`,
-    values: [claim.carriers, claim.listMax, claim.spreadSeconds, claim.now, claim.worker],
-  });
-  return rows;
 }
 
 /**

@@ -1,0 +1,123 @@
+/** Claims of lists of one endpoint each: first attempts to slow endpoints, and retries. Tenants are served in turns. */
+import type { Queryable } from "../../pool.ts";
+import { HELD_TENANTS } from "../tenants.ts";
+import { CLAIMED, type Claimed, TENANTS_MAX, WAITING } from "./claims.ts";
+
+/** A delivery that continues in mid-cycle under a new carrier. */
+export interface ClaimedRetry extends Claimed {
+  /** Number of finished attempts in this cycle. */
+  readonly attemptCount: number;
+  readonly cycleStartedAt: Date;
+  readonly nextAttemptAt: Date;
+}
+
+export interface ListsClaim {
+  /** Carriers to assign, one per list. Their number limits the lists. */
+  readonly carriers: readonly string[];
+  /** Maximum number of deliveries per list. */
+  readonly listMax: number;
+  readonly worker: string;
+  readonly now: Date;
+}
+
+/** Most deliveries that are read for lists. Each waiting tenant gets an equal share, of at least a list. */
+const LISTED_MAX = 2_048;
+
+/**
+ * Returns SQL that writes the carriers `$1` into numbered rows: at most `$2` per list. `numbered` has the columns day, id,
+ * list and n.
+ */
+const CARRY_LISTS = `UPDATE deliveries d SET carrier = ($1::text[])[numbered.list], claimed_at = $4, claimed_by = $5
+      FROM numbered
+      WHERE d.day = numbered.day AND d.id = numbered.id AND numbered.n <= $2 AND numbered.list <= cardinality($1::text[])
+      RETURNING ${CLAIMED}`;
+
+/**
+ * Returns SQL that numbers the lists of `candidates`, tenants in turns.
+ *
+ * @param list the columns of `candidates` that the members of a list share, beginning with the endpoint
+ */
+function numberedLists(list: string): string {
+  return `lists AS (
+        SELECT ${list}, row_number() OVER (ORDER BY turn, tenant_id) AS list
+        FROM (
+          SELECT tenant_id, ${list}, row_number() OVER (PARTITION BY tenant_id ORDER BY min(id)) AS turn
+          FROM candidates GROUP BY tenant_id, ${list}
+        ) turns
+      ), numbered AS (
+        SELECT day, id, list, row_number() OVER (PARTITION BY list ORDER BY id) AS n
+        FROM candidates JOIN lists USING (${list})
+      )`;
+}
+
+/** Claims first attempts to certain endpoints: lists of one endpoint each, tenants in turns. */
+export async function claimForEndpoints(
+  db: Queryable,
+  claim: ListsClaim & { readonly endpointIds: readonly string[] },
+): Promise<Claimed[]> {
+  const { rows } = await db.query<Claimed>({
+    name: "claim-for-endpoints",
+    text: `WITH waiting AS MATERIALIZED (
+        SELECT DISTINCT tenant_id FROM endpoints WHERE id = ANY ($3::text[]) AND tenant_id NOT IN ${HELD_TENANTS}
+      ), candidates AS MATERIALIZED (
+        SELECT waiting.tenant_id, mine.* FROM waiting CROSS JOIN LATERAL (
+          SELECT d.day, d.id, d.endpoint_id FROM deliveries d
+          WHERE ${WAITING} AND d.tenant_id = waiting.tenant_id AND d.endpoint_id = ANY ($3::text[])
+          ORDER BY d.id LIMIT (SELECT greatest(${LISTED_MAX} / count(*), $2::int) FROM waiting)
+          FOR UPDATE SKIP LOCKED
+        ) mine
+      ), ${numberedLists("endpoint_id")}
+      ${CARRY_LISTS}`,
+    values: [claim.carriers, claim.listMax, claim.endpointIds, claim.now, claim.worker],
+  });
+  return rows;
+}
+
+export interface RetryClaim extends ListsClaim {
+  /** Maximum difference of the cycles' starts within a list, in seconds. */
+  readonly spreadSeconds: number;
+  /** Claims only for tenants after this one, so that all tenants get their turn. */
+  readonly afterTenant: string;
+}
+
+/**
+ * Claims deliveries in mid-cycle that wait for a list of their endpoint: those that left a mixed list after a failure,
+ * and those that the reconciler took from a carrier that is gone. Tenants are served in turns.
+ *
+ * @returns the claimed deliveries, and the tenant after which to continue if there are more tenants than one claim covers
+ */
+export async function claimRetries(
+  db: Queryable,
+  claim: RetryClaim,
+): Promise<{ readonly claimed: ClaimedRetry[]; readonly nextTenant: string }> {
+  const waiting = "d.carrier IS NULL AND d.state = 'RETRYING'";
+  const nextTenant = (after: string): string =>
+    `(SELECT d.tenant_id FROM deliveries d WHERE ${waiting} AND d.tenant_id > ${after} ORDER BY d.tenant_id LIMIT 1)`;
+  const { rows } = await db.query<ClaimedRetry & { readonly last_tenant: string }>({
+    name: "claim-retries",
+    text: `WITH RECURSIVE seen(tenant_id, n) AS (
+        SELECT ${nextTenant("$6::text")}, 1
+        UNION ALL
+        SELECT ${nextTenant("seen.tenant_id")}, n + 1 FROM seen
+        WHERE seen.tenant_id IS NOT NULL AND n < ${TENANTS_MAX}
+      ), waiting AS MATERIALIZED (
+        SELECT tenant_id FROM seen WHERE tenant_id IS NOT NULL AND tenant_id NOT IN ${HELD_TENANTS}
+      ), candidates AS MATERIALIZED (
+        SELECT waiting.tenant_id, mine.*, floor(extract(epoch FROM coalesce(mine.cycle_started_at, 'epoch')) / $3) AS cycle_start
+        FROM waiting CROSS JOIN LATERAL (
+          SELECT d.day, d.id, d.endpoint_id, d.cycle_started_at, d.attempt_count FROM deliveries d
+          WHERE ${waiting} AND d.tenant_id = waiting.tenant_id
+          ORDER BY d.next_attempt_at LIMIT (SELECT greatest(${LISTED_MAX} / count(*), $2::int) FROM waiting)
+          FOR UPDATE SKIP LOCKED
+        ) mine
+      ), ${numberedLists("endpoint_id, attempt_count, cycle_start")}
+      ${CARRY_LISTS}, d.attempt_count AS "attemptCount", d.cycle_started_at AS "cycleStartedAt",
+        d.next_attempt_at AS "nextAttemptAt",
+        (SELECT coalesce(max(tenant_id), '') FROM seen WHERE n = ${TENANTS_MAX}) AS last_tenant`,
+    values: [claim.carriers, claim.listMax, claim.spreadSeconds, claim.now, claim.worker, claim.afterTenant],
+  });
+  return {
+    claimed: rows.map(({ last_tenant: _last, ...row }) => row),
+    nextTenant: rows[0]?.last_tenant ?? "",
+  };
+}
