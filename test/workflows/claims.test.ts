@@ -14,7 +14,6 @@ import {
   reclaimUnstarted,
   removeUnstartedLists,
 } from "../../src/database/repositories/webhooks/claims.ts";
-import { claimForEndpoints, claimRetries } from "../../src/database/repositories/webhooks/list-claims.ts";
 import { DAY_MS, newId, utcDay } from "../../src/domain/ids.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { useWorld } from "../support/world.ts";
@@ -211,70 +210,6 @@ test("a claim leaves the deliveries of excepted tenants", async () => {
   expect(mine.map(({ deliveryId }) => deliveryId).toSorted()).toEqual(ids);
   // Further tests claim what they have published.
   expect(await claimAs("key_me", newId("batch", Date.now(), randomBytes))).toHaveLength(3);
-});
-
-describe("lists of one endpoint each", () => {
-  const now = new Date();
-  const lists = {
-    carriers: ["bat_list_1", "bat_list_2", "bat_list_3", "bat_list_4"],
-    listMax: 10,
-    worker: "key_me",
-    now,
-  };
-
-  /** Publishes to many endpoints of one tenant, then to one of another. Returns both tenants and all endpoints. */
-  async function crowd(): Promise<{ many: string; one: string; endpointIds: string[] }> {
-    const world = made.current;
-    const [many, one] = [await world.createTenant(), await world.createTenant()];
-    const endpointIds: string[] = [];
-    for (let index = 0; index < 6; index += 1) {
-      endpointIds.push((await world.createEndpoint(many, "http://127.0.0.1:1")).id);
-    }
-    await publishTo(many, 2);
-    endpointIds.push((await world.createEndpoint(one, "http://127.0.0.1:1")).id);
-    await publishTo(one, 2);
-    return { many, one, endpointIds };
-  }
-
-  function membersByTenant(
-    claimed: readonly { carrier: string; tenantId: string; endpointId: string }[],
-  ): Record<string, number> {
-    const count: Record<string, number> = {};
-    const endpointOf = new Map<string, string>();
-    for (const { carrier, tenantId, endpointId } of claimed) {
-      expect(endpointOf.get(carrier) ?? endpointId).toBe(endpointId);
-      endpointOf.set(carrier, endpointId);
-      count[tenantId] = (count[tenantId] ?? 0) + 1;
-    }
-    return count;
-  }
-
-  test("of slow endpoints are claimed in turns of their tenants", async () => {
-    const { many, one, endpointIds } = await crowd();
-    const first = await claimForEndpoints(pool, { ...lists, endpointIds });
-    // Three lists of the one tenant, and the only list of the other.
-    expect(membersByTenant(first)).toEqual({ [many]: 6, [one]: 2 });
-    const rest = await claimForEndpoints(pool, { ...lists, endpointIds });
-    expect(membersByTenant(rest)).toEqual({ [many]: 6 });
-    expect(await claimForEndpoints(pool, { ...lists, endpointIds })).toEqual([]);
-  });
-
-  test("of retries are claimed in turns of their tenants, whoever waits longer", async () => {
-    const { many, one } = await crowd();
-    await made.current.sql.query(
-      `UPDATE deliveries SET state = 'RETRYING', attempt_count = 1, cycle_started_at = $2,
-        next_attempt_at = now() - CASE tenant_id WHEN $1 THEN interval '1 hour' ELSE interval '0' END
-      WHERE tenant_id IN ($1, $3)`,
-      [many, now, one],
-    );
-    const claim = async (): Promise<Awaited<ReturnType<typeof claimRetries>>> =>
-      await claimRetries(pool, { ...lists, spreadSeconds: 2, afterTenant: "" });
-    const { claimed, nextTenant } = await claim();
-    expect(membersByTenant(claimed)).toEqual({ [many]: 6, [one]: 2 });
-    expect(nextTenant).toBe("");
-    expect(membersByTenant((await claim()).claimed)).toEqual({ [many]: 6 });
-    expect((await claim()).claimed).toEqual([]);
-  });
 });
 
 async function publishTo(tenant: string, count: number): Promise<string[]> {
