@@ -2,9 +2,9 @@
 import { cp, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { bundleWorkflowCode, Worker } from "@temporalio/worker";
+import { bundleWorkflowCode, DefaultLogger, Runtime, Worker } from "@temporalio/worker";
 import { DeterminismViolationError } from "@temporalio/workflow";
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { workflowBundle } from "../support/processes.ts";
 
 const HISTORIES = new URL("../replay/histories/", import.meta.url);
@@ -53,6 +53,14 @@ const scratch = await mkdtemp(join(tmpdir(), "signet-replay-"));
 async function historyOf(name: string): Promise<unknown> {
   return JSON.parse(await readFile(new URL(name, HISTORIES), "utf8")) as unknown;
 }
+
+beforeAll(() => {
+  // Else the states of each replay's worker hide the results.
+  Runtime.install({
+    logger: new DefaultLogger("ERROR"),
+    telemetryOptions: { logging: { forward: {}, filter: "OFF" } },
+  });
+});
 
 afterAll(async () => {
   await rm(scratch, { recursive: true, force: true });
