@@ -9,6 +9,7 @@ import { egress } from "./egress.ts";
 import { failingReceiver } from "./failing-receiver.ts";
 import { fanOut } from "./fan-out.ts";
 import { features } from "./features.ts";
+import { heaps } from "./heaps.ts";
 import { hostile } from "./hostile.ts";
 import { largeBodies } from "./large-bodies.ts";
 import { memory } from "./memory.ts";
@@ -32,6 +33,7 @@ export const SCENARIOS: readonly Scenario[] = [
   fanOut,
   largeBodies,
   memory,
+  heaps,
   frontier,
   features,
   tokens,
