@@ -4,25 +4,16 @@ import { round } from "../bench/report/measurement.ts";
 import type { TargetResult } from "../bench/report/targets.ts";
 import type { LedgerCounts } from "./ledger.ts";
 
-/** A bound and the measured value. */
-export interface Target extends TargetResult {
-  /** Planned for a later issue: a miss is shown and is not a failure. */
-  readonly later?: true;
-}
-
-export function atMost(target: string, got: number, most: number): Target {
+/** Returns a bound with the measured value. */
+export function atMost(target: string, got: number, most: number): TargetResult {
   return { target, wanted: `≤ ${most}`, got: round(got, 3), met: got <= most };
-}
-
-export function later(target: Target): Target {
-  return { ...target, later: true };
 }
 
 export interface CaseOutcome {
   readonly ledger: LedgerCounts;
   /** Values measured in addition to the ledger's counts. */
   readonly findings: Readonly<Record<string, unknown>>;
-  readonly targets: readonly Target[];
+  readonly targets: readonly TargetResult[];
 }
 
 /** Snake case, because it is public JSON. */
@@ -60,7 +51,7 @@ export function describeResult(
 /** Returns the bounds that were missed. */
 export function problemsOf({ targets = [] }: Pick<CaseResult, "targets">): string[] {
   return targets
-    .filter(({ met, later: isLater }) => !met && isLater !== true)
+    .filter(({ met }) => !met)
     .map(({ target, wanted, got }) => `${target}: ${got}, wanted ${wanted}`);
 }
 
@@ -92,9 +83,6 @@ export function resultLines(result: CaseResult): string[] {
       .join(", ")}`,
     ...targets
       .filter(({ met }) => !met)
-      .map(
-        ({ target, wanted, got, later: isLater }) =>
-          `    MISSED ${target}: ${got} (${wanted})${isLater === true ? ", planned for a later issue" : ""}`,
-      ),
+      .map(({ target, wanted, got }) => `    MISSED ${target}: ${got} (${wanted})`),
   ];
 }

@@ -3,7 +3,8 @@ import { round } from "../bench/report/measurement.ts";
 import type { Fault, PassedFault } from "./faults.ts";
 import { countLedger, type Fate } from "./ledger.ts";
 import { timedOutAttempts } from "./observe.ts";
-import { atMost, type CaseOutcome, type Target } from "./result.ts";
+import type { TargetResult } from "../bench/report/targets.ts";
+import { atMost, type CaseOutcome } from "./result.ts";
 import { startBalancer } from "./scenarios/balancer.ts";
 import { type Part, planTraffic, repeatedAnswers, type Size, type TrafficShape } from "./traffic.ts";
 import { type Scene, type Settled, Trial } from "./trial.ts";
@@ -78,7 +79,7 @@ function drainedAfter(fates: readonly Fate[], backAtMs: number): number {
 }
 
 /** The bounds of every case. */
-export function promises(accepted: number, lost: number, events: number, settled: Settled): Target[] {
+export function promises(accepted: number, lost: number, events: number, settled: Settled): TargetResult[] {
   return [
     atMost("events never accepted", events - accepted, 0),
     atMost("lost", lost, 0),
@@ -95,7 +96,7 @@ export function promises(accepted: number, lost: number, events: number, settled
 const MAY_REPEAT: ReadonlySet<string> = new Set(["0", "408", "503"]);
 
 /** Counts responses that do not allow a client to retry. */
-export function fatalAnswers(answers: Readonly<Record<string, number>>): Target {
+export function fatalAnswers(answers: Readonly<Record<string, number>>): TargetResult {
   const fatal = Object.entries(answers).filter(([status]) => !MAY_REPEAT.has(status));
   const times = fatal.reduce((sum, [, each]) => sum + each, 0);
   return atMost("answers that a client cannot repeat", times, 0);
@@ -119,7 +120,7 @@ function seconds(faults: readonly PassedFault[], of: (fault: PassedFault) => num
   return faults.map((fault) => round(of(fault), 2));
 }
 
-function faultTargets(chaos: FaultCase, { fates, faults }: Passed, late: number): Target[] {
+function faultTargets(chaos: FaultCase, { fates, faults }: Passed, late: number): TargetResult[] {
   const { flowSeconds, gapSeconds, drainedSeconds } = chaos;
   const worst = (of: (fault: PassedFault) => number): number => Math.max(0, ...faults.map(of));
   const { duplicated } = countLedger(fates);

@@ -14,7 +14,7 @@ import { percentiles } from "../../bench/measure/statistics.ts";
 import { round } from "../../bench/report/measurement.ts";
 import type { SetScene } from "../cases.ts";
 import { countLedger, type Fate } from "../ledger.ts";
-import { atMost, type CaseOutcome, later } from "../result.ts";
+import { atMost, type CaseOutcome } from "../result.ts";
 import { type Part } from "../traffic.ts";
 import { Trial } from "../trial.ts";
 
@@ -89,10 +89,10 @@ export async function hangingNeighbour(scene: SetScene): Promise<CaseOutcome> {
       },
       targets: [
         atMost("events of the neighbours never accepted", counted - ledger.accepted, 0),
-        later(atMost("events of the neighbours not acknowledged", ledger.lost, 0)),
-        later(atMost("healthy neighbour, p99 ms", spreadOf(b, 0).p99_ms, FIRST_P99_MS)),
-        later(atMost("failing neighbour, first attempts, p99 ms", spreadOf(c, 0).p99_ms, FIRST_P99_MS)),
-        later(atMost("failing neighbour, second attempts, p99 ms", second.p99_ms, SECOND_P99_MS)),
+        atMost("events of the neighbours not acknowledged", ledger.lost, 0),
+        atMost("healthy neighbour, p99 ms", spreadOf(b, 0).p99_ms, FIRST_P99_MS),
+        atMost("failing neighbour, first attempts, p99 ms", spreadOf(c, 0).p99_ms, FIRST_P99_MS),
+        atMost("failing neighbour, second attempts, p99 ms", second.p99_ms, SECOND_P99_MS),
       ],
     };
   } finally {
@@ -165,7 +165,7 @@ export async function registrations(scene: SetScene): Promise<CaseOutcome> {
       findings: { registered: 2 * count, verified_s: { quiet, beside } },
       targets: [
         atMost("lost", ledger.lost, 0),
-        later(atMost("verification of the third tenant, s at most", Math.max(...beside), VERIFIED_S)),
+        atMost("verification of the third tenant, s at most", Math.max(...beside), VERIFIED_S),
       ],
     };
   } finally {

@@ -7,7 +7,8 @@ import { round } from "../../bench/report/measurement.ts";
 import type { World } from "../../bench/environment/world.ts";
 import type { SetScene } from "../cases.ts";
 import { countLedger } from "../ledger.ts";
-import { atMost, type CaseOutcome, type Target } from "../result.ts";
+import type { TargetResult } from "../../bench/report/targets.ts";
+import { atMost, type CaseOutcome } from "../result.ts";
 import { promises } from "../run-case.ts";
 import { healthyGroup, type PublishedPart, repeatedAnswers } from "../traffic.ts";
 import { Trial } from "../trial.ts";
@@ -122,14 +123,14 @@ const GROWTH_SHARE = 0.15;
 const GROWTH_MORE = 16;
 
 /** Bounds the last quarter of a value by its second one; the first is warm-up. */
-function bounded(samples: readonly Sample[], name: string): Target {
+function bounded(samples: readonly Sample[], name: string): TargetResult {
   const quarter = Math.floor(samples.length / 4);
   const second = mean(samples.slice(quarter, 2 * quarter), name);
   const last = mean(samples.slice(-quarter), name);
   return atMost(`${name}, last quarter`, round(last, 1), round(second * (1 + GROWTH_SHARE) + GROWTH_MORE, 1));
 }
 
-function sizes(samples: readonly Sample[]): { findings: Record<string, unknown>; targets: Target[] } {
+function sizes(samples: readonly Sample[]): { findings: Record<string, unknown>; targets: TargetResult[] } {
   const half = samples[Math.floor(samples.length / 2)];
   const parts = ["table_bytes", "index_bytes"].map((name) => {
     const [first, second] = [bytesEach(samples[0], half, name), bytesEach(half, samples.at(-1), name)];
