@@ -148,7 +148,7 @@ export async function replayDeadLetter(
           dead_lettered_at = NULL, expires_at = NULL
         FROM dead WHERE d.day = dead.day AND d.id = dead.id RETURNING dead.carrier
       )
-      SELECT carrier, ${notifyOutbox("1")} FROM queued`,
+      SELECT carrier, ${notifyOutbox("1", "$3::text")} FROM queued`,
     values: [idDay(id), id, tenantId, now],
   });
   return rows[0] === undefined ? undefined : { formerCarrier: rows[0].carrier };
@@ -170,7 +170,7 @@ export async function makeAttemptDue(
     name: "make-attempt-due",
     text: `UPDATE deliveries SET next_attempt_at = CASE WHEN state = 'RETRYING' THEN least(next_attempt_at, $4) END
       WHERE day = $1 AND id = $2 AND tenant_id = $3 AND state IN ('QUEUED', 'RETRYING')
-      RETURNING CASE WHEN state = 'RETRYING' THEN carrier END AS carrier, ${notifyOutbox("1")}`,
+      RETURNING CASE WHEN state = 'RETRYING' THEN carrier END AS carrier, ${notifyOutbox("1", "$3::text")}`,
     values: [idDay(id), id, tenantId, now],
   });
   return rows[0];

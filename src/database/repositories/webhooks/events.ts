@@ -14,17 +14,18 @@ export const OUTBOX_CHANNEL = "signet_outbox";
 const NAMED_TENANTS_MAX = 4;
 
 /**
- * SQL that notifies the workers of `count` new deliveries. The second, random number picks the worker that claims. Names
- * of their tenants may follow.
+ * SQL that notifies the workers of `count` new deliveries. The second, random number picks the worker that claims. The
+ * names of their tenants follow, with spaces between them; by default they are unknown.
  */
-export function notifyOutbox(count: string, tenants = "''"): string {
-  return `pg_notify('${OUTBOX_CHANNEL}', ${count} || ' ' || floor(random() * 1000000)::int || ${tenants})`;
+export function notifyOutbox(count: string, tenants = "NULL"): string {
+  return `pg_notify('${OUTBOX_CHANNEL}',
+    ${count} || ' ' || floor(random() * 1000000)::int || coalesce(' ' || ${tenants}, ''))`;
 }
 
-/** Returns the end of a notification that names the tenants of these events. */
-function namedTenants(events: readonly NewEvent[]): string {
+/** Returns the names of the events' tenants for a notification; null if they are too many. */
+function namedTenants(events: readonly NewEvent[]): string | null {
   const tenants = new Set(events.map(({ tenantId }) => tenantId));
-  return tenants.size > NAMED_TENANTS_MAX ? "" : [...tenants].map((id) => ` ${id}`).join("");
+  return tenants.size > NAMED_TENANTS_MAX ? null : [...tenants].join(" ");
 }
 
 export interface TenantAndType {

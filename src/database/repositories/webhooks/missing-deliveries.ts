@@ -177,7 +177,8 @@ export async function makeMissingPage(
         UPDATE replay_items i SET result = j.result, delivery_id = j.delivery_id
         FROM judged j WHERE i.job_id = ${page.jobId} AND i.position = j.position
       ), told AS MATERIALIZED (
-        SELECT ${raw(notifyOutbox("n"))} FROM (SELECT count(*) AS n FROM made) counted WHERE n > 0
+        SELECT ${raw(notifyOutbox("n", "tenant"))}
+        FROM (SELECT count(*) AS n, ${page.tenantId}::text AS tenant FROM made) counted WHERE n > 0
       )
       SELECT result FROM judged LEFT JOIN told ON true`,
   });

@@ -212,7 +212,8 @@ export async function replayPageOfDead(db: Queryable, page: ReplayPage): Promise
       ), written AS (
         UPDATE replay_items i SET result = j.result FROM judged j WHERE i.job_id = ${page.jobId} AND i.position = j.position
       ), told AS MATERIALIZED (
-        SELECT ${raw(notifyOutbox("n"))} FROM (SELECT count(*) AS n FROM queued) counted WHERE n > 0
+        SELECT ${raw(notifyOutbox("n", "tenant"))}
+        FROM (SELECT count(*) AS n, ${page.tenantId}::text AS tenant FROM queued) counted WHERE n > 0
       )
       SELECT id, carrier, result FROM judged LEFT JOIN told ON true`,
   });
