@@ -28,10 +28,17 @@ async function dueTimes(tenant: Tenant, id: string): Promise<number[]> {
 }
 
 test("the schedule has 17 attempts, backs off exponentially with jitter, and spans 72 hours", async () => {
-  const { tenant, receiver } = await verifiedEndpoint(api);
-  receiver.answer([{ kind: "answer", status: 503 }]);
-  const ids = [await publishOne(tenant), await publishOne(tenant)];
-  const [one = [], two = []] = await Promise.all(ids.map(async (id) => await dueTimes(tenant, id)));
+  // Deliveries of one endpoint may share a workflow, and with it their jitter.
+  const failing = await Promise.all(
+    [1, 2].map(async () => {
+      const { tenant, receiver } = await verifiedEndpoint(api);
+      receiver.answer([{ kind: "answer", status: 503 }]);
+      return { tenant, receiver, id: await publishOne(tenant) };
+    }),
+  );
+  const [one = [], two = []] = await Promise.all(
+    failing.map(async ({ tenant, id }) => await dueTimes(tenant, id)),
+  );
   for (const due of [one, two]) {
     expect(due).toHaveLength(ATTEMPTS - 1);
     expect(due).toEqual([...due].sort((a, b) => a - b));
@@ -41,14 +48,14 @@ test("the schedule has 17 attempts, backs off exponentially with jitter, and spa
     // Exponential: each half of the window has few of the attempts.
     expect(due.filter((ms) => ms < WINDOW_MS / 8).length).toBeGreaterThan(ATTEMPTS / 2);
   }
-  // Jitter: both deliveries were accepted within a moment, and no two waits are equal.
+  // Jitter: both deliveries were accepted within a moment, and hardly any two waits are equal.
   const waits = (due: readonly number[]) => due.map((ms, index) => ms - (due[index - 1] ?? 0));
   const same = waits(one).filter((wait, index) => wait === waits(two)[index]);
   expect(same.length).toBeLessThan(3);
-  for (const id of ids) {
+  for (const { tenant, receiver, id } of failing) {
     await untilDelivery(tenant, id, { state: "DEAD_LETTERED", attempt_count: ATTEMPTS });
+    expect(receiver.requests).toHaveLength(ATTEMPTS);
   }
-  expect(receiver.requests).toHaveLength(2 * ATTEMPTS);
 });
 
 describe("an attempt fails when the receiver", () => {
