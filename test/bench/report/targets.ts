@@ -137,7 +137,7 @@ const LIMITS: readonly Limit[] = [
   { target: "200/s: p50 ms", atMost: 40, read: named("open-200", p50) },
   { target: "200/s: p99 ms", atMost: 100, read: named("open-200", p99) },
   { target: "200/s: CPU-s per 1,000", atMost: 5, read: named("open-200", totalCpu) },
-  { target: "lone delivery: p50 ms", atMost: 15, read: named("lone", p50) },
+  { target: "lone delivery: p50 ms", atMost: 10, read: named("lone", p50) },
   {
     target: "tokens/s with ES256, times oidc-provider's",
     atLeast: 1.5,
