@@ -138,7 +138,7 @@ async function ensureInstalled() {
   }
 }
 
-/** Returns a name for the current sources and packages: of equal names, bundles are equal. */
+/** Returns a name for the current sources and packages. Bundles of equal names are equal. */
 function stateOfSources() {
   const hash = createHash("sha256");
   for (const folder of SOURCES.filter((name) => fs.existsSync(join(ROOT, name)))) {
@@ -180,8 +180,8 @@ function removeOldBundles() {
 }
 
 /**
- * Returns the program of the sources. They are bundled when they have changed: to compile 700 files takes each process
- * two seconds, the bundle a tenth of that.
+ * Returns the program of the sources. They are bundled when they have changed: compiling 700 files takes each process
+ * two seconds, loading the bundle a tenth of that.
  *
  * @returns {Promise<string>}
  */

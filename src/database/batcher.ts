@@ -20,14 +20,14 @@ export interface BatcherOptions<Item, Result> {
   readonly size?: { readonly of: (item: Item) => number; readonly max: number; readonly maxWaiting?: number };
   /** Maximum number of waiting items; 10,000 by default. Use Infinity only if something else limits them. */
   readonly maxWaiting?: number;
-  /** Whose items wait, so that one owner's many items do not delay those of others. By default, all have one owner. */
+  /** Separates items by owner, so that one owner's many items do not delay those of others. By default, all have one. */
   readonly owner?: OwnerOptions<Item>;
   /** Monotonic clock, in milliseconds. */
   readonly now?: () => number;
 }
 
 /**
- * Flushes take items of the owners in turns, in order within each. An owner of whom more items wait than `many` does not
+ * Flushes take items of the owners in turns, in order within each. An owner with more than `many` waiting items does not
  * share flushes with the others. While others have items, or had some in the last second, such owners leave one flush to
  * them and take at most `manyPerFlush` items.
  */

@@ -55,7 +55,7 @@ async function historyOf(name: string): Promise<unknown> {
 }
 
 beforeAll(() => {
-  // Else the states of each replay's worker hide the results.
+  // Otherwise the states of each replay's worker hide the results.
   Runtime.install({
     logger: new DefaultLogger("ERROR"),
     telemetryOptions: { logging: { forward: {}, filter: "OFF" } },

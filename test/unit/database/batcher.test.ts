@@ -176,8 +176,8 @@ describe("group commit", () => {
     expect(await results).toEqual(items);
   });
 
-  /** Returns a batcher with two flushes, in which more than three waiting items are many, and a clock that it reads. */
-  function shared(): {
+  /** Returns a batcher in which more than three waiting items are many, and the clock that it reads. */
+  function shared(maxInFlight = 2): {
     readonly add: (...items: readonly string[]) => Promise<string[]>;
     readonly flushes: { readonly items: readonly string[]; readonly end: () => void }[];
     readonly clock: { ms: number };
@@ -186,7 +186,7 @@ describe("group commit", () => {
     const clock = { ms: 0 };
     const batcher = createBatcher<string, string>({
       maxItems: 4,
-      maxInFlight: 2,
+      maxInFlight,
       owner: { ...BY_FIRST_LETTER, many: 3 },
       now: () => clock.ms,
       flush: async (items) =>
@@ -246,16 +246,9 @@ describe("group commit", () => {
   });
 
   test("with one flush at a time, few and many items take turns", async () => {
-    const flushes: { readonly items: readonly string[]; readonly end: () => void }[] = [];
-    const batcher = createBatcher<string, string>({
-      maxItems: 4,
-      maxInFlight: 1,
-      owner: { ...BY_FIRST_LETTER, many: 3 },
-      flush: async (items) =>
-        await new Promise((resolve) => flushes.push({ items, end: () => resolve(items) })),
-    });
+    const { add, flushes } = shared(1);
     const items = [...MANY.slice(0, 4), "b0", "c0", "d0", "e0", "f0", "g0"];
-    const results = Promise.all(items.map(async (item) => await batcher.add(item)));
+    const results = add(...items);
     await turn();
     for (let index = 0; index < flushes.length; index += 1) {
       flushes[index]?.end();
