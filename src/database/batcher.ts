@@ -228,6 +228,7 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
   const drained: (() => void)[] = [];
   let inFlight = 0;
   let scheduled = false;
+  let held = false;
 
   async function run(batch: Batch<Waiting<Item, Result>>): Promise<void> {
     const { entries } = batch;
@@ -252,6 +253,9 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
     while (inFlight < maxInFlight) {
       const batch = waiting.next(now());
       if (batch === undefined) {
+        if (waiting.count > 0) {
+          lookAgain();
+        }
         break;
       }
       inFlight += 1;
@@ -261,6 +265,17 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
       for (const done of drained.splice(0)) {
         done();
       }
+    }
+  }
+
+  /** Takes the flush that is left to others once they no longer have items, even if no other flush ends by then. */
+  function lookAgain(): void {
+    if (!held) {
+      held = true;
+      setTimeout(() => {
+        held = false;
+        pump();
+      }, OTHERS_MS).unref();
     }
   }
 

@@ -2,9 +2,10 @@
 import { cp, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { bundleWorkflowCode, DefaultLogger, Runtime, Worker } from "@temporalio/worker";
+import { bundleWorkflowCode, Worker } from "@temporalio/worker";
 import { DeterminismViolationError } from "@temporalio/workflow";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { keepRuntime } from "../support/in-process-worker.ts";
 import { workflowBundle } from "../support/processes.ts";
 
 const HISTORIES = new URL("../replay/histories/", import.meta.url);
@@ -54,13 +55,8 @@ async function historyOf(name: string): Promise<unknown> {
   return JSON.parse(await readFile(new URL(name, HISTORIES), "utf8")) as unknown;
 }
 
-beforeAll(() => {
-  // Otherwise the states of each replay's worker hide the results.
-  Runtime.install({
-    logger: new DefaultLogger("ERROR"),
-    telemetryOptions: { logging: { forward: {}, filter: "OFF" } },
-  });
-});
+// Otherwise the states of each replay's worker hide the results.
+beforeAll(keepRuntime);
 
 afterAll(async () => {
   await rm(scratch, { recursive: true, force: true });

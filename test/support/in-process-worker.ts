@@ -10,19 +10,23 @@ import { workflowBundle } from "./processes.ts";
 let runtime: Promise<unknown> | undefined;
 
 /**
- * Keeps the SDK's runtime until this process ends, with a connection. Otherwise it ends with the last worker of a test
- * file, and the next file's worker starts it at the same port for its metrics, which may be taken by then.
+ * Installs the SDK's runtime, which logs errors only, and keeps it until this process ends, with a connection. Otherwise
+ * it ends with the last worker of a test file, and the next file's worker starts it at the same port for its metrics,
+ * which may be taken by then.
  */
-async function keepRuntime(): Promise<void> {
-  await installTemporalRuntime(createLogger({ level: "error" }));
-  await NativeConnection.connect({ address: inject("temporalAddress") });
+export async function keepRuntime(): Promise<void> {
+  runtime ??= (async () => {
+    await installTemporalRuntime(createLogger({ level: "error" }));
+    await NativeConnection.connect({ address: inject("temporalAddress") });
+  })();
+  await runtime;
 }
 
 /** Starts a worker in this process. Close it at the end. */
 export async function startTestWorker(
   options: Omit<WorkerProcessOptions, "workflowBundle">,
 ): Promise<WorkerProcess> {
-  await (runtime ??= keepRuntime());
+  await keepRuntime();
   return await startWorker({
     ...options,
     workflowBundle: workflowBundle(options.config.temporalCodec === "on"),

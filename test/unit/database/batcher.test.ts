@@ -1,5 +1,5 @@
 import * as fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { DatabaseBusyError } from "../../../src/database/errors.ts";
 import { type Batcher, createBatcher } from "../../../src/database/batcher.ts";
 import { cases } from "../../support/properties.ts";
@@ -243,6 +243,21 @@ describe("group commit", () => {
     await turn();
     // Nobody else has had items for a second.
     expect(flushes.slice(4).map(({ items }) => items)).toEqual([MANY.slice(4, 8), MANY.slice(8, 12)]);
+  });
+
+  test("takes every flush for an owner's many items a second after others had some, though no flush ends", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout"] });
+    onTestFinished(() => vi.useRealTimers());
+    const { add, flushes, clock } = shared();
+    void add("b0");
+    await turn();
+    flushes[0]?.end();
+    void add(...MANY);
+    await turn();
+    expect(flushes.slice(1).map(({ items }) => items)).toEqual([["a0", "a1"]]);
+    clock.ms = 1_000;
+    vi.advanceTimersByTime(1_000);
+    expect(flushes.slice(2).map(({ items }) => items)).toEqual([MANY.slice(2, 6)]);
   });
 
   test("with one flush at a time, few and many items take turns", async () => {
