@@ -222,13 +222,29 @@ export interface Batcher<Item, Result> {
   drain(): Promise<void>;
 }
 
+/** Returns a function that lets `later` start one run; calls before its start change nothing. */
+function coalesced(later: (run: () => void) => unknown, run: () => void): () => void {
+  let pending = false;
+  return () => {
+    if (!pending) {
+      pending = true;
+      later(() => {
+        pending = false;
+        run();
+      });
+    }
+  };
+}
+
 export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result>): Batcher<Item, Result> {
   const { maxInFlight, flush, now = () => performance.now() } = options;
   const waiting = new WaitingRoom<Item, Waiting<Item, Result>>(options);
   const drained: (() => void)[] = [];
   let inFlight = 0;
-  let scheduled = false;
-  let held = false;
+  // After this turn's I/O, so that items that arrive in the same turn share a flush.
+  const schedule = coalesced(setImmediate, pump);
+  // Takes the flush that is left to others once they no longer have items, even if no other flush ends by then.
+  const lookAgain = coalesced((run) => setTimeout(run, OTHERS_MS).unref(), pump);
 
   async function run(batch: Batch<Waiting<Item, Result>>): Promise<void> {
     const { entries } = batch;
@@ -265,28 +281,6 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
       for (const done of drained.splice(0)) {
         done();
       }
-    }
-  }
-
-  /** Takes the flush that is left to others once they no longer have items, even if no other flush ends by then. */
-  function lookAgain(): void {
-    if (!held) {
-      held = true;
-      setTimeout(() => {
-        held = false;
-        pump();
-      }, OTHERS_MS).unref();
-    }
-  }
-
-  function schedule(): void {
-    if (!scheduled) {
-      scheduled = true;
-      // Runs after this turn's I/O, so that items that arrive in the same turn share a flush.
-      setImmediate(() => {
-        scheduled = false;
-        pump();
-      });
     }
   }
 

@@ -11,7 +11,7 @@ import { eventually } from "./eventually.ts";
 import { call, type CallAnswer, type CallOptions } from "./https-request.ts";
 import { type Receiver, type ReceiverOptions, startReceiver } from "./receiver-server.ts";
 import { untilTaken } from "./temporal-cli.ts";
-import { createTenant, type Json, publish, rows, type Tenant } from "./tenant.ts";
+import { createTenant, type Json, publish, rows, type Tenant, unlessStale } from "./tenant.ts";
 
 const run = promisify(execFile);
 const COMMAND_MS = 30_000;
@@ -30,17 +30,6 @@ export interface DeployedApi extends ServiceUnderTest {
   temporal(...args: readonly string[]): Promise<string>;
   /** Runs `signet` with the deployment's settings. Rejects if it fails. */
   signet(...line: readonly string[]): Promise<string>;
-}
-
-/**
- * Repeats a request while the process cannot hear revocations, as clients do (503 with Retry-After): on a busy machine, a
- * process may stall for longer than its lease of 250 ms.
- */
-async function unlessStale<T extends Pick<Answer, "status" | "body">>(send: () => Promise<T>): Promise<T> {
-  return await eventually(async () => {
-    const answer = await send();
-    return answer.status === 503 && answer.body["code"] === "REVOCATION_STALE" ? undefined : answer;
-  }, "a process that hears revocations");
 }
 
 /** Returns a client of the deployment (default: that of the run). Tenants connect by mutual TLS. */

@@ -247,7 +247,7 @@ describe("group commit", () => {
 
   test("takes every flush for an owner's many items a second after others had some, though no flush ends", async () => {
     vi.useFakeTimers({ toFake: ["setTimeout"] });
-    onTestFinished(() => vi.useRealTimers());
+    onTestFinished(() => void vi.useRealTimers());
     const { add, flushes, clock } = shared();
     void add("b0");
     await turn();
