@@ -2,7 +2,7 @@
 import { activityInfo, ApplicationFailure } from "@temporalio/activity";
 import { ApplicationFailureCategory } from "@temporalio/common";
 import type { AttemptRun, AttemptService } from "../src/webhooks/engine/attempt-service.ts";
-import type { AttemptRequest } from "../src/webhooks/engine/member-outcome.ts";
+import type { AttemptRequest, MemberOutcome } from "../src/webhooks/engine/member-outcome.ts";
 import type { CarrierService } from "../src/webhooks/engine/carrier-service.ts";
 import { WorkerEndsError } from "../src/webhooks/engine/running-work.ts";
 import { heartbeating } from "./heartbeating.ts";
@@ -10,6 +10,7 @@ import type {
   AttemptInput,
   AttemptResult,
   DeliverActivities,
+  FailedMember,
   IndexedDelay,
   IndexedReservation,
 } from "./types.ts";
@@ -72,9 +73,22 @@ function carrier(): string {
   return workflowExecution.workflowId;
 }
 
+/** The workflow tells requests for an attempt apart by this. Shorter waits are within its tolerance for clocks. */
+const ANSWERED_BEFORE_MS = 20;
+
+function failedMember(
+  index: number,
+  { dueMs, answeredMs }: Extract<MemberOutcome, { kind: "failed" }>,
+  endedAtMs: number,
+): FailedMember {
+  const beforeMs = endedAtMs - (answeredMs ?? endedAtMs);
+  const delayMs = dueMs - endedAtMs;
+  return beforeMs > ANSWERED_BEFORE_MS ? [index, delayMs, beforeMs] : [index, delayMs];
+}
+
 /** Lists only members that were not delivered, because every listed member adds to the history. */
 function exceptions({ startedAtMs, endedAtMs, outcomes }: AttemptRun): AttemptResult {
-  const failed: IndexedDelay[] = [];
+  const failed: FailedMember[] = [];
   const postponed: IndexedDelay[] = [];
   const reservations: IndexedReservation[] = [];
   const notEarlier: number[] = [];
@@ -84,7 +98,7 @@ function exceptions({ startedAtMs, endedAtMs, outcomes }: AttemptRun): AttemptRe
       case "delivered":
         break;
       case "failed":
-        failed.push([index, outcome.dueMs - endedAtMs]);
+        failed.push(failedMember(index, outcome, endedAtMs));
         if (outcome.asked) {
           notEarlier.push(index);
         }

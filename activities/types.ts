@@ -34,6 +34,12 @@ export interface AttemptInput {
 export type IndexedDelay = readonly [index: number, delayMs: number];
 
 /**
+ * A failed member: its index in the input, and when its next attempt is due, in milliseconds after
+ * {@link AttemptResult.ended_at}. If its answer came long before that, the third number says how many milliseconds.
+ */
+export type FailedMember = readonly [index: number, delayMs: number, answeredMsBefore?: number];
+
+/**
  * A member's reservation in a rate-limit queue: the earliest start of its attempt, in Unix milliseconds, and the
  * underlying limit, in attempts per second.
  */
@@ -44,8 +50,7 @@ export interface AttemptResult {
   /** Unix milliseconds. */
   readonly started_at: number;
   readonly ended_at: number;
-  /** Failed members, with the delay of the next attempt after `ended_at`. */
-  readonly failed?: readonly IndexedDelay[];
+  readonly failed?: readonly FailedMember[];
   /** Failed members that must not be attempted early, because their receiver requested the wait. */
   readonly not_earlier?: readonly number[];
   /** Members that are dead letters now: failed for the 17th time, or the tenant disabled the endpoint. */

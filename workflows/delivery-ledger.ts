@@ -46,6 +46,10 @@ const ASKED_SLACK_MS = 50;
  */
 const RESERVATIONS_TOGETHER_MS = 1_000;
 
+function isAfter(askedMs: number, answeredMs: number): boolean {
+  return askedMs + ASKED_SLACK_MS >= answeredMs;
+}
+
 const NOTHING_DONE: DeliverResult = { delivered: 0, replayed: 0, cancelled: 0, moved: 0, expired: 0 };
 
 export class DeliveryLedger {
@@ -153,8 +157,19 @@ export class DeliveryLedger {
     return entries.length === 0 ? undefined : this.#wave(entries, wave.input.attempt, wave.input.due_ms);
   }
 
-  /** Records the result of a wave. */
-  apply(wave: Wave, result: AttemptResult): void {
+  /**
+   * Whether an attempt was requested after a member's answer, but long before the wave ended: another member or the
+   * database kept it. Such a request means the next attempt.
+   */
+  askedAfterAnswer(wave: Wave, { failed = [], ended_at: endedMs }: AttemptResult): boolean {
+    return failed.some(([index, , beforeMs]) => {
+      const { askedMs } = this.#at(this.#entryIndex(wave, index));
+      return isAfter(askedMs, endedMs - (beforeMs ?? 0)) && !isAfter(askedMs, endedMs);
+    });
+  }
+
+  /** Records the result of a wave. `byAnswer`: whether requests count from each member's answer, not the wave's end. */
+  apply(wave: Wave, result: AttemptResult, byAnswer = false): void {
     const { attempt, due_ms: dueMs } = wave.input;
     // If all members still wait for their reservations, the cycle has not begun.
     if (result.places === undefined || result.places.length < wave.entries.length) {
@@ -164,7 +179,7 @@ export class DeliveryLedger {
       this.#shift(attempt, dueMs, result.started_at);
     }
     const unsettled = new Set(result.unsettled);
-    const failed = new Map(result.failed);
+    const failed = new Map(result.failed?.map(([index, ...delays]) => [index, delays]));
     const dead = new Set(result.dead);
     const moved = new Set(result.moved);
     const notEarlier = new Set(result.not_earlier);
@@ -184,10 +199,10 @@ export class DeliveryLedger {
         return;
       }
       entry.attempts = attempt;
-      const delayMs = failed.get(index);
+      const [delayMs, beforeMs = 0] = failed.get(index) ?? [];
       if (delayMs !== undefined) {
         // If the request came after the attempt ended, but before its result arrived, it means the next attempt.
-        const asked = entry.askedMs + ASKED_SLACK_MS >= result.ended_at;
+        const asked = isAfter(entry.askedMs, result.ended_at - (byAnswer ? beforeMs : 0));
         entry.dueMs = asked ? result.ended_at : result.ended_at + delayMs;
       } else if (dead.has(index)) {
         entry.phase = "DEAD_LETTERED";

@@ -250,21 +250,20 @@ export function attemptName({ deliveryId, epoch, attempt }: AttemptKey): string 
 function classify(
   plan: AttemptPlan,
   sent: SentAttempt,
-):
-  | { readonly kind: "delivered" | "dead" }
-  | { readonly kind: "failed"; readonly dueMs: number; readonly asked: boolean } {
+): MemberOutcome & { readonly kind: "delivered" | "dead" | "failed" } {
   if (sent.error === null) {
     return { kind: "delivered" };
   }
   if (plan.attempt >= ATTEMPT_MAX) {
     return { kind: "dead" };
   }
+  const answeredMs = sent.startedAtMs + sent.durationMs;
   const due = nextDueMs({
     offsets: plan.offsetsMs,
     anchorMs: plan.anchorMs ?? sent.startedAtMs,
     attempt: plan.attempt,
-    endedAtMs: sent.startedAtMs + sent.durationMs,
+    endedAtMs: answeredMs,
     retryAfterMs: sent.retryAfterMs,
   });
-  return { kind: "failed", ...due };
+  return { kind: "failed", ...due, answeredMs };
 }

@@ -42,8 +42,15 @@ export function attemptKey({ carrier, plan }: AttemptRequest, { id, epoch }: Mem
 /** Outcome of one member. */
 export type MemberOutcome =
   | { readonly kind: "delivered" | "dead" | "moved" | "unsettled" }
-  /** The next attempt is due at this time, in Unix milliseconds. `asked`: the receiver requested the wait. */
-  | { readonly kind: "failed"; readonly dueMs: number; readonly asked: boolean }
+  | {
+      readonly kind: "failed";
+      /** When the next attempt is due, in Unix milliseconds. */
+      readonly dueMs: number;
+      /** Whether the receiver requested the wait. */
+      readonly asked: boolean;
+      /** When the request ended, in Unix milliseconds; undefined if another process has sent it. */
+      readonly answeredMs?: number;
+    }
   /** Try again at this time, in Unix milliseconds, with the reservation if there is one. */
   | { readonly kind: "postponed"; readonly dueMs: number; readonly reservation?: Reservation };
 

@@ -1,5 +1,6 @@
 /** Signals workflows about changes to their deliveries. */
-import type { Client } from "@temporalio/client";
+import { setTimeout as delay } from "node:timers/promises";
+import { type Client, WorkflowNotFoundError } from "@temporalio/client";
 import type { Logger } from "pino";
 import { attemptNowSignal, releaseSignal } from "../../../workflows/messages.ts";
 
@@ -12,17 +13,25 @@ export interface Carried {
 /** Concurrent signals, and carriers waiting for theirs: a bulk replay must not crowd out starts. */
 const SIGNALS_MAX = 16;
 const WAITING_MAX = 20_000;
+/** A list's workflow starts up to a second after its first attempts, so a signal may come before it. */
+const NOT_STARTED_WAITS_MS = [200, 1_000, 2_000];
 
 /** Best effort: a carrier that misses a signal notices at the next attempt, or when its week ends. */
 export class Releaser {
   readonly #client: Client;
   readonly #log: Logger;
+  readonly #wait: (ms: number) => Promise<unknown>;
   readonly #waiting = new Map<string, string[]>();
   readonly #signals = new Set<Promise<void>>();
 
-  constructor(client: Client, log: Logger) {
+  constructor(
+    client: Client,
+    log: Logger,
+    wait: (ms: number) => Promise<unknown> = async (ms) => await delay(ms),
+  ) {
     this.#client = client;
     this.#log = log;
+    this.#wait = wait;
   }
 
   /** Called after the commit. Does not wait for Temporal. */
@@ -40,7 +49,7 @@ export class Releaser {
 
   /** Signals the carrier that the next attempt of a delivery is due now. */
   attemptNow({ id, carrier }: Carried & { readonly carrier: string }): void {
-    this.#send(carrier, attemptNowSignal, [id]);
+    this.#send(carrier, attemptNowSignal, [id], NOT_STARTED_WAITS_MS);
   }
 
   #signalNext(): void {
@@ -53,16 +62,37 @@ export class Releaser {
     }
   }
 
-  #send(carrier: string, signal: typeof releaseSignal, ids: readonly string[]): void {
-    const sent = this.#client.workflow
-      .getHandle(carrier)
-      .signal(signal, { delivery_ids: ids })
+  #send(
+    carrier: string,
+    signal: typeof releaseSignal,
+    ids: readonly string[],
+    waitsMs: readonly number[] = [],
+  ): void {
+    const sent = this.#signal(carrier, signal, ids, waitsMs)
       .catch((error: unknown) => this.#log.debug({ err: error, carrier }, "carrier could not be signalled"))
       .finally(() => {
         this.#signals.delete(sent);
         this.#signalNext();
       });
     this.#signals.add(sent);
+  }
+
+  /** Signals a workflow. Repeats it after these waits while there is no such workflow. */
+  async #signal(
+    carrier: string,
+    signal: typeof releaseSignal,
+    ids: readonly string[],
+    [waitMs, ...later]: readonly number[],
+  ): Promise<void> {
+    try {
+      await this.#client.workflow.getHandle(carrier).signal(signal, { delivery_ids: ids });
+    } catch (error) {
+      if (waitMs === undefined || !(error instanceof WorkflowNotFoundError)) {
+        throw error;
+      }
+      await this.#wait(waitMs);
+      await this.#signal(carrier, signal, ids, later);
+    }
   }
 
   /** Drops waiting signals, and resolves when none is in progress. */

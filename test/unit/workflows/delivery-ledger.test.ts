@@ -159,6 +159,50 @@ describe("an immediate attempt requested during another", () => {
   });
 });
 
+describe("an immediate attempt requested after a member's answer, while the wave continues", () => {
+  const result = {
+    started_at: START_MS,
+    ended_at: START_MS + 9_000,
+    failed: [
+      [0, HOUR_MS, 8_000],
+      [1, HOUR_MS],
+    ],
+  } as const;
+
+  function requestedAt(askedMs: number): { readonly ledger: DeliveryLedger; readonly wave: Wave } {
+    const ledger = new DeliveryLedger(carrier(2), START_MS);
+    const wave = take(ledger, START_MS);
+    ledger.attemptNow([0, 1], askedMs);
+    return { ledger, wave };
+  }
+
+  test.each([
+    ["the next attempt of that member only", START_MS + 1_001, true],
+    ["the attempt in progress before the answer", START_MS + 900, false],
+  ])("means %s", (_, askedMs, next) => {
+    const { ledger, wave } = requestedAt(askedMs);
+    expect(ledger.askedAfterAnswer(wave, result)).toBe(next);
+    ledger.apply(wave, result, next);
+    expect(ledger.status().map(({ next_attempt_at: at }) => Date.parse(at ?? "") - result.ended_at)).toEqual([
+      next ? 0 : HOUR_MS,
+      HOUR_MS,
+    ]);
+  });
+
+  test("counts from the wave's end in runs that have begun so", () => {
+    const { ledger, wave } = requestedAt(START_MS + 1_001);
+    ledger.apply(wave, result);
+    expect(ledger.nextDue?.atMs).toBe(result.ended_at + HOUR_MS);
+  });
+
+  test("is no special case once the wave has ended", () => {
+    const { ledger, wave } = requestedAt(START_MS + 9_001);
+    expect(ledger.askedAfterAnswer(wave, result)).toBe(false);
+    ledger.apply(wave, result);
+    expect(ledger.nextDue?.atMs).toBe(result.ended_at);
+  });
+});
+
 describe("a member whose receiver asked to wait", () => {
   test("is not attempted with those due shortly before, even after the run continued", () => {
     for (const continued of [false, true]) {

@@ -1,0 +1,47 @@
+import { type Client, WorkflowNotFoundError } from "@temporalio/client";
+import { expect, test } from "vitest";
+import { createLogger } from "../../../../src/observability/logger.ts";
+import { Releaser } from "../../../../src/webhooks/engine/release.ts";
+
+/** Returns a releaser whose carrier starts after `missing` signals, with what it was sent and how long it waited. */
+function releaserOf(missing: number): { releaser: Releaser; signals: string[]; waits: number[] } {
+  const signals: string[] = [];
+  const waits: number[] = [];
+  const client = {
+    workflow: {
+      getHandle: (carrier: string) => ({
+        signal: async ({ name }: { name: string }, { delivery_ids: ids }: { delivery_ids: string[] }) => {
+          signals.push(`${carrier} ${name} ${ids.join(" ")}`);
+          return signals.length <= missing
+            ? await Promise.reject(new WorkflowNotFoundError("not found", carrier, undefined))
+            : undefined;
+        },
+      }),
+    },
+  } as unknown as Client;
+  const wait = async (ms: number): Promise<void> => {
+    waits.push(ms);
+    await Promise.resolve();
+  };
+  return { releaser: new Releaser(client, createLogger({ level: "silent" }), wait), signals, waits };
+}
+
+test.each([
+  ["is sent once to a workflow that runs", 0, []],
+  ["is repeated until the workflow has started", 2, [200, 1_000]],
+  ["is given up if there is no workflow after three seconds", 9, [200, 1_000, 2_000]],
+])("a request for an immediate attempt %s", async (_, missing, waited) => {
+  const { releaser, signals, waits } = releaserOf(missing);
+  releaser.attemptNow({ id: "dlv_1", carrier: "bat_1" });
+  await releaser.drain();
+  expect(waits).toEqual(waited);
+  expect(signals).toEqual(Array.from({ length: waited.length + 1 }, () => "bat_1 attemptNow dlv_1"));
+});
+
+test("a release is not repeated: a carrier that never started has nothing to release", async () => {
+  const { releaser, signals, waits } = releaserOf(1);
+  releaser.release([{ id: "dlv_1", carrier: "bat_1" }]);
+  await releaser.drain();
+  expect(waits).toEqual([]);
+  expect(signals).toEqual(["bat_1 release dlv_1"]);
+});
