@@ -10,6 +10,7 @@ import {
 import {
   type ClaimedFirst,
   claimFirst,
+  claimNamed,
   findUnstartedLists,
   reclaimUnstarted,
   removeUnstartedLists,
@@ -34,6 +35,16 @@ afterAll(async () => {
 });
 
 const DAYS = [utcDay(Date.now() - DAY_MS), utcDay(Date.now())];
+const CLAIM = {
+  days: DAYS,
+  atLeast: 1,
+  limit: 64,
+  opens: true,
+  exceptEndpoints: [],
+  exceptTenants: [],
+  afterTenant: "",
+  worker: "key_me",
+};
 
 /** Claims deliveries together 20 seconds ago, without starting their workflow. */
 async function claimAndDie(count: number): Promise<{ carrier: string; ids: string[] }> {
@@ -100,21 +111,11 @@ describe("a first attempt", () => {
     expiresAt: null,
     leaves: false,
   };
-  const claim = {
-    days: DAYS,
-    atLeast: 1,
-    limit: 64,
-    carrier: newId("batch", now.getTime(), randomBytes),
-    opens: true,
-    exceptEndpoints: [],
-    exceptTenants: [],
-    afterTenant: "",
-    worker: "key_me",
-    now,
-  };
+  const claim = { ...CLAIM, carrier: newId("batch", now.getTime(), randomBytes), now };
 
   test.each<[string, first: string | undefined, (db: Queryable) => Promise<unknown>]>([
     ["is claimed", DAYS[0], async (db) => await claimFirst(db, claim)],
+    ["is claimed by id", DAYS[1], async (db) => await claimNamed(db, { ...claim, ids: [id] })],
     ["is loaded", DAYS[1], async (db) => await loadForAttempt(db, [key])],
     ["is recorded", DAYS[1], async (db) => await recordOutcomes(db, [outcome])],
   ])("%s by its key, without the partitions of earlier days", async (_, first = "", run) => {
@@ -182,18 +183,8 @@ async function claimAs(
   opens = true,
   exceptTenants: readonly string[] = [],
 ): Promise<readonly ClaimedFirst[]> {
-  const { claimed } = await claimFirst(pool, {
-    days: DAYS,
-    atLeast: 1,
-    limit: 64,
-    carrier,
-    opens,
-    exceptEndpoints: [],
-    exceptTenants,
-    afterTenant: "",
-    worker,
-    now: new Date(),
-  });
+  const claim = { ...CLAIM, carrier, opens, exceptTenants, worker, now: new Date() };
+  const { claimed } = await claimFirst(pool, claim);
   return claimed;
 }
 
@@ -272,6 +263,35 @@ describe("a claim of first attempts", () => {
     expect((await claimAs("key_me", carrier, false)).map((member) => member.carrier)).toEqual([carrier]);
   });
 
+  test("by id returns the same, and skips what no longer waits, is to be left or belongs to a held tenant", async () => {
+    const world = made.current;
+    const [tenant, held] = [await world.createTenant(), await world.createTenant()];
+    const endpoint = await world.createEndpoint(tenant, "http://127.0.0.1:1");
+    await world.createEndpoint(held, "http://127.0.0.1:1");
+    const byId = async (ids: readonly string[], exceptEndpoints: readonly string[] = []) =>
+      await claimNamed(pool, {
+        ...CLAIM,
+        now: new Date(),
+        ids,
+        exceptEndpoints,
+        carrier: newId("batch", Date.now(), randomBytes),
+      });
+    const [first = "", second = "", third = ""] = await publishTo(tenant, 3);
+    const [ofHeld = ""] = await publishTo(held, 1);
+    await world.sql.query("UPDATE tenants SET held_at = now() WHERE id = $1", [held]);
+    expect(await byId([first], [endpoint.id])).toEqual([]);
+    const [alone, ...none] = await byId([first, ofHeld]);
+    expect(none).toEqual([]);
+    expect(alone).toMatchObject({ deliveryId: first, carrier: first, epoch: 1 });
+    const key = { deliveryId: first, carrier: first, epoch: 1, attempt: 1 };
+    expect(alone?.loaded).toEqual((await loadForAttempt(pool, [key]))[0]);
+    const others = await byId([first, second, third]);
+    expect(others.map(({ deliveryId }) => deliveryId).toSorted()).toEqual([second, third]);
+    expect(new Set(others.map(({ carrier }) => carrier)).size).toBe(1);
+    await world.sql.query("UPDATE tenants SET held_at = NULL WHERE id = $1", [held]);
+    expect(await claimAs("key_me", newId("batch", Date.now(), randomBytes))).toHaveLength(1);
+  });
+
   test("reads the claimed rows only, although the statistics say that nothing waits", async () => {
     const world = made.current;
     const tenant = await world.createTenant();
@@ -300,18 +320,7 @@ describe("a claim of first attempts", () => {
             return { rows: [] };
           }) as never,
         },
-        {
-          days: DAYS,
-          atLeast: 1,
-          limit: 64,
-          carrier: newId("batch", Date.now(), randomBytes),
-          opens: true,
-          exceptEndpoints: [],
-          exceptTenants: [],
-          afterTenant: "",
-          worker: "key_me",
-          now: new Date(),
-        },
+        { ...CLAIM, carrier: newId("batch", Date.now(), randomBytes), now: new Date() },
       );
       await client.query("ROLLBACK");
     } finally {

@@ -84,21 +84,35 @@ describe("an event goes", () => {
     expect(await deliveriesOf(other, id)).toEqual([]);
   });
 
-  test("to the workers' notice, with its tenant", async () => {
+  test("to the workers' notice, with its tenant, and up to four deliveries", async () => {
     const tenant = await createTenant(api);
-    await createEndpoint(api, tenant, { events: ["a.b"] });
+    const { id: endpoint } = await createEndpoint(api, tenant, { events: ["a.b", "c.d"] });
+    for (let other = 1; other <= 4; other += 1) {
+      await createEndpoint(api, tenant, { events: ["c.d"] });
+    }
     const heard: string[] = [];
     const client = new Client({ connectionString: api.database.url });
     await client.connect();
     try {
       client.on("notification", ({ payload = "" }) => heard.push(payload));
       await client.query("LISTEN signet_outbox");
-      await published(tenant, "a.b");
-      const mine = await eventually(
-        () => heard.find((payload) => payload.endsWith(` ${tenant.tenantId}`)),
-        "the notification",
+      const notified = async (type: string): Promise<{ event: Json; payload: string }> => {
+        heard.splice(0);
+        const event = await published(tenant, type);
+        const isMine = (payload: string): boolean => payload.split(" ").includes(tenant.tenantId);
+        return { event, payload: await eventually(() => heard.find(isMine), "the notification") };
+      };
+      const { event, payload } = await notified("a.b");
+      const [delivery] = await listAll(
+        tenant,
+        `/v1/webhooks/deliveries?event_id=${String(event["id"])}`,
+        100,
       );
-      expect(mine).toMatch(/^1 \d+ ten_[0-9a-z]{24}$/);
+      expect(delivery).toMatchObject({ endpoint_id: endpoint });
+      expect(payload.replace(/ \d+ /, " turn ")).toBe(
+        `1 turn ${tenant.tenantId} ${String(delivery?.["id"])}`,
+      );
+      expect((await notified("c.d")).payload).toMatch(/^5 \d+ ten_[0-9a-z]{24}$/);
     } finally {
       await client.end();
     }

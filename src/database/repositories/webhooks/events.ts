@@ -10,22 +10,30 @@ import { readOnward } from "../page.ts";
 /** Channel that tells workers how many deliveries were added to the outbox. A hint only. */
 export const OUTBOX_CHANNEL = "signet_outbox";
 
-/** A notification names no tenants if they are more. */
+/** A notification names no tenants, or no deliveries, if they are more. */
 const NAMED_TENANTS_MAX = 4;
+const NAMED_DELIVERIES_MAX = 4;
 
 /**
  * SQL that notifies the workers of `count` new deliveries. The second, random number picks the worker that claims. The
- * names of their tenants follow, with spaces between them; by default they are unknown.
+ * ids of their tenants and of the deliveries follow, with spaces between them; by default they are unknown.
  */
-export function notifyOutbox(count: string, tenants = "NULL"): string {
+export function notifyOutbox(count: string, ids = "NULL"): string {
   return `pg_notify('${OUTBOX_CHANNEL}',
-    ${count} || ' ' || floor(random() * 1000000)::int || coalesce(' ' || ${tenants}, ''))`;
+    ${count} || ' ' || floor(random() * 1000000)::int || coalesce(' ' || ${ids}, ''))`;
 }
 
-/** Returns the names of the events' tenants for a notification; null if they are too many. */
-function namedTenants(events: readonly NewEvent[]): string | null {
+/** Returns the ids of the events' tenants and deliveries for a notification, unless they are too many. */
+function notifiedIds(events: readonly NewEvent[]): string | null {
   const tenants = new Set(events.map(({ tenantId }) => tenantId));
-  return tenants.size > NAMED_TENANTS_MAX ? null : [...tenants].join(" ");
+  const deliveries = events.flatMap((event) =>
+    event.deliveries.filter(({ state }) => state === "QUEUED").map(({ id }) => id),
+  );
+  const ids = [
+    ...(tenants.size > NAMED_TENANTS_MAX ? [] : tenants),
+    ...(deliveries.length > NAMED_DELIVERIES_MAX ? [] : deliveries),
+  ];
+  return ids.length === 0 ? null : ids.join(" ");
 }
 
 export interface TenantAndType {
@@ -287,7 +295,7 @@ function insertStatement(
     RETURNING state
   ), queued AS (SELECT count(*) AS n FROM outbox WHERE state = 'QUEUED')
   SELECT (SELECT array_agg(id) FROM accepted) AS inserted, (SELECT array_agg(id) FROM put_off) AS outdated,
-    (SELECT ${raw(notifyOutbox("n", "named"))} FROM queued, (SELECT ${namedTenants(events)}::text AS named) t WHERE n > 0)`;
+    (SELECT ${raw(notifyOutbox("n", "ids"))} FROM queued, (SELECT ${notifiedIds(events)}::text AS ids) t WHERE n > 0)`;
 }
 
 /**

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { DAY_MS, newId } from "../../../../src/domain/ids.ts";
 import { createLogger } from "../../../../src/observability/logger.ts";
 import { Dispatcher, type DispatcherOptions } from "../../../../src/webhooks/engine/dispatcher.ts";
 
@@ -70,7 +71,7 @@ async function startFull(): Promise<{ readonly dispatcher: Dispatcher; readonly 
       query: async ({ name, values }: { name: string; values: unknown[] }) => {
         const isClaim = name.startsWith("claim-first");
         if (isClaim) {
-          claims.push({ limit: values[1], exceptTenants: values[9] });
+          claims.push({ limit: values[7], exceptTenants: values[8] });
         }
         const found = isClaim && claims.length === 1;
         return await Promise.resolve({ rows: found ? Array.from({ length: 64 }, claimedRow) : [] });
@@ -115,6 +116,83 @@ test("while a busy tenant fills the limit, its own deliveries wait", async () =>
   dispatcher.notified("9 0 ten_busy");
   await vi.advanceTimersByTimeAsync(10);
   expect(claims).toHaveLength(1);
+});
+
+describe("few deliveries that notifications named", () => {
+  const [first, second, third] = [1, 2, 3].map((ms) => newId("delivery", ms, randomBytes));
+
+  /** Starts a dispatcher whose claims find nothing. Returns their names and ids. */
+  async function startIdle(): Promise<{ dispatcher: Dispatcher; claims: [name: string, ids: unknown][] }> {
+    const claims: [string, unknown][] = [];
+    const dispatcher = createDispatcher({
+      health: { slow: () => [] } as never,
+      starter: { draw: () => [] } as never,
+      attempts: { firstUnderWay: 0 } as never,
+      pool: {
+        query: async ({ name, values }: { name: string; values: unknown[] }) => {
+          if (/^claim-(?:first|named)/.test(name)) {
+            claims.push([name.slice(0, 11), name.startsWith("claim-named") ? values[6] : undefined]);
+          }
+          return await Promise.resolve({ rows: [] });
+        },
+      } as never,
+    });
+    dispatcher.start();
+    await vi.advanceTimersByTimeAsync(1);
+    claims.splice(0);
+    return { dispatcher, claims };
+  }
+
+  test("are claimed by id at once, though claims of others must wait", async () => {
+    const { dispatcher, claims } = await startIdle();
+    for (const ids of [`ten_1 ${first}`, `ten_1 ten_2 ${second} ${third}`]) {
+      dispatcher.notified(`${ids.split("dlv_").length - 1} 0 ${ids}`);
+      await vi.advanceTimersByTimeAsync(0);
+    }
+    expect(claims).toEqual([
+      ["claim-named", [first]],
+      ["claim-named", [second, third]],
+    ]);
+  });
+
+  test.each([
+    ["others wait beside them", "2 0 ten_1", [first]],
+    ["they are many", "4 0 ten_1", Array.from({ length: 4 }, (_, ms) => newId("delivery", ms, randomBytes))],
+    ["they are of several days", "1 0", [first, newId("delivery", DAY_MS, randomBytes)]],
+  ])("are not claimed by id if %s", async (_, before, ids) => {
+    const { dispatcher, claims } = await startIdle();
+    dispatcher.notified(before);
+    dispatcher.notified(`${ids.length} 0 ${ids.join(" ")}`);
+    await vi.advanceTimersByTimeAsync(20);
+    expect(claims.map(([name]) => name)).not.toContain("claim-named");
+    expect(claims).not.toEqual([]);
+  });
+
+  test("are claimed by id at most four times as often as others", async () => {
+    const { dispatcher, claims } = await startIdle();
+    const began = performance.now();
+    while (performance.now() - began < 1_000) {
+      dispatcher.notified(`1 0 ${newId("delivery", 1, randomBytes)}`);
+      await vi.advanceTimersByTimeAsync(3);
+    }
+    expect(new Set(claims.map(([name]) => name))).toEqual(new Set(["claim-named"]));
+    expect(claims.length).toBeGreaterThan(235);
+    expect(claims.length).toBeLessThan(255);
+  });
+
+  test("are not claimed by id for a second after many waited at once", async () => {
+    const { dispatcher, claims } = await startIdle();
+    dispatcher.notified("5 0");
+    const began = performance.now();
+    while (performance.now() - began < 1_100) {
+      dispatcher.notified(`1 0 ${newId("delivery", 1, randomBytes)}`);
+      await vi.advanceTimersByTimeAsync(100);
+    }
+    expect(claims.map(([name]) => name)).toEqual([
+      ...Array.from({ length: 10 }, () => "claim-first"),
+      "claim-named",
+    ]);
+  });
 });
 
 test("a lone worker takes every notification, also those of an earlier version, which pick nobody", () => {
