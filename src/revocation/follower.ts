@@ -1,6 +1,7 @@
 /**
  * Follows the revocations over its own connection (security decisions D). It listens first, then reads all live
- * revocations, then polls for new ones every 50 ms. Notifications make denials fast; the polls make them reliable.
+ * revocations, then polls for new ones: every 50 ms while tokens are checked, otherwise every 150. Notifications make
+ * denials fast; the polls make them reliable.
  */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Pool, Queryable } from "../database/pool.ts";
@@ -20,6 +21,9 @@ import { RevocationView } from "./view.ts";
 export const REVOCATION_CHANNEL = "signet_revocations";
 
 const ASK_EVERY_MS = 50;
+/** The same after a second without a check of a token. Shorter than a lease, so the next check need not wait. */
+const ASK_UNUSED_MS = 150;
+const UNUSED_AFTER_MS = 1_000;
 const RECONNECT_FIRST_MS = 50;
 const RECONNECT_MAX_MS = 1_000;
 const PRUNE_EVERY_MS = 60_000;
@@ -58,7 +62,8 @@ export interface FollowerOptions {
 export class RevocationFollower {
   readonly view: RevocationView;
   readonly #options: FollowerOptions;
-  readonly #timers: NodeJS.Timeout[] = [];
+  #asks: NodeJS.Timeout | undefined;
+  #prunes: NodeJS.Timeout | undefined;
   #reconnecting: NodeJS.Timeout | undefined;
   #subscription: Subscription | undefined;
   #connecting: Promise<void> = Promise.resolve();
@@ -83,8 +88,8 @@ export class RevocationFollower {
 
   /** Starts to follow. Resolves after the first attempt to read everything, even if it failed. */
   async start(): Promise<void> {
-    this.#timers.push(setInterval(() => void this.#ask(), ASK_EVERY_MS));
-    this.#timers.push(setInterval(() => this.view.prune(), PRUNE_EVERY_MS).unref());
+    this.#askLater();
+    this.#prunes = setInterval(() => this.view.prune(), PRUNE_EVERY_MS).unref();
     await this.#connect();
   }
 
@@ -110,10 +115,22 @@ export class RevocationFollower {
 
   async stop(): Promise<void> {
     this.#stopped = true;
-    this.#timers.forEach(clearInterval);
+    clearTimeout(this.#asks);
+    clearInterval(this.#prunes);
     clearTimeout(this.#reconnecting);
     await this.#connecting;
     await this.#subscription?.close();
+  }
+
+  #askLater(): void {
+    const isUnused = this.view.unusedMs > UNUSED_AFTER_MS;
+    this.#asks = setTimeout(
+      () => {
+        this.#askLater();
+        void this.#ask();
+      },
+      isUnused ? ASK_UNUSED_MS : ASK_EVERY_MS,
+    );
   }
 
   async #connect(): Promise<void> {

@@ -37,6 +37,7 @@ export class RevocationView {
   #sequence = 0;
   #applied = 0;
   #epoch: string | undefined;
+  #usedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: ViewOptions) {
     this.#options = options;
@@ -65,7 +66,12 @@ export class RevocationView {
 
   /** Whether tokens can be admitted. */
   get current(): boolean {
-    return this.#lease.holds();
+    return this.#holds();
+  }
+
+  /** How long nobody has asked whether tokens can be admitted, in milliseconds. */
+  get unusedMs(): number {
+    return this.#options.monotonic() - this.#usedAtMs;
   }
 
   /** Decides on a token. This is the hot path. */
@@ -73,7 +79,7 @@ export class RevocationView {
     if (this.#denied.denies(token)) {
       return "revoked";
     }
-    return this.#lease.holds() ? "admit" : "stale";
+    return this.#holds() ? "admit" : "stale";
   }
 
   /** Returns the second of Unix time from which such a token can be issued: 0 for now, infinity for never. */
@@ -84,6 +90,11 @@ export class RevocationView {
   /** Whether a certificate is revoked, by its `x5t#S256`. */
   deniesCertificate(thumbprint: string): boolean {
     return this.#denied.deniesCertificate(thumbprint);
+  }
+
+  #holds(): boolean {
+    this.#usedAtMs = this.#options.monotonic();
+    return this.#lease.holds();
   }
 
   /** Creates a question for new revocations, or for `everything` if the database may have changed. */
