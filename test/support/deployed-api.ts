@@ -126,8 +126,14 @@ export async function verifiedEndpoint(
 /** Waits until a delivery has these members. */
 export async function untilDelivery(tenant: Tenant, id: unknown, wanted: Json): Promise<Json> {
   let last: Answer | undefined;
-  onTestFailed(() => console.error("the delivery was last", last?.text));
-  return await eventually(
+  let found: Json | undefined;
+  onTestFailed(() => {
+    // A test waits for many states, and one of them did not come.
+    if (found === undefined) {
+      console.error("the delivery was last", last?.text);
+    }
+  });
+  found = await eventually(
     async () => {
       last = await tenant.get(`/v1/webhooks/deliveries/${String(id)}`);
       const { body } = last;
@@ -135,6 +141,7 @@ export async function untilDelivery(tenant: Tenant, id: unknown, wanted: Json): 
     },
     `delivery ${String(id)} to be ${JSON.stringify(wanted)}`,
   );
+  return found;
 }
 
 /** Publishes one event and returns the id of its only delivery. */
