@@ -73,7 +73,7 @@ function carrier(): string {
   return workflowExecution.workflowId;
 }
 
-/** The workflow tells requests for an attempt apart by this. Shorter waits are within its tolerance for clocks. */
+/** An answer that came this long before the end is reported with its time. Below, the workflow tolerates the difference. */
 const ANSWERED_BEFORE_MS = 20;
 
 function failedMember(

@@ -185,7 +185,7 @@ export const SETTINGS = {
     "SIGNET_DELIVERY_CLAIMS_PER_SECOND",
     integer(1, 10_000),
     "60",
-    "claims of less than a full list that all workers together make per second; four times as many of up to four deliveries",
+    "claims per second, of all workers together, that do not fill a list; claims of at most four deliveries have their own limit, four times as high",
   ),
   batchMax: setting(
     "SIGNET_DELIVERY_BATCH_MAX",

@@ -8,6 +8,8 @@ import { DatabaseBusyError } from "./errors.ts";
 const WAITING_ITEMS_MAX = 10_000;
 /** For this long after the items of one owner, more are expected. */
 const OTHERS_MS = 1_000;
+/** Longer, because timers may be some milliseconds early. */
+const LOOK_AGAIN_MS = OTHERS_MS + 50;
 
 export interface BatcherOptions<Item, Result> {
   /** Handles a batch. Returns the results in the order of the items. */
@@ -244,7 +246,7 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
   // After this turn's I/O, so that items that arrive in the same turn share a flush.
   const schedule = coalesced(setImmediate, pump);
   // Takes the flush that is left to others once they no longer have items, even if no other flush ends by then.
-  const lookAgain = coalesced((run) => setTimeout(run, OTHERS_MS).unref(), pump);
+  const lookAgain = coalesced((run) => setTimeout(run, LOOK_AGAIN_MS).unref(), pump);
 
   async function run(batch: Batch<Waiting<Item, Result>>): Promise<void> {
     const { entries } = batch;

@@ -127,6 +127,9 @@ class BoundedPool extends Pool {
   }
 }
 
+/** Some statements name days, and a connection never forgets a statement that it has prepared. */
+const LIFETIME_SECONDS = 86_400;
+
 /**
  * Creates a pool whose connections act as `role` from their first statement. RESET ROLE returns to the same role,
  * because it is set at the start of the session.
@@ -140,6 +143,7 @@ export function createPool({ url, role, max, log, statementMs = STATEMENT_TIMEOU
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     statement_timeout: statementMs,
     idle_in_transaction_session_timeout: 15_000,
+    maxLifetimeSeconds: LIFETIME_SECONDS,
   });
   forgetEnded();
   openPools.set(pool, role);

@@ -11,8 +11,8 @@ import type { ReadinessCheck } from "../runtime/readiness.ts";
 import { REVOCATION_CHANNEL, RevocationFollower } from "../revocation/follower.ts";
 import { STRICT_BOUND_MS } from "../config/revocation.ts";
 
-/** Interval of questions: an unreported revocation may follow the last answered question by that much. */
-const QUESTION_MS = 50;
+/** The lease is shorter than the bound by this: what a process still does after its check of a token. */
+const MARGIN_MS = 50;
 const LOOK_CONNECTIONS = 2;
 const METRICS_EVERY_MS = 1_000;
 const LOCK_KEYS = 2 ** 31;
@@ -43,7 +43,7 @@ function reportEvery(follower: RevocationFollower, bounded: boolean): NodeJS.Tim
     const { ageMs, sequence } = follower.view;
     metrics.revocationAge.set(ageMs / 1_000);
     metrics.revocationSequence.set(sequence);
-    metrics.revocationServingStale.set(bounded && ageMs >= STRICT_BOUND_MS - QUESTION_MS ? 1 : 0);
+    metrics.revocationServingStale.set(bounded && ageMs >= STRICT_BOUND_MS - MARGIN_MS ? 1 : 0);
   }, METRICS_EVERY_MS).unref();
 }
 
@@ -63,7 +63,7 @@ export async function followRevocations({
       await subscribe({ ...handlers, url, role: "signet_edge", channel: REVOCATION_CHANNEL, idleMs }),
     other,
     identity: { lockKey: randomInt(LOCK_KEYS), process },
-    leaseMs: mode.boundMs - QUESTION_MS,
+    leaseMs: mode.boundMs - MARGIN_MS,
     onPolicyChange,
     clock,
     monotonic,

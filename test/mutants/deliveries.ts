@@ -308,7 +308,7 @@ export const DELIVERIES: readonly Mutant[] = [
     name: "signal-before-start-lost",
     breaks: "An immediate attempt is made if its workflow has not started when it is requested",
     file: "src/webhooks/engine/release.ts",
-    find: "      await this.#signal(carrier, signal, ids, later);\n",
+    find: "      await this.#signal(carrier, { signal, ids, waitsMs: later });\n",
     replace: "      void later;\n",
     caughtBy: "test/unit/webhooks/engine/release.test.ts",
   },

@@ -168,7 +168,7 @@ export const TOKENS: readonly Mutant[] = [
     name: "lease-expiry-ignored",
     breaks: "An edge that may have missed a revocation admits nobody (specification 8: 250 ms)",
     file: "src/revocation/view.ts",
-    find: 'return this.#lease.holds() ? "admit" : "stale";',
+    find: 'return this.#holds() ? "admit" : "stale";',
     replace: 'return this.#lease.ageMs() < Infinity ? "admit" : "stale";',
     caughtBy: "test/unit/revocation/view.test.ts",
   },

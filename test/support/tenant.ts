@@ -45,7 +45,7 @@ export function anInstant(): string {
 
 /**
  * Repeats a request while the process cannot hear revocations, as clients do (503 with Retry-After): on a busy machine, a
- * process may stall for longer than its lease of 250 ms.
+ * process may stall for longer than its lease of 200 ms.
  */
 export async function unlessStale<T extends Pick<Answer, "status" | "body">>(
   send: () => Promise<T>,

@@ -57,9 +57,11 @@ const LOOK_SOON_MS = 100;
 const CLAIM_BURST = 10;
 /** Claims of named deliveries per claim of others: they cost less, and gain latency at medium rates. */
 const NAMED_CLAIMS = 4;
-/** If more wait at once, claims of many cost less than those of named ones, for this long. */
+/** If more wait at once, they are claimed together, and so are those of the next second. That costs less. */
 const NAMED_MAX = 4;
 const MANY_MS = 1_000;
+/** How often to look for deliveries without a notification while all others are named. */
+const SEARCH_MS = 2_000;
 /** Pause while the limit of first attempts in progress is reached. */
 const FULL_MS = 5;
 /** Room for other tenants beyond the limit, as a share of it. */
@@ -110,8 +112,10 @@ export class Dispatcher {
   #waiting = 0;
   /** Waiting deliveries that notifications named. If they are all that is known to wait, they are claimed by id. */
   #named: string[] = [];
-  /** When many deliveries last waited at once. */
+  /** When more than {@link NAMED_MAX} last waited at once. */
   #manyAtMs = Number.NEGATIVE_INFINITY;
+  /** When a claim last looked for any deliveries. */
+  #searchedAtMs = Number.NEGATIVE_INFINITY;
   readonly #namedClaims = new TokenBucket(CLAIM_BURST, performance.now());
   #afterTenant = "";
   #afterRetryTenant = "";
@@ -150,7 +154,7 @@ export class Dispatcher {
     const [count = "", turn = "", ...ids] = payload.split(" ");
     if (Number(turn) % this.#workers.live === this.#workers.rank) {
       this.#busy.noteWaiting(ids.filter((id) => !isDelivery(id)));
-      this.#noteNamed(ids.filter(isDelivery));
+      this.#noteNamed(Number(count), ids.filter(isDelivery));
       this.hint(Math.max(1, Number(count)));
     } else {
       this.#later ??= setTimeout(() => {
@@ -160,8 +164,8 @@ export class Dispatcher {
     }
   }
 
-  #noteNamed(ids: readonly string[]): void {
-    if (ids.length === 0 || this.#named.length + ids.length > NAMED_MAX) {
+  #noteNamed(count: number, ids: readonly string[]): void {
+    if (count > NAMED_MAX || this.#named.length + ids.length > NAMED_MAX) {
       this.#manyAtMs = performance.now();
     } else {
       this.#named.push(...ids);
@@ -223,7 +227,7 @@ export class Dispatcher {
     const { batchMax } = this.#options;
     // Without lists, waiting gains nothing. The requests in flight are the only limit.
     const alone = batchMax === 1;
-    if (this.#mayClaimNamed()) {
+    if (!alone && this.#mayClaimNamed()) {
       return await this.#claimNamed();
     }
     const token = !alone && this.#claims.take(this.#perSecond, CLAIM_BURST, performance.now()) === 0;
@@ -234,6 +238,7 @@ export class Dispatcher {
     const room = this.#busy.claimSize(this.#lists.room(known));
     this.#busy.noteClaim(false);
     this.#named = [];
+    this.#searchedAtMs = performance.now();
     const { claimed, more, nextTenant } = await this.#claimList({
       days: this.#latestDays(),
       atLeast: alone || token ? 1 : room,
@@ -251,10 +256,12 @@ export class Dispatcher {
   /** Whether the named deliveries are all that is known to wait, and can be claimed by id. */
   #mayClaimNamed(): boolean {
     const named = this.#named;
+    const nowMs = performance.now();
     return (
       named.length > 0 &&
       named.length === this.#waiting &&
-      performance.now() - this.#manyAtMs >= MANY_MS &&
+      nowMs - this.#manyAtMs >= MANY_MS &&
+      nowMs - this.#searchedAtMs < SEARCH_MS &&
       named.length <= this.#lists.room(named.length) &&
       named.every((id) => idDay(id) === idDay(named[0] as string))
     );
@@ -272,7 +279,7 @@ export class Dispatcher {
     await this.#lists.claim(async (list) => ({
       claimed: await claimNamed(pool, { ...list, ...this.#claim(), ids }),
     }));
-    // Those that this claim did not find wait for a poll, or for the slow lane.
+    // Those that this claim did not find wait for the next search, or for the slow lane.
     this.#waiting -= ids.length;
     return this.#waiting === 0 ? POLL_MS : 0;
   }
@@ -290,6 +297,7 @@ export class Dispatcher {
     }
     const limit = this.#busy.claimSize(this.#lists.room(0));
     this.#busy.noteClaim(false);
+    this.#named = [];
     const { claimed } = await this.#claimList({
       days: this.#latestDays(),
       atLeast: 1,

@@ -16,13 +16,22 @@ const WAITING_MAX = 20_000;
 /** A list's workflow starts up to a second after its first attempts, so a signal may come before it. */
 const NOT_STARTED_WAITS_MS = [200, 1_000, 2_000];
 
+interface Sending {
+  readonly signal: typeof releaseSignal;
+  readonly ids: readonly string[];
+  /** After each of these waits the signal is repeated while there is no such workflow. */
+  readonly waitsMs: readonly number[];
+}
+
 /** Best effort: a carrier that misses a signal notices at the next attempt, or when its week ends. */
 export class Releaser {
   readonly #client: Client;
   readonly #log: Logger;
   readonly #wait: (ms: number) => Promise<unknown>;
   readonly #waiting = new Map<string, string[]>();
-  readonly #signals = new Set<Promise<void>>();
+  readonly #releases = new Set<Promise<void>>();
+  readonly #requests = new Set<Promise<void>>();
+  #ends = false;
 
   constructor(
     client: Client,
@@ -49,55 +58,50 @@ export class Releaser {
 
   /** Signals the carrier that the next attempt of a delivery is due now. */
   attemptNow({ id, carrier }: Carried & { readonly carrier: string }): void {
-    this.#send(carrier, attemptNowSignal, [id], NOT_STARTED_WAITS_MS);
+    this.#send(this.#requests, carrier, {
+      signal: attemptNowSignal,
+      ids: [id],
+      waitsMs: NOT_STARTED_WAITS_MS,
+    });
   }
 
   #signalNext(): void {
     for (const [carrier, ids] of this.#waiting) {
-      if (this.#signals.size >= SIGNALS_MAX) {
+      if (this.#releases.size >= SIGNALS_MAX) {
         return;
       }
       this.#waiting.delete(carrier);
-      this.#send(carrier, releaseSignal, ids);
+      this.#send(this.#releases, carrier, { signal: releaseSignal, ids, waitsMs: [] });
     }
   }
 
-  #send(
-    carrier: string,
-    signal: typeof releaseSignal,
-    ids: readonly string[],
-    waitsMs: readonly number[] = [],
-  ): void {
-    const sent = this.#signal(carrier, signal, ids, waitsMs)
+  #send(inProgress: Set<Promise<void>>, carrier: string, sending: Sending): void {
+    const sent = this.#signal(carrier, sending)
       .catch((error: unknown) => this.#log.debug({ err: error, carrier }, "carrier could not be signalled"))
       .finally(() => {
-        this.#signals.delete(sent);
+        inProgress.delete(sent);
         this.#signalNext();
       });
-    this.#signals.add(sent);
+    inProgress.add(sent);
   }
 
-  /** Signals a workflow. Repeats it after these waits while there is no such workflow. */
-  async #signal(
-    carrier: string,
-    signal: typeof releaseSignal,
-    ids: readonly string[],
-    [waitMs, ...later]: readonly number[],
-  ): Promise<void> {
+  async #signal(carrier: string, { signal, ids, waitsMs }: Sending): Promise<void> {
+    const [waitMs, ...later] = waitsMs;
     try {
       await this.#client.workflow.getHandle(carrier).signal(signal, { delivery_ids: ids });
     } catch (error) {
-      if (waitMs === undefined || !(error instanceof WorkflowNotFoundError)) {
+      if (waitMs === undefined || this.#ends || !(error instanceof WorkflowNotFoundError)) {
         throw error;
       }
       await this.#wait(waitMs);
-      await this.#signal(carrier, signal, ids, later);
+      await this.#signal(carrier, { signal, ids, waitsMs: later });
     }
   }
 
   /** Drops waiting signals, and resolves when none is in progress. */
   async drain(): Promise<void> {
+    this.#ends = true;
     this.#waiting.clear();
-    await Promise.allSettled(this.#signals);
+    await Promise.allSettled([...this.#releases, ...this.#requests]);
   }
 }

@@ -9,7 +9,7 @@ import { STRICT_BOUND_MS } from "../../../src/config/revocation.ts";
 import { monotonicMs } from "./monotonic.ts";
 import { serve } from "./rpc.ts";
 
-const QUESTION_MS = 50;
+const MARGIN_MS = 50;
 const IDLE_MS = 5_000;
 const LOCK_KEYS = 2 ** 31;
 const WATCH_EVERY_MS = 1;
@@ -45,7 +45,7 @@ async function follow({ url, count }: FollowPlan): Promise<void> {
         }),
       other: createPool({ url, role: "signet_edge", max: 1, log }),
       identity: { lockKey: randomInt(LOCK_KEYS), process: "bench" },
-      leaseMs: STRICT_BOUND_MS - QUESTION_MS,
+      leaseMs: STRICT_BOUND_MS - MARGIN_MS,
       clock: systemClock,
       monotonic: () => performance.now(),
       log,

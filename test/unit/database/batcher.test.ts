@@ -256,7 +256,7 @@ describe("group commit", () => {
     await turn();
     expect(flushes.slice(1).map(({ items }) => items)).toEqual([["a0", "a1"]]);
     clock.ms = 1_000;
-    vi.advanceTimersByTime(1_000);
+    vi.advanceTimersByTime(1_050);
     expect(flushes.slice(2).map(({ items }) => items)).toEqual([MANY.slice(2, 6)]);
   });
 

@@ -96,8 +96,8 @@ let newestDay = "";
 
 /**
  * Returns the first day of ids for conditions beside joins by day ({@link firstDay}), and the end of the statement's
- * name. If all ids are of the latest two days, as most are, the day stands in the text. PostgreSQL then plans these
- * partitions only, ten times faster. Each connection plans again whenever a partition gets new statistics.
+ * name. If all ids are of the latest two days, as most are, the day stands in the text. PostgreSQL then plans few
+ * partitions, ten times faster. It plans again whenever a partition gets new statistics.
  */
 function sinceDay(ids: readonly string[]): { readonly day: Statement; readonly name: string } {
   const first = firstDay(ids);

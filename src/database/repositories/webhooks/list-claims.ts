@@ -79,7 +79,8 @@ const WAITING_RETRY = "d.carrier IS NULL AND d.state = 'RETRYING'";
 export async function hasWaitingRetries(db: Queryable): Promise<boolean> {
   const { rows } = await db.query<{ waits: boolean }>({
     name: "has-waiting-retries",
-    text: `SELECT EXISTS (SELECT FROM deliveries d WHERE ${WAITING_RETRY}) AS waits`,
+    // With EXISTS, the planner could read all deliveries, because it expects to find one at once.
+    text: `SELECT (SELECT d.tenant_id FROM deliveries d WHERE ${WAITING_RETRY} ORDER BY d.tenant_id LIMIT 1) IS NOT NULL AS waits`,
   });
   return rows[0]?.waits === true;
 }

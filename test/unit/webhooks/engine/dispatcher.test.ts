@@ -168,6 +168,16 @@ describe("few deliveries that notifications named", () => {
     expect(claims).not.toEqual([]);
   });
 
+  test("do not keep others without a notification waiting for more than two seconds", async () => {
+    const { dispatcher, claims } = await startIdle();
+    for (let ms = 0; ms < 4_500; ms += 100) {
+      dispatcher.notified(`1 0 ${newId("delivery", 1, randomBytes)}`);
+      await vi.advanceTimersByTimeAsync(100);
+    }
+    expect(claims.filter(([name]) => name === "claim-first")).toHaveLength(2);
+    expect(claims).toHaveLength(45);
+  });
+
   test("are claimed by id at most four times as often as others", async () => {
     const { dispatcher, claims } = await startIdle();
     const began = performance.now();

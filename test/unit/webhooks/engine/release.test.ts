@@ -1,10 +1,13 @@
 import { type Client, WorkflowNotFoundError } from "@temporalio/client";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { createLogger } from "../../../../src/observability/logger.ts";
 import { Releaser } from "../../../../src/webhooks/engine/release.ts";
 
 /** Returns a releaser whose carrier starts after `missing` signals, with what it was sent and how long it waited. */
-function releaserOf(missing: number): { releaser: Releaser; signals: string[]; waits: number[] } {
+function releaserOf(
+  missing: number,
+  pause: () => Promise<void> = async () => await Promise.resolve(),
+): { releaser: Releaser; signals: string[]; waits: number[] } {
   const signals: string[] = [];
   const waits: number[] = [];
   const client = {
@@ -21,7 +24,7 @@ function releaserOf(missing: number): { releaser: Releaser; signals: string[]; w
   } as unknown as Client;
   const wait = async (ms: number): Promise<void> => {
     waits.push(ms);
-    await Promise.resolve();
+    await pause();
   };
   return { releaser: new Releaser(client, createLogger({ level: "silent" }), wait), signals, waits };
 }
@@ -33,6 +36,7 @@ test.each([
 ])("a request for an immediate attempt %s", async (_, missing, waited) => {
   const { releaser, signals, waits } = releaserOf(missing);
   releaser.attemptNow({ id: "dlv_1", carrier: "bat_1" });
+  await vi.waitFor(() => expect(signals).toHaveLength(waited.length + 1));
   await releaser.drain();
   expect(waits).toEqual(waited);
   expect(signals).toEqual(Array.from({ length: waited.length + 1 }, () => "bat_1 attemptNow dlv_1"));
@@ -44,4 +48,14 @@ test("a release is not repeated: a carrier that never started has nothing to rel
   await releaser.drain();
   expect(waits).toEqual([]);
   expect(signals).toEqual(["bat_1 release dlv_1"]);
+});
+
+test("a release does not wait for requests to workflows that do not run", async () => {
+  const { releaser, signals } = releaserOf(Infinity, async () => await new Promise(() => undefined));
+  for (let index = 0; index < 20; index += 1) {
+    releaser.attemptNow({ id: "dlv_1", carrier: "bat_1" });
+  }
+  await vi.waitFor(() => expect(signals).toHaveLength(20));
+  releaser.release([{ id: "dlv_2", carrier: "bat_2" }]);
+  await vi.waitFor(() => expect(signals).toContain("bat_2 release dlv_2"));
 });
