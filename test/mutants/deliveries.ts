@@ -285,7 +285,7 @@ export const DELIVERIES: readonly Mutant[] = [
     breaks: "A tenant's events are committed once others have none, even if a commit hangs (decision 28)",
     file: "src/database/batcher.ts",
     find: "          lookAgain();\n",
-    replace: "",
+    replace: "          void lookAgain;\n",
     caughtBy: "test/unit/database/batcher.test.ts",
   },
   {
@@ -301,7 +301,7 @@ export const DELIVERIES: readonly Mutant[] = [
     breaks: "An immediate attempt that is requested after an answer is made (wire.md, retry)",
     file: "workflows/delivery-ledger.ts",
     find: "(byAnswer ? beforeMs : 0)",
-    replace: "(byAnswer ? 0 : 0)",
+    replace: "(byAnswer ? 0 * beforeMs : 0)",
     caughtBy: "test/unit/workflows/delivery-ledger.test.ts",
   },
   {
