@@ -209,7 +209,7 @@ export const DELIVERIES: readonly Mutant[] = [
     file: "src/database/repositories/webhooks/events.ts",
     find: "WHERE ${raw(FINGERPRINT)} <> w.fingerprint`",
     replace: "WHERE ${raw(FINGERPRINT)} <> w.fingerprint AND false`",
-    caughtBy: "test/integration/api/endpoint-filters.test.ts",
+    caughtBy: "test/promises/registration.test.ts",
   },
   {
     name: "lease-not-read",
@@ -294,7 +294,7 @@ export const DELIVERIES: readonly Mutant[] = [
     file: "src/database/repositories/webhooks/claims.ts",
     find: " AND d.tenant_id NOT IN ${HELD_TENANTS}\n        FOR UPDATE OF d SKIP LOCKED",
     replace: "\n        FOR UPDATE OF d SKIP LOCKED",
-    caughtBy: "test/workflows/claims.test.ts",
+    caughtBy: "test/promises/revocation.test.ts",
   },
   {
     name: "retry-request-lost",

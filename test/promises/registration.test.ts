@@ -1,6 +1,12 @@
 /** Specification 3: an endpoint is PENDING until it acknowledges a signed ping with 200 within 5 seconds. */
 import { expect, test } from "vitest";
-import { deployedApi, publishOne, receiverOf, untilDelivery } from "../support/deployed-api.ts";
+import {
+  deployedApi,
+  publishOne,
+  receiverOf,
+  untilDelivery,
+  verifiedEndpoint,
+} from "../support/deployed-api.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Behaviour, type Receiver, verifyReceived } from "../support/receiver-server.ts";
 import { createTenant, type Json, publish, type Tenant } from "../support/tenant.ts";
@@ -86,4 +92,20 @@ test("a verification is carried by a Temporal workflow that an operator can sign
     async () => (await registered.tenant.get(registered.path)).body["state"] === "ACTIVE",
     "the endpoint to be ACTIVE",
   );
+});
+
+test("an endpoint's new event types and filter count from the next event", async () => {
+  const { tenant, id } = await verifiedEndpoint(api, { events: ["order.paid"] });
+  const path = `/v1/webhooks/endpoints/${id}`;
+  const deliveries = async (type: string, amount: number): Promise<unknown> =>
+    (await tenant.post("/v1/events", { type, data: { amount } })).body["deliveries"];
+  expect(await deliveries("order.paid", 1)).toBe(1);
+  for (const [change, expected] of [
+    [{ events: ["order.sent"] }, [0, 1]],
+    [{ filter: { "data.amount": 2 } }, [0, 0]],
+    [{ events: ["order.paid"], filter: null }, [1, 0]],
+  ] as const) {
+    expect(await tenant.send("PATCH", path, { body: change })).toMatchObject({ status: 200 });
+    expect([await deliveries("order.paid", 1), await deliveries("order.sent", 1)]).toEqual(expected);
+  }
 });

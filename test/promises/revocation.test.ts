@@ -1,7 +1,7 @@
 /** Specification 4, 5.5 and 8: one call revokes everywhere within 250 ms and is written to the immutable log. */
 import { setTimeout as delay } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { deployedApi } from "../support/deployed-api.ts";
+import { deployedApi, publishOne, untilDelivery, verifiedEndpoint } from "../support/deployed-api.ts";
 import { eventually } from "../support/eventually.ts";
 import { accessToken, bearer, grant, provision, type Provisioned } from "../support/factories.ts";
 import { monotonicMs, monotonicOf } from "../support/monotonic.ts";
@@ -122,4 +122,19 @@ test("a revocation is an entry of the compliance log, which `signet audit verify
   expect(JSON.parse(await api.signet("audit", "verify", "--vkey", verifierKey, "--json"))).toMatchObject({
     entries: expect.any(Number),
   });
+});
+
+test("a held tenant's deliveries wait for its release; those of others leave", async () => {
+  const [held, other] = [await verifiedEndpoint(api), await verifiedEndpoint(api)];
+  const hold = await api.admin("POST", `/tenants/${held.tenant.tenantId}/hold`, { reason: "leak" });
+  expect(hold).toMatchObject({ status: 200 });
+  const waiting = await publishOne(held.tenant);
+  for (let count = 0; count < 3; count += 1) {
+    await untilDelivery(other.tenant, await publishOne(other.tenant), { state: "DELIVERED" });
+  }
+  expect(held.receiver.requests).toEqual([]);
+  await untilDelivery(held.tenant, waiting, { state: "QUEUED", attempt_count: 0 });
+  const release = await api.admin("POST", `/tenants/${held.tenant.tenantId}/release`, { reason: "rotated" });
+  expect(release).toMatchObject({ status: 200 });
+  await untilDelivery(held.tenant, waiting, { state: "DELIVERED", attempt_count: 1 });
 });
