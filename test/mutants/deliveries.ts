@@ -289,14 +289,6 @@ export const DELIVERIES: readonly Mutant[] = [
     caughtBy: "test/unit/database/batcher.test.ts",
   },
   {
-    name: "held-tenant-claimed-by-id",
-    breaks: "A held tenant's deliveries are not sent (specification 4)",
-    file: "src/database/repositories/webhooks/claims.ts",
-    find: " AND d.tenant_id NOT IN ${HELD_TENANTS}\n        FOR UPDATE OF d SKIP LOCKED",
-    replace: "\n        FOR UPDATE OF d SKIP LOCKED",
-    caughtBy: "test/promises/revocation.test.ts",
-  },
-  {
     name: "retry-request-lost",
     breaks: "An immediate attempt that is requested after an answer is made (wire.md, retry)",
     file: "workflows/delivery-ledger.ts",
