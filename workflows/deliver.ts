@@ -64,7 +64,7 @@ const { replay, cancel, expire } = proxyActivities<DeliverActivities>({
 const UPSERT_AT: ReadonlySet<number> = new Set([2, 5, 9, 13, 17]);
 const POSTPONE_MS = 30_000;
 const WAITS_PATCH = "retry-after-is-not-brought-forward";
-const ANSWERS_PATCH = "attempt-now-counts-from-the-answer";
+const EXACTLY_PATCH = "attempt-now-means-the-next-attempt";
 /** Most carriers never get another description. */
 const FIRST_UNDER_WAY = "The first attempts are under way.";
 /** A run with a longer history is continued as new before the dead-letter week, to keep little history. */
@@ -237,8 +237,8 @@ async function carryOut(wave: Wave, ledger: DeliveryLedger, slow: boolean): Prom
 
 /** Records the result of a wave. */
 function book(ledger: DeliveryLedger, wave: Wave, result: AttemptResult): void {
-  // Runs of 0.3.0 and before counted from the wave's end.
-  ledger.apply(wave, result, ledger.askedAfterAnswer(wave, result) && patched(ANSWERS_PATCH));
+  // Runs of 0.3.0 and before did not ask exactly.
+  ledger.apply(wave, result, ledger.mustAskExactly(wave, result) && patched(EXACTLY_PATCH));
   decideWaits(ledger);
 }
 

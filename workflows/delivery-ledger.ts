@@ -22,6 +22,8 @@ interface Entry {
   notEarlier: boolean;
   /** Last request for an attempt during another attempt, in Unix milliseconds. */
   askedMs: number;
+  /** Whether an attempt was made because of it. */
+  used: boolean;
 }
 
 /** Members that are attempted together. */
@@ -79,6 +81,7 @@ export class DeliveryLedger {
         dueMs: progress?.due_ms ?? nowMs,
         busy: false,
         askedMs: 0,
+        used: false,
         notEarlier: progress?.not_earlier === true,
         reservation: progress?.place,
       };
@@ -158,18 +161,22 @@ export class DeliveryLedger {
   }
 
   /**
-   * Whether an attempt was requested after a member's answer, but long before the wave ended: another member or the
-   * database kept it. Such a request means the next attempt.
+   * Whether {@link apply} depends on `exactly`: an attempt was requested after a member's answer but long before the wave
+   * ended, because another member or the database kept it; or a request has had its attempt.
    */
-  askedAfterAnswer(wave: Wave, { failed = [], ended_at: endedMs }: AttemptResult): boolean {
+  mustAskExactly(wave: Wave, { failed = [], ended_at: endedMs }: AttemptResult): boolean {
     return failed.some(([index, , beforeMs]) => {
-      const { askedMs } = this.#at(this.#entryIndex(wave, index));
-      return isAfter(askedMs, endedMs - (beforeMs ?? 0)) && !isAfter(askedMs, endedMs);
+      const { askedMs, used } = this.#at(this.#entryIndex(wave, index));
+      return isAfter(askedMs, endedMs) ? used : !used && isAfter(askedMs, endedMs - (beforeMs ?? 0));
     });
   }
 
-  /** Records the result of a wave. `byAnswer`: whether requests count from each member's answer, not the wave's end. */
-  apply(wave: Wave, result: AttemptResult, byAnswer = false): void {
+  /**
+   * Records the result of a wave.
+   *
+   * @param exactly whether a request for an attempt counts from the member's answer, not from the wave's end, and once
+   */
+  apply(wave: Wave, result: AttemptResult, exactly = false): void {
     const { attempt, due_ms: dueMs } = wave.input;
     // If all members still wait for their reservations, the cycle has not begun.
     if (result.places === undefined || result.places.length < wave.entries.length) {
@@ -202,7 +209,9 @@ export class DeliveryLedger {
       const [delayMs, beforeMs = 0] = failed.get(index) ?? [];
       if (delayMs !== undefined) {
         // If the request came after the attempt ended, but before its result arrived, it means the next attempt.
-        const asked = isAfter(entry.askedMs, result.ended_at - (byAnswer ? beforeMs : 0));
+        const asked =
+          isAfter(entry.askedMs, result.ended_at - (exactly ? beforeMs : 0)) && !(exactly && entry.used);
+        entry.used ||= asked;
         entry.dueMs = asked ? result.ended_at : result.ended_at + delayMs;
       } else if (dead.has(index)) {
         entry.phase = "DEAD_LETTERED";
@@ -238,6 +247,7 @@ export class DeliveryLedger {
     for (const entry of entries.map((index) => this.#at(index))) {
       if (entry.phase === "RETRYING" && entry.busy) {
         entry.askedMs = nowMs;
+        entry.used = false;
       } else if (entry.phase === "RETRYING") {
         entry.dueMs = Math.min(entry.dueMs, nowMs);
       }

@@ -292,8 +292,8 @@ export const DELIVERIES: readonly Mutant[] = [
     name: "retry-request-lost",
     breaks: "An immediate attempt that is requested after an answer is made (wire.md, retry)",
     file: "workflows/delivery-ledger.ts",
-    find: "(byAnswer ? beforeMs : 0)",
-    replace: "(byAnswer ? 0 * beforeMs : 0)",
+    find: "(exactly ? beforeMs : 0)",
+    replace: "(exactly ? 0 * beforeMs : 0)",
     caughtBy: "test/unit/workflows/delivery-ledger.test.ts",
   },
   {

@@ -181,7 +181,7 @@ describe("an immediate attempt requested after a member's answer, while the wave
     ["the attempt in progress before the answer", START_MS + 900, false],
   ])("means %s", (_, askedMs, next) => {
     const { ledger, wave } = requestedAt(askedMs);
-    expect(ledger.askedAfterAnswer(wave, result)).toBe(next);
+    expect(ledger.mustAskExactly(wave, result)).toBe(next);
     ledger.apply(wave, result, next);
     expect(ledger.status().map(({ next_attempt_at: at }) => Date.parse(at ?? "") - result.ended_at)).toEqual([
       next ? 0 : HOUR_MS,
@@ -197,10 +197,29 @@ describe("an immediate attempt requested after a member's answer, while the wave
 
   test("is no special case once the wave has ended", () => {
     const { ledger, wave } = requestedAt(START_MS + 9_001);
-    expect(ledger.askedAfterAnswer(wave, result)).toBe(false);
+    expect(ledger.mustAskExactly(wave, result)).toBe(false);
     ledger.apply(wave, result);
     expect(ledger.nextDue?.atMs).toBe(result.ended_at);
   });
+});
+
+test("an immediate attempt requested during another is made once, though it ends within the tolerance for clocks", () => {
+  for (const exactly of [true, false]) {
+    const ledger = new DeliveryLedger(carrier(1), START_MS);
+    const first = take(ledger, START_MS);
+    ledger.attemptNow([0], START_MS + 1_000);
+    ledger.apply(first, { started_at: START_MS, ended_at: START_MS + 1_000, failed: [[0, HOUR_MS]] });
+    const second = take(ledger, START_MS + 1_000);
+    const result = {
+      started_at: START_MS + 1_000,
+      ended_at: START_MS + 1_040,
+      failed: [[0, HOUR_MS]],
+    } as const;
+    expect(ledger.mustAskExactly(second, result)).toBe(true);
+    ledger.apply(second, result, exactly);
+    // Runs that have begun so make a third.
+    expect(ledger.nextDue?.atMs).toBe(result.ended_at + (exactly ? HOUR_MS : 0));
+  }
 });
 
 describe("a member whose receiver asked to wait", () => {
