@@ -45,6 +45,8 @@ const RETRY_LANE_MS = 250;
 const RETRY_LISTS_MAX = 32;
 const RETRY_SPREAD_SECONDS = 2;
 const SLOW_LISTS_MAX = 64;
+/** Starts of these lanes in progress. Many at once, as after an outage of many receivers, would take both cores. */
+const LANE_STARTS = 2;
 const SWEEP_MS = 5_000;
 /** A claim without an outcome after this time may have no workflow. */
 const UNSTARTED_AFTER_MS = 15_000;
@@ -435,7 +437,7 @@ export class Dispatcher {
     start: (carrier: string, members: readonly T[]) => Promise<unknown>,
   ): Promise<void> {
     for (const [carrier, members] of byCarrier(claimed)) {
-      await this.#starts.begin(carrier, async () => await start(carrier, members));
+      await this.#starts.begin(carrier, async () => await start(carrier, members), LANE_STARTS);
     }
   }
 

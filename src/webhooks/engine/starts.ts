@@ -42,13 +42,15 @@ export class Starts {
   /**
    * Begins a start once a slot is free, unless that carrier is already being started.
    *
+   * @param slots how many starts may be in progress with it: less for what is not urgent
    * @returns whether this call will have started the carrier; false if it gives up
    */
   async begin(
     carrier: string,
     start: () => Promise<unknown>,
+    slots = IN_FLIGHT_MAX,
   ): Promise<{ readonly started: Promise<boolean> }> {
-    while (this.#underWay.size >= IN_FLIGHT_MAX && !this.#underWay.has(carrier)) {
+    while (this.#underWay.size >= slots && !this.#underWay.has(carrier)) {
       await Promise.race(this.#underWay.values());
     }
     const unavailable = this.#sleeper.stopped && this.pauseMs > 0;

@@ -135,3 +135,19 @@ describe("an abandoned start", () => {
     expect(starts.pauseMs).toBe(0);
   });
 });
+
+describe("a start that is not urgent", () => {
+  it("waits until few others are in progress; urgent ones do not wait for it", async () => {
+    const ends: (() => void)[] = [];
+    const open = async (): Promise<void> => await new Promise((resolve) => ends.push(resolve));
+    await starts.begin("bat_a", open);
+    await starts.begin("bat_b", open, 2);
+    const waiting = starts.begin("bat_c", open, 2);
+    await starts.begin("bat_d", open);
+    expect(ends).toHaveLength(3);
+    ends[0]?.();
+    ends[2]?.();
+    await waiting;
+    expect(ends).toHaveLength(4);
+  });
+});
