@@ -96,6 +96,16 @@ function openPools({ config, log }: ApiProcessOptions): Pools {
   };
 }
 
+/** A holder that cannot be revoked, to ask about a key alone. */
+const NOBODY = {
+  credentialId: "",
+  principalId: "",
+  tenantId: "",
+  jti: "",
+  issuedAt: Infinity,
+  certificateThumbprint: undefined,
+};
+
 interface OAuthParts {
   readonly config: ApiProcessOptions["config"];
   readonly pools: Pools;
@@ -162,6 +172,14 @@ function createOAuth({ config, pools, pepper, keys, clock, log, view }: OAuthPar
         kid: keys.signingKey().kid,
         issuedAt,
       }),
+    replaceRevokedKey: async () => {
+      const { kid } = keys.signingKey();
+      if (view.issuableFrom({ ...NOBODY, kid }) !== Infinity) {
+        return false;
+      }
+      await keys.refresh();
+      return keys.signingKey().kid !== kid;
+    },
     lastUsed,
     issued,
     rotation: tokenRotation.rotation,

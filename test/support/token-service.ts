@@ -166,6 +166,7 @@ function createServices(
     },
     clock,
     issuableFrom: () => 0,
+    replaceRevokedKey: async () => await Promise.resolve(false),
     audience: "signet",
     resources: [],
     close: async () => {

@@ -77,6 +77,8 @@ export interface TokenServices {
    * the holder is revoked.
    */
   readonly issuableFrom: (subject: TokenSubject, second: number) => number;
+  /** Reads the signing keys again if the one that signs is revoked. Resolves with whether another one signs now. */
+  readonly replaceRevokedKey: () => Promise<boolean>;
 }
 
 /** Answers a token request. Rejects with a SignetError whose code corresponds to the OAuth error. */
@@ -129,7 +131,7 @@ async function identifyClient(request: TokenRequest, { authenticator, limits }: 
  */
 async function mintUnlessRevoked(
   subject: TokenSubject,
-  { mint, issuableFrom, clock }: TokenServices,
+  { mint, issuableFrom, replaceRevokedKey, clock }: TokenServices,
 ): Promise<MintedToken | undefined> {
   for (;;) {
     // Take the second before signing: afterwards, the next one may have begun.
@@ -138,6 +140,10 @@ async function mintUnlessRevoked(
     const from = issuableFrom(subject, second);
     if (from === 0) {
       return minted;
+    }
+    // A key's revocation may be known before its successor.
+    if (from === Infinity && (await replaceRevokedKey())) {
+      continue;
     }
     const waitMs = from * 1_000 - clock.now();
     if (waitMs > READMISSION_MAX_MS) {
