@@ -237,7 +237,7 @@ async function carryOut(wave: Wave, ledger: DeliveryLedger, slow: boolean): Prom
 
 /** Records the result of a wave. */
 function book(ledger: DeliveryLedger, wave: Wave, result: AttemptResult): void {
-  // Runs of 0.3.0 and before did not ask exactly.
+  // Runs of 0.3.0 and before counted requests from the wave's end, and perhaps twice.
   ledger.apply(wave, result, ledger.mustAskExactly(wave, result) && patched(EXACTLY_PATCH));
   decideWaits(ledger);
 }

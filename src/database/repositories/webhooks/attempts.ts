@@ -94,6 +94,11 @@ export function toLoaded(row: LoadedColumns): LoadedDelivery {
 /** The newest day of all ids so far. */
 let newestDay = "";
 
+/** Returns a day of {@link utcDay} as SQL. */
+export function dateLiteral(day: string): string {
+  return `DATE '${day}'`;
+}
+
 /**
  * Returns the first day of ids for conditions beside joins by day ({@link firstDay}), and the end of the statement's
  * name. If all ids are of the latest two days, as most are, the day stands in the text. PostgreSQL then plans few
@@ -101,10 +106,11 @@ let newestDay = "";
  */
 function sinceDay(ids: readonly string[]): { readonly day: Statement; readonly name: string } {
   const first = firstDay(ids);
-  newestDay = ids.map(idDay).reduce((newest, day) => (day > newest ? day : newest), newestDay);
+  const last = idDay(ids.reduce((greatest, id) => (id > greatest ? id : greatest), ids[0] ?? ""));
+  newestDay = last > newestDay ? last : newestDay;
   const isRecent = first >= utcDay(Date.parse(newestDay) - DAY_MS);
   return isRecent
-    ? { day: raw(`DATE '${first}'`), name: `-since-${first}` }
+    ? { day: raw(dateLiteral(first)), name: `-since-${first}` }
     : { day: sql`${first}`, name: "" };
 }
 

@@ -11,7 +11,7 @@ import type { Queryable } from "../../pool.ts";
 import { sql } from "../../sql.ts";
 import { joinSecrets } from "../stored-secrets.ts";
 import { HELD_TENANTS } from "../tenants.ts";
-import { type LoadedColumns, type LoadedDelivery, loadedColumns, toLoaded } from "./attempts.ts";
+import { dateLiteral, type LoadedColumns, type LoadedDelivery, loadedColumns, toLoaded } from "./attempts.ts";
 import { notifyOutbox } from "./events.ts";
 
 /** A delivery with a carrier, whose workflow must be started. */
@@ -156,10 +156,6 @@ function commonValues(
   atLeast: number,
 ): unknown[] {
   return [opens, carrier, worker, now, exceptEndpoints, atLeast];
-}
-
-function dateLiteral(day: string): string {
-  return `DATE '${day}'`;
 }
 
 /**
