@@ -44,6 +44,7 @@ const SOURCES: Readonly<Record<string, string>> = {
   DeliveryQuery: "listDeliveries query",
   Attempt: "listAttempts 200 data items",
   DeliveryHour: "getDeliveryStats 200 data items",
+  Usage: "getUsage 200 data items",
   DeadLetter: "getDeadLetter 200",
   DeadLetterGroup: "listDeadLetterGroups 200 data items",
   ReplayJob: "getReplay 200",

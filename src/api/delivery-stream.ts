@@ -100,7 +100,11 @@ async function* lines(
     const ready =
       stream.ready && !told ? event("ready", sinceMs === undefined ? {} : { complete: stream.complete }) : "";
     told ||= stream.ready;
-    const text = ready + changed.map((row) => event("delivery", presentDelivery(row))).join("");
+    const health = stream
+      .takeHealth()
+      .map(({ endpointId, health: status }) => event("endpoint_health", { endpoint_id: endpointId, status }));
+    const text =
+      ready + changed.map((row) => event("delivery", presentDelivery(row))).join("") + health.join("");
     // The id follows everything that it covers, so that a client that read only a part gets that part again.
     yield `${text}${told ? `id: ${stream.position}\n` : ""}: still here\n\n`;
   }

@@ -101,6 +101,7 @@ export function idTimeMs(id: string): number {
   return value * 8 + (ALPHABET.indexOf(body.charAt(9)) >> 2);
 }
 
+export const HOUR_MS = 3_600_000;
 export const DAY_MS = 86_400_000;
 /** Cached days by their number. Every row needs its day, and few days are in use. */
 const days = new Map<number, string>();

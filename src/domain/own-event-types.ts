@@ -7,6 +7,8 @@ export const OWN_EVENT_TYPES = [
   "dead_letter.expiring",
   "delivery.dead_lettered",
   "endpoint.disabled",
+  "endpoint.failing",
+  "endpoint.recovered",
   "endpoint.secret_rotated",
   "endpoint.test",
   "verification.exhausted",

@@ -190,6 +190,12 @@ export const metrics = {
     "signet_dead_letters_expiring",
     "Dead letters that expire within a day; 100000 means that or more",
   ),
+  unhealthyEndpoints: gauge(
+    WORKER,
+    "signet_unhealthy_endpoints",
+    "Active endpoints by health: degraded, failing",
+    ["health"],
+  ),
   lateDeliveries: gauge(
     WORKER,
     "signet_late_deliveries",

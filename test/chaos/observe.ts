@@ -1,6 +1,7 @@
 /** Reads the state of a run from the database, Temporal and the worker's metrics. */
 import { setTimeout as delay } from "node:timers/promises";
 import { Client, Connection } from "@temporalio/client";
+import { addsUp, balanceHour } from "../../src/database/repositories/webhooks/delivery-balance.ts";
 import { WORKFLOW_TYPES } from "../../workflows/messages.ts";
 import { withClient } from "../bench/environment/postgres.ts";
 import type { World } from "../bench/environment/world.ts";
@@ -37,6 +38,30 @@ export async function timedOutAttempts(world: World, urls: readonly string[]): P
 /** Returns the number of deliveries that have not arrived. */
 export async function undelivered(world: World): Promise<number> {
   return await count(world, "SELECT count(*)::int AS n FROM deliveries WHERE state <> 'DELIVERED'");
+}
+
+/**
+ * Returns the number of tenants and hours whose counts disagree with the stored deliveries, plus the difference between
+ * counted and stored attempts.
+ */
+export async function miscounted(world: World): Promise<number> {
+  return await withClient(world.adminDatabaseUrl, async (client) => {
+    await client.query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+    const { rows: hours } = await client.query<{ hour: Date }>(
+      "SELECT DISTINCT hour FROM delivery_counts UNION SELECT hour FROM delivery_changes WHERE hour IS NOT NULL",
+    );
+    let wrong = 0;
+    for (const { hour } of hours) {
+      wrong += (await balanceHour(client, hour, null)).filter((balance) => !addsUp(balance)).length;
+    }
+    const { rows } = await client.query<{ n: number }>(
+      `SELECT abs((SELECT coalesce(sum(attempts), 0) FROM delivery_counts)
+          + (SELECT coalesce(sum(attempts), 0) FROM delivery_changes)
+          - (SELECT count(*) FROM attempts WHERE duration_ms IS NOT NULL)
+          - (SELECT count(*) FROM deliveries WHERE first_duration_ms IS NOT NULL))::int AS n`,
+    );
+    return wrong + (rows[0]?.n ?? Number.NaN);
+  });
 }
 
 /** Returns the number of open delivery workflows. */

@@ -85,6 +85,7 @@ export function promises(accepted: number, lost: number, events: number, settled
     atMost("lost", lost, 0),
     atMost("deliveries open at the end", settled.undelivered, 0),
     atMost("workflows open at the end", settled.openWorkflows, 0),
+    atMost("counts that disagree with the rows", settled.miscounted, 0),
     atMost("gauge of the oldest delivery at the end, s", settled.oldest.end, 0),
   ];
 }

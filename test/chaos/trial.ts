@@ -10,6 +10,7 @@ import type { JumpingClock } from "../support/jumping-clock.ts";
 import type { TcpProxy } from "../support/tcp-proxy.ts";
 import { type Fate, type LedgerFiles, ledgerFiles, readLedger } from "./ledger.ts";
 import {
+  miscounted,
   oldestUnattempted,
   openCarriers,
   recordedAttempts,
@@ -44,6 +45,8 @@ export interface Settled {
   /** Number of deliveries that have not arrived, and of open workflows. */
   readonly undelivered: number;
   readonly openWorkflows: number;
+  /** Number of counts that disagree with the rows. */
+  readonly miscounted: number;
   /** Highest value of the gauge, and its value at the end. */
   readonly oldest: { readonly max: number; readonly end: number };
 }
@@ -116,7 +119,7 @@ export class Trial {
     // The gauge updates within seconds.
     await untilNone(async () => ((await oldestUnattempted(world)) === 0 ? 0 : 1), SETTLE_MS);
     const oldest = { end: await oldestUnattempted(world), max: await this.#watch.end() };
-    return { undelivered: left, openWorkflows, oldest };
+    return { undelivered: left, openWorkflows, miscounted: await miscounted(world), oldest };
   }
 
   /** Returns both ledger files, joined, in their current state. */

@@ -147,6 +147,7 @@ describe("the client", () => {
       occurred_at: new Date("2026-11-20T12:00:00.000Z"),
     });
     const delivery = await eventually(async () => {
+      await signet.deliveries.usage({ to: new Date().toISOString().slice(0, 10) });
       const { data } = await signet.deliveries.list({ event_id: event.id }).page();
       return data.find(({ state }) => state === "DELIVERED");
     }, "the delivery");

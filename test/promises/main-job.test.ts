@@ -176,6 +176,15 @@ test("the client registers its receiver, which is PENDING until it acknowledges 
     rate_limit: null,
     state: "PENDING",
     disabled_reason: null,
+    health: {
+      status: "healthy",
+      since: null,
+      failing_since: null,
+      last_error: null,
+      last_hour: { since: anInstant(), attempts: 0, succeeded: 0 },
+      retrying: 0,
+      dead_letters: 0,
+    },
     created_at: anInstant(),
     updated_at: anInstant(),
   };

@@ -43,6 +43,11 @@ export async function seedDay(
       ), published AS (
         INSERT INTO events (day, id, tenant_id, type, data, occurred_at, deliveries, created_at)
         SELECT (at AT TIME ZONE 'UTC')::date, event, $1, 'chart.drawn', '{}', at, 1, at FROM made
+      ), counted AS (
+        INSERT INTO delivery_changes (tenant_id, endpoint_id, event_type, hour, attempt_hour, accepted, attempts, failed)
+        SELECT $1, $2, 'chart.drawn', hour, hour, count(*), sum(CASE WHEN dead THEN 17 ELSE 1 END),
+          17 * count(*) FILTER (WHERE dead)
+        FROM (SELECT *, date_trunc('hour', at, 'UTC') AS hour FROM made) m GROUP BY hour
       )
       INSERT INTO deliveries (day, id, tenant_id, event_id, event_type, endpoint_id, state, reason, attempt_count,
         cycle_started_at, last_status, last_error, created_at, delivered_at, dead_lettered_at, expires_at)

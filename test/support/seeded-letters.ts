@@ -39,6 +39,9 @@ export async function seedDeadLetters(sql: Sql, letters: SeededLetters): Promise
     `WITH n AS (SELECT lpad(i::text, $1::int, '0') AS n FROM generate_series(1, $2::int) i), made AS (
         INSERT INTO events (day, id, tenant_id, type, data, occurred_at, deliveries, created_at)
         SELECT $3::date, $4 || n, $5, 'inference.completed', '{}', $6, 1, $6 FROM n
+      ), counted AS (
+        INSERT INTO delivery_changes (tenant_id, endpoint_id, event_type, hour, accepted)
+        SELECT $5, $8, 'inference.completed', date_trunc('hour', $6::timestamptz, 'UTC'), $2
       )
       INSERT INTO deliveries (day, id, tenant_id, event_id, event_type, endpoint_id, state, reason, attempt_count, cycle_started_at,
         last_status, last_error, created_at, dead_lettered_at, expires_at)

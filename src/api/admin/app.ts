@@ -13,6 +13,7 @@ import { registerKeyEncryptionRoutes } from "./key-encryption.ts";
 import { registerOperatorTokenRoutes } from "./operator-tokens.ts";
 import { registerOperatorRoutes } from "./operators.ts";
 import { registerPrincipalRoutes } from "./principals.ts";
+import { registerReconciliation } from "./reconciliation.ts";
 import { registerRevocationRoutes } from "./revocations.ts";
 import { registerRoleRoutes } from "./roles.ts";
 import type { AdminServices } from "./services.ts";
@@ -20,6 +21,7 @@ import { registerTenantLimitRoutes } from "./tenant-limits.ts";
 import { registerTenantStateRoutes } from "./tenant-state.ts";
 import { registerSigningKeyRoutes } from "./signing-keys.ts";
 import { registerTenantRoutes } from "./tenants.ts";
+import { registerUsageRoutes } from "./usage.ts";
 
 /** Builds the operators' API, ready to listen. */
 export async function createAdmin(services: AdminServices): Promise<SignetServer> {
@@ -48,6 +50,8 @@ export async function createAdmin(services: AdminServices): Promise<SignetServer
   registerTenantRoutes(server, services);
   registerTenantStateRoutes(server, services);
   registerTenantLimitRoutes(server, services);
+  registerUsageRoutes(server, services);
+  registerReconciliation(server, services);
   registerRoleRoutes(server, services);
   registerPrincipalRoutes(server, services);
   registerCredentialRoutes(server, services);

@@ -16,6 +16,8 @@ const Hour = Type.Object({
   total: Type.Integer({ description: "Deliveries accepted in this hour" }),
   delivered: Type.Integer(),
   dead_lettered: Type.Integer({ description: "Deliveries in the dead-letter queue, or expired there" }),
+  attempts: Type.Integer({ description: "Attempts that ended in this hour" }),
+  failed_attempts: Type.Integer(),
   latency_p50_ms: Latency,
   latency_p95_ms: Latency,
   complete: Type.Boolean({
@@ -31,6 +33,8 @@ function presentHour(row: HourOfDeliveries): Static<typeof Hour> {
     total: row.total,
     delivered: row.delivered,
     dead_lettered: row.deadLettered,
+    attempts: row.attempts,
+    failed_attempts: row.failedAttempts,
     latency_p50_ms: row.latencyP50Ms,
     latency_p95_ms: row.latencyP95Ms,
     complete: row.complete,
@@ -46,7 +50,7 @@ export function registerDeliveryStats(server: SignetServer, deliveries: Delivery
       scopes: ["webhooks:read"],
       summary: "Deliveries of the last 24 hours, by hour",
       description:
-        "Returns volume, success and latency for all endpoints or for one. An hour with more than 1,000 deliveries is sampled: `complete` is false, and its numbers cover the newest 1,000. The numbers may be 30 seconds old.",
+        "Returns volume, success, attempts and latency for all endpoints or for one. Counts are exact. Latencies of an hour with more than 1,000 deliveries cover the newest 1,000: `complete` is false. The numbers may be 30 seconds old.",
       querystring: Closed({ endpoint_id: DeliveryQuery.endpoint_id }),
       response: { 200: Stats },
     }),

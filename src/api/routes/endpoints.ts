@@ -1,6 +1,10 @@
 /** Webhook endpoints (specification 2 and 4). */
+import type { FastifyReply } from "fastify";
 import { Type } from "typebox";
+import type { Endpoint as EndpointRow } from "../../database/repositories/endpoints/endpoints.ts";
+import type { ReportedActivity } from "../../database/repositories/webhooks/delivery-counts.ts";
 import type { EndpointService } from "../../webhooks/endpoints/endpoint-service.ts";
+import { HEALTHS } from "../../domain/endpoint-health.ts";
 import { ENDPOINT_STATES } from "../../domain/endpoint-state.ts";
 import { callerOf } from "../../http/caller.ts";
 import { changesOf, registrationHash, settingsOf } from "../endpoint-settings.ts";
@@ -35,6 +39,21 @@ export function registerEndpointRoutes(server: SignetServer, endpoints: Endpoint
   registerChanges(server, endpoints);
   registerStates(server, endpoints);
   registerTest(server, endpoints);
+}
+
+/** Sends an endpoint with its health. */
+async function sendEndpoint(
+  reply: FastifyReply,
+  status: number,
+  {
+    endpoints,
+    endpoint,
+    secret,
+  }: { readonly endpoints: EndpointService; readonly endpoint: EndpointRow; readonly secret?: string },
+): Promise<void> {
+  const { id, tenantId } = endpoint;
+  const activity = await endpoints.activity(tenantId, [id]);
+  return await sendRaw(reply, status, wireEndpoint(endpoint, activity.get(id) as ReportedActivity, secret));
 }
 
 function registerRegistration(server: SignetServer, endpoints: EndpointService): void {
@@ -85,7 +104,7 @@ function registerRegistration(server: SignetServer, endpoints: EndpointService):
       }
       // The response contains a secret.
       reply.header("cache-control", "no-store");
-      return await sendRaw(reply, 201, wireEndpoint(endpoint, secret));
+      return await sendEndpoint(reply, 201, { endpoints, endpoint, secret });
     },
   );
 }
@@ -99,19 +118,31 @@ function registerReads(server: SignetServer, endpoints: EndpointService): void {
       scopes: ["webhooks:read"],
       summary: "List the tenant's endpoints",
       description: "Newest first, without secrets.",
-      querystring: Closed({ state: Type.Optional(OneOf(ENDPOINT_STATES)), ...MetadataQuery, ...PageQuery }),
+      querystring: Closed({
+        state: Type.Optional(OneOf(ENDPOINT_STATES)),
+        health: Type.Optional(OneOf(HEALTHS)),
+        ...MetadataQuery,
+        ...PageQuery,
+      }),
       response: { 200: Page(Endpoint) },
     }),
     async (request, reply) => {
       const page = readPage(request);
       const rows = await endpoints.list(request.identity.tenantId, {
         state: request.query.state,
+        health: request.query.health,
         metadata: request.query.metadata,
         before: page.before ?? undefined,
         limit: page.limit + 1,
       });
       const { data, next_cursor: next } = toPage(rows, page);
-      const items = data.map((endpoint) => wireEndpoint(endpoint));
+      const activity = await endpoints.activity(
+        request.identity.tenantId,
+        data.map(({ id }) => id),
+      );
+      const items = data.map((endpoint) =>
+        wireEndpoint(endpoint, activity.get(endpoint.id) as ReportedActivity),
+      );
       return await sendRaw(reply, 200, rawPage(items, next));
     },
   );
@@ -130,7 +161,7 @@ function registerReads(server: SignetServer, endpoints: EndpointService): void {
     }),
     async ({ identity, params }, reply) => {
       const endpoint = await endpoints.find(identity.tenantId, params.id);
-      return await sendRaw(reply, 200, wireEndpoint(endpoint));
+      return await sendEndpoint(reply, 200, { endpoints, endpoint });
     },
   );
 }
@@ -160,7 +191,7 @@ function registerChanges(server: SignetServer, endpoints: EndpointService): void
         changesOf(body),
         callerOf(request),
       );
-      return await sendRaw(reply, 200, wireEndpoint(endpoint));
+      return await sendEndpoint(reply, 200, { endpoints, endpoint });
     },
   );
 
@@ -197,7 +228,7 @@ function registerStates(server: SignetServer, endpoints: EndpointService): void 
     }),
     async ({ identity, params }, reply) => {
       const endpoint = await endpoints.verify(identity.tenantId, params.id);
-      return await sendRaw(reply, 202, wireEndpoint(endpoint));
+      return await sendEndpoint(reply, 202, { endpoints, endpoint });
     },
   );
 
@@ -217,7 +248,7 @@ function registerStates(server: SignetServer, endpoints: EndpointService): void 
     async (request, reply) => {
       const { identity, params } = request;
       const endpoint = await endpoints.enable(identity.tenantId, params.id, callerOf(request));
-      return await sendRaw(reply, 202, wireEndpoint(endpoint));
+      return await sendEndpoint(reply, 202, { endpoints, endpoint });
     },
   );
 
@@ -237,7 +268,7 @@ function registerStates(server: SignetServer, endpoints: EndpointService): void 
     async (request, reply) => {
       const { identity, params } = request;
       const endpoint = await endpoints.disable(identity.tenantId, params.id, callerOf(request));
-      return await sendRaw(reply, 200, wireEndpoint(endpoint));
+      return await sendEndpoint(reply, 200, { endpoints, endpoint });
     },
   );
 }

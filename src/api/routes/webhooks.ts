@@ -1,4 +1,5 @@
 /** Registers all webhook routes, in reading order. */
+import type { Clock } from "../../domain/clock.ts";
 import type { DeliveryStreams } from "../../webhooks/engine/delivery-streams.ts";
 import type { DeliveryService } from "../../webhooks/engine/delivery-service.ts";
 import type { EventService } from "../../webhooks/ingest/event-service.ts";
@@ -19,6 +20,7 @@ import { registerEventTypeRoutes } from "./event-types.ts";
 import { registerEventRoutes } from "./events.ts";
 import { registerGradeRoutes } from "./grades.ts";
 import type { PublishingServices } from "./publishing.ts";
+import { registerUsage } from "./usage.ts";
 import { registerReplayRoutes, type ReplayRouteServices } from "./replays.ts";
 
 export interface WebhookServices extends PublishingServices {
@@ -26,6 +28,7 @@ export interface WebhookServices extends PublishingServices {
   readonly events: EventService;
   readonly deliveries: DeliveryService;
   readonly streams: DeliveryStreams;
+  readonly clock: Clock;
   readonly exportDeadLetters: ExportDeadLetters;
   readonly endpointSecrets: EndpointSecretRouteServices;
   readonly replays: ReplayRouteServices;
@@ -45,6 +48,7 @@ export function registerWebhookRoutes(
   registerEventRoutes(server, services);
   registerDeliveryRoutes(server, services.deliveries);
   registerDeliveryStats(server, services.deliveries);
+  registerUsage(server, services.deliveries, services.clock);
   registerDeadLetterRoutes(server, services.deliveries, {
     exportDeadLetters: services.exportDeadLetters,
     isAdmitted,

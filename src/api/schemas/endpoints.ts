@@ -1,5 +1,8 @@
-import { type TSchema, Type } from "typebox";
+import { type Static, type TSchema, Type } from "typebox";
 import type { Endpoint as EndpointRow } from "../../database/repositories/endpoints/endpoints.ts";
+import type { ReportedActivity } from "../../database/repositories/webhooks/delivery-counts.ts";
+import { ATTEMPT_ERRORS } from "../../domain/delivery.ts";
+import { HEALTHS } from "../../domain/endpoint-health.ts";
 import {
   ENDPOINT_SETTINGS,
   type EndpointSetting,
@@ -232,11 +235,33 @@ export const EndpointPatch = Closed(
 /** A test event; by default `endpoint.test` with a short message. */
 export const TestEvent = Closed({ type: Type.Optional(EventType), data: Type.Optional(OpaqueObject) });
 
+const Health = Type.Object(
+  {
+    status: OneOf(HEALTHS),
+    since: Nullable(Timestamp),
+    failing_since: Nullable(Timestamp),
+    last_error: Nullable(
+      Type.Object({ at: Timestamp, status: Nullable(Type.Integer()), error: OneOf(ATTEMPT_ERRORS) }),
+    ),
+    last_hour: Type.Object(
+      { since: Timestamp, attempts: Type.Integer(), succeeded: Type.Integer() },
+      { description: "Attempts of the current clock hour and the one before it" },
+    ),
+    retrying: Type.Integer({ description: "Deliveries that wait for another attempt" }),
+    dead_letters: Type.Integer({ description: "Deliveries in the dead-letter queue" }),
+  },
+  {
+    description:
+      "Derived from the last 20 attempts. `failing`: the last 5 failed, or 10 failed and the last 3 did not all succeed. `degraded`: 3 or more failed. `since` is when the status last changed, `failing_since` when the current row of failures began. About a second old",
+  },
+);
+
 export const Endpoint = Type.Object({
   id: Id("endpoint"),
   ...(properties((setting) => schemaOf(setting, "response")) as Responses),
   state: OneOf(ENDPOINT_STATES),
   disabled_reason: Nullable(OneOf(DISABLED_REASONS)),
+  health: Health,
   created_at: Timestamp,
   updated_at: Timestamp,
   verification: Type.Object({
@@ -273,11 +298,30 @@ function shownSettings(row: EndpointSettings): string {
   return text;
 }
 
+/** Returns the wire form of an endpoint's activity. */
+function presentHealth(activity: ReportedActivity): Static<typeof Health> {
+  const { health, healthSince, failingSince, lastFailure, recent, retrying, dead } = activity;
+  return {
+    status: health,
+    since: healthSince?.toISOString() ?? null,
+    failing_since: failingSince?.toISOString() ?? null,
+    last_error: lastFailure && { ...lastFailure, at: lastFailure.at.toISOString() },
+    last_hour: {
+      since: recent.since.toISOString(),
+      attempts: recent.attempts,
+      succeeded: recent.attempts - recent.failed,
+    },
+    retrying,
+    dead_letters: dead,
+  };
+}
+
 /** Returns the wire form of an endpoint's row, with its metadata as submitted, and `secret` if given. */
-export function wireEndpoint(row: EndpointRow, secret?: string): string {
+export function wireEndpoint(row: EndpointRow, activity: ReportedActivity, secret?: string): string {
   const others = {
     state: row.state,
     disabled_reason: row.disabledReason,
+    health: presentHealth(activity),
     created_at: row.createdAt.toISOString(),
     updated_at: row.updatedAt.toISOString(),
     verification: {

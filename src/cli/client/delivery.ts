@@ -81,6 +81,8 @@ function addStats(delivery: Command, context: CliContext): void {
       "total",
       "delivered",
       "dead_lettered",
+      "attempts",
+      "failed_attempts",
       "latency_p50_ms",
       "latency_p95_ms",
       "complete",

@@ -133,6 +133,9 @@ function deletion(table: string, key: string, tenant = "tenant_id"): string {
 const DELETIONS: Readonly<Record<string, string>> = {
   dead_letter_changes: deletion("dead_letter_changes", "id"),
   dead_letter_counts: deletion("dead_letter_counts", "tenant_id, endpoint_id, reason, last_error"),
+  delivery_changes: deletion("delivery_changes", "ctid"),
+  delivery_counts: deletion("delivery_counts", "tenant_id, hour, endpoint_id, event_type"),
+  endpoint_activity: deletion("endpoint_activity", "endpoint_id"),
   dead_letter_notices: deletion("dead_letter_notices", "kind, endpoint_id, bucket"),
   replay_items: deletion("replay_items", "job_id, position"),
   replay_jobs: deletion("replay_jobs", "id"),

@@ -64,6 +64,31 @@ export interface Endpoint {
   readonly rate_limit: number | null;
   readonly state: "PENDING" | "ACTIVE" | "DISABLED";
   readonly disabled_reason: "tenant" | "failing" | "gone" | null;
+  /**
+   * Derived from the last 20 attempts. `failing`: the last 5 failed, or 10 failed and the last 3 did not all
+   * succeed. `degraded`: 3 or more failed. `since` is when the status last changed, `failing_since` when the
+   * current row of failures began. About a second old.
+   */
+  readonly health: {
+    readonly status: "healthy" | "degraded" | "failing";
+    readonly since: string | null;
+    readonly failing_since: string | null;
+    readonly last_error: {
+      readonly at: string;
+      readonly status: number | null;
+      readonly error: AttemptError;
+    } | null;
+    /** Attempts of the current clock hour and the one before it. */
+    readonly last_hour: {
+      readonly since: string;
+      readonly attempts: number;
+      readonly succeeded: number;
+    };
+    /** Deliveries that wait for another attempt. */
+    readonly retrying: number;
+    /** Deliveries in the dead-letter queue. */
+    readonly dead_letters: number;
+  };
   readonly created_at: string;
   readonly updated_at: string;
   readonly verification: {
@@ -120,6 +145,7 @@ export interface EndpointChange {
 export interface EndpointQuery {
   /** Returns only items in this state. */
   readonly state?: "PENDING" | "ACTIVE" | "DISABLED";
+  readonly health?: "healthy" | "degraded" | "failing";
   /**
    * Selects endpoints whose metadata has these members with these values, compared as strings;
    * metadata[key]=value in a query.
@@ -424,12 +450,36 @@ export interface DeliveryHour {
   readonly delivered: number;
   /** Deliveries in the dead-letter queue, or expired there. */
   readonly dead_lettered: number;
+  /** Attempts that ended in this hour. */
+  readonly attempts: number;
+  readonly failed_attempts: number;
   /** Milliseconds from acceptance to acknowledgement; null without deliveries. */
   readonly latency_p50_ms: number | null;
   /** Milliseconds from acceptance to acknowledgement; null without deliveries. */
   readonly latency_p95_ms: number | null;
   /** False if the hour has more than 1,000 deliveries: the numbers then cover the newest 1,000. */
   readonly complete: boolean;
+}
+
+/** Part of the response of `GET /v1/usage`. */
+export interface Usage {
+  readonly tenant_id: string;
+  /** UTC. */
+  readonly day: string;
+  /** Accepted from the tenant, without events of the service. */
+  readonly events: number;
+  /** Size of these events' data, sealed. */
+  readonly bytes: number;
+  /** Accepted on this day. */
+  readonly deliveries: number;
+  /** Of the deliveries accepted on this day. */
+  readonly delivered: number;
+  readonly dead_lettered: number;
+  readonly expired: number;
+  readonly cancelled: number;
+  /** Ended on this day. */
+  readonly attempts: number;
+  readonly failed_attempts: number;
 }
 
 /** The response of `GET /v1/webhooks/dlq/{id}`. */

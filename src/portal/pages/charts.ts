@@ -31,6 +31,7 @@ const success = ({ total, delivered }: DeliveryHour): number | null =>
   total === 0 ? null : share(delivered, total);
 const counted = (count: number): string => count.toLocaleString("en");
 const deliveries = (count: number): string => `${counted(count)} ${count === 1 ? "delivery" : "deliveries"}`;
+const attemptsText = (count: number): string => `${counted(count)} ${count === 1 ? "attempt" : "attempts"}`;
 const percent = (value: number): string => `${value} %`;
 const duration = (ms: number): string =>
   ms < 1_000
@@ -45,17 +46,28 @@ function seriesOf(hours: readonly DeliveryHour[]): readonly Series[] {
   const total = sum((hour) => hour.total);
   const most = Math.max(1, ...hours.map((hour) => hour.total));
   const slowest = Math.max(1, ...hours.map(({ latency_p95_ms: latency }) => latency ?? 0));
-  const least = hours.every(({ complete }) => complete) ? "" : "more than ";
+  const attempts = sum((hour) => hour.attempts);
+  const mostAttempts = Math.max(1, ...hours.map((hour) => hour.attempts));
   return [
     {
       title: "Volume",
-      sum: least + deliveries(total),
+      sum: deliveries(total),
       top: counted(most),
       most,
       value: ({ total }) => (total === 0 ? null : total),
       bad: (hour) => hour.dead_lettered,
       legend: hours.some((hour) => hour.dead_lettered > 0) ? "dead letters" : undefined,
       text: deliveries,
+    },
+    {
+      title: "Attempts",
+      sum: attemptsText(attempts),
+      top: counted(mostAttempts),
+      most: mostAttempts,
+      value: (hour) => (hour.attempts === 0 ? null : hour.attempts),
+      bad: (hour) => hour.failed_attempts,
+      legend: hours.some((hour) => hour.failed_attempts > 0) ? "failed" : undefined,
+      text: attemptsText,
     },
     {
       title: "Success",
@@ -137,33 +149,46 @@ function row(hour: DeliveryHour): Part[] {
   const latency = (ms: number | null): string => (ms === null ? "–" : duration(ms));
   return [
     `${clock(hour)} UTC`,
-    `${hour.complete ? "" : "more than "}${counted(hour.total)}`,
+    counted(hour.total),
     delivered === null ? "–" : percent(delivered),
     counted(hour.dead_lettered),
+    counted(hour.attempts),
+    counted(hour.failed_attempts),
     latency(hour.latency_p50_ms),
     latency(hour.latency_p95_ms),
   ];
 }
 
 function chartsSection(hours: readonly DeliveryHour[]): Html {
-  const busy = hours.filter(({ total }) => total > 0);
+  const busy = hours.filter(({ total, attempts }) => total > 0 || attempts > 0);
   return html`<section aria-labelledby="hours">
     <h2 id="hours">The last 24 hours</h2>
     ${
       busy.length === 0
-        ? html`<p class="empty">No deliveries. Volume, success and latency per hour will appear here.</p>`
+        ? html`<p class="empty">
+            No deliveries. Volume, attempts, success and latency per hour will appear here.
+          </p>`
         : html`<div class="charts">${seriesOf(hours).map((series) => chart(hours, series))}</div>
             ${
               hours.some(({ complete }) => !complete) &&
               html`<p class="muted">
-                For an hour with more than 1,000 deliveries, only the newest 1,000 are counted.
+                For an hour with more than 1,000 deliveries, latency is that of the newest 1,000.
               </p>`
             }
             <details>
               <summary>Show the numbers</summary>
               ${table(
                 "Deliveries by hour",
-                ["Hour", "Deliveries", "Delivered", "Dead letters", "Median latency", "95th percentile"],
+                [
+                  "Hour",
+                  "Deliveries",
+                  "Delivered",
+                  "Dead letters",
+                  "Attempts",
+                  "Failed attempts",
+                  "Median latency",
+                  "95th percentile",
+                ],
                 busy.map(row),
               )}
             </details>`
@@ -171,7 +196,7 @@ function chartsSection(hours: readonly DeliveryHour[]): Html {
   </section>`;
 }
 
-/** Renders volume, success and latency by hour, of all deliveries or of one endpoint's. */
+/** Renders volume, attempts, success and latency by hour, of all deliveries or of one endpoint's. */
 export async function hourCharts({ api }: Visit, endpointId?: string): Promise<Html> {
   const of = endpointId === undefined ? "" : `?endpoint_id=${endpointId}`;
   const { data } = await api.get<{ readonly data: readonly DeliveryHour[] }>(`/v1/webhooks/stats${of}`);

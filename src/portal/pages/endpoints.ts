@@ -10,7 +10,7 @@ import { html } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import { nextPage } from "../parts.ts";
 import type { Visit } from "../visit.ts";
-import { ENDPOINTS, eventsText, stateBadge } from "./endpoint/endpoint-parts.ts";
+import { ENDPOINTS, eventsText, healthText, lastHourText, stateBadge } from "./endpoint/endpoint-parts.ts";
 import { registerEndpointChanges } from "./endpoint/endpoint-changes.ts";
 import { EndpointForm, endpointFormPage, sendEndpoint } from "./endpoint/endpoint-form.ts";
 import { registerEndpointPage } from "./endpoint/endpoint.ts";
@@ -36,7 +36,13 @@ function listPage(visit: Visit, { data, next_cursor: cursor }: ListAnswer<Endpoi
                       <a class="strong break" href="${ENDPOINTS}/${endpoint.id}">${endpoint.url}</a>
                       <p class="muted">
                         ${endpoint.description !== null && html`${endpoint.description} · `}${eventsText(endpoint)}
+                        ${lastHourText(endpoint) !== undefined && html` · ${lastHourText(endpoint)}`}
                       </p>
+                      ${
+                        endpoint.state === "ACTIVE" &&
+                        endpoint.health.status !== "healthy" &&
+                        html`<p>${healthText(endpoint)}</p>`
+                      }
                     </div>
                     ${stateBadge(endpoint)}
                   </li>`,

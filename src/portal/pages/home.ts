@@ -5,6 +5,7 @@ import type { ListAnswer as List } from "../context.ts";
 import type { PortalParts } from "../page-parts.ts";
 import { html, type Html } from "../html.ts";
 import { hourCharts } from "./charts.ts";
+import { healthText } from "./endpoint/endpoint-parts.ts";
 import type { Visit } from "../visit.ts";
 
 /** Texts for disabled endpoints; one that the tenant disabled needs no attention. */
@@ -22,11 +23,21 @@ async function endpointItems({ api }: Visit): Promise<Html[]> {
         events.`,
     ];
   }
-  return data.flatMap(({ id, url, state, disabled_reason: reason }) => {
-    const attention =
-      state === "PENDING" ? "is not verified, so it receives no events." : DISABLED[reason ?? "tenant"];
-    return attention === undefined ? [] : [html`<a href="/portal/endpoints/${id}">${url}</a> ${attention}`];
-  });
+  const failing = await api.get<List<Endpoint>>(
+    "/v1/webhooks/endpoints?state=ACTIVE&health=failing&limit=100",
+  );
+  return [
+    ...failing.data.map(
+      (endpoint) =>
+        html`<a href="/portal/endpoints/${endpoint.id}">${endpoint.url}</a> is failing.
+          ${healthText(endpoint)}`,
+    ),
+    ...data.flatMap(({ id, url, state, disabled_reason: reason }) => {
+      const attention =
+        state === "PENDING" ? "is not verified, so it receives no events." : DISABLED[reason ?? "tenant"];
+      return attention === undefined ? [] : [html`<a href="/portal/endpoints/${id}">${url}</a> ${attention}`];
+    }),
+  ];
 }
 
 /** Uses the stored counts, so that the cost does not depend on the queue's length. */
@@ -72,7 +83,9 @@ export function registerHomePage(scope: SignetServer, { send }: PortalParts): vo
           <h2 id="attention">Needs attention</h2>
           ${
             items.length === 0
-              ? html`<p class="empty">Nothing. All endpoints are verified, and there are no dead letters.</p>`
+              ? html`<p class="empty">
+                  Nothing. All endpoints are verified, none is failing, and there are no dead letters.
+                </p>`
               : html`<ul class="cards">
                   ${items.map((item) => html`<li class="card">${item}</li>`)}
                 </ul>`

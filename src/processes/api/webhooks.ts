@@ -81,8 +81,14 @@ export function createWebhooks(parts: WebhookParts): WebhookServices & { drain()
     events: new EventService(reading),
     deliveries,
     exportDeadLetters: createDeadLetterExport(deliveries),
-    streams: new DeliveryStreams(deliveries, clock, (err) =>
-      log.warn({ err }, "streams: deliveries not read"),
+    clock,
+    streams: new DeliveryStreams(
+      {
+        list: async (tenantId, page) => await deliveries.list(tenantId, page),
+        unhealthy: async (tenantId) => await endpoints.unhealthy(tenantId),
+      },
+      clock,
+      (err) => log.warn({ err }, "streams: deliveries not read"),
     ),
     replays: { service: replays, pool: pools.api, pepper, clock, randomBytes },
     grades: new GradeService({ pool: pools.api, clock, randomBytes }),

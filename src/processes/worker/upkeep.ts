@@ -6,6 +6,7 @@ import { CLOCK_SKEW_MAX_MS } from "../../database/database-clock.ts";
 import type { Pool } from "../../database/pool.ts";
 import { beatWorker, readHealth, writeHealth } from "../../database/repositories/health.ts";
 import { bringBackCycles, bringBackInstants } from "../../database/repositories/webhooks/future-instants.ts";
+import { countUnhealthy } from "../../database/repositories/webhooks/delivery-counts.ts";
 import { ensurePartitions } from "../../database/repositories/partitions.ts";
 import { readLag } from "../../database/repositories/webhooks/reconciliation.ts";
 import type { Dispatcher } from "../../webhooks/engine/dispatcher.ts";
@@ -22,6 +23,7 @@ import { sweepVerifications } from "../../webhooks/endpoints/verification-sweep.
 import { whileRight } from "../../observability/clock-skew.ts";
 import { metrics } from "../../observability/metrics.ts";
 import { foldDeadLetters, publishNotices } from "../../webhooks/engine/dead-letter-notices.ts";
+import { foldDeliveryChanges } from "../../webhooks/engine/delivery-counts.ts";
 import { createReplayStarter } from "../../webhooks/replay/replay-starter.ts";
 import { sweepReplays } from "../../webhooks/replay/replay-sweep.ts";
 import { eraseTenants } from "../../webhooks/retention/erase-tenants.ts";
@@ -39,6 +41,9 @@ const VERIFICATION_ROUND_SECONDS = 2;
 const DEAD_LETTER_COUNTS_MS = 1_000;
 /** Readers add the changes that are not folded yet; only notices wait, of which each covers a minute. */
 const DEAD_LETTER_COUNTS_IDLE_MS = 8_000;
+/** Readers add the changes that are not folded yet; only health waits. */
+const DELIVERY_COUNTS_MS = 1_000;
+const DELIVERY_COUNTS_IDLE_MS = 8_000;
 const DEAD_LETTER_NOTICES_MS = 10_000;
 const REPLAY_SWEEP_MS = 5_000;
 /** For grades lost by a worker, which no notification reports. */
@@ -178,6 +183,9 @@ function lag({ pool, clock }: UpkeepParts): UpkeepJob {
       const found = await readLag(pool, new Date(clock.now()));
       metrics.oldestUnattempted.set(found.oldestUnattemptedSeconds);
       metrics.mostOverdue.set(found.mostOverdueSeconds);
+      const { degraded, failing } = await countUnhealthy(pool);
+      metrics.unhealthyEndpoints.set({ health: "degraded" }, degraded);
+      metrics.unhealthyEndpoints.set({ health: "failing" }, failing);
     },
   };
 }
@@ -218,6 +226,17 @@ function deadLetterNews({ pool, keyring, clock, options: { config } }: UpkeepPar
       run: async () => await publishNotices({ pool, keyring, clock, randomBytes, deadLetterMs }),
     },
   ];
+}
+
+/** Folds the counts of deliveries, and reports endpoints that begin or cease to fail. */
+function deliveryCounts({ pool, keyring, clock, options: { config } }: UpkeepParts): UpkeepJob {
+  const { deadLetterMs } = config;
+  return {
+    name: "delivery counts",
+    everyMs: DELIVERY_COUNTS_MS,
+    idleMs: DELIVERY_COUNTS_IDLE_MS,
+    run: async () => await foldDeliveryChanges({ pool, keyring, clock, randomBytes, deadLetterMs }),
+  };
 }
 
 /** Brings impossible instants back; retries only when some may exist, since that reads them all. */
@@ -275,6 +294,7 @@ function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
     replaySweep(parts),
     grading(parts),
     ...deadLetterNews(parts),
+    deliveryCounts(parts),
     {
       name: "endpoint secrets",
       everyMs: SECRET_SWEEP_MS,

@@ -19,10 +19,16 @@ import {
   moveEndpoint,
   saveSettings,
 } from "../../database/repositories/endpoints/endpoints.ts";
+import {
+  findActivity,
+  listUnhealthy,
+  type ReportedActivity,
+} from "../../database/repositories/webhooks/delivery-counts.ts";
 import type { Delivery } from "../../database/repositories/webhooks/deliveries.ts";
-import { tenantTransaction } from "../../database/transaction.ts";
+import { tenantRead, tenantTransaction } from "../../database/transaction.ts";
 import type { Clock } from "../../domain/clock.ts";
-import type { RandomBytes } from "../../domain/ids.ts";
+import { HOUR_MS, type RandomBytes } from "../../domain/ids.ts";
+import type { Health } from "../../domain/endpoint-health.ts";
 import { type EndpointMoveName, mayMove } from "../../domain/endpoint-state.ts";
 import { createSlidingWindow, type SlidingWindow } from "../../domain/sliding-window.ts";
 import { publishOwnEvent } from "../ingest/own-event.ts";
@@ -109,6 +115,26 @@ export class EndpointService {
       async (db) => await findEndpoint(db, tenantId, id),
     );
     return found(endpoint, "endpoint");
+  }
+
+  /** Returns the activity of the tenant's endpoints, by id, with the attempts of this hour and the one before. */
+  async activity(
+    tenantId: string,
+    endpointIds: readonly string[],
+  ): Promise<ReadonlyMap<string, ReportedActivity>> {
+    const { pool, clock } = this.#options;
+    const since = new Date((Math.floor(clock.now() / HOUR_MS) - 1) * HOUR_MS);
+    return await tenantRead(
+      pool,
+      tenantId,
+      async (db) => await findActivity(db, { tenantId, endpointIds, since }),
+    );
+  }
+
+  /** Returns the tenant's endpoints that are not healthy. */
+  async unhealthy(tenantId: string): Promise<readonly { endpointId: string; health: Health }[]> {
+    const { pool } = this.#options;
+    return await tenantRead(pool, tenantId, async (db) => await listUnhealthy(db, tenantId));
   }
 
   /** Lists endpoints, newest first, after the endpoint `before` if given. */

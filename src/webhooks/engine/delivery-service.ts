@@ -20,6 +20,10 @@ import {
 } from "../../database/repositories/webhooks/deliveries.ts";
 import {
   type CountedDeliveries,
+  type DayOfUsage,
+  readUsage,
+} from "../../database/repositories/webhooks/delivery-counts.ts";
+import {
   type HourOfDeliveries,
   readDeliveryHours,
 } from "../../database/repositories/webhooks/delivery-hours.ts";
@@ -42,6 +46,8 @@ import type { Releaser } from "./release.ts";
 
 /** Dead letters in memory at once during an export, with their events. */
 const EXPORT_PAGE = 100;
+/** More than a request may ask for. */
+const USAGE_DAYS_MAX = 1_000;
 
 export interface DeliveryPageRequest {
   readonly filter: DeliveryFilter;
@@ -104,6 +110,17 @@ export class DeliveryService {
       async (db, now) => await findDelivery(db, { tenantId, id, now }),
     );
     return found(delivery, "delivery");
+  }
+
+  /** Returns the tenant's usage by day, oldest first. */
+  async usage(
+    tenantId: string,
+    span: { readonly from: Date; readonly to: Date },
+  ): Promise<readonly DayOfUsage[]> {
+    return await this.#read(
+      tenantId,
+      async (db) => await readUsage(db, tenantId, { ...span, limit: USAGE_DAYS_MAX }),
+    );
   }
 
   /** @throws SignetError NOT_FOUND */

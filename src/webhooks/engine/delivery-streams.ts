@@ -1,10 +1,11 @@
 /**
- * Streams of delivery changes for any number of clients. One loop per process reads the newest deliveries of each
+ * Streams of changes of deliveries and of endpoints' health, for any number of clients. One loop per process reads the newest deliveries of each
  * watched tenant in turn. Its database cost grows with neither clients nor deliveries, and the hot path pays nothing.
  * Changes of older deliveries are not reported.
  */
 import type { Delivery } from "../../database/repositories/webhooks/deliveries.ts";
 import type { Clock } from "../../domain/clock.ts";
+import type { Health } from "../../domain/endpoint-health.ts";
 import { tooManyRequests } from "../../domain/errors.ts";
 import { Sleeper } from "../../runtime/sleeper.ts";
 import type { DeliveryService } from "./delivery-service.ts";
@@ -19,10 +20,26 @@ const POLL_MS = 1_000;
 /** A change this long before a position may have been missed, because outcomes can wait for the database. */
 const LATE_MS = 300_000;
 
+/** The health of an endpoint, when it has changed. */
+export interface ChangedHealth {
+  readonly endpointId: string;
+  readonly health: Health;
+}
+
+/** What the loop reads of a tenant. */
+export interface StreamSources {
+  /** Returns the newest deliveries. */
+  readonly list: DeliveryService["list"];
+  /** Returns the endpoints that are not healthy. */
+  readonly unhealthy: (tenantId: string) => Promise<readonly ChangedHealth[]>;
+}
+
 interface Watched {
   readonly streams: Set<DeliveryStream>;
   /** Version of each followed delivery; undefined before the first read. */
   known: ReadonlyMap<string, string> | undefined;
+  /** Health of each endpoint that is not healthy; undefined before the first read. */
+  unhealthy: ReadonlyMap<string, Health> | undefined;
   /** Time of the last read, in Unix milliseconds. */
   lookedMs: number;
 }
@@ -56,6 +73,7 @@ function mayHaveChanged(delivery: Delivery, sinceMs: number): boolean {
  */
 export class DeliveryStream {
   readonly #pending = new Map<string, Delivery>();
+  readonly #pendingHealth = new Map<string, ChangedHealth>();
   readonly #sleeper = new Sleeper();
   readonly #sinceMs: number | undefined;
   #ready = false;
@@ -110,9 +128,23 @@ export class DeliveryStream {
     this.#sleeper.wake();
   }
 
+  /** Adds changes of health. The next changes of deliveries wake the reader. */
+  pushHealth(changed: readonly ChangedHealth[]): void {
+    for (const change of changed) {
+      this.#pendingHealth.set(change.endpointId, change);
+    }
+  }
+
+  /** Returns the changes of health since the last call. */
+  takeHealth(): readonly ChangedHealth[] {
+    const changed = [...this.#pendingHealth.values()];
+    this.#pendingHealth.clear();
+    return changed;
+  }
+
   /** Returns the changes since the last call. Waits for a change for at most `waitMs`. */
   async take(waitMs: number): Promise<readonly Delivery[]> {
-    if (this.#pending.size === 0) {
+    if (this.#pending.size === 0 && this.#pendingHealth.size === 0) {
       await this.#sleeper.sleep(waitMs);
     }
     const changed = [...this.#pending.values()];
@@ -132,7 +164,7 @@ export class DeliveryStream {
 }
 
 export class DeliveryStreams {
-  readonly #deliveries: Pick<DeliveryService, "list">;
+  readonly #sources: StreamSources;
   readonly #clock: Clock;
   readonly #onFailure: (error: unknown) => void;
   readonly #watched = new Map<string, Watched>();
@@ -141,8 +173,8 @@ export class DeliveryStreams {
   #loop: Promise<void> | undefined;
   #closed = false;
 
-  constructor(deliveries: Pick<DeliveryService, "list">, clock: Clock, onFailure: (error: unknown) => void) {
-    this.#deliveries = deliveries;
+  constructor(sources: StreamSources, clock: Clock, onFailure: (error: unknown) => void) {
+    this.#sources = sources;
     this.#clock = clock;
     this.#onFailure = onFailure;
   }
@@ -154,7 +186,12 @@ export class DeliveryStreams {
    * @throws SignetError RATE_LIMITED at 10 streams of the tenant, or 500 in total
    */
   follow(tenantId: string, sinceMs?: number): DeliveryStream {
-    const watched = this.#watched.get(tenantId) ?? { streams: new Set(), known: undefined, lookedMs: 0 };
+    const watched = this.#watched.get(tenantId) ?? {
+      streams: new Set(),
+      known: undefined,
+      unhealthy: undefined,
+      lookedMs: 0,
+    };
     if (this.#closed || watched.streams.size >= STREAMS_PER_TENANT || this.#count >= STREAMS_MAX) {
       throw tooManyRequests(
         RETRY_AFTER_MS,
@@ -209,7 +246,8 @@ export class DeliveryStreams {
 
   async #look(tenantId: string, watched: Watched): Promise<void> {
     const lookedMs = this.#clock.now();
-    const newest = await this.#deliveries.list(tenantId, { filter: {}, before: undefined, limit: FOLLOWED });
+    const newest = await this.#sources.list(tenantId, { filter: {}, before: undefined, limit: FOLLOWED });
+    const health = await this.#changedHealth(tenantId, watched);
     const { known } = watched;
     watched.lookedMs = lookedMs;
     watched.known = new Map(newest.map((delivery) => [delivery.id, versionOf(delivery)]));
@@ -218,11 +256,26 @@ export class DeliveryStreams {
         ? []
         : newest.filter((delivery) => known.get(delivery.id) !== versionOf(delivery)).toReversed();
     for (const stream of watched.streams) {
+      stream.pushHealth(health);
       if (stream.resuming) {
         stream.resume(newest, lookedMs);
       } else {
         stream.push(changed, lookedMs);
       }
     }
+  }
+  async #changedHealth(tenantId: string, watched: Watched): Promise<readonly ChangedHealth[]> {
+    const before = watched.unhealthy;
+    const found = await this.#sources.unhealthy(tenantId);
+    const after = new Map(found.map(({ endpointId, health }) => [endpointId, health]));
+    watched.unhealthy = after;
+    if (before === undefined) {
+      return [];
+    }
+    const recovered = [...before.keys()].filter((endpointId) => !after.has(endpointId));
+    return [
+      ...found.filter(({ endpointId, health }) => before.get(endpointId) !== health),
+      ...recovered.map((endpointId) => ({ endpointId, health: "healthy" as const })),
+    ];
   }
 }

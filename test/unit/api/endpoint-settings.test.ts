@@ -1,4 +1,5 @@
 /** Every place that shows or accepts endpoint settings has each setting of the table. */
+import { NO_ACTIVITY } from "../../../src/database/repositories/webhooks/delivery-counts.ts";
 import { describe, expect, test } from "vitest";
 import { changesOf, registrationHash, settingsOf } from "../../../src/api/endpoint-settings.ts";
 import {
@@ -95,7 +96,7 @@ describe("every setting of the table", () => {
   });
 
   test("is in the wire form, as stored; absent ones are null or empty", () => {
-    expect(JSON.parse(wireEndpoint(ROW))).toMatchObject({
+    expect(JSON.parse(wireEndpoint(ROW, ACTIVITY))).toMatchObject({
       url: SETTINGS.url,
       events: SETTINGS.eventTypes,
       metadata: { one: 1 },
@@ -106,9 +107,9 @@ describe("every setting of the table", () => {
       require_echo: true,
       rate_limit: 20,
     });
-    expect(wireEndpoint(ROW)).toMatch(/,"metadata":\{"one": 1\.0\}\}$/);
+    expect(wireEndpoint(ROW, ACTIVITY)).toMatch(/,"metadata":\{"one": 1\.0\}\}$/);
     const bare = { metadata: null, description: null, filter: null, headers: null, authentication: null };
-    expect(JSON.parse(wireEndpoint({ ...ROW, ...bare, rateLimit: null }))).toMatchObject({
+    expect(JSON.parse(wireEndpoint({ ...ROW, ...bare, rateLimit: null }, ACTIVITY))).toMatchObject({
       ...bare,
       headers: {},
       rate_limit: null,
@@ -116,6 +117,7 @@ describe("every setting of the table", () => {
   });
 });
 
+const ACTIVITY = { ...NO_ACTIVITY, recent: { since: new Date(0), attempts: 0, failed: 0 } };
 const BODY = { url: "https://example.com/hooks", events: ["inference.completed"] };
 const METADATA = new RawJson("object", '{"one": 1.0}');
 

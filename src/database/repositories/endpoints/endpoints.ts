@@ -6,6 +6,7 @@ import {
   type EndpointMoveName,
   type EndpointState,
 } from "../../../domain/endpoint-state.ts";
+import type { Health } from "../../../domain/endpoint-health.ts";
 import { ENDPOINT_SETTINGS, type EndpointSettings } from "../../../domain/endpoint-settings.ts";
 import type { Queryable } from "../../pool.ts";
 import { raw, sql } from "../../sql.ts";
@@ -155,6 +156,7 @@ export async function lockEndpoint(
 
 export interface EndpointPage {
   readonly state?: EndpointState | undefined;
+  readonly health?: Health | undefined;
   /** Members that the metadata must have, as text. */
   readonly metadata: Readonly<Record<string, string>> | undefined;
   readonly before: string | undefined;
@@ -165,9 +167,10 @@ export interface EndpointPage {
 export async function listEndpoints(
   db: Queryable,
   tenantId: string,
-  { state: given, metadata, before: next, limit }: EndpointPage,
+  { state: given, health: wanted, metadata, before: next, limit }: EndpointPage,
 ): Promise<Endpoint[]> {
   const state = given ?? null;
+  const health = wanted ?? null;
   const before = next ?? null;
   const members = metadata === undefined ? null : JSON.stringify(metadata);
   const { rows } = await db.query<Endpoint>({
@@ -175,7 +178,10 @@ export async function listEndpoints(
     ...sql`SELECT ${ENDPOINT_COLUMNS} FROM endpoints
       WHERE tenant_id = ${tenantId} AND state <> 'DELETED' AND (${before}::text IS NULL OR id < ${before})
         AND (${members}::jsonb IS NULL OR metadata_matches(metadata, ${members}))
-        AND (${state}::text IS NULL OR state = ${state}) ORDER BY id DESC LIMIT ${limit}`,
+        AND (${state}::text IS NULL OR state = ${state})
+        AND (${health}::text IS NULL OR ${health} = coalesce(
+          (SELECT a.health FROM endpoint_activity a WHERE a.endpoint_id = endpoints.id), 'healthy'))
+      ORDER BY id DESC LIMIT ${limit}`,
   });
   return rows;
 }

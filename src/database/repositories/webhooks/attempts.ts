@@ -1,7 +1,8 @@
 /** Attempts: the data for sending, and the outcomes. */
 import type { AttemptError, DeliveryReason, DeliveryState } from "../../../domain/delivery.ts";
 import type { DisabledReason, EndpointState } from "../../../domain/endpoint-state.ts";
-import { DAY_MS, firstDay, idDay, utcDay } from "../../../domain/ids.ts";
+import { RESULTS_KEPT } from "../../../domain/endpoint-health.ts";
+import { DAY_MS, firstDay, HOUR_MS, idDay, idTimeMs, utcDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 import { raw, type Statement, sql } from "../../sql.ts";
 import type { StoredContent } from "./events.ts";
@@ -218,6 +219,11 @@ export interface AttemptOutcome {
   readonly leaves: boolean;
 }
 
+/** Returns the hour of an instant in Unix milliseconds. */
+function hourOf(ms: number): Date {
+  return new Date(Math.floor(ms / HOUR_MS) * HOUR_MS);
+}
+
 /** Maximum size of a response beside its delivery, in bytes. Lists read those rows. */
 const FIRST_RESPONSE_MAX = 512;
 
@@ -246,7 +252,8 @@ async function recordDelivered(
   const { day: first, name } = sinceDay(ids);
   const { rows } = await db.query<{ id: string }>({
     name: `record-delivered${name}`,
-    ...sql`UPDATE deliveries d SET state = 'DELIVERED', attempt_count = 1, cycle_started_at = o.started_at,
+    ...sql`WITH done AS (
+      UPDATE deliveries d SET state = 'DELIVERED', attempt_count = 1, cycle_started_at = o.started_at,
         last_status = o.status, last_error = NULL, next_attempt_at = NULL, delivered_at = o.ended_at,
         first_duration_ms = o.duration_ms, first_response = o.response
       FROM unnest(
@@ -256,15 +263,40 @@ async function recordDelivered(
         ${outcomes.map((row) => row.durationMs)}::int[],
         ${outcomes.map((row) => row.status)}::int[],
         ${outcomes.map((row) => row.endedAt)}::timestamptz[],
-        ${outcomes.map((row) => row.responseBody)}::bytea[])
-      AS o(day, id, started_at, duration_ms, status, ended_at, response)
+        ${outcomes.map((row) => row.responseBody)}::bytea[],
+        ${ids.map((id) => hourOf(idTimeMs(id)))}::timestamptz[])
+      AS o(day, id, started_at, duration_ms, status, ended_at, response, hour)
       WHERE d.day = o.day AND d.id = o.id AND d.day >= ${first} AND d.cycle = 1 AND d.state = 'QUEUED'
         -- Without OFFSET here and in the other statements, the planner could read the whole day instead.
         AND NOT EXISTS (SELECT FROM attempts a
           WHERE a.day = o.day AND a.day >= ${first} AND a.delivery_id = o.id AND a.cycle = 1 AND a.attempt = 1 OFFSET 0)
-      RETURNING d.id`,
+      RETURNING d.id, d.tenant_id, d.endpoint_id, d.event_type, o.hour, o.ended_at
+    ), counted AS (
+      INSERT INTO delivery_changes
+        (tenant_id, endpoint_id, event_type, hour, attempt_hour, delivered, attempts, results, ended_at)
+      SELECT tenant_id, endpoint_id, event_type, hour, date_trunc('hour', ended_at, 'UTC'), count(*), count(*),
+        repeat('1', least(count(*), ${raw(String(RESULTS_KEPT))})::int), max(ended_at)
+      FROM done GROUP BY 1, 2, 3, 4, 5
+    )
+    SELECT id FROM done`,
   });
   return new Set(rows.map(({ id }) => id));
+}
+
+/** Returns SQL that appends the counts of the attempts in `written`, whose outcomes are in `outcome`. */
+function countedAttempts(first: Statement): Statement {
+  return sql`INSERT INTO delivery_changes
+    (tenant_id, endpoint_id, event_type, attempt_hour, attempts, failed, results, ended_at, failed_at, status, error)
+  SELECT d.tenant_id, d.endpoint_id, d.event_type, date_trunc('hour', o.ended_at, 'UTC'), count(*), count(o.error),
+    right(string_agg(CASE WHEN o.error IS NULL THEN '1' ELSE '0' END, '' ORDER BY o.ended_at), ${raw(String(RESULTS_KEPT))}),
+    max(o.ended_at), max(o.ended_at) FILTER (WHERE o.error IS NOT NULL),
+    (array_agg(o.status ORDER BY o.ended_at DESC) FILTER (WHERE o.error IS NOT NULL))[1],
+    (array_agg(o.error ORDER BY o.ended_at DESC) FILTER (WHERE o.error IS NOT NULL))[1]
+  FROM outcome o JOIN written w ON w.day = o.day AND w.delivery_id = o.delivery_id AND w.cycle = o.cycle
+    AND w.attempt = o.attempt
+  CROSS JOIN LATERAL (SELECT d.tenant_id, d.endpoint_id, d.event_type FROM deliveries d
+    WHERE d.day = o.day AND d.day >= ${first} AND d.id = o.delivery_id OFFSET 0) d
+  GROUP BY 1, 2, 3, 4`;
 }
 
 function outcomesStatement(outcomes: readonly AttemptOutcome[], first: Statement): Statement {
@@ -333,7 +365,7 @@ function outcomesStatement(outcomes: readonly AttemptOutcome[], first: Statement
     WHERE d.day = o.day AND d.day >= ${first} AND d.id = o.delivery_id
       AND d.state IN ('QUEUED', 'RETRYING')
       AND ((d.carrier = o.carrier AND d.epoch = o.epoch) OR (d.cycle = o.cycle AND o.next_state <> 'RETRYING'))
-  )
+  ), counted AS (${countedAttempts(first)})
   SELECT delivery_id, cycle, attempt FROM written`;
 }
 

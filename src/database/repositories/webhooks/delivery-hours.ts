@@ -1,39 +1,31 @@
-/**
- * Counts deliveries by the hour of their acceptance. Nothing is stored for this: each hour is sampled up to a limit.
- */
-import { newId } from "../../../domain/ids.ts";
+/** Deliveries by the hour of their acceptance: exact counts, and latencies of a sample. */
+import { HOUR_MS, newId } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
+import { type CountedDeliveries, readCounts } from "./delivery-counts.ts";
 import { SETTLED_AND_QUEUED } from "./delivery-filter.ts";
 
 /** Maximum number of deliveries sampled per hour, newest first. */
 const HOUR_SAMPLE = 1_000;
-const HOUR_MS = 3_600_000;
 
 export interface HourOfDeliveries {
   readonly hour: Date;
-  /** Number of sampled deliveries; all of the hour's if it is complete. */
+  /** Accepted in this hour. */
   readonly total: number;
   readonly delivered: number;
   /** Dead letters, including expired ones. */
   readonly deadLettered: number;
+  /** Attempts that ended in this hour. */
+  readonly attempts: number;
+  readonly failedAttempts: number;
   /** Time from acceptance to acknowledgement, in milliseconds; null if nothing was delivered. */
   readonly latencyP50Ms: number | null;
   readonly latencyP95Ms: number | null;
-  /** False if the hour has more deliveries than were sampled. */
+  /** False if the hour has more deliveries than were sampled for the latencies. */
   readonly complete: boolean;
 }
 
-/** Selects the counted deliveries. */
-export interface CountedDeliveries {
-  readonly tenantId: string;
-  /** If absent, all deliveries of the tenant are counted. */
-  readonly endpointId?: string | undefined;
-}
-
-interface HourRow {
-  readonly total: number;
-  readonly delivered: number;
-  readonly dead: number;
+interface LatencyRow {
+  readonly sampled: number;
   readonly p50: number | null;
   readonly p95: number | null;
 }
@@ -45,7 +37,7 @@ function idFrom(ms: number): string {
 
 /** Returns SQL for the newest deliveries of an hour, at most one more than are sampled. */
 function newestOf(condition: string): string {
-  return `SELECT d.id, d.state, d.created_at, d.delivered_at FROM deliveries d
+  return `SELECT d.id, d.created_at, d.delivered_at FROM deliveries d
     WHERE d.tenant_id = $1 AND d.day = h.day AND d.id >= h.low COLLATE "C" AND d.id < h.high COLLATE "C" AND ${condition}
     ORDER BY d.id DESC LIMIT $5`;
 }
@@ -56,27 +48,61 @@ const NEWEST_OF_ENDPOINT = `SELECT * FROM (${SETTLED_AND_QUEUED.map(
 ).join(" UNION ALL ")}) d ORDER BY d.id DESC LIMIT $5`;
 
 /**
- * Reads hours by the index over the tenant's or the endpoint's ids, which contain the time. An hour costs at most 1,001
- * rows.
+ * Reads hours. An hour costs its counts, and at most 1,001 deliveries by the index over the tenant's or the endpoint's
+ * ids, which contain the time.
+ *
+ * @param hours successive hours
  */
 export async function readDeliveryHours(
   db: Queryable,
-  { tenantId, endpointId }: CountedDeliveries,
+  counted: CountedDeliveries,
   hours: readonly Date[],
 ): Promise<HourOfDeliveries[]> {
-  const { rows } = await db.query<HourRow>({
-    name: endpointId === undefined ? "read-delivery-hours" : "read-delivery-hours-of-endpoint",
-    text: `SELECT s.total, s.delivered, s.dead, s.p50, s.p95
+  const [from = new Date(0)] = hours;
+  const to = new Date((hours.at(-1) ?? from).getTime() + HOUR_MS);
+  const counts = new Map(
+    (await readCounts(db, counted, { from, to })).map((row) => [row.hour.getTime(), row]),
+  );
+  const latencies = await readLatencies(db, counted, hours);
+  return hours.map((hour, index) => {
+    const {
+      accepted = 0,
+      delivered = 0,
+      dead = 0,
+      expired = 0,
+      attempts = 0,
+      failed = 0,
+    } = counts.get(hour.getTime()) ?? {};
+    const latency = latencies[index];
+    return {
+      hour,
+      total: accepted,
+      delivered,
+      deadLettered: dead + expired,
+      attempts,
+      failedAttempts: failed,
+      latencyP50Ms: latency?.p50 ?? null,
+      latencyP95Ms: latency?.p95 ?? null,
+      complete: (latency?.sampled ?? 0) <= HOUR_SAMPLE,
+    };
+  });
+}
+
+async function readLatencies(
+  db: Queryable,
+  { tenantId, endpointId }: CountedDeliveries,
+  hours: readonly Date[],
+): Promise<LatencyRow[]> {
+  const { rows } = await db.query<LatencyRow>({
+    name: endpointId === undefined ? "read-latencies" : "read-latencies-of-endpoint",
+    text: `SELECT s.sampled, s.p50, s.p95
       FROM unnest($2::date[], $3::text[], $4::text[]) WITH ORDINALITY AS h(day, low, high, ord)
       CROSS JOIN LATERAL (
-        SELECT count(*)::int AS total,
-          count(*) FILTER (WHERE n.state = 'DELIVERED')::int AS delivered,
-          count(*) FILTER (WHERE n.state IN ('DEAD_LETTERED', 'EXPIRED'))::int AS dead,
+        SELECT count(*)::int AS sampled,
           percentile_disc(0.5) WITHIN GROUP (ORDER BY n.latency) AS p50,
           percentile_disc(0.95) WITHIN GROUP (ORDER BY n.latency) AS p95
         FROM (
-          SELECT d.state,
-            CASE WHEN d.delivered_at IS NOT NULL THEN
+          SELECT CASE WHEN d.delivered_at IS NOT NULL THEN
               greatest(0, round(extract(epoch FROM d.delivered_at - d.created_at) * 1000))::float8 END AS latency
           FROM (${endpointId === undefined ? NEWEST_OF_TENANT : NEWEST_OF_ENDPOINT}) d
         ) n
@@ -90,13 +116,5 @@ export async function readDeliveryHours(
       ...(endpointId === undefined ? [] : [endpointId]),
     ],
   });
-  return rows.map(({ total, delivered, dead, p50, p95 }, index) => ({
-    hour: hours[index] ?? new Date(0),
-    total: Math.min(total, HOUR_SAMPLE),
-    delivered: Math.min(delivered, HOUR_SAMPLE),
-    deadLettered: Math.min(dead, HOUR_SAMPLE),
-    latencyP50Ms: p50,
-    latencyP95Ms: p95,
-    complete: total <= HOUR_SAMPLE,
-  }));
+  return rows;
 }

@@ -1,6 +1,6 @@
 /** Events and their deliveries, inserted in one statement: the outbox. */
 import { CONTENT_HEAD_BYTES } from "../../../crypto/content.ts";
-import { idDay } from "../../../domain/ids.ts";
+import { HOUR_MS, idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 import { raw, type Statement, sql } from "../../sql.ts";
 import type { KeyPlace } from "../idempotency.ts";
@@ -229,6 +229,17 @@ function keysStatement(events: readonly NewEvent[], keysAfter: Date, signedKeysA
     AS w(event_id, tenant_id, route, key, body_hash, signed, former_route, former_key)`;
 }
 
+/** Returns SQL that appends the counts of `accepted` events and their deliveries in `outbox`. */
+function countedStatement(now: Date): Statement {
+  // All ids have the instant of the commit.
+  const hour = new Date(Math.floor(now.getTime() / HOUR_MS) * HOUR_MS);
+  return sql`INSERT INTO delivery_changes (tenant_id, endpoint_id, event_type, hour, events, bytes, accepted)
+    SELECT tenant_id, endpoint_id, event_type, ${hour}::timestamptz, 0, 0, count(*) FROM outbox GROUP BY 1, 2, 3
+    UNION ALL
+    SELECT i.tenant_id, '', i.type, ${hour}::timestamptz, count(*), sum(i.length), 0
+    FROM accepted a JOIN input i ON i.id = a.id WHERE i.own IS NOT TRUE GROUP BY 1, 3`;
+}
+
 function insertStatement(
   events: readonly NewEvent[],
   { now, keysAfter, signedKeysAfter, expiresAt }: InsertTimes,
@@ -292,7 +303,9 @@ function insertStatement(
       ${deliveries.map(({ delivery }) => delivery.endpointId)}::text[],
       ${deliveries.map(({ delivery }) => delivery.state)}::text[]) AS d(id, event_id, endpoint_id, state)
     JOIN accepted a ON a.id = d.event_id
-    RETURNING state
+    RETURNING state, tenant_id, endpoint_id, event_type
+  ), counted AS (
+    ${countedStatement(now)}
   ), queued AS (SELECT count(*) AS n FROM outbox WHERE state = 'QUEUED')
   SELECT (SELECT array_agg(id) FROM accepted) AS inserted, (SELECT array_agg(id) FROM put_off) AS outdated,
     (SELECT ${raw(notifyOutbox("n", "ids"))} FROM queued, (SELECT ${notifiedIds(events)}::text AS ids) t WHERE n > 0)`;

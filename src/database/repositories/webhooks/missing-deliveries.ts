@@ -164,7 +164,10 @@ export async function makeMissingPage(
         INSERT INTO deliveries (day, id, tenant_id, event_id, event_type, endpoint_id, state, created_at)
         SELECT day, delivery_id, ${page.tenantId}, event_id, type, ${page.endpointId}, 'QUEUED', ${page.now} FROM found
         WHERE ${active === 1} AND id IS NOT NULL AND content_erased_at IS NULL AND NOT there
-        RETURNING id
+        RETURNING id, event_type
+      ), counted AS (
+        INSERT INTO delivery_changes (tenant_id, endpoint_id, event_type, hour, accepted)
+        SELECT ${page.tenantId}, ${page.endpointId}, event_type, id_hour(id), count(*) FROM made GROUP BY 3, 4
       ), judged AS (
         SELECT f.position, m.id AS delivery_id, CASE
             WHEN m.id IS NOT NULL THEN 'replayed'

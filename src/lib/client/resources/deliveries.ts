@@ -1,5 +1,5 @@
 /** Deliveries and their attempts. */
-import type { Attempt, Delivery, DeliveryHour, DeliveryQuery } from "../api-types.ts";
+import type { Attempt, Delivery, DeliveryHour, DeliveryQuery, Usage } from "../api-types.ts";
 import { DeliveryStream, type DeliveryStreamOptions } from "./delivery-stream.ts";
 import { List, type PageOptions } from "../paging.ts";
 import { type CallOptions, segment, type Transport } from "../transport.ts";
@@ -11,6 +11,11 @@ export interface DeliveryFilter extends DeliveryQuery, PageOptions {}
 export interface DeliveryStatsOptions extends CallOptions {
   /** Deliveries to this endpoint only. */
   readonly endpoint_id?: string;
+}
+
+export interface UsageOptions extends CallOptions {
+  readonly from?: string;
+  readonly to?: string;
 }
 
 export class Deliveries {
@@ -57,6 +62,22 @@ export class Deliveries {
       method: "GET",
       path: "/v1/webhooks/stats",
       query: { endpoint_id },
+      ...rest,
+    });
+    return data;
+  }
+
+  /**
+   * Returns the tenant's usage of each UTC day that has any, oldest first; of the last 30 days by default.
+   *
+   * @param from first day, `YYYY-MM-DD`
+   * @param to last day
+   */
+  async usage({ from, to, ...rest }: UsageOptions = {}): Promise<readonly Usage[]> {
+    const { data } = await this.#transport.call<{ readonly data: readonly Usage[] }>({
+      method: "GET",
+      path: "/v1/usage",
+      query: { from, to },
       ...rest,
     });
     return data;

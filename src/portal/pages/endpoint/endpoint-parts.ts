@@ -1,7 +1,8 @@
 /** Common parts of the pages for endpoints. */
 import type { Endpoint } from "../../../lib/client/api-types.ts";
 import { html, type Part } from "../../html.ts";
-import { badge } from "../../parts.ts";
+import { badge, moment } from "../../parts.ts";
+import { answerText } from "../delivery-parts.ts";
 import type { Visit } from "../../visit.ts";
 
 export const ENDPOINTS = "/portal/endpoints";
@@ -11,10 +12,34 @@ export async function getEndpoint({ api }: Pick<Visit, "api">, id: string): Prom
   return await api.get<Endpoint>(`/v1/webhooks/endpoints/${id}`);
 }
 
-/** Renders the state as a coloured badge. */
-export function stateBadge({ state }: Pick<Endpoint, "state">): Part {
+/** Renders the state as a coloured badge; of an active endpoint that is not healthy, its health. */
+export function stateBadge({ state, health }: Pick<Endpoint, "state" | "health">): Part {
+  if (state === "ACTIVE" && health.status !== "healthy") {
+    return badge(health.status === "failing" ? "bad" : "wait", health.status);
+  }
   const kinds = { ACTIVE: "good", PENDING: "wait", DISABLED: "bad" } as const;
   return badge(kinds[state], state.toLowerCase());
+}
+
+/** Returns how the attempts of the last hour went; undefined without attempts. */
+export function lastHourText({ health }: Pick<Endpoint, "health">): string | undefined {
+  const { attempts, succeeded } = health.last_hour;
+  return attempts === 0
+    ? undefined
+    : `${succeeded.toLocaleString("en")} of ${attempts.toLocaleString("en")} attempts succeeded in the last hour`;
+}
+
+/** Renders why an endpoint is not healthy, and since when. */
+export function healthText({ health }: Pick<Endpoint, "health">): Part {
+  const { failing_since: since, last_error: error, retrying } = health;
+  return html`${
+    since === null
+      ? "Some of the last 20 attempts failed."
+      : html`Attempts have failed since ${moment(since)}.`
+  }${error !== null && html` Last error: ${answerText(error.status, error.error)}, ${moment(error.at)}.`}${
+    retrying > 0 &&
+    ` ${retrying.toLocaleString("en")} ${retrying === 1 ? "delivery waits" : "deliveries wait"} for another attempt.`
+  }`;
 }
 
 /** Returns the text for the events that an endpoint subscribes to. */

@@ -27,7 +27,7 @@ import type { Visit } from "../../visit.ts";
 import { authenticationText } from "./endpoint-authentication.ts";
 import { failureText } from "../delivery-parts.ts";
 import { deliveriesSection, newestDeliveries } from "./endpoint-deliveries.ts";
-import { ENDPOINTS, eventsText, stateBadge } from "./endpoint-parts.ts";
+import { ENDPOINTS, eventsText, healthText, lastHourText, stateBadge } from "./endpoint-parts.ts";
 import { readEndpoint, settingFacts } from "./endpoint-settings.ts";
 import { rotationForm, signingFacts } from "./endpoint-signing.ts";
 import { gradeSection, newestGrade } from "../grades.ts";
@@ -72,21 +72,33 @@ const DISABLED_BECAUSE = {
   gone: "It was disabled because it answered a delivery with 410 Gone. Fix the receiver, then enable the endpoint.",
 } as const;
 
+const HEALTH_TEXTS = {
+  failing: "Deliveries to this endpoint are failing.",
+  degraded: "Some deliveries to this endpoint fail.",
+} as const;
+
 /** Renders the state and the next step. */
 function standing(visit: Visit, endpoint: Endpoint): Part {
   const { state, disabled_reason: reason, verification } = endpoint;
   const path = `${ENDPOINTS}/${endpoint.id}`;
   const may = visit.can("webhooks:write");
   if (state === "ACTIVE") {
-    return html`<p>Events are being delivered.${" "}Verified ${moment(verification.verified_at)}.</p>
-      ${
-        may &&
-        html`<div class="buttons">
-          ${buttonForm(visit, { action: `${path}/test`, label: "Send test event", kind: "primary" })}
-          <a class="button" href="${path}/test-event">Send a custom event</a>
-          ${buttonForm(visit, { action: `${path}/disable`, label: "Disable" })}
-        </div>`
-      }`;
+    const { status } = endpoint.health;
+    const hour = lastHourText(endpoint);
+    return html`${
+      status === "healthy"
+        ? html`<p>Events are being delivered.${" "}Verified ${moment(verification.verified_at)}.</p>`
+        : html`<p><strong>${HEALTH_TEXTS[status]}</strong> ${healthText(endpoint)}</p>`
+    }
+    ${hour !== undefined && html`<p class="muted">${hour}.</p>`}
+    ${
+      may &&
+      html`<div class="buttons">
+        ${buttonForm(visit, { action: `${path}/test`, label: "Send test event", kind: "primary" })}
+        <a class="button" href="${path}/test-event">Send a custom event</a>
+        ${buttonForm(visit, { action: `${path}/disable`, label: "Disable" })}
+      </div>`
+    }`;
   }
   if (state === "PENDING") {
     const next = verification.next_attempt_at;
@@ -115,10 +127,11 @@ function standing(visit: Visit, endpoint: Endpoint): Part {
 
 function stateSection(visit: Visit, endpoint: Endpoint): Part {
   const path = `${ENDPOINTS}/${endpoint.id}`;
-  // While the endpoint is pending, the page refreshes itself.
+  // While something is expected to change, the page refreshes itself.
+  const isUnhealthy = endpoint.state === "ACTIVE" && endpoint.health.status !== "healthy";
   const polling =
-    endpoint.state === "PENDING" &&
-    html`hx-get="${path}" hx-select="#state" hx-trigger="every 3s" hx-swap="outerHTML"`;
+    (endpoint.state === "PENDING" || isUnhealthy) &&
+    html`hx-get="${path}" hx-select="#state" hx-trigger="every ${isUnhealthy ? 10 : 3}s" hx-swap="outerHTML"`;
   return html`<section id="state" aria-labelledby="state-heading" aria-live="polite" ${polling}>
     <h2 id="state-heading">State ${stateBadge(endpoint)}</h2>
     ${standing(visit, endpoint)}

@@ -70,7 +70,11 @@ test("any number of clients of a tenant cost one query per turn", async () => {
     reads += 1;
     return await Promise.resolve([delivery("one", reads)]);
   };
-  const streams = new DeliveryStreams({ list }, systemClock, () => undefined);
+  const streams = new DeliveryStreams(
+    { list, unhealthy: async () => await Promise.resolve([]) },
+    systemClock,
+    () => undefined,
+  );
   const all = Array.from({ length: 10 }, () => streams.follow("tenant"));
   const sent = await Promise.all(
     all.map(async (stream) => {

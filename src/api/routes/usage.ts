@@ -1,0 +1,34 @@
+/** Usage of the tenant (docs/observability.md). */
+import { Type } from "typebox";
+import type { DeliveryService } from "../../webhooks/engine/delivery-service.ts";
+import type { Clock } from "../../domain/clock.ts";
+import { Closed } from "../../http/common.ts";
+import type { SignetServer } from "../../http/types.ts";
+import { operation } from "../openapi/operation.ts";
+import { presentUsage, Usage, usageCsv, UsageQuery, usageSpan } from "../usage.ts";
+
+export function registerUsage(server: SignetServer, deliveries: DeliveryService, clock: Clock): void {
+  server.get(
+    "/v1/usage",
+    operation({
+      id: "getUsage",
+      tag: "deliveries",
+      scopes: ["webhooks:read"],
+      summary: "Usage by day",
+      description:
+        "Returns exact counts of accepted events, deliveries and attempts for each UTC day that has any, oldest first. They are kept as long as deliveries. With `format=csv`, the response is CSV with a header line.",
+      querystring: Closed(UsageQuery),
+      response: { 200: Type.Object({ data: Type.Array(Usage) }) },
+    }),
+    async ({ identity: { tenantId }, query }, reply) => {
+      const rows = await deliveries.usage(tenantId, usageSpan(query, clock.now()));
+      if (query.format === "csv") {
+        return await reply
+          .type("text/csv; charset=utf-8")
+          .serializer(String)
+          .send(usageCsv(rows) as never);
+      }
+      return { data: rows.map(presentUsage) };
+    },
+  );
+}

@@ -1,0 +1,406 @@
+/**
+ * Exact counts of deliveries and attempts, and the health of endpoints (decision 29). Statements that change deliveries
+ * append lines to `delivery_changes`; the worker folds the lines. Readers add the lines that are not folded yet.
+ */
+import type { AttemptError } from "../../../domain/delivery.ts";
+import type { Health, Results } from "../../../domain/endpoint-health.ts";
+import type { Queryable } from "../../pool.ts";
+import { raw, sql, type Statement } from "../../sql.ts";
+
+/** Counted by the hour in which a delivery or event was accepted, except attempts: by the hour in which they ended. */
+const COUNTS = [
+  "events",
+  "bytes",
+  "accepted",
+  "delivered",
+  "dead",
+  "expired",
+  "cancelled",
+  "attempts",
+  "failed",
+] as const;
+
+/** Numbers of events published, of bytes in them, of deliveries by state, and of attempts, all and failed ones. */
+export type Counts = Readonly<Record<(typeof COUNTS)[number], number>>;
+
+/** What counts are kept by. The endpoint is `''` on the counts of events. */
+interface CountedPlace {
+  readonly tenantId: string;
+  readonly endpointId: string;
+  readonly eventType: string;
+}
+
+interface ChangeLine extends CountedPlace, Counts {
+  readonly hour: Date | null;
+  readonly attemptHour: Date | null;
+  readonly retrying: number;
+  readonly results: Results | null;
+  readonly endedAt: Date | null;
+  readonly failedAt: Date | null;
+  readonly status: number | null;
+  readonly error: AttemptError | null;
+}
+
+/** What the folded lines say about an endpoint. */
+export interface ActivityChange {
+  readonly tenantId: string;
+  readonly endpointId: string;
+  readonly retrying: number;
+  readonly dead: number;
+  /** In the order of their ends; empty without attempts. */
+  readonly results: Results;
+  /** The newest failure among them. */
+  readonly failure: LastFailure | undefined;
+  /** When the first attempt of these ended. */
+  readonly firstEndedAt: Date | null;
+}
+
+export interface LastFailure {
+  readonly at: Date;
+  readonly status: number | null;
+  readonly error: AttemptError;
+}
+
+/** Takes the oldest lines, for {@link addCounts} and {@link saveActivity} in the same transaction (role signet_worker). */
+export async function takeChanges(db: Queryable, limit: number): Promise<ChangeLine[]> {
+  const { rows } = await db.query<ChangeLine>({
+    name: "take-delivery-changes",
+    // The table has no index: it holds the lines of about a second, and each line would pay for it.
+    ...sql`DELETE FROM delivery_changes WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM delivery_changes LIMIT ${limit} FOR UPDATE SKIP LOCKED))
+      RETURNING tenant_id AS "tenantId", endpoint_id AS "endpointId", event_type AS "eventType", hour,
+        attempt_hour AS "attemptHour", ${raw(COUNTS.join(", "))}, retrying, results, ended_at AS "endedAt",
+        failed_at AS "failedAt", status, error`,
+  });
+  return rows;
+}
+
+interface HourOfPlace extends CountedPlace {
+  readonly hour: Date;
+  readonly counts: Record<keyof Counts, number>;
+}
+
+/** Sums the lines by hour and place. */
+function sumByHour(lines: readonly ChangeLine[]): HourOfPlace[] {
+  const sums = new Map<string, HourOfPlace>();
+  const add = (line: ChangeLine, hour: Date, counted: readonly (keyof Counts)[]): void => {
+    const { tenantId, endpointId, eventType } = line;
+    const key = `${tenantId} ${hour.getTime()} ${endpointId} ${eventType}`;
+    const sum = sums.get(key) ?? {
+      tenantId,
+      endpointId,
+      eventType,
+      hour,
+      counts: Object.fromEntries(COUNTS.map((name) => [name, 0])) as Record<keyof Counts, number>,
+    };
+    sums.set(key, sum);
+    for (const name of counted) {
+      sum.counts[name] += line[name];
+    }
+  };
+  for (const line of lines) {
+    if (line.hour !== null) {
+      add(line, line.hour, OF_ACCEPTANCE);
+    }
+    if (line.attemptHour !== null) {
+      add(line, line.attemptHour, OF_ATTEMPTS);
+    }
+  }
+  // In one order, so that two workers do not deadlock.
+  return [...sums].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, sum]) => sum);
+}
+
+const OF_ATTEMPTS = ["attempts", "failed"] as const satisfies readonly (keyof Counts)[];
+const OF_ACCEPTANCE = COUNTS.filter((name) => !(OF_ATTEMPTS as readonly string[]).includes(name));
+
+/** Adds lines to the counts of their hours. */
+export async function addCounts(db: Queryable, lines: readonly ChangeLine[]): Promise<void> {
+  const hours = sumByHour(lines);
+  const numbers = COUNTS.map((name) => sql`${hours.map(({ counts }) => counts[name])}::bigint[]`).reduce(
+    (list, column) => sql`${list}, ${column}`,
+  );
+  const columns = raw(COUNTS.join(", "));
+  await db.query({
+    name: "add-delivery-counts",
+    ...sql`INSERT INTO delivery_counts AS c (tenant_id, hour, endpoint_id, event_type, ${columns})
+      SELECT * FROM unnest(
+        ${hours.map(({ tenantId }) => tenantId)}::text[], ${hours.map(({ hour }) => hour)}::timestamptz[],
+        ${hours.map(({ endpointId }) => endpointId)}::text[], ${hours.map(({ eventType }) => eventType)}::text[],
+        ${numbers})
+      ON CONFLICT (tenant_id, hour, endpoint_id, event_type) DO UPDATE
+        SET ${raw(COUNTS.map((name) => `${name} = c.${name} + excluded.${name}`).join(", "))}`,
+  });
+}
+
+const NO_CHANGE = { retrying: 0, dead: 0, results: "", failure: undefined };
+
+/** Returns what the lines change about each endpoint, in the order of their ids. */
+export function activityChanges(lines: readonly ChangeLine[]): ActivityChange[] {
+  const changes = new Map<string, ActivityChange>();
+  const inOrder = lines
+    .filter(({ endpointId }) => endpointId !== "")
+    .sort((a, b) => (a.endedAt?.getTime() ?? 0) - (b.endedAt?.getTime() ?? 0));
+  for (const line of inOrder) {
+    const before = changes.get(line.endpointId) ?? { ...line, ...NO_CHANGE, firstEndedAt: line.endedAt };
+    const { failedAt: at, status, error } = line;
+    changes.set(line.endpointId, {
+      tenantId: line.tenantId,
+      endpointId: line.endpointId,
+      retrying: before.retrying + line.retrying,
+      dead: before.dead + line.dead,
+      results: before.results + (line.results ?? ""),
+      failure: at === null || error === null ? before.failure : { at, status, error },
+      firstEndedAt: before.firstEndedAt ?? line.endedAt,
+    });
+  }
+  return [...changes.values()]
+    .filter(({ retrying, dead, results }) => retrying !== 0 || dead !== 0 || results !== "")
+    .sort((a, b) => (a.endpointId < b.endpointId ? -1 : 1));
+}
+
+/** State of an endpoint, as its deliveries and latest attempts show it. */
+export interface EndpointActivity {
+  readonly health: Health;
+  /** When the health last changed; null if it never did. */
+  readonly healthSince: Date | null;
+  readonly results: Results;
+  /** End of the first of the failures in a row; null if the last attempt succeeded. */
+  readonly failingSince: Date | null;
+  readonly lastFailure: LastFailure | null;
+  readonly retrying: number;
+  readonly dead: number;
+}
+
+interface ActivityRow {
+  readonly endpointId: string;
+  readonly health: Health;
+  readonly healthSince: Date | null;
+  readonly results: Results;
+  readonly failingSince: Date | null;
+  readonly lastFailureAt: Date | null;
+  readonly lastStatus: number | null;
+  readonly lastError: AttemptError | null;
+  readonly retrying: number;
+  readonly dead: number;
+}
+
+const ACTIVITY = raw(`a.endpoint_id AS "endpointId", a.health, a.health_since AS "healthSince", a.results,
+  a.failing_since AS "failingSince", a.last_failure_at AS "lastFailureAt", a.last_status AS "lastStatus",
+  a.last_error AS "lastError", a.retrying, a.dead`);
+
+function toActivity(row: ActivityRow): EndpointActivity {
+  const { lastFailureAt: at, lastStatus: status, lastError: error, endpointId: _id, ...activity } = row;
+  return { ...activity, lastFailure: at === null || error === null ? null : { at, status, error } };
+}
+
+/** Locks the endpoints, whose ids are in order, and returns the activity of those that had any. */
+export async function lockActivity(
+  db: Queryable,
+  endpointIds: readonly string[],
+): Promise<ReadonlyMap<string, EndpointActivity>> {
+  const { rows } = await db.query<ActivityRow>({
+    name: "lock-endpoint-activity",
+    ...sql`SELECT ${ACTIVITY} FROM endpoint_activity a WHERE a.endpoint_id = ANY (${endpointIds}::text[])
+      ORDER BY a.endpoint_id FOR UPDATE`,
+  });
+  return new Map(rows.map((row) => [row.endpointId, toActivity(row)]));
+}
+
+/** The activity of an endpoint after its changes. Its numbers are differences. */
+export interface ChangedActivity extends EndpointActivity {
+  readonly tenantId: string;
+  readonly endpointId: string;
+}
+
+/** Stores activities, except those of endpoints that no longer exist. Adds `retrying` and `dead` to the stored numbers. */
+export async function saveActivity(db: Queryable, changed: readonly ChangedActivity[]): Promise<void> {
+  await db.query({
+    name: "save-endpoint-activity",
+    ...sql`INSERT INTO endpoint_activity AS a (endpoint_id, tenant_id, health, health_since, results, failing_since,
+        last_failure_at, last_status, last_error, retrying, dead)
+      SELECT c.* FROM unnest(
+        ${changed.map(({ endpointId }) => endpointId)}::text[], ${changed.map(({ tenantId }) => tenantId)}::text[],
+        ${changed.map(({ health }) => health)}::text[], ${changed.map(({ healthSince }) => healthSince)}::timestamptz[],
+        ${changed.map(({ results }) => results)}::text[],
+        ${changed.map(({ failingSince }) => failingSince)}::timestamptz[],
+        ${changed.map(({ lastFailure }) => lastFailure?.at ?? null)}::timestamptz[],
+        ${changed.map(({ lastFailure }) => lastFailure?.status ?? null)}::int[],
+        ${changed.map(({ lastFailure }) => lastFailure?.error ?? null)}::text[],
+        ${changed.map(({ retrying }) => retrying)}::int[], ${changed.map(({ dead }) => dead)}::int[]
+      ) AS c(endpoint_id, tenant_id, health, health_since, results, failing_since, last_failure_at, last_status,
+        last_error, retrying, dead)
+      WHERE EXISTS (SELECT FROM endpoints e WHERE e.id = c.endpoint_id)
+      ON CONFLICT (endpoint_id) DO UPDATE SET health = excluded.health, health_since = excluded.health_since,
+        results = excluded.results, failing_since = excluded.failing_since,
+        last_failure_at = excluded.last_failure_at, last_status = excluded.last_status,
+        last_error = excluded.last_error, retrying = a.retrying + excluded.retrying, dead = a.dead + excluded.dead`,
+  });
+}
+
+/** An endpoint's activity with its attempts since the start of an hour. */
+export interface ReportedActivity extends EndpointActivity {
+  readonly recent: { readonly since: Date; readonly attempts: number; readonly failed: number };
+}
+
+/** Activity of an endpoint without deliveries. */
+export const NO_ACTIVITY: EndpointActivity = {
+  health: "healthy",
+  healthSince: null,
+  results: "",
+  failingSince: null,
+  lastFailure: null,
+  retrying: 0,
+  dead: 0,
+};
+
+/**
+ * Returns the activity of a tenant's endpoints, by id. Health is about a second old; the numbers are exact.
+ *
+ * @param since start of the hour from which attempts are counted
+ */
+export async function findActivity(
+  db: Queryable,
+  { tenantId, endpointIds, since }: { tenantId: string; endpointIds: readonly string[]; since: Date },
+): Promise<ReadonlyMap<string, ReportedActivity>> {
+  const { rows } = await db.query<ActivityRow & { readonly attempts: number; readonly failed: number }>({
+    name: "find-endpoint-activity",
+    ...sql`WITH wanted AS (SELECT unnest(${endpointIds}::text[]) AS endpoint_id), unfolded AS (
+        SELECT endpoint_id, sum(retrying) AS retrying, sum(dead) AS dead,
+          sum(attempts) FILTER (WHERE attempt_hour >= ${since}) AS attempts,
+          sum(failed) FILTER (WHERE attempt_hour >= ${since}) AS failed
+        FROM delivery_changes WHERE tenant_id = ${tenantId} GROUP BY endpoint_id
+      ), recent AS (
+        SELECT endpoint_id, sum(attempts) AS attempts, sum(failed) AS failed FROM delivery_counts
+        WHERE tenant_id = ${tenantId} AND hour >= ${since} AND endpoint_id IN (SELECT endpoint_id FROM wanted)
+        GROUP BY endpoint_id
+      )
+      SELECT w.endpoint_id AS "endpointId", coalesce(a.health, 'healthy') AS health, a.health_since AS "healthSince",
+        coalesce(a.results, '') AS results, a.failing_since AS "failingSince", a.last_failure_at AS "lastFailureAt",
+        a.last_status AS "lastStatus", a.last_error AS "lastError",
+        greatest(0, coalesce(a.retrying, 0) + coalesce(u.retrying, 0))::int AS retrying,
+        greatest(0, coalesce(a.dead, 0) + coalesce(u.dead, 0))::int AS dead,
+        (coalesce(r.attempts, 0) + coalesce(u.attempts, 0))::int AS attempts,
+        (coalesce(r.failed, 0) + coalesce(u.failed, 0))::int AS failed
+      FROM wanted w
+      LEFT JOIN endpoint_activity a ON a.endpoint_id = w.endpoint_id AND a.tenant_id = ${tenantId}
+      LEFT JOIN unfolded u ON u.endpoint_id = w.endpoint_id
+      LEFT JOIN recent r ON r.endpoint_id = w.endpoint_id`,
+  });
+  return new Map(
+    rows.map(({ attempts, failed, ...row }) => [
+      row.endpointId,
+      { ...toActivity(row), recent: { since, attempts, failed } },
+    ]),
+  );
+}
+
+/** Maximum number of unhealthy endpoints that are read at once. */
+const UNHEALTHY_MAX = 1_000;
+
+/** Returns the endpoints of a tenant that are not healthy. */
+export async function listUnhealthy(
+  db: Queryable,
+  tenantId: string,
+): Promise<{ readonly endpointId: string; readonly health: Health }[]> {
+  const { rows } = await db.query<{ endpointId: string; health: Health }>({
+    name: "list-unhealthy-endpoints",
+    ...sql`SELECT endpoint_id AS "endpointId", health FROM endpoint_activity
+      WHERE tenant_id = ${tenantId} AND health <> 'healthy' ORDER BY endpoint_id LIMIT ${UNHEALTHY_MAX}`,
+  });
+  return rows;
+}
+
+/** Returns the number of endpoints that are degraded, and of those that are failing (role signet_worker). */
+export async function countUnhealthy(
+  db: Queryable,
+): Promise<{ readonly degraded: number; readonly failing: number }> {
+  const { rows } = await db.query<{ degraded: number; failing: number }>({
+    name: "count-unhealthy-endpoints",
+    text: `SELECT count(*) FILTER (WHERE health = 'degraded')::int AS degraded,
+        count(*) FILTER (WHERE health = 'failing')::int AS failing
+      FROM endpoint_activity a JOIN endpoints e ON e.id = a.endpoint_id
+      WHERE a.health <> 'healthy' AND e.state = 'ACTIVE'`,
+  });
+  return rows[0] ?? { degraded: 0, failing: 0 };
+}
+
+/** Selects counts of a tenant. */
+export interface CountedDeliveries {
+  readonly tenantId: string;
+  /** If absent, all endpoints are counted. */
+  readonly endpointId?: string | undefined;
+  /** If absent, all event types are counted. */
+  readonly eventType?: string | undefined;
+}
+
+export interface CountsOfHour extends Counts {
+  readonly hour: Date;
+}
+
+const SUMS = raw(COUNTS.map((name) => `sum(${name})::float8 AS ${name}`).join(", "));
+
+/** Returns SQL for the lines of folded and unfolded counts between two instants, in hours. */
+export function linesBetween(from: Date, to: Date, condition: Statement): Statement {
+  const acceptance = raw(OF_ACCEPTANCE.join(", "));
+  const attempts = raw(OF_ATTEMPTS.join(", "));
+  return sql`SELECT tenant_id, hour, endpoint_id, event_type, ${raw(COUNTS.join(", "))} FROM delivery_counts
+      WHERE hour >= ${from} AND hour < ${to} AND ${condition}
+    UNION ALL
+    SELECT tenant_id, hour, endpoint_id, event_type, ${acceptance}, 0, 0 FROM delivery_changes
+      WHERE hour >= ${from} AND hour < ${to} AND ${condition}
+    UNION ALL
+    SELECT tenant_id, attempt_hour, endpoint_id, event_type, ${raw(OF_ACCEPTANCE.map(() => "0").join(", "))}, ${attempts}
+      FROM delivery_changes WHERE attempt_hour >= ${from} AND attempt_hour < ${to} AND ${condition}`;
+}
+
+/** Returns the counts of each hour that has any, from `from` to before `to`, oldest first. */
+export async function readCounts(
+  db: Queryable,
+  { tenantId, endpointId, eventType }: CountedDeliveries,
+  { from, to }: { readonly from: Date; readonly to: Date },
+): Promise<CountsOfHour[]> {
+  const condition = sql`tenant_id = ${tenantId} AND (${endpointId ?? null}::text IS NULL OR endpoint_id = ${endpointId ?? null})
+    AND (${eventType ?? null}::text IS NULL OR event_type = ${eventType ?? null})`;
+  const { rows } = await db.query<CountsOfHour>({
+    name: "read-delivery-counts",
+    ...sql`SELECT hour, ${SUMS} FROM (${linesBetween(from, to, condition)}) lines GROUP BY hour ORDER BY hour`,
+  });
+  return rows;
+}
+
+/** A tenant's counts of one UTC day. */
+export interface DayOfUsage extends Counts {
+  readonly tenantId: string;
+  /** `YYYY-MM-DD` */
+  readonly day: string;
+}
+
+/**
+ * Returns the counts by tenant and day, in this order, for the days that have any (role signet_api or signet_operator).
+ *
+ * @param tenantId null for all tenants
+ * @param to the day after the last one
+ */
+export async function readUsage(
+  db: Queryable,
+  tenantId: string | null,
+  { from, to, limit }: { readonly from: Date; readonly to: Date; readonly limit: number },
+): Promise<DayOfUsage[]> {
+  const condition = sql`(${tenantId}::text IS NULL OR tenant_id = ${tenantId})`;
+  const { rows } = await db.query<DayOfUsage>(
+    // Unnamed, because a generic plan could not leave out the condition.
+    sql`SELECT tenant_id AS "tenantId", (hour AT TIME ZONE 'UTC')::date AS day, ${SUMS}
+      FROM (${linesBetween(from, to, condition)}) lines GROUP BY 1, 2 ORDER BY 1, 2 LIMIT ${limit}`,
+  );
+  return rows;
+}
+
+/** Deletes counts of hours before an instant. Returns their number. */
+export async function forgetCounts(db: Queryable, before: Date, limit: number): Promise<number> {
+  const { rowCount } = await db.query({
+    name: "forget-delivery-counts",
+    ...sql`DELETE FROM delivery_counts WHERE ctid = ANY (ARRAY(
+      SELECT ctid FROM delivery_counts WHERE hour < ${before} LIMIT ${limit}))`,
+  });
+  return rowCount ?? 0;
+}

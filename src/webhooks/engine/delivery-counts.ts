@@ -1,0 +1,113 @@
+/** Folds the changes of deliveries into exact counts and the health of endpoints, and reports changes of health. */
+import type { Pool, Queryable } from "../../database/pool.ts";
+import {
+  type ActivityChange,
+  activityChanges,
+  addCounts,
+  type ChangedActivity,
+  type EndpointActivity,
+  lockActivity,
+  NO_ACTIVITY,
+  saveActivity,
+  takeChanges,
+} from "../../database/repositories/webhooks/delivery-counts.ts";
+import { transaction } from "../../database/transaction.ts";
+import { healthOf, withResults } from "../../domain/endpoint-health.ts";
+import { type OwnEventSources, publishOwnEvent } from "../ingest/own-event.ts";
+
+const FOLDED_MAX = 10_000;
+
+export interface FoldOptions extends OwnEventSources {
+  /** Role signet_worker. */
+  readonly pool: Pool;
+}
+
+/** Folds all changes. Returns their number. */
+export async function foldDeliveryChanges(options: FoldOptions): Promise<number> {
+  for (let changes = 0; ;) {
+    const folded = await transaction(options.pool, async (db) => await foldOnce(db, options));
+    changes += folded;
+    if (folded < FOLDED_MAX) {
+      return changes;
+    }
+  }
+}
+
+async function foldOnce(db: Queryable, options: FoldOptions): Promise<number> {
+  const lines = await takeChanges(db, FOLDED_MAX);
+  if (lines.length === 0) {
+    return 0;
+  }
+  await addCounts(db, lines);
+  const changes = activityChanges(lines);
+  if (changes.length > 0) {
+    const before = await lockActivity(
+      db,
+      changes.map(({ endpointId }) => endpointId),
+    );
+    const now = new Date(options.clock.now());
+    const changed = changes.map((change) => changedActivity(before.get(change.endpointId), change, now));
+    await saveActivity(db, changed);
+    for (const activity of changed) {
+      await report(db, before.get(activity.endpointId), activity, options);
+    }
+  }
+  return lines.length;
+}
+
+function changedActivity(
+  before: EndpointActivity = NO_ACTIVITY,
+  change: ActivityChange,
+  now: Date,
+): ChangedActivity {
+  const { tenantId, endpointId, retrying, dead, failure } = change;
+  const results = withResults(before.results, change.results);
+  const health = healthOf(results);
+  return {
+    tenantId,
+    endpointId,
+    health,
+    healthSince: health === before.health ? before.healthSince : now,
+    results,
+    failingSince: failingSince(before, change),
+    lastFailure: failure ?? before.lastFailure,
+    retrying,
+    dead,
+  };
+}
+
+/** Returns when the last row of failures began, exact to the second in which the lines were written. */
+function failingSince(
+  before: EndpointActivity,
+  { results, failure, firstEndedAt }: ActivityChange,
+): Date | null {
+  if (results.endsWith("1")) {
+    return null;
+  }
+  return results.includes("1") ? (failure?.at ?? null) : (before.failingSince ?? firstEndedAt);
+}
+
+/** Publishes `endpoint.failing` and `endpoint.recovered` to the tenant's other endpoints. */
+async function report(
+  db: Queryable,
+  before: EndpointActivity = NO_ACTIVITY,
+  after: ChangedActivity,
+  options: FoldOptions,
+): Promise<void> {
+  if ((before.health === "failing") === (after.health === "failing")) {
+    return;
+  }
+  const { tenantId, endpointId, health, lastFailure, failingSince: since, healthSince } = after;
+  const type = health === "failing" ? "endpoint.failing" : "endpoint.recovered";
+  const data = JSON.stringify({
+    endpoint_id: endpointId,
+    health,
+    since: healthSince?.toISOString() ?? null,
+    ...(type === "endpoint.failing" && { failing_since: since?.toISOString() ?? null }),
+    last_error:
+      lastFailure === null
+        ? null
+        : { at: lastFailure.at.toISOString(), status: lastFailure.status, error: lastFailure.error },
+  });
+  await publishOwnEvent(db, { tenantId, type, data, except: endpointId, onlyIfTaken: true }, options);
+}
