@@ -64,7 +64,7 @@ export function usageCsv(rows: readonly DayOfUsage[]): string {
 /**
  * Returns the span of days.
  *
- * @throws SignetError VALIDATION_FAILED if a day does not exist, or if the span is empty or too long
+ * @throws SignetError INVALID_REQUEST if a day does not exist, or if the span is empty or too long
  */
 export function usageSpan(
   { from, to }: { readonly from?: string; readonly to?: string },

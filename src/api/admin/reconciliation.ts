@@ -80,25 +80,33 @@ export function registerReconciliation(server: SignetServer, { pool, clock }: Ad
       operator: "read",
       summary: "Prove that no delivery was lost",
       description:
-        "For each tenant and hour of acceptance, compares counts with the stored deliveries: accepted = delivered + dead-lettered + expired + cancelled + open. The counts are written when deliveries are accepted and when they change, apart from the deliveries. Both sides are read at one instant. `since` is rounded down to the hour; 24 hours ago by default, 168 at most.",
-      querystring: Closed({ since: Type.Optional(Instant), tenant_id: Type.Optional(Id("tenant")) }),
+        "For each tenant and hour of acceptance, compares counts with the stored deliveries: accepted = delivered + dead-lettered + expired + cancelled + open. The counts are written when deliveries are accepted and when they change, apart from the deliveries. Both sides are read at one instant. `since` and `until` are rounded down and up to the hour; 24 hours ago and now by default. A span has at most 168 hours.",
+      querystring: Closed({
+        since: Type.Optional(Instant),
+        until: Type.Optional(Instant),
+        tenant_id: Type.Optional(Id("tenant")),
+      }),
       response: { 200: Reconciliation },
     }),
     async ({ query }) => {
-      const nowMs = clock.now();
-      const last = Math.floor(nowMs / HOUR_MS) * HOUR_MS;
-      const sinceMs =
-        query.since === undefined ? last - (HOURS_DEFAULT - 1) * HOUR_MS : Date.parse(query.since);
-      const first = Math.floor(sinceMs / HOUR_MS) * HOUR_MS;
-      const count = (last - first) / HOUR_MS + 1;
-      if (!(count >= 1 && count <= HOURS_MAX)) {
-        const detail = `must be a valid time in the past ${HOURS_MAX} hours`;
-        throw invalidParameters([{ pointer: "/since", code: "range", detail }]);
-      }
-      const hours = Array.from({ length: count }, (_, index) => new Date(first + index * HOUR_MS));
+      const hours = hoursBetween(query, clock.now());
       return await reconcile(pool, hours, query.tenant_id ?? null);
     },
   );
+}
+
+/** Returns the hours of a span. @throws SignetError INVALID_REQUEST */
+function hoursBetween(
+  { since, until }: { readonly since?: string; readonly until?: string },
+  nowMs: number,
+): readonly Date[] {
+  const end = Math.ceil((until === undefined ? nowMs + 1 : Date.parse(until)) / HOUR_MS);
+  const start = since === undefined ? end - HOURS_DEFAULT : Math.floor(Date.parse(since) / HOUR_MS);
+  if (!(end - start >= 1 && end - start <= HOURS_MAX)) {
+    const detail = `must be a valid time at most ${HOURS_MAX} hours before \`until\``;
+    throw invalidParameters([{ pointer: "/since", code: "range", detail }]);
+  }
+  return Array.from({ length: end - start }, (_, index) => new Date((start + index) * HOUR_MS));
 }
 
 async function reconcile(
