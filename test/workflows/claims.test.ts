@@ -11,6 +11,7 @@ import {
   type ClaimedFirst,
   claimFirst,
   claimNamed,
+  findOtherDays,
   findUnstartedLists,
   reclaimUnstarted,
   removeUnstartedLists,
@@ -292,7 +293,7 @@ describe("a claim of first attempts", () => {
     expect(await claimAs("key_me", newId("batch", Date.now(), randomBytes))).toHaveLength(1);
   });
 
-  test("reads the claimed rows only, although the statistics say that nothing waits", async () => {
+  test("and the search for earlier days read the claimed rows only, although the statistics say that nothing waits", async () => {
     const world = made.current;
     const tenant = await world.createTenant();
     const { id: endpoint } = await world.createEndpoint(tenant, "http://127.0.0.1:1");
@@ -309,19 +310,26 @@ describe("a claim of first attempts", () => {
     const explained: string[] = [];
     try {
       await client.query("BEGIN");
-      await claimFirst(
-        {
-          query: (async ({ text, values }: { text: string; values: unknown[] }) => {
-            const { rows } = await client.query<{ "QUERY PLAN": string }>(
-              `EXPLAIN (ANALYZE, BUFFERS) ${text}`,
-              values,
-            );
-            explained.push(...rows.map((row) => row["QUERY PLAN"]));
-            return { rows: [] };
-          }) as never,
-        },
-        { ...CLAIM, carrier: newId("batch", Date.now(), randomBytes), now: new Date() },
-      );
+      // As the worker's pool plans.
+      await client.query("SET LOCAL plan_cache_mode = force_generic_plan");
+      const explaining: Queryable = {
+        query: (async ({ text, values = [] }: { text: string; values?: unknown[] }) => {
+          await client.query(`PREPARE explained AS ${text}`);
+          const given = values.length === 0 ? "" : ` (${values.map(literal).join(", ")})`;
+          const { rows } = await client.query<{ "QUERY PLAN": string }>(
+            `EXPLAIN (ANALYZE, BUFFERS) EXECUTE explained${given}`,
+          );
+          await client.query("DEALLOCATE explained");
+          explained.push(...rows.map((row) => row["QUERY PLAN"]));
+          return { rows: [] };
+        }) as never,
+      };
+      await claimFirst(explaining, {
+        ...CLAIM,
+        carrier: newId("batch", Date.now(), randomBytes),
+        now: new Date(),
+      });
+      await findOtherDays(explaining, [DAYS[0] ?? "", DAYS[1] ?? ""], 30);
       await client.query("ROLLBACK");
     } finally {
       client.release();

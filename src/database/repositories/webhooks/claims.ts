@@ -284,16 +284,28 @@ export async function findOtherDays(
   count: number,
 ): Promise<string[]> {
   const { rows } = await db.query<{ day: string }>({
-    name: "find-other-days",
-    text: `SELECT earlier.day::date AS day
-      FROM generate_series($1::date - $3::int, $1::date - 1, interval '1 day') AS earlier(day)
-      WHERE EXISTS (SELECT FROM deliveries d WHERE d.day = earlier.day::date AND ${WAITING})
-      UNION
-      SELECT d.day FROM deliveries d WHERE (d.day > $2::date OR d.day < $1::date - $3::int) AND ${WAITING}
-      ORDER BY day`,
-    values: [yesterday, today, count],
+    name: `find-other-days-${today}-${count}`,
+    text: cachedText(`other ${today} ${count}`, () =>
+      composeOtherDays(dateLiteral(yesterday), dateLiteral(today), count),
+    ),
   });
   return rows.map(({ day }) => day);
+}
+
+/**
+ * The days stand in the text, so that no plan includes the latest two. LIMIT keeps the planner from joining the days with
+ * all waiting deliveries: with a million of them, that took a second.
+ */
+function composeOtherDays(yesterday: string, today: string, count: number): string {
+  return `SELECT earlier.day::date AS day
+    FROM generate_series(${yesterday} - ${count}, ${yesterday} - 1, interval '1 day') AS earlier(day)
+    CROSS JOIN LATERAL (
+      SELECT FROM deliveries d WHERE d.day = earlier.day::date AND d.day < ${yesterday} AND ${WAITING} LIMIT 1) one
+    UNION
+    SELECT d.day FROM deliveries d WHERE d.day > ${today} AND ${WAITING}
+    UNION
+    SELECT d.day FROM deliveries d WHERE d.day < ${yesterday} - ${count} AND ${WAITING}
+    ORDER BY day`;
 }
 
 /** A list whose workflow may not have been started, with the members that it still has. */
