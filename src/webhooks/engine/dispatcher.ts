@@ -45,8 +45,12 @@ const RETRY_LANE_MS = 250;
 const RETRY_LISTS_MAX = 32;
 const RETRY_SPREAD_SECONDS = 2;
 const SLOW_LISTS_MAX = 64;
-/** Starts of these lanes in progress. Many at once, as after an outage of many receivers, would take both cores. */
+/**
+ * Starts of these lanes in progress while first attempts are claimed. Many at once, as after an outage of many
+ * receivers, would take both cores. A second after the last claim, the lanes have all starts.
+ */
 const LANE_STARTS = 2;
+const LANES_YIELD_MS = 1_000;
 const SWEEP_MS = 5_000;
 /** A claim without an outcome after this time may have no workflow. */
 const UNSTARTED_AFTER_MS = 15_000;
@@ -127,6 +131,8 @@ export class Dispatcher {
   #later: NodeJS.Timeout | undefined;
   /** Other days of which deliveries wait, and when to look for such days again. */
   #otherDays: string[] = [];
+  /** When first attempts were last claimed. */
+  #claimedAtMs = Number.NEGATIVE_INFINITY;
   #lookMs = 0;
   #loops: Promise<unknown> | undefined;
 
@@ -278,9 +284,10 @@ export class Dispatcher {
     const ids = this.#named;
     this.#named = [];
     const { pool } = this.#options;
-    await this.#lists.claim(async (list) => ({
+    const { claimed } = await this.#lists.claim(async (list) => ({
       claimed: await claimNamed(pool, { ...list, ...this.#claim(), ids }),
     }));
+    this.#noteClaimed(claimed.length);
     // Those that this claim did not find wait for the next search, or for the slow lane.
     this.#waiting -= ids.length;
     return this.#waiting === 0 ? POLL_MS : 0;
@@ -371,7 +378,14 @@ export class Dispatcher {
       async (list) =>
         await claimFirst(this.#options.pool, { exceptTenants: [], ...claim, ...list, ...this.#claim() }),
     );
+    this.#noteClaimed(claimed.length);
     return { claimed: claimed.length, ...rest };
+  }
+
+  #noteClaimed(count: number): void {
+    if (count > 0) {
+      this.#claimedAtMs = performance.now();
+    }
   }
 
   /** What all claims of first attempts have in common. */
@@ -437,7 +451,9 @@ export class Dispatcher {
     start: (carrier: string, members: readonly T[]) => Promise<unknown>,
   ): Promise<void> {
     for (const [carrier, members] of byCarrier(claimed)) {
-      await this.#starts.begin(carrier, async () => await start(carrier, members), LANE_STARTS);
+      const yields = performance.now() - this.#claimedAtMs < LANES_YIELD_MS;
+      const slots = yields ? LANE_STARTS : undefined;
+      await this.#starts.begin(carrier, async () => await start(carrier, members), slots);
     }
   }
 
