@@ -7,7 +7,13 @@ const INTRODUCTION = `# Command line
 
 \`npx signet …\` in a clone, \`signet …\` in the image. This page is made from the commands themselves by \`npm run docs\`; \`signet COMMAND --help\` says the same.
 
-**Output.** An object is printed a line per member, a list as a table. \`--json\` prints what the API has answered; with \`--all\`, an object a line. Other information goes to standard error: errors as \`CODE: detail (request id)\`, where a list goes on, progress. Bars and colours are there on a terminal only; \`NO_COLOR\` takes the colours away. Control characters in what others have written are spelled out in tables.
+**Output.** An object is printed with one line per member, a list as a table. \`--json\` prints the API's answer; with \`--all\`, one object per line. Other information goes to standard error: errors as \`CODE: detail (request id)\`, the cursor of the next page, progress. Errors name invalid members by their flags. Progress bars and colours appear on a terminal only; \`NO_COLOR\` disables the colours, \`FORCE_COLOR\` enables them everywhere. Control characters in texts of others are escaped.
+
+**Tables** fit the terminal: long texts are cut, then the last columns are left out; ids, states and times stay whole. \`--wide\`, a pipe and a file get everything. Tables show local times, objects and JSON those of the API. Bodies of responses are printed with \`--body\` only.
+
+**Times** such as \`--from\` are a duration ago (\`90m\`, \`2h\`, \`1d12h\`), a time of day (\`02:00\`, the newest one), a date (\`2026-11-22\`, \`"2026-11-22 02:00"\`) or RFC 3339. Without a zone they are local.
+
+**Speed.** A command starts from a bundle without the service. In a clone, \`.signet/bundles\` holds it, and the first command makes it. Each start compares size and time of the files in the bundle, and of the lockfile; after a change, it is made again.
 
 **Who a tenant's command is**, in this order: \`--profile NAME\`; \`SIGNET_CLIENT_ID\` with \`SIGNET_CLIENT_SECRET\` (or \`_FILE\`); the profile that \`SIGNET_PROFILE\` names, else \`default\`; in development, the demo tenant that \`npm start\` has made in \`SIGNET_HOME\`. \`signet whoami\` says which it was. A profile is two files in \`~/.config/signet\` (\`SIGNET_CONFIG_DIR\`) that their owner alone can read, written by \`signet login\` after the credential has worked; when the secret is rotated, the file follows. Do not share one profile between machines: give each a credential.
 

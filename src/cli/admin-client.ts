@@ -85,10 +85,13 @@ async function proofOf(
   return { headers: { authorization: `Bearer ${found}` }, fetch };
 }
 
-function problemText(status: number, problem: Problem): string {
+function refusal(status: number, problem: Resource & Problem): CommandError {
   const code = problem.code ?? `HTTP ${status}`;
   const request = problem.request_id === undefined ? "" : ` (request ${problem.request_id})`;
-  return `${code}: ${problem.detail ?? "no details"}${request}`;
+  return new CommandError(`${code}: ${problem.detail ?? "no details"}${request}`, {
+    exitCode: exitCodeOfStatus(status),
+    problem,
+  });
 }
 
 /** The service may have carried out the request, but its answer was lost. */
@@ -137,9 +140,7 @@ export function createAdminCall(context: CliContext): AdminCall {
       repeat: (error) => error instanceof AnswerLost && (method === "GET" || method === "POST"),
     });
     if (!response.ok) {
-      throw new CommandError(problemText(response.status, answer), {
-        exitCode: exitCodeOfStatus(response.status),
-      });
+      throw refusal(response.status, answer);
     }
     return answer;
   };
@@ -158,9 +159,7 @@ export async function openAdminStream(context: CliContext, path: string): Promis
     throw noAnswer(address, error);
   });
   if (!response.ok || response.body === null) {
-    throw new CommandError(problemText(response.status, readResource(await response.text())), {
-      exitCode: exitCodeOfStatus(response.status),
-    });
+    throw refusal(response.status, readResource(await response.text()));
   }
   return response.body;
 }

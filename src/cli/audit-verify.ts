@@ -15,7 +15,7 @@ import { createAdminCall, openAdminStream } from "./admin-client.ts";
 import { type CliContext, CommandError } from "./context.ts";
 import { EXIT, misused } from "./exit-codes.ts";
 import { readNotes } from "./kept-notes.ts";
-import { type OutputOptions, printResource } from "./output.ts";
+import { type OutputOptions, printVerified } from "./output.ts";
 
 interface VerifyOptions extends OutputOptions {
   readonly vkey: readonly string[];
@@ -143,7 +143,11 @@ async function verify(context: CliContext, options: VerifyOptions): Promise<void
       options.entry === undefined
         ? await verifyLog(await openItems(context, options), { keys, kept })
         : await verifyOne(context, options, kept);
-    printResource(context, { ...result }, options);
+    const what =
+      "entries" in result
+        ? "the log is intact and agrees with every checkpoint"
+        : `entry ${result.index} is in the signed log`;
+    printVerified(context, what, result, options);
   } catch (error) {
     throw explain(error);
   }

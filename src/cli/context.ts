@@ -7,6 +7,8 @@ export { CommandError } from "./exit-codes.ts";
 export interface Terminal {
   /** Standard output supports colours. */
   readonly colour: boolean;
+  /** Width of standard output, in characters; undefined if it is not a terminal. */
+  readonly columns?: number | undefined;
   /** Standard error supports a line that is rewritten in place. */
   readonly progress: boolean;
 }

@@ -4,7 +4,7 @@ import { messageOf } from "../runtime/thrown.ts";
 import { createAdminCall, segment } from "./admin-client.ts";
 import { addOwn, printCredential } from "./client/own-credential.ts";
 import { type CliContext, CommandError } from "./context.ts";
-import { type ListOptions, listQuery, withListOptions } from "./list-options.ts";
+import { type ListOptions, listQuery, withListOptions, withTable } from "./list-options.ts";
 import { type OutputOptions, printPage, printResource } from "./output.ts";
 import { addRevoke } from "./revocation.ts";
 
@@ -75,14 +75,12 @@ export function credentialCommand(context: CliContext): Command {
     printPage(
       context,
       page,
-      ["id", "client_id", "state", "version", "due_at", "overdue", "created_at"],
+      ["id", "state", "client_id", "version", "due_at", "overdue", "created_at"],
       options,
     );
   });
 
-  credential
-    .command("show <id>")
-    .description("show one credential, without its secret")
+  withTable(credential.command("show <id>").description("show one credential, without its secret"))
     .option("--json", "print the API's object as JSON")
     .action(async (id: string, options: OutputOptions) => {
       printCredential(context, await call("GET", `/credentials/${segment(id)}`), options);

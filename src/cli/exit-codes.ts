@@ -1,6 +1,11 @@
 /** Exit codes of commands. Scripts depend on them, so the meaning of a code must not change. */
 import { ComplianceProofError } from "../lib/transparency-log/compliance-proof.ts";
-import { CredentialStoreError, SignetApiError, SignetTransportError } from "../lib/client/errors.ts";
+import {
+  CredentialStoreError,
+  type Problem,
+  SignetApiError,
+  SignetTransportError,
+} from "../lib/client/errors.ts";
 import { NoteError } from "../lib/transparency-log/signed-note.ts";
 import { ConfigError } from "../config/config.ts";
 
@@ -31,15 +36,19 @@ export const EXIT_CODES: readonly (readonly [ExitCode, string])[] = [
 export class CommandError extends Error {
   override readonly name = "CommandError";
   readonly exitCode: ExitCode;
+  /** The API's answer, if it is the reason. */
+  readonly problem: Problem | undefined;
 
-  constructor(message: string, { exitCode = EXIT.failed, ...options }: CommandErrorOptions = {}) {
+  constructor(message: string, { exitCode = EXIT.failed, problem, ...options }: CommandErrorOptions = {}) {
     super(message, options);
     this.exitCode = exitCode;
+    this.problem = problem;
   }
 }
 
 export interface CommandErrorOptions extends ErrorOptions {
   readonly exitCode?: ExitCode;
+  readonly problem?: Problem;
 }
 
 /** Creates the error for an invalid command line; exit code 2. */

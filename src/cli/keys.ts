@@ -2,6 +2,7 @@ import { Command } from "commander";
 import { findCheckpointKey } from "../compliance/load-checkpoint-key.ts";
 import { createAdminCall, type Resource, segment } from "./admin-client.ts";
 import { type CliContext, CommandError } from "./context.ts";
+import { withTable } from "./list-options.ts";
 import { type OutputOptions, printPage, printResource } from "./output.ts";
 
 const COLUMNS = ["kid", "alg", "state", "created_at", "activated_at", "retired_at", "revoked_at"];
@@ -26,9 +27,7 @@ export function keysCommand(context: CliContext): Command {
   const call = createAdminCall(context);
   const keys = new Command("keys").description("signing keys and key-encryption keys");
 
-  keys
-    .command("list")
-    .description("list the signing keys, newest first")
+  withTable(keys.command("list").description("list the signing keys, newest first"))
     .option("--json", "print the API's object as JSON")
     .action(async (options: OutputOptions) => {
       printPage(context, await call("GET", "/signing-keys"), COLUMNS, options);

@@ -1,10 +1,15 @@
 /** Output of commands: the API's objects with `--json`, otherwise text for people. */
 import { stringifyWithRaw } from "../lib/client/raw-json.ts";
 import type { Resource } from "./admin-client.ts";
+import { colourOfState, painter } from "./colours.ts";
 import type { CliContext } from "./context.ts";
+import { type Cell, layTable } from "./table.ts";
+import { shownTime } from "./times.ts";
 
 export interface OutputOptions {
   readonly json?: boolean;
+  /** Prints tables in full width, also on a terminal. */
+  readonly wide?: boolean;
 }
 
 // oxlint-disable-next-line no-control-regex
@@ -37,25 +42,63 @@ export function printResource(context: CliContext, resource: object, options: Ou
     printJson(context, resource);
     return;
   }
+  const paint = painter(context.terminal?.colour === true);
   const width = Math.max(...Object.keys(resource).map((name) => name.length));
   for (const [name, value] of Object.entries(resource)) {
-    context.stdout(`${name.padEnd(width)}  ${text(value)}\n`);
+    const colour = isState(name) ? colourOfState(value) : undefined;
+    context.stdout(`${name.padEnd(width)}  ${paint(colour, text(value))}\n`);
   }
 }
 
-function printTable(context: CliContext, rows: readonly Resource[], columns: readonly string[]): void {
-  const cells = [
+/** Prints that something is proven, and the facts of the proof. */
+export function printVerified(
+  context: CliContext,
+  what: string,
+  facts: object,
+  options: OutputOptions,
+): void {
+  if (options.json !== true) {
+    const paint = painter(context.terminal?.colour === true);
+    context.stdout(`${paint("green", "Verified:")} ${what}.\n`);
+  }
+  printResource(context, facts, options);
+}
+
+function isState(name: string): boolean {
+  return name === "state" || name.endsWith("_state");
+}
+
+/** Returns a member as a cell: times are local, states have a colour. */
+function cellOf(name: string, value: unknown): Cell {
+  const time = typeof value === "string" ? shownTime(value) : undefined;
+  if (time !== undefined) {
+    return { text: time, whole: true };
+  }
+  return isState(name)
+    ? { text: text(value), whole: true, colour: colourOfState(value) }
+    : { text: text(value) };
+}
+
+/**
+ * Prints objects as a table with the given members as columns, the most important first. On a terminal the table fits
+ * its width, unless `--wide` is given.
+ */
+function printTable(
+  context: CliContext,
+  rows: readonly Resource[],
+  columns: readonly string[],
+  { wide }: OutputOptions,
+): void {
+  const { colour = false, columns: width } = context.terminal ?? {};
+  const paint = painter(colour);
+  const { lines, hidden } = layTable(
     columns.map((name) => name.toUpperCase()),
-    ...rows.map((row) => columns.map((name) => text(row[name]))),
-  ];
-  const widths = columns.map((_name, index) => Math.max(...cells.map((line) => line[index]?.length ?? 0)));
-  for (const line of cells) {
-    context.stdout(
-      `${line
-        .map((cell, index) => cell.padEnd(widths[index] ?? 0))
-        .join("  ")
-        .trimEnd()}\n`,
-    );
+    rows.map((row) => columns.map((name) => cellOf(name, row[name]))),
+    { width: wide === true ? undefined : width, paint: (cell, shown) => paint(cell.colour, shown) },
+  );
+  context.stdout(`${lines.join("\n")}\n`);
+  if (hidden.length > 0) {
+    context.stderr(`Columns that do not fit: ${hidden.join(", ")}. --wide shows them.\n`);
   }
 }
 
@@ -71,7 +114,7 @@ export function printPage(
     printJson(context, page);
     return;
   }
-  printTable(context, page["data"] as readonly Resource[], columns);
+  printTable(context, page["data"] as readonly Resource[], columns, options);
   if ((page["next_cursor"] ?? null) !== null) {
     context.stderr(`For the next page: --cursor ${text(page["next_cursor"])}\n`);
   }

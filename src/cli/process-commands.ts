@@ -18,7 +18,11 @@ export const PROCESS_COMMANDS: readonly ProcessCommand[] = [
     name: "edge",
     description: "run the edge, which checks tokens and scopes for the data plane and the API",
   },
-  { name: "serve", description: "run everything in one process on embedded PostgreSQL and Temporal" },
+  {
+    name: "serve",
+    description: "run everything in one process on embedded PostgreSQL and Temporal",
+    options: [{ flags: "--verbose", description: "also print details of each step, and commands for curl" }],
+  },
   {
     name: "doctor",
     description: "check everything that the service depends on and report what to fix",

@@ -15,16 +15,18 @@ import { completionCommand } from "./completion.ts";
 import type { CliContext } from "./context.ts";
 import { credentialCommand } from "./credential.ts";
 import { devCaCommand } from "./dev-ca.ts";
-import { EXIT, EXIT_CODES, exitCodeOfError } from "./exit-codes.ts";
+import { CommandError, EXIT, EXIT_CODES, exitCodeOfError } from "./exit-codes.ts";
 import { gradeCommand } from "./grade.ts";
 import { keysCommand } from "./keys.ts";
 import { operatorCommand } from "./operator.ts";
 import { printable } from "./output.ts";
 import { principalCommand } from "./principal.ts";
+import { fieldSentences } from "./problem-text.ts";
 import { PROCESS_COMMANDS, type ProcessName, type RunProcess } from "./process-commands.ts";
 import { certificateCommand, tokenCommand } from "./revocation.ts";
 import { roleCommand } from "./role.ts";
 import { tenantCommand } from "./tenant.ts";
+import { SignetApiError } from "../lib/client/errors.ts";
 import { VERSION } from "../runtime/version.ts";
 
 export type ProcessRunners = Readonly<Record<ProcessName, RunProcess>>;
@@ -113,6 +115,19 @@ export function createProgram(context: CliContext, runners?: ProcessRunners): Co
   return program;
 }
 
+/** Returns the error's message, which names invalid members by the command's flags. */
+function messageFor(command: Command | undefined, error: Error): string {
+  const { message } = error;
+  if (!(error instanceof CommandError || error instanceof SignetApiError) || error.problem === undefined) {
+    return message;
+  }
+  const sentences = fieldSentences(command, error.problem);
+  const { detail } = error.problem;
+  return sentences === undefined || typeof detail !== "string"
+    ? message
+    : message.replace(detail, () => sentences);
+}
+
 /**
  * Runs one command line.
  *
@@ -124,8 +139,12 @@ export async function runCommandLine(
   context: CliContext,
   runners?: ProcessRunners,
 ): Promise<number> {
+  let running: Command | undefined;
+  const program = createProgram(context, runners).hook("preAction", (_program, command) => {
+    running = command;
+  });
   try {
-    await createProgram(context, runners).parseAsync([...argv], { from: "user" });
+    await program.parseAsync([...argv], { from: "user" });
     return EXIT.ok;
   } catch (error) {
     if (error instanceof CommanderError) {
@@ -136,7 +155,9 @@ export async function runCommandLine(
     if (code === undefined) {
       throw error;
     }
-    const lines = (error as Error).message.split("\n").map(printable);
+    const lines = messageFor(running, error as Error)
+      .split("\n")
+      .map(printable);
     context.stderr(`signet: ${lines.join("\n")}\n`);
     return code;
   }

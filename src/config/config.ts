@@ -447,9 +447,13 @@ export function clientSettingsFromProcess(): ClientSettings {
   return loadClientSettings(process.env);
 }
 
-/** Whether to print without colours: the user asks for it (no-color.org), or the terminal cannot show them. */
-export function withoutColour(): boolean {
-  return (process.env["NO_COLOR"] ?? "") !== "" || process.env["TERM"] === "dumb";
+/**
+ * Whether to print in colour. FORCE_COLOR decides first, as in Node itself; then NO_COLOR (no-color.org), and whether
+ * the output is a terminal that shows colours.
+ */
+export function wantsColour(isTerminal: boolean, environment: Environment = process.env): boolean {
+  const { FORCE_COLOR: forced = "", NO_COLOR: off = "", TERM: terminal } = environment;
+  return forced === "" ? isTerminal && off === "" && terminal !== "dumb" : !/^(0|false)$/.test(forced);
 }
 
 /** Whether npx started this process. npx stands between the command and its terminal. */

@@ -12,7 +12,7 @@ import {
   operatorSettingsFromProcess,
   processEnvironment,
   startedByNpx,
-  withoutColour,
+  wantsColour,
 } from "../config/config.ts";
 import { SignetError } from "../domain/errors.ts";
 import type { Logger } from "../observability/logger.ts";
@@ -220,7 +220,8 @@ try {
       fetch,
       program: startedByNpx() ? "npx signet" : "signet",
       terminal: {
-        colour: process.stdout.isTTY && !withoutColour(),
+        colour: wantsColour(process.stdout.isTTY),
+        columns: process.stdout.isTTY ? process.stdout.columns : undefined,
         progress: process.stderr.isTTY,
       },
     },

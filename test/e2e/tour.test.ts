@@ -117,12 +117,12 @@ test("every line of docs/getting-started.md works unchanged", { timeout: TIMEOUT
   const receiver = openTerminal(blocks.get("listen") ?? "exit 1", place);
   try {
     await eventually(() => receiver.output().includes("Ready"), "signet listen", TIMEOUT_MS / 2);
-    expect(await paste("publish")).toMatch(/pipeline\.failed +ep_/);
+    expect(await paste("publish")).toMatch(/dlv_\w+ +[A-Z]+ +pipeline\.failed/);
     await eventually(() => /pipeline\.failed .* verified \(v1\)/.test(receiver.output()), "the delivery");
   } finally {
     await receiver.interrupt();
   }
-  expect(await paste("dead-letters")).toMatch(/pipeline\.done +ep_\w+ +endpoint_disabled[\s\S]*total +1/);
+  expect(await paste("dead-letters")).toMatch(/pipeline\.done +\S+ \S+ +endpoint_disabled[\s\S]*total +1/);
   expect(await paste("tenant")).toMatch(/^credential +profile example$/m);
 });
 

@@ -2,6 +2,7 @@
 import type { Command, Option } from "commander";
 import type { Delivery } from "../../lib/client/api-types.ts";
 import { systemClock } from "../../domain/clock.ts";
+import { colourOfState, type Paint, painter } from "../colours.ts";
 import type { CliContext } from "../context.ts";
 import { ATTEMPT_MAX } from "../../domain/retry-schedule.ts";
 import { printable } from "../output.ts";
@@ -20,12 +21,13 @@ function answerOf({ last_status: status, last_error: error }: Delivery): string 
   return status === null ? (error ?? "-") : String(status);
 }
 
-function lineOf(delivery: Delivery, now: Date): string {
+function lineOf(delivery: Delivery, now: Date, paint: Paint): string {
   const { id, event_type: type, endpoint_id: endpoint, state, attempt_count: attempts } = delivery;
   const next = delivery.next_attempt_at === null ? "" : `  next ${delivery.next_attempt_at}`;
   const at = now.toISOString().slice(11, 19);
+  const shown = paint(colourOfState(state), state.padEnd(13));
   const attempted = `attempts ${attempts}/${ATTEMPT_MAX}  last ${answerOf(delivery)}`;
-  return printable(`${at}  ${id}  ${state.padEnd(13)}  ${type}  to ${endpoint}  ${attempted}${next}`);
+  return `${at}  ${id}  ${shown}  ${printable(`${type}  to ${endpoint}  ${attempted}${next}`)}`;
 }
 
 function isWanted(delivery: Delivery, { endpoint, eventType, state }: TailOptions): boolean {
@@ -37,6 +39,7 @@ function isWanted(delivery: Delivery, { endpoint, eventType, state }: TailOption
 }
 
 async function tail({ signet, options }: Invocation<TailOptions>, context: CliContext): Promise<void> {
+  const paint = painter(context.terminal?.colour === true);
   let left = options.count === undefined ? Infinity : wholeNumber("--count", options.count);
   const { interrupted, forget } = untilInterrupted();
   const abort = new AbortController();
@@ -45,7 +48,9 @@ async function tail({ signet, options }: Invocation<TailOptions>, context: CliCo
     for await (const delivery of signet.deliveries.stream({ signal: abort.signal })) {
       if (left > 0 && isWanted(delivery, options)) {
         const line =
-          options.json === true ? JSON.stringify(delivery) : lineOf(delivery, new Date(systemClock.now()));
+          options.json === true
+            ? JSON.stringify(delivery)
+            : lineOf(delivery, new Date(systemClock.now()), paint);
         context.stdout(`${line}\n`);
         left -= 1;
       }

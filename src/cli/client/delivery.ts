@@ -1,9 +1,10 @@
 /** `signet delivery list | tail | show | stats | retry | cancel`. */
 import { Command, Option } from "commander";
 import type { DeliveryFilter } from "../../lib/client/resources/deliveries.ts";
-import type { DeliveryState } from "../../lib/client/api-types.ts";
+import type { Attempt, DeliveryState } from "../../lib/client/api-types.ts";
 import type { CliContext } from "../context.ts";
-import { printPage, printResource } from "../output.ts";
+import { type TimeRange, withTable, withTimeRange } from "../list-options.ts";
+import { printable, printPage, printResource } from "../output.ts";
 import { asTenant, membersOf, wholeNumber, withExamples } from "./command.ts";
 import { addTail } from "./delivery-tail.ts";
 import { given } from "./given.ts";
@@ -14,12 +15,10 @@ const STATES = ["QUEUED", "RETRYING", "DELIVERED", "DEAD_LETTERED", "EXPIRED", "
 const ERRORS = ["status", "timeout", "connect", "tls", "dns", "refused", "aborted", "authentication"];
 
 /** Options that filter deliveries and dead letters. */
-export interface FilterOptions extends ClientOptions {
+export interface FilterOptions extends ClientOptions, TimeRange {
   readonly endpoint?: string;
   readonly event?: string;
   readonly eventType?: string;
-  readonly from?: string;
-  readonly to?: string;
   readonly lastError?: string;
   readonly lastStatus?: string;
   readonly reason?: string;
@@ -30,12 +29,12 @@ type DeliveryListOptions = FilterOptions & PageChoice & { readonly state?: Deliv
 
 /** Adds the filter options. */
 export function withFilter(command: Command): Command {
-  return command
-    .option("--endpoint <id>", "filter by endpoint")
-    .option("--event <id>", "filter by event")
-    .option("--event-type <type>", "filter by event type")
-    .option("--from <time>", "at or after this time, RFC 3339")
-    .option("--to <time>", "before this time, RFC 3339")
+  return withTimeRange(
+    command
+      .option("--endpoint <id>", "filter by endpoint")
+      .option("--event <id>", "filter by event")
+      .option("--event-type <type>", "filter by event type"),
+  )
     .addOption(
       new Option("--last-error <class>", "filter by the error class of the last attempt").choices(ERRORS),
     )
@@ -70,10 +69,12 @@ function stateOption(): Option {
 }
 
 function addStats(delivery: Command, context: CliContext): void {
-  const stats = delivery
-    .command("stats")
-    .description("show hourly numbers of the last 24 hours; up to 30 seconds old")
-    .option("--endpoint <id>", "deliveries to this endpoint only");
+  const stats = withTable(
+    delivery
+      .command("stats")
+      .description("show hourly numbers of the last 24 hours; up to 30 seconds old")
+      .option("--endpoint <id>", "deliveries to this endpoint only"),
+  );
   asTenant<ClientOptions & { readonly endpoint?: string }>(stats, context, async ({ signet, options }) => {
     const data = await signet.deliveries.stats(given({ endpoint_id: options.endpoint }));
     const columns = [
@@ -92,6 +93,42 @@ function addStats(delivery: Command, context: CliContext): void {
   withExamples(stats, "signet delivery stats", "signet delivery stats --endpoint ep_… --json");
 }
 
+/** Prints the kept part of each response's body, indented, under the attempt's numbers. */
+function printBodies(context: CliContext, attempts: readonly Attempt[]): void {
+  for (const { cycle, attempt, status, response_body: body } of attempts) {
+    if (body !== null && body !== "") {
+      const lines = body.split(/\r?\n/).map((line) => `  ${printable(line)}\n`);
+      context.stdout(`\ncycle ${cycle}, attempt ${attempt}, status ${status}\n${lines.join("")}`);
+    }
+  }
+}
+
+function addShow(delivery: Command, context: CliContext): void {
+  const show = withTable(
+    delivery
+      .command("show <id>")
+      .description("show one delivery and its attempts")
+      .option("--body", "also print the bodies of the responses, up to 4 KiB each"),
+  );
+  type Options = ClientOptions & { readonly body?: boolean; readonly wide?: boolean };
+  asTenant<Options>(show, context, async ({ signet, target, options }) => {
+    const found = await signet.deliveries.get(target);
+    const attempts = await signet.deliveries.attempts(target);
+    if (options.json === true) {
+      printResource(context, { ...found, attempts }, options);
+      return;
+    }
+    printResource(context, found, options);
+    context.stdout("\n");
+    const columns = ["cycle", "attempt", "started_at", "duration_ms", "status", "error"];
+    printPage(context, { data: attempts }, columns, options);
+    if (options.body === true) {
+      printBodies(context, attempts);
+    }
+  });
+  withExamples(show, "signet delivery show dlv_… --body");
+}
+
 /** `signet delivery`. */
 export function deliveryCommand(context: CliContext): Command {
   const delivery = new Command("delivery").description("deliveries of events to endpoints");
@@ -105,37 +142,24 @@ export function deliveryCommand(context: CliContext): Command {
     const filter = { ...pageOf(options), ...filterOf(options), ...given({ state: options.state }) };
     const columns = [
       "id",
-      "event_type",
-      "endpoint_id",
       "state",
+      "event_type",
+      "created_at",
       "attempt_count",
       "last_status",
       "next_attempt_at",
+      "endpoint_id",
     ];
     await printList(context, signet.deliveries.list(filter), columns, options);
   });
   withExamples(
     list,
-    "signet delivery list --state RETRYING --endpoint ep_…",
+    "signet delivery list --state RETRYING --from 2h",
     "signet delivery list --event evt_… --json",
     "signet delivery list --metadata team=ml",
   );
   addTail(delivery, context, stateOption());
-
-  const show = delivery.command("show <id>").description("show one delivery and its attempts");
-  asTenant(show, context, async ({ signet, target, options }) => {
-    const found = await signet.deliveries.get(target);
-    const attempts = await signet.deliveries.attempts(target);
-    if (options.json === true) {
-      printResource(context, { ...found, attempts }, options);
-      return;
-    }
-    printResource(context, found, options);
-    context.stdout("\n");
-    const columns = ["cycle", "attempt", "started_at", "duration_ms", "status", "error", "response_body"];
-    printPage(context, { data: attempts }, columns, options);
-  });
-
+  addShow(delivery, context);
   addStats(delivery, context);
 
   const retry = delivery

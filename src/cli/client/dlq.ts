@@ -17,7 +17,16 @@ export function dlqCommand(context: CliContext): Command {
   const list = withPages(withFilter(dlq.command("list").description("list dead letters, newest first")));
   asTenant<FilterOptions & PageChoice>(list, context, async ({ signet, options }) => {
     const filter = { ...pageOf(options), ...filterOf(options) };
-    const columns = ["id", "event_type", "endpoint_id", "reason", "last_status", "last_error", "expires_at"];
+    const columns = [
+      "id",
+      "event_type",
+      "dead_lettered_at",
+      "reason",
+      "last_status",
+      "last_error",
+      "endpoint_id",
+      "expires_at",
+    ];
     await printList(context, signet.deadLetters.list(filter), columns, options);
   });
 

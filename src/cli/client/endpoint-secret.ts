@@ -2,6 +2,7 @@
 import { Command, Option } from "commander";
 import type { SecretSettings } from "../../lib/client/resources/endpoint-secrets.ts";
 import type { CliContext } from "../context.ts";
+import { withTable } from "../list-options.ts";
 import { printPage, printResource } from "../output.ts";
 import { asTenant, objectOrNull, wholeNumber, withExamples } from "./command.ts";
 import { misused } from "../exit-codes.ts";
@@ -24,9 +25,9 @@ interface UpdateOptions extends ClientOptions {
 export function endpointSecretCommand(context: CliContext): Command {
   const secret = new Command("secret").description("secrets that sign an endpoint's deliveries");
 
-  const list = secret
-    .command("list <endpoint>")
-    .description("list the versions without their values, newest first");
+  const list = withTable(
+    secret.command("list <endpoint>").description("list the versions without their values, newest first"),
+  );
   asTenant(list, context, async ({ signet, target, options }) => {
     printPage(context, await signet.endpoints.secrets.list(target), COLUMNS, options);
   });
@@ -46,19 +47,21 @@ export function endpointSecretCommand(context: CliContext): Command {
   });
   withExamples(rotate, "signet endpoint secret rotate ep_… --overlap 3600");
 
-  const activate = secret
-    .command("activate <endpoint>")
-    .description("make the next secret sign first, ahead of schedule");
+  const activate = withTable(
+    secret.command("activate <endpoint>").description("make the next secret sign first, ahead of schedule"),
+  );
   asTenant(activate, context, async ({ signet, target, options }) => {
     printPage(context, await signet.endpoints.secrets.activate(target), COLUMNS, options);
   });
 
-  const update = secret
-    .command("update <endpoint>")
-    .description("change the kind of signature and the automatic rotation")
-    .addOption(new Option("--signing <scheme>", "kind of signature").choices(["hmac-sha256", "ed25519"]))
-    .option("--rotation-days <days>", "days between automatic rotations: 1 to 365, or never")
-    .option("--recipient <jwk>", "public JWK to encrypt new secrets to: JSON, @file, or null");
+  const update = withTable(
+    secret
+      .command("update <endpoint>")
+      .description("change the kind of signature and the automatic rotation")
+      .addOption(new Option("--signing <scheme>", "kind of signature").choices(["hmac-sha256", "ed25519"]))
+      .option("--rotation-days <days>", "days between automatic rotations: 1 to 365, or never")
+      .option("--recipient <jwk>", "public JWK to encrypt new secrets to: JSON, @file, or null"),
+  );
   asTenant<UpdateOptions>(update, context, async ({ signet, target, options }) => {
     const { signing, rotationDays: days, recipient, ...output } = options;
     const change = given({

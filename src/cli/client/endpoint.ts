@@ -126,7 +126,7 @@ function addReads(endpoint: Command, context: CliContext): void {
   asTenant<Options>(list, context, async ({ signet, options }) => {
     const { state, metadata } = options;
     const filter = { ...pageOf(options), ...given({ state, metadata: membersOf("--metadata", metadata) }) };
-    const columns = ["id", "state", "url", "events", "disabled_reason", "created_at"];
+    const columns = ["id", "state", "url", "events", "created_at", "disabled_reason"];
     await printList(context, signet.endpoints.list(filter), columns, options);
   });
   const show = endpoint.command("show <id>").description("show one endpoint, without its secret");

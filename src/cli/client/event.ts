@@ -3,7 +3,9 @@ import { Command } from "commander";
 import { SignetApiError } from "../../lib/client/errors.ts";
 import type { SignetClient } from "../../lib/client/signet-client.ts";
 import type { CliContext } from "../context.ts";
+import { type TimeRange, withTimeRange } from "../list-options.ts";
 import { printPage, printResource } from "../output.ts";
+import { timeOption } from "../times.ts";
 import { asTenant, objectArgument, withExamples } from "./command.ts";
 import { given } from "./given.ts";
 import { pageOf, printList, type PageChoice, withPages } from "./list.ts";
@@ -19,11 +21,9 @@ interface PublishOptions extends ClientOptions {
   readonly idempotencyKey?: string;
 }
 
-interface EventListOptions extends PageChoice {
+interface EventListOptions extends PageChoice, TimeRange {
   readonly id?: string;
   readonly eventType?: string;
-  readonly from?: string;
-  readonly to?: string;
 }
 
 interface TriggerOptions extends ClientOptions {
@@ -42,7 +42,7 @@ export function eventCommand(context: CliContext): Command {
       "--id <id>",
       "your own id of the event; an event with the same id is published once within 24 hours",
     )
-    .option("--occurred-at <time>", "when it happened, RFC 3339")
+    .addOption(timeOption("--occurred-at <time>", "when it happened"))
     .option(
       "--idempotency-key <key>",
       "publish once within 24 hours, even if the command runs again with this key",
@@ -63,18 +63,18 @@ export function eventCommand(context: CliContext): Command {
   );
 
   const list = withPages(
-    event
-      .command("list")
-      .description("list events, newest first")
-      .option("--id <id>", "events with this id of the publisher")
-      .option("--event-type <type>", "events of this type")
-      .option("--from <time>", "at or after this time, RFC 3339")
-      .option("--to <time>", "before this time, RFC 3339"),
+    withTimeRange(
+      event
+        .command("list")
+        .description("list events, newest first")
+        .option("--id <id>", "events with this id of the publisher")
+        .option("--event-type <type>", "events of this type"),
+    ),
   );
   asTenant<EventListOptions>(list, context, async ({ signet, options }) => {
     const { id, eventType, from, to } = options;
     const filter = given({ ...pageOf(options), id, event_type: eventType, from, to });
-    const columns = ["id", "type", "deliveries", "source_id", "created_at"];
+    const columns = ["id", "type", "created_at", "deliveries", "source_id"];
     await printList(context, signet.events.list(filter), columns, options);
   });
 

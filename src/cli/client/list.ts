@@ -11,6 +11,7 @@ import type { ClientOptions } from "./open-client.ts";
 
 export interface PageChoice extends ClientOptions, PageOfList {
   readonly all?: boolean;
+  readonly wide?: boolean;
 }
 
 /** Adds the options that every list has. */

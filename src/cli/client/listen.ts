@@ -9,6 +9,7 @@ import { stringifyWithRaw } from "../../lib/client/raw-json.ts";
 import type { SignetClient } from "../../lib/client/signet-client.ts";
 import { systemClock } from "../../domain/clock.ts";
 import { messageOf } from "../../runtime/thrown.ts";
+import { painter } from "../colours.ts";
 import type { CliContext } from "../context.ts";
 import { CommandError, misused } from "../exit-codes.ts";
 import { printable } from "../output.ts";
@@ -25,9 +26,6 @@ const ASK_AGAIN_MS = 250;
 /** Maximum number of polls for the state ACTIVE, 90 seconds in total. */
 const ASKED_MAX = 360;
 const LOOPBACK = new Set(["localhost", "127.0.0.1", "[::1]"]);
-const GREEN = "32";
-const RED = "31";
-const DIM = "2";
 
 interface ListenOptions extends ClientOptions {
   readonly events: string;
@@ -77,18 +75,13 @@ async function removeEndpoint(signet: SignetClient, id: string, context: CliCont
   }
 }
 
-function paint(context: CliContext, code: string, text: string): string {
-  return context.terminal?.colour === true ? `\u001b[${code}m${text}\u001b[0m` : text;
-}
-
 /** Returns the text for a delivery: one line, and the published data. */
 function describe(context: CliContext, delivery: ReceivedDelivery): string {
   const { received_at: at, event_type: type, delivery_id: id, attempt, status, problem, scheme } = delivery;
+  const paint = painter(context.terminal?.colour === true);
   const verdict =
-    problem === null
-      ? paint(context, GREEN, `verified (${scheme})`)
-      : paint(context, RED, `NOT VERIFIED (${problem})`);
-  const answered = status < 300 ? String(status) : paint(context, RED, String(status));
+    problem === null ? paint("green", `verified (${scheme})`) : paint("red", `NOT VERIFIED (${problem})`);
+  const answered = status < 300 ? String(status) : paint("red", String(status));
   const again = delivery.repeated ? "  repeated" : "";
   const line = `${at.slice(11, 19)}  ${printable(type)}  ${printable(id)}  attempt ${attempt}  ${verdict}  ${answered}${again}\n`;
   const { data } = asObject(delivery.payload);
@@ -99,7 +92,7 @@ function describe(context: CliContext, delivery: ReceivedDelivery): string {
     .split("\n")
     .map((text) => `  ${printable(text)}\n`)
     .join("");
-  return line + paint(context, DIM, shown);
+  return line + paint("dim", shown);
 }
 
 async function openReceiver(

@@ -2,6 +2,7 @@
 import { Command } from "commander";
 import type { CreatedCredential, NewCredential } from "../../lib/client/api-types.ts";
 import type { CliContext } from "../context.ts";
+import { withTable } from "../list-options.ts";
 import { type OutputOptions, printPage, printResource } from "../output.ts";
 import { asTenant, objectArgument, wholeNumber, withExamples } from "./command.ts";
 import { misused } from "../exit-codes.ts";
@@ -84,17 +85,19 @@ function addReads(own: Command, context: CliContext): void {
   asTenant<PageChoice>(list, context, async ({ signet, options }) => {
     const columns = [
       "id",
-      "client_id",
-      "principal_id",
       "state",
+      "client_id",
       "due_at",
       "overdue",
       "ends_at",
       "created_at",
+      "principal_id",
     ];
     await printList(context, signet.credentials.list(pageOf(options)), columns, options);
   });
-  const show = own.command("show <id>").description("show one credential with the versions of its secret");
+  const show = withTable(
+    own.command("show <id>").description("show one credential with the versions of its secret"),
+  );
   asTenant(show, context, async ({ signet, target, options }) => {
     printCredential(context, { ...(await signet.credentials.get(target)) }, options);
   });
@@ -170,7 +173,9 @@ function signingSecretCommand(context: CliContext): Command {
   const secret = new Command("signing-secret").description(
     "secrets that a credential signs its publish requests with",
   );
-  const list = secret.command("list <credential>").description("list the versions without their values");
+  const list = withTable(
+    secret.command("list <credential>").description("list the versions without their values"),
+  );
   asTenant(list, context, async ({ signet, target, options }) => {
     printPage(context, { data: await signet.credentials.signingSecrets(target) }, VERSION_COLUMNS, options);
   });
@@ -188,11 +193,13 @@ function signingSecretCommand(context: CliContext): Command {
     );
     printResource(context, created, options);
   });
-  const revoke = secret
-    .command("revoke <credential>")
-    .description("revoke versions immediately and erase them")
-    .option("--version <number>", "version to revoke; default: all")
-    .option("--reason <text>", "for the compliance log; no personal data");
+  const revoke = withTable(
+    secret
+      .command("revoke <credential>")
+      .description("revoke versions immediately and erase them")
+      .option("--version <number>", "version to revoke; default: all")
+      .option("--reason <text>", "for the compliance log; no personal data"),
+  );
   asTenant<SigningOptions>(revoke, context, async ({ signet, target, options }) => {
     const version = options.version === undefined ? undefined : wholeNumber("--version", options.version);
     const data = await signet.credentials.revokeSigningSecrets(

@@ -7,6 +7,7 @@ import type { SignetClient } from "../../lib/client/signet-client.ts";
 import type { CliContext } from "../context.ts";
 import { CommandError, misused } from "../exit-codes.ts";
 import { printResource } from "../output.ts";
+import { timeOption } from "../times.ts";
 import { asTenant, wholeNumber, withExamples } from "./command.ts";
 import { given } from "./given.ts";
 import { filterOf, type FilterOptions, withFilter } from "./delivery.ts";
@@ -136,8 +137,8 @@ function addMissing(replay: Command, context: CliContext): void {
     replay
       .command("missing <endpoint>")
       .description("deliver the events that an endpoint subscribes to but never received")
-      .requiredOption("--since <time>", "events at or after this time, RFC 3339")
-      .option("--until <time>", "events before this time, RFC 3339"),
+      .addOption(timeOption("--since <time>", "events at or after this time").makeOptionMandatory())
+      .addOption(timeOption("--until <time>", "events before this time")),
   );
   asTenant<MissingOptions>(missing, context, async ({ signet, target, options }) => {
     const choice = { since: options.since, ...given({ until: options.until }) };
@@ -152,7 +153,7 @@ function addMissing(replay: Command, context: CliContext): void {
     const job = await signet.endpoints.replayMissing(target, { ...choice, ...paceOf(options) });
     await finish(job, { signet, options }, context);
   });
-  withExamples(missing, "signet replay missing ep_… --since 2026-11-20T00:00:00Z --dry-run");
+  withExamples(missing, "signet replay missing ep_… --since 2h --dry-run");
 }
 
 function addReads(replay: Command, context: CliContext): void {

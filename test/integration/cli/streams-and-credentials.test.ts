@@ -116,7 +116,7 @@ test("a tenant lists, shows, creates, rotates and revokes its own credentials", 
   const made = await json<Identified & { client_secret: string }>("credential", "own", "create");
   expect(made.client_secret).toMatch(/^sgn_/);
   const table = await signet(["credential", "own", "list"]);
-  expect(table.stdout).toMatch(/^ID +CLIENT_ID +PRINCIPAL_ID +STATE +DUE_AT +OVERDUE +ENDS_AT +CREATED_AT\n/);
+  expect(table.stdout).toMatch(/^ID +STATE +CLIENT_ID +DUE_AT +OVERDUE +ENDS_AT +CREATED_AT +PRINCIPAL_ID\n/);
   expect(table.stdout).toContain(made.id);
   const shown = await json<{ versions: object[] }>("credential", "own", "show", made.id);
   expect(shown).toMatchObject({ id: made.id, versions: [{ version: 1 }] });
