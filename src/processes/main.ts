@@ -1,9 +1,8 @@
 /** Entry point: argv → a process or a command of the command line. */
 import { CommandError, EXIT } from "../cli/exit-codes.ts";
 import { printable } from "../cli/output.ts";
-import { type ProcessRunners, runCommandLine } from "../cli/program.ts";
+import type { ProcessRunners } from "../cli/program.ts";
 import {
-  clientSettingsFromProcess,
   type Config,
   ConfigError,
   type ConfigFor,
@@ -11,21 +10,15 @@ import {
   developmentConfigFromProcess,
   operatorSettingsFromProcess,
   processEnvironment,
-  startedByNpx,
-  wantsColour,
 } from "../config/config.ts";
-import { SignetError } from "../domain/errors.ts";
 import type { Logger } from "../observability/logger.ts";
+import { createLog, runHere } from "./command-line.ts";
 import type { RunningProcess } from "./with-metrics.ts";
-
-/** Loads the logger. Commands that only call the API start without it. */
-async function createLog(level: Config["logLevel"]): Promise<Logger> {
-  const { createLogger } = await import("../observability/logger.ts");
-  return createLogger({ level });
-}
 
 /** Longer than a process needs to finish its work, shorter than a container's grace period of 20 s. */
 const CLOSE_TIMEOUT_MS = 18_000;
+/** `npm start` ends within 10 s. At this timeout, servers that still run are killed. */
+const SERVE_CLOSE_TIMEOUT_MS = 9_200;
 
 /** @param stopping aborts a long start; a start that ignores it is closed once it is done */
 type StartProcess = (config: Config, log: Logger, stopping: AbortSignal) => Promise<RunningProcess>;
@@ -82,10 +75,12 @@ const startEdge: StartProcess = async (config, log) => {
   );
 };
 
-const startServe: StartProcess = async (config, _log, stopping) => {
-  const serve = await import("./serve.ts");
-  return await serve.startServe(config, stopping);
-};
+const startServe =
+  (verbose: boolean): StartProcess =>
+  async (config, _log, stopping) => {
+    const serve = await import("./serve.ts");
+    return await serve.startServe(config, stopping, verbose);
+  };
 
 async function migrate(): Promise<void> {
   const config = configFromProcess();
@@ -137,15 +132,20 @@ async function doctor(options: Readonly<Record<string, unknown>>): Promise<void>
   }
 }
 
+interface RunOptions {
+  readonly asks?: ConfigFor;
+  /** Time to close, in milliseconds; then the process exits. */
+  readonly closeTimeoutMs?: number;
+  readonly logsEnding?: boolean;
+}
+
 /**
  * Runs a process until a signal ends it, even during its start. A failed start or a fatal failure
  * exits with code 1.
  */
 function untilSignal(
   start: StartProcess,
-  asks: ConfigFor = "service",
-  sayEnding: (log: Logger, signal: string | undefined) => void = (log, signal) =>
-    log.info({ signal }, "ending"),
+  { asks = "service", closeTimeoutMs = CLOSE_TIMEOUT_MS, logsEnding = true }: RunOptions = {},
 ): () => Promise<void> {
   return async () => {
     const config = configFromProcess(asks);
@@ -161,15 +161,15 @@ function untilSignal(
       );
     }
     const options = {
-      delay: CLOSE_TIMEOUT_MS,
+      delay: closeTimeoutMs,
       logger: log,
       ...(reloads ? { skip: ["SIGHUP" as const] } : {}),
     };
     const grace = closeWithGrace(options, async ({ err, signal }) => {
       if (err !== undefined) {
         log.fatal({ err }, "ending after an uncaught error");
-      } else {
-        sayEnding(log, signal);
+      } else if (logsEnding) {
+        log.info({ signal }, "ending");
       }
       stopping.abort();
       const started = await starting.catch(() => undefined);
@@ -192,53 +192,14 @@ function untilSignal(
 const PROCESSES: ProcessRunners = {
   api: untilSignal(startApi),
   worker: untilSignal(startWorker),
-  edge: untilSignal(startEdge, "edge"),
-  // It speaks to people at a terminal; its log is a file.
-  serve: untilSignal(startServe, "service", () => {
-    process.stdout.write("Ending: finishing work in progress first.\n");
-  }),
+  edge: untilSignal(startEdge, { asks: "edge" }),
+  serve: async ({ verbose }) => {
+    // It speaks to people at a terminal; its log is a file.
+    const options = { closeTimeoutMs: SERVE_CLOSE_TIMEOUT_MS, logsEnding: false };
+    await untilSignal(startServe(verbose === true), options)();
+  },
   doctor,
   migrate,
 };
 
-// The reader closed the pipe, as `head` does.
-process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  if (error.code !== "EPIPE") {
-    process.stderr.write(`signet: the output cannot be written: ${error.message}\n`);
-  }
-  process.exit(EXIT.failed);
-});
-
-try {
-  const code = await runCommandLine(
-    process.argv.slice(2),
-    {
-      settings: operatorSettingsFromProcess,
-      clientSettings: clientSettingsFromProcess,
-      stdout: (text) => void process.stdout.write(text),
-      stderr: (text) => void process.stderr.write(text),
-      fetch,
-      program: startedByNpx() ? "npx signet" : "signet",
-      terminal: {
-        colour: wantsColour(process.stdout.isTTY),
-        columns: process.stdout.isTTY ? process.stdout.columns : undefined,
-        progress: process.stderr.isTTY,
-      },
-    },
-    PROCESSES,
-  );
-  process.exitCode = code;
-  if (code !== EXIT.ok) {
-    // Connections that were opened before the failure would keep the process alive.
-    process.exit();
-  }
-} catch (error) {
-  if (error instanceof SignetError) {
-    // Written for people: the problem and its fix.
-    process.stderr.write(`signet: ${error.message}\n`);
-  } else {
-    (await createLog("info")).fatal({ err: error }, "could not start");
-  }
-  // Connections that were opened before the failure would keep the process alive.
-  process.exit(EXIT.failed);
-}
+await runHere(PROCESSES);

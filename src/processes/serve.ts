@@ -1,77 +1,49 @@
 /** `signet serve`, the command of `npm start`: every process in one, on embedded PostgreSQL and Temporal, after a demo. */
 import { randomBytes } from "node:crypto";
-import { rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
+import { painter } from "../cli/colours.ts";
 import { createAdminCall } from "../cli/admin-client.ts";
-import { type Config, formatListen, processEnvironment, SETTINGS } from "../config/config.ts";
-import { readOrCreateKey } from "../crypto/development-keys.ts";
+import { type Config, formatListen, SETTINGS, wantsColour } from "../config/config.ts";
 import { loadOperatorToken } from "../crypto/service-secrets.ts";
 import { curlLines } from "./demo/curl-lines.ts";
 import type { MutualTlsAccess } from "./demo/edge-demo.ts";
-import { type DemoResult, runDemo } from "./demo/demo.ts";
+import {
+  type DemoOptions,
+  type DemoResult,
+  openDemo,
+  type OpenDemo,
+  portalLink,
+  runDemo,
+} from "./demo/demo.ts";
 import { startDemoReceiver } from "./demo/demo-receiver.ts";
 import type { EdgeAccess } from "./demo/edge-demo.ts";
-import { systemClock } from "../domain/clock.ts";
-import { DATABASE_PASSWORD_FILE, EMBEDDED_LOGIN } from "./embedded/addresses.ts";
+import { monotonic, systemClock } from "../domain/clock.ts";
 import { lockHome } from "./embedded/lock.ts";
 import { requireFreePort } from "./embedded/ports.ts";
 import { startUpError } from "./embedded/start-up-error.ts";
-import { startEmbeddedPostgres } from "./embedded/postgres.ts";
-import { resolveTemporalBinary } from "./embedded/temporal-binary.ts";
-import { startEmbeddedTemporal } from "./embedded/temporal.ts";
 import { createLogger, fileDestination, type Logger } from "../observability/logger.ts";
 import { startMetricsServer } from "../observability/metrics-server.ts";
 import { exportMetrics } from "../observability/process-metrics.ts";
 import { messageOf } from "../runtime/thrown.ts";
 import { VERSION } from "../runtime/version.ts";
-import { within } from "../runtime/within.ts";
+import type { ReadinessCheck } from "../runtime/readiness.ts";
+import { NoAnswerError, unlessAborted, within } from "../runtime/within.ts";
 import { createLazyClient, temporalOptions } from "../temporal/client.ts";
 import { startApi } from "./api.ts";
 import { DEMO_SPIFFE_ID, openDevelopmentCertificates } from "./development-certificates.ts";
 import { prepareEdgeLink, startEmbeddedEdge } from "./embedded-edge.ts";
 import { runMigrate } from "./migrate.ts";
+import { Closers } from "./serve/closers.ts";
+import { createScreen } from "./serve/screen.ts";
+import { openServers, type ReadyConfig, type Start } from "./serve/servers.ts";
 import { openTracing, type RunningProcess } from "./with-metrics.ts";
 import { startWorker } from "./worker.ts";
 
-type Closer = () => Promise<void>;
-
-type ReadyConfig = Config & { readonly databaseUrl: string; readonly temporalAddress: string };
+/** Temporal usually starts within this time once the API answers. */
+const TEMPORAL_START_MS = 3_000;
 
 export interface ServeProcess extends RunningProcess {
   readonly failed: Promise<never>;
-}
-
-/** Time to finish work in progress; the embedded servers stop in the rest of the process's 18 s. */
-const GRACE_MS = 12_000;
-
-/** Things to close, last opened first. */
-class Closers {
-  readonly #closers: { readonly close: Closer; readonly always: boolean }[] = [];
-
-  /** @param always closed and awaited even after the grace period */
-  add(close: Closer, always = false): void {
-    this.#closers.push({ close, always });
-  }
-
-  /** @throws the first failure, after closing everything has begun */
-  async close(): Promise<void> {
-    const deadline = performance.now() + GRACE_MS;
-    const failures: unknown[] = [];
-    for (let closer = this.#closers.pop(); closer !== undefined; closer = this.#closers.pop()) {
-      const { close, always } = closer;
-      const closed = close();
-      await (always ? closed : within(Math.max(1, deadline - performance.now()), closed)).catch(
-        (error: unknown) => failures.push(error),
-      );
-    }
-    if (failures.length > 0) {
-      throw failures[0];
-    }
-  }
-}
-
-function say(line: string): void {
-  process.stdout.write(`${line}\n`);
 }
 
 async function checkPorts(config: Config): Promise<void> {
@@ -82,74 +54,6 @@ async function checkPorts(config: Config): Promise<void> {
     await requireFreePort({ what: "the edge", ...config.edgeListen, setting: edgeListen.variable });
   }
   await requireFreePort({ what: "metrics", ...config.metricsListen, setting: metricsListen.variable });
-}
-
-async function openPostgres(
-  config: Config,
-  closers: Closers,
-  signal: AbortSignal,
-): Promise<Config & { readonly databaseUrl: string }> {
-  if (config.databaseUrl !== undefined) {
-    return { ...config, databaseUrl: config.databaseUrl };
-  }
-  const { home, embeddedDatabasePort: port } = config;
-  const postgres = await startEmbeddedPostgres({ home, port, log: say, signal });
-  closers.add(async () => await postgres.stop(), true);
-  const url = new URL(postgres.url);
-  url.username = EMBEDDED_LOGIN;
-  url.password = await readOrCreateKey(home, DATABASE_PASSWORD_FILE, randomBytes);
-  say(`   PostgreSQL  127.0.0.1:${port}, data in ${postgres.data}`);
-  return { ...config, databaseUrl: url.href, databaseAdminUrl: postgres.url };
-}
-
-/** Links the CLI under a fixed path for the documentation. */
-async function linkTemporalCli(program: string, home: string): Promise<string> {
-  const link = join(home, "temporal");
-  await rm(link, { force: true });
-  await symlink(program, link);
-  return link;
-}
-
-async function openTemporal(config: Config, closers: Closers, signal: AbortSignal): Promise<string> {
-  if (config.temporalAddress !== undefined) {
-    return config.temporalAddress;
-  }
-  const { home, cache: cacheDir, embeddedTemporalPort: port, embeddedTemporalUiPort: uiPort } = config;
-  const binary = await resolveTemporalBinary({
-    environment: processEnvironment(),
-    cacheDir,
-    log: say,
-    signal,
-  });
-  const temporal = await startEmbeddedTemporal({
-    binary: binary.path,
-    home,
-    port,
-    uiPort,
-    namespaces: [config.temporalNamespace],
-    dbFilename: join(home, "temporal.db"),
-    log: say,
-    signal,
-  });
-  closers.add(async () => await temporal.stop(), true);
-  const cli = await linkTemporalCli(binary.path, home);
-  say(`   Temporal    ${temporal.address}, UI http://127.0.0.1:${uiPort}, CLI ${cli}`);
-  return temporal.address;
-}
-
-/** Starts both concurrently. If one fails, waits for the other, so that it can be stopped. */
-async function openServers(config: Config, closers: Closers, stopping: AbortSignal): Promise<ReadyConfig> {
-  const other = new AbortController();
-  const signal = AbortSignal.any([stopping, other.signal]);
-  const opening = [openPostgres(config, closers, signal), openTemporal(config, closers, signal)] as const;
-  try {
-    const [withDatabase, temporalAddress] = await Promise.all(opening);
-    return { ...withDatabase, temporalAddress };
-  } catch (error) {
-    other.abort();
-    await Promise.allSettled(opening);
-    throw error;
-  }
 }
 
 function adminScheme({ adminTlsKeyFile }: Config): "http" | "https" {
@@ -172,130 +76,181 @@ function edgeAccess(config: ReadyConfig, mutualTls: MutualTlsAccess | undefined)
   return mutualTls === undefined ? undefined : { baseUrl: mutualTls.baseUrl, mutualTls };
 }
 
+type DemoParts = Pick<Start, "closers" | "screen" | "detail">;
+
+async function prepareDemo(config: ReadyConfig, { screen, detail }: DemoParts): Promise<DemoOptions> {
+  const operatorToken = await loadOperatorToken(config, randomBytes);
+  return {
+    baseUrl: `http://${formatListen(config.apiListen)}`,
+    home: config.home,
+    admin: createAdminCall({
+      settings: () => ({ ...config, operatorToken, production: !config.development }),
+      stdout: screen.say,
+      stderr: screen.say,
+      fetch,
+    }),
+    sanUri: DEMO_SPIFFE_ID,
+    clock: systemClock,
+    screen,
+    detail,
+  };
+}
+
 async function demonstrate(
-  config: ReadyConfig,
-  closers: Closers,
-  edge: EdgeAccess | undefined,
+  opened: OpenDemo,
+  options: DemoOptions,
+  {
+    config,
+    closers,
+    edge,
+  }: { readonly config: ReadyConfig; readonly edge: EdgeAccess | undefined } & Pick<Start, "closers">,
 ): Promise<DemoResult> {
   const receiver = await startDemoReceiver(() => systemClock.now());
-  closers.add(async () => await receiver.close());
+  closers.addWork(async () => await receiver.close());
   const temporal = createLazyClient(temporalOptions(config));
-  const operatorToken = await loadOperatorToken(config, randomBytes);
-  const admin = createAdminCall({
-    settings: () => ({ ...config, operatorToken, production: !config.development }),
-    stdout: say,
-    stderr: say,
-    fetch,
-  });
-  say("");
-  say("The main job:");
   try {
-    return await runDemo({
-      baseUrl: `http://${formatListen(config.apiListen)}`,
-      home: config.home,
-      admin,
-      temporal,
-      receiver,
-      sanUri: DEMO_SPIFFE_ID,
-      edge,
-      clock: systemClock,
-      say,
-    });
+    return await runDemo(opened, { ...options, temporal, receiver, edge });
   } finally {
     await temporal.connection.close();
   }
 }
 
-function printAddresses(
+/** Prints addresses and commands for a second look. */
+function printDetails(
   config: ReadyConfig,
   demo: DemoResult | undefined,
-  mutualTls: MutualTlsAccess | undefined,
+  { mutualTls, detail }: { readonly mutualTls: MutualTlsAccess | undefined } & Pick<Start, "detail">,
 ): void {
   const baseUrl = `http://${formatListen(config.apiListen)}`;
-  say("");
-  say(`   API         ${baseUrl} (OpenAPI: ${baseUrl}/openapi.json)`);
+  const edge = formatListen(config.edgeListen);
   if (config.mtlsMode !== "off") {
-    say(
-      `   Edge        https://${formatListen(config.edgeListen)}, mutual TLS with the CA in ${config.clientCaFile}`,
-    );
+    detail(`Edge        https://${edge}, mutual TLS with the CA in ${config.clientCaFile}`);
   } else if (config.development) {
-    say(`   Edge        http://${formatListen(config.edgeListen)}`);
+    detail(`Edge        http://${edge}`);
   }
-  say(
-    `   Operators   ${adminScheme(config)}://${formatListen(config.adminListen)}, token in ${join(config.home, "operator-token")}`,
+  detail(
+    `Operators   ${adminScheme(config)}://${formatListen(config.adminListen)}, token in ${join(config.home, "operator-token")}`,
   );
-  if (demo?.portalLink !== undefined) {
-    say(`   Portal      ${demo.portalLink} (signs in once, within 15 minutes)`);
-  }
-  say(`   Metrics     http://${formatListen(config.metricsListen)}/metrics`);
-  say(`   Log         ${join(config.home, "signet.log")}`);
+  detail(`Metrics     http://${formatListen(config.metricsListen)}/metrics`);
+  detail(`Log         ${join(config.home, "signet.log")}`);
   if (demo !== undefined) {
-    say("");
-    say("Next, each in a separate terminal, in this directory:");
-    say("   npx signet listen                       a receiver that verifies; leave it running");
-    say("   npx signet trigger inference.completed  publishes an event to it");
-    say("   npx signet delivery list                shows its delivery");
-    say("");
-    say("Try it with curl, in another terminal:");
+    detail("Try it with curl, in another terminal:");
     for (const line of curlLines({ baseUrl, mutualTls, demo })) {
-      say(`  ${line}`);
+      detail(line);
     }
   }
-  say("");
 }
 
-/** Resolves or rejects like `work`, or rejects at once when the process stops; `work` then ends by itself. */
-async function unlessStopped<T>(stopping: AbortSignal, work: Promise<T>): Promise<T> {
-  return await new Promise((resolve, reject) => {
-    stopping.addEventListener("abort", () => reject(stopping.reason as Error), { once: true });
-    work.then(resolve, reject);
-  });
+/** Prints the box that stays at the end of the screen. */
+function printEnd(
+  config: ReadyConfig,
+  demo: DemoResult | undefined,
+  { screen }: Pick<Start, "screen">,
+): void {
+  const baseUrl = `http://${formatListen(config.apiListen)}`;
+  const { temporalUiUrl } = config;
+  screen.box("signet ready", [
+    ...(demo?.portalLink === undefined ? [] : [["Portal", demo.portalLink] as const]),
+    ["API", `${baseUrl}/docs`],
+    ...(temporalUiUrl === undefined ? [] : [["Temporal UI", temporalUiUrl] as const]),
+    ["Receive", "npx signet listen"],
+    ["Publish", "npx signet trigger inference.completed"],
+  ]);
 }
 
-async function open(
-  config: Config,
-  log: Logger,
-  { closers, stopping }: { readonly closers: Closers; readonly stopping: AbortSignal },
-): Promise<ServeProcess> {
-  const lock = await lockHome(config.home);
-  closers.add(async () => await lock.release(), true);
-  await checkPorts(config);
-  const ready = await openServers(config, closers, stopping);
-  stopping.throwIfAborted();
-  await runMigrate(ready, log);
+const STARTING: ReadinessCheck = {
+  name: "worker",
+  check: async () => await Promise.reject(new Error("still starting")),
+};
+
+/** Starts the parts that need no Temporal, with metrics. */
+async function openFront(ready: ReadyConfig, { config, log, closers, screen, stopping }: Start) {
+  const step = screen.step("API, portal");
+  // The start of the embedded Temporal prepares its namespace.
+  await runMigrate({ ...ready, temporalAddress: config.temporalAddress }, log);
   stopping.throwIfAborted();
   const mutualTls = await openDevelopmentCertificates(ready, systemClock.now());
   const link = await prepareEdgeLink(ready, systemClock.now());
-  const endTraces = await openTracing("serve", config);
-  closers.add(endTraces);
+  closers.addWork(await openTracing("serve", config));
   const api = await startApi({ config: link?.config ?? ready, log, mutualTlsListen: link?.mutualTlsListen });
-  closers.add(async () => await api.close());
+  closers.addWork(async () => await api.close());
   stopping.throwIfAborted();
   const edge = link && (await startEmbeddedEdge({ config: ready, link, api, log }));
-  closers.add(async () => await edge?.close());
-  const worker = await startWorker({ config: ready, log, stopping });
-  closers.add(async () => await worker.close());
-  const known = [...api.readiness, ...worker.readiness];
-  // The edge has the same checks, plus its routes.
-  const readiness = [
-    ...known,
-    ...(edge?.readiness ?? []).filter(({ name }) => known.every((check) => check.name !== name)),
-  ];
+  closers.addWork(async () => await edge?.close());
+  const readiness: ReadinessCheck[] = [];
+  // The edge has the same checks, plus its routes; the worker has the api's.
+  const add = (checks: readonly ReadinessCheck[]): void => {
+    readiness.push(...checks.filter(({ name }) => readiness.every((known) => known.name !== name)));
+  };
+  add([...api.readiness, ...(edge?.readiness ?? []), STARTING]);
   exportMetrics(["api", "worker", ...(edge === undefined ? [] : ["edge" as const])], VERSION);
-  const metrics = await startMetricsServer({
-    listen: config.metricsListen,
-    readiness: () => readiness,
-    log,
-  });
-  closers.add(async () => await metrics.close());
+  const metrics = await startMetricsServer({ listen: config.metricsListen, readiness: () => readiness, log });
+  closers.addWork(async () => await metrics.close());
   stopping.throwIfAborted();
-  const demo = canDemonstrate(config)
-    ? await unlessStopped(stopping, demonstrate(ready, closers, edgeAccess(ready, mutualTls)))
-    : undefined;
+  step.done(`http://${formatListen(config.apiListen)}`);
+  return {
+    mutualTls,
+    readiness,
+    workerStarted: (worker: RunningProcess) => {
+      readiness.splice(readiness.indexOf(STARTING), 1);
+      add(worker.readiness);
+    },
+  };
+}
+
+/** Waits for Temporal. If that takes long, because its program is built, says what works meanwhile. */
+async function untilTemporal(
+  temporal: Promise<unknown>,
+  opened: OpenDemo | undefined,
+  { screen }: Pick<Start, "screen">,
+): Promise<void> {
+  try {
+    await within(TEMPORAL_START_MS, temporal);
+  } catch (error) {
+    if (!(error instanceof NoAnswerError)) {
+      throw error;
+    }
+    screen.say("  The API and the portal answer already. Events wait in the outbox until Temporal is ready.");
+    const link = opened && (await portalLink(opened));
+    if (link !== undefined) {
+      screen.say(`  Portal  ${link}`);
+    }
+    await temporal;
+  }
+}
+
+async function open(start: Start): Promise<ServeProcess> {
+  const { config, log, closers, screen, detail, stopping } = start;
+  const lock = await lockHome(config.home);
+  closers.addLast(async () => await lock.release());
+  await checkPorts(config);
+  const { ready, temporal } = await openServers(start);
   stopping.throwIfAborted();
-  printAddresses(ready, demo, mutualTls);
-  say("signet ready");
-  return { readiness, failed: worker.failed, close: async () => await closers.close() };
+  const { mutualTls, readiness, workerStarted } = await openFront(ready, start);
+  const options = canDemonstrate(config) ? await prepareDemo(ready, start) : undefined;
+  const opened = options && (await unlessAborted(stopping, openDemo(options)));
+  await untilTemporal(temporal, opened, start);
+  const worker = await startWorker({ config: ready, log, stopping });
+  closers.addWork(async () => await worker.close());
+  workerStarted(worker);
+  stopping.throwIfAborted();
+  const edge = edgeAccess(ready, mutualTls);
+  const demo =
+    options && opened
+      ? await unlessAborted(stopping, demonstrate(opened, options, { config: ready, closers, edge }))
+      : undefined;
+  stopping.throwIfAborted();
+  printDetails(ready, demo, { mutualTls, detail });
+  printEnd(ready, demo, { screen });
+  return {
+    readiness,
+    failed: worker.failed,
+    close: async () => {
+      if (!(await closers.close())) {
+        screen.say("Some deliveries did not end in time. They continue at the next start.");
+      }
+    },
+  };
 }
 
 /** @throws SignetError `UNAVAILABLE`, one line, if the directory is not writable */
@@ -314,14 +269,33 @@ function openLog({ home, logLevel }: Config): Logger {
  * Starts everything and resolves when the demo has passed; on failure, stops everything started.
  *
  * @param stopping aborts the start between two steps, as a failure
+ * @param verbose also prints details of each step, and commands for curl
  */
-export async function startServe(config: Config, stopping: AbortSignal): Promise<ServeProcess> {
+export async function startServe(
+  config: Config,
+  stopping: AbortSignal,
+  verbose: boolean,
+): Promise<ServeProcess> {
   const log = openLog(config);
   const closers = new Closers();
-  say("Signet");
+  const { stdout } = process;
+  const screen = createScreen({
+    write: (text) => void stdout.write(text),
+    // The size of a terminal in another session changes without a signal.
+    columns: () => (stdout.isTTY ? stdout.getWindowSize()[0] : undefined),
+    paint: painter(wantsColour(stdout.isTTY)),
+    monotonicMs: monotonic,
+  });
+  const detail = (line: string): void => (verbose ? screen.say(`  ${line}`) : undefined);
+  stopping.addEventListener("abort", () => {
+    screen.end();
+    screen.say("Ending: finishing work in progress first.");
+  });
+  screen.say(`Signet ${VERSION}`);
   try {
-    return await open(config, log, { closers, stopping });
+    return await open({ config, log, closers, screen, detail, stopping });
   } catch (error) {
+    screen.end();
     await closers.close();
     throw error;
   }

@@ -1,4 +1,4 @@
-/** Timeouts for promises. */
+/** Promises with an end: timeouts and signals. */
 
 /** No answer arrived in time. It may still arrive later. */
 export class NoAnswerError extends Error {
@@ -16,4 +16,22 @@ export async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
     timer = setTimeout(() => reject(new NoAnswerError(`no answer within ${ms} ms`)), ms);
   });
   return await Promise.race([promise, timeout]).finally(() => clearTimeout(timer));
+}
+
+/**
+ * Returns the promise's outcome, or rejects with the signal's reason as soon as it is aborted. Does not stop the work
+ * behind the promise.
+ */
+export async function unlessAborted<T>(signal: AbortSignal | undefined, promise: Promise<T>): Promise<T> {
+  if (signal === undefined) {
+    return await promise;
+  }
+  return await new Promise((resolve, reject) => {
+    const abort = (): void => reject(signal.reason as Error);
+    if (signal.aborted) {
+      abort();
+    }
+    signal.addEventListener("abort", abort, { once: true });
+    promise.finally(() => signal.removeEventListener("abort", abort)).then(resolve, reject);
+  });
 }

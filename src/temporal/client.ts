@@ -14,6 +14,8 @@ import { dataConverterOf } from "./codec.ts";
 const CHECK_TIMEOUT_MS = 2_000;
 /** Temporal's frontend disconnects clients with more frequent pings. A dead connection is replaced after 15 s. */
 const KEEP_ALIVE = { "grpc.keepalive_time_ms": 10_000, "grpc.keepalive_timeout_ms": 5_000 };
+/** By default, waits between attempts to connect grow to two minutes. The API may start minutes before Temporal. */
+const RECONNECT = { "grpc.max_reconnect_backoff_ms": 5_000 };
 
 /** Limit for a call with all its retries, unless the call sets one. By default, the SDK waits forever. */
 const CALL_TIMEOUT_MS = 10_000;
@@ -51,7 +53,7 @@ export function createLazyClient({ address, namespace, tls }: TemporalOptions, c
   const connection = Connection.lazy({
     address,
     tls,
-    channelArgs: KEEP_ALIVE,
+    channelArgs: { ...KEEP_ALIVE, ...RECONNECT },
     interceptors: [bounded],
   });
   useSynchronousContext(connection.callContextStorage);

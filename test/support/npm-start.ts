@@ -115,10 +115,10 @@ export function openTerminal(
   };
 }
 
-/** Starts it. The caller ends it. */
-export function npmStart(settings: Settings): NpmStart {
+/** Starts it, with options of `signet serve`. The caller ends it. */
+export function npmStart(settings: Settings, ...options: readonly string[]): NpmStart {
   const started = performance.now();
-  const child = spawn("npm", ["start"], {
+  const child = spawn("npm", ["start", "--", ...options], {
     cwd: REPOSITORY,
     env: personalEnvironment(settings),
     stdio: ["ignore", "pipe", "pipe"],

@@ -31,12 +31,17 @@ async function fetchFor({ mutualTls }: EdgeAccess, clock: Clock): Promise<Fetch>
   return createTlsFetch({ ca, cert, key } as { ca: Buffer; cert: Buffer; key: Buffer }, clock);
 }
 
-/** @throws Error if the edge's decision does not match the scopes */
-export async function showEdge(
+/**
+ * Sends two requests to the edge.
+ *
+ * @returns its answers, for people
+ * @throws Error if the edge's decision does not match the scopes
+ */
+export async function tryEdge(
   access: EdgeAccess,
   tenant: DemoTenant,
-  { clock, say }: { readonly clock: Clock; readonly say: (line: string) => void },
-): Promise<void> {
+  { clock, detail }: { readonly clock: Clock; readonly detail: (line: string) => void },
+): Promise<string> {
   const ask = await fetchFor(access, clock);
   const request = await readFile(tenant.file, "utf8");
   const json = { "content-type": "application/json" };
@@ -49,17 +54,18 @@ export async function showEdge(
   const headers = { authorization: `Bearer ${token}` };
   const allowed = await ask(`${access.baseUrl}/v1/inference/signet-1`, { headers });
   await allowed.text();
-  say(`7  edge       GET /v1/inference/signet-1: ${allowed.status}, answered by the sample data plane`);
+  detail(`GET /v1/inference/signet-1: ${allowed.status}, answered by the sample data plane`);
   const refused = await ask(`${access.baseUrl}/v1/pipelines`, {
     method: "POST",
     headers: { ...headers, ...json },
     body: "{}",
   });
   const problem = (await refused.json()) as Readonly<Record<string, unknown>>;
-  say(
-    `              POST /v1/pipelines: ${refused.status} ${String(problem["code"])}, missing permission ${String(problem["missing_permission"])}`,
+  detail(
+    `POST /v1/pipelines: ${refused.status} ${String(problem["code"])}, missing permission ${String(problem["missing_permission"])}`,
   );
   if (allowed.status !== 200 || problem["code"] !== "SCOPE_VIOLATION") {
     throw new Error("the edge's decisions do not match the token's scopes");
   }
+  return `${allowed.status} within the token's scopes, ${refused.status} ${problem["code"]} outside`;
 }

@@ -3,6 +3,8 @@ import { spawn } from "node:child_process";
 import type { Environment } from "../../config/config.ts";
 
 const PROGRESS_MS = 5_000;
+/** Time for the compilers to end after SIGTERM. */
+const END_MS = 2_000;
 const OUTPUT_KEPT = 4_000;
 
 export interface GoInstallOptions {
@@ -15,7 +17,8 @@ export interface GoInstallOptions {
   /** Target directory of the programs. */
   readonly directory: string;
   readonly environment: Environment;
-  readonly log: (line: string) => void;
+  /** Called every few seconds with what is under way, for people. */
+  readonly progress: (text: string) => void;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -31,10 +34,11 @@ function goEnvironment(environment: Environment, directory: string): Record<stri
  * @throws Error with the end of Go's output
  */
 export async function goInstall(options: GoInstallOptions): Promise<void> {
-  const { go, args, what, directory, environment, log, signal } = options;
+  const { go, args, what, directory, environment, progress, signal } = options;
+  signal?.throwIfAborted();
   const started = performance.now();
   const timer = setInterval(() => {
-    log(`building ${what} … ${Math.round((performance.now() - started) / 1000)} s`);
+    progress(`building ${what} with Go, ${Math.round((performance.now() - started) / 1000)} s`);
   }, PROGRESS_MS);
   // A separate process group, so that go's compilers end with it.
   const child = spawn(go, ["install", ...args], {
@@ -43,12 +47,23 @@ export async function goInstall(options: GoInstallOptions): Promise<void> {
     stdio: ["ignore", "pipe", "pipe"],
     detached: true,
   });
-  const abort = (): void => {
-    if (child.pid !== undefined) {
-      process.kill(-child.pid, "SIGTERM");
+  const signalAll = (name: NodeJS.Signals): void => {
+    try {
+      process.kill(-(child.pid ?? 0), name);
+    } catch {
+      // All of them have ended.
     }
   };
-  signal?.addEventListener("abort", abort, { once: true });
+  let killing: NodeJS.Timeout | undefined;
+  const abort = (): void => {
+    signalAll("SIGTERM");
+    killing = setTimeout(signalAll, END_MS, "SIGKILL");
+  };
+  const killAtExit = (): void => signalAll("SIGKILL");
+  if (child.pid !== undefined) {
+    signal?.addEventListener("abort", abort, { once: true });
+    process.once("exit", killAtExit);
+  }
   let output = "";
   for (const stream of [child.stdout, child.stderr]) {
     stream.on("data", (chunk) => (output = (output + String(chunk)).slice(-OUTPUT_KEPT)));
@@ -66,6 +81,8 @@ export async function goInstall(options: GoInstallOptions): Promise<void> {
     });
   } finally {
     clearInterval(timer);
+    clearTimeout(killing);
     signal?.removeEventListener("abort", abort);
+    process.off("exit", killAtExit);
   }
 }

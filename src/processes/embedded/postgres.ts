@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Client, DatabaseError } from "pg";
 import { SETTINGS } from "../../config/config.ts";
+import { unlessAborted } from "../../runtime/within.ts";
 import { requireFreePort } from "./ports.ts";
 import {
   ensureCluster,
@@ -79,6 +80,8 @@ async function untilReady(
   const deadline = performance.now() + READY_TIMEOUT_MS;
   for (;;) {
     const client = new Client({ connectionString: url, connectionTimeoutMillis: 5_000 });
+    // The server may be stopped while the client is connected.
+    client.on("error", () => undefined);
     try {
       await client.connect();
       return client;
@@ -124,6 +127,8 @@ async function launch(
     env: POSTGRES_ENV,
     runAs: place.runAs,
     logFile: join(options.home, "postgres.log"),
+    // Immediate shutdown: a fast one could take longer than a reader of the terminal waits.
+    exitSignal: "SIGQUIT",
   });
 }
 
@@ -145,12 +150,17 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   const setting = SETTINGS.embeddedDatabasePort.variable;
   await requireFreePort({ what: "the embedded PostgreSQL", host: HOST, port, setting });
   const password = await superuserPassword(home, place.data, options.superuserPassword);
-  await ensureCluster({ place, programs, password, durable: options.settings?.["fsync"] !== "off" });
+  const { signal } = options;
+  await ensureCluster({ place, programs, password, durable: options.settings?.["fsync"] !== "off", signal });
+  signal?.throwIfAborted();
   const server = await launch(options, place, programs.postgres);
-  try {
+  const prepare = async (): Promise<void> => {
     const client = await untilReady(urlOf(port, password, "postgres"), server, options);
     await ensureDatabase(client);
     await client.end();
+  };
+  try {
+    await unlessAborted(signal, prepare());
   } catch (error) {
     await server.stop(STOP_POSTGRES);
     throw error;

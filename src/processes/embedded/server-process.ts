@@ -25,6 +25,8 @@ export interface ServerCommand {
   readonly runAs?: ServiceUser | undefined;
   /** Standard output and error are appended here; a pipe would end with this process and break the server. */
   readonly logFile: string;
+  /** Sent to the server if this process exits without having stopped it; default: SIGINT. */
+  readonly exitSignal?: NodeJS.Signals;
 }
 
 export interface ServerProcess {
@@ -61,18 +63,18 @@ function withPrivateFiles<T>(start: () => T): T {
   }
 }
 
-/** Interrupts the server when this process exits for any reason. */
-function interruptAtExit(pid: number, hasEnded: () => boolean): () => void {
-  const interrupt = (): void => {
+/** Signals the server when this process exits for any reason. */
+function signalAtExit(pid: number, exitSignal: NodeJS.Signals, hasEnded: () => boolean): () => void {
+  const signalServer = (): void => {
     if (!hasEnded()) {
-      // A stopped process handles the interrupt only after it continues.
-      for (const signal of ["SIGINT", "SIGCONT"] as const) {
+      // A stopped process handles most signals only after it continues.
+      for (const signal of [exitSignal, "SIGCONT"] as const) {
         trySignal(pid, signal);
       }
     }
   };
-  process.once("exit", interrupt);
-  return () => void process.off("exit", interrupt);
+  process.once("exit", signalServer);
+  return () => void process.off("exit", signalServer);
 }
 
 function trySignal(pid: number, signal: NodeJS.Signals): void {
@@ -84,7 +86,7 @@ function trySignal(pid: number, signal: NodeJS.Signals): void {
 }
 
 /**
- * Starts a server without waiting until it is ready. It is interrupted when this process exits.
+ * Starts a server without waiting until it is ready. It gets `exitSignal` when this process exits.
  *
  * @throws SignetError `UNAVAILABLE` if the program cannot be run
  */
@@ -111,7 +113,7 @@ export async function startServer(server: ServerCommand): Promise<ServerProcess>
   child.unref();
   child.once(
     "exit",
-    interruptAtExit(pid, () => how !== undefined),
+    signalAtExit(pid, server.exitSignal ?? "SIGINT", () => how !== undefined),
   );
   return {
     pid,

@@ -34,8 +34,10 @@ export interface ResolveTemporalOptions {
   readonly environment: Environment;
   /** SIGNET_CACHE. */
   readonly cacheDir: string;
-  /** Prints one line for people; long steps report progress every few seconds. */
+  /** Prints one line for people. */
   readonly log: (line: string) => void;
+  /** Called with how far a long step is; `log` by default. */
+  readonly progress?: (text: string) => void;
   readonly fetch?: Fetch;
   readonly release?: TemporalRelease;
   /** Timeout of connecting to a host. */
@@ -127,7 +129,7 @@ function nothingWorked(failures: readonly string[]): Error {
  * @throws SignetError `UNAVAILABLE` that lists every source and its failure
  */
 export async function resolveTemporalBinary(options: ResolveTemporalOptions): Promise<TemporalBinary> {
-  const { environment, cacheDir, log, signal } = options;
+  const { environment, cacheDir, log, progress = log, signal } = options;
   const onPath = await fromPath(options);
   if (onPath !== undefined) {
     return { path: onPath, origin: "path" };
@@ -146,7 +148,7 @@ export async function resolveTemporalBinary(options: ResolveTemporalOptions): Pr
           version: TEMPORAL_CLI_VERSION,
           directory,
           environment,
-          log,
+          progress,
           connectTimeoutMs: options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
           release: options.release ?? OFFICIAL_RELEASE,
           fetch: options.fetch,
@@ -161,7 +163,7 @@ export async function resolveTemporalBinary(options: ResolveTemporalOptions): Pr
         if (go === undefined) {
           throw new Error("there is no Go toolchain on PATH (https://go.dev/dl)");
         }
-        await buildTemporal({ go, version: TEMPORAL_CLI_VERSION, directory, environment, log, signal });
+        await buildTemporal({ go, version: TEMPORAL_CLI_VERSION, directory, environment, progress, signal });
       },
     ],
   ];

@@ -20,9 +20,7 @@ export interface BuildOptions extends Omit<GoInstallOptions, "args" | "what"> {
  * @throws Error with the end of Go's output
  */
 export async function buildTemporal({ version, ...options }: BuildOptions): Promise<void> {
-  options.log(
-    `building the Temporal CLI ${version} with go install; the first time this takes about 4 minutes`,
-  );
+  options.progress(`building the Temporal CLI ${version} with Go; the first time this takes about 4 minutes`);
   // Only a module of its own can require a newer driver than the CLI does.
   const required = [`${MODULE} v${version}`, SQLITE].map((line) => `require ${line}\n`).join("");
   await writeFile(join(options.directory, "go.mod"), `module build\n\ngo 1.25.0\n\n${required}`);

@@ -54,7 +54,8 @@ export interface DownloadOptions {
   /** Target directory of the program, `temporal`. */
   readonly directory: string;
   readonly environment: Environment;
-  readonly log: (line: string) => void;
+  /** Called every few seconds with what is under way, for people. */
+  readonly progress: (text: string) => void;
   readonly connectTimeoutMs: number;
   readonly release: TemporalRelease;
   readonly fetch: Fetch | undefined;
@@ -105,7 +106,7 @@ async function save(url: string, file: string, fetch: Fetch, options: DownloadOp
       hash.update(chunk);
       if (performance.now() - told > PROGRESS_MS) {
         told = performance.now();
-        options.log(`downloading the Temporal CLI … ${Math.round(bytes / 1_048_576)} MiB`);
+        options.progress(`downloading the Temporal CLI, ${Math.round(bytes / 1_048_576)} MiB`);
       }
       done(bytes > LARGEST_BYTES ? new Error("larger than any release") : null, chunk);
     },
@@ -130,7 +131,7 @@ export async function downloadTemporal(options: DownloadOptions): Promise<void> 
   const archive = join(directory, "archive.tar.gz");
   const failures: string[] = [];
   for (const url of release.urls(version, platform)) {
-    options.log(`downloading the Temporal CLI from ${new URL(url).host}`);
+    options.progress(`downloading the Temporal CLI from ${new URL(url).host}`);
     try {
       const digest = await save(url, archive, fetch, options);
       if (digest !== expected) {

@@ -6,6 +6,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Connection } from "@temporalio/client";
 import { TypedSearchAttributes } from "@temporalio/common";
 import { SETTINGS } from "../../config/config.ts";
+import { unlessAborted } from "../../runtime/within.ts";
 import { ensureNamespace, SEARCH_ATTRIBUTE_TYPES } from "../../temporal/namespace.ts";
 import { isListening, requireFreePort } from "./ports.ts";
 import { processIdentity } from "./process-identity.ts";
@@ -16,9 +17,10 @@ const HOST = "127.0.0.1";
 const READY_TIMEOUT_MS = 60_000;
 /** Waiting tasks are handed out by tenant in turn, as in docker-compose.yml. */
 const FAIRNESS = { "matching.enableFairness": "true" };
+/** A killed server loses nothing: SQLite recovers at the next start. */
 const STOP_TEMPORAL: readonly StopStep[] = [
-  ["SIGINT", 15_000],
-  ["SIGKILL", 5_000],
+  ["SIGINT", 2_500],
+  ["SIGKILL", 1_000],
 ];
 
 export interface EmbeddedTemporalOptions {
@@ -164,14 +166,17 @@ export async function startEmbeddedTemporal(options: EmbeddedTemporalOptions): P
     // A private HOME, so that the user's Temporal CLI configuration is not read.
     env: { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: home },
     logFile,
+    exitSignal: "SIGKILL",
   });
   await writeFile(pidFile(home), processIdentity(server.pid) ?? "", { mode: 0o600 });
   const stop = async (): Promise<void> => {
     await server.stop(STOP_TEMPORAL);
     await rm(pidFile(home), { force: true });
   };
-  try {
+  const prepare = async (): Promise<void> =>
     await prepareNamespaces(await connect(options, server, logFile), options.namespaces);
+  try {
+    await unlessAborted(options.signal, prepare());
   } catch (error) {
     await stop();
     throw error;

@@ -36,7 +36,7 @@ async function install(directory: string, log: Log): Promise<void> {
   const args = ["server", "tools/sql"].map((name) => `${MODULE}/cmd/${name}@v${TEMPORAL_SERVER_VERSION}`);
   const what = `Temporal server ${TEMPORAL_SERVER_VERSION}`;
   log(`building ${what} with go install; once only, about 4 minutes`);
-  await goInstall({ go: findGo(), args, what, directory, environment: processEnvironment(), log });
+  await goInstall({ go: findGo(), args, what, directory, environment: processEnvironment(), progress: log });
 }
 
 /** Runs `make` in a new directory, then renames the result, so that no incomplete result stays behind. */

@@ -1,0 +1,64 @@
+/** Runs one command line in this process: its settings, its terminal and its exit code. */
+import { EXIT } from "../cli/exit-codes.ts";
+import { lightFetch } from "../cli/light-fetch.ts";
+import { type ProcessRunners, runCommandLine } from "../cli/program.ts";
+import {
+  clientSettingsFromProcess,
+  type Config,
+  operatorSettingsFromProcess,
+  startedByNpx,
+  wantsColour,
+} from "../config/config.ts";
+import { SignetError } from "../domain/errors.ts";
+import type { Logger } from "../observability/logger.ts";
+
+/** Loads the logger. Commands that only call the API start without it. */
+export async function createLog(level: Config["logLevel"]): Promise<Logger> {
+  const { createLogger } = await import("../observability/logger.ts");
+  return createLogger({ level });
+}
+
+/** Runs the command line of this process, and sets or uses its exit code. */
+export async function runHere(runners: ProcessRunners): Promise<void> {
+  const { stdout, stderr, argv } = process;
+  // The reader closed the pipe, as `head` does.
+  stdout.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") {
+      stderr.write(`signet: the output cannot be written: ${error.message}\n`);
+    }
+    process.exit(EXIT.failed);
+  });
+  try {
+    const code = await runCommandLine(
+      argv.slice(2),
+      {
+        settings: operatorSettingsFromProcess,
+        clientSettings: clientSettingsFromProcess,
+        stdout: (text) => void stdout.write(text),
+        stderr: (text) => void stderr.write(text),
+        fetch: lightFetch,
+        program: startedByNpx() ? "npx signet" : "signet",
+        terminal: {
+          colour: wantsColour(stdout.isTTY),
+          columns: stdout.isTTY ? stdout.columns : undefined,
+          progress: stderr.isTTY,
+        },
+      },
+      runners,
+    );
+    process.exitCode = code;
+    if (code !== EXIT.ok) {
+      // Connections that were opened before the failure would keep the process alive.
+      process.exit();
+    }
+  } catch (error) {
+    if (error instanceof SignetError) {
+      // Written for people: the problem and its fix.
+      stderr.write(`signet: ${error.message}\n`);
+    } else {
+      (await createLog("info")).fatal({ err: error }, "could not start");
+    }
+    // Connections that were opened before the failure would keep the process alive.
+    process.exit(EXIT.failed);
+  }
+}
