@@ -7,21 +7,27 @@
  *   node src/bootstrap.mjs test:all [args]  all tests (`npm run test:all`)
  *   node src/bootstrap.mjs <command …>      the signet command line (package.json's bin)
  */
-import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import * as fs from "node:fs";
 import { constants } from "node:os";
-import { basename, dirname, join } from "node:path";
+import { basename, dirname, join, relative } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
-const SOURCE_MAIN = join(ROOT, "src", "processes", "main.ts");
+const BUNDLER = join(ROOT, "src", "processes", "bundle.mjs");
 const BUILT_MAIN = join(ROOT, "dist", "src", "processes", "main.js");
+/** The command line without the service. */
+const BUILT_COMMANDS = join(ROOT, "dist", "command-line", "main.js");
+/** Commands that need the whole program. */
+const PROCESSES = ["api", "worker", "edge", "serve", "doctor", "migrate"];
 const SOURCES = ["src", "activities", "workflows"];
 const BUNDLES = join(ROOT, ".signet", "bundles");
+/** Record of the command line's bundle: its path, and size and time of every file that it was made from. */
+const COMMANDS_RECORD = join(BUNDLES, "command-line.json");
 /** Running processes load parts of their bundle later, so earlier bundles stay for a while. */
 const BUNDLE_KEPT_MS = 7 * 86_400_000;
 const LOCKFILE = join(ROOT, "package-lock.json");
+const TSCONFIG = join(ROOT, "tsconfig.json");
 const MODULES = join(ROOT, "node_modules");
 /** npm writes its record of the installed packages when an installation is complete. */
 const INSTALLED = join(MODULES, ".package-lock.json");
@@ -96,6 +102,7 @@ function tryLock() {
 /** Runs `npm ci`, whose output goes to standard error. A signal ends npm, too. @returns {Promise<void>} */
 async function install() {
   say("installing dependencies (npm ci) …");
+  const { spawn } = await import("node:child_process");
   const npm = process.env["npm_execpath"];
   const viaNode = npm !== undefined && basename(npm) === "npm-cli.js";
   const child = spawn(
@@ -155,21 +162,6 @@ function stateOfSources() {
     .slice(0, 16);
 }
 
-/** Modules find files beside themselves, so in the bundle they keep their places. */
-const KEEP_PLACES = {
-  name: "keep-places",
-  /** @param {import("esbuild").PluginBuild} build */
-  setup: (build) => {
-    build.onLoad({ filter: /[\\/]src[\\/].*\.ts$/ }, ({ path }) => {
-      const text = fs.readFileSync(path, "utf8");
-      const contents = text
-        .replaceAll("import.meta.url", JSON.stringify(pathToFileURL(path).href))
-        .replaceAll("import.meta.dirname", JSON.stringify(dirname(path)));
-      return { contents, loader: "ts" };
-    });
-  },
-};
-
 function removeOldBundles() {
   for (const name of fs.readdirSync(BUNDLES)) {
     const path = join(BUNDLES, name);
@@ -180,31 +172,17 @@ function removeOldBundles() {
 }
 
 /**
- * Returns the program of the sources. They are bundled when they have changed: compiling 700 files takes each process
- * two seconds, loading the bundle a tenth of that.
+ * Makes a bundle unless it exists.
  *
- * @returns {Promise<string>}
+ * @param {string} directory
+ * @param {(draft: string) => Promise<void>} make
+ * @returns {Promise<string>} the bundle's program
  */
-async function bundledMain() {
-  const directory = join(BUNDLES, stateOfSources());
+async function bundleOnce(directory, make) {
   const main = join(directory, "main.js");
   if (!fs.existsSync(main)) {
-    const { build } = await import("esbuild");
     const draft = `${directory}.${process.pid}`;
-    await build({
-      absWorkingDir: ROOT,
-      entryPoints: [SOURCE_MAIN],
-      outdir: draft,
-      bundle: true,
-      splitting: true,
-      format: "esm",
-      platform: "node",
-      target: "node20",
-      packages: "external",
-      sourcemap: "linked",
-      plugins: [KEEP_PLACES],
-      logLevel: "error",
-    });
+    await make(draft);
     try {
       fs.renameSync(draft, directory);
     } catch (error) {
@@ -220,13 +198,70 @@ async function bundledMain() {
 }
 
 /**
+ * Returns the program of the sources. They are bundled when they have changed: compiling 700 files takes each process
+ * two seconds, loading the bundle a tenth of that.
+ *
+ * @returns {Promise<string>}
+ */
+async function bundledMain() {
+  return await bundleOnce(join(BUNDLES, stateOfSources()), async (directory) => {
+    const { bundleProgram } = await import(pathToFileURL(BUNDLER).href);
+    await bundleProgram({ root: ROOT, entry: "src/processes/main.ts", directory });
+  });
+}
+
+/** @param {string} path below the clone @returns {string} size and time of the file; `-` if there is none */
+function stampOf(path) {
+  const found = fs.statSync(join(ROOT, path), { throwIfNoEntry: false });
+  return found === undefined ? "-" : `${found.size} ${found.mtimeMs}`;
+}
+
+/**
+ * Returns the bundled command line if none of the files that it was made from has changed, nor the installed packages.
+ * The check reads no file but the record.
+ *
+ * @returns {string | undefined}
+ */
+function freshCommands() {
+  try {
+    const { main, stamps } = JSON.parse(fs.readFileSync(COMMANDS_RECORD, "utf8"));
+    const fresh = Object.entries(stamps).every(([path, stamp]) => stampOf(path) === stamp);
+    return fresh && fs.existsSync(main) ? main : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Bundles the command line if needed, and records what it was made from. @returns {Promise<string>} */
+async function bundledCommands() {
+  const state = stateOfSources();
+  const main = await bundleOnce(join(BUNDLES, `${state}-commands`), async (directory) => {
+    const { bundleProgram, COMMAND_LINE } = await import(pathToFileURL(BUNDLER).href);
+    const inputs = await bundleProgram({ root: ROOT, ...COMMAND_LINE, directory });
+    fs.writeFileSync(join(directory, "inputs.json"), JSON.stringify(inputs));
+  });
+  const inputs = JSON.parse(fs.readFileSync(join(dirname(main), "inputs.json"), "utf8"));
+  const others = [LOCKFILE, INSTALLED, BUNDLER, TSCONFIG].map((path) => relative(ROOT, path));
+  const stamps = Object.fromEntries([...inputs, ...others].map((path) => [path, stampOf(path)]));
+  // The record is right only if no file has changed meanwhile.
+  if (stateOfSources() === state) {
+    const draft = `${COMMANDS_RECORD}.${process.pid}`;
+    fs.writeFileSync(draft, JSON.stringify({ main, stamps }));
+    fs.renameSync(draft, COMMANDS_RECORD);
+  }
+  return main;
+}
+
+/**
  * Runs Node on `args` and exits with its result. The child has its own session, so that signals reach it only
  * through this process, once each.
  *
  * @param {string[]} args
  * @param {NodeJS.ProcessEnv} env
  */
-function supervise(args, env) {
+async function supervise(args, env) {
+  // Loaded here: most commands start no process.
+  const { spawn } = await import("node:child_process");
   const child = spawn(process.execPath, ["--import", STOP_WITH_PARENT, ...args], {
     env,
     stdio: ["ignore", "inherit", "inherit", "ipc"],
@@ -251,9 +286,17 @@ function supervise(args, env) {
   });
 }
 
-/** The command line runs in this process: no second start-up, and it handles signals itself. */
-async function runCommandLine() {
-  await import(pathToFileURL(isProductionImage() ? BUILT_MAIN : await bundledMain()).href);
+/** The command line runs in this process: no second start-up, and it handles signals itself. @param {string} main */
+async function run(main) {
+  await import(pathToFileURL(main).href);
+}
+
+/** @param {boolean} whole whether the command needs the service @returns {Promise<string>} */
+async function programOf(whole) {
+  if (isProductionImage()) {
+    return whole || !fs.existsSync(BUILT_COMMANDS) ? BUILT_MAIN : BUILT_COMMANDS;
+  }
+  return whole ? await bundledMain() : await bundledCommands();
 }
 
 /** @param {string[]} rest */
@@ -263,8 +306,7 @@ async function start(rest) {
     SIGNET_ENV: process.env["SIGNET_ENV"] || "development",
     SIGNET_MTLS_MODE: process.env["SIGNET_MTLS_MODE"] || "native",
   };
-  const main = isProductionImage() ? BUILT_MAIN : await bundledMain();
-  supervise(["--enable-source-maps", main, "serve", ...rest], env);
+  await supervise(["--enable-source-maps", await programOf(true), "serve", ...rest], env);
 }
 
 /**
@@ -280,13 +322,19 @@ function vitestArguments(command, rest) {
 
 async function main() {
   requireNode();
+  const [command = "", ...rest] = process.argv.slice(2);
+  const isProcess = PROCESSES.includes(command);
+  const fresh = isProcess || ["start", "test", "test:all"].includes(command) ? undefined : freshCommands();
+  if (fresh !== undefined) {
+    await run(fresh);
+    return;
+  }
   try {
     await ensureInstalled();
   } catch (error) {
     say(error instanceof Error ? error.message : String(error));
     process.exit(1);
   }
-  const [command, ...rest] = process.argv.slice(2);
   if (command === "start") {
     await start(rest);
   } else if (command === "test" || command === "test:all") {
@@ -298,7 +346,7 @@ async function main() {
     process.argv = [process.execPath, vitest, ...vitestArguments(command, rest)];
     await import(pathToFileURL(vitest).href);
   } else {
-    await runCommandLine();
+    await run(await programOf(isProcess));
   }
 }
 

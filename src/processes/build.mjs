@@ -1,12 +1,13 @@
 /**
  * The production build (`npm run build [directory]`, default dist): compiled sources with source maps, the types of
- * the libraries, the migrations, the portal's files and scripts, and the workflow bundle, so that nothing is compiled or
- * bundled in production.
+ * the libraries, the migrations, the portal's files and scripts, the command line's bundle and the workflow bundle, so
+ * that nothing is compiled or bundled in production.
  */
 import { execFileSync } from "node:child_process";
 import { cp, rm, writeFile } from "node:fs/promises";
 import { dirname, join, resolve, sep } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { bundleProgram, COMMAND_LINE } from "./bundle.mjs";
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const MIGRATIONS = join("src", "database", "migrations");
@@ -33,6 +34,8 @@ for (const project of ["tsconfig.build.json", "tsconfig.library.json"]) {
 for (const path of [MIGRATIONS, PORTAL_ASSETS, VENDORED, FAILURE_CONVERTER]) {
   await cp(join(ROOT, path), join(out, path), { recursive: true });
 }
+
+await bundleProgram({ root: ROOT, ...COMMAND_LINE, directory: join(out, "command-line"), built: true });
 
 const { bundleScript, SCRIPTS } = await import(
   pathToFileURL(join(out, "src", "portal", "bundle-script.js")).href

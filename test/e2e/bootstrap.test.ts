@@ -1,6 +1,6 @@
 /** src/bootstrap.mjs as people and npm call it: installation, commands, `test` and `start`. */
 import { type ChildProcess, execFile, spawn } from "node:child_process";
-import { chmod, mkdir, rm, symlink, utimes, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readdir, rm, symlink, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -116,6 +116,39 @@ describe("dependencies", () => {
     );
     expect((await project.signet("api")).stdout).toBe("built api\n");
     expect(await project.npmCalls()).toEqual([]);
+  });
+});
+
+describe("the command line's bundle", () => {
+  const COMMANDS = "src/processes/commands.ts";
+
+  beforeEach(async () => await create({ realEsbuild: false }));
+
+  it("is made once, and again when one of its files has changed", async () => {
+    await project.signet("tenant", "list");
+    await project.signet("whoami");
+    expect(await project.bundles()).toEqual([COMMANDS]);
+    await writeFile(join(directory, COMMANDS), 'console.log("changed", process.argv[2]);');
+    expect((await project.signet("whoami")).stdout).toBe("changed whoami\n");
+    expect((await project.signet("whoami")).stdout).toBe("changed whoami\n");
+    expect(await project.bundles()).toEqual([COMMANDS, COMMANDS]);
+  });
+
+  it("stays when another file has changed; commands that run a process have their own bundle", async () => {
+    await project.signet("whoami");
+    await writeFile(join(directory, "src", "processes", "main.ts"), 'console.log("main", process.argv[2]);');
+    await project.signet("whoami");
+    expect(await project.bundles()).toEqual([COMMANDS]);
+    expect((await project.signet("doctor")).stdout).toBe("main doctor\n");
+    expect(await project.bundles()).toEqual([COMMANDS, "src/processes/main.ts"]);
+  });
+
+  it("is made again when it is gone", async () => {
+    await project.signet("whoami");
+    for (const name of await readdir(join(directory, ".signet", "bundles"))) {
+      await rm(join(directory, ".signet", "bundles", name), { recursive: true });
+    }
+    expect(JSON.parse((await project.signet("whoami")).stdout)).toMatchObject({ args: ["whoami"] });
   });
 });
 

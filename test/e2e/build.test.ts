@@ -73,7 +73,12 @@ describe("dist", () => {
       "workflow-bundle.js",
       "workflow-bundle-codec.js",
     ];
-    expect(await filesBelow(dist, "")).toEqual(expected.toSorted());
+    const built = await filesBelow(dist, "");
+    const [commands, others] = [true, false].map((wanted) =>
+      built.filter((name) => name.startsWith("command-line/") === wanted),
+    );
+    expect(others).toEqual(expected.toSorted());
+    expect(commands).toContain("command-line/main.js");
     expect(migrations.length).toBeGreaterThan(0);
     for (const name of [...migrations, ...served]) {
       expect(await readFile(join(dist, name))).toEqual(await readFile(join(REPOSITORY, name)));
@@ -107,7 +112,7 @@ describe("dist", () => {
     const modules = (await filesBelow(dist, "src", "activities", "workflows")).filter(
       (name) =>
         name.endsWith(".js") &&
-        name !== "src/processes/main.js" &&
+        !/^src\/processes\/(main|commands)\.js$/.test(name) &&
         !SERVED.some((directory) => name.startsWith(directory)),
     );
     const failures = await evaluate(`

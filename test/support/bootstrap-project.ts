@@ -25,12 +25,15 @@ if (args[0] === "serve") {
 }
 `;
 
-/** "Bundles" main.ts, which is plain JavaScript, in a fraction of esbuild's time. */
+/** "Bundles" a program, which is plain JavaScript, in a fraction of esbuild's time. */
 const PLAIN_ESBUILD = `
-import { copyFileSync, mkdirSync } from "node:fs";
-export const build = async ({ entryPoints: [main], outdir }) => {
+import { appendFileSync, copyFileSync, mkdirSync } from "node:fs";
+import { relative } from "node:path";
+export const build = async ({ absWorkingDir, entryPoints: { main }, outdir }) => {
+  appendFileSync(absWorkingDir + "/bundles", relative(absWorkingDir, main) + "\\n");
   mkdirSync(outdir, { recursive: true });
   copyFileSync(main, outdir + "/main.js");
+  return { metafile: { inputs: { [relative(absWorkingDir, main)]: {} } } };
 };
 `;
 
@@ -64,9 +67,16 @@ export interface BootstrapProject {
   readonly environment: (extra?: Readonly<Record<string, string>>) => NodeJS.ProcessEnv;
   /** Returns the arguments of each call of npm so far. */
   readonly npmCalls: () => Promise<readonly string[]>;
+  /** Returns the programs that were bundled so far. */
+  readonly bundles: () => Promise<readonly string[]>;
   /** Writes a lockfile with this version of a package. */
   readonly lock: (version: string) => Promise<void>;
   readonly remove: () => Promise<void>;
+}
+
+async function linesOf(path: string): Promise<readonly string[]> {
+  const text = await readFile(path, "utf8").catch(() => "");
+  return text.split("\n").filter((line) => line !== "");
 }
 
 /** Creates a project without dependencies. Its npm installs the real esbuild, or one that takes main.ts as it is. */
@@ -95,7 +105,13 @@ export async function createBootstrapProject({
   await writeFile(join(directory, "package.json"), JSON.stringify({ type: "module" }));
   await writeFile(join(directory, "tsconfig.json"), "{}");
   await mkdir(join(directory, "src", "processes"));
-  await writeFile(join(directory, "src", "processes", "main.ts"), MAIN);
+  await cp(
+    join(REPOSITORY, "src", "processes", "bundle.mjs"),
+    join(directory, "src", "processes", "bundle.mjs"),
+  );
+  for (const name of ["main.ts", "commands.ts"]) {
+    await writeFile(join(directory, "src", "processes", name), MAIN);
+  }
   await mkdir(join(directory, "npm"));
   await writeFile(join(directory, "npm", "npm-cli.js"), NPM);
   if (realEsbuild) {
@@ -112,10 +128,8 @@ export async function createBootstrapProject({
         cwd: directory,
         env: environment(),
       }),
-    npmCalls: async () => {
-      const text = await readFile(join(directory, "npm-calls"), "utf8").catch(() => "");
-      return text.split("\n").filter((line) => line !== "");
-    },
+    npmCalls: async () => await linesOf(join(directory, "npm-calls")),
+    bundles: async () => await linesOf(join(directory, "bundles")),
     remove: async () => await rm(directory, { recursive: true, force: true }),
   };
 }

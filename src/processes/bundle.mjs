@@ -1,0 +1,80 @@
+/** Bundles programs of the sources with esbuild: a bundle loads in a tenth of the time that compiling its files takes. */
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, join, relative, sep } from "node:path";
+import { pathToFileURL } from "node:url";
+
+/** CommonJS code in a bundle of modules loads Node's modules by this function. */
+const REQUIRE =
+  'import { createRequire as requireIn } from "node:module"; const require = requireIn(import.meta.url);';
+
+/**
+ * Modules find files beside themselves, so in a bundle they keep their places.
+ *
+ * @param {(path: string) => { url: string, directory: string }} placeOf expressions for a module's URL and directory
+ * @returns {import("esbuild").Plugin}
+ */
+function keepPlaces(placeOf) {
+  return {
+    name: "keep-places",
+    setup: (build) => {
+      build.onLoad({ filter: /[\\/]src[\\/].*\.ts$/ }, ({ path }) => {
+        const { url, directory } = placeOf(path);
+        const contents = readFileSync(path, "utf8")
+          .replaceAll("import.meta.url", url)
+          .replaceAll("import.meta.dirname", directory);
+        return { contents, loader: "ts" };
+      });
+    },
+  };
+}
+
+/**
+ * Bundles a program into `directory/main.js` and chunks beside it. Packages stay outside, apart from the given ones.
+ *
+ * @param {object} options
+ * @param {string} options.root the clone
+ * @param {string} options.entry path of the program below `root`
+ * @param {string} options.directory absolute path
+ * @param {readonly string[]} [options.packages] packages to bundle
+ * @param {boolean} [options.built] whether the bundle lies in `dist`, beside the compiled sources
+ * @returns {Promise<string[]>} the bundled files, below `root`
+ */
+export async function bundleProgram({ root, entry, directory, packages = [], built = false }) {
+  const { build } = await import("esbuild");
+  const { dependencies = {} } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+  const { metafile } = await build({
+    absWorkingDir: root,
+    entryPoints: { main: join(root, entry) },
+    outdir: directory,
+    bundle: true,
+    splitting: true,
+    format: "esm",
+    platform: "node",
+    target: "node20",
+    ...(packages.length === 0
+      ? { packages: "external" }
+      : {
+          external: Object.keys(dependencies).filter((name) => !packages.includes(name)),
+          banner: { js: REQUIRE },
+        }),
+    sourcemap: "linked",
+    sourcesContent: !built,
+    metafile: true,
+    plugins: [
+      keepPlaces((path) => {
+        if (!built) {
+          const directoryOf = JSON.stringify(dirname(path));
+          return { url: JSON.stringify(pathToFileURL(path).href), directory: directoryOf };
+        }
+        const compiled = ["..", ...relative(root, path).split(sep)].join("/").replace(/\.ts$/, ".js");
+        const url = `new URL(${JSON.stringify(compiled)}, import.meta.url)`;
+        return { url: `${url}.href`, directory: `decodeURIComponent(new URL(".", ${url}).pathname)` };
+      }),
+    ],
+    logLevel: "error",
+  });
+  return Object.keys(metafile.inputs).filter((path) => existsSync(join(root, path)));
+}
+
+/** The command line without the service: it starts with every command, so nothing else may be loaded. */
+export const COMMAND_LINE = { entry: "src/processes/commands.ts", packages: ["commander"] };
