@@ -2,8 +2,6 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { text as readStream } from "node:stream/consumers";
-import { createInterface } from "node:readline/promises";
-import { Writable } from "node:stream";
 import { Command } from "commander";
 import { CredentialStoreError } from "../../lib/client/errors.ts";
 import { parseCredential } from "../../lib/client/file-credential-store.ts";
@@ -15,6 +13,7 @@ import { tlsOf } from "../connection.ts";
 import type { CliContext } from "../context.ts";
 import { CommandError, misused } from "../exit-codes.ts";
 import { printResource } from "../output.ts";
+import { readSecret } from "../secret-input.ts";
 import { asTenant, withExamples, words } from "./command.ts";
 import {
   certificateOf,
@@ -36,22 +35,6 @@ interface LoginOptions extends ClientOptions {
   readonly ca?: string;
 }
 
-/** Asks for the secret on a terminal without echo; otherwise reads it from standard input. */
-async function readSecret(context: CliContext): Promise<string> {
-  if (!process.stdin.isTTY) {
-    return (await readStream(process.stdin)).trim();
-  }
-  const mute = new Writable({ write: (_chunk, _encoding, done) => done() });
-  const lines = createInterface({ input: process.stdin, output: mute, terminal: true });
-  context.stderr("Client secret: ");
-  try {
-    return (await lines.question("")).trim();
-  } finally {
-    lines.close();
-    context.stderr("\n");
-  }
-}
-
 async function readCredential(
   { clientId, credentialFile }: LoginOptions,
   context: CliContext,
@@ -62,7 +45,7 @@ async function readCredential(
     );
   }
   if (clientId !== undefined) {
-    const secret = await readSecret(context);
+    const secret = await readSecret(context, "Client secret");
     if (secret === "") {
       throw misused("The client secret is read from standard input, which was empty.");
     }
