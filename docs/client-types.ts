@@ -56,6 +56,7 @@ const SOURCES: Readonly<Record<string, string>> = {
   NewCredential: "createCredential body",
   CreatedCredential: "createCredential 201",
   Revocation: "revokeCredential 200",
+  LeakRevocation: "revokeLeak 200",
   SigningSecret: "listSigningSecrets 200 data items",
   CreatedSigningSecret: "createSigningSecret 201",
   ComplianceEntry: "listComplianceEntries 200 data items",

@@ -80,7 +80,11 @@ export function credentialCommand(context: CliContext): Command {
     );
   });
 
-  withTable(credential.command("show <id>").description("show one credential, without its secret"))
+  withTable(
+    credential
+      .command("show <id>")
+      .description("show one credential by its id or client id (cl_…), without its secret"),
+  )
     .option("--json", "print the API's object as JSON")
     .action(async (id: string, options: OutputOptions) => {
       printCredential(context, await call("GET", `/credentials/${segment(id)}`), options);

@@ -4,6 +4,7 @@ import { createAdminCall, type Resource, segment } from "./admin-client.ts";
 import { type CliContext, CommandError } from "./context.ts";
 import { withTable } from "./list-options.ts";
 import { type OutputOptions, printPage, printResource } from "./output.ts";
+import { printReceipt } from "./receipt.ts";
 
 const COLUMNS = ["kid", "alg", "state", "created_at", "activated_at", "retired_at", "revoked_at"];
 
@@ -53,7 +54,7 @@ export function keysCommand(context: CliContext): Command {
     .requiredOption("--reason <text>", "for the compliance log; no personal data")
     .option("--json", "print the API's object as JSON")
     .action(async (kid: string, { reason, ...output }: OutputOptions & { readonly reason: string }) => {
-      printResource(context, await call("POST", `/signing-keys/${segment(kid)}/revoke`, { reason }), output);
+      printReceipt(context, await call("POST", `/signing-keys/${segment(kid)}/revoke`, { reason }), output);
     });
 
   keys

@@ -23,7 +23,7 @@ import { printable } from "./output.ts";
 import { principalCommand } from "./principal.ts";
 import { fieldSentences } from "./problem-text.ts";
 import { PROCESS_COMMANDS, type ProcessName, type RunProcess } from "./process-commands.ts";
-import { certificateCommand, tokenCommand } from "./revocation.ts";
+import { certificateCommand, revokeCommand, tokenCommand } from "./revocation.ts";
 import { roleCommand } from "./role.ts";
 import { tenantCommand } from "./tenant.ts";
 import { SignetApiError } from "../lib/client/errors.ts";
@@ -101,6 +101,7 @@ export function createProgram(context: CliContext, runners?: ProcessRunners): Co
     roleCommand(context),
     principalCommand(context),
     credentialCommand(context),
+    revokeCommand(context),
     keysCommand(context),
     certificateCommand(context),
     operatorCommand(context),

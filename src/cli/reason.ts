@@ -2,7 +2,8 @@
 import type { Command } from "commander";
 import type { AdminCall } from "./admin-client.ts";
 import type { CliContext } from "./context.ts";
-import { type OutputOptions, printResource } from "./output.ts";
+import type { OutputOptions } from "./output.ts";
+import { printReceipt } from "./receipt.ts";
 
 export interface ReasonedCommand {
   /** Name of the command and its one argument, for instance `revoke <id>`. */
@@ -43,6 +44,6 @@ export function addReasoned(
         ...(reason === undefined ? {} : { reason }),
         ...(hold === true ? { scope: "tenant" } : {}),
       };
-      printResource(context, await call("POST", path, given), output);
+      printReceipt(context, await call("POST", path, given), output);
     });
 }

@@ -1,8 +1,48 @@
-/** `… revoke`: emergency revocation. */
+/** `signet revoke` and `… revoke`: emergency revocation. */
 import { Command } from "commander";
 import { createAdminCall, segment } from "./admin-client.ts";
 import type { CliContext } from "./context.ts";
+import { withExamples } from "./client/command.ts";
+import { leakedText, type LeakOptions, withLeakInput } from "./leak.ts";
+import type { OutputOptions } from "./output.ts";
 import { addReasoned, type ReasonedCommand } from "./reason.ts";
+import { printReceipt } from "./receipt.ts";
+
+interface RevokeOptions extends OutputOptions, LeakOptions {
+  readonly reason?: string;
+  readonly hold?: boolean;
+}
+
+/** `signet revoke`: revokes whatever leaked, of any tenant. */
+export function revokeCommand(context: CliContext): Command {
+  const call = createAdminCall(context);
+  const command = new Command("revoke")
+    .description("revoke what leaked, immediately: the service finds the object")
+    .argument(
+      "[leaked]",
+      "cl_… or crd_… of a credential, a key id, the SHA-256 of a certificate, or the jti of a token",
+    )
+    // A thumbprint in base64url may begin with a hyphen.
+    .allowUnknownOption();
+  withLeakInput(command)
+    .option("--hold", "also pause the tenant's deliveries and freeze its endpoints' secrets")
+    .option("--reason <text>", "for the compliance log; no personal data; required for a key id")
+    .option("--json", "print the API's object as JSON")
+    .action(async (leaked: string | undefined, { reason, hold, json, ...input }: RevokeOptions) => {
+      const body = {
+        target: await leakedText(context, leaked, input),
+        ...(reason === undefined ? {} : { reason }),
+        ...(hold === true ? { scope: "tenant" } : {}),
+      };
+      printReceipt(context, await call("POST", "/revocations", body), json === undefined ? {} : { json });
+    });
+  return withExamples(
+    command,
+    "signet revoke cl_… --reason leaked",
+    "signet revoke --secret-stdin --reason leaked < secret.txt",
+    "signet revoke --token-stdin < token.txt",
+  );
+}
 
 /** Adds `revoke <id>` to a noun's command. */
 export function addRevoke(noun: Command, context: CliContext, path: string): Command {

@@ -44,8 +44,9 @@ export const Timestamp = Type.String({
 /** Returns the schema of a string enum. */
 export function OneOf<const Choices extends readonly string[]>(
   choices: Choices,
+  options: Type.TSchemaOptions = {},
 ): Type.TUnsafe<Choices[number]> {
-  return Type.Unsafe<Choices[number]>({ type: "string", enum: choices });
+  return Type.Unsafe<Choices[number]>({ type: "string", enum: choices, ...options });
 }
 
 const METADATA_MEMBERS_MAX = 8;

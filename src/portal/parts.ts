@@ -58,15 +58,19 @@ export function typedConfirmation(
     type: expected,
     id,
     warning,
+    fields,
   }: ButtonForm & {
     readonly type: string;
     readonly id: string;
     readonly warning: Part;
+    /** Further fields, before the confirmation. */
+    readonly fields?: Part;
   },
 ): Html {
   return html`<form method="post" action="${action}" class="confirm">
     ${formFields(visit)}
     <p>${warning}</p>
+    ${fields}
     <label for="${id}">Type <code>${expected}</code> to confirm</label>
     <input
       id="${id}"

@@ -62,7 +62,8 @@ export async function followRevocations({
     subscribe: async (handlers) =>
       await subscribe({ ...handlers, url, role: "signet_edge", channel: REVOCATION_CHANNEL, idleMs }),
     other,
-    identity: { lockKey: randomInt(LOCK_KEYS), process },
+    // Processes have no region yet.
+    identity: { lockKey: randomInt(LOCK_KEYS), process, region: null },
     leaseMs: mode.boundMs - MARGIN_MS,
     onPolicyChange,
     clock,

@@ -8,14 +8,17 @@ import type { Pool, Queryable } from "../database/pool.ts";
 import {
   acknowledge,
   type FollowerRow,
+  markFollowerSeen,
   readRevocationNews,
   registerFollower,
+  removeFollower,
 } from "../database/repositories/tokens/revocations.ts";
 import type { Subscription, SubscriptionOptions } from "../database/subscription.ts";
 import type { Clock } from "../domain/clock.ts";
 import { afterLoopTime, withinLoopTime } from "../runtime/loop-time.ts";
 import type { Logger } from "../observability/logger.ts";
 import type { Monotonic } from "./lease.ts";
+import { processId } from "./receipt.ts";
 import { RevocationView } from "./view.ts";
 
 export const REVOCATION_CHANNEL = "signet_revocations";
@@ -26,7 +29,8 @@ const ASK_UNUSED_MS = 150;
 const UNUSED_AFTER_MS = 1_000;
 const RECONNECT_FIRST_MS = 50;
 const RECONNECT_MAX_MS = 1_000;
-const PRUNE_EVERY_MS = 60_000;
+/** Pauses between sweeps of ended denials, each with a sign of life for receipts. */
+const SWEEP_EVERY_MS = 60_000;
 /** Silence, in the loop's time (see `afterLoopTime`), after which a connection counts as broken. */
 const LISTENING_SILENT_MS = 1_000;
 const OTHER_SILENT_MS = 500;
@@ -50,7 +54,7 @@ export interface FollowerOptions {
   /** Another connection to the same database, used when the first is silent. Role signet_edge. */
   readonly other: Pick<Pool, "connect">;
   /** Identity of this process for those who wait for its acknowledgements. */
-  readonly identity: FollowerRow;
+  readonly identity: Omit<FollowerRow, "leaseMs">;
   readonly leaseMs: number;
   /** Called when a tenant's policy has changed, so that cached policies become invalid. */
   readonly onPolicyChange?: ((tenantId: string) => void) | undefined;
@@ -63,7 +67,7 @@ export class RevocationFollower {
   readonly view: RevocationView;
   readonly #options: FollowerOptions;
   #asks: NodeJS.Timeout | undefined;
-  #prunes: NodeJS.Timeout | undefined;
+  #sweeps: NodeJS.Timeout | undefined;
   #reconnecting: NodeJS.Timeout | undefined;
   #subscription: Subscription | undefined;
   #connecting: Promise<void> = Promise.resolve();
@@ -89,7 +93,7 @@ export class RevocationFollower {
   /** Starts to follow. Resolves after the first attempt to read everything, even if it failed. */
   async start(): Promise<void> {
     this.#askLater();
-    this.#prunes = setInterval(() => this.view.prune(), PRUNE_EVERY_MS).unref();
+    this.#sweeps = setInterval(() => this.#sweep(), SWEEP_EVERY_MS).unref();
     await this.#connect();
   }
 
@@ -116,10 +120,34 @@ export class RevocationFollower {
   async stop(): Promise<void> {
     this.#stopped = true;
     clearTimeout(this.#asks);
-    clearInterval(this.#prunes);
+    clearInterval(this.#sweeps);
     clearTimeout(this.#reconnecting);
     await this.#connecting;
+    await this.#leave();
     await this.#subscription?.close();
+  }
+
+  /** Removes this process from the followers, so that receipts do not name it as silent. */
+  async #leave(): Promise<void> {
+    const subscription = this.#subscription;
+    if (subscription !== undefined) {
+      const leaving = removeFollower(subscription.db, this.#options.identity.lockKey);
+      await withinLoopTime(LISTENING_SILENT_MS, leaving, () => void subscription.close()).catch(
+        (error: unknown) =>
+          this.#options.log.debug({ err: error }, "this process is still listed as a follower"),
+      );
+    }
+  }
+
+  #sweep(): void {
+    this.view.prune();
+    const { identity, log } = this.#options;
+    if (this.#subscription !== undefined) {
+      // A connection that fails here is noticed by the next question.
+      markFollowerSeen(this.#subscription.db, identity.lockKey).catch((error: unknown) =>
+        log.debug({ err: error }, "the sign of life was not written"),
+      );
+    }
   }
 
   #askLater(): void {
@@ -148,7 +176,7 @@ export class RevocationFollower {
       // Registered before reading, so that every later revocation waits for this process.
       await withinLoopTime(
         LISTENING_SILENT_MS,
-        registerFollower(subscription.db, this.#options.identity),
+        registerFollower(subscription.db, { ...this.#options.identity, leaseMs: this.#options.leaseMs }),
         () => void subscription?.close(),
       );
       // Reads everything, even after a short interruption, because the database may have been replaced.
@@ -162,7 +190,11 @@ export class RevocationFollower {
     this.#reconnectMs = RECONNECT_FIRST_MS;
     this.#acknowledged = 0;
     void this.#acknowledge();
-    this.#options.log.info({ sequence: this.view.sequence, denied: this.view.size }, "following revocations");
+    const follower = processId(this.#options.identity);
+    this.#options.log.info(
+      { follower, sequence: this.view.sequence, denied: this.view.size },
+      "following revocations",
+    );
   }
 
   /** Schedules one reconnection per lost connection; `lost` is undefined for one that was never in use. */

@@ -1,16 +1,22 @@
-/** Receipts: how many followers apply a revocation, and how long the slowest took (security decisions D). */
+/** Waits for the receipts of revocations and records them (security decisions D). */
 import { setTimeout as delay } from "node:timers/promises";
+import { STRICT_BOUND_MS } from "../config/revocation.ts";
 import { encodeEntry, type EntrySources } from "../compliance/entry.ts";
 import type { Pool } from "../database/pool.ts";
-import { readReceipt, type Receipt, reportPropagation } from "../database/repositories/tokens/revocations.ts";
+import {
+  type Propagation,
+  readPropagation,
+  reportPropagation,
+} from "../database/repositories/tokens/revocations.ts";
 import type { OwnEventSources } from "../webhooks/ingest/own-event.ts";
 import { transaction } from "../database/transaction.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
 import type { Published } from "./publish-revocation.ts";
+import { isSettled, type Receipt, receiptOf, UNKNOWN_RECEIPT } from "./receipt.ts";
 
-/** Longest wait for acknowledgements, in ms. A follower without one no longer admits tokens (specification 8). */
-const WAIT_MS = 250;
+/** Maximum number of processes that a compliance entry names. */
+const NAMED_MAX = 200;
 /** Pauses between reads, in milliseconds. The last one repeats. */
 const LOOK_AGAIN_MS = [5, 10, 10, 15, 25] as const;
 
@@ -33,13 +39,20 @@ export interface ReceiptOptions extends EntrySources {
   readonly log: Logger;
 }
 
-async function waitForAll({ pool, monotonic }: ReceiptOptions, sequence: number): Promise<Receipt> {
-  const deadline = monotonic() + WAIT_MS;
+interface Outcome {
+  readonly propagation: Propagation;
+  /** Lower bound of the time since the commit, in milliseconds. */
+  readonly sinceCommitMs: number;
+}
+
+async function waitForAll({ pool, monotonic }: ReceiptOptions, sequence: number): Promise<Outcome> {
+  const startedAt = monotonic();
   for (let looks = 0; ; looks += 1) {
-    const receipt = await readReceipt(pool, sequence);
+    const propagation = await readPropagation(pool, sequence);
+    const sinceCommitMs = monotonic() - startedAt;
     const pause = LOOK_AGAIN_MS[Math.min(looks, LOOK_AGAIN_MS.length - 1)] ?? 0;
-    if (receipt.acked >= receipt.live || monotonic() + pause >= deadline) {
-      return receipt;
+    if (isSettled(propagation, sinceCommitMs) || sinceCommitMs + pause >= STRICT_BOUND_MS) {
+      return { propagation, sinceCommitMs };
     }
     await delay(pause);
   }
@@ -50,18 +63,20 @@ export function createReceipts(options: ReceiptOptions): Receipts {
   const reports = new Set<Promise<void>>();
 
   async function write({ id, sequence, tenant }: Published, receipt: Receipt): Promise<void> {
-    const { live, acked, maxMs } = receipt;
+    const { live, acked, maxMs, outcome } = receipt;
+    const processes = receipt.processes.slice(0, NAMED_MAX).map((process) => ({ ...process }));
     const entry = encodeEntry(
       {
         type: "revocation.propagated",
         actor: "system:revocation",
         tenant,
         target: id,
-        details: { edges: live, acked, max_ms: maxMs },
+        details: { edges: live, acked, max_ms: maxMs, outcome, processes },
       },
       options,
     );
-    await transaction(pool, async (db) => await reportPropagation(db, sequence, maxMs, entry));
+    const named = { slowestMs: maxMs, processes: JSON.stringify(processes) };
+    await transaction(pool, async (db) => await reportPropagation(db, sequence, named, entry));
   }
 
   function report(revocation: Published, receipt: Receipt): void {
@@ -79,15 +94,16 @@ export function createReceipts(options: ReceiptOptions): Receipts {
   return {
     of: async (revocation) => {
       try {
-        const receipt = await waitForAll(options, revocation.sequence);
-        if (!receipt.reported) {
+        const { propagation, sinceCommitMs } = await waitForAll(options, revocation.sequence);
+        const receipt = receiptOf(propagation, sinceCommitMs);
+        if (!propagation.reported) {
           report(revocation, receipt);
         }
         return receipt;
       } catch (error) {
         // The revocation is in effect. Only the receipt is missing.
         log.warn({ err: error, sequence: revocation.sequence }, "a revocation has no receipt");
-        return { live: 0, acked: 0, maxMs: null, reported: true };
+        return UNKNOWN_RECEIPT;
       }
     },
     drain: async () => {

@@ -66,17 +66,17 @@ export async function revoke(
 ): Promise<Revocation> {
   const nowMs = sources.clock.now();
   const taken = found(await takeOutOfUse(db, target, new Date(nowMs)), target.noun);
-  const { tenantId, changed } = taken;
+  const { id, tenantId, changed } = taken;
   if (changed && target.noun === "credential") {
     // Before the publication, which locks the sequence and the log until the commit.
-    await tellEndpoints(db, { tenantId, credentialId: target.id }, by, sources);
+    await tellEndpoints(db, { tenantId, credentialId: id }, by, sources);
   }
   if (by.hold === true) {
     await holdTenant(db, tenantId, by, sources);
   }
   return await publishRevocation(
     db,
-    { ...by, kind: target.noun, target: target.id, tenant: tenantId, disabledNow: changed },
+    { ...by, kind: target.noun, target: id, tenant: tenantId, disabledNow: changed },
     sources,
   );
 }

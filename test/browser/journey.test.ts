@@ -222,6 +222,25 @@ describe.skipIf(NO_BROWSER).each([
     await check("credential-revoked");
   });
 
+  test("what leaked is found and revoked, and a secret never returns", async () => {
+    const made = await asTenant(api, tenant, token).post("/v1/credentials", {});
+    const secret = String(made.body["client_secret"]);
+    await link("Credentials");
+    await page.getByLabel("What leaked?").fill(secret.slice(0, -1));
+    await page.getByLabel("Type revoke to confirm").fill("revoke");
+    await button("Revoke now");
+    expect(await page.getByRole("alert").innerText()).toContain("invalid");
+    expect(await page.content()).not.toContain(secret.slice(0, -1));
+    await check("leak-refused");
+    await page.getByLabel("What leaked?").fill(secret);
+    await page.getByLabel("Type revoke to confirm").fill("revoke");
+    await button("Revoke now");
+    expect(await heading()).toBe("Revoked");
+    expect(await page.getByRole("status").innerText()).toContain(String(made.body["client_id"]));
+    expect(await page.content()).not.toContain(secret);
+    await check("leak-revoked");
+  });
+
   test("the keyboard skips to the content and reaches everything", async () => {
     await page.goto(`${api.publicUrl}/portal/endpoints`);
     await page.keyboard.press("Tab");

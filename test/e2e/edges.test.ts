@@ -71,7 +71,13 @@ function asking(token: string, edges: readonly EdgeChild[] = made.current.edges)
 interface Revoked {
   /** The commit, by CLOCK_MONOTONIC. */
   readonly at: number;
-  readonly edges: { readonly live: number; readonly acked: number; readonly max_ms: number | null };
+  readonly edges: {
+    readonly live: number;
+    readonly acked: number;
+    readonly max_ms: number | null;
+    readonly outcome: string;
+    readonly processes: readonly { readonly kind: string; readonly state: string }[];
+  };
 }
 
 async function revoke({ credentialId }: Provisioned): Promise<Revoked> {
@@ -121,7 +127,9 @@ describe(`a revocation, with ${EDGES} edges under continuous requests`, () => {
       const { edges } = await revoke((await client()).client);
       return edges.acked === edges.live && edges;
     }, "a receipt from all edges");
-    expect(receipt).toEqual({ live: EDGES + 1, acked: EDGES + 1, max_ms: expect.any(Number) });
+    expect(receipt).toMatchObject({ live: EDGES + 1, acked: EDGES + 1, max_ms: expect.any(Number) });
+    const kinds = receipt.processes.map(({ kind }) => kind);
+    expect(kinds.toSorted()).toEqual(["api", ...Array.from({ length: EDGES }, () => "edge")]);
     expect(receipt.max_ms).toBeLessThanOrEqual(BOUND_MS);
   });
 
@@ -183,6 +191,8 @@ describe("an edge", () => {
     const { edges } = await revoke(victim);
     expect(edges).toMatchObject({ live: EDGES + 1, acked: expect.any(Number) });
     expect(edges.acked).toBeLessThanOrEqual(EDGES);
+    expect(edges.outcome).toBe("slow_but_safe");
+    expect(edges.processes).toContainEqual(expect.objectContaining({ kind: "edge", state: "lease_expired" }));
     await Promise.all([others.until(1, "REVOCATION_STALE", 10), revoked.until(1, "REVOCATION_STALE", 10)]);
     expect(others.lastAdmission() - frozenAt).toBeLessThanOrEqual(BOUND_MS);
     line.thaw();

@@ -165,6 +165,22 @@ export const TOKENS: readonly Mutant[] = [
     caughtBy: "test/promises/revocation.test.ts",
   },
   {
+    name: "leaked-token-of-any-tenant",
+    breaks: "A tenant revokes only its own tokens (docs/operations.md)",
+    file: "src/tokens/leaks/find-leak.ts",
+    find: "if (scope !== null && tenantId !== scope) {",
+    replace: 'if (scope !== null && tenantId === "") {',
+    caughtBy: "test/promises/isolation.test.ts",
+  },
+  {
+    name: "silent-process-called-safe",
+    breaks: "A receipt calls a silent process safe only after its lease has expired (decision 13)",
+    file: "src/revocation/receipt.ts",
+    find: "return leaseMs !== null && sinceCommitMs >= leaseMs;",
+    replace: "return leaseMs === null || sinceCommitMs >= 0;",
+    caughtBy: "test/unit/revocation/receipt.test.ts",
+  },
+  {
     name: "lease-expiry-ignored",
     breaks: "An edge that may have missed a revocation admits nobody (specification 8: 250 ms)",
     file: "src/revocation/view.ts",

@@ -233,6 +233,19 @@ describe("an id of another tenant", () => {
     expect(await stateOfA()).toEqual(before);
   });
 
+  test("is not revoked by what leaked of it, not even by a whole token or the secret itself", async () => {
+    const before = await stateOfA();
+    const { token, clientId, clientSecret, credentialId } = a.tenant;
+    for (const target of [clientId, credentialId, clientSecret, token]) {
+      expect(await b.tenant.post("/v1/revocations", { target })).toMatchObject({
+        status: 404,
+        body: { code: "NOT_FOUND" },
+      });
+    }
+    expect(await a.tenant.get("/v1/credentials")).toMatchObject({ status: 200 });
+    expect(await stateOfA()).toEqual(before);
+  });
+
   test("is found by its own tenant, which proves that the ids above exist", async () => {
     for (const route of members()) {
       const { status } = await call(route, a.tenant, resourceOf(route)?.id(a) ?? "");

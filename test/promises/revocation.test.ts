@@ -96,6 +96,13 @@ test("the receipt counts both edges and the api, all of which acknowledged withi
   }, "a receipt from all processes");
   expect(receipt).toMatchObject({ live: 3, acked: 3 });
   expect(receipt["max_ms"]).toBeLessThanOrEqual(BOUND_MS);
+  const processes = receipt["processes"] as Json[];
+  expect(processes.map(({ kind, state }) => [kind, state])).toEqual([
+    ["api", "applied"],
+    ["edge", "applied"],
+    ["edge", "applied"],
+  ]);
+  expect(new Set(processes.map(({ id }) => id)).size).toBe(3);
 });
 
 test("a revocation is an entry of the compliance log, which `signet audit verify` proves", async () => {

@@ -10,6 +10,7 @@ import { makeCredential, NewCredential } from "../new-credential.ts";
 import { Id, IdempotencyHeaders, IdParams, Nullable } from "../../http/common.ts";
 import {
   Credential,
+  CredentialParams,
   presentCredential,
   presentVersions,
   SECRET_SHOWN,
@@ -96,6 +97,7 @@ function registerReading(server: SignetServer, { pool, rotationRules: rules, clo
     noun: "credential",
     parentNoun: "principal",
     note: " It never includes the secret.",
+    params: CredentialParams,
     listed: OperatorCredential,
     schema: CredentialWithVersions,
     findParent: async (id) => await findPrincipal(pool, id),
@@ -103,7 +105,7 @@ function registerReading(server: SignetServer, { pool, rotationRules: rules, clo
       (await listPrincipalCredentials(pool, id, page)).map((row) => presentForOperator(row, clock.now())),
     find: async (id) => {
       const row = await findCredential(pool, id);
-      return row && { row, versions: await listVersions(pool, id) };
+      return row && { row, versions: await listVersions(pool, row.id) };
     },
     parentOf: ({ row }) => row.principal_id,
     present: ({ row, versions }) => {

@@ -1,6 +1,6 @@
 /** Routes that read what belongs to a parent: the list, and one member by its id alone or below its parent. */
 import { found } from "../../domain/errors.ts";
-import type { TSchema } from "typebox";
+import type { TObject, TSchema, TString } from "typebox";
 import type { RowPage } from "../../database/repositories/page.ts";
 import { Closed, Id, IdParams, Page, PageQuery } from "../../http/common.ts";
 import { operation } from "../openapi/operation.ts";
@@ -13,6 +13,8 @@ export interface MemberRoutes<Row> {
   readonly parentNoun: "tenant" | "principal";
   /** What the descriptions add. */
   readonly note?: string;
+  /** Path parameter of the route to one member; by default its id. */
+  readonly params?: TObject<{ id: TString }>;
   /** A member in the list. */
   readonly listed: TSchema;
   /** A member on its own. */
@@ -58,7 +60,7 @@ export function registerMemberRoutes<Row>(server: SignetServer, member: MemberRo
       id: `get${title}`,
       summary: `Read a ${noun}`,
       description: `The path needs only its id.${note}`,
-      params: IdParams(noun),
+      params: member.params ?? IdParams(noun),
       response: { 200: member.schema },
     }),
     async ({ params }) => present(found(await find(params.id), noun)),

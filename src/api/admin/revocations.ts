@@ -1,41 +1,46 @@
-/** Emergency revocation by operators, of anything that a token names. */
+/** Emergency revocation by operators, of anything that a token names, and by whatever leaked. */
 import { Type } from "typebox";
 import type { RevocableNoun } from "../../database/repositories/tokens/revocable.ts";
 import { transaction } from "../../database/transaction.ts";
 import { operatorActor } from "../../tokens/operators/operator-identity.ts";
 import { REVOCATION_ENTRIES } from "../../revocation/kinds.ts";
-import { publishRevocation } from "../../revocation/publish-revocation.ts";
-import { revoke } from "../../revocation/revoke.ts";
-import { Thumbprint } from "../schemas/certificates.ts";
-import { Closed, Formed, IdParams } from "../../http/common.ts";
-import { presentRevocation, Reason, RevocationReceipt, RevocationRequest } from "../schemas/revocations.ts";
+import { validationFailed } from "../../domain/errors.ts";
+import type { Revocation } from "../../revocation/publish-revocation.ts";
+import { revoke, type RevokedBy } from "../../revocation/revoke.ts";
+import { findLeak, type FoundLeak } from "../../tokens/leaks/find-leak.ts";
+import { type Leak, LEAK_KINDS, recognizeLeak } from "../../tokens/leaks/recognize-leak.ts";
+import { requireTenant, revokeLeak } from "../../tokens/leaks/revoke-leak.ts";
+import { revokeSigningKey } from "../../tokens/signing-keys/revoke.ts";
+import { Closed, IdParams, OneOf } from "../../http/common.ts";
+import { CredentialParams } from "../schemas/credentials.ts";
+import {
+  LeakReceipt,
+  LeakTarget,
+  presentLeak,
+  presentRevocation,
+  RevocationReceipt,
+  RevocationRequest,
+} from "../schemas/revocations.ts";
 import { EXAMPLE_HASH, EXAMPLE_REASON } from "../openapi/examples.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import type { AdminServices } from "./services.ts";
 
-/** Targets without a stored state: a token or a client certificate. `signet keys revoke` revokes signing keys. */
-const TargetRevocation = Type.Unsafe<{
-  readonly kind: "jti" | "cert";
-  readonly target: string;
-  readonly reason?: string;
-}>(
-  Type.Union([
-    Closed({
-      kind: Type.Literal("jti"),
-      target: Formed(
-        { pattern: "^[A-Za-z0-9_-]{22}$", wanted: "the jti of a token: 22 characters of base64url" },
-        { description: "`jti` of the token" },
-      ),
-      reason: Type.Optional(Reason),
+/** What leaked, of any tenant. */
+const LeakRequest = Closed({
+  target: LeakTarget,
+  kind: Type.Optional(
+    OneOf(LEAK_KINDS, {
+      description: "Requires this kind; by default the form of `target` decides",
     }),
-    Closed({
-      kind: Type.Literal("cert"),
-      target: Thumbprint,
-      reason: Type.Optional(Reason),
-    }),
-  ]),
-);
+  ),
+  ...RevocationRequest.properties,
+});
+
+type OperatorsRevocation = RevokedBy & { readonly requestId: string; readonly hold: boolean };
+
+const LEAK_DESCRIPTION =
+  "For emergencies: takes whatever a leak report names, finds the object and revokes it. A client secret is found by its MAC, in any version; a token by its signature, also after its end. A jti and a certificate need not have been seen before, but 43 characters of base64url without `kind` must be a signing key or a registered certificate. A repeated request returns the same revocation.";
 
 const HOLD_EXAMPLE = { reason: EXAMPLE_REASON, scope: "tenant" };
 
@@ -59,7 +64,7 @@ function registerStateRevocation(
       audits: [REVOCATION_ENTRIES[noun], "tenant.held"],
       optionalBody: true,
       summary: `Revoke a ${noun}`,
-      params: IdParams(noun),
+      params: noun === "credential" ? CredentialParams : IdParams(noun),
       body: RevocationRequest,
       response: { 200: RevocationReceipt },
     }),
@@ -95,31 +100,72 @@ export function registerRevocationRoutes(server: SignetServer, services: AdminSe
     requestExamples: { "with a hold": HOLD_EXAMPLE },
   });
 
+  registerLeakRevocation(server, services);
+}
+
+/** Revokes a signing key in its own transaction. As in `signet keys revoke`, a reason is required. */
+async function revokeKey(
+  services: AdminServices,
+  kid: string,
+  { actor, requestId, reason, hold }: OperatorsRevocation,
+): Promise<Revocation> {
+  if (hold) {
+    requireTenant(null);
+  }
+  if (reason === undefined) {
+    throw validationFailed([
+      { pointer: "/reason", code: "required", detail: "is required to revoke a signing key" },
+    ]);
+  }
+  return (await revokeSigningKey(services, { actor, requestId, kid, reason })).revocation;
+}
+
+/** Finds and revokes what leaked, of any tenant. */
+async function revokeAny(
+  services: AdminServices,
+  recognized: Leak,
+  by: OperatorsRevocation,
+): Promise<{ readonly leak: FoundLeak; readonly revocations: readonly Revocation[] }> {
+  const { pool, pepper, keyring, baseUrl: issuer, revocation } = services;
+  const done = await transaction(pool, async (db) => {
+    const leak = await findLeak(db, recognized, null, { pepper, keyring, issuer, keys: pool });
+    return { leak, revocations: leak.kind === "kid" ? [] : await revokeLeak(db, leak, by, revocation) };
+  });
+  const { leak } = done;
+  return leak.kind === "kid" ? { leak, revocations: [await revokeKey(services, leak.kid, by)] } : done;
+}
+
+function registerLeakRevocation(server: SignetServer, services: AdminServices): void {
   server.post(
     "/admin/v1/revocations",
     operation({
       id: "revokeTarget",
       tag: "revocations",
       operator: "security",
-      audits: [REVOCATION_ENTRIES.jti, REVOCATION_ENTRIES.cert],
-      summary: "Revoke a token or a certificate",
-      description:
-        "Names the token by its `jti`, or the certificate by its SHA-256. The service need not have seen either before.",
+      audits: [
+        REVOCATION_ENTRIES.credential,
+        REVOCATION_ENTRIES.jti,
+        REVOCATION_ENTRIES.kid,
+        REVOCATION_ENTRIES.cert,
+        "credential.signing_secret_revoked",
+        "tenant.held",
+      ],
+      summary: "Revoke by what leaked",
+      description: LEAK_DESCRIPTION,
+      errors: ["NOT_FOUND"],
       requestExamples: {
+        "a client id": { target: "cl_7Hq2mVx9KcT4bYw8Rz3Nf6Pd", reason: EXAMPLE_REASON },
         "a certificate": { kind: "cert", target: EXAMPLE_HASH, reason: EXAMPLE_REASON },
-        "a token": { kind: "jti", target: "c2lnbmV0LXRva2VuLWlkMQ", reason: EXAMPLE_REASON },
+        "a token by its jti": { kind: "jti", target: "c2lnbmV0LXRva2VuLWlkMQ", reason: EXAMPLE_REASON },
       },
-      body: TargetRevocation,
-      response: { 200: RevocationReceipt },
+      body: LeakRequest,
+      response: { 200: LeakReceipt },
     }),
-    async ({ id: requestId, operator, body: { kind, target, reason } }) => {
-      const actor = operatorActor(operator.id);
-      const revoked = await transaction(
-        services.pool,
-        async (db) =>
-          await publishRevocation(db, { kind, target, tenant: null, actor, reason, requestId }, services),
-      );
-      return await presentRevocation(revoked, services.revocation.receipts);
+    async ({ id: requestId, operator, body: { target, kind, reason, scope } }) => {
+      const by = { actor: operatorActor(operator.id), reason, requestId, hold: scope === "tenant" };
+      const { leak, revocations } = await revokeAny(services, recognizeLeak(target, kind), by);
+      const { receipts } = services.revocation;
+      return await presentLeak(leak, revocations, { receipts, nowMs: services.clock.now() });
     },
   );
 }

@@ -16,7 +16,7 @@ import type { OperatorAccess } from "./operator-guard.ts";
 
 /** The dependencies of the operators' API. */
 export interface AdminServices {
-  /** Base URL of the problem types. */
+  /** Public URL of the service: base of the problem types, and issuer of the tokens. */
   readonly baseUrl: string;
   readonly access: OperatorAccess;
   /** Identifies a request's client, if the listener accepts certificates. */

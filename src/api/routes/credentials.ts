@@ -11,9 +11,10 @@ import { NewCredential } from "../new-credential.ts";
 import { createTenantCredential, type TenantCredentialServices } from "../replace-credential.ts";
 import { readPage, toPage } from "../pagination.ts";
 import { repeatableRequest } from "../../http/repeatable.ts";
-import { Closed, Id, IdempotencyHeaders, IdParams, Nullable, Page, PageQuery } from "../../http/common.ts";
+import { Closed, Id, IdempotencyHeaders, Nullable, Page, PageQuery } from "../../http/common.ts";
 import {
   Credential,
+  CredentialParams,
   presentCredential,
   presentVersions,
   SECRET_SHOWN,
@@ -134,14 +135,14 @@ function registerReading(server: SignetServer, { pool, rules, clock }: TenantCre
       summary: "Read a credential with the versions of its secret",
       description:
         "The versions say which secret is in use and when the next rotation is due. `last_used_at` shows whether an old secret is still used.",
-      params: IdParams("credential"),
+      params: CredentialParams,
       response: { 200: CredentialWithVersions },
     }),
     async ({ identity: { tenantId }, params: { id } }) =>
       await tenantTransaction(pool, tenantId, async (client) => {
         const row = found(await findTenantCredential(client, tenantId, id), "credential");
         const nowMs = clock.now();
-        const versions = presentVersions(await listVersions(client, id), row, { rules, nowMs });
+        const versions = presentVersions(await listVersions(client, row.id), row, { rules, nowMs });
         return { ...presentCredential(row, nowMs), versions };
       }),
   );

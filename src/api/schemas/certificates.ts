@@ -13,7 +13,7 @@ export const SanUri = Formed(
   { maxLength: 2_048, description: "SPIFFE id in the certificate" },
 );
 
-export const Thumbprint = Formed(
+const Thumbprint = Formed(
   {
     pattern: "^[0-9a-f]{64}$",
     wanted: "the SHA-256 of the certificate: 64 digits of lower-case hexadecimal",

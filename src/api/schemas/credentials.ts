@@ -1,11 +1,29 @@
 import { type Static, Type } from "typebox";
 import type { CredentialRow, VersionStandingRow } from "../../database/repositories/tokens/credentials.ts";
 import { OVERDUE_MS, type RotationRules, stateAt } from "../../domain/secret-version.ts";
-import { Id, Nullable, OneOf, Timestamp } from "../../http/common.ts";
+import { idPattern } from "../../domain/ids.ts";
+import { Closed, Formed, Id, Nullable, OneOf, Timestamp } from "../../http/common.ts";
+import { CLIENT_ID_PATTERN } from "../../tokens/credentials/secret-format.ts";
 
 /** Description of a secret in the response that creates it. */
 export const SECRET_SHOWN =
   "Shown only here, and to a repeated request with the same Idempotency-Key within 24 hours; absent for a workload credential";
+
+/** The path parameter `{id}` of a credential. Leak reports and clients' settings name the client id. */
+export const CredentialParams = Closed({
+  id: Formed(
+    {
+      pattern: `${idPattern("credential")}|${CLIENT_ID_PATTERN}`,
+      wanted: "the id of a credential (crd_ and 24 characters) or its client id (cl_ and 24 characters)",
+      shown: true,
+    },
+    {
+      description: "Id of a credential, or its client id",
+      examples: ["crd_01jd3c5xq8m2v7k9r4t6w0zy"],
+      "x-noun": "credential",
+    },
+  ),
+});
 
 /** A credential as its tenant sees it, without its secret. */
 export const Credential = Type.Object({

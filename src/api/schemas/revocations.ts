@@ -1,10 +1,14 @@
 import { type Static, Type } from "typebox";
+import type { CredentialOwner } from "../../database/repositories/tokens/credentials.ts";
+import { PROCESS_STATES, type Receipt, RECEIPT_OUTCOMES } from "../../revocation/receipt.ts";
 import type { Receipts } from "../../revocation/receipts.ts";
 import type { Revocation } from "../../revocation/publish-revocation.ts";
-import { Closed, Id, Nullable, TextLine, Timestamp } from "../../http/common.ts";
+import { Closed, Id, Nullable, OneOf, TextLine, Timestamp } from "../../http/common.ts";
+import type { FoundLeak } from "../../tokens/leaks/find-leak.ts";
+import { LEAK_FORMS, LEAK_LENGTH_MAX } from "../../tokens/leaks/recognize-leak.ts";
 
 /** The reason for a revocation, for the compliance log. */
-export const Reason = TextLine(500, {
+const Reason = TextLine(500, {
   description: "The reason, for the compliance log; no personal data",
 });
 
@@ -34,6 +38,30 @@ export const RevocationReceipt = Type.Object({
     max_ms: Nullable(
       Type.Integer({ description: "Upper bound of the slowest confirmation, in milliseconds" }),
     ),
+    outcome: OneOf(RECEIPT_OUTCOMES),
+    summary: Type.String({
+      description:
+        "The outcome in words: `applied` by every process in time; `slow_but_safe`, when a process did not confirm in time but its lease had expired, so it admits no request; `pending`, when a process may still admit tokens; `unknown`",
+      examples: ["All 2 processes applied the revocation within 12 ms."],
+    }),
+    processes: Type.Array(
+      Type.Object({
+        id: Type.String({
+          description: "Identifies the process in its log (`follower`)",
+          examples: ["edge-1f3a9c02"],
+        }),
+        kind: Type.String({ description: "`edge` or `api`", examples: ["edge"] }),
+        region: Nullable(Type.String({ description: "Region of the process; null if unknown" })),
+        state: OneOf(PROCESS_STATES),
+        ms: Nullable(
+          Type.Integer({
+            description:
+              "Upper bound of the time to its confirmation; null without one, or if it started later",
+          }),
+        ),
+      }),
+      { description: "Connected processes, and those that lost their connection in the last two minutes" },
+    ),
   }),
 });
 
@@ -42,12 +70,115 @@ export async function presentRevocation(
   revocation: Revocation,
   receipts: Receipts,
 ): Promise<Static<typeof RevocationReceipt>> {
-  const { live, acked, maxMs } = await receipts.of(revocation);
+  return presentReceipt(revocation, await receipts.of(revocation));
+}
+
+function presentReceipt(
+  revocation: Revocation,
+  { live, acked, maxMs, outcome, summary, processes }: Receipt,
+): Static<typeof RevocationReceipt> {
   return {
     revocation_id: revocation.id,
     sequence: revocation.sequence,
     committed_at: revocation.at.toISOString(),
     compliance: { log_index: revocation.logIndex, leaf_hash: revocation.leafHash },
-    edges: { live, acked, max_ms: maxMs },
+    edges: {
+      live,
+      acked,
+      max_ms: maxMs,
+      outcome,
+      summary,
+      processes: processes.map((process) => ({ ...process })),
+    },
   };
+}
+
+/** What leaked. It may be a secret, so errors never repeat it. */
+export const LeakTarget = Type.String({
+  minLength: 1,
+  maxLength: LEAK_LENGTH_MAX,
+  description: `What leaked: ${LEAK_FORMS}. Secrets and tokens are neither stored nor logged`,
+  "x-wanted": LEAK_FORMS,
+});
+
+/** A revoked object. */
+const RevokedObject = Type.Object({
+  kind: OneOf(["credential", "signing_secret", "jti", "kid", "cert"]),
+  target: Type.String({
+    description:
+      "Id of the credential, also of a signing secret; jti of the token; key id; SHA-256 of the certificate",
+  }),
+  tenant_id: Nullable(Id("tenant")),
+  credential_id: Nullable(Id("credential", "The credential; for a token, the one that got it")),
+  client_id: Nullable(Type.String()),
+  version: Nullable(Type.Integer({ description: "Version of the secret that leaked" })),
+  expires_at: Nullable(Timestamp),
+  expired: Type.Boolean({ description: "Whether the token had already expired" }),
+});
+
+/** The receipt of a revocation by what leaked. */
+export const LeakReceipt = Type.Object({
+  revoked: Type.Array(RevokedObject, { minItems: 1 }),
+  ...RevocationReceipt.properties,
+});
+
+const NOTHING = { tenant_id: null, credential_id: null, client_id: null, version: null };
+
+function presentObjects(leak: FoundLeak, nowMs: number): Static<typeof RevokedObject>[] {
+  const endless = { expires_at: null, expired: false };
+  const named = ({ id, tenant_id, client_id }: CredentialOwner) => ({
+    tenant_id,
+    credential_id: id,
+    client_id,
+  });
+  switch (leak.kind) {
+    case "credential": {
+      const { kind, version } = leak;
+      return leak.owners.map((owner) => ({ kind, target: owner.id, ...named(owner), version, ...endless }));
+    }
+    case "signing_secret": {
+      const { kind, owner, version } = leak;
+      return [{ kind, target: owner.id, ...named(owner), version, ...endless }];
+    }
+    case "jti": {
+      const { kind, jti: target, owner, expiresAt } = leak;
+      const end = expiresAt === null ? null : new Date(expiresAt).toISOString();
+      return [
+        {
+          kind,
+          target,
+          ...NOTHING,
+          ...(owner === null ? {} : named(owner)),
+          expires_at: end,
+          expired: expiresAt !== null && expiresAt <= nowMs,
+        },
+      ];
+    }
+    case "kid":
+    case "cert": {
+      const target = leak.kind === "kid" ? leak.kid : leak.sha256;
+      return [{ kind: leak.kind, target, ...NOTHING, ...endless }];
+    }
+  }
+}
+
+/**
+ * Returns the wire form of the revocations of what leaked, with the receipt of the last one: a process that applies it
+ * applies the earlier ones too.
+ */
+export async function presentLeak(
+  leak: FoundLeak,
+  revocations: readonly Revocation[],
+  { receipts, nowMs }: { readonly receipts: Receipts; readonly nowMs: number },
+): Promise<Static<typeof LeakReceipt>> {
+  const presented = await Promise.all(
+    revocations
+      .toSorted((left, right) => left.sequence - right.sequence)
+      .map(async (revocation) => await presentRevocation(revocation, receipts)),
+  );
+  const last = presented.at(-1);
+  if (last === undefined) {
+    throw new Error("nothing was revoked");
+  }
+  return { revoked: presentObjects(leak, nowMs), ...last };
 }

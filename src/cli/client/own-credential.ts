@@ -6,6 +6,8 @@ import { withTable } from "../list-options.ts";
 import { type OutputOptions, printPage, printResource } from "../output.ts";
 import { asTenant, objectArgument, wholeNumber, withExamples } from "./command.ts";
 import { misused } from "../exit-codes.ts";
+import { leakedText, type LeakOptions, withLeakInput } from "../leak.ts";
+import { printReceipt } from "../receipt.ts";
 import { given } from "./given.ts";
 import { pageOf, printList, type PageChoice, withPages } from "./list.ts";
 import type { ClientOptions } from "./open-client.ts";
@@ -19,7 +21,7 @@ interface CreateOptions extends ClientOptions {
   readonly overlap?: string;
 }
 
-interface ReasonOptions extends ClientOptions {
+interface ReasonOptions extends ClientOptions, LeakOptions {
   readonly reason?: string;
 }
 
@@ -96,7 +98,9 @@ function addReads(own: Command, context: CliContext): void {
     await printList(context, signet.credentials.list(pageOf(options)), columns, options);
   });
   const show = withTable(
-    own.command("show <id>").description("show one credential with the versions of its secret"),
+    own
+      .command("show <id>")
+      .description("show one credential by its id or client id (cl_…), with the versions of its secret"),
   );
   asTenant(show, context, async ({ signet, target, options }) => {
     printCredential(context, { ...(await signet.credentials.get(target)) }, options);
@@ -137,16 +141,27 @@ function addChanges(own: Command, context: CliContext): void {
   withExamples(rotate, "signet credential own rotate crd_… --overlap 3600");
 
   const revoke = own
-    .command("revoke <id>")
-    .description("revoke a credential permanently; its tokens are rejected within 250 ms")
-    .option("--reason <text>", "for the compliance log; no personal data");
-  asTenant<ReasonOptions>(revoke, context, async ({ signet, target, options }) => {
-    printResource(
-      context,
-      await signet.credentials.revoke(target, given({ reason: options.reason })),
-      options,
+    .command("revoke [leaked]")
+    // A thumbprint in base64url may begin with a hyphen.
+    .allowUnknownOption()
+    .description(
+      "revoke a credential permanently, by its id, cl_…, certificate, or what leaked; its tokens are rejected within 250 ms",
     );
+  withLeakInput(revoke).option("--reason <text>", "for the compliance log; no personal data");
+  asTenant<ReasonOptions>(revoke, context, async ({ signet, args, options }) => {
+    const leaked = await leakedText(context, args[0], options);
+    const reason = given({ reason: options.reason });
+    // An earlier version of the service has only this route.
+    const revoked = leaked.startsWith("crd_")
+      ? signet.credentials.revoke(leaked, reason)
+      : signet.credentials.revokeLeaked(leaked, reason);
+    printReceipt(context, await revoked, options);
   });
+  withExamples(
+    revoke,
+    "signet credential own revoke cl_… --reason leaked",
+    "signet credential own revoke --secret-stdin < secret.txt",
+  );
   const require = own
     .command("require-signature <id> <on|off>")
     .description("require a signature for publishing; with `on`, a token alone is not enough");

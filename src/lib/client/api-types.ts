@@ -627,7 +627,44 @@ export interface Revocation {
     readonly acked: number;
     /** Upper bound of the slowest confirmation, in milliseconds. */
     readonly max_ms: number | null;
+    readonly outcome: "applied" | "slow_but_safe" | "pending" | "unknown";
+    /**
+     * The outcome in words: `applied` by every process in time; `slow_but_safe`, when a process did not confirm
+     * in time but its lease had expired, so it admits no request; `pending`, when a process may still admit
+     * tokens; `unknown`.
+     */
+    readonly summary: string;
+    /** Connected processes, and those that lost their connection in the last two minutes. */
+    readonly processes: readonly {
+      /** Identifies the process in its log (`follower`). */
+      readonly id: string;
+      /** `edge` or `api`. */
+      readonly kind: string;
+      /** Region of the process; null if unknown. */
+      readonly region: string | null;
+      readonly state: "applied" | "lease_expired" | "pending";
+      /** Upper bound of the time to its confirmation; null without one, or if it started later. */
+      readonly ms: number | null;
+    }[];
   };
+}
+
+/** The response of `POST /v1/revocations`. */
+export interface LeakRevocation extends Revocation {
+  readonly revoked: readonly {
+    readonly kind: "credential" | "signing_secret" | "jti" | "kid" | "cert";
+    /** Id of the credential, also of a signing secret; jti of the token; key id; SHA-256 of the certificate. */
+    readonly target: string;
+    readonly tenant_id: string | null;
+    /** The credential; for a token, the one that got it. */
+    readonly credential_id: string | null;
+    readonly client_id: string | null;
+    /** Version of the secret that leaked. */
+    readonly version: number | null;
+    readonly expires_at: string | null;
+    /** Whether the token had already expired. */
+    readonly expired: boolean;
+  }[];
 }
 
 /** Part of the response of `GET /v1/credentials/{id}/signing-secret`. */

@@ -28,6 +28,7 @@ export type {
   GradeFinding,
   GradeReport,
   GradeSummary,
+  LeakRevocation,
   MissedEvents,
   NewAuthentication,
   NewCredential,
@@ -54,7 +55,7 @@ export {
   type VerifyEntryOptions,
 } from "../transparency-log/compliance-proof.ts";
 export type { CredentialStore } from "./credential-store.ts";
-export type { RevokeOptions } from "./resources/credentials.ts";
+export type { RevokeLeakedOptions, RevokeOptions } from "./resources/credentials.ts";
 export type { DeadLetterExport } from "./resources/dead-letter-export.ts";
 export type { DeliveryFilter } from "./resources/deliveries.ts";
 export type { DeliveryStream, DeliveryStreamOptions } from "./resources/delivery-stream.ts";

@@ -1,20 +1,31 @@
-/** Credentials: their scopes, secret versions, rotation and revocation. */
+/** Credentials: their scopes, secret versions, rotation and revocation, also by what leaked. */
 import { Type } from "typebox";
 import { Closed, IdParams } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
-import type { Credential, CredentialDetails, Revocation, SecretVersion } from "../../lib/client/api-types.ts";
-import { validationFailed } from "../../domain/errors.ts";
+import type {
+  Credential,
+  CredentialDetails,
+  LeakRevocation,
+  Revocation,
+  SecretVersion,
+} from "../../lib/client/api-types.ts";
+import { CredentialParams } from "../../api/schemas/credentials.ts";
+import { type SignetError, validationFailed } from "../../domain/errors.ts";
+import { LEAK_LENGTH_MAX } from "../../tokens/leaks/recognize-leak.ts";
 import type { ListAnswer } from "../context.ts";
 import type { PortalParts } from "../page-parts.ts";
+import { lineField } from "../fields.ts";
 import { Form, Line } from "../forms.ts";
 import { html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import { badge, facts, moment, nextPage, table, typedConfirmation } from "../parts.ts";
-import { refused } from "../problems.ts";
+import { fieldErrors, type FieldErrors, refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import { entryLink } from "./compliance-parts.ts";
 
 const PLACE = "/portal/credentials";
+/** Credentials per page. */
+const LISTED = 50;
 
 function stateBadge({ state, overdue }: Pick<Credential, "state" | "overdue">): Part {
   if (state === "REVOKED") {
@@ -23,10 +34,15 @@ function stateBadge({ state, overdue }: Pick<Credential, "state" | "overdue">): 
   return overdue ? badge("wait", "rotation overdue") : badge("good", "active");
 }
 
-function listPage({ data, next_cursor: next }: ListAnswer<Credential>): PageContent {
+function listPage(
+  visit: Visit,
+  { data, next_cursor: next }: ListAnswer<Credential>,
+  failure?: SignetError,
+): PageContent {
   return {
     title: "Credentials",
     place: PLACE,
+    notice: failure === undefined ? undefined : fieldErrors(failure).notice,
     body: html`<ul class="cards">
         ${data.map(
           (credential) =>
@@ -47,8 +63,49 @@ function listPage({ data, next_cursor: next }: ListAnswer<Credential>): PageCont
             </li>`,
         )}
       </ul>
-      ${nextPage(PLACE, next)}`,
+      ${nextPage(PLACE, next)} ${visit.can("credentials:revoke") && leakForm(visit, fieldErrors(failure))}`,
   };
+}
+
+/** Word to type before a revocation by what leaked. */
+const LEAK_WORD = "revoke";
+
+/** Renders the form that revokes by what leaked. It never returns the text, which may be a secret. */
+function leakForm(visit: Visit, errors: FieldErrors): Part {
+  return html`<section aria-labelledby="leak">
+    <h2 id="leak">Emergency revocation</h2>
+    ${typedConfirmation(visit, {
+      action: `${PLACE}/revoke`,
+      label: "Revoke now",
+      type: LEAK_WORD,
+      id: "confirm-leak",
+      warning: html`Finds the credential, secret or token and revokes it everywhere immediately. This cannot
+        be undone. If it belongs to your own credential, <strong>your session may end</strong>.`,
+      fields: html`${lineField(
+        {
+          name: "target",
+          label: "What leaked?",
+          value: "",
+          help: html`A client id (<code>cl_…</code>), a client secret or signing secret, a whole access token,
+          or the SHA-256 of a certificate. Secrets and tokens are neither stored nor shown again.`,
+          attributes: html`required autocomplete="off" spellcheck="false" maxlength="${LEAK_LENGTH_MAX}"`,
+        },
+        errors,
+      )}
+      ${lineField(
+        {
+          name: "reason",
+          label: "Reason",
+          optional: true,
+          value: "",
+          help: "For the compliance log; no personal data.",
+          attributes: html`autocomplete="off" maxlength="500"`,
+        },
+        errors,
+      )}
+      ${errors.text("confirm")}`,
+    })}
+  </section>`;
 }
 
 const VERSION_STATES = {
@@ -139,21 +196,76 @@ async function credentialPage(
   };
 }
 
-function revokedPage(
-  visit: Visit,
-  client: string,
-  { committed_at: at, edges, compliance }: Revocation,
-): PageContent {
+const PROCESS_STATES = {
+  applied: badge("good", "applied"),
+  lease_expired: badge("wait", "admits nothing"),
+  pending: badge("bad", "not confirmed"),
+} as const;
+
+/** Renders a receipt: when, how far, and which processes. */
+function receiptPart(visit: Visit, { committed_at: at, edges, compliance }: Revocation): Part {
+  return html`${facts([
+      ["Committed", moment(at)],
+      ["Processes that enforce it", `${edges.acked} of ${edges.live}`],
+      ["Compliance log", entryLink(visit, compliance.log_index)],
+    ])}
+    <p>${edges.summary}</p>
+    ${
+      edges.processes.length > 0 &&
+      table(
+        "Processes that admit tokens",
+        ["Process", "Kind", "Region", "State", "Milliseconds"],
+        edges.processes.map(({ id, kind, region, state, ms }) => [
+          html`<code>${id}</code>`,
+          kind,
+          region ?? "–",
+          PROCESS_STATES[state],
+          ms === null ? "–" : String(ms),
+        ]),
+      )
+    }
+    <p><a href="${PLACE}">All credentials</a></p>`;
+}
+
+function revokedPage(visit: Visit, client: string, revocation: Revocation): PageContent {
   return {
     title: "Credential revoked",
     place: PLACE,
     notice: { kind: "done", text: html`<code>${client}</code> is revoked.` },
-    body: html`${facts([
-        ["Committed", moment(at)],
-        ["Edge nodes that enforce it", `${edges.acked} of ${edges.live}`],
-        ["Compliance log", entryLink(visit, compliance.log_index)],
-      ])}
-      <p><a href="${PLACE}">All credentials</a></p>`,
+    body: receiptPart(visit, revocation),
+  };
+}
+
+type Revoked = LeakRevocation["revoked"][number];
+
+/** Renders what was revoked, in a sentence. */
+function revokedText({ kind, target, client_id: client, version, expired }: Revoked): Part {
+  const credential = html`<a href="${PLACE}/${client ?? ""}"><code>${client ?? ""}</code></a>`;
+  switch (kind) {
+    case "credential":
+      return version === null
+        ? html`Credential ${credential} is revoked.`
+        : html`Credential ${credential} is revoked. Version ${version} of its secret had leaked.`;
+    case "signing_secret":
+      return html`Version ${version ?? ""} of the signing secret of ${credential} is revoked. The credential
+      stays valid.`;
+    case "jti":
+    case "kid":
+    case "cert":
+      return html`Token <code>${target}</code> of ${credential} is revoked.
+        ${expired && "It had already expired."} The credential stays valid.`;
+  }
+}
+
+function leakRevokedPage(visit: Visit, answer: LeakRevocation): PageContent {
+  return {
+    title: "Revoked",
+    place: PLACE,
+    notice: {
+      kind: "done",
+      text: answer.revoked.map((revoked) => html`<p>${revokedText(revoked)}</p>`),
+    },
+    body: receiptPart(visit, answer),
   };
 }
 
@@ -186,6 +298,40 @@ function registerRevocation(scope: SignetServer, { send }: PortalParts): void {
   );
 }
 
+async function firstCredentials(visit: Visit): Promise<ListAnswer<Credential>> {
+  return await visit.api.get<ListAnswer<Credential>>(`/v1/credentials?limit=${LISTED}`);
+}
+
+function registerLeakRevocation(scope: SignetServer, { send }: PortalParts): void {
+  scope.post(
+    "/credentials/revoke",
+    {
+      config: { portal: ["credentials:read", "credentials:revoke"] },
+      schema: {
+        hide: true,
+        body: Form({ target: Line(LEAK_LENGTH_MAX), reason: Line(500), confirm: Line(64) }),
+      },
+    },
+    async ({ visit, body: { target, reason, confirm, once } }, reply) => {
+      const body = { target, ...(reason.trim() === "" ? {} : { reason: reason.trim() }) };
+      const revoked = await refused(
+        confirm.trim() === LEAK_WORD
+          ? visit.api.send<LeakRevocation>("POST", "/v1/revocations", body, once)
+          : Promise.reject(
+              validationFailed([
+                { pointer: "/confirm", code: "mismatch", detail: `must be the word ${LEAK_WORD}` },
+              ]),
+            ),
+      );
+      if ("error" in revoked) {
+        const { error } = revoked;
+        return send(reply.code(error.status), visit, listPage(visit, await firstCredentials(visit), error));
+      }
+      return send(reply, visit, leakRevokedPage(visit, revoked.answer));
+    },
+  );
+}
+
 export function registerCredentialPages(scope: SignetServer, parts: PortalParts): void {
   const { send } = parts;
   scope.get(
@@ -196,17 +342,18 @@ export function registerCredentialPages(scope: SignetServer, parts: PortalParts)
     },
     async ({ visit, query: { cursor } }, reply) => {
       const after = cursor === undefined ? "" : `&cursor=${encodeURIComponent(cursor)}`;
-      const list = await visit.api.get<ListAnswer<Credential>>(`/v1/credentials?limit=50${after}`);
-      return send(reply, visit, listPage(list));
+      const list = await visit.api.get<ListAnswer<Credential>>(`/v1/credentials?limit=${LISTED}${after}`);
+      return send(reply, visit, listPage(visit, list));
     },
   );
   scope.get(
     "/credentials/:id",
     {
       config: { portal: ["credentials:read"] },
-      schema: { hide: true, params: IdParams("credential") },
+      schema: { hide: true, params: CredentialParams },
     },
     async ({ visit, params: { id } }, reply) => send(reply, visit, await credentialPage(visit, id)),
   );
   registerRevocation(scope, parts);
+  registerLeakRevocation(scope, parts);
 }

@@ -24,7 +24,10 @@ import { createAdmission, createScopeGuard } from "../../tokens/guards/authentic
 import { createIngressValidator } from "../../tokens/guards/ingress-validator.ts";
 import { registerApiReference } from "../../api/routes/api-reference.ts";
 import { registerComplianceRoutes } from "../../api/routes/compliance.ts";
-import { registerCredentialRevocation } from "../../api/routes/credential-revocation.ts";
+import {
+  registerCredentialRevocation,
+  registerLeakRevocation,
+} from "../../api/routes/credential-revocation.ts";
 import { registerCredentialRoutes } from "../../api/routes/credentials.ts";
 import { registerProducerSecretRoutes } from "../../api/routes/producer-secrets.ts";
 import { registerDeliveryStream } from "../../api/routes/delivery-stream.ts";
@@ -109,6 +112,15 @@ function portalOptions(services: ApiServices, calls: InProcessCalls) {
   };
 }
 
+function registerRevocations(
+  server: SignetServer,
+  { config, pools, credentials: { pepper }, keyring, revocation }: ApiServices,
+): void {
+  const leaks = { pepper, keyring, issuer: config.publicUrl, keys: pools.issuer };
+  registerCredentialRevocation(server, pools.api, revocation);
+  registerLeakRevocation(server, { pool: pools.api, leaks, revocation });
+}
+
 /** Builds the public API without listening. */
 export async function createApi(services: ApiServices): Promise<SignetServer> {
   const { config, clock, randomBytes, log, pools } = services;
@@ -171,7 +183,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
     clock,
     randomBytes,
   });
-  registerCredentialRevocation(server, pools.api, services.revocation);
+  registerRevocations(server, services);
   registerWebhookRoutes(server, services.webhooks, services.tokens.isAdmitted);
   registerDeliveryStream(server, portal.streaming, services.tokens.isAdmitted);
   registerComplianceRoutes(server, pools.api);

@@ -16,7 +16,9 @@ const CHECKSUM_LENGTH = 6;
 /** The pattern of client secrets, for secret scanners. */
 export const CLIENT_SECRET_PATTERN = "^sgn_(live|test)_sk_[0-9A-Za-z]{49}$";
 const CLIENT_SECRET_REGEX = new RegExp(CLIENT_SECRET_PATTERN);
-const CLIENT_ID_REGEX = /^cl_[0-9A-Za-z]{24}$/;
+/** The pattern of client ids. */
+export const CLIENT_ID_PATTERN = "^cl_[0-9A-Za-z]{24}$";
+const CLIENT_ID_REGEX = new RegExp(CLIENT_ID_PATTERN);
 
 function randomBase62(length: number, randomBytes: RandomBytes): string {
   let text = "";

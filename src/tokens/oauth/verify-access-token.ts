@@ -4,12 +4,14 @@ import type { Identity } from "../../domain/identity.ts";
 import { TOKEN_LIFETIME_SECONDS } from "./access-token.ts";
 import { tokenRefused } from "../../http/bearer-errors.ts";
 import type { KeyLookup } from "../signing-keys/key-store.ts";
+import type { VerificationKey } from "../signing-keys/signing-key.ts";
 import { checkTimes, isSignedWith, readSignedToken, TokenFault } from "./signed-token.ts";
 import { createVerifiedTokens, type VerifiedToken } from "./verified-tokens.ts";
 
 const TOKEN_FORM = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/;
 const TYPE = /^(?:application\/)?at\+jwt$/i;
-const TOKEN_LENGTH_MAX = 4_096;
+/** Maximum length of a token, in characters. */
+export const TOKEN_LENGTH_MAX = 4_096;
 const CLOCK_SKEW_SECONDS = 5;
 /** A key inside a token is never used, and a token with one is rejected. */
 const FORBIDDEN_HEADERS = ["jwk", "jku", "x5u", "x5c", "crit"] as const;
@@ -41,6 +43,7 @@ function boundThumbprint(confirmation: unknown): string | undefined {
   return thumbprint;
 }
 
+/** Returns the identity of a token's claims. @throws TokenFault */
 function identityOf(payload: Readonly<Record<string, unknown>>, kid: string): Identity {
   for (const name of STRING_CLAIMS) {
     // `aud` may be an array (RFC 7519 section 4.1.3), but our tokens have one audience.
@@ -86,6 +89,54 @@ function keyIdOf(header: Readonly<Record<string, unknown>>): string {
   return kid;
 }
 
+/** A token of this deployment, which may have expired or been revoked. */
+export interface OwnToken {
+  readonly identity: Identity;
+  /** `exp`, in Unix milliseconds. */
+  readonly expiresAt: number;
+}
+
+/**
+ * Verifies that this deployment issued a token, whenever that was: for revoking one that leaked. Never admit a request
+ * by it.
+ *
+ * @param findKey finds the public half of any key that ever signed, also of a revoked one
+ * @returns undefined for any other text
+ */
+export async function readOwnToken(
+  text: string,
+  issuer: string,
+  findKey: (kid: string) => Promise<VerificationKey | undefined>,
+): Promise<OwnToken | undefined> {
+  if (!isTokenText(text)) {
+    return undefined;
+  }
+  try {
+    const token = readSignedToken(text);
+    const { header, payload } = token;
+    const kid = keyIdOf(header);
+    const found = await findKey(kid);
+    if (found === undefined || header["alg"] !== found.alg || !isSignedWith(token, found.alg, found.key)) {
+      return undefined;
+    }
+    const { iss, iat, exp } = payload;
+    if (iss !== issuer || typeof iat !== "number" || typeof exp !== "number") {
+      return undefined;
+    }
+    return { identity: identityOf(payload, kid), expiresAt: exp * 1_000 };
+  } catch (error) {
+    if (error instanceof TokenFault) {
+      return undefined;
+    }
+    throw error;
+  }
+}
+
+/** Whether the text has the form of a token. */
+export function isTokenText(text: string): boolean {
+  return text.length <= TOKEN_LENGTH_MAX && TOKEN_FORM.test(text);
+}
+
 /** Creates the verifier. */
 export function createTokenVerifier(options: TokenVerifierOptions): VerifyToken {
   const { issuer, verificationKey, clock } = options;
@@ -120,7 +171,7 @@ export function createTokenVerifier(options: TokenVerifierOptions): VerifyToken 
   }
 
   async function verifyAnew(token: string): Promise<Identity> {
-    if (token.length > TOKEN_LENGTH_MAX || !TOKEN_FORM.test(token)) {
+    if (!isTokenText(token)) {
       throw tokenRefused("TOKEN_INVALID", NOT_VALID);
     }
     try {

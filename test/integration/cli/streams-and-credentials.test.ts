@@ -144,6 +144,59 @@ test("a tenant lists, shows, creates, rotates and revokes its own credentials", 
   });
 });
 
+test("a tenant revokes what leaked, and gives a secret on standard input only", async () => {
+  const made = await json<Identified & { client_id: string; client_secret: string }>(
+    "credential",
+    "own",
+    "create",
+  );
+  const revoke = ["credential", "own", "revoke"];
+  expect(await signet([...revoke, made.client_secret])).toMatchObject({
+    code: 2,
+    stdout: "",
+    stderr: expect.not.stringContaining(made.client_secret) as string,
+  });
+  for (const line of [[], ["--secret-stdin"], [made.client_id, "--secret-stdin"]]) {
+    expect(await signet([...revoke, ...line])).toMatchObject({ code: 2 });
+  }
+  const run = await signet(
+    [...revoke, "--secret-stdin", "--reason", "leaked"],
+    {},
+    `${made.client_secret}\n`,
+  );
+  expect(run).toMatchObject({ code: 0, stderr: "" });
+  expect(run.stdout).toMatch(new RegExp(`^KIND +TARGET .*\\ncredential +${made.id} +${made.client_id} `));
+  expect(run.stdout).toMatch(/\nID +KIND +REGION +STATE +MS\napi-[0-9a-f]{8} +api +- +applied +\d+\n/);
+  expect(run.stdout).toMatch(/ processe?s? applied the revocation within \d+ ms\.\n$/);
+  expect(run.stdout).not.toContain(made.client_secret);
+  expect(await json("credential", "own", "show", made.client_id)).toMatchObject({ state: "REVOKED" });
+  expect(await signet([...revoke, "cl_000000000000000000000000"])).toMatchObject({ code: 3 });
+});
+
+test("an operator revokes what leaked", async () => {
+  const { environment } = api;
+  const { client } = terminal.current;
+  const token = (await signet(["token"])).stdout.trim();
+  const revoke = ["revoke", "--token-stdin", "--reason", "leaked"];
+  const run = await startSignet(revoke, environment, token).ended;
+  expect(run).toMatchObject({ code: 0, stderr: "" });
+  expect(run.stdout).toMatch(new RegExp(`^KIND +TARGET .*\\njti +\\S+ +${client.clientId} `));
+  expect(await startSignet(revoke, environment, `${token}x`).ended).toMatchObject({ code: 1, stdout: "" });
+  expect(await startSignet(["revoke", token], environment).ended).toMatchObject({
+    code: 2,
+    stderr: expect.not.stringContaining(token) as string,
+  });
+  const made = await json<Identified & { client_id: string }>("credential", "own", "create");
+  const shown = await startSignet(["credential", "show", made.client_id, "--json"], environment).ended;
+  expect(JSON.parse(shown.stdout)).toMatchObject({ id: made.id });
+  for (const line of [
+    ["revoke", made.client_id],
+    ["credential", "revoke", made.client_id],
+  ]) {
+    expect(await startSignet(line, environment).ended).toMatchObject({ code: 0, stderr: "" });
+  }
+});
+
 test("an invalid command line points to the help, and --version prints the version", async () => {
   expect(await signet(["endpoint", "lst"])).toMatchObject({
     code: 2,

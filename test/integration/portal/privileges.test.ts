@@ -65,6 +65,8 @@ const FIELDS = {
   events: "",
   description: "",
   confirm: "delete",
+  target: "cl_000000000000000000000000",
+  reason: "",
   which: "all",
   since: "2025-01-01T00:00",
   until: "",

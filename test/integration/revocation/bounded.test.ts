@@ -4,6 +4,8 @@ import { useTestApi } from "../../support/api.ts";
 import { startDatabase, stopDatabase } from "../../support/database-outage.ts";
 import { eventually } from "../../support/eventually.ts";
 import { accessToken, bearer, provision } from "../../support/factories.ts";
+import { startSecondApi } from "../../support/second-api.ts";
+import { startTcpProxy } from "../../support/tcp-proxy.ts";
 
 const BOUND_MS = 3_000;
 const api = useTestApi({
@@ -12,6 +14,25 @@ const api = useTestApi({
     // Any namespace: no workflow runs in it, but readiness checks it.
     TEMPORAL_NAMESPACE: inject("temporalNamespaces")[0],
   },
+});
+
+test("a receipt does not call a silent process safe before its bound", async () => {
+  const proxy = await startTcpProxy(Number(new URL(api.database.url).port));
+  const second = await startSecondApi(api, proxy.port);
+  try {
+    const outcomeOf = async (): Promise<unknown> => {
+      const { clientId: target } = await provision(api);
+      const { body } = await api.admin("POST", "/revocations", { target });
+      return (body["edges"] as { outcome: unknown }).outcome;
+    };
+    await eventually(async () => (await outcomeOf()) === "applied", "both processes");
+    proxy.freeze();
+    expect(await outcomeOf()).toBe("pending");
+  } finally {
+    proxy.thaw();
+    await second.close();
+    await proxy.close();
+  }
 });
 
 test("tokens are admitted without the database up to the bound, which /readyz and the log report", async () => {

@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import { beforeEach, describe, expect, test } from "vitest";
 import { type Answer, useSharedApi } from "../../support/api.ts";
 import { newId } from "../../../src/domain/ids.ts";
+import { newClientId } from "../../../src/tokens/credentials/secret-format.ts";
 import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
 import { anId, anInstant, sql } from "../../support/tenant.ts";
 
@@ -50,7 +51,22 @@ test("the answer has the revocation, its sequence number and its entry in the co
     sequence: expect.any(Number),
     committed_at: anInstant(),
     compliance: { log_index: expect.any(Number), leaf_hash: expect.stringMatching(/^[0-9a-f]{64}$/) },
-    edges: { live: 1, acked: 1, max_ms: expect.any(Number) },
+    edges: {
+      live: 1,
+      acked: 1,
+      max_ms: expect.any(Number),
+      outcome: "applied",
+      summary: expect.stringContaining("The only process applied the revocation within"),
+      processes: [
+        {
+          id: expect.stringMatching(/^api-[0-9a-f]{8}$/),
+          kind: "api",
+          region: null,
+          state: "applied",
+          ms: expect.any(Number),
+        },
+      ],
+    },
   });
   const { compliance } = answer.body as { compliance: { log_index: number; leaf_hash: string } };
   expect(await entry(compliance.log_index)).toMatchObject({
@@ -88,6 +104,41 @@ test("repeated, concurrent and operators' requests get the same answer and leave
 test("only the revoked credential ends, not the principal's others", async () => {
   await revoke(client.credentialId);
   expect(await revoke(client.credentialId)).toMatchObject({ status: 200 });
+});
+
+describe("a client id", () => {
+  test("names a credential to its tenant", async () => {
+    const shown = await api.request(`/v1/credentials/${client.clientId}`, {
+      headers: bearer(await accessToken(api, remaining)),
+    });
+    expect(shown).toMatchObject({
+      status: 200,
+      body: { id: client.credentialId, versions: [{ version: 1 }] },
+    });
+    const stranger = await provision(api, { scopes: ["credentials:revoke"] });
+    expect(await revoke(client.clientId, undefined, stranger)).toMatchObject({ status: 404 });
+    const answer = await revoke(client.clientId);
+    expect(answer).toMatchObject({ status: 200 });
+    expect((await revoke(client.credentialId)).text).toBe(answer.text);
+  });
+
+  test("names a credential to operators", async () => {
+    expect(await api.admin("GET", `/credentials/${client.clientId}`)).toMatchObject({
+      status: 200,
+      body: { id: client.credentialId, versions: [{ version: 1 }] },
+    });
+    const answer = await api.admin("POST", `/credentials/${client.clientId}/revoke`, {});
+    expect(answer).toMatchObject({ status: 200 });
+    expect((await api.admin("POST", `/credentials/${client.credentialId}/revoke`, {})).text).toBe(
+      answer.text,
+    );
+    for (const unknown of [newClientId(randomBytes), "cl_short"]) {
+      expect(await api.admin("GET", `/credentials/${unknown}`)).toMatchObject({
+        status: 404,
+        body: { detail: "There is no such credential." },
+      });
+    }
+  });
 });
 
 describe("a caller without permission", () => {
@@ -166,8 +217,8 @@ describe("operators", () => {
 
   test.each([
     { kind: "jti", target: "short" },
-    { kind: "cert", target: "AB".repeat(32) },
-    { kind: "kid", target: randomBytes(32).toString("base64url") },
+    { kind: "cert", target: "AB".repeat(31) },
+    { kind: "kid", target: randomBytes(16).toString("base64url") },
     { kind: "tenant", target: "ten_x" },
     {},
   ])("cannot revoke %j", async (body) => {

@@ -31,6 +31,15 @@ interface Edges {
   readonly live: number;
   readonly acked: number;
   readonly max_ms: number | null;
+  readonly outcome: string;
+  readonly summary: string;
+  readonly processes: readonly { readonly id: string; readonly state: string; readonly ms: number | null }[];
+}
+
+/** Id of a process in receipts, from its log. */
+function idIn(log: readonly string[]): string {
+  const line = log.findLast((text) => text.includes("following revocations")) ?? "{}";
+  return String((JSON.parse(line) as { follower?: unknown }).follower);
 }
 
 type Revoked = Answer & { readonly edges: Edges };
@@ -63,27 +72,40 @@ describe("a receipt", () => {
   test("counts the acknowledging processes and the time of the slowest, is repeatable, and is logged once", async () => {
     const { client, answer } = await bothAcknowledge();
     const { edges, text } = answer;
-    expect(edges).toEqual({ live: 2, acked: 2, max_ms: expect.any(Number) });
+    expect(edges).toMatchObject({ live: 2, acked: 2, max_ms: expect.any(Number), outcome: "applied" });
     expect(edges.max_ms).toBeLessThanOrEqual(BOUND_MS);
+    const times = edges.processes.map(({ ms }) => ms ?? Infinity);
+    expect(Math.max(...times)).toBe(edges.max_ms);
+    expect(edges.processes.map(({ id }) => id).toSorted()).toEqual(
+      [idIn(api.log), idIn(second.log)].toSorted(),
+    );
     await eventually(async () => (await reports(client)).length > 0, "the report");
     expect((await revoke(client)).text).toBe(text);
-    expect(await reports(client)).toEqual([{ details: { edges: 2, acked: 2, max_ms: edges.max_ms } }]);
+    const { max_ms, outcome, processes } = edges;
+    expect(await reports(client)).toEqual([{ details: { edges: 2, acked: 2, max_ms, outcome, processes } }]);
   });
 
-  test("reports a process that cannot receive, waits no longer, and omits it once it has disconnected", async () => {
+  test("reports a process that cannot receive, waits no longer, and does not count it once it has disconnected", async () => {
     await bothAcknowledge();
     const client = await provision(api);
     proxy.freeze();
     const startedAt = performance.now();
     const { edges } = await revoke(client);
     const tookMs = performance.now() - startedAt;
-    expect(edges).toMatchObject({ live: 2, acked: 1 });
+    expect(edges).toMatchObject({ live: 2, acked: 1, outcome: "slow_but_safe" });
+    const silent = idIn(second.log);
+    expect(edges.summary).toContain(`Slow but safe: ${silent} did not acknowledge within 250 ms.`);
+    expect(edges.processes).toContainEqual(
+      expect.objectContaining({ id: silent, kind: "api", state: "lease_expired", ms: null }),
+    );
     expect(tookMs).toBeGreaterThan(BOUND_MS / 2);
     const gone = await eventually(async () => {
       const answer = await revoke(client);
       return answer.edges.live === 1 && answer.edges;
     }, "the server to close the silent connection");
-    expect(gone).toMatchObject({ live: 1, acked: 1 });
+    // It lost its connection, but may still run.
+    expect(gone).toMatchObject({ live: 1, acked: 1, outcome: "slow_but_safe" });
+    expect(gone.processes.map(({ id }) => id)).toContain(silent);
     proxy.thaw();
     await bothAcknowledge();
   });
@@ -101,6 +123,13 @@ describe("a receipt", () => {
     } finally {
       await third.close();
     }
+  });
+
+  test("does not name a process that has stopped", async () => {
+    const third = await startSecondApi(api);
+    await third.close();
+    const { answer } = await bothAcknowledge();
+    expect(answer.edges.processes.map(({ id }) => id)).not.toContain(idIn(third.log));
   });
 });
 

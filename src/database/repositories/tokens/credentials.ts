@@ -68,14 +68,14 @@ export async function listTenantCredentials(
   return rows;
 }
 
-/** Returns one credential of a tenant. */
+/** Returns one credential of a tenant, by its id or its client id. */
 export async function findTenantCredential(
   db: Queryable,
   tenantId: string,
   id: string,
 ): Promise<CredentialRow | undefined> {
   const { rows } = await db.query<CredentialRow>(
-    `SELECT ${CREDENTIAL_COLUMNS}, ${DUE_AT} FROM credentials WHERE tenant_id = $1 AND id = $2`,
+    `SELECT ${CREDENTIAL_COLUMNS}, ${DUE_AT} FROM credentials WHERE tenant_id = $1 AND (id = $2 OR client_id = $2)`,
     [tenantId, id],
   );
   return rows[0];
@@ -121,10 +121,10 @@ export async function listPrincipalCredentials(
   return rows;
 }
 
-/** Returns one credential, for operators. */
+/** Returns one credential, by its id or its client id, for operators. */
 export async function findCredential(db: Queryable, id: string): Promise<VersionedCredentialRow | undefined> {
   const { rows } = await db.query<VersionedCredentialRow>(
-    `SELECT ${CREDENTIAL_COLUMNS}, ${DUE_AT}, ${VERSION} FROM credentials WHERE id = $1`,
+    `SELECT ${CREDENTIAL_COLUMNS}, ${DUE_AT}, ${VERSION} FROM credentials WHERE id = $1 OR client_id = $1`,
     [id],
   );
   return rows[0];
@@ -181,4 +181,59 @@ export async function replaceCredential(
     [tenantId, id, by, new Date(endsAt)],
   );
   return rowCount === 1;
+}
+
+/** A credential that something leaked belongs to. */
+export interface CredentialOwner {
+  readonly id: string;
+  readonly tenant_id: string;
+  readonly client_id: string;
+}
+
+/**
+ * Returns a credential by its id or its client id (role signet_operator, or signet_api for its tenant).
+ *
+ * @param tenantId the only tenant to search; null for all
+ */
+export async function findCredentialOwner(
+  db: Queryable,
+  tenantId: string | null,
+  id: string,
+): Promise<CredentialOwner | undefined> {
+  const { rows } = await db.query<CredentialOwner>(
+    `SELECT id, tenant_id, client_id FROM credentials
+      WHERE (id = $2 OR client_id = $2) AND ($1::text IS NULL OR tenant_id = $1)`,
+    [tenantId, id],
+  );
+  return rows[0];
+}
+
+/** Returns credentials that name a certificate by its SHA-256, active ones first. */
+export async function listCertificateOwners(
+  db: Queryable,
+  tenantId: string | null,
+  { sha256, limit }: { readonly sha256: string; readonly limit: number },
+): Promise<CredentialOwner[]> {
+  const { rows } = await db.query<CredentialOwner>(
+    `SELECT id, tenant_id, client_id FROM credentials
+      WHERE certificate_thumbprints @> ARRAY[$2::text] AND ($1::text IS NULL OR tenant_id = $1)
+      ORDER BY state, id LIMIT $3`,
+    [tenantId, sha256, limit],
+  );
+  return rows;
+}
+
+/**
+ * Returns the credential and the version of a client secret by its MACs, whatever its state (role signet_operator, or
+ * signet_api for its tenant).
+ */
+export async function findClientSecret(
+  db: Queryable,
+  macs: readonly Buffer[],
+): Promise<{ readonly credential_id: string; readonly version: number } | undefined> {
+  const { rows } = await db.query<{ credential_id: string; version: number }>(
+    "SELECT credential_id, version FROM find_client_secret($1::bytea[])",
+    [macs],
+  );
+  return rows[0];
 }

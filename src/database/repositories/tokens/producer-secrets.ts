@@ -16,6 +16,8 @@ export interface ProducerSecretRow {
 const COLUMNS = "version, fingerprint, created_at, last_used_at, ends_at, revoked_at";
 /** Maximum number of versions returned per credential. */
 const VERSIONS_MAX = 50;
+/** Maximum number of secrets compared for one fingerprint of 32 bits. */
+const SAME_FINGERPRINT_MAX = 100;
 
 /** Returns the versions of a credential, newest first. */
 export async function listProducerSecrets(
@@ -76,6 +78,42 @@ export async function revokeProducerSecrets(
     [tenantId, credentialId, version ?? null, now],
   );
   return rows.map((row) => row.version).sort((left, right) => left - right);
+}
+
+/** A version of a producer secret with what opens it. */
+export interface SealedProducerSecret {
+  readonly credentialId: string;
+  readonly tenantId: string;
+  readonly clientId: string;
+  readonly version: number;
+  /** An envelope. */
+  readonly sealed: string;
+  /** The tenant's data key, wrapped. */
+  readonly dataKey: string;
+}
+
+/**
+ * Returns the versions with a fingerprint that are not revoked. Fingerprints are short, so different secrets may share
+ * one (role signet_operator, or signet_api for its tenant).
+ *
+ * @param tenantId the only tenant to search; null for all
+ */
+export async function listSecretsByFingerprint(
+  db: Queryable,
+  tenantId: string | null,
+  fingerprint: string,
+): Promise<SealedProducerSecret[]> {
+  const { rows } = await db.query<SealedProducerSecret>(
+    `SELECT s.credential_id AS "credentialId", s.tenant_id AS "tenantId", c.client_id AS "clientId", s.version,
+            s.secret AS sealed, t.data_key AS "dataKey"
+       FROM producer_secrets s
+       JOIN credentials c ON c.id = s.credential_id
+       JOIN tenants t ON t.id = s.tenant_id AND t.data_key <> ''
+      WHERE s.fingerprint = $2 AND s.revoked_at IS NULL AND ($1::text IS NULL OR s.tenant_id = $1)
+      ORDER BY s.credential_id, s.version LIMIT $3`,
+    [tenantId, fingerprint, SAME_FINGERPRINT_MAX],
+  );
+  return rows;
 }
 
 /** Sets whether the credential must sign what it publishes. Returns false if nothing changed, or if it is revoked. */

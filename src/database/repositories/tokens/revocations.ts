@@ -40,6 +40,15 @@ export async function publish(
   return rows[0] as RevocationRow;
 }
 
+/** Returns the revocation or the change of policy with a sequence number (role signet_operator, or signet_api for its tenant). */
+export async function findRevocation(db: Queryable, sequence: number): Promise<RevocationRow | undefined> {
+  const { rows } = await db.query<RevocationRow>(
+    "SELECT id, seq, tenant_id, at, log_index, leaf_hash FROM revocations WHERE seq = $1",
+    [sequence],
+  );
+  return rows[0];
+}
+
 /** A revocation as needed to admit tokens. */
 export interface FollowedRevocation {
   readonly seq: number;
@@ -153,6 +162,10 @@ export interface FollowerRow {
   readonly lockKey: number;
   /** Kind of the process. */
   readonly process: string;
+  /** Region of the process; null if unknown. */
+  readonly region: string | null;
+  /** How long an answer of the database lets the process admit tokens, in milliseconds. */
+  readonly leaseMs: number;
 }
 
 /**
@@ -161,7 +174,10 @@ export interface FollowerRow {
  *
  * @throws if another follower has the same number
  */
-export async function registerFollower(db: Queryable, { lockKey, process }: FollowerRow): Promise<void> {
+export async function registerFollower(
+  db: Queryable,
+  { lockKey, process, region, leaseMs }: FollowerRow,
+): Promise<void> {
   const { rows } = await db.query<{ locked: boolean }>("SELECT pg_try_advisory_lock($1, $2) AS locked", [
     FOLLOWER_LOCK_CLASS,
     lockKey,
@@ -174,10 +190,24 @@ export async function registerFollower(db: Queryable, { lockKey, process }: Foll
        DELETE FROM revocation_followers WHERE applied_at < now() - interval '1 day' AND lock_key <> $1
          AND lock_key::oid NOT IN (SELECT objid FROM pg_locks WHERE locktype = 'advisory' AND classid = $3::int::oid)
      )
-     INSERT INTO revocation_followers (lock_key, process, seq, applied_at) VALUES ($1, $2, 0, clock_timestamp())
-     ON CONFLICT (lock_key) DO UPDATE SET process = excluded.process, seq = 0, applied_at = excluded.applied_at`,
-    [lockKey, process, FOLLOWER_LOCK_CLASS],
+     INSERT INTO revocation_followers (lock_key, process, seq, applied_at, region, lease_ms, seen_at)
+     VALUES ($1, $2, 0, clock_timestamp(), $4, $5, clock_timestamp())
+     ON CONFLICT (lock_key) DO UPDATE SET process = excluded.process, seq = 0, applied_at = excluded.applied_at,
+       region = excluded.region, lease_ms = excluded.lease_ms, seen_at = excluded.seen_at`,
+    [lockKey, process, FOLLOWER_LOCK_CLASS, region, leaseMs],
   );
+}
+
+/** Records that a follower is alive (role signet_edge). */
+export async function markFollowerSeen(db: Queryable, lockKey: number): Promise<void> {
+  await db.query("UPDATE revocation_followers SET seen_at = clock_timestamp() WHERE lock_key = $1", [
+    lockKey,
+  ]);
+}
+
+/** Removes a follower that stops, so that receipts no longer name it (role signet_edge). */
+export async function removeFollower(db: Queryable, lockKey: number): Promise<void> {
+  await db.query("DELETE FROM revocation_followers WHERE lock_key = $1", [lockKey]);
 }
 
 /** An acknowledgement by a follower. */
@@ -202,37 +232,79 @@ export async function acknowledge(
   });
 }
 
-/** The propagation of a revocation. */
-export interface Receipt {
-  /** Number of processes that follow. */
-  readonly live: number;
-  /** Number of those that apply the revocation. */
-  readonly acked: number;
-  /** Time that the slowest of these took, in milliseconds; null if there are none. */
-  readonly maxMs: number | null;
+/** What the database knows about one follower of a revocation. */
+export interface FollowerStanding {
+  readonly lockKey: number;
+  readonly process: string;
+  readonly region: string | null;
+  /** Null for a process of an earlier version. */
+  readonly leaseMs: number | null;
+  /** Whether its connection is open. */
+  readonly connected: boolean;
+  /** Whether it applies the revocation. */
+  readonly acked: boolean;
+  /** Time from the revocation's entry to its acknowledgement, in milliseconds; null once the receipt is recorded. */
+  readonly ms: number | null;
+}
+
+/** The propagation of a revocation as the database knows it. */
+export interface Propagation {
+  readonly followers: readonly FollowerStanding[];
   /** Whether it was already recorded. */
   readonly reported: boolean;
+  /** What was recorded: the time of the slowest, in milliseconds, and the processes. */
+  readonly slowestMs: number | null;
+  readonly recorded: unknown;
+}
+
+interface PropagationRow extends Omit<FollowerStanding, "lockKey" | "leaseMs"> {
+  readonly lock_key: number | null;
+  readonly lease_ms: number | null;
+  readonly slowest_ms: number | null;
+  readonly reported: boolean;
+  readonly recorded: unknown;
 }
 
 /** Reads the propagation of a revocation (role signet_issuer). */
-export async function readReceipt(db: Queryable, sequence: number): Promise<Receipt> {
-  const { rows } = await db.query<{ live: number; acked: number; max_ms: number | null; reported: boolean }>({
-    name: "read-revocation-receipt",
-    text: "SELECT live, acked, max_ms, reported FROM revocation_receipt($1, $2)",
+export async function readPropagation(db: Queryable, sequence: number): Promise<Propagation> {
+  const { rows } = await db.query<PropagationRow>({
+    name: "read-revocation-processes",
+    text: `SELECT lock_key, process, region, lease_ms, connected, acked, ms, slowest_ms, reported, recorded
+             FROM revocation_processes($1, $2)`,
     values: [sequence, FOLLOWER_LOCK_CLASS],
   });
-  const { live = 0, acked = 0, max_ms: maxMs = null, reported = true } = rows[0] ?? {};
-  return { live, acked, maxMs, reported };
+  const [first] = rows;
+  return {
+    followers: rows.flatMap(
+      ({ lock_key: lockKey, lease_ms: leaseMs, process, region, connected, acked, ms }) =>
+        lockKey === null ? [] : [{ lockKey, process, region, leaseMs, connected, acked, ms }],
+    ),
+    reported: first?.reported ?? true,
+    slowestMs: first?.slowest_ms ?? null,
+    recorded: first?.recorded ?? null,
+  };
+}
+
+/** The recorded propagation: the time of the slowest process, in milliseconds, and the processes as JSON. */
+export interface PropagationReport {
+  readonly slowestMs: number | null;
+  readonly processes: string;
 }
 
 /** Records the propagation of a revocation with its compliance entry, unless already recorded (role signet_issuer). */
 export async function reportPropagation(
   db: Queryable,
   sequence: number,
-  slowestMs: number | null,
+  { slowestMs, processes }: PropagationReport,
   { beforeIndex, afterIndex }: EntryBytes,
 ): Promise<void> {
-  await db.query("SELECT report_propagation($1, $2, $3, $4)", [sequence, slowestMs, beforeIndex, afterIndex]);
+  await db.query("SELECT report_propagation($1, $2, $3::jsonb, $4, $5)", [
+    sequence,
+    slowestMs,
+    processes,
+    beforeIndex,
+    afterIndex,
+  ]);
 }
 
 export interface LiftRow {

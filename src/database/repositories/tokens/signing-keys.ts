@@ -50,6 +50,18 @@ export async function listPublicKeys(db: Queryable, revokedSince: Date): Promise
   return rows;
 }
 
+/** Returns the public half of any key, even of one that is gone (role signet_issuer or signet_operator). */
+export async function findPublicKey(
+  db: Queryable,
+  kid: string,
+): Promise<Pick<SigningKeyRow, "kid" | "alg" | "public_jwk"> | undefined> {
+  const { rows } = await db.query<Pick<SigningKeyRow, "kid" | "alg" | "public_jwk">>(
+    "SELECT kid, alg, public_jwk FROM signing_keys WHERE kid = $1",
+    [kid],
+  );
+  return rows[0];
+}
+
 /** Returns keys, newest first, including those that are gone. */
 export async function listSigningKeys(db: Queryable, limit: number): Promise<SigningKeyRow[]> {
   const { rows } = await db.query<SigningKeyRow>(

@@ -4,6 +4,7 @@ import type {
   CreatedSigningSecret,
   Credential,
   CredentialDetails,
+  LeakRevocation,
   NewCredential,
   Revocation,
   SigningSecret,
@@ -15,6 +16,11 @@ import { type CallOptions, segment, type Transport } from "../transport.ts";
 const PATH = "/v1/credentials";
 
 export interface RevokeOptions extends CallOptions {
+  /** Goes into the compliance log, so no personal data; at most 500 characters. */
+  readonly reason?: string;
+}
+
+export interface RevokeLeakedOptions extends IdempotentOptions {
   /** Goes into the compliance log, so no personal data; at most 500 characters. */
   readonly reason?: string;
 }
@@ -66,6 +72,23 @@ export class Credentials {
       body: reason === undefined ? {} : { reason },
       repeatable: true,
       ...options,
+    });
+  }
+
+  /**
+   * Finds and revokes what leaked, if it is the tenant's: a client id, a credential's id, a client secret, a signing
+   * secret, a whole token, or a certificate's SHA-256. Needs `credentials:revoke`.
+   */
+  async revokeLeaked(
+    target: string,
+    { reason, ...options }: RevokeLeakedOptions = {},
+  ): Promise<LeakRevocation> {
+    return await this.#transport.call({
+      method: "POST",
+      path: "/v1/revocations",
+      body: { target, ...(reason === undefined ? {} : { reason }) },
+      ...options,
+      idempotencyKey: idempotencyKeyOf(options),
     });
   }
 
