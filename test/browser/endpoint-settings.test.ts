@@ -44,7 +44,7 @@ describe.skipIf(NO_BROWSER).each([
   test("collapses advanced settings, and shows the fields of the selected option", async () => {
     await page.goto(`${api.publicUrl}/portal/endpoints/new`);
     await page.getByLabel("Target URL").fill("https://example.com/hooks");
-    expect(await page.getByLabel("Additional headers").isVisible()).toBe(false);
+    expect(await page.getByLabel("Custom headers").isVisible()).toBe(false);
     await page.getByText("Filter, headers, authentication and more").click();
     expect(await page.getByLabel("Header name").isVisible()).toBe(false);
     await page.getByLabel("A secret header").check();
@@ -67,10 +67,10 @@ describe.skipIf(NO_BROWSER).each([
 
   test("saves settings, and later changes them without the secret being typed again", async () => {
     await page.getByLabel("Filter").fill('{"data.amount": {"$gte": 100}}');
-    await page.getByLabel("Additional headers").fill("X-Environment: staging\nX-Team: ml");
+    await page.getByLabel("Custom headers").fill("X-Environment: staging\nX-Team: ml");
     await page.getByLabel("Metadata").fill('{"region": "eu"}');
     await page.getByLabel("Deliveries per second").fill("20");
-    await page.getByLabel("Answer that verifies a ping").selectOption("yes");
+    await page.getByLabel("Verification").selectOption("yes");
     await page.getByLabel("Header value").fill("s3cret-value");
     await button("Add endpoint");
     await page.getByRole("link", { name: "Go to the endpoint" }).click();
@@ -86,7 +86,7 @@ describe.skipIf(NO_BROWSER).each([
     await page.getByRole("link", { name: "Edit", exact: true }).click();
     expect(await page.getByLabel("Unchanged: header X-Api-Key").isChecked()).toBe(true);
     await check("endpoint-settings-edit");
-    await page.getByLabel("Additional headers").fill("");
+    await page.getByLabel("Custom headers").fill("");
     await button("Save");
     expect(await page.getByRole("status").innerText()).toContain("changed");
     expect(await settled()).toMatchObject({ headers: {}, authentication: { name: "X-Api-Key" } });
@@ -111,7 +111,7 @@ describe.skipIf(NO_BROWSER).each([
 
   test("shows and changes how deliveries are signed", async () => {
     await page.getByRole("link", { name: "Change signatures and rotation" }).click();
-    await page.getByLabel("Rotate after days").fill("30");
+    await page.getByLabel("Automatic rotation, in days").fill("30");
     await button("Save");
     expect(await page.getByText("requires a recipient").isVisible()).toBe(true);
     await page.getByLabel("Signatures").selectOption("ed25519");

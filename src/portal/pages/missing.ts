@@ -112,7 +112,7 @@ async function searchPage(
   const endpoint = await getEndpoint(visit, id);
   const errors = fieldErrors(error);
   return {
-    title: "Missed events",
+    title: "Replay missing events",
     place: ENDPOINTS,
     notice: errors.notice,
     body: searchForm(visit, endpoint, values, errors),
@@ -143,10 +143,10 @@ async function countPage(
   const { since, until, rate_per_second: rate = "" } = values;
   const hidden = Object.entries({ since, until, rate_per_second: rate });
   return {
-    title: "Missed events",
+    title: "Replay missing events",
     place: ENDPOINTS,
     body: html`<section aria-labelledby="count">
-        <h2 id="count">${total === 0 ? "No missed events" : `Missed: ${countText(total)}`}</h2>
+        <h2 id="count">${total === 0 ? "No missing events" : `Missing: ${countText(total)}`}</h2>
         ${facts([
           ["From", instant(since)],
           ["Until", instant(until)],
@@ -162,7 +162,7 @@ async function countPage(
                 ${hidden.map(
                   ([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`,
                 )}
-                <div class="buttons"><button class="primary">Send ${countText(total)}</button></div>
+                <div class="buttons"><button class="primary">Replay ${countText(total)}</button></div>
               </form>`
         }
       </section>

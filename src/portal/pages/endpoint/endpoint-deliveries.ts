@@ -41,16 +41,16 @@ export function deliveriesSection(visit: Visit, { id, state }: Endpoint, newest:
     }
     <div class="buttons">
       <a class="button" href="${filteredPath(DELIVERIES, { endpoint_id: id })}"
-        >Deliveries of this endpoint</a
+        >View deliveries</a
       >
-      <a class="button" href="${ENDPOINTS}/${id}/hours">Last 24 hours</a>
+      <a class="button" href="${ENDPOINTS}/${id}/hours">Activity</a>
       <a class="button" href="${filteredPath(DEAD_LETTERS, { endpoint_id: id })}"
-        >Dead letters of this endpoint</a
+        >View dead letters</a
       >
       ${
         visit.can("webhooks:replay") &&
         state === "ACTIVE" &&
-        html`<a class="button" href="${missingPath(id)}">Send missed events</a>`
+        html`<a class="button" href="${missingPath(id)}">Replay missing events</a>`
       }
     </div>
   </section>`;
@@ -60,7 +60,7 @@ export function deliveriesSection(visit: Visit, { id, state }: Endpoint, newest:
 async function hoursPage(visit: Visit, id: string): Promise<PageContent> {
   const [endpoint, charts] = await Promise.all([getEndpoint(visit, id), hourCharts(visit, id)]);
   return {
-    title: "Deliveries of an endpoint",
+    title: "Activity",
     place: ENDPOINTS,
     body: html`<section aria-label="Endpoint">${facts([endpointFact(endpoint)])}</section>
       ${charts}`,

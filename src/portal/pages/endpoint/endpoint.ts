@@ -200,7 +200,7 @@ function settingsSection(visit: Visit, { endpoint, metadata }: Shown): Part {
       ["Added", moment(endpoint.created_at)],
       ["Changed", moment(endpoint.updated_at)],
       ["Authentication to the receiver", authenticationText(authentication)],
-      ["Additional headers", headersText(headers)],
+      ["Custom headers", headersText(headers)],
       ...settingFacts(endpoint, false),
       ...workflowFact(visit, "Verification, for operators", endpoint.verification.workflow_id),
     ])}
