@@ -48,8 +48,13 @@ export function option(value: string, text: string, chosen: string | undefined):
   return html`<option value="${value}" ${value === chosen ? html`selected` : ""}>${text}</option>`;
 }
 
+/** Renders the label of a field for a time. The script shows and reads such fields in the reader's time zone. */
+export function zoned(label: string): Html {
+  return html`${label} (<span data-zone>UTC</span>)`;
+}
+
 /** Renders a one-line input. */
-export function field(name: string, label: string, attributes: Part): Html {
+export function field(name: string, label: Part, attributes: Part): Html {
   return html`<div class="field">
     <label for="${name}">${label}</label>
     <input id="${name}" name="${name}" ${attributes} />
@@ -80,8 +85,8 @@ export function filters({ path, label, fields, query }: FilterForm): Html {
     <details ${(from !== "" || to !== "") && html`open`}>
       <summary>Time</summary>
       <div class="between">
-        ${field("from", "From (UTC)", html`type="datetime-local" value="${from}"`)}
-        ${field("to", "Until (UTC)", html`type="datetime-local" value="${to}"`)}
+        ${field("from", zoned("From"), html`type="datetime-local" value="${from}"`)}
+        ${field("to", zoned("Until"), html`type="datetime-local" value="${to}"`)}
       </div>
     </details>
   </form>`;

@@ -55,6 +55,9 @@ describe.skipIf(NO_BROWSER).each(READERS)("deliveries in the portal $name", ({ j
     // With scripts, no reload is needed.
     await untilLine("inference.completed", "delivered");
     expect(await line("inference.completed").innerText()).toContain(`${receiver.url}/billing`);
+    expect(await line("inference.completed").innerText()).toMatch(
+      javaScript ? /:\d\d [AP]M[^]*(?:\d+ (?:s|min) ago|now)/ : /:\d\d:\d\d UTC/,
+    );
   });
 
   test("a delivery shows each request as the receiver got it, its response, and the time of the next one", async () => {
@@ -95,7 +98,11 @@ describe.skipIf(NO_BROWSER).each(READERS)("deliveries in the portal $name", ({ j
     }
     expect(shown.get("webhook-signature")).toBe("(not stored)");
     expect(shown.get("webhook-id")).toBe(event);
-    await first.getByText("Response body").click();
+    // The newest response is open.
+    const closed = first.locator("details:not([open])", { hasText: "Response body" });
+    if ((await closed.count()) === 1) {
+      await closed.getByText("Response body").click();
+    }
     const body = await page.getByRole("region", { name: "Response body of attempt 1" }).innerText();
     expect(body).toContain("<b>database</b> is not there");
     await journey.check("delivery-retrying");

@@ -10,7 +10,8 @@ import { Form } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import type { PortalParts } from "../page-parts.ts";
-import { badge, buttonForm, facts, instant, workflowFact } from "../parts.ts";
+import { badge, buttonForm, facts, moment, workflowFact } from "../parts.ts";
+import { prettyJson } from "../pretty-json.ts";
 import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import {
@@ -42,9 +43,17 @@ function isOpen({ state }: Pick<Delivery, "state">): boolean {
   return state === "QUEUED" || state === "RETRYING";
 }
 
-/** Renders a part of an attempt, folded until the reader opens it. */
-function part(key: string, title: string, { attempt, cycle }: Attempt, text: string): Html {
-  return html`<details ${kept(key)}>
+interface AttemptPart {
+  readonly key: string;
+  readonly title: string;
+  readonly text: string;
+  /** Whether it is open at first. */
+  readonly open?: boolean;
+}
+
+/** Renders a part of an attempt, which the reader can open. */
+function part({ attempt, cycle }: Attempt, { key, title, text, open = false }: AttemptPart): Html {
+  return html`<details ${kept(key)} ${open && html`open`}>
     <summary>${title}</summary>
     <pre class="wrap" tabindex="0" role="region" aria-label="${title} of attempt ${attempt}, cycle ${cycle}">
 ${text}</pre>
@@ -70,7 +79,11 @@ function requestHeaders(brand: string, delivery: Delivery, attempt: Attempt): Pa
     `webhook-timestamp: ${seconds}`,
     "webhook-signature: (not stored)",
   ];
-  return part(`request-${attempt.id}`, "Request headers", attempt, lines.join("\n"));
+  return part(attempt, {
+    key: `request-${attempt.id}`,
+    title: "Request headers",
+    text: lines.join("\n"),
+  });
 }
 
 /** Keeps opened details open when the page reloads its content. */
@@ -112,21 +125,35 @@ async function attemptsOf({ api }: Visit, path: string): Promise<readonly Attemp
 function answersOf(attempts: readonly Attempt[]): string[] {
   let room = ANSWERS_MAX;
   return attempts.map(({ response_body: body }) => {
-    const shown = shortened(body ?? "", Math.max(ANSWER_MIN, room));
+    const shown = shortened(prettyJson(body ?? "", ANSWERS_MAX), Math.max(ANSWER_MIN, room));
     room -= shown.length;
     return shown;
   });
 }
 
-function attemptItem({ brand, delivery }: Shown, attempt: Attempt, answer: string): Part {
+interface AttemptAnswer {
+  readonly text: string;
+  /** Whether it is the newest answer with a body. */
+  readonly newest: boolean;
+}
+
+function attemptItem({ brand, delivery }: Shown, attempt: Attempt, answer: AttemptAnswer): Part {
   const { duration_ms: duration, cycle } = attempt;
   const kind = kindOf(attempt);
   const text = answerText(attempt.status, attempt.error) ?? MARKS[kind];
   return html`<li class="${kind}">
     <h3>Attempt ${attempt.attempt}${cycle > 1 && html`, cycle ${cycle}`} ${badge(kind, text)}</h3>
-    <p class="muted">${instant(attempt.started_at)}${duration !== null && html` · took ${duration} ms`}</p>
+    <p class="muted">${moment(attempt.started_at)}${duration !== null && html` · took ${duration} ms`}</p>
     ${requestHeaders(brand, delivery, attempt)}
-    ${answer !== "" && part(`response-${attempt.id}`, "Response body", attempt, answer)}
+    ${
+      answer.text !== "" &&
+      part(attempt, {
+        key: `response-${attempt.id}`,
+        title: "Response body",
+        text: answer.text,
+        open: answer.newest,
+      })
+    }
   </li>`;
 }
 
@@ -173,7 +200,9 @@ function standing({ delivery, endpointUrl }: Shown): (readonly [string, Part])[]
   return [
     [
       "Endpoint",
-      html`<a href="${ENDPOINTS}/${endpointId}" id="endpoint-of-delivery">${endpointUrl ?? endpointId}</a>`,
+      endpointUrl === undefined
+        ? html`<span class="muted">Deleted endpoint ${endpointId}</span>`
+        : html`<a href="${ENDPOINTS}/${endpointId}" id="endpoint-of-delivery">${endpointUrl}</a>`,
     ],
     [
       "Attempts",
@@ -182,11 +211,11 @@ function standing({ delivery, endpointUrl }: Shown): (readonly [string, Part])[]
     ],
     ["Last answer", lastAnswer(delivery)],
     ...(isOpen(delivery) ? [["Next attempt", next === null ? "soon" : countdown(next)] as const] : []),
-    ...(delivered === null ? [] : [["Delivered", instant(delivered)] as const]),
+    ...(delivered === null ? [] : [["Delivered", moment(delivered)] as const]),
     ...(state === "DEAD_LETTERED"
       ? [["Can be replayed until", countdown(delivery.expires_at)] as const]
       : []),
-    ["Accepted", instant(delivery.created_at)],
+    ["Accepted", moment(delivery.created_at)],
     ["Delivery", html`<code>${delivery.id}</code>`],
     ["Event", html`<code>${delivery.event_id}</code>`],
   ];
@@ -195,13 +224,14 @@ function standing({ delivery, endpointUrl }: Shown): (readonly [string, Part])[]
 function attemptsSection(shown: Shown): Html {
   const attempts = shown.attempts.slice(0, SHOWN_MAX);
   const answers = answersOf(attempts);
+  const newest = answers.findIndex((answer) => answer !== "");
   return html`<section aria-labelledby="attempts">
     <h2 id="attempts">Attempts</h2>
     ${
       attempts.length === 0
         ? html`<p class="empty">No requests were made yet.</p>`
         : html`<ol class="timeline" reversed>
-              ${attempts.map((attempt, index) => attemptItem(shown, attempt, answers[index] ?? ""))}
+              ${attempts.map((attempt, index) => attemptItem(shown, attempt, { text: answers[index] ?? "", newest: index === newest }))}
             </ol>
             ${
               attempts.length < shown.attempts.length &&
@@ -222,7 +252,7 @@ function dataSection(data: string | undefined): Part {
         data === "null"
           ? html`<p class="empty">The data was erased.</p>`
           : html`<pre class="wrap" tabindex="0" role="region" aria-label="Data">
-${shortened(data, DATA_MAX)}</pre>`
+${shortened(prettyJson(data, DATA_MAX), DATA_MAX)}</pre>`
       }
     </section>`
   );

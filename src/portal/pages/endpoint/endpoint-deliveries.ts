@@ -7,7 +7,7 @@ import { filteredPath } from "../../filters.ts";
 import { html, type Html } from "../../html.ts";
 import type { PageContent } from "../../layout.ts";
 import type { PortalParts } from "../../page-parts.ts";
-import { facts, moment, table } from "../../parts.ts";
+import { facts, table, timeAgo } from "../../parts.ts";
 import type { Visit } from "../../visit.ts";
 import { hourCharts } from "../charts.ts";
 import { DEAD_LETTERS, DELIVERIES, deliveryBadge, lastAnswer } from "../delivery-parts.ts";
@@ -26,7 +26,7 @@ export function deliveriesSection(visit: Visit, { id, state }: Endpoint, newest:
     html`<a class="name" href="${DELIVERIES}/${delivery.id}">${delivery.event_type}</a>`,
     deliveryBadge(delivery),
     lastAnswer(delivery),
-    moment(delivery.created_at),
+    timeAgo(delivery.created_at),
   ]);
   return html`<section aria-labelledby="deliveries-heading">
     <h2 id="deliveries-heading">Newest deliveries</h2>
@@ -37,6 +37,7 @@ export function deliveriesSection(visit: Visit, { id, state }: Endpoint, newest:
             "Newest deliveries of this endpoint",
             ["Event type", "State", "Last answer", "Accepted"],
             rows,
+            "compact",
           )
     }
     <div class="buttons">
