@@ -14,6 +14,7 @@ const PLACES: readonly Place[] = [
   { path: "/portal", name: "Home" },
   { path: "/portal/endpoints", name: "Endpoints", scope: "webhooks:read" },
   { path: "/portal/deliveries", name: "Deliveries", scope: "webhooks:read" },
+  { path: "/portal/events", name: "Events", scope: "events:read" },
   { path: "/portal/dead-letters", name: "Dead letters", scope: "webhooks:read" },
   { path: "/portal/event-types", name: "Event types", scope: "webhooks:read" },
   { path: "/portal/credentials", name: "Credentials", scope: "credentials:read" },
@@ -58,8 +59,13 @@ function navigation(visit: Visit, place: string | undefined): Html {
   </nav>`;
 }
 
+const SEARCH = html`<form action="/portal/search" role="search" aria-label="Find by id" class="find">
+  <input type="search" name="q" maxlength="256" aria-label="Find by id" placeholder="Find by id" required />
+</form>`;
+
 function account(visit: Visit): Html {
-  return html`<div class="account">
+  return html`${SEARCH}
+  <div class="account">
     <a href="/portal/sessions">${visit.session.tenantName}</a>
     <form method="post" action="/portal/sign-out">
       <input type="hidden" name="csrf" value="${visit.csrf}" />

@@ -1,6 +1,7 @@
 /** Common parts of pages. */
 import { randomBytes } from "node:crypto";
 import { html, type Html, type Part } from "./html.ts";
+import { prettyJson } from "./pretty-json.ts";
 import type { Visit } from "./visit.ts";
 
 /** Length of an ISO time to the second. */
@@ -157,6 +158,34 @@ export function jsonBlock(label: string, value: unknown): Html {
 /** Renders preformatted text that scrolls, also by keyboard. */
 export function textBlock(label: string, text: string): Html {
   return html`<pre tabindex="0" role="region" aria-label="${label}">${text}</pre>`;
+}
+
+/** Maximum characters of an event's data, so that a page stays below 100 KB. */
+const DATA_MAX = 8_192;
+
+/** Returns the beginning of a long text. */
+export function shortened(text: string, length: number): string {
+  return text.length <= length ? text : `${text.slice(0, length)} … (shortened; the API returns all of it)`;
+}
+
+/**
+ * Renders an event's data.
+ *
+ * @param data JSON text; undefined if the session may not read it
+ */
+export function dataBlock(data: string | undefined): Part {
+  return (
+    data !== undefined &&
+    html`<section aria-labelledby="data">
+      <h2 id="data">Data of the event</h2>
+      ${
+        data === "null"
+          ? html`<p class="empty">The data was erased.</p>`
+          : html`<pre class="wrap" tabindex="0" role="region" aria-label="Data">
+${shortened(prettyJson(data, DATA_MAX), DATA_MAX)}</pre>`
+      }
+    </section>`
+  );
 }
 
 /** Returns a link to Temporal's web UI for {@link facts}; empty if its URL is not configured. */

@@ -22,7 +22,9 @@ import { registerDeadLetterPages } from "./pages/dead-letters.ts";
 import { registerDeliveryPages } from "./pages/deliveries.ts";
 import { registerEndpointPages } from "./pages/endpoints.ts";
 import { registerEventTypePages } from "./pages/event-types.ts";
+import { registerEventPages } from "./pages/events.ts";
 import { registerHomePage } from "./pages/home.ts";
+import { registerSearch } from "./pages/search.ts";
 import { registerSignIn } from "./pages/sign-in.ts";
 import { type Visit, visitOf } from "./visit.ts";
 
@@ -132,9 +134,11 @@ export async function registerPortal(server: SignetServer, options: PortalOption
       registerEndpointPages(scope, parts);
       registerDeliveryPages(scope, parts);
       registerDeadLetterPages(scope, parts);
+      registerEventPages(scope, parts);
       registerEventTypePages(scope, parts);
       registerCredentialPages(scope, parts);
       registerCompliancePages(scope, parts);
+      registerSearch(scope, parts);
     },
     { prefix: "/portal" },
   );

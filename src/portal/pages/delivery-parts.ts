@@ -12,6 +12,7 @@ import type { Visit } from "../visit.ts";
 
 export const DELIVERIES = "/portal/deliveries";
 export const DEAD_LETTERS = "/portal/dead-letters";
+export const EVENTS = "/portal/events";
 
 /** Filters as the browser's form sends them; an empty field does not filter. */
 export const FilterQuery = Closed({

@@ -10,7 +10,7 @@ import { Form } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import type { PortalParts } from "../page-parts.ts";
-import { badge, buttonForm, facts, moment, workflowFact } from "../parts.ts";
+import { badge, buttonForm, dataBlock, facts, moment, shortened, workflowFact } from "../parts.ts";
 import { prettyJson } from "../pretty-json.ts";
 import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
@@ -20,6 +20,7 @@ import {
   DEAD_LETTERS,
   DELIVERIES,
   deliveryBadge,
+  EVENTS,
   lastAnswer,
 } from "./delivery-parts.ts";
 import { ENDPOINTS, getEndpoint } from "./endpoint/endpoint-parts.ts";
@@ -33,8 +34,7 @@ const DONE = {
 const MS_PER_S = 1_000;
 /** Number of attempts on the page, newest first: two cycles. */
 const SHOWN_MAX = 2 * ATTEMPTS;
-/** Maximum characters of the event's data and of all answers together, so that a page stays below 100 KB. */
-const DATA_MAX = 8_192;
+/** Maximum characters of all answers together, so that a page stays below 100 KB. */
 const ANSWERS_MAX = 12_288;
 /** Characters to show of an answer after others have filled the page. */
 const ANSWER_MIN = 128;
@@ -98,10 +98,6 @@ function kindOf({ error, duration_ms: duration }: Attempt): keyof typeof MARKS {
     return "wait";
   }
   return error === null ? "good" : "bad";
-}
-
-function shortened(text: string, length: number): string {
-  return text.length <= length ? text : `${text.slice(0, length)} … (shortened; the API returns all of it)`;
 }
 
 /** Returns all attempts, oldest first, the only order of the API's list. */
@@ -194,7 +190,7 @@ interface Shown {
 }
 
 /** Returns the facts about the delivery's state, without those that do not apply. */
-function standing({ delivery, endpointUrl }: Shown): (readonly [string, Part])[] {
+function standing(visit: Visit, { delivery, endpointUrl }: Shown): (readonly [string, Part])[] {
   const { endpoint_id: endpointId, next_attempt_at: next, delivered_at: delivered, state } = delivery;
   const count = delivery.attempt_count;
   return [
@@ -217,7 +213,12 @@ function standing({ delivery, endpointUrl }: Shown): (readonly [string, Part])[]
       : []),
     ["Accepted", moment(delivery.created_at)],
     ["Delivery", html`<code>${delivery.id}</code>`],
-    ["Event", html`<code>${delivery.event_id}</code>`],
+    [
+      "Event",
+      visit.can("events:read")
+        ? html`<a href="${EVENTS}/${delivery.event_id}" id="event-of-delivery"><code>${delivery.event_id}</code></a>`
+        : html`<code>${delivery.event_id}</code>`,
+    ],
   ];
 }
 
@@ -243,21 +244,6 @@ function attemptsSection(shown: Shown): Html {
   </section>`;
 }
 
-function dataSection(data: string | undefined): Part {
-  return (
-    data !== undefined &&
-    html`<section aria-labelledby="data">
-      <h2 id="data">Data of the event</h2>
-      ${
-        data === "null"
-          ? html`<p class="empty">The data was erased.</p>`
-          : html`<pre class="wrap" tabindex="0" role="region" aria-label="Data">
-${shortened(prettyJson(data, DATA_MAX), DATA_MAX)}</pre>`
-      }
-    </section>`
-  );
-}
-
 function body(visit: Visit, shown: Shown): Part {
   const { delivery, data } = shown;
   const path = `${DELIVERIES}/${delivery.id}`;
@@ -269,14 +255,14 @@ function body(visit: Visit, shown: Shown): Part {
       <section aria-labelledby="standing">
         <h2 id="standing">State ${deliveryBadge(delivery)}</h2>
         ${facts([
-          ...standing(shown),
+          ...standing(visit, shown),
           ...(workflow === null ? [] : workflowFact(visit, "Workflow, for operators", workflow)),
         ])}
         ${buttons(visit, delivery)}
       </section>
       ${attemptsSection(shown)}
     </div>
-    ${dataSection(data)}`;
+    ${dataBlock(data)}`;
 }
 
 /** Returns the answer, or undefined for NOT_FOUND. */
