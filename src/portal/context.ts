@@ -11,6 +11,8 @@ export interface PortalOptions {
   readonly exportDeadLetters: ExportDeadLetters;
   /** Brand in the headers of deliveries, for instance `X-<brand>-Timestamp`. */
   readonly headerBrand: string;
+  /** Returns why a target URL is not allowed, as a sentence; undefined if it is. */
+  readonly urlProblem: (url: string) => string | undefined;
   /** Public URL of the portal. */
   readonly portalUrl: string;
   /** Temporal's web UI and namespace, for operators' links. */

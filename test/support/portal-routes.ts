@@ -35,6 +35,7 @@ export async function collectPortalRoutes(): Promise<readonly PortalRoute[]> {
     streaming: {} as StreamingServices,
     headerBrand: "Service",
     exportDeadLetters: async () => await Promise.reject(new Error("no route is called")),
+    urlProblem: () => undefined,
     portalUrl: "http://portal.test",
     temporal: { uiUrl: undefined, namespace: "signet" },
     development: true,

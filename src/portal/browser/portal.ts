@@ -155,6 +155,31 @@ function offerChoosingAll(): void {
   }
 }
 
+/** Filters the tree of event types by the text above it. */
+function findTypes(): void {
+  for (const place of document.querySelectorAll<HTMLElement>("[data-find][hidden]")) {
+    place.hidden = false;
+    const input = place.querySelector("input");
+    const groups = [...(place.nextElementSibling?.querySelectorAll("details") ?? [])];
+    input?.addEventListener("input", () => {
+      const wanted = input.value.trim().toLowerCase();
+      for (const group of groups) {
+        for (const item of group.querySelectorAll("li")) {
+          item.hidden = !(item.textContent ?? "").toLowerCase().includes(wanted);
+        }
+        group.hidden = group.querySelector("li:not([hidden])") === null;
+        group.open = !group.hidden && (wanted !== "" || group.open);
+      }
+    });
+    // Enter would submit the form.
+    input?.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") {
+        event.preventDefault();
+      }
+    });
+  }
+}
+
 const LOOK_AGAIN_MS = 2000;
 
 /** Reloads a list when the service reports a change, at most every two seconds. */
@@ -205,6 +230,7 @@ function enhance(): void {
   localFields();
   localTimes();
   offerChoosingAll();
+  findTypes();
   countTime();
 }
 

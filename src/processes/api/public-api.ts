@@ -100,6 +100,7 @@ function portalOptions(services: ApiServices, calls: InProcessCalls) {
       randomBytes,
     }),
     calls,
+    urlProblem: (url: string) => services.webhooks.endpoints.urlProblem(url),
     exportDeadLetters: services.webhooks.exportDeadLetters,
     streaming: { streams: services.webhooks.streams, clock },
     headerBrand: config.headerBrand,

@@ -129,7 +129,7 @@ function signingPage(visit: Visit, id: string, values: SigningFields, error?: Si
           With Ed25519, a receiver verifies with a public key, which is not secret. If you turn Ed25519 off,
           its keys are removed immediately.
         </p>
-        ${errors.text("signing")}
+        ${errors.text("signing", "Signatures")}
       </div>
       ${lineField(
         {
