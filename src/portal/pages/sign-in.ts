@@ -7,7 +7,7 @@ import { SEE_OTHER } from "../context.ts";
 import type { PortalParts } from "../page-parts.ts";
 import { Form, requireOwnOrigin } from "../forms.ts";
 import { html } from "../html.ts";
-import { formFields, moment } from "../parts.ts";
+import { formFields, moment, timeAgo } from "../parts.ts";
 import { signInNeeded } from "./problems.ts";
 
 const Link = Type.String({ maxLength: 128 });
@@ -48,6 +48,7 @@ function registerLink(scope: SignetServer, { send, sessions, cookie, portalUrl }
       const { secret } = await sessions.open(request.body.link, {
         requestId: request.id,
         address: request.clientAddress,
+        userAgent: request.headers["user-agent"],
         replaces: cookie.read(request),
       });
       cookie.write(reply, secret);
@@ -78,12 +79,13 @@ export function registerSignIn(scope: SignetServer, parts: PortalParts): void {
         </p>
         <ul class="cards">
           ${open.map(
-            ({ hash, within, createdAt, expiresAt }) =>
+            ({ hash, within, createdAt, expiresAt, address, userAgent }) =>
               html`<li class="card row">
                 <div>
                   <strong>${hash.equals(visit.hash) ? "This session" : "Another session"}</strong>
                   <p class="muted">
-                    Signed in ${moment(createdAt.toISOString())}, ends ${moment(expiresAt.toISOString())}
+                    ${browserText(userAgent)}${address !== null && html` from ${address}`}. Signed in
+                    ${timeAgo(createdAt.toISOString())}, ends ${moment(expiresAt.toISOString())}.
                   </p>
                 </div>
                 ${
@@ -112,6 +114,31 @@ export function registerSignIn(scope: SignetServer, parts: PortalParts): void {
       return await reply.redirect("/portal/sessions", SEE_OTHER);
     },
   );
+}
+
+/** Names in User-Agent headers, the more specific first: Edge also names Chrome, and Chrome names Safari. */
+const BROWSERS = [
+  ["Edg/", "Edge"],
+  ["OPR/", "Opera"],
+  ["Firefox/", "Firefox"],
+  ["Chrome/", "Chrome"],
+  ["Safari/", "Safari"],
+] as const;
+const SYSTEMS = [
+  ["iPhone", "iPhone"],
+  ["iPad", "iPad"],
+  ["Android", "Android"],
+  ["Windows", "Windows"],
+  ["Mac OS X", "macOS"],
+  ["Linux", "Linux"],
+] as const;
+
+/** Returns for instance "Firefox on Linux". */
+function browserText(userAgent: string | null): string {
+  const nameIn = (names: readonly (readonly [string, string])[]): string | undefined =>
+    names.find(([part]) => userAgent?.includes(part))?.[1];
+  const system = nameIn(SYSTEMS);
+  return `${nameIn(BROWSERS) ?? "Unknown browser"}${system === undefined ? "" : ` on ${system}`}`;
 }
 
 function callerOfVisit({ visit, id }: Pick<FastifyRequest, "visit" | "id">) {

@@ -72,6 +72,9 @@ const FIELDS = {
   until: "",
   type: "endpoint.test",
   data: "{}",
+  name: "",
+  san_uri: "",
+  certificate_thumbprints: "",
 };
 
 /** Returns the path with an owner's ids, or with ids that do not exist. */
