@@ -144,7 +144,9 @@ async function openServers(config: Config, closers: Closers, stopping: AbortSign
   const opening = [openPostgres(config, closers, signal), openTemporal(config, closers, signal)] as const;
   try {
     const [withDatabase, temporalAddress] = await Promise.all(opening);
-    return { ...withDatabase, temporalAddress };
+    const embeddedUi =
+      config.temporalAddress === undefined ? `http://127.0.0.1:${config.embeddedTemporalUiPort}` : undefined;
+    return { ...withDatabase, temporalAddress, temporalUiUrl: config.temporalUiUrl ?? embeddedUi };
   } catch (error) {
     other.abort();
     await Promise.allSettled(opening);
@@ -225,7 +227,9 @@ function printAddresses(
     `   Operators   ${adminScheme(config)}://${formatListen(config.adminListen)}, token in ${join(config.home, "operator-token")}`,
   );
   if (demo?.portalLink !== undefined) {
-    say(`   Portal      ${demo.portalLink} (signs in once, within 15 minutes)`);
+    say(
+      `   Portal      ${demo.portalLink} (signs in once, within 15 minutes; \`npx signet portal\` creates others)`,
+    );
   }
   say(`   Metrics     http://${formatListen(config.metricsListen)}/metrics`);
   say(`   Log         ${join(config.home, "signet.log")}`);
