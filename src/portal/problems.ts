@@ -26,7 +26,9 @@ interface ApiProblem {
 
 /** A sentence of the API, adapted to a field: its text was typed, and empty means null. */
 function adapted(detail: string): string {
-  return detail.replace(/, not (?:a string of \d+ characters?|an empty string)$/, "").replace(/ or null(?=,|$)/, " or empty");
+  return detail
+    .replace(/, not (?:a string of \d+ characters?|an empty string)$/, "")
+    .replace(/ or null(?=,|$)/, " or empty");
 }
 
 /** Renders a problem as a sentence, with the label as its subject unless it has one. */
@@ -43,7 +45,10 @@ export function fieldErrors(error?: SignetError): FieldErrors {
     const [, field = "", ...inside] = pointer.split("/");
     // Keep the place inside the field, such as the name of a header. Drop list indexes: the user typed lines.
     const where = inside.filter((part) => !/^\d+$/.test(part)).join("/");
-    byField.set(field, [...(byField.get(field) ?? []), where === "" ? adapted(detail) : `${where} ${adapted(detail)}`]);
+    byField.set(field, [
+      ...(byField.get(field) ?? []),
+      where === "" ? adapted(detail) : `${where} ${adapted(detail)}`,
+    ]);
   }
   if (error?.code === "TARGET_URL_FORBIDDEN") {
     byField.set("url", [error.message]);
@@ -60,9 +65,7 @@ export function fieldErrors(error?: SignetError): FieldErrors {
       return sentences && html`<p class="error" id="${field}-error">${sentences.slice(1)}</p>`;
     },
     notice:
-      error === undefined
-        ? undefined
-        : { kind: "problem", text: noticeText(byField.size) ?? error.message },
+      error === undefined ? undefined : { kind: "problem", text: noticeText(byField.size) ?? error.message },
   };
 }
 

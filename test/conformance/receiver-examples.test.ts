@@ -83,7 +83,11 @@ for (const { key, file, command, version, before } of RECEIVERS) {
         env: { ...process.env, GOTOOLCHAIN: "local", GOPROXY: "off" },
       });
       try {
-        await eventually(async () => (await curl(url, secret)) === 200, "the receiver's answer", TOOLCHAIN_MS / 2);
+        await eventually(
+          async () => (await curl(url, secret)) === 200,
+          "the receiver's answer",
+          TOOLCHAIN_MS / 2,
+        );
         expect(await curl(url, generateSecret(randomBytes))).toBe(401);
       } finally {
         process.kill(-(receiver.pid ?? 0), "SIGKILL");

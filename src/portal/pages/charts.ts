@@ -128,7 +128,9 @@ function chart(hours: readonly DeliveryHour[], series: Series): Html {
       // Labels of the last hours would be cut off at the edge.
       index < hours.length - 2 &&
       Number(clock(hour).slice(0, 2)) % MARK_EVERY === 0 &&
-      html`<text ${zonedHour(hour)} x="${(index * step).toFixed(1)}" y="${HEIGHT + 14}">${clock(hour)}</text>`,
+      html`<text ${zonedHour(hour)} x="${(index * step).toFixed(1)}" y="${HEIGHT + 14}"
+        >${clock(hour)}</text
+      >`,
   );
   const legend = series.legend !== undefined && html`<span class="legend">${series.legend}</span>`;
   return html`<figure>

@@ -186,8 +186,7 @@ async function credentialPage(
           )}
         </section>`
       }
-      ${scopesOf(visit, credential)}
-      ${rotationSection(visit, credential)}
+      ${scopesOf(visit, credential)} ${rotationSection(visit, credential)}
       ${live && visit.can("credentials:revoke") && revocation(visit, credential)}`,
   };
 }
@@ -330,7 +329,11 @@ function registerCreation(scope: SignetServer, { send }: PortalParts): void {
       };
       const made = await refused(visit.api.send<CreatedCredential>("POST", "/v1/credentials", asked, once));
       if ("error" in made) {
-        const typed = { name: textAgain(name), san_uri: textAgain(uri), certificate_thumbprints: textAgain(thumbprints) };
+        const typed = {
+          name: textAgain(name),
+          san_uri: textAgain(uri),
+          certificate_thumbprints: textAgain(thumbprints),
+        };
         return send(reply.code(made.error.status), visit, createPage(visit, typed, made.error));
       }
       return send(reply, visit, createdPage(made.answer));

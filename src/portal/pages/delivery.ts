@@ -216,7 +216,9 @@ function standing(visit: Visit, { delivery, endpointUrl }: Shown): (readonly [st
     [
       "Event",
       visit.can("events:read")
-        ? html`<a href="${EVENTS}/${delivery.event_id}" id="event-of-delivery"><code>${delivery.event_id}</code></a>`
+        ? html`<a href="${EVENTS}/${delivery.event_id}" id="event-of-delivery"
+            ><code>${delivery.event_id}</code></a
+          >`
         : html`<code>${delivery.event_id}</code>`,
     ],
   ];

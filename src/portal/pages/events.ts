@@ -13,7 +13,14 @@ import type { PortalParts } from "../page-parts.ts";
 import { badge, dataBlock, facts, moment, nextPage, table, timeAgo } from "../parts.ts";
 import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
-import { DELIVERIES, deliveryBadge, endpointText, endpointUrls, EVENTS, lastAnswer } from "./delivery-parts.ts";
+import {
+  DELIVERIES,
+  deliveryBadge,
+  endpointText,
+  endpointUrls,
+  EVENTS,
+  lastAnswer,
+} from "./delivery-parts.ts";
 
 const READING = { portal: ["events:read"] };
 /** Rows per page, so that a page with all its files stays below 100 KB. */
@@ -94,7 +101,9 @@ async function deliveriesSection(visit: Visit, { id, deliveries }: StoredEvent):
     endpointUrls(visit),
   ]);
   const rows = data.map((delivery) => [
-    html`<a class="break" href="${DELIVERIES}/${delivery.id}">${endpointText(endpoints, delivery.endpoint_id)}</a>`,
+    html`<a class="break" href="${DELIVERIES}/${delivery.id}"
+      >${endpointText(endpoints, delivery.endpoint_id)}</a
+    >`,
     deliveryBadge(delivery),
     String(delivery.attempt_count),
     lastAnswer(delivery),
@@ -104,8 +113,8 @@ async function deliveriesSection(visit: Visit, { id, deliveries }: StoredEvent):
     ${
       rows.length === 0
         ? html`<p class="empty">
-            No endpoint was subscribed to this event type when the event was accepted, or their filters did not
-            match.
+            No endpoint was subscribed to this event type when the event was accepted, or their filters did
+            not match.
           </p>`
         : table("Deliveries of the event", ["Endpoint", "State", "Attempts", "Last answer"], rows, "compact")
     }

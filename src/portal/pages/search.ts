@@ -15,7 +15,9 @@ import { textAgain } from "../typed-again.ts";
 import type { Visit } from "../visit.ts";
 
 /** Pages by the prefix of their ids: the resource of the API, its scope, and the page. */
-const PLACES: Readonly<Record<string, { readonly api: string; readonly scope: string; readonly page: string }>> = {
+const PLACES: Readonly<
+  Record<string, { readonly api: string; readonly scope: string; readonly page: string }>
+> = {
   ep: { api: "/v1/webhooks/endpoints", scope: "webhooks:read", page: "/portal/endpoints" },
   dlv: { api: "/v1/webhooks/deliveries", scope: "webhooks:read", page: "/portal/deliveries" },
   rpl: { api: "/v1/webhooks/replays", scope: "webhooks:read", page: "/portal/replays" },
@@ -71,11 +73,12 @@ function nothingFound(text: string): PageContent {
   return {
     title: text === "" ? "Find by id" : "Nothing found",
     body: html`${
-        shown !== "" && html`<p>There is nothing with the id <code>${shown}</code> that this session may read.</p>`
+        shown !== "" &&
+        html`<p>There is nothing with the id <code>${shown}</code> that this session may read.</p>`
       }
       <p class="muted">
-        You can search for the id of an endpoint (<code>ep_…</code>), a delivery (<code>dlv_…</code>), an event
-        (<code>evt_…</code>), a replay (<code>rpl_…</code>), a credential (<code>crd_…</code> or
+        You can search for the id of an endpoint (<code>ep_…</code>), a delivery (<code>dlv_…</code>), an
+        event (<code>evt_…</code>), a replay (<code>rpl_…</code>), a credential (<code>crd_…</code> or
         <code>cl_…</code>), for your own id of an event, and for the name of an event type.
       </p>`,
   };

@@ -1,6 +1,9 @@
 /** Issues credentials without a secret. The client authenticates with a certificate or its own keys. */
 import type { Queryable } from "../../database/pool.ts";
-import type { NewCredential, VersionedCredentialRow } from "../../database/repositories/tokens/credentials.ts";
+import type {
+  NewCredential,
+  VersionedCredentialRow,
+} from "../../database/repositories/tokens/credentials.ts";
 import type { PrincipalRow } from "../../database/repositories/tokens/principals.ts";
 import {
   type ClientKeySet,

@@ -41,13 +41,9 @@ export function deliveriesSection(visit: Visit, { id, state }: Endpoint, newest:
           )
     }
     <div class="buttons">
-      <a class="button" href="${filteredPath(DELIVERIES, { endpoint_id: id })}"
-        >View deliveries</a
-      >
+      <a class="button" href="${filteredPath(DELIVERIES, { endpoint_id: id })}">View deliveries</a>
       <a class="button" href="${ENDPOINTS}/${id}/hours">Activity</a>
-      <a class="button" href="${filteredPath(DEAD_LETTERS, { endpoint_id: id })}"
-        >View dead letters</a
-      >
+      <a class="button" href="${filteredPath(DEAD_LETTERS, { endpoint_id: id })}">View dead letters</a>
       ${
         visit.can("webhooks:replay") &&
         state === "ACTIVE" &&

@@ -113,7 +113,12 @@ function tree(types: readonly OfferedType[], selected: ReadonlySet<string>): Htm
           ({ name, deprecated }) =>
             html`<li>
               <label
-                ><input type="checkbox" name="types[]" value="${name}" ${selected.has(name) && html`checked`} />
+                ><input
+                  type="checkbox"
+                  name="types[]"
+                  value="${name}"
+                  ${selected.has(name) && html`checked`}
+                />
                 ${name}${deprecated && html` ${badge("wait", "deprecated")}`}</label
               >
             </li>`,

@@ -135,7 +135,8 @@ function endpointFields(form: FilledForm): Part {
     attributes: html`type="url" inputmode="url" required maxlength="2048" autocomplete="off"
     placeholder="https://example.com/hooks"`,
   };
-  return html`${lineField(url, errors)} ${eventsField(values, errors, types)} ${settingsFields(values, errors, true)}
+  return html`${lineField(url, errors)} ${eventsField(values, errors, types)}
+    ${settingsFields(values, errors, true)}
     <details ${hasMore(form) && html`open`}>
       <summary>Filter, headers, authentication and more</summary>
       ${settingsFields(values, errors, false)} ${authenticationFields(values, errors, authentication)}

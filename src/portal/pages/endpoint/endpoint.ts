@@ -103,8 +103,9 @@ function standing(visit: Visit, endpoint: Endpoint): Part {
   if (state === "PENDING") {
     const next = verification.next_attempt_at;
     return html`<p>
-        <strong>Waiting for your 200.</strong> A signed ping was sent. No events are sent until this URL answers
-        a ping with 200 within 5 seconds.${lastError(endpoint)} ${next !== null && html`The next ping is due ${moment(next)}.`}
+        <strong>Waiting for your 200.</strong> A signed ping was sent. No events are sent until this URL
+        answers a ping with 200 within 5 seconds.${lastError(endpoint)}
+        ${next !== null && html`The next ping is due ${moment(next)}.`}
       </p>
       ${
         may &&
