@@ -166,6 +166,25 @@ describe.skipIf(NO_BROWSER).each(READERS)("deliveries in the portal $name", ({ j
     expect(await line("pipeline.failed").count()).toBe(2);
   });
 
+  test("events are listed, also those that matched nobody, and found by their id", async () => {
+    const { page, tenant } = journey;
+    const event = await publish(tenant, { type: "matched.nobody", data: { one: 1.5, list: [1, 2] } });
+    await journey.follow("Events");
+    const events = page.getByRole("region", { name: "Events", exact: true }).getByRole("row");
+    expect(await events.filter({ hasText: "matched.nobody" }).innerText()).toContain("matched no endpoint");
+    await journey.check("events");
+    await page.getByLabel("Find by id").fill(event);
+    await page.getByLabel("Find by id").press("Enter");
+    await page.getByRole("heading", { level: 1, name: "matched.nobody" }).waitFor();
+    expect(await page.getByRole("region", { name: "Data" }).innerText()).toContain('"one": 1.5');
+    await journey.check("event");
+    await page.getByLabel("Find by id").fill("nothing");
+    await page.getByLabel("Find by id").press("Enter");
+    await page.getByRole("heading", { level: 1, name: "Nothing found" }).waitFor();
+    await journey.check("search-nothing");
+    await journey.follow("Deliveries");
+  });
+
   test("links lead to older deliveries and back to the newest", async () => {
     const { tenant, page, receiver } = journey;
     receiver.answer([{ kind: "answer" }]);

@@ -65,6 +65,39 @@ describe.skipIf(NO_BROWSER).each([
     await check("endpoint-settings-refused");
   });
 
+  test("event types are selected in the catalogue's tree, which can be searched with JavaScript", async () => {
+    for (const name of ["invoice.paid", "invoice.voided", "pipeline.failed"]) {
+      await tenant.post("/v1/webhooks/event-types", { name });
+    }
+    await page.goto(`${api.publicUrl}/portal/endpoints/new`);
+    await page.getByLabel("Target URL").fill("https://example.com/tree");
+    const search = page.getByLabel("Find an event type");
+    expect(await search.isVisible()).toBe(javaScript);
+    if (javaScript) {
+      await search.fill("paid");
+      expect(await page.getByRole("checkbox", { name: "pipeline.failed" }).isVisible()).toBe(false);
+    }
+    await page.getByRole("checkbox", { name: "invoice.paid" }).check();
+    await page.getByLabel("Other event types").fill("Order Shipped");
+    await check("endpoint-types");
+    await button("Add endpoint");
+    expect(await page.getByText("Did you mean order.shipped?").isVisible()).toBe(true);
+    expect(await page.getByRole("checkbox", { name: "invoice.paid" }).isChecked()).toBe(true);
+    await check("endpoint-types-refused");
+    await page.getByLabel("Other event types").fill("order.shipped");
+    await button("Add endpoint");
+    await page.getByLabel("Python").check();
+    expect(await page.getByRole("region", { name: "Code for Python" }).isVisible()).toBe(true);
+    expect(await page.getByRole("region", { name: "Code for Node" }).isVisible()).toBe(false);
+    await check("endpoint-code");
+    expect((await settled())?.["events"]).toEqual(["invoice.paid", "order.shipped"]);
+    await page.goto(`${api.publicUrl}/portal/endpoints/new`);
+    await page.getByLabel("Target URL").fill("https://example.com/hooks");
+    await page.getByText("Filter, headers, authentication and more").click();
+    await page.getByLabel("A secret header").check();
+    await page.getByLabel("Header name").fill("X-Api-Key");
+  });
+
   test("saves settings, and later changes them without the secret being typed again", async () => {
     await page.getByLabel("Filter").fill('{"data.amount": {"$gte": 100}}');
     await page.getByLabel("Custom headers").fill("X-Environment: staging\nX-Team: ml");

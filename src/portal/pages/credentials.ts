@@ -57,7 +57,7 @@ function listPage(visit: Visit, { data, next_cursor: next }: ListAnswer<Credenti
     actions:
       visit.can("credentials:write") &&
       html`<a class="button primary" href="${PLACE}/new">Create credential</a>`,
-    body: html`<section aria-label="Credentials">
+    body: html`<section>
         ${table(
           "Credentials",
           ["Client id", "State", "Name", "Last used", "Created", "Next rotation"],

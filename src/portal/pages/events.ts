@@ -87,9 +87,7 @@ async function listPage(
     ? "No events match these filters."
     : "No events yet. Published events appear here, also those that match no endpoint.";
   const body = html`${form}
-    <section aria-label="Events">
-      ${data.length === 0 ? html`<p class="empty">${nothing}</p>` : eventsTable(data)}
-    </section>
+    <section>${data.length === 0 ? html`<p class="empty">${nothing}</p>` : eventsTable(data)}</section>
     ${nextPage(filteredPath(EVENTS, query), next, query.cursor === undefined)}`;
   return { status: 200, content: { ...common, body } };
 }

@@ -15,7 +15,7 @@ function openAgain({ brand, development }: Visitor): Html {
       Open the portal again from ${brand.own ? "the application that you came from" : brand.name}: it creates
       a new sign-in link.
     </p>
-    ${returnLink(brand, "button primary")}
+    ${brand.returnUrl !== undefined && html`<p>${returnLink(brand, "button primary")}</p>`}
     ${development && html`<p class="muted">In development: <code>npx signet portal --open</code></p>`}`;
 }
 
