@@ -19,8 +19,6 @@ export interface CliContext {
   readonly stdout: (text: string) => void;
   readonly stderr: (text: string) => void;
   readonly fetch: typeof fetch;
-  /** Opens an address in the browser; resolves with false without one. Only tests replace it. */
-  readonly openInBrowser?: (url: string) => Promise<boolean>;
   /** Name of this program as people type it; `signet` by default. */
   readonly program?: string | undefined;
   /** By default, neither is supported. */

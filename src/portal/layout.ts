@@ -72,7 +72,7 @@ function navigation(visit: Visit, place: string | undefined): Html {
   </nav>`;
 }
 
-const SEARCH = html`<form action="/portal/search" role="search" aria-label="Find by id" class="find">
+const SEARCH = html`<form action="/portal/search" role="search" aria-label="Search" class="find">
   <input type="search" name="q" maxlength="256" aria-label="Find by id" placeholder="Find by id" required />
 </form>`;
 

@@ -86,7 +86,7 @@ describe.skipIf(NO_BROWSER).each([
     await check("endpoint-types-refused");
     await page.getByLabel("Other event types").fill("order.shipped");
     await button("Add endpoint");
-    await page.getByLabel("Python").check();
+    await page.getByRole("radio", { name: "Python" }).check();
     expect(await page.getByRole("region", { name: "Code for Python" }).isVisible()).toBe(true);
     expect(await page.getByRole("region", { name: "Code for Node" }).isVisible()).toBe(false);
     await check("endpoint-code");

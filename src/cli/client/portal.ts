@@ -24,7 +24,7 @@ const OPENERS: Readonly<Record<string, readonly [string, ...string[]]>> = {
 };
 
 /** Opens an address in the browser. Resolves with false if there is no program for it. */
-export async function openInBrowser(url: string): Promise<boolean> {
+async function openInBrowser(url: string): Promise<boolean> {
   const [program, ...before] = OPENERS[process.platform] ?? ["xdg-open"];
   const child = spawn(program, [...before, url], { detached: true, stdio: "ignore" });
   return await new Promise((resolve) => {
@@ -74,7 +74,7 @@ async function run(context: CliContext, options: PortalOptions): Promise<void> {
       expires_in_seconds: expiresIn === undefined ? undefined : wholeNumber("--expires-in", expiresIn),
     }),
   );
-  if (open === true && (await (context.openInBrowser ?? openInBrowser)(link.url))) {
+  if (open === true && (await openInBrowser(link.url))) {
     context.stderr("Opened the portal in the browser.\n");
     return;
   }

@@ -7,7 +7,7 @@ import { SEE_OTHER } from "../context.ts";
 import type { PortalParts } from "../page-parts.ts";
 import { Form, requireOwnOrigin } from "../forms.ts";
 import { html } from "../html.ts";
-import { formFields, moment, timeAgo } from "../parts.ts";
+import { formFields, moment } from "../parts.ts";
 import { refused } from "../problems.ts";
 import { linkEnded, signInNeeded } from "./problems.ts";
 
@@ -103,7 +103,7 @@ export function registerSignIn(scope: SignetServer, parts: PortalParts): void {
                   <strong>${hash.equals(visit.hash) ? "This session" : "Another session"}</strong>
                   <p class="muted">
                     ${browserText(userAgent)}${address !== null && html` from ${address}`}. Signed in
-                    ${timeAgo(createdAt.toISOString())}, ends ${moment(expiresAt.toISOString())}.
+                    ${moment(createdAt.toISOString())}, ends ${moment(expiresAt.toISOString())}.
                   </p>
                 </div>
                 ${

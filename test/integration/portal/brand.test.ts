@@ -1,6 +1,10 @@
 /** The portal in the brand of the installation or a tenant, and in frames of listed origins. */
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
+import { runSignet } from "../../support/command-line.ts";
 import { mintLink, openLink, signInToPortal } from "../../support/portal.ts";
 import { createTenant, type Tenant } from "../../support/tenant.ts";
 
@@ -87,6 +91,27 @@ describe("a tenant's brand", () => {
     expect(await change(other.tenantId, { logo: null, accent: null })).toMatchObject({
       body: { accent: null, logo: null, name: "Globex <Hooks>" },
     });
+  });
+
+  test("is set by operators on the command line, and reset with default", async () => {
+    const directory = await mkdtemp(join(tmpdir(), "signet-brand-"));
+    const file = join(directory, "logo.png");
+    await writeFile(file, Buffer.from(LOGO, "base64"));
+    const { tenantId } = await createTenant(api, SCOPES);
+    const run = async (...options: string[]) =>
+      await runSignet(["tenant", "portal", tenantId, ...options, "--json"], api.environment);
+    const set = await run("--name", "Initech", "--logo", file, "--return-url", "https://initech.example");
+    expect(JSON.parse(set.stdout)).toMatchObject({ name: "Initech", logo: { bytes: 70 } });
+    expect(JSON.parse((await run("--name", "default")).stdout)).toMatchObject({
+      name: null,
+      return_url: "https://initech.example",
+    });
+    expect(await run("--accent", "#ffcc00")).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("the nearest such colour is") as string,
+    });
+    expect(await run("--logo", join(directory, "none"))).toMatchObject({ code: 1 });
+    await rm(directory, { recursive: true });
   });
 
   test.each([

@@ -326,7 +326,7 @@ describe("the form", () => {
     expect(answer.status).toBe(422);
     expect(errorOf(answer, "url")).toContain("not an allowed target");
     expect(errorOf(answer, "events")).toBe(
-      "“Invoice Paid!” must be words of a-z, 0-9 and _, two or more, joined by dots. Did you mean invoice.paid?",
+      "“Invoice Paid!” is not an event type. A type must be two or more words of a-z, 0-9 and _, joined by dots. Did you mean invoice.paid?",
     );
     expect(errorOf(answer, "filter")).toBe("Filter is not JSON.");
     expect(errorOf(answer, "headers")).toBe("Line 1 is not of the form Name: value.");

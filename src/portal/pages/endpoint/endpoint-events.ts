@@ -88,13 +88,15 @@ export function eventsProblem({ events }: EventsFields): FieldProblem | undefine
   if (wrong.length === 0) {
     return undefined;
   }
+  const rule = "A type must be two or more words of a-z, 0-9 and _, joined by dots.";
   const named = wrong.map((line) => textAgain(line).slice(0, SHOWN_MAX));
-  const subject = named.every((line) => line !== "")
-    ? named.map((line) => `“${line}”`).join(", ")
-    : "Every line";
   const meant = wrong.map(suggestion);
   const hint = meant.every((name) => name !== undefined) ? ` Did you mean ${meant.join(", ")}?` : "";
-  const detail = `${subject} must be words of a-z, 0-9 and _, two or more, joined by dots.${hint}`;
+  const subject = named.map((line) => `“${line}”`).join(", ");
+  const detail = named.includes("")
+    ? // One of them is a secret, which is not repeated.
+      `Some lines are not event types. ${rule}`
+    : `${subject} ${named.length === 1 ? "is not an event type" : "are not event types"}. ${rule}${hint}`;
   return { pointer: "/events", code: "form", detail };
 }
 
