@@ -7,7 +7,7 @@ import type { SignetServer } from "../../http/types.ts";
 import type { DeadLetter, DeadLetterGroup, ReplayJob } from "../../lib/client/api-types.ts";
 import { type ListAnswer, SEE_OTHER } from "../context.ts";
 import { Form } from "../forms.ts";
-import { apiQuery, filteredPath, isFiltered } from "../filters.ts";
+import { apiQuery, filterNotice, filteredPath, isFiltered } from "../filters.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import type { PortalParts } from "../page-parts.ts";
@@ -131,7 +131,7 @@ async function listPage(
     ${replaysLink}`;
   const common = { title: "Dead letters", place: DEAD_LETTERS, actions };
   if ("error" in asked) {
-    const notice = { kind: "problem", text: asked.error.message } as const;
+    const notice = filterNotice(asked.error);
     return { status: asked.error.status, content: { ...common, notice, body: form } };
   }
   const { data, next_cursor: next } = asked.answer;

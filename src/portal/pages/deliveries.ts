@@ -3,7 +3,7 @@ import { PositionHeaders, positionOf, sendDeliveries } from "../../api/delivery-
 import type { SignetServer } from "../../http/types.ts";
 import type { Delivery } from "../../lib/client/api-types.ts";
 import type { ListAnswer } from "../context.ts";
-import { apiQuery, filteredPath, isFiltered } from "../filters.ts";
+import { apiQuery, filterNotice, filteredPath, isFiltered } from "../filters.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import type { PortalParts } from "../page-parts.ts";
@@ -75,7 +75,7 @@ async function listPage(
   const form = filterForm(DELIVERIES, query, { endpoints, states: true });
   const common = { title: "Deliveries", place: DELIVERIES };
   if ("error" in asked) {
-    const notice = { kind: "problem", text: asked.error.message } as const;
+    const notice = filterNotice(asked.error);
     return { status: asked.error.status, content: { ...common, notice, body: form } };
   }
   const { data, next_cursor: next } = asked.answer;

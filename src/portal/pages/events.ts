@@ -5,7 +5,7 @@ import { rawMember } from "../../http/raw-json.ts";
 import type { SignetServer } from "../../http/types.ts";
 import type { Delivery, StoredEvent } from "../../lib/client/api-types.ts";
 import type { ListAnswer } from "../context.ts";
-import { apiQuery, field, filteredPath, filters, isFiltered } from "../filters.ts";
+import { apiQuery, filterNotice, field, filteredPath, filters, isFiltered } from "../filters.ts";
 import { Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
@@ -79,7 +79,7 @@ async function listPage(
   const common = { title: "Events", place: EVENTS };
   const form = filterForm(query);
   if ("error" in asked) {
-    const notice = { kind: "problem", text: asked.error.message } as const;
+    const notice = filterNotice(asked.error);
     return { status: asked.error.status, content: { ...common, notice, body: form } };
   }
   const { data, next_cursor: next } = asked.answer;
