@@ -133,7 +133,7 @@ export function returnLink({ name, returnUrl }: Brand, kind: "button primary" | 
 }
 
 /** Renders how to reach the support. */
-export function supportText({ support }: Brand): Part {
+function supportText({ support }: Brand): Part {
   return (
     support !== undefined &&
     html`Support:

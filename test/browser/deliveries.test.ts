@@ -176,7 +176,7 @@ describe.skipIf(NO_BROWSER).each(READERS)("deliveries in the portal $name", ({ j
     await page.getByLabel("Find by id").fill(event);
     await page.getByLabel("Find by id").press("Enter");
     await page.getByRole("heading", { level: 1, name: "matched.nobody" }).waitFor();
-    expect(await page.getByRole("region", { name: "Data" }).innerText()).toContain('"one": 1.5');
+    expect(await page.getByRole("region", { name: "Data", exact: true }).innerText()).toContain('"one": 1.5');
     await journey.check("event");
     await page.getByLabel("Find by id").fill("nothing");
     await page.getByLabel("Find by id").press("Enter");
@@ -218,7 +218,7 @@ describe.skipIf(NO_BROWSER).each(READERS)("deliveries in the portal $name", ({ j
       const volume = await page.getByRole("img", { name: /^Volume by hour/ }).getAttribute("aria-label");
       return Number(/: ([\d,]+) deliveries/.exec(volume ?? "")?.[1]?.replace(",", "")) > 500;
     }, "charts of the day");
-    expect(await page.getByRole("img", { name: /by hour: / }).count()).toBe(3);
+    expect(await page.getByRole("img", { name: /by hour: / }).count()).toBe(4);
     await journey.check("home");
     await page.getByText("The numbers").click();
     expect(
