@@ -8,7 +8,7 @@ import type { PrincipalRow } from "../database/repositories/tokens/principals.ts
 import { validationFailed } from "../domain/errors.ts";
 import { acceptedKeySet, CLIENT_KEYS_MAX } from "../tokens/oauth/client-keys.ts";
 import { SanUri, Thumbprints } from "./schemas/certificates.ts";
-import { Closed, Nullable, OneOf } from "../http/common.ts";
+import { Closed, Name, Nullable, OneOf } from "../http/common.ts";
 
 /** A JWK may have any members; client-keys.ts selects by name those that are stored. */
 const ClientJwks = Closed({
@@ -17,6 +17,7 @@ const ClientJwks = Closed({
 
 /** The body of a request for a new credential. */
 export const NewCredential = Closed({
+  name: Type.Optional(Nullable(Name)),
   san_uri: Type.Optional(Nullable(SanUri)),
   certificate_thumbprints: Type.Optional(Thumbprints),
   /** No secret: the client authenticates with its keys, if any, or its certificate. */
@@ -60,12 +61,13 @@ export async function makeCredential(
     sanUri: body.san_uri ?? null,
     certificateThumbprints: body.certificate_thumbprints ?? [],
   };
+  const described = { ...binding, name: body.name ?? null };
   if (services.certificatesRequired) {
     requireBinding(principal, binding);
   }
   if (body.rotation_mode === "workload") {
     const jwks = body.jwks === undefined ? undefined : acceptedKeySet(body.jwks.keys);
-    const row = await issueWorkloadCredential(principal, { binding, jwks }, services);
+    const row = await issueWorkloadCredential(principal, { described, jwks }, services);
     return { row, clientSecret: undefined };
   }
   if (body.jwks !== undefined) {
@@ -73,5 +75,5 @@ export async function makeCredential(
       { pointer: "/jwks", code: "not_applicable", detail: "is only allowed with rotation_mode workload" },
     ]);
   }
-  return await issueCredential(principal, binding, services);
+  return await issueCredential(principal, described, services);
 }

@@ -11,6 +11,7 @@ import {
 } from "../database/repositories/tokens/credentials.ts";
 import { findTenantPrincipal, type PrincipalRow } from "../database/repositories/tokens/principals.ts";
 import { tenantTransaction } from "../database/transaction.ts";
+import { SIGN_IN_SCOPE } from "../tokens/portal-sessions.ts";
 import type { RotationRules } from "../domain/secret-version.ts";
 import { found, SignetError, validationFailed } from "../domain/errors.ts";
 import { scopeViolation } from "../http/bearer-errors.ts";
@@ -111,11 +112,14 @@ async function findOwner(
   return found(await findTenantPrincipal(db, identity.tenantId, owner), "principal");
 }
 
-/** Checks that the caller has all scopes of the principal, since the new credential grants all of them. */
+/**
+ * Checks that the caller has all scopes of the principal, since the new credential grants all of them. No session of the
+ * portal has the scope for signing in, so it may lack that one.
+ */
 function requireScopesOf({ scopes }: PrincipalRow, identity: Identity): void {
   const violation = scopeViolation({
     operation: "POST /v1/credentials",
-    required: scopes,
+    required: identity.isSession === true ? scopes.filter((scope) => scope !== SIGN_IN_SCOPE) : scopes,
     granted: identity.scopes,
     detail: "The principal has scopes that the token does not have.",
   });
@@ -138,7 +142,9 @@ function withBinding(
 ): Static<typeof NewCredential> {
   return {
     ...(replaced === undefined || replaced.san_uri === null ? {} : { san_uri: replaced.san_uri }),
-    ...(replaced === undefined ? {} : { certificate_thumbprints: replaced.certificate_thumbprints }),
+    ...(replaced === undefined
+      ? {}
+      : { name: replaced.name, certificate_thumbprints: replaced.certificate_thumbprints }),
     ...credential,
   };
 }

@@ -10,6 +10,7 @@ import { endpointCommand } from "./client/endpoint.ts";
 import { eventCommand, triggerCommand } from "./client/event.ts";
 import { eventTypeCommand } from "./client/event-type.ts";
 import { listenCommand } from "./client/listen.ts";
+import { portalCommand } from "./client/portal.ts";
 import { replayCommand } from "./client/replay.ts";
 import { completionCommand } from "./completion.ts";
 import type { CliContext } from "./context.ts";
@@ -94,6 +95,7 @@ export function createProgram(context: CliContext, runners?: ProcessRunners): Co
     replayCommand(context),
     complianceCommand(context),
     gradeCommand(context),
+    portalCommand(context),
     agentCommand(context),
   ]);
   addAll(program, "As an operator:", [

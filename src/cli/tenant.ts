@@ -1,11 +1,13 @@
+import { readFile } from "node:fs/promises";
 import { Command } from "commander";
 import { type AdminCall, createAdminCall, segment } from "./admin-client.ts";
-import type { CliContext } from "./context.ts";
+import { type CliContext, CommandError } from "./context.ts";
 import { misused } from "./exit-codes.ts";
 import { type ListOptions, listQuery, withListOptions } from "./list-options.ts";
 import { type OutputOptions, printPage, printResource } from "./output.ts";
 import { addReasoned } from "./reason.ts";
 import { addRevoke } from "./revocation.ts";
+import { messageOf } from "../runtime/thrown.ts";
 
 interface CreateOptions extends OutputOptions {
   readonly region: string;
@@ -17,7 +19,7 @@ interface EraseOptions extends OutputOptions {
   readonly reason?: string;
 }
 
-/** `signet tenant create | list | show | suspend | resume | hold | release | erase | limits | revoke`. */
+/** `signet tenant create | list | show | suspend | resume | hold | release | erase | limits | portal | revoke`. */
 export function tenantCommand(context: CliContext): Command {
   const call = createAdminCall(context);
   const tenant = new Command("tenant").description("customers of the platform");
@@ -61,6 +63,7 @@ export function tenantCommand(context: CliContext): Command {
 
   addStates(tenant, context, call);
   addLimits(tenant, context, call);
+  addPortal(tenant, context, call);
   return addRevoke(tenant, context, "tenants");
 }
 
@@ -112,6 +115,54 @@ function addLimits(tenant: Command, context: CliContext, call: AdminCall): void 
         options.set === undefined
           ? await call("GET", path)
           : await call("PATCH", path, limitChange(options.set));
+      printResource(context, answer, options);
+    });
+}
+
+interface PortalOptions extends OutputOptions {
+  readonly name?: string;
+  readonly logo?: string;
+  readonly accent?: string;
+  readonly accentDark?: string;
+  readonly returnUrl?: string;
+  readonly support?: string;
+}
+
+async function logoOf(file: string): Promise<string> {
+  try {
+    return (await readFile(file)).toString("base64");
+  } catch (error) {
+    throw new CommandError(`--logo: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+/** Returns the change: `default` restores the service's setting. */
+async function portalChange(options: PortalOptions): Promise<Record<string, string | null>> {
+  const { name, logo, accent, accentDark, returnUrl, support } = options;
+  const image = logo === undefined || logo === "default" ? logo : await logoOf(logo);
+  const given = { name, accent, accent_dark: accentDark, return_url: returnUrl, support, logo: image };
+  const change = Object.entries(given).flatMap(([member, value]) =>
+    value === undefined ? [] : [[member, value === "default" ? null : value] as const],
+  );
+  return Object.fromEntries(change);
+}
+
+function addPortal(tenant: Command, context: CliContext, call: AdminCall): void {
+  tenant
+    .command("portal <id>")
+    .description("show the look of a tenant's portal, or change it; `default` restores the service's setting")
+    .option("--name <name>", "name in the header and in titles")
+    .option("--logo <file>", "PNG or WebP image of at most 32 KiB")
+    .option("--accent <colour>", "colour of links and buttons on light pages, for instance #2450c0")
+    .option("--accent-dark <colour>", "the same on dark pages; default: derived from --accent")
+    .option("--return-url <url>", "where people return to")
+    .option("--support <address>", "e-mail address or https URL of the support")
+    .option("--json", "print the API's object as JSON")
+    .action(async (id: string, options: PortalOptions) => {
+      const path = `/tenants/${segment(id)}/portal`;
+      const change = await portalChange(options);
+      const answer =
+        Object.keys(change).length === 0 ? await call("GET", path) : await call("PATCH", path, change);
       printResource(context, answer, options);
     });
 }

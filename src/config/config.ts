@@ -19,7 +19,7 @@ import { ENDPOINT_SETTINGS } from "./endpoint-settings.ts";
 import { LIMIT_SETTINGS } from "./limit-settings.ts";
 import { MUTUAL_TLS_SETTINGS, type MutualTlsMode, resolveMutualTls } from "./mutual-tls.ts";
 import { OPERATOR_SETTINGS } from "./operator-settings.ts";
-import { PORTAL_SETTINGS } from "./portal-settings.ts";
+import { PORTAL_SETTINGS, portalProblems } from "./portal-settings.ts";
 import { REVOCATION_SETTINGS, revocationProblems } from "./revocation.ts";
 import { ROTATION_SETTINGS } from "./rotation-settings.ts";
 import {
@@ -294,9 +294,7 @@ function productionProblems(values: Values, edge: boolean): string[] {
   if (values.publicUrl?.startsWith("http:") === true) {
     problems.push("SIGNET_PUBLIC_URL must be https in production");
   }
-  if (values.portalUrl?.startsWith("http:") === true) {
-    problems.push("SIGNET_PORTAL_URL must be https in production");
-  }
+  problems.push(...portalProblems(values));
   if (values.allowHttpTargets === "true") {
     problems.push("SIGNET_ALLOW_HTTP_TARGETS must not be true in production");
   }

@@ -161,7 +161,7 @@ export const ENDPOINT_SETTINGS = [
       place: 5,
     },
     field: {
-      label: "Additional headers",
+      label: "Custom headers",
       help: "One `Name: value` per line, at most 16. Everyone who may read the endpoint can see them, so enter secrets under authentication below.",
       place: 2,
     },
@@ -190,10 +190,10 @@ export const ENDPOINT_SETTINGS = [
       place: 8,
     },
     field: {
-      label: "Answer that verifies a ping",
-      choices: { no: "status 200", yes: "status 200 and the ping's challenge in the answer" },
+      label: "Verification",
+      choices: { no: "any answer with 200", yes: "200 and the ping's challenge in the answer" },
       help: "Some hosts answer 200 to everything. The challenge shows that the receiver read the ping.",
-      fact: ["Answer that verifies a ping", (echo) => (echo ? "status 200 and its challenge" : "status 200")],
+      fact: ["Verification", (echo) => (echo ? "200 and the ping's challenge" : "any answer with 200")],
       place: 5,
     },
   },

@@ -19,6 +19,8 @@ export interface Identity {
   readonly issuedAt: number;
   /** `x5t#S256` of the certificate that the token is bound to (RFC 8705); undefined if it is not bound. */
   readonly certificateThumbprint: string | undefined;
+  /** Whether a session of the portal makes the request. */
+  readonly isSession?: true;
 }
 
 /** The caller of a request to the operators' API. */

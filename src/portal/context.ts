@@ -2,6 +2,7 @@
 import type { StreamingServices } from "../api/delivery-stream.ts";
 import type { ExportDeadLetters } from "../api/routes/dead-letters.ts";
 import type { InProcessCalls } from "../api/in-process.ts";
+import type { PortalBrands } from "./brand.ts";
 import type { PortalSessions } from "../tokens/portal-sessions.ts";
 
 export interface PortalOptions {
@@ -11,6 +12,11 @@ export interface PortalOptions {
   readonly exportDeadLetters: ExportDeadLetters;
   /** Brand in the headers of deliveries, for instance `X-<brand>-Timestamp`. */
   readonly headerBrand: string;
+  /** Returns why a target URL is not allowed, as a sentence; undefined if it is. */
+  readonly urlProblem: (url: string) => string | undefined;
+  readonly brands: PortalBrands;
+  /** Origins whose pages may show the portal in a frame. */
+  readonly frameOrigins: readonly string[];
   /** Public URL of the portal. */
   readonly portalUrl: string;
   /** Temporal's web UI and namespace, for operators' links. */

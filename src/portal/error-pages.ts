@@ -3,18 +3,10 @@ import { ERROR_DESCRIPTIONS } from "../http/error-descriptions.ts";
 import type { ErrorPages } from "../api/routes/error-types.ts";
 import { ERROR_CATALOGUE, type ErrorCode, errorSlug } from "../domain/errors.ts";
 import { loadAssets } from "./assets.ts";
+import type { Brand } from "./brand.ts";
 import { html, type Html, type Part } from "./html.ts";
-import { document, type PageContent } from "./layout.ts";
+import { document, type PageContent, SCRIPTLESS_HEADERS } from "./layout.ts";
 import { badge, facts, table } from "./parts.ts";
-
-const HEADERS = {
-  "content-security-policy":
-    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'",
-  "cross-origin-opener-policy": "same-origin",
-  "cross-origin-resource-policy": "same-origin",
-  "referrer-policy": "no-referrer",
-  "x-content-type-options": "nosniff",
-} as const;
 
 const CODES = Object.keys(ERROR_CATALOGUE) as ErrorCode[];
 
@@ -66,7 +58,10 @@ function contentOf(code: ErrorCode | undefined): PageContent {
 }
 
 /** Creates the pages. */
-export function createErrorPages(): ErrorPages {
+export function createErrorPages(brand: Brand): ErrorPages {
   const assets = loadAssets();
-  return { headers: HEADERS, render: (code) => document(assets, undefined, contentOf(code)) };
+  return {
+    headers: SCRIPTLESS_HEADERS,
+    render: (code) => document(assets, brand, undefined, contentOf(code)),
+  };
 }

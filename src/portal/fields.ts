@@ -23,7 +23,7 @@ function around(field: Field, control: Html, errors: FieldErrors): Html {
   return html`<div class="field">
     <label for="${name}">${label}${optional === true && html` <span class="muted">(optional)</span>`}</label>
     ${control} ${help !== undefined && html`<p class="muted" id="${helpId(field)}">${help}</p>`}
-    ${errors.text(name)}
+    ${errors.text(name, label)}
   </div>`;
 }
 

@@ -1,5 +1,7 @@
 /** Filters above lists: their form fields and the API's query. */
+import type { SignetError } from "../domain/errors.ts";
 import { html, type Html, type Part } from "./html.ts";
+import type { PageContent } from "./layout.ts";
 
 /** Filters as a browser's form sends them: an empty field does not filter. */
 type Filters = Readonly<Record<string, string | undefined>>;
@@ -13,6 +15,25 @@ export function instantOf(text: string): string {
 /** Returns the filters that are not empty. */
 function given(filters: Filters): [string, string][] {
   return Object.entries(filters).flatMap(([name, value = ""]) => (value === "" ? [] : [[name, value]]));
+}
+
+/** Labels of the fields by the names of the API's parameters. */
+const LABELS: Readonly<Record<string, string>> = {
+  state: "State",
+  endpoint_id: "Endpoint",
+  event_type: "Event type",
+  last_error: "Last failure",
+  reason: "Reason",
+  id: "Your id",
+  type: "Type",
+  from: "From",
+  to: "Until",
+};
+
+/** Returns the notice for a rejected filter, with the labels of the fields. */
+export function filterNotice({ message }: SignetError): PageContent["notice"] {
+  const text = message.replaceAll(/Query parameter (\w+)/g, (said, name: string) => LABELS[name] ?? said);
+  return { kind: "problem", text };
 }
 
 /** Returns the query of the API's list; without the cursor if `paged` is false. */
@@ -48,8 +69,13 @@ export function option(value: string, text: string, chosen: string | undefined):
   return html`<option value="${value}" ${value === chosen ? html`selected` : ""}>${text}</option>`;
 }
 
+/** Renders the label of a field for a time. The script shows and reads such fields in the reader's time zone. */
+export function zoned(label: string): Html {
+  return html`${label} (<span data-zone>UTC</span>)`;
+}
+
 /** Renders a one-line input. */
-export function field(name: string, label: string, attributes: Part): Html {
+export function field(name: string, label: Part, attributes: Part): Html {
   return html`<div class="field">
     <label for="${name}">${label}</label>
     <input id="${name}" name="${name}" ${attributes} />
@@ -80,8 +106,8 @@ export function filters({ path, label, fields, query }: FilterForm): Html {
     <details ${(from !== "" || to !== "") && html`open`}>
       <summary>Time</summary>
       <div class="between">
-        ${field("from", "From (UTC)", html`type="datetime-local" value="${from}"`)}
-        ${field("to", "Until (UTC)", html`type="datetime-local" value="${to}"`)}
+        ${field("from", zoned("From"), html`type="datetime-local" value="${from}"`)}
+        ${field("to", zoned("Until"), html`type="datetime-local" value="${to}"`)}
       </div>
     </details>
   </form>`;

@@ -1,7 +1,18 @@
 /** The layout of every page: head, navigation, notice, heading and body. */
 import { html, type Html, type Part } from "./html.ts";
 import type { AssetName, Assets } from "./assets.ts";
+import type { Brand } from "./brand.ts";
 import type { Visit } from "./visit.ts";
+
+/** Headers of pages that run no scripts and have no forms. */
+export const SCRIPTLESS_HEADERS = {
+  "content-security-policy":
+    "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'none'; frame-ancestors 'none'; base-uri 'none'",
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+  "referrer-policy": "no-referrer",
+  "x-content-type-options": "nosniff",
+} as const;
 
 /** An entry of the navigation, and the scope that it requires. */
 interface Place {
@@ -14,6 +25,7 @@ const PLACES: readonly Place[] = [
   { path: "/portal", name: "Home" },
   { path: "/portal/endpoints", name: "Endpoints", scope: "webhooks:read" },
   { path: "/portal/deliveries", name: "Deliveries", scope: "webhooks:read" },
+  { path: "/portal/events", name: "Events", scope: "events:read" },
   { path: "/portal/dead-letters", name: "Dead letters", scope: "webhooks:read" },
   { path: "/portal/event-types", name: "Event types", scope: "webhooks:read" },
   { path: "/portal/credentials", name: "Credentials", scope: "credentials:read" },
@@ -33,6 +45,8 @@ export interface PageContent {
   readonly module?: AssetName;
   /** False if the page runs no scripts. */
   readonly scripted?: boolean;
+  /** Brand of a page without a session; the installation's by default. */
+  readonly brand?: Brand;
   /** Result of the last action. */
   readonly notice?: { readonly kind: "done" | "problem"; readonly text: Part } | undefined;
 }
@@ -58,14 +72,19 @@ function navigation(visit: Visit, place: string | undefined): Html {
   </nav>`;
 }
 
+const SEARCH = html`<form action="/portal/search" role="search" aria-label="Search" class="find">
+  <input type="search" name="q" maxlength="256" aria-label="Find by id" placeholder="Find by id" required />
+</form>`;
+
 function account(visit: Visit): Html {
-  return html`<div class="account">
-    <a href="/portal/sessions">${visit.session.tenantName}</a>
-    <form method="post" action="/portal/sign-out">
-      <input type="hidden" name="csrf" value="${visit.csrf}" />
-      <button class="quiet">Sign out</button>
-    </form>
-  </div>`;
+  return html`${SEARCH}
+    <div class="account">
+      <a href="/portal/sessions">${visit.session.tenantName}</a>
+      <form method="post" action="/portal/sign-out">
+        <input type="hidden" name="csrf" value="${visit.csrf}" />
+        <button class="quiet">Sign out</button>
+      </form>
+    </div>`;
 }
 
 function noticeOf(notice: PageContent["notice"]): Part {
@@ -86,28 +105,68 @@ function scripts(assets: Assets, { module, scripted = true }: PageContent): Part
   );
 }
 
+function icon(assets: Assets, { own, logo }: Brand): Html {
+  if (logo !== undefined) {
+    return html`<link rel="icon" href="${logo.path}" type="${logo.type}" />`;
+  }
+  return own
+    ? html`<link rel="icon" href="${assets.path("icon.svg")}" type="image/svg+xml" />`
+    : // Otherwise browsers ask for /favicon.ico.
+      html`<link rel="icon" href="data:," />`;
+}
+
+function mark(assets: Assets, { name, own, logo }: Brand): Html {
+  const ring = own && html`<img src="${assets.path("icon.svg")}" alt="" width="24" height="24" />`;
+  return html`<a class="brand" href="/portal"
+    >${logo === undefined ? ring : html`<img src="${logo.path}" alt="" height="24" />`}${name}</a
+  >`;
+}
+
+/** Renders a link that leaves a frame in which another page shows the portal. */
+export function returnLink({ name, returnUrl }: Brand, kind: "button primary" | "return"): Part {
+  return (
+    returnUrl !== undefined &&
+    html`<a class="${kind}" href="${returnUrl}" target="_top"
+      >${kind === "return" ? "Back to" : "Go to"} ${name}</a
+    >`
+  );
+}
+
+/** Renders how to reach the support. */
+function supportText({ support }: Brand): Part {
+  return (
+    support !== undefined &&
+    html`Support:
+      <a href="${support.includes("://") ? support : `mailto:${support}`}" target="_top">${support}</a>`
+  );
+}
+
 /** Renders a document. Without a visit, nobody is signed in, so there is no navigation. */
-export function document(assets: Assets, visit: Visit | undefined, content: PageContent): string {
+export function document(
+  assets: Assets,
+  brand: Brand,
+  visit: Visit | undefined,
+  content: PageContent,
+): string {
   const { title, place, body, actions, notice } = content;
+  const support = supportText(brand);
   return html`<!doctype html>
     <html lang="en">
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
-        <title>${title} · Signet</title>
-        <link rel="icon" href="${assets.path("icon.svg")}" type="image/svg+xml" />
+        <title>${title} · ${brand.name}</title>
+        ${icon(assets, brand)}
         <link rel="stylesheet" href="${assets.path("portal.css")}" />
+        ${brand.styles !== undefined && html`<link rel="stylesheet" href="${brand.styles}" />`}
         ${scripts(assets, content)}
       </head>
       <body>
         <a class="skip" href="#main">Skip to content</a>
         <header>
           <div class="bar">
-            <a class="brand" href="/portal"
-              ><img src="${assets.path("icon.svg")}" alt="" width="24" height="24" />Signet</a
-            >
-            ${visit && account(visit)}
+            ${mark(assets, brand)} ${returnLink(brand, "return")} ${visit && account(visit)}
           </div>
           ${visit && navigation(visit, place)}
         </header>
@@ -119,6 +178,7 @@ export function document(assets: Assets, visit: Visit | undefined, content: Page
           </div>
           ${body}
         </main>
+        ${support !== false && html`<footer>${support}</footer>`}
       </body>
     </html> `.text;
 }

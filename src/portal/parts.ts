@@ -1,21 +1,26 @@
 /** Common parts of pages. */
 import { randomBytes } from "node:crypto";
 import { html, type Html, type Part } from "./html.ts";
+import { prettyJson } from "./pretty-json.ts";
 import type { Visit } from "./visit.ts";
 
-const [MINUTES, SECONDS] = [16, 19];
+/** Length of an ISO time to the second. */
+const SECONDS = 19;
 
-/** Renders a time in UTC, which the script converts to local time; a dash if there is none. */
+/**
+ * Renders a time with seconds, in UTC; a dash if there is none. The script converts it to the reader's time zone, in
+ * which it then also shows filters.
+ */
 export function moment(iso: string | null | undefined): Part {
   if (iso === null || iso === undefined) {
     return "–";
   }
-  return html`<time datetime="${iso}">${iso.slice(0, MINUTES).replace("T", " ")} UTC</time>`;
+  return html`<time datetime="${iso}">${iso.slice(0, SECONDS).replace("T", " ")} UTC</time>`;
 }
 
-/** Renders a time with seconds. */
-export function instant(iso: string): Html {
-  return html`<time datetime="${iso}" data-seconds>${iso.slice(0, SECONDS).replace("T", " ")} UTC</time>`;
+/** Renders a time in a list. The script adds how long ago it was. */
+export function timeAgo(iso: string | null | undefined): Part {
+  return [moment(iso), typeof iso === "string" && html` <span class="muted ago" data-since="${iso}"></span>`];
 }
 
 /** Renders a state as a coloured badge. */
@@ -118,9 +123,16 @@ export function nextPage(path: string, cursor: string | null, isFirst = true): P
 /**
  * Renders a table that scrolls sideways, also by keyboard. On a phone, each row is a card with labelled cells. The roles
  * are explicit, because some browsers drop them for tables with another display style.
+ *
+ * @param look `compact` puts short cells of a card beside each other, for long lists
  */
-export function table(label: string, headings: readonly string[], rows: readonly (readonly Part[])[]): Html {
-  return html`<div class="scroll" role="region" aria-label="${label}" tabindex="0">
+export function table(
+  label: string,
+  headings: readonly string[],
+  rows: readonly (readonly Part[])[],
+  look: "compact" | "labelled" = "labelled",
+): Html {
+  return html`<div class="scroll ${look}" role="region" aria-label="${label}" tabindex="0">
     <table role="table">
       <thead role="rowgroup">
         <tr role="row">
@@ -150,6 +162,34 @@ export function jsonBlock(label: string, value: unknown): Html {
 /** Renders preformatted text that scrolls, also by keyboard. */
 export function textBlock(label: string, text: string): Html {
   return html`<pre tabindex="0" role="region" aria-label="${label}">${text}</pre>`;
+}
+
+/** Maximum characters of an event's data, so that a page stays below 100 KB. */
+const DATA_MAX = 8_192;
+
+/** Returns the beginning of a long text. */
+export function shortened(text: string, length: number): string {
+  return text.length <= length ? text : `${text.slice(0, length)} … (shortened; the API returns all of it)`;
+}
+
+/**
+ * Renders an event's data.
+ *
+ * @param data JSON text; undefined if the session may not read it
+ */
+export function dataBlock(data: string | undefined): Part {
+  return (
+    data !== undefined &&
+    html`<section aria-labelledby="data">
+      <h2 id="data">Data of the event</h2>
+      ${
+        data === "null"
+          ? html`<p class="empty">The data was erased.</p>`
+          : html`<pre class="wrap" tabindex="0" role="region" aria-label="Data">
+${shortened(prettyJson(data, DATA_MAX), DATA_MAX)}</pre>`
+      }
+    </section>`
+  );
 }
 
 /** Returns a link to Temporal's web UI for {@link facts}; empty if its URL is not configured. */

@@ -12,7 +12,7 @@ import { scopeViolation } from "../http/bearer-errors.ts";
 import { loadAssets } from "./assets.ts";
 import type { PortalOptions } from "./context.ts";
 import type { PortalParts } from "./page-parts.ts";
-import { createSessionCookie } from "./cookie.ts";
+import { createSessionCookie, type SessionCookie } from "./cookie.ts";
 import { installForms, requireFormToken, requireOwnOrigin } from "./forms.ts";
 import { document } from "./layout.ts";
 import { problemPage, signInNeeded } from "./pages/problems.ts";
@@ -22,30 +22,47 @@ import { registerDeadLetterPages } from "./pages/dead-letters.ts";
 import { registerDeliveryPages } from "./pages/deliveries.ts";
 import { registerEndpointPages } from "./pages/endpoints.ts";
 import { registerEventTypePages } from "./pages/event-types.ts";
+import { registerEventPages } from "./pages/events.ts";
 import { registerHomePage } from "./pages/home.ts";
+import { registerSearch } from "./pages/search.ts";
 import { registerSignIn } from "./pages/sign-in.ts";
 import { type Visit, visitOf } from "./visit.ts";
 
 const HTML = "text/html; charset=utf-8";
 const HEADERS = {
   "cache-control": "no-store",
-  "content-security-policy":
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
   "cross-origin-opener-policy": "same-origin",
   "cross-origin-resource-policy": "same-origin",
   "permissions-policy": "camera=(), geolocation=(), microphone=()",
   // Do not use no-referrer, because browsers then send forms with Origin: null.
   "referrer-policy": "same-origin",
   "x-content-type-options": "nosniff",
-  "x-frame-options": "DENY",
 } as const;
+
+/** Returns the headers of every page. Only listed origins may show it in a frame. */
+function headersOf({ frameOrigins }: PortalOptions): Readonly<Record<string, string>> {
+  const ancestors = frameOrigins.length === 0 ? "'none'" : frameOrigins.join(" ");
+  return {
+    ...HEADERS,
+    "content-security-policy": `default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors ${ancestors}; base-uri 'none'`,
+    // It knows no origins.
+    ...(frameOrigins.length === 0 ? { "x-frame-options": "DENY" } : {}),
+  };
+}
+
+function cookieOf({ development, frameOrigins }: PortalOptions): SessionCookie {
+  return createSessionCookie({ secure: !development, framed: frameOrigins.length > 0 });
+}
 
 function partsOf(options: PortalOptions, assets: ReturnType<typeof loadAssets>): PortalParts {
   return {
     ...options,
     assets,
-    cookie: createSessionCookie(!options.development),
-    send: (reply, visit, content) => reply.type(HTML).send(document(assets, visit, content)),
+    cookie: cookieOf(options),
+    send: (reply, visit, content) => {
+      const brand = visit?.brand ?? content.brand ?? options.brands.installation;
+      return reply.type(HTML).send(document(assets, brand, visit, content));
+    },
   };
 }
 
@@ -57,9 +74,10 @@ function changes({ method }: { readonly method: string }): boolean {
 /** Creates the guard of the portal's pages. Without a session, the page says how to get one. */
 export function createPortalGuard(
   server: () => SignetServer,
-  { sessions, calls, temporal, portalUrl, development }: PortalOptions,
+  options: PortalOptions,
 ): (required: readonly string[]) => onRequestAsyncHookHandler {
-  const cookie = createSessionCookie(!development);
+  const { sessions, calls, temporal, brands, portalUrl } = options;
+  const cookie = cookieOf(options);
   const { origin } = new URL(portalUrl);
   return (required) => async (request) => {
     const secret = cookie.read(request);
@@ -67,7 +85,8 @@ export function createPortalGuard(
     if (secret === undefined || signedIn === undefined) {
       throw new SignetError("TOKEN_MISSING", { detail: "You are not signed in, or your session has ended." });
     }
-    request.visit = visitOf(request, { ...signedIn, secret }, { server: server(), calls, temporal });
+    const brand = await brands.of(signedIn.identity.tenantId);
+    request.visit = visitOf(request, { ...signedIn, secret }, { server: server(), calls, temporal, brand });
     const granted = signedIn.identity.scopes;
     const violation = scopeViolation({ operation: operationOf(request), required, granted });
     if (violation !== undefined) {
@@ -79,11 +98,12 @@ export function createPortalGuard(
   };
 }
 
-function installFailures(scope: SignetServer, { send }: PortalParts): void {
+function installFailures(scope: SignetServer, parts: PortalParts): void {
+  const { send, brands, cookie, development } = parts;
   scope.setNotFoundHandler(() => {
     throw nothingHere();
   });
-  scope.setErrorHandler((thrown, request, reply) => {
+  scope.setErrorHandler(async (thrown, request, reply) => {
     const error = toSignetError(thrown);
     if (error.status >= 500) {
       request.log.error(
@@ -99,9 +119,11 @@ function installFailures(scope: SignetServer, { send }: PortalParts): void {
     if (retryAfter !== undefined) {
       reply.header("retry-after", retryAfter);
     }
-    return error.code === "TOKEN_MISSING"
-      ? send(reply, undefined, signInNeeded())
-      : send(reply, visit, problemPage(error, request.id));
+    if (error.code !== "TOKEN_MISSING") {
+      return send(reply, visit, problemPage(error, request.id));
+    }
+    const brand = await brands.ofSecret(cookie.read(request));
+    return send(reply, undefined, signInNeeded({ brand, development }));
   });
 }
 
@@ -109,12 +131,13 @@ function installFailures(scope: SignetServer, { send }: PortalParts): void {
 export async function registerPortal(server: SignetServer, options: PortalOptions): Promise<void> {
   const assets = loadAssets();
   const parts = partsOf(options, assets);
+  const headers = headersOf(options);
   await server.register(
     async (scope: SignetServer) => {
       scope.decorateRequest("visit");
       installForms(scope);
       scope.addHook("onSend", async (_request, reply) => {
-        for (const [name, value] of Object.entries(HEADERS)) {
+        for (const [name, value] of Object.entries(headers)) {
           if (!reply.hasHeader(name)) {
             reply.header(name, value);
           }
@@ -127,14 +150,17 @@ export async function registerPortal(server: SignetServer, options: PortalOption
       });
       installFailures(scope, parts);
       assets.register(scope);
+      options.brands.register(scope);
       registerSignIn(scope, parts);
       registerHomePage(scope, parts);
       registerEndpointPages(scope, parts);
       registerDeliveryPages(scope, parts);
       registerDeadLetterPages(scope, parts);
+      registerEventPages(scope, parts);
       registerEventTypePages(scope, parts);
       registerCredentialPages(scope, parts);
       registerCompliancePages(scope, parts);
+      registerSearch(scope, parts);
     },
     { prefix: "/portal" },
   );

@@ -9,15 +9,32 @@ export interface FieldErrors {
   attributes(field: string, describedBy?: string): Part;
   /** Checks whether the field has an error. */
   has(field: string): boolean;
-  /** Renders the error of a field. */
-  text(field: string): Part;
+  /** Renders the error of a field as sentences about its label. */
+  text(field: string, label: Part): Part;
   /** Notice above the form; holds the message if no field has an error. */
   readonly notice: PageContent["notice"];
+}
+
+function noticeText(count: number): string | undefined {
+  return count === 0 ? undefined : count === 1 ? "One field is invalid." : `${count} fields are invalid.`;
 }
 
 interface ApiProblem {
   readonly pointer?: string;
   readonly detail?: string;
+}
+
+/** A sentence of the API, adapted to a field: its text was typed, and empty means null. */
+function adapted(detail: string): string {
+  return detail
+    .replace(/, not (?:a string of \d+ characters?|an empty string)$/, "")
+    .replace(/ or null(?=,|$)/, " or empty");
+}
+
+/** Renders a problem as a sentence, with the label as its subject unless it has one. */
+function sentence(problem: string, label: Part): Part {
+  const complete = /^[^a-z]/.test(problem);
+  return html`${!complete && html`${label} `}${problem}${/[.?]$/.test(problem) ? "" : "."}`;
 }
 
 /** Returns the errors of a rejected form; empty without an error. */
@@ -28,7 +45,10 @@ export function fieldErrors(error?: SignetError): FieldErrors {
     const [, field = "", ...inside] = pointer.split("/");
     // Keep the place inside the field, such as the name of a header. Drop list indexes: the user typed lines.
     const where = inside.filter((part) => !/^\d+$/.test(part)).join("/");
-    byField.set(field, [...(byField.get(field) ?? []), where === "" ? detail : `${where} ${detail}`]);
+    byField.set(field, [
+      ...(byField.get(field) ?? []),
+      where === "" ? adapted(detail) : `${where} ${adapted(detail)}`,
+    ]);
   }
   if (error?.code === "TARGET_URL_FORBIDDEN") {
     byField.set("url", [error.message]);
@@ -40,14 +60,12 @@ export function fieldErrors(error?: SignetError): FieldErrors {
       return html`${wrong && html`aria-invalid="true"`} ${ids !== "" && html`aria-describedby="${ids}"`}`;
     },
     has: (field) => byField.has(field),
-    text: (field) => {
-      const problems = byField.get(field);
-      return problems && html`<p class="error" id="${field}-error">${problems.join("; ")}</p>`;
+    text: (field, label) => {
+      const sentences = byField.get(field)?.flatMap((problem) => [" ", sentence(problem, label)]);
+      return sentences && html`<p class="error" id="${field}-error">${sentences.slice(1)}</p>`;
     },
     notice:
-      error === undefined
-        ? undefined
-        : { kind: "problem", text: byField.size > 0 ? "Some fields are invalid." : error.message },
+      error === undefined ? undefined : { kind: "problem", text: noticeText(byField.size) ?? error.message },
   };
 }
 

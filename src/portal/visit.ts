@@ -4,6 +4,7 @@ import type { FastifyRequest } from "fastify";
 import type { InProcessAnswer, InProcessCall } from "../api/in-process.ts";
 import type { SignetServer } from "../http/types.ts";
 import { ERROR_CATALOGUE, type ErrorCode, SignetError } from "../domain/errors.ts";
+import type { Brand } from "./brand.ts";
 import type { PortalOptions } from "./context.ts";
 import type { SignedIn } from "../tokens/portal-sessions.ts";
 
@@ -33,6 +34,7 @@ export interface PortalApi {
 }
 
 export interface Visit extends SignedIn {
+  readonly brand: Brand;
   /** Token that every form must contain; only this session's pages know it. */
   readonly csrf: string;
   readonly api: PortalApi;
@@ -71,13 +73,14 @@ export function isSameToken(given: string, expected: string): boolean {
 
 interface VisitParts extends Pick<PortalOptions, "calls" | "temporal"> {
   readonly server: SignetServer;
+  readonly brand: Brand;
 }
 
 /** Creates the visit of a request. */
 export function visitOf(
   request: FastifyRequest,
   signedIn: SignedIn & { readonly secret: string },
-  { server, calls, temporal }: VisitParts,
+  { server, calls, temporal, brand }: VisitParts,
 ): Visit {
   const { secret, ...rest } = signedIn;
   async function call(asked: Omit<InProcessCall, "requestId">): Promise<InProcessAnswer> {
@@ -92,6 +95,7 @@ export function visitOf(
   }
   return {
     ...rest,
+    brand,
     csrf: csrfToken(secret),
     api: {
       get: async (path) => await ask({ method: "GET", path }),

@@ -10,6 +10,7 @@ import {
   consumePortalLink,
   endPortalSession,
   findPortalSession,
+  hasPortalLink,
   insertPortalRow,
   listPortalSessions,
   makeRoomForPortalRow,
@@ -33,6 +34,7 @@ const SESSION_LIFE_MS = 28_800_000;
 const LINKS_MAX = 100;
 const SESSIONS_MAX = 50;
 const SECRET_BYTES = 32;
+const USER_AGENT_MAX = 512;
 /** Pattern of links and sessions: the tenant's id, required by row-level security, and 256 random bits. */
 const PORTAL_SECRET = `${idPattern("tenant").slice(0, -1)}\\.[A-Za-z0-9_-]{43}$`;
 const SECRET_FORM = new RegExp(PORTAL_SECRET);
@@ -58,6 +60,8 @@ export interface SignedIn {
 export interface SignInBy {
   readonly requestId: string;
   readonly address: string;
+  /** The browser's User-Agent header. */
+  readonly userAgent: string | undefined;
   /** The browser's previous session, which the new one replaces. */
   readonly replaces: string | undefined;
 }
@@ -165,6 +169,27 @@ export class PortalSessions {
     return issued;
   }
 
+  /**
+   * Whether a link can open a session.
+   *
+   * @throws SignetError RATE_LIMITED if the address has tried too many unknown links
+   */
+  async isOpen(link: string, address: string): Promise<boolean> {
+    if (!SECRET_FORM.test(link)) {
+      return false;
+    }
+    const of = { tenantId: tenantOf(link), hash: hashOf(link), now: new Date(this.#services.clock.now()) };
+    const { pool, lookups } = this.#services;
+    const found = await lookups.find(
+      address,
+      async () =>
+        await tenantTransaction(pool, of.tenantId, async (db) =>
+          (await hasPortalLink(db, of)) ? true : undefined,
+        ),
+    );
+    return found === true;
+  }
+
   async #open(link: string, by: SignInBy): Promise<Issued> {
     const { pool, clock } = this.#services;
     const tenantId = tenantOf(link);
@@ -184,7 +209,8 @@ export class PortalSessions {
       for (let ended = await makeRoomForPortalRow(db, "portal_sessions", of); ended > 0; ended -= 1) {
         await this.#log(db, "portal.session_ended", grant, { actor: "system:portal", requestId });
       }
-      await insertPortalRow(db, "portal_sessions", { ...grant, hash, createdAt: now, expiresAt });
+      const from = { address: by.address, userAgent: by.userAgent?.slice(0, USER_AGENT_MAX) ?? null };
+      await insertPortalRow(db, "portal_sessions", { ...grant, hash, createdAt: now, expiresAt, from });
       const session = await findPortalSession(db, { tenantId, hash, now });
       if (session === undefined || !(await this.#services.isAdmitted(identityOf(session)))) {
         throw linkRefused();
@@ -295,5 +321,6 @@ function identityOf(session: PortalSession): Identity {
     kid,
     issuedAt,
     certificateThumbprint,
+    isSession: true,
   };
 }

@@ -44,7 +44,7 @@ describe.skipIf(NO_BROWSER).each([
   test("collapses advanced settings, and shows the fields of the selected option", async () => {
     await page.goto(`${api.publicUrl}/portal/endpoints/new`);
     await page.getByLabel("Target URL").fill("https://example.com/hooks");
-    expect(await page.getByLabel("Additional headers").isVisible()).toBe(false);
+    expect(await page.getByLabel("Custom headers").isVisible()).toBe(false);
     await page.getByText("Filter, headers, authentication and more").click();
     expect(await page.getByLabel("Header name").isVisible()).toBe(false);
     await page.getByLabel("A secret header").check();
@@ -65,12 +65,45 @@ describe.skipIf(NO_BROWSER).each([
     await check("endpoint-settings-refused");
   });
 
+  test("event types are selected in the catalogue's tree, which can be searched with JavaScript", async () => {
+    for (const name of ["invoice.paid", "invoice.voided", "pipeline.failed"]) {
+      await tenant.post("/v1/webhooks/event-types", { name });
+    }
+    await page.goto(`${api.publicUrl}/portal/endpoints/new`);
+    await page.getByLabel("Target URL").fill("https://example.com/tree");
+    const search = page.getByLabel("Find an event type");
+    expect(await search.isVisible()).toBe(javaScript);
+    if (javaScript) {
+      await search.fill("paid");
+    }
+    expect(await page.getByRole("checkbox", { name: "pipeline.failed" }).isVisible()).toBe(!javaScript);
+    await page.getByRole("checkbox", { name: "invoice.paid" }).check();
+    await page.getByLabel("Other event types").fill("Order Shipped");
+    await check("endpoint-types");
+    await button("Add endpoint");
+    expect(await page.getByText("Did you mean order.shipped?").isVisible()).toBe(true);
+    expect(await page.getByRole("checkbox", { name: "invoice.paid" }).isChecked()).toBe(true);
+    await check("endpoint-types-refused");
+    await page.getByLabel("Other event types").fill("order.shipped");
+    await button("Add endpoint");
+    await page.getByRole("radio", { name: "Python" }).check();
+    expect(await page.getByRole("region", { name: "Code for Python" }).isVisible()).toBe(true);
+    expect(await page.getByRole("region", { name: "Code for Node" }).isVisible()).toBe(false);
+    await check("endpoint-code");
+    expect((await settled())?.["events"]).toEqual(["invoice.paid", "order.shipped"]);
+    await page.goto(`${api.publicUrl}/portal/endpoints/new`);
+    await page.getByLabel("Target URL").fill("https://example.com/hooks");
+    await page.getByText("Filter, headers, authentication and more").click();
+    await page.getByLabel("A secret header").check();
+    await page.getByLabel("Header name").fill("X-Api-Key");
+  });
+
   test("saves settings, and later changes them without the secret being typed again", async () => {
     await page.getByLabel("Filter").fill('{"data.amount": {"$gte": 100}}');
-    await page.getByLabel("Additional headers").fill("X-Environment: staging\nX-Team: ml");
+    await page.getByLabel("Custom headers").fill("X-Environment: staging\nX-Team: ml");
     await page.getByLabel("Metadata").fill('{"region": "eu"}');
     await page.getByLabel("Deliveries per second").fill("20");
-    await page.getByLabel("Answer that verifies a ping").selectOption("yes");
+    await page.getByLabel("Verification").selectOption("yes");
     await page.getByLabel("Header value").fill("s3cret-value");
     await button("Add endpoint");
     await page.getByRole("link", { name: "Go to the endpoint" }).click();
@@ -86,7 +119,7 @@ describe.skipIf(NO_BROWSER).each([
     await page.getByRole("link", { name: "Edit", exact: true }).click();
     expect(await page.getByLabel("Unchanged: header X-Api-Key").isChecked()).toBe(true);
     await check("endpoint-settings-edit");
-    await page.getByLabel("Additional headers").fill("");
+    await page.getByLabel("Custom headers").fill("");
     await button("Save");
     expect(await page.getByRole("status").innerText()).toContain("changed");
     expect(await settled()).toMatchObject({ headers: {}, authentication: { name: "X-Api-Key" } });
@@ -111,7 +144,7 @@ describe.skipIf(NO_BROWSER).each([
 
   test("shows and changes how deliveries are signed", async () => {
     await page.getByRole("link", { name: "Change signatures and rotation" }).click();
-    await page.getByLabel("Rotate after days").fill("30");
+    await page.getByLabel("Automatic rotation, in days").fill("30");
     await button("Save");
     expect(await page.getByText("requires a recipient").isVisible()).toBe(true);
     await page.getByLabel("Signatures").selectOption("ed25519");

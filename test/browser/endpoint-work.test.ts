@@ -70,7 +70,7 @@ describe.skipIf(NO_BROWSER).each(READERS)("actions on an endpoint $name", ({ jav
       "HTTP 200",
     );
     await journey.check("endpoint-with-deliveries");
-    await journey.follow("Last 24 hours");
+    await journey.follow("Activity");
     expect(await page().getByRole("img", { name: "Success by hour: 100 % delivered" }).count()).toBe(1);
     await journey.check("endpoint-hours");
     await journey.open(`/endpoints/${endpoint}`);
@@ -109,17 +109,17 @@ describe.skipIf(NO_BROWSER).each(READERS)("actions on an endpoint $name", ({ jav
     }
     const late = await journey.addEndpoint("/late", ["pipeline.failed"]);
     await journey.open(`/endpoints/${late}`);
-    await journey.follow("Send missed events");
+    await journey.follow("Replay missing events");
     await journey.check("missing");
     await page().getByLabel("Events per second").fill("fast");
     await journey.press("Count events");
     expect(await page().getByLabel("Events per second").getAttribute("aria-invalid")).toBe("true");
     await page().getByLabel("Events per second").fill("4");
     await journey.press("Count events");
-    expect(await heading().innerText()).toBe(`Missed: ${MISSED} events`);
+    expect(await heading().innerText()).toBe(`Missing: ${MISSED} events`);
     expect(rows(await tenant.get("/v1/webhooks/replays"))).toEqual([]);
     await journey.check("missing-counted");
-    await journey.press(`Send ${MISSED} events`);
+    await journey.press(`Replay ${MISSED} events`);
     expect(await journey.heading()).toBe("Replay");
     await journey.press("Pause");
     await untilHeading("paused");
@@ -133,10 +133,10 @@ describe.skipIf(NO_BROWSER).each(READERS)("actions on an endpoint $name", ({ jav
       "the events at the receiver",
     );
     await journey.follow("All replays");
-    expect(await region("Replays").getByRole("row").last().innerText()).toContain("missed events");
+    expect(await region("Replays").getByRole("row").last().innerText()).toContain("missing events");
     await journey.open(`/endpoints/${late}/missing`);
     await journey.press("Count events");
-    expect(await heading().innerText()).toBe("No missed events");
+    expect(await heading().innerText()).toBe("No missing events");
     await journey.check("missing-nothing");
   });
 

@@ -1,4 +1,4 @@
-/** `/errors/{slug}` in a real browser: an accessible page without scripts. */
+/** `/errors/{slug}`, and `/` in development, in a real browser: accessible pages without scripts. */
 import { describe, expect, test } from "vitest";
 import { useTestApi } from "../support/api.ts";
 import { complaintsOf, lookAt, NO_BROWSER, NOTHING_WRONG, openBrowser } from "../support/browser.ts";
@@ -7,7 +7,27 @@ import { allowMinutes } from "../support/limits.ts";
 allowMinutes(4);
 
 describe.skipIf(NO_BROWSER)("the page of an error", () => {
-  const api = useTestApi();
+  const api = useTestApi({ environment: { SIGNET_TEMPORAL_UI_URL: "http://127.0.0.1:8233" } });
+
+  test("and the page at / link to what people look for", async () => {
+    const browser = await openBrowser();
+    try {
+      const page = await browser.context.newPage();
+      const complaints = complaintsOf(page);
+      await page.goto(api.publicUrl);
+      for (const [name, href] of [
+        ["Tenant portal", "/portal"],
+        ["API reference", "/docs"],
+        ["Temporal", "http://127.0.0.1:8233"],
+      ] as const) {
+        expect(await page.getByRole("link", { name }).getAttribute("href")).toBe(href);
+      }
+      expect({ wrong: await lookAt(page, "development") }).toEqual({ wrong: NOTHING_WRONG });
+      expect(complaints).toEqual([]);
+    } finally {
+      await browser.close();
+    }
+  });
 
   test("is linked from a problem's type, is accessible, and links to the others", async () => {
     const refused = await api.request("/v1/webhooks/endpoints");

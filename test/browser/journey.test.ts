@@ -214,6 +214,14 @@ describe.skipIf(NO_BROWSER).each([
     const other = String(made.body["client_id"]);
     await link("Credentials");
     await check("credentials");
+    await link("Create credential");
+    await page.getByLabel("Name").fill("Billing");
+    await check("credential-new");
+    await button("Create credential");
+    expect(await heading()).toBe("Credential created");
+    expect(await page.getByText(/^sgn_/).count()).toBe(1);
+    await check("credential-created");
+    await link("Credentials");
     await link(other);
     await check("credential");
     await page.getByLabel(`Type ${other} to confirm`).fill(other);

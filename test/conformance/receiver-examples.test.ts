@@ -1,11 +1,19 @@
 /**
- * The documented receivers in other languages return the expected result of each shared vector.
+ * The documented receivers in other languages return the expected result of each shared vector, and those that the
+ * portal shows accept and reject what they should.
  * test/unit/lib/receiver/vectors.test.ts has our own library.
  */
-import { execFile, spawnSync } from "node:child_process";
+import { execFile, spawn, spawnSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, it } from "vitest";
+import { generateSecret } from "../../src/lib/receiver/secret.ts";
+import { receiverCode } from "../../src/portal/pages/endpoint/receiver-code.ts";
+import { eventually } from "../support/eventually.ts";
+import { freePort } from "../support/free-port.ts";
 import { skipUnless } from "../support/skips.ts";
 import { webhookSignatures } from "../vectors/cases.ts";
 
@@ -43,3 +51,49 @@ it.skipIf(lacks("go", "version"))(
   },
   TOOLCHAIN_MS,
 );
+
+/** Runs the request that the portal shows, and returns the status of the answer; 0 without an answer. */
+async function curl(url: string, secret: string): Promise<number> {
+  const command = receiverCode({ url, secret })["curl"] ?? "";
+  const { stdout } = await run("sh", ["-c", command]).catch(() => ({ stdout: "" }));
+  return Number(/^HTTP\/[\d.]+ (\d+)/.exec(stdout)?.[1] ?? 0);
+}
+
+const RECEIVERS = [
+  { key: "node", file: "receiver.mjs", command: "node", version: "--version", before: [] },
+  { key: "python", file: "receiver.py", command: "python3", version: "--version", before: [] },
+  { key: "go", file: "receiver.go", command: "go", version: "version", before: ["run"] },
+] as const;
+
+for (const { key, file, command, version, before } of RECEIVERS) {
+  it.skipIf(lacks(command, version) || lacks("curl", "--version") || lacks("openssl", "version"))(
+    `the receiver for ${key} in the portal accepts its endpoint's requests, and no others`,
+    async () => {
+      const directory = await mkdtemp(join(tmpdir(), "signet-receiver-"));
+      const secret = generateSecret(randomBytes);
+      const port = await freePort();
+      const url = `http://127.0.0.1:${port}/a'b`;
+      const code = receiverCode({ url, secret })[key] ?? "";
+      await writeFile(join(directory, file), code.replaceAll("3000", String(port)));
+      // A group of its own, because `go run` starts the program as a child.
+      const receiver = spawn(command, [...before, file], {
+        cwd: directory,
+        detached: true,
+        stdio: "ignore",
+        env: { ...process.env, GOTOOLCHAIN: "local", GOPROXY: "off" },
+      });
+      try {
+        await eventually(
+          async () => (await curl(url, secret)) === 200,
+          "the receiver's answer",
+          TOOLCHAIN_MS / 2,
+        );
+        expect(await curl(url, generateSecret(randomBytes))).toBe(401);
+      } finally {
+        process.kill(-(receiver.pid ?? 0), "SIGKILL");
+        await rm(directory, { recursive: true, force: true });
+      }
+    },
+    TOOLCHAIN_MS,
+  );
+}

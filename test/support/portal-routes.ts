@@ -3,6 +3,7 @@ import { fastify } from "fastify";
 import { InProcessCalls } from "../../src/api/in-process.ts";
 import type { StreamingServices } from "../../src/api/delivery-stream.ts";
 import type { SignetServer } from "../../src/http/types.ts";
+import { PortalBrands } from "../../src/portal/brand.ts";
 import { registerPortal } from "../../src/portal/portal.ts";
 import type { PortalSessions } from "../../src/tokens/portal-sessions.ts";
 
@@ -35,6 +36,13 @@ export async function collectPortalRoutes(): Promise<readonly PortalRoute[]> {
     streaming: {} as StreamingServices,
     headerBrand: "Service",
     exportDeadLetters: async () => await Promise.reject(new Error("no route is called")),
+    urlProblem: () => undefined,
+    brands: new PortalBrands({
+      settings: {},
+      find: async () => await Promise.resolve({}),
+      monotonic: () => 0,
+    }),
+    frameOrigins: [],
     portalUrl: "http://portal.test",
     temporal: { uiUrl: undefined, namespace: "signet" },
     development: true,

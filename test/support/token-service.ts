@@ -235,7 +235,7 @@ async function startTokenService(): Promise<TokenService> {
       const { tenantId, principalId } = await insertPrincipal(sql, nowMs);
       const { row, clientSecret } = await issueCredential(
         { id: principalId, tenant_id: tenantId, environment: "production" },
-        { sanUri: null, certificateThumbprints: bound ? [CERTIFICATE.thumbprint] : [] },
+        { name: null, sanUri: null, certificateThumbprints: bound ? [CERTIFICATE.thumbprint] : [] },
         { db: pools.operator, pepper, rules: RULES, clock, randomBytes },
       );
       return { credentialId: row.id, tenantId, clientId: row.client_id, secret: clientSecret };

@@ -18,6 +18,7 @@ import { registerRevocationRoutes } from "./revocations.ts";
 import { registerRoleRoutes } from "./roles.ts";
 import type { AdminServices } from "./services.ts";
 import { registerTenantLimitRoutes } from "./tenant-limits.ts";
+import { registerTenantPortalRoutes } from "./tenant-portal.ts";
 import { registerTenantStateRoutes } from "./tenant-state.ts";
 import { registerSigningKeyRoutes } from "./signing-keys.ts";
 import { registerTenantRoutes } from "./tenants.ts";
@@ -52,6 +53,7 @@ export async function createAdmin(services: AdminServices): Promise<SignetServer
   registerTenantLimitRoutes(server, services);
   registerUsageRoutes(server, services);
   registerReconciliation(server, services);
+  registerTenantPortalRoutes(server, services);
   registerRoleRoutes(server, services);
   registerPrincipalRoutes(server, services);
   registerCredentialRoutes(server, services);

@@ -56,8 +56,6 @@ export function registerApiReference(server: SignetServer): void {
 
   const page = onceMade(() => makeDocument("text/html; charset=utf-8", PAGE));
   server.get("/docs", route, (request, reply) => sendDocument(request, reply, page(), headers));
-  // A person who opens the base URL probably looks for the documentation.
-  server.get("/", route, (_request, reply) => reply.redirect("/docs", 302));
 
   const start = onceMade(() => makeDocument("text/javascript", START));
   server.get("/docs/start.js", route, (request, reply) => sendDocument(request, reply, start(), headers));

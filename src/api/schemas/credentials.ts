@@ -30,6 +30,7 @@ export const Credential = Type.Object({
   id: Id("credential"),
   principal_id: Id("principal"),
   client_id: Type.String(),
+  name: Nullable(Type.String({ description: "A name for humans" })),
   state: OneOf(["ACTIVE", "REVOKED"]),
   rotation_mode: OneOf(["in_band", "workload", "manual"]),
   san_uri: Nullable(Type.String()),
@@ -40,6 +41,12 @@ export const Credential = Type.Object({
   replaced_by: Nullable(Id("credential")),
   signature_required: Type.Boolean({ description: "Only its signed events are accepted" }),
   due_at: Nullable(Timestamp),
+  last_used_at: Nullable(
+    Type.String({
+      format: "date-time",
+      description: "When one of its secrets last authenticated; null for a workload credential",
+    }),
+  ),
   overdue: Type.Boolean({
     description: "Its rotation was due at least a week ago and the successor is not in use",
   }),
@@ -89,6 +96,7 @@ export function presentCredential(row: CredentialRow, nowMs: number): Credential
     id: row.id,
     principal_id: row.principal_id,
     client_id: row.client_id,
+    name: row.name,
     state,
     rotation_mode: row.rotation_mode,
     san_uri: row.san_uri,
@@ -99,6 +107,7 @@ export function presentCredential(row: CredentialRow, nowMs: number): Credential
     replaced_by: row.replaced_by,
     signature_required: row.signature_required,
     due_at: iso(row.due_at),
+    last_used_at: iso(row.last_used_at),
     overdue: rotates && dueAt + OVERDUE_MS <= nowMs,
   };
 }

@@ -2,7 +2,7 @@
  * Profiles: the saved credentials of a tenant's commands. A profile is two files that only their owner can read. One
  * holds the address and the certificate's file names. The other holds the credential and is rewritten at each rotation.
  */
-import { mkdir, open, readFile, rename, rm } from "node:fs/promises";
+import { mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { FileCredentialStore } from "../../lib/client/file-credential-store.ts";
 import { asObject } from "../../lib/client/json.ts";
@@ -86,6 +86,12 @@ export async function saveProfile(
   }
   await rename(temporary, files.profile);
   return files.profile;
+}
+
+/** Returns the names of the saved profiles. */
+export async function listProfiles(directory: string): Promise<string[]> {
+  const names = await readdir(directory).catch((): string[] => []);
+  return names.flatMap((name) => /^([a-z0-9][a-z0-9_-]*)\.json$/.exec(name)?.[1] ?? []).toSorted();
 }
 
 /** Removes the profile and its credential from this machine, if they exist. */

@@ -11,7 +11,7 @@ const ERASED_NAME = "erased";
  */
 export async function destroyTenant(db: Queryable, id: string, now: Date): Promise<void> {
   await db.query(
-    `UPDATE tenants SET state = 'ERASED', name = $3, data_key = '', erased_at = $2, held_at = coalesce(held_at, $2)
+    `UPDATE tenants SET state = 'ERASED', name = $3, data_key = '', portal_brand = '{}', erased_at = $2, held_at = coalesce(held_at, $2)
       WHERE id = $1`,
     [id, now, ERASED_NAME],
   );
@@ -22,7 +22,7 @@ export async function destroyTenant(db: Queryable, id: string, now: Date): Promi
     [id, now],
   );
   await db.query(
-    `UPDATE credentials SET state = 'REVOKED', revoked_at = coalesce(revoked_at, $2), san_uri = NULL,
+    `UPDATE credentials SET state = 'REVOKED', revoked_at = coalesce(revoked_at, $2), name = NULL, san_uri = NULL,
         certificate_thumbprints = '{}', jwks = NULL
       WHERE tenant_id = $1`,
     [id, now],

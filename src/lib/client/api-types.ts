@@ -545,6 +545,8 @@ export interface Credential {
   readonly id: string;
   readonly principal_id: string;
   readonly client_id: string;
+  /** A name for humans. */
+  readonly name: string | null;
   readonly state: "ACTIVE" | "REVOKED";
   readonly rotation_mode: "in_band" | "workload" | "manual";
   readonly san_uri: string | null;
@@ -556,6 +558,8 @@ export interface Credential {
   /** Only its signed events are accepted. */
   readonly signature_required: boolean;
   readonly due_at: string | null;
+  /** When one of its secrets last authenticated; null for a workload credential. */
+  readonly last_used_at: string | null;
   /** Its rotation was due at least a week ago and the successor is not in use. */
   readonly overdue: boolean;
 }
@@ -582,6 +586,8 @@ export interface CredentialDetails extends Credential {
 
 /** The body of `POST /v1/credentials`. */
 export interface NewCredential {
+  /** A name for humans. */
+  readonly name?: string | null;
   /** SPIFFE id in the certificate. */
   readonly san_uri?: string | null;
   readonly certificate_thumbprints?: readonly string[];

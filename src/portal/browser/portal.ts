@@ -44,20 +44,65 @@ function watchConfirmations(): void {
   }
 }
 
+/** Formats a time in the reader's time zone, with the year only if it is another one. */
+function localText(date: Date): string {
+  const year = date.getFullYear() === new Date().getFullYear() ? {} : ({ year: "numeric" } as const);
+  return date.toLocaleString(undefined, {
+    ...year,
+    month: "short",
+    day: "numeric",
+    hour: "numeric",
+    minute: "2-digit",
+    second: "2-digit",
+  });
+}
+
 /** Shows times in the reader's time zone; the UTC text becomes the title. */
 function localTimes(): void {
   for (const time of document.querySelectorAll<HTMLTimeElement>("time[datetime]:not([title])")) {
     const date = new Date(time.dateTime);
     if (!Number.isNaN(date.getTime())) {
       time.title = time.textContent ?? "";
-      const timeStyle = time.dataset["seconds"] === undefined ? "short" : "medium";
-      time.textContent = date.toLocaleString(undefined, { dateStyle: "medium", timeStyle });
+      time.textContent = localText(date);
     }
+  }
+  for (const element of document.querySelectorAll<HTMLElement | SVGElement>("[data-hour]")) {
+    const date = new Date(element.dataset["hour"] ?? "");
+    const clock = date.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", hour12: false });
+    element.textContent = (element.textContent ?? "").replace(/^\d\d:\d\d(?: UTC)?/, clock);
+    delete element.dataset["hour"];
   }
 }
 
-/** Formats a duration, for instance "in 2 min 5 s". */
-function remaining(milliseconds: number): string {
+/** Returns the value of a `datetime-local` field for a time. */
+function fieldValue(date: Date): string {
+  const shifted = new Date(date.getTime() - date.getTimezoneOffset() * 60_000);
+  return shifted.toISOString().slice(0, 16);
+}
+
+/** Shows the fields for times in the reader's time zone, like the rows. Their forms still send UTC. */
+function localFields(): void {
+  for (const field of document.querySelectorAll<HTMLInputElement>('input[type="datetime-local"][name]')) {
+    const sent = document.createElement("input");
+    sent.type = "hidden";
+    sent.name = field.name;
+    sent.value = field.value;
+    field.removeAttribute("name");
+    field.after(sent);
+    if (field.value !== "") {
+      field.value = fieldValue(new Date(`${field.value}Z`));
+    }
+    field.addEventListener("input", () => {
+      sent.value = field.value === "" ? "" : new Date(field.value).toISOString().slice(0, 16);
+    });
+  }
+  for (const zone of document.querySelectorAll("[data-zone]")) {
+    zone.textContent = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  }
+}
+
+/** Formats a duration with its largest units, for instance "2 min 5 s"; empty for less than a second. */
+function durationText(milliseconds: number, units: number): string {
   const seconds = Math.max(0, Math.round(milliseconds / 1000));
   const all: readonly (readonly [number, string])[] = [
     [Math.floor(seconds / 86400), "d"],
@@ -65,18 +110,22 @@ function remaining(milliseconds: number): string {
     [Math.floor((seconds % 3600) / 60), "min"],
     [seconds % 60, "s"],
   ];
-  const parts = all.filter(([count]) => count > 0);
-  return parts.length === 0
-    ? "now"
-    : `in ${parts
-        .slice(0, 2)
-        .map(([count, unit]) => `${count} ${unit}`)
-        .join(" ")}`;
+  return all
+    .filter(([count]) => count > 0)
+    .slice(0, units)
+    .map(([count, unit]) => `${count} ${unit}`)
+    .join(" ");
 }
 
-function countDown(): void {
+/** Updates the texts "in 2 min 5 s" and "3 min ago". */
+function countTime(): void {
   for (const place of document.querySelectorAll<HTMLElement>("[data-countdown]")) {
-    place.textContent = remaining(Date.parse(place.dataset["countdown"] ?? "") - Date.now());
+    const left = durationText(Date.parse(place.dataset["countdown"] ?? "") - Date.now(), 2);
+    place.textContent = left === "" ? "now" : `in ${left}`;
+  }
+  for (const place of document.querySelectorAll<HTMLElement>("[data-since]")) {
+    const passed = durationText(Date.now() - Date.parse(place.dataset["since"] ?? ""), 1);
+    place.textContent = passed === "" ? "now" : `${passed} ago`;
   }
 }
 
@@ -103,6 +152,31 @@ function offerChoosingAll(): void {
       all.checked = boxes.every((box) => box.checked);
     });
     first.closest(".scroll")?.before(label);
+  }
+}
+
+/** Filters the tree of event types by the text above it. */
+function findTypes(): void {
+  for (const place of document.querySelectorAll<HTMLElement>("[data-find][hidden]")) {
+    place.hidden = false;
+    const input = place.querySelector("input");
+    const groups = [...(place.nextElementSibling?.querySelectorAll("details") ?? [])];
+    input?.addEventListener("input", () => {
+      const wanted = input.value.trim().toLowerCase();
+      for (const group of groups) {
+        for (const item of group.querySelectorAll("li")) {
+          item.hidden = !(item.textContent ?? "").toLowerCase().includes(wanted);
+        }
+        group.hidden = group.querySelector("li:not([hidden])") === null;
+        group.open = !group.hidden && (wanted !== "" || group.open);
+      }
+    });
+    // Enter would submit the form.
+    input?.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") {
+        event.preventDefault();
+      }
+    });
   }
 }
 
@@ -153,14 +227,16 @@ function followChanges(): void {
 function enhance(): void {
   offerCopying();
   watchConfirmations();
+  localFields();
   localTimes();
   offerChoosingAll();
-  countDown();
+  findTypes();
+  countTime();
 }
 
 document.addEventListener("DOMContentLoaded", () => {
   enhance();
-  setInterval(countDown, 1000);
+  setInterval(countTime, 1000);
   followChanges();
 });
 document.addEventListener("htmx:afterSwap", enhance);

@@ -95,6 +95,8 @@ function seriesOf(hours: readonly DeliveryHour[]): readonly Series[] {
 }
 
 const clock = ({ hour }: DeliveryHour): string => hour.slice(11, 16);
+/** Marks an element whose clock time the script converts to the reader's time zone. */
+const zonedHour = ({ hour }: DeliveryHour): Html => html`data-hour="${hour.slice(0, 16)}Z"`;
 
 function bar(index: number, height: number, step: number, kind?: string): Html {
   return html`<rect
@@ -116,7 +118,7 @@ function chart(hours: readonly DeliveryHour[], series: Series): Html {
     return (
       number !== null &&
       html`<g>
-        <title>${clock(hour)} UTC: ${text(number)}</title>
+        <title ${zonedHour(hour)}>${clock(hour)} UTC: ${text(number)}</title>
         ${bar(index, scaled(number), step)} ${bad !== undefined && bar(index, scaled(bad(hour)), step, "bad")}
       </g>`
     );
@@ -126,7 +128,9 @@ function chart(hours: readonly DeliveryHour[], series: Series): Html {
       // Labels of the last hours would be cut off at the edge.
       index < hours.length - 2 &&
       Number(clock(hour).slice(0, 2)) % MARK_EVERY === 0 &&
-      html`<text x="${(index * step).toFixed(1)}" y="${HEIGHT + 14}">${clock(hour)}</text>`,
+      html`<text ${zonedHour(hour)} x="${(index * step).toFixed(1)}" y="${HEIGHT + 14}"
+        >${clock(hour)}</text
+      >`,
   );
   const legend = series.legend !== undefined && html`<span class="legend">${series.legend}</span>`;
   return html`<figure>
@@ -148,7 +152,7 @@ function row(hour: DeliveryHour): Part[] {
   const delivered = success(hour);
   const latency = (ms: number | null): string => (ms === null ? "–" : duration(ms));
   return [
-    `${clock(hour)} UTC`,
+    html`<span ${zonedHour(hour)}>${clock(hour)} UTC</span>`,
     counted(hour.total),
     delivered === null ? "–" : percent(delivered),
     counted(hour.dead_lettered),

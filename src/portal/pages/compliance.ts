@@ -11,7 +11,7 @@ import type {
 } from "../../lib/client/api-types.ts";
 import { ENTRY_TYPES } from "../../compliance/entry-types.ts";
 import type { ListAnswer } from "../context.ts";
-import { apiQuery, choice, filteredPath, filters, option } from "../filters.ts";
+import { apiQuery, filterNotice, choice, filteredPath, filters, option } from "../filters.ts";
 import { Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
@@ -65,7 +65,7 @@ async function listPage(
   );
   const common = { title: "Compliance", place: COMPLIANCE };
   if ("error" in asked) {
-    const notice = { kind: "problem", text: asked.error.message } as const;
+    const notice = filterNotice(asked.error);
     return { status: asked.error.status, content: { ...common, notice, body: filterForm(query) } };
   }
   const { data, next_cursor: next } = asked.answer;

@@ -1,8 +1,9 @@
 /** Credentials: their scopes, secret versions, rotation and revocation, also by what leaked. */
 import { Type } from "typebox";
-import { Closed, IdParams } from "../../http/common.ts";
+import { Closed, IdParams, OneOf } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
 import type {
+  CreatedCredential,
   Credential,
   CredentialDetails,
   LeakRevocation,
@@ -14,18 +15,38 @@ import { type SignetError, validationFailed } from "../../domain/errors.ts";
 import { LEAK_LENGTH_MAX } from "../../tokens/leaks/recognize-leak.ts";
 import type { ListAnswer } from "../context.ts";
 import type { PortalParts } from "../page-parts.ts";
-import { lineField } from "../fields.ts";
+import { areaField, lineField } from "../fields.ts";
 import { Form, Line } from "../forms.ts";
 import { html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
-import { badge, facts, moment, nextPage, table, typedConfirmation } from "../parts.ts";
+import { badge, facts, formFields, moment, nextPage, table, timeAgo, typedConfirmation } from "../parts.ts";
 import { fieldErrors, type FieldErrors, refused } from "../problems.ts";
+import { textAgain } from "../typed-again.ts";
 import type { Visit } from "../visit.ts";
 import { entryLink } from "./compliance-parts.ts";
 
 const PLACE = "/portal/credentials";
 /** Credentials per page. */
 const LISTED = 50;
+const WRITING = { portal: ["credentials:read", "credentials:write"] };
+const NAME_MAX = 128;
+const URI_MAX = 2_048;
+const THUMBPRINTS_MAX = 1_024;
+
+/** Options for the overlap of a rotation, in seconds. */
+const OVERLAPS = [
+  ["86400", "for a day"],
+  ["3600", "for an hour"],
+  ["604800", "for seven days"],
+  ["0", "not at all, because it was disclosed"],
+] as const;
+
+/** Names and SHA-256 thumbprints as typed, one thumbprint per line. */
+interface NewFields {
+  readonly name: string;
+  readonly san_uri: string;
+  readonly certificate_thumbprints: string;
+}
 
 function stateBadge({ state, overdue }: Pick<Credential, "state" | "overdue">): Part {
   if (state === "REVOKED") {
@@ -43,26 +64,24 @@ function listPage(
     title: "Credentials",
     place: PLACE,
     notice: failure === undefined ? undefined : fieldErrors(failure).notice,
-    body: html`<ul class="cards">
-        ${data.map(
-          (credential) =>
-            html`<li class="card row">
-              <div>
-                <a class="strong break" href="${PLACE}/${credential.id}">${credential.client_id}</a>
-                <p class="muted">
-                  ${
-                    credential.revoked_at === null
-                      ? credential.due_at === null
-                        ? "No rotation is due."
-                        : html`Next rotation ${moment(credential.due_at)}`
-                      : html`Revoked ${moment(credential.revoked_at)}`
-                  }
-                </p>
-              </div>
-              ${stateBadge(credential)}
-            </li>`,
+    actions:
+      visit.can("credentials:write") &&
+      html`<a class="button primary" href="${PLACE}/new">Create credential</a>`,
+    body: html`<section>
+        ${table(
+          "Credentials",
+          ["Client id", "State", "Name", "Last used", "Created", "Next rotation"],
+          data.map((credential) => [
+            html`<a class="name" href="${PLACE}/${credential.id}">${credential.client_id}</a>`,
+            stateBadge(credential),
+            credential.name === null ? "–" : html`<span class="break">${credential.name}</span>`,
+            timeAgo(credential.last_used_at),
+            timeAgo(credential.created_at),
+            credential.state === "ACTIVE" ? moment(credential.due_at) : "–",
+          ]),
+          "compact",
         )}
-      </ul>
+      </section>
       ${nextPage(PLACE, next)} ${visit.can("credentials:revoke") && leakForm(visit, fieldErrors(failure))}`,
   };
 }
@@ -103,7 +122,7 @@ function leakForm(visit: Visit, errors: FieldErrors): Part {
         },
         errors,
       )}
-      ${errors.text("confirm")}`,
+      ${errors.text("confirm", "The confirmation")}`,
     })}
   </section>`;
 }
@@ -155,6 +174,30 @@ function revocation(visit: Visit, { id, client_id: client }: Credential): Part {
   </section>`;
 }
 
+/** Renders the form that replaces a credential. The API cannot replace one twice, and a workload has no secret. */
+function rotationSection(visit: Visit, { id, state, ends_at: ends, rotation_mode: mode }: Credential): Part {
+  return (
+    state === "ACTIVE" &&
+    ends === null &&
+    mode !== "workload" &&
+    visit.can("credentials:write") &&
+    html`<section aria-labelledby="rotate">
+      <h2 id="rotate">Rotate</h2>
+      <p>Creates a credential that replaces this one. Its secret is shown once.</p>
+      <form method="post" action="${PLACE}/${id}/rotate">
+        ${formFields(visit)}
+        <div class="field">
+          <label for="overlap">This credential remains valid</label>
+          <select id="overlap" name="overlap">
+            ${OVERLAPS.map(([seconds, text]) => html`<option value="${seconds}">${text}</option>`)}
+          </select>
+        </div>
+        <button>Rotate credential</button>
+      </form>
+    </section>`
+  );
+}
+
 async function credentialPage(
   visit: Visit,
   id: string,
@@ -163,15 +206,18 @@ async function credentialPage(
   const credential = await visit.api.get<CredentialDetails>(`/v1/credentials/${id}`);
   const live = credential.state === "ACTIVE";
   return {
-    title: credential.client_id,
+    title: credential.name ?? credential.client_id,
     place: PLACE,
     notice,
     body: html`<section aria-labelledby="about">
         <h2 id="about">About ${stateBadge(credential)}</h2>
         ${facts([
+          ["Client id", html`<code>${credential.client_id}</code>`],
+          ["Name", credential.name ?? "–"],
+          ["Last used", timeAgo(credential.last_used_at)],
           ["Id", html`<code>${credential.id}</code>`],
           ["Principal", html`<code>${credential.principal_id}</code>`],
-          ["Created", moment(credential.created_at)],
+          ["Created", timeAgo(credential.created_at)],
           ["Next rotation", live ? moment(credential.due_at) : "–"],
           ["Rotation", credential.rotation_mode.replace("_", "-")],
           ["Certificate", credential.san_uri ?? (credential.certificate_thumbprints.join(", ") || "none")],
@@ -191,7 +237,7 @@ async function credentialPage(
           )}
         </section>`
       }
-      ${scopesOf(visit, credential)}
+      ${scopesOf(visit, credential)} ${rotationSection(visit, credential)}
       ${live && visit.can("credentials:revoke") && revocation(visit, credential)}`,
   };
 }
@@ -332,6 +378,133 @@ function registerLeakRevocation(scope: SignetServer, { send }: PortalParts): voi
   );
 }
 
+function createPage(visit: Visit, fields: NewFields, error?: SignetError): PageContent {
+  const errors = fieldErrors(error);
+  const field = (name: keyof NewFields, label: string, help: string, attributes: Part) => ({
+    name,
+    label,
+    help,
+    optional: true,
+    value: fields[name],
+    attributes: html`autocomplete="off" spellcheck="false" ${attributes}`,
+  });
+  return {
+    title: "Create credential",
+    place: PLACE,
+    notice: errors.notice,
+    body: html`<form method="post" action="${PLACE}/new" class="stack">
+      ${formFields(visit)}
+      <p class="muted">
+        It belongs to the principal of this session and has the scopes of that principal. Its secret is shown
+        once.
+      </p>
+      ${lineField(field("name", "Name", "Where it is used, for people.", html`maxlength="${NAME_MAX}"`), errors)}
+      <details ${["san_uri", "certificate_thumbprints", ""].some((name) => errors.has(name)) && html`open`}>
+        <summary>Client certificate</summary>
+        ${errors.text("", "The credential")}
+        ${lineField(
+          field(
+            "san_uri",
+            "SPIFFE URI",
+            "In the client's certificate, for instance spiffe://acme.example/billing.",
+            html`maxlength="${URI_MAX}"`,
+          ),
+          errors,
+        )}
+        ${areaField(
+          field(
+            "certificate_thumbprints",
+            "Certificate thumbprints",
+            "SHA-256, 64 hexadecimal digits, one per line.",
+            html`rows="2" maxlength="${THUMBPRINTS_MAX}" class="code"`,
+          ),
+          errors,
+        )}
+      </details>
+      <div class="buttons">
+        <button class="primary">Create credential</button>
+        <a class="button" href="${PLACE}">Cancel</a>
+      </div>
+    </form>`,
+  };
+}
+
+function createdPage({ id, client_id: client, client_secret: secret = "" }: CreatedCredential): PageContent {
+  return {
+    title: "Credential created",
+    place: PLACE,
+    body: html`<p>
+        This is its secret. It is shown only once: store it where your client can read it. Its client id is
+        <code>${client}</code>.
+      </p>
+      <p class="secret"><code data-copy="">${secret}</code></p>
+      <p><a class="button primary" href="${PLACE}/${id}">Go to the credential</a></p>`,
+  };
+}
+
+function registerCreation(scope: SignetServer, { send }: PortalParts): void {
+  scope.get("/credentials/new", { config: WRITING, schema: { hide: true } }, async ({ visit }, reply) =>
+    send(reply, visit, createPage(visit, { name: "", san_uri: "", certificate_thumbprints: "" })),
+  );
+  scope.post(
+    "/credentials/new",
+    {
+      config: WRITING,
+      schema: {
+        hide: true,
+        body: Form({
+          name: Line(NAME_MAX),
+          san_uri: Line(URI_MAX),
+          certificate_thumbprints: Line(THUMBPRINTS_MAX),
+        }),
+      },
+    },
+    async ({ visit, body }, reply) => {
+      const { name, san_uri: uri, certificate_thumbprints: thumbprints, once } = body;
+      const lines = thumbprints.split(/\s+/).filter((line) => line !== "");
+      const asked = {
+        ...(name.trim() === "" ? {} : { name: name.trim() }),
+        ...(uri.trim() === "" ? {} : { san_uri: uri.trim() }),
+        ...(lines.length === 0 ? {} : { certificate_thumbprints: lines }),
+      };
+      const made = await refused(visit.api.send<CreatedCredential>("POST", "/v1/credentials", asked, once));
+      if ("error" in made) {
+        const typed = {
+          name: textAgain(name),
+          san_uri: textAgain(uri),
+          certificate_thumbprints: textAgain(thumbprints),
+        };
+        return send(reply.code(made.error.status), visit, createPage(visit, typed, made.error));
+      }
+      return send(reply, visit, createdPage(made.answer));
+    },
+  );
+}
+
+function registerRotation(scope: SignetServer, { send }: PortalParts): void {
+  scope.post(
+    "/credentials/:id/rotate",
+    {
+      config: WRITING,
+      schema: {
+        hide: true,
+        params: IdParams("credential"),
+        body: Form({ overlap: Type.Optional(OneOf(OVERLAPS.map(([seconds]) => seconds))) }),
+      },
+    },
+    async ({ visit, params: { id }, body: { overlap, once } }, reply) => {
+      const asked = { replaces: id, ...(overlap === undefined ? {} : { overlap_seconds: Number(overlap) }) };
+      const made = await refused(visit.api.send<CreatedCredential>("POST", "/v1/credentials", asked, once));
+      if ("error" in made) {
+        const { error } = made;
+        const page = await credentialPage(visit, id, { kind: "problem", text: error.message });
+        return send(reply.code(error.status), visit, page);
+      }
+      return send(reply, visit, createdPage(made.answer));
+    },
+  );
+}
+
 export function registerCredentialPages(scope: SignetServer, parts: PortalParts): void {
   const { send } = parts;
   scope.get(
@@ -354,6 +527,8 @@ export function registerCredentialPages(scope: SignetServer, parts: PortalParts)
     },
     async ({ visit, params: { id } }, reply) => send(reply, visit, await credentialPage(visit, id)),
   );
+  registerCreation(scope, parts);
+  registerRotation(scope, parts);
   registerRevocation(scope, parts);
   registerLeakRevocation(scope, parts);
 }

@@ -7,17 +7,18 @@ import type { SignetServer } from "../../http/types.ts";
 import type { DeadLetter, DeadLetterGroup, ReplayJob } from "../../lib/client/api-types.ts";
 import { type ListAnswer, SEE_OTHER } from "../context.ts";
 import { Form } from "../forms.ts";
-import { apiQuery, filteredPath, isFiltered } from "../filters.ts";
+import { apiQuery, filterNotice, filteredPath, isFiltered } from "../filters.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import type { PortalParts } from "../page-parts.ts";
-import { formFields, moment, nextPage, table } from "../parts.ts";
+import { formFields, nextPage, table, timeAgo } from "../parts.ts";
 import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import {
   countdown,
   DEAD_LETTERS,
   DELIVERIES,
+  endpointText,
   endpointUrls,
   failureText,
   filterForm,
@@ -42,7 +43,7 @@ function groupsSection(groups: ListAnswer<DeadLetterGroup>, endpoints: ReadonlyM
           html`<a
             class="break"
             href="${filteredPath(DEAD_LETTERS, { endpoint_id: id, reason, last_error: error ?? "" })}"
-            >${endpoints.get(id) ?? id}</a
+            >${endpointText(endpoints, id)}</a
           >`,
           REASONS[reason],
           error === null ? "no attempt" : failureText(error),
@@ -73,13 +74,13 @@ function lettersTable(
         ]
       : []),
     html`<a class="name" href="${DELIVERIES}/${letter.id}">${letter.event_type}</a>`,
-    html`<span class="break">${endpoints.get(letter.endpoint_id) ?? letter.endpoint_id}</span>`,
+    html`<span class="break">${endpointText(endpoints, letter.endpoint_id)}</span>`,
     lastAnswer(letter),
-    moment(letter.dead_lettered_at),
+    timeAgo(letter.dead_lettered_at),
     countdown(letter.expires_at),
   ]);
   const headings = ["Event type", "Endpoint", "Last answer", "Failed", "Can be replayed until"];
-  return table("Dead letters", may ? ["Select", ...headings] : headings, rows);
+  return table("Dead letters", may ? ["Select", ...headings] : headings, rows, "compact");
 }
 
 /** Renders the replay form. It contains the filters, so that "Replay all" replays what the list shows. */
@@ -130,7 +131,7 @@ async function listPage(
     ${replaysLink}`;
   const common = { title: "Dead letters", place: DEAD_LETTERS, actions };
   if ("error" in asked) {
-    const notice = { kind: "problem", text: asked.error.message } as const;
+    const notice = filterNotice(asked.error);
     return { status: asked.error.status, content: { ...common, notice, body: form } };
   }
   const { data, next_cursor: next } = asked.answer;

@@ -3,17 +3,18 @@ import { PositionHeaders, positionOf, sendDeliveries } from "../../api/delivery-
 import type { SignetServer } from "../../http/types.ts";
 import type { Delivery } from "../../lib/client/api-types.ts";
 import type { ListAnswer } from "../context.ts";
-import { apiQuery, filteredPath, isFiltered } from "../filters.ts";
+import { apiQuery, filterNotice, filteredPath, isFiltered } from "../filters.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import type { PortalParts } from "../page-parts.ts";
-import { moment, nextPage, table } from "../parts.ts";
+import { nextPage, table, timeAgo } from "../parts.ts";
 import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import { registerDeliveryPage } from "./delivery.ts";
 import {
   DELIVERIES,
   deliveryBadge,
+  endpointText,
   endpointUrls,
   filterForm,
   FilterQuery,
@@ -48,17 +49,18 @@ function nothing(query: FilterQuery): Html {
 function deliveriesTable(deliveries: readonly Delivery[], endpoints: ReadonlyMap<string, string>): Html {
   return table(
     "Deliveries",
-    ["Event type", "Endpoint", "State", "Attempts", "Last answer", "Accepted"],
+    ["Event type", "State", "Endpoint", "Attempts", "Last answer", "Accepted"],
     deliveries.map((delivery) => [
       html`<a class="name" id="${delivery.id}" href="${DELIVERIES}/${delivery.id}"
         >${delivery.event_type}</a
       >`,
-      html`<span class="break">${endpoints.get(delivery.endpoint_id) ?? delivery.endpoint_id}</span>`,
       standing(delivery),
+      html`<span class="break">${endpointText(endpoints, delivery.endpoint_id)}</span>`,
       String(delivery.attempt_count),
       lastAnswer(delivery),
-      moment(delivery.created_at),
+      timeAgo(delivery.created_at),
     ]),
+    "compact",
   );
 }
 
@@ -73,7 +75,7 @@ async function listPage(
   const form = filterForm(DELIVERIES, query, { endpoints, states: true });
   const common = { title: "Deliveries", place: DELIVERIES };
   if ("error" in asked) {
-    const notice = { kind: "problem", text: asked.error.message } as const;
+    const notice = filterNotice(asked.error);
     return { status: asked.error.status, content: { ...common, notice, body: form } };
   }
   const { data, next_cursor: next } = asked.answer;

@@ -12,6 +12,7 @@ import type { Visit } from "../visit.ts";
 
 export const DELIVERIES = "/portal/deliveries";
 export const DEAD_LETTERS = "/portal/dead-letters";
+export const EVENTS = "/portal/events";
 
 /** Filters as the browser's form sends them; an empty field does not filter. */
 export const FilterQuery = Closed({
@@ -26,10 +27,22 @@ export const FilterQuery = Closed({
 });
 export type FilterQuery = Static<typeof FilterQuery>;
 
-/** Returns the URLs of the tenant's newest 100 endpoints by id; 100 is the API's page limit. */
+/** Limit of {@link endpointUrls}: the API's page limit. */
+const ENDPOINTS_MAX = 100;
+
+/** Returns the URLs of the tenant's newest 100 endpoints by id. */
 export async function endpointUrls({ api }: Visit): Promise<ReadonlyMap<string, string>> {
-  const { data } = await api.get<ListAnswer<Endpoint>>("/v1/webhooks/endpoints?limit=100");
+  const { data } = await api.get<ListAnswer<Endpoint>>(`/v1/webhooks/endpoints?limit=${ENDPOINTS_MAX}`);
   return new Map(data.map(({ id, url }) => [id, url]));
+}
+
+/** Renders the URL of an endpoint, or that it was deleted, if the URLs are complete. */
+export function endpointText(endpoints: ReadonlyMap<string, string>, id: string): Part {
+  const url = endpoints.get(id);
+  if (url !== undefined) {
+    return url;
+  }
+  return endpoints.size < ENDPOINTS_MAX ? html`<span class="muted">Deleted endpoint ${id}</span>` : id;
 }
 
 const STATE_BADGES = {

@@ -10,7 +10,8 @@ import { Form } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import type { PortalParts } from "../page-parts.ts";
-import { badge, buttonForm, facts, instant, workflowFact } from "../parts.ts";
+import { badge, buttonForm, dataBlock, facts, moment, shortened, workflowFact } from "../parts.ts";
+import { prettyJson } from "../pretty-json.ts";
 import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import {
@@ -19,6 +20,7 @@ import {
   DEAD_LETTERS,
   DELIVERIES,
   deliveryBadge,
+  EVENTS,
   lastAnswer,
 } from "./delivery-parts.ts";
 import { ENDPOINTS, getEndpoint } from "./endpoint/endpoint-parts.ts";
@@ -32,8 +34,7 @@ const DONE = {
 const MS_PER_S = 1_000;
 /** Number of attempts on the page, newest first: two cycles. */
 const SHOWN_MAX = 2 * ATTEMPTS;
-/** Maximum characters of the event's data and of all answers together, so that a page stays below 100 KB. */
-const DATA_MAX = 8_192;
+/** Maximum characters of all answers together, so that a page stays below 100 KB. */
 const ANSWERS_MAX = 12_288;
 /** Characters to show of an answer after others have filled the page. */
 const ANSWER_MIN = 128;
@@ -42,9 +43,17 @@ function isOpen({ state }: Pick<Delivery, "state">): boolean {
   return state === "QUEUED" || state === "RETRYING";
 }
 
-/** Renders a part of an attempt, folded until the reader opens it. */
-function part(key: string, title: string, { attempt, cycle }: Attempt, text: string): Html {
-  return html`<details ${kept(key)}>
+interface AttemptPart {
+  readonly key: string;
+  readonly title: string;
+  readonly text: string;
+  /** Whether it is open at first. */
+  readonly open?: boolean;
+}
+
+/** Renders a part of an attempt, which the reader can open. */
+function part({ attempt, cycle }: Attempt, { key, title, text, open = false }: AttemptPart): Html {
+  return html`<details ${kept(key)} ${open && html`open`}>
     <summary>${title}</summary>
     <pre class="wrap" tabindex="0" role="region" aria-label="${title} of attempt ${attempt}, cycle ${cycle}">
 ${text}</pre>
@@ -70,7 +79,11 @@ function requestHeaders(brand: string, delivery: Delivery, attempt: Attempt): Pa
     `webhook-timestamp: ${seconds}`,
     "webhook-signature: (not stored)",
   ];
-  return part(`request-${attempt.id}`, "Request headers", attempt, lines.join("\n"));
+  return part(attempt, {
+    key: `request-${attempt.id}`,
+    title: "Request headers",
+    text: lines.join("\n"),
+  });
 }
 
 /** Keeps opened details open when the page reloads its content. */
@@ -85,10 +98,6 @@ function kindOf({ error, duration_ms: duration }: Attempt): keyof typeof MARKS {
     return "wait";
   }
   return error === null ? "good" : "bad";
-}
-
-function shortened(text: string, length: number): string {
-  return text.length <= length ? text : `${text.slice(0, length)} … (shortened; the API returns all of it)`;
 }
 
 /** Returns all attempts, oldest first, the only order of the API's list. */
@@ -112,21 +121,35 @@ async function attemptsOf({ api }: Visit, path: string): Promise<readonly Attemp
 function answersOf(attempts: readonly Attempt[]): string[] {
   let room = ANSWERS_MAX;
   return attempts.map(({ response_body: body }) => {
-    const shown = shortened(body ?? "", Math.max(ANSWER_MIN, room));
+    const shown = shortened(prettyJson(body ?? "", ANSWERS_MAX), Math.max(ANSWER_MIN, room));
     room -= shown.length;
     return shown;
   });
 }
 
-function attemptItem({ brand, delivery }: Shown, attempt: Attempt, answer: string): Part {
+interface AttemptAnswer {
+  readonly text: string;
+  /** Whether it is the newest answer with a body. */
+  readonly newest: boolean;
+}
+
+function attemptItem({ brand, delivery }: Shown, attempt: Attempt, answer: AttemptAnswer): Part {
   const { duration_ms: duration, cycle } = attempt;
   const kind = kindOf(attempt);
   const text = answerText(attempt.status, attempt.error) ?? MARKS[kind];
   return html`<li class="${kind}">
     <h3>Attempt ${attempt.attempt}${cycle > 1 && html`, cycle ${cycle}`} ${badge(kind, text)}</h3>
-    <p class="muted">${instant(attempt.started_at)}${duration !== null && html` · took ${duration} ms`}</p>
+    <p class="muted">${moment(attempt.started_at)}${duration !== null && html` · took ${duration} ms`}</p>
     ${requestHeaders(brand, delivery, attempt)}
-    ${answer !== "" && part(`response-${attempt.id}`, "Response body", attempt, answer)}
+    ${
+      answer.text !== "" &&
+      part(attempt, {
+        key: `response-${attempt.id}`,
+        title: "Response body",
+        text: answer.text,
+        open: answer.newest,
+      })
+    }
   </li>`;
 }
 
@@ -167,13 +190,15 @@ interface Shown {
 }
 
 /** Returns the facts about the delivery's state, without those that do not apply. */
-function standing({ delivery, endpointUrl }: Shown): (readonly [string, Part])[] {
+function standing(visit: Visit, { delivery, endpointUrl }: Shown): (readonly [string, Part])[] {
   const { endpoint_id: endpointId, next_attempt_at: next, delivered_at: delivered, state } = delivery;
   const count = delivery.attempt_count;
   return [
     [
       "Endpoint",
-      html`<a href="${ENDPOINTS}/${endpointId}" id="endpoint-of-delivery">${endpointUrl ?? endpointId}</a>`,
+      endpointUrl === undefined
+        ? html`<span class="muted">Deleted endpoint ${endpointId}</span>`
+        : html`<a href="${ENDPOINTS}/${endpointId}" id="endpoint-of-delivery">${endpointUrl}</a>`,
     ],
     [
       "Attempts",
@@ -182,26 +207,34 @@ function standing({ delivery, endpointUrl }: Shown): (readonly [string, Part])[]
     ],
     ["Last answer", lastAnswer(delivery)],
     ...(isOpen(delivery) ? [["Next attempt", next === null ? "soon" : countdown(next)] as const] : []),
-    ...(delivered === null ? [] : [["Delivered", instant(delivered)] as const]),
+    ...(delivered === null ? [] : [["Delivered", moment(delivered)] as const]),
     ...(state === "DEAD_LETTERED"
       ? [["Can be replayed until", countdown(delivery.expires_at)] as const]
       : []),
-    ["Accepted", instant(delivery.created_at)],
+    ["Accepted", moment(delivery.created_at)],
     ["Delivery", html`<code>${delivery.id}</code>`],
-    ["Event", html`<code>${delivery.event_id}</code>`],
+    [
+      "Event",
+      visit.can("events:read")
+        ? html`<a href="${EVENTS}/${delivery.event_id}" id="event-of-delivery"
+            ><code>${delivery.event_id}</code></a
+          >`
+        : html`<code>${delivery.event_id}</code>`,
+    ],
   ];
 }
 
 function attemptsSection(shown: Shown): Html {
   const attempts = shown.attempts.slice(0, SHOWN_MAX);
   const answers = answersOf(attempts);
+  const newest = answers.findIndex((answer) => answer !== "");
   return html`<section aria-labelledby="attempts">
     <h2 id="attempts">Attempts</h2>
     ${
       attempts.length === 0
         ? html`<p class="empty">No requests were made yet.</p>`
         : html`<ol class="timeline" reversed>
-              ${attempts.map((attempt, index) => attemptItem(shown, attempt, answers[index] ?? ""))}
+              ${attempts.map((attempt, index) => attemptItem(shown, attempt, { text: answers[index] ?? "", newest: index === newest }))}
             </ol>
             ${
               attempts.length < shown.attempts.length &&
@@ -211,21 +244,6 @@ function attemptsSection(shown: Shown): Html {
             }`
     }
   </section>`;
-}
-
-function dataSection(data: string | undefined): Part {
-  return (
-    data !== undefined &&
-    html`<section aria-labelledby="data">
-      <h2 id="data">Data of the event</h2>
-      ${
-        data === "null"
-          ? html`<p class="empty">The data was erased.</p>`
-          : html`<pre class="wrap" tabindex="0" role="region" aria-label="Data">
-${shortened(data, DATA_MAX)}</pre>`
-      }
-    </section>`
-  );
 }
 
 function body(visit: Visit, shown: Shown): Part {
@@ -239,14 +257,14 @@ function body(visit: Visit, shown: Shown): Part {
       <section aria-labelledby="standing">
         <h2 id="standing">State ${deliveryBadge(delivery)}</h2>
         ${facts([
-          ...standing(shown),
+          ...standing(visit, shown),
           ...(workflow === null ? [] : workflowFact(visit, "Workflow, for operators", workflow)),
         ])}
         ${buttons(visit, delivery)}
       </section>
       ${attemptsSection(shown)}
     </div>
-    ${dataSection(data)}`;
+    ${dataBlock(data)}`;
 }
 
 /** Returns the answer, or undefined for NOT_FOUND. */

@@ -13,7 +13,8 @@ import type { Visit } from "../visit.ts";
 import { ENDPOINTS, eventsText, healthText, lastHourText, stateBadge } from "./endpoint/endpoint-parts.ts";
 import { registerEndpointChanges } from "./endpoint/endpoint-changes.ts";
 import { EndpointForm, endpointFormPage, sendEndpoint } from "./endpoint/endpoint-form.ts";
-import { registerEndpointPage } from "./endpoint/endpoint.ts";
+import { receiverSection } from "./endpoint/receiver-code.ts";
+import { registerEndpointPage, stateSection } from "./endpoint/endpoint.ts";
 import { registerEndpointHours } from "./endpoint/endpoint-deliveries.ts";
 import { registerGradePages } from "./grades.ts";
 import { registerMissingPages } from "./missing.ts";
@@ -52,7 +53,8 @@ function listPage(visit: Visit, { data, next_cursor: cursor }: ListAnswer<Endpoi
   };
 }
 
-function createdPage({ id, secret }: RegisteredEndpoint): PageContent {
+function createdPage(visit: Visit, endpoint: RegisteredEndpoint): PageContent {
+  const { id, url, secret } = endpoint;
   return {
     title: "Endpoint added",
     place: ENDPOINTS,
@@ -60,13 +62,13 @@ function createdPage({ id, secret }: RegisteredEndpoint): PageContent {
         This is its signing secret. It is shown only once: store it where your receiver can read it.
       </p>
       <p class="secret"><code data-copy="">${secret}</code></p>
-      <p>A signed ping was sent to the endpoint.</p>
+      ${stateSection(visit, endpoint)} ${receiverSection({ secret, url })}
       <p><a class="button primary" href="${ENDPOINTS}/${id}">Go to the endpoint</a></p>`,
   };
 }
 
 export function registerEndpointPages(scope: SignetServer, parts: PortalParts): void {
-  const { send } = parts;
+  const { send, urlProblem } = parts;
   scope.get(
     "/endpoints",
     {
@@ -101,7 +103,7 @@ export function registerEndpointPages(scope: SignetServer, parts: PortalParts): 
       const { once, ...values } = body;
       const made = await sendEndpoint(
         values,
-        true,
+        { isNew: true, urlProblem },
         async (sent) =>
           await visit.api.send<RegisteredEndpoint>("POST", "/v1/webhooks/endpoints", sent, once),
       );
@@ -109,7 +111,7 @@ export function registerEndpointPages(scope: SignetServer, parts: PortalParts): 
         const page = await endpointFormPage(visit, { values, error: made.error });
         return send(reply.code(made.error.status), visit, page);
       }
-      return send(reply, visit, createdPage(made.answer));
+      return send(reply, visit, createdPage(visit, made.answer));
     },
   );
   registerEndpointPage(scope, parts);

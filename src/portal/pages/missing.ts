@@ -6,12 +6,12 @@ import type { Endpoint, ReplayJob } from "../../lib/client/api-types.ts";
 import { type SignetError, validationFailed } from "../../domain/errors.ts";
 import { SEE_OTHER } from "../context.ts";
 import { lineField } from "../fields.ts";
-import { instantOf } from "../filters.ts";
+import { instantOf, zoned } from "../filters.ts";
 import { Form, Line } from "../forms.ts";
 import { html, type Html } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import type { PortalParts } from "../page-parts.ts";
-import { facts, formFields, instant } from "../parts.ts";
+import { facts, formFields, moment } from "../parts.ts";
 import { fieldErrors, type FieldErrors, refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import { endpointFact, ENDPOINTS, getEndpoint, missingPath } from "./endpoint/endpoint-parts.ts";
@@ -63,7 +63,7 @@ function timeField(name: "since" | "until", values: MissingFields, errors: Field
   return lineField(
     {
       name,
-      label: since ? "Since (UTC)" : "Until (UTC)",
+      label: zoned(since ? "Since" : "Until"),
       optional: !since,
       value: values[name],
       attributes: html`type="datetime-local" ${since && html`required`}`,
@@ -112,7 +112,7 @@ async function searchPage(
   const endpoint = await getEndpoint(visit, id);
   const errors = fieldErrors(error);
   return {
-    title: "Missed events",
+    title: "Replay missing events",
     place: ENDPOINTS,
     notice: errors.notice,
     body: searchForm(visit, endpoint, values, errors),
@@ -143,13 +143,13 @@ async function countPage(
   const { since, until, rate_per_second: rate = "" } = values;
   const hidden = Object.entries({ since, until, rate_per_second: rate });
   return {
-    title: "Missed events",
+    title: "Replay missing events",
     place: ENDPOINTS,
     body: html`<section aria-labelledby="count">
-        <h2 id="count">${total === 0 ? "No missed events" : `Missed: ${countText(total)}`}</h2>
+        <h2 id="count">${total === 0 ? "No missing events" : `Missing: ${countText(total)}`}</h2>
         ${facts([
-          ["From", instant(since)],
-          ["Until", instant(until)],
+          ["From", moment(since)],
+          ["Until", moment(until)],
           ["Pace", rate === "" ? "at most 500 per second" : `at most ${rate} per second`],
         ])}
         ${
@@ -162,7 +162,7 @@ async function countPage(
                 ${hidden.map(
                   ([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`,
                 )}
-                <div class="buttons"><button class="primary">Send ${countText(total)}</button></div>
+                <div class="buttons"><button class="primary">Replay ${countText(total)}</button></div>
               </form>`
         }
       </section>

@@ -1,17 +1,41 @@
 /** Error pages. */
 import { ERROR_CATALOGUE, type SignetError } from "../../domain/errors.ts";
-import { html } from "../html.ts";
-import type { PageContent } from "../layout.ts";
+import type { Brand } from "../brand.ts";
+import { html, type Html } from "../html.ts";
+import { type PageContent, returnLink } from "../layout.ts";
+
+interface Visitor {
+  readonly brand: Brand;
+  readonly development: boolean;
+}
+
+/** Renders how to open the portal again. */
+function openAgain({ brand, development }: Visitor): Html {
+  return html`<p>
+      Open the portal again from ${brand.own ? "the application that you came from" : brand.name}: it creates
+      a new sign-in link.
+    </p>
+    ${brand.returnUrl !== undefined && html`<p>${returnLink(brand, "button primary")}</p>`}
+    ${development && html`<p class="muted">In development: <code>npx signet portal --open</code></p>`}`;
+}
 
 /** Renders the page for a visitor who is not signed in. */
-export function signInNeeded(): PageContent {
+export function signInNeeded(visitor: Visitor): PageContent {
   return {
     title: "Sign in",
+    brand: visitor.brand,
     body: html`<p>You are not signed in, or your session has ended.</p>
-      <p>
-        Your application opens this portal with a one-time link from the API:
-        <code>POST /v1/portal/links</code>. Ask the team that runs your integration for a new link.
-      </p>`,
+      ${openAgain(visitor)}`,
+  };
+}
+
+/** Renders the page for a sign-in link that opens no session. */
+export function linkEnded(visitor: Visitor): PageContent {
+  return {
+    title: "This link was already used or has expired",
+    brand: visitor.brand,
+    body: html`<p>A sign-in link works once, and only for a few minutes.</p>
+      ${openAgain(visitor)}`,
   };
 }
 

@@ -46,12 +46,12 @@ const WORDS = {
   dead_letters: {
     name: "dead letters",
     done: "Replayed",
-    skipped: "Skipped: no longer in the queue",
-    failed: "Failed: expired or not found",
+    skipped: "Skipped: already replayed or cancelled",
+    failed: "Expired or deleted",
     cancelled: "The replay was cancelled. Deliveries that were not replayed stay in the queue.",
   },
   missing: {
-    name: "missed events",
+    name: "missing events",
     done: "Sent",
     skipped: "Skipped: erased, or a delivery exists",
     failed: "Failed: the endpoint was not active",

@@ -8,13 +8,17 @@ import type { PortalParts } from "../page-parts.ts";
 import { Form, requireOwnOrigin } from "../forms.ts";
 import { html } from "../html.ts";
 import { formFields, moment } from "../parts.ts";
-import { signInNeeded } from "./problems.ts";
+import { refused } from "../problems.ts";
+import { linkEnded, signInNeeded } from "./problems.ts";
 
 const Link = Type.String({ maxLength: 128 });
+/** Status of a page for a link that opens no session, as of TOKEN_INVALID. */
+const LINK_ENDED = 401;
 const HASH_HEX = "^[0-9a-f]{64}$";
 
 /** The link opens a page with a button, because programs that scan links in messages do not press it. */
-function registerLink(scope: SignetServer, { send, sessions, cookie, portalUrl }: PortalParts): void {
+function registerLink(scope: SignetServer, parts: PortalParts): void {
+  const { send, sessions, cookie, brands, portalUrl, development } = parts;
   const { origin } = new URL(portalUrl);
   scope.get(
     "/sign-in",
@@ -22,35 +26,50 @@ function registerLink(scope: SignetServer, { send, sessions, cookie, portalUrl }
       config: { public: true },
       schema: { hide: true, querystring: Closed({ link: Type.Optional(Link) }) },
     },
-    async ({ query: { link } }, reply) =>
-      send(
-        reply,
-        undefined,
-        link === undefined
-          ? signInNeeded()
-          : {
-              title: "Sign in",
-              body: html`<p>
-                  This link signs you in once. The session ends after eight hours, or when you sign out.
-                </p>
-                <form method="post" action="/portal/sign-in">
-                  <input type="hidden" name="link" value="${link}" />
-                  <button class="primary">Sign in to the portal</button>
-                </form>`,
-            },
-      ),
+    async ({ query: { link }, clientAddress }, reply) => {
+      const brand = await brands.ofSecret(link);
+      if (link === undefined) {
+        return send(reply, undefined, signInNeeded({ brand, development }));
+      }
+      if (!(await sessions.isOpen(link, clientAddress))) {
+        return send(reply.code(LINK_ENDED), undefined, linkEnded({ brand, development }));
+      }
+      return send(reply, undefined, {
+        title: brand.own ? "Sign in" : `Sign in to ${brand.name}`,
+        brand,
+        body: html`<p>
+            This link signs you in once. The session ends after eight hours, or when you sign out.
+          </p>
+          <form method="post" action="/portal/sign-in">
+            <input type="hidden" name="link" value="${link}" />
+            <button class="primary">Sign in to the portal</button>
+          </form>`,
+      });
+    },
   );
   scope.post(
     "/sign-in",
     { config: { public: true }, schema: { hide: true, body: Closed({ link: Link }) } },
     async (request, reply) => {
       requireOwnOrigin(request, origin);
-      const { secret } = await sessions.open(request.body.link, {
-        requestId: request.id,
-        address: request.clientAddress,
-        replaces: cookie.read(request),
-      });
-      cookie.write(reply, secret);
+      const { link } = request.body;
+      const opened = await refused(
+        sessions.open(link, {
+          requestId: request.id,
+          address: request.clientAddress,
+          userAgent: request.headers["user-agent"],
+          replaces: cookie.read(request),
+        }),
+      );
+      if ("error" in opened) {
+        const { error } = opened;
+        if (error.code !== "TOKEN_INVALID") {
+          throw error;
+        }
+        const brand = await brands.ofSecret(link);
+        return send(reply.code(error.status), undefined, linkEnded({ brand, development }));
+      }
+      cookie.write(reply, opened.answer.secret);
       return await reply.redirect("/portal", SEE_OTHER);
     },
   );
@@ -78,12 +97,13 @@ export function registerSignIn(scope: SignetServer, parts: PortalParts): void {
         </p>
         <ul class="cards">
           ${open.map(
-            ({ hash, within, createdAt, expiresAt }) =>
+            ({ hash, within, createdAt, expiresAt, address, userAgent }) =>
               html`<li class="card row">
                 <div>
                   <strong>${hash.equals(visit.hash) ? "This session" : "Another session"}</strong>
                   <p class="muted">
-                    Signed in ${moment(createdAt.toISOString())}, ends ${moment(expiresAt.toISOString())}
+                    ${browserText(userAgent)}${address !== null && html` from ${address}`}. Signed in
+                    ${moment(createdAt.toISOString())}, ends ${moment(expiresAt.toISOString())}.
                   </p>
                 </div>
                 ${
@@ -112,6 +132,31 @@ export function registerSignIn(scope: SignetServer, parts: PortalParts): void {
       return await reply.redirect("/portal/sessions", SEE_OTHER);
     },
   );
+}
+
+/** Names in User-Agent headers, the more specific first: Edge also names Chrome, and Chrome names Safari. */
+const BROWSERS = [
+  ["Edg/", "Edge"],
+  ["OPR/", "Opera"],
+  ["Firefox/", "Firefox"],
+  ["Chrome/", "Chrome"],
+  ["Safari/", "Safari"],
+] as const;
+const SYSTEMS = [
+  ["iPhone", "iPhone"],
+  ["iPad", "iPad"],
+  ["Android", "Android"],
+  ["Windows", "Windows"],
+  ["Mac OS X", "macOS"],
+  ["Linux", "Linux"],
+] as const;
+
+/** Returns for instance "Firefox on Linux". */
+function browserText(userAgent: string | null): string {
+  const nameIn = (names: readonly (readonly [string, string])[]): string | undefined =>
+    names.find(([part]) => userAgent?.includes(part))?.[1];
+  const system = nameIn(SYSTEMS);
+  return `${nameIn(BROWSERS) ?? "Unknown browser"}${system === undefined ? "" : ` on ${system}`}`;
 }
 
 function callerOfVisit({ visit, id }: Pick<FastifyRequest, "visit" | "id">) {

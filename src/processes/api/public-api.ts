@@ -11,6 +11,8 @@ import { installRequestMetrics } from "../../observability/request-metrics.ts";
 import type { VerifyToken } from "../../tokens/oauth/verify-access-token.ts";
 import type { ProducerAuthenticator } from "../../tokens/producers/authenticate-producer.ts";
 import type { ReadinessCheck } from "../../runtime/readiness.ts";
+import type { Brand } from "../../portal/brand.ts";
+import { createDevelopmentPage } from "../../portal/development-page.ts";
 import { createErrorPages } from "../../portal/error-pages.ts";
 import { createPortalGuard, registerPortal } from "../../portal/portal.ts";
 import { PortalSessions } from "../../tokens/portal-sessions.ts";
@@ -36,12 +38,14 @@ import { registerErrorTypeRoutes } from "../../api/routes/error-types.ts";
 import { registerHealthRoutes } from "../../http/health.ts";
 import { type OAuthServices, registerOAuthRoutes } from "../../api/routes/oauth.ts";
 import { registerPortalLinks } from "../../api/routes/portal-links.ts";
+import { registerRootRoute } from "../../api/routes/root.ts";
 import { registerWebhookRoutes, type WebhookServices } from "../../api/routes/webhooks.ts";
 import type { RevocableToken } from "../../revocation/deny-list.ts";
 import type { RevocationServices } from "../../revocation/receipts.ts";
 import type { TokenStatusServices } from "../../api/routes/token-status.ts";
 import type { CredentialIssuing } from "../../api/replace-credential.ts";
 import { createServer } from "../../http/server.ts";
+import { type BrandSettings, openPortalBrands } from "./portal-brands.ts";
 import type { SignetServer } from "../../http/types.ts";
 
 /** Dependencies of the public API. */
@@ -52,6 +56,8 @@ export interface ApiServices {
     | "portalUrl"
     | "headerBrand"
     | "development"
+    | keyof BrandSettings
+    | "portalFrameOrigins"
     | "temporalUiUrl"
     | "temporalNamespace"
     | "tokenRatePerAddress"
@@ -103,9 +109,12 @@ function portalOptions(services: ApiServices, calls: InProcessCalls) {
       randomBytes,
     }),
     calls,
+    urlProblem: (url: string) => services.webhooks.endpoints.urlProblem(url),
     exportDeadLetters: services.webhooks.exportDeadLetters,
     streaming: { streams: services.webhooks.streams, clock },
     headerBrand: config.headerBrand,
+    brands: openPortalBrands(config, pools.api),
+    frameOrigins: config.portalFrameOrigins ?? [],
     portalUrl: config.portalUrl ?? config.publicUrl,
     temporal: { uiUrl: config.temporalUiUrl, namespace: config.temporalNamespace },
     development: config.development,
@@ -119,6 +128,13 @@ function registerRevocations(
   const leaks = { pepper, keyring, issuer: config.publicUrl, keys: pools.issuer };
   registerCredentialRevocation(server, pools.api, revocation);
   registerLeakRevocation(server, { pool: pools.api, leaks, revocation });
+}
+
+function registerDocumentation(server: SignetServer, config: ApiServices["config"], brand: Brand): void {
+  const { development, publicUrl, temporalUiUrl } = config;
+  registerOpenApiRoute(server);
+  registerApiReference(server);
+  registerRootRoute(server, publicUrl, development ? createDevelopmentPage(brand, temporalUiUrl) : undefined);
 }
 
 /** Builds the public API without listening. */
@@ -164,7 +180,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
     audience: "tenants",
   });
   registerHealthRoutes(server, services.readiness);
-  registerErrorTypeRoutes(server, createErrorPages());
+  registerErrorTypeRoutes(server, createErrorPages(portal.brands.installation));
   registerOAuthRoutes(server, { ...services.oauth, ...services.tokens.status }, scopes);
   registerEndpointKeyRoutes(server, { pool: pools.issuer, lookups: lookupsOf(config), clock });
   registerCredentialRoutes(server, {
@@ -188,8 +204,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
   registerDeliveryStream(server, portal.streaming, services.tokens.isAdmitted);
   registerComplianceRoutes(server, pools.api);
   registerPortalLinks(server, portal.sessions, portal.portalUrl);
-  registerOpenApiRoute(server);
-  registerApiReference(server);
+  registerDocumentation(server, config, portal.brands.installation);
   await registerPortal(server, portal);
 
   await server.ready();

@@ -3,6 +3,7 @@ import type { Pepper } from "../../crypto/pepper.ts";
 import type { Queryable } from "../../database/pool.ts";
 import {
   insertCredential,
+  type NewCredential,
   type VersionedCredentialRow,
 } from "../../database/repositories/tokens/credentials.ts";
 import type { PrincipalRow } from "../../database/repositories/tokens/principals.ts";
@@ -29,7 +30,7 @@ export interface IssuedCredential {
 /** Adds a credential to a principal. Production credentials rotate (specification 8), others never do. */
 export async function issueCredential(
   principal: Pick<PrincipalRow, "id" | "tenant_id" | "environment">,
-  binding: CertificateBinding,
+  described: CertificateBinding & Pick<NewCredential, "name">,
   { db, pepper, rules, clock, randomBytes }: IssueServices,
 ): Promise<IssuedCredential> {
   const nowMs = clock.now();
@@ -44,7 +45,7 @@ export async function issueCredential(
       principalId: principal.id,
       clientId: newClientId(randomBytes),
       rotationMode: rotates ? "in_band" : "manual",
-      ...binding,
+      ...described,
       nowMs,
     },
     {

@@ -1,6 +1,9 @@
 /** Issues credentials without a secret. The client authenticates with a certificate or its own keys. */
 import type { Queryable } from "../../database/pool.ts";
-import type { VersionedCredentialRow } from "../../database/repositories/tokens/credentials.ts";
+import type {
+  NewCredential,
+  VersionedCredentialRow,
+} from "../../database/repositories/tokens/credentials.ts";
 import type { PrincipalRow } from "../../database/repositories/tokens/principals.ts";
 import {
   type ClientKeySet,
@@ -25,10 +28,16 @@ export interface WorkloadIssueServices {
  */
 export async function issueWorkloadCredential(
   principal: Pick<PrincipalRow, "id" | "tenant_id">,
-  { binding, jwks }: { readonly binding: CertificateBinding; readonly jwks: ClientKeySet | undefined },
+  {
+    described,
+    jwks,
+  }: {
+    readonly described: CertificateBinding & Pick<NewCredential, "name">;
+    readonly jwks: ClientKeySet | undefined;
+  },
   { db, clock, randomBytes }: WorkloadIssueServices,
 ): Promise<VersionedCredentialRow> {
-  if (jwks === undefined && !namesCertificate(binding)) {
+  if (jwks === undefined && !namesCertificate(described)) {
     throw validationFailed([
       { pointer: "", code: "required", detail: "requires san_uri, certificate_thumbprints or jwks" },
     ]);
@@ -39,7 +48,7 @@ export async function issueWorkloadCredential(
     tenantId: principal.tenant_id,
     principalId: principal.id,
     clientId: newClientId(randomBytes),
-    ...binding,
+    ...described,
     nowMs,
   };
   return await insertWorkloadCredential(db, credential, jwks);

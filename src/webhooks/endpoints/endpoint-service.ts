@@ -107,6 +107,19 @@ export class EndpointService {
     return registered;
   }
 
+  /** Returns why a target URL is not allowed, as a sentence; undefined if it is. */
+  urlProblem(url: string): string | undefined {
+    try {
+      this.#options.checkUrl(url);
+      return undefined;
+    } catch (error) {
+      if (error instanceof SignetError) {
+        return error.message;
+      }
+      throw error;
+    }
+  }
+
   /** @throws SignetError NOT_FOUND */
   async find(tenantId: string, id: string): Promise<Endpoint> {
     const endpoint = await tenantTransaction(

@@ -8,6 +8,7 @@ import {
 } from "../../database/repositories/endpoints/endpoint-authentications.ts";
 import type { Endpoint } from "../../database/repositories/endpoints/endpoints.ts";
 import { ENDPOINT_SETTINGS, type EndpointSettings } from "../../domain/endpoint-settings.ts";
+import { type FieldProblem, SignetError, validationFailed } from "../../domain/errors.ts";
 import {
   type Authentication,
   authenticationAad,
@@ -47,8 +48,36 @@ interface RequestInput {
 export type SettingsInput<Given = EndpointSettings> = Omit<Given, "headers" | "authentication"> &
   RequestInput;
 
+/** Returns the result of a check. If it throws a SignetError, collects the error. */
+function collecting<Result>(errors: SignetError[], check: () => Result): Result | undefined {
+  try {
+    return check();
+  } catch (error) {
+    if (error instanceof SignetError) {
+      errors.push(error);
+      return undefined;
+    }
+    throw error;
+  }
+}
+
+/** Returns the field problems of an error of the checks below. */
+function problemsOf({ code, message, extensions }: SignetError): readonly FieldProblem[] {
+  return code === "TARGET_URL_FORBIDDEN"
+    ? [{ pointer: "/url", code: "target_url_forbidden", detail: `is not allowed. ${message}` }]
+    : (extensions["errors"] as readonly FieldProblem[]);
+}
+
+/** Throws the error of the only failed check, or one error with the problems of all. */
+function throwAll(errors: readonly SignetError[]): void {
+  const [first] = errors;
+  if (first !== undefined) {
+    throw errors.length === 1 ? first : validationFailed(errors.flatMap(problemsOf));
+  }
+}
+
 /**
- * Checks the URL, headers and authentication if they are given.
+ * Checks the URL, headers and authentication if they are given, and reports the problems of all of them at once.
  *
  * @returns the settings to store, and the text to seal: null to erase it, undefined to keep it
  * @throws SignetError TARGET_URL_FORBIDDEN, VALIDATION_FAILED
@@ -61,11 +90,18 @@ export function checkSettings<Given extends { readonly url?: string } & RequestI
     Partial<Pick<EndpointSettings, "headers" | "authentication">>;
   readonly secret: string | null | undefined;
 } {
-  const checked = authentication ? checkAuthentication(authentication, rules) : authentication;
+  const errors: SignetError[] = [];
+  const { url } = others;
+  const target = url === undefined ? undefined : collecting(errors, () => rules.checkUrl(url).href);
+  const stored = collecting(errors, () => checkHeaders(headers ?? {}, rules.headerBrand)) ?? null;
+  const checked = authentication
+    ? collecting(errors, () => checkAuthentication(authentication, rules))
+    : authentication;
+  throwAll(errors);
   const settings = {
     ...others,
-    ...(others.url === undefined ? {} : { url: rules.checkUrl(others.url).href }),
-    ...(headers === undefined ? {} : { headers: checkHeaders(headers ?? {}, rules.headerBrand) }),
+    ...(target === undefined ? {} : { url: target }),
+    ...(headers === undefined ? {} : { headers: stored }),
     ...(checked === undefined ? {} : { authentication: checked?.shown ?? null }),
   };
   return { settings, secret: checked === null ? null : checked?.secret };

@@ -27,6 +27,7 @@ const DOCUMENTS: readonly [
   ["/errors/not-found", {}, SHARED],
   ["/errors/not-found", HTML, {}],
   ["/docs", {}, {}],
+  ["/", HTML, {}],
   ["/docs/start.js", {}, {}],
   ["/docs/scalar.js", {}, {}],
 ];
@@ -38,6 +39,15 @@ test("a document of some megabytes counts as several requests of its address", a
   // Not read: meanwhile, its address would be allowed further requests.
   await answer.body?.cancel();
   expect((await limited.request("/docs/start.js")).status).toBe(429);
+});
+
+test("the base address points programs to the documentation", async () => {
+  const answer = await api.request("/");
+  expect(answer).toMatchObject({
+    status: 404,
+    body: { code: "NOT_FOUND", detail: expect.stringContaining(`${api.publicUrl}/docs`) as string },
+  });
+  expect(answer.headers.get("link")).toBe('</docs>; rel="service-doc"');
 });
 
 describe.each(DOCUMENTS)("%s %j", (path, headers, answered) => {

@@ -8,13 +8,18 @@ import { provision } from "../../support/factories.ts";
 import { freePort } from "../../support/free-port.ts";
 import { allowMinutes } from "../../support/limits.ts";
 import { WEBHOOK_SCOPES } from "../../support/tenant.ts";
+import { openLink } from "../../support/portal.ts";
 import { useTenantCommands } from "../../support/tenant-commands.ts";
 
 allowMinutes(4);
 
 const api = useSharedApi({ worker: true });
 
-const { terminal, signet, json } = useTenantCommands(api, [...WEBHOOK_SCOPES, "compliance:read"]);
+const { terminal, signet, json } = useTenantCommands(api, [
+  ...WEBHOOK_SCOPES,
+  "compliance:read",
+  "portal:sign_in",
+]);
 
 interface Identified {
   readonly id: string;
@@ -314,4 +319,28 @@ test("bash completes every command, its options and values", async () => {
     "DELIVERED",
     "DEAD_LETTERED",
   ]);
+});
+
+test("signet portal creates a link that signs in once, and opens it in the browser", async () => {
+  const { directory, client } = terminal.current;
+  const printed = await signet(["portal", "--scopes", "webhooks:read"]);
+  expect(printed.stdout).toMatch(/^http:\S+\/portal\/sign-in\?link=ten_\S+\n$/);
+  expect(await openLink(api, printed.stdout.trim())).toMatchObject({ status: 303 });
+  expect(await openLink(api, printed.stdout.trim())).toMatchObject({ status: 401 });
+
+  const opened = join(directory, "opened");
+  for (const program of ["open", "xdg-open"]) {
+    await writeFile(join(directory, program), `#!/bin/sh\necho "$1" > "${opened}"\n`, { mode: 0o700 });
+  }
+  const PATH = `${directory}:${process.env["PATH"] ?? ""}`;
+  const open = await signet(["portal", "--open", "--tenant", client.tenantId], { PATH });
+  expect(open).toMatchObject({ code: 0, stdout: "", stderr: expect.stringContaining("Opened") as string });
+  const url = await eventually(
+    async () => (await readFile(opened, "utf8").catch(() => "")).trim() || undefined,
+    "the browser",
+  );
+  expect(await openLink(api, url)).toMatchObject({ status: 303 });
+
+  const other = await signet(["portal", "--tenant", "ten_000000000000000000000000"]);
+  expect(other).toMatchObject({ code: 4, stderr: expect.stringContaining("No saved credential") as string });
 });

@@ -83,7 +83,7 @@ describe("settings", () => {
     expect(unescape(text)).toContain(SETTINGS.metadata);
     expect(text).toContain("X-Team: billing: eu");
     expect(text).toContain("at most 20 deliveries per second");
-    expect(text).toContain("status 200 and its challenge");
+    expect(text).toContain("200 and the ping&#39;s challenge");
   });
 
   test("are filled into the form unchanged, and saving it changes nothing", async () => {
@@ -129,13 +129,13 @@ describe("settings", () => {
     ["metadata", "{'a': 1}", "is not JSON"],
     ["metadata", "[]", "must be an object"],
     ["metadata", '{}, "url": "https://evil.example"', "is not JSON"],
-    ["headers", "no colon", "takes lines of the form Name: value"],
-    ["headers", ": value", "takes lines of the form Name: value"],
-    ["headers", "X-A: 1\nX-A: 2", "has X-A twice"],
+    ["headers", "no colon", "Line 1 is not of the form Name: value"],
+    ["headers", ": value", "Line 1 is not of the form Name: value"],
+    ["headers", "X-A: 1\nX-A: 2", "The header X-A appears twice"],
     ["headers", "Host: evil.example", "Host is a reserved header"],
     ["headers", "Authorization: Bearer x", "Authorization contains a secret"],
     ["headers", "X-A: ", "X-A must"],
-    ["rate_limit", "fast", "must be a whole number from 1 to 1000 or null"],
+    ["rate_limit", "fast", "Deliveries per second must be a whole number from 1 to 1000 or empty."],
     ["rate_limit", "0", "from 1 to 1000, not 0"],
     ["rate_limit", "5000", "from 1 to 1000, not 5000"],
   ])("with %s %s are rejected beside the field, which keeps its text", async (name, value, message) => {
@@ -311,4 +311,60 @@ test("an endpoint that answered 410 is marked on its page and the home page, and
   expect((await visitor.get("/portal")).text).toContain("was disabled because it answered 410 Gone");
   expect(await visitor.post(`/portal/endpoints/${id}/enable`, {})).toMatchObject({ status: 303 });
   expect(await tenant.get(`/v1/webhooks/endpoints/${id}`)).toMatchObject({ body: { state: "PENDING" } });
+});
+
+describe("the form", () => {
+  test("shows the problems of all fields at once, in words about them", async () => {
+    const answer = await add({
+      url: "http://10.0.0.1/hooks",
+      events: "Invoice Paid!",
+      filter: "{",
+      headers: "no colon",
+      metadata: "[]",
+      rate_limit: "fast",
+    });
+    expect(answer.status).toBe(422);
+    expect(errorOf(answer, "url")).toContain("not an allowed target");
+    expect(errorOf(answer, "events")).toBe(
+      "“Invoice Paid!” is not an event type. A type must be two or more words of a-z, 0-9 and _, joined by dots. Did you mean invoice.paid?",
+    );
+    expect(errorOf(answer, "filter")).toBe("Filter is not JSON.");
+    expect(errorOf(answer, "headers")).toBe("Line 1 is not of the form Name: value.");
+    expect(errorOf(answer, "metadata")).toBe("Metadata must be an object or empty, not a list.");
+    expect(errorOf(answer, "rate_limit")).toBe(
+      "Deliveries per second must be a whole number from 1 to 1000 or empty.",
+    );
+    expect(answer.text).toContain("6 fields are invalid.");
+    expect(areaOf(answer, "events")).toBe("Invoice Paid!");
+  });
+
+  test("has the catalogue's event types to select, and lines for others", async () => {
+    const owner = await createTenant(api, SCOPES);
+    const own = await signInToPortal(api, owner.token);
+    for (const name of ["invoice.paid", "invoice.sent", "pipeline.failed"]) {
+      await owner.post("/v1/webhooks/event-types", { name });
+    }
+    const form = { ...BASE, events: "other.type, invoice.sent" };
+    const made = await own.post("/portal/endpoints/new", { ...form, "types[]": "invoice.paid" });
+    const id = /\/portal\/endpoints\/(ep_[0-9a-z]{24})/.exec(made.text)?.[1] ?? "";
+    expect((await owner.get(`/v1/webhooks/endpoints/${id}`)).body["events"]).toEqual(
+      expect.arrayContaining(["invoice.paid", "invoice.sent", "other.type"]),
+    );
+    const edited = await own.get(`/portal/endpoints/${id}/edit`);
+    const checked = [...edited.text.matchAll(/value="([a-z.]+)"\s+checked/g)].map(([, name]) => name);
+    expect(checked.slice(0, 2)).toEqual(["invoice.paid", "invoice.sent"]);
+    expect(areaOf(edited, "events")).toBe("other.type");
+  });
+});
+
+test("a new endpoint's page waits for its 200 and has code of a receiver with the secret", async () => {
+  const { text } = await add({});
+  const secret = /whsec_[A-Za-z0-9+/=]+/.exec(text)?.[0] ?? "?";
+  expect(text).toContain("Waiting for your 200");
+  expect(text).toMatch(/hx-get="\/portal\/endpoints\/ep_[0-9a-z]{24}"\s+hx-select="#state"/);
+  for (const name of ["Node", "Python", "Go", "curl"]) {
+    const code = new RegExp(`aria-label="Code for ${name}"[^>]*>([^<]*)`).exec(text)?.[1] ?? "";
+    expect({ name, filled: code.includes(secret) }).toEqual({ name, filled: true });
+  }
+  expect(text).toContain("URL=&#39;https://example.com/hooks&#39;");
 });

@@ -62,7 +62,7 @@ test("Ed25519 can be enabled with automatic rotation, and its public key is show
   const [version] = body["data"] as { public_key: string }[];
   const { text } = await visitor.get(`/portal/endpoints/${id}`);
   expect(text).toContain(version?.public_key ?? "missing");
-  expect(text).toContain("after 30 days");
+  expect(text).toContain("every 30 days");
   const form = await visitor.get(`/portal/endpoints/${id}/signing`);
   expect(form.text).toMatch(/<option value="ed25519"\s+selected>/);
   expect(await saveSigning(id, { signing: "hmac-sha256" })).toMatchObject({ status: 303 });

@@ -43,7 +43,7 @@ test("counting changes nothing, and sending covers exactly the counted events", 
   expect(form.text).toContain(`value="${yesterday()}"`);
   const counted = await visitor.post(path, { since: yesterday(), until: "", rate_per_second: "7" });
   expect(counted.status).toBe(200);
-  expect(counted.text).toContain("Missed: 2 events");
+  expect(counted.text).toContain("Missing: 2 events");
   expect(counted.text).toContain("at most 7 per second");
   expect(await replays()).toEqual([]);
   const fields = hiddenFields(counted);
@@ -57,7 +57,7 @@ test("counting changes nothing, and sending covers exactly the counted events", 
   expect(await visitor.post(`${path}/send`, fields)).toMatchObject({ status: 303 });
   expect(await replays()).toHaveLength(1);
   const progress = await visitor.get(`/portal/replays/${String(job?.["id"])}`);
-  expect(progress.text).toContain("missed events");
+  expect(progress.text).toContain("missing events");
   expect(progress.text).toContain(`href="/portal/endpoints/${id}"`);
   const cancelled = await visitor.post(`/portal/replays/${String(job?.["id"])}/cancel`);
   const after = await visitor.get(cancelled.headers.get("location") ?? "");
@@ -68,7 +68,7 @@ test("counting changes nothing, and sending covers exactly the counted events", 
 test("without missing events there is nothing to send", async () => {
   const { id } = await createEndpoint(api, tenant, { events: ["never.published"] });
   const { text } = await visitor.post(`/portal/endpoints/${id}/missing`, { since: yesterday(), until: "" });
-  expect(text).toContain("No missed events");
+  expect(text).toContain("No missing events");
   expect(text).not.toContain("/missing/send");
 });
 

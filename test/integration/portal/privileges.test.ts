@@ -30,6 +30,7 @@ interface Owner {
   readonly visitor: PortalVisitor;
   readonly endpoint: string;
   readonly delivery: string;
+  readonly event: string;
   /** Index of a compliance entry. */
   readonly entry: number;
 }
@@ -44,13 +45,14 @@ async function makeOwner(): Promise<Owner> {
   const tenant = asTenant(api, client, token);
   const { id: endpoint } = await createEndpoint(api, tenant, { state: "ACTIVE" });
   await tenant.post("/v1/webhooks/event-types", { name: `of.${endpoint}` });
-  await publish(tenant);
+  const event = await publish(tenant);
   const [delivery] = rows(await tenant.get("/v1/webhooks/deliveries"));
   const [entry] = rows(await tenant.get("/v1/compliance/entries?limit=1"));
   return {
     tenant,
     endpoint,
     delivery: String(delivery?.["id"]),
+    event,
     entry: Number(entry?.["index"]),
     visitor: await signInToPortal(api, token),
   };
@@ -72,15 +74,19 @@ const FIELDS = {
   until: "",
   type: "endpoint.test",
   data: "{}",
+  name: "",
+  san_uri: "",
+  certificate_thumbprints: "",
 };
 
 /** Returns the path with an owner's ids, or with ids that do not exist. */
-function pathOf({ url }: PortalRoute, { tenant, endpoint, delivery, entry }: Owner): string {
+function pathOf({ url }: PortalRoute, { tenant, endpoint, delivery, event, entry }: Owner): string {
   return (
     url
       .replace(/^\/portal\/credentials\/:id/, `/portal/credentials/${tenant.credentialId}`)
       .replace(/^\/portal\/endpoints\/:id/, `/portal/endpoints/${endpoint}`)
       .replace(/^\/portal\/deliveries\/:id/, `/portal/deliveries/${delivery}`)
+      .replace(/^\/portal\/events\/:id/, `/portal/events/${event}`)
       .replace(/^\/portal\/dead-letters\/:id/, `/portal/dead-letters/${delivery}`)
       // An id that does not exist: dead-letters.test.ts uses another tenant's.
       .replace(/^\/portal\/replays\/:id/, `/portal/replays/${newId("replay", Date.now(), randomBytes)}`)
@@ -139,6 +145,7 @@ test("a session without a scope sees nothing that requires it", async () => {
   const visitor = await signInToPortal(api, token);
   const { text } = await visitor.get(`/portal/endpoints/${a.endpoint}`);
   expect([...text.matchAll(/<form[^>]* action="([^"]+)"/g)].map(([, action]) => action)).toEqual([
+    "/portal/search",
     "/portal/sign-out",
   ]);
   expect(text).not.toContain('href="/portal/credentials"');
@@ -167,6 +174,7 @@ test("no list shows anything of another tenant", async () => {
     for (const foreign of [
       a.endpoint,
       a.delivery,
+      a.event,
       a.tenant.credentialId,
       a.tenant.clientId,
       a.tenant.tenantId,

@@ -168,11 +168,14 @@ describe("a session", () => {
   test("of the same credential is listed, and can be ended by another one", async () => {
     const { token, visitor } = await signedIn();
     const other = await signInToPortal(api, token);
+    const agent = "Mozilla/5.0 (X11; Linux x86_64; rv:150.0) Gecko/20100101 Firefox/150.0";
+    await openLink(api, await mintLink(api, token), { "user-agent": agent });
     const list = await visitor.get("/portal/sessions");
+    expect(list.text).toContain("Firefox on Linux from 127.0.0.1");
     const ends = [...list.text.matchAll(/action="(\/portal\/sessions\/[0-9a-f]{64}\/end)"/g)].map(
       ([, action = ""]) => action,
     );
-    expect(ends).toHaveLength(2);
+    expect(ends).toHaveLength(3);
     const stranger = await signedIn();
     for (const end of ends) {
       await stranger.visitor.post(end);

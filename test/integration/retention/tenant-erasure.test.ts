@@ -68,6 +68,11 @@ async function plant(url: string): Promise<Tenant> {
   const { body } = await api.admin("POST", "/tenants", { name: CANARY, region: "eu" });
   const client = await provision(api, { scopes: WEBHOOK_SCOPES, tenantId: String(body["id"]) });
   await sql(api, "UPDATE roles SET name = $2 WHERE tenant_id = $1", [client.tenantId, `role ${CANARY}`]);
+  await sql(api, "UPDATE tenants SET portal_brand = jsonb_build_object('name', $2::text) WHERE id = $1", [
+    client.tenantId,
+    CANARY,
+  ]);
+  await sql(api, "UPDATE credentials SET name = $2 WHERE tenant_id = $1", [client.tenantId, CANARY]);
   await sql(api, "UPDATE principals SET name = $2 WHERE tenant_id = $1", [client.tenantId, CANARY]);
   const tenant = asTenant(api, client, await accessToken(api, client));
   const made = await tenant.post(

@@ -9,6 +9,8 @@ export interface CredentialRow {
   readonly tenant_id: string;
   readonly principal_id: string;
   readonly client_id: string;
+  /** For people. */
+  readonly name: string | null;
   readonly state: "ACTIVE" | "REVOKED";
   readonly rotation_mode: "in_band" | "workload" | "manual";
   readonly san_uri: string | null;
@@ -22,6 +24,8 @@ export interface CredentialRow {
   readonly signature_required: boolean;
   /** When the current secret is due for a successor; `null` if it does not rotate. */
   readonly due_at: Date | null;
+  /** When a secret of it last authenticated; `null` if none did, and for a workload. */
+  readonly last_used_at: Date | null;
 }
 
 export interface NewCredential {
@@ -29,6 +33,7 @@ export interface NewCredential {
   readonly tenantId: string;
   readonly principalId: string;
   readonly clientId: string;
+  readonly name: string | null;
   readonly rotationMode: CredentialRow["rotation_mode"];
   readonly sanUri: string | null;
   readonly certificateThumbprints: readonly string[];
@@ -49,11 +54,13 @@ export interface NewSecret {
 export type VersionedCredentialRow = CredentialRow & { readonly version: number | null };
 
 /** The columns of a {@link CredentialRow} in its own table. */
-export const CREDENTIAL_COLUMNS = `id, tenant_id, principal_id, client_id, state, rotation_mode, san_uri, certificate_thumbprints,
+export const CREDENTIAL_COLUMNS = `id, tenant_id, principal_id, client_id, name, state, rotation_mode, san_uri, certificate_thumbprints,
   created_at, revoked_at, ends_at, replaced_by, signature_required`;
 
 const DUE_AT = `(SELECT v.due_at FROM secret_versions v
   WHERE v.credential_id = credentials.id AND v.state = 'ACTIVE' ORDER BY v.version DESC LIMIT 1) AS due_at`;
+const LAST_USED_AT = `(SELECT max(v.last_used_at) FROM secret_versions v
+  WHERE v.credential_id = credentials.id) AS last_used_at`;
 
 /** Returns a tenant's credentials, newest first. */
 export async function listTenantCredentials(
@@ -62,7 +69,7 @@ export async function listTenantCredentials(
   { limit, before }: RowPage,
 ): Promise<CredentialRow[]> {
   const { rows } = await db.query<CredentialRow>(
-    `SELECT ${CREDENTIAL_COLUMNS}, ${DUE_AT} FROM credentials WHERE tenant_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
+    `SELECT ${CREDENTIAL_COLUMNS}, ${DUE_AT}, ${LAST_USED_AT} FROM credentials WHERE tenant_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
     [tenantId, before, limit + 1],
   );
   return rows;
@@ -75,7 +82,7 @@ export async function findTenantCredential(
   id: string,
 ): Promise<CredentialRow | undefined> {
   const { rows } = await db.query<CredentialRow>(
-    `SELECT ${CREDENTIAL_COLUMNS}, ${DUE_AT} FROM credentials WHERE tenant_id = $1 AND (id = $2 OR client_id = $2)`,
+    `SELECT ${CREDENTIAL_COLUMNS}, ${DUE_AT}, ${LAST_USED_AT} FROM credentials WHERE tenant_id = $1 AND (id = $2 OR client_id = $2)`,
     [tenantId, id],
   );
   return rows[0];
@@ -91,15 +98,15 @@ export async function insertCredential(
   const at = new Date(credential.nowMs);
   const { rows } = await db.query<VersionedCredentialRow>(
     sql`WITH made AS (
-       INSERT INTO credentials (id, tenant_id, principal_id, client_id, rotation_mode, san_uri, certificate_thumbprints, created_at)
-       VALUES (${id}, ${tenantId}, ${credential.principalId}, ${credential.clientId}, ${credential.rotationMode},
+       INSERT INTO credentials (id, tenant_id, principal_id, client_id, name, rotation_mode, san_uri, certificate_thumbprints, created_at)
+       VALUES (${id}, ${tenantId}, ${credential.principalId}, ${credential.clientId}, ${credential.name}, ${credential.rotationMode},
          ${credential.sanUri}, ${credential.certificateThumbprints}, ${at}) RETURNING *
      ), secret AS (
        INSERT INTO secret_versions (credential_id, version, tenant_id, mac, mac_key_id, state, issued_at, acked_at, due_at, retire_by)
        VALUES (${id}, 1, ${tenantId}, ${mac}, ${macKeyId}, 'ACTIVE', ${at}, ${at},
          ${dueAt === null ? null : new Date(dueAt)}, ${retireBy === null ? null : new Date(retireBy)}) RETURNING version, due_at
      )
-     SELECT ${raw(CREDENTIAL_COLUMNS)}, version, due_at FROM made, secret`,
+     SELECT ${raw(CREDENTIAL_COLUMNS)}, version, due_at, NULL::timestamptz AS last_used_at FROM made, secret`,
   );
   return rows[0] as VersionedCredentialRow;
 }
@@ -114,7 +121,7 @@ export async function listPrincipalCredentials(
   { limit, before }: RowPage,
 ): Promise<VersionedCredentialRow[]> {
   const { rows } = await db.query<VersionedCredentialRow>(
-    `SELECT ${CREDENTIAL_COLUMNS}, ${DUE_AT}, ${VERSION} FROM credentials
+    `SELECT ${CREDENTIAL_COLUMNS}, ${DUE_AT}, ${LAST_USED_AT}, ${VERSION} FROM credentials
       WHERE principal_id = $1 AND ($2::text IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
     [principalId, before, limit + 1],
   );
@@ -124,7 +131,7 @@ export async function listPrincipalCredentials(
 /** Returns one credential, by its id or its client id, for operators. */
 export async function findCredential(db: Queryable, id: string): Promise<VersionedCredentialRow | undefined> {
   const { rows } = await db.query<VersionedCredentialRow>(
-    `SELECT ${CREDENTIAL_COLUMNS}, ${DUE_AT}, ${VERSION} FROM credentials WHERE id = $1 OR client_id = $1`,
+    `SELECT ${CREDENTIAL_COLUMNS}, ${DUE_AT}, ${LAST_USED_AT}, ${VERSION} FROM credentials WHERE id = $1 OR client_id = $1`,
     [id],
   );
   return rows[0];

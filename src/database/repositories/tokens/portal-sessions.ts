@@ -21,6 +21,14 @@ export interface NewPortalRow extends PortalGrant {
   readonly hash: Buffer;
   readonly createdAt: Date;
   readonly expiresAt: Date;
+  /** From where the browser signed in; only of sessions. */
+  readonly from?: SignInOrigin;
+}
+
+/** From where a browser signed in; null for sessions from before this was stored. */
+export interface SignInOrigin {
+  readonly address: string | null;
+  readonly userAgent: string | null;
 }
 
 /** A session whose credential, principal and tenant are active. */
@@ -33,7 +41,7 @@ export interface PortalSession extends PortalGrant {
 }
 
 /** One of a credential's open sessions. */
-export interface OpenSession {
+export interface OpenSession extends SignInOrigin {
   readonly hash: Buffer;
   /** Whether its scopes are no wider than those of the calling session. */
   readonly within: boolean;
@@ -75,10 +83,13 @@ export async function insertPortalRow(db: Queryable, table: PortalTable, row: Ne
     row.tenantId,
     row.createdAt,
   ]);
+  const { from } = row;
+  const places = from === undefined ? raw("") : raw(", address, user_agent");
+  const origin = from === undefined ? raw("") : sql`, ${from.address}, ${from.userAgent}`;
   await db.query(
-    sql`INSERT INTO ${raw(table)} (hash, ${raw(COLUMNS)}, created_at, expires_at)
+    sql`INSERT INTO ${raw(table)} (hash, ${raw(COLUMNS)}, created_at, expires_at${places})
      VALUES (${row.hash}, ${row.tenantId}, ${row.principalId}, ${row.credentialId}, ${row.scopes}, ${row.jti}, ${row.kid},
-       ${row.issuedAt}, ${row.certificateThumbprint ?? null}, ${row.createdAt}, ${row.expiresAt})`,
+       ${row.issuedAt}, ${row.certificateThumbprint ?? null}, ${row.createdAt}, ${row.expiresAt}${origin})`,
   );
 }
 
@@ -106,6 +117,18 @@ export async function makeRoomForPortalRow(
     [of.tenantId, of.credentialId, of.now, of.max - 1],
   );
   return rowCount ?? 0;
+}
+
+/** Whether there is an unused link that has not expired. */
+export async function hasPortalLink(
+  db: Queryable,
+  { tenantId, hash, now }: { readonly tenantId: string; readonly hash: Buffer; readonly now: Date },
+): Promise<boolean> {
+  const { rowCount } = await db.query(
+    "SELECT FROM portal_links WHERE tenant_id = $1 AND hash = $2 AND expires_at > $3",
+    [tenantId, hash, now],
+  );
+  return rowCount === 1;
 }
 
 /** Consumes a link. Of several concurrent callers, only one gets its grant. */
@@ -167,20 +190,16 @@ export async function listPortalSessions(
   db: Queryable,
   of: { readonly tenantId: string; readonly asking: Buffer; readonly now: Date; readonly limit: number },
 ): Promise<OpenSession[]> {
-  const { rows } = await db.query<{ hash: Buffer; within: boolean; created_at: Date; expires_at: Date }>(
-    `SELECT s.hash, s.scopes <@ asking.scopes AS within, s.created_at, s.expires_at
+  const { rows } = await db.query<OpenSession>(
+    `SELECT s.hash, s.scopes <@ asking.scopes AS within, s.created_at AS "createdAt", s.expires_at AS "expiresAt",
+        s.address, s.user_agent AS "userAgent"
       FROM portal_sessions asking
       JOIN portal_sessions s ON s.tenant_id = asking.tenant_id AND s.credential_id = asking.credential_id
       WHERE asking.tenant_id = $1 AND asking.hash = $2 AND s.expires_at > $3
       ORDER BY s.created_at DESC, s.hash LIMIT $4`,
     [of.tenantId, of.asking, of.now, of.limit],
   );
-  return rows.map(({ hash, within, created_at: createdAt, expires_at: expiresAt }) => ({
-    hash,
-    within,
-    createdAt,
-    expiresAt,
-  }));
+  return rows;
 }
 
 /** Ends a session. Returns its tenant and credential, or undefined if there is none. */

@@ -15,11 +15,12 @@ export async function insertWorkloadCredential(
   jwks: ClientKeySet | undefined,
 ): Promise<VersionedCredentialRow> {
   const { rows } = await db.query<VersionedCredentialRow>(
-    sql`INSERT INTO credentials (id, tenant_id, principal_id, client_id, rotation_mode, san_uri, certificate_thumbprints, created_at, jwks)
-     VALUES (${credential.id}, ${credential.tenantId}, ${credential.principalId}, ${credential.clientId}, 'workload',
+    sql`INSERT INTO credentials (id, tenant_id, principal_id, client_id, name, rotation_mode, san_uri, certificate_thumbprints, created_at, jwks)
+     VALUES (${credential.id}, ${credential.tenantId}, ${credential.principalId}, ${credential.clientId}, ${credential.name}, 'workload',
        ${credential.sanUri}, ${credential.certificateThumbprints}, ${new Date(credential.nowMs)},
        ${jwks === undefined ? null : JSON.stringify(jwks)})
-     RETURNING ${raw(CREDENTIAL_COLUMNS)}, NULL::int AS version, NULL::timestamptz AS due_at`,
+     RETURNING ${raw(CREDENTIAL_COLUMNS)}, NULL::int AS version, NULL::timestamptz AS due_at,
+       NULL::timestamptz AS last_used_at`,
   );
   return rows[0] as VersionedCredentialRow;
 }

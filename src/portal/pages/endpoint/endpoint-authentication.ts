@@ -53,21 +53,28 @@ function isKind(choice: Choice | undefined): choice is Kind {
   return choice !== undefined && choice in KINDS;
 }
 
+/** Returns a problem if the certificates contain a private key. */
+export function authenticationProblem(fields: AuthenticationFields): FieldProblem | undefined {
+  const { authentication: choice, auth_certificate: certificate = "" } = fields;
+  const detail = "contains a private key: enter only certificates here, and the key in its own field";
+  return choice === "client_certificate" && isPrivateKey(certificate)
+    ? { pointer: "/auth_certificate", code: "private_key", detail }
+    : undefined;
+}
+
 /**
- * Converts the fields to the API's member: undefined for no change, null for no authentication.
- *
- * @throws SignetError VALIDATION_FAILED if the certificates contain a private key
+ * Converts the fields to the API's member: undefined for no change, null for no authentication. A private key among the
+ * certificates is not sent: the API rejects the text in its place.
  */
 export function authenticationBody(
   fields: AuthenticationFields,
-): Readonly<Record<string, string>> | null | undefined {
+): Readonly<Record<string, string>> | string | null | undefined {
   const { authentication: choice } = fields;
   if (!isKind(choice)) {
     return choice === "none" ? null : undefined;
   }
-  if (choice === "client_certificate" && isPrivateKey(fields.auth_certificate ?? "")) {
-    const detail = "contains a private key: enter only certificates here, and the key in its own field";
-    throw validationFailed([{ pointer: "/auth_certificate", code: "private_key", detail }]);
+  if (authenticationProblem(fields) !== undefined) {
+    return "withheld";
   }
   const members = Object.entries<FieldName>(KINDS[choice]).map(
     ([member, field]) => [member, (fields[field] ?? "").trim()] as const,
@@ -208,6 +215,6 @@ export function authenticationFields(
       ${pem("auth_certificate", { label: "Certificate", help: "PEM, followed by the intermediate certificates." }, group)}
       ${pem("auth_private_key", { label: "Private key", help: "PEM, not encrypted." }, group)}
     </div>
-    ${errors.text("authentication")}
+    ${errors.text("authentication", "Authentication to the receiver")}
   </fieldset>`;
 }

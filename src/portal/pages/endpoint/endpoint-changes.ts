@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { IdParams } from "../../../http/common.ts";
 import type { SignetServer } from "../../../http/types.ts";
-import type { RotatedEndpointSecret } from "../../../lib/client/api-types.ts";
+import type { Endpoint, RotatedEndpointSecret } from "../../../lib/client/api-types.ts";
 import { validationFailed } from "../../../domain/errors.ts";
 import { SEE_OTHER } from "../../context.ts";
 import type { PortalParts } from "../../page-parts.ts";
@@ -12,9 +12,10 @@ import type { PageContent } from "../../layout.ts";
 import { refused } from "../../problems.ts";
 import { type Done, endpointPage } from "./endpoint.ts";
 import { EndpointForm, endpointFormPage, sendEndpoint } from "./endpoint-form.ts";
-import { ENDPOINTS } from "./endpoint-parts.ts";
+import { ENDPOINTS, getEndpoint } from "./endpoint-parts.ts";
 import { registerEndpointSigning, ROTATION_FIELDS } from "./endpoint-signing.ts";
 import { readEndpoint, settingsOf } from "./endpoint-settings.ts";
+import { receiverSection } from "./receiver-code.ts";
 
 const WRITING = { portal: ["webhooks:read", "webhooks:write"] };
 const PARAMS = IdParams("endpoint");
@@ -46,7 +47,10 @@ function registerSteps(scope: SignetServer, { send }: PortalParts): void {
   }
 }
 
-function rotatedPage(id: string, { secret, version, state }: RotatedEndpointSecret): PageContent {
+function rotatedPage(
+  { id, url }: Pick<Endpoint, "id" | "url">,
+  { secret, version, state }: RotatedEndpointSecret,
+): PageContent {
   const until =
     state === "NEXT"
       ? "Give it to your receiver now. Both secrets sign during the overlap that you chose. Then the new one signs first, and the old one signs for the same time again."
@@ -56,6 +60,7 @@ function rotatedPage(id: string, { secret, version, state }: RotatedEndpointSecr
     place: ENDPOINTS,
     body: html`<p>This is version ${version} of the secret. It is shown only once. ${until}</p>
       <p class="secret"><code data-copy="">${secret}</code></p>
+      ${receiverSection({ secret, url })}
       <p><a class="button primary" href="${ENDPOINTS}/${id}">Back to the endpoint</a></p>`,
   };
 }
@@ -72,12 +77,12 @@ function registerRotation(scope: SignetServer, { send }: PortalParts): void {
         const page = await endpointPage(visit, id, { error: rotated.error });
         return send(reply.code(rotated.error.status), visit, page);
       }
-      return send(reply, visit, rotatedPage(id, rotated.answer));
+      return send(reply, visit, rotatedPage(await getEndpoint(visit, id), rotated.answer));
     },
   );
 }
 
-function registerEditing(scope: SignetServer, { send }: PortalParts): void {
+function registerEditing(scope: SignetServer, { send, urlProblem }: PortalParts): void {
   scope.get(
     "/endpoints/:id/edit",
     { config: WRITING, schema: { hide: true, params: PARAMS } },
@@ -97,7 +102,7 @@ function registerEditing(scope: SignetServer, { send }: PortalParts): void {
     async ({ visit, params: { id }, body: values }, reply) => {
       const saved = await sendEndpoint(
         values,
-        false,
+        { isNew: false, urlProblem },
         async (sent) => await visit.api.send("PATCH", `/v1/webhooks/endpoints/${id}`, sent),
       );
       if ("error" in saved) {

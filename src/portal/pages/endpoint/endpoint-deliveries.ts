@@ -7,7 +7,7 @@ import { filteredPath } from "../../filters.ts";
 import { html, type Html } from "../../html.ts";
 import type { PageContent } from "../../layout.ts";
 import type { PortalParts } from "../../page-parts.ts";
-import { facts, moment, table } from "../../parts.ts";
+import { facts, table, timeAgo } from "../../parts.ts";
 import type { Visit } from "../../visit.ts";
 import { hourCharts } from "../charts.ts";
 import { DEAD_LETTERS, DELIVERIES, deliveryBadge, lastAnswer } from "../delivery-parts.ts";
@@ -26,7 +26,7 @@ export function deliveriesSection(visit: Visit, { id, state }: Endpoint, newest:
     html`<a class="name" href="${DELIVERIES}/${delivery.id}">${delivery.event_type}</a>`,
     deliveryBadge(delivery),
     lastAnswer(delivery),
-    moment(delivery.created_at),
+    timeAgo(delivery.created_at),
   ]);
   return html`<section aria-labelledby="deliveries-heading">
     <h2 id="deliveries-heading">Newest deliveries</h2>
@@ -37,20 +37,17 @@ export function deliveriesSection(visit: Visit, { id, state }: Endpoint, newest:
             "Newest deliveries of this endpoint",
             ["Event type", "State", "Last answer", "Accepted"],
             rows,
+            "compact",
           )
     }
     <div class="buttons">
-      <a class="button" href="${filteredPath(DELIVERIES, { endpoint_id: id })}"
-        >Deliveries of this endpoint</a
-      >
-      <a class="button" href="${ENDPOINTS}/${id}/hours">Last 24 hours</a>
-      <a class="button" href="${filteredPath(DEAD_LETTERS, { endpoint_id: id })}"
-        >Dead letters of this endpoint</a
-      >
+      <a class="button" href="${filteredPath(DELIVERIES, { endpoint_id: id })}">View deliveries</a>
+      <a class="button" href="${ENDPOINTS}/${id}/hours">Activity</a>
+      <a class="button" href="${filteredPath(DEAD_LETTERS, { endpoint_id: id })}">View dead letters</a>
       ${
         visit.can("webhooks:replay") &&
         state === "ACTIVE" &&
-        html`<a class="button" href="${missingPath(id)}">Send missed events</a>`
+        html`<a class="button" href="${missingPath(id)}">Replay missing events</a>`
       }
     </div>
   </section>`;
@@ -60,7 +57,7 @@ export function deliveriesSection(visit: Visit, { id, state }: Endpoint, newest:
 async function hoursPage(visit: Visit, id: string): Promise<PageContent> {
   const [endpoint, charts] = await Promise.all([getEndpoint(visit, id), hourCharts(visit, id)]);
   return {
-    title: "Deliveries of an endpoint",
+    title: "Activity",
     place: ENDPOINTS,
     body: html`<section aria-label="Endpoint">${facts([endpointFact(endpoint)])}</section>
       ${charts}`,

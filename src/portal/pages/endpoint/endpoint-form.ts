@@ -1,9 +1,9 @@
 /** The form of an endpoint's settings, and its page. */
 import type { JsonText } from "../../../api/in-process.ts";
-import type { Authentication, EventType } from "../../../lib/client/api-types.ts";
-import type { SignetError } from "../../../domain/errors.ts";
-import type { ListAnswer } from "../../context.ts";
-import { areaField, lineField } from "../../fields.ts";
+import type { Authentication } from "../../../lib/client/api-types.ts";
+import { type FieldProblem, type SignetError, validationFailed } from "../../../domain/errors.ts";
+import type { PortalOptions } from "../../context.ts";
+import { lineField } from "../../fields.ts";
 import { Form, Line } from "../../forms.ts";
 import { html, type Part } from "../../html.ts";
 import type { PageContent } from "../../layout.ts";
@@ -16,8 +16,18 @@ import {
   authenticationBody,
   authenticationFields,
   type AuthenticationFields,
+  authenticationProblem,
   authenticationRefusal,
 } from "./endpoint-authentication.ts";
+import {
+  EVENTS_FIELDS,
+  eventsField,
+  type EventsFields,
+  eventsOf,
+  eventsProblem,
+  offeredTypes,
+  type OfferedType,
+} from "./endpoint-events.ts";
 import { ENDPOINTS, getEndpoint } from "./endpoint-parts.ts";
 import {
   hasCollapsed,
@@ -29,50 +39,77 @@ import {
 } from "./endpoint-settings.ts";
 
 /** Field values as typed. */
-export interface EndpointFields extends SettingsFields, AuthenticationFields {
+export interface EndpointFields extends SettingsFields, AuthenticationFields, EventsFields {
   readonly url: string;
-  readonly events: string;
 }
 
 export const EndpointForm = Form({
   url: Line(2_048),
-  events: Line(8_192),
+  ...EVENTS_FIELDS,
   ...SETTINGS_FIELDS,
   ...AUTHENTICATION_FIELDS,
 });
 
 /**
- * Converts a form to the API's body. Event types are separated by white space or commas.
- *
- * @throws SignetError VALIDATION_FAILED if a field is malformed
+ * Converts a form to the API's body. A malformed field adds a problem and is sent as text, which the API rejects: its
+ * answer then has the problems of the other fields.
  */
-function endpointBody(fields: EndpointFields, isNew: boolean): JsonText {
-  const { url, events } = fields;
-  const types = events.split(/[\s,]+/).filter((type) => type !== "");
+function endpointBody(fields: EndpointFields, isNew: boolean, problems: FieldProblem[]): JsonText {
+  const typed = [authenticationProblem(fields), eventsProblem(fields)];
+  problems.push(...typed.filter((problem) => problem !== undefined));
   const authentication = authenticationBody(fields);
   const body = {
-    url: url.trim(),
-    events: types.length === 0 ? ["*"] : types,
+    url: fields.url.trim(),
+    events: eventsOf(fields),
     ...(authentication === undefined ? {} : { authentication }),
   };
-  return settingsBody(fields, body, isNew);
+  return settingsBody(fields, body, { isNew, problems });
 }
 
-/** Sends a form to the API; returns the answer, or an error with the form's field names. */
+const memberOf = ({ pointer }: FieldProblem): string => pointer.split("/")[1] ?? "";
+
+/** Returns the problems of all fields: those found here, those of the API, and that of the URL. */
+function allProblems(
+  fields: EndpointFields,
+  refusal: SignetError,
+  found: readonly FieldProblem[],
+  urlProblem: PortalOptions["urlProblem"],
+): SignetError {
+  const error = authenticationRefusal(refusal, fields);
+  if (error.code !== "VALIDATION_FAILED") {
+    return error;
+  }
+  const listed = (error.extensions["errors"] ?? []) as readonly FieldProblem[];
+  const members = new Set(found.map(memberOf));
+  const ofAuthentication = found.some(({ pointer }) => pointer.startsWith("/auth_"));
+  const others = listed.filter((problem) => {
+    const member = memberOf(problem);
+    return !members.has(member) && !(ofAuthentication && member === "authentication");
+  });
+  const all = [...found, ...others];
+  const url = all.some((problem) => memberOf(problem) === "url") ? undefined : urlProblem(fields.url.trim());
+  return validationFailed([
+    ...(url === undefined ? [] : [{ pointer: "/url", code: "forbidden", detail: url }]),
+    ...all,
+  ]);
+}
+
+/** Sends a form to the API; returns the answer, or an error with the problems of all fields by the form's names. */
 export async function sendEndpoint<Answer>(
   fields: EndpointFields,
-  isNew: boolean,
+  { isNew, urlProblem }: { readonly isNew: boolean; readonly urlProblem: PortalOptions["urlProblem"] },
   send: (body: JsonText) => Promise<Answer>,
 ): Promise<{ readonly answer: Answer } | { readonly error: SignetError }> {
-  const sent = await refused((async () => await send(endpointBody(fields, isNew)))());
-  return "error" in sent ? { error: authenticationRefusal(sent.error, fields) } : sent;
+  const problems: FieldProblem[] = [];
+  const sent = await refused(send(endpointBody(fields, isNew, problems)));
+  return "error" in sent ? { error: allProblems(fields, sent.error, problems, urlProblem) } : sent;
 }
 
 /** Data for the form. */
 interface FilledForm {
   readonly values: EndpointFields;
   readonly errors: FieldErrors;
-  readonly types: readonly string[];
+  readonly types: readonly OfferedType[];
   /** Current authentication of the endpoint. */
   readonly authentication: Authentication | null;
 }
@@ -91,7 +128,6 @@ function hasMore({ values, errors, authentication }: FilledForm): boolean {
 /** Renders the fields and their errors. */
 function endpointFields(form: FilledForm): Part {
   const { values, errors, types, authentication } = form;
-  const known = types.map((type, index) => html`${index > 0 && ", "}<code>${type}</code>`);
   const url = {
     name: "url",
     label: "Target URL",
@@ -99,24 +135,12 @@ function endpointFields(form: FilledForm): Part {
     attributes: html`type="url" inputmode="url" required maxlength="2048" autocomplete="off"
     placeholder="https://example.com/hooks"`,
   };
-  const events = {
-    name: "events",
-    label: "Event types",
-    value: values.events,
-    attributes: html`rows="3" maxlength="8192"`,
-    help: html`One per line. Leave empty for all. ${known.length > 0 && html`Known: ${known}.`}`,
-  };
-  return html`${lineField(url, errors)} ${areaField(events, errors)} ${settingsFields(values, errors, true)}
+  return html`${lineField(url, errors)} ${eventsField(values, errors, types)}
+    ${settingsFields(values, errors, true)}
     <details ${hasMore(form) && html`open`}>
       <summary>Filter, headers, authentication and more</summary>
       ${settingsFields(values, errors, false)} ${authenticationFields(values, errors, authentication)}
     </details>`;
-}
-
-/** Returns names of the tenant's event types to suggest. */
-async function knownTypes({ api }: Visit): Promise<string[]> {
-  const { data } = await api.get<ListAnswer<EventType>>("/v1/webhooks/event-types?limit=20");
-  return data.map(({ name }) => name);
 }
 
 async function authenticationOf(visit: Visit, id: string): Promise<Authentication | null> {
@@ -177,7 +201,7 @@ export async function endpointFormPage(
   const errors = fieldErrors(form.error);
   const values = form.error === undefined ? form.values : typedAgain(form.values);
   const [types, authentication] = await Promise.all([
-    knownTypes(visit),
+    offeredTypes(visit),
     form.id === undefined ? null : authenticationOf(visit, form.id),
   ]);
   return {

@@ -5,7 +5,7 @@ import { spliceMember } from "../../../http/raw-json.ts";
 import { createStrictJsonParser, type RawJson } from "../../../http/strict-json.ts";
 import type { Endpoint } from "../../../lib/client/api-types.ts";
 import { ENDPOINT_SETTINGS } from "../../../domain/endpoint-settings.ts";
-import { type FieldProblem, validationFailed } from "../../../domain/errors.ts";
+import type { FieldProblem } from "../../../domain/errors.ts";
 import { areaField, lineField } from "../../fields.ts";
 import { Line } from "../../forms.ts";
 import { html, type Html, type Part } from "../../html.ts";
@@ -58,6 +58,9 @@ export function hasCollapsed(fields: SettingsFields, errors: FieldErrors): boole
   );
 }
 
+/** JSON that no field accepts, sent in place of a malformed value. */
+const MALFORMED = JSON.stringify("malformed");
+
 const isEmpty = (text: string): boolean => text.trim() === "";
 
 /** Returns a field's JSON text, `null` for an empty field, and a problem if the text is not JSON. */
@@ -72,12 +75,13 @@ export function jsonMember(
     JSON.parse(text);
     return { json: text };
   } catch {
-    return { json: "null", problem: { pointer: `/${name}`, code: "json", detail: "is not JSON" } };
+    return { json: MALFORMED, problem: { pointer: `/${name}`, code: "json", detail: "is not JSON" } };
   }
 }
 
-/** Parses lines of the form `Name: value`. */
-function headersOf(text: string, problems: FieldProblem[]): Record<string, string> | null {
+/** Returns the JSON of lines of the form `Name: value`. Adds problems if lines are malformed. */
+function headersJson(text: string, problems: FieldProblem[]): string {
+  const before = problems.length;
   const headers = new Map<string, string>();
   for (const [index, line] of text.split(/\r?\n/).entries()) {
     if (isEmpty(line)) {
@@ -89,14 +93,17 @@ function headersOf(text: string, problems: FieldProblem[]): Record<string, strin
       problems.push({
         pointer: "/headers",
         code: "form",
-        detail: `takes lines of the form Name: value, which line ${index + 1} is not`,
+        detail: `Line ${index + 1} is not of the form Name: value`,
       });
     } else if (headers.has(name)) {
-      problems.push({ pointer: "/headers", code: "duplicate", detail: `has ${name} twice` });
+      problems.push({ pointer: "/headers", code: "duplicate", detail: `The header ${name} appears twice` });
     }
     headers.set(name, line.slice(colon + 1).trim());
   }
-  return headers.size === 0 ? null : Object.fromEntries(headers);
+  if (problems.length > before) {
+    return MALFORMED;
+  }
+  return JSON.stringify(headers.size === 0 ? null : Object.fromEntries(headers));
 }
 
 /** Parses a whole number; returns null for an empty field, and other text unchanged, so that the API rejects it. */
@@ -117,7 +124,7 @@ function jsonOf({ wire, kind }: FieldSetting, text: string, problems: FieldProbl
       return json;
     }
     case "headers":
-      return JSON.stringify(headersOf(text, problems));
+      return headersJson(text, problems);
     case "number":
       return JSON.stringify(numberMember(text));
     case "flag":
@@ -132,22 +139,18 @@ function jsonOf({ wire, kind }: FieldSetting, text: string, problems: FieldProbl
  * Adds the settings to the API's body. Metadata and filter are sent as typed, so that their numbers stay exact.
  *
  * @param body the other members
- * @param isNew true for a new endpoint, which has no metadata to remove
- * @throws SignetError VALIDATION_FAILED if a field is malformed
+ * @param form.isNew true for a new endpoint, which has no metadata to remove
+ * @param form.problems receives a problem for each malformed field, which the API then rejects as well
  */
 export function settingsBody(
   fields: SettingsFields,
   body: Readonly<Record<string, unknown>>,
-  isNew: boolean,
+  { isNew, problems }: { readonly isNew: boolean; readonly problems: FieldProblem[] },
 ): JsonText {
-  const problems: FieldProblem[] = [];
   const members = FIELDS.flatMap((setting) => {
     const text = fields[setting.wire];
     return text === undefined ? [] : [{ ...setting, json: jsonOf(setting, text, problems) }];
   });
-  if (problems.length > 0) {
-    throw validationFailed(problems);
-  }
   const text = members
     .filter(({ kind, json }) => !(isNew && kind === "object" && json === "null"))
     .reduce((whole, { wire, json }) => spliceMember(whole, wire, json), JSON.stringify(body));
@@ -238,7 +241,7 @@ function choiceField(
       <option value="yes" ${yes && html`selected`}>${choices.yes}</option>
     </select>
     <p class="muted" id="${name}-help">${help}</p>
-    ${errors.text(name)}
+    ${errors.text(name, label)}
   </div>`;
 }
 

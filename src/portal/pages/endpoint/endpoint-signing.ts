@@ -47,8 +47,8 @@ export function signingFacts({
   const live = data.filter(({ state }) => state !== "RETIRED");
   return html`${facts([
     ["Signatures", signing === "ed25519" ? "HMAC-SHA-256 and Ed25519" : "HMAC-SHA-256"],
-    ["Automatic rotation", days === null ? "never" : `after ${days} ${days === 1 ? "day" : "days"}`],
-    ["New secrets are encrypted to", recipient === null ? "no key" : "your public key"],
+    ["Automatic rotation", days === null ? "off" : `every ${days === 1 ? "day" : `${days} days`}`],
+    ["Encrypt new secrets with", recipient === null ? "–" : "your public key"],
     ...live.flatMap(({ version, public_key: key }) =>
       key === null ? [] : [[`Public key of version ${version}`, html`<code>${key}</code>`] as const],
     ),
@@ -129,16 +129,16 @@ function signingPage(visit: Visit, id: string, values: SigningFields, error?: Si
           With Ed25519, a receiver verifies with a public key, which is not secret. If you turn Ed25519 off,
           its keys are removed immediately.
         </p>
-        ${errors.text("signing")}
+        ${errors.text("signing", "Signatures")}
       </div>
       ${lineField(
         {
           name: "rotation_days",
-          label: "Rotate after days",
+          label: "Automatic rotation, in days",
           optional: true,
           value: values.rotation_days,
           attributes: NUMBER_ATTRIBUTES,
-          help: "1 to 365; empty for never. Requires Ed25519 or the key below, because no page shows a secret twice.",
+          help: "1 to 365; leave empty to turn it off. Requires Ed25519 or the key below, because no page shows a secret twice.",
         },
         errors,
       )}

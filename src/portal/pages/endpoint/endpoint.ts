@@ -103,8 +103,9 @@ function standing(visit: Visit, endpoint: Endpoint): Part {
   if (state === "PENDING") {
     const next = verification.next_attempt_at;
     return html`<p>
-        No events are sent until this URL answers a signed ping with 200 within 5
-        seconds.${lastError(endpoint)} ${next !== null && html`The next ping is due ${moment(next)}.`}
+        <strong>Waiting for your 200.</strong> A signed ping was sent. No events are sent until this URL
+        answers a ping with 200 within 5 seconds.${lastError(endpoint)}
+        ${next !== null && html`The next ping is due ${moment(next)}.`}
       </p>
       ${
         may &&
@@ -125,9 +126,9 @@ function standing(visit: Visit, endpoint: Endpoint): Part {
     }`;
 }
 
-function stateSection(visit: Visit, endpoint: Endpoint): Part {
+/** Renders the state. While it is expected to change, the section updates itself. */
+export function stateSection(visit: Visit, endpoint: Endpoint): Part {
   const path = `${ENDPOINTS}/${endpoint.id}`;
-  // While something is expected to change, the page refreshes itself.
   const isUnhealthy = endpoint.state === "ACTIVE" && endpoint.health.status !== "healthy";
   const polling =
     (endpoint.state === "PENDING" || isUnhealthy) &&
@@ -200,7 +201,7 @@ function settingsSection(visit: Visit, { endpoint, metadata }: Shown): Part {
       ["Added", moment(endpoint.created_at)],
       ["Changed", moment(endpoint.updated_at)],
       ["Authentication to the receiver", authenticationText(authentication)],
-      ["Additional headers", headersText(headers)],
+      ["Custom headers", headersText(headers)],
       ...settingFacts(endpoint, false),
       ...workflowFact(visit, "Verification, for operators", endpoint.verification.workflow_id),
     ])}

@@ -1,0 +1,52 @@
+/** The page at `/` in development: links to everything that people look at. It runs no scripts. */
+import type { RootPage } from "../api/routes/root.ts";
+import { loadAssets } from "./assets.ts";
+import type { Brand } from "./brand.ts";
+import { html, type Html, type Part } from "./html.ts";
+import { document, SCRIPTLESS_HEADERS } from "./layout.ts";
+import { facts } from "./parts.ts";
+
+const COMMANDS: readonly (readonly [string, string])[] = [
+  ["npx signet portal --open", "Opens the portal, signed in"],
+  ["npx signet listen", "Receives and verifies events"],
+  ["npx signet trigger inference.completed", "Publishes an event"],
+  ["npx signet delivery list", "Lists deliveries"],
+];
+
+function link(url: string, text: string, help: string): Html {
+  return html`<li class="card">
+    <a class="strong" href="${url}">${text}</a>
+    <p class="muted">${help}</p>
+  </li>`;
+}
+
+function body(temporalUiUrl: string | undefined): Part {
+  return html`<section aria-labelledby="pages">
+      <h2 id="pages">Pages</h2>
+      <ul class="cards">
+        ${link("/portal", "Tenant portal", "Endpoints, deliveries, dead letters. The first command below signs you in.")}
+        ${link("/docs", "API reference", "Every route, with examples.")}
+        ${temporalUiUrl !== undefined && link(temporalUiUrl, "Temporal", "The workflow of each delivery.")}
+        ${link("/errors/not-found", "Errors", "Every error code, with its causes and remedies.")}
+        ${link("/openapi.json", "OpenAPI document", "For code generators.")}
+      </ul>
+    </section>
+    <section aria-labelledby="commands">
+      <h2 id="commands">Commands</h2>
+      ${facts(COMMANDS.map(([command, help]) => [help, html`<code>${command}</code>`]))}
+    </section>`;
+}
+
+/** Creates the page. */
+export function createDevelopmentPage(brand: Brand, temporalUiUrl: string | undefined): RootPage {
+  const assets = loadAssets();
+  return {
+    headers: SCRIPTLESS_HEADERS,
+    render: () =>
+      document(assets, brand, undefined, {
+        title: "Signet in development",
+        scripted: false,
+        body: body(temporalUiUrl),
+      }),
+  };
+}
