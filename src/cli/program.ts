@@ -16,6 +16,7 @@ import type { CliContext } from "./context.ts";
 import { credentialCommand } from "./credential.ts";
 import { devCaCommand } from "./dev-ca.ts";
 import { EXIT, EXIT_CODES, exitCodeOfError } from "./exit-codes.ts";
+import { findCommand, whyCommand } from "./find.ts";
 import { gradeCommand } from "./grade.ts";
 import { keysCommand } from "./keys.ts";
 import { operatorCommand } from "./operator.ts";
@@ -25,6 +26,7 @@ import { PROCESS_COMMANDS, type ProcessName, type RunProcess } from "./process-c
 import { certificateCommand, tokenCommand } from "./revocation.ts";
 import { roleCommand } from "./role.ts";
 import { tenantCommand } from "./tenant.ts";
+import { topCommand } from "./top.ts";
 import { VERSION } from "../runtime/version.ts";
 
 export type ProcessRunners = Readonly<Record<ProcessName, RunProcess>>;
@@ -95,6 +97,9 @@ export function createProgram(context: CliContext, runners?: ProcessRunners): Co
     agentCommand(context),
   ]);
   addAll(program, "As an operator:", [
+    topCommand(context),
+    findCommand(context),
+    whyCommand(context),
     tenantCommand(context),
     roleCommand(context),
     principalCommand(context),

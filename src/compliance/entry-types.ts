@@ -53,6 +53,7 @@ export const ENTRY_TYPES = [
   "tenant.erased",
   "tenant.held",
   "tenant.limits_changed",
+  "tenant.read",
   "tenant.released",
   "tenant.resumed",
   "tenant.revoked",

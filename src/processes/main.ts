@@ -222,6 +222,7 @@ try {
       terminal: {
         colour: process.stdout.isTTY && !withoutColour(),
         progress: process.stderr.isTTY,
+        screen: process.stdout.isTTY,
       },
     },
     PROCESSES,

@@ -8,24 +8,29 @@ import type { SignetServer } from "../../http/types.ts";
 import { registerAuditRoutes } from "./audit.ts";
 import { registerCodecRoutes } from "./codec.ts";
 import { registerCredentialRoutes } from "./credentials.ts";
+import { registerFind } from "./find.ts";
 import { createOperatorGuard } from "./operator-guard.ts";
 import { registerKeyEncryptionRoutes } from "./key-encryption.ts";
 import { registerOperatorTokenRoutes } from "./operator-tokens.ts";
 import { registerOperatorRoutes } from "./operators.ts";
+import { createOverview, registerOverview } from "./overview.ts";
 import { registerPrincipalRoutes } from "./principals.ts";
 import { registerReconciliation } from "./reconciliation.ts";
 import { registerRevocationRoutes } from "./revocations.ts";
 import { registerRoleRoutes } from "./roles.ts";
 import type { AdminServices } from "./services.ts";
 import { registerTenantLimitRoutes } from "./tenant-limits.ts";
+import { registerTenantReads } from "./tenant-reads.ts";
 import { registerTenantStateRoutes } from "./tenant-state.ts";
 import { registerSigningKeyRoutes } from "./signing-keys.ts";
 import { registerTenantRoutes } from "./tenants.ts";
 import { registerUsageRoutes } from "./usage.ts";
+import { registerWhy } from "./why/why.ts";
 
 /** Builds the operators' API, ready to listen. */
 export async function createAdmin(services: AdminServices): Promise<SignetServer> {
   const { baseUrl, access, clients, pool, pepper, clock, randomBytes, log } = services;
+  const overview = createOverview(services);
   const server = createServer({
     baseUrl,
     guards: { operator: createOperatorGuard(access) },
@@ -58,6 +63,10 @@ export async function createAdmin(services: AdminServices): Promise<SignetServer
   registerRevocationRoutes(server, services);
   registerOperatorRoutes(server, services);
   registerOperatorTokenRoutes(server, services);
+  registerOverview(server, overview);
+  registerFind(server, services);
+  registerWhy(server, services);
+  registerTenantReads(server, services);
   registerAuditRoutes(server, services);
   registerSigningKeyRoutes(server, services);
   registerKeyEncryptionRoutes(server, services);

@@ -8,7 +8,7 @@ import type { RandomBytes } from "../../domain/ids.ts";
 import type { RotationRules } from "../../domain/secret-version.ts";
 import type { ClientIdentification } from "../../http/mutual-tls/client-identification.ts";
 import type { Logger } from "../../observability/logger.ts";
-import type { HistoryAudit } from "../../tokens/operators/history-audit.ts";
+import type { ReadAudit } from "../../tokens/operators/read-audit.ts";
 import type { RevocationServices } from "../../revocation/receipts.ts";
 import type { LimitDefaults } from "../../config/tenant-limits.ts";
 import type { CommitChange } from "./audited.ts";
@@ -25,6 +25,10 @@ export interface AdminServices {
   readonly bootstrap: boolean;
   /** Pool with the role signet_operator, which may read all tenants. */
   readonly pool: Pool;
+  /** Pool with the role signet_api, which reads one tenant at a time. */
+  readonly tenantPool: Pool;
+  /** Resolves if Temporal answers. */
+  readonly checkTemporal: () => Promise<void>;
   /** Pool with the role signet_audit, which reads the compliance log. */
   readonly auditPool: Pool;
   /** Commits changes with their compliance entries. */
@@ -38,8 +42,8 @@ export interface AdminServices {
   readonly encrypts: boolean;
   /** Origin of Temporal's UI, the only one whose pages may use the codec. */
   readonly uiOrigin: string | undefined;
-  /** Records in the compliance log which operators read histories. */
-  readonly historyAudit: HistoryAudit;
+  /** Records in the compliance log what operators read. */
+  readonly readAudit: ReadAudit;
   readonly pepper: Pepper;
   /** Publishes revocations and waits for their receipts. */
   readonly revocation: RevocationServices;

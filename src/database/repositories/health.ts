@@ -84,3 +84,28 @@ export async function removeWorkers(db: Queryable, ids: readonly string[]): Prom
     values: [ids],
   });
 }
+
+/** What workers know of an endpoint. */
+export interface EndpointTrouble {
+  /** Until when its deliveries take the slow lane; null if it was never slow. */
+  readonly slowUntil: Date | null;
+  /** When its failures began, since its last success; null if it does not fail. */
+  readonly failingSince: Date | null;
+}
+
+export const NO_TROUBLE: EndpointTrouble = { slowUntil: null, failingSince: null };
+
+/** Returns the troubles of endpoints that have any, by id (role signet_operator). */
+export async function findTroubles(
+  db: Queryable,
+  endpointIds: readonly string[],
+): Promise<ReadonlyMap<string, EndpointTrouble>> {
+  const { rows } = await db.query<EndpointTrouble & { readonly id: string }>({
+    name: "find-endpoint-troubles",
+    text: `SELECT w.id, h.slow_until AS "slowUntil", f.failing_since AS "failingSince" FROM unnest($1::text[]) AS w(id)
+      LEFT JOIN endpoint_health h ON h.endpoint_id = w.id LEFT JOIN endpoint_failures f ON f.endpoint_id = w.id
+      WHERE h.endpoint_id IS NOT NULL OR f.endpoint_id IS NOT NULL`,
+    values: [endpointIds],
+  });
+  return new Map(rows.map(({ id, ...trouble }) => [id, trouble]));
+}
