@@ -38,6 +38,8 @@ export const ENTRY_TYPES = [
   "operator.created",
   "operator.refused",
   "operator.revoked",
+  "operator.session_ended",
+  "operator.signed_in",
   "operator.token_created",
   "operator.token_revoked",
   "portal.link_created",
@@ -58,6 +60,7 @@ export const ENTRY_TYPES = [
   "tenant.resumed",
   "tenant.revoked",
   "tenant.suspended",
+  "tenant.viewed",
   "token.revoked",
   "tokens.issued",
 ] as const;

@@ -7,9 +7,13 @@ export interface SessionCookie {
   clear(reply: FastifyReply): void;
 }
 
-/** @param secure false in development, where browsers use plain HTTP; `__Host-` requires Secure (RFC 6265bis) */
-export function createSessionCookie(secure: boolean): SessionCookie {
-  const name = secure ? "__Host-signet_portal" : "signet_portal";
+/**
+ * Creates a cookie of its own for each kind of visitor, because cookies do not depend on the port.
+ *
+ * @param secure false in development, where browsers use plain HTTP; `__Host-` requires Secure (RFC 6265bis)
+ */
+export function createSessionCookie(secure: boolean, kind: "operator" | "portal" = "portal"): SessionCookie {
+  const name = `${secure ? "__Host-" : ""}signet_${kind}`;
   const attributes = `Path=/; HttpOnly; SameSite=Strict${secure ? "; Secure" : ""}`;
   return {
     read: ({ headers }) => {

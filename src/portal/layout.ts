@@ -10,7 +10,12 @@ interface Place {
   readonly scope?: string;
 }
 
+/** Scope of the operators' own pages, which only sessions of operators have. */
+export const CONSOLE_SCOPE = "operator:read";
+
 const PLACES: readonly Place[] = [
+  { path: "/portal/operator", name: "Overview", scope: CONSOLE_SCOPE },
+  { path: "/portal/operator/tenants", name: "Tenants", scope: CONSOLE_SCOPE },
   { path: "/portal", name: "Home" },
   { path: "/portal/endpoints", name: "Endpoints", scope: "webhooks:read" },
   { path: "/portal/deliveries", name: "Deliveries", scope: "webhooks:read" },
@@ -47,7 +52,10 @@ const HTMX_CONFIG = JSON.stringify({
 });
 
 function navigation(visit: Visit, place: string | undefined): Html {
-  const shown = PLACES.filter(({ scope }) => scope === undefined || visit.can(scope));
+  // Without a tenant, an operator's visit has no home page.
+  const shown = PLACES.filter(({ scope }) =>
+    scope === undefined ? visit.identity.tenantId !== "" : visit.can(scope),
+  );
   return html`<nav aria-label="Main">
     <ul>
       ${shown.map(
@@ -58,9 +66,31 @@ function navigation(visit: Visit, place: string | undefined): Html {
   </nav>`;
 }
 
+/** Renders the line that says whose pages an operator sees, and how. */
+function viewing(visit: Visit): Part {
+  return (
+    visit.operator !== undefined &&
+    visit.identity.tenantId !== "" &&
+    html`<div class="viewing" role="status">
+      <span
+        >Viewing <strong>${visit.session.tenantName}</strong> as an operator, read-only, without content. The
+        tenant's compliance log has an entry.</span
+      >
+      <form method="post" action="/portal/operator/leave">
+        <input type="hidden" name="csrf" value="${visit.csrf}" />
+        <button>Leave the tenant</button>
+      </form>
+    </div>`
+  );
+}
+
 function account(visit: Visit): Html {
   return html`<div class="account">
-    <a href="/portal/sessions">${visit.session.tenantName}</a>
+    ${
+      visit.operator === undefined
+        ? html`<a href="/portal/sessions">${visit.session.tenantName}</a>`
+        : html`<a href="/portal/operator">${visit.operator.name}</a>`
+    }
     <form method="post" action="/portal/sign-out">
       <input type="hidden" name="csrf" value="${visit.csrf}" />
       <button class="quiet">Sign out</button>
@@ -109,7 +139,7 @@ export function document(assets: Assets, visit: Visit | undefined, content: Page
             >
             ${visit && account(visit)}
           </div>
-          ${visit && navigation(visit, place)}
+          ${visit && navigation(visit, place)} ${visit && viewing(visit)}
         </header>
         <main id="main" tabindex="-1">
           ${noticeOf(notice)}

@@ -3,18 +3,18 @@
  * routes as other clients, on behalf of the session. A portal route declares the scopes that it requires, and the API's
  * routes check scopes again.
  */
-import type { onRequestAsyncHookHandler } from "fastify";
+import type { FastifyRequest, onRequestAsyncHookHandler } from "fastify";
 import { toSignetError } from "../http/framework-errors.ts";
 import { operationOf } from "../tokens/guards/authentication.ts";
 import type { SignetServer } from "../http/types.ts";
 import { nothingHere, SignetError } from "../domain/errors.ts";
 import { scopeViolation } from "../http/bearer-errors.ts";
 import { loadAssets } from "./assets.ts";
-import type { PortalOptions } from "./context.ts";
+import type { PageOptions, PortalOptions } from "./context.ts";
 import type { PortalParts } from "./page-parts.ts";
-import { createSessionCookie } from "./cookie.ts";
+import { createSessionCookie, type SessionCookie } from "./cookie.ts";
 import { installForms, requireFormToken, requireOwnOrigin } from "./forms.ts";
-import { document } from "./layout.ts";
+import { document, type PageContent } from "./layout.ts";
 import { problemPage, signInNeeded } from "./pages/problems.ts";
 import { registerCompliancePages } from "./pages/compliance.ts";
 import { registerCredentialPages } from "./pages/credentials.ts";
@@ -40,17 +40,29 @@ const HEADERS = {
   "x-frame-options": "DENY",
 } as const;
 
-function partsOf(options: PortalOptions, assets: ReturnType<typeof loadAssets>): PortalParts {
+/** How visitors sign in, and which pages they have in addition to the tenant's. */
+export interface Entrance {
+  readonly cookie: SessionCookie;
+  readonly register: (scope: SignetServer, parts: PortalParts) => void;
+  /** Renders the page for visitors without a session. */
+  readonly signInPage: (request: FastifyRequest) => PageContent;
+}
+
+function partsOf(
+  options: PageOptions,
+  assets: ReturnType<typeof loadAssets>,
+  { cookie }: Entrance,
+): PortalParts {
   return {
     ...options,
     assets,
-    cookie: createSessionCookie(!options.development),
+    cookie,
     send: (reply, visit, content) => reply.type(HTML).send(document(assets, visit, content)),
   };
 }
 
 /** Checks whether a request submits a form. */
-function changes({ method }: { readonly method: string }): boolean {
+export function changes({ method }: { readonly method: string }): boolean {
   return method !== "GET" && method !== "HEAD";
 }
 
@@ -79,7 +91,7 @@ export function createPortalGuard(
   };
 }
 
-function installFailures(scope: SignetServer, { send }: PortalParts): void {
+function installFailures(scope: SignetServer, { send }: PortalParts, { signInPage }: Entrance): void {
   scope.setNotFoundHandler(() => {
     throw nothingHere();
   });
@@ -100,15 +112,28 @@ function installFailures(scope: SignetServer, { send }: PortalParts): void {
       reply.header("retry-after", retryAfter);
     }
     return error.code === "TOKEN_MISSING"
-      ? send(reply, undefined, signInNeeded())
+      ? send(reply, undefined, signInPage(request))
       : send(reply, visit, problemPage(error, request.id));
   });
 }
 
-/** Registers the portal below /portal. */
+/** Registers the tenants' portal below /portal. */
 export async function registerPortal(server: SignetServer, options: PortalOptions): Promise<void> {
+  await registerPages(server, options, {
+    cookie: createSessionCookie(!options.development),
+    register: (scope, parts) => registerSignIn(scope, parts, options.sessions),
+    signInPage: signInNeeded,
+  });
+}
+
+/** Registers a tenant's pages below /portal, behind an entrance. */
+export async function registerPages(
+  server: SignetServer,
+  options: PageOptions,
+  entrance: Entrance,
+): Promise<void> {
   const assets = loadAssets();
-  const parts = partsOf(options, assets);
+  const parts = partsOf(options, assets, entrance);
   await server.register(
     async (scope: SignetServer) => {
       scope.decorateRequest("visit");
@@ -125,9 +150,9 @@ export async function registerPortal(server: SignetServer, options: PortalOption
           requireFormToken(request);
         }
       });
-      installFailures(scope, parts);
+      installFailures(scope, parts, entrance);
       assets.register(scope);
-      registerSignIn(scope, parts);
+      entrance.register(scope, parts);
       registerHomePage(scope, parts);
       registerEndpointPages(scope, parts);
       registerDeliveryPages(scope, parts);

@@ -3,8 +3,10 @@ import { randomBytes } from "node:crypto";
 import type { Client } from "@temporalio/client";
 import { createAdmin } from "../api/admin/app.ts";
 import { createCommitChange } from "../api/admin/audited.ts";
+import { InProcessCalls } from "../api/in-process.ts";
 import type { AdminServices } from "../api/admin/services.ts";
 import { createApi } from "./api/public-api.ts";
+import { type ConsoleParts, createConsole } from "./api/console.ts";
 import type { OAuthServices } from "../api/routes/oauth.ts";
 import { listenServer } from "../http/server.ts";
 import type { SignetServer } from "../http/types.ts";
@@ -213,12 +215,14 @@ type OperatorsApiParts = Pick<
   readonly pools: Pools;
   readonly readAudit: ReadAudit;
   readonly temporal: Client;
+  readonly console: Pick<ConsoleParts, "api" | "calls" | "streams">;
 };
 
 async function createOperatorsApi({
   config,
   pools,
   temporal,
+  console,
   ...parts
 }: OperatorsApiParts): Promise<SignetServer> {
   const shared = { pool: pools.operator, ...parts };
@@ -227,6 +231,7 @@ async function createOperatorsApi({
   return await createAdmin({
     ...shared,
     ...reading,
+    console: createConsole({ config, access, ...shared, ...reading, ...console }),
     codec: createPayloadCodec(parts),
     encrypts: config.temporalCodec === "on",
     uiOrigin: config.temporalUiUrl === undefined ? undefined : new URL(config.temporalUiUrl).origin,
@@ -264,6 +269,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const tls = { config, clock, log, isDenied: revocation.isDenied };
   const [mutualTls, adminListener] = [await openMutualTls(tls), await openAdminListener(tls)];
   const readiness = [...readinessChecks({ pools, clock, temporal, keys }), revocation.readiness];
+  const calls = new InProcessCalls();
   const common = { ...shared, config, pools, keyring, revocation: revoking };
 
   const api = await createApi({
@@ -276,6 +282,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     tenantLimits,
     producers: producers.authenticator,
     readiness,
+    calls,
   });
   const readAudit = new ReadAudit({ pool: pools.operator, ...shared });
   const admin = await createOperatorsApi({
@@ -284,6 +291,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     clients: adminListener.clients,
     readAudit,
     temporal,
+    console: { api, calls, streams: webhooks.streams },
   });
   const publicAddress = await listenServer(api, config.apiListen);
   const adminAddress = await adminListener.listen(admin);

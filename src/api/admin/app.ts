@@ -31,9 +31,13 @@ import { registerWhy } from "./why/why.ts";
 export async function createAdmin(services: AdminServices): Promise<SignetServer> {
   const { baseUrl, access, clients, pool, pepper, clock, randomBytes, log } = services;
   const overview = createOverview(services);
+  const console = services.console?.(overview);
   const server = createServer({
     baseUrl,
-    guards: { operator: createOperatorGuard(access) },
+    guards: {
+      operator: createOperatorGuard(access),
+      ...(console === undefined ? {} : { portal: console.guard }),
+    },
     clients,
     idempotency: {
       pepper,
@@ -72,6 +76,7 @@ export async function createAdmin(services: AdminServices): Promise<SignetServer
   registerKeyEncryptionRoutes(server, services);
   registerCodecRoutes(server, services);
   registerAdminOpenApiRoute(server);
+  await console?.register(server);
 
   await server.ready();
   return server;

@@ -1,4 +1,5 @@
 import type { PayloadCodec } from "@temporalio/common";
+import type { onRequestAsyncHookHandler } from "fastify";
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { Pepper } from "../../crypto/pepper.ts";
 import type { Pool } from "../../database/pool.ts";
@@ -7,6 +8,8 @@ import type { Clock } from "../../domain/clock.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
 import type { RotationRules } from "../../domain/secret-version.ts";
 import type { ClientIdentification } from "../../http/mutual-tls/client-identification.ts";
+import type { SignetServer } from "../../http/types.ts";
+import type { Overview } from "../schemas/overview.ts";
 import type { Logger } from "../../observability/logger.ts";
 import type { ReadAudit } from "../../tokens/operators/read-audit.ts";
 import type { RevocationServices } from "../../revocation/receipts.ts";
@@ -14,11 +17,20 @@ import type { LimitDefaults } from "../../config/tenant-limits.ts";
 import type { CommitChange } from "./audited.ts";
 import type { OperatorAccess } from "./operator-guard.ts";
 
+/** The operators' console, which is made of pages of the portal. */
+export interface Console {
+  /** Creates the guard of its pages. */
+  readonly guard: (required: readonly string[]) => onRequestAsyncHookHandler;
+  readonly register: (server: SignetServer) => Promise<void>;
+}
+
 /** The dependencies of the operators' API. */
 export interface AdminServices {
   /** Base URL of the problem types. */
   readonly baseUrl: string;
   readonly access: OperatorAccess;
+  /** Creates the console; absent for the API alone. */
+  readonly console?: ((overview: () => Promise<Overview>) => Console) | undefined;
   /** Identifies a request's client, if the listener accepts certificates. */
   readonly clients: ClientIdentification;
   /** Whether the bootstrap operator is admitted. */

@@ -8,13 +8,18 @@ import type { PortalParts } from "../page-parts.ts";
 import { Form, requireOwnOrigin } from "../forms.ts";
 import { html } from "../html.ts";
 import { formFields, moment } from "../parts.ts";
+import type { PortalSessions } from "../../tokens/portal-sessions.ts";
 import { signInNeeded } from "./problems.ts";
 
 const Link = Type.String({ maxLength: 128 });
 const HASH_HEX = "^[0-9a-f]{64}$";
 
 /** The link opens a page with a button, because programs that scan links in messages do not press it. */
-function registerLink(scope: SignetServer, { send, sessions, cookie, portalUrl }: PortalParts): void {
+function registerLink(
+  scope: SignetServer,
+  { send, cookie, portalUrl }: PortalParts,
+  sessions: PortalSessions,
+): void {
   const { origin } = new URL(portalUrl);
   scope.get(
     "/sign-in",
@@ -56,9 +61,9 @@ function registerLink(scope: SignetServer, { send, sessions, cookie, portalUrl }
   );
 }
 
-export function registerSignIn(scope: SignetServer, parts: PortalParts): void {
-  const { send, sessions, cookie } = parts;
-  registerLink(scope, parts);
+export function registerSignIn(scope: SignetServer, parts: PortalParts, sessions: PortalSessions): void {
+  const { send, cookie } = parts;
+  registerLink(scope, parts, sessions);
   scope.post(
     "/sign-out",
     { config: { portal: [] }, schema: { hide: true, body: Form({}) } },

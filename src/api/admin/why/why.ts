@@ -36,7 +36,7 @@ const EXPLAINED_KINDS = ["delivery", "endpoint", "event", "tenant"] as const;
 type ExplainedKind = (typeof EXPLAINED_KINDS)[number];
 
 /** An id of one of the explained kinds. */
-const ExplainedId = Formed(
+export const ExplainedId = Formed(
   {
     pattern: "^(dlv|ep|evt|ten)_[0-9a-hjkmnp-tv-z]{24}$",
     wanted:
