@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import { type AdminCall, createAdminCall, segment } from "./admin-client.ts";
+import { type AdminCall, createAdminCall, type Resource, segment } from "./admin-client.ts";
 import type { CliContext } from "./context.ts";
 import { misused } from "./exit-codes.ts";
 import { type ListOptions, listQuery, withListOptions } from "./list-options.ts";
@@ -91,7 +91,15 @@ function addReads(tenant: Command, context: CliContext, call: AdminCall): void {
     tenant.command("endpoints <id>").description("list a tenant's endpoints, newest first, on record"),
   ).action(async (id: string, options: ListOptions) => {
     const page = await call("GET", `/tenants/${segment(id)}/endpoints${listQuery(options)}`);
-    printPage(context, page, ["id", "state", "failing_since", "slow_until", "url"], options);
+    if (options.json === true) {
+      printPage(context, page, [], options);
+      return;
+    }
+    const data = (page["data"] as readonly Resource[]).map((row) => ({
+      ...row,
+      health: (row["health"] as Resource)["status"],
+    }));
+    printPage(context, { ...page, data }, ["id", "state", "health", "slow_until", "url"], options);
   });
 
   withListOptions(

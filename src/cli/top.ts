@@ -36,7 +36,9 @@ function print(context: CliContext, overview: Resource): void {
     part(overview, name),
   ) as [Resource, Resource, Resource];
   context.stdout(`signet top  ${String(overview["at"])}\n\n`);
-  context.stdout(line("Workers", { alive, known: workers.length }, ["alive", "known"]));
+  context.stdout(
+    line("Workers", { ...overview, alive, known: workers.length }, ["alive", "known", "attempts_per_second"]),
+  );
   context.stdout(line("Temporal", { reachable: overview["temporal_reachable"] }, ["reachable"]));
   const queues = part(overview, "queues");
   context.stdout(line("Deliveries", queues, ["waiting", "started", "retrying", "dead_letters", "expiring"]));

@@ -93,6 +93,10 @@ async function readCheckpoints(auditPool: AdminServices["auditPool"]): Promise<O
   };
 }
 
+function tenths(rate: number): number {
+  return Math.round(rate * 10) / 10;
+}
+
 async function readOverview({ pool, auditPool, clock, checkTemporal }: OverviewServices): Promise<Overview> {
   const nowMs = clock.now();
   const now = new Date(nowMs);
@@ -109,15 +113,19 @@ async function readOverview({ pool, auditPool, clock, checkTemporal }: OverviewS
       () => false,
     ),
   ]);
+  const seen = workers.map(({ id, seenAt, attemptsPerSecond }) => ({
+    id,
+    seen_at: seenAt.toISOString(),
+    alive: nowMs - seenAt.getTime() < WORKER_ALIVE_MS,
+    attempts_per_second: tenths(attemptsPerSecond),
+  }));
+  const live = seen.filter(({ alive }) => alive);
   return {
     at: now.toISOString(),
     counted_max: OVERVIEW_COUNTED_MAX,
     temporal_reachable: reachable,
-    workers: workers.map(({ id, seenAt }) => ({
-      id,
-      seen_at: seenAt.toISOString(),
-      alive: nowMs - seenAt.getTime() < WORKER_ALIVE_MS,
-    })),
+    attempts_per_second: tenths(live.reduce((sum, worker) => sum + worker.attempts_per_second, 0)),
+    workers: seen,
     queues: {
       waiting: queues.waiting,
       started: queues.started,

@@ -11,7 +11,7 @@ import {
   findEndpoint,
   listEndpoints,
 } from "../../database/repositories/endpoints/endpoints.ts";
-import { type EndpointTrouble, findTroubles, NO_TROUBLE } from "../../database/repositories/health.ts";
+import { findSlow } from "../../database/repositories/health.ts";
 import { findById } from "../../database/repositories/operator-finds.ts";
 import { listGroups } from "../../database/repositories/webhooks/dead-letter-counts.ts";
 import {
@@ -19,6 +19,7 @@ import {
   listAttempts,
   listDeliveries,
 } from "../../database/repositories/webhooks/deliveries.ts";
+import { findActivity, type ReportedActivity } from "../../database/repositories/webhooks/delivery-counts.ts";
 import { readDeliveryHours } from "../../database/repositories/webhooks/delivery-hours.ts";
 import { findEventFacts } from "../../database/repositories/webhooks/explained.ts";
 import { listReplayJobs } from "../../database/repositories/webhooks/replay-jobs.ts";
@@ -26,6 +27,7 @@ import { findTenant } from "../../database/repositories/tenants.ts";
 import { tenantRead } from "../../database/transaction.ts";
 import { DISABLED_REASONS, ENDPOINT_STATES } from "../../domain/endpoint-state.ts";
 import { found } from "../../domain/errors.ts";
+import { HOUR_MS } from "../../domain/ids.ts";
 import { Closed, Id, IdParams, Nullable, OneOf, Page, PageQuery, Timestamp } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { DeliveryStats } from "../../webhooks/engine/delivery-stats.ts";
@@ -41,6 +43,7 @@ import {
   presentAttempt,
   presentDelivery,
 } from "../schemas/deliveries.ts";
+import { Health, presentHealth } from "../schemas/endpoints.ts";
 import { presentReplay, ReplayJob } from "../schemas/replays.ts";
 import type { AdminServices } from "./services.ts";
 import { shownUrl } from "./why/explanation.ts";
@@ -62,9 +65,7 @@ const OperatorEndpoint = Type.Object({
   state: OneOf(ENDPOINT_STATES),
   disabled_reason: Nullable(OneOf(DISABLED_REASONS)),
   rate_limit: Nullable(Type.Integer()),
-  failing_since: Nullable(
-    Type.String({ format: "date-time", description: "Start of its failures since its last success" }),
-  ),
+  health: Health,
   slow_until: Nullable(
     Type.String({ format: "date-time", description: "Until then its deliveries leave one after another" }),
   ),
@@ -93,7 +94,14 @@ const OperatorEvent = Type.Object({
   content_erased_at: Nullable(Timestamp),
 });
 
-function presentEndpoint(row: Endpoint, { slowUntil, failingSince }: EndpointTrouble) {
+/** An endpoint with its activity, and until when it counts as slow. */
+interface ReadEndpoint {
+  readonly row: Endpoint;
+  readonly activity: ReportedActivity;
+  readonly slowUntil: Date | undefined;
+}
+
+function presentEndpoint({ row, activity, slowUntil }: ReadEndpoint) {
   return {
     id: row.id,
     tenant_id: row.tenantId,
@@ -103,7 +111,7 @@ function presentEndpoint(row: Endpoint, { slowUntil, failingSince }: EndpointTro
     state: row.state as (typeof ENDPOINT_STATES)[number],
     disabled_reason: row.disabledReason,
     rate_limit: row.rateLimit,
-    failing_since: failingSince?.toISOString() ?? null,
+    health: presentHealth(activity),
     slow_until: slowUntil?.toISOString() ?? null,
     verification: {
       attempts: row.verificationAttempts,
@@ -114,6 +122,29 @@ function presentEndpoint(row: Endpoint, { slowUntil, failingSince }: EndpointTro
     created_at: row.createdAt.toISOString(),
     updated_at: row.updatedAt.toISOString(),
   };
+}
+
+/** Returns the start of the hour before the current one, from which attempts are counted. */
+export function lastHour(now: Date): Date {
+  return new Date((Math.floor(now.getTime() / HOUR_MS) - 1) * HOUR_MS);
+}
+
+/** Reads what the endpoints' rows do not have. */
+async function withActivity(
+  db: Queryable,
+  { pool, clock }: TenantReadServices,
+  { tenantId, rows }: { readonly tenantId: string; readonly rows: readonly Endpoint[] },
+): Promise<ReturnType<typeof presentEndpoint>[]> {
+  const now = new Date(clock.now());
+  const endpointIds = rows.map(({ id }) => id);
+  const activity = await findActivity(db, { tenantId, endpointIds, since: lastHour(now) });
+  const slow = await findSlow(pool, endpointIds, now);
+  return rows.flatMap((row) => {
+    const found = activity.get(row.id);
+    return found === undefined
+      ? []
+      : [presentEndpoint({ row, activity: found, slowUntil: slow.get(row.id) })];
+  });
 }
 
 /** What an operator reads: one object of the tenant, or the tenant itself. */
@@ -184,24 +215,17 @@ function registerEndpointReads(server: SignetServer, services: TenantReadService
     async (request) => {
       const page = readPage(request);
       const { state } = request.query;
-      const rows = await ofTenant(
-        request,
-        async (db, { tenantId }) =>
-          await listEndpoints(db, tenantId, {
-            state,
-            metadata: undefined,
-            before: page.before ?? undefined,
-            limit: page.limit + 1,
-          }),
-      );
-      const troubles = await findTroubles(
-        services.pool,
-        rows.map(({ id }) => id),
-      );
-      return toPage(
-        rows.map((row) => presentEndpoint(row, troubles.get(row.id) ?? NO_TROUBLE)),
-        page,
-      );
+      const shown = await ofTenant(request, async (db, { tenantId }) => {
+        const before = page.before ?? undefined;
+        const rows = await listEndpoints(db, tenantId, {
+          state,
+          metadata: undefined,
+          before,
+          limit: page.limit + 1,
+        });
+        return await withActivity(db, services, { tenantId, rows });
+      });
+      return toPage(shown, page);
     },
   );
 
@@ -215,12 +239,12 @@ function registerEndpointReads(server: SignetServer, services: TenantReadService
       params: IdParams("endpoint"),
       response: { 200: OperatorEndpoint },
     }),
-    async (request) => {
-      const row = await ofEndpoint(request, async (db, { tenantId, id }) =>
-        found(await findEndpoint(db, tenantId, id), "endpoint"),
-      );
-      return presentEndpoint(row, (await findTroubles(services.pool, [row.id])).get(row.id) ?? NO_TROUBLE);
-    },
+    async (request) =>
+      await ofEndpoint(request, async (db, { tenantId, id }) => {
+        const row = found(await findEndpoint(db, tenantId, id), "endpoint");
+        const [shown] = await withActivity(db, services, { tenantId, rows: [row] });
+        return found(shown, "endpoint");
+      }),
   );
 }
 

@@ -10,7 +10,18 @@ export const Overview = Type.Object({
   at: Timestamp,
   counted_max: Count("Limit of all counts: this value means that or more"),
   temporal_reachable: Type.Boolean(),
-  workers: Type.Array(Type.Object({ id: Type.String(), seen_at: Timestamp, alive: Type.Boolean() })),
+  attempts_per_second: Type.Number({
+    description: "Attempts of all live workers, over their last seconds",
+    examples: [31.2],
+  }),
+  workers: Type.Array(
+    Type.Object({
+      id: Type.String(),
+      seen_at: Timestamp,
+      alive: Type.Boolean(),
+      attempts_per_second: Type.Number({ examples: [15.6] }),
+    }),
+  ),
   queues: Type.Object({
     waiting: Count("Accepted deliveries that no worker has claimed"),
     started: Count("Claimed deliveries without the outcome of their first attempt"),

@@ -35,7 +35,7 @@ export interface Queues {
   readonly verifications: number;
   readonly replaysRunning: number;
   readonly replaysPaused: number;
-  /** Endpoints whose last attempts failed, since their last success. */
+  /** Active endpoints whose health is failing. */
   readonly failingEndpoints: number;
   /** Endpoints that the service has disabled. */
   readonly stoppedEndpoints: number;
@@ -59,7 +59,9 @@ export const QUEUES = `SELECT
   ${counted("endpoints", "verification_state = 'WANTED' AND state = 'PENDING'", "verification_requested_at")} AS verifications,
   ${counted("replay_jobs", "finished_at IS NULL AND state = 'RUNNING'", "tenant_id")} AS "replaysRunning",
   ${counted("replay_jobs", "finished_at IS NULL AND state = 'PAUSED'", "tenant_id")} AS "replaysPaused",
-  ${counted("endpoint_failures", "true", "failing_since")} AS "failingEndpoints",
+  (SELECT count(*)::int FROM (
+    SELECT FROM endpoint_activity a JOIN endpoints e ON e.id = a.endpoint_id AND e.state = 'ACTIVE'
+    WHERE a.health = 'failing' LIMIT ${OVERVIEW_COUNTED_MAX}) c) AS "failingEndpoints",
   ${counted("endpoints", "state = 'DISABLED' AND disabled_reason IN ('failing', 'gone')", "updated_at")} AS "stoppedEndpoints",
   ${counted("endpoint_health", "slow_until > $1", "slow_until")} AS "slowEndpoints",
   (SELECT count(*)::int FROM (
@@ -159,13 +161,15 @@ export async function readLagOf(
 export interface SeenWorker {
   readonly id: string;
   readonly seenAt: Date;
+  /** Over its last seconds; 0 for a worker of an earlier version. */
+  readonly attemptsPerSecond: number;
 }
 
 /** Returns the workers, those seen last first. Ended ones remain until their claims are handed back. */
 export async function listWorkers(db: Queryable): Promise<SeenWorker[]> {
   const { rows } = await db.query<SeenWorker>({
     name: "operator-workers",
-    text: `SELECT id, seen_at AS "seenAt" FROM workers ORDER BY seen_at DESC LIMIT ${WORKERS_MAX}`,
+    text: `SELECT id, seen_at AS "seenAt", attempts_per_second AS "attemptsPerSecond" FROM workers ORDER BY seen_at DESC LIMIT ${WORKERS_MAX}`,
   });
   return rows;
 }
@@ -176,7 +180,7 @@ export interface FailingEndpoint {
   readonly tenantName: string;
   readonly state: string;
   readonly disabledReason: string | null;
-  /** Start of the failures, or when it was disabled. */
+  /** When its health became failing, or when it was disabled. */
   readonly since: Date;
 }
 
@@ -186,7 +190,9 @@ export async function listFailingEndpoints(db: Queryable): Promise<FailingEndpoi
     name: "operator-failing-endpoints",
     text: `SELECT e.id, e.tenant_id AS "tenantId", t.name AS "tenantName", e.state, e.disabled_reason AS "disabledReason", f.since
       FROM (
-        (SELECT endpoint_id AS id, failing_since AS since FROM endpoint_failures ORDER BY failing_since LIMIT ${LISTED_MAX})
+        (SELECT a.endpoint_id AS id, a.health_since AS since FROM endpoint_activity a
+          JOIN endpoints e ON e.id = a.endpoint_id AND e.state = 'ACTIVE'
+          WHERE a.health = 'failing' ORDER BY a.health_since LIMIT ${LISTED_MAX})
         UNION ALL
         (SELECT id, updated_at FROM endpoints WHERE state = 'DISABLED' AND disabled_reason IN ('failing', 'gone')
           ORDER BY updated_at DESC LIMIT ${LISTED_MAX})

@@ -154,9 +154,10 @@ function certificateTable({ certificates }: Overview): Part {
 
 function overviewPage(visit: Visit, overview: Overview): PageContent {
   const items = attention(overview);
-  const workers = overview.workers.map(({ id, seen_at: seen, alive }) => [
+  const workers = overview.workers.map(({ id, seen_at: seen, alive, attempts_per_second: rate }) => [
     html`<code>${id}</code>`,
     alive ? badge("good", "alive") : badge("bad", "gone"),
+    alive ? rate.toLocaleString("en") : "–",
     moment(seen),
   ]);
   return {
@@ -180,7 +181,7 @@ function overviewPage(visit: Visit, overview: Overview): PageContent {
           "Workers",
           workers.length === 0
             ? html`<p class="empty">None.</p>`
-            : table("Workers", ["Worker", "State", "Seen"], workers),
+            : table("Workers", ["Worker", "State", "Attempts per second", "Seen"], workers),
         )}
       </div>
       ${section("certificates", "Certificates", certificateTable(overview))}`,

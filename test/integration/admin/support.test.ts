@@ -56,6 +56,17 @@ async function reads(of: Tenant): Promise<readonly Json[]> {
   return await list(`/audit?type=tenant.read&tenant_id=${of.tenantId}&limit=100`);
 }
 
+/** Makes the endpoint fail since an instant, given in SQL. */
+async function fail(since: string): Promise<void> {
+  await sql(
+    api,
+    `INSERT INTO endpoint_activity (endpoint_id, tenant_id, health, health_since, results, failing_since, last_failure_at,
+        last_status, last_error, retrying, dead)
+      VALUES ($1, $2, 'failing', ${since}, '00000', ${since}, now(), 503, 'status', 0, 0)`,
+    [endpoint, tenant.tenantId],
+  );
+}
+
 describe("find", () => {
   test("finds every kind of object by its id, with its tenant", async () => {
     const ids: Readonly<Record<string, string>> = {
@@ -224,21 +235,17 @@ describe("why", () => {
 
   test("explains an endpoint by its deliveries and its failures", async () => {
     await sql(api, "INSERT INTO workers (id, seen_at) VALUES ('w1', now())");
-    await sql(
-      api,
-      "INSERT INTO endpoint_failures (endpoint_id, failing_since) VALUES ($1, now() - interval '2 h')",
-      [endpoint],
-    );
+    await fail("now() - interval '2 h'");
     try {
       expect(await why(endpoint)).toMatchObject({
         cause: "endpoint_failing",
         summary: expect.stringContaining("(2 h ago)") as string,
       });
       expect(await list(`/tenants/${tenant.tenantId}/endpoints`)).toMatchObject([
-        { failing_since: expect.any(String) as string },
+        { health: { status: "failing", last_error: { status: 503, error: "status" } } },
       ]);
     } finally {
-      await sql(api, "DELETE FROM endpoint_failures");
+      await sql(api, "DELETE FROM endpoint_activity");
       await sql(api, "DELETE FROM workers WHERE id = 'w1'");
     }
   });
@@ -259,11 +266,9 @@ describe("the overview", () => {
   test("has workers, queues, tenants behind, and endpoints that fail", async () => {
     await sql(
       api,
-      "INSERT INTO workers (id, seen_at) VALUES ('alive', now()), ('gone', now() - interval '1 min')",
+      "INSERT INTO workers (id, seen_at, attempts_per_second) VALUES ('alive', now(), 2.5), ('gone', now() - interval '1 min', 9)",
     );
-    await sql(api, "INSERT INTO endpoint_failures (endpoint_id, failing_since) VALUES ($1, now())", [
-      endpoint,
-    ]);
+    await fail("now()");
     await sql(api, "UPDATE deliveries SET created_at = created_at - interval '5 min' WHERE id = $1", [
       deliveryId,
     ]);
@@ -271,9 +276,10 @@ describe("the overview", () => {
       const found = await overview(({ workers }) => (workers as Json[]).length === 2);
       expect(found).toMatchObject({
         counted_max: 10_000,
+        attempts_per_second: 2.5,
         temporal_reachable: expect.any(Boolean) as boolean,
         workers: [
-          { id: "alive", alive: true },
+          { id: "alive", alive: true, attempts_per_second: 2.5 },
           { id: "gone", alive: false },
         ],
         queues: { waiting: expect.any(Number) as number },
@@ -285,7 +291,7 @@ describe("the overview", () => {
       expect(behind?.["oldest_waiting_seconds"]).toBeGreaterThanOrEqual(300);
     } finally {
       await sql(api, "DELETE FROM workers");
-      await sql(api, "DELETE FROM endpoint_failures");
+      await sql(api, "DELETE FROM endpoint_activity");
     }
   });
 
@@ -323,7 +329,7 @@ describe("the command line", () => {
     expect(await signet("why", `dlv_${UNKNOWN}`)).toMatchObject({ code: 3 });
     const top = await signet("top");
     expect(top).toMatchObject({ code: 0, stderr: "" });
-    expect(top.stdout).toMatch(/^Workers {5}alive 0 {3}known 0$/m);
+    expect(top.stdout).toMatch(/^Workers {5}alive 0 {3}known 0 {3}attempts per second 0$/m);
     expect(top.stdout).toMatch(/^Deliveries {2}waiting \d+/m);
     expect((await signet("tenant", "deliveries", tenant.tenantId)).stdout).toContain(deliveryId);
     expect((await signet("tenant", "endpoints", tenant.tenantId)).stdout).toContain(endpoint);

@@ -1,7 +1,12 @@
 /** Every explanation names what happened, what is waited for, until when, and what to do. */
 import { describe, expect, test } from "vitest";
 import { explainDelivery, type DeliveryFacts } from "../../../src/api/admin/why/explain-delivery.ts";
-import { explainEndpoint, explainEvent, explainTenant } from "../../../src/api/admin/why/explain-others.ts";
+import {
+  type EndpointFacts,
+  explainEndpoint,
+  explainEvent,
+  explainTenant,
+} from "../../../src/api/admin/why/explain-others.ts";
 import {
   type Cause,
   instantText,
@@ -12,6 +17,7 @@ import {
 import type { Endpoint } from "../../../src/database/repositories/endpoints/endpoints.ts";
 import type { TenantRow } from "../../../src/database/repositories/tenants.ts";
 import type { Delivery } from "../../../src/database/repositories/webhooks/deliveries.ts";
+import type { ReportedActivity } from "../../../src/database/repositories/webhooks/delivery-counts.ts";
 import { DELIVERY_STATES } from "../../../src/domain/delivery.ts";
 
 const NOW = new Date("2026-11-25T03:00:00.000Z");
@@ -62,8 +68,7 @@ const delivery = {
   expiresAt: null,
 } as unknown as Delivery;
 
-const trouble = { slowUntil: null, failingSince: null };
-const queued: DeliveryFacts = { delivery, attempts: [], endpoint, trouble, waitingBefore: 7 };
+const queued: DeliveryFacts = { delivery, attempts: [], endpoint, slowUntil: undefined, waitingBefore: 7 };
 const failed = { startedAt: ago(60), durationMs: 20, status: 503, error: "status" as const };
 const retrying: DeliveryFacts = {
   ...queued,
@@ -117,7 +122,7 @@ describe("a delivery", () => {
     ],
     [
       "endpoint_slow",
-      { ...queued, trouble: { slowUntil: ahead(40), failingSince: null } },
+      { ...queued, slowUntil: ahead(40) },
       around,
       ["slow or failing within the last minute", "(in 40 s)"],
     ],
@@ -213,19 +218,27 @@ describe("a delivery", () => {
 });
 
 describe("an endpoint", () => {
-  const recent = {
-    total: 20,
-    delivered: 1,
+  const activity: ReportedActivity = {
+    health: "healthy",
+    healthSince: null,
+    results: "",
+    failingSince: null,
+    lastFailure: { at: ago(30), status: null, error: "timeout" },
     retrying: 12,
     dead: 7,
-    lastError: "timeout" as const,
-    lastStatus: null,
-    lastFailed: "dlv_9",
+    recent: { since: ago(3_600), attempts: 20, failed: 19 },
   };
 
-  test.each<readonly [Cause, Partial<Endpoint>, Partial<typeof trouble> | object, Surroundings, string]>([
+  test.each<readonly [Cause, Partial<EndpointFacts["endpoint"]>, object, Surroundings, string]>([
     ["healthy", {}, {}, around, "It works."],
-    ["endpoint_failing", {}, { failingSince: ago(7_200) }, around, "since 2026-11-25 01:00:00 UTC (2 h ago)"],
+    ["healthy", {}, { health: "degraded" }, around, "some of its last 20 attempts failed"],
+    [
+      "endpoint_failing",
+      {},
+      { health: "failing", failingSince: ago(7_200) },
+      around,
+      "failed since 2026-11-25 01:00:00 UTC (2 h ago)",
+    ],
     ["endpoint_slow", {}, { slowUntil: ahead(20) }, around, "one after another"],
     ["endpoint_not_verified", { state: "PENDING", verificationLastError: "timeout" }, {}, around, "timeout"],
     [
@@ -237,15 +250,21 @@ describe("an endpoint", () => {
     ],
     ["tenant_held", {}, {}, held, "on hold"],
     ["no_worker", {}, {}, noWorker, "No worker"],
-  ])("is explained by %s", (...[cause, changed, troubled, surroundings, part]) => {
-    const facts = { endpoint: { ...endpoint, ...changed }, trouble: { ...trouble, ...troubled }, recent };
+  ])("is explained by %s (%#)", (...[cause, changed, active, surroundings, part]) => {
+    const slowUntil = "slowUntil" in active ? (active.slowUntil as Date) : undefined;
+    const facts = {
+      endpoint: { ...endpoint, ...changed },
+      activity: { ...activity, ...active } as ReportedActivity,
+      slowUntil,
+    };
     const explanation = explainEndpoint(facts, surroundings);
     expect(explanation.cause).toBe(cause);
     const text = paragraph(explanation);
     expect(text).toContain(part);
     expect(text).toContain("Endpoint ep_1 (https://receiver.example/hooks)");
-    expect(text).toContain("12 wait for a retry");
-    expect(text).toContain("dlv_9: the receiver did not answer in time");
+    expect(text).toContain("1 of 20 attempts of the last hour succeeded");
+    expect(text).toContain("12 deliveries wait for a retry, and 7 are dead letters");
+    expect(text).toContain("(30 s ago): the receiver did not answer in time");
   });
 });
 
@@ -300,10 +319,13 @@ describe("a tenant", () => {
     ["behind", { overdue: 3, mostOverdue: ago(600) }, around, "3 retries are overdue, the first since"],
     ["tenant_held", {}, held, "on hold"],
     ["no_worker", {}, noWorker, "No worker"],
+    ["endpoint_failing", { failing: ["ep_7", "ep_8"] }, around, "2 of its endpoints fail: ep_7, ep_8"],
     ["tenant_suspended", {}, suspended, "signet tenant resume ten_1"],
   ])("is explained by %s (%#)", (cause, changed, surroundings, part) => {
     const endpoints = [{ state: "ACTIVE" }, { state: "DISABLED" }] as const;
-    const explanation = explainTenant({ lag: { ...flowing, ...changed }, endpoints }, surroundings);
+    const { failing = [], ...lag } = changed as { readonly failing?: readonly string[] };
+    const facts = { lag: { ...flowing, ...lag }, endpoints, failing };
+    const explanation = explainTenant(facts, surroundings);
     expect(explanation.cause).toBe(cause);
     expect(paragraph(explanation)).toContain(part);
     expect(paragraph(explanation)).toContain("newest 2 endpoints, 1 are active, 0 unverified and 1 disabled");

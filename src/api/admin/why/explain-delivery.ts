@@ -1,6 +1,5 @@
 /** Explains the state of a delivery. */
 import type { Endpoint } from "../../../database/repositories/endpoints/endpoints.ts";
-import type { EndpointTrouble } from "../../../database/repositories/health.ts";
 import type { Delivery, StoredAttempt } from "../../../database/repositories/webhooks/deliveries.ts";
 import { ATTEMPT_MAX } from "../../../domain/retry-schedule.ts";
 import {
@@ -21,7 +20,8 @@ export interface DeliveryFacts {
   readonly attempts: readonly Pick<StoredAttempt, "startedAt" | "durationMs" | "status" | "error">[];
   /** Undefined if it is deleted. */
   readonly endpoint: Endpoint | undefined;
-  readonly trouble: EndpointTrouble;
+  /** Until when the endpoint's deliveries leave one after another; undefined if it is not slow. */
+  readonly slowUntil: Date | undefined;
   /** Deliveries of the tenant that wait before this one; 1,000 means that or more. */
   readonly waitingBefore: number;
 }
@@ -130,7 +130,7 @@ function stoppedByEndpoint({ endpoint }: DeliveryFacts, { now }: Surroundings): 
 
 /** Explains a delivery that waits for its first attempt. */
 function queued(facts: DeliveryFacts, { now }: Surroundings): Explanation {
-  const { delivery, endpoint, trouble, waitingBefore } = facts;
+  const { delivery, endpoint, slowUntil, waitingBefore } = facts;
   if (endpoint?.rateLimit != null && delivery.carrier !== null) {
     return {
       cause: "rate_limited",
@@ -141,13 +141,13 @@ function queued(facts: DeliveryFacts, { now }: Surroundings): Explanation {
       advice: "The tenant can raise the endpoint's rate_limit; the order stays the same.",
     };
   }
-  if (trouble.slowUntil !== null && trouble.slowUntil > now) {
+  if (slowUntil !== undefined) {
     return {
       cause: "endpoint_slow",
-      waitsUntil: trouble.slowUntil,
+      waitsUntil: slowUntil,
       happened: [
         "Its endpoint was slow or failing within the last minute, so its deliveries leave one after another.",
-        `The endpoint counts as slow until ${instantText(trouble.slowUntil, now)}, or longer if it stays slow.`,
+        `The endpoint counts as slow until ${instantText(slowUntil, now)}, or longer if it stays slow.`,
       ],
       advice: "The receiver must answer within a second. Nothing is lost meanwhile.",
     };

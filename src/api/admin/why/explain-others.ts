@@ -1,8 +1,8 @@
 /** Explains the states of endpoints, events and tenants. */
 import type { Endpoint } from "../../../database/repositories/endpoints/endpoints.ts";
-import type { EndpointTrouble } from "../../../database/repositories/health.ts";
 import type { TenantLag } from "../../../database/repositories/operator-overview.ts";
-import type { EventFacts, RecentDeliveries } from "../../../database/repositories/webhooks/explained.ts";
+import type { ReportedActivity } from "../../../database/repositories/webhooks/delivery-counts.ts";
+import type { EventFacts } from "../../../database/repositories/webhooks/explained.ts";
 import {
   type Cause,
   endpointText,
@@ -17,38 +17,34 @@ import {
 
 export interface EndpointFacts {
   readonly endpoint: Endpoint;
-  readonly trouble: EndpointTrouble;
-  readonly recent: RecentDeliveries;
+  readonly activity: ReportedActivity;
+  /** Until when its deliveries leave one after another; undefined if it is not slow. */
+  readonly slowUntil: Date | undefined;
 }
 
-function recentText({
-  total,
-  delivered,
-  retrying: open,
-  dead,
-  lastError,
-  lastStatus,
-  lastFailed,
-}: RecentDeliveries): string {
-  if (total === 0) {
-    return "It had no deliveries yet.";
-  }
-  const failed =
-    lastFailed === null
+function activityText({ recent, retrying, dead, lastFailure }: ReportedActivity, now: Date): string {
+  const { attempts, failed } = recent;
+  const counts = `${retrying} deliveries wait for a retry, and ${dead} are dead letters.`;
+  const hour =
+    attempts === 0
+      ? "It had no attempts in the last hour."
+      : `${attempts - failed} of ${attempts} attempts of the last hour succeeded.`;
+  const last =
+    lastFailure === null
       ? ""
-      : ` The newest failure is ${lastFailed}: ${failureText({ status: lastStatus, error: lastError })}.`;
-  return `Of its newest ${total} attempted deliveries, ${delivered} were delivered, ${open} wait for a retry, and ${dead} are dead letters.${failed}`;
+      : ` The last failure was ${instantText(lastFailure.at, now)}: ${failureText(lastFailure)}.`;
+  return `${hour} ${counts}${last}`;
 }
 
 /** Explains what an endpoint does and why. */
 export function explainEndpoint(facts: EndpointFacts, around: Surroundings): Explanation {
-  const { endpoint, trouble, recent } = facts;
+  const { endpoint, activity, slowUntil } = facts;
   const { id, state, disabledReason, verificationNextAttemptAt: next, verificationLastError } = endpoint;
   const { now } = around;
   const begin = `${endpointText(endpoint)} is ${state}.`.replace(/^e/, "E");
   const explained = (cause: Explanation): Explanation => ({
     ...cause,
-    happened: [begin, ...cause.happened, recentText(recent)],
+    happened: [begin, ...cause.happened, activityText(activity, now)],
   });
   const stopped = stoppedByTenant(around) ?? stoppedByService(around, false);
   if (stopped !== undefined) {
@@ -79,32 +75,39 @@ export function explainEndpoint(facts: EndpointFacts, around: Surroundings): Exp
       advice: `Once the receiver works, the tenant runs: signet endpoint enable ${id}; then it replays the dead letters.`,
     });
   }
-  if (trouble.failingSince !== null) {
-    return explained({
+  return explained(working(activity, slowUntil, now));
+}
+
+/** Returns how an active endpoint that nothing stops works. */
+function working(
+  { health, healthSince, failingSince }: ReportedActivity,
+  slowUntil: Date | undefined,
+  now: Date,
+): Explanation {
+  const since = failingSince ?? healthSince ?? now;
+  if (health === "failing") {
+    return {
       cause: "endpoint_failing",
       waitsUntil: null,
-      happened: [
-        `It has accepted nothing since ${instantText(trouble.failingSince, now)}; its deliveries are retried.`,
-      ],
+      happened: [`Its attempts have failed since ${instantText(since, now)}; its deliveries are retried.`],
       advice:
         "Inform the tenant: the receiver must be fixed. Retries follow for 72 hours, then dead letters.",
-    });
+    };
   }
-  return trouble.slowUntil !== null && trouble.slowUntil > now
-    ? explained({
-        cause: "endpoint_slow",
-        waitsUntil: trouble.slowUntil,
-        happened: [
-          "It was slow or failing within the last minute, so its deliveries leave one after another.",
-        ],
-        advice: "The receiver must answer within a second.",
-      })
-    : explained({
-        cause: "healthy",
-        waitsUntil: null,
-        happened: ["It works."],
-        advice: "Nothing is to be done.",
-      });
+  if (slowUntil !== undefined) {
+    return {
+      cause: "endpoint_slow",
+      waitsUntil: slowUntil,
+      happened: ["It was slow or failing within the last minute, so its deliveries leave one after another."],
+      advice: "The receiver must answer within a second.",
+    };
+  }
+  return {
+    cause: "healthy",
+    waitsUntil: null,
+    happened: [health === "degraded" ? "It works, but some of its last 20 attempts failed." : "It works."],
+    advice: "Nothing is to be done.",
+  };
 }
 
 export interface EventMatches {
@@ -173,15 +176,17 @@ export function explainEvent(
 export interface TenantFacts {
   readonly lag: Pick<TenantLag, "waiting" | "oldestWaiting" | "overdue" | "mostOverdue"> | undefined;
   readonly endpoints: readonly Pick<Endpoint, "state">[];
+  /** Ids of its failing endpoints. */
+  readonly failing: readonly string[];
 }
 
+/** Number of failing endpoints that are named. */
+const FAILING_NAMED = 3;
 const NO_LAG = { waiting: 0, oldestWaiting: null, overdue: 0, mostOverdue: null };
 
 /** Returns why a tenant's deliveries flow or not, if nothing stops them. */
-function flowing(
-  { oldestWaiting, mostOverdue }: typeof NO_LAG | NonNullable<TenantFacts["lag"]>,
-  { tenant, now }: Surroundings,
-): Explanation {
+function flowing({ lag = NO_LAG, failing }: TenantFacts, { tenant, now }: Surroundings): Explanation {
+  const { oldestWaiting, mostOverdue } = lag;
   const isSuspended = tenant.state === "SUSPENDED";
   const suspended = isSuspended ? "It gets no tokens while it is suspended; its deliveries continue." : "";
   const isLate = oldestWaiting !== null && now.getTime() - oldestWaiting.getTime() > OVERDUE_AFTER_MS;
@@ -192,6 +197,18 @@ function flowing(
       happened: [suspended, "Its deliveries are behind."],
       advice:
         "Run signet top: if all tenants are behind, add workers; otherwise explain one of its deliveries.",
+    };
+  }
+  const [first] = failing;
+  if (first !== undefined) {
+    return {
+      cause: "endpoint_failing",
+      waitsUntil: null,
+      happened: [
+        suspended,
+        `${failing.length} of its endpoints fail: ${failing.slice(0, FAILING_NAMED).join(", ")}.`,
+      ],
+      advice: `Ask about one: signet why ${first}`,
     };
   }
   return {
@@ -205,11 +222,12 @@ function flowing(
 }
 
 /** Explains whether a tenant's deliveries flow. */
-export function explainTenant({ lag = NO_LAG, endpoints }: TenantFacts, around: Surroundings): Explanation {
+export function explainTenant(facts: TenantFacts, around: Surroundings): Explanation {
+  const { lag = NO_LAG, endpoints } = facts;
   const { tenant, now } = around;
   const { waiting, oldestWaiting, overdue, mostOverdue } = lag;
   const count = (state: string): number => endpoints.filter((endpoint) => endpoint.state === state).length;
-  const explanation = stoppedByTenant(around) ?? stoppedByService(around, true) ?? flowing(lag, around);
+  const explanation = stoppedByTenant(around) ?? stoppedByService(around, true) ?? flowing(facts, around);
   return {
     ...explanation,
     happened: [

@@ -2,7 +2,7 @@
 import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
 import { findEndpoint, listEndpoints } from "../../../database/repositories/endpoints/endpoints.ts";
-import { findTroubles, NO_TROUBLE } from "../../../database/repositories/health.ts";
+import { findSlow } from "../../../database/repositories/health.ts";
 import { findById, type Found, kindOfId } from "../../../database/repositories/operator-finds.ts";
 import { listWorkers, readLagOf } from "../../../database/repositories/operator-overview.ts";
 import { findTenant } from "../../../database/repositories/tenants.ts";
@@ -11,18 +11,15 @@ import {
   listAttempts,
   listDeliveries,
 } from "../../../database/repositories/webhooks/deliveries.ts";
-import {
-  countWaitingBefore,
-  findEventFacts,
-  readRecentDeliveries,
-} from "../../../database/repositories/webhooks/explained.ts";
+import { countWaitingBefore, findEventFacts } from "../../../database/repositories/webhooks/explained.ts";
 import type { Queryable } from "../../../database/pool.ts";
+import { findActivity, listUnhealthy } from "../../../database/repositories/webhooks/delivery-counts.ts";
 import { found } from "../../../domain/errors.ts";
 import { Closed, Formed, Id, Nullable, OneOf } from "../../../http/common.ts";
 import type { SignetServer } from "../../../http/types.ts";
 import { operation } from "../../openapi/operation.ts";
 import type { AdminServices } from "../services.ts";
-import { readOnRecord } from "../tenant-reads.ts";
+import { lastHour, readOnRecord } from "../tenant-reads.ts";
 import { explainDelivery } from "./explain-delivery.ts";
 import { explainEndpoint, explainEvent, explainTenant } from "./explain-others.ts";
 import { CAUSES, type Explanation, OVERDUE_AFTER_MS, paragraph, type Surroundings } from "./explanation.ts";
@@ -99,7 +96,7 @@ type Explain = (
 
 /** Returns how each kind is explained; `db` is a read of the tenant. */
 function explainers({ pool }: WhyServices): Readonly<Record<ExplainedKind, Explain>> {
-  const troubleOf = async (id: string) => (await findTroubles(pool, [id])).get(id) ?? NO_TROUBLE;
+  const slowUntil = async (id: string, { now }: Surroundings) => (await findSlow(pool, [id], now)).get(id);
   return {
     delivery: async (db, { id, tenantId }, around) => {
       const delivery = found(await findDelivery(db, { tenantId, id, now: around.now }), "delivery");
@@ -108,15 +105,16 @@ function explainers({ pool }: WhyServices): Readonly<Record<ExplainedKind, Expla
         delivery,
         attempts: await listAttempts(db, { tenantId, deliveryId: id }, page),
         endpoint: await findEndpoint(db, tenantId, delivery.endpointId),
-        trouble: await troubleOf(delivery.endpointId),
+        slowUntil: await slowUntil(delivery.endpointId, around),
         waitingBefore: delivery.state === "QUEUED" ? await countWaitingBefore(db, tenantId, id) : 0,
       };
       return explainDelivery(facts, around);
     },
     endpoint: async (db, { id, tenantId }, around) => {
       const endpoint = found(await findEndpoint(db, tenantId, id), "endpoint");
-      const recent = await readRecentDeliveries(db, tenantId, id);
-      return explainEndpoint({ endpoint, trouble: await troubleOf(id), recent }, around);
+      const of = { tenantId, endpointIds: [id], since: lastHour(around.now) };
+      const activity = found((await findActivity(db, of)).get(id), "endpoint");
+      return explainEndpoint({ endpoint, activity, slowUntil: await slowUntil(id, around) }, around);
     },
     event: async (db, { id, tenantId }, around) => {
       const event = found(await findEventFacts(db, tenantId, id), "event");
@@ -131,7 +129,12 @@ function explainers({ pool }: WhyServices): Readonly<Record<ExplainedKind, Expla
     tenant: async (db, { tenantId }, around) => {
       const dueBefore = new Date(around.now.getTime() - OVERDUE_AFTER_MS);
       const endpoints = await listEndpoints(db, tenantId, ALL_ENDPOINTS);
-      return explainTenant({ lag: await readLagOf(db, tenantId, dueBefore), endpoints }, around);
+      const unhealthy = await listUnhealthy(db, tenantId);
+      const failing = unhealthy
+        .filter(({ health }) => health === "failing")
+        .map(({ endpointId }) => endpointId);
+      const lag = await readLagOf(db, tenantId, dueBefore);
+      return explainTenant({ lag, endpoints, failing }, around);
     },
   };
 }
