@@ -1,6 +1,7 @@
 /** The OpenAPI document of the public API, without a service behind it: no route is called. */
 import { pino } from "pino";
 import { createAdmin } from "../src/api/admin/app.ts";
+import { InProcessCalls } from "../src/api/in-process.ts";
 import type { AdminServices } from "../src/api/admin/services.ts";
 import { type ApiServices, createApi } from "../src/processes/api/public-api.ts";
 
@@ -23,7 +24,12 @@ function servicesWith<T>(known: object): T {
 type Described = Readonly<Record<string, unknown>>;
 
 async function describeAdmin(): Promise<Described> {
-  const known = { baseUrl: PUBLIC_URL, log: pino({ level: "silent" }), uiOrigin: undefined };
+  const known = {
+    baseUrl: PUBLIC_URL,
+    log: pino({ level: "silent" }),
+    uiOrigin: undefined,
+    console: undefined,
+  };
   const server = await createAdmin(servicesWith<AdminServices>(known));
   const document = server.swagger() as unknown as Described;
   await server.close();
@@ -35,6 +41,7 @@ async function describeApi(): Promise<Described> {
     config: { publicUrl: PUBLIC_URL, development: false, tokenRatePerAddress: 0, publicRatePerAddress: 0 },
     log: pino({ level: "silent" }),
     readiness: [],
+    calls: new InProcessCalls(),
   };
   const server = await createApi(servicesWith<ApiServices>(known));
   const document = server.swagger() as unknown as Described;

@@ -34,6 +34,11 @@ const OPERATOR_TAGS = [
   { name: "credentials", description: "Client ids and secrets" },
   { name: "revocations", description: "Tokens and certificates that every process rejects" },
   { name: "operators", description: "People and programs that may use this API" },
+  {
+    name: "support",
+    description:
+      "The state of the deployment; finds, explains and reads what tenants have, without its content",
+  },
   { name: "audit", description: "The compliance log of all tenants, with proofs" },
   { name: "signing-keys", description: "Keys that sign access tokens" },
   { name: "key-encryption", description: "Keys that wrap keys and secrets" },

@@ -11,6 +11,8 @@ export interface Terminal {
   readonly columns?: number | undefined;
   /** Standard error supports a line that is rewritten in place. */
   readonly progress: boolean;
+  /** Standard output is a screen, which a command may clear. */
+  readonly screen?: boolean;
 }
 
 export interface CliContext {

@@ -19,7 +19,10 @@ function isText(init: Init): init is TextInit {
   return plain && (body === undefined || typeof body === "string" || body instanceof URLSearchParams);
 }
 
-async function send(url: string, { method = "GET", headers = {}, body, signal }: TextInit): Promise<IncomingMessage> {
+async function send(
+  url: string,
+  { method = "GET", headers = {}, body, signal }: TextInit,
+): Promise<IncomingMessage> {
   const content = body === undefined ? undefined : Buffer.from(body.toString());
   const form = body instanceof URLSearchParams ? { "content-type": "application/x-www-form-urlencoded" } : {};
   const request = url.startsWith("https:") ? httpsRequest : httpRequest;

@@ -17,6 +17,7 @@ import type { CliContext } from "./context.ts";
 import { credentialCommand } from "./credential.ts";
 import { devCaCommand } from "./dev-ca.ts";
 import { CommandError, EXIT, EXIT_CODES, exitCodeOfError } from "./exit-codes.ts";
+import { findCommand, whyCommand } from "./find.ts";
 import { gradeCommand } from "./grade.ts";
 import { keysCommand } from "./keys.ts";
 import { operatorCommand } from "./operator.ts";
@@ -28,6 +29,7 @@ import { certificateCommand, revokeCommand, tokenCommand } from "./revocation.ts
 import { roleCommand } from "./role.ts";
 import { tenantCommand } from "./tenant.ts";
 import { SignetApiError } from "../lib/client/errors.ts";
+import { topCommand } from "./top.ts";
 import { VERSION } from "../runtime/version.ts";
 
 export type ProcessRunners = Readonly<Record<ProcessName, RunProcess>>;
@@ -99,6 +101,9 @@ export function createProgram(context: CliContext, runners?: ProcessRunners): Co
     agentCommand(context),
   ]);
   addAll(program, "As an operator:", [
+    topCommand(context),
+    findCommand(context),
+    whyCommand(context),
     tenantCommand(context),
     roleCommand(context),
     principalCommand(context),

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { Command } from "commander";
-import { type AdminCall, createAdminCall, segment } from "./admin-client.ts";
+import { type AdminCall, createAdminCall, type Resource, segment } from "./admin-client.ts";
 import { type CliContext, CommandError } from "./context.ts";
 import { misused } from "./exit-codes.ts";
 import { type ListOptions, listQuery, withListOptions } from "./list-options.ts";
@@ -19,7 +19,24 @@ interface EraseOptions extends OutputOptions {
   readonly reason?: string;
 }
 
-/** `signet tenant create | list | show | suspend | resume | hold | release | erase | limits | portal | revoke`. */
+interface DeliveriesOptions extends ListOptions {
+  readonly state?: string;
+  readonly endpoint?: string;
+  readonly event?: string;
+}
+
+const DELIVERY_COLUMNS = [
+  "id",
+  "created_at",
+  "event_type",
+  "state",
+  "attempt_count",
+  "last_status",
+  "last_error",
+  "next_attempt_at",
+];
+
+/** `signet tenant create | list | show | endpoints | deliveries | suspend | resume | hold | release | erase | limits | portal | revoke`. */
 export function tenantCommand(context: CliContext): Command {
   const call = createAdminCall(context);
   const tenant = new Command("tenant").description("customers of the platform");
@@ -35,12 +52,15 @@ export function tenantCommand(context: CliContext): Command {
       printResource(context, await call("POST", "/tenants", body), options);
     });
 
-  withListOptions(tenant.command("list").description("list tenants, newest first")).action(
-    async (options: ListOptions) => {
-      const page = await call("GET", `/tenants${listQuery(options)}`);
-      printPage(context, page, ["id", "name", "region", "state", "created_at"], options);
-    },
-  );
+  withListOptions(
+    tenant
+      .command("list")
+      .description("list tenants, newest first")
+      .option("--name <part>", "tenants with this part in their name"),
+  ).action(async ({ name, ...options }: ListOptions & { readonly name?: string }) => {
+    const page = await call("GET", `/tenants${listQuery(options, { name })}`);
+    printPage(context, page, ["id", "name", "region", "state", "created_at"], options);
+  });
 
   tenant
     .command("show <id>")
@@ -61,10 +81,42 @@ export function tenantCommand(context: CliContext): Command {
       printResource(context, await call("POST", `/tenants/${segment(id)}/erase`, body), output);
     });
 
+  addReads(tenant, context, call);
   addStates(tenant, context, call);
   addLimits(tenant, context, call);
   addPortal(tenant, context, call);
   return addRevoke(tenant, context, "tenants");
+}
+
+/** Adds the lists of what a tenant has. Each leaves an entry in the tenant's compliance log. */
+function addReads(tenant: Command, context: CliContext, call: AdminCall): void {
+  withListOptions(
+    tenant.command("endpoints <id>").description("list a tenant's endpoints, newest first, on record"),
+  ).action(async (id: string, options: ListOptions) => {
+    const page = await call("GET", `/tenants/${segment(id)}/endpoints${listQuery(options)}`);
+    if (options.json === true) {
+      printPage(context, page, [], options);
+      return;
+    }
+    const data = (page["data"] as readonly Resource[]).map((row) => ({
+      ...row,
+      health: (row["health"] as Resource)["status"],
+    }));
+    printPage(context, { ...page, data }, ["id", "state", "health", "slow_until", "url"], options);
+  });
+
+  withListOptions(
+    tenant
+      .command("deliveries <id>")
+      .description("list a tenant's deliveries, newest first, on record")
+      .option("--state <state>", "filter by state, for instance RETRYING or DEAD_LETTERED")
+      .option("--endpoint <id>", "filter by endpoint")
+      .option("--event <id>", "filter by event"),
+  ).action(async (id: string, { state, endpoint, event, ...options }: DeliveriesOptions) => {
+    const filters = { state, endpoint_id: endpoint, event_id: event };
+    const page = await call("GET", `/tenants/${segment(id)}/deliveries${listQuery(options, filters)}`);
+    printPage(context, page, DELIVERY_COLUMNS, options);
+  });
 }
 
 function addStates(tenant: Command, context: CliContext, call: AdminCall): void {

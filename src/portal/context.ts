@@ -5,8 +5,9 @@ import type { InProcessCalls } from "../api/in-process.ts";
 import type { PortalBrands } from "./brand.ts";
 import type { PortalSessions } from "../tokens/portal-sessions.ts";
 
-export interface PortalOptions {
-  readonly sessions: PortalSessions;
+/** Dependencies of all pages, for tenants and for operators. */
+export interface PageOptions {
+  readonly sessions: Pick<PortalSessions, "find" | "isAdmitted">;
   readonly calls: InProcessCalls;
   readonly streaming: StreamingServices;
   readonly exportDeadLetters: ExportDeadLetters;
@@ -22,6 +23,11 @@ export interface PortalOptions {
   /** Temporal's web UI and namespace, for operators' links. */
   readonly temporal: { readonly uiUrl: string | undefined; readonly namespace: string };
   readonly development: boolean;
+}
+
+/** Dependencies of the tenants' portal. */
+export interface PortalOptions extends PageOptions {
+  readonly sessions: PortalSessions;
 }
 
 /** 303, so that reloading the next page does not submit the form again. */

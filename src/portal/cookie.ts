@@ -21,7 +21,7 @@ function isFramed({ headers }: FastifyRequest): boolean {
 }
 
 /**
- * Creates the cookie. In a frame it is another one: partitioned, so that only pages below the same top-level site send
+ * Creates a cookie of its own for each kind of visitor, because cookies do not depend on the port. In a frame it is another one: partitioned, so that only pages below the same top-level site send
  * it, and without SameSite, which would withhold it from a frame of another site.
  *
  * @param options.secure false in development, where browsers use plain HTTP; `__Host-` requires Secure (RFC 6265bis)
@@ -29,18 +29,20 @@ function isFramed({ headers }: FastifyRequest): boolean {
  */
 export function createSessionCookie({
   secure,
-  framed,
+  framed = false,
+  kind = "portal",
 }: {
   readonly secure: boolean;
-  readonly framed: boolean;
+  readonly framed?: boolean;
+  readonly kind?: "operator" | "portal";
 }): SessionCookie {
   const prefix = secure ? "__Host-" : "";
   const own = {
-    name: `${prefix}signet_portal`,
+    name: `${prefix}signet_${kind}`,
     attributes: `Path=/; HttpOnly; SameSite=Strict${secure ? "; Secure" : ""}`,
   };
   const inFrame = {
-    name: `${prefix}signet_portal_frame`,
+    name: `${prefix}signet_${kind}_frame`,
     // Browsers also accept Secure from http on this machine.
     attributes: "Path=/; HttpOnly; SameSite=None; Secure; Partitioned",
   };

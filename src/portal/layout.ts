@@ -21,7 +21,12 @@ interface Place {
   readonly scope?: string;
 }
 
+/** Scope of the operators' own pages, which only sessions of operators have. */
+export const CONSOLE_SCOPE = "operator:read";
+
 const PLACES: readonly Place[] = [
+  { path: "/portal/operator", name: "Overview", scope: CONSOLE_SCOPE },
+  { path: "/portal/operator/tenants", name: "Tenants", scope: CONSOLE_SCOPE },
   { path: "/portal", name: "Home" },
   { path: "/portal/endpoints", name: "Endpoints", scope: "webhooks:read" },
   { path: "/portal/deliveries", name: "Deliveries", scope: "webhooks:read" },
@@ -61,7 +66,10 @@ const HTMX_CONFIG = JSON.stringify({
 });
 
 function navigation(visit: Visit, place: string | undefined): Html {
-  const shown = PLACES.filter(({ scope }) => scope === undefined || visit.can(scope));
+  // Without a tenant, an operator's visit has no home page.
+  const shown = PLACES.filter(({ scope }) =>
+    scope === undefined ? visit.identity.tenantId !== "" : visit.can(scope),
+  );
   return html`<nav aria-label="Main">
     <ul>
       ${shown.map(
@@ -76,10 +84,32 @@ const SEARCH = html`<form action="/portal/search" role="search" aria-label="Sear
   <input type="search" name="q" maxlength="256" aria-label="Find by id" placeholder="Find by id" required />
 </form>`;
 
+/** Renders the line that says whose pages an operator sees, and how. */
+function viewing(visit: Visit): Part {
+  return (
+    visit.operator !== undefined &&
+    visit.identity.tenantId !== "" &&
+    html`<div class="viewing" role="status">
+      <span
+        >Viewing <strong>${visit.session.tenantName}</strong> as an operator, read-only, without content. The
+        tenant's compliance log has an entry.</span
+      >
+      <form method="post" action="/portal/operator/leave">
+        <input type="hidden" name="csrf" value="${visit.csrf}" />
+        <button>Leave the tenant</button>
+      </form>
+    </div>`
+  );
+}
+
 function account(visit: Visit): Html {
-  return html`${SEARCH}
+  return html`${visit.identity.tenantId !== "" && SEARCH}
     <div class="account">
-      <a href="/portal/sessions">${visit.session.tenantName}</a>
+      ${
+        visit.operator === undefined
+          ? html`<a href="/portal/sessions">${visit.session.tenantName}</a>`
+          : html`<a href="/portal/operator">${visit.operator.name}</a>`
+      }
       <form method="post" action="/portal/sign-out">
         <input type="hidden" name="csrf" value="${visit.csrf}" />
         <button class="quiet">Sign out</button>
@@ -168,7 +198,7 @@ export function document(
           <div class="bar">
             ${mark(assets, brand)} ${returnLink(brand, "return")} ${visit && account(visit)}
           </div>
-          ${visit && navigation(visit, place)}
+          ${visit && navigation(visit, place)} ${visit && viewing(visit)}
         </header>
         <main id="main" tabindex="-1">
           ${noticeOf(notice)}

@@ -1,12 +1,12 @@
 /** Dependencies of every page. */
 import type { FastifyReply } from "fastify";
 import type { Assets } from "./assets.ts";
-import type { PortalOptions } from "./context.ts";
+import type { PageOptions } from "./context.ts";
 import type { SessionCookie } from "./cookie.ts";
 import type { PageContent } from "./layout.ts";
 import type { Visit } from "./visit.ts";
 
-export interface PortalParts extends PortalOptions {
+export interface PortalParts extends PageOptions {
   readonly cookie: SessionCookie;
   readonly assets: Pick<Assets, "path">;
   /** Sends a page. */

@@ -3,18 +3,18 @@
  * routes as other clients, on behalf of the session. A portal route declares the scopes that it requires, and the API's
  * routes check scopes again.
  */
-import type { onRequestAsyncHookHandler } from "fastify";
+import type { FastifyRequest, onRequestAsyncHookHandler } from "fastify";
 import { toSignetError } from "../http/framework-errors.ts";
 import { operationOf } from "../tokens/guards/authentication.ts";
 import type { SignetServer } from "../http/types.ts";
 import { nothingHere, SignetError } from "../domain/errors.ts";
 import { scopeViolation } from "../http/bearer-errors.ts";
 import { loadAssets } from "./assets.ts";
-import type { PortalOptions } from "./context.ts";
+import type { PageOptions, PortalOptions } from "./context.ts";
 import type { PortalParts } from "./page-parts.ts";
 import { createSessionCookie, type SessionCookie } from "./cookie.ts";
 import { installForms, requireFormToken, requireOwnOrigin } from "./forms.ts";
-import { document } from "./layout.ts";
+import { document, type PageContent } from "./layout.ts";
 import { problemPage, signInNeeded } from "./pages/problems.ts";
 import { registerCompliancePages } from "./pages/compliance.ts";
 import { registerCredentialPages } from "./pages/credentials.ts";
@@ -40,7 +40,7 @@ const HEADERS = {
 } as const;
 
 /** Returns the headers of every page. Only listed origins may show it in a frame. */
-function headersOf({ frameOrigins }: PortalOptions): Readonly<Record<string, string>> {
+function headersOf({ frameOrigins }: PageOptions): Readonly<Record<string, string>> {
   const ancestors = frameOrigins.length === 0 ? "'none'" : frameOrigins.join(" ");
   return {
     ...HEADERS,
@@ -54,11 +54,23 @@ function cookieOf({ development, frameOrigins }: PortalOptions): SessionCookie {
   return createSessionCookie({ secure: !development, framed: frameOrigins.length > 0 });
 }
 
-function partsOf(options: PortalOptions, assets: ReturnType<typeof loadAssets>): PortalParts {
+/** How visitors sign in, and which pages they have in addition to the tenant's. */
+export interface Entrance {
+  readonly cookie: SessionCookie;
+  readonly register: (scope: SignetServer, parts: PortalParts) => void;
+  /** Renders the page for visitors without a session. */
+  readonly signInPage: (request: FastifyRequest) => PageContent | Promise<PageContent>;
+}
+
+function partsOf(
+  options: PageOptions,
+  assets: ReturnType<typeof loadAssets>,
+  { cookie }: Entrance,
+): PortalParts {
   return {
     ...options,
     assets,
-    cookie: cookieOf(options),
+    cookie,
     send: (reply, visit, content) => {
       const brand = visit?.brand ?? content.brand ?? options.brands.installation;
       return reply.type(HTML).send(document(assets, brand, visit, content));
@@ -67,7 +79,7 @@ function partsOf(options: PortalOptions, assets: ReturnType<typeof loadAssets>):
 }
 
 /** Checks whether a request submits a form. */
-function changes({ method }: { readonly method: string }): boolean {
+export function changes({ method }: { readonly method: string }): boolean {
   return method !== "GET" && method !== "HEAD";
 }
 
@@ -98,8 +110,7 @@ export function createPortalGuard(
   };
 }
 
-function installFailures(scope: SignetServer, parts: PortalParts): void {
-  const { send, brands, cookie, development } = parts;
+function installFailures(scope: SignetServer, { send }: PortalParts, { signInPage }: Entrance): void {
   scope.setNotFoundHandler(() => {
     throw nothingHere();
   });
@@ -122,15 +133,30 @@ function installFailures(scope: SignetServer, parts: PortalParts): void {
     if (error.code !== "TOKEN_MISSING") {
       return send(reply, visit, problemPage(error, request.id));
     }
-    const brand = await brands.ofSecret(cookie.read(request));
-    return send(reply, undefined, signInNeeded({ brand, development }));
+    return send(reply, undefined, await signInPage(request));
   });
 }
 
-/** Registers the portal below /portal. */
+/** Registers the tenants' portal below /portal. */
 export async function registerPortal(server: SignetServer, options: PortalOptions): Promise<void> {
+  const { brands, development } = options;
+  const cookie = cookieOf(options);
+  await registerPages(server, options, {
+    cookie,
+    register: (scope, parts) => registerSignIn(scope, parts, options.sessions),
+    signInPage: async (request) =>
+      signInNeeded({ brand: await brands.ofSecret(cookie.read(request)), development }),
+  });
+}
+
+/** Registers a tenant's pages below /portal, behind an entrance. */
+export async function registerPages(
+  server: SignetServer,
+  options: PageOptions,
+  entrance: Entrance,
+): Promise<void> {
   const assets = loadAssets();
-  const parts = partsOf(options, assets);
+  const parts = partsOf(options, assets, entrance);
   const headers = headersOf(options);
   await server.register(
     async (scope: SignetServer) => {
@@ -148,10 +174,10 @@ export async function registerPortal(server: SignetServer, options: PortalOption
           requireFormToken(request);
         }
       });
-      installFailures(scope, parts);
+      installFailures(scope, parts, entrance);
       assets.register(scope);
       options.brands.register(scope);
-      registerSignIn(scope, parts);
+      entrance.register(scope, parts);
       registerHomePage(scope, parts);
       registerEndpointPages(scope, parts);
       registerDeliveryPages(scope, parts);

@@ -5,7 +5,7 @@ import type { InProcessAnswer, InProcessCall } from "../api/in-process.ts";
 import type { SignetServer } from "../http/types.ts";
 import { ERROR_CATALOGUE, type ErrorCode, SignetError } from "../domain/errors.ts";
 import type { Brand } from "./brand.ts";
-import type { PortalOptions } from "./context.ts";
+import type { PageOptions } from "./context.ts";
 import type { SignedIn } from "../tokens/portal-sessions.ts";
 
 declare module "fastify" {
@@ -33,8 +33,16 @@ export interface PortalApi {
   ): Promise<Answer>;
 }
 
+/** The operator of a visit in the operators' console. */
+export interface VisitingOperator {
+  readonly name: string;
+  readonly expiresAt: Date;
+}
+
 export interface Visit extends SignedIn {
   readonly brand: Brand;
+  /** Set in the operators' console, whose visits see no content and change nothing of a tenant. */
+  readonly operator: VisitingOperator | undefined;
   /** Token that every form must contain; only this session's pages know it. */
   readonly csrf: string;
   readonly api: PortalApi;
@@ -71,16 +79,37 @@ export function isSameToken(given: string, expected: string): boolean {
   return a.length === b.length && timingSafeEqual(a, b);
 }
 
-interface VisitParts extends Pick<PortalOptions, "calls" | "temporal"> {
+interface VisitParts extends Pick<PageOptions, "calls" | "temporal"> {
   readonly server: SignetServer;
   readonly brand: Brand;
+  readonly operator?: VisitingOperator | undefined;
+}
+
+/** Members of answers that are content, or may hold secrets, and what operators see of them. */
+const HIDDEN: Readonly<Record<string, unknown>> = {
+  event: null,
+  response_body: null,
+  headers: {},
+  metadata: null,
+};
+
+/** Returns an answer without content, for operators. URLs lose their query, which may hold a secret. */
+function withoutContent(text: string): unknown {
+  return text === ""
+    ? undefined
+    : JSON.parse(text, (name, value: unknown) => {
+        if (Object.hasOwn(HIDDEN, name)) {
+          return HIDDEN[name];
+        }
+        return name === "url" && typeof value === "string" ? value.split("?", 1)[0] : value;
+      });
 }
 
 /** Creates the visit of a request. */
 export function visitOf(
   request: FastifyRequest,
   signedIn: SignedIn & { readonly secret: string },
-  { server, calls, temporal, brand }: VisitParts,
+  { server, calls, temporal, brand, operator }: VisitParts,
 ): Visit {
   const { secret, ...rest } = signedIn;
   async function call(asked: Omit<InProcessCall, "requestId">): Promise<InProcessAnswer> {
@@ -91,15 +120,20 @@ export function visitOf(
     return answer;
   }
   async function ask<Answer>(asked: Omit<InProcessCall, "requestId">): Promise<Answer> {
-    return (await call(asked)).body as Answer;
+    const answer = await call(asked);
+    return (operator === undefined ? answer.body : withoutContent(answer.text)) as Answer;
   }
   return {
     ...rest,
     brand,
+    operator,
     csrf: csrfToken(secret),
     api: {
       get: async (path) => await ask({ method: "GET", path }),
-      text: async (path) => (await call({ method: "GET", path })).text,
+      text: async (path) => {
+        const { text } = await call({ method: "GET", path });
+        return operator === undefined ? text : JSON.stringify(withoutContent(text));
+      },
       send: async (method, path, body, idempotencyKey) => await ask({ method, path, body, idempotencyKey }),
     },
     workflowUrl: (id) =>

@@ -3,8 +3,10 @@ import { randomBytes } from "node:crypto";
 import type { Client } from "@temporalio/client";
 import { createAdmin } from "../api/admin/app.ts";
 import { createCommitChange } from "../api/admin/audited.ts";
+import { InProcessCalls } from "../api/in-process.ts";
 import type { AdminServices } from "../api/admin/services.ts";
 import { createApi } from "./api/public-api.ts";
+import { type ConsoleParts, createConsole } from "./api/console.ts";
 import type { OAuthServices } from "../api/routes/oauth.ts";
 import { listenServer } from "../http/server.ts";
 import type { SignetServer } from "../http/types.ts";
@@ -45,7 +47,7 @@ import { checkNamespace } from "../temporal/client.ts";
 import { startUpkeep } from "../runtime/upkeep.ts";
 import { openAdminListener } from "./api/admin-listener.ts";
 import { handlerOf, openMutualTls } from "./mutual-tls.ts";
-import { HistoryAudit } from "../tokens/operators/history-audit.ts";
+import { ReadAudit } from "../tokens/operators/read-audit.ts";
 import { openOperatorAccess } from "./api/operator-access.ts";
 import { rotationRules } from "../config/rotation-settings.ts";
 import { openProducers } from "./api/producers.ts";
@@ -208,17 +210,33 @@ function readinessChecks({ pools, clock, temporal, keys }: Needs): readonly Read
 type OperatorsApiParts = Pick<
   AdminServices,
   "pepper" | "keyring" | "clients" | "revocation" | "clock" | "randomBytes" | "log"
-> & { readonly config: Config; readonly pools: Pools; readonly historyAudit: HistoryAudit };
+> & {
+  readonly config: Config;
+  readonly pools: Pools;
+  readonly readAudit: ReadAudit;
+  readonly temporal: Client;
+  readonly console: Pick<ConsoleParts, "api" | "calls" | "streams">;
+};
 
-async function createOperatorsApi({ config, pools, ...parts }: OperatorsApiParts): Promise<SignetServer> {
+async function createOperatorsApi({
+  config,
+  pools,
+  temporal,
+  console,
+  ...parts
+}: OperatorsApiParts): Promise<SignetServer> {
   const shared = { pool: pools.operator, ...parts };
+  const access = await openOperatorAccess({ config, ...shared });
+  const reading = { tenantPool: pools.api, checkTemporal: async () => await checkNamespace(temporal) };
   return await createAdmin({
     ...shared,
+    ...reading,
+    console: createConsole({ config, access, ...shared, ...reading, ...console }),
     codec: createPayloadCodec(parts),
     encrypts: config.temporalCodec === "on",
     uiOrigin: config.temporalUiUrl === undefined ? undefined : new URL(config.temporalUiUrl).origin,
     baseUrl: config.publicUrl,
-    access: await openOperatorAccess({ config, ...shared }),
+    access,
     bootstrap: config.bootstrapOperator === "on",
     certificatesRequired: config.mtlsMode !== "off",
     auditPool: pools.audit,
@@ -251,38 +269,35 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const tls = { config, clock, log, isDenied: revocation.isDenied };
   const [mutualTls, adminListener] = [await openMutualTls(tls), await openAdminListener(tls)];
   const readiness = [...readinessChecks({ pools, clock, temporal, keys }), revocation.readiness];
+  const calls = new InProcessCalls();
+  const common = { ...shared, config, pools, keyring, revocation: revoking };
 
   const api = await createApi({
-    ...shared,
-    config,
-    pools,
+    ...common,
     clients: mutualTls.clients,
     oauth,
     credentials: credentialIssuing({ config, pepper }),
     webhooks,
     tokens,
-    revocation: revoking,
     tenantLimits,
     producers: producers.authenticator,
-    keyring,
     readiness,
+    calls,
   });
-  const historyAudit = new HistoryAudit({ pool: pools.operator, ...shared });
+  const readAudit = new ReadAudit({ pool: pools.operator, ...shared });
   const admin = await createOperatorsApi({
-    config,
-    pools,
+    ...common,
     pepper,
-    keyring,
     clients: adminListener.clients,
-    revocation: revoking,
-    historyAudit,
-    ...shared,
+    readAudit,
+    temporal,
+    console: { api, calls, streams: webhooks.streams },
   });
   const publicAddress = await listenServer(api, config.apiListen);
   const adminAddress = await adminListener.listen(admin);
   const edgeAddress = await mutualTls.listen(handlerOf(api), options.mutualTlsListen);
   const edge = edgeAddress && formatListen(edgeAddress);
-  const measures = startUpkeep([clockSkewJob(clock, log), historyAudit.job], log);
+  const measures = startUpkeep([clockSkewJob(clock, log), readAudit.job], log);
   log.info({ public: formatListen(publicAddress), admin: formatListen(adminAddress), edge }, "api started");
   return {
     publicAddress,

@@ -78,7 +78,21 @@ export class Everything {
     this.#token = await accessToken(this.#world.signet, { id, clientId, clientSecret });
     await this.#assert(credentials);
     const operator = await this.#operator("/operators", { name: "anna", role: "security" });
-    await this.#operator(`/operators/${String(operator["id"])}/tokens`, {});
+    const { token } = await this.#operator(`/operators/${String(operator["id"])}/tokens`, {});
+    await this.#signInToConsole(String(token));
+  }
+
+  async #signInToConsole(token: string): Promise<void> {
+    const { origin } = new URL(this.#world.signet.adminUrl);
+    const opened = await fetch(`${origin}/portal/operator/sign-in`, {
+      method: "POST",
+      redirect: "manual",
+      headers: { origin, "content-type": "application/x-www-form-urlencoded" },
+      body: new URLSearchParams({ token }),
+    });
+    if (opened.headers.get("set-cookie") === null) {
+      throw new Error(`sign-in to the console failed: ${opened.status}`);
+    }
   }
 
   /** Requests a token with an assertion, whose id is stored until it expires. */

@@ -8,10 +8,12 @@ import type { SignetServer } from "../../http/types.ts";
 import { registerAuditRoutes } from "./audit.ts";
 import { registerCodecRoutes } from "./codec.ts";
 import { registerCredentialRoutes } from "./credentials.ts";
+import { registerFind } from "./find.ts";
 import { createOperatorGuard } from "./operator-guard.ts";
 import { registerKeyEncryptionRoutes } from "./key-encryption.ts";
 import { registerOperatorTokenRoutes } from "./operator-tokens.ts";
 import { registerOperatorRoutes } from "./operators.ts";
+import { createOverview, registerOverview } from "./overview.ts";
 import { registerPrincipalRoutes } from "./principals.ts";
 import { registerReconciliation } from "./reconciliation.ts";
 import { registerRevocationRoutes } from "./revocations.ts";
@@ -19,17 +21,24 @@ import { registerRoleRoutes } from "./roles.ts";
 import type { AdminServices } from "./services.ts";
 import { registerTenantLimitRoutes } from "./tenant-limits.ts";
 import { registerTenantPortalRoutes } from "./tenant-portal.ts";
+import { registerTenantReads } from "./tenant-reads.ts";
 import { registerTenantStateRoutes } from "./tenant-state.ts";
 import { registerSigningKeyRoutes } from "./signing-keys.ts";
 import { registerTenantRoutes } from "./tenants.ts";
 import { registerUsageRoutes } from "./usage.ts";
+import { registerWhy } from "./why/why.ts";
 
 /** Builds the operators' API, ready to listen. */
 export async function createAdmin(services: AdminServices): Promise<SignetServer> {
   const { baseUrl, access, clients, pool, pepper, clock, randomBytes, log } = services;
+  const overview = createOverview(services);
+  const console = services.console?.(overview);
   const server = createServer({
     baseUrl,
-    guards: { operator: createOperatorGuard(access) },
+    guards: {
+      operator: createOperatorGuard(access),
+      ...(console === undefined ? {} : { portal: console.guard }),
+    },
     clients,
     idempotency: {
       pepper,
@@ -60,11 +69,16 @@ export async function createAdmin(services: AdminServices): Promise<SignetServer
   registerRevocationRoutes(server, services);
   registerOperatorRoutes(server, services);
   registerOperatorTokenRoutes(server, services);
+  registerOverview(server, overview);
+  registerFind(server, services);
+  registerWhy(server, services);
+  registerTenantReads(server, services);
   registerAuditRoutes(server, services);
   registerSigningKeyRoutes(server, services);
   registerKeyEncryptionRoutes(server, services);
   registerCodecRoutes(server, services);
   registerAdminOpenApiRoute(server);
+  await console?.register(server);
 
   await server.ready();
   return server;

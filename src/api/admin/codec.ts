@@ -10,7 +10,7 @@ import { EnvelopeError } from "../../crypto/envelope.ts";
 import { SignetError } from "../../domain/errors.ts";
 import { rateLimited } from "../../http/rate-limits/rate-limited.ts";
 import { FixedWindows } from "../../domain/fixed-windows.ts";
-import type { HistoryAudit } from "../../tokens/operators/history-audit.ts";
+import type { ReadAudit } from "../../tokens/operators/read-audit.ts";
 import { Closed, Formed, IdempotencyHeaders } from "../../http/common.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
@@ -44,7 +44,7 @@ export interface CodecRoutes {
   readonly encrypts: boolean;
   /** Origin of Temporal's UI; if undefined, no cross-origin request is allowed. */
   readonly uiOrigin: string | undefined;
-  readonly historyAudit: HistoryAudit;
+  readonly readAudit: ReadAudit;
   readonly commit: CommitChange;
 }
 
@@ -136,7 +136,7 @@ const EXAMPLE = { payloads: [{ metadata: { encoding: "anNvbi9wbGFpbg==" }, data:
 /** Registers the routes of the codec server. */
 export function registerCodecRoutes(
   server: SignetServer,
-  { codec, encrypts, uiOrigin, historyAudit, commit }: CodecRoutes,
+  { codec, encrypts, uiOrigin, readAudit, commit }: CodecRoutes,
 ): void {
   const windows = new FixedWindows(RATE);
 
@@ -170,7 +170,7 @@ export function registerCodecRoutes(
       admit(request, reply);
       const payloads = await decode(codec, request.body.payloads ?? []);
       if (payloads.length > 0) {
-        await historyAudit.note({
+        await readAudit.noteHistory({
           operatorId: request.operator.id,
           namespace: namespaceOf(request),
           payloads: payloads.length,

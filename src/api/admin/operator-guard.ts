@@ -72,37 +72,51 @@ export async function isStillAllowed(
   );
 }
 
+type Admitted = Extract<OperatorAuthentication, { readonly identity: OperatorIdentity }>;
+
+async function note(
+  { noteRefusal }: OperatorAccess,
+  request: FastifyRequest,
+  code: ErrorCode,
+  operatorId: string | null,
+): Promise<void> {
+  const { id: requestId, clientAddress: address } = request;
+  await noteRefusal({ code, operatorId, operation: operationOf(request), address, requestId });
+}
+
+/**
+ * Identifies an operator. Failures are limited by address and recorded.
+ *
+ * @param check authenticates the request, by default as the operators' API does
+ * @throws SignetError the reason of the refusal
+ */
+export async function identifyOperator(
+  access: OperatorAccess,
+  request: FastifyRequest,
+  check: () => Promise<OperatorAuthentication> = async () =>
+    await authenticate(request, request.clientCertificate, access.authenticator),
+): Promise<Admitted> {
+  const { failures } = access;
+  const address = addressKey(request.clientAddress);
+  const authentication = await failures.check(address, check);
+  if ("refusal" in authentication) {
+    const { operatorId } = authentication.refusal;
+    // Authenticate before counting, so that a valid operator is admitted even if its address is limited.
+    const error = failures.failed(address) ?? authentication.refusal.error;
+    await note(access, request, error.code, operatorId);
+    throw error;
+  }
+  failures.succeeded(address);
+  return authentication;
+}
+
 /** Creates the guards of operators' routes, which authenticate the operator and check its role. */
 export function createOperatorGuard(access: OperatorAccess): (required: OperatorRole) => Guard {
-  const { authenticator, failures, noteRefusal } = access;
-
-  async function note(request: FastifyRequest, code: ErrorCode, operatorId: string | null): Promise<void> {
-    const { id: requestId, clientAddress: address } = request;
-    await noteRefusal({ code, operatorId, operation: operationOf(request), address, requestId });
-  }
-
-  async function identify(request: FastifyRequest): Promise<OperatorIdentity> {
-    const address = addressKey(request.clientAddress);
-    const authentication = await failures.check(
-      address,
-      async () => await authenticate(request, request.clientCertificate, authenticator),
-    );
-    if ("refusal" in authentication) {
-      const { operatorId } = authentication.refusal;
-      // Authenticate before counting, so that a valid operator is admitted even if its address is limited.
-      const error = failures.failed(address) ?? authentication.refusal.error;
-      await note(request, error.code, operatorId);
-      throw error;
-    }
-    failures.succeeded(address);
-    return authentication.identity;
-  }
-
   return (required) => async (request) => {
-    request.operator = await identify(request);
+    ({ identity: request.operator } = await identifyOperator(access, request));
     const violation = roleViolation(operationOf(request), required, request.operator);
     if (violation !== undefined) {
-      await note(request, violation.code, request.operator.id);
+      await note(access, request, violation.code, request.operator.id);
       throw violation;
     }
   };

@@ -1,4 +1,5 @@
 import type { PayloadCodec } from "@temporalio/common";
+import type { onRequestAsyncHookHandler } from "fastify";
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { Pepper } from "../../crypto/pepper.ts";
 import type { Pool } from "../../database/pool.ts";
@@ -7,24 +8,39 @@ import type { Clock } from "../../domain/clock.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
 import type { RotationRules } from "../../domain/secret-version.ts";
 import type { ClientIdentification } from "../../http/mutual-tls/client-identification.ts";
+import type { SignetServer } from "../../http/types.ts";
+import type { Overview } from "../schemas/overview.ts";
 import type { Logger } from "../../observability/logger.ts";
-import type { HistoryAudit } from "../../tokens/operators/history-audit.ts";
+import type { ReadAudit } from "../../tokens/operators/read-audit.ts";
 import type { RevocationServices } from "../../revocation/receipts.ts";
 import type { LimitDefaults } from "../../config/tenant-limits.ts";
 import type { CommitChange } from "./audited.ts";
 import type { OperatorAccess } from "./operator-guard.ts";
+
+/** The operators' console, which is made of pages of the portal. */
+export interface Console {
+  /** Creates the guard of its pages. */
+  readonly guard: (required: readonly string[]) => onRequestAsyncHookHandler;
+  readonly register: (server: SignetServer) => Promise<void>;
+}
 
 /** The dependencies of the operators' API. */
 export interface AdminServices {
   /** Public URL of the service: base of the problem types, and issuer of the tokens. */
   readonly baseUrl: string;
   readonly access: OperatorAccess;
+  /** Creates the console; absent for the API alone. */
+  readonly console?: ((overview: () => Promise<Overview>) => Console) | undefined;
   /** Identifies a request's client, if the listener accepts certificates. */
   readonly clients: ClientIdentification;
   /** Whether the bootstrap operator is admitted. */
   readonly bootstrap: boolean;
   /** Pool with the role signet_operator, which may read all tenants. */
   readonly pool: Pool;
+  /** Pool with the role signet_api, which reads one tenant at a time. */
+  readonly tenantPool: Pool;
+  /** Resolves if Temporal answers. */
+  readonly checkTemporal: () => Promise<void>;
   /** Pool with the role signet_audit, which reads the compliance log. */
   readonly auditPool: Pool;
   /** Commits changes with their compliance entries. */
@@ -38,8 +54,8 @@ export interface AdminServices {
   readonly encrypts: boolean;
   /** Origin of Temporal's UI, the only one whose pages may use the codec. */
   readonly uiOrigin: string | undefined;
-  /** Records in the compliance log which operators read histories. */
-  readonly historyAudit: HistoryAudit;
+  /** Records in the compliance log what operators read. */
+  readonly readAudit: ReadAudit;
   readonly pepper: Pepper;
   /** Publishes revocations and waits for their receipts. */
   readonly revocation: RevocationServices;

@@ -20,6 +20,7 @@ import {
   Page,
   PageQuery,
   Region,
+  TextLine,
   Timestamp,
 } from "../../http/common.ts";
 import { operation } from "../openapi/operation.ts";
@@ -107,13 +108,13 @@ export function registerTenantRoutes(server: SignetServer, services: AdminServic
       tag: "tenants",
       operator: "read",
       summary: "List tenants",
-      description: "Newest first; erased tenants stay in the list.",
-      querystring: Closed(PageQuery),
+      description: "Newest first; erased tenants stay in the list. `name` selects by a part of the name.",
+      querystring: Closed({ name: Type.Optional(TextLine(128)), ...PageQuery }),
       response: { 200: Page(Tenant) },
     }),
     async (request) => {
       const page = readPage(request);
-      return toPage((await listTenants(pool, page)).map(presentTenant), page);
+      return toPage((await listTenants(pool, page, request.query.name)).map(presentTenant), page);
     },
   );
 

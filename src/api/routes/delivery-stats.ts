@@ -25,9 +25,10 @@ const Hour = Type.Object({
   }),
 });
 
-const Stats = Type.Object({ data: Type.Array(Hour, { description: "24 hours, oldest first" }) });
+/** The hours of a tenant or an endpoint. */
+export const Stats = Type.Object({ data: Type.Array(Hour, { description: "24 hours, oldest first" }) });
 
-function presentHour(row: HourOfDeliveries): Static<typeof Hour> {
+export function presentHour(row: HourOfDeliveries): Static<typeof Hour> {
   return {
     hour: row.hour.toISOString(),
     total: row.total,

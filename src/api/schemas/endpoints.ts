@@ -235,7 +235,8 @@ export const EndpointPatch = Closed(
 /** A test event; by default `endpoint.test` with a short message. */
 export const TestEvent = Closed({ type: Type.Optional(EventType), data: Type.Optional(OpaqueObject) });
 
-const Health = Type.Object(
+/** The health of an endpoint. */
+export const Health = Type.Object(
   {
     status: OneOf(HEALTHS),
     since: Nullable(Timestamp),
@@ -299,7 +300,7 @@ function shownSettings(row: EndpointSettings): string {
 }
 
 /** Returns the wire form of an endpoint's activity. */
-function presentHealth(activity: ReportedActivity): Static<typeof Health> {
+export function presentHealth(activity: ReportedActivity): Static<typeof Health> {
   const { health, healthSince, failingSince, lastFailure, recent, retrying, dead } = activity;
   return {
     status: health,

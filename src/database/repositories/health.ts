@@ -55,7 +55,17 @@ export interface LiveWorkers {
 /** Records that this worker lives. @returns the live workers, and those not seen since `deadBefore` */
 export async function beatWorker(
   db: Queryable,
-  { id, now, deadBefore }: { readonly id: string; readonly now: Date; readonly deadBefore: Date },
+  {
+    id,
+    now,
+    deadBefore,
+    attemptsPerSecond = 0,
+  }: {
+    readonly id: string;
+    readonly now: Date;
+    readonly deadBefore: Date;
+    readonly attemptsPerSecond?: number;
+  },
 ): Promise<LiveWorkers & { readonly dead: readonly string[] }> {
   const { rows } = await db.query<LiveWorkers & { dead: string[] }>({
     name: "beat-worker",
@@ -63,15 +73,16 @@ export async function beatWorker(
     text: `WITH hurry AS MATERIALIZED (
         SELECT set_config('synchronous_commit', 'off', true)
       ), beat AS (
-        INSERT INTO workers (id, seen_at) SELECT $1, $2 FROM hurry
-        ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
+        INSERT INTO workers (id, seen_at, attempts_per_second) SELECT $1, $2, $4 FROM hurry
+        ON CONFLICT (id) DO UPDATE
+          SET seen_at = excluded.seen_at, attempts_per_second = excluded.attempts_per_second
       ), others AS (
         SELECT id, seen_at >= $3 AS lives FROM workers WHERE id <> $1
       )
       SELECT 1 + (count(*) FILTER (WHERE lives))::int AS live, (count(*) FILTER (WHERE lives AND id < $1))::int AS rank,
         coalesce(array_agg(id) FILTER (WHERE NOT lives), '{}') AS dead
       FROM others`,
-    values: [id, now, deadBefore],
+    values: [id, now, deadBefore, attemptsPerSecond],
   });
   return rows[0] ?? { live: 1, rank: 0, dead: [] };
 }
@@ -83,4 +94,19 @@ export async function removeWorkers(db: Queryable, ids: readonly string[]): Prom
     text: "DELETE FROM workers WHERE id = ANY ($1::text[])",
     values: [ids],
   });
+}
+
+/** Returns until when the deliveries of slow endpoints leave one after another, by id (role signet_operator). */
+export async function findSlow(
+  db: Queryable,
+  endpointIds: readonly string[],
+  now: Date,
+): Promise<ReadonlyMap<string, Date>> {
+  const { rows } = await db.query<{ id: string; until: Date }>({
+    name: "find-slow-endpoints",
+    text: `SELECT endpoint_id AS id, slow_until AS until FROM endpoint_health
+      WHERE endpoint_id = ANY ($1::text[]) AND slow_until > $2`,
+    values: [endpointIds, now],
+  });
+  return new Map(rows.map(({ id, until }) => [id, until]));
 }

@@ -51,11 +51,20 @@ export async function insertTenant(db: Queryable, tenant: NewTenant): Promise<Te
   return rows[0] as TenantRow;
 }
 
-/** Returns tenants, newest first. */
-export async function listTenants(db: Queryable, { limit, before }: RowPage): Promise<TenantRow[]> {
+/**
+ * Returns tenants, newest first.
+ *
+ * @param name part of their names, in any case
+ */
+export async function listTenants(
+  db: Queryable,
+  { limit, before }: RowPage,
+  name = "",
+): Promise<TenantRow[]> {
   const { rows } = await db.query<TenantRow>(
-    `SELECT ${COLUMNS} FROM tenants WHERE $1::text IS NULL OR id < $1 ORDER BY id DESC LIMIT $2`,
-    [before, limit + 1],
+    `SELECT ${COLUMNS} FROM tenants
+      WHERE ($1::text IS NULL OR id < $1) AND ($3 = '' OR position($3 IN lower(name)) > 0) ORDER BY id DESC LIMIT $2`,
+    [before, limit + 1, name.toLowerCase()],
   );
   return rows;
 }

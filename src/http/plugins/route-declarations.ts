@@ -55,9 +55,10 @@ function requireSufficientRole(route: RouteOptions, role: OperatorRole): void {
   if (role === "read" && changes) {
     throw new Error(`${routeName(route)}: only a GET may have the role read`);
   }
-  if ((route.config?.audits !== undefined) !== changes) {
+  const { audits } = route.config ?? {};
+  if (changes ? audits === undefined : audits !== undefined && audits !== "tenant.read") {
     throw new Error(
-      `${routeName(route)}: config.audits is required for changes by operators, and forbidden otherwise`,
+      `${routeName(route)}: config.audits is required for changes by operators, and can only be tenant.read otherwise`,
     );
   }
 }

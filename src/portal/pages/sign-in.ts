@@ -8,6 +8,7 @@ import type { PortalParts } from "../page-parts.ts";
 import { Form, requireOwnOrigin } from "../forms.ts";
 import { html } from "../html.ts";
 import { formFields, moment } from "../parts.ts";
+import type { PortalSessions } from "../../tokens/portal-sessions.ts";
 import { refused } from "../problems.ts";
 import { linkEnded, signInNeeded } from "./problems.ts";
 
@@ -17,8 +18,8 @@ const LINK_ENDED = 401;
 const HASH_HEX = "^[0-9a-f]{64}$";
 
 /** The link opens a page with a button, because programs that scan links in messages do not press it. */
-function registerLink(scope: SignetServer, parts: PortalParts): void {
-  const { send, sessions, cookie, brands, portalUrl, development } = parts;
+function registerLink(scope: SignetServer, parts: PortalParts, sessions: PortalSessions): void {
+  const { send, cookie, brands, portalUrl, development } = parts;
   const { origin } = new URL(portalUrl);
   scope.get(
     "/sign-in",
@@ -75,9 +76,9 @@ function registerLink(scope: SignetServer, parts: PortalParts): void {
   );
 }
 
-export function registerSignIn(scope: SignetServer, parts: PortalParts): void {
-  const { send, sessions, cookie } = parts;
-  registerLink(scope, parts);
+export function registerSignIn(scope: SignetServer, parts: PortalParts, sessions: PortalSessions): void {
+  const { send, cookie } = parts;
+  registerLink(scope, parts, sessions);
   scope.post(
     "/sign-out",
     { config: { portal: [] }, schema: { hide: true, body: Form({}) } },

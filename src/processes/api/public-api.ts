@@ -19,7 +19,7 @@ import { PortalSessions } from "../../tokens/portal-sessions.ts";
 import { FruitlessLookups } from "../../http/rate-limits/fruitless-lookups.ts";
 import { createPublicRate } from "../../http/rate-limits/public-rate.ts";
 import type { TenantLimits } from "../../http/rate-limits/tenant-limits.ts";
-import { InProcessCalls } from "../../api/in-process.ts";
+import type { InProcessCalls } from "../../api/in-process.ts";
 import { collectOpenApi, registerOpenApiRoute } from "../../api/openapi.ts";
 import { installRequestTracing } from "../../http/plugins/request-tracing.ts";
 import { createAdmission, createScopeGuard } from "../../tokens/guards/authentication.ts";
@@ -92,14 +92,16 @@ export interface ApiServices {
   /** Seals signing secrets. */
   readonly keyring: Keyring;
   readonly readiness: readonly ReadinessCheck[];
+  /** Calls by pages: of the portal, and of the operators' console on the other listener. */
+  readonly calls: InProcessCalls;
 }
 
 function lookupsOf({ tokenRatePerAddress }: ApiServices["config"]): FruitlessLookups {
   return new FruitlessLookups(tokenRatePerAddress, monotonic);
 }
 
-function portalOptions(services: ApiServices, calls: InProcessCalls) {
-  const { config, pools, tokens, clock, randomBytes } = services;
+function portalOptions(services: ApiServices) {
+  const { config, pools, tokens, calls, clock, randomBytes } = services;
   return {
     sessions: new PortalSessions({
       pool: pools.api,
@@ -142,8 +144,8 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
   const { config, clock, randomBytes, log, pools } = services;
   const admit = createAdmission(services.tenantLimits);
   const ingress = createIngressValidator(services.producers, admit);
-  const calls = new InProcessCalls();
-  const portal = portalOptions(services, calls);
+  const { calls } = services;
+  const portal = portalOptions(services);
   const binding = { bindingRequired: !config.development };
   const verify = services.tokens.admit;
   const scopes = calls.guard(createScopeGuard({ verify, binding, admit, ingress }), admit);

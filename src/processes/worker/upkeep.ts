@@ -85,18 +85,40 @@ interface Company {
   alone: boolean;
 }
 
+/** Span over which the rate of attempts is measured, in beats. */
+const RATE_BEATS = 5;
+
+/** Returns the function that measures this worker's attempts per second, once per beat. */
+function attemptRate(clock: GuardedClock): () => Promise<number> {
+  const beats: { readonly atMs: number; readonly attempts: number }[] = [];
+  return async () => {
+    const { values } = await metrics.attempts.get();
+    const last = { atMs: clock.now(), attempts: values.reduce((sum, { value }) => sum + value, 0) };
+    beats.push(last);
+    const [first = last] = beats.splice(0, Math.max(0, beats.length - RATE_BEATS));
+    const seconds = (last.atMs - first.atMs) / 1_000;
+    return seconds > 0 ? (last.attempts - first.attempts) / seconds : 0;
+  };
+}
+
 /** Live workers share the rate of claims, the notifications, and the claims of dead workers. */
 function presence(
   { pool, clock, worker, dispatcher, options: { log } }: UpkeepParts,
   company: Company,
 ): UpkeepJob {
+  const rate = attemptRate(clock);
   return {
     name: "presence",
     everyMs: PRESENCE_MS,
     run: async () => {
       const now = clock.now();
       const deadBefore = new Date(now - WORKER_DEAD_AFTER_MS);
-      const { dead, ...workers } = await beatWorker(pool, { id: worker, now: new Date(now), deadBefore });
+      const { dead, ...workers } = await beatWorker(pool, {
+        id: worker,
+        now: new Date(now),
+        deadBefore,
+        attemptsPerSecond: await rate(),
+      });
       dispatcher.shareWith(workers);
       company.alone = workers.live === 1;
       await handBackOfDead({ pool, log }, dead);

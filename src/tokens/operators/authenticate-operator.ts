@@ -28,14 +28,16 @@ export interface OperatorRefusal {
 }
 
 export type OperatorAuthentication =
-  | { readonly identity: OperatorIdentity }
-  | { readonly refusal: OperatorRefusal };
+  /** With the id of the token; absent for a certificate and for the bootstrap token. */
+  { readonly identity: OperatorIdentity; readonly tokenId?: string } | { readonly refusal: OperatorRefusal };
 
 export interface OperatorAuthenticator {
   /** Rejects with `TOKEN_INVALID`, `TOKEN_EXPIRED` or `TOKEN_REVOKED`. */
   byToken(token: string): Promise<OperatorAuthentication>;
   /** Rejects with `TOKEN_INVALID` if the certificate belongs to no operator. */
   byCertificate(certificate: ClientCertificate): Promise<OperatorAuthentication>;
+  /** Checks the SHA-256 of a token against the bootstrap token. */
+  isBootstrap(digest: Buffer): boolean;
 }
 
 export interface OperatorAuthenticatorOptions {
@@ -65,7 +67,7 @@ function faultOf(row: PresentedTokenRow, nowMs: number): SignetError | undefined
     : undefined;
 }
 
-function identified(id: string, role: OperatorRole): OperatorAuthentication {
+function identified(id: string, role: OperatorRole): { readonly identity: OperatorIdentity } {
   return { identity: { id, permissions: operatorPermissions([role]) } };
 }
 
@@ -96,7 +98,7 @@ export function createOperatorAuthenticator(options: OperatorAuthenticatorOption
       ) {
         await touchOperatorToken(db, row.id, { nowMs, mac: pepper.mac(token), macKeyId: pepper.id });
       }
-      return identified(row.operator_id, row.role);
+      return { ...identified(row.operator_id, row.role), tokenId: row.id };
     },
 
     byCertificate: async (certificate) => {
@@ -116,5 +118,7 @@ export function createOperatorAuthenticator(options: OperatorAuthenticatorOption
       }
       return identified(operator.id, operator.role);
     },
+
+    isBootstrap: (given) => bootstrap !== undefined && timingSafeEqual(given, bootstrap),
   };
 }

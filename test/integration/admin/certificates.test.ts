@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import type { Environment } from "../../../src/config/config.ts";
 import { clientPair, newRoot, thumbprint, today } from "../../support/certificates.ts";
 import { runSignet } from "../../support/command-line.ts";
-import type { CallOptions } from "../../support/https-request.ts";
+import { call, type CallOptions } from "../../support/https-request.ts";
 import { useTlsAdmin } from "../../support/tls-admin.ts";
 
 const SAN_URI = "spiffe://service.example/operator/ann";
@@ -39,6 +39,23 @@ describe("an operator's certificate", () => {
     expect(await ask("/tenants", { pair: byName, json })).toMatchObject({ status: 201 });
     const { body } = await ask(`/audit?limit=1&actor=operator:${provisioner}`, { pair: byName });
     expect(body["data"]).toMatchObject([{ type: "tenant.created" }]);
+  });
+
+  test("signs a browser in to the console, and each of its requests must present it", async () => {
+    const console = { port: api.adminPort, ca: root.cert };
+    const headers = { "content-type": "application/x-www-form-urlencoded", "sec-fetch-site": "same-origin" };
+    const signIn = async (pair?: typeof byName) =>
+      await call("/portal/operator/sign-in", { ...console, method: "POST", headers, pair });
+    const opened = await signIn(byName);
+    expect(opened.status).toBe(303);
+    const [cookie = ""] = String(opened.headers["set-cookie"]).split(";");
+    const overview = async (pair?: typeof byName) =>
+      await call("/portal/operator", { ...console, headers: { cookie }, pair });
+    expect((await overview(byName)).status).toBe(200);
+    expect((await overview(byThumbprint)).status).toBe(401);
+    expect((await overview()).status).toBe(401);
+    expect((await signIn(await clientPair(root))).status).toBe(401);
+    expect((await signIn()).status).toBe(401);
   });
 
   const refused: readonly [string, () => Promise<CallOptions>, string][] = [

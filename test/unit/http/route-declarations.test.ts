@@ -58,7 +58,7 @@ describe("an operator's route", () => {
     ).toThrow(/only a GET may have the role read/);
   });
 
-  test("prevents startup when it changes something without an audit entry, or the other way round", () => {
+  test("prevents startup when it changes something without an audit entry, or reads with the entry of a change", () => {
     const change = { operator: "provision" } as const;
     expect(() => operatorServer().post("/admin/v1/things", { config: change }, handler)).toThrow(
       /config.audits is required/,
@@ -72,6 +72,7 @@ describe("an operator's route", () => {
   test("is accepted with a suitable role", async () => {
     const server = operatorServer();
     server.get("/admin/v1/things", { config: { operator: "read" } }, handler);
+    server.get("/admin/v1/looks", { config: { operator: "read", audits: "tenant.read" } }, handler);
     server.post("/admin/v1/things", { config: { operator: "security", audits: "tenant.created" } }, handler);
     await server.ready();
     await server.close();

@@ -4,7 +4,7 @@ import { Client } from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createPool, type Pool } from "../../../src/database/pool.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
-import { HistoryAudit, type HistoryReading } from "../../../src/tokens/operators/history-audit.ts";
+import { ReadAudit, type HistoryReading } from "../../../src/tokens/operators/read-audit.ts";
 import { useTestApi } from "../../support/api.ts";
 import { eventually } from "../../support/eventually.ts";
 import { useTestDatabase } from "../../support/services.ts";
@@ -32,7 +32,7 @@ describe("reading", () => {
   let pool: Pool;
   let superuser: Client;
   let nowMs: number;
-  let audit: HistoryAudit;
+  let audit: ReadAudit;
   let operatorId: string;
 
   beforeAll(async () => {
@@ -48,11 +48,17 @@ describe("reading", () => {
   beforeEach(() => {
     nowMs = START;
     operatorId = `op_${randomUUID()}`;
-    audit = new HistoryAudit({ pool, log, clock: { now: () => nowMs }, randomBytes });
+    audit = new ReadAudit({ pool, log, clock: { now: () => nowMs }, randomBytes });
   });
 
   const read = async (changed: Partial<HistoryReading> = {}): Promise<void> =>
-    await audit.note({ operatorId, namespace: "signet", payloads: 1, requestId: randomUUID(), ...changed });
+    await audit.noteHistory({
+      operatorId,
+      namespace: "signet",
+      payloads: 1,
+      requestId: randomUUID(),
+      ...changed,
+    });
 
   async function entries(): Promise<Entry[]> {
     const { rows } = await superuser.query<{ entry: string }>(

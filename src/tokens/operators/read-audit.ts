@@ -1,8 +1,8 @@
 /**
- * Entries of the compliance log about decrypted histories. Temporal's UI requests each payload separately, some 60
- * times per view, so entries are per operator and minute. The first is written before any payload is returned. Further
- * payloads of that minute are counted, and written when it has ended. Each api process counts and writes its own. A
- * killed process loses counts, but never the first entry.
+ * Entries of the compliance log about what operators read: decrypted histories, and tenants' webhooks. Temporal's UI
+ * requests each payload separately, some 60 times per view, so entries are per operator, object and minute. The first is
+ * written before anything is returned. Further reads of that minute are counted, and written when it has ended. Each api
+ * process counts and writes its own. A killed process loses counts, but never the first entry.
  */
 import { appendEntry } from "../../compliance/append-entry.ts";
 import type { ComplianceEntry, EntrySources } from "../../compliance/entry.ts";
@@ -13,7 +13,7 @@ import type { UpkeepJob } from "../../runtime/upkeep.ts";
 import { operatorActor } from "./operator-identity.ts";
 
 const MINUTE_MS = 60_000;
-/** Maximum number of operators and namespaces. Above it, counts are written before their minute has ended. */
+/** Maximum number of operators and objects. Above it, counts are written before their minute has ended. */
 const READINGS_MAX = 1_000;
 const FLUSH_MS = 5_000;
 
@@ -26,7 +26,26 @@ export interface HistoryReading {
   readonly requestId: string;
 }
 
-export interface HistoryAuditOptions extends EntrySources {
+/** A request that read a tenant's endpoints, deliveries or events. */
+export interface TenantReading {
+  readonly operatorId: string;
+  /** Null for a search over all tenants. */
+  readonly tenantId: string | null;
+  /** Id of what was read: one object, or the tenant for a list. Null for a search. */
+  readonly target: string | null;
+  /** The operation's id, for instance `listTenantDeliveries`. */
+  readonly operation: string;
+  readonly requestId: string;
+}
+
+/** What was read. Reads of the same within a minute share an entry. */
+type Subject = Pick<ComplianceEntry, "tenant" | "target"> & {
+  readonly type: "history.decoded" | "tenant.read";
+  readonly operatorId: string;
+  readonly details: { readonly [name: string]: string | null };
+};
+
+export interface ReadAuditOptions extends EntrySources {
   /** Role signet_operator. */
   readonly pool: Pool;
   readonly log: Logger;
@@ -34,40 +53,40 @@ export interface HistoryAuditOptions extends EntrySources {
 
 /** An operator's minute: its first entry, and the counts after it. */
 interface Minute {
-  readonly of: Pick<HistoryReading, "operatorId" | "namespace">;
+  readonly of: Subject;
   readonly minute: number;
   readonly written: Promise<void>;
-  payloads: number;
+  /** Undefined for a read without payloads. */
+  payloads: number | undefined;
   requests: number;
 }
 
 type Counts = Pick<Minute, "of" | "minute" | "payloads" | "requests"> & { readonly requestId?: string };
 
 function entryOf({ of, minute, payloads, requests, requestId }: Counts): ComplianceEntry {
+  const { operatorId, details, ...entry } = of;
   return {
-    type: "history.decoded",
-    actor: operatorActor(of.operatorId),
-    tenant: null,
-    target: "temporal",
+    ...entry,
+    actor: operatorActor(operatorId),
     requestId,
     details: {
       minute: new Date(minute * MINUTE_MS).toISOString(),
-      namespace: of.namespace,
-      payloads,
+      ...details,
+      ...(payloads === undefined ? {} : { payloads }),
       requests,
     },
   };
 }
 
-/** Records the histories that operators read. */
-export class HistoryAudit {
-  readonly #options: HistoryAuditOptions;
-  /** Minutes by operator and namespace. */
+/** Records what operators read. */
+export class ReadAudit {
+  readonly #options: ReadAuditOptions;
+  /** Minutes by operator and object. */
   readonly #current = new Map<string, Minute>();
   /** Ended minutes whose counts are not written yet. */
   readonly #ended: Minute[] = [];
 
-  constructor(options: HistoryAuditOptions) {
+  constructor(options: ReadAuditOptions) {
     this.#options = options;
   }
 
@@ -85,13 +104,24 @@ export class HistoryAudit {
   }
 
   /** Resolves when the log has an entry for this operator and minute. Rejects if it cannot be written. */
-  async note(reading: HistoryReading): Promise<void> {
+  async noteHistory({ operatorId, namespace, payloads, requestId }: HistoryReading): Promise<void> {
+    const of = { operatorId, tenant: null, target: "temporal", details: { namespace } };
+    await this.#note({ type: "history.decoded", ...of }, requestId, payloads);
+  }
+
+  /** Resolves when the log has an entry for this operator, object and minute. Rejects if it cannot be written. */
+  async noteTenant({ operatorId, tenantId, target, operation, requestId }: TenantReading): Promise<void> {
+    const of = { operatorId, tenant: tenantId, target, details: { operation } };
+    await this.#note({ type: "tenant.read", ...of }, requestId, undefined);
+  }
+
+  async #note(of: Subject, requestId: string, payloads: number | undefined): Promise<void> {
     const minute = this.#minute();
-    const key = `${reading.operatorId} ${reading.namespace}`;
+    const key = JSON.stringify(of);
     const known = this.#current.get(key);
     if (known?.minute === minute) {
       // Counted before waiting, because the minute may end meanwhile.
-      known.payloads += reading.payloads;
+      known.payloads = payloads === undefined ? undefined : (known.payloads ?? 0) + payloads;
       known.requests += 1;
       await known.written;
       return;
@@ -101,18 +131,23 @@ export class HistoryAudit {
     } else if (this.#current.size >= READINGS_MAX) {
       [...this.#current].slice(0, 1).forEach((oldest) => this.#end(...oldest));
     }
-    await this.#begin(key, minute, reading);
+    await this.#begin(key, { of, minute, payloads, requests: 1, requestId });
   }
 
   #minute(): number {
     return Math.floor(this.#options.clock.now() / MINUTE_MS);
   }
 
-  async #begin(key: string, minute: number, reading: HistoryReading): Promise<void> {
-    const { operatorId, namespace, payloads, requestId } = reading;
-    const of = { operatorId, namespace };
-    const written = this.#write({ of, minute, payloads, requests: 1, requestId });
-    this.#current.set(key, { of, minute, written, payloads: 0, requests: 0 });
+  async #begin(key: string, counts: Counts): Promise<void> {
+    const { of, minute, payloads } = counts;
+    const written = this.#write(counts);
+    this.#current.set(key, {
+      of,
+      minute,
+      written,
+      payloads: payloads === undefined ? undefined : 0,
+      requests: 0,
+    });
     try {
       await written;
     } catch (error) {
@@ -156,12 +191,8 @@ export class HistoryAudit {
     const { pool, log, clock, randomBytes } = this.#options;
     const entry = entryOf(counts);
     await transaction(pool, async (db) => await appendEntry(db, entry, { clock, randomBytes }));
-    const { requestId: request_id, type: operation, actor } = entry;
-    const {
-      of: { namespace },
-      payloads,
-      requests,
-    } = counts;
-    log.info({ request_id, actor, operation, namespace, payloads, requests }, "history read by an operator");
+    const { requestId: request_id, type: operation, actor, tenant: tenant_id, target } = entry;
+    const { payloads, requests } = counts;
+    log.info({ request_id, actor, operation, tenant_id, target, payloads, requests }, "read by an operator");
   }
 }

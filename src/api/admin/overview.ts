@@ -1,0 +1,183 @@
+/** The state of the whole deployment, for `signet top` and the operators' console. */
+import { newestCheckpoint } from "../../database/repositories/compliance-tree.ts";
+import {
+  listEndingCertificates,
+  listFailingEndpoints,
+  listWorkers,
+  OVERVIEW_COUNTED_MAX,
+  readQueues,
+  readTenantLag,
+} from "../../database/repositories/operator-overview.ts";
+import { countOverdue } from "../../database/repositories/tokens/rotation-sweep.ts";
+import { isSigningKeyOlder, oldestUnsigned } from "../../database/repositories/webhooks/census.ts";
+import { DAY_MS } from "../../domain/ids.ts";
+import type { SignetServer } from "../../http/types.ts";
+import { metrics } from "../../observability/metrics.ts";
+import { operation } from "../openapi/operation.ts";
+import { Overview } from "../schemas/overview.ts";
+import type { AdminServices } from "./services.ts";
+import { OVERDUE_AFTER_MS } from "./why/explanation.ts";
+import { WORKER_ALIVE_MS } from "./why/why.ts";
+
+/** Certificates that end within this time are listed, in milliseconds. */
+const CERTIFICATES_MS = 30 * DAY_MS;
+/** A key signs for 30 days; its schedule may be late by one. */
+const SIGNING_AGE_MAX_MS = 31 * DAY_MS;
+/** One reading serves everybody who asks within this time, in milliseconds. */
+const SHARED_MS = 1_000;
+
+export type OverviewServices = Pick<AdminServices, "pool" | "auditPool" | "clock" | "checkTemporal">;
+
+async function certificateFiles(): Promise<{ file: string; ends_at: string }[]> {
+  const { values } = await metrics.certificateExpiry.get();
+  return values.map(({ labels, value }) => ({
+    file: String(labels["file"]),
+    ends_at: new Date(value * 1_000).toISOString(),
+  }));
+}
+
+function seconds(now: Date, at: Date | null): number | null {
+  return at === null ? null : Math.max(0, Math.round((now.getTime() - at.getTime()) / 1_000));
+}
+
+async function readEndpoints(pool: AdminServices["pool"]): Promise<Overview["endpoints"]["worst"]> {
+  return (await listFailingEndpoints(pool)).map((row) => ({
+    id: row.id,
+    tenant_id: row.tenantId,
+    tenant_name: row.tenantName,
+    state: row.state,
+    disabled_reason: row.disabledReason,
+    since: row.since.toISOString(),
+  }));
+}
+
+async function readLag(pool: AdminServices["pool"], now: Date): Promise<Overview["lag"]> {
+  return (await readTenantLag(pool, new Date(now.getTime() - OVERDUE_AFTER_MS))).map((row) => ({
+    tenant_id: row.tenantId,
+    tenant_name: row.tenantName,
+    held: row.heldAt !== null,
+    waiting: row.waiting,
+    oldest_waiting_seconds: seconds(now, row.oldestWaiting),
+    overdue: row.overdue,
+    most_overdue_seconds: seconds(now, row.mostOverdue),
+  }));
+}
+
+async function readCertificates(pool: AdminServices["pool"], now: Date): Promise<Overview["certificates"]> {
+  const rows = await listEndingCertificates(pool, new Date(now.getTime() + CERTIFICATES_MS));
+  return {
+    files: await certificateFiles(),
+    endpoints: rows.map(({ endpointId, tenantId, tenantName, endsAt }) => ({
+      endpoint_id: endpointId,
+      tenant_id: tenantId,
+      tenant_name: tenantName,
+      ends_at: endsAt,
+    })),
+  };
+}
+
+async function readRotations(pool: AdminServices["pool"], nowMs: number) {
+  const [credentials, signingKey] = await Promise.all([
+    countOverdue(pool, nowMs),
+    isSigningKeyOlder(pool, new Date(nowMs - SIGNING_AGE_MAX_MS)),
+  ]);
+  return { credentials, signing_key: signingKey };
+}
+
+async function readCheckpoints(auditPool: AdminServices["auditPool"]): Promise<Overview["checkpoints"]> {
+  const [newest, unsigned] = await Promise.all([newestCheckpoint(auditPool), oldestUnsigned(auditPool)]);
+  return {
+    newest_at: newest?.signed_at.toISOString() ?? null,
+    size: newest?.size ?? null,
+    oldest_unsigned_at: unsigned?.toISOString() ?? null,
+  };
+}
+
+function tenths(rate: number): number {
+  return Math.round(rate * 10) / 10;
+}
+
+async function readOverview({ pool, auditPool, clock, checkTemporal }: OverviewServices): Promise<Overview> {
+  const nowMs = clock.now();
+  const now = new Date(nowMs);
+  const [workers, queues, lag, worst, rotations, certificates, checkpoints, reachable] = await Promise.all([
+    listWorkers(pool),
+    readQueues(pool, nowMs),
+    readLag(pool, now),
+    readEndpoints(pool),
+    readRotations(pool, nowMs),
+    readCertificates(pool, now),
+    readCheckpoints(auditPool),
+    checkTemporal().then(
+      () => true,
+      () => false,
+    ),
+  ]);
+  const seen = workers.map(({ id, seenAt, attemptsPerSecond }) => ({
+    id,
+    seen_at: seenAt.toISOString(),
+    alive: nowMs - seenAt.getTime() < WORKER_ALIVE_MS,
+    attempts_per_second: tenths(attemptsPerSecond),
+  }));
+  const live = seen.filter(({ alive }) => alive);
+  return {
+    at: now.toISOString(),
+    counted_max: OVERVIEW_COUNTED_MAX,
+    temporal_reachable: reachable,
+    attempts_per_second: tenths(live.reduce((sum, worker) => sum + worker.attempts_per_second, 0)),
+    workers: seen,
+    queues: {
+      waiting: queues.waiting,
+      started: queues.started,
+      retrying: queues.retrying,
+      dead_letters: queues.deadLetters,
+      expiring: queues.expiring,
+      verifications: queues.verifications,
+      replays_running: queues.replaysRunning,
+      replays_paused: queues.replaysPaused,
+    },
+    lag,
+    endpoints: {
+      failing: queues.failingEndpoints,
+      stopped: queues.stoppedEndpoints,
+      slow: queues.slowEndpoints,
+      worst,
+    },
+    rotations: { ...rotations, endpoint_secrets: queues.overdueEndpointSecrets },
+    certificates,
+    checkpoints,
+  };
+}
+
+/** Creates the function that reads the overview, at most once a second. */
+export function createOverview(services: OverviewServices): () => Promise<Overview> {
+  let kept: { readonly atMs: number; readonly overview: Promise<Overview> } | undefined;
+  return async () => {
+    const atMs = performance.now();
+    if (kept === undefined || atMs - kept.atMs >= SHARED_MS) {
+      const overview = readOverview(services);
+      const mine = { atMs, overview };
+      kept = mine;
+      overview.catch(() => {
+        kept = kept === mine ? undefined : kept;
+      });
+    }
+    return await kept.overview;
+  };
+}
+
+export function registerOverview(server: SignetServer, overview: () => Promise<Overview>): void {
+  server.get(
+    "/admin/v1/overview",
+    operation({
+      id: "getOverview",
+      tag: "support",
+      operator: "read",
+      summary: "Read the state of the deployment",
+      description:
+        "Workers, queues, the tenants that are behind, endpoints that fail, rotations that are due, certificates that end, and checkpoints. It reads indexes up to a limit, so its cost does not depend on the number of deliveries. One reading serves everybody for a second.",
+      response: { 200: Overview },
+    }),
+    async () => await overview(),
+  );
+}

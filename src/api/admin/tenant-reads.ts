@@ -1,0 +1,433 @@
+/**
+ * Reads of tenants' endpoints, deliveries and events by operators. Each read is an entry of the compliance log, which its
+ * tenant sees, before anything is returned. It runs with the role signet_api, confined to that tenant by row-level
+ * security. No route returns content: events' data, responses of receivers, and endpoints' headers and metadata.
+ */
+import type { FastifyRequest } from "fastify";
+import { Type } from "typebox";
+import type { Queryable } from "../../database/pool.ts";
+import {
+  type Endpoint,
+  findEndpoint,
+  listEndpoints,
+} from "../../database/repositories/endpoints/endpoints.ts";
+import { findSlow } from "../../database/repositories/health.ts";
+import { findById } from "../../database/repositories/operator-finds.ts";
+import { listGroups } from "../../database/repositories/webhooks/dead-letter-counts.ts";
+import {
+  findDelivery,
+  listAttempts,
+  listDeliveries,
+} from "../../database/repositories/webhooks/deliveries.ts";
+import { findActivity, type ReportedActivity } from "../../database/repositories/webhooks/delivery-counts.ts";
+import { readDeliveryHours } from "../../database/repositories/webhooks/delivery-hours.ts";
+import { findEventFacts } from "../../database/repositories/webhooks/explained.ts";
+import { listReplayJobs } from "../../database/repositories/webhooks/replay-jobs.ts";
+import { findTenant } from "../../database/repositories/tenants.ts";
+import { tenantRead } from "../../database/transaction.ts";
+import { DISABLED_REASONS, ENDPOINT_STATES } from "../../domain/endpoint-state.ts";
+import { found } from "../../domain/errors.ts";
+import { HOUR_MS } from "../../domain/ids.ts";
+import { Closed, Id, IdParams, Nullable, OneOf, Page, PageQuery, Timestamp } from "../../http/common.ts";
+import type { SignetServer } from "../../http/types.ts";
+import { DeliveryStats } from "../../webhooks/engine/delivery-stats.ts";
+import { operation } from "../openapi/operation.ts";
+import { readPage, toPage } from "../pagination.ts";
+import { deliveryFilter } from "../routes/deliveries.ts";
+import { presentHour, Stats } from "../routes/delivery-stats.ts";
+import {
+  Attempt,
+  DeadLetterGroup,
+  Delivery,
+  DeliveryFilters,
+  presentAttempt,
+  presentDelivery,
+} from "../schemas/deliveries.ts";
+import { Health, presentHealth } from "../schemas/endpoints.ts";
+import { presentReplay, ReplayJob } from "../schemas/replays.ts";
+import type { AdminServices } from "./services.ts";
+import { shownUrl } from "./why/explanation.ts";
+
+const OPERATION = { tag: "support", operator: "read", audits: "tenant.read" } as const;
+const ON_RECORD = " An entry `tenant.read` in the tenant's compliance log records the read.";
+/** Attempts of all cycles, at most. */
+const ATTEMPTS_MAX = 500;
+const GROUPS_MAX = 1_000;
+
+type TenantReadServices = Pick<AdminServices, "pool" | "tenantPool" | "readAudit" | "clock">;
+
+const OperatorEndpoint = Type.Object({
+  id: Id("endpoint"),
+  tenant_id: Id("tenant"),
+  url: Type.String({ description: "Without its query, which may hold a secret" }),
+  events: Type.Array(Type.String()),
+  filtered: Type.Boolean({ description: "Whether a filter selects its events" }),
+  state: OneOf(ENDPOINT_STATES),
+  disabled_reason: Nullable(OneOf(DISABLED_REASONS)),
+  rate_limit: Nullable(Type.Integer()),
+  health: Health,
+  slow_until: Nullable(
+    Type.String({ format: "date-time", description: "Until then its deliveries leave one after another" }),
+  ),
+  verification: Type.Object({
+    attempts: Type.Integer(),
+    last_error: Nullable(Type.String()),
+    next_attempt_at: Nullable(Timestamp),
+    verified_at: Nullable(Timestamp),
+  }),
+  created_at: Timestamp,
+  updated_at: Timestamp,
+});
+
+const OperatorDelivery = Type.Object({ ...Delivery.properties, tenant_id: Id("tenant") });
+const { response_body: _content, ...attemptMembers } = Attempt.properties;
+const OperatorAttempt = Type.Object(attemptMembers);
+
+const OperatorEvent = Type.Object({
+  id: Id("event"),
+  tenant_id: Id("tenant"),
+  type: Type.String(),
+  source_id: Nullable(Type.String({ description: "The publisher's own id" })),
+  occurred_at: Timestamp,
+  created_at: Timestamp,
+  deliveries: Type.Integer({ description: "Number of deliveries at its acceptance" }),
+  content_erased_at: Nullable(Timestamp),
+});
+
+/** An endpoint with its activity, and until when it counts as slow. */
+interface ReadEndpoint {
+  readonly row: Endpoint;
+  readonly activity: ReportedActivity;
+  readonly slowUntil: Date | undefined;
+}
+
+function presentEndpoint({ row, activity, slowUntil }: ReadEndpoint) {
+  return {
+    id: row.id,
+    tenant_id: row.tenantId,
+    url: shownUrl(row.url),
+    events: [...row.eventTypes],
+    filtered: row.filter !== null,
+    state: row.state as (typeof ENDPOINT_STATES)[number],
+    disabled_reason: row.disabledReason,
+    rate_limit: row.rateLimit,
+    health: presentHealth(activity),
+    slow_until: slowUntil?.toISOString() ?? null,
+    verification: {
+      attempts: row.verificationAttempts,
+      last_error: row.verificationLastError,
+      next_attempt_at: row.verificationNextAttemptAt?.toISOString() ?? null,
+      verified_at: row.verifiedAt?.toISOString() ?? null,
+    },
+    created_at: row.createdAt.toISOString(),
+    updated_at: row.updatedAt.toISOString(),
+  };
+}
+
+/** Returns the start of the hour before the current one, from which attempts are counted. */
+export function lastHour(now: Date): Date {
+  return new Date((Math.floor(now.getTime() / HOUR_MS) - 1) * HOUR_MS);
+}
+
+/** Reads what the endpoints' rows do not have. */
+async function withActivity(
+  db: Queryable,
+  { pool, clock }: TenantReadServices,
+  { tenantId, rows }: { readonly tenantId: string; readonly rows: readonly Endpoint[] },
+): Promise<ReturnType<typeof presentEndpoint>[]> {
+  const now = new Date(clock.now());
+  const endpointIds = rows.map(({ id }) => id);
+  const activity = await findActivity(db, { tenantId, endpointIds, since: lastHour(now) });
+  const slow = await findSlow(pool, endpointIds, now);
+  return rows.flatMap((row) => {
+    const found = activity.get(row.id);
+    return found === undefined
+      ? []
+      : [presentEndpoint({ row, activity: found, slowUntil: slow.get(row.id) })];
+  });
+}
+
+/** What an operator reads: one object of the tenant, or the tenant itself. */
+interface ReadOf {
+  readonly tenantId: string;
+  readonly target: string;
+}
+
+/** Records the read, then runs it in a transaction that sees only the tenant's rows. */
+export async function readOnRecord<T>(
+  request: FastifyRequest,
+  { tenantId, target }: ReadOf,
+  { readAudit, tenantPool }: Pick<TenantReadServices, "readAudit" | "tenantPool">,
+  read: (db: Queryable) => Promise<T>,
+): Promise<T> {
+  const { operator, id: requestId, routeOptions } = request;
+  const { operationId: operation } = routeOptions.schema as { readonly operationId: string };
+  await readAudit.noteTenant({ operatorId: operator.id, tenantId, target, operation, requestId });
+  return await tenantRead(tenantPool, tenantId, read);
+}
+
+type Reader = <T>(
+  request: FastifyRequest<{ Params: { readonly id: string } }>,
+  read: (db: Queryable, of: { readonly tenantId: string; readonly id: string }) => Promise<T>,
+) => Promise<T>;
+
+/** Returns the reader of a tenant's lists. */
+function readerOfTenant(services: TenantReadServices): Reader {
+  return async (request, read) => {
+    const { id } = found(await findTenant(services.pool, request.params.id), "tenant");
+    const of = { tenantId: id, target: id };
+    return await readOnRecord(request, of, services, async (db) => await read(db, { tenantId: id, id }));
+  };
+}
+
+/** Returns the reader of one object, whose tenant it finds. */
+function readerOfObject(services: TenantReadServices, noun: "delivery" | "endpoint" | "event"): Reader {
+  return async (request, read) => {
+    const { id, tenantId } = found(await findById(services.pool, request.params.id), noun);
+    const of = { tenantId, target: id };
+    return await readOnRecord(request, of, services, async (db) => await read(db, { tenantId, id }));
+  };
+}
+
+export function registerTenantReads(server: SignetServer, services: TenantReadServices): void {
+  registerEndpointReads(server, services);
+  registerDeliveryList(server, services);
+  registerDeliveryReads(server, services);
+  registerEventRead(server, services);
+  registerLists(server, services);
+  registerStats(server, services);
+}
+
+function registerEndpointReads(server: SignetServer, services: TenantReadServices): void {
+  const ofTenant = readerOfTenant(services);
+  const ofEndpoint = readerOfObject(services, "endpoint");
+  server.get(
+    "/admin/v1/tenants/:id/endpoints",
+    operation({
+      ...OPERATION,
+      id: "listTenantEndpoints",
+      summary: "List a tenant's endpoints",
+      description: `Newest first, with their failures.${ON_RECORD}`,
+      params: IdParams("tenant"),
+      querystring: Closed({ state: Type.Optional(OneOf(ENDPOINT_STATES)), ...PageQuery }),
+      response: { 200: Page(OperatorEndpoint) },
+    }),
+    async (request) => {
+      const page = readPage(request);
+      const { state } = request.query;
+      const shown = await ofTenant(request, async (db, { tenantId }) => {
+        const before = page.before ?? undefined;
+        const rows = await listEndpoints(db, tenantId, {
+          state,
+          metadata: undefined,
+          before,
+          limit: page.limit + 1,
+        });
+        return await withActivity(db, services, { tenantId, rows });
+      });
+      return toPage(shown, page);
+    },
+  );
+
+  server.get(
+    "/admin/v1/endpoints/:id",
+    operation({
+      ...OPERATION,
+      id: "getTenantEndpoint",
+      summary: "Read an endpoint",
+      description: `The path needs only its id.${ON_RECORD}`,
+      params: IdParams("endpoint"),
+      response: { 200: OperatorEndpoint },
+    }),
+    async (request) =>
+      await ofEndpoint(request, async (db, { tenantId, id }) => {
+        const row = found(await findEndpoint(db, tenantId, id), "endpoint");
+        const [shown] = await withActivity(db, services, { tenantId, rows: [row] });
+        return found(shown, "endpoint");
+      }),
+  );
+}
+
+function registerDeliveryList(server: SignetServer, services: TenantReadServices): void {
+  const ofTenant = readerOfTenant(services);
+  server.get(
+    "/admin/v1/tenants/:id/deliveries",
+    operation({
+      ...OPERATION,
+      id: "listTenantDeliveries",
+      summary: "List a tenant's deliveries",
+      description: `Newest first, with the filters of \`GET /v1/webhooks/deliveries\`; \`state=DEAD_LETTERED\` lists dead letters.${ON_RECORD}`,
+      params: IdParams("tenant"),
+      querystring: Closed({ ...DeliveryFilters, ...PageQuery }),
+      response: { 200: Page(OperatorDelivery) },
+    }),
+    async (request) => {
+      const page = readPage(request);
+      const filter = deliveryFilter(request.query);
+      return await ofTenant(request, async (db, { tenantId }) => {
+        const before = page.before ?? undefined;
+        const rows = await listDeliveries(db, {
+          tenantId,
+          filter,
+          before,
+          limit: page.limit + 1,
+          now: new Date(services.clock.now()),
+        });
+        return toPage(
+          rows.map((row) => ({ ...presentDelivery(row), tenant_id: tenantId })),
+          page,
+        );
+      });
+    },
+  );
+}
+
+function registerDeliveryReads(server: SignetServer, services: TenantReadServices): void {
+  const ofDelivery = readerOfObject(services, "delivery");
+  server.get(
+    "/admin/v1/deliveries/:id",
+    operation({
+      ...OPERATION,
+      id: "getTenantDelivery",
+      summary: "Read a delivery",
+      description: `The path needs only its id. \`GET /admin/v1/why/{id}\` explains it.${ON_RECORD}`,
+      params: IdParams("delivery"),
+      response: { 200: OperatorDelivery },
+    }),
+    async (request) =>
+      await ofDelivery(request, async (db, { tenantId, id }) => ({
+        ...presentDelivery(
+          found(await findDelivery(db, { tenantId, id, now: new Date(services.clock.now()) }), "delivery"),
+        ),
+        tenant_id: tenantId,
+      })),
+  );
+
+  server.get(
+    "/admin/v1/deliveries/:id/attempts",
+    operation({
+      ...OPERATION,
+      id: "listTenantAttempts",
+      summary: "List a delivery's attempts",
+      description: `Oldest first, without the receiver's responses.${ON_RECORD}`,
+      params: IdParams("delivery"),
+      response: { 200: Type.Object({ data: Type.Array(OperatorAttempt) }) },
+    }),
+    async (request) =>
+      await ofDelivery(request, async (db, { tenantId, id }) => {
+        const page = { after: { cycle: 0, attempt: 0 }, limit: ATTEMPTS_MAX };
+        const rows = await listAttempts(db, { tenantId, deliveryId: id }, page);
+        const shown = rows.map(({ response: _sealed, ...row }) =>
+          presentAttempt({ ...row, responseBody: null }),
+        );
+        return { data: shown.map(({ response_body: _never, ...attempt }) => attempt) };
+      }),
+  );
+}
+
+function registerEventRead(server: SignetServer, services: TenantReadServices): void {
+  const ofEvent = readerOfObject(services, "event");
+  server.get(
+    "/admin/v1/events/:id",
+    operation({
+      ...OPERATION,
+      id: "getTenantEvent",
+      summary: "Read an event without its data",
+      description: `\`GET /admin/v1/tenants/{id}/deliveries?event_id=\` lists its deliveries.${ON_RECORD}`,
+      params: IdParams("event"),
+      response: { 200: OperatorEvent },
+    }),
+    async (request) =>
+      await ofEvent(request, async (db, { tenantId, id }) => {
+        const event = found(await findEventFacts(db, tenantId, id), "event");
+        return {
+          id,
+          tenant_id: tenantId,
+          type: event.type,
+          source_id: event.sourceId,
+          occurred_at: event.occurredAt.toISOString(),
+          created_at: event.createdAt.toISOString(),
+          deliveries: event.deliveries,
+          content_erased_at: event.contentErasedAt?.toISOString() ?? null,
+        };
+      }),
+  );
+}
+
+function registerLists(server: SignetServer, services: TenantReadServices): void {
+  const ofTenant = readerOfTenant(services);
+  server.get(
+    "/admin/v1/tenants/:id/dead-letters",
+    operation({
+      ...OPERATION,
+      id: "listTenantDeadLetters",
+      summary: "Count a tenant's dead letters by endpoint and class of failure",
+      description: `Reads stored counts, the first 1,000.${ON_RECORD}`,
+      params: IdParams("tenant"),
+      response: { 200: Type.Object({ data: Type.Array(DeadLetterGroup) }) },
+    }),
+    async (request) =>
+      await ofTenant(request, async (db, { tenantId }) => {
+        const page = { endpointId: undefined, after: undefined, limit: GROUPS_MAX };
+        const groups = await listGroups(db, tenantId, page);
+        return {
+          data: groups.map(({ endpointId, reason, lastError, count }) => ({
+            endpoint_id: endpointId,
+            reason,
+            last_error: lastError,
+            count,
+          })),
+        };
+      }),
+  );
+
+  server.get(
+    "/admin/v1/tenants/:id/replays",
+    operation({
+      ...OPERATION,
+      id: "listTenantReplays",
+      summary: "List a tenant's replay jobs",
+      description: `Newest first, with their progress.${ON_RECORD}`,
+      params: IdParams("tenant"),
+      querystring: Closed(PageQuery),
+      response: { 200: Page(ReplayJob) },
+    }),
+    async (request) => {
+      const page = readPage(request);
+      return await ofTenant(request, async (db, { tenantId }) => {
+        const rows = await listReplayJobs(db, tenantId, { before: page.before, limit: page.limit + 1 });
+        return toPage(rows.map(presentReplay), page);
+      });
+    },
+  );
+}
+
+function registerStats(server: SignetServer, services: TenantReadServices): void {
+  const ofTenant = readerOfTenant(services);
+  const stats = new DeliveryStats({
+    clock: services.clock,
+    read: async (of, hours) =>
+      await tenantRead(
+        services.tenantPool,
+        of.tenantId,
+        async (db) => await readDeliveryHours(db, of, hours),
+      ),
+  });
+  server.get(
+    "/admin/v1/tenants/:id/stats",
+    operation({
+      ...OPERATION,
+      id: "getTenantStats",
+      summary: "A tenant's deliveries of the last 24 hours, by hour",
+      description: `As \`GET /v1/webhooks/stats\`; the numbers may be 30 seconds old.${ON_RECORD}`,
+      params: IdParams("tenant"),
+      querystring: Closed({ endpoint_id: DeliveryFilters.endpoint_id }),
+      response: { 200: Stats },
+    }),
+    async (request) => {
+      const { endpoint_id: endpointId } = request.query;
+      const { tenantId } = await ofTenant(request, async (_db, of) => await Promise.resolve(of));
+      return { data: (await stats.of({ tenantId, endpointId })).map(presentHour) };
+    },
+  );
+}

@@ -1,0 +1,172 @@
+/**
+ * Explanations in words: what happened to a delivery, an event, an endpoint or a tenant, what it waits for, until when,
+ * and what to do. These functions are pure; why.ts gathers the facts.
+ */
+import type { Endpoint } from "../../../database/repositories/endpoints/endpoints.ts";
+import type { TenantRow } from "../../../database/repositories/tenants.ts";
+
+/** Why an object is in its state. Public: scripts may depend on them. */
+export const CAUSES = [
+  "attempt_in_progress",
+  "behind",
+  "cancelled",
+  "content_erased",
+  "dead_letter",
+  "delivered",
+  "endpoint_deleted",
+  "endpoint_disabled",
+  "endpoint_failing",
+  "endpoint_not_verified",
+  "endpoint_slow",
+  "expired",
+  "filter_excluded",
+  "healthy",
+  "matched",
+  "no_endpoint",
+  "no_worker",
+  "not_subscribed",
+  "queued",
+  "rate_limited",
+  "retry_overdue",
+  "retry_scheduled",
+  "temporal_unreachable",
+  "tenant_erased",
+  "tenant_held",
+  "tenant_suspended",
+] as const;
+export type Cause = (typeof CAUSES)[number];
+
+export interface Explanation {
+  readonly cause: Cause;
+  /** When this wait ends by itself; null if it does not, or nobody knows. */
+  readonly waitsUntil: Date | null;
+  /** What happened, what waits for what, and until when. */
+  readonly happened: readonly string[];
+  /** What to do. */
+  readonly advice: string;
+}
+
+/** The state of the deployment around the explained object. */
+export interface Surroundings {
+  readonly now: Date;
+  readonly tenant: TenantRow;
+  readonly workers: { readonly live: number; readonly lastSeenAt: Date | null };
+  readonly temporalReachable: boolean;
+}
+
+/** A retry is overdue if it is later than this, in milliseconds: the interval of the reconciliation, and some room. */
+export const OVERDUE_AFTER_MS = 30_000;
+const SECONDS = [
+  [86_400, "d"],
+  [3_600, "h"],
+  [60, "min"],
+  [1, "s"],
+] as const;
+
+/** Returns a length of time in its two largest units, for instance `2 h 5 min`. */
+export function lengthText(ms: number): string {
+  let rest = Math.floor(Math.abs(ms) / 1_000);
+  const parts: string[] = [];
+  for (const [seconds, unit] of SECONDS) {
+    const count = Math.floor(rest / seconds);
+    rest -= count * seconds;
+    if (count > 0) {
+      parts.push(`${count} ${unit}`);
+    }
+  }
+  return parts.length === 0 ? "less than a second" : parts.slice(0, 2).join(" ");
+}
+
+/** Returns an instant in UTC and its distance from now. */
+export function instantText(at: Date, now: Date): string {
+  const [day = "", time = ""] = at.toISOString().split("T");
+  const ms = at.getTime() - now.getTime();
+  const distance = ms > 0 ? `in ${lengthText(ms)}` : `${lengthText(ms)} ago`;
+  return `${day} ${time.slice(0, 8)} UTC (${distance})`;
+}
+
+const FAILURES: Readonly<Record<string, string>> = {
+  timeout: "the receiver did not answer in time",
+  connect: "the receiver could not be reached",
+  tls: "the TLS handshake with the receiver failed",
+  dns: "the receiver's host name was not found",
+  refused: "the receiver's address is not allowed",
+  aborted: "the connection to the receiver was interrupted",
+  authentication: "no access token for the receiver could be obtained",
+};
+
+/** Returns the reason of a failed attempt. */
+export function failureText({
+  status,
+  error,
+}: {
+  readonly status: number | null;
+  readonly error: string | null;
+}): string {
+  return status !== null && (error === null || error === "status")
+    ? `the receiver answered ${status}`
+    : (FAILURES[error ?? ""] ?? "the attempt failed");
+}
+
+/** Returns a URL without its query, which may hold a secret. */
+export function shownUrl(url: string): string {
+  return url.split("?", 1)[0] ?? "";
+}
+
+export function endpointText({ id, url }: Pick<Endpoint, "id" | "url">): string {
+  return `endpoint ${id} (${shownUrl(url)})`;
+}
+
+/** Returns what stops all deliveries of the tenant; undefined if nothing does. */
+export function stoppedByTenant({ tenant, now }: Surroundings): Explanation | undefined {
+  if (tenant.erased_at !== null) {
+    return {
+      cause: "tenant_erased",
+      waitsUntil: null,
+      happened: [
+        `Tenant ${tenant.id} was erased ${instantText(tenant.erased_at, now)}, so its open deliveries are cancelled.`,
+      ],
+      advice: "Nothing can be done: an erasure is final.",
+    };
+  }
+  return tenant.held_at === null
+    ? undefined
+    : {
+        cause: "tenant_held",
+        waitsUntil: null,
+        happened: [
+          `Tenant ${tenant.name} is on hold since ${instantText(tenant.held_at, now)}, so its deliveries wait and use no attempt.`,
+        ],
+        advice: `It waits until an operator runs: signet tenant release ${tenant.id}`,
+      };
+}
+
+/** Returns what stops all deliveries of the deployment; undefined if nothing does. */
+export function stoppedByService(
+  { workers, temporalReachable, now }: Surroundings,
+  needsTemporal: boolean,
+): Explanation | undefined {
+  if (workers.live === 0) {
+    const seen =
+      workers.lastSeenAt === null ? "" : ` The last one was seen ${instantText(workers.lastSeenAt, now)}.`;
+    return {
+      cause: "no_worker",
+      waitsUntil: null,
+      happened: [`No worker is alive, so nothing is delivered.${seen}`],
+      advice: "Start a worker: signet worker. Nothing is lost meanwhile.",
+    };
+  }
+  return temporalReachable || !needsTemporal
+    ? undefined
+    : {
+        cause: "temporal_unreachable",
+        waitsUntil: null,
+        happened: ["Temporal is unreachable from the api, and it holds the time of each retry."],
+        advice: "Restore Temporal (signet doctor shows the error). Retries continue where they were.",
+      };
+}
+
+/** Returns an explanation as one paragraph. */
+export function paragraph({ happened, advice }: Explanation): string {
+  return [...happened, advice].filter((sentence) => sentence !== "").join(" ");
+}

@@ -1,0 +1,189 @@
+/** Explains objects of tenants to operators, in words and as data. */
+import type { FastifyRequest } from "fastify";
+import { type Static, Type } from "typebox";
+import { findEndpoint, listEndpoints } from "../../../database/repositories/endpoints/endpoints.ts";
+import { findSlow } from "../../../database/repositories/health.ts";
+import { findById, type Found, kindOfId } from "../../../database/repositories/operator-finds.ts";
+import { listWorkers, readLagOf } from "../../../database/repositories/operator-overview.ts";
+import { findTenant } from "../../../database/repositories/tenants.ts";
+import {
+  findDelivery,
+  listAttempts,
+  listDeliveries,
+} from "../../../database/repositories/webhooks/deliveries.ts";
+import { countWaitingBefore, findEventFacts } from "../../../database/repositories/webhooks/explained.ts";
+import type { Queryable } from "../../../database/pool.ts";
+import { findActivity, listUnhealthy } from "../../../database/repositories/webhooks/delivery-counts.ts";
+import { found } from "../../../domain/errors.ts";
+import { Closed, Formed, Id, Nullable, OneOf } from "../../../http/common.ts";
+import type { SignetServer } from "../../../http/types.ts";
+import { operation } from "../../openapi/operation.ts";
+import type { AdminServices } from "../services.ts";
+import { lastHour, readOnRecord } from "../tenant-reads.ts";
+import { explainDelivery } from "./explain-delivery.ts";
+import { explainEndpoint, explainEvent, explainTenant } from "./explain-others.ts";
+import { CAUSES, type Explanation, OVERDUE_AFTER_MS, paragraph, type Surroundings } from "./explanation.ts";
+
+/** A worker that was not seen for this long is not alive, in milliseconds. */
+export const WORKER_ALIVE_MS = 5_000;
+const ATTEMPTS_MAX = 500;
+const LISTED_MAX = 100;
+
+const EXPLAINED_KINDS = ["delivery", "endpoint", "event", "tenant"] as const;
+type ExplainedKind = (typeof EXPLAINED_KINDS)[number];
+
+/** An id of one of the explained kinds. */
+export const ExplainedId = Formed(
+  {
+    pattern: "^(dlv|ep|evt|ten)_[0-9a-hjkmnp-tv-z]{24}$",
+    wanted:
+      "the id of a delivery, an endpoint, an event or a tenant (dlv_, ep_, evt_ or ten_ and 24 characters)",
+    shown: true,
+  },
+  {
+    description: "Id of a delivery, an endpoint, an event or a tenant",
+    examples: ["dlv_01jd3c5xq8m2v7k9r4t6w0zy"],
+  },
+);
+
+const Why = Type.Object({
+  id: Type.String(),
+  kind: OneOf(EXPLAINED_KINDS),
+  tenant_id: Id("tenant"),
+  tenant_name: Type.String(),
+  state: Nullable(Type.String()),
+  cause: OneOf(CAUSES),
+  waits_until: Nullable(
+    Type.String({ format: "date-time", description: "When the wait ends by itself; null if it does not" }),
+  ),
+  summary: Type.String({ description: "What happened, what waits for what, until when, and what to do" }),
+  advice: Type.String({ description: "The end of `summary`: what to do" }),
+});
+
+export type WhyServices = Pick<
+  AdminServices,
+  "pool" | "tenantPool" | "readAudit" | "clock" | "checkTemporal"
+>;
+
+/** Reads the state of the deployment around a tenant's object. */
+async function surroundingsOf(
+  { pool, clock, checkTemporal }: WhyServices,
+  tenantId: string,
+): Promise<Surroundings> {
+  const [tenant, workers, temporalReachable] = await Promise.all([
+    findTenant(pool, tenantId),
+    listWorkers(pool),
+    checkTemporal().then(
+      () => true,
+      () => false,
+    ),
+  ]);
+  const now = new Date(clock.now());
+  const live = workers.filter(({ seenAt }) => now.getTime() - seenAt.getTime() < WORKER_ALIVE_MS);
+  return {
+    now,
+    tenant: found(tenant, "tenant"),
+    workers: { live: live.length, lastSeenAt: workers[0]?.seenAt ?? null },
+    temporalReachable,
+  };
+}
+
+type Explain = (
+  db: Queryable,
+  of: Pick<Found, "id" | "tenantId">,
+  around: Surroundings,
+) => Promise<Explanation>;
+
+/** Returns how each kind is explained; `db` is a read of the tenant. */
+function explainers({ pool }: WhyServices): Readonly<Record<ExplainedKind, Explain>> {
+  const slowUntil = async (id: string, { now }: Surroundings) => (await findSlow(pool, [id], now)).get(id);
+  return {
+    delivery: async (db, { id, tenantId }, around) => {
+      const delivery = found(await findDelivery(db, { tenantId, id, now: around.now }), "delivery");
+      const page = { after: { cycle: delivery.cycle - 1, attempt: ATTEMPTS_MAX }, limit: ATTEMPTS_MAX };
+      const facts = {
+        delivery,
+        attempts: await listAttempts(db, { tenantId, deliveryId: id }, page),
+        endpoint: await findEndpoint(db, tenantId, delivery.endpointId),
+        slowUntil: await slowUntil(delivery.endpointId, around),
+        waitingBefore: delivery.state === "QUEUED" ? await countWaitingBefore(db, tenantId, id) : 0,
+      };
+      return explainDelivery(facts, around);
+    },
+    endpoint: async (db, { id, tenantId }, around) => {
+      const endpoint = found(await findEndpoint(db, tenantId, id), "endpoint");
+      const of = { tenantId, endpointIds: [id], since: lastHour(around.now) };
+      const activity = found((await findActivity(db, of)).get(id), "endpoint");
+      return explainEndpoint({ endpoint, activity, slowUntil: await slowUntil(id, around) }, around);
+    },
+    event: async (db, { id, tenantId }, around) => {
+      const event = found(await findEventFacts(db, tenantId, id), "event");
+      const page = { filter: { eventId: id }, before: undefined, limit: LISTED_MAX, now: around.now };
+      const states = (await listDeliveries(db, { tenantId, ...page })).map(({ state }) => state);
+      const deliveries = Object.fromEntries(
+        [...new Set(states)].map((state) => [state, states.filter((other) => other === state).length]),
+      );
+      const endpoints = await listEndpoints(db, tenantId, ALL_ENDPOINTS);
+      return explainEvent({ event, deliveries, endpoints }, around);
+    },
+    tenant: async (db, { tenantId }, around) => {
+      const dueBefore = new Date(around.now.getTime() - OVERDUE_AFTER_MS);
+      const endpoints = await listEndpoints(db, tenantId, ALL_ENDPOINTS);
+      const unhealthy = await listUnhealthy(db, tenantId);
+      const failing = unhealthy
+        .filter(({ health }) => health === "failing")
+        .map(({ endpointId }) => endpointId);
+      const lag = await readLagOf(db, tenantId, dueBefore);
+      return explainTenant({ lag, endpoints, failing }, around);
+    },
+  };
+}
+
+const ALL_ENDPOINTS = { metadata: undefined, before: undefined, limit: LISTED_MAX };
+
+/** Explains an object, on record. */
+export async function explainOnRecord(
+  request: FastifyRequest,
+  services: WhyServices,
+  id: string,
+): Promise<Static<typeof Why>> {
+  const object = found(await findById(services.pool, id), kindOfId(id) ?? "object");
+  const kind = object.kind as ExplainedKind;
+  const { tenantId } = object;
+  const around = await surroundingsOf(services, tenantId);
+  const explanation = await readOnRecord(
+    request,
+    { tenantId, target: id },
+    services,
+    async (db) => await explainers(services)[kind](db, object, around),
+  );
+  return {
+    id,
+    kind,
+    tenant_id: tenantId,
+    tenant_name: object.tenantName,
+    state: object.state,
+    cause: explanation.cause,
+    waits_until: explanation.waitsUntil?.toISOString() ?? null,
+    summary: paragraph(explanation),
+    advice: explanation.advice,
+  };
+}
+
+export function registerWhy(server: SignetServer, services: WhyServices): void {
+  server.get(
+    "/admin/v1/why/:id",
+    operation({
+      id: "explain",
+      tag: "support",
+      operator: "read",
+      audits: "tenant.read",
+      summary: "Explain a delivery, an endpoint, an event or a tenant",
+      description:
+        "Says in words what happened, what waits for what, until when, and what to do: holds, endpoints that are disabled, unverified, slow or rate limited, missing workers, Temporal, overdue retries, and why an event matched no endpoint. `cause` is stable, for scripts. An entry `tenant.read` in the tenant's compliance log records the read.",
+      params: Closed({ id: ExplainedId }),
+      response: { 200: Why },
+    }),
+    async (request) => await explainOnRecord(request, services, request.params.id),
+  );
+}

@@ -1,0 +1,226 @@
+/**
+ * The state of the whole deployment for operators (role signet_operator). Everything is read from the starts of indexes
+ * and up to a limit, so the cost depends neither on the number of deliveries nor on that of endpoints.
+ */
+import type { Queryable } from "../pool.ts";
+
+/** Limit of the counts. This value means that or more. */
+export const OVERVIEW_COUNTED_MAX = 10_000;
+/** Maximum number of tenants whose lag is read, and of deliveries read per tenant. */
+const LAG_TENANTS_MAX = 100;
+const LAG_DELIVERIES_MAX = 100;
+/** Maximum number of overdue retries read. */
+const OVERDUE_MAX = 1_000;
+/** Maximum rows of the lists of endpoints, certificates and workers. */
+const LISTED_MAX = 20;
+const WORKERS_MAX = 100;
+/** Maximum number of endpoints with automatic rotation that are read, the oldest first. */
+const ROTATING_MAX = 2_000;
+const DAY_MS = 86_400_000;
+
+function counted(table: string, where: string, order: string): string {
+  return `(SELECT count(*)::int FROM (
+    SELECT FROM ${table} WHERE ${where} ORDER BY ${order} LIMIT ${OVERVIEW_COUNTED_MAX}) c)`;
+}
+
+export interface Queues {
+  /** Deliveries that are accepted, but not claimed by a worker. */
+  readonly waiting: number;
+  /** Deliveries claimed by a worker, without the outcome of their first attempt. */
+  readonly started: number;
+  readonly retrying: number;
+  readonly deadLetters: number;
+  /** Dead letters that expire within a day. */
+  readonly expiring: number;
+  readonly verifications: number;
+  readonly replaysRunning: number;
+  readonly replaysPaused: number;
+  /** Active endpoints whose health is failing. */
+  readonly failingEndpoints: number;
+  /** Endpoints that the service has disabled. */
+  readonly stoppedEndpoints: number;
+  /** Endpoints that were slow or failing within the last minute. */
+  readonly slowEndpoints: number;
+  /** Endpoints whose secret should have rotated a day ago, of the 2,000 oldest with automatic rotation. */
+  readonly overdueEndpointSecrets: number;
+}
+
+/** Retries with a workflow, and those that wait for one. */
+type QueueRow = Omit<Queues, "retrying"> & { readonly carried: number; readonly uncarried: number };
+
+/** Exported for the test of its plan. */
+export const QUEUES = `SELECT
+  ${counted("deliveries", "carrier IS NULL AND state = 'QUEUED'", "tenant_id")} AS waiting,
+  ${counted("deliveries", "carrier IS NOT NULL AND state = 'QUEUED'", "claimed_at")} AS started,
+  ${counted("deliveries", "carrier IS NOT NULL AND state = 'RETRYING'", "next_attempt_at")} AS carried,
+  ${counted("deliveries", "carrier IS NULL AND state = 'RETRYING'", "tenant_id")} AS uncarried,
+  ${counted("deliveries", "state = 'DEAD_LETTERED' AND expires_at > $1", "expires_at")} AS "deadLetters",
+  ${counted("deliveries", "state = 'DEAD_LETTERED' AND expires_at > $1 AND expires_at <= $2", "expires_at")} AS expiring,
+  ${counted("endpoints", "verification_state = 'WANTED' AND state = 'PENDING'", "verification_requested_at")} AS verifications,
+  ${counted("replay_jobs", "finished_at IS NULL AND state = 'RUNNING'", "tenant_id")} AS "replaysRunning",
+  ${counted("replay_jobs", "finished_at IS NULL AND state = 'PAUSED'", "tenant_id")} AS "replaysPaused",
+  (SELECT count(*)::int FROM (
+    SELECT FROM endpoint_activity a JOIN endpoints e ON e.id = a.endpoint_id AND e.state = 'ACTIVE'
+    WHERE a.health = 'failing' LIMIT ${OVERVIEW_COUNTED_MAX}) c) AS "failingEndpoints",
+  ${counted("endpoints", "state = 'DISABLED' AND disabled_reason IN ('failing', 'gone')", "updated_at")} AS "stoppedEndpoints",
+  ${counted("endpoint_health", "slow_until > $1", "slow_until")} AS "slowEndpoints",
+  (SELECT count(*)::int FROM (
+    SELECT id, tenant_id, secret_rotation_days AS days FROM endpoints
+    WHERE secret_rotation_days IS NOT NULL AND state <> 'DELETED' ORDER BY id LIMIT ${ROTATING_MAX}) e
+    JOIN endpoint_secrets s ON s.endpoint_id = e.id AND s.state = 'CURRENT'
+    JOIN tenants t ON t.id = e.tenant_id AND t.held_at IS NULL
+    WHERE coalesce(s.current_at, s.created_at) <= $3::timestamptz - make_interval(days => e.days)) AS "overdueEndpointSecrets"`;
+
+/** Counts open work. */
+export async function readQueues(db: Queryable, nowMs: number): Promise<Queues> {
+  const { rows } = await db.query<QueueRow>({
+    name: "operator-queues",
+    text: QUEUES,
+    values: [new Date(nowMs), new Date(nowMs + DAY_MS), new Date(nowMs - DAY_MS)],
+  });
+  const { carried, uncarried, ...counts } = rows[0] as QueueRow;
+  return { ...counts, retrying: Math.min(OVERVIEW_COUNTED_MAX, carried + uncarried) };
+}
+
+/** The deliveries of a tenant that are behind. Counts are limited. */
+export interface TenantLag {
+  readonly tenantId: string;
+  readonly tenantName: string;
+  readonly heldAt: Date | null;
+  /** Deliveries that no worker has claimed. */
+  readonly waiting: number;
+  readonly oldestWaiting: Date | null;
+  /** Retries whose time has passed. */
+  readonly overdue: number;
+  readonly mostOverdue: Date | null;
+}
+
+/** Exported for the test of its plan. */
+export const LAG = `WITH RECURSIVE seen(tenant_id) AS (
+    (SELECT tenant_id FROM deliveries WHERE carrier IS NULL AND state = 'QUEUED' ORDER BY tenant_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT d.tenant_id FROM deliveries d WHERE d.carrier IS NULL AND d.state = 'QUEUED'
+      AND d.tenant_id > seen.tenant_id ORDER BY d.tenant_id LIMIT 1)
+    FROM seen WHERE seen.tenant_id IS NOT NULL
+  ), behind AS (
+    SELECT s.tenant_id, w.n AS waiting, w.oldest AS oldest_waiting, 0 AS overdue, NULL::timestamptz AS most_overdue
+    FROM (SELECT tenant_id FROM seen WHERE tenant_id IS NOT NULL LIMIT ${LAG_TENANTS_MAX}) s
+    CROSS JOIN LATERAL (
+      SELECT count(*)::int AS n, min(created_at) AS oldest FROM (
+        SELECT d.created_at FROM deliveries d WHERE d.carrier IS NULL AND d.state = 'QUEUED' AND d.tenant_id = s.tenant_id
+        ORDER BY d.id LIMIT ${LAG_DELIVERIES_MAX}) mine
+    ) w
+    UNION ALL
+    SELECT tenant_id, 0, NULL, count(*)::int, min(next_attempt_at) FROM (
+      (SELECT tenant_id, next_attempt_at FROM deliveries WHERE carrier IS NOT NULL AND state = 'RETRYING'
+        AND next_attempt_at < $1 ORDER BY next_attempt_at LIMIT ${OVERDUE_MAX})
+      UNION ALL
+      (SELECT tenant_id, next_attempt_at FROM (SELECT tenant_id, next_attempt_at FROM deliveries
+        WHERE carrier IS NULL AND state = 'RETRYING' ORDER BY tenant_id LIMIT ${OVERDUE_MAX}) r WHERE next_attempt_at < $1)
+    ) late GROUP BY tenant_id
+  ), summed AS (
+    SELECT tenant_id, sum(waiting)::int AS waiting, min(oldest_waiting) AS oldest_waiting, sum(overdue)::int AS overdue,
+      min(most_overdue) AS most_overdue
+    FROM behind GROUP BY tenant_id
+  )
+  SELECT t.id AS "tenantId", t.name AS "tenantName", t.held_at AS "heldAt", s.waiting, s.oldest_waiting AS "oldestWaiting",
+    s.overdue, s.most_overdue AS "mostOverdue"
+  FROM summed s JOIN tenants t ON t.id = s.tenant_id
+  ORDER BY t.held_at IS NOT NULL, least(s.oldest_waiting, s.most_overdue), t.id LIMIT ${LISTED_MAX}`;
+
+/**
+ * Returns the tenants that are furthest behind, held ones last.
+ *
+ * @param dueBefore instant before which a retry should have been made
+ */
+export async function readTenantLag(db: Queryable, dueBefore: Date): Promise<TenantLag[]> {
+  const { rows } = await db.query<TenantLag>({ name: "operator-lag", text: LAG, values: [dueBefore] });
+  return rows;
+}
+
+/** Returns the lag of one tenant (role signet_api, in a read of the tenant); counts are 1,000 at most. */
+export async function readLagOf(
+  db: Queryable,
+  tenantId: string,
+  dueBefore: Date,
+): Promise<Pick<TenantLag, "waiting" | "oldestWaiting" | "overdue" | "mostOverdue">> {
+  const { rows } = await db.query<Pick<TenantLag, "waiting" | "oldestWaiting" | "overdue" | "mostOverdue">>({
+    name: "operator-lag-of-tenant",
+    text: `SELECT w.n AS waiting, w.oldest AS "oldestWaiting", o.n AS overdue, o.oldest AS "mostOverdue"
+      FROM (SELECT count(*)::int AS n, min(created_at) AS oldest FROM (
+          SELECT created_at FROM deliveries WHERE carrier IS NULL AND state = 'QUEUED' AND tenant_id = $1
+          ORDER BY id LIMIT ${OVERDUE_MAX}) q) w,
+        (SELECT count(*)::int AS n, min(next_attempt_at) AS oldest FROM (
+          SELECT next_attempt_at FROM deliveries WHERE tenant_id = $1 AND state = 'RETRYING'
+          ORDER BY day, id LIMIT ${OVERDUE_MAX}) q WHERE next_attempt_at < $2) o`,
+    values: [tenantId, dueBefore],
+  });
+  return rows[0] ?? { waiting: 0, oldestWaiting: null, overdue: 0, mostOverdue: null };
+}
+
+export interface SeenWorker {
+  readonly id: string;
+  readonly seenAt: Date;
+  /** Over its last seconds; 0 for a worker of an earlier version. */
+  readonly attemptsPerSecond: number;
+}
+
+/** Returns the workers, those seen last first. Ended ones remain until their claims are handed back. */
+export async function listWorkers(db: Queryable): Promise<SeenWorker[]> {
+  const { rows } = await db.query<SeenWorker>({
+    name: "operator-workers",
+    text: `SELECT id, seen_at AS "seenAt", attempts_per_second AS "attemptsPerSecond" FROM workers ORDER BY seen_at DESC LIMIT ${WORKERS_MAX}`,
+  });
+  return rows;
+}
+
+export interface FailingEndpoint {
+  readonly id: string;
+  readonly tenantId: string;
+  readonly tenantName: string;
+  readonly state: string;
+  readonly disabledReason: string | null;
+  /** When its health became failing, or when it was disabled. */
+  readonly since: Date;
+}
+
+/** Returns endpoints that fail or that the service has disabled, those failing longest first. */
+export async function listFailingEndpoints(db: Queryable): Promise<FailingEndpoint[]> {
+  const { rows } = await db.query<FailingEndpoint>({
+    name: "operator-failing-endpoints",
+    text: `SELECT e.id, e.tenant_id AS "tenantId", t.name AS "tenantName", e.state, e.disabled_reason AS "disabledReason", f.since
+      FROM (
+        (SELECT a.endpoint_id AS id, a.health_since AS since FROM endpoint_activity a
+          JOIN endpoints e ON e.id = a.endpoint_id AND e.state = 'ACTIVE'
+          WHERE a.health = 'failing' ORDER BY a.health_since LIMIT ${LISTED_MAX})
+        UNION ALL
+        (SELECT id, updated_at FROM endpoints WHERE state = 'DISABLED' AND disabled_reason IN ('failing', 'gone')
+          ORDER BY updated_at DESC LIMIT ${LISTED_MAX})
+      ) f JOIN endpoints e ON e.id = f.id JOIN tenants t ON t.id = e.tenant_id
+      WHERE e.state IN ('ACTIVE', 'DISABLED') ORDER BY e.state, f.since LIMIT ${LISTED_MAX}`,
+  });
+  return rows;
+}
+
+export interface EndingCertificate {
+  readonly endpointId: string;
+  readonly tenantId: string;
+  readonly tenantName: string;
+  /** RFC 3339. */
+  readonly endsAt: string;
+}
+
+/** Returns the certificates of deliveries that end before an instant or have ended, first the one that ends first. */
+export async function listEndingCertificates(db: Queryable, before: Date): Promise<EndingCertificate[]> {
+  const { rows } = await db.query<EndingCertificate>({
+    name: "operator-certificates",
+    text: `SELECT e.id AS "endpointId", e.tenant_id AS "tenantId", t.name AS "tenantName",
+        e.authentication::jsonb ->> 'not_after' AS "endsAt"
+      FROM endpoints e JOIN tenants t ON t.id = e.tenant_id
+      WHERE e.authentication LIKE '%"client_certificate"%' AND e.state <> 'DELETED'
+        AND e.authentication::jsonb ->> 'not_after' < $1
+      ORDER BY e.authentication::jsonb ->> 'not_after' LIMIT ${LISTED_MAX}`,
+    values: [before.toISOString()],
+  });
+  return rows;
+}

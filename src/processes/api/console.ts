@@ -1,0 +1,59 @@
+/** Wires the operators' console. */
+import type { OperatorAccess } from "../../api/admin/operator-guard.ts";
+import type { AdminServices } from "../../api/admin/services.ts";
+import type { InProcessCalls } from "../../api/in-process.ts";
+import type { Config } from "../../config/config.ts";
+import { monotonic } from "../../domain/clock.ts";
+import { FruitlessLookups } from "../../http/rate-limits/fruitless-lookups.ts";
+import type { SignetServer } from "../../http/types.ts";
+import { createConsoleGuard, registerConsole } from "../../portal/operator/console.ts";
+import { openPortalBrands } from "./portal-brands.ts";
+import { OperatorSessions } from "../../tokens/operators/operator-sessions.ts";
+import type { DeliveryStreams } from "../../webhooks/engine/delivery-streams.ts";
+
+export interface ConsoleParts extends Pick<
+  AdminServices,
+  "pool" | "tenantPool" | "readAudit" | "checkTemporal" | "clock" | "randomBytes"
+> {
+  readonly config: Config;
+  readonly access: OperatorAccess;
+  /** The public API, which the pages call. */
+  readonly api: SignetServer;
+  readonly calls: InProcessCalls;
+  readonly streams: DeliveryStreams;
+}
+
+/** Returns the function that creates the console. */
+export function createConsole(parts: ConsoleParts): NonNullable<AdminServices["console"]> {
+  const { config, access, api, calls, streams, pool, clock, randomBytes } = parts;
+  const operators = new OperatorSessions({
+    pool,
+    authenticator: access.authenticator,
+    lookups: new FruitlessLookups(config.tokenRatePerAddress, monotonic),
+    clock,
+    randomBytes,
+  });
+  const brands = openPortalBrands(config, parts.tenantPool);
+  return (overview) => {
+    const options = {
+      operators,
+      access,
+      api: () => api,
+      calls,
+      overview,
+      services: parts,
+      streaming: { streams, clock },
+      headerBrand: config.headerBrand,
+      // Operators change nothing of a tenant, so no form checks a URL.
+      urlProblem: () => undefined,
+      brands,
+      frameOrigins: [],
+      temporal: { uiUrl: config.temporalUiUrl, namespace: config.temporalNamespace },
+      development: config.development,
+    };
+    return {
+      guard: createConsoleGuard(options),
+      register: async (server) => await registerConsole(server, options),
+    };
+  };
+}
