@@ -1,4 +1,4 @@
-/** `signet delivery list | tail | show | stats | retry | cancel`. */
+/** `signet delivery list | tail | show | stats | retry | resend | cancel`. */
 import { Command, Option } from "commander";
 import type { DeliveryFilter } from "../../lib/client/resources/deliveries.ts";
 import type { DeliveryState } from "../../lib/client/api-types.ts";
@@ -132,7 +132,16 @@ export function deliveryCommand(context: CliContext): Command {
     }
     printResource(context, found, options);
     context.stdout("\n");
-    const columns = ["cycle", "attempt", "started_at", "duration_ms", "status", "error", "response_body"];
+    const columns = [
+      "cycle",
+      "attempt",
+      "resend",
+      "started_at",
+      "duration_ms",
+      "status",
+      "error",
+      "response_body",
+    ];
     printPage(context, { data: attempts }, columns, options);
   });
 
@@ -143,6 +152,13 @@ export function deliveryCommand(context: CliContext): Command {
     .description("make the next attempt now, in place of the scheduled one");
   asTenant(retry, context, async ({ signet, target, options }) => {
     printResource(context, await signet.deliveries.retry(target), options);
+  });
+
+  const resend = delivery
+    .command("resend <id>")
+    .description("send a delivered, cancelled or expired delivery again, in a new cycle");
+  asTenant(resend, context, async ({ signet, target, options }) => {
+    printResource(context, await signet.deliveries.resend(target), options);
   });
 
   const cancel = delivery.command("cancel <id>").description("cancel a delivery: no more attempts");

@@ -17,6 +17,7 @@ import { registerEndpointPage } from "./endpoint/endpoint.ts";
 import { registerEndpointHours } from "./endpoint/endpoint-deliveries.ts";
 import { registerGradePages } from "./grades.ts";
 import { registerMissingPages } from "./missing.ts";
+import { registerRecoverPages } from "./recover.ts";
 import { registerTestEventPages } from "./test-event.ts";
 
 function listPage(visit: Visit, { data, next_cursor: cursor }: ListAnswer<Endpoint>): PageContent {
@@ -118,4 +119,5 @@ export function registerEndpointPages(scope: SignetServer, parts: PortalParts): 
   registerTestEventPages(scope, parts);
   registerGradePages(scope, parts);
   registerMissingPages(scope, parts);
+  registerRecoverPages(scope, parts);
 }
