@@ -1,4 +1,4 @@
-/** Activities of the `replayDeadLetters` workflow. */
+/** Activities of the workflows `replayDeadLetters` and `replayDeliveries`. */
 import type { ReplayRunner } from "../src/webhooks/replay/replay-runner.ts";
 import type { ReplayActivities, ReplayJobStatus } from "./types.ts";
 
@@ -10,9 +10,11 @@ function statusOf(job: Job): ReplayJobStatus {
 }
 
 export function createReplayActivities(runner: ReplayRunner): ReplayActivities {
+  const replayPage: ReplayActivities["replayPage"] = async (input) =>
+    statusOf(await runner.page({ jobId: input.job_id, after: input.after, size: input.size }));
   return {
-    replayPage: async (input) =>
-      statusOf(await runner.page({ jobId: input.job_id, after: input.after, size: input.size })),
+    replayPage,
+    replayDeliveriesPage: replayPage,
     changeReplay: async (input) =>
       statusOf(await runner.change({ jobId: input.job_id, to: input.to, by: input.by })),
   };

@@ -205,9 +205,11 @@ export interface ChangeReplayInput {
   readonly by?: string;
 }
 
-/** Activities of the `replayDeadLetters` workflow. */
+/** Activities of the workflows `replayDeadLetters` and `replayDeliveries`. */
 export interface ReplayActivities {
   /** Replays the next items of a running job in one transaction. Only reads a job that is not running. */
   readonly replayPage: (input: ReplayPageInput) => Promise<ReplayJobStatus>;
+  /** The same for a job over deliveries in several states. */
+  readonly replayDeliveriesPage: (input: ReplayPageInput) => Promise<ReplayJobStatus>;
   readonly changeReplay: (input: ChangeReplayInput) => Promise<ReplayJobStatus>;
 }

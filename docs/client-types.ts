@@ -49,6 +49,8 @@ const SOURCES: Readonly<Record<string, string>> = {
   DeadLetterGroup: "listDeadLetterGroups 200 data items",
   ReplayJob: "getReplay 200",
   ReplayItem: "listReplayItems 200 data items",
+  ReplayOutcomes: "getReplayOutcomes 200",
+  NewReplay: "replayDeliveries body",
   MissedEvents: "replayMissing body",
   Credential: "updateCredential 200",
   SecretVersion: "getCredential 200 versions items",

@@ -21,6 +21,7 @@ export const WORKFLOW_TYPES = {
   deliver: "deliver",
   verifyEndpoint: "verifyEndpoint",
   replayDeadLetters: "replayDeadLetters",
+  replayDeliveries: "replayDeliveries",
   purgeExpired: "purgeExpired",
   rotateCredentials: "rotateCredentials",
   rotateSigningKeys: "rotateSigningKeys",
@@ -144,20 +145,20 @@ export function verifyWorkflowId(endpointId: string, generation: number): string
   return `verify/${endpointId}/${generation}`;
 }
 
-/** Argument of the signals of `replayDeadLetters`: who requests the change. */
+/** Argument of the signals of `replayDeadLetters` and `replayDeliveries`: who requests the change. */
 export interface ReplaySignal {
   readonly by?: string;
 }
 
 export const pauseSignal = defineSignal<[ReplaySignal?]>("pause");
 export const resumeSignal = defineSignal<[ReplaySignal?]>("resume");
-/** Replayed items stay replayed; the rest stays in the queue. */
+/** Replayed items stay replayed; the rest stays as it is. */
 export const cancelReplaySignal = defineSignal<[ReplaySignal?]>("cancel");
 /** Internal: the job's row has changed. */
 export const rowChangedSignal = defineSignal<[ReplaySignal?]>("rowChanged");
 export const replayStatusQuery = defineQuery<ReplayJobStatus>("status");
 
-/** Input of `replayDeadLetters`. The items to replay are listed in the database. */
+/** Input of `replayDeadLetters` and `replayDeliveries`. The items to replay are listed in the database. */
 export interface ReplayInput {
   readonly v: 1;
   readonly job_id: string;

@@ -69,12 +69,15 @@ function isState(name: string): boolean {
 }
 
 /** Returns a member as a cell: times are local, states have a colour. */
-function cellOf(name: string, value: unknown): Cell {
+function cellOf(name: string, given: unknown): Cell {
+  // A health has many members; a table shows its word.
+  const value =
+    name === "health" ? ((given as { readonly status?: unknown } | null)?.status ?? given) : given;
   const time = typeof value === "string" ? shownTime(value) : undefined;
   if (time !== undefined) {
     return { text: time, whole: true };
   }
-  return isState(name)
+  return isState(name) || name === "health"
     ? { text: text(value), whole: true, colour: colourOfState(value) }
     : { text: text(value) };
 }

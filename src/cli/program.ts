@@ -26,6 +26,7 @@ import { principalCommand } from "./principal.ts";
 import { fieldSentences } from "./problem-text.ts";
 import { PROCESS_COMMANDS, type ProcessName, type RunProcess } from "./process-commands.ts";
 import { certificateCommand, revokeCommand, tokenCommand } from "./revocation.ts";
+import { reconcileCommand } from "./reconcile.ts";
 import { roleCommand } from "./role.ts";
 import { tenantCommand } from "./tenant.ts";
 import { SignetApiError } from "../lib/client/errors.ts";
@@ -104,6 +105,7 @@ export function createProgram(context: CliContext, runners?: ProcessRunners): Co
     topCommand(context),
     findCommand(context),
     whyCommand(context),
+    reconcileCommand(context),
     tenantCommand(context),
     roleCommand(context),
     principalCommand(context),

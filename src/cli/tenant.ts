@@ -3,7 +3,8 @@ import { Command } from "commander";
 import { type AdminCall, createAdminCall, type Resource, segment } from "./admin-client.ts";
 import { type CliContext, CommandError } from "./context.ts";
 import { misused } from "./exit-codes.ts";
-import { type ListOptions, listQuery, withListOptions } from "./list-options.ts";
+import { USAGE_COLUMNS } from "./client/delivery.ts";
+import { type ListOptions, listQuery, withListOptions, withTable } from "./list-options.ts";
 import { type OutputOptions, printPage, printResource } from "./output.ts";
 import { addReasoned } from "./reason.ts";
 import { addRevoke } from "./revocation.ts";
@@ -36,7 +37,7 @@ const DELIVERY_COLUMNS = [
   "next_attempt_at",
 ];
 
-/** `signet tenant create | list | show | endpoints | deliveries | suspend | resume | hold | release | erase | limits | portal | revoke`. */
+/** `signet tenant create | list | show | endpoints | deliveries | usage | suspend | resume | hold | release | erase | limits | portal | revoke`. */
 export function tenantCommand(context: CliContext): Command {
   const call = createAdminCall(context);
   const tenant = new Command("tenant").description("customers of the platform");
@@ -82,6 +83,7 @@ export function tenantCommand(context: CliContext): Command {
     });
 
   addReads(tenant, context, call);
+  addUsage(tenant, context, call);
   addStates(tenant, context, call);
   addLimits(tenant, context, call);
   addPortal(tenant, context, call);
@@ -117,6 +119,23 @@ function addReads(tenant: Command, context: CliContext, call: AdminCall): void {
     const page = await call("GET", `/tenants/${segment(id)}/deliveries${listQuery(options, filters)}`);
     printPage(context, page, DELIVERY_COLUMNS, options);
   });
+}
+
+interface UsageOptions extends OutputOptions {
+  readonly from?: string;
+  readonly to?: string;
+}
+
+function addUsage(tenant: Command, context: CliContext, call: AdminCall): void {
+  withTable(tenant.command("usage [id]"))
+    .description("show events, deliveries and attempts of one tenant or all, by UTC day")
+    .option("--from <day>", "first day, for instance 2025-11-01; 30 days ago by default")
+    .option("--to <day>", "last day; today by default")
+    .option("--json", "print the API's objects as JSON")
+    .action(async (id: string | undefined, { from, to, ...output }: UsageOptions) => {
+      const page = await call("GET", `/usage${listQuery({}, { tenant_id: id, from, to })}`);
+      printPage(context, page, ["tenant_id", ...USAGE_COLUMNS], output);
+    });
 }
 
 function addStates(tenant: Command, context: CliContext, call: AdminCall): void {

@@ -15,6 +15,7 @@ export const ENTRY_TYPES = [
   "credential.signing_secret_revoked",
   "credential.successor_created",
   "credential.successor_delivered",
+  "delivery.resent",
   "dlq.replayed",
   "endpoint.created",
   "endpoint.deleted",

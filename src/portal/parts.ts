@@ -103,17 +103,22 @@ export function facts(pairs: readonly (readonly [string, Part])[]): Html {
 }
 
 /** Renders links to the next page and, except on the first page, to the first page. */
-export function nextPage(path: string, cursor: string | null, isFirst = true): Part {
+export function nextPage(
+  path: string,
+  cursor: string | null,
+  isFirst = true,
+  [first, next]: readonly [string, string] = ["Newest", "Older"],
+): Part {
   return (
     (cursor !== null || !isFirst) &&
     html`<nav class="more" aria-label="Pages">
-      ${!isFirst && html`<a class="button" href="${path}">Newest</a>`}
+      ${!isFirst && html`<a class="button" href="${path}">${first}</a>`}
       ${
         cursor !== null &&
         html`<a
           class="button"
           href="${path}${path.includes("?") ? "&" : "?"}cursor=${encodeURIComponent(cursor)}"
-          >Older</a
+          >${next}</a
         >`
       }
     </nav>`

@@ -42,6 +42,7 @@ export async function runHere(runners: ProcessRunners): Promise<void> {
           colour: wantsColour(stdout.isTTY),
           columns: stdout.isTTY ? stdout.columns : undefined,
           progress: stderr.isTTY,
+          screen: stdout.isTTY,
         },
       },
       runners,

@@ -190,6 +190,9 @@ describe.skipIf(NO_BROWSER).each(READERS)("dead letters in the portal $name", ({
     await untilProgress("cancelled");
     await journey.open(`/dead-letters?endpoint_id=${endpointId}`);
     await journey.press("Replay all that match the filters");
+    expect(await journey.heading()).toBe("Replay dead letters");
+    await journey.check("dead-letters-confirm");
+    await page.getByRole("button", { name: /^Replay \S+ dead letters$/ }).click();
     await untilProgress("running");
     await journey.check("replay-running");
     await untilProgress("completed");

@@ -233,14 +233,22 @@ export const DELIVERIES: readonly Mutant[] = [
     name: "replay-keeps-its-cycle",
     breaks: "A replayed dead letter gets 17 new attempts (specification 3, architecture 3)",
     file: "src/database/repositories/webhooks/deliveries.ts",
-    find: "SET state = 'QUEUED', cycle = d.cycle + 1,",
-    replace: "SET state = 'QUEUED', cycle = d.cycle,",
+    find: "state = 'QUEUED', cycle = d.cycle + 1,",
+    replace: "state = 'QUEUED', cycle = d.cycle,",
+    caughtBy: "test/promises/dead-letters.test.ts",
+  },
+  {
+    name: "resend-loses-the-first-attempt",
+    breaks: "Attempts of former cycles stay in the log (decision 23)",
+    file: "src/database/repositories/webhooks/deliveries.ts",
+    find: "FROM ${resent} WHERE first_duration_ms IS NOT NULL",
+    replace: "FROM ${resent} WHERE first_duration_ms IS NULL",
     caughtBy: "test/promises/dead-letters.test.ts",
   },
   {
     name: "bulk-replay-ends-after-a-page",
     breaks: "A bulk replay replays every dead letter of its filter (specification 3)",
-    file: "workflows/replay-dead-letters.ts",
+    file: "workflows/replay-deliveries.ts",
     find: `    if (inbox.length > 0) {
       continue;
     }
@@ -300,7 +308,7 @@ export const DELIVERIES: readonly Mutant[] = [
     name: "signal-before-start-lost",
     breaks: "An immediate attempt is made if its workflow has not started when it is requested",
     file: "src/webhooks/engine/release.ts",
-    find: "      await this.#signal(carrier, { signal, ids, waitsMs: later });\n",
+    find: "      await this.#signal({ ...sending, waitsMs: later });\n",
     replace: "      void later;\n",
     caughtBy: "test/unit/webhooks/engine/release.test.ts",
   },

@@ -44,6 +44,23 @@ test("after 17 failures an event is a dead letter for 7 days; a replay gives it 
   expect(new Set(receiver.requests.map(({ headers }) => headers["webhook-id"])).size).toBe(1);
 });
 
+test("a delivered event is sent again on request, and its first attempt stays in the log", async () => {
+  const { tenant, receiver } = await verifiedEndpoint(api);
+  const id = await publishOne(tenant);
+  await untilDelivery(tenant, id, { state: "DELIVERED", cycle: 1 });
+  const path = `/v1/webhooks/deliveries/${id}`;
+  const [first] = rows(await tenant.get(`${path}/attempts`));
+  const answers = await Promise.all([tenant.post(`${path}/resend`), tenant.post(`${path}/resend`)]);
+  expect(answers.map(({ status }) => status).sort((one, other) => one - other)).toEqual([202, 409]);
+  await untilDelivery(tenant, id, { state: "DELIVERED", cycle: 2 });
+  expect(rows(await tenant.get(`${path}/attempts`))).toEqual([
+    first,
+    expect.objectContaining({ cycle: 2, attempt: 1, status: 200, resend: true }),
+  ]);
+  expect(receiver.requests).toHaveLength(2);
+  expect(new Set(receiver.requests.map(({ headers }) => headers["webhook-id"])).size).toBe(1);
+});
+
 test("a bulk replay delivers every dead letter of its filter once, and no other", async () => {
   const { tenant, id: endpointId, receiver } = await verifiedEndpoint(api, { events: ["a.b", "a.c"] });
   const path = `/v1/webhooks/endpoints/${endpointId}`;

@@ -136,7 +136,10 @@ describe("histories of deliver", () => {
   });
 });
 
-describe("histories of replayDeadLetters", () => {
+describe.each([
+  { type: "replayDeadLetters", prefix: "replay" },
+  { type: "replayDeliveries", prefix: "replay-deliveries" },
+] as const)("histories of $type", ({ type, prefix }) => {
   const made = useWorld();
   beforeAll(async () => {
     await made.current.startWorker();
@@ -148,7 +151,9 @@ describe("histories of replayDeadLetters", () => {
     const tenant = await world.createTenant();
     const { id: endpointId } = await world.createEndpoint(tenant, "http://127.0.0.1:9/never");
     await seedDeadLetters(world.sql, { tenantId: tenant, endpointId, count });
-    const job = await world.makeReplay(tenant, { selection: { filter: {} }, ratePerSecond: rate });
+    const states = type === "replayDeliveries" ? { states: ["DEAD_LETTERED"] as const } : {};
+    const selection = { ...states, filter: {} };
+    const job = await world.makeReplay(tenant, { selection, ratePerSecond: rate });
     const input: ReplayInput = {
       v: 1,
       job_id: job.id,
@@ -157,7 +162,7 @@ describe("histories of replayDeadLetters", () => {
       ...(historyMax === undefined ? {} : { history_max: historyMax }),
     };
     const workflowId = replayWorkflowId(job.id);
-    await world.temporal.workflow.start(WORKFLOW_TYPES.replayDeadLetters, {
+    await world.temporal.workflow.start(WORKFLOW_TYPES[type], {
       workflowId,
       taskQueue: TASK_QUEUES.control,
       args: [input],
@@ -179,8 +184,8 @@ describe("histories of replayDeadLetters", () => {
     const workflowId = await start(30, 10, 12);
     const { runId } = await made.current.temporal.workflow.getHandle(workflowId).describe();
     await closed(made.current, workflowId);
-    await save(made.current, "replay-continued", workflowId, runId);
-    await save(made.current, "replay-completed", workflowId);
+    await save(made.current, `${prefix}-continued`, workflowId, runId);
+    await save(made.current, `${prefix}-completed`, workflowId);
   });
 
   test("running, paused, and cancelled", async () => {
@@ -188,15 +193,15 @@ describe("histories of replayDeadLetters", () => {
     const workflowId = await start(400, 4);
     const handle = world.temporal.workflow.getHandle(workflowId);
     await untilStatus(workflowId, ({ done }) => done >= 8);
-    await save(world, "replay-running", workflowId);
+    await save(world, `${prefix}-running`, workflowId);
     await handle.signal(pauseSignal, { by: "recording" });
     await untilStatus(workflowId, ({ state }) => state === "PAUSED");
-    await save(world, "replay-paused", workflowId);
+    await save(world, `${prefix}-paused`, workflowId);
     await handle.signal(resumeSignal);
     await untilStatus(workflowId, ({ state }) => state === "RUNNING");
     await handle.signal(cancelReplaySignal, { by: "recording" });
     await closed(world, workflowId);
-    await save(world, "replay-cancelled", workflowId);
+    await save(world, `${prefix}-cancelled`, workflowId);
   });
 });
 

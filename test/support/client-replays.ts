@@ -16,11 +16,18 @@ export async function replayManyAsJob(signet: SignetClient, { id }: Pick<Endpoin
     async () => (await signet.deadLetters.groups(filter).page()).data[0]?.count === 5,
     "the count of the group",
   );
+  expect(await signet.replays.count({ states: ["DELIVERED", "RETRYING"], filter })).toBe(0);
+  expect(await signet.replays.create({ states: ["DELIVERED"], filter })).toMatchObject({
+    kind: "deliveries",
+    state: "COMPLETED",
+    total: 0,
+  });
   const job = await signet.deadLetters.replayAll({ filter, rate_per_second: 1 });
   expect(job).toMatchObject({ kind: "dead_letters", total: 5 });
   expect(await signet.replays.pause(job.id)).toMatchObject({ state: "PAUSED" });
   expect(await signet.replays.resume(job.id)).toMatchObject({ state: "RUNNING" });
   expect((await signet.replays.items(job.id).page()).data).toHaveLength(5);
+  expect((await signet.replays.outcomes(job.id)).delivered).toBe(0);
   expect(await signet.replays.cancel(job.id)).toMatchObject({ state: "CANCELLED" });
   expect(await signet.replays.get(job.id)).toMatchObject({ state: "CANCELLED" });
   expect((await signet.replays.list().page()).data[0]).toMatchObject({ id: job.id });
@@ -39,6 +46,7 @@ export async function hastenAndCancel(
   expect(await signet.deliveries.retry(last?.id ?? "")).toMatchObject({ id: last?.id });
   expect(await signet.deliveries.cancel(last?.id ?? "")).toMatchObject({ state: "CANCELLED" });
   await expect(signet.deliveries.retry(last?.id ?? "")).rejects.toMatchObject({ code: "INVALID_STATE" });
+  expect(await signet.deliveries.resend(last?.id ?? "")).toMatchObject({ id: last?.id, cycle: 2 });
   expect(await signet.deliveries.stats()).toHaveLength(24);
   const hours = await signet.deliveries.stats({ endpoint_id: id });
   expect(hours.reduce((sum, { total }) => sum + total, 0)).toBe(9);

@@ -85,6 +85,7 @@ export async function startKnownWorkflows(
   await start(client, { type: deliver, id: "retrying-late", state: "RETRYING", open: 1, attempt: 13 });
   await start(client, { type: "verifyEndpoint", id: "verify" }, { about: "known" });
   await start(client, { type: "replayDeadLetters", id: "replay" });
+  await start(client, { type: "replayDeliveries", id: "replay-deliveries" });
   await start(client, { type: deliver, id: "expired", ...dead }, { taskQueue: "failing" });
   await failNext(client, "failing");
   await start(client, { type: "purgeExpired", id: "purge" }, { workflowExecutionTimeout: "1 second" });
@@ -101,7 +102,7 @@ export async function startKnownWorkflows(
     "one tenant": ["dead", "verify"],
     "one delivery": ["dead"],
     "verifications under way": ["verify"],
-    "replay jobs under way": ["replay"],
+    "replay jobs under way": ["replay", "replay-deliveries"],
     expired: ["expired"],
     "upkeep that failed": ["purge"],
   };

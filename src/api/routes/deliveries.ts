@@ -3,6 +3,7 @@ import type { Static } from "typebox";
 import type { DeliveryFilter } from "../../database/repositories/webhooks/delivery-filter.ts";
 import type { DeliveryService } from "../../webhooks/engine/delivery-service.ts";
 import { querySpan } from "../../http/instants.ts";
+import { callerOf } from "../../http/caller.ts";
 import { readPage, toPage } from "../pagination.ts";
 import { Closed, IdParams, Page, PageQuery } from "../../http/common.ts";
 import { Attempt, Delivery, DeliveryQuery, presentAttempt, presentDelivery } from "../schemas/deliveries.ts";
@@ -113,6 +114,26 @@ function registerChanges(server: SignetServer, deliveries: DeliveryService): voi
     async ({ identity, params }, reply) => {
       reply.code(202);
       return presentDelivery(await deliveries.retry(identity.tenantId, params.id));
+    },
+  );
+
+  server.post(
+    "/v1/webhooks/deliveries/:id/resend",
+    operation({
+      id: "resendDelivery",
+      tag: "deliveries",
+      scopes: ["webhooks:replay"],
+      summary: "Resend a delivery",
+      description:
+        "Starts a new cycle of 17 attempts for a `DELIVERED`, `CANCELLED` or `EXPIRED` delivery, with the same `webhook-id`. A receiver that removes duplicates by it ignores what it has processed.",
+      errors: ["INVALID_STATE"],
+      params: IdParams("delivery"),
+      response: { 202: Delivery },
+    }),
+    async (request, reply) => {
+      const { identity, params } = request;
+      reply.code(202);
+      return presentDelivery(await deliveries.resend(identity.tenantId, params.id, callerOf(request)));
     },
   );
 

@@ -1,4 +1,4 @@
-/** Replays as durable jobs: of many dead letters, or of the events that an endpoint missed. */
+/** Replays as durable jobs: of many deliveries or dead letters, or of the events that an endpoint missed. */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Pool } from "../../database/pool.ts";
 import type { DeadLetterSelection } from "../../database/repositories/webhooks/replay-items.ts";
@@ -12,14 +12,18 @@ import { readPage, toPage } from "../pagination.ts";
 import { answerOnce, repeatableRequest, type RepeatableServices } from "../../http/repeatable.ts";
 import { Closed, IdempotencyHeaders, IdParams, Page, PageQuery } from "../../http/common.ts";
 import {
-  ItemStateQuery,
+  ItemQuery,
   NewMissingReplay,
+  NewRecovery,
   NewReplay,
   presentItem,
+  presentOutcomes,
   presentReplay,
+  RECOVERED_STATES,
   ReplayCount,
   ReplayItem,
   ReplayJob,
+  ReplayOutcomes,
   outcomesOf,
 } from "../schemas/replays.ts";
 import { operation } from "../openapi/operation.ts";
@@ -81,12 +85,15 @@ function selectionOf({ ids, filter }: NewReplay): DeadLetterSelection {
     return { ids: [...new Set(ids)] };
   }
   const { from, to, ...rest } = filter ?? {};
-  const span = bodySpan({ from, to }, { from: "/filter/from", to: "/filter/to" });
+  const span = bodySpan({ from, to }, FILTER_SPAN);
   return { filter: { ...deliveryFilter(rest), ...span } };
 }
 
+const FILTER_SPAN = { from: "/filter/from", to: "/filter/to" };
+
 export function registerReplayRoutes(server: SignetServer, services: ReplayRouteServices): void {
   registerCreation(server, services);
+  registerRecovery(server, services);
   registerReads(server, services.service);
   registerChanges(server, services.service);
 }
@@ -144,6 +151,39 @@ function registerCreation(server: SignetServer, services: ReplayRouteServices): 
   );
 }
 
+function registerRecovery(server: SignetServer, services: ReplayRouteServices): void {
+  server.post(
+    PATH,
+    operation({
+      id: "replayDeliveries",
+      tag: "deliveries",
+      scopes: ["webhooks:replay"],
+      summary: "Replay many deliveries",
+      description:
+        "Selects deliveries by state and by the filters of the list. `RETRYING` ones are attempted now; the others get a new cycle of 17 attempts. The job is durable and limited to `rate_per_second`. With `dry_run`, the response is 200 with the number of deliveries, and nothing is sent.",
+      errors: ["LIMIT_EXCEEDED", "INVALID_STATE"],
+      requestExamples: {
+        "the receiver is fixed": { filter: { endpoint_id: "ep_01jd3c5xq8m2v7k9r4t6w0zy" }, dry_run: true },
+        "also what was delivered": {
+          states: ["DEAD_LETTERED", "RETRYING", "DELIVERED"],
+          filter: { from: "2025-11-20T02:00:00.000Z" },
+        },
+      },
+      headers: IdempotencyHeaders,
+      body: NewRecovery,
+      response: { 200: ReplayCount, 202: ReplayJob },
+    }),
+    async (request, reply) => {
+      const { states, dry_run: dryRun = false } = request.body;
+      const { rate_per_second: ratePerSecond = REPLAY_RATE.default } = request.body;
+      const { from, to, ...rest } = request.body.filter;
+      const filter = { ...deliveryFilter(rest), ...bodySpan({ from, to }, FILTER_SPAN) };
+      const selection = { states: [...new Set(states ?? RECOVERED_STATES)], filter };
+      return await carryOut(request, reply, { selection, ratePerSecond, dryRun }, services);
+    },
+  );
+}
+
 function registerReads(server: SignetServer, replays: ReplayService): void {
   server.get(
     PATH,
@@ -178,15 +218,30 @@ function registerReads(server: SignetServer, replays: ReplayService): void {
   );
 
   server.get(
+    `${PATH}/:id/outcomes`,
+    operation({
+      id: "getReplayOutcomes",
+      tag: "dead letters",
+      scopes: ["webhooks:read"],
+      summary: "Count what a replay job has come to",
+      description: "Of its replayed deliveries, how many were delivered, failed again or still wait.",
+      params: IdParams("replay"),
+      response: { 200: ReplayOutcomes },
+    }),
+    async ({ identity, params }) => presentOutcomes(await replays.outcomes(identity.tenantId, params.id)),
+  );
+
+  server.get(
     `${PATH}/:id/items`,
     operation({
       id: "listReplayItems",
       tag: "dead letters",
       scopes: ["webhooks:read"],
       summary: "List the items of a replay job with their results",
-      description: "In the order of replay.",
+      description:
+        "In the order of replay. `outcome` says what a replay has come to: `RETRYING` after a failed attempt, `FAILED` if it is a dead letter again, `WAITING` before the first outcome.",
       params: IdParams("replay"),
-      querystring: Closed({ ...ItemStateQuery, ...PageQuery }),
+      querystring: Closed({ ...ItemQuery, ...PageQuery }),
       response: { 200: Page(ReplayItem) },
     }),
     async (request) => {
@@ -195,6 +250,7 @@ function registerReads(server: SignetServer, replays: ReplayService): void {
         after: Number(page.before ?? 0),
         limit: page.limit + 1,
         outcomes: outcomesOf(request.query.state),
+        outcome: request.query.outcome,
       });
       return toPage(rows.map(presentItem), page, ({ position }) => String(position));
     },
@@ -218,7 +274,7 @@ const CHANGES = [
     name: "cancel",
     to: "CANCELLED",
     summary: "Cancel a replay job",
-    description: "Items already replayed stay replayed; the others stay in the queue.",
+    description: "Items already replayed stay replayed; the others stay as they are.",
   },
 ] as const;
 

@@ -29,7 +29,7 @@ export const Delivery = Type.Object({
   event_type: Type.String(),
   endpoint_id: Id("endpoint"),
   state: OneOf(DELIVERY_STATES),
-  cycle: Type.Integer({ description: "Number of the cycle: 1, plus 1 for each replay" }),
+  cycle: Type.Integer({ description: "Number of the cycle: 1, plus 1 for each replay or resend" }),
   attempt_count: Type.Integer({ description: "Completed attempts in this cycle, of 17" }),
   next_attempt_at: Nullable(Timestamp),
   last_status: Nullable(Type.Integer()),
@@ -65,6 +65,7 @@ export const Attempt = Type.Object({
   status: Nullable(Type.Integer()),
   error: Nullable(AttemptError),
   response_body: Nullable(Type.String({ description: "The first 4 KiB; erased with the event's content" })),
+  resend: Type.Optional(Type.Boolean({ description: "True if a resend began its cycle; otherwise absent" })),
 });
 
 /** Returns the wire form of a delivery's row. */
@@ -99,5 +100,6 @@ export function presentAttempt(row: OpenAttempt): Static<typeof Attempt> {
     status: row.status,
     error: row.error,
     response_body: row.responseBody,
+    ...(row.resent ? { resend: true } : {}),
   };
 }

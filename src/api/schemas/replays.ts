@@ -6,8 +6,11 @@ import {
 } from "../../database/repositories/webhooks/replay-jobs.ts";
 import {
   type ItemOutcomes,
+  REPLAY_OUTCOMES,
   REPLAY_RESULTS,
+  REPLAYABLE_STATES,
   type ReplayItem as ReplayItemRow,
+  type ReplayOutcome,
   type ReplayResult,
 } from "../../database/repositories/webhooks/replay-items.ts";
 import { REPLAY_IDS_MAX, REPLAY_RATE } from "../../webhooks/replay/replay-service.ts";
@@ -34,6 +37,26 @@ export const NewReplay = Closed({
 });
 export type NewReplay = Static<typeof NewReplay>;
 
+/** States that a replay selects by default: all that can still fail or has failed. */
+export const RECOVERED_STATES = ["DEAD_LETTERED", "RETRYING"] as const;
+
+const { state: _state, ...RecoveryFilters } = DeliveryFilters;
+
+/** Selects deliveries by their states and by the filters of the list. */
+export const NewRecovery = Closed({
+  states: Type.Optional(
+    Nullable(
+      Type.Array(OneOf(REPLAYABLE_STATES), {
+        minItems: 1,
+        maxItems: REPLAYABLE_STATES.length,
+        description: `By default, ${RECOVERED_STATES.map((state) => `\`${state}\``).join(" and ")}`,
+      }),
+    ),
+  ),
+  filter: Closed({ ...RecoveryFilters, ...MetadataQuery }),
+  ...Pace,
+});
+
 export const NewMissingReplay = Closed({
   since: Instant,
   until: Type.Optional(Instant),
@@ -46,14 +69,17 @@ export const ReplayJob = Type.Object({
   id: Id("replay"),
   kind: OneOf(REPLAY_KINDS),
   endpoint_id: Nullable(Id("endpoint")),
+  states: Nullable(
+    Type.Array(OneOf(REPLAYABLE_STATES), { description: "Selected states; null for other kinds" }),
+  ),
   state: OneOf(REPLAY_STATES),
   total: Type.Integer(),
-  done: Type.Integer({ description: "Replayed items" }),
+  done: Type.Integer({ description: "Replayed items, and retries that were made due" }),
   failed: Type.Integer({
     description: "Items that could not be replayed: expired, not found, or without endpoint",
   }),
   skipped: Type.Integer({
-    description: "Items that need no replay: not in the queue, erased, or already delivered",
+    description: "Items that need no replay: changed since, erased, or already delivered",
   }),
   rate_per_second: Type.Integer(),
   created_at: Timestamp,
@@ -67,6 +93,7 @@ export function presentReplay(row: ReplayJobRow): Static<typeof ReplayJob> {
     id,
     kind,
     endpoint_id: row.endpointId,
+    states: row.states as Static<typeof ReplayJob>["states"],
     state,
     total,
     done,
@@ -83,7 +110,9 @@ type ItemState = (typeof ITEM_STATES)[number];
 
 const STATE_OF: Readonly<Record<ReplayResult, ItemState>> = {
   replayed: "DONE",
+  attempted: "DONE",
   not_in_queue: "SKIPPED",
+  state_changed: "SKIPPED",
   content_erased: "SKIPPED",
   delivery_exists: "SKIPPED",
   expired: "FAILED",
@@ -91,7 +120,35 @@ const STATE_OF: Readonly<Record<ReplayResult, ItemState>> = {
   endpoint_unavailable: "FAILED",
 };
 
-export const ItemStateQuery = { state: Type.Optional(OneOf(ITEM_STATES)) };
+export const ItemQuery = {
+  state: Type.Optional(OneOf(ITEM_STATES)),
+  outcome: Type.Optional(OneOf(REPLAY_OUTCOMES)),
+};
+
+/** Counts of a job's replays. */
+export const ReplayOutcomes = Type.Object(
+  {
+    delivered: Type.Integer(),
+    retrying: Type.Integer({ description: "Failed at least once since, and is retried" }),
+    failed: Type.Integer({ description: "Dead letters again" }),
+    cancelled: Type.Integer(),
+    waiting: Type.Integer({ description: "No outcome yet" }),
+  },
+  { description: "What the replays of a job have come to" },
+);
+
+/** Returns the wire form of the counts. */
+export function presentOutcomes(
+  counts: Readonly<Record<ReplayOutcome, number>>,
+): Static<typeof ReplayOutcomes> {
+  return {
+    delivered: counts.DELIVERED,
+    retrying: counts.RETRYING,
+    failed: counts.FAILED,
+    cancelled: counts.CANCELLED,
+    waiting: counts.WAITING,
+  };
+}
 
 /** Returns the outcomes of items in a state. */
 export function outcomesOf(state: ItemState | undefined): ItemOutcomes | undefined {
@@ -101,12 +158,17 @@ export function outcomesOf(state: ItemState | undefined): ItemOutcomes | undefin
   return REPLAY_RESULTS.filter((result) => STATE_OF[result] === state);
 }
 
+function isReason(result: ReplayResult): result is Exclude<ReplayResult, "replayed" | "attempted"> {
+  return STATE_OF[result] !== "DONE";
+}
+
 export const ReplayItem = Type.Object({
   position: Type.Integer({ description: "Position in the order of replay, from 1" }),
   delivery_id: Nullable(Id("delivery")),
   event_id: Nullable(Id("event")),
   state: OneOf(ITEM_STATES),
-  reason: Nullable(OneOf(REPLAY_RESULTS.filter((result) => result !== "replayed"))),
+  reason: Nullable(OneOf(REPLAY_RESULTS.filter(isReason))),
+  outcome: Nullable(OneOf(REPLAY_OUTCOMES)),
 });
 
 /** Returns the wire form of an item. */
@@ -116,12 +178,14 @@ export function presentItem({
   eventId,
   result,
   cancelled,
+  outcome,
 }: ReplayItemRow): Static<typeof ReplayItem> {
   return {
     position,
     delivery_id: deliveryId,
     event_id: eventId,
     state: result === null ? (cancelled ? "CANCELLED" : "WAITING") : STATE_OF[result],
-    reason: result === null || result === "replayed" ? null : result,
+    reason: result === null || !isReason(result) ? null : result,
+    outcome,
   };
 }

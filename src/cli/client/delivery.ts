@@ -1,4 +1,4 @@
-/** `signet delivery list | tail | show | stats | retry | cancel`. */
+/** `signet delivery list | tail | show | stats | retry | resend | cancel`. */
 import { Command, Option } from "commander";
 import type { DeliveryFilter } from "../../lib/client/resources/deliveries.ts";
 import type { Attempt, DeliveryState } from "../../lib/client/api-types.ts";
@@ -13,6 +13,18 @@ import type { ClientOptions } from "./open-client.ts";
 
 const STATES = ["QUEUED", "RETRYING", "DELIVERED", "DEAD_LETTERED", "EXPIRED", "CANCELLED"];
 const ERRORS = ["status", "timeout", "connect", "tls", "dns", "refused", "aborted", "authentication"];
+
+/** Columns of a table of usage. */
+export const USAGE_COLUMNS = [
+  "day",
+  "events",
+  "deliveries",
+  "delivered",
+  "dead_lettered",
+  "attempts",
+  "failed_attempts",
+  "bytes",
+];
 
 /** Options that filter deliveries and dead letters. */
 export interface FilterOptions extends ClientOptions, TimeRange {
@@ -103,6 +115,24 @@ function printBodies(context: CliContext, attempts: readonly Attempt[]): void {
   }
 }
 
+function addUsage(delivery: Command, context: CliContext): void {
+  const usage = withTable(
+    delivery
+      .command("usage")
+      .description("show events, deliveries and attempts by UTC day; of the last 30 days by default")
+      .option("--from <day>", "first day, for instance 2025-11-01")
+      .option("--to <day>", "last day"),
+  );
+  asTenant<ClientOptions & { readonly from?: string; readonly to?: string; readonly wide?: boolean }>(
+    usage,
+    context,
+    async ({ signet, options }) => {
+      const data = await signet.deliveries.usage(given({ from: options.from, to: options.to }));
+      printPage(context, { data }, USAGE_COLUMNS, options);
+    },
+  );
+}
+
 function addShow(delivery: Command, context: CliContext): void {
   const show = withTable(
     delivery
@@ -120,7 +150,7 @@ function addShow(delivery: Command, context: CliContext): void {
     }
     printResource(context, found, options);
     context.stdout("\n");
-    const columns = ["cycle", "attempt", "started_at", "duration_ms", "status", "error"];
+    const columns = ["cycle", "attempt", "resend", "started_at", "duration_ms", "status", "error"];
     printPage(context, { data: attempts }, columns, options);
     if (options.body === true) {
       printBodies(context, attempts);
@@ -161,12 +191,20 @@ export function deliveryCommand(context: CliContext): Command {
   addTail(delivery, context, stateOption());
   addShow(delivery, context);
   addStats(delivery, context);
+  addUsage(delivery, context);
 
   const retry = delivery
     .command("retry <id>")
     .description("make the next attempt now, in place of the scheduled one");
   asTenant(retry, context, async ({ signet, target, options }) => {
     printResource(context, await signet.deliveries.retry(target), options);
+  });
+
+  const resend = delivery
+    .command("resend <id>")
+    .description("send a delivered, cancelled or expired delivery again, in a new cycle");
+  asTenant(resend, context, async ({ signet, target, options }) => {
+    printResource(context, await signet.deliveries.resend(target), options);
   });
 
   const cancel = delivery.command("cancel <id>").description("cancel a delivery: no more attempts");

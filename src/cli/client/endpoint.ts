@@ -118,15 +118,22 @@ function addCreation(endpoint: Command, context: CliContext): void {
 function addReads(endpoint: Command, context: CliContext): void {
   const list = withPages(endpoint.command("list").description("list endpoints, newest first"))
     .addOption(new Option("--state <state>", "filter by state").choices(["PENDING", "ACTIVE", "DISABLED"]))
+    .addOption(
+      new Option("--health <health>", "filter by health").choices(["healthy", "degraded", "failing"]),
+    )
     .option("--metadata <key=value...>", "filter by a member of the metadata, compared as text");
   type Options = PageChoice & {
     readonly state?: EndpointShown["state"];
+    readonly health?: EndpointShown["health"]["status"];
     readonly metadata?: readonly string[];
   };
   asTenant<Options>(list, context, async ({ signet, options }) => {
-    const { state, metadata } = options;
-    const filter = { ...pageOf(options), ...given({ state, metadata: membersOf("--metadata", metadata) }) };
-    const columns = ["id", "state", "url", "events", "created_at", "disabled_reason"];
+    const { state, health, metadata } = options;
+    const filter = {
+      ...pageOf(options),
+      ...given({ state, health, metadata: membersOf("--metadata", metadata) }),
+    };
+    const columns = ["id", "state", "health", "url", "events", "created_at", "disabled_reason"];
     await printList(context, signet.endpoints.list(filter), columns, options);
   });
   const show = endpoint.command("show <id>").description("show one endpoint, without its secret");

@@ -1,14 +1,14 @@
-/** `signet replay start | missing | watch | list | show | items | pause | resume | cancel`. */
+/** `signet replay [deliveries] | start | missing | watch | list | show | items | pause | resume | cancel`. */
 import { setTimeout as delay } from "node:timers/promises";
 import { Command, Option } from "commander";
-import type { ReplayItem, ReplayJob } from "../../lib/client/api-types.ts";
+import type { NewReplay, ReplayItem, ReplayJob, ReplayOutcomes } from "../../lib/client/api-types.ts";
 import type { ReplayPace, ReplaySelection } from "../../lib/client/resources/replays.ts";
 import type { SignetClient } from "../../lib/client/signet-client.ts";
 import type { CliContext } from "../context.ts";
 import { CommandError, misused } from "../exit-codes.ts";
 import { printResource } from "../output.ts";
 import { timeOption } from "../times.ts";
-import { asTenant, wholeNumber, withExamples } from "./command.ts";
+import { asTenant, wholeNumber, withExamples, words } from "./command.ts";
 import { given } from "./given.ts";
 import { filterOf, type FilterOptions, withFilter } from "./delivery.ts";
 import { pageOf, printList, type PageChoice, withPages } from "./list.ts";
@@ -16,6 +16,8 @@ import type { ClientOptions } from "./open-client.ts";
 
 const ASK_AGAIN_MS = 500;
 const BAR_WIDTH = 30;
+
+type Outcome = NonNullable<ReplayItem["outcome"]>;
 
 interface StartOptions extends ClientOptions {
   readonly rate?: string;
@@ -56,13 +58,20 @@ async function follow(signet: SignetClient, id: string, context: CliContext): Pr
   }
 }
 
-/** Fails the command if the job was cancelled or an item failed, so that scripts notice. */
-function checkResult({ id, failed, state }: ReplayJob): void {
+/** Fails the command if the job was cancelled, an item failed, or nothing was replayed, so that scripts notice. */
+function checkResult({ id, total, done, failed, state }: ReplayJob): void {
   if (state === "CANCELLED") {
     throw new CommandError(`${id} was cancelled.`);
   }
   if (failed > 0) {
     throw new CommandError(`${failed} could not be replayed: signet replay items ${id} --state FAILED`);
+  }
+  if (state === "COMPLETED" && done === 0) {
+    throw new CommandError(
+      total === 0
+        ? "Nothing was replayed: nothing matches."
+        : `Nothing was replayed, ${total} skipped. See why: signet replay items ${id}`,
+    );
   }
 }
 
@@ -73,10 +82,41 @@ async function finish(
 ): Promise<void> {
   if (options.detach === true) {
     printResource(context, job, options);
+    if (isOver(job)) {
+      checkResult(job);
+    }
     return;
   }
-  const ended = await follow(signet, job.id, context);
-  printResource(context, ended, options);
+  await followToResult(job.id, { signet, options }, context);
+}
+
+/** Prints a job with what its replays have come to since. */
+async function printJob(
+  job: ReplayJob,
+  { signet, options }: { readonly signet: SignetClient; readonly options: ClientOptions },
+  context: CliContext,
+): Promise<void> {
+  const outcomes = await signet.replays.outcomes(job.id);
+  printResource(
+    context,
+    options.json === true ? { ...job, outcomes } : { ...job, ...prefixed(outcomes) },
+    options,
+  );
+}
+
+function prefixed(outcomes: ReplayOutcomes): Readonly<Record<string, number>> {
+  return Object.fromEntries(
+    Object.entries(outcomes).map(([name, count]) => [`since_${name}`, count as number]),
+  );
+}
+
+async function followToResult(
+  id: string,
+  { signet, options }: { readonly signet: SignetClient; readonly options: ClientOptions },
+  context: CliContext,
+): Promise<void> {
+  const ended = await follow(signet, id, context);
+  await printJob(ended, { signet, options }, context);
   checkResult(ended);
 }
 
@@ -132,6 +172,68 @@ export function addReplayStart(noun: Command, name: string, context: CliContext)
   return start;
 }
 
+const STATES = ["dead_lettered", "retrying", "delivered", "cancelled", "expired"];
+
+function statesOf(value: string | undefined): NewReplay["states"] {
+  if (value === undefined) {
+    return undefined;
+  }
+  const states = words(value.toLowerCase());
+  const unknown = states.find((state) => !STATES.includes(state));
+  if (unknown !== undefined || states.length === 0) {
+    throw misused(`--state takes any of ${STATES.join(",")}.`);
+  }
+  return states.map((state) => state.toUpperCase()) as NewReplay["states"];
+}
+
+interface RecoveryOptions extends StartOptions, FilterOptions {
+  readonly all?: boolean;
+  readonly since?: string;
+  readonly state?: string;
+}
+
+function recoveryOf(options: RecoveryOptions): Pick<NewReplay, "states" | "filter"> {
+  const { since, from } = options;
+  if (since !== undefined && from !== undefined) {
+    throw misused("Give either --since or --from.");
+  }
+  const filter = filterOf(since === undefined ? options : { ...options, from: since });
+  if (Object.keys(filter).length === 0 && options.all !== true) {
+    throw misused("Give filters, or --all.");
+  }
+  return { ...given({ states: statesOf(options.state) }), filter };
+}
+
+/** Adds `deliveries`, which is also `signet replay` with options only. */
+function addDeliveries(replay: Command, context: CliContext): void {
+  const deliveries = withJob(
+    withFilter(
+      replay
+        .command("deliveries", { isDefault: true })
+        .description(
+          "attempt retries now, and start new cycles for other deliveries; `signet replay` with options is the same",
+        )
+        .option("--all", "all deliveries in these states")
+        .addOption(timeOption("--since <time>", "accepted at or after this time"))
+        .option("--state <states>", `one or more of ${STATES.join(",")}; by default dead_lettered,retrying`),
+    ),
+  );
+  asTenant<RecoveryOptions>(deliveries, context, async ({ signet, options }) => {
+    const which = recoveryOf(options);
+    if (options.dryRun === true) {
+      printResource(context, { dry_run: true, total: await signet.replays.count(which) }, options);
+      return;
+    }
+    const job = await signet.replays.create({ ...which, ...paceOf(options) });
+    await finish(job, { signet, options }, context);
+  });
+  withExamples(
+    deliveries,
+    "signet replay --endpoint ep_… --since 2h --state retrying",
+    "signet replay --endpoint ep_… --since 2026-11-20T02:00:00Z --state dead_lettered,retrying,delivered --dry-run",
+  );
+}
+
 function addMissing(replay: Command, context: CliContext): void {
   const missing = withJob(
     replay
@@ -162,15 +264,13 @@ function addReads(replay: Command, context: CliContext): void {
   asTenant<PageChoice>(list, context, async ({ signet, options }) => {
     await printList(context, signet.replays.list(pageOf(options)), columns, options);
   });
-  const show = replay.command("show <id>").description("show one job");
+  const show = replay.command("show <id>").description("show one job and what its replays have come to");
   asTenant(show, context, async ({ signet, target, options }) => {
-    printResource(context, await signet.replays.get(target), options);
+    await printJob(await signet.replays.get(target), { signet, options }, context);
   });
   const watch = replay.command("watch <id>").description("follow a job until it ends");
   asTenant(watch, context, async ({ signet, target, options }) => {
-    const ended = await follow(signet, target, context);
-    printResource(context, ended, options);
-    checkResult(ended);
+    await followToResult(target, { signet, options }, context);
   });
   const items = withPages(
     replay
@@ -184,14 +284,23 @@ function addReads(replay: Command, context: CliContext): void {
           "FAILED",
           "CANCELLED",
         ]),
+      )
+      .addOption(
+        new Option("--outcome <outcome>", "filter by what the replay has come to").choices([
+          "DELIVERED",
+          "RETRYING",
+          "FAILED",
+          "CANCELLED",
+          "WAITING",
+        ]),
       ),
   );
-  asTenant<PageChoice & Pick<Partial<ReplayItem>, "state">>(
+  asTenant<PageChoice & { readonly state?: ReplayItem["state"]; readonly outcome?: Outcome }>(
     items,
     context,
     async ({ signet, target, options }) => {
-      const filter = { ...pageOf(options), ...given({ state: options.state }) };
-      const members = ["position", "delivery_id", "event_id", "state", "reason"];
+      const filter = { ...pageOf(options), ...given({ state: options.state, outcome: options.outcome }) };
+      const members = ["position", "delivery_id", "event_id", "state", "reason", "outcome"];
       await printList(context, signet.replays.items(target, filter), members, options);
     },
   );
@@ -199,7 +308,8 @@ function addReads(replay: Command, context: CliContext): void {
 
 /** `signet replay`. */
 export function replayCommand(context: CliContext): Command {
-  const replay = new Command("replay").description("jobs that replay dead letters; they survive restarts");
+  const replay = new Command("replay").description("jobs that replay deliveries; they survive restarts");
+  addDeliveries(replay, context);
   withExamples(
     addReplayStart(replay, "start", context),
     "signet replay start dlv_…",

@@ -390,7 +390,7 @@ export interface Delivery {
   readonly event_type: string;
   readonly endpoint_id: string;
   readonly state: DeliveryState;
-  /** Number of the cycle: 1, plus 1 for each replay. */
+  /** Number of the cycle: 1, plus 1 for each replay or resend. */
   readonly cycle: number;
   /** Completed attempts in this cycle, of 17. */
   readonly attempt_count: number;
@@ -440,6 +440,8 @@ export interface Attempt {
   readonly error: AttemptError | null;
   /** The first 4 KiB; erased with the event's content. */
   readonly response_body: string | null;
+  /** True if a resend began its cycle; otherwise absent. */
+  readonly resend?: boolean;
 }
 
 /** Part of the response of `GET /v1/webhooks/stats`. */
@@ -500,15 +502,17 @@ export interface DeadLetterGroup {
 /** The response of `GET /v1/webhooks/replays/{id}`. */
 export interface ReplayJob {
   readonly id: string;
-  readonly kind: "dead_letters" | "missing";
+  readonly kind: "dead_letters" | "deliveries" | "missing";
   readonly endpoint_id: string | null;
+  /** Selected states; null for other kinds. */
+  readonly states: readonly ("DEAD_LETTERED" | "RETRYING" | "DELIVERED" | "CANCELLED" | "EXPIRED")[] | null;
   readonly state: "RUNNING" | "PAUSED" | "COMPLETED" | "CANCELLED";
   readonly total: number;
-  /** Replayed items. */
+  /** Replayed items, and retries that were made due. */
   readonly done: number;
   /** Items that could not be replayed: expired, not found, or without endpoint. */
   readonly failed: number;
-  /** Items that need no replay: not in the queue, erased, or already delivered. */
+  /** Items that need no replay: changed since, erased, or already delivered. */
   readonly skipped: number;
   readonly rate_per_second: number;
   readonly created_at: string;
@@ -524,12 +528,50 @@ export interface ReplayItem {
   readonly state: "WAITING" | "DONE" | "SKIPPED" | "FAILED" | "CANCELLED";
   readonly reason:
     | "not_in_queue"
+    | "state_changed"
     | "content_erased"
     | "delivery_exists"
     | "expired"
     | "not_found"
     | "endpoint_unavailable"
     | null;
+  readonly outcome: "DELIVERED" | "RETRYING" | "FAILED" | "CANCELLED" | "WAITING" | null;
+}
+
+/** The response of `GET /v1/webhooks/replays/{id}/outcomes`. */
+export interface ReplayOutcomes {
+  readonly delivered: number;
+  /** Failed at least once since, and is retried. */
+  readonly retrying: number;
+  /** Dead letters again. */
+  readonly failed: number;
+  readonly cancelled: number;
+  /** No outcome yet. */
+  readonly waiting: number;
+}
+
+/** The body of `POST /v1/webhooks/replays`. */
+export interface NewReplay {
+  /** By default, `DEAD_LETTERED` and `RETRYING`. */
+  readonly states?: readonly ("DEAD_LETTERED" | "RETRYING" | "DELIVERED" | "CANCELLED" | "EXPIRED")[] | null;
+  readonly filter: {
+    readonly endpoint_id?: string;
+    readonly event_id?: string;
+    readonly event_type?: string;
+    readonly from?: string | Date;
+    readonly to?: string | Date;
+    readonly last_error?: AttemptError;
+    /** 100 to 999. */
+    readonly last_status?: number;
+    readonly reason?: "attempts_exhausted" | "endpoint_disabled";
+    /**
+     * Selects endpoints whose metadata has these members with these values, compared as strings;
+     * metadata[key]=value in a query.
+     */
+    readonly metadata?: Readonly<Record<string, string>>;
+  };
+  /** Maximum replays per second; 500 by default; 1 to 5,000. */
+  readonly rate_per_second?: number;
 }
 
 /** The body of `POST /v1/webhooks/endpoints/{id}/replay-missing`. */

@@ -1,6 +1,6 @@
 /** Dead letters: deliveries that failed permanently, by endpoint and class of failure, and their replay. */
 import { Type } from "typebox";
-import { Closed, Id, IdParams } from "../../http/common.ts";
+import { Closed, Id, IdParams, OneOf } from "../../http/common.ts";
 import { deliveryFilter } from "../../api/routes/deliveries.ts";
 import { DeliveryFilters } from "../../api/schemas/deliveries.ts";
 import type { SignetServer } from "../../http/types.ts";
@@ -90,11 +90,7 @@ function replayForm(visit: Visit, query: FilterQuery, list: Html): Html {
   }
   const { cursor: _cursor, ...filter } = query;
   return html`<form method="post" action="${DEAD_LETTERS}/replay">
-    ${formFields(visit)}
-    ${Object.entries(filter).map(
-      ([name, value]) => value !== "" && html`<input type="hidden" name="${name}" value="${value}" />`,
-    )}
-    ${list}
+    ${formFields(visit)} ${filterFields(filter)} ${list}
     <div class="buttons">
       <button class="primary" name="which" value="chosen">Replay selected</button>
       <button name="which" value="all">
@@ -152,8 +148,42 @@ async function listPage(
   return { status: problem === undefined ? 200 : 422, content: { ...common, notice, body } };
 }
 
+/** Renders the count of a replay by filter, and the button that starts it. */
+async function confirmPage(visit: Visit, filter: FilterQuery): Promise<PageContent> {
+  const selection = { filter: filterOf(filter), dry_run: true };
+  const { total } = await visit.api.send<{ total: number }>("POST", "/v1/webhooks/dlq/replay", selection);
+  const count = `${total.toLocaleString("en")} ${total === 1 ? "dead letter" : "dead letters"}`;
+  return {
+    title: "Replay dead letters",
+    place: DEAD_LETTERS,
+    body: html`<section aria-labelledby="count">
+      <h2 id="count">${total === 0 ? "No dead letters match" : `To replay: ${count}`}</h2>
+      <p>Each one gets a new cycle of 17 attempts, with the same <code>webhook-id</code>.</p>
+      <form method="post" action="${DEAD_LETTERS}/replay">
+        ${formFields(visit)} ${filterFields(filter)}
+        <div class="buttons">
+          ${
+            total > 0 && html`<button class="primary" name="which" value="confirmed">Replay ${count}</button>`
+          }
+          <a class="button" href="${filteredPath(DEAD_LETTERS, filter)}">Back</a>
+        </div>
+      </form>
+    </section>`,
+  };
+}
+
+function filterOf(filter: FilterQuery): Readonly<Record<string, string>> {
+  return Object.fromEntries(new URLSearchParams(apiQuery(filter, false)));
+}
+
+function filterFields(filter: FilterQuery): readonly Part[] {
+  return Object.entries(filter).map(
+    ([name, value]) => value !== "" && html`<input type="hidden" name="${name}" value="${value}" />`,
+  );
+}
+
 const ReplayForm = Form({
-  which: Type.Union([Type.Literal("chosen"), Type.Literal("all")]),
+  which: OneOf(["chosen", "all", "confirmed"]),
   "ids[]": Type.Optional(Type.Array(Id("delivery"), { maxItems: PAGE })),
   ...FilterQuery.properties,
 });
@@ -171,8 +201,15 @@ function registerReplay(scope: SignetServer, { send }: PortalParts): void {
         const { status, content } = await listPage(visit, filter, "Select at least one dead letter.");
         return send(reply.code(status), visit, content);
       }
-      const query = Object.fromEntries(new URLSearchParams(apiQuery(filter, false)));
-      const selection = which === "chosen" ? { ids } : { filter: query };
+      if (which === "all") {
+        const counted = await refused(confirmPage(visit, filter));
+        if ("answer" in counted) {
+          return send(reply, visit, counted.answer);
+        }
+        const { content } = await listPage(visit, filter, counted.error.message);
+        return send(reply.code(counted.error.status), visit, content);
+      }
+      const selection = which === "chosen" ? { ids } : { filter: filterOf(filter) };
       const made = await refused(
         visit.api.send<ReplayJob>("POST", "/v1/webhooks/dlq/replay", selection, once),
       );

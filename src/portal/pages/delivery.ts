@@ -30,6 +30,7 @@ const DONE = {
   hastened: "The next attempt starts now.",
   cancelled: "The delivery was cancelled.",
   replayed: "The delivery has a new cycle of 17 attempts.",
+  resent: "The delivery is sent again, in a new cycle of 17 attempts.",
 } as const;
 const MS_PER_S = 1_000;
 /** Number of attempts on the page, newest first: two cycles. */
@@ -138,7 +139,10 @@ function attemptItem({ brand, delivery }: Shown, attempt: Attempt, answer: Attem
   const kind = kindOf(attempt);
   const text = answerText(attempt.status, attempt.error) ?? MARKS[kind];
   return html`<li class="${kind}">
-    <h3>Attempt ${attempt.attempt}${cycle > 1 && html`, cycle ${cycle}`} ${badge(kind, text)}</h3>
+    <h3>
+      Attempt ${attempt.attempt}${cycle > 1 && html`, cycle ${cycle}`}${attempt.resend === true && ", resend"}
+      ${badge(kind, text)}
+    </h3>
     <p class="muted">${moment(attempt.started_at)}${duration !== null && html` · took ${duration} ms`}</p>
     ${requestHeaders(brand, delivery, attempt)}
     ${
@@ -168,8 +172,15 @@ function buttons(visit: Visit, { id, state }: Delivery): Part {
       </div>`
     );
   }
+  if (!isOpen({ state })) {
+    return (
+      visit.can("webhooks:replay") &&
+      html`<div class="buttons">
+        ${buttonForm(visit, { action: `${path}/resend`, label: "Resend", id: "resend" })}
+      </div>`
+    );
+  }
   return (
-    isOpen({ state }) &&
     visit.can("webhooks:write") &&
     html`<div class="buttons">
       ${buttonForm(visit, { action: `${path}/retry`, label: "Attempt now", kind: "primary", id: "retry" })}
@@ -305,15 +316,21 @@ async function deliveryPage(
   };
 }
 
+interface Change {
+  readonly path: "retry" | "resend" | "cancel";
+  readonly scope: "webhooks:replay" | "webhooks:write";
+  readonly done: keyof typeof DONE;
+}
+
 function registerChange(
   scope: SignetServer,
   { send, headerBrand: brand }: PortalParts,
-  { path, done }: { readonly path: "retry" | "cancel"; readonly done: keyof typeof DONE },
+  { path, scope: needed, done }: Change,
 ): void {
   scope.post(
     `/deliveries/:id/${path}`,
     {
-      config: { portal: ["webhooks:read", "webhooks:write"] },
+      config: { portal: ["webhooks:read", needed] },
       schema: { hide: true, params: IdParams("delivery"), body: Form({}) },
     },
     async ({ visit, params: { id } }, reply) => {
@@ -349,6 +366,7 @@ export function registerDeliveryPage(scope: SignetServer, parts: PortalParts): v
       return parts.send(reply, visit, await deliveryPage(visit, { id, brand }, notice));
     },
   );
-  registerChange(scope, parts, { path: "retry", done: "hastened" });
-  registerChange(scope, parts, { path: "cancel", done: "cancelled" });
+  registerChange(scope, parts, { path: "retry", scope: "webhooks:write", done: "hastened" });
+  registerChange(scope, parts, { path: "resend", scope: "webhooks:replay", done: "resent" });
+  registerChange(scope, parts, { path: "cancel", scope: "webhooks:write", done: "cancelled" });
 }

@@ -18,6 +18,7 @@ import { registerEndpointPage, stateSection } from "./endpoint/endpoint.ts";
 import { registerEndpointHours } from "./endpoint/endpoint-deliveries.ts";
 import { registerGradePages } from "./grades.ts";
 import { registerMissingPages } from "./missing.ts";
+import { registerRecoverPages } from "./recover.ts";
 import { registerTestEventPages } from "./test-event.ts";
 
 function listPage(visit: Visit, { data, next_cursor: cursor }: ListAnswer<Endpoint>): PageContent {
@@ -120,4 +121,5 @@ export function registerEndpointPages(scope: SignetServer, parts: PortalParts): 
   registerTestEventPages(scope, parts);
   registerGradePages(scope, parts);
   registerMissingPages(scope, parts);
+  registerRecoverPages(scope, parts);
 }

@@ -1,8 +1,9 @@
 /** Replays: running and finished jobs, with their progress. */
-import { Type } from "typebox";
+import { type Static, Type } from "typebox";
 import { Closed, IdParams, OneOf } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
-import type { ReplayJob } from "../../lib/client/api-types.ts";
+import type { ReplayItem, ReplayJob, ReplayOutcomes } from "../../lib/client/api-types.ts";
+import { REPLAY_OUTCOMES } from "../../database/repositories/webhooks/replay-items.ts";
 import type { SignetError } from "../../domain/errors.ts";
 import { type ListAnswer, SEE_OTHER } from "../context.ts";
 import { Form, Line } from "../forms.ts";
@@ -12,7 +13,7 @@ import type { PortalParts } from "../page-parts.ts";
 import { badge, buttonForm, facts, moment, nextPage, table } from "../parts.ts";
 import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
-import { DEAD_LETTERS } from "./delivery-parts.ts";
+import { DEAD_LETTERS, DELIVERIES } from "./delivery-parts.ts";
 import { endpointFact, getEndpoint } from "./endpoint/endpoint-parts.ts";
 
 export const REPLAYS = "/portal/replays";
@@ -50,6 +51,13 @@ const WORDS = {
     failed: "Expired or deleted",
     cancelled: "The replay was cancelled. Deliveries that were not replayed stay in the queue.",
   },
+  deliveries: {
+    name: "deliveries",
+    done: "Sent again",
+    skipped: "Skipped: changed since, or erased",
+    failed: "Failed: the endpoint is deleted, or expired",
+    cancelled: "The replay was cancelled. Deliveries that were not sent again stay as they are.",
+  },
   missing: {
     name: "missing events",
     done: "Sent",
@@ -81,13 +89,38 @@ function noticeOf({ done, error }: Happened, { kind }: ReplayJob): PageContent["
   return done && { kind: "done", text: done === "cancel" ? WORDS[kind].cancelled : DONE[done] };
 }
 
+const OUTCOMES = {
+  delivered: "Delivered since",
+  retrying: "Failed since, will be retried",
+  failed: "Failed since, dead letters",
+  cancelled: "Cancelled since",
+  waiting: "Not attempted yet",
+} as const;
+
+/** Returns what the replays have come to, as links to their deliveries. */
+function outcomeFacts(path: string, outcomes: ReplayOutcomes): (readonly [string, Part])[] {
+  return Object.entries(OUTCOMES).flatMap(([name, label]) => {
+    const count = outcomes[name as keyof ReplayOutcomes];
+    const link = `${path}/items?outcome=${name.toUpperCase()}`;
+    return count === 0 && name !== "delivered"
+      ? []
+      : [[label, count === 0 ? "0" : html`<a href="${link}">${count.toLocaleString("en")}</a>`] as const];
+  });
+}
+
 async function replayPage(visit: Visit, id: string, happened: Happened): Promise<PageContent> {
   const job = await visit.api.get<ReplayJob>(`/v1/webhooks/replays/${id}`);
   const words = WORDS[job.kind];
   const path = `${REPLAYS}/${id}`;
   const running = job.state === "RUNNING";
+  // Counting reads every delivery of the job, so the page of a running job does not.
+  const outcomes = running
+    ? undefined
+    : await visit.api.get<ReplayOutcomes>(`/v1/webhooks/replays/${id}/outcomes`);
+  const changing = running || (outcomes?.waiting ?? 0) > 0;
   const polling =
-    running && html`hx-get="${path}" hx-select="#job" hx-trigger="every 2s" hx-swap="outerHTML"`;
+    changing &&
+    html`hx-get="${path}" hx-select="#job" hx-trigger="every ${running ? 2 : 5}s" hx-swap="outerHTML"`;
   const count = `${handled(job).toLocaleString("en")} of ${job.total.toLocaleString("en")}`;
   return {
     title: "Replay",
@@ -105,6 +138,7 @@ async function replayPage(visit: Visit, id: string, happened: Happened): Promise
           [words.done, job.done.toLocaleString("en")],
           [words.skipped, job.skipped.toLocaleString("en")],
           [words.failed, job.failed.toLocaleString("en")],
+          ...(outcomes === undefined ? [] : outcomeFacts(path, outcomes)),
           ...(job.state === "CANCELLED"
             ? [["Cancelled", (job.total - handled(job)).toLocaleString("en")] as const]
             : []),
@@ -115,13 +149,69 @@ async function replayPage(visit: Visit, id: string, happened: Happened): Promise
         ])}
         ${changes(visit, job)}
         ${
-          running &&
+          changing &&
           html`<noscript
             ><p class="again"><a href="${path}">Refresh</a></p></noscript
           >`
         }
       </section>
-      <p><a href="${REPLAYS}">All replays</a></p>`,
+      <p><a href="${path}/items">Deliveries of this replay</a> · <a href="${REPLAYS}">All replays</a></p>`,
+  };
+}
+
+const ITEM_STATES = {
+  WAITING: badge("wait", "waiting"),
+  DONE: badge("good", "sent"),
+  SKIPPED: badge("idle", "skipped"),
+  FAILED: badge("bad", "failed"),
+  CANCELLED: badge("idle", "cancelled"),
+} as const;
+
+const ItemsQuery = Closed({
+  outcome: Type.Optional(OneOf(REPLAY_OUTCOMES)),
+  cursor: Type.Optional(Line(256)),
+});
+
+/** Renders the deliveries of a job, with links to each. */
+async function itemsPage(
+  { api }: Visit,
+  id: string,
+  { outcome, cursor }: Static<typeof ItemsQuery>,
+): Promise<PageContent> {
+  const query = new URLSearchParams({
+    limit: "50",
+    ...(outcome === undefined ? {} : { outcome }),
+    ...(cursor === undefined ? {} : { cursor }),
+  });
+  const path = `${REPLAYS}/${id}`;
+  const { data, next_cursor: next } = await api.get<ListAnswer<ReplayItem>>(
+    `/v1/webhooks/replays/${id}/items?${query.toString()}`,
+  );
+  const here = `${path}/items${outcome === undefined ? "" : `?outcome=${outcome}`}`;
+  const said = (text: string): string => text.toLowerCase().replaceAll("_", " ");
+  return {
+    title: "Deliveries of a replay",
+    place: DEAD_LETTERS,
+    body: html`<section>
+        ${
+          data.length === 0
+            ? html`<p class="empty">No deliveries match.</p>`
+            : table(
+                "Deliveries of this replay",
+                ["Position", "Delivery", "Result", "Since"],
+                data.map(({ position, delivery_id: delivery, state, reason, outcome: since }) => [
+                  position,
+                  delivery === null
+                    ? "–"
+                    : html`<a href="${DELIVERIES}/${delivery}"><code>${delivery}</code></a>`,
+                  html`${ITEM_STATES[state]} ${reason !== null && said(reason)}`,
+                  since === null ? "–" : said(since),
+                ]),
+              )
+        }
+      </section>
+      ${nextPage(here, next, cursor === undefined, ["First", "Next"])}
+      <p><a href="${path}">Back to the replay</a></p>`,
   };
 }
 
@@ -134,7 +224,7 @@ function listPage({ data, next_cursor: next }: ListAnswer<ReplayJob>): PageConte
         ? html`<section aria-labelledby="none">
             <h2 id="none">No replays yet</h2>
             <p class="empty">
-              When you replay dead letters together, the progress of the job is shown here.
+              When you send deliveries again together, the progress of the job is shown here.
               <a href="${DEAD_LETTERS}">Dead letters</a>
             </p>
           </section>`
@@ -201,6 +291,15 @@ export function registerReplayPages(scope: SignetServer, parts: PortalParts): vo
     },
     async ({ visit, params: { id }, query: { done } }, reply) =>
       parts.send(reply, visit, await replayPage(visit, id, { done })),
+  );
+  scope.get(
+    "/replays/:id/items",
+    {
+      config: { portal: ["webhooks:read"] },
+      schema: { hide: true, params: IdParams("replay"), querystring: ItemsQuery },
+    },
+    async ({ visit, params: { id }, query }, reply) =>
+      parts.send(reply, visit, await itemsPage(visit, id, query)),
   );
   registerChanges(scope, parts);
 }

@@ -16,6 +16,7 @@ import {
   listAttempts,
   listDeliveries,
   replayDeadLetter,
+  resendDelivery,
   type StoredAttempt,
 } from "../../database/repositories/webhooks/deliveries.ts";
 import {
@@ -77,6 +78,15 @@ function expired(): SignetError {
   return new SignetError("DLQ_ENTRY_EXPIRED", {
     detail: "Dead letters are kept for 7 days. This one has expired.",
   });
+}
+
+function whyNotResent({ state }: Delivery): string {
+  if (state === "QUEUED" || state === "RETRYING") {
+    return `The delivery is ${state}: its attempts have not ended.`;
+  }
+  return state === "DEAD_LETTERED"
+    ? "The delivery is DEAD_LETTERED: replay it from the dead-letter queue."
+    : "Its endpoint is deleted, or the content of its event is erased, so it cannot be resent.";
 }
 
 function eventsOf(deliveries: readonly Delivery[]): string[] {
@@ -217,6 +227,32 @@ export class DeliveryService {
           ? "Its endpoint is deleted, so it cannot be replayed."
           : `The delivery is ${delivery.state}: only dead letters can be replayed.`,
     });
+  }
+
+  /**
+   * Starts a new cycle of 17 attempts for a delivery that was delivered, cancelled or has expired.
+   *
+   * @throws SignetError NOT_FOUND; INVALID_STATE if it has not ended, its endpoint is deleted, its event's content is
+   * erased or the tenant is held
+   */
+  async resend(tenantId: string, id: string, by: By): Promise<Delivery> {
+    const resent = await this.#change(tenantId, async (db, now) => {
+      await this.#requireRunningTenant(db, tenantId);
+      const isResent = await resendDelivery(db, { tenantId, id, now });
+      if (isResent) {
+        await appendEntry(
+          db,
+          { ...by, type: "delivery.resent", tenant: tenantId, target: id },
+          this.#options,
+        );
+      }
+      return isResent;
+    });
+    const delivery = await this.find(tenantId, id);
+    if (resent) {
+      return delivery;
+    }
+    throw new SignetError("INVALID_STATE", { detail: whyNotResent(delivery) });
   }
 
   /**

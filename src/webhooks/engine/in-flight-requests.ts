@@ -52,6 +52,8 @@ export interface InFlightRequestsOptions {
 export class InFlightRequests {
   readonly #options: InFlightRequestsOptions;
   readonly #active = new Map<string, InFlightRequest>();
+  /** Requests in progress of cancelled cycles, beside the same attempt of a resend. */
+  readonly #superseded = new Set<InFlightRequest>();
   /** Two generations of ended requests, for callers that read the database just before a request ended. */
   #recentlyEnded = new Map<string, InFlightRequest>();
   #recentlyEndedBefore = new Map<string, InFlightRequest>();
@@ -89,10 +91,10 @@ export class InFlightRequests {
     );
     // Registered before any waiter, so waiters find the request ended. The caller may have left when it fails.
     outcome.then(
-      () => this.#end(id),
+      () => this.#end(id, request),
       (error: unknown) => {
         // A retry must send again instead of getting this failure.
-        this.#active.delete(id);
+        this.#remove(id, request);
         countInternalFailure();
         log.error(
           {
@@ -127,18 +129,26 @@ export class InFlightRequests {
           leaseUntil: new Date(startedAtMs + LEASE_MS),
         }),
     };
+    const former = this.#active.get(id);
+    if (former !== undefined) {
+      this.#superseded.add(former);
+    }
     this.#active.set(id, request);
     return request;
   }
 
   /** Returns the deliveries with a request in progress. */
   deliveries(): string[] {
-    return [...this.#active.values()].map(({ deliveryId }) => deliveryId);
+    return this.#all().map(({ deliveryId }) => deliveryId);
   }
 
   /** Resolves when no request is in progress. */
   async drain(): Promise<void> {
-    await Promise.allSettled([...this.#active.values()].map(async (request) => await request.outcome));
+    await Promise.allSettled(this.#all().map(async (request) => await request.outcome));
+  }
+
+  #all(): InFlightRequest[] {
+    return [...this.#active.values(), ...this.#superseded];
   }
 
   #find(key: AttemptKey): InFlightRequest | undefined {
@@ -146,16 +156,20 @@ export class InFlightRequests {
     return this.#active.get(id) ?? this.#recentlyEnded.get(id) ?? this.#recentlyEndedBefore.get(id);
   }
 
-  #end(id: string): void {
-    const request = this.#active.get(id);
-    this.#active.delete(id);
+  /** Returns false if a later cycle has taken the request's place. */
+  #remove(id: string, request: InFlightRequest): boolean {
+    return !this.#superseded.delete(request) && this.#active.delete(id);
+  }
+
+  #end(id: string, request: InFlightRequest): void {
+    const isLatest = this.#remove(id, request);
     const nowMs = this.#options.clock.now();
     if (nowMs >= this.#generationEndsMs) {
       this.#recentlyEndedBefore = this.#recentlyEnded;
       this.#recentlyEnded = new Map();
       this.#generationEndsMs = nowMs + REMEMBER_MS;
     }
-    if (request !== undefined) {
+    if (isLatest) {
       // Drop the delivery that the lease refers to, because thousands of requests are remembered.
       this.#recentlyEnded.set(id, { ...request, lease: noLease });
     }
@@ -236,7 +250,7 @@ async function noLease(): Promise<void> {}
 
 const NEXT_STATES = { delivered: "DELIVERED", failed: "RETRYING", dead: "DEAD_LETTERED" } as const;
 
-/** Cycles of a delivery follow each other, so an attempt number is never in progress in two of them. */
+/** Only the latest cycle of a delivery is joined. An earlier one was cancelled if its request is still in progress. */
 function requestKey({ deliveryId, attempt }: AttemptKey): string {
   return `${deliveryId}/${attempt}`;
 }

@@ -15,10 +15,12 @@ const SIGNALS_MAX = 16;
 const WAITING_MAX = 20_000;
 /** A list's workflow starts up to a second after its first attempts, so a signal may come before it. */
 const NOT_STARTED_WAITS_MS = [200, 1_000, 2_000];
+const NOT_STARTED_WAIT_OF_MANY_MS = 1_000;
 
 interface Sending {
   readonly signal: typeof releaseSignal;
-  readonly ids: readonly string[];
+  readonly carrier: string;
+  readonly ids: string[];
   /** After each of these waits the signal is repeated while there is no such workflow. */
   readonly waitsMs: readonly number[];
 }
@@ -28,8 +30,9 @@ export class Releaser {
   readonly #client: Client;
   readonly #log: Logger;
   readonly #wait: (ms: number) => Promise<unknown>;
-  readonly #waiting = new Map<string, string[]>();
-  readonly #releases = new Set<Promise<void>>();
+  /** Signals in their order, by name and carrier. */
+  readonly #waiting = new Map<string, Sending>();
+  readonly #bulk = new Set<Promise<void>>();
   readonly #requests = new Set<Promise<void>>();
   #ends = false;
 
@@ -45,38 +48,50 @@ export class Releaser {
 
   /** Called after the commit. Does not wait for Temporal. */
   release(deliveries: readonly Carried[]): void {
-    for (const { id, carrier } of deliveries) {
-      const ids = carrier === null ? undefined : this.#waiting.get(carrier);
-      if (ids !== undefined) {
-        ids.push(id);
-      } else if (carrier !== null && this.#waiting.size < WAITING_MAX) {
-        this.#waiting.set(carrier, [id]);
-      }
-    }
-    this.#signalNext();
+    this.#sendAll(deliveries, { signal: releaseSignal, waitsMs: [] });
+  }
+
+  /** Signals the carriers of many deliveries, in turns, that the next attempts are due now. */
+  attemptAllNow(deliveries: readonly Carried[]): void {
+    this.#sendAll(deliveries, { signal: attemptNowSignal, waitsMs: [NOT_STARTED_WAIT_OF_MANY_MS] });
   }
 
   /** Signals the carrier that the next attempt of a delivery is due now. */
   attemptNow({ id, carrier }: Carried & { readonly carrier: string }): void {
-    this.#send(this.#requests, carrier, {
+    this.#send(this.#requests, {
       signal: attemptNowSignal,
+      carrier,
       ids: [id],
       waitsMs: NOT_STARTED_WAITS_MS,
     });
   }
 
+  #sendAll(deliveries: readonly Carried[], what: Pick<Sending, "signal" | "waitsMs">): void {
+    for (const { id, carrier } of deliveries) {
+      const key = `${what.signal.name} ${carrier}`;
+      const waiting = this.#waiting.get(key);
+      if (waiting !== undefined) {
+        waiting.ids.push(id);
+      } else if (carrier !== null && this.#waiting.size < WAITING_MAX) {
+        this.#waiting.set(key, { ...what, carrier, ids: [id] });
+      }
+    }
+    this.#signalNext();
+  }
+
   #signalNext(): void {
-    for (const [carrier, ids] of this.#waiting) {
-      if (this.#releases.size >= SIGNALS_MAX) {
+    for (const [key, sending] of this.#waiting) {
+      if (this.#bulk.size >= SIGNALS_MAX) {
         return;
       }
-      this.#waiting.delete(carrier);
-      this.#send(this.#releases, carrier, { signal: releaseSignal, ids, waitsMs: [] });
+      this.#waiting.delete(key);
+      this.#send(this.#bulk, sending);
     }
   }
 
-  #send(inProgress: Set<Promise<void>>, carrier: string, sending: Sending): void {
-    const sent = this.#signal(carrier, sending)
+  #send(inProgress: Set<Promise<void>>, sending: Sending): void {
+    const { carrier } = sending;
+    const sent = this.#signal(sending)
       .catch((error: unknown) => this.#log.debug({ err: error, carrier }, "carrier could not be signalled"))
       .finally(() => {
         inProgress.delete(sent);
@@ -85,8 +100,9 @@ export class Releaser {
     inProgress.add(sent);
   }
 
-  async #signal(carrier: string, { signal, ids, waitsMs }: Sending): Promise<void> {
-    const [waitMs, ...later] = waitsMs;
+  async #signal(sending: Sending): Promise<void> {
+    const { signal, carrier, ids } = sending;
+    const [waitMs, ...later] = sending.waitsMs;
     try {
       await this.#client.workflow.getHandle(carrier).signal(signal, { delivery_ids: ids });
     } catch (error) {
@@ -94,7 +110,7 @@ export class Releaser {
         throw error;
       }
       await this.#wait(waitMs);
-      await this.#signal(carrier, { signal, ids, waitsMs: later });
+      await this.#signal({ ...sending, waitsMs: later });
     }
   }
 
@@ -102,6 +118,6 @@ export class Releaser {
   async drain(): Promise<void> {
     this.#ends = true;
     this.#waiting.clear();
-    await Promise.allSettled([...this.#releases, ...this.#requests]);
+    await Promise.allSettled([...this.#bulk, ...this.#requests]);
   }
 }

@@ -5,7 +5,7 @@ import type { Actor } from "../../compliance/entry-types.ts";
 import type { Pool, Queryable } from "../../database/pool.ts";
 import { makeMissingPage } from "../../database/repositories/webhooks/missing-deliveries.ts";
 import {
-  replayPageOfDead,
+  replayPageOfDeliveries,
   type ReplayedPage,
   type ReplayResult,
 } from "../../database/repositories/webhooks/replay-items.ts";
@@ -65,10 +65,16 @@ const GONE: SeenJob = {
   held: false,
 };
 
-const SKIPPED: ReadonlySet<ReplayResult> = new Set(["not_in_queue", "content_erased", "delivery_exists"]);
+const DONE: ReadonlySet<ReplayResult> = new Set(["replayed", "attempted"]);
+const SKIPPED: ReadonlySet<ReplayResult> = new Set([
+  "not_in_queue",
+  "state_changed",
+  "content_erased",
+  "delivery_exists",
+]);
 
 function countsOf(results: readonly ReplayResult[]): Record<"done" | "failed" | "skipped", number> {
-  const done = results.filter((result) => result === "replayed").length;
+  const done = results.filter((result) => DONE.has(result)).length;
   const skipped = results.filter((result) => SKIPPED.has(result)).length;
   return { done, skipped, failed: results.length - done - skipped };
 }
@@ -87,7 +93,10 @@ export function createReplayRunner(options: ReplayRunnerOptions): ReplayRunner {
     const page =
       job.kind === "missing"
         ? await makeMissingPage(db, { ...place, endpointId: job.endpointId ?? "" }, options.randomBytes)
-        : await replayPageOfDead(db, place);
+        : await replayPageOfDeliveries(db, {
+            ...place,
+            deadLetters: job.states === null || job.states.includes("DEAD_LETTERED"),
+          });
     const advanced = await advanceReplayJob(db, {
       id: job.id,
       position: upTo,
@@ -116,8 +125,9 @@ export function createReplayRunner(options: ReplayRunnerOptions): ReplayRunner {
         const carried = await carryOut(db, job, size);
         return { seen: { ...carried.job, held: false }, page: carried.page };
       });
-      if (page !== undefined && page.results.includes("replayed")) {
+      if (page?.results.some((result) => DONE.has(result)) === true) {
         options.releaser.release(page.moved);
+        options.releaser.attemptAllNow(page.due);
         options.onQueued();
       }
       return seen;

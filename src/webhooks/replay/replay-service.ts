@@ -5,13 +5,16 @@ import type { EntrySources } from "../../compliance/entry.ts";
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { Pool, Queryable } from "../../database/pool.ts";
 import {
-  countDeadLetters,
+  countOutcomes,
+  countSelected,
   type DeadLetterSelection,
-  insertDeadLetterItems,
+  insertSelectedItems,
   insertUnknownItems,
   listReplayItems,
   type ReplayItem,
   type ItemOutcomes,
+  type ReplayOutcome,
+  type StatesSelection,
 } from "../../database/repositories/webhooks/replay-items.ts";
 import {
   changeReplayJob,
@@ -50,7 +53,7 @@ export interface ReplayServiceOptions extends EntrySources {
 
 /** The selection to replay, and its rate. */
 export interface ReplayRequest {
-  readonly selection: DeadLetterSelection | MissingSelection;
+  readonly selection: DeadLetterSelection | StatesSelection | MissingSelection;
   readonly ratePerSecond: number;
 }
 
@@ -58,6 +61,7 @@ export interface ItemPage {
   readonly after: number;
   readonly limit: number;
   readonly outcomes: ItemOutcomes | undefined;
+  readonly outcome?: ReplayOutcome | undefined;
 }
 
 function tooMany(): SignetError {
@@ -89,7 +93,13 @@ export class ReplayService {
       }
       return total;
     }
-    return await countDeadLetters(db, { tenantId, selection, now });
+    // Unlike dead letters, delivered deliveries may be many millions.
+    const limit = "states" in selection ? REPLAY_ITEMS_MAX + 1 : null;
+    const total = await countSelected(db, { tenantId, selection, now }, limit);
+    if (limit !== null && total === limit) {
+      throw tooMany();
+    }
+    return total;
   }
 
   /**
@@ -122,14 +132,15 @@ export class ReplayService {
     await insertReplayJob(db, {
       id,
       tenantId,
-      kind: missing ? "missing" : "dead_letters",
+      kind: missing ? "missing" : "states" in selection ? "deliveries" : "dead_letters",
       endpointId,
+      states: "states" in selection ? selection.states : null,
       ratePerSecond,
       now,
     });
     await (missing
       ? this.#listMissing(db, { tenantId, jobId: id, now }, selection)
-      : this.#listDead(db, { tenantId, jobId: id, now }, selection));
+      : this.#listSelected(db, { tenantId, jobId: id, now }, selection));
     const job = await settleNewJob(db, { tenantId, id, now });
     await logJobStart(db, job, by, this.#options);
     return job;
@@ -158,6 +169,16 @@ export class ReplayService {
   /** Lists jobs, newest first. */
   async list(tenantId: string, page: RowPage): Promise<ReplayJob[]> {
     return await this.#read(tenantId, async (db) => await listReplayJobs(db, tenantId, page));
+  }
+
+  /** Counts what the replays of a job have come to since. @throws SignetError NOT_FOUND */
+  async outcomes(tenantId: string, jobId: string): Promise<Readonly<Record<ReplayOutcome, number>>> {
+    return await this.#read(tenantId, async (db) => {
+      if ((await findReplayJob(db, tenantId, jobId)) === undefined) {
+        throw noSuch("replay");
+      }
+      return await countOutcomes(db, tenantId, jobId);
+    });
   }
 
   /** Returns the results of the items, by position. @throws SignetError NOT_FOUND */
@@ -208,13 +229,13 @@ export class ReplayService {
     await Promise.allSettled(this.#kicks);
   }
 
-  async #listDead(
+  async #listSelected(
     db: Queryable,
     { tenantId, jobId, now }: { readonly tenantId: string; readonly jobId: string; readonly now: Date },
-    selection: DeadLetterSelection,
+    selection: DeadLetterSelection | StatesSelection,
   ): Promise<void> {
     const of = { tenantId, selection, now };
-    const listed = await insertDeadLetterItems(db, jobId, of, REPLAY_ITEMS_MAX + 1);
+    const listed = await insertSelectedItems(db, jobId, of, REPLAY_ITEMS_MAX + 1);
     if (listed > REPLAY_ITEMS_MAX) {
       throw tooMany();
     }

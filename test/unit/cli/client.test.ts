@@ -11,6 +11,7 @@ const JOB: ReplayJob = {
   id: "rpl_1",
   kind: "dead_letters",
   endpoint_id: null,
+  states: null,
   state: "RUNNING",
   total: 200,
   done: 90,

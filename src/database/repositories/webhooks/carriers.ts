@@ -3,6 +3,7 @@ import { idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 import { HAS_ENDPOINT } from "../endpoints/endpoints.ts";
 import { HELD_TENANTS } from "../tenants.ts";
+import { NEW_CYCLE } from "./deliveries.ts";
 
 /** Deliveries with the fence of their carrier. */
 export interface Fenced {
@@ -24,9 +25,7 @@ function fencedValues({ carrier, ids, epochs }: Fenced): unknown[] {
 export async function replayFromCarrier(db: Queryable, fenced: Fenced, now: Date): Promise<string[]> {
   const { rows } = await db.query<{ id: string }>({
     name: "replay-from-carrier",
-    text: `UPDATE deliveries d SET state = 'QUEUED', cycle = d.cycle + 1, epoch = d.epoch + 1, carrier = NULL,
-        claimed_at = NULL, attempt_count = 0, cycle_started_at = NULL, next_attempt_at = NULL, reason = NULL,
-        dead_lettered_at = NULL, expires_at = NULL
+    text: `UPDATE deliveries d SET ${NEW_CYCLE}
       FROM unnest($1::date[], $2::text[], $3::int[]) AS m(day, id, epoch)
       WHERE d.day = m.day AND d.id = m.id AND d.carrier = $4 AND d.epoch = m.epoch
         AND d.state = 'DEAD_LETTERED' AND d.expires_at > $5 AND d.tenant_id NOT IN ${HELD_TENANTS} AND ${HAS_ENDPOINT}

@@ -91,6 +91,8 @@ export interface StoredAttempt {
   readonly responseBody: string | null;
   /** Sealed beside the event's content. */
   readonly response: Buffer | null;
+  /** Whether a resend began its cycle. */
+  readonly resent: boolean;
 }
 
 /** A page of a delivery's attempts: those after an attempt of a cycle, at most `limit`. */
@@ -115,7 +117,8 @@ export async function listAttempts(
         FROM deliveries WHERE day = $1 AND id = $2 AND tenant_id = $3 AND first_duration_ms IS NOT NULL
       )
       SELECT id, cycle, attempt, started_at AS "startedAt", duration_ms AS "durationMs", status, error,
-        response_body AS "responseBody", response
+        response_body AS "responseBody", response,
+        coalesce((SELECT resent_cycles @> a.cycle FROM deliveries WHERE day = $1 AND id = $2 AND tenant_id = $3), false) AS resent
       FROM (
         SELECT * FROM delivered
         UNION ALL
@@ -126,6 +129,67 @@ export async function listAttempts(
     values: [idDay(deliveryId), deliveryId, tenantId, after.cycle, after.attempt, limit],
   });
   return rows;
+}
+
+/** Assignments that return a delivery `d` to the outbox with a new cycle. */
+export const NEW_CYCLE = `state = 'QUEUED', cycle = d.cycle + 1, epoch = d.epoch + 1, carrier = NULL,
+          claimed_at = NULL, attempt_count = 0, cycle_started_at = NULL, next_attempt_at = NULL, reason = NULL,
+          dead_lettered_at = NULL, expires_at = NULL`;
+
+/**
+ * Further assignments for a delivery `d` that had ended. `delivered_at` belongs to the last cycle, as `state` does. The
+ * attempts keep what earlier cycles came to.
+ */
+export const RESENT = `delivered_at = NULL, first_duration_ms = NULL, first_response = NULL,
+          resent_cycles = coalesce(d.resent_cycles, '{}') + int4multirange(int4range(d.cycle + 1, d.cycle + 2))`;
+
+/** Columns of a delivery `d` that {@link moveFirstAttempt} reads. */
+export const FIRST_ATTEMPT =
+  "d.tenant_id, d.cycle_started_at, d.last_status, d.first_duration_ms, d.first_response";
+
+/**
+ * Returns SQL that moves the first attempts out of the rows of `resent` into rows of their own. The id stays that of
+ * {@link listAttempts}. An attempt may already have the row of its lease.
+ */
+export function moveFirstAttempt(resent: string): string {
+  return `INSERT INTO attempts (day, delivery_id, cycle, attempt, id, tenant_id, started_at, duration_ms, status, response)
+        SELECT day, id, 1, 1, 'att_' || substr(id, 5), tenant_id, cycle_started_at, first_duration_ms, last_status, first_response
+        FROM ${resent} WHERE first_duration_ms IS NOT NULL
+        ON CONFLICT (day, delivery_id, cycle, attempt) DO UPDATE
+          SET id = excluded.id, started_at = excluded.started_at, duration_ms = excluded.duration_ms,
+            status = excluded.status, response = excluded.response, lease_until = NULL
+          WHERE attempts.duration_ms IS NULL`;
+}
+
+/** Condition of a delivery `d` whose event is kept with its content. An erasure meanwhile cancels the next attempt. */
+export const HAS_CONTENT = `EXISTS (
+  SELECT FROM events v WHERE v.day = d.day AND v.id = d.event_id AND v.content_erased_at IS NULL OFFSET 0
+)`;
+
+/**
+ * Returns a delivered, cancelled or expired delivery to the outbox with a new cycle and notifies the workers. Its former
+ * carrier has ended, or finds out at its next step.
+ *
+ * @returns false if it has not ended, for instance at a second resend, or cannot be sent
+ */
+export async function resendDelivery(db: Queryable, { tenantId, id, now }: DeliveryAt): Promise<boolean> {
+  const { rowCount } = await db.query({
+    name: "resend-delivery",
+    text: `WITH ended AS MATERIALIZED (
+        SELECT d.day, d.id, ${FIRST_ATTEMPT} FROM deliveries d
+        WHERE d.day = $1 AND d.id = $2 AND d.tenant_id = $3
+          AND (d.state IN ('DELIVERED', 'CANCELLED', 'EXPIRED') OR (d.state = 'DEAD_LETTERED' AND d.expires_at <= $4))
+          AND ${HAS_ENDPOINT} AND ${HAS_CONTENT} FOR UPDATE OF d
+      ), moved AS (
+        ${moveFirstAttempt("ended")}
+      ), queued AS (
+        UPDATE deliveries d SET ${NEW_CYCLE}, ${RESENT}
+        FROM ended WHERE d.day = ended.day AND d.id = ended.id RETURNING d.id
+      )
+      SELECT ${notifyOutbox("1", "$3::text")} FROM queued`,
+    values: [idDay(id), id, tenantId, now],
+  });
+  return rowCount === 1;
 }
 
 /**
@@ -143,9 +207,7 @@ export async function replayDeadLetter(
         WHERE d.day = $1 AND d.id = $2 AND d.tenant_id = $3 AND d.state = 'DEAD_LETTERED' AND d.expires_at > $4
           AND ${HAS_ENDPOINT} FOR UPDATE
       ), queued AS (
-        UPDATE deliveries d SET state = 'QUEUED', cycle = d.cycle + 1, epoch = d.epoch + 1, carrier = NULL,
-          claimed_at = NULL, attempt_count = 0, cycle_started_at = NULL, next_attempt_at = NULL, reason = NULL,
-          dead_lettered_at = NULL, expires_at = NULL
+        UPDATE deliveries d SET ${NEW_CYCLE}
         FROM dead WHERE d.day = dead.day AND d.id = dead.id RETURNING dead.carrier
       )
       SELECT carrier, ${notifyOutbox("1", "$3::text")} FROM queued`,

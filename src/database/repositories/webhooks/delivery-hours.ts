@@ -37,7 +37,9 @@ function idFrom(ms: number): string {
 
 /** Returns SQL for the newest deliveries of an hour, at most one more than are sampled. */
 function newestOf(condition: string): string {
-  return `SELECT d.id, d.created_at, d.delivered_at FROM deliveries d
+  // A resend is no measure of latency.
+  return `SELECT d.id, d.created_at, CASE WHEN d.resent_cycles IS NULL THEN d.delivered_at END AS delivered_at
+    FROM deliveries d
     WHERE d.tenant_id = $1 AND d.day = h.day AND d.id >= h.low COLLATE "C" AND d.id < h.high COLLATE "C" AND ${condition}
     ORDER BY d.id DESC LIMIT $5`;
 }

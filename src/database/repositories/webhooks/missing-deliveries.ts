@@ -185,5 +185,5 @@ export async function makeMissingPage(
       )
       SELECT result FROM judged LEFT JOIN told ON true`,
   });
-  return { results: rows.map((row) => row.result), moved: [] };
+  return { results: rows.map((row) => row.result), moved: [], due: [] };
 }

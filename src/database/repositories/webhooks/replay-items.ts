@@ -1,7 +1,8 @@
-/** Items of replay jobs: each is a dead letter, or an event that an endpoint never received. */
+/** Items of replay jobs: each is a delivery, or an event that an endpoint never received. */
 import { idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 import { raw, sql, type Statement } from "../../sql.ts";
+import { FIRST_ATTEMPT, HAS_CONTENT, moveFirstAttempt, NEW_CYCLE, RESENT } from "./deliveries.ts";
 import { type DeliveryFilter, selectDeliveries } from "./delivery-filter.ts";
 import { HAS_ENDPOINT } from "../endpoints/endpoints.ts";
 import { notifyOutbox } from "./events.ts";
@@ -9,7 +10,9 @@ import { notifyOutbox } from "./events.ts";
 /** Results of an item. */
 export const REPLAY_RESULTS = [
   "replayed",
+  "attempted",
   "not_in_queue",
+  "state_changed",
   "content_erased",
   "delivery_exists",
   "expired",
@@ -18,12 +21,22 @@ export const REPLAY_RESULTS = [
 ] as const;
 export type ReplayResult = (typeof REPLAY_RESULTS)[number];
 
+/** States whose deliveries a job can replay. */
+export const REPLAYABLE_STATES = ["DEAD_LETTERED", "RETRYING", "DELIVERED", "CANCELLED", "EXPIRED"] as const;
+export type ReplayableState = (typeof REPLAYABLE_STATES)[number];
+
 /** The dead letters of a job: a list of ids, or all that match a filter. */
 export type DeadLetterSelection = { readonly ids: readonly string[] } | { readonly filter: DeliveryFilter };
 
+/** The deliveries of a job: all in one of the states that match the filter. */
+export interface StatesSelection {
+  readonly states: readonly ReplayableState[];
+  readonly filter: Omit<DeliveryFilter, "state">;
+}
+
 export interface SelectionOf {
   readonly tenantId: string;
-  readonly selection: DeadLetterSelection;
+  readonly selection: DeadLetterSelection | StatesSelection;
   readonly now: Date;
 }
 
@@ -35,36 +48,47 @@ function named(tenantId: string): Statement {
   ) d ON true`;
 }
 
-function selectedDead({ tenantId, selection, now }: SelectionOf): Statement {
+function selected({ tenantId, selection, now }: SelectionOf): Statement {
+  if ("states" in selection) {
+    // Each state has an index of its own.
+    const parts = selection.states.map((state) => {
+      const filter = { ...selection.filter, state };
+      return sql`SELECT d.day, d.id, d.event_id, d.cycle, ${state}::text AS state FROM deliveries d
+        WHERE ${selectDeliveries({ tenantId, filter, now })}`;
+    });
+    return sql`SELECT * FROM (${parts.reduce((all, part) => sql`${all} UNION ALL ${part}`)}) d`;
+  }
   if ("filter" in selection) {
     const { state = "DEAD_LETTERED" } = selection.filter;
     const filter = { ...selection.filter, state: "DEAD_LETTERED" as const };
     // Only DEAD_LETTERED can match, as in the list of the queue.
-    return sql`SELECT d.day, d.id, d.event_id, d.cycle FROM deliveries d
+    return sql`SELECT d.day, d.id, d.event_id, d.cycle, NULL AS state FROM deliveries d
       WHERE ${selectDeliveries({ tenantId, filter, now })} AND ${state === "DEAD_LETTERED"}`;
   }
-  return sql`SELECT d.day, d.id, d.event_id, d.cycle
+  return sql`SELECT d.day, d.id, d.event_id, d.cycle, NULL AS state
     FROM unnest(${selection.ids.map(idDay)}::date[], ${selection.ids}::text[]) AS w(day, id) ${named(tenantId)}
     WHERE d.state = 'DEAD_LETTERED' AND d.expires_at > ${now}`;
 }
 
-/** Returns how many dead letters a selection currently contains. */
-export async function countDeadLetters(db: Queryable, of: SelectionOf): Promise<number> {
-  const { rows } = await db.query<{ n: number }>(sql`SELECT count(*) AS n FROM (${selectedDead(of)}) chosen`);
+/** Returns how many deliveries a selection currently contains, at most `limit`; null for no limit. */
+export async function countSelected(db: Queryable, of: SelectionOf, limit: number | null): Promise<number> {
+  const { rows } = await db.query<{ n: number }>(
+    sql`SELECT count(*) AS n FROM (${selected(of)} LIMIT ${limit}) chosen`,
+  );
   return rows[0]?.n ?? 0;
 }
 
 /** Creates the items of a new job, oldest first, at most `limit`. Returns their number (role signet_api). */
-export async function insertDeadLetterItems(
+export async function insertSelectedItems(
   db: Queryable,
   jobId: string,
   of: SelectionOf,
   limit: number,
 ): Promise<number> {
   const { rowCount } = await db.query(
-    sql`INSERT INTO replay_items (job_id, position, tenant_id, day, delivery_id, event_id, cycle)
-      SELECT ${jobId}, row_number() OVER (ORDER BY day, id), ${of.tenantId}, day, id, event_id, cycle
-      FROM (${selectedDead(of)} ORDER BY d.day, d.id LIMIT ${limit}) chosen`,
+    sql`INSERT INTO replay_items (job_id, position, tenant_id, day, delivery_id, event_id, cycle, state)
+      SELECT ${jobId}, row_number() OVER (ORDER BY day, id), ${of.tenantId}, day, id, event_id, cycle, state
+      FROM (${selected(of)} ORDER BY d.day, d.id LIMIT ${limit}) chosen`,
   );
   return rowCount ?? 0;
 }
@@ -89,6 +113,52 @@ export async function insertUnknownItems(
   return rowCount ?? 0;
 }
 
+/**
+ * What a replay has come to since: `RETRYING` after a failed attempt, `FAILED` if the delivery is a dead letter again,
+ * `WAITING` before the first outcome.
+ */
+export const REPLAY_OUTCOMES = ["DELIVERED", "RETRYING", "FAILED", "CANCELLED", "WAITING"] as const;
+export type ReplayOutcome = (typeof REPLAY_OUTCOMES)[number];
+
+/**
+ * SQL of the {@link ReplayOutcome} of an item `i` with the delivery `d`; null if it was not replayed or is no longer
+ * stored. If a later cycle has begun, the attempts of the job's own cycle decide.
+ */
+const OUTCOME = `CASE
+    WHEN i.result IS NULL OR i.result NOT IN ('replayed', 'attempted') OR d.id IS NULL THEN NULL
+    WHEN d.cycle > CASE i.result WHEN 'attempted' THEN i.cycle ELSE coalesce(i.cycle + 1, 1) END THEN
+      CASE WHEN EXISTS (SELECT FROM attempts a WHERE a.day = i.day AND a.delivery_id = i.delivery_id
+        AND a.cycle = CASE i.result WHEN 'attempted' THEN i.cycle ELSE coalesce(i.cycle + 1, 1) END
+        AND a.duration_ms IS NOT NULL AND a.error IS NULL) THEN 'DELIVERED' ELSE 'FAILED' END
+    WHEN d.state IN ('DELIVERED', 'CANCELLED') THEN d.state
+    WHEN d.state IN ('DEAD_LETTERED', 'EXPIRED') THEN 'FAILED'
+    WHEN d.attempt_count > coalesce(i.attempts, 0) THEN 'RETRYING'
+    ELSE 'WAITING' END`;
+
+const ITEMS_WITH_DELIVERIES = `replay_items i
+      LEFT JOIN deliveries d ON d.day = i.day AND d.id = i.delivery_id AND d.tenant_id = i.tenant_id`;
+
+/** Counts the outcomes of a job's replays. */
+export async function countOutcomes(
+  db: Queryable,
+  tenantId: string,
+  jobId: string,
+): Promise<Readonly<Record<ReplayOutcome, number>>> {
+  const { rows } = await db.query<{ outcome: ReplayOutcome | null; n: number }>({
+    name: "count-replay-outcomes",
+    text: `SELECT ${OUTCOME} AS outcome, count(*)::int AS n FROM ${ITEMS_WITH_DELIVERIES}
+      WHERE i.job_id = $1 AND i.tenant_id = $2 GROUP BY 1`,
+    values: [jobId, tenantId],
+  });
+  const counts = { DELIVERED: 0, RETRYING: 0, FAILED: 0, CANCELLED: 0, WAITING: 0 };
+  for (const { outcome, n } of rows) {
+    if (outcome !== null) {
+      counts[outcome] = n;
+    }
+  }
+  return counts;
+}
+
 export interface ReplayItem {
   readonly position: number;
   readonly deliveryId: string | null;
@@ -96,6 +166,8 @@ export interface ReplayItem {
   /** Null while the item waits, or if its job was cancelled first. */
   readonly result: ReplayResult | null;
   readonly cancelled: boolean;
+  /** What the replay has come to; null if the item was not replayed. */
+  readonly outcome: ReplayOutcome | null;
 }
 
 /** Selects items by result, waiting items, or items left by a cancelled job. */
@@ -122,19 +194,24 @@ export async function listReplayItems(
     after,
     limit,
     outcomes,
+    outcome,
   }: {
     readonly tenantId: string;
     readonly jobId: string;
     readonly after: number;
     readonly limit: number;
-    /** Returns only items with these outcomes, if given. */
+    /** Returns only items with these results, if given. */
     readonly outcomes: ItemOutcomes | undefined;
+    /** Returns only items whose replay has come to this, if given. */
+    readonly outcome?: ReplayOutcome | undefined;
   },
 ): Promise<ReplayItem[]> {
   const { rows } = await db.query<ReplayItem>(
-    sql`SELECT i.position, i.delivery_id AS "deliveryId", i.event_id AS "eventId", i.result, i.result IS NULL AND j.state = 'CANCELLED' AS cancelled
-      FROM replay_items i JOIN replay_jobs j ON j.id = i.job_id
+    sql`SELECT i.position, i.delivery_id AS "deliveryId", i.event_id AS "eventId", i.result, i.result IS NULL AND j.state = 'CANCELLED' AS cancelled,
+        ${raw(OUTCOME)} AS outcome
+      FROM ${raw(ITEMS_WITH_DELIVERIES)} JOIN replay_jobs j ON j.id = i.job_id
       WHERE i.job_id = ${jobId} AND i.tenant_id = ${tenantId} AND i.position > ${after} AND ${outcomeCondition(outcomes)}
+        AND (${outcome ?? null}::text IS NULL OR ${outcome ?? null} = ${raw(OUTCOME)})
       ORDER BY i.position LIMIT ${limit}`,
   );
   return rows;
@@ -151,7 +228,7 @@ export interface ReplayPage {
   readonly now: Date;
 }
 
-/** A delivery moved by a page, and its former workflow. */
+/** A delivery that a page changed, and its workflow. */
 export interface ReplayedItem {
   readonly id: string;
   readonly carrier: string | null;
@@ -159,68 +236,110 @@ export interface ReplayedItem {
 
 export interface ReplayedPage {
   readonly results: readonly ReplayResult[];
+  /** Deliveries that their former carriers must release. */
   readonly moved: readonly ReplayedItem[];
+  /** Deliveries whose carriers must make the next attempt now. */
+  readonly due: readonly ReplayedItem[];
+}
+
+interface PageOfDeliveries extends ReplayPage {
+  /** Whether the job replays dead letters. */
+  readonly deadLetters: boolean;
+}
+
+interface WaitingItem {
+  readonly position: number;
+  readonly day: string;
+  readonly delivery_id: string | null;
+  readonly cycle: number | null;
+  readonly state: string | null;
+}
+
+/** Returns the statement that locks the deliveries of the items, judges each, and changes it accordingly. */
+function pageStatement(
+  { jobId, tenantId, now, deadLetters }: PageOfDeliveries,
+  items: readonly WaitingItem[],
+): Statement {
+  return sql`WITH page AS MATERIALIZED (
+      SELECT position, day, id, cycle, coalesce(state, 'DEAD_LETTERED') AS state,
+        CASE WHEN state IS NULL THEN 'not_in_queue' ELSE 'state_changed' END AS otherwise
+      FROM unnest(
+        ${items.map((item) => item.position)}::int[],
+        ${items.map((item) => item.day)}::date[],
+        ${items.map((item) => item.delivery_id)}::text[],
+        ${items.map((item) => item.cycle)}::int[],
+        ${items.map((item) => item.state)}::text[]) AS p(position, day, id, cycle, state)
+    ), locked AS MATERIALIZED (
+      -- The same order on every page prevents deadlocks between two jobs with the same letters.
+      SELECT p.position, d.day, d.id, d.reason, d.carrier, d.cycle, d.attempt_count, d.state = 'DEAD_LETTERED' AS held,
+        CASE WHEN d.state = 'DEAD_LETTERED' AND d.expires_at <= ${now} THEN 'EXPIRED' ELSE d.state END AS state,
+        ${raw(FIRST_ATTEMPT)}, ${raw(HAS_ENDPOINT)} AS reachable,
+        p.state IN ('DEAD_LETTERED', 'RETRYING') OR ${raw(HAS_CONTENT)} AS kept
+      FROM page p JOIN deliveries d ON d.day = p.day AND d.id = p.id
+      WHERE d.tenant_id = ${tenantId} ORDER BY d.day, d.id FOR UPDATE OF d
+    ), judged AS MATERIALIZED (
+      SELECT p.position AS item, p.state IN ('DEAD_LETTERED', 'RETRYING') AS had_failed, l.*, CASE
+          WHEN l.id IS NULL THEN 'not_found'
+          WHEN l.cycle <> p.cycle THEN CASE WHEN l.reason = 'content_erased' THEN l.reason ELSE p.otherwise END
+          WHEN p.state = 'RETRYING' AND l.state = 'RETRYING' THEN 'attempted'
+          WHEN l.state = p.state OR (p.state = 'RETRYING' AND l.state = 'DEAD_LETTERED' AND ${deadLetters}) THEN
+            CASE WHEN NOT l.reachable THEN 'endpoint_unavailable' WHEN NOT l.kept THEN 'content_erased' ELSE 'replayed' END
+          WHEN l.state = 'EXPIRED' THEN 'expired'
+          WHEN l.reason = 'content_erased' THEN l.reason
+          ELSE p.otherwise END AS result
+      FROM page p LEFT JOIN locked l ON l.position = p.position
+    ), queued AS (
+      UPDATE deliveries d SET ${raw(NEW_CYCLE)}
+      FROM judged j WHERE d.day = j.day AND d.id = j.id AND j.result = 'replayed' AND j.had_failed
+      RETURNING d.id
+    ), resent AS MATERIALIZED (
+      SELECT * FROM judged WHERE result = 'replayed' AND NOT had_failed
+    ), moved AS (
+      ${raw(moveFirstAttempt("resent"))}
+    ), queued_again AS (
+      UPDATE deliveries d SET ${raw(NEW_CYCLE)}, ${raw(RESENT)}
+      FROM resent WHERE d.day = resent.day AND d.id = resent.id RETURNING d.id
+    ), hastened AS (
+      UPDATE deliveries d SET next_attempt_at = least(d.next_attempt_at, ${now})
+      FROM judged j WHERE d.day = j.day AND d.id = j.id AND j.result = 'attempted'
+      RETURNING d.id
+    ), written AS (
+      UPDATE replay_items i SET result = j.result, attempts = CASE j.result WHEN 'attempted' THEN j.attempt_count END
+      FROM judged j WHERE i.job_id = ${jobId} AND i.position = j.item
+    ), told AS MATERIALIZED (
+      SELECT ${raw(notifyOutbox("n", "tenant"))}
+      FROM (
+        SELECT (SELECT count(*) FROM queued) + (SELECT count(*) FROM queued_again) + (SELECT count(*) FROM hastened) AS n,
+          ${tenantId}::text AS tenant
+      ) counted WHERE n > 0
+    )
+    SELECT j.id, j.carrier, j.held, j.result FROM judged j LEFT JOIN told ON true`;
 }
 
 /**
- * Returns the dead letters of a page to the outbox, in the transaction that locks the job (role signet_worker). A
- * letter stays unchanged if it has left the queue or died again since the job was created, or if its endpoint is
- * deleted.
+ * Carries out the items of a page, in the transaction that locks the job (role signet_worker). Retries become due now;
+ * the other deliveries return to the outbox with a new cycle. A delivery stays unchanged if it has left its state or
+ * cycle since the job was created, if its endpoint is deleted or its content erased. A retry that failed for the last time
+ * meanwhile is replayed, if the job includes dead letters.
  */
-export async function replayPageOfDead(db: Queryable, page: ReplayPage): Promise<ReplayedPage> {
-  const { rows: items } = await db.query<{
-    position: number;
-    day: string;
-    delivery_id: string | null;
-    cycle: number | null;
-  }>({
+export async function replayPageOfDeliveries(db: Queryable, page: PageOfDeliveries): Promise<ReplayedPage> {
+  const { rows: items } = await db.query<WaitingItem>({
     name: "replay-page",
-    text: `SELECT position, day, delivery_id, cycle FROM replay_items
+    text: `SELECT position, day, delivery_id, cycle, state FROM replay_items
       WHERE job_id = $1 AND tenant_id = $2 AND position > $3 AND position <= $4 AND result IS NULL ORDER BY position`,
     values: [page.jobId, page.tenantId, page.after, page.upTo],
   });
-  const { rows } = await db.query<{ id: string | null; carrier: string | null; result: ReplayResult }>({
-    name: "replay-page-of-dead",
-    ...sql`WITH page AS MATERIALIZED (
-        SELECT * FROM unnest(
-          ${items.map((item) => item.position)}::int[],
-          ${items.map((item) => item.day)}::date[],
-          ${items.map((item) => item.delivery_id)}::text[],
-          ${items.map((item) => item.cycle)}::int[]) AS p(position, day, id, cycle)
-      ), locked AS MATERIALIZED (
-        -- The same order on every page prevents deadlocks between two jobs with the same letters.
-        SELECT p.position, p.cycle AS wanted, d.day, d.id, d.state, d.reason, d.carrier, d.cycle, d.expires_at,
-          ${raw(HAS_ENDPOINT)} AS reachable
-        FROM page p JOIN deliveries d ON d.day = p.day AND d.id = p.id
-        WHERE d.tenant_id = ${page.tenantId} ORDER BY d.day, d.id FOR UPDATE OF d
-      ), queued AS (
-        UPDATE deliveries d SET state = 'QUEUED', cycle = d.cycle + 1, epoch = d.epoch + 1, carrier = NULL,
-          claimed_at = NULL, attempt_count = 0, cycle_started_at = NULL, next_attempt_at = NULL, reason = NULL,
-          dead_lettered_at = NULL, expires_at = NULL
-        FROM locked l WHERE d.day = l.day AND d.id = l.id AND l.state = 'DEAD_LETTERED' AND l.cycle = l.wanted
-          AND l.expires_at > ${page.now} AND l.reachable
-        RETURNING l.position
-      ), judged AS (
-        SELECT p.position, l.id, l.carrier, CASE
-            WHEN q.position IS NOT NULL THEN 'replayed'
-            WHEN l.id IS NULL THEN 'not_found'
-            WHEN l.cycle = l.wanted AND l.state = 'DEAD_LETTERED' AND l.expires_at > ${page.now} THEN 'endpoint_unavailable'
-            WHEN l.cycle = l.wanted AND l.state IN ('EXPIRED', 'DEAD_LETTERED') THEN 'expired'
-            WHEN l.reason = 'content_erased' THEN 'content_erased'
-            ELSE 'not_in_queue' END AS result
-        FROM page p LEFT JOIN locked l ON l.position = p.position LEFT JOIN queued q ON q.position = p.position
-      ), written AS (
-        UPDATE replay_items i SET result = j.result FROM judged j WHERE i.job_id = ${page.jobId} AND i.position = j.position
-      ), told AS MATERIALIZED (
-        SELECT ${raw(notifyOutbox("n", "tenant"))}
-        FROM (SELECT count(*) AS n, ${page.tenantId}::text AS tenant FROM queued) counted WHERE n > 0
-      )
-      SELECT id, carrier, result FROM judged LEFT JOIN told ON true`,
-  });
+  const { rows } = await db.query<{
+    id: string | null;
+    carrier: string | null;
+    held: boolean;
+    result: ReplayResult;
+  }>({ name: "replay-page-of-deliveries", ...pageStatement(page, items) });
+  const changed = rows.flatMap(({ id, ...row }) => (id === null ? [] : [{ id, ...row }]));
   return {
     results: rows.map((row) => row.result),
-    moved: rows.flatMap(({ id, carrier, result }) =>
-      result === "replayed" && id !== null ? [{ id, carrier }] : [],
-    ),
+    // Only dead letters have a carrier that is still open.
+    moved: changed.filter(({ result, held }) => result === "replayed" && held),
+    due: changed.filter(({ result }) => result === "attempted"),
   };
 }

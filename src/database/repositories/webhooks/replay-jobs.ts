@@ -2,7 +2,7 @@
 import type { Queryable } from "../../pool.ts";
 import type { RowPage } from "../page.ts";
 
-export const REPLAY_KINDS = ["dead_letters", "missing"] as const;
+export const REPLAY_KINDS = ["dead_letters", "deliveries", "missing"] as const;
 export type ReplayKind = (typeof REPLAY_KINDS)[number];
 export const REPLAY_STATES = ["RUNNING", "PAUSED", "COMPLETED", "CANCELLED"] as const;
 export type ReplayState = (typeof REPLAY_STATES)[number];
@@ -10,11 +10,11 @@ export type ReplayState = (typeof REPLAY_STATES)[number];
 /** Counts of a job. Items in none of the last three wait, or were left when the job was cancelled. */
 export interface ReplayCounts {
   readonly total: number;
-  /** Replayed items. */
+  /** Replayed items, and retries that were made due. */
   readonly done: number;
   /** Items that could not be replayed: expired or not found. */
   readonly failed: number;
-  /** Items that need no replay: already replayed otherwise, or without anything to send. */
+  /** Items that need no replay: already replayed or changed otherwise, or without anything to send. */
   readonly skipped: number;
 }
 
@@ -23,6 +23,8 @@ export interface ReplayJob extends ReplayCounts {
   readonly tenantId: string;
   readonly kind: ReplayKind;
   readonly endpointId: string | null;
+  /** The selected states of a job over deliveries; otherwise null. */
+  readonly states: readonly string[] | null;
   readonly state: ReplayState;
   readonly ratePerSecond: number;
   /** Position up to which all items have a result. */
@@ -31,13 +33,16 @@ export interface ReplayJob extends ReplayCounts {
   readonly finishedAt: Date | null;
 }
 
-const COLUMNS = `j.id, j.tenant_id AS "tenantId", j.kind, j.endpoint_id AS "endpointId", j.state,
+const COLUMNS = `j.id, j.tenant_id AS "tenantId", j.kind, j.endpoint_id AS "endpointId", j.states, j.state,
   j.rate_per_second AS "ratePerSecond", j.total, j.done, j.failed, j.skipped, j.position, j.created_at AS "createdAt",
   j.finished_at AS "finishedAt"`;
 
-export type NewReplayJob = Pick<ReplayJob, "id" | "tenantId" | "kind" | "endpointId" | "ratePerSecond"> & {
+export interface NewReplayJob extends Pick<
+  ReplayJob,
+  "id" | "tenantId" | "kind" | "endpointId" | "states" | "ratePerSecond"
+> {
   readonly now: Date;
-};
+}
 
 /** Returns how many jobs of the tenant are open. Prevents new ones until the transaction ends (role signet_api). */
 export async function countOpenJobs(db: Queryable, tenantId: string): Promise<number> {
@@ -52,9 +57,9 @@ export async function countOpenJobs(db: Queryable, tenantId: string): Promise<nu
 /** Adds a job without items (role signet_api). */
 export async function insertReplayJob(db: Queryable, job: NewReplayJob): Promise<void> {
   await db.query(
-    `INSERT INTO replay_jobs (id, tenant_id, kind, endpoint_id, state, rate_per_second, total, created_at, touched_at)
-      VALUES ($1, $2, $3, $4, 'RUNNING', $5, 0, $6, $6)`,
-    [job.id, job.tenantId, job.kind, job.endpointId, job.ratePerSecond, job.now],
+    `INSERT INTO replay_jobs (id, tenant_id, kind, endpoint_id, state, rate_per_second, total, created_at, touched_at, states)
+      VALUES ($1, $2, $3, $4, 'RUNNING', $5, 0, $6, $6, $7)`,
+    [job.id, job.tenantId, job.kind, job.endpointId, job.ratePerSecond, job.now, job.states],
   );
 }
 

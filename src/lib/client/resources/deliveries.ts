@@ -96,6 +96,21 @@ export class Deliveries {
     });
   }
 
+  /**
+   * Starts a new cycle of 17 attempts with the same `webhook-id`. Not retried if its answer is lost: check the
+   * delivery's `cycle`.
+   *
+   * @throws SignetApiError INVALID_STATE if it is not delivered, cancelled or expired, its endpoint is deleted or its
+   * event's content erased
+   */
+  async resend(id: string, options: CallOptions = {}): Promise<Delivery> {
+    return await this.#transport.call({
+      method: "POST",
+      path: `${PATH}/${segment(id)}/resend`,
+      ...options,
+    });
+  }
+
   /** Cancels further attempts. @throws SignetApiError INVALID_STATE if it has ended */
   async cancel(id: string, options: CallOptions = {}): Promise<Delivery> {
     return await this.#transport.call({

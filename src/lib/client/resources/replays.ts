@@ -1,6 +1,7 @@
-/** Replay jobs: many dead letters, or the events that an endpoint missed. */
-import type { MissedEvents, ReplayItem, ReplayJob } from "../api-types.ts";
+/** Replay jobs: many deliveries or dead letters, or the events that an endpoint missed. */
+import type { MissedEvents, NewReplay, ReplayItem, ReplayJob, ReplayOutcomes } from "../api-types.ts";
 import type { DeliveryFilter } from "./deliveries.ts";
+import { type IdempotentOptions, idempotencyKeyOf } from "../idempotency.ts";
 import { List, type PageOptions } from "../paging.ts";
 import { type CallOptions, segment, type Transport } from "../transport.ts";
 
@@ -20,6 +21,32 @@ export class Replays {
     this.#transport = transport;
   }
 
+  /** Counts the deliveries that {@link create} would replay. */
+  async count(which: Pick<NewReplay, "states" | "filter">, options: CallOptions = {}): Promise<number> {
+    const { total } = await this.#transport.call<{ readonly total: number }>({
+      method: "POST",
+      path: PATH,
+      body: { ...which, dry_run: true },
+      repeatable: true,
+      ...options,
+    });
+    return total;
+  }
+
+  /**
+   * Replays many deliveries as a job, up to 100,000: retries are attempted now, others get a new cycle. By default, it
+   * selects dead letters and retries.
+   */
+  async create(which: NewReplay, options: IdempotentOptions = {}): Promise<ReplayJob> {
+    return await this.#transport.call({
+      method: "POST",
+      path: PATH,
+      body: which,
+      ...options,
+      idempotencyKey: idempotencyKeyOf(options),
+    });
+  }
+
   /** Newest first. */
   list(options: PageOptions = {}): List<ReplayJob> {
     return new List(this.#transport, PATH, options);
@@ -29,8 +56,19 @@ export class Replays {
     return await this.#transport.call({ method: "GET", path: `${PATH}/${segment(id)}`, ...options });
   }
 
+  /** Counts what the replays of the job have come to since. */
+  async outcomes(id: string, options: CallOptions = {}): Promise<ReplayOutcomes> {
+    return await this.#transport.call({ method: "GET", path: `${PATH}/${segment(id)}/outcomes`, ...options });
+  }
+
   /** Lists the items with their results. */
-  items(id: string, options: PageOptions & { readonly state?: ReplayItem["state"] } = {}): List<ReplayItem> {
+  items(
+    id: string,
+    options: PageOptions & {
+      readonly state?: ReplayItem["state"];
+      readonly outcome?: NonNullable<ReplayItem["outcome"]>;
+    } = {},
+  ): List<ReplayItem> {
     return new List(this.#transport, `${PATH}/${segment(id)}/items`, options);
   }
 
@@ -42,7 +80,7 @@ export class Replays {
     return await this.#change(id, "resume", options);
   }
 
-  /** Cancels the job. Replayed items stay replayed; the rest stays in the queue. */
+  /** Cancels the job. Replayed items stay replayed; the rest stays as it is. */
   async cancel(id: string, options: CallOptions = {}): Promise<ReplayJob> {
     return await this.#change(id, "cancel", options);
   }

@@ -11,7 +11,7 @@ import { facts, table, timeAgo } from "../../parts.ts";
 import type { Visit } from "../../visit.ts";
 import { hourCharts } from "../charts.ts";
 import { DEAD_LETTERS, DELIVERIES, deliveryBadge, lastAnswer } from "../delivery-parts.ts";
-import { endpointFact, ENDPOINTS, getEndpoint, missingPath } from "./endpoint-parts.ts";
+import { endpointFact, ENDPOINTS, getEndpoint, missingPath, recoverPath } from "./endpoint-parts.ts";
 
 const SHOWN = 5;
 
@@ -41,6 +41,11 @@ export function deliveriesSection(visit: Visit, { id, state }: Endpoint, newest:
           )
     }
     <div class="buttons">
+      ${
+        visit.can("webhooks:replay") &&
+        state === "ACTIVE" &&
+        html`<a class="button" href="${recoverPath(id)}">My receiver is fixed: retry everything now</a>`
+      }
       <a class="button" href="${filteredPath(DELIVERIES, { endpoint_id: id })}">View deliveries</a>
       <a class="button" href="${ENDPOINTS}/${id}/hours">Activity</a>
       <a class="button" href="${filteredPath(DEAD_LETTERS, { endpoint_id: id })}">View dead letters</a>

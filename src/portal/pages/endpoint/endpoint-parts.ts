@@ -50,6 +50,9 @@ export function eventsText({ events }: Pick<Endpoint, "events">): string {
 /** Returns the path of the page that sends an endpoint's missed events. */
 export const missingPath = (id: string): string => `${ENDPOINTS}/${id}/missing`;
 
+/** Returns the path of the page that sends an endpoint's failed deliveries again. */
+export const recoverPath = (id: string): string => `${ENDPOINTS}/${id}/recover`;
+
 /** Returns the endpoint as a fact with a link. */
 export function endpointFact({ id, url }: Pick<Endpoint, "id" | "url">): readonly [string, Part] {
   return ["Endpoint", html`<a class="break" href="${ENDPOINTS}/${id}">${url}</a>`];

@@ -50,6 +50,19 @@ test("a release is not repeated: a carrier that never started has nothing to rel
   expect(signals).toEqual(["bat_1 release dlv_1"]);
 });
 
+test("requests for many immediate attempts are one signal per carrier, beside releases", async () => {
+  const { releaser, signals } = releaserOf(0);
+  const carried = [1, 2, 3].map((id) => ({ id: `dlv_${id}`, carrier: id < 3 ? "bat_1" : "bat_2" }));
+  releaser.attemptAllNow([...carried, { id: "dlv_4", carrier: null }]);
+  releaser.release([{ id: "dlv_5", carrier: "bat_1" }]);
+  await vi.waitFor(() => expect(signals).toHaveLength(3));
+  expect(signals.sort()).toEqual([
+    "bat_1 attemptNow dlv_1 dlv_2",
+    "bat_1 release dlv_5",
+    "bat_2 attemptNow dlv_3",
+  ]);
+});
+
 test("a release does not wait for requests to workflows that do not run", async () => {
   const { releaser, signals } = releaserOf(Infinity, async () => await new Promise(() => undefined));
   for (let index = 0; index < 20; index += 1) {

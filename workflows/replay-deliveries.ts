@@ -1,6 +1,6 @@
 /**
- * Replays many dead letters, or missed events of an endpoint, page by page at a limited rate. The job's row stores
- * its progress and state. This workflow controls the pace and receives the signals.
+ * Replays many deliveries, or missed events of an endpoint, page by page at a limited rate. The job's row stores its
+ * progress and state. These workflows control the pace and receive the signals.
  */
 import {
   CancellationScope,
@@ -26,7 +26,7 @@ import {
 } from "./messages.ts";
 
 // Retried without limit, because they fail only if our own database or worker does.
-const { replayPage, changeReplay } = proxyActivities<ReplayActivities>({
+const { replayPage, replayDeliveriesPage, changeReplay } = proxyActivities<ReplayActivities>({
   startToCloseTimeout: "30 seconds",
   retry: { initialInterval: "1 second", backoffCoefficient: 2, maximumInterval: "30 seconds" },
 });
@@ -45,9 +45,19 @@ interface Message {
   readonly by?: string;
 }
 
+/** Carries jobs of dead letters and of missed events. */
 export async function replayDeadLetters(input: ReplayInput): Promise<ReplayJobResult> {
+  return await carry(input, replayPage);
+}
+
+/** Carries jobs of deliveries in any state. A worker that does not know them has no such activity. */
+export async function replayDeliveries(input: ReplayInput): Promise<ReplayJobResult> {
+  return await carry(input, replayDeliveriesPage);
+}
+
+async function carry(input: ReplayInput, page: typeof replayPage): Promise<ReplayJobResult> {
   try {
-    return await run(input);
+    return await run(input, page);
   } catch (error) {
     if (isCancellation(error)) {
       await CancellationScope.nonCancellable(
@@ -58,7 +68,7 @@ export async function replayDeadLetters(input: ReplayInput): Promise<ReplayJobRe
   }
 }
 
-async function run(input: ReplayInput): Promise<ReplayJobResult> {
+async function run(input: ReplayInput, page: typeof replayPage): Promise<ReplayJobResult> {
   const { job_id, rate_per_second: rate } = input;
   const size = Math.min(PAGE_MAX, rate);
   const everyMs = (size / rate) * 1_000;
@@ -77,10 +87,9 @@ async function run(input: ReplayInput): Promise<ReplayJobResult> {
       }
     }
     if (status.state !== "COMPLETED" && status.state !== "CANCELLED") {
-      status = await replayPage.executeWithOptions(
-        { summary: `from ${status.position} of ${status.total}` },
-        [{ job_id, after: status.position, size }],
-      );
+      status = await page.executeWithOptions({ summary: `from ${status.position} of ${status.total}` }, [
+        { job_id, after: status.position, size },
+      ]);
     }
     describe(input, status);
     if (inbox.length > 0) {
@@ -141,7 +150,8 @@ async function continueLong(
   const { historyLength, continueAsNewSuggested } = workflowInfo();
   const long = historyLength > (input.history_max ?? HISTORY_MAX) || continueAsNewSuggested;
   if (long && inbox.length === 0) {
-    await continueAsNew<typeof replayDeadLetters>({ ...input, status });
+    // Under the same type.
+    await continueAsNew<typeof replayDeliveries>({ ...input, status });
   }
 }
 
