@@ -122,44 +122,46 @@ export const LeakReceipt = Type.Object({
   ...RevocationReceipt.properties,
 });
 
-const NOTHING = { tenant_id: null, credential_id: null, client_id: null, version: null };
+type RevokedObject = Static<typeof RevokedObject>;
 
-function presentObjects(leak: FoundLeak, nowMs: number): Static<typeof RevokedObject>[] {
-  const endless = { expires_at: null, expired: false };
-  const named = ({ id, tenant_id, client_id }: CredentialOwner) => ({
-    tenant_id,
-    credential_id: id,
-    client_id,
-  });
-  switch (leak.kind) {
-    case "credential": {
-      const { kind, version } = leak;
-      return leak.owners.map((owner) => ({ kind, target: owner.id, ...named(owner), version, ...endless }));
-    }
-    case "signing_secret": {
-      const { kind, owner, version } = leak;
-      return [{ kind, target: owner.id, ...named(owner), version, ...endless }];
-    }
-    case "jti": {
-      const { kind, jti: target, owner, expiresAt } = leak;
-      const end = expiresAt === null ? null : new Date(expiresAt).toISOString();
-      return [
-        {
-          kind,
-          target,
-          ...NOTHING,
-          ...(owner === null ? {} : named(owner)),
-          expires_at: end,
-          expired: expiresAt !== null && expiresAt <= nowMs,
-        },
-      ];
-    }
-    case "kid":
-    case "cert": {
-      const target = leak.kind === "kid" ? leak.kid : leak.sha256;
-      return [{ kind: leak.kind, target, ...NOTHING, ...endless }];
-    }
+/** Members that say nothing about an object. */
+const UNSAID = {
+  tenant_id: null,
+  credential_id: null,
+  client_id: null,
+  version: null,
+  expires_at: null,
+  expired: false,
+};
+
+function ownerMembers({ id, tenant_id, client_id }: CredentialOwner) {
+  return { tenant_id, credential_id: id, client_id };
+}
+
+function presentToken(
+  { kind, jti: target, owner, expiresAt }: Extract<FoundLeak, { kind: "jti" }>,
+  nowMs: number,
+): RevokedObject {
+  return {
+    ...UNSAID,
+    kind,
+    target,
+    ...(owner === null ? {} : ownerMembers(owner)),
+    expires_at: expiresAt === null ? null : new Date(expiresAt).toISOString(),
+    expired: expiresAt !== null && expiresAt <= nowMs,
+  };
+}
+
+function presentObjects(leak: FoundLeak, nowMs: number): RevokedObject[] {
+  if (leak.kind === "jti") {
+    return [presentToken(leak, nowMs)];
   }
+  if (leak.kind === "kid" || leak.kind === "cert") {
+    return [{ ...UNSAID, kind: leak.kind, target: leak.kind === "kid" ? leak.kid : leak.sha256 }];
+  }
+  const { kind, version } = leak;
+  const owners = leak.kind === "credential" ? leak.owners : [leak.owner];
+  return owners.map((owner) => ({ ...UNSAID, kind, target: owner.id, ...ownerMembers(owner), version }));
 }
 
 /**
@@ -171,14 +173,13 @@ export async function presentLeak(
   revocations: readonly Revocation[],
   { receipts, nowMs }: { readonly receipts: Receipts; readonly nowMs: number },
 ): Promise<Static<typeof LeakReceipt>> {
-  const presented = await Promise.all(
-    revocations
-      .toSorted((left, right) => left.sequence - right.sequence)
-      .map(async (revocation) => await presentRevocation(revocation, receipts)),
-  );
-  const last = presented.at(-1);
+  const sorted = revocations.toSorted((left, right) => left.sequence - right.sequence);
+  const last = sorted.pop();
   if (last === undefined) {
     throw new Error("nothing was revoked");
   }
-  return { revoked: presentObjects(leak, nowMs), ...last };
+  const receipt = await presentRevocation(last, receipts);
+  // By now these are read once each, and recorded.
+  await Promise.all(sorted.map(async (earlier) => await receipts.of(earlier)));
+  return { revoked: presentObjects(leak, nowMs), ...receipt };
 }

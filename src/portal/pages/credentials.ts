@@ -15,23 +15,18 @@ import { type SignetError, validationFailed } from "../../domain/errors.ts";
 import { LEAK_LENGTH_MAX } from "../../tokens/leaks/recognize-leak.ts";
 import type { ListAnswer } from "../context.ts";
 import type { PortalParts } from "../page-parts.ts";
-import { areaField, lineField } from "../fields.ts";
+import { lineField } from "../fields.ts";
 import { Form, Line } from "../forms.ts";
 import { html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import { badge, facts, formFields, moment, nextPage, table, timeAgo, typedConfirmation } from "../parts.ts";
 import { fieldErrors, type FieldErrors, refused } from "../problems.ts";
-import { textAgain } from "../typed-again.ts";
 import type { Visit } from "../visit.ts";
 import { entryLink } from "./compliance-parts.ts";
+import { createdPage, CREDENTIALS as PLACE, registerCreation, WRITING } from "./new-credential.ts";
 
-const PLACE = "/portal/credentials";
 /** Credentials per page. */
 const LISTED = 50;
-const WRITING = { portal: ["credentials:read", "credentials:write"] };
-const NAME_MAX = 128;
-const URI_MAX = 2_048;
-const THUMBPRINTS_MAX = 1_024;
 
 /** Options for the overlap of a rotation, in seconds. */
 const OVERLAPS = [
@@ -40,13 +35,6 @@ const OVERLAPS = [
   ["604800", "for seven days"],
   ["0", "not at all, because it was disclosed"],
 ] as const;
-
-/** Names and SHA-256 thumbprints as typed, one thumbprint per line. */
-interface NewFields {
-  readonly name: string;
-  readonly san_uri: string;
-  readonly certificate_thumbprints: string;
-}
 
 function stateBadge({ state, overdue }: Pick<Credential, "state" | "overdue">): Part {
   if (state === "REVOKED") {
@@ -64,9 +52,8 @@ function listPage(
     title: "Credentials",
     place: PLACE,
     notice: failure === undefined ? undefined : fieldErrors(failure).notice,
-    actions:
-      visit.can("credentials:write") &&
-      html`<a class="button primary" href="${PLACE}/new">Create credential</a>`,
+    actions: html`${visit.can("credentials:revoke") && html`<a class="button danger" href="#leak">Revoke what leaked</a>`}
+    ${visit.can("credentials:write") && html`<a class="button primary" href="${PLACE}/new">Create credential</a>`}`,
     body: html`<section>
         ${table(
           "Credentials",
@@ -287,20 +274,16 @@ type Revoked = LeakRevocation["revoked"][number];
 /** Renders what was revoked, in a sentence. */
 function revokedText({ kind, target, client_id: client, version, expired }: Revoked): Part {
   const credential = html`<a href="${PLACE}/${client ?? ""}"><code>${client ?? ""}</code></a>`;
-  switch (kind) {
-    case "credential":
-      return version === null
-        ? html`Credential ${credential} is revoked.`
-        : html`Credential ${credential} is revoked. Version ${version} of its secret had leaked.`;
-    case "signing_secret":
-      return html`Version ${version ?? ""} of the signing secret of ${credential} is revoked. The credential
-      stays valid.`;
-    case "jti":
-    case "kid":
-    case "cert":
-      return html`Token <code>${target}</code> of ${credential} is revoked.
-        ${expired && "It had already expired."} The credential stays valid.`;
+  if (kind === "credential") {
+    const secret = version !== null && ` Version ${version} of its secret had leaked.`;
+    return html`Credential ${credential} is revoked.${secret}`;
   }
+  if (kind === "signing_secret") {
+    return html`Version ${version ?? ""} of the signing secret of ${credential} is revoked. The credential
+    stays valid.`;
+  }
+  return html`Token <code>${target}</code> of ${credential} is revoked.
+    ${expired && "It had already expired."} The credential stays valid.`;
 }
 
 function leakRevokedPage(visit: Visit, answer: LeakRevocation): PageContent {
@@ -374,109 +357,6 @@ function registerLeakRevocation(scope: SignetServer, { send }: PortalParts): voi
         return send(reply.code(error.status), visit, listPage(visit, await firstCredentials(visit), error));
       }
       return send(reply, visit, leakRevokedPage(visit, revoked.answer));
-    },
-  );
-}
-
-function createPage(visit: Visit, fields: NewFields, error?: SignetError): PageContent {
-  const errors = fieldErrors(error);
-  const field = (name: keyof NewFields, label: string, help: string, attributes: Part) => ({
-    name,
-    label,
-    help,
-    optional: true,
-    value: fields[name],
-    attributes: html`autocomplete="off" spellcheck="false" ${attributes}`,
-  });
-  return {
-    title: "Create credential",
-    place: PLACE,
-    notice: errors.notice,
-    body: html`<form method="post" action="${PLACE}/new" class="stack">
-      ${formFields(visit)}
-      <p class="muted">
-        It belongs to the principal of this session and has the scopes of that principal. Its secret is shown
-        once.
-      </p>
-      ${lineField(field("name", "Name", "Where it is used, for people.", html`maxlength="${NAME_MAX}"`), errors)}
-      <details ${["san_uri", "certificate_thumbprints", ""].some((name) => errors.has(name)) && html`open`}>
-        <summary>Client certificate</summary>
-        ${errors.text("", "The credential")}
-        ${lineField(
-          field(
-            "san_uri",
-            "SPIFFE URI",
-            "In the client's certificate, for instance spiffe://acme.example/billing.",
-            html`maxlength="${URI_MAX}"`,
-          ),
-          errors,
-        )}
-        ${areaField(
-          field(
-            "certificate_thumbprints",
-            "Certificate thumbprints",
-            "SHA-256, 64 hexadecimal digits, one per line.",
-            html`rows="2" maxlength="${THUMBPRINTS_MAX}" class="code"`,
-          ),
-          errors,
-        )}
-      </details>
-      <div class="buttons">
-        <button class="primary">Create credential</button>
-        <a class="button" href="${PLACE}">Cancel</a>
-      </div>
-    </form>`,
-  };
-}
-
-function createdPage({ id, client_id: client, client_secret: secret = "" }: CreatedCredential): PageContent {
-  return {
-    title: "Credential created",
-    place: PLACE,
-    body: html`<p>
-        This is its secret. It is shown only once: store it where your client can read it. Its client id is
-        <code>${client}</code>.
-      </p>
-      <p class="secret"><code data-copy="">${secret}</code></p>
-      <p><a class="button primary" href="${PLACE}/${id}">Go to the credential</a></p>`,
-  };
-}
-
-function registerCreation(scope: SignetServer, { send }: PortalParts): void {
-  scope.get("/credentials/new", { config: WRITING, schema: { hide: true } }, async ({ visit }, reply) =>
-    send(reply, visit, createPage(visit, { name: "", san_uri: "", certificate_thumbprints: "" })),
-  );
-  scope.post(
-    "/credentials/new",
-    {
-      config: WRITING,
-      schema: {
-        hide: true,
-        body: Form({
-          name: Line(NAME_MAX),
-          san_uri: Line(URI_MAX),
-          certificate_thumbprints: Line(THUMBPRINTS_MAX),
-        }),
-      },
-    },
-    async ({ visit, body }, reply) => {
-      const { name, san_uri: uri, certificate_thumbprints: thumbprints, once } = body;
-      const lines = thumbprints.split(/\s+/).filter((line) => line !== "");
-      const asked = {
-        ...(name.trim() === "" ? {} : { name: name.trim() }),
-        ...(uri.trim() === "" ? {} : { san_uri: uri.trim() }),
-        ...(lines.length === 0 ? {} : { certificate_thumbprints: lines }),
-      };
-      const made = await refused(visit.api.send<CreatedCredential>("POST", "/v1/credentials", asked, once));
-      if ("error" in made) {
-        const typed = {
-          name: textAgain(name),
-          san_uri: textAgain(uri),
-          certificate_thumbprints: textAgain(thumbprints),
-        };
-        return send(reply.code(made.error.status), visit, createPage(visit, typed, made.error));
-      }
-      return send(reply, visit, createdPage(made.answer));
     },
   );
 }

@@ -120,7 +120,7 @@ async function findByToken(
       {
         pointer: "/target",
         code: "signature",
-        detail: "is no access token of this service: its signature, issuer or form is invalid",
+        detail: "is not an access token of this service: its signature, issuer or form is invalid",
       },
     ]);
   }
@@ -209,21 +209,18 @@ export async function findLeak(
   scope: LeakScope,
   services: LeakServices,
 ): Promise<FoundLeak> {
-  switch (leak.form) {
-    case "credential": {
-      const owner = found(await findCredentialOwner(db, scope, leak.id), "credential");
-      return { kind: "credential", owners: [owner], version: null };
-    }
-    case "client_secret":
-      return await findByClientSecret(db, leak.secret, scope, services);
-    case "signing_secret":
-      return await findBySigningSecret(db, leak.secret, scope, services);
-    case "token":
-      return await findByToken(leak.token, scope, services);
-    case "jti":
-    case "kid":
-    case "cert":
-    case "kid_or_cert":
-      return scope === null ? await findForOperator(db, leak) : await findForTenant(db, scope, leak);
+  if (leak.form === "credential") {
+    const owner = found(await findCredentialOwner(db, scope, leak.id), "credential");
+    return { kind: "credential", owners: [owner], version: null };
   }
+  if (leak.form === "client_secret") {
+    return await findByClientSecret(db, leak.secret, scope, services);
+  }
+  if (leak.form === "signing_secret") {
+    return await findBySigningSecret(db, leak.secret, scope, services);
+  }
+  if (leak.form === "token") {
+    return await findByToken(leak.token, scope, services);
+  }
+  return scope === null ? await findForOperator(db, leak) : await findForTenant(db, scope, leak);
 }

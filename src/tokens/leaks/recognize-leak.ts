@@ -71,7 +71,7 @@ function recognizeSecret(text: string): Leak | undefined {
     if (!isClientSecret(text)) {
       throw invalid({
         code: "checksum",
-        detail: "is no whole client secret: characters are missing or wrong, by its length or checksum",
+        detail: "is not a whole client secret: characters are missing or wrong",
       });
     }
     return { form: "client_secret", secret: text };
@@ -80,7 +80,7 @@ function recognizeSecret(text: string): Leak | undefined {
     if (!isSigningSecret(text)) {
       throw invalid({
         code: "format",
-        detail: "is no whole signing secret: characters are missing or wrong",
+        detail: "is not a whole signing secret: characters are missing or wrong",
       });
     }
     return { form: "signing_secret", secret: text };

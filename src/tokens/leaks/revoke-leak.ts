@@ -82,24 +82,20 @@ export async function revokeLeak(
   by: RevokedBy,
   sources: OwnEventSources,
 ): Promise<readonly Revocation[]> {
-  switch (leak.kind) {
-    case "credential":
-      return await revokeCredentials(db, leak, by, sources);
-    case "signing_secret":
-      return await revokeSigningSecret(db, leak, by, sources);
-    case "jti":
-    case "cert": {
-      const tenant = leak.kind === "jti" ? (leak.owner?.tenant_id ?? null) : null;
-      if (by.hold === true) {
-        await holdTenant(db, requireTenant(tenant), by, sources);
-      }
-      const { actor, reason, requestId } = by;
-      const target = leak.kind === "jti" ? leak.jti : leak.sha256;
-      return [
-        await publishRevocation(db, { kind: leak.kind, target, tenant, actor, reason, requestId }, sources),
-      ];
-    }
+  if (leak.kind === "credential") {
+    return await revokeCredentials(db, leak, by, sources);
   }
+  if (leak.kind === "signing_secret") {
+    return await revokeSigningSecret(db, leak, by, sources);
+  }
+  const tenant = leak.kind === "jti" ? (leak.owner?.tenant_id ?? null) : null;
+  if (by.hold === true) {
+    await holdTenant(db, requireTenant(tenant), by, sources);
+  }
+  const { actor, reason, requestId } = by;
+  const target = leak.kind === "jti" ? leak.jti : leak.sha256;
+  const revocation = { kind: leak.kind, target, tenant, actor, reason, requestId };
+  return [await publishRevocation(db, revocation, sources)];
 }
 
 /** @throws SignetError `VALIDATION_FAILED` */

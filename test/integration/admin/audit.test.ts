@@ -73,6 +73,12 @@ const CHANGES: Readonly<Record<string, () => Promise<Change>>> = {
     const details = { limits: { endpoints: 7 } };
     return { path: `/tenants/${tenantId}/limits`, body, tenant: tenantId, target: tenantId, details };
   },
+  "PATCH /tenants/{id}/portal": async () => {
+    const { tenantId } = await provision(api);
+    const body = { name: "Acme", accent: "#2450c0" };
+    const details = { changed: ["accent", "name"] };
+    return { path: `/tenants/${tenantId}/portal`, body, tenant: tenantId, target: tenantId, details };
+  },
   "POST /tenants/{id}/roles": async () => {
     const { tenantId } = await provision(api);
     const body = { name: name(), scopes: ["b:c", "a:b"] };

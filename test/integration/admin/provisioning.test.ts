@@ -98,6 +98,8 @@ describe("creation answers 201 with the object", () => {
       tenant_id: own.tenantId,
       principal_id: own.principalId,
       client_id: expect.stringMatching(/^cl_[0-9A-Za-z]{24}$/),
+      name: null,
+      last_used_at: null,
       version: 1,
       state: "ACTIVE",
       rotation_mode: "in_band",

@@ -100,11 +100,6 @@ describe.each(DOCUMENTS)("%s %j", (path, headers, answered) => {
   });
 });
 
-test("the root address redirects to the documentation", async () => {
-  const answer = await fetch(`${api.publicUrl}/`, { redirect: "manual" });
-  expect([answer.status, answer.headers.get("location")]).toEqual([302, "/docs"]);
-});
-
 const FILLED = "0".repeat(24);
 const filled = (path: string): string => path.replaceAll(/\{[^}]+\}/g, FILLED);
 

@@ -12,7 +12,7 @@ const OTHER_ROLES = ["signet_owner", ...SERVICE_ROLES.filter((role) => role !== 
 /** Everything that the login can read, by table. `revocation_followers` records what the edge has applied. */
 const READABLE = {
   rev_clock: ["epoch", "id", "seq"],
-  revocation_followers: ["applied_at", "lock_key", "process", "seq"],
+  revocation_followers: ["applied_at", "lease_ms", "lock_key", "process", "region", "seen_at", "seq"],
   revocations: ["at", "expires_at", "issued_before", "kind", "seq", "target"],
   schema_migrations: ["applied_at", "name", "sha256", "version"],
   signing_keys: ["activated_at", "alg", "kid", "public_jwk", "retired_at", "revoked_at", "state"],

@@ -53,7 +53,7 @@ test("another tenant's credential, an unknown secret and a missing confirmation 
   const refusals = [
     [await revoke(other.clientSecret), 404, "No credential has this client secret."],
     [await revoke(other.clientId), 404, "There is no such credential."],
-    [await revoke(client.clientSecret.slice(0, -1)), 422, "is no whole client secret"],
+    [await revoke(client.clientSecret.slice(0, -1)), 422, "is not a whole client secret"],
     [await revoke(client.clientSecret, { confirm: "no" }), 422, "must be the word revoke"],
   ] as const;
   for (const [page, status, text] of refusals) {

@@ -136,6 +136,7 @@ test("erasure leaves none of a tenant's data in any column of any table, and no 
   expect(new Set(await tablesWithCanary())).toEqual(
     new Set([
       "attempts",
+      "credentials",
       "endpoints",
       "event_type_schemas",
       "event_types",
