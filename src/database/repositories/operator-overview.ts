@@ -190,7 +190,7 @@ export async function listFailingEndpoints(db: Queryable): Promise<FailingEndpoi
     name: "operator-failing-endpoints",
     text: `SELECT e.id, e.tenant_id AS "tenantId", t.name AS "tenantName", e.state, e.disabled_reason AS "disabledReason", f.since
       FROM (
-        (SELECT a.endpoint_id AS id, a.health_since AS since FROM endpoint_activity a
+        (SELECT a.endpoint_id AS id, coalesce(a.health_since, e.updated_at) AS since FROM endpoint_activity a
           JOIN endpoints e ON e.id = a.endpoint_id AND e.state = 'ACTIVE'
           WHERE a.health = 'failing' ORDER BY a.health_since LIMIT ${LISTED_MAX})
         UNION ALL
