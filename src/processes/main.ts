@@ -13,6 +13,7 @@ import {
 } from "../config/config.ts";
 import type { Logger } from "../observability/logger.ts";
 import { createLog, runHere } from "./command-line.ts";
+import { sharedServers } from "./serve/shared-servers.ts";
 import type { RunningProcess } from "./with-metrics.ts";
 
 /** Longer than a process needs to finish its work, shorter than a container's grace period of 20 s. */
@@ -28,9 +29,11 @@ function need<Name extends "databaseUrl" | "temporalAddress">(
   name: Name,
   variable: string,
 ): string {
-  const value = config[name];
+  const value = config[name] ?? sharedServers(config)[name];
   if (value === undefined) {
-    throw new ConfigError([`${variable} must be set; only \`signet serve\` starts its own`]);
+    throw new ConfigError([
+      `${variable} must be set; only \`signet serve\` starts its own, and processes in the same directory join it`,
+    ]);
   }
   return value;
 }

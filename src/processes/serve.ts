@@ -35,6 +35,7 @@ import { prepareEdgeLink, startEmbeddedEdge } from "./embedded-edge.ts";
 import { runMigrate } from "./migrate.ts";
 import { Closers } from "./serve/closers.ts";
 import { createScreen } from "./serve/screen.ts";
+import { shareServers } from "./serve/shared-servers.ts";
 import { openServers, type ReadyConfig, type Start } from "./serve/servers.ts";
 import { openTracing, type RunningProcess } from "./with-metrics.ts";
 import { startWorker } from "./worker.ts";
@@ -235,6 +236,7 @@ async function open(start: Start): Promise<ServeProcess> {
   const worker = await startWorker({ config: ready, log, stopping });
   closers.addWork(async () => await worker.close());
   workerStarted(worker);
+  closers.addLast(await shareServers(config.home, ready));
   stopping.throwIfAborted();
   const edge = edgeAccess(ready, mutualTls);
   const demo =
