@@ -9,6 +9,7 @@ COPY tsconfig.json tsconfig.build.json tsconfig.library.json ./
 COPY workflows workflows
 COPY activities activities
 COPY src src
+COPY docs docs
 RUN npm run build
 # Temporal ships native libraries for five platforms, 35 MB each. Keep only this platform's.
 RUN npm prune --omit=dev --ignore-scripts --no-audit --no-fund \

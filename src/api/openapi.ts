@@ -121,9 +121,9 @@ function declarations({ scopes, operator, audits, signatures }: FastifyContextCo
   };
 }
 
-const TENANTS_WAY_IN = `Short-lived signed tokens and signed webhooks.
+const tenantsWayIn = (baseUrl: string): string => `Short-lived signed tokens and signed webhooks.
 
-Get a token with \`POST /v1/auth/token\` and send it as \`Authorization: Bearer\`.`;
+[The guide](${baseUrl}/docs/guide) has concepts and tutorials. Get a token with \`POST /v1/auth/token\` and send it as \`Authorization: Bearer\`.`;
 const OPERATORS_WAY_IN = `The operators' API of Signet, on a separate listener.
 
 Send an operator's token as \`Authorization: Bearer\`. \`x-audits\` names the entries of the compliance log that an operation writes.`;
@@ -151,7 +151,7 @@ export async function collectOpenApi(
       info: {
         title: tenants ? "Signet" : "Signet for operators",
         version: "1",
-        description: introduction(baseUrl, tenants ? TENANTS_WAY_IN : OPERATORS_WAY_IN),
+        description: introduction(baseUrl, tenants ? tenantsWayIn(baseUrl) : OPERATORS_WAY_IN),
         license: { name: "Apache-2.0", identifier: "Apache-2.0" },
       },
       servers: [{ url: address }],

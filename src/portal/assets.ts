@@ -10,7 +10,7 @@ import { nothingHere } from "../domain/errors.ts";
 
 const DIRECTORY = new URL("./assets/", import.meta.url);
 const TYPES = { css: "text/css; charset=utf-8", js: "text/javascript; charset=utf-8", svg: "image/svg+xml" };
-const FILES = ["portal.css", "htmx.min.js", "icon.svg"] as const;
+const FILES = ["portal.css", "guide.css", "htmx.min.js", "icon.svg"] as const;
 
 export type AssetName = (typeof FILES)[number] | ScriptName;
 

@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import type * as Esbuild from "esbuild";
 
 /** Each is browser/<name>.ts with what it imports. */
-export const SCRIPTS = ["portal.js", "compliance.js"] as const;
+export const SCRIPTS = ["portal.js", "compliance.js", "guide.js"] as const;
 
 export type ScriptName = (typeof SCRIPTS)[number];
 

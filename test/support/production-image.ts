@@ -8,7 +8,7 @@ import { hasCode } from "../../src/processes/embedded/start-up-error.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 /** All that the build reads. */
-const FOLDERS = ["src", "activities", "workflows"];
+const FOLDERS = ["src", "activities", "workflows", "docs"];
 const FILES = [
   "package.json",
   "package-lock.json",

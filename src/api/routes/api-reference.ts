@@ -28,7 +28,7 @@ const PAGE = `<!doctype html>
 <title>Signet API</title>
 </head>
 <body>
-<noscript><p>This page needs JavaScript. <a href="/openapi.json">The OpenAPI document</a> does not.</p></noscript>
+<noscript><p>This page needs JavaScript. <a href="/openapi.json">The OpenAPI document</a> and <a href="/docs/guide">the guide</a> do not.</p></noscript>
 <main id="reference"></main>
 <script src="/docs/scalar.js"></script>
 <script src="/docs/start.js"></script>

@@ -14,6 +14,7 @@ import type { ReadinessCheck } from "../../runtime/readiness.ts";
 import type { Brand } from "../../portal/brand.ts";
 import { createDevelopmentPage } from "../../portal/development-page.ts";
 import { createErrorPages } from "../../portal/error-pages.ts";
+import { registerGuide } from "../../portal/guide/guide.ts";
 import { createPortalGuard, registerPortal } from "../../portal/portal.ts";
 import { PortalSessions } from "../../tokens/portal-sessions.ts";
 import { FruitlessLookups } from "../../http/rate-limits/fruitless-lookups.ts";
@@ -136,6 +137,7 @@ function registerDocumentation(server: SignetServer, config: ApiServices["config
   const { development, publicUrl, temporalUiUrl } = config;
   registerOpenApiRoute(server);
   registerApiReference(server);
+  registerGuide(server);
   registerRootRoute(server, publicUrl, development ? createDevelopmentPage(brand, temporalUiUrl) : undefined);
 }
 

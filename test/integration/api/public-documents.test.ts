@@ -30,6 +30,10 @@ const DOCUMENTS: readonly [
   ["/", HTML, {}],
   ["/docs/start.js", {}, {}],
   ["/docs/scalar.js", {}, {}],
+  ["/docs/guide", {}, {}],
+  ["/docs/guide/endpoints", {}, {}],
+  ["/docs/guide/architecture.svg", {}, {}],
+  ["/docs/guide/search.json", {}, {}],
 ];
 
 test("a document of some megabytes counts as several requests of its address", async () => {

@@ -1,7 +1,8 @@
 /** Checks that the documents agree with the code. */
 import { existsSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { dirname, join, sep } from "node:path";
+import { pathToFileURL } from "node:url";
 import { describe, expect, it } from "vitest";
 import { cliReference } from "../../../docs/cli-reference.ts";
 import { clientTypes } from "../../../docs/client-types.ts";
@@ -15,6 +16,7 @@ import {
   withGeneratedParts,
 } from "../../../docs/generated-parts.ts";
 import { requestLimits } from "../../../docs/limits.ts";
+import { renderGuide } from "../../../src/portal/guide/markdown.ts";
 import { signDelivery } from "../../../src/lib/receiver/sign.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
@@ -157,6 +159,13 @@ describe("the supported versions", () => {
 });
 
 describe("every document", () => {
+  it("is a page of the guide, which docs/README.md lists by topic", async () => {
+    const { pages } = renderGuide(pathToFileURL(join(REPOSITORY, "docs") + sep));
+    const paths = (await documents()).filter((path) => path.startsWith("docs/"));
+    const expected = paths.map((path) => path.replace(/^docs\/(?:README)?(.*?)(?:\.md)?$/, "$1"));
+    expect(pages.map(({ path }) => path).toSorted()).toEqual(expected.toSorted());
+  });
+
   it("links only to existing files", async () => {
     const dead: string[] = [];
     for (const path of await documents()) {
