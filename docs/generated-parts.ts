@@ -20,6 +20,10 @@ export const GENERATED_DOCUMENTS = [
   "docs/reference/operations.md",
   "docs/reference/settings.md",
   "docs/tour.md",
+  "docs/tutorials/express.md",
+  "docs/tutorials/fastapi.md",
+  "docs/tutorials/go.md",
+  "docs/tutorials/nextjs.md",
 ] as const;
 
 const ROOT = join(import.meta.dirname, "..");
@@ -61,13 +65,22 @@ function metricsTable(metrics: readonly MetricDescription[]): string {
   );
 }
 
-/** Returns the lines of a source file between `// region NAME` and `// endregion`, as a code block. */
-export function region(source: string, name: string): string {
-  const [, text] = new RegExp(`^// region ${name}\\n([\\s\\S]*?)^// endregion$`, "m").exec(source) ?? [];
+/** Languages of code blocks by the ending of the source file. */
+const LANGUAGES: Readonly<Record<string, string>> = { mjs: "js", py: "python" };
+
+/**
+ * Returns the lines of a source file between `// region NAME` and `// endregion` (`#` in Python, `--` in SQL), as a code block
+ * without common indentation.
+ */
+export function region(source: string, name: string, ending = "ts"): string {
+  const lines = new RegExp(`^ *(?://|#|--) region ${name}\\n([\\s\\S]*?)^ *(?://|#|--) endregion$`, "m");
+  const [, text] = lines.exec(source) ?? [];
   if (text === undefined) {
     throw new Error(`there is no region ${name}`);
   }
-  return `\`\`\`ts\n${text.trim()}\n\`\`\``;
+  const [indentation = ""] = /^ */.exec(text) ?? [];
+  const moved = text.replaceAll(new RegExp(`^${indentation}`, "gm"), "").trim();
+  return `\`\`\`${LANGUAGES[ending] ?? ending}\n${moved}\n\`\`\``;
 }
 
 interface Described {
@@ -156,7 +169,7 @@ async function part(name: string): Promise<string> {
     return metricsTable(OWN_METRICS);
   }
   const [path = "", regionName = ""] = name.split("#");
-  return region(await readFile(join(ROOT, path), "utf8"), regionName);
+  return region(await readFile(join(ROOT, path), "utf8"), regionName, path.slice(path.lastIndexOf(".") + 1));
 }
 
 /** Returns the document with each generated part as the code has it now. */

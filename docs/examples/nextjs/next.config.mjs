@@ -1,0 +1,2 @@
+// Packages for servers stay outside the bundle.
+export default { serverExternalPackages: ["pg", "signet"] };
