@@ -55,6 +55,7 @@ function responseOf(incoming: IncomingMessage): Response {
     status,
     ok: status >= 200 && status < 300,
     headers: {
+      has: (name: string) => name.toLowerCase() in incoming.headers,
       get: (name: string) => {
         const value = incoming.headers[name.toLowerCase()];
         return value === undefined ? null : String(value);

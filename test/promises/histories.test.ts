@@ -47,6 +47,13 @@ const SHAPES: Readonly<Record<string, readonly string[]>> = {
     "verify-second-ping-described",
   ],
   "0.3.0": ["deliver-asked-to-wait"],
+  "0.4.0": [
+    "replay-deliveries-cancelled",
+    "replay-deliveries-completed",
+    "replay-deliveries-continued",
+    "replay-deliveries-paused",
+    "replay-deliveries-running",
+  ],
 };
 const names = (await readdir(HISTORIES)).filter((name) => name.endsWith(".json"));
 const scratch = await mkdtemp(join(tmpdir(), "signet-replay-"));

@@ -108,8 +108,8 @@ function lagTable(visit: Visit, { lag }: Overview): Part {
   return lag.length === 0
     ? html`<p class="empty">No tenant is behind.</p>`
     : table(
-        "Tenants behind",
-        ["Tenant", "Waiting", "Oldest", "Overdue retries", "Most overdue", ""],
+        "Lag by tenant",
+        ["Tenant", "Waiting", "Oldest", "Overdue retries", "Most overdue", "Action"],
         lag.map((row) => [
           html`<a href="${OVERVIEW}/why/${row.tenant_id}">${row.tenant_name}</a>
             ${row.held && badge("wait", "on hold")}`,
@@ -126,8 +126,8 @@ function endpointTable(visit: Visit, { endpoints: { worst } }: Overview): Part {
   return worst.length === 0
     ? html`<p class="empty">All endpoints accept deliveries.</p>`
     : table(
-        "Endpoints that fail",
-        ["Endpoint", "Tenant", "State", "Since", ""],
+        "Endpoints and since when they fail",
+        ["Endpoint", "Tenant", "State", "Since", "Action"],
         worst.map((row) => [
           whyLink(row.id),
           row.tenant_name,
@@ -149,7 +149,7 @@ function certificateTable({ certificates }: Overview): Part {
   ];
   return rows.length === 0
     ? html`<p class="empty">None that ends within 30 days.</p>`
-    : table("Certificates", ["Certificate of", "Belongs to", "Ends"], rows);
+    : table("Certificates and their ends", ["Certificate of", "Belongs to", "Ends"], rows);
 }
 
 function overviewPage(visit: Visit, overview: Overview): PageContent {
@@ -181,7 +181,7 @@ function overviewPage(visit: Visit, overview: Overview): PageContent {
           "Workers",
           workers.length === 0
             ? html`<p class="empty">None.</p>`
-            : table("Workers", ["Worker", "State", "Attempts per second", "Seen"], workers),
+            : table("Workers by id", ["Worker", "State", "Attempts per second", "Seen"], workers),
         )}
       </div>
       ${section("certificates", "Certificates", certificateTable(overview))}`,
@@ -204,7 +204,7 @@ function tenantsPage(query: string, rows: readonly Row[], problem?: string): Pag
       ${
         rows.length === 0
           ? html`<p class="empty">${query === "" ? "No tenants yet." : "Nothing matches."}</p>`
-          : table("Results", ["Found", "Kind", "State", "Tenant", ""], rows)
+          : table("Results", ["Found", "Kind", "State", "Tenant", "Action"], rows)
       }`,
   };
 }

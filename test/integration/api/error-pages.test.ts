@@ -49,7 +49,7 @@ describe.each(CODES)("%s", (code) => {
 test("an error page has no scripts, loads only its own styles, and varies by Accept in caches", async () => {
   const page = await getErrorPage("conflict", BROWSER);
   expect(page.headers.get("content-security-policy")).toBe(
-    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'",
+    "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'none'; frame-ancestors 'none'; base-uri 'none'",
   );
   expect(page.headers.get("x-content-type-options")).toBe("nosniff");
   expect(page.headers.get("vary")).toBe("accept, accept-encoding");

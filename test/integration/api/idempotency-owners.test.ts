@@ -34,6 +34,8 @@ const BODIES: Readonly<Record<string, () => Json>> = {
   "/v1/webhooks/endpoints": () => ENDPOINT,
   "/v1/webhooks/endpoints/{id}/replay-missing": () => ({ since: new Date().toISOString(), dry_run: true }),
   "/v1/webhooks/event-types": () => ({ name: `a.t${randomUUID().replaceAll("-", "_")}` }),
+  "/v1/revocations": () => ({ target: "cl_x3r4cWlHYkEdLi3BrhchLY1J" }),
+  "/v1/webhooks/replays": () => ({ filter: { last_error: "timeout" }, dry_run: true }),
   "/v1/webhooks/dlq/replay": () => ({ filter: { last_error: "timeout" }, dry_run: true }),
   "/v1/webhooks/endpoints/{id}/secret/rotate": () => ({ overlap_seconds: 0 }),
   "/v1/credentials/{id}/signing-secret": () => ({ overlap_seconds: 0 }),

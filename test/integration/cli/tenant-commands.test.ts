@@ -69,7 +69,7 @@ test("endpoint commands print the API's object with --json, and a table without"
   expect(await json("endpoint", "show", id)).not.toHaveProperty("secret");
   const table = await signet(["endpoint", "list"]);
   expect(table.stdout).toMatch(
-    /^ID +STATE +URL +EVENTS +CREATED_AT +DISABLED_REASON\nep_\w+ +PENDING +http:/,
+    /^ID +STATE +HEALTH +URL +EVENTS +CREATED_AT +DISABLED_REASON\nep_\w+ +PENDING +healthy +http:/,
   );
 
   expect(await json<Page<Identified>>("endpoint", "secret", "list", id)).toMatchObject({
