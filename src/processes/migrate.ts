@@ -4,11 +4,11 @@ import { type Config, ConfigError } from "../config/config.ts";
 import { migrateDatabase } from "../database/migrate.ts";
 import { systemClock } from "../domain/clock.ts";
 import type { Logger } from "../observability/logger.ts";
-import { type TemporalOptions, temporalOptions } from "../temporal/client.ts";
+import { proxyArgs, type TemporalOptions, temporalOptions } from "../temporal/client.ts";
 import { ensureNamespace } from "../temporal/namespace.ts";
 
 async function prepareNamespace({ address, namespace, tls }: TemporalOptions): Promise<void> {
-  const connection = await Connection.connect({ address, tls });
+  const connection = await Connection.connect({ address, tls, channelArgs: proxyArgs(address) });
   try {
     await ensureNamespace(connection, { namespace });
   } finally {

@@ -151,9 +151,7 @@ function printEnd(
   const baseUrl = `http://${formatListen(config.apiListen)}`;
   const { temporalUiUrl } = config;
   screen.box("signet ready", [
-    ...(demo?.portalLink === undefined
-      ? []
-      : [["Portal", demo.portalLink] as const, ["Portal, later", "npx signet portal --open"] as const]),
+    ...(demo?.portalLink === undefined ? [] : [["Portal", demo.portalLink] as const]),
     ["API", `${baseUrl}/docs`],
     ...(temporalUiUrl === undefined ? [] : [["Temporal UI", temporalUiUrl] as const]),
     ["Receive", "npx signet listen"],

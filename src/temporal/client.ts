@@ -34,6 +34,16 @@ export interface TemporalOptions {
   readonly tls: TemporalTls;
 }
 
+/**
+ * Channel options for an address: gRPC sends even connections to this machine through a proxy that the environment
+ * names, unless NO_PROXY excludes them.
+ */
+export function proxyArgs(address: string): Readonly<Record<string, number>> {
+  return /^(?:127\.\d+\.\d+\.\d+|localhost|\[::1\]):\d+$/.test(address)
+    ? { "grpc.enable_http_proxy": 0 }
+    : {};
+}
+
 /** Returns the connection options of the settings. */
 export function temporalOptions(
   config: TemporalTlsValues & { readonly temporalAddress: string; readonly temporalNamespace: string },
@@ -53,7 +63,7 @@ export function createLazyClient({ address, namespace, tls }: TemporalOptions, c
   const connection = Connection.lazy({
     address,
     tls,
-    channelArgs: { ...KEEP_ALIVE, ...RECONNECT },
+    channelArgs: { ...KEEP_ALIVE, ...RECONNECT, ...proxyArgs(address) },
     interceptors: [bounded],
   });
   useSynchronousContext(connection.callContextStorage);

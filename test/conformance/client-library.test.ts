@@ -312,6 +312,9 @@ describe("the client", () => {
     expect(await signet.credentials.revoke(victim.credentialId)).toMatchObject({
       revocation_id: receipt.revocation_id,
     });
+    expect(await signet.credentials.revokeLeaked(victim.clientId)).toMatchObject({
+      revocation_id: receipt.revocation_id,
+    });
     // The token is rejected; the client requests a fresh one, and the credential is rejected.
     await eventually(
       async () =>

@@ -7,6 +7,7 @@ import { Connection } from "@temporalio/client";
 import { TypedSearchAttributes } from "@temporalio/common";
 import { SETTINGS } from "../../config/config.ts";
 import { unlessAborted } from "../../runtime/within.ts";
+import { proxyArgs } from "../../temporal/client.ts";
 import { ensureNamespace, SEARCH_ATTRIBUTE_TYPES } from "../../temporal/namespace.ts";
 import { isListening, requireFreePort } from "./ports.ts";
 import { processIdentity } from "./process-identity.ts";
@@ -129,7 +130,12 @@ async function connect(
     }
     await delay(20);
   }
-  return await Connection.connect({ address: `${HOST}:${port}`, connectTimeout: READY_TIMEOUT_MS });
+  const address = `${HOST}:${port}`;
+  return await Connection.connect({
+    address,
+    connectTimeout: READY_TIMEOUT_MS,
+    channelArgs: proxyArgs(address),
+  });
 }
 
 async function prepareNamespaces(connection: Connection, namespaces: readonly string[]): Promise<void> {
