@@ -1,4 +1,5 @@
 /** Usage: counts by tenant and day, as JSON and CSV, for tenants and operators. */
+import type { FastifyReply } from "fastify";
 import { type Static, Type } from "typebox";
 import type { DayOfUsage } from "../database/repositories/webhooks/delivery-counts.ts";
 import { invalidParameters } from "../domain/errors.ts";
@@ -39,7 +40,7 @@ export const Usage = Type.Object({
   failed_attempts: Type.Integer(),
 });
 
-export function presentUsage(row: DayOfUsage): Static<typeof Usage> {
+function presentUsage(row: DayOfUsage): Static<typeof Usage> {
   return {
     tenant_id: row.tenantId,
     day: row.day,
@@ -56,9 +57,20 @@ export function presentUsage(row: DayOfUsage): Static<typeof Usage> {
 }
 
 /** Returns the rows as CSV (RFC 4180) with a header. No value needs quoting. */
-export function usageCsv(rows: readonly DayOfUsage[]): string {
+function usageCsv(rows: readonly DayOfUsage[]): string {
   const lines = rows.map((row) => Object.values(presentUsage(row)).join(","));
   return [Object.keys(Usage.properties).join(","), ...lines, ""].join("\r\n");
+}
+
+/** Sends the rows in the wanted format; JSON by default. */
+export async function sendUsage(
+  reply: FastifyReply,
+  rows: readonly DayOfUsage[],
+  format: "csv" | "json" | undefined,
+): Promise<FastifyReply> {
+  return format === "csv"
+    ? await reply.type("text/csv; charset=utf-8").serializer(String).send(usageCsv(rows))
+    : await reply.send({ data: rows.map(presentUsage) });
 }
 
 /**

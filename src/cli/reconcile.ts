@@ -1,6 +1,7 @@
 /** `signet reconcile`: proves that no delivery was lost. */
 import { Command } from "commander";
 import { systemClock } from "../domain/clock.ts";
+import { HOUR_MS, hourStart } from "../domain/ids.ts";
 import { createAdminCall, type Resource } from "./admin-client.ts";
 import type { CliContext } from "./context.ts";
 import { CommandError } from "./exit-codes.ts";
@@ -8,7 +9,6 @@ import { withTable } from "./list-options.ts";
 import { type OutputOptions, printPage, printResource, printVerified } from "./output.ts";
 import { timeOption } from "./times.ts";
 
-const HOUR_MS = 3_600_000;
 /** Hours per request: each is answered within the time limit of a call, also with millions of deliveries an hour. */
 const HOURS_AT_ONCE = 6;
 const NUMBERS = ["accepted", "delivered", "dead_lettered", "expired", "cancelled", "open"] as const;
@@ -36,7 +36,7 @@ interface Row extends Resource {
 
 /** Returns the spans of a few hours from `since` to now. */
 function spansSince(since: string, nowMs: number): { readonly since: string; readonly until: string }[] {
-  const from = Math.floor(Date.parse(since) / HOUR_MS) * HOUR_MS;
+  const from = hourStart(Date.parse(since));
   const count = Math.max(1, Math.ceil((nowMs + 1 - from) / (HOURS_AT_ONCE * HOUR_MS)));
   return Array.from({ length: count }, (_, index) => {
     const start = from + index * HOURS_AT_ONCE * HOUR_MS;

@@ -1,15 +1,15 @@
 /** Times on the command line: a duration ago, a time of day, a date, or RFC 3339. */
 import { InvalidArgumentError, Option } from "commander";
 import { systemClock } from "../domain/clock.ts";
+import { DAY_MS, HOUR_MS } from "../domain/ids.ts";
 
 const UNITS: Readonly<Record<string, number>> = {
   s: 1_000,
   m: 60_000,
-  h: 3_600_000,
-  d: 86_400_000,
-  w: 604_800_000,
+  h: HOUR_MS,
+  d: DAY_MS,
+  w: 7 * DAY_MS,
 };
-const DAY_MS = 86_400_000;
 const DURATION = /^(?:\d{1,6}[smhdw])+$/;
 const TIME_OF_DAY = /^(\d{2}):(\d{2})(?::(\d{2}))?$/;
 const DATE = /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2}))?)?$/;

@@ -103,6 +103,12 @@ export function idTimeMs(id: string): number {
 
 export const HOUR_MS = 3_600_000;
 export const DAY_MS = 86_400_000;
+
+/** Returns the start of the hour of an instant, both in Unix milliseconds. */
+export function hourStart(ms: number): number {
+  return Math.floor(ms / HOUR_MS) * HOUR_MS;
+}
+
 /** Cached days by their number. Every row needs its day, and few days are in use. */
 const days = new Map<number, string>();
 const DAYS_MAX = 1_000;

@@ -27,7 +27,6 @@ import { findTenant } from "../../database/repositories/tenants.ts";
 import { tenantRead } from "../../database/transaction.ts";
 import { DISABLED_REASONS, ENDPOINT_STATES } from "../../domain/endpoint-state.ts";
 import { found } from "../../domain/errors.ts";
-import { HOUR_MS } from "../../domain/ids.ts";
 import { Closed, Id, IdParams, Nullable, OneOf, Page, PageQuery, Timestamp } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { DeliveryStats } from "../../webhooks/engine/delivery-stats.ts";
@@ -124,11 +123,6 @@ function presentEndpoint({ row, activity, slowUntil }: ReadEndpoint) {
   };
 }
 
-/** Returns the start of the hour before the current one, from which attempts are counted. */
-export function lastHour(now: Date): Date {
-  return new Date((Math.floor(now.getTime() / HOUR_MS) - 1) * HOUR_MS);
-}
-
 /** Reads what the endpoints' rows do not have. */
 async function withActivity(
   db: Queryable,
@@ -137,7 +131,7 @@ async function withActivity(
 ): Promise<ReturnType<typeof presentEndpoint>[]> {
   const now = new Date(clock.now());
   const endpointIds = rows.map(({ id }) => id);
-  const activity = await findActivity(db, { tenantId, endpointIds, since: lastHour(now) });
+  const activity = await findActivity(db, { tenantId, endpointIds, now });
   const slow = await findSlow(pool, endpointIds, now);
   return rows.flatMap((row) => {
     const found = activity.get(row.id);

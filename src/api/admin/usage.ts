@@ -5,7 +5,7 @@ import { SignetError } from "../../domain/errors.ts";
 import { Closed, Id } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { operation } from "../openapi/operation.ts";
-import { presentUsage, Usage, usageCsv, UsageQuery, usageSpan } from "../usage.ts";
+import { sendUsage, Usage, UsageQuery, usageSpan } from "../usage.ts";
 import type { AdminServices } from "./services.ts";
 
 /** Maximum number of rows in a response. */
@@ -33,13 +33,7 @@ export function registerUsageRoutes(server: SignetServer, { pool, clock }: Admin
           detail: `The span has more than ${ROWS_MAX} rows. Ask for fewer days, or for one tenant.`,
         });
       }
-      if (query.format === "csv") {
-        return await reply
-          .type("text/csv; charset=utf-8")
-          .serializer(String)
-          .send(usageCsv(rows) as never);
-      }
-      return { data: rows.map(presentUsage) };
+      return await sendUsage(reply, rows, query.format);
     },
   );
 }

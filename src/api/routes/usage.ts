@@ -5,7 +5,7 @@ import type { Clock } from "../../domain/clock.ts";
 import { Closed } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { operation } from "../openapi/operation.ts";
-import { presentUsage, Usage, usageCsv, UsageQuery, usageSpan } from "../usage.ts";
+import { sendUsage, Usage, UsageQuery, usageSpan } from "../usage.ts";
 
 export function registerUsage(server: SignetServer, deliveries: DeliveryService, clock: Clock): void {
   server.get(
@@ -22,13 +22,7 @@ export function registerUsage(server: SignetServer, deliveries: DeliveryService,
     }),
     async ({ identity: { tenantId }, query }, reply) => {
       const rows = await deliveries.usage(tenantId, usageSpan(query, clock.now()));
-      if (query.format === "csv") {
-        return await reply
-          .type("text/csv; charset=utf-8")
-          .serializer(String)
-          .send(usageCsv(rows) as never);
-      }
-      return { data: rows.map(presentUsage) };
+      return await sendUsage(reply, rows, query.format);
     },
   );
 }

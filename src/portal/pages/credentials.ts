@@ -23,18 +23,11 @@ import { badge, facts, formFields, moment, nextPage, table, timeAgo, typedConfir
 import { fieldErrors, type FieldErrors, refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import { entryLink } from "./compliance-parts.ts";
+import { OVERLAPS } from "./endpoint/endpoint-signing.ts";
 import { createdPage, CREDENTIALS as PLACE, registerCreation, WRITING } from "./new-credential.ts";
 
 /** Credentials per page. */
 const LISTED = 50;
-
-/** Options for the overlap of a rotation, in seconds. */
-const OVERLAPS = [
-  ["86400", "for a day"],
-  ["3600", "for an hour"],
-  ["604800", "for seven days"],
-  ["0", "not at all, because it was disclosed"],
-] as const;
 
 function stateBadge({ state, overdue }: Pick<Credential, "state" | "overdue">): Part {
   if (state === "REVOKED") {

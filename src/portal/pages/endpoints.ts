@@ -6,7 +6,7 @@ import type { Endpoint, RegisteredEndpoint } from "../../lib/client/api-types.ts
 import type { ListAnswer } from "../context.ts";
 import type { PortalParts } from "../page-parts.ts";
 import { Line } from "../forms.ts";
-import { html } from "../html.ts";
+import { html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import { nextPage } from "../parts.ts";
 import type { Visit } from "../visit.ts";
@@ -20,6 +20,11 @@ import { registerGradePages } from "./grades.ts";
 import { registerMissingPages } from "./missing.ts";
 import { registerRecoverPages } from "./recover.ts";
 import { registerTestEventPages } from "./test-event.ts";
+
+function attemptsPart(endpoint: Endpoint): Part {
+  const text = lastHourText(endpoint);
+  return text !== undefined && html` · ${text}`;
+}
 
 function listPage(visit: Visit, { data, next_cursor: cursor }: ListAnswer<Endpoint>): PageContent {
   return {
@@ -38,7 +43,7 @@ function listPage(visit: Visit, { data, next_cursor: cursor }: ListAnswer<Endpoi
                       <a class="strong break" href="${ENDPOINTS}/${endpoint.id}">${endpoint.url}</a>
                       <p class="muted">
                         ${endpoint.description !== null && html`${endpoint.description} · `}${eventsText(endpoint)}
-                        ${lastHourText(endpoint) !== undefined && html` · ${lastHourText(endpoint)}`}
+                        ${attemptsPart(endpoint)}
                       </p>
                       ${
                         endpoint.state === "ACTIVE" &&

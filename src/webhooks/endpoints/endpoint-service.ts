@@ -27,7 +27,7 @@ import {
 import type { Delivery } from "../../database/repositories/webhooks/deliveries.ts";
 import { tenantRead, tenantTransaction } from "../../database/transaction.ts";
 import type { Clock } from "../../domain/clock.ts";
-import { HOUR_MS, type RandomBytes } from "../../domain/ids.ts";
+import type { RandomBytes } from "../../domain/ids.ts";
 import type { Health } from "../../domain/endpoint-health.ts";
 import { type EndpointMoveName, mayMove } from "../../domain/endpoint-state.ts";
 import { createSlidingWindow, type SlidingWindow } from "../../domain/sliding-window.ts";
@@ -136,11 +136,11 @@ export class EndpointService {
     endpointIds: readonly string[],
   ): Promise<ReadonlyMap<string, ReportedActivity>> {
     const { pool, clock } = this.#options;
-    const since = new Date((Math.floor(clock.now() / HOUR_MS) - 1) * HOUR_MS);
+    const now = new Date(clock.now());
     return await tenantRead(
       pool,
       tenantId,
-      async (db) => await findActivity(db, { tenantId, endpointIds, since }),
+      async (db) => await findActivity(db, { tenantId, endpointIds, now }),
     );
   }
 

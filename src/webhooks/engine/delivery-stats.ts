@@ -3,7 +3,7 @@ import type { CountedDeliveries } from "../../database/repositories/webhooks/del
 import type { HourOfDeliveries } from "../../database/repositories/webhooks/delivery-hours.ts";
 import { putBounded } from "../../domain/bounded-map.ts";
 import type { Clock } from "../../domain/clock.ts";
-import { HOUR_MS } from "../../domain/ids.ts";
+import { HOUR_MS, hourStart } from "../../domain/ids.ts";
 
 const HOURS = 24;
 const KEPT_MS = 30_000;
@@ -33,7 +33,7 @@ export class DeliveryStats {
     if (kept !== undefined && Math.abs(now - kept.atMs) < KEPT_MS) {
       return await kept.hours;
     }
-    const last = Math.floor(now / HOUR_MS) * HOUR_MS;
+    const last = hourStart(now);
     const starts = Array.from(
       { length: HOURS },
       (_, index) => new Date(last - (HOURS - 1 - index) * HOUR_MS),

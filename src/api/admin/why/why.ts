@@ -19,7 +19,7 @@ import { Closed, Formed, Id, Nullable, OneOf } from "../../../http/common.ts";
 import type { SignetServer } from "../../../http/types.ts";
 import { operation } from "../../openapi/operation.ts";
 import type { AdminServices } from "../services.ts";
-import { lastHour, readOnRecord } from "../tenant-reads.ts";
+import { readOnRecord } from "../tenant-reads.ts";
 import { explainDelivery } from "./explain-delivery.ts";
 import { explainEndpoint, explainEvent, explainTenant } from "./explain-others.ts";
 import { CAUSES, type Explanation, OVERDUE_AFTER_MS, paragraph, type Surroundings } from "./explanation.ts";
@@ -112,7 +112,7 @@ function explainers({ pool }: WhyServices): Readonly<Record<ExplainedKind, Expla
     },
     endpoint: async (db, { id, tenantId }, around) => {
       const endpoint = found(await findEndpoint(db, tenantId, id), "endpoint");
-      const of = { tenantId, endpointIds: [id], since: lastHour(around.now) };
+      const of = { tenantId, endpointIds: [id], now: around.now };
       const activity = found((await findActivity(db, of)).get(id), "endpoint");
       return explainEndpoint({ endpoint, activity, slowUntil: await slowUntil(id, around) }, around);
     },

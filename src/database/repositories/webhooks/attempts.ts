@@ -2,7 +2,7 @@
 import type { AttemptError, DeliveryReason, DeliveryState } from "../../../domain/delivery.ts";
 import type { DisabledReason, EndpointState } from "../../../domain/endpoint-state.ts";
 import { RESULTS_KEPT } from "../../../domain/endpoint-health.ts";
-import { DAY_MS, firstDay, HOUR_MS, idDay, idTimeMs, utcDay } from "../../../domain/ids.ts";
+import { DAY_MS, firstDay, hourStart, idDay, idTimeMs, utcDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 import { raw, type Statement, sql } from "../../sql.ts";
 import type { StoredContent } from "./events.ts";
@@ -219,11 +219,6 @@ export interface AttemptOutcome {
   readonly leaves: boolean;
 }
 
-/** Returns the hour of an instant in Unix milliseconds. */
-function hourOf(ms: number): Date {
-  return new Date(Math.floor(ms / HOUR_MS) * HOUR_MS);
-}
-
 /** Maximum size of a response beside its delivery, in bytes. Lists read those rows. */
 const FIRST_RESPONSE_MAX = 512;
 
@@ -264,7 +259,7 @@ async function recordDelivered(
         ${outcomes.map((row) => row.status)}::int[],
         ${outcomes.map((row) => row.endedAt)}::timestamptz[],
         ${outcomes.map((row) => row.responseBody)}::bytea[],
-        ${ids.map((id) => hourOf(idTimeMs(id)))}::timestamptz[])
+        ${ids.map((id) => new Date(hourStart(idTimeMs(id))))}::timestamptz[])
       AS o(day, id, started_at, duration_ms, status, ended_at, response, hour)
       WHERE d.day = o.day AND d.id = o.id AND d.day >= ${first} AND d.cycle = 1 AND d.state = 'QUEUED'
         -- Without OFFSET here and in the other statements, the planner could read the whole day instead.

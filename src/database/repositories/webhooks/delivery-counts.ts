@@ -4,6 +4,7 @@
  */
 import type { AttemptError } from "../../../domain/delivery.ts";
 import type { Health, Results } from "../../../domain/endpoint-health.ts";
+import { HOUR_MS, hourStart } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 import { raw, sql, type Statement } from "../../sql.ts";
 
@@ -254,14 +255,14 @@ export const NO_ACTIVITY: EndpointActivity = {
 };
 
 /**
- * Returns the activity of a tenant's endpoints, by id. Health is about a second old; the numbers are exact.
- *
- * @param since start of the hour from which attempts are counted
+ * Returns the activity of a tenant's endpoints, by id, with the attempts of the current hour and the one before. Health is
+ * about a second old; the numbers are exact.
  */
 export async function findActivity(
   db: Queryable,
-  { tenantId, endpointIds, since }: { tenantId: string; endpointIds: readonly string[]; since: Date },
+  { tenantId, endpointIds, now }: { tenantId: string; endpointIds: readonly string[]; now: Date },
 ): Promise<ReadonlyMap<string, ReportedActivity>> {
+  const since = new Date(hourStart(now.getTime()) - HOUR_MS);
   const { rows } = await db.query<ActivityRow & { readonly attempts: number; readonly failed: number }>({
     name: "find-endpoint-activity",
     ...sql`WITH wanted AS (SELECT unnest(${endpointIds}::text[]) AS endpoint_id), unfolded AS (

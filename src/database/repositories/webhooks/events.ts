@@ -1,6 +1,6 @@
 /** Events and their deliveries, inserted in one statement: the outbox. */
 import { CONTENT_HEAD_BYTES } from "../../../crypto/content.ts";
-import { HOUR_MS, idDay } from "../../../domain/ids.ts";
+import { hourStart, idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 import { raw, type Statement, sql } from "../../sql.ts";
 import type { KeyPlace } from "../idempotency.ts";
@@ -232,7 +232,7 @@ function keysStatement(events: readonly NewEvent[], keysAfter: Date, signedKeysA
 /** Returns SQL that appends the counts of `accepted` events and their deliveries in `outbox`. */
 function countedStatement(now: Date): Statement {
   // All ids have the instant of the commit.
-  const hour = new Date(Math.floor(now.getTime() / HOUR_MS) * HOUR_MS);
+  const hour = new Date(hourStart(now.getTime()));
   return sql`INSERT INTO delivery_changes (tenant_id, endpoint_id, event_type, hour, events, bytes, accepted)
     SELECT tenant_id, endpoint_id, event_type, ${hour}::timestamptz, 0, 0, count(*) FROM outbox GROUP BY 1, 2, 3
     UNION ALL

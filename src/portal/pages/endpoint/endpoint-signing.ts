@@ -62,7 +62,7 @@ export function signingFacts({
 }
 
 /** Options for the overlap of a rotation, in seconds. */
-const OVERLAPS = [
+export const OVERLAPS = [
   ["86400", "for a day"],
   ["3600", "for an hour"],
   ["604800", "for seven days"],
