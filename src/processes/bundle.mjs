@@ -1,6 +1,6 @@
 /** Bundles programs of the sources with esbuild: a bundle loads in a tenth of the time that compiling its files takes. */
-import { existsSync, readFileSync } from "node:fs";
-import { dirname, join, relative, sep } from "node:path";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { basename, dirname, join, relative, sep } from "node:path";
 import { pathToFileURL } from "node:url";
 
 /** CommonJS code in a bundle of modules loads Node's modules by this function. */
@@ -42,10 +42,13 @@ function keepPlaces(placeOf) {
 export async function bundleProgram({ root, entry, directory, packages = [], built = false }) {
   const { build } = await import("esbuild");
   const { dependencies = {} } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
-  const { metafile } = await build({
+  // Source maps name their sources from this place, and so do the hashes in the names of the chunks.
+  const place = built ? join(root, "dist", basename(directory)) : directory;
+  const { metafile, outputFiles = [] } = await build({
     absWorkingDir: root,
     entryPoints: { main: join(root, entry) },
-    outdir: directory,
+    outdir: place,
+    write: !built,
     bundle: true,
     splitting: true,
     format: "esm",
@@ -73,6 +76,10 @@ export async function bundleProgram({ root, entry, directory, packages = [], bui
     ],
     logLevel: "error",
   });
+  for (const { path, contents } of outputFiles) {
+    mkdirSync(directory, { recursive: true });
+    writeFileSync(join(directory, relative(place, path)), contents);
+  }
   return Object.keys(metafile.inputs).filter((path) => existsSync(join(root, path)));
 }
 
