@@ -2,7 +2,9 @@
  * The state of the whole deployment for operators (role signet_operator). Everything is read from the starts of indexes
  * and up to a limit, so the cost depends neither on the number of deliveries nor on that of endpoints.
  */
+import { DAY_MS } from "../../domain/ids.ts";
 import type { Queryable } from "../pool.ts";
+import { countUpTo, type OpenWork, openWorkColumns, type OpenWorkRow } from "./webhooks/census.ts";
 
 /** Limit of the counts. This value means that or more. */
 export const OVERVIEW_COUNTED_MAX = 10_000;
@@ -16,25 +18,8 @@ const LISTED_MAX = 20;
 const WORKERS_MAX = 100;
 /** Maximum number of endpoints with automatic rotation that are read, the oldest first. */
 const ROTATING_MAX = 2_000;
-const DAY_MS = 86_400_000;
 
-function counted(table: string, where: string, order: string): string {
-  return `(SELECT count(*)::int FROM (
-    SELECT FROM ${table} WHERE ${where} ORDER BY ${order} LIMIT ${OVERVIEW_COUNTED_MAX}) c)`;
-}
-
-export interface Queues {
-  /** Deliveries that are accepted, but not claimed by a worker. */
-  readonly waiting: number;
-  /** Deliveries claimed by a worker, without the outcome of their first attempt. */
-  readonly started: number;
-  readonly retrying: number;
-  readonly deadLetters: number;
-  /** Dead letters that expire within a day. */
-  readonly expiring: number;
-  readonly verifications: number;
-  readonly replaysRunning: number;
-  readonly replaysPaused: number;
+export interface Queues extends OpenWork {
   /** Active endpoints whose health is failing. */
   readonly failingEndpoints: number;
   /** Endpoints that the service has disabled. */
@@ -45,25 +30,13 @@ export interface Queues {
   readonly overdueEndpointSecrets: number;
 }
 
-/** Retries with a workflow, and those that wait for one. */
-type QueueRow = Omit<Queues, "retrying"> & { readonly carried: number; readonly uncarried: number };
-
 /** Exported for the test of its plan. */
-export const QUEUES = `SELECT
-  ${counted("deliveries", "carrier IS NULL AND state = 'QUEUED'", "tenant_id")} AS waiting,
-  ${counted("deliveries", "carrier IS NOT NULL AND state = 'QUEUED'", "claimed_at")} AS started,
-  ${counted("deliveries", "carrier IS NOT NULL AND state = 'RETRYING'", "next_attempt_at")} AS carried,
-  ${counted("deliveries", "carrier IS NULL AND state = 'RETRYING'", "tenant_id")} AS uncarried,
-  ${counted("deliveries", "state = 'DEAD_LETTERED' AND expires_at > $1", "expires_at")} AS "deadLetters",
-  ${counted("deliveries", "state = 'DEAD_LETTERED' AND expires_at > $1 AND expires_at <= $2", "expires_at")} AS expiring,
-  ${counted("endpoints", "verification_state = 'WANTED' AND state = 'PENDING'", "verification_requested_at")} AS verifications,
-  ${counted("replay_jobs", "finished_at IS NULL AND state = 'RUNNING'", "tenant_id")} AS "replaysRunning",
-  ${counted("replay_jobs", "finished_at IS NULL AND state = 'PAUSED'", "tenant_id")} AS "replaysPaused",
+export const QUEUES = `SELECT ${openWorkColumns(OVERVIEW_COUNTED_MAX)},
   (SELECT count(*)::int FROM (
     SELECT FROM endpoint_activity a JOIN endpoints e ON e.id = a.endpoint_id AND e.state = 'ACTIVE'
     WHERE a.health = 'failing' LIMIT ${OVERVIEW_COUNTED_MAX}) c) AS "failingEndpoints",
-  ${counted("endpoints", "state = 'DISABLED' AND disabled_reason IN ('failing', 'gone')", "updated_at")} AS "stoppedEndpoints",
-  ${counted("endpoint_health", "slow_until > $1", "slow_until")} AS "slowEndpoints",
+  ${countUpTo(OVERVIEW_COUNTED_MAX, "endpoints", "state = 'DISABLED' AND disabled_reason IN ('failing', 'gone')", "updated_at")} AS "stoppedEndpoints",
+  ${countUpTo(OVERVIEW_COUNTED_MAX, "endpoint_health", "slow_until > $1", "slow_until")} AS "slowEndpoints",
   (SELECT count(*)::int FROM (
     SELECT id, tenant_id, secret_rotation_days AS days FROM endpoints
     WHERE secret_rotation_days IS NOT NULL AND state <> 'DELETED' ORDER BY id LIMIT ${ROTATING_MAX}) e
@@ -73,12 +46,12 @@ export const QUEUES = `SELECT
 
 /** Counts open work. */
 export async function readQueues(db: Queryable, nowMs: number): Promise<Queues> {
-  const { rows } = await db.query<QueueRow>({
+  const { rows } = await db.query<Omit<Queues, "retrying"> & OpenWorkRow>({
     name: "operator-queues",
     text: QUEUES,
     values: [new Date(nowMs), new Date(nowMs + DAY_MS), new Date(nowMs - DAY_MS)],
   });
-  const { carried, uncarried, ...counts } = rows[0] as QueueRow;
+  const { carried, uncarried, ...counts } = rows[0] as Omit<Queues, "retrying"> & OpenWorkRow;
   return { ...counts, retrying: Math.min(OVERVIEW_COUNTED_MAX, carried + uncarried) };
 }
 

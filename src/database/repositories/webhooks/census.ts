@@ -2,61 +2,73 @@
  * Counts open work for the metrics. Every count reads the start of a partial index, up to {@link COUNTED_MAX} rows. The
  * cost does not depend on the tables' size, and nothing is read unless the worker measures.
  */
+import { DAY_MS } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 
 /** Limit of the counts. This value means that or more. */
 const COUNTED_MAX = 100_000;
 
-/** Counts, and ages in seconds. */
-export interface Census {
-  /** Deliveries that are accepted, but have no workflow. */
+/** Open work of the whole deployment. Each count ends at a limit. */
+export interface OpenWork {
+  /** Deliveries that are accepted, but not claimed by a worker. */
   readonly waiting: number;
-  /** Deliveries in a workflow without an attempt. */
+  /** Deliveries claimed by a worker, without the outcome of their first attempt. */
   readonly started: number;
   readonly retrying: number;
   readonly deadLetters: number;
   /** Dead letters that expire within a day. */
   readonly expiring: number;
   readonly verifications: number;
-  readonly oldestVerificationSeconds: number;
   readonly replaysRunning: number;
   readonly replaysPaused: number;
+}
+
+/** Counts, and ages in seconds. */
+export interface Census extends OpenWork {
+  readonly oldestVerificationSeconds: number;
   /** Endpoints whose secret should have rotated a day ago. */
   readonly overdueEndpointSecrets: number;
 }
 
-const DAY_MS = 86_400_000;
+/** {@link OpenWork} as its columns: retries with a workflow, and those that wait for one, are counted apart. */
+export type OpenWorkRow = Omit<OpenWork, "retrying"> & {
+  readonly carried: number;
+  readonly uncarried: number;
+};
 
 /**
- * Counts with the index's order, so that the planner reads the index and stops at the limit despite wrong statistics.
+ * Returns SQL that counts rows up to a limit, in an index's order, so that the planner reads the index and stops at the
+ * limit despite wrong statistics.
  */
-function counted(where: string, index: string): string {
-  return `(SELECT count(*) FROM (SELECT FROM deliveries WHERE ${where} ORDER BY ${index} LIMIT ${COUNTED_MAX}) c)`;
+export function countUpTo(limit: number, table: string, where: string, order: string): string {
+  return `(SELECT count(*)::int FROM (SELECT FROM ${table} WHERE ${where} ORDER BY ${order} LIMIT ${limit}) c)`;
+}
+
+/** Returns the columns of an {@link OpenWorkRow}. `$1` is the current time, `$2` the one in a day. */
+export function openWorkColumns(limit: number): string {
+  const deliveries = (where: string, order: string): string => countUpTo(limit, "deliveries", where, order);
+  return `${deliveries("carrier IS NULL AND state = 'QUEUED'", "tenant_id")} AS waiting,
+  ${deliveries("carrier IS NOT NULL AND state = 'QUEUED'", "claimed_at")} AS started,
+  ${deliveries("carrier IS NOT NULL AND state = 'RETRYING'", "next_attempt_at")} AS carried,
+  ${deliveries("carrier IS NULL AND state = 'RETRYING'", "tenant_id")} AS uncarried,
+  ${deliveries("state = 'DEAD_LETTERED' AND expires_at > $1", "expires_at")} AS "deadLetters",
+  ${deliveries("state = 'DEAD_LETTERED' AND expires_at > $1 AND expires_at <= $2", "expires_at")} AS expiring,
+  ${countUpTo(limit, "endpoints", "verification_state = 'WANTED' AND state = 'PENDING'", "verification_requested_at")} AS verifications,
+  ${countUpTo(limit, "replay_jobs", "finished_at IS NULL AND state = 'RUNNING'", "tenant_id")} AS "replaysRunning",
+  ${countUpTo(limit, "replay_jobs", "finished_at IS NULL AND state = 'PAUSED'", "tenant_id")} AS "replaysPaused"`;
 }
 
 /** Exported for the test of its plan. */
-export const CENSUS = `SELECT
-  ${counted("carrier IS NULL AND state = 'QUEUED'", "tenant_id")} AS waiting,
-  ${counted("carrier IS NOT NULL AND state = 'QUEUED'", "claimed_at")} AS started,
-  ${counted("carrier IS NOT NULL AND state = 'RETRYING'", "next_attempt_at")} AS carried,
-  ${counted("carrier IS NULL AND state = 'RETRYING'", "next_attempt_at")} AS uncarried,
-  ${counted("state = 'DEAD_LETTERED' AND expires_at > $1", "expires_at")} AS "deadLetters",
-  ${counted("state = 'DEAD_LETTERED' AND expires_at > $1 AND expires_at <= $2", "expires_at")} AS expiring,
-  (SELECT count(*) FROM (SELECT FROM endpoints WHERE verification_state = 'WANTED' AND state = 'PENDING'
-    ORDER BY verification_requested_at LIMIT ${COUNTED_MAX}) c) AS verifications,
+export const CENSUS = `SELECT ${openWorkColumns(COUNTED_MAX)},
   (SELECT verification_requested_at FROM endpoints WHERE verification_state = 'WANTED' AND state = 'PENDING'
     ORDER BY verification_requested_at LIMIT 1) AS "oldestVerification",
-  (SELECT count(*) FROM (SELECT FROM replay_jobs WHERE finished_at IS NULL AND state = 'RUNNING' LIMIT ${COUNTED_MAX}) c) AS "replaysRunning",
-  (SELECT count(*) FROM (SELECT FROM replay_jobs WHERE finished_at IS NULL AND state = 'PAUSED' LIMIT ${COUNTED_MAX}) c) AS "replaysPaused",
-  (SELECT count(*) FROM (SELECT FROM endpoints e JOIN endpoint_secrets s ON s.endpoint_id = e.id AND s.state = 'CURRENT'
+  (SELECT count(*)::int FROM (SELECT FROM endpoints e JOIN endpoint_secrets s ON s.endpoint_id = e.id AND s.state = 'CURRENT'
     JOIN tenants t ON t.id = e.tenant_id
     WHERE e.secret_rotation_days IS NOT NULL AND e.state <> 'DELETED' AND t.held_at IS NULL
       AND coalesce(s.current_at, s.created_at) + make_interval(days => e.secret_rotation_days) <= $3
     LIMIT ${COUNTED_MAX}) c) AS "overdueEndpointSecrets"`;
 
-interface CensusRow extends Omit<Census, "retrying" | "oldestVerificationSeconds"> {
-  readonly carried: number;
-  readonly uncarried: number;
+interface CensusRow extends OpenWorkRow, Pick<Census, "overdueEndpointSecrets"> {
   readonly oldestVerification: Date | null;
 }
 
