@@ -50,6 +50,7 @@ import { handlerOf, openMutualTls } from "./mutual-tls.ts";
 import { ReadAudit } from "../tokens/operators/read-audit.ts";
 import { openOperatorAccess } from "./api/operator-access.ts";
 import { rotationRules } from "../config/rotation-settings.ts";
+import { openPortalBrands } from "./api/portal-brands.ts";
 import { openProducers } from "./api/producers.ts";
 import { followRevocations } from "./revocation.ts";
 import { openTenantLimits } from "./api/tenant-limits.ts";
@@ -215,7 +216,7 @@ type OperatorsApiParts = Pick<
   readonly pools: Pools;
   readonly readAudit: ReadAudit;
   readonly temporal: Client;
-  readonly console: Pick<ConsoleParts, "api" | "calls" | "streams">;
+  readonly console: Pick<ConsoleParts, "api" | "calls" | "streams" | "brands">;
 };
 
 async function createOperatorsApi({
@@ -270,6 +271,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const [mutualTls, adminListener] = [await openMutualTls(tls), await openAdminListener(tls)];
   const readiness = [...readinessChecks({ pools, clock, temporal, keys }), revocation.readiness];
   const calls = new InProcessCalls();
+  const brands = openPortalBrands(config, pools.api);
   const common = { ...shared, config, pools, keyring, revocation: revoking };
 
   const api = await createApi({
@@ -283,6 +285,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     producers: producers.authenticator,
     readiness,
     calls,
+    brands,
   });
   const readAudit = new ReadAudit({ pool: pools.operator, ...shared });
   const admin = await createOperatorsApi({
@@ -291,7 +294,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     clients: adminListener.clients,
     readAudit,
     temporal,
-    console: { api, calls, streams: webhooks.streams },
+    console: { api, calls, streams: webhooks.streams, brands },
   });
   const publicAddress = await listenServer(api, config.apiListen);
   const adminAddress = await adminListener.listen(admin);

@@ -9,6 +9,7 @@ import {
   liftTenantRevocation,
   publish,
   publishPolicyChange as publishPolicy,
+  type RevocationRow,
 } from "../database/repositories/tokens/revocations.ts";
 import { newId } from "../domain/ids.ts";
 import { REVOCATION_ENTRIES, REVOCATION_LIFE_MS, type RevocationKind } from "./kinds.ts";
@@ -51,6 +52,18 @@ export interface Revocation {
 /** The part of a change that its caller waits for, after the commit (receipts.ts). */
 export type Published = Pick<Revocation, "id" | "sequence" | "tenant">;
 
+/** Returns the revocation that a row records. */
+export function revocationOf(row: RevocationRow): Revocation {
+  return {
+    id: row.id,
+    sequence: row.seq,
+    tenant: row.tenant_id,
+    at: row.at,
+    logIndex: row.log_index,
+    leafHash: row.leaf_hash.toString("hex"),
+  };
+}
+
 /**
  * Publishes a revocation in the caller's transaction: sequence number, row, compliance entry and notification. Must
  * come after all other changes, because the sequence and the log stay locked until the commit.
@@ -91,14 +104,7 @@ export async function publishRevocation(
     },
     entry,
   );
-  return {
-    id: row.id,
-    sequence: row.seq,
-    tenant: row.tenant_id,
-    at: row.at,
-    logIndex: row.log_index,
-    leafHash: row.leaf_hash.toString("hex"),
-  };
+  return revocationOf(row);
 }
 
 /**

@@ -43,6 +43,26 @@ export function anInstant(): string {
   return expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/) as string;
 }
 
+/** Matches the `edges` of a receipt from the only process, which applied the revocation (specification 2.6). */
+export function anAppliedReceipt(): Json {
+  return {
+    live: 1,
+    acked: 1,
+    max_ms: expect.any(Number),
+    outcome: "applied",
+    summary: expect.stringContaining("The only process applied the revocation within"),
+    processes: [
+      {
+        id: expect.stringMatching(/^api-[0-9a-f]{8}$/),
+        kind: "api",
+        region: null,
+        state: "applied",
+        ms: expect.any(Number),
+      },
+    ],
+  };
+}
+
 /**
  * Repeats a request while the process cannot hear revocations, as clients do (503 with Retry-After): on a busy machine, a
  * process may stall for longer than its lease of 200 ms.
@@ -181,4 +201,25 @@ export function expectRefusal(answer: Answer, status: number, code: string): voi
   expect({ ...answer.body, http: answer.status }).toMatchObject({ http: status, status, code });
   expect(answer.headers.get("content-type")).toBe("application/problem+json");
   expect(answer.body["request_id"]).toBe(answer.headers.get("x-request-id"));
+}
+
+/** A tenant with an endpoint. */
+export interface Owner {
+  readonly tenant: Tenant;
+  readonly endpointId: string;
+}
+
+/** Creates a tenant that may replay and read its log, with an active endpoint at the URL. */
+export async function createOwner(api: ServiceUnderTest, url: string): Promise<Owner> {
+  const tenant = await createTenant(api, [...WEBHOOK_SCOPES, "compliance:read"]);
+  const { id: endpointId } = await createEndpoint(api, tenant, { url });
+  return { tenant, endpointId };
+}
+
+/** Waits until a replay job is in the state, and returns the job. */
+export async function replayInState(tenant: Tenant, job: Json, state: string): Promise<Json> {
+  return await eventually(async () => {
+    const { body } = await tenant.get(`/v1/webhooks/replays/${String(job["id"])}`);
+    return body["state"] === state ? body : undefined;
+  }, `the replay to be ${state}`);
 }

@@ -13,6 +13,7 @@ import { isSigningKeyOlder, oldestUnsigned } from "../../database/repositories/w
 import { DAY_MS } from "../../domain/ids.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { metrics } from "../../observability/metrics.ts";
+import { SIGNING_AGE_MAX_MS } from "../../tokens/signing-keys/lifecycle.ts";
 import { operation } from "../openapi/operation.ts";
 import { Overview } from "../schemas/overview.ts";
 import type { AdminServices } from "./services.ts";
@@ -21,8 +22,6 @@ import { WORKER_ALIVE_MS } from "./why/why.ts";
 
 /** Certificates that end within this time are listed, in milliseconds. */
 const CERTIFICATES_MS = 30 * DAY_MS;
-/** A key signs for 30 days; its schedule may be late by one. */
-const SIGNING_AGE_MAX_MS = 31 * DAY_MS;
 /** One reading serves everybody who asks within this time, in milliseconds. */
 const SHARED_MS = 1_000;
 

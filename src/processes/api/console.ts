@@ -7,7 +7,7 @@ import { monotonic } from "../../domain/clock.ts";
 import { FruitlessLookups } from "../../http/rate-limits/fruitless-lookups.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { createConsoleGuard, registerConsole } from "../../portal/operator/console.ts";
-import { openPortalBrands } from "./portal-brands.ts";
+import type { PortalBrands } from "../../portal/brand.ts";
 import { OperatorSessions } from "../../tokens/operators/operator-sessions.ts";
 import type { DeliveryStreams } from "../../webhooks/engine/delivery-streams.ts";
 
@@ -21,6 +21,7 @@ export interface ConsoleParts extends Pick<
   readonly api: SignetServer;
   readonly calls: InProcessCalls;
   readonly streams: DeliveryStreams;
+  readonly brands: PortalBrands;
 }
 
 /** Returns the function that creates the console. */
@@ -33,7 +34,6 @@ export function createConsole(parts: ConsoleParts): NonNullable<AdminServices["c
     clock,
     randomBytes,
   });
-  const brands = openPortalBrands(config, parts.tenantPool);
   return (overview) => {
     const options = {
       operators,
@@ -46,7 +46,7 @@ export function createConsole(parts: ConsoleParts): NonNullable<AdminServices["c
       headerBrand: config.headerBrand,
       // Operators change nothing of a tenant, so no form checks a URL.
       urlProblem: () => undefined,
-      brands,
+      brands: parts.brands,
       frameOrigins: [],
       temporal: { uiUrl: config.temporalUiUrl, namespace: config.temporalNamespace },
       development: config.development,

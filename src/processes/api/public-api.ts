@@ -45,8 +45,9 @@ import type { RevocableToken } from "../../revocation/deny-list.ts";
 import type { RevocationServices } from "../../revocation/receipts.ts";
 import type { TokenStatusServices } from "../../api/routes/token-status.ts";
 import type { CredentialIssuing } from "../../api/replace-credential.ts";
+import type { PortalBrands } from "../../portal/brand.ts";
 import { createServer } from "../../http/server.ts";
-import { type BrandSettings, openPortalBrands } from "./portal-brands.ts";
+import type { BrandSettings } from "./portal-brands.ts";
 import type { SignetServer } from "../../http/types.ts";
 
 /** Dependencies of the public API. */
@@ -95,6 +96,8 @@ export interface ApiServices {
   readonly readiness: readonly ReadinessCheck[];
   /** Calls by pages: of the portal, and of the operators' console on the other listener. */
   readonly calls: InProcessCalls;
+  /** Names, colours and logos of both sets of pages. */
+  readonly brands: PortalBrands;
 }
 
 function lookupsOf({ tokenRatePerAddress }: ApiServices["config"]): FruitlessLookups {
@@ -102,7 +105,7 @@ function lookupsOf({ tokenRatePerAddress }: ApiServices["config"]): FruitlessLoo
 }
 
 function portalOptions(services: ApiServices) {
-  const { config, pools, tokens, calls, clock, randomBytes } = services;
+  const { config, pools, tokens, calls, brands, clock, randomBytes } = services;
   return {
     sessions: new PortalSessions({
       pool: pools.api,
@@ -116,7 +119,7 @@ function portalOptions(services: ApiServices) {
     exportDeadLetters: services.webhooks.exportDeadLetters,
     streaming: { streams: services.webhooks.streams, clock },
     headerBrand: config.headerBrand,
-    brands: openPortalBrands(config, pools.api),
+    brands,
     frameOrigins: config.portalFrameOrigins ?? [],
     portalUrl: config.portalUrl ?? config.publicUrl,
     temporal: { uiUrl: config.temporalUiUrl, namespace: config.temporalNamespace },

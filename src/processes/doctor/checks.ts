@@ -7,15 +7,14 @@ import type { Pool } from "../../database/pool.ts";
 import { CLAIM_SETTLES_MS } from "../../webhooks/engine/reconciler.ts";
 import { findOverdue, readLag } from "../../database/repositories/webhooks/reconciliation.ts";
 import type { Clock } from "../../domain/clock.ts";
+import { DAY_MS } from "../../domain/ids.ts";
 import { openKeyStore } from "../../tokens/signing-keys/key-store.ts";
+import { SIGNING_AGE_MAX_MS } from "../../tokens/signing-keys/lifecycle.ts";
 import { CLOCK_SKEW_NOTED_MS } from "../../observability/clock-skew.ts";
 import type { Logger } from "../../observability/logger.ts";
 import { checkNamespace } from "../../temporal/client.ts";
 import { messageOf } from "../../runtime/thrown.ts";
 
-const DAY_MS = 86_400_000;
-/** A key signs for 30 days; the schedule may be late by one. */
-const SIGNING_AGE_MAX_MS = 31 * DAY_MS;
 const LAG_MAX_SECONDS = 60;
 const OVERDUE_AFTER_MS = 60_000;
 const OVERDUE_SHOWN_MAX = 1_000;

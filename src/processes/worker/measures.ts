@@ -11,12 +11,11 @@ import { clockSkewJob } from "../../observability/clock-skew.ts";
 import type { Logger } from "../../observability/logger.ts";
 import { metrics } from "../../observability/metrics.ts";
 import type { UpkeepJob } from "../../runtime/upkeep.ts";
+import { SIGNING_AGE_MAX_MS } from "../../tokens/signing-keys/lifecycle.ts";
 
 const CENSUS_MS = 15_000;
 const OVERDUE_MS = 60_000;
 const CHECKPOINT_MS = 15_000;
-/** A key signs for 30 days; its schedule may be late by one. */
-const SIGNING_AGE_MAX_MS = 31 * 86_400_000;
 
 export interface MeasureParts {
   /** Role signet_worker. */

@@ -8,6 +8,7 @@ import {
   publishPolicyChange,
   publishRevocation,
   type Revocation,
+  revocationOf,
 } from "../../revocation/publish-revocation.ts";
 import { revoke, type RevokedBy } from "../../revocation/revoke.ts";
 import { revokeProducerSecretVersions } from "../producers/producer-secrets.ts";
@@ -57,16 +58,7 @@ async function revokeSigningSecret(
   if (row === undefined) {
     throw new Error(`the change ${sequence} is not visible to its own transaction`);
   }
-  return [
-    {
-      id: row.id,
-      sequence: row.seq,
-      tenant: row.tenant_id,
-      at: row.at,
-      logIndex: row.log_index,
-      leafHash: row.leaf_hash.toString("hex"),
-    },
-  ];
+  return [revocationOf(row)];
 }
 
 /**

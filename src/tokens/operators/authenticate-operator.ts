@@ -49,7 +49,8 @@ export interface OperatorAuthenticatorOptions {
   readonly clock: Clock;
 }
 
-function digest(text: string): Buffer {
+/** SHA-256 of a secret of an operator: the bootstrap token's, or a browser session's. */
+export function digest(text: string): Buffer {
   return createHash("sha256").update(text).digest();
 }
 

@@ -2,7 +2,6 @@
  * Sessions of operators' browsers. A session belongs to the token or certificate that signed in, and ends with it. Only
  * its hash is stored. Starting one, ending one and viewing a tenant are entries of the compliance log.
  */
-import { createHash } from "node:crypto";
 import { appendEntry } from "../../compliance/append-entry.ts";
 import type { ComplianceEntry, EntrySources } from "../../compliance/entry.ts";
 import type { Pool } from "../../database/pool.ts";
@@ -20,7 +19,7 @@ import type { OperatorIdentity } from "../../domain/identity.ts";
 import { operatorPermissions } from "../../domain/operator-roles.ts";
 import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
 import type { FruitlessLookups } from "../../http/rate-limits/fruitless-lookups.ts";
-import type { OperatorAuthenticator } from "./authenticate-operator.ts";
+import { digest, type OperatorAuthenticator } from "./authenticate-operator.ts";
 import { BOOTSTRAP_OPERATOR, operatorActor } from "./operator-identity.ts";
 
 /** Life of a session, used or not, in milliseconds. */
@@ -58,10 +57,6 @@ export interface OperatorSession {
   readonly expiresAt: Date;
 }
 
-function hashOf(secret: string): Buffer {
-  return createHash("sha256").update(secret).digest();
-}
-
 function sessionOf(stored: StoredOperatorSession): OperatorSession {
   const { hash, operatorId, role, viewed, createdAt, expiresAt } = stored;
   return {
@@ -88,11 +83,11 @@ export class OperatorSessions {
     const secret = Buffer.from(randomBytes(SECRET_BYTES)).toString("base64url");
     const createdAt = new Date(clock.now());
     const session = {
-      hash: hashOf(secret),
+      hash: digest(secret),
       operatorId: identity.id,
       tokenId: tokenId ?? null,
       certificate: token === undefined ? (certificate?.thumbprint ?? null) : null,
-      bootstrapHash: token !== undefined && tokenId === undefined ? hashOf(token) : null,
+      bootstrapHash: token !== undefined && tokenId === undefined ? digest(token) : null,
       createdAt,
       expiresAt: new Date(createdAt.getTime() + SESSION_LIFE_MS),
     };
@@ -122,7 +117,7 @@ export class OperatorSessions {
     const now = new Date(clock.now());
     const stored = await lookups.find(
       address,
-      async () => await findOperatorSession(pool, hashOf(secret), now),
+      async () => await findOperatorSession(pool, digest(secret), now),
     );
     if (stored === undefined) {
       return undefined;

@@ -6,6 +6,8 @@
 
 /** How long a key signs, in milliseconds. */
 export const SIGNING_PERIOD_MS = 2_592_000_000;
+/** Age of a signing key at which its schedule is overdue: the schedule may be late by a day. In milliseconds. */
+export const SIGNING_AGE_MAX_MS = SIGNING_PERIOD_MS + 86_400_000;
 /** Minimum time that a key is published before it signs. It exceeds the verifiers' cache time of the key set. */
 export const PUBLISHED_BEFORE_MS = 3_600_000;
 /** How long a key stays published after signing: its last tokens' 900 s, the key set's 300 s, and clock skew. */

@@ -5,14 +5,14 @@ import { eventually } from "../../support/eventually.ts";
 import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
 import { seedDeadLetters } from "../../support/seeded-letters.ts";
 import {
-  createEndpoint,
+  createOwner,
   createTenant,
   expectRefusal,
   type Json,
+  type Owner,
+  replayInState as until,
   rows,
   sql,
-  type Tenant,
-  WEBHOOK_SCOPES,
 } from "../../support/tenant.ts";
 
 const api = useSharedApi({ worker: true });
@@ -26,27 +26,13 @@ afterAll(async () => {
   await receiver.close();
 });
 
-interface Owner {
-  readonly tenant: Tenant;
-  readonly endpointId: string;
-}
-
 async function makeOwner(): Promise<Owner> {
-  const tenant = await createTenant(api, [...WEBHOOK_SCOPES, "compliance:read"]);
-  const { id: endpointId } = await createEndpoint(api, tenant, { url: receiver.url });
-  return { tenant, endpointId };
+  return await createOwner(api, receiver.url);
 }
 
 async function seedLetters({ tenant, endpointId }: Owner, count: number): Promise<string[]> {
   const query = async (text: string, values: unknown[]): Promise<unknown> => await sql(api, text, values);
   return await seedDeadLetters({ query }, { tenantId: tenant.tenantId, endpointId, count });
-}
-
-async function until(tenant: Tenant, job: Json, state: string): Promise<Json> {
-  return await eventually(async () => {
-    const { body } = await tenant.get(`${REPLAYS}/${String(job["id"])}`);
-    return body["state"] === state ? body : undefined;
-  }, `the replay to be ${state}`);
 }
 
 describe("a replay by state", () => {

@@ -12,15 +12,17 @@ import {
   anId,
   anInstant,
   createEndpoint,
+  createOwner,
   createTenant,
   expectRefusal,
   type Json,
+  type Owner,
   listAll,
   publish,
+  replayInState as until,
   rows,
   sql,
   type Tenant,
-  WEBHOOK_SCOPES,
 } from "../../support/tenant.ts";
 
 allowMinutes(4);
@@ -41,15 +43,8 @@ afterAll(async () => {
   await database.end();
 });
 
-interface Owner {
-  readonly tenant: Tenant;
-  readonly endpointId: string;
-}
-
 async function makeOwner(): Promise<Owner> {
-  const tenant = await createTenant(api, [...WEBHOOK_SCOPES, "compliance:read"]);
-  const { id: endpointId } = await createEndpoint(api, tenant, { url: receiver.url });
-  return { tenant, endpointId };
+  return await createOwner(api, receiver.url);
 }
 
 async function seedLetters(
@@ -58,13 +53,6 @@ async function seedLetters(
   more: object = {},
 ): Promise<string[]> {
   return await seedDeadLetters(database, { tenantId: tenant.tenantId, endpointId, count, ...more });
-}
-
-async function until(tenant: Tenant, job: Json, state: string): Promise<Json> {
-  return await eventually(async () => {
-    const { body } = await tenant.get(`${REPLAYS}/${String(job["id"])}`);
-    return body["state"] === state ? body : undefined;
-  }, `the replay to be ${state}`);
 }
 
 async function start(tenant: Tenant, body: Json, headers: Record<string, string> = {}): Promise<Json> {
