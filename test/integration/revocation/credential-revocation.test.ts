@@ -5,7 +5,7 @@ import { type Answer, useSharedApi } from "../../support/api.ts";
 import { newId } from "../../../src/domain/ids.ts";
 import { newClientId } from "../../../src/tokens/credentials/secret-format.ts";
 import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
-import { anAppliedReceipt, anId, anInstant, sql } from "../../support/tenant.ts";
+import { aSafeReceipt, anId, anInstant, sql } from "../../support/tenant.ts";
 
 const api = useSharedApi();
 let client: Provisioned;
@@ -51,7 +51,7 @@ test("the answer has the revocation, its sequence number and its entry in the co
     sequence: expect.any(Number),
     committed_at: anInstant(),
     compliance: { log_index: expect.any(Number), leaf_hash: expect.stringMatching(/^[0-9a-f]{64}$/) },
-    edges: anAppliedReceipt(),
+    edges: aSafeReceipt(),
   });
   const { compliance } = answer.body as { compliance: { log_index: number; leaf_hash: string } };
   expect(await entry(compliance.log_index)).toMatchObject({

@@ -9,7 +9,7 @@ import { eventually } from "../../support/eventually.ts";
 import { accessToken, bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
 import { makeSigningSecret } from "../../support/producer.ts";
 import {
-  anAppliedReceipt,
+  aSafeReceipt,
   anInstant,
   asTenant,
   createTenant,
@@ -102,7 +102,7 @@ describe.each(PARTIES)("%s revokes", (_party, revoke) => {
     });
     expect(answer.body).toMatchObject({
       committed_at: anInstant(),
-      edges: anAppliedReceipt(),
+      edges: aSafeReceipt(),
     });
     await expectEnded(client, token, { alive: false });
     // The same revocation answers again, also by another name.

@@ -70,7 +70,11 @@ let shared: Promise<Subject> | undefined;
 
 /** Read-only commands may share a dead letter; each signal gets its own. */
 async function subjectFor(text: string): Promise<Subject> {
-  if (/rpl_…|verify\//.test(text)) {
+  if (text.includes("verify/")) {
+    // A healthy receiver would end the verification before the signal arrives.
+    return await bare(failing);
+  }
+  if (text.includes("rpl_…")) {
     return await bare(healthy);
   }
   if (text.includes("workflow signal")) {
