@@ -149,7 +149,10 @@ export class Dispatcher {
       this.#firstLane(),
       this.#every(SLOW_LANE_MS, "slow lane", async () => await this.#slowLane()),
       this.#every(RETRY_LANE_MS, "retry lane", async () => await this.#retryLane()),
-      this.#every(SWEEP_MS, "sweep", async () => await this.#sweep()),
+      this.#every(SWEEP_MS, "sweep", async () => {
+        await this.#sweep();
+        return false;
+      }),
     ]);
   }
 
@@ -395,20 +398,24 @@ export class Dispatcher {
     return { exceptEndpoints: health.slow(now), worker, now: new Date(now), traced: tracer() !== undefined };
   }
 
-  async #slowLane(): Promise<void> {
+  async #slowLane(): Promise<boolean> {
     const { pool, clock, health, starter } = this.#options;
     const slow = health.slow(clock.now());
     if (slow.length === 0 || this.#starts.pauseMs > 0) {
-      return;
+      return false;
     }
     const claimed = await claimForEndpoints(pool, { ...this.#newLists(SLOW_LISTS_MAX), endpointIds: slow });
-    await this.#startAll(claimed, async (carrier, members) => await starter.startSlow(carrier, members));
+    const lists = await this.#startAll(
+      claimed,
+      async (carrier, members) => await starter.startSlow(carrier, members),
+    );
+    return lists === SLOW_LISTS_MAX && !this.#lanesYield;
   }
 
-  async #retryLane(): Promise<void> {
+  async #retryLane(): Promise<boolean> {
     const { pool, starter } = this.#options;
     if (this.#starts.pauseMs > 0 || !(await hasWaitingRetries(pool))) {
-      return;
+      return false;
     }
     const { claimed, nextTenant } = await claimRetries(pool, {
       ...this.#newLists(RETRY_LISTS_MAX),
@@ -416,7 +423,16 @@ export class Dispatcher {
       afterTenant: this.#afterRetryTenant,
     });
     this.#afterRetryTenant = nextTenant;
-    await this.#startAll(claimed, async (carrier, members) => await starter.startRetries(carrier, members));
+    const lists = await this.#startAll(
+      claimed,
+      async (carrier, members) => await starter.startRetries(carrier, members),
+    );
+    return lists === RETRY_LISTS_MAX && !this.#lanesYield;
+  }
+
+  /** Whether the lanes leave the cores to first attempts. */
+  get #lanesYield(): boolean {
+    return performance.now() - this.#claimedAtMs < LANES_YIELD_MS;
   }
 
   #newLists(count: number): ListsClaim {
@@ -445,28 +461,31 @@ export class Dispatcher {
     }
   }
 
-  /** Starts each carrier with all the members that were claimed for it. */
+  /** Starts each carrier with all the members that were claimed for it. Returns the number of carriers. */
   async #startAll<T extends Claimed>(
     claimed: readonly T[],
     start: (carrier: string, members: readonly T[]) => Promise<unknown>,
-  ): Promise<void> {
-    for (const [carrier, members] of byCarrier(claimed)) {
-      const yields = performance.now() - this.#claimedAtMs < LANES_YIELD_MS;
-      const slots = yields ? LANE_STARTS : undefined;
+  ): Promise<number> {
+    const carriers = byCarrier(claimed);
+    for (const [carrier, members] of carriers) {
+      const slots = this.#lanesYield ? LANE_STARTS : undefined;
       await this.#starts.begin(carrier, async () => await start(carrier, members), slots);
     }
+    return carriers.size;
   }
 
-  async #every(ms: number, name: string, round: () => Promise<void>): Promise<void> {
+  /** Repeats a round. It returns whether more waits, so that the next one follows at once. */
+  async #every(ms: number, name: string, round: () => Promise<boolean>): Promise<void> {
     while (!this.#sleeper.stopped) {
+      let more = false;
       try {
-        if (this.#options.clock.isRight) {
-          await round();
-        }
+        more = this.#options.clock.isRight && (await round());
       } catch (error) {
         this.#options.log.warn({ err: error }, `${name} failed`);
       }
-      await this.#sleeper.sleep(ms, { soundly: true });
+      if (!more) {
+        await this.#sleeper.sleep(ms, { soundly: true });
+      }
     }
   }
 

@@ -213,3 +213,53 @@ test("a lone worker takes every notification, also those of an earlier version, 
   }
   expect(hint.mock.calls).toEqual([[5], [2], [1]]);
 });
+
+describe("many slow endpoints", () => {
+  const WAITING = 200;
+
+  /**
+   * Starts a dispatcher for which the slow lane finds one delivery each of 200 endpoints, and claims find `first` first
+   * attempts. Returns the started carriers.
+   */
+  async function startSlow(first: number): Promise<{ dispatcher: Dispatcher; started: string[] }> {
+    const started: string[] = [];
+    let waiting = WAITING;
+    const dispatcher = createDispatcher({
+      health: { slow: () => ["ep_1"] } as never,
+      attempts: { firstUnderWay: 0, run: async () => await new Promise(() => undefined) } as never,
+      starter: {
+        draw: () => [],
+        firstAttempts: () => ({}),
+        startSlow: async (carrier: string) => await Promise.resolve(void started.push(carrier)),
+      } as never,
+      pool: {
+        query: async ({ name, values }: { name: string; values: unknown[] }) => {
+          if (name.startsWith("claim-first")) {
+            return await Promise.resolve({ rows: Array.from({ length: first }, claimedRow) });
+          }
+          const carriers = name === "claim-for-endpoints" ? (values[0] as string[]).slice(0, waiting) : [];
+          waiting -= carriers.length;
+          return await Promise.resolve({
+            rows: carriers.map((carrier, index) => ({ ...claimedRow(undefined, index), carrier })),
+          });
+        },
+      } as never,
+    });
+    return { dispatcher, started };
+  }
+
+  test("are claimed without a pause until none waits", async () => {
+    const { dispatcher, started } = await startSlow(0);
+    dispatcher.start();
+    await vi.advanceTimersByTimeAsync(1);
+    expect(new Set(started).size).toBe(WAITING);
+  });
+
+  test("leave the cores to first attempts: one round of lists in 250 ms", async () => {
+    const { dispatcher, started } = await startSlow(1);
+    dispatcher.notified("1 0 ten_1");
+    dispatcher.start();
+    await vi.advanceTimersByTimeAsync(200);
+    expect(started).toHaveLength(64);
+  });
+});
