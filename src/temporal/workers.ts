@@ -89,8 +89,9 @@ function queueOptions({ connection, namespace, bundle, activities, codec }: Work
       taskQueue: TASK_QUEUES.verification,
       workflowBundle: bundle,
       activities: activities.verification,
-      maxCachedWorkflows: 100,
-      // A workflow task lasts as long as the local activity in it.
+      // A workflow task lasts as long as the local activity in it. Until its end, its workflow cannot leave the cache, and
+      // a full cache takes no other one.
+      maxCachedWorkflows: PING_SLOTS,
       maxConcurrentWorkflowTaskExecutions: PING_SLOTS,
       maxConcurrentLocalActivityExecutions: PING_SLOTS,
       maxConcurrentActivityTaskExecutions: PING_SLOTS,

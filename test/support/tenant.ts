@@ -80,7 +80,7 @@ export async function unlessStale<T extends Pick<Answer, "status" | "body">>(
 }
 
 /** Returns the same client with another token, for instance after the clock was advanced. */
-export function asTenant(api: ServiceUnderTest, client: Provisioned, token: string): Tenant {
+export function asTenant(api: Pick<ServiceUnderTest, "request">, client: Provisioned, token: string): Tenant {
   const send: Tenant["send"] = async (method, path, { body, raw, headers } = {}) => {
     const content = raw ?? (body === undefined ? undefined : JSON.stringify(body));
     return await unlessStale(async () => {
