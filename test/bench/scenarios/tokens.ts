@@ -95,13 +95,17 @@ async function runScenario(bench: Bench): Promise<void> {
   }
   await oidc.server.stop([["SIGTERM", 5_000]]);
   const [theirs, ours, bound] = [median(turns.oidc), median(turns.plain), median(turns.mutual)];
-  const half = await turn(bench, plain, { perSecond: Math.floor(ours.perSecond / 2) });
+  const halves: Turn[] = [];
+  for (let number = 0; number < TURNS; number += 1) {
+    halves.push(await turn(bench, plain, { perSecond: Math.floor(ours.perSecond / 2) }));
+  }
+  const half = median(halves, ({ latencyMs }) => latencyMs.p99);
   const handshakes = await turn(bench, mutual, { fresh: true, connections: HANDSHAKING });
   const finding = {
     settings: world.settings,
     raised: "SIGNET_TOKEN_RATE_* off",
     connections: CONNECTIONS,
-    turns,
+    turns: { ...turns, halves },
     oidc_provider: theirs,
     signet: ours,
     signet_mutual_tls: bound,
