@@ -29,9 +29,12 @@ export class PacedTurns {
     this.#bucket = new TokenBucket(options.burst, this.#now());
   }
 
-  /** Resolves to true when it is the owner's turn; to false at once if too many wait, or after {@link stop}. */
+  /**
+   * Resolves to true when it is the owner's turn; to false if too many wait, or after {@link stop}. When too many wait,
+   * the owner with most of them loses its newest one, so that nobody can fill the places of others.
+   */
   async take(owner: string): Promise<boolean> {
-    if (this.#stopped || this.#count >= this.#options.waitingMax) {
+    if (this.#stopped || (this.#count >= this.#options.waitingMax && !this.#displaceFor(owner))) {
       return false;
     }
     return await new Promise<boolean>((resolve) => {
@@ -51,6 +54,20 @@ export class PacedTurns {
     clearTimeout(this.#timer);
     [...this.#waiting.values()].flat().forEach((answer) => answer(false));
     this.#waiting.clear();
+  }
+
+  /** Refuses the newest turn of the owner with most, unless this one would then have as many. */
+  #displaceFor(owner: string): boolean {
+    let most: Answer[] = [];
+    for (const answers of this.#waiting.values()) {
+      most = answers.length > most.length ? answers : most;
+    }
+    if (most.length <= (this.#waiting.get(owner)?.length ?? 0) + 1) {
+      return false;
+    }
+    most.pop()?.(false);
+    this.#count -= 1;
+    return true;
   }
 
   #grant(): void {

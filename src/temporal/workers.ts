@@ -89,9 +89,8 @@ function queueOptions({ connection, namespace, bundle, activities, codec }: Work
       taskQueue: TASK_QUEUES.verification,
       workflowBundle: bundle,
       activities: activities.verification,
-      // A workflow task lasts as long as the local activity in it. Until its end, its workflow cannot leave the cache, and
-      // a full cache takes no other one.
-      maxCachedWorkflows: PING_SLOTS,
+      maxCachedWorkflows: 100,
+      // A workflow task lasts as long as the local activity in it.
       maxConcurrentWorkflowTaskExecutions: PING_SLOTS,
       maxConcurrentLocalActivityExecutions: PING_SLOTS,
       maxConcurrentActivityTaskExecutions: PING_SLOTS,

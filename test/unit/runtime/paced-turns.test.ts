@@ -26,7 +26,14 @@ test("grants a burst at once, then the owners' turns alternate at the rate", asy
 
 test("refuses turns beyond its limit, and accepts more once some were granted", async () => {
   const turns = new PacedTurns({ perSecond: PER_SECOND, burst: 1, waitingMax: 2 });
-  expect(await granted(turns, ["a", "a", "a", "b"])).toEqual(["a", "a", "a"]);
+  expect(await granted(turns, ["a", "a", "a", "a"])).toEqual(["a", "a", "a"]);
+  expect(await turns.take("b")).toBe(true);
+});
+
+test("beyond its limit, the owner with most waiting turns loses its newest one to others with fewer", async () => {
+  const turns = new PacedTurns({ perSecond: PER_SECOND, burst: 1, waitingMax: 3 });
+  // After the first, three of `a` wait. `b` gets a place, then both have as many as `b` may take.
+  expect(await granted(turns, ["a", "a", "a", "a", "b", "b", "a"])).toEqual(["a", "a", "b", "a"]);
   expect(await turns.take("b")).toBe(true);
 });
 
