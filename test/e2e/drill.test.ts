@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { OPERATOR_TOKEN_FILE } from "../../src/crypto/service-secrets.ts";
 import { closeAtOnce, listenOn } from "../../src/runtime/http-server.ts";
-import { type Answer, readAnswer } from "../support/answer.ts";
+import { type Answer, askOperators, jsonBody, readAnswer } from "../support/answer.ts";
 import { shellLines } from "../support/documents.ts";
 import { eventually } from "../support/eventually.ts";
 import { accessToken, grant, provision, type Provisioned } from "../support/factories.ts";
@@ -37,28 +37,19 @@ interface Service {
   token(parameters: Readonly<Record<string, unknown>>): Promise<Answer>;
 }
 
-function json(body: unknown): RequestInit {
-  return body === undefined
-    ? {}
-    : { body: JSON.stringify(body), headers: { "content-type": "application/json" } };
-}
-
 function serviceAt(settings: Settings, operatorToken: string): Service {
   const request: Service["request"] = async (path, init) =>
     await readAnswer(await fetch(`http://${settings["SIGNET_API_LISTEN"]}${path}`, init));
   return {
     request,
-    admin: async (method, path, body) => {
-      const { headers, ...init } = json(body);
-      return await readAnswer(
-        await fetch(`http://${settings["SIGNET_ADMIN_LISTEN"]}/admin/v1${path}`, {
-          ...init,
-          method,
-          headers: { authorization: `Bearer ${operatorToken}`, ...(headers as object) },
-        }),
-      );
-    },
-    token: async (parameters) => await request("/v1/auth/token", { method: "POST", ...json(parameters) }),
+    admin: async (method, path, body) =>
+      await askOperators(
+        { adminUrl: `http://${settings["SIGNET_ADMIN_LISTEN"]}`, token: operatorToken },
+        method,
+        path,
+        body,
+      ),
+    token: async (parameters) => await request("/v1/auth/token", { method: "POST", ...jsonBody(parameters) }),
   };
 }
 

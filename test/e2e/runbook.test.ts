@@ -8,7 +8,7 @@ import { delimiter, dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { beforeAll, describe, expect, inject, test } from "vitest";
 import { createCheckpointKey } from "../../src/compliance/checkpoint-key.ts";
-import { type Answer, readAnswer } from "../support/answer.ts";
+import { type Answer, askOperators } from "../support/answer.ts";
 import { newRoot } from "../support/certificates.ts";
 import { inlineCommands, shellLines } from "../support/documents.ts";
 import { provision } from "../support/factories.ts";
@@ -87,15 +87,11 @@ async function paste(lines: string): Promise<string> {
 /** Calls the operators' API. */
 const operators = {
   admin: async (method: string, path: string, body?: unknown): Promise<Answer> =>
-    await readAnswer(
-      await fetch(`${processes.current.adminUrl}/admin/v1${path}`, {
-        method,
-        headers: {
-          authorization: `Bearer ${environment["SIGNET_OPERATOR_TOKEN"]}`,
-          ...(body === undefined ? {} : { "content-type": "application/json" }),
-        },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      }),
+    await askOperators(
+      { adminUrl: processes.current.adminUrl, token: environment["SIGNET_OPERATOR_TOKEN"] ?? "" },
+      method,
+      path,
+      body,
     ),
 };
 

@@ -23,3 +23,29 @@ export async function readAnswer(response: Response): Promise<Answer> {
   const text = await response.text();
   return { status: response.status, headers: response.headers, text, body: parseObject(text) };
 }
+
+/** Returns a request's body and content type; nothing without a body. */
+export function jsonBody(
+  body: unknown,
+): Pick<RequestInit, "body"> & { readonly headers?: Record<string, string> } {
+  return body === undefined
+    ? {}
+    : { body: JSON.stringify(body), headers: { "content-type": "application/json" } };
+}
+
+/** Sends a request to the operators' API with an operator's token. */
+export async function askOperators(
+  operator: { readonly adminUrl: string; readonly token: string },
+  method: string,
+  path: string,
+  body?: unknown,
+): Promise<Answer> {
+  const { headers, ...init } = jsonBody(body);
+  return await readAnswer(
+    await fetch(`${operator.adminUrl}/admin/v1${path}`, {
+      ...init,
+      method,
+      headers: { authorization: `Bearer ${operator.token}`, ...headers },
+    }),
+  );
+}

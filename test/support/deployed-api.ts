@@ -3,7 +3,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { expect, inject, onTestFailed, onTestFinished } from "vitest";
 import { createTlsFetch } from "../../src/lib/client/tls-fetch.ts";
-import { type Answer, readAnswer } from "./answer.ts";
+import { type Answer, askOperators, jsonBody, readAnswer } from "./answer.ts";
 import type { ServiceUnderTest } from "./api.ts";
 import { thumbprint } from "./certificates.ts";
 import type { Deployment } from "./deployed-service.ts";
@@ -39,8 +39,6 @@ export function deployedApi(deployment: Deployment = inject("deployment")): Depl
   const tlsFetch = createTlsFetch({ cert, key, ca });
   const over = async (port: number, path: string, options: CallOptions = {}): Promise<CallAnswer> =>
     await call(path, { port, ca, pair: clients.first, ...options });
-  const json = (body: unknown): RequestInit =>
-    body === undefined ? {} : { body: JSON.stringify(body), headers: { "content-type": "application/json" } };
   const api: DeployedApi = {
     deployment,
     publicUrl,
@@ -51,12 +49,10 @@ export function deployedApi(deployment: Deployment = inject("deployment")): Depl
         async () =>
           await readAnswer(await tlsFetch(`https://127.0.0.1:${deployment.apiTlsPort}${path}`, init ?? {})),
       ),
-    admin: async (method, path, body) => {
-      const init = json(body);
-      const headers = { authorization: `Bearer ${operatorToken}`, ...(init.headers as object) };
-      return await readAnswer(await fetch(`${adminUrl}/admin/v1${path}`, { ...init, method, headers }));
-    },
-    token: async (parameters) => await api.request("/v1/auth/token", { method: "POST", ...json(parameters) }),
+    admin: async (method, path, body) =>
+      await askOperators({ adminUrl, token: operatorToken }, method, path, body),
+    token: async (parameters) =>
+      await api.request("/v1/auth/token", { method: "POST", ...jsonBody(parameters) }),
     overTls: async (path, options) =>
       await unlessStale(async () => await over(deployment.apiTlsPort, path, options)),
     edge: async (index, path, options) =>
