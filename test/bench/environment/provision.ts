@@ -17,6 +17,8 @@ const SCOPES = [
   "webhooks:replay",
   "events:publish",
   "events:read",
+  "credentials:read",
+  "compliance:read",
   "portal:sign_in",
 ];
 const REQUEST_TIMEOUT_MS = 30_000;

@@ -236,8 +236,29 @@ const LIMITS: readonly Limit[] = [
     read: found("portal", `deliveries_${state}_ms`, "p95"),
   })),
   { target: "… one delivery: p95 ms", atMost: 50, read: found("portal", "delivery_ms", "p95") },
-  { target: "… dead letters: p95 ms", atMost: 50, read: found("portal", "dead_letters_ms", "p95") },
+  ...(
+    [
+      "dead_letters",
+      "events",
+      "event",
+      "event_types",
+      "recover",
+      "replays",
+      "credentials",
+      "compliance",
+      "search",
+    ] as const
+  ).map((page) => ({
+    target: `… ${page.replace("_", " ")}: p95 ms`,
+    atMost: 50,
+    read: found("portal", `${page}_ms`, "p95"),
+  })),
   { target: "… largest page with its files, bytes", atMost: 102_400, read: found("portal", "most_bytes") },
+  ...(["api", "console"] as const).map((what) => ({
+    target: `operators' overview of 100,000 endpoints (${what}): p95 ms`,
+    atMost: 100,
+    read: found("overview", `${what}_ms`, "p95"),
+  })),
   {
     target: "receiver down: ingest/s",
     // Slightly below 250/s, because the clock has millisecond resolution.

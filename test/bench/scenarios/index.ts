@@ -16,6 +16,7 @@ import { memory } from "./memory.ts";
 import { million } from "./million.ts";
 import { noisyNeighbour } from "./noisy-neighbour.ts";
 import { openDeadLetters } from "./open-dead-letters.ts";
+import { overview } from "./overview.ts";
 import { peers } from "./peers.ts";
 import { portal } from "./portal.ts";
 import { revocation } from "./revocation.ts";
@@ -51,6 +52,7 @@ export const SCENARIOS: readonly Scenario[] = [
   deadLetters,
   openDeadLetters,
   portal,
+  overview,
   noisyNeighbour,
   hostile,
   failingReceiver,

@@ -1,5 +1,6 @@
 /** The portal's pages with 1,000,000 deliveries in the database, requested like one person's browser. */
 import { randomBytes } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
 import { newId } from "../../../src/domain/ids.ts";
 import { seedDeadLetters } from "../../support/seeded-letters.ts";
 import { withClient } from "../environment/postgres.ts";
@@ -12,7 +13,6 @@ import { fillHistory } from "./history.ts";
 
 const DELIVERIES = 1_000_000;
 const ASKED = 200;
-const WARM_UP = 20;
 const DAY_MS = 86_400_000;
 /** Number of dead letters in the queue. */
 const DEAD_LETTERS = 10_000;
@@ -37,6 +37,14 @@ const PAGES = {
   deliveries_of_rare_type: "/portal/deliveries?event_type=bench.rare",
   delivery: "/portal/deliveries/:delivery",
   dead_letters: "/portal/dead-letters",
+  events: "/portal/events",
+  event: "/portal/events/:event",
+  event_types: "/portal/event-types",
+  recover: "/portal/endpoints/:endpoint/recover",
+  replays: "/portal/replays",
+  credentials: "/portal/credentials",
+  compliance: "/portal/compliance",
+  search: "/portal/search?q=:delivery",
 } as const;
 
 interface Visitor {
@@ -110,32 +118,48 @@ async function addRarities(world: World, { tenantId, endpointId }: Visitor): Pro
   } = await withClient(
     world.adminDatabaseUrl,
     async (client) =>
-      await client.query<{ id: string }>(
-        "SELECT id FROM deliveries WHERE tenant_id = $1 AND state = 'DELIVERED' ORDER BY day LIMIT 1",
+      await client.query<{ id: string; event: string }>(
+        "SELECT id, event_id AS event FROM deliveries WHERE tenant_id = $1 AND state = 'DELIVERED' ORDER BY day LIMIT 1",
         [tenantId],
       ),
   );
-  return { endpoint: endpointId, rare, delivery: oldest?.id ?? "" };
+  return { endpoint: endpointId, rare, delivery: oldest?.id ?? "", event: oldest?.event ?? "" };
 }
 
-/** Times the pages from request to end, in milliseconds, and returns their bytes without shared files. */
-async function times(
-  { apiUrl, cookie }: Visitor,
-  page: string,
-): Promise<Percentiles & { readonly bytes: number }> {
+/** A page as somebody requests it again and again. */
+export interface Asked {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Number of timed requests. */
+  readonly times: number;
+  /** Pause before each of them, in milliseconds. */
+  readonly pauseMs?: number;
+}
+
+/** Times a page from request to end, in milliseconds, and returns its bytes without shared files. */
+export async function timePage({
+  url,
+  headers,
+  times,
+  pauseMs = 0,
+}: Asked): Promise<Percentiles & { readonly bytes: number }> {
   const taken: number[] = [];
   let bytes = 0;
-  for (let call = 0; call < ASKED + WARM_UP; call += 1) {
+  const warmUp = Math.ceil(times / 10);
+  for (let call = 0; call < times + warmUp; call += 1) {
+    if (pauseMs > 0) {
+      await delay(pauseMs);
+    }
     const begun = monotonicMs();
-    const answer = await fetch(apiUrl + page, { headers: { cookie } });
+    const answer = await fetch(url, { headers });
     const text = await answer.text();
     if (answer.status !== 200) {
-      throw new Error(`${page} answered ${answer.status}`);
+      throw new Error(`${url} answered ${answer.status}`);
     }
     taken.push(monotonicMs() - begun);
     bytes = Buffer.byteLength(text);
   }
-  return { ...percentiles(taken.slice(WARM_UP)), bytes };
+  return { ...percentiles(taken.slice(warmUp)), bytes };
 }
 
 /** Returns the unpacked size of the files that every page loads, in bytes. */
@@ -160,7 +184,8 @@ async function runScenario(bench: Bench): Promise<void> {
   let most = 0;
   for (const [name, page] of Object.entries(PAGES)) {
     const path = page.replace(/:(\w+)/, (_, stands: string) => names[stands] ?? "");
-    const measured = await times(visitor, path);
+    const { apiUrl, cookie } = visitor;
+    const measured = await timePage({ url: apiUrl + path, headers: { cookie }, times: ASKED });
     pages[`${name}_ms`] = measured;
     most = Math.max(most, shared + measured.bytes);
     bench.log(`${name}: ${JSON.stringify(pages[`${name}_ms`])}`);
