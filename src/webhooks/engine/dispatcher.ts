@@ -250,9 +250,11 @@ export class Dispatcher {
     this.#busy.noteClaim(false);
     this.#named = [];
     this.#searchedAtMs = performance.now();
+    // The last ones of very many tenants may have less than a list.
+    const last = this.#afterTenant !== "";
     const { claimed, more, nextTenant } = await this.#claimList({
       days: this.#latestDays(),
-      atLeast: alone || token ? 1 : room,
+      atLeast: alone || token || last ? 1 : room,
       limit: room,
       afterTenant: this.#afterTenant,
     });

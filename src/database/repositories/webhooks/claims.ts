@@ -209,8 +209,8 @@ function composeClaim({
  * Claims first attempts as one list: the oldest ones of every waiting tenant, in turns. Each tenant gets a fair share,
  * and the list is full if enough deliveries wait. The list is noted until {@link removeUnstartedLists}.
  *
- * @returns the claimed deliveries; whether more are known to wait; and the tenant after which to continue if there are
- *   more tenants than one claim covers
+ * @returns the claimed deliveries; whether more may wait; and the tenant after which to continue if there are more tenants
+ *   than one claim covers
  */
 export async function claimFirst(
   db: Queryable,
@@ -228,7 +228,8 @@ export async function claimFirst(
     claimed: rows.map(({ tenants: _tenants, last_tenant: _last, more: _more, ...row }) =>
       toClaimedFirst(row),
     ),
-    more: moreTenants || first?.more === true,
+    // Tenants up to `afterTenant` were left out.
+    more: moreTenants || first?.more === true || claim.afterTenant !== "",
     nextTenant: moreTenants ? first.last_tenant : "",
   };
 }

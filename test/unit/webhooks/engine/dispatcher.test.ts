@@ -205,6 +205,34 @@ describe("few deliveries that notifications named", () => {
   });
 });
 
+test("after the last of more tenants than one claim covers, the first ones have their turn at once", async () => {
+  const claims: { atLeast: unknown; after: unknown }[] = [];
+  const dispatcher = createDispatcher({
+    health: { slow: () => [] } as never,
+    starter: { draw: () => [], firstAttempts: () => ({}) } as never,
+    attempts: { firstUnderWay: 0, run: async () => await new Promise(() => undefined) } as never,
+    pool: {
+      query: async ({ name, values }: { name: string; values: unknown[] }) => {
+        if (!name.startsWith("claim-first")) {
+          return await Promise.resolve({ rows: [] });
+        }
+        claims.push({ atLeast: values[5], after: values[6] });
+        const row = { ...(claimedRow(undefined, 0) as object), tenants: 64, last_tenant: "ten_64" };
+        const rows = Array.from({ length: 64 }, (_, index) => ({
+          ...row,
+          deliveryId: `dlv_${claims.length}_${index}`,
+        }));
+        return await Promise.resolve({ rows: values[6] === "" && claims.length < 6 ? rows : [] });
+      },
+    } as never,
+  });
+  dispatcher.notified("400 0");
+  dispatcher.start();
+  await vi.advanceTimersByTimeAsync(50);
+  expect(claims.slice(0, 6).map(({ after }) => after)).toEqual(["", "ten_64", "", "ten_64", "", "ten_64"]);
+  expect(claims[1]?.atLeast).toBe(1);
+});
+
 test("a lone worker takes every notification, also those of an earlier version, which pick nobody", () => {
   const dispatcher = createDispatcher();
   const hint = vi.spyOn(dispatcher, "hint");
