@@ -1,4 +1,5 @@
 /** Settings of the time within which a revocation takes effect. */
+import { REGION } from "../domain/regions.ts";
 import { oneOf, type Parser, setting } from "./setting.ts";
 
 /** A revocation reaches every process that admits tokens within this time (specification 8), in milliseconds. */
@@ -25,7 +26,20 @@ const revocationMode: Parser<RevocationMode> = (value) => {
   return { name: "bounded", boundMs };
 };
 
+const region: Parser<string> = (value) => {
+  if (!REGION.test(value)) {
+    throw new Error("must be a region such as eu or eu-west-1");
+  }
+  return value;
+};
+
 export const REVOCATION_SETTINGS = {
+  region: setting(
+    "SIGNET_REGION",
+    region,
+    undefined,
+    "api and edge: region in which the process runs, such as `eu-west-1`; receipts of revocations name it",
+  ),
   revocationMode: setting(
     "SIGNET_REVOCATION_MODE",
     revocationMode,

@@ -4,6 +4,7 @@ import { Type, type Static } from "typebox";
 import { Closed } from "../http/common.ts";
 import { createStrictJsonParser } from "../http/strict-json.ts";
 import { createValueCheck } from "../http/validation.ts";
+import { REGION } from "../domain/regions.ts";
 import { isScope } from "../domain/scopes.ts";
 import { SignetError } from "../domain/errors.ts";
 import { messageOf } from "../runtime/thrown.ts";
@@ -17,7 +18,6 @@ const DEPTH_MAX = 8;
 const IDENTITY_KEY_BYTES_MIN = 32;
 const TIMEOUT_MAX_MS = 3_600_000;
 const BODY_LIMIT_MAX = 1_099_511_627_776;
-const REGION = /^[a-z]{2}(-[a-z]+-[0-9])?$/;
 
 export type EdgeMethod = (typeof METHODS)[number];
 

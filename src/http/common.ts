@@ -1,6 +1,7 @@
 /** Building blocks of the resources' schemas. */
 import { type Static, type TProperties, type TSchema, Type } from "typebox";
 import { ID_PREFIXES, type IdNoun, idPattern } from "../domain/ids.ts";
+import { REGION_PATTERN } from "../domain/regions.ts";
 import { SCOPE_PATTERN } from "../domain/scopes.ts";
 import type { RawJson } from "./strict-json.ts";
 
@@ -81,7 +82,7 @@ export const Scope = Formed({
 /** Regions of tenants and principals (wire.md, Ids). */
 export const Region = Formed(
   {
-    pattern: "^([a-z]{2}(-[a-z]+-[0-9])?|global)$",
+    pattern: `^(${REGION_PATTERN}|global)$`,
     wanted: "a region such as eu or eu-west-1, or global",
     shown: true,
   },

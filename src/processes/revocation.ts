@@ -25,7 +25,7 @@ export interface RevocationParts {
   readonly process?: string;
   /** Called when a tenant's policy has changed. */
   readonly onPolicyChange?: (tenantId: string) => void;
-  readonly config: Pick<Config, "revocationMode"> & { readonly databaseUrl: string };
+  readonly config: Pick<Config, "revocationMode" | "region"> & { readonly databaseUrl: string };
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -62,8 +62,7 @@ export async function followRevocations({
     subscribe: async (handlers) =>
       await subscribe({ ...handlers, url, role: "signet_edge", channel: REVOCATION_CHANNEL, idleMs }),
     other,
-    // Processes have no region yet.
-    identity: { lockKey: randomInt(LOCK_KEYS), process, region: null },
+    identity: { lockKey: randomInt(LOCK_KEYS), process, region: config.region ?? null },
     leaseMs: mode.boundMs - MARGIN_MS,
     onPolicyChange,
     clock,

@@ -688,7 +688,7 @@ export interface Revocation {
       readonly id: string;
       /** `edge` or `api`. */
       readonly kind: string;
-      /** Region of the process; null if unknown. */
+      /** Region of the process (`SIGNET_REGION`); null if it is not set. */
       readonly region: string | null;
       readonly state: "applied" | "lease_expired" | "pending";
       /** Upper bound of the time to its confirmation; null without one, or if it started later. */

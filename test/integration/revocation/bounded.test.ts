@@ -11,9 +11,18 @@ const BOUND_MS = 3_000;
 const api = useTestApi({
   environment: {
     SIGNET_REVOCATION_MODE: `bounded:${BOUND_MS}`,
+    SIGNET_REGION: "eu-west-1",
     // Any namespace: no workflow runs in it, but readiness checks it.
     TEMPORAL_NAMESPACE: inject("temporalNamespaces")[0],
   },
+});
+
+test("a receipt names the region of each process", async () => {
+  const { clientId: target } = await provision(api);
+  const { body } = await api.admin("POST", "/revocations", { target });
+  expect((body["edges"] as { processes: unknown }).processes).toEqual([
+    expect.objectContaining({ kind: "api", region: "eu-west-1" }),
+  ]);
 });
 
 test("a receipt does not call a silent process safe before its bound", async () => {

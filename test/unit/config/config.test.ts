@@ -235,6 +235,17 @@ test.each(["", "loose", "bounded", "bounded:", "bounded:249", "bounded:900001", 
   },
 );
 
+test.each(["eu", "eu-west-1", undefined])("the region of a process may be %s", (region) => {
+  const config = loadConfig({ ...PRODUCTION, ...(region === undefined ? {} : { SIGNET_REGION: region }) });
+  expect(config.region).toBe(region);
+});
+
+test.each(["EU", "global", "eu west"])("the region of a process cannot be %s", (region) => {
+  expect(problemsOf({ ...PRODUCTION, SIGNET_REGION: region })).toEqual([
+    "SIGNET_REGION must be a region such as eu or eu-west-1",
+  ]);
+});
+
 test("production rejects the test setting for admission times", () => {
   expect(loadConfig(PRODUCTION).testAdmissionHeader).toBe("off");
   expect(problemsOf({ ...PRODUCTION, SIGNET_TEST_ADMISSION_HEADER: "on" })).toEqual([
