@@ -115,11 +115,12 @@ function chart(hours: readonly DeliveryHour[], series: Series): Html {
     number === 0 ? 0 : Math.max(LEAST_HEIGHT, Math.min(1, number / most) * HEIGHT);
   const bars = hours.map((hour, index) => {
     const number = value(hour);
+    const failed = bad?.(hour) ?? 0;
     return (
       number !== null &&
       html`<g>
         <title ${zonedHour(hour)}>${clock(hour)} UTC: ${text(number)}</title>
-        ${bar(index, scaled(number), step)} ${bad !== undefined && bar(index, scaled(bad(hour)), step, "bad")}
+        ${bar(index, scaled(number), step)}${failed > 0 && bar(index, scaled(failed), step, "bad")}
       </g>`
     );
   });
