@@ -42,6 +42,12 @@ const OTHERS_MS = 250;
 /** Deliveries to slow endpoints are collected for this long. Their receivers add more latency than that. */
 const SLOW_LANE_MS = 250;
 const RETRY_LANE_MS = 250;
+/**
+ * How long a round of these lanes should take. It claims less while starts are slow, because the next list of a tenant
+ * waits for its end.
+ */
+const LANE_ROUND_MS = 500;
+const LISTS_MIN = 4;
 const RETRY_LISTS_MAX = 32;
 const RETRY_SPREAD_SECONDS = 2;
 const SLOW_LISTS_MAX = 64;
@@ -103,6 +109,11 @@ interface ClaimResult {
   readonly full: boolean;
 }
 
+/** Returns how many lists the next round claims, after one that took this long. */
+function nextLists(lists: number, max: number, tookMs: number): number {
+  return tookMs > LANE_ROUND_MS ? Math.max(LISTS_MIN, lists >> 1) : Math.min(max, lists * 2);
+}
+
 function isDelivery(id: string): boolean {
   return isId(id, "delivery");
 }
@@ -134,6 +145,8 @@ export class Dispatcher {
   /** When first attempts were last claimed. */
   #claimedAtMs = Number.NEGATIVE_INFINITY;
   #lookMs = 0;
+  #slowLists = SLOW_LISTS_MAX;
+  #retryLists = RETRY_LISTS_MAX;
   #loops: Promise<unknown> | undefined;
 
   constructor(options: DispatcherOptions) {
@@ -406,12 +419,15 @@ export class Dispatcher {
     if (slow.length === 0 || this.#starts.pauseMs > 0) {
       return false;
     }
-    const claimed = await claimForEndpoints(pool, { ...this.#newLists(SLOW_LISTS_MAX), endpointIds: slow });
-    const lists = await this.#startAll(
+    const lists = this.#newLists(this.#slowLists);
+    const claimed = await claimForEndpoints(pool, { ...lists, endpointIds: slow });
+    const { full, tookMs } = await this.#startLists(
+      lists,
       claimed,
       async (carrier, members) => await starter.startSlow(carrier, members),
     );
-    return lists === SLOW_LISTS_MAX && !this.#lanesYield;
+    this.#slowLists = nextLists(this.#slowLists, SLOW_LISTS_MAX, tookMs);
+    return full && (tookMs > SLOW_LANE_MS || !this.#lanesYield);
   }
 
   async #retryLane(): Promise<boolean> {
@@ -419,17 +435,20 @@ export class Dispatcher {
     if (this.#starts.pauseMs > 0 || !(await hasWaitingRetries(pool))) {
       return false;
     }
+    const lists = this.#newLists(this.#retryLists);
     const { claimed, nextTenant } = await claimRetries(pool, {
-      ...this.#newLists(RETRY_LISTS_MAX),
+      ...lists,
       spreadSeconds: RETRY_SPREAD_SECONDS,
       afterTenant: this.#afterRetryTenant,
     });
     this.#afterRetryTenant = nextTenant;
-    const lists = await this.#startAll(
+    const { full, tookMs } = await this.#startLists(
+      lists,
       claimed,
       async (carrier, members) => await starter.startRetries(carrier, members),
     );
-    return lists === RETRY_LISTS_MAX && !this.#lanesYield;
+    this.#retryLists = nextLists(this.#retryLists, RETRY_LISTS_MAX, tookMs);
+    return full && (tookMs > RETRY_LANE_MS || !this.#lanesYield);
   }
 
   /** Whether the lanes leave the cores to first attempts. */
@@ -453,7 +472,7 @@ export class Dispatcher {
       limit: SWEEP_MAX,
     });
     await this.#startAll(
-      unstarted,
+      byCarrier(unstarted),
       async (carrier, members) => await startAgain(this.#options, carrier, members),
     );
     await this.#lists.sweep();
@@ -463,17 +482,33 @@ export class Dispatcher {
     }
   }
 
-  /** Starts each carrier with all the members that were claimed for it. Returns the number of carriers. */
-  async #startAll<T extends Claimed>(
+  /** Starts the lists of a round in the order of their numbers, in which tenants take turns. */
+  async #startLists<T extends Claimed>(
+    { carriers }: ListsClaim,
     claimed: readonly T[],
     start: (carrier: string, members: readonly T[]) => Promise<unknown>,
-  ): Promise<number> {
-    const carriers = byCarrier(claimed);
-    for (const [carrier, members] of carriers) {
+  ): Promise<{ readonly full: boolean; readonly tookMs: number }> {
+    const began = performance.now();
+    const members = byCarrier(claimed);
+    await this.#startAll(
+      carriers.flatMap((carrier) => {
+        const own = members.get(carrier);
+        return own === undefined ? [] : [[carrier, own] as const];
+      }),
+      start,
+    );
+    return { full: members.size === carriers.length, tookMs: performance.now() - began };
+  }
+
+  /** Starts each carrier with all the members that were claimed for it. */
+  async #startAll<T extends Claimed>(
+    lists: Iterable<readonly [carrier: string, members: readonly T[]]>,
+    start: (carrier: string, members: readonly T[]) => Promise<unknown>,
+  ): Promise<void> {
+    for (const [carrier, members] of lists) {
       const slots = this.#lanesYield ? LANE_STARTS : undefined;
       await this.#starts.begin(carrier, async () => await start(carrier, members), slots);
     }
-    return carriers.size;
   }
 
   /** Repeats a round. It returns whether more waits, so that the next one follows at once. */

@@ -33,13 +33,14 @@ const CARRY_LISTS = `UPDATE deliveries d SET carrier = ($1::text[])[numbered.lis
       RETURNING ${CLAIMED}`;
 
 /**
- * Returns SQL that numbers the lists of `candidates`, tenants in turns.
+ * Returns SQL that numbers the lists of `candidates`, tenants in turns. Within a turn places are random, or the same
+ * tenants would always get none.
  *
  * @param list the columns of `candidates` that the members of a list share, beginning with the endpoint
  */
 function numberedLists(list: string): string {
   return `lists AS (
-        SELECT ${list}, row_number() OVER (ORDER BY turn, tenant_id) AS list
+        SELECT ${list}, row_number() OVER (ORDER BY turn, random()) AS list
         FROM (
           SELECT tenant_id, ${list}, row_number() OVER (PARTITION BY tenant_id ORDER BY min(id)) AS turn
           FROM candidates GROUP BY tenant_id, ${list}

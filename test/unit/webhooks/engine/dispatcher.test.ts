@@ -249,8 +249,12 @@ describe("many slow endpoints", () => {
    * Starts a dispatcher for which the slow lane finds one delivery each of 200 endpoints, and claims find `first` first
    * attempts. Returns the started carriers.
    */
-  async function startSlow(first: number): Promise<{ dispatcher: Dispatcher; started: string[] }> {
+  async function startSlow(
+    first: number,
+    startMs = 0,
+  ): Promise<{ dispatcher: Dispatcher; started: string[]; rounds: number[] }> {
     const started: string[] = [];
+    const rounds: number[] = [];
     let waiting = WAITING;
     const dispatcher = createDispatcher({
       health: { slow: () => ["ep_1"] } as never,
@@ -258,7 +262,14 @@ describe("many slow endpoints", () => {
       starter: {
         draw: () => [],
         firstAttempts: () => ({}),
-        startSlow: async (carrier: string) => await Promise.resolve(void started.push(carrier)),
+        startSlow: async (carrier: string) => {
+          if (startMs > 0) {
+            await new Promise((resolve) => {
+              setTimeout(resolve, startMs);
+            });
+          }
+          started.push(carrier);
+        },
       } as never,
       pool: {
         query: async ({ name, values }: { name: string; values: unknown[] }) => {
@@ -267,13 +278,19 @@ describe("many slow endpoints", () => {
           }
           const carriers = name === "claim-for-endpoints" ? (values[0] as string[]).slice(0, waiting) : [];
           waiting -= carriers.length;
+          if (carriers.length > 0) {
+            rounds.push(carriers.length);
+          }
           return await Promise.resolve({
-            rows: carriers.map((carrier, index) => ({ ...claimedRow(undefined, index), carrier })),
+            // In no order, like the rows of a statement.
+            rows: carriers
+              .map((carrier, index) => ({ ...claimedRow(undefined, index), carrier }))
+              .toReversed(),
           });
         },
       } as never,
     });
-    return { dispatcher, started };
+    return { dispatcher, started, rounds };
   }
 
   test("are claimed without a pause until none waits", async () => {
@@ -289,5 +306,16 @@ describe("many slow endpoints", () => {
     dispatcher.start();
     await vi.advanceTimersByTimeAsync(200);
     expect(started).toHaveLength(64);
+  });
+
+  test("are claimed in smaller rounds while starts are slow, so that no tenant's next list waits for long", async () => {
+    const { dispatcher, started, rounds } = await startSlow(1, 200);
+    dispatcher.notified("1 0 ten_1");
+    dispatcher.start();
+    const keepBusy = setInterval(() => dispatcher.notified("1 0 ten_1"), 100);
+    await vi.advanceTimersByTimeAsync(20_000);
+    clearInterval(keepBusy);
+    expect(rounds.slice(0, 6)).toEqual([64, 32, 16, 8, 4, 8]);
+    expect(started.length).toBeGreaterThan(150);
   });
 });
