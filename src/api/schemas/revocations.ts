@@ -51,7 +51,9 @@ export const RevocationReceipt = Type.Object({
           examples: ["edge-1f3a9c02"],
         }),
         kind: Type.String({ description: "`edge` or `api`", examples: ["edge"] }),
-        region: Nullable(Type.String({ description: "Region of the process (`SIGNET_REGION`); null if it is not set" })),
+        region: Nullable(
+          Type.String({ description: "Region of the process (`SIGNET_REGION`); null if it is not set" }),
+        ),
         state: OneOf(PROCESS_STATES),
         ms: Nullable(
           Type.Integer({

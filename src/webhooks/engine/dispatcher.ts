@@ -8,21 +8,14 @@ import type { Pool } from "../../database/pool.ts";
 import type { LiveWorkers } from "../../database/repositories/health.ts";
 import { EXPIRED_AT_ONCE, expireOverdue } from "../../database/repositories/webhooks/carriers.ts";
 import {
-  type Claimed,
   claimFirst,
   claimNamed,
   findOtherDays,
   type FirstClaim,
   reclaimUnstarted,
 } from "../../database/repositories/webhooks/claims.ts";
-import {
-  claimForEndpoints,
-  claimRetries,
-  hasWaitingRetries,
-  type ListsClaim,
-} from "../../database/repositories/webhooks/list-claims.ts";
 import type { GuardedClock } from "../../domain/clock.ts";
-import { DAY_MS, idDay, isId, newId, type RandomBytes, utcDay } from "../../domain/ids.ts";
+import { DAY_MS, idDay, isId, type RandomBytes, utcDay } from "../../domain/ids.ts";
 import type { AttemptService } from "./attempt-service.ts";
 import { byCarrier } from "./by-carrier.ts";
 import { BusyTenants } from "./busy-tenants.ts";
@@ -30,6 +23,7 @@ import type { CarrierStarter } from "./carrier-starter.ts";
 import type { EndpointHealth } from "../pacing/endpoint-health.ts";
 import { Sleeper } from "../../runtime/sleeper.ts";
 import { FirstLists } from "./first-lists.ts";
+import { LANE_MS, ListLanes } from "./list-lanes.ts";
 import { startAgain } from "./hand-back.ts";
 import { Starts } from "./starts.ts";
 import { TokenBucket } from "../../domain/token-buckets.ts";
@@ -39,24 +33,6 @@ import { tracer } from "../../observability/tracing.ts";
 const POLL_MS = 1_000;
 /** When a worker looks that a notification did not pick. By then, the picked one has claimed, unless it is full. */
 const OTHERS_MS = 250;
-/** Deliveries to slow endpoints are collected for this long. Their receivers add more latency than that. */
-const SLOW_LANE_MS = 250;
-const RETRY_LANE_MS = 250;
-/**
- * How long a round of these lanes should take. It claims less while starts are slow, because the next list of a tenant
- * waits for its end.
- */
-const LANE_ROUND_MS = 500;
-const LISTS_MIN = 4;
-const RETRY_LISTS_MAX = 32;
-const RETRY_SPREAD_SECONDS = 2;
-const SLOW_LISTS_MAX = 64;
-/**
- * Starts of these lanes in progress while first attempts are claimed. Many at once, as after an outage of many
- * receivers, would take both cores. A second after the last claim, the lanes have all starts.
- */
-const LANE_STARTS = 2;
-const LANES_YIELD_MS = 1_000;
 const SWEEP_MS = 5_000;
 /** A claim without an outcome after this time may have no workflow. */
 const UNSTARTED_AFTER_MS = 15_000;
@@ -109,11 +85,6 @@ interface ClaimResult {
   readonly full: boolean;
 }
 
-/** Returns how many lists the next round claims, after one that took this long. */
-function nextLists(lists: number, max: number, tookMs: number): number {
-  return tookMs > LANE_ROUND_MS ? Math.max(LISTS_MIN, lists >> 1) : Math.min(max, lists * 2);
-}
-
 function isDelivery(id: string): boolean {
   return isId(id, "delivery");
 }
@@ -124,6 +95,7 @@ export class Dispatcher {
   readonly #starts: Starts;
   readonly #busy: BusyTenants;
   readonly #lists: FirstLists;
+  readonly #lanes: ListLanes;
   readonly #sleeper = new Sleeper();
   /** Estimated size of the outbox, from notifications. */
   #waiting = 0;
@@ -135,18 +107,13 @@ export class Dispatcher {
   #searchedAtMs = Number.NEGATIVE_INFINITY;
   readonly #namedClaims = new TokenBucket(CLAIM_BURST, performance.now());
   #afterTenant = "";
-  #afterRetryTenant = "";
   /** Claims per second of this worker. */
   #perSecond: number;
   #workers: LiveWorkers = { live: 1, rank: 0 };
   #later: NodeJS.Timeout | undefined;
   /** Other days of which deliveries wait, and when to look for such days again. */
   #otherDays: string[] = [];
-  /** When first attempts were last claimed. */
-  #claimedAtMs = Number.NEGATIVE_INFINITY;
   #lookMs = 0;
-  #slowLists = SLOW_LISTS_MAX;
-  #retryLists = RETRY_LISTS_MAX;
   #loops: Promise<unknown> | undefined;
 
   constructor(options: DispatcherOptions) {
@@ -155,13 +122,14 @@ export class Dispatcher {
     this.#starts = new Starts(options.log);
     this.#busy = new BusyTenants(options);
     this.#lists = new FirstLists({ ...options, starts: this.#starts, busy: this.#busy });
+    this.#lanes = new ListLanes({ ...options, starts: this.#starts });
   }
 
   start(): void {
     this.#loops ??= Promise.all([
       this.#firstLane(),
-      this.#every(SLOW_LANE_MS, "slow lane", async () => await this.#slowLane()),
-      this.#every(RETRY_LANE_MS, "retry lane", async () => await this.#retryLane()),
+      this.#every(LANE_MS, "slow lane", async () => await this.#lanes.slowRound()),
+      this.#every(LANE_MS, "retry lane", async () => await this.#lanes.retryRound()),
       this.#every(SWEEP_MS, "sweep", async () => {
         await this.#sweep();
         return false;
@@ -402,7 +370,7 @@ export class Dispatcher {
 
   #noteClaimed(count: number): void {
     if (count > 0) {
-      this.#claimedAtMs = performance.now();
+      this.#lanes.noteFirstAttempts();
     }
   }
 
@@ -413,56 +381,6 @@ export class Dispatcher {
     return { exceptEndpoints: health.slow(now), worker, now: new Date(now), traced: tracer() !== undefined };
   }
 
-  async #slowLane(): Promise<boolean> {
-    const { pool, clock, health, starter } = this.#options;
-    const slow = health.slow(clock.now());
-    if (slow.length === 0 || this.#starts.pauseMs > 0) {
-      return false;
-    }
-    const lists = this.#newLists(this.#slowLists);
-    const claimed = await claimForEndpoints(pool, { ...lists, endpointIds: slow });
-    const { full, tookMs } = await this.#startLists(
-      lists,
-      claimed,
-      async (carrier, members) => await starter.startSlow(carrier, members),
-    );
-    this.#slowLists = nextLists(this.#slowLists, SLOW_LISTS_MAX, tookMs);
-    return full && (tookMs > SLOW_LANE_MS || !this.#lanesYield);
-  }
-
-  async #retryLane(): Promise<boolean> {
-    const { pool, starter } = this.#options;
-    if (this.#starts.pauseMs > 0 || !(await hasWaitingRetries(pool))) {
-      return false;
-    }
-    const lists = this.#newLists(this.#retryLists);
-    const { claimed, nextTenant } = await claimRetries(pool, {
-      ...lists,
-      spreadSeconds: RETRY_SPREAD_SECONDS,
-      afterTenant: this.#afterRetryTenant,
-    });
-    this.#afterRetryTenant = nextTenant;
-    const { full, tookMs } = await this.#startLists(
-      lists,
-      claimed,
-      async (carrier, members) => await starter.startRetries(carrier, members),
-    );
-    this.#retryLists = nextLists(this.#retryLists, RETRY_LISTS_MAX, tookMs);
-    return full && (tookMs > RETRY_LANE_MS || !this.#lanesYield);
-  }
-
-  /** Whether the lanes leave the cores to first attempts. */
-  get #lanesYield(): boolean {
-    return performance.now() - this.#claimedAtMs < LANES_YIELD_MS;
-  }
-
-  #newLists(count: number): ListsClaim {
-    const { worker, clock, batchMax } = this.#options;
-    const now = clock.now();
-    const carriers = Array.from({ length: count }, () => this.#newCarrier(now));
-    return { carriers, listMax: batchMax, worker, now: new Date(now) };
-  }
-
   async #sweep(): Promise<void> {
     const { pool, clock } = this.#options;
     const now = clock.now();
@@ -471,7 +389,7 @@ export class Dispatcher {
       now: new Date(now),
       limit: SWEEP_MAX,
     });
-    await this.#startAll(
+    await this.#lanes.startAll(
       byCarrier(unstarted),
       async (carrier, members) => await startAgain(this.#options, carrier, members),
     );
@@ -479,35 +397,6 @@ export class Dispatcher {
     let expired = EXPIRED_AT_ONCE;
     for (let round = 0; round < EXPIRY_ROUNDS && expired === EXPIRED_AT_ONCE; round += 1) {
       expired = await expireOverdue(pool, new Date(now));
-    }
-  }
-
-  /** Starts the lists of a round in the order of their numbers, in which tenants take turns. */
-  async #startLists<T extends Claimed>(
-    { carriers }: ListsClaim,
-    claimed: readonly T[],
-    start: (carrier: string, members: readonly T[]) => Promise<unknown>,
-  ): Promise<{ readonly full: boolean; readonly tookMs: number }> {
-    const began = performance.now();
-    const members = byCarrier(claimed);
-    await this.#startAll(
-      carriers.flatMap((carrier) => {
-        const own = members.get(carrier);
-        return own === undefined ? [] : [[carrier, own] as const];
-      }),
-      start,
-    );
-    return { full: members.size === carriers.length, tookMs: performance.now() - began };
-  }
-
-  /** Starts each carrier with all the members that were claimed for it. */
-  async #startAll<T extends Claimed>(
-    lists: Iterable<readonly [carrier: string, members: readonly T[]]>,
-    start: (carrier: string, members: readonly T[]) => Promise<unknown>,
-  ): Promise<void> {
-    for (const [carrier, members] of lists) {
-      const slots = this.#lanesYield ? LANE_STARTS : undefined;
-      await this.#starts.begin(carrier, async () => await start(carrier, members), slots);
     }
   }
 
@@ -524,9 +413,5 @@ export class Dispatcher {
         await this.#sleeper.sleep(ms, { soundly: true });
       }
     }
-  }
-
-  #newCarrier(nowMs: number): string {
-    return newId("batch", nowMs, this.#options.randomBytes);
   }
 }

@@ -217,7 +217,7 @@ test("after the last of more tenants than one claim covers, the first ones have 
           return await Promise.resolve({ rows: [] });
         }
         claims.push({ atLeast: values[5], after: values[6] });
-        const row = { ...(claimedRow(undefined, 0) as object), tenants: 64, last_tenant: "ten_64" };
+        const row = { ...claimedRow(undefined, 0), tenants: 64, last_tenant: "ten_64" };
         const rows = Array.from({ length: 64 }, (_, index) => ({
           ...row,
           deliveryId: `dlv_${claims.length}_${index}`,

@@ -1,0 +1,167 @@
+/**
+ * Lists of one endpoint each: first attempts to slow endpoints, and retries that wait for a workflow. Their rounds leave
+ * the cores to first attempts, and stay short while starts are slow.
+ */
+import type { Pool } from "../../database/pool.ts";
+import type { Claimed } from "../../database/repositories/webhooks/claims.ts";
+import {
+  claimForEndpoints,
+  claimRetries,
+  hasWaitingRetries,
+  type ListsClaim,
+} from "../../database/repositories/webhooks/list-claims.ts";
+import type { Clock } from "../../domain/clock.ts";
+import { newId, type RandomBytes } from "../../domain/ids.ts";
+import type { EndpointHealth } from "../pacing/endpoint-health.ts";
+import { byCarrier } from "./by-carrier.ts";
+import type { CarrierStarter } from "./carrier-starter.ts";
+import type { Starts } from "./starts.ts";
+
+/** Deliveries are collected for this long. Slow receivers add more latency than that. */
+export const LANE_MS = 250;
+const SLOW_LISTS_MAX = 64;
+const RETRY_LISTS_MAX = 32;
+const RETRY_SPREAD_SECONDS = 2;
+/**
+ * How long a round should take. It claims less while starts are slow, because the next list of a tenant waits for its
+ * end.
+ */
+const ROUND_MS = 500;
+const LISTS_MIN = 4;
+/**
+ * Starts in progress while first attempts are claimed. Many at once, as after an outage of many receivers, would take
+ * both cores. A second after the last claim, the lanes have all starts.
+ */
+const STARTS = 2;
+const YIELD_MS = 1_000;
+
+export interface ListLanesOptions {
+  /** Id of this worker in claims. */
+  readonly worker: string;
+  readonly pool: Pool;
+  readonly starter: Pick<CarrierStarter, "startSlow" | "startRetries">;
+  readonly starts: Starts;
+  readonly health: Pick<EndpointHealth, "slow">;
+  readonly clock: Clock;
+  readonly randomBytes: RandomBytes;
+  /** Maximum number of deliveries per workflow. */
+  readonly batchMax: number;
+}
+
+/** Starts the workflow of a carrier with its members. */
+type Start<T> = (carrier: string, members: readonly T[]) => Promise<unknown>;
+
+/** A round that has ended. */
+interface Round {
+  /** Whether it claimed as many lists as it could. */
+  readonly full: boolean;
+  readonly tookMs: number;
+}
+
+/** Returns how many lists the next round claims. */
+function nextLists(lists: number, max: number, { tookMs }: Round): number {
+  return tookMs > ROUND_MS ? Math.max(LISTS_MIN, lists >> 1) : Math.min(max, lists * 2);
+}
+
+export class ListLanes {
+  readonly #options: ListLanesOptions;
+  #slowLists = SLOW_LISTS_MAX;
+  #retryLists = RETRY_LISTS_MAX;
+  #afterRetryTenant = "";
+  /** When first attempts were last claimed. */
+  #claimedAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: ListLanesOptions) {
+    this.#options = options;
+  }
+
+  /** Notes that first attempts were claimed. */
+  noteFirstAttempts(): void {
+    this.#claimedAtMs = performance.now();
+  }
+
+  /** Starts lists of slow endpoints. Returns whether the next round should follow at once. */
+  async slowRound(): Promise<boolean> {
+    const { pool, clock, health, starter, starts } = this.#options;
+    const slow = health.slow(clock.now());
+    if (slow.length === 0 || starts.pauseMs > 0) {
+      return false;
+    }
+    const lists = this.#newLists(this.#slowLists);
+    const claimed = await claimForEndpoints(pool, { ...lists, endpointIds: slow });
+    const round = await this.#startRound(
+      lists,
+      claimed,
+      async (carrier, members) => await starter.startSlow(carrier, members),
+    );
+    this.#slowLists = nextLists(this.#slowLists, SLOW_LISTS_MAX, round);
+    return this.#isFollowed(round);
+  }
+
+  /** Starts lists of retries. Returns whether the next round should follow at once. */
+  async retryRound(): Promise<boolean> {
+    const { pool, starter, starts } = this.#options;
+    if (starts.pauseMs > 0 || !(await hasWaitingRetries(pool))) {
+      return false;
+    }
+    const lists = this.#newLists(this.#retryLists);
+    const { claimed, nextTenant } = await claimRetries(pool, {
+      ...lists,
+      spreadSeconds: RETRY_SPREAD_SECONDS,
+      afterTenant: this.#afterRetryTenant,
+    });
+    this.#afterRetryTenant = nextTenant;
+    const round = await this.#startRound(
+      lists,
+      claimed,
+      async (carrier, members) => await starter.startRetries(carrier, members),
+    );
+    this.#retryLists = nextLists(this.#retryLists, RETRY_LISTS_MAX, round);
+    return this.#isFollowed(round);
+  }
+
+  /** Starts each carrier with all the members that were claimed for it. */
+  async startAll<T extends Claimed>(
+    lists: Iterable<readonly [carrier: string, members: readonly T[]]>,
+    start: Start<T>,
+  ): Promise<void> {
+    for (const [carrier, members] of lists) {
+      const slots = this.#yields ? STARTS : undefined;
+      await this.#options.starts.begin(carrier, async () => await start(carrier, members), slots);
+    }
+  }
+
+  /** Starts the lists of a round in the order of their numbers, in which tenants take turns. */
+  async #startRound<T extends Claimed>(
+    { carriers }: ListsClaim,
+    claimed: readonly T[],
+    start: Start<T>,
+  ): Promise<Round> {
+    const began = performance.now();
+    const members = byCarrier(claimed);
+    await this.startAll(
+      carriers.flatMap((carrier) => {
+        const own = members.get(carrier);
+        return own === undefined ? [] : [[carrier, own] as const];
+      }),
+      start,
+    );
+    return { full: members.size === carriers.length, tookMs: performance.now() - began };
+  }
+
+  #isFollowed({ full, tookMs }: Round): boolean {
+    return full && (tookMs > LANE_MS || !this.#yields);
+  }
+
+  /** Whether the lanes leave the cores to first attempts. */
+  get #yields(): boolean {
+    return performance.now() - this.#claimedAtMs < YIELD_MS;
+  }
+
+  #newLists(count: number): ListsClaim {
+    const { worker, clock, batchMax, randomBytes } = this.#options;
+    const now = clock.now();
+    const carriers = Array.from({ length: count }, () => newId("batch", now, randomBytes));
+    return { carriers, listMax: batchMax, worker, now: new Date(now) };
+  }
+}
