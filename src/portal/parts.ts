@@ -20,7 +20,7 @@ export function moment(iso: string | null | undefined): Part {
 
 /** Renders a time in a list. The script adds how long ago it was. */
 export function timeAgo(iso: string | null | undefined): Part {
-  return [moment(iso), typeof iso === "string" && html` <span class="muted ago" data-since="${iso}"></span>`];
+  return [moment(iso), typeof iso === "string" && html` <span class="muted ago" data-since></span>`];
 }
 
 /** Renders a state as a coloured badge. */

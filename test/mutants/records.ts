@@ -27,6 +27,22 @@ export const RECORDS: readonly Mutant[] = [
     replace: "",
     caughtBy: "test/unit/repository/migrations.test.ts",
   },
+  {
+    name: "operators-read-content",
+    breaks: "Operators view a tenant without the content of events (docs/operations.md, The console)",
+    file: "src/portal/operator/console.ts",
+    find: '"compliance:read"] as const;',
+    replace: '"compliance:read", "events:read"] as const;',
+    caughtBy: "test/integration/admin/console.test.ts",
+  },
+  {
+    name: "lost-deliveries-add-up",
+    breaks: "Reconciliation finds deliveries that were accepted and are missing (docs/operations.md)",
+    file: "src/database/repositories/webhooks/delivery-balance.ts",
+    find: "&& stored.accepted >= promised;",
+    replace: "&& stored.accepted <= promised;",
+    caughtBy: "test/integration/admin/usage.test.ts",
+  },
 
   // The compliance log.
   {

@@ -117,14 +117,19 @@ function durationText(milliseconds: number, units: number): string {
     .join(" ");
 }
 
+/** Returns the time of a place in Unix milliseconds: its own, or that of the element before it. */
+function timeOf(place: HTMLElement, own: string | undefined): number {
+  return Date.parse(own || (place.previousElementSibling?.getAttribute("datetime") ?? ""));
+}
+
 /** Updates the texts "in 2 min 5 s" and "3 min ago". */
 function countTime(): void {
   for (const place of document.querySelectorAll<HTMLElement>("[data-countdown]")) {
-    const left = durationText(Date.parse(place.dataset["countdown"] ?? "") - Date.now(), 2);
+    const left = durationText(timeOf(place, place.dataset["countdown"]) - Date.now(), 2);
     place.textContent = left === "" ? "now" : `in ${left}`;
   }
   for (const place of document.querySelectorAll<HTMLElement>("[data-since]")) {
-    const passed = durationText(Date.now() - Date.parse(place.dataset["since"] ?? ""), 1);
+    const passed = durationText(Date.now() - timeOf(place, place.dataset["since"]), 1);
     place.textContent = passed === "" ? "now" : `${passed} ago`;
   }
 }

@@ -45,7 +45,7 @@ function count(value: number, max: number): string {
 /** Returns what operators should look at. */
 function attention({ workers, temporal_reachable: temporal, ...overview }: Overview): Part[] {
   const { endpoints, rotations, certificates, checkpoints, at } = overview;
-  const age =
+  const unsignedMs =
     checkpoints.oldest_unsigned_at === null ? 0 : Date.parse(at) - Date.parse(checkpoints.oldest_unsigned_at);
   const ending = certificates.files.filter(
     ({ ends_at: end }) => Date.parse(end) - Date.parse(at) < 30 * 24 * HOUR_MS,
@@ -58,11 +58,15 @@ function attention({ workers, temporal_reachable: temporal, ...overview }: Overv
     [!temporal, "Temporal is unreachable from this api process, so retries wait."],
     [
       endpoints.failing > 0,
-      `${count(endpoints.failing, overview.counted_max)} endpoints accept nothing at the moment.`,
+      endpoints.failing === 1
+        ? "One endpoint accepts nothing at the moment."
+        : `${count(endpoints.failing, overview.counted_max)} endpoints accept nothing at the moment.`,
     ],
     [
       endpoints.stopped > 0,
-      `${count(endpoints.stopped, overview.counted_max)} endpoints were disabled by the service.`,
+      endpoints.stopped === 1
+        ? "One endpoint was disabled by the service."
+        : `${count(endpoints.stopped, overview.counted_max)} endpoints were disabled by the service.`,
     ],
     [rotations.credentials > 0, `${rotations.credentials} client secrets were due for rotation a week ago.`],
     [rotations.endpoint_secrets > 0, `${rotations.endpoint_secrets} endpoint secrets should have rotated.`],
@@ -72,7 +76,7 @@ function attention({ workers, temporal_reachable: temporal, ...overview }: Overv
       `Certificate files of this process end soon: ${ending.map(({ file }) => file).join(", ")}.`,
     ],
     [certificates.endpoints.length > 0, "Client certificates of deliveries end within 30 days."],
-    [age > HOUR_MS, "The compliance log has had no checkpoint for an hour."],
+    [unsignedMs > HOUR_MS, "The compliance log has had no checkpoint for an hour."],
   ];
   return facts.filter(([applies]) => applies).map(([, text]) => html`<li class="card">${text}</li>`);
 }
@@ -84,8 +88,19 @@ function section(id: string, title: string, body: Part): Html {
   </section>`;
 }
 
-function seconds(value: number | null): string {
-  return value === null ? "–" : `${value.toLocaleString("en")} s`;
+/** Renders an age in its two largest units. */
+function age(seconds: number | null): string {
+  if (seconds === null) {
+    return "–";
+  }
+  const minutes = Math.floor(seconds / 60);
+  const hours = Math.floor(minutes / 60);
+  if (minutes === 0) {
+    return `${seconds} s`;
+  }
+  return hours === 0
+    ? `${minutes} min ${seconds % 60} s`
+    : `${hours.toLocaleString("en")} h ${minutes % 60} min`;
 }
 
 function queueFacts({ queues, endpoints, checkpoints, counted_max: max }: Overview): Html {
@@ -114,9 +129,9 @@ function lagTable(visit: Visit, { lag }: Overview): Part {
           html`<a href="${OVERVIEW}/why/${row.tenant_id}">${row.tenant_name}</a>
             ${row.held && badge("wait", "on hold")}`,
           String(row.waiting),
-          seconds(row.oldest_waiting_seconds),
+          age(row.oldest_waiting_seconds),
           String(row.overdue),
-          seconds(row.most_overdue_seconds),
+          age(row.most_overdue_seconds),
           viewButton(visit, row.tenant_id, row.tenant_name),
         ]),
       );

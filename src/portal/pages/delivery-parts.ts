@@ -117,5 +117,5 @@ export function filterForm(
 
 /** Renders a time with an element that the script fills with a countdown. */
 export function countdown(iso: string | null): Part {
-  return iso === null ? "–" : html`${moment(iso)} <span class="muted until" data-countdown="${iso}"></span>`;
+  return iso === null ? "–" : html`${moment(iso)} <span class="muted until" data-countdown></span>`;
 }
