@@ -283,9 +283,9 @@ export const DELIVERIES: readonly Mutant[] = [
   {
     name: "first-tenants-wait-for-the-poll",
     breaks: "After the last of many tenants, the first ones have their turn at once (changelog)",
-    file: "src/webhooks/engine/dispatcher.ts",
-    find: "atLeast: alone || token || last ? 1 : room,",
-    replace: "atLeast: alone || token ? 1 : room,",
+    file: "src/database/repositories/webhooks/claims.ts",
+    find: ' || claim.afterTenant !== "",',
+    replace: ",",
     caughtBy: "test/unit/webhooks/engine/dispatcher.test.ts",
   },
   {

@@ -37,6 +37,11 @@ test("beyond its limit, the owner with most waiting turns loses its newest one t
   expect(await turns.take("b")).toBe(true);
 });
 
+test("an owner that waits for longer, but has fewer turns, keeps its place", async () => {
+  const turns = new PacedTurns({ perSecond: PER_SECOND, burst: 1, waitingMax: 4 });
+  expect(await granted(turns, ["x", "b", "a", "a", "a", "c"])).toEqual(["x", "b", "a", "c", "a"]);
+});
+
 test("stopped, it refuses those that wait and further ones", async () => {
   const turns = new PacedTurns({ perSecond: 1, burst: 1, waitingMax: 10 });
   const order = granted(turns, ["a", "a", "b"]);
