@@ -68,7 +68,9 @@ async function loadDatabase() {
     ]);
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "ERR_MODULE_NOT_FOUND") {
-      throw new CommandError("--db needs the npm package `pg`: install it beside this one.", { cause: error });
+      throw new CommandError("--db needs the npm package `pg`: install it beside this one.", {
+        cause: error,
+      });
     }
     throw error;
   }

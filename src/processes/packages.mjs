@@ -5,8 +5,8 @@
  *   node src/processes/packages.mjs [directory] [build]
  */
 import { execFileSync } from "node:child_process";
-import { chmod, cp, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { dirname, join, relative, resolve } from "node:path";
+import { chmod, cp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { bundleStandalone } from "./bundle.mjs";
 
@@ -60,7 +60,14 @@ async function makeClient() {
     /package\.json$/,
     "bin/tsc",
   );
-  const commonJs = ["--module", "commonjs", "--moduleResolution", "bundler", "--verbatimModuleSyntax", "false"];
+  const commonJs = [
+    "--module",
+    "commonjs",
+    "--moduleResolution",
+    "bundler",
+    "--verbatimModuleSyntax",
+    "false",
+  ];
   for (const [form, type, options] of /** @type {const} */ ([
     ["esm", "module", []],
     ["cjs", "commonjs", commonJs],
@@ -124,7 +131,8 @@ async function makeCli() {
   await chmod(join(directory, "main.js"), 0o755);
   await writeFile(join(out, "cli", "LICENSES-OF-BUNDLED-PACKAGES.txt"), await licencesOf(packages));
   await describe("cli", {
-    description: "The command line of Signet for tenants and operators: signed webhooks and short-lived tokens.",
+    description:
+      "The command line of Signet for tenants and operators: signed webhooks and short-lived tokens.",
     keywords: ["webhooks", "oauth2", "cli"],
     type: "module",
     bin: { signet: "dist/main.js" },
@@ -138,11 +146,9 @@ async function makeCli() {
 
 async function makeServer() {
   const directory = join(out, "server");
-  const others = relative(build, out);
-  await mkdir(directory, { recursive: true });
   for (const name of await readdir(build)) {
-    // The packages may lie in the build.
-    if (name !== others.split("/")[0]) {
+    // The packages lie in dist, too.
+    if (name !== "packages") {
       await cp(join(build, name), join(directory, "dist", name), { recursive: true });
     }
   }

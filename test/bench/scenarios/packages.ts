@@ -16,7 +16,11 @@ async function runScenario(bench: Bench): Promise<void> {
     const program = join(project, "node_modules", ".bin", "signet");
     const sizes = Object.entries(packed).map(([name, { bytes, unpackedBytes, files }]) => [
       name,
-      { packed_kb: round(bytes / 1_000), unpacked_kb: round(unpackedBytes / 1_000), files: files.length },
+      {
+        packed_kb: round(bytes / 1_000, 1),
+        unpacked_kb: round(unpackedBytes / 1_000, 1),
+        files: files.length,
+      },
     ]);
     const finding = {
       ...(Object.fromEntries(sizes) as object),
