@@ -5,6 +5,7 @@ import { mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } f
 import { createRequire, isBuiltin } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { build } from "esbuild";
 import { publint } from "publint";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createCheckpointKey } from "../../src/compliance/checkpoint-key.ts";
@@ -86,7 +87,7 @@ describe("every package", () => {
     expect(await manifestOf(name)).toMatchObject({ name: PACKAGES[name], version, license });
     const { files } = packed[name];
     expect(files).toEqual(expect.arrayContaining(["LICENSE", "README.md", "package.json"]));
-    expect(files.filter((path) => /\.ts$/.test(path) && !/\.d\.ts$/.test(path))).toEqual([]);
+    expect(files.filter((path) => path.endsWith(".ts") && !path.endsWith(".d.ts"))).toEqual([]);
     expect(files.filter((path) => /(^|\/)(test|node_modules)\//.test(path))).toEqual([]);
   });
 
@@ -186,11 +187,6 @@ describe("the client", () => {
         .replace("package.json", "bin/tsc"),
     ],
   ] as const;
-  const ways = [
-    ["nodenext", "program.mts"],
-    ["nodenext", "program.cts"],
-    ["bundler", "program.ts"],
-  ] as const;
   const consumer = `
     import { SignetApiError, SignetClient, type Delivery } from "${PACKAGES.client}";
     import { createEdgeIdentityVerifier } from "${PACKAGES.client}/edge-identity";
@@ -213,37 +209,45 @@ describe("the client", () => {
     export const alsoWrong = (request: Parameters<typeof whoCalls>[0]): number => whoCalls(request).tenant;
     console.log(typeof client.events.publish, typeof whoCalls, typeof verify);`;
 
-  describe.each(compilers)("%s", (_name, tsc) => {
-    test.each(ways)("strict, %s, checks declarations: %s", async (resolution, name) => {
-      const place = await mkdtemp(join(project, "typed-"));
-      await mkdir(join(project, "node_modules", "@types"), { recursive: true });
-      for (const types of ["@types/node", "undici-types"]) {
-        const target = join(project, "node_modules", types);
-        await symlink(join(REPOSITORY, "node_modules", types), target).catch(() => undefined);
-      }
+  /** Compiles the consumer under these names. Resolves with the directory of the output. */
+  async function compile(tsc: string, resolution: string, files: readonly string[]): Promise<string> {
+    const place = await mkdtemp(join(project, "typed-"));
+    await mkdir(join(project, "node_modules", "@types"), { recursive: true });
+    for (const types of ["@types/node", "undici-types"]) {
+      const target = join(project, "node_modules", types);
+      await symlink(join(REPOSITORY, "node_modules", types), target).catch(() => undefined);
+    }
+    for (const name of files) {
       await writeFile(join(place, name), consumer);
-      await writeFile(
-        join(place, "tsconfig.json"),
-        JSON.stringify({
-          compilerOptions: {
-            strict: true,
-            skipLibCheck: false,
-            exactOptionalPropertyTypes: true,
-            noUncheckedIndexedAccess: true,
-            module: resolution === "bundler" ? "esnext" : resolution,
-            moduleResolution: resolution,
-            target: "es2022",
-            types: ["node"],
-            outDir: "out",
-          },
-          files: [name],
-        }),
-      );
-      await runProcess({ command: ["node", tsc, "-p", place], cwd: place, environment: {} });
-      if (resolution === "nodenext") {
-        const program = join(place, "out", name.replace("ts", "js"));
-        expect(await node(program)).toBe("function function function\n");
-      }
+    }
+    const compilerOptions = {
+      strict: true,
+      skipLibCheck: false,
+      exactOptionalPropertyTypes: true,
+      noUncheckedIndexedAccess: true,
+      module: resolution === "bundler" ? "esnext" : resolution,
+      moduleResolution: resolution,
+      target: "es2022",
+      types: ["node"],
+      outDir: "out",
+    };
+    await writeFile(join(place, "tsconfig.json"), JSON.stringify({ compilerOptions, files }));
+    await runProcess({ command: ["node", tsc, "-p", place], cwd: place, environment: {} });
+    return join(place, "out");
+  }
+
+  describe.each(compilers)("%s, strict, checks all declarations", (_name, tsc) => {
+    test("as nodenext, from modules and from CommonJS", async () => {
+      const out = await compile(tsc, "nodenext", ["program.mts", "program.cts"]);
+      expect(await node(join(out, "program.mjs"))).toBe("function function function\n");
+      expect(await node(join(out, "program.cjs"))).toBe("function function function\n");
+    });
+
+    test("as bundler", async () => {
+      const out = await compile(tsc, "bundler", ["program.ts"]);
+      const bundle = { bundle: true, platform: "node", outfile: join(out, "bundle.cjs") } as const;
+      await build({ entryPoints: [join(out, "program.js")], ...bundle });
+      expect(await node(join(out, "bundle.cjs"))).toBe("function function function\n");
     });
   });
 });
@@ -294,6 +298,16 @@ describe("the command line", () => {
     expect(await fails("audit", "verify", "--vkey", verifierKey, "--db", "postgres://127.0.0.1:1/x")).toBe(
       "1 signet: --db needs the npm package `pg`: install it beside this one.\n",
     );
+  });
+
+  test("suggests commands by the name of its package, when npx has started it", async () => {
+    const child = spawnProcess({
+      command: ["node", SIGNET, "lst"],
+      cwd: project,
+      environment: { HOME: project, npm_command: "exec" },
+    });
+    await child.ended;
+    expect(child.output()).toContain(`npx ${PACKAGES.cli} --help`);
   });
 
   test("verifies an exported log, and finds a change", async () => {
