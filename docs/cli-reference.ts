@@ -2,10 +2,11 @@
 import { allCommands, type CommandNode, commandTree, type OptionNode } from "../src/cli/command-tree.ts";
 import { EXIT_CODES } from "../src/cli/exit-codes.ts";
 import { createProgram } from "../src/cli/program.ts";
+import { PACKAGES } from "../src/runtime/package.ts";
 
 const INTRODUCTION = `# Command line
 
-\`npx signet …\` in a clone, \`signet …\` in the image. This page is made from the commands themselves by \`npm run docs\`; \`signet COMMAND --help\` says the same.
+Install it with \`npm install --global ${PACKAGES.cli}\`, or run \`npx ${PACKAGES.cli} …\`. A clone has it as \`npx signet …\`, the image and \`${PACKAGES.server}\` as \`signet …\`; only these three run the service. This page is made from the commands themselves by \`npm run docs\`; \`signet COMMAND --help\` says the same.
 
 **Output.** An object is printed with one line per member, a list as a table. \`--json\` prints the API's answer; with \`--all\`, one object per line. Other information goes to standard error: errors as \`CODE: detail (request id)\`, the cursor of the next page, progress. Errors name invalid members by their flags. Progress bars and colours appear on a terminal only; \`NO_COLOR\` disables the colours, \`FORCE_COLOR\` enables them everywhere. Control characters in texts of others are escaped.
 
@@ -13,7 +14,9 @@ const INTRODUCTION = `# Command line
 
 **Times** such as \`--from\` are a duration ago (\`90m\`, \`2h\`, \`1d12h\`), a time of day (\`02:00\`, the newest one), a date (\`2026-11-22\`, \`"2026-11-22 02:00"\`) or RFC 3339. Without a zone they are local.
 
-**Speed.** A command starts from a bundle without the service. In a clone, \`.signet/bundles\` holds it, and the first command makes it. Each start compares size and time of the files in the bundle, and of the lockfile; after a change, it is made again.
+The package has no dependencies, and 2.6 MB. It is not on npm yet: \`npm run packages\` in a clone makes it, and \`npm install --global --install-links ./dist/packages/cli\` installs it.
+
+**Speed.** A command starts from a bundle without the service, with 0.1 s of CPU. In a clone, \`.signet/bundles\` holds it, and the first command makes it. Each start compares size and time of the files in the bundle, and of the lockfile; after a change, it is made again.
 
 **Who a tenant's command is**, in this order: \`--profile NAME\`; \`SIGNET_CLIENT_ID\` with \`SIGNET_CLIENT_SECRET\` (or \`_FILE\`); the profile that \`SIGNET_PROFILE\` names, else \`default\`; in development, the demo tenant that \`npm start\` has made in \`SIGNET_HOME\`. \`signet whoami\` says which it was. A profile is two files in \`~/.config/signet\` (\`SIGNET_CONFIG_DIR\`) that their owner alone can read, written by \`signet login\` after the credential has worked; when the secret is rotated, the file follows. Do not share one profile between machines: give each a credential.
 

@@ -1,5 +1,5 @@
 /**
- * The types of requests and responses in `signet/client`, from the OpenAPI document and so from the routes' schemas.
+ * The types of requests and responses in the client library, from the OpenAPI document and so from the routes' schemas.
  * `npm run docs` writes src/lib/client/api-types.ts, and a test fails when it is stale.
  */
 import { format } from "oxfmt";

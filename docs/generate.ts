@@ -6,6 +6,7 @@ import { clientTypes } from "./client-types.ts";
 import { describedAdmin, describedApi } from "./described-api.ts";
 import { currentImportLaw } from "./import-law.ts";
 import { GENERATED_DOCUMENTS, withGeneratedParts } from "./generated-parts.ts";
+import { filesWithPackageNames, withPackageNames } from "./package-names.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 
@@ -17,6 +18,13 @@ async function update(name: string, make: (before: string) => Promise<string>): 
   console.log(after === before ? `${name} is up to date` : `${name} is written`);
 }
 
+// First, because generated parts show the examples.
+for (const name of await filesWithPackageNames()) {
+  const text = await readFile(join(ROOT, name), "utf8");
+  if (withPackageNames(text) !== text) {
+    await update(name, async (before) => await Promise.resolve(withPackageNames(before)));
+  }
+}
 await update("docs/openapi.json", async () => `${JSON.stringify(await describedApi(), null, 2)}\n`);
 await update(
   "docs/openapi-operators.json",

@@ -70,7 +70,7 @@ const LANGUAGES: Readonly<Record<string, string>> = { mjs: "js", py: "python" };
 
 /**
  * Returns the lines of a source file between `// region NAME` and `// endregion` (`#` in Python, `--` in SQL), as a code block
- * without common indentation.
+ * without common indentation. An import from `src/lib` becomes that of the package, which a comment after it names.
  */
 export function region(source: string, name: string, ending = "ts"): string {
   const lines = new RegExp(`^ *(?://|#|--) region ${name}\\n([\\s\\S]*?)^ *(?://|#|--) endregion$`, "m");
@@ -79,7 +79,10 @@ export function region(source: string, name: string, ending = "ts"): string {
     throw new Error(`there is no region ${name}`);
   }
   const [indentation = ""] = /^ */.exec(text) ?? [];
-  const moved = text.replaceAll(new RegExp(`^${indentation}`, "gm"), "").trim();
+  const moved = text
+    .replaceAll(new RegExp(`^${indentation}`, "gm"), "")
+    .replaceAll(/ from "[^"]*\/src\/lib\/[^"]+"; \/\/ ("[^"]+")/g, " from $1;")
+    .trim();
   return `\`\`\`${LANGUAGES[ending] ?? ending}\n${moved}\n\`\`\``;
 }
 

@@ -66,7 +66,7 @@ function packagesOf(path) {
 
 /** Whether node_modules has every package of package-lock.json, except optional ones of other platforms. */
 function isInstalled() {
-  if (isProductionImage()) {
+  if (isBuilt()) {
     return true;
   }
   const installed = packagesOf(INSTALLED);
@@ -76,9 +76,12 @@ function isInstalled() {
   );
 }
 
-/** Whether this is a build, installed without development dependencies. */
-function isProductionImage() {
-  return fs.existsSync(BUILT_MAIN) && fs.existsSync(MODULES) && !fs.existsSync(join(MODULES, "esbuild"));
+/** Whether this is a build: without sources, as in the image and the server's package, or installed without esbuild. */
+function isBuilt() {
+  return (
+    fs.existsSync(BUILT_MAIN) &&
+    (!fs.existsSync(BUNDLER) || (fs.existsSync(MODULES) && !fs.existsSync(join(MODULES, "esbuild"))))
+  );
 }
 
 /** Takes the lock if it is free or its holder is gone. @returns {boolean} */
@@ -293,7 +296,7 @@ async function run(main) {
 
 /** @param {boolean} whole whether the command needs the service @returns {Promise<string>} */
 async function programOf(whole) {
-  if (isProductionImage()) {
+  if (isBuilt()) {
     return whole || !fs.existsSync(BUILT_COMMANDS) ? BUILT_MAIN : BUILT_COMMANDS;
   }
   return whole ? await bundledMain() : await bundledCommands();

@@ -1,6 +1,6 @@
 /** A tenant's program: it publishes an event and replays what could not be delivered. */
 // region client
-import { FileCredentialStore, SignetApiError, SignetClient } from "../../src/lib/client/index.ts"; // "signet/client"
+import { FileCredentialStore, SignetApiError, SignetClient } from "../../src/lib/client/index.ts"; // "@signet-delivery/client"
 
 export async function publishAndReplay(baseUrl: string, credentialFile: string): Promise<void> {
   const signet = new SignetClient({ baseUrl, store: new FileCredentialStore(credentialFile) });

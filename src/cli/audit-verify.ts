@@ -57,15 +57,28 @@ function isOfNetwork(error: unknown): boolean {
   return error instanceof Error && "syscall" in error;
 }
 
-async function* readDatabase(url: string): AsyncGenerator<readonly LogItem[]> {
-  // Loaded here, so that no other command pays for the database client's start.
-  const [{ readLog }, { LONG_STATEMENT_TIMEOUT_MS: statementMs }, { createPool }, { createLogger }] =
-    await Promise.all([
+/** Loads the database client. No other command pays for its start, and the package of the command line lacks it. */
+async function loadDatabase() {
+  try {
+    return await Promise.all([
       import("../compliance/read-log.ts"),
       import("../database/bounded-client.ts"),
       import("../database/pool.ts"),
       import("../observability/logger.ts"),
     ]);
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ERR_MODULE_NOT_FOUND") {
+      throw new CommandError("--db needs the npm package `pg`: install it beside this one.", {
+        cause: error,
+      });
+    }
+    throw error;
+  }
+}
+
+async function* readDatabase(url: string): AsyncGenerator<readonly LogItem[]> {
+  const [{ readLog }, { LONG_STATEMENT_TIMEOUT_MS: statementMs }, { createPool }, { createLogger }] =
+    await loadDatabase();
   const log = createLogger({ level: "silent" });
   const pool = createPool({ url, role: "signet_audit", max: 2, log, statementMs });
   try {

@@ -31,7 +31,7 @@ import { roleCommand } from "./role.ts";
 import { tenantCommand } from "./tenant.ts";
 import { SignetApiError } from "../lib/client/errors.ts";
 import { topCommand } from "./top.ts";
-import { VERSION } from "../runtime/version.ts";
+import { VERSION } from "../runtime/package.ts";
 
 export type ProcessRunners = Readonly<Record<ProcessName, RunProcess>>;
 

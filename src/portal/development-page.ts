@@ -2,15 +2,16 @@
 import type { RootPage } from "../api/routes/root.ts";
 import { loadAssets } from "./assets.ts";
 import type { Brand } from "./brand.ts";
+import { NPX_SIGNET } from "../runtime/package.ts";
 import { html, type Html, type Part } from "./html.ts";
 import { document, SCRIPTLESS_HEADERS } from "./layout.ts";
 import { facts } from "./parts.ts";
 
 const COMMANDS: readonly (readonly [string, string])[] = [
-  ["npx signet portal --open", "Opens the portal, signed in"],
-  ["npx signet listen", "Receives and verifies events"],
-  ["npx signet trigger inference.completed", "Publishes an event"],
-  ["npx signet delivery list", "Lists deliveries"],
+  [`${NPX_SIGNET} portal --open`, "Opens the portal, signed in"],
+  [`${NPX_SIGNET} listen`, "Receives and verifies events"],
+  [`${NPX_SIGNET} trigger inference.completed`, "Publishes an event"],
+  [`${NPX_SIGNET} delivery list`, "Lists deliveries"],
 ];
 
 function link(url: string, text: string, help: string): Html {

@@ -1,7 +1,7 @@
 /**
- * The production build (`npm run build [directory]`, default dist): compiled sources with source maps, the types of
- * the libraries, the migrations, the portal's files and scripts, the pages of the guide, the command line's bundle and
- * the workflow bundle, so that nothing is compiled, bundled or rendered in production.
+ * The production build (`npm run build [directory]`, default dist): compiled sources with source maps, the migrations,
+ * the portal's files and scripts, the pages of the guide, the command line's bundle and the workflow bundle, so that
+ * nothing is compiled, bundled or rendered in production.
  */
 import { execFileSync } from "node:child_process";
 import { cp, rm, writeFile } from "node:fs/promises";
@@ -30,10 +30,9 @@ const tsc = fileURLToPath(import.meta.resolve("typescript/package.json")).replac
   /package\.json$/,
   "bin/tsc",
 );
-// Types are built only for the package's exports.
-for (const project of ["tsconfig.build.json", "tsconfig.library.json"]) {
-  execFileSync(process.execPath, [tsc, "-p", join(ROOT, project), "--outDir", out], { stdio: "inherit" });
-}
+execFileSync(process.execPath, [tsc, "-p", join(ROOT, "tsconfig.build.json"), "--outDir", out], {
+  stdio: "inherit",
+});
 for (const path of [MIGRATIONS, PORTAL_ASSETS, VENDORED, FAILURE_CONVERTER]) {
   await cp(join(ROOT, path), join(out, path), { recursive: true });
 }

@@ -7,6 +7,17 @@ import { pathToFileURL } from "node:url";
 const REQUIRE =
   'import { createRequire as requireIn } from "node:module"; const require = requireIn(import.meta.url);';
 
+/** @satisfies {import("esbuild").BuildOptions} */
+const FORM = /** @type {const} */ ({
+  bundle: true,
+  splitting: true,
+  format: "esm",
+  platform: "node",
+  target: "node20",
+  metafile: true,
+  logLevel: "error",
+});
+
 /**
  * Modules find files beside themselves, so in a bundle they keep their places.
  *
@@ -49,11 +60,7 @@ export async function bundleProgram({ root, entry, directory, packages = [], bui
     entryPoints: { main: join(root, entry) },
     outdir: place,
     write: !built,
-    bundle: true,
-    splitting: true,
-    format: "esm",
-    platform: "node",
-    target: "node20",
+    ...FORM,
     ...(packages.length === 0
       ? { packages: "external" }
       : {
@@ -62,7 +69,6 @@ export async function bundleProgram({ root, entry, directory, packages = [], bui
         }),
     sourcemap: "linked",
     sourcesContent: !built,
-    metafile: true,
     plugins: [
       keepPlaces((path) => {
         if (!built) {
@@ -74,7 +80,6 @@ export async function bundleProgram({ root, entry, directory, packages = [], bui
         return { url: `${url}.href`, directory: `decodeURIComponent(new URL(".", ${url}).pathname)` };
       }),
     ],
-    logLevel: "error",
   });
   for (const { path, contents } of outputFiles) {
     mkdirSync(directory, { recursive: true });
@@ -85,3 +90,32 @@ export async function bundleProgram({ root, entry, directory, packages = [], bui
 
 /** The command line without the service: it starts with every command, so nothing else may be loaded. */
 export const COMMAND_LINE = { entry: "src/processes/commands.ts", packages: ["commander"] };
+
+/**
+ * Bundles a program with its packages into `directory/main.js` and chunks beside it. Its modules take the bundle's
+ * place.
+ *
+ * @param {object} options
+ * @param {string} options.root the clone
+ * @param {string} options.entry path of the program below `root`
+ * @param {string} options.directory absolute path
+ * @param {readonly string[]} options.external packages to leave outside
+ * @returns {Promise<string[]>} directories of the bundled packages, below `root`
+ */
+export async function bundleStandalone({ root, entry, directory, external }) {
+  const { build } = await import("esbuild");
+  const { metafile } = await build({
+    ...FORM,
+    absWorkingDir: root,
+    entryPoints: { main: join(root, entry) },
+    outdir: directory,
+    external: [...external],
+    banner: { js: REQUIRE },
+    // The licences go into a file of their own.
+    legalComments: "none",
+  });
+  const packages = Object.keys(metafile.inputs).flatMap(
+    (path) => /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path) ?? [],
+  );
+  return [...new Set(packages)].sort();
+}

@@ -11,6 +11,7 @@ import {
 } from "../config/config.ts";
 import { SignetError } from "../domain/errors.ts";
 import type { Logger } from "../observability/logger.ts";
+import { NPX_SIGNET } from "../runtime/package.ts";
 
 /** Loads the logger. Commands that only call the API start without it. */
 export async function createLog(level: Config["logLevel"]): Promise<Logger> {
@@ -18,8 +19,12 @@ export async function createLog(level: Config["logLevel"]): Promise<Logger> {
   return createLogger({ level });
 }
 
-/** Runs the command line of this process, and sets or uses its exit code. */
-export async function runHere(runners: ProcessRunners): Promise<void> {
+/**
+ * Runs the command line of this process, and sets or uses its exit code.
+ *
+ * @param runners run the service; without them, there are no commands for it
+ */
+export async function runHere(runners?: ProcessRunners): Promise<void> {
   const { stdout, stderr, argv } = process;
   // The reader closed the pipe, as `head` does.
   stdout.on("error", (error: NodeJS.ErrnoException) => {
@@ -37,7 +42,7 @@ export async function runHere(runners: ProcessRunners): Promise<void> {
         stdout: (text) => void stdout.write(text),
         stderr: (text) => void stderr.write(text),
         fetch: lightFetch,
-        program: startedByNpx() ? "npx signet" : "signet",
+        program: startedByNpx() ? NPX_SIGNET : "signet",
         terminal: {
           colour: wantsColour(stdout.isTTY),
           columns: stdout.isTTY ? stdout.columns : undefined,

@@ -25,7 +25,7 @@ import { createLogger, fileDestination, type Logger } from "../observability/log
 import { startMetricsServer } from "../observability/metrics-server.ts";
 import { exportMetrics } from "../observability/process-metrics.ts";
 import { messageOf } from "../runtime/thrown.ts";
-import { VERSION } from "../runtime/version.ts";
+import { NPX_SIGNET, VERSION } from "../runtime/package.ts";
 import type { ReadinessCheck } from "../runtime/readiness.ts";
 import { NoAnswerError, unlessAborted, within } from "../runtime/within.ts";
 import { createLazyClient, temporalOptions } from "../temporal/client.ts";
@@ -154,8 +154,8 @@ function printEnd(
     ...(demo?.portalLink === undefined ? [] : [["Portal", demo.portalLink] as const]),
     ["API", `${baseUrl}/docs`],
     ...(temporalUiUrl === undefined ? [] : [["Temporal UI", temporalUiUrl] as const]),
-    ["Receive", "npx signet listen"],
-    ["Publish", "npx signet trigger inference.completed"],
+    ["Receive", `${NPX_SIGNET} listen`],
+    ["Publish", `${NPX_SIGNET} trigger inference.completed`],
   ]);
 }
 

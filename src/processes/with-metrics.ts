@@ -7,7 +7,7 @@ import { exportMetrics } from "../observability/process-metrics.ts";
 import type { ReadinessCheck } from "../runtime/readiness.ts";
 import { startTracing } from "../observability/tracing.ts";
 import { traceCollector } from "../config/tracing-settings.ts";
-import { VERSION } from "../runtime/version.ts";
+import { VERSION } from "../runtime/package.ts";
 import { within } from "../runtime/within.ts";
 
 const TRACES_END_MS = 2_000;

@@ -9,7 +9,7 @@ import * as workflows from "../../workflows/index.ts";
 import { renderGuide } from "../../src/portal/guide/markdown.ts";
 import { bundleScript, SCRIPTS } from "../../src/portal/bundle-script.ts";
 import { allowMinutes } from "../support/limits.ts";
-import { IMAGE_ENVIRONMENT, installPacked, productionImage, runProcess } from "../support/processes.ts";
+import { IMAGE_ENVIRONMENT, productionImage, runProcess } from "../support/processes.ts";
 
 allowMinutes(4);
 
@@ -19,7 +19,6 @@ const MIGRATIONS = join("src", "database", "migrations");
 const SERVED = ["src/portal/assets/", "src/api/vendor/"];
 /** The sources of scripts for browsers, which are bundled, not compiled one by one. */
 const BROWSER = "src/portal/browser/";
-const LIBRARY = /^src\/lib\//;
 const MEBIBYTE = 1_048_576;
 
 let directory: string;
@@ -58,7 +57,7 @@ async function evaluate(code: string, ...flags: readonly string[]): Promise<stri
 }
 
 describe("dist", () => {
-  test("holds only the compiled sources, their source maps, the libraries' types, migrations, browser files, the guide and the bundle", async () => {
+  test("holds only the compiled sources, their source maps, migrations, browser files, the guide and the bundle", async () => {
     const sources = await filesBelow(REPOSITORY, "src", "activities", "workflows");
     const compiled = sources
       .filter((name) => name.endsWith(".ts") && !name.startsWith(BROWSER))
@@ -68,7 +67,6 @@ describe("dist", () => {
     const guide = renderGuide(pathToFileURL(join(REPOSITORY, "docs") + sep));
     const expected = [
       ...compiled.flatMap((name) => [name, `${name}.map`]),
-      ...compiled.filter((name) => LIBRARY.test(name)).map((name) => name.replace(/js$/, "d.ts")),
       ...migrations,
       ...served,
       ...SCRIPTS.map((name) => `src/portal/assets/${name}`),
@@ -120,7 +118,7 @@ describe("dist", () => {
     const modules = (await filesBelow(dist, "src", "activities", "workflows")).filter(
       (name) =>
         name.endsWith(".js") &&
-        !/^src\/processes\/(main|commands)\.js$/.test(name) &&
+        !/^src\/processes\/(main|commands|cli-package)\.js$/.test(name) &&
         !SERVED.some((directory) => name.startsWith(directory)),
     );
     const failures = await evaluate(`
@@ -160,39 +158,6 @@ describe("dist", () => {
     const bin = ["node", join(directory, "src", "bootstrap.mjs"), "--help"];
     expect(await runProcess({ command: bin, cwd: scratch, environment })).toBe(help);
   });
-});
-
-test("other programs import every library from the packed package, with its types and no further package", async () => {
-  const consumer = join(scratch, "consumer");
-  await mkdir(join(consumer, "node_modules", "@types"), { recursive: true });
-  await installPacked(consumer, scratch);
-  for (const name of ["@types/node", "undici-types"]) {
-    await symlink(join(REPOSITORY, "node_modules", name), join(consumer, "node_modules", name));
-  }
-  await writeFile(join(consumer, "package.json"), '{"type":"module"}');
-  await writeFile(
-    join(consumer, "program.mts"),
-    `import { SignetClient } from "signet/client";
-    import { createEdgeIdentityVerifier } from "signet/edge-identity";
-    import { verify } from "signet/receiver";
-    const client: SignetClient = new SignetClient({ baseUrl: "https://example.com", clientId: "cl_1", scopes: [] });
-    const whoCalls = createEdgeIdentityVerifier({ keys: ["${Buffer.alloc(32, 7).toString("base64")}"] });
-    // @ts-expect-error: an event has data
-    export const wrong = () => client.events.publish({ type: "a.b" });
-    // @ts-expect-error: a tenant is a text
-    export const alsoWrong = (request: Parameters<typeof whoCalls>[0]): number => whoCalls(request).tenant;
-    console.log(typeof client.events.publish, typeof whoCalls, typeof verify);`,
-  );
-  const environment = IMAGE_ENVIRONMENT;
-  const tsc = join(REPOSITORY, "node_modules", "typescript", "bin", "tsc");
-  const options = ["--strict", "--module", "nodenext", "--target", "es2023", "--types", "node"];
-  await runProcess({
-    command: ["node", tsc, ...options, "program.mts"],
-    cwd: consumer,
-    environment,
-  });
-  const printed = await runProcess({ command: ["node", "program.mjs"], cwd: consumer, environment });
-  expect(printed).toBe("function function function\n");
 });
 
 test("a build removes the files of an earlier one", async () => {

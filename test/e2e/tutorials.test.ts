@@ -10,7 +10,8 @@ import { type TestApi, useTestApi } from "../support/api.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
 import { allowMinutes } from "../support/limits.ts";
-import { installPacked, runProcess, type SpawnedProcess, spawnProcess } from "../support/processes.ts";
+import { packPackages } from "../support/packages.ts";
+import { productionImage, runProcess, type SpawnedProcess, spawnProcess } from "../support/processes.ts";
 import { startReceiver } from "../support/receiver-server.ts";
 import { skipUnless } from "../support/skips.ts";
 import { createTenant, type Tenant } from "../support/tenant.ts";
@@ -35,6 +36,14 @@ interface Tutorial {
 }
 
 const NPM_INSTALL = ["npm", "install", ...NO_PACKAGES];
+/** The client's tarball. */
+let client: Promise<string> | undefined;
+
+async function packedClient(): Promise<string> {
+  const directory = await mkdtemp(join(inject("runDirectory"), "packages-"));
+  return (await packPackages(directory, join(productionImage(), "dist"))).client.tarball;
+}
+
 const TUTORIALS: readonly Tutorial[] = [
   {
     name: "Express",
@@ -101,11 +110,9 @@ async function install({ folder, prepare }: Tutorial): Promise<string> {
   if (folder === "nextjs") {
     await cp(join(EXAMPLES, "express", "shop.mjs"), join(directory, "lib", "shop.mjs"));
   }
-  for (const command of prepare) {
+  for (const step of prepare) {
+    const command = step === NPM_INSTALL ? [...step, await (client ??= packedClient())] : step;
     await runProcess({ command, cwd: directory, environment: { ...process.env, NODE_ENV: "production" } });
-    if (command === NPM_INSTALL) {
-      await installPacked(directory, await mkdtemp(join(inject("runDirectory"), "packed-")));
-    }
   }
   return directory;
 }

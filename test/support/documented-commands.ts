@@ -65,8 +65,8 @@ function shellWords(text: string): string[] {
 const SHELL_BLOCK = /^```(?:sh|bash|console)\n([\s\S]*?)^```$/gm;
 /** `signet` in command position: at the start, in a pipe or substitution, after assignments or a command runner. */
 const SHELL_COMMAND =
-  /(?:^|[|;&(]|<\()\s*(?:[A-Z_]+=\S+ )*(?:npx |docker compose exec (?:-T )?[a-z]+ )?signet (?=[a-z-])/g;
-const SPAN = /\\?`(?:npx )?signet ([^`\n]*?)\\?`/g;
+  /(?:^|[|;&(]|<\()\s*(?:[A-Z_]+=\S+ )*(?:npx (?:-p \S+ )*|docker compose exec (?:-T )?[a-z]+ )?(?:signet|@[\w-]+\/(?:cli|server)) (?=[a-z-])/g;
+const SPAN = /\\?`(?:npx )?(?:signet|@[\w-]+\/(?:cli|server)|\$\{NPX_SIGNET\}) ([^`\n]*?)\\?`/g;
 
 function lineAt(document: string, index: number): number {
   return document.slice(0, index).split("\n").length;
@@ -88,7 +88,7 @@ export function pastedCommands(document: string): Mention[] {
 
 /** Returns code spans that begin with `signet`, in Markdown, comments and messages. */
 export function mentionedCommands(document: string): Mention[] {
-  const spans = [...document.matchAll(SPAN)].filter(([span]) => !span.includes("${"));
+  const spans = [...document.matchAll(SPAN)].filter(({ 1: text = "" }) => !text.includes("${"));
   return spans.map(({ 1: text = "", index }) => ({
     line: lineAt(document, index),
     // Tables escape the pipe sign.

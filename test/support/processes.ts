@@ -1,7 +1,6 @@
 /** Processes of the production build, run as in a container: exact environment, production dependencies. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { createWriteStream } from "node:fs";
-import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { inject } from "vitest";
 import type { Environment } from "../../src/config/config.ts";
@@ -124,15 +123,4 @@ export function spawnSignet(args: readonly string[], environment: Environment): 
 export function workflowBundle(codec = false): { readonly codePath: string } {
   const name = codec ? "workflow-bundle-codec.js" : "workflow-bundle.js";
   return { codePath: join(productionImage(), "dist", name) };
-}
-
-/** Packs the package with `npm pack` in a scratch directory and unpacks it into a consumer's node_modules. */
-export async function installPacked(consumer: string, scratch: string): Promise<void> {
-  const environment = { ...IMAGE_ENVIRONMENT, PATH: process.env["PATH"] ?? "" };
-  const pack = ["npm", "pack", "--ignore-scripts", "--silent", "--pack-destination", scratch];
-  const name = await runProcess({ command: pack, cwd: productionImage(), environment });
-  const target = join(consumer, "node_modules", "signet");
-  await mkdir(target, { recursive: true });
-  const unpack = ["tar", "-xzf", join(scratch, name.trim()), "-C", target, "--strip-components=1"];
-  await runProcess({ command: unpack, cwd: scratch, environment });
 }

@@ -1,7 +1,7 @@
 /** The shop as an Express application. */
 // region app
 import express from "express";
-import { webhookListener } from "signet/receiver";
+import { webhookListener } from "@signet-delivery/client/receiver";
 import { Shop } from "./shop.mjs";
 
 const { WEBHOOK_SECRET, PORT = "3000" } = process.env;

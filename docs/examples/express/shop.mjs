@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout } from "node:timers/promises";
 import { Pool } from "pg";
-import { FileCredentialStore, SignetApiError, SignetClient } from "signet/client";
+import { FileCredentialStore, SignetApiError, SignetClient } from "@signet-delivery/client";
 
 const IDLE_MS = 500;
 

@@ -36,7 +36,7 @@ export interface ReceivedDelivery {
   readonly verified: boolean;
   /** Scheme of the signature that matched; null if none did. */
   readonly scheme: string | null;
-  /** Error code of signet/receiver if the delivery is not verified, otherwise null. */
+  /** Error code of src/lib/receiver if the delivery is not verified, otherwise null. */
   readonly problem: string | null;
   /** True if an event with this id was received before. */
   readonly repeated: boolean;

@@ -1,4 +1,4 @@
-/** `signet/client`: the public exports of this directory. */
+/** Public exports of the client library. */
 export { type ClientAssertion, privateKeyAssertion, type PrivateKeyOptions } from "./client-assertion.ts";
 export type {
   AcceptedEvent,

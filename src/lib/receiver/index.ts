@@ -1,4 +1,4 @@
-/** `signet/receiver`: verifies signed webhooks, without dependencies. */
+/** Public exports: verifies signed webhooks, without dependencies. */
 export { VerificationError, type VerificationErrorCode } from "./errors.ts";
 export { type FastifyReceiverOptions, webhookPlugin } from "./fastify.ts";
 export type { HeaderSource } from "./headers.ts";

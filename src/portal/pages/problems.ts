@@ -1,5 +1,6 @@
 /** Error pages. */
 import { ERROR_CATALOGUE, type SignetError } from "../../domain/errors.ts";
+import { NPX_SIGNET } from "../../runtime/package.ts";
 import type { Brand } from "../brand.ts";
 import { html, type Html } from "../html.ts";
 import { type PageContent, returnLink } from "../layout.ts";
@@ -16,7 +17,7 @@ function openAgain({ brand, development }: Visitor): Html {
       a new sign-in link.
     </p>
     ${brand.returnUrl !== undefined && html`<p>${returnLink(brand, "button primary")}</p>`}
-    ${development && html`<p class="muted">In development: <code>npx signet portal --open</code></p>`}`;
+    ${development && html`<p class="muted">In development: <code>${NPX_SIGNET} portal --open</code></p>`}`;
 }
 
 /** Renders the page for a visitor who is not signed in. */

@@ -189,6 +189,13 @@ const LIMITS: readonly Limit[] = [
     atMost: 512,
     read: found("large_bodies_10", "worker_rss_peak_mib"),
   },
+  { target: "client package: packed kB", atMost: 100, read: found("packages", "client", "packed_kb") },
+  {
+    target: "command line's package: unpacked kB",
+    atMost: 5_000,
+    read: found("packages", "cli", "unpacked_kb"),
+  },
+  { target: "… CPU-s of a start", atMost: 0.25, read: found("packages", "version_cpu_s") },
   { target: "address policy: µs per check", atMost: 5, read: found("egress", "check_us") },
   {
     target: "… connections from hostile URLs",

@@ -17,6 +17,7 @@ import { million } from "./million.ts";
 import { noisyNeighbour } from "./noisy-neighbour.ts";
 import { openDeadLetters } from "./open-dead-letters.ts";
 import { overview } from "./overview.ts";
+import { packages } from "./packages.ts";
 import { peers } from "./peers.ts";
 import { portal } from "./portal.ts";
 import { revocation } from "./revocation.ts";
@@ -56,5 +57,6 @@ export const SCENARIOS: readonly Scenario[] = [
   noisyNeighbour,
   hostile,
   failingReceiver,
+  packages,
   peers,
 ];

@@ -16,8 +16,10 @@ import {
   withGeneratedParts,
 } from "../../../docs/generated-parts.ts";
 import { requestLimits } from "../../../docs/limits.ts";
+import { filesWithPackageNames, withPackageNames } from "../../../docs/package-names.ts";
 import { renderGuide } from "../../../src/portal/guide/markdown.ts";
 import { signDelivery } from "../../../src/lib/receiver/sign.ts";
+import { PACKAGES } from "../../../src/runtime/package.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 
@@ -81,6 +83,11 @@ describe("the generated parts of documents", () => {
   it("cannot name a missing region", () => {
     expect(region("// region a\nx();\n// endregion\n", "a")).toBe("```ts\nx();\n```");
     expect(() => region("// region a\nx();\n// endregion\n", "b")).toThrow("no region b");
+  });
+
+  it("import libraries as packages", () => {
+    const source = `// region a\nimport { x } from "../../src/lib/x/index.ts"; // "@a/client/x"\n// endregion\n`;
+    expect(region(source, "a")).toBe('```ts\nimport { x } from "@a/client/x";\n```');
   });
 });
 
@@ -213,6 +220,38 @@ describe("every document", () => {
       }
     }
     expect(unknown).toEqual([]);
+  });
+
+  it("names the packages in their scope: run `npm run docs` when this fails", async () => {
+    const stale: string[] = [];
+    let named = 0;
+    for (const path of await filesWithPackageNames()) {
+      const text = await read(path);
+      named += text.includes(PACKAGES.client) || text.includes(PACKAGES.cli) ? 1 : 0;
+      if (withPackageNames(text) !== text) {
+        stale.push(path);
+      }
+    }
+    expect(stale).toEqual([]);
+    expect(named).toBeGreaterThan(10);
+    expect(withPackageNames("@a-b.c/client @temporalio/client @a/clients")).toBe(
+      `${PACKAGES.client} @temporalio/client @a/clients`,
+    );
+  });
+
+  it("runs `npx signet` in a clone only, because the name on npm is another project's", async () => {
+    const outside: string[] = [];
+    let seen = 0;
+    for (const path of [...(await documents()), ...(await filesWithPackageNames())]) {
+      const [before = "", ...after] = (await read(path)).split("npx signet ");
+      seen += after.length;
+      // The changelog names commands of the past.
+      if (after.length > 0 && path !== "CHANGELOG.md" && !/\bclone\b/.test(before)) {
+        outside.push(path);
+      }
+    }
+    expect(outside).toEqual([]);
+    expect(seen).toBeGreaterThan(50);
   });
 
   it("on a decision is numbered and states what would change our mind", async () => {

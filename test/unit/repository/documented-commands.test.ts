@@ -22,7 +22,12 @@ async function filesOf(directory: string, ending: RegExp): Promise<string[]> {
 
 async function documents(): Promise<string[]> {
   const top = (await readdir(REPOSITORY)).filter((name) => name.endsWith(".md"));
-  return [...top, ...(await filesOf("docs", /\.md$/)), ...(await filesOf("deploy", /\.(md|ya?ml|json)$/))];
+  return [
+    ...top,
+    ...(await filesOf("docs", /\.md$/)),
+    ...(await filesOf("deploy", /\.(md|ya?ml|json)$/)),
+    ...(await filesOf("src/processes/packages", /\.md$/)),
+  ];
 }
 
 async function faults(
@@ -81,6 +86,10 @@ it("a missing command is found", async () => {
     );
   expect(await faultsOf("A=$(npx signet role lst --tenant $T | json .id) # signet nothing")).toEqual([
     expect.stringContaining("unknown command 'lst'"),
+  ]);
+  expect(await faultsOf("npx @a-b/cli role lst && npx -p @a-b/cli -p pg signet rol")).toEqual([
+    expect.stringContaining("unknown command 'lst'"),
+    expect.stringContaining("unknown command 'rol'"),
   ]);
   expect(await faultsOf("signet audit verify; X=1 signet whoami --jsn")).toEqual([
     expect.stringContaining("--vkey"),

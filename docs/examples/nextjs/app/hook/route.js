@@ -1,5 +1,5 @@
 // region hook
-import { createReceiver } from "signet/receiver";
+import { createReceiver } from "@signet-delivery/client/receiver";
 import { shop } from "../../lib/open.mjs";
 
 const MAX_BYTES = 524_288;

@@ -1,0 +1,35 @@
+/**
+ * The names of the packages in documents and examples. `npm run docs` writes them for the scope of
+ * src/runtime/package.ts, and a test fails when one is stale.
+ */
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { PACKAGES } from "../src/runtime/package.ts";
+
+const ROOT = join(import.meta.dirname, "..");
+const NAME = /@[a-z0-9][a-z0-9._-]*\/(client|cli|server)\b/g;
+/** Packages of others that end like ours, such as `@temporalio/client`. */
+const { dependencies } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")) as {
+  dependencies: Readonly<Record<string, string>>;
+};
+
+/** Returns a text with each name in the present scope. */
+export function withPackageNames(text: string): string {
+  return text.replaceAll(NAME, (name, which: keyof typeof PACKAGES) =>
+    name in dependencies ? name : PACKAGES[which],
+  );
+}
+
+/** Returns the files that may name the packages: documents, examples and the packages' READMEs. */
+export async function filesWithPackageNames(): Promise<string[]> {
+  const below = async (folder: string, ending: RegExp): Promise<string[]> => {
+    const names = await readdir(join(ROOT, folder), { recursive: true });
+    return names.filter((name) => ending.test(name)).map((name) => join(folder, name));
+  };
+  const top = (await readdir(ROOT)).filter((name) => name.endsWith(".md"));
+  return [
+    ...top,
+    ...(await below("docs", /(?:\.md|examples\/.*\.(?:ts|js|mjs|json))$/)),
+    ...(await below("src/processes/packages", /\.md$/)),
+  ];
+}

@@ -1,0 +1,36 @@
+/** The package of this program, and the names of the packages that `npm run packages` makes. */
+import { readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+
+/** The scope of all packages. After a change, run `npm run docs`: it writes the names in documents and examples. */
+const SCOPE = "@signet-delivery";
+
+/** Names of the published packages. */
+export const PACKAGES = {
+  client: `${SCOPE}/client`,
+  cli: `${SCOPE}/cli`,
+  server: `${SCOPE}/server`,
+} as const;
+
+interface Manifest {
+  readonly name?: string;
+  readonly version?: string;
+}
+
+/** Finds package.json, which lies above the sources, above `dist` and above a bundle. */
+function find(directory: string): Manifest {
+  try {
+    return JSON.parse(readFileSync(join(directory, "package.json"), "utf8")) as Manifest;
+  } catch {
+    const above = dirname(directory);
+    return above === directory ? {} : find(above);
+  }
+}
+
+const { name = "signet", version = "unknown" } = find(import.meta.dirname);
+
+/** A version such as `0.2.0`; `unknown` without a package.json. */
+export const VERSION = version;
+
+/** How npx runs this command line: by its package's name, or by the command's name in a clone. */
+export const NPX_SIGNET = `npx ${name}`;
