@@ -10,7 +10,7 @@ export const STATEMENT_TIMEOUT_MS = 8_000;
 /** The same for reading the compliance log and its tree, whose time depends on their size. */
 export const LONG_STATEMENT_TIMEOUT_MS = 15_000;
 /** Extra time for an answer beyond the server's own limit. After it, the connection counts as dead. */
-const ANSWER_MARGIN_MS = 2_000;
+export const ANSWER_MARGIN_MS = 2_000;
 /** Timeout for opening a connection, in milliseconds. */
 export const CONNECT_TIMEOUT_MS = 5_000;
 /** Time for closing a connection gracefully, in milliseconds. */
@@ -24,9 +24,7 @@ const TICK_MS = 250;
 const PROOF_TICKS = 2;
 
 export interface BoundedClientConfig extends ClientConfig {
-  /** The server's `statement_timeout`. It also limits the answer, unless `answerMs` is set. */
-  readonly statement_timeout?: number;
-  /** Timeout for the answer to one statement, in milliseconds. Infinity: no limit, for migrations. */
+  /** Timeout for the answer to one statement, in milliseconds; 10,000 by default. Infinity: no limit, for migrations. */
   readonly answerMs?: number;
 }
 
@@ -88,8 +86,7 @@ export class BoundedClient extends Client {
 
   constructor(config: BoundedClientConfig) {
     super({ connectionTimeoutMillis: CONNECT_TIMEOUT_MS, ...KEEP_ALIVE, ...config });
-    const { statement_timeout: statementMs = STATEMENT_TIMEOUT_MS } = config;
-    this.#answerMs = config.answerMs ?? statementMs + ANSWER_MARGIN_MS;
+    this.#answerMs = config.answerMs ?? STATEMENT_TIMEOUT_MS + ANSWER_MARGIN_MS;
     this.connection.once("readyForQuery", () => this.#prove());
     this.connection.on("readyForQuery", () => {
       this.#heardAt = ticks;

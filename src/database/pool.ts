@@ -2,6 +2,7 @@
 import { type ClientBase, Pool, type PoolClient, type PoolConfig, types } from "pg";
 import type { Logger } from "pino";
 import {
+  ANSWER_MARGIN_MS,
   BoundedClient,
   type BoundedClientConfig,
   CONNECT_TIMEOUT_MS,
@@ -9,25 +10,14 @@ import {
 } from "./bounded-client.ts";
 import { DatabaseBusyError } from "./errors.ts";
 import { createInstantParser } from "./instants.ts";
-
-/** The roles that the service's login may take. None bypasses row-level security (migration 0001). */
-export const SERVICE_ROLES = [
-  "signet_api",
-  "signet_ingest",
-  "signet_worker",
-  "signet_issuer",
-  "signet_rotator",
-  "signet_operator",
-  "signet_audit",
-  "signet_edge",
-] as const;
-
-export type ServiceRole = (typeof SERVICE_ROLES)[number];
+import { roleSettings, type ServiceRole } from "./role-settings.ts";
+import { within } from "../runtime/within.ts";
 
 /** A pool, or a client inside a transaction. */
 export type Queryable = Pick<ClientBase, "query">;
 
 export type { Pool, PoolClient };
+export { SERVICE_ROLES, type ServiceRole } from "./role-settings.ts";
 
 // bigint columns hold counts far below 2^53.
 types.setTypeParser(types.builtins.INT8, Number);
@@ -55,12 +45,6 @@ export interface PoolStatistics {
   /** Number of callers that wait for a connection. */
   readonly waiting: number;
 }
-
-/**
- * Roles whose frequent statements find rows by their keys. Their plans do not depend on the values, and planning them for
- * each new connection and each set of values costs more than executing them.
- */
-const GENERIC_PLANS: ReadonlySet<ServiceRole> = new Set(["signet_ingest", "signet_worker"]);
 
 const openPools = new Map<Pool, ServiceRole>();
 
@@ -131,19 +115,21 @@ class BoundedPool extends Pool {
 const LIFETIME_SECONDS = 86_400;
 
 /**
- * Creates a pool whose connections act as `role` from their first statement. RESET ROLE returns to the same role,
- * because it is set at the start of the session.
+ * Creates a pool whose connections act as `role` from their first statement. The settings follow the login in one round
+ * trip: a pooler rejects them as parameters of the connection.
  */
 export function createPool({ url, role, max, log, statementMs = STATEMENT_TIMEOUT_MS }: PoolOptions): Pool {
+  const settings = roleSettings(role, statementMs, "session");
   const pool = new BoundedPool({
     connectionString: url,
     max,
-    options: `-c role=${role} -c TimeZone=UTC${GENERIC_PLANS.has(role) ? " -c plan_cache_mode=force_generic_plan" : ""}`,
     application_name: role,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    statement_timeout: statementMs,
-    idle_in_transaction_session_timeout: 15_000,
+    answerMs: statementMs + ANSWER_MARGIN_MS,
     maxLifetimeSeconds: LIFETIME_SECONDS,
+    onConnect: async (client) => {
+      await within(CONNECT_TIMEOUT_MS, client.query(settings));
+    },
   });
   forgetEnded();
   openPools.set(pool, role);

@@ -33,8 +33,6 @@ export async function subscribe(options: SubscriptionOptions): Promise<Subscript
   const { url, role, channel, idleMs, onNotification, onLost } = options;
   const client: Client = new BoundedClient({
     connectionString: url,
-    // Data written over it can be written again, so no commit needs to wait for the disk.
-    options: `-c role=${role} -c TimeZone=UTC -c idle_session_timeout=${idleMs} -c synchronous_commit=off`,
     application_name: role,
     connectionTimeoutMillis: CONNECT_MS,
   });
@@ -56,7 +54,15 @@ export async function subscribe(options: SubscriptionOptions): Promise<Subscript
   client.on("notification", ({ payload }) => onNotification(payload ?? ""));
   try {
     await client.connect();
-    await withinLoopTime(ANSWER_MS, client.query(`LISTEN ${channel}`), () => void client.end());
+    await withinLoopTime(
+      ANSWER_MS,
+      // Data written over it can be written again, so no commit needs to wait for the disk.
+      client.query(
+        `SET ROLE ${role}; SET TimeZone = 'UTC'; SET idle_session_timeout = ${idleMs}; SET synchronous_commit = off;
+         LISTEN ${channel}`,
+      ),
+      () => void client.end(),
+    );
   } catch (error) {
     await close();
     throw error;

@@ -1,0 +1,45 @@
+/** The service roles, and what their sessions or transactions begin with. */
+
+/** The roles that the service's login may take. None bypasses row-level security (migration 0001). */
+export const SERVICE_ROLES = [
+  "signet_api",
+  "signet_ingest",
+  "signet_worker",
+  "signet_issuer",
+  "signet_rotator",
+  "signet_operator",
+  "signet_audit",
+  "signet_edge",
+] as const;
+
+export type ServiceRole = (typeof SERVICE_ROLES)[number];
+
+/**
+ * Roles whose frequent statements find rows by their keys. Their plans do not depend on the values, and planning them for
+ * each new connection and each set of values costs more than executing them.
+ */
+const GENERIC_PLANS: ReadonlySet<ServiceRole> = new Set(["signet_ingest", "signet_worker"]);
+
+const IDLE_IN_TRANSACTION_MS = 15_000;
+
+/** How long the settings of a role apply. */
+export type SettingsScope = "session" | "transaction";
+
+/**
+ * Returns the statements, one batch without an answer to read, that make a session or a transaction act as a role. They
+ * take no snapshot, so `SET TRANSACTION` may follow them.
+ */
+export function roleSettings(role: ServiceRole, statementMs: number, scope: SettingsScope): string {
+  const set = scope === "session" ? "SET" : "SET LOCAL";
+  const settings = {
+    role,
+    TimeZone: "UTC",
+    statement_timeout: statementMs,
+    idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
+    // A pooler may pass on a session that another role has used.
+    plan_cache_mode: GENERIC_PLANS.has(role) ? "force_generic_plan" : "auto",
+  };
+  return Object.entries(settings)
+    .map(([name, value]) => `${set} ${name} = '${value}'`)
+    .join("; ");
+}
