@@ -62,6 +62,7 @@ async function loadDatabase() {
   try {
     return await Promise.all([
       import("../compliance/read-log.ts"),
+      import("../database/access.ts"),
       import("../database/bounded-client.ts"),
       import("../database/pool.ts"),
       import("../observability/logger.ts"),
@@ -77,11 +78,12 @@ async function loadDatabase() {
 }
 
 async function* readDatabase(url: string): AsyncGenerator<readonly LogItem[]> {
-  const [{ readLog }, { LONG_STATEMENT_TIMEOUT_MS: statementMs }, { createPool }, { createLogger }] =
+  const [{ readLog }, { requireSafeAccess }, { LONG_STATEMENT_TIMEOUT_MS: statementMs }, { createPool }, { createLogger }] =
     await loadDatabase();
   const log = createLogger({ level: "silent" });
   const pool = createPool({ url, role: "signet_audit", max: 2, log, statementMs });
   try {
+    await requireSafeAccess({ pool, sharesSessions: false, directUrl: url, development: true });
     yield* readLog(pool);
   } catch (error) {
     throw new CommandError(`--db: ${messageOf(error)}`, {

@@ -6,6 +6,7 @@ import { availableParallelism, homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { CLIENT_SETTINGS } from "./client-settings.ts";
 import { COMPLIANCE_SETTINGS } from "./compliance.ts";
+import { CONNECTION_SETTINGS, DATABASE_SETTINGS, withUrlFiles } from "./database-settings.ts";
 import {
   DATABASE_TLS_SETTINGS,
   databaseTlsProblems,
@@ -28,7 +29,6 @@ import {
   integer,
   listen,
   oneOf,
-  postgresUrl,
   resourceIndicators,
   setting,
   text,
@@ -83,18 +83,7 @@ export const SETTINGS = {
     undefined,
     "additional services that tokens may be requested for (`resource`, RFC 8707): absolute URIs, comma-separated; each is the `aud` of its tokens",
   ),
-  databaseUrl: setting(
-    "SIGNET_DATABASE_URL",
-    postgresUrl,
-    undefined,
-    "PostgreSQL login of the service (15 or newer); disables the embedded one",
-  ),
-  databaseAdminUrl: setting(
-    "SIGNET_DATABASE_ADMIN_URL",
-    postgresUrl,
-    undefined,
-    "login that may create roles, for `signet migrate`; default: SIGNET_DATABASE_URL",
-  ),
+  ...DATABASE_SETTINGS,
   ...DATABASE_TLS_SETTINGS,
   embeddedDatabasePort: setting(
     "SIGNET_EMBEDDED_DATABASE_PORT",
@@ -199,12 +188,7 @@ export const SETTINGS = {
     "30",
     "days that finished deliveries, events and attempts are kept; must exceed the 7 days of dead letters",
   ),
-  databaseConnections: setting(
-    "SIGNET_DATABASE_CONNECTIONS",
-    integer(2, 200),
-    "10",
-    "maximum number of connections per process and database role",
-  ),
+  ...CONNECTION_SETTINGS,
   ...LIMIT_SETTINGS,
   ...ENDPOINT_SETTINGS,
   ...PORTAL_SETTINGS,
@@ -328,11 +312,18 @@ function withOwnLogin(values: Values, asks: ConfigFor): Values {
  */
 export function loadConfig(given: Environment, asks: ConfigFor = "service"): Config {
   const { environment, problems } = readSecretFiles(given, [
+    "SIGNET_DATABASE_URL",
+    "SIGNET_DATABASE_DIRECT_URL",
+    "SIGNET_DATABASE_ADMIN_URL",
+    "SIGNET_EDGE_DATABASE_URL",
     "SIGNET_PEPPER",
     "SIGNET_OPERATOR_TOKEN",
     "SIGNET_OUTBOUND_PROXY",
   ]);
-  const parsed = withOwnLogin(parse(environment, Object.keys(SETTINGS), problems), asks);
+  const parsed = withOwnLogin(
+    withUrlFiles(parse(environment, Object.keys(SETTINGS), problems)),
+    asks,
+  );
   problems.push(...databaseTlsProblems(parsed));
   const values = withDatabaseTls(parsed);
   const development = values.env === "development";

@@ -33,6 +33,7 @@ export const DATABASE_TLS_SETTINGS = {
 
 export interface DatabaseTlsValues {
   readonly databaseUrl?: string | undefined;
+  readonly databaseDirectUrl?: string | undefined;
   readonly databaseAdminUrl?: string | undefined;
   readonly edgeDatabaseUrl?: string | undefined;
   readonly databaseCaFile?: string | undefined;
@@ -42,6 +43,7 @@ export interface DatabaseTlsValues {
 
 const VARIABLES = {
   databaseUrl: "SIGNET_DATABASE_URL",
+  databaseDirectUrl: "SIGNET_DATABASE_DIRECT_URL",
   databaseAdminUrl: "SIGNET_DATABASE_ADMIN_URL",
   edgeDatabaseUrl: "SIGNET_EDGE_DATABASE_URL",
 } as const;
@@ -51,10 +53,10 @@ const SECURITY = /^(ssl|uselibpqcompat)/;
 
 /** Returns the URLs that are set, each with its name and its variable. */
 function given(values: DatabaseTlsValues): (readonly [name: string, variable: string, url: string])[] {
-  const { databaseUrl, databaseAdminUrl, edgeDatabaseUrl } = values;
-  return Object.entries({ databaseUrl, databaseAdminUrl, edgeDatabaseUrl }).flatMap(([name, url]) =>
-    url === undefined ? [] : [[name, VARIABLES[name as keyof typeof VARIABLES], url] as const],
-  );
+  return Object.entries(VARIABLES).flatMap(([name, variable]) => {
+    const url = values[name as keyof typeof VARIABLES];
+    return url === undefined ? [] : [[name, variable, url] as const];
+  });
 }
 
 /** Returns the parameters of a URL that contradict the settings. */

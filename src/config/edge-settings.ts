@@ -13,6 +13,12 @@ export const EDGE_SETTINGS = {
     undefined,
     "edge: its own PostgreSQL login, which reads public keys and revocations and cannot change to another role; created by `signet migrate`. Default: SIGNET_DATABASE_URL",
   ),
+  edgeDatabaseUrlFile: setting(
+    "SIGNET_EDGE_DATABASE_URL_FILE",
+    resolve,
+    undefined,
+    "edge: file with its value, read as SIGNET_DATABASE_URL_FILE",
+  ),
   edgeRoutes: setting(
     "SIGNET_EDGE_ROUTES",
     resolve,

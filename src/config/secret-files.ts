@@ -3,7 +3,15 @@ import { readFileSync } from "node:fs";
 import { messageOf } from "../runtime/thrown.ts";
 
 /** The secrets that may come from a file. SIGNET_KEK_FILE is handled separately (key-settings.ts). */
-type Secret = "SIGNET_PEPPER" | "SIGNET_OPERATOR_TOKEN" | "SIGNET_OUTBOUND_PROXY" | "SIGNET_CLIENT_SECRET";
+type Secret =
+  | "SIGNET_DATABASE_URL"
+  | "SIGNET_DATABASE_DIRECT_URL"
+  | "SIGNET_DATABASE_ADMIN_URL"
+  | "SIGNET_EDGE_DATABASE_URL"
+  | "SIGNET_PEPPER"
+  | "SIGNET_OPERATOR_TOKEN"
+  | "SIGNET_OUTBOUND_PROXY"
+  | "SIGNET_CLIENT_SECRET";
 
 type Variables = Readonly<Record<string, string | undefined>>;
 

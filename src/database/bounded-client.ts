@@ -4,6 +4,7 @@
  * `query_timeout` rejects the query but keeps the socket, so the next query waits as long again.
  */
 import { Client, type ClientConfig } from "pg";
+import { currentUrl, UrlFileError } from "../config/url-file.ts";
 
 /** The server cancels a statement after this time, in milliseconds. Nothing here should run longer than two seconds. */
 export const STATEMENT_TIMEOUT_MS = 8_000;
@@ -76,16 +77,38 @@ function forget(client: BoundedClient): void {
   }
 }
 
+/** Reads the login from its file, if the URL names one. */
+function openUrl(config: BoundedClientConfig): {
+  readonly config: BoundedClientConfig;
+  readonly refusal?: UrlFileError;
+} {
+  try {
+    const { connectionString } = config;
+    return {
+      config: connectionString === undefined ? config : { ...config, connectionString: currentUrl(connectionString) },
+    };
+  } catch (error) {
+    if (error instanceof UrlFileError) {
+      return { config, refusal: error };
+    }
+    throw error;
+  }
+}
+
 /** A client that counts time in ticks of the event loop. A long stall of ours counts as one tick and closes nothing. */
 export class BoundedClient extends Client {
   readonly #answerMs: number;
+  /** Why it cannot connect. The pool expects constructors that do not throw. */
+  readonly #refusal: UrlFileError | undefined;
   /** The tick in which the pending statement was sent. */
   #askedAt: number | undefined;
   /** The tick of the server's last answer. */
   #heardAt = ticks;
 
   constructor(config: BoundedClientConfig) {
-    super({ connectionTimeoutMillis: CONNECT_TIMEOUT_MS, ...KEEP_ALIVE, ...config });
+    const opened = openUrl(config);
+    super({ connectionTimeoutMillis: CONNECT_TIMEOUT_MS, ...KEEP_ALIVE, ...opened.config });
+    this.#refusal = opened.refusal;
     this.#answerMs = config.answerMs ?? STATEMENT_TIMEOUT_MS + ANSWER_MARGIN_MS;
     this.connection.once("readyForQuery", () => this.#prove());
     this.connection.on("readyForQuery", () => {
@@ -102,6 +125,16 @@ export class BoundedClient extends Client {
       watch(this);
     });
     this.connection.once("end", () => forget(this));
+  }
+
+  override connect(): Promise<this>;
+  override connect(callback: (error: Error) => void): void;
+  override connect(callback?: (error: Error) => void): Promise<this> | void {
+    const refusal = this.#refusal;
+    if (refusal === undefined) {
+      return callback === undefined ? (super.connect() as unknown as Promise<this>) : super.connect(callback);
+    }
+    return callback === undefined ? Promise.reject(refusal) : process.nextTick(callback, refusal);
   }
 
   // Overrides all of the driver's overloads: forwards the arguments and notes the tick.

@@ -1,25 +1,18 @@
 /** COPY … TO STDOUT in binary: rows without the driver's objects and without hexadecimal digits. */
-import type { Connection, Submittable } from "pg";
+import { Query } from "pg";
 import type { Pool } from "./pool.ts";
 
 /** Length of the header: signature, flags, and the length of the empty extension. */
 const HEADER_BYTES = 19;
 const FIRST_CAPACITY = 1_048_576;
 
-/** A query that a pool submits. The driver calls these methods as messages arrive; the pool sets `callback`. */
-class CopyOut implements Submittable {
-  callback: ((error: Error | null, copied?: Buffer) => void) | undefined;
-  readonly #statement: string;
+/** Collects what the driver's own query ignores. */
+class CopyOut extends Query {
   #bytes = Buffer.allocUnsafeSlow(FIRST_CAPACITY);
   #length = 0;
-  #failed = false;
 
-  constructor(statement: string) {
-    this.#statement = statement;
-  }
-
-  submit(connection: Connection): void {
-    connection.query(this.#statement);
+  get bytes(): Buffer {
+    return this.#bytes.subarray(HEADER_BYTES, this.#length);
   }
 
   handleCopyData({ chunk }: { readonly chunk: Buffer }): void {
@@ -32,19 +25,6 @@ class CopyOut implements Submittable {
     this.#bytes.set(chunk, this.#length);
     this.#length += chunk.length;
   }
-
-  handleCommandComplete(): void {}
-
-  handleError(error: Error): void {
-    this.#failed = true;
-    this.callback?.(error);
-  }
-
-  handleReadyForQuery(): void {
-    if (!this.#failed) {
-      this.callback?.(null, this.#bytes.subarray(HEADER_BYTES, this.#length));
-    }
-  }
 }
 
 /**
@@ -55,6 +35,6 @@ class CopyOut implements Submittable {
  */
 export async function copyOut(pool: Pool, query: string): Promise<Buffer> {
   const copy = new CopyOut(`COPY (${query}) TO STDOUT (FORMAT binary)`);
-  // The pool returns a promise here, too, although its types do not say so.
-  return await (pool.query(copy) as unknown as Promise<Buffer>);
+  await pool.query(copy);
+  return copy.bytes;
 }

@@ -1,4 +1,5 @@
 import { DatabaseError } from "pg";
+import { UrlFileError } from "../config/url-file.ts";
 import { DuplicateError } from "../domain/errors.ts";
 
 /**
@@ -15,10 +16,11 @@ export class DatabaseBusyError extends Error {
 }
 
 /**
- * Connection exceptions; no disk, memory or connection left; a standby; a database that accepts no connections; a
- * statement timeout; shutdown, crash, start-up; a failing disk.
+ * Connection exceptions; a login that is rejected, for instance while its password is changed; no disk, memory or
+ * connection left; a standby; a database that accepts no connections; a statement timeout; shutdown, crash, start-up; a
+ * failing disk.
  */
-const AWAY = /^(?:08...|53...|25006|55000|57014|57P0[1-5]|58030)$/;
+const AWAY = /^(?:08...|28000|28P01|53...|25006|55000|57014|57P0[1-5]|58030)$/;
 const NO_CONNECTION: ReadonlySet<string> = new Set([
   "ECONNREFUSED",
   "ECONNRESET",
@@ -45,7 +47,7 @@ export function isDatabaseAway(error: unknown): boolean {
   if (!(error instanceof Error)) {
     return false;
   }
-  if (error instanceof DatabaseBusyError) {
+  if (error instanceof DatabaseBusyError || error instanceof UrlFileError) {
     return true;
   }
   const { code } = error as NodeJS.ErrnoException;

@@ -31,6 +31,8 @@ export interface PoolOptions {
   /** Maximum number of connections. */
   readonly max: number;
   readonly log: Logger;
+  /** Whether `url` may lead to a pooler that lends its sessions by the transaction. */
+  readonly sharesSessions?: boolean;
   /** The server's limit per statement, in milliseconds; 8,000 by default. The answer may take 2 s longer. */
   readonly statementMs?: number;
 }
@@ -85,7 +87,7 @@ class BoundedPool extends Pool {
   readonly #open = new Set<PoolClient>();
 
   constructor(options: PoolConfig & BoundedClientConfig) {
-    super({ ...options, Client: BoundedClient as unknown as NonNullable<PoolConfig["Client"]> });
+    super({ Client: BoundedClient as unknown as NonNullable<PoolConfig["Client"]>, ...options });
     this.on("connect", (client) => this.#open.add(client));
     this.on("remove", (client) => this.#open.delete(client));
   }
@@ -111,6 +113,63 @@ class BoundedPool extends Pool {
   }
 }
 
+/** A statement in one of the driver's forms: text with values, or an object. */
+type StatementArguments = readonly unknown[];
+
+/** Prepares no statement by name: the session that holds it may not be the next transaction's. */
+class SharingClient extends BoundedClient {
+  override query(...[statement, ...others]: StatementArguments): never {
+    const named = typeof statement === "object" && statement !== null && "name" in statement;
+    return super.query(named ? { ...statement, name: undefined } : statement, ...others);
+  }
+}
+
+/**
+ * A pool behind a pooler that lends its sessions by the transaction. Each transaction names its role itself, also that of
+ * a single statement, in the same round trip. A statement without it would have the login's own rights: none.
+ */
+class SharingPool extends BoundedPool {
+  readonly #begin: string;
+
+  constructor(options: PoolConfig & BoundedClientConfig, begin: string) {
+    super({ ...options, pipeline: true, Client: SharingClient as unknown as NonNullable<PoolConfig["Client"]> });
+    this.#begin = begin;
+  }
+
+  // Overrides all of the driver's overloads, except those with a callback.
+  override query(...statement: StatementArguments): never {
+    return this.#query(statement) as never;
+  }
+
+  async #query(statement: StatementArguments): Promise<unknown> {
+    const client = await this.connect();
+    const ask = client.query.bind(client) as (...values: StatementArguments) => unknown;
+    // The driver sends all three at once. After a failure, COMMIT rolls back.
+    const [begun, answer, ended] = await Promise.allSettled([
+      client.query(this.#begin),
+      new Promise((resolve, reject) => {
+        ask(...statement, (error: Error | null, result: unknown) => (error ? reject(error) : resolve(result)));
+      }),
+      client.query("COMMIT"),
+    ]);
+    const failed = [begun, answer, ended].find(({ status }) => status === "rejected");
+    client.release(ended.status === "rejected");
+    if (failed?.status === "rejected") {
+      throw failed.reason;
+    }
+    return answer.status === "fulfilled" ? answer.value : undefined;
+  }
+}
+
+/** How a transaction begins, by pool. */
+const beginnings = new WeakMap<Pool, string>();
+
+/** Returns the statements that begin a transaction with the pool's role. */
+export function beginStatement(pool: Pool, mode: "" | " READ ONLY" = ""): string {
+  const settings = beginnings.get(pool);
+  return settings === undefined ? `BEGIN${mode}` : `BEGIN${mode}; ${settings}`;
+}
+
 /** Some statements name days, and a connection never forgets a statement that it has prepared. */
 const LIFETIME_SECONDS = 86_400;
 
@@ -118,19 +177,9 @@ const LIFETIME_SECONDS = 86_400;
  * Creates a pool whose connections act as `role` from their first statement. The settings follow the login in one round
  * trip: a pooler rejects them as parameters of the connection.
  */
-export function createPool({ url, role, max, log, statementMs = STATEMENT_TIMEOUT_MS }: PoolOptions): Pool {
-  const settings = roleSettings(role, statementMs, "session");
-  const pool = new BoundedPool({
-    connectionString: url,
-    max,
-    application_name: role,
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    answerMs: statementMs + ANSWER_MARGIN_MS,
-    maxLifetimeSeconds: LIFETIME_SECONDS,
-    onConnect: async (client) => {
-      await within(CONNECT_TIMEOUT_MS, client.query(settings));
-    },
-  });
+export function createPool(options: PoolOptions): Pool {
+  const { role, log } = options;
+  const pool = options.sharesSessions === true ? openSharingPool(options) : openOwnPool(options);
   forgetEnded();
   openPools.set(pool, role);
   // A broken idle connection must not end the process. The next query opens a new one.
@@ -138,4 +187,38 @@ export function createPool({ url, role, max, log, statementMs = STATEMENT_TIMEOU
   // The same applies to a held connection without a pending query. Its holder gets the error at the next query.
   pool.on("connect", (client) => client.on("error", () => undefined));
   return pool;
+}
+
+function openOwnPool({ role, statementMs = STATEMENT_TIMEOUT_MS, ...options }: PoolOptions): Pool {
+  const settings = roleSettings(role, statementMs, "session");
+  return new BoundedPool({
+    ...clientOptions({ ...options, statementMs }),
+    application_name: role,
+    onConnect: async (client) => {
+      await within(CONNECT_TIMEOUT_MS, client.query(settings));
+    },
+  });
+}
+
+function openSharingPool({ role, statementMs = STATEMENT_TIMEOUT_MS, ...options }: PoolOptions): Pool {
+  const settings = roleSettings(role, statementMs, "transaction");
+  // One name for all roles: a pooler would change it, in another round trip, whenever another role gets a session.
+  const name = { application_name: "signet" };
+  const pool = new SharingPool({ ...clientOptions({ ...options, statementMs }), ...name }, `BEGIN; ${settings}`);
+  beginnings.set(pool, settings);
+  return pool;
+}
+
+function clientOptions({
+  url,
+  max,
+  statementMs,
+}: Pick<PoolOptions, "url" | "max"> & { readonly statementMs: number }): PoolConfig & BoundedClientConfig {
+  return {
+    connectionString: url,
+    max,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    answerMs: statementMs + ANSWER_MARGIN_MS,
+    maxLifetimeSeconds: LIFETIME_SECONDS,
+  };
 }

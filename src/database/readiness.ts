@@ -3,7 +3,7 @@ import { DatabaseError } from "pg";
 import type { ReadinessCheck } from "../runtime/readiness.ts";
 import { within } from "../runtime/within.ts";
 import { requireCurrentSchema } from "./migrate.ts";
-import type { Pool, PoolClient, Queryable } from "./pool.ts";
+import { beginStatement, type Pool, type PoolClient, type Queryable } from "./pool.ts";
 
 /** Timeout for trivial queries, in milliseconds. A connection that exceeds it is not used again. */
 const ANSWER_MS = 2_000;
@@ -45,12 +45,17 @@ async function connect(pool: Pool): Promise<PoolClient> {
   }
 }
 
-/** Asks over one of the pool's connections. Closes it if it does not answer in time. */
+/** Asks in a transaction of the pool. Closes its connection if it does not answer in time. */
 async function ask(pool: Pool, question: (db: Queryable) => Promise<unknown>): Promise<void> {
   const client = await connect(pool);
   let broken = true;
+  const answer = async (): Promise<void> => {
+    await client.query(beginStatement(pool));
+    await question(client);
+    await client.query("COMMIT");
+  };
   try {
-    await within(ANSWER_MS, question(client));
+    await within(ANSWER_MS, answer());
     broken = false;
   } finally {
     client.release(broken);

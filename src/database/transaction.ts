@@ -1,5 +1,5 @@
 import { isDeadlock } from "./errors.ts";
-import type { Pool, PoolClient, Queryable, ServiceRole } from "./pool.ts";
+import { beginStatement, type Pool, type PoolClient, type Queryable, type ServiceRole } from "./pool.ts";
 
 /** Holds a connection exclusively until its release. A broken one, or one released with an error, is not reused. */
 async function hold(pool: Pool): Promise<{ client: PoolClient; release: (error?: Error) => void }> {
@@ -22,7 +22,7 @@ export async function transaction<T>(pool: Pool, work: (client: PoolClient) => P
   const { client, release } = await hold(pool);
   let unusable: Error | undefined;
   try {
-    await client.query("BEGIN");
+    await client.query(beginStatement(pool));
     const result = await work(client);
     await client.query("COMMIT");
     return result;
@@ -67,7 +67,7 @@ export async function tenantRead<T>(
   const { client, release } = await hold(pool);
   try {
     const tenant = client.escapeLiteral(tenantId);
-    await client.query(`BEGIN READ ONLY; SELECT set_config('app.tenant_id', ${tenant}, true)`);
+    await client.query(`${beginStatement(pool, " READ ONLY")}; SELECT set_config('app.tenant_id', ${tenant}, true)`);
     const result = await work(client);
     client.query("COMMIT").then(() => release(), release);
     return result;

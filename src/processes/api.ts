@@ -12,12 +12,13 @@ import { listenServer } from "../http/server.ts";
 import type { SignetServer } from "../http/types.ts";
 import { appendIssuedTokens, createIssuedTokens } from "../tokens/oauth/issued-tokens.ts";
 import { type Config, formatListen, type ListenAddress } from "../config/config.ts";
+import { directUrl, poolAccess } from "../config/database-settings.ts";
 import type { Pepper } from "../crypto/pepper.ts";
 import { loadServiceSecrets } from "../crypto/service-secrets.ts";
+import { requireSafeAccess } from "../database/access.ts";
 import { openProcessClock } from "../database/database-clock.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool, type ServiceRole } from "../database/pool.ts";
-import { requireRowSecurity } from "../database/row-security.ts";
 import { databaseReadiness } from "../database/readiness.ts";
 import {
   createClientLookup,
@@ -89,7 +90,7 @@ interface Pools {
 
 function openPools({ config, log }: ApiProcessOptions): Pools {
   const open = (role: ServiceRole): Pool =>
-    createPool({ url: config.databaseUrl, role, max: config.databaseConnections, log });
+    createPool({ ...poolAccess(config), role, max: config.databaseConnections, log });
   return {
     api: open("signet_api"),
     ingest: open("signet_ingest"),
@@ -253,7 +254,13 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const { config, log } = options;
   const { pepper, keyring } = await loadServiceSecrets(config, randomBytes);
   const pools = openPools(options);
-  await Promise.all([requireCurrentSchema(pools.api), requireRowSecurity(pools.api, config)]);
+  await requireSafeAccess({
+    ...poolAccess(config),
+    pool: pools.api,
+    directUrl: directUrl(config),
+    development: config.development,
+  });
+  await requireCurrentSchema(pools.api);
   const clock = await openProcessClock(options.clock, pools.api);
   const shared = { clock, randomBytes, log };
   const keys = await openSigningKeys({ config, pools, keyring, clock, log });

@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { lookup } from "node:dns/promises";
 import type { Config } from "../config/config.ts";
+import { withoutPooler } from "../config/database-settings.ts";
 import { loadServiceSecrets } from "../crypto/service-secrets.ts";
 import { openDatabaseClock } from "../database/database-clock.ts";
 import { createPool } from "../database/pool.ts";
@@ -33,7 +34,8 @@ function namesOf({
 }
 
 /** Runs the checks. Returns the findings in order of dependency. */
-export async function runDoctor({ config, replay }: DoctorOptions): Promise<Finding[]> {
+export async function runDoctor({ config: given, replay }: DoctorOptions): Promise<Finding[]> {
+  const config = withoutPooler(given);
   const log = createLogger({ level: "silent" });
   const { keyring } = await loadServiceSecrets(config, randomBytes);
   const open = (role: "signet_worker" | "signet_issuer"): ReturnType<typeof createPool> =>

@@ -10,12 +10,13 @@ import {
   formatListen,
   type ListenAddress,
 } from "../config/config.ts";
+import { directUrl, poolAccess } from "../config/database-settings.ts";
 import { createRandomPool } from "../crypto/random-pool.ts";
+import { requireSafeAccess } from "../database/access.ts";
 import { openProcessClock } from "../database/database-clock.ts";
 import { EDGE_ROLE, rolesBeyondEdge } from "../database/edge-login.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool } from "../database/pool.ts";
-import { requireRowSecurity } from "../database/row-security.ts";
 import { databaseReadiness } from "../database/readiness.ts";
 import { type Clock, monotonic } from "../domain/clock.ts";
 import { newId } from "../domain/ids.ts";
@@ -140,15 +141,16 @@ function routesReadiness(routes: () => RouteFile | undefined): ReadinessCheck {
 }
 
 /** Edges face the internet: production rejects a login that bypasses row-level security, and warns of one with excess rights. */
-async function checkPowers(
-  pool: Pool,
-  { development, databaseUrl }: EdgeProcessOptions["config"],
-  log: Logger,
-) {
-  await requireRowSecurity(pool, { development });
-  const roles = await rolesBeyondEdge(pool, decodeURIComponent(new URL(databaseUrl).username));
-  if (roles.length > 0 && !development) {
-    log.warn({ roles }, "the edge's database login may act as other roles: set SIGNET_EDGE_DATABASE_URL");
+async function checkPowers(pool: Pool, config: EdgeProcessOptions["config"], log: Logger) {
+  const { development, databaseUrl } = config;
+  const direct = directUrl(config);
+  await requireSafeAccess({ ...poolAccess(config), pool, directUrl: direct, development });
+  const logins = new Set([databaseUrl, direct].map((url) => decodeURIComponent(new URL(url).username)));
+  for (const login of development ? [] : logins) {
+    const roles = await rolesBeyondEdge(pool, login);
+    if (roles.length > 0) {
+      log.warn({ roles }, "the edge's database login may act as other roles: set SIGNET_EDGE_DATABASE_URL");
+    }
   }
 }
 
@@ -164,10 +166,10 @@ async function requireKeys(keys: FollowingKeyStore): Promise<void> {
 /** Starts the edge process. Resolves when it listens. */
 export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProcess> {
   const { config, log } = options;
-  const pool = createPool({ url: config.databaseUrl, role: EDGE_ROLE, max: DATABASE_CONNECTIONS, log });
+  const pool = createPool({ ...poolAccess(config), role: EDGE_ROLE, max: DATABASE_CONNECTIONS, log });
+  await checkPowers(pool, config, log);
   await requireCurrentSchema(pool);
   const clock = await openProcessClock(options.clock, pool);
-  await checkPowers(pool, config, log);
   const keys = await followKeys(config, { db: pool, clock, log });
   const revocation = await followRevocations({ process: "edge", config, clock, log });
   const mutualTls = await openMutualTls({ config, clock, log, isDenied: revocation.isDenied });

@@ -18,7 +18,7 @@ async function prepareNamespace({ address, namespace, tls }: TemporalOptions): P
 
 /** Migrates. Returns the number of applied migrations. */
 export async function runMigrate(config: Config, log: Logger): Promise<number> {
-  const adminUrl = config.databaseAdminUrl ?? config.databaseUrl;
+  const adminUrl = config.databaseAdminUrl ?? config.databaseDirectUrl ?? config.databaseUrl;
   if (adminUrl === undefined) {
     throw new ConfigError(["SIGNET_DATABASE_URL must be set"]);
   }

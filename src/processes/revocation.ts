@@ -1,6 +1,7 @@
 /** Wires the follower of revocations for a process that admits Bearer tokens. */
 import { randomInt } from "node:crypto";
 import type { Config } from "../config/config.ts";
+import { type DatabaseUrls, directUrl } from "../config/database-settings.ts";
 import { createPool } from "../database/pool.ts";
 import { subscribe } from "../database/subscription.ts";
 import { type Clock, monotonic } from "../domain/clock.ts";
@@ -25,7 +26,7 @@ export interface RevocationParts {
   readonly process?: string;
   /** Called when a tenant's policy has changed. */
   readonly onPolicyChange?: (tenantId: string) => void;
-  readonly config: Pick<Config, "revocationMode" | "region"> & { readonly databaseUrl: string };
+  readonly config: Pick<Config, "revocationMode" | "region"> & DatabaseUrls;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -55,7 +56,8 @@ export async function followRevocations({
   clock,
   log,
 }: RevocationParts): Promise<RunningFollower> {
-  const { databaseUrl: url, revocationMode: mode } = config;
+  const { revocationMode: mode } = config;
+  const url = directUrl(config);
   const other = createPool({ url, role: "signet_edge", max: LOOK_CONNECTIONS, log });
   const idleMs = Math.max(SILENT_MIN_MS, mode.boundMs);
   const follower = new RevocationFollower({

@@ -1,6 +1,7 @@
 /** Wires the token endpoint's part of the rotation of client secrets. */
 import { randomBytes } from "node:crypto";
 import type { Config } from "../config/config.ts";
+import { poolAccess } from "../config/database-settings.ts";
 import type { CredentialIssuing } from "../api/replace-credential.ts";
 import { createRotationLog } from "../tokens/credentials/rotation-log.ts";
 import { createRotationNotices } from "../tokens/credentials/rotation-notices.ts";
@@ -25,7 +26,7 @@ export interface RotationParts {
 /** Opens the pool of the role that advances secret versions. */
 export function openRotatorPool({ config, log }: Pick<RotationParts, "config" | "log">): Pool {
   const max = Math.min(CONNECTIONS_MAX, config.databaseConnections);
-  return createPool({ url: config.databaseUrl, role: "signet_rotator", max, log });
+  return createPool({ ...poolAccess(config), role: "signet_rotator", max, log });
 }
 
 /** Rules for new credentials of this deployment. */

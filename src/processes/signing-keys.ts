@@ -1,5 +1,6 @@
 /** The signing keys of a process: created if missing, and read again on every change. */
 import type { Config } from "../config/config.ts";
+import { type DatabaseUrls, directUrl } from "../config/database-settings.ts";
 import type { Keyring } from "../crypto/keyring.ts";
 import { listen } from "../database/listener.ts";
 import type { Pool } from "../database/pool.ts";
@@ -14,7 +15,7 @@ import {
 } from "../tokens/signing-keys/key-store.ts";
 
 export interface SigningKeyParts {
-  readonly config: Pick<Config, "jwtAlg"> & { readonly databaseUrl: string };
+  readonly config: Pick<Config, "jwtAlg"> & DatabaseUrls;
   readonly pools: { readonly operator: Pool; readonly issuer: Pool };
   readonly keyring: Keyring;
   readonly clock: Clock;
@@ -33,13 +34,13 @@ export async function openSigningKeys(parts: SigningKeyParts): Promise<Following
 
 /** Opens a key store and reads it again whenever a key changes. */
 export async function followKeys(
-  config: { readonly databaseUrl: string },
+  config: DatabaseUrls,
   options: KeyStoreOptions,
 ): Promise<FollowingKeyStore> {
   const { log } = options;
   const store = await openKeyStore(options);
   const listener = listen({
-    url: config.databaseUrl,
+    url: directUrl(config),
     channels: {
       [SIGNING_KEYS_CHANNEL]: () => {
         store

@@ -11,12 +11,13 @@ import { createRotateActivities } from "../../activities/rotate.ts";
 import { createSigningKeyActivities } from "../../activities/signing-keys.ts";
 import { createVerifyActivities } from "../../activities/verify.ts";
 import type { CheckpointSigner } from "../compliance/sign-checkpoint.ts";
+import { withoutPooler } from "../config/database-settings.ts";
 import { loadServiceSecrets } from "../crypto/service-secrets.ts";
+import { requireSafeAccess } from "../database/access.ts";
 import { openDatabaseClock } from "../database/database-clock.ts";
 import { type Listener, listen } from "../database/listener.ts";
 import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool } from "../database/pool.ts";
-import { requireRowSecurity } from "../database/row-security.ts";
 import { databaseReadiness } from "../database/readiness.ts";
 import { GRADES_CHANNEL } from "../database/repositories/endpoints/endpoint-grades.ts";
 import { OUTBOX_CHANNEL } from "../database/repositories/webhooks/events.ts";
@@ -200,7 +201,9 @@ async function endWork(work: Work): Promise<void> {
 }
 
 /** Starts a worker process. Resolves when it polls. */
-export async function startWorker(options: WorkerProcessOptions): Promise<WorkerProcess> {
+export async function startWorker(given: WorkerProcessOptions): Promise<WorkerProcess> {
+  // Its statements are prepared by name, and its claims need their plans.
+  const options = { ...given, config: withoutPooler(given.config) };
   const { config, log } = options;
   await installTemporalRuntime(log);
   const { keyring } = await loadServiceSecrets(config, randomBytes);
@@ -213,8 +216,13 @@ export async function startWorker(options: WorkerProcessOptions): Promise<Worker
     log,
   });
   const rotatorPool = openRotatorPool(options);
+  await requireSafeAccess({
+    pool,
+    sharesSessions: false,
+    directUrl: config.databaseUrl,
+    development: config.development,
+  });
   await requireCurrentSchema(pool);
-  await requireRowSecurity(pool, config);
   const clock = await openDatabaseClock(pool);
   const operatorPool = createPool({ url: config.databaseUrl, role: "signet_operator", max: 2, log });
   const signingKeys = { pool: operatorPool, keyring, clock, randomBytes, alg: config.jwtAlg };

@@ -92,6 +92,7 @@ async function testEnvironment(database: TestDatabase): Promise<Environment> {
     SIGNET_EDGE_LISTEN: "127.0.0.1:0",
     SIGNET_PUBLIC_URL: `http://127.0.0.1:${port}`,
     SIGNET_DATABASE_URL: database.url,
+    SIGNET_DATABASE_DIRECT_URL: database.directUrl,
     TEMPORAL_ADDRESS: inject("temporalAddress"),
     SIGNET_KEK: randomBytes(32).toString("base64"),
     ...checkpointSettings(),

@@ -26,6 +26,8 @@ export interface TestDatabase {
   readonly name: string;
   /** URL of the service's login: not a superuser, row-level security applies. */
   readonly url: string;
+  /** The same without a pooler, if `url` leads to one in transaction mode. */
+  readonly directUrl?: string;
   /** URL of the superuser. */
   readonly adminUrl: string;
   /** Drops it and ends its connections. */

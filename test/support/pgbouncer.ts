@@ -1,0 +1,118 @@
+/** A real PgBouncer in front of the run's PostgreSQL. */
+import { existsSync } from "node:fs";
+import { chown, mkdtemp, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Client } from "pg";
+import { inject } from "vitest";
+import { startServer } from "../../src/processes/embedded/server-process.ts";
+import { isRoot, unprivilegedUser } from "../../src/processes/embedded/service-user.ts";
+import { eventually } from "./eventually.ts";
+import { freePort } from "./free-port.ts";
+import { skipUnless } from "./skips.ts";
+import { copyTemplate, SERVICE_LOGIN, type TestDatabase } from "./test-database.ts";
+
+const PROGRAM = "/usr/sbin/pgbouncer";
+
+export type PoolMode = "session" | "transaction";
+
+/** For `skipIf`. */
+export const withoutPgBouncer = (tests: string): boolean =>
+  skipUnless(existsSync(PROGRAM), tests, `${PROGRAM} is missing: apt-get install pgbouncer`);
+
+export interface PgBouncer {
+  /** Returns the URL of the same database through the pooler. */
+  through(url: string): string;
+  close(): Promise<void>;
+}
+
+export interface PgBouncerOptions {
+  readonly mode: PoolMode;
+  /** Sessions of a login. With few, roles follow each other in the same session. */
+  readonly sessions: number;
+  /** URL of the server. */
+  readonly databaseUrl?: string;
+  /** Names and passwords of the logins, in addition to the service's. */
+  readonly logins?: Readonly<Record<string, string>>;
+}
+
+async function answers(url: string): Promise<boolean> {
+  const client = new Client({ connectionString: url });
+  client.on("error", () => undefined);
+  const answered = await client.connect().then(
+    () => true,
+    () => false,
+  );
+  await client.end().catch(() => undefined);
+  return answered;
+}
+
+/** Starts it with its own defaults: DISCARD ALL at a session's end in session mode, nothing in transaction mode. */
+export async function startPgBouncer(options: PgBouncerOptions): Promise<PgBouncer> {
+  const { mode, sessions, databaseUrl = inject("databaseUrl") } = options;
+  const { hostname, port: serverPort } = new URL(databaseUrl);
+  const directory = await mkdtemp(join(inject("runDirectory"), "pgbouncer-"));
+  const port = await freePort();
+  const logins = { [SERVICE_LOGIN.user]: SERVICE_LOGIN.password, ...options.logins };
+  await writeFile(
+    join(directory, "userlist.txt"),
+    Object.entries(logins)
+      .map(([user, password]) => `"${user}" "${password}"\n`)
+      .join(""),
+  );
+  const settings = {
+    listen_addr: "127.0.0.1",
+    listen_port: port,
+    unix_socket_dir: "",
+    auth_type: "scram-sha-256",
+    auth_file: join(directory, "userlist.txt"),
+    pool_mode: mode,
+    default_pool_size: sessions,
+    max_client_conn: 500,
+    query_wait_timeout: 20,
+    log_connections: 0,
+    log_disconnections: 0,
+  };
+  const lines = Object.entries(settings).map(([name, value]) => `${name} = ${value}\n`);
+  const file = join(directory, "pgbouncer.ini");
+  await writeFile(
+    file,
+    `[databases]\n* = host=${hostname} port=${serverPort}\n[pgbouncer]\n${lines.join("")}`,
+  );
+  const runAs = isRoot() ? unprivilegedUser() : undefined;
+  if (runAs !== undefined) {
+    await Promise.all([directory, file].map(async (path) => await chown(path, runAs.uid, runAs.gid)));
+    await chown(join(directory, "userlist.txt"), runAs.uid, runAs.gid);
+  }
+  const server = await startServer({
+    command: PROGRAM,
+    args: [file],
+    cwd: directory,
+    env: {},
+    runAs,
+    logFile: join(directory, "pgbouncer.log"),
+  });
+  const through = (url: string): string => {
+    const pooled = new URL(url);
+    pooled.port = String(port);
+    return pooled.href;
+  };
+  const known = new URL(databaseUrl);
+  Object.assign(known, { username: SERVICE_LOGIN.user, password: SERVICE_LOGIN.password });
+  await eventually(async () => await answers(through(known.href)), "PgBouncer to answer");
+  return { through, close: async () => await server.stop([["SIGINT", 5_000]]) };
+}
+
+/** A database whose service reaches it through a PgBouncer of its own. */
+export async function databaseBehind(options: PgBouncerOptions): Promise<TestDatabase> {
+  const database = await copyTemplate(inject("databaseUrl"));
+  const bouncer = await startPgBouncer(options);
+  return {
+    ...database,
+    url: bouncer.through(database.url),
+    ...(options.mode === "transaction" ? { directUrl: database.url } : {}),
+    drop: async () => {
+      await bouncer.close();
+      await database.drop();
+    },
+  };
+}
