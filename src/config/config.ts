@@ -320,10 +320,7 @@ export function loadConfig(given: Environment, asks: ConfigFor = "service"): Con
     "SIGNET_OPERATOR_TOKEN",
     "SIGNET_OUTBOUND_PROXY",
   ]);
-  const parsed = withOwnLogin(
-    withUrlFiles(parse(environment, Object.keys(SETTINGS), problems)),
-    asks,
-  );
+  const parsed = withOwnLogin(withUrlFiles(parse(environment, Object.keys(SETTINGS), problems)), asks);
   problems.push(...databaseTlsProblems(parsed));
   const values = withDatabaseTls(parsed);
   const development = values.env === "development";

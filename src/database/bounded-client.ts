@@ -85,7 +85,10 @@ function openUrl(config: BoundedClientConfig): {
   try {
     const { connectionString } = config;
     return {
-      config: connectionString === undefined ? config : { ...config, connectionString: currentUrl(connectionString) },
+      config:
+        connectionString === undefined
+          ? config
+          : { ...config, connectionString: currentUrl(connectionString) },
     };
   } catch (error) {
     if (error instanceof UrlFileError) {

@@ -132,7 +132,11 @@ class SharingPool extends BoundedPool {
   readonly #begin: string;
 
   constructor(options: PoolConfig & BoundedClientConfig, begin: string) {
-    super({ ...options, pipeline: true, Client: SharingClient as unknown as NonNullable<PoolConfig["Client"]> });
+    super({
+      ...options,
+      pipeline: true,
+      Client: SharingClient as unknown as NonNullable<PoolConfig["Client"]>,
+    });
     this.#begin = begin;
   }
 
@@ -148,7 +152,9 @@ class SharingPool extends BoundedPool {
     const [begun, answer, ended] = await Promise.allSettled([
       client.query(this.#begin),
       new Promise((resolve, reject) => {
-        ask(...statement, (error: Error | null, result: unknown) => (error ? reject(error) : resolve(result)));
+        ask(...statement, (error: Error | null, result: unknown) =>
+          error ? reject(error) : resolve(result),
+        );
       }),
       client.query("COMMIT"),
     ]);
@@ -204,7 +210,10 @@ function openSharingPool({ role, statementMs = STATEMENT_TIMEOUT_MS, ...options 
   const settings = roleSettings(role, statementMs, "transaction");
   // One name for all roles: a pooler would change it, in another round trip, whenever another role gets a session.
   const name = { application_name: "signet" };
-  const pool = new SharingPool({ ...clientOptions({ ...options, statementMs }), ...name }, `BEGIN; ${settings}`);
+  const pool = new SharingPool(
+    { ...clientOptions({ ...options, statementMs }), ...name },
+    `BEGIN; ${settings}`,
+  );
   beginnings.set(pool, settings);
   return pool;
 }

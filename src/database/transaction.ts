@@ -67,7 +67,9 @@ export async function tenantRead<T>(
   const { client, release } = await hold(pool);
   try {
     const tenant = client.escapeLiteral(tenantId);
-    await client.query(`${beginStatement(pool, " READ ONLY")}; SELECT set_config('app.tenant_id', ${tenant}, true)`);
+    await client.query(
+      `${beginStatement(pool, " READ ONLY")}; SELECT set_config('app.tenant_id', ${tenant}, true)`,
+    );
     const result = await work(client);
     client.query("COMMIT").then(() => release(), release);
     return result;

@@ -33,10 +33,7 @@ export async function openSigningKeys(parts: SigningKeyParts): Promise<Following
 }
 
 /** Opens a key store and reads it again whenever a key changes. */
-export async function followKeys(
-  config: DatabaseUrls,
-  options: KeyStoreOptions,
-): Promise<FollowingKeyStore> {
+export async function followKeys(config: DatabaseUrls, options: KeyStoreOptions): Promise<FollowingKeyStore> {
   const { log } = options;
   const store = await openKeyStore(options);
   const listener = listen({

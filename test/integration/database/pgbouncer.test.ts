@@ -19,7 +19,7 @@ import {
 } from "../../support/pgbouncer.ts";
 import { startReceiver } from "../../support/receiver-server.ts";
 import { copyTemplate, execute, type TestDatabase, withDatabase } from "../../support/test-database.ts";
-import { createTenant, unlessStale, WEBHOOK_SCOPES } from "../../support/tenant.ts";
+import { createTenant, sql, unlessStale, WEBHOOK_SCOPES } from "../../support/tenant.ts";
 
 const skipped = withoutPgBouncer("the service behind PgBouncer");
 const log = createLogger({ level: "silent" });
@@ -76,11 +76,32 @@ describe.skipIf(skipped).each(MODES)("in %s mode", (mode) => {
   test("what was accepted adds up", async () => {
     const since = new Date(Date.now() - 3_600_000).toISOString();
     const { status, body } = await api.admin("GET", `/reconciliation?since=${since}`);
-    expect({ status, body }).toMatchObject({ status: 200, body: { balanced: true } });
+    expect({ status, body }).toMatchObject({
+      status: 200,
+      body: { adds_up: true, counted: { delivered: 50 } },
+    });
   });
 
   test("every process is ready", async () => {
     expect(await unlessStale(async () => await api.request("/readyz"))).toMatchObject({ status: 200 });
+    await eventually(async () => (await fetch(`${edge.url}/readyz`)).ok, "the edge to be ready");
+  });
+
+  test("requests use the pooler's sessions, however many connections the processes have", async () => {
+    const asked = Array.from({ length: 40 }, async () => await api.admin("GET", "/tenants"));
+    await Promise.all(asked);
+    const rows = await sql<{ name: string; count: number }>(
+      api,
+      "SELECT application_name AS name, count(*)::int FROM pg_stat_activity WHERE datname = current_database() GROUP BY 1",
+    );
+    const sessions = Object.fromEntries(rows.map(({ name, count }) => [name, count]));
+    if (mode === "transaction") {
+      expect(sessions["signet"]).toBeLessThanOrEqual(SESSIONS.transaction);
+      expect(sessions["signet"]).toBeGreaterThan(0);
+    } else {
+      expect(sessions).not.toHaveProperty("signet");
+      expect(sessions["signet_operator"]).toBeGreaterThan(0);
+    }
   });
 });
 
@@ -99,11 +120,13 @@ describe.skipIf(skipped)("roles that share sessions", () => {
     );
     await execute(
       database.adminUrl,
-      "INSERT INTO tenants (id, name, region, created_at) VALUES ('ten_one', 'one', 'eu', now()), ('ten_two', 'two', 'eu', now())",
+      "INSERT INTO tenants (id, name, region, data_key, created_at) VALUES ('ten_one', 'one', 'eu', '', now()), ('ten_two', 'two', 'eu', '', now())",
     );
   });
   afterAll(async () => {
-    await Promise.all([...(pools ?? new Map<ServiceRole, Pool>()).values()].map(async (pool) => await pool.end()));
+    await Promise.all(
+      [...(pools ?? new Map<ServiceRole, Pool>()).values()].map(async (pool) => await pool.end()),
+    );
     await database?.drop();
   });
 
@@ -158,17 +181,25 @@ describe.skipIf(skipped)("roles that share sessions", () => {
     const bare = new Client({ connectionString: database.url });
     await bare.connect();
     const expectNothing = async (): Promise<void> => {
-      const { rows } = await bare.query("SELECT current_user AS role, current_setting('app.tenant_id', true) AS tenant");
+      const { rows } = await bare.query(
+        "SELECT current_user AS role, current_setting('app.tenant_id', true) AS tenant",
+      );
       expect(rows).toEqual([{ role: "signet_service", tenant: expect.toBeOneOf(["", null]) }]);
       await expect(bare.query("SELECT id FROM tenants")).rejects.toThrow(/permission denied/);
     };
     try {
       await expectNothing();
-      await tenantRead(poolOf("signet_api"), "ten_one", async (db) => await db.query("SELECT id FROM tenants"));
+      await tenantRead(
+        poolOf("signet_api"),
+        "ten_one",
+        async (db) => await db.query("SELECT id FROM tenants"),
+      );
       await expectNothing();
       await expect(poolOf("signet_operator").query("SELECT 1 / 0")).rejects.toThrow("division by zero");
       await expectNothing();
-      await expect(poolOf("signet_edge").query("SELECT id FROM tenants")).rejects.toThrow(/permission denied/);
+      await expect(poolOf("signet_edge").query("SELECT id FROM tenants")).rejects.toThrow(
+        /permission denied/,
+      );
       const acting = transaction(poolOf("signet_operator"), async (db) => {
         await actAs(db, "signet_api", async () => await db.query("SELECT 1 / 0"));
       });
@@ -236,10 +267,18 @@ describe.skipIf(skipped)("a process does not start", () => {
 
   test("behind a pooler in transaction mode that it takes for sessions", async () => {
     for (let tries = 0; tries < 5; tries += 1) {
-      await expect(start(behind("transaction"))).rejects.toThrow(/transaction mode: set SIGNET_DATABASE_DIRECT_URL/);
+      await expect(start(behind("transaction"))).rejects.toThrow(
+        /transaction mode: set SIGNET_DATABASE_DIRECT_URL/,
+      );
     }
     // Others use the pooler at the same time.
-    const busy = createPool({ url: behind("transaction"), role: "signet_api", max: 4, log, sharesSessions: true });
+    const busy = createPool({
+      url: behind("transaction"),
+      role: "signet_api",
+      max: 4,
+      log,
+      sharesSessions: true,
+    });
     opened.push(busy);
     let stopped = false;
     const load = Array.from({ length: 4 }, async () => {
