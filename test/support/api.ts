@@ -124,7 +124,7 @@ async function startTestApi(options: TestApiOptions): Promise<StartedApi> {
   observe(observed);
   const log = createLogger({ level: "trace", destination: { write: (line) => void lines.push(line) } });
   const clock = testClock();
-  const ready = { ...config, databaseUrl: database.url, temporalAddress };
+  const ready = { ...config, databaseUrl: config.databaseUrl ?? database.url, temporalAddress };
   const running: ApiProcess = await startApi({
     config: ready,
     log,
