@@ -12,6 +12,8 @@ import { type Queryable, SERVICE_ROLES, type ServiceRole } from "./pool.ts";
 import { ensurePartitions } from "./repositories/partitions.ts";
 
 const MIGRATIONS = new URL("./migrations/", import.meta.url);
+/** Reads everything, for logical backups, and belongs to no login of the service (docs/operations.md). */
+const BACKUP_ROLE = "signet_backup";
 /** "signet" in hexadecimal. The lock admits one migrator at a time per database. */
 const LOCK_KEY = 0x7369676e6574n;
 const OLDEST_SERVER = 150_000;
@@ -50,7 +52,7 @@ async function readMigrations(): Promise<MigrationFile[]> {
 }
 
 async function ensureRoles(client: Client): Promise<void> {
-  for (const role of ["signet_owner", ...SERVICE_ROLES]) {
+  for (const role of ["signet_owner", BACKUP_ROLE, ...SERVICE_ROLES]) {
     // Two databases of one cluster may be migrated at once. They share roles, and CREATE ROLE has no IF NOT EXISTS.
     await client.query(`DO $$ BEGIN
       IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '${role}') THEN
@@ -143,6 +145,31 @@ async function applyMigrations(client: Client, nowMs: number, log?: Logger): Pro
 }
 
 /**
+ * Lets {@link BACKUP_ROLE} read every table and every row. Forced row-level security hides rows even from the owner, and
+ * only a superuser can create a role that bypasses it. All tables, whichever migration created them: a dump without
+ * their rows would look complete.
+ */
+async function allowBackups(client: Client): Promise<void> {
+  await client.query(`GRANT USAGE ON SCHEMA public TO ${BACKUP_ROLE};
+    ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO ${BACKUP_ROLE};
+    ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON SEQUENCES TO ${BACKUP_ROLE};
+    DO $$ DECLARE found record; BEGIN
+      FOR found IN SELECT oid::regclass AS name, relkind, relrowsecurity, oid FROM pg_class
+        WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'S') LOOP
+        IF found.relkind = 'S' THEN
+          EXECUTE format('GRANT SELECT ON SEQUENCE %s TO ${BACKUP_ROLE}', found.name);
+        ELSIF NOT has_table_privilege('${BACKUP_ROLE}', found.oid, 'SELECT') THEN
+          EXECUTE format('GRANT SELECT ON %s TO ${BACKUP_ROLE}', found.name);
+        END IF;
+        IF found.relrowsecurity AND NOT EXISTS (SELECT FROM pg_policy
+          WHERE polrelid = found.oid AND polname = 'backup_rows') THEN
+          EXECUTE format('CREATE POLICY backup_rows ON %s FOR SELECT TO ${BACKUP_ROLE} USING (true)', found.name);
+        END IF;
+      END LOOP;
+    END $$`);
+}
+
+/**
  * Migrates a database to the newest schema and creates the partitions until tomorrow.
  *
  * @returns the number of applied migrations; 0 if the schema was up to date
@@ -160,6 +187,7 @@ export async function migrateDatabase(options: MigrateOptions): Promise<number> 
     await prepareDatabase(client);
     const count = await applyMigrations(client, options.nowMs, options.log);
     await ensurePartitions(client, options.nowMs);
+    await allowBackups(client);
     await client.query("RESET ROLE");
     if (options.serviceUrl !== undefined && options.serviceUrl !== options.adminUrl) {
       await ensureLogin(client, options.serviceUrl, SERVICE_ROLES);
