@@ -78,8 +78,13 @@ async function loadDatabase() {
 }
 
 async function* readDatabase(url: string): AsyncGenerator<readonly LogItem[]> {
-  const [{ readLog }, { requireSafeAccess }, { LONG_STATEMENT_TIMEOUT_MS: statementMs }, { createPool }, { createLogger }] =
-    await loadDatabase();
+  const [
+    { readLog },
+    { requireSafeAccess },
+    { LONG_STATEMENT_TIMEOUT_MS: statementMs },
+    { createPool },
+    { createLogger },
+  ] = await loadDatabase();
   const log = createLogger({ level: "silent" });
   const pool = createPool({ url, role: "signet_audit", max: 2, log, statementMs });
   try {
