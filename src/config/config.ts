@@ -35,7 +35,12 @@ import {
   url,
 } from "./setting.ts";
 import type { ListenAddress } from "../runtime/http-server.ts";
-import { plainTemporalProblems, TEMPORAL_TLS_SETTINGS, temporalTlsProblems } from "./temporal-tls.ts";
+import {
+  plainTemporalProblems,
+  resolveTemporal,
+  TEMPORAL_SETTINGS,
+  type TemporalConnection,
+} from "./temporal-settings.ts";
 import { RETRY_WINDOW_MS } from "../domain/retry-schedule.ts";
 import { readSecretFiles } from "./secret-files.ts";
 import { TRACING_SETTINGS } from "./tracing-settings.ts";
@@ -91,20 +96,7 @@ export const SETTINGS = {
     "54329",
     "port of the embedded PostgreSQL",
   ),
-  temporalAddress: setting(
-    "TEMPORAL_ADDRESS",
-    text,
-    undefined,
-    "Temporal frontend, host:port; disables the embedded one",
-  ),
-  temporalNamespace: setting("TEMPORAL_NAMESPACE", text, "signet", "Temporal namespace"),
-  ...TEMPORAL_TLS_SETTINGS,
-  temporalCodec: setting(
-    "SIGNET_TEMPORAL_CODEC",
-    oneOf("on", "off"),
-    "off",
-    "whether payloads in Temporal's histories are encrypted with the key-encryption key; they hold only ids (docs/temporal.md)",
-  ),
+  ...TEMPORAL_SETTINGS,
   embeddedTemporalPort: setting(
     "SIGNET_EMBEDDED_TEMPORAL_PORT",
     integer(1, 65_535),
@@ -219,6 +211,7 @@ export interface Config extends Omit<
   readonly publicUrl: string;
   readonly allowHttpTargets: boolean;
   readonly allowedTargetCidrs: readonly string[];
+  readonly temporalConnection: TemporalConnection;
   readonly development: boolean;
 }
 
@@ -258,7 +251,7 @@ function parse(environment: Environment, names: readonly string[], problems: str
 }
 
 /** Returns the settings that violate production's rules (wire.md, Ports and start-up; security decisions K). */
-function productionProblems(values: Values, edge: boolean): string[] {
+function productionProblems(values: Values & Pick<Config, "temporalConnection">, edge: boolean): string[] {
   const problems: string[] = [];
   const needed = (name: "databaseUrl" | "temporalAddress" | "publicUrl" | "pepper"): void => {
     if (values[name] === undefined) {
@@ -322,18 +315,16 @@ export function loadConfig(given: Environment, asks: ConfigFor = "service"): Con
   ]);
   const parsed = withOwnLogin(withUrlFiles(parse(environment, Object.keys(SETTINGS), problems)), asks);
   problems.push(...databaseTlsProblems(parsed));
-  const values = withDatabaseTls(parsed);
+  // The edge does not connect to Temporal.
+  const temporal = resolveTemporal(asks === "edge" ? {} : environment, parsed, problems);
+  const values = { ...withDatabaseTls(parsed), ...temporal };
   const development = values.env === "development";
   const mutualTls = resolveMutualTls(values, development);
   // If SIGNET_ENV is invalid, skip the production checks.
   if (!development && !problems.some((problem) => problem.startsWith(`${SETTINGS.env.variable} `))) {
     problems.push(...furtherProblems(problems, productionProblems(values, asks === "edge")));
   }
-  problems.push(
-    ...(asks === "edge" ? edgeProblems(values, development) : []),
-    ...keyProblems(values),
-    ...temporalTlsProblems(values),
-  );
+  problems.push(...(asks === "edge" ? edgeProblems(values, development) : []), ...keyProblems(values));
   if (problems.length > 0) {
     throw new ConfigError(problems);
   }

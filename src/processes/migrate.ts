@@ -4,13 +4,13 @@ import { type Config, ConfigError } from "../config/config.ts";
 import { migrateDatabase } from "../database/migrate.ts";
 import { systemClock } from "../domain/clock.ts";
 import type { Logger } from "../observability/logger.ts";
-import { proxyArgs, type TemporalOptions, temporalOptions } from "../temporal/client.ts";
+import { connectionOptions, type TemporalOptions, temporalOptions } from "../temporal/client.ts";
 import { ensureNamespace } from "../temporal/namespace.ts";
 
-async function prepareNamespace({ address, namespace, tls }: TemporalOptions): Promise<void> {
-  const connection = await Connection.connect({ address, tls, channelArgs: proxyArgs(address) });
+async function prepareNamespace(options: TemporalOptions): Promise<void> {
+  const connection = await Connection.connect(connectionOptions(options));
   try {
-    await ensureNamespace(connection, { namespace });
+    await ensureNamespace(connection, options);
   } finally {
     await connection.close();
   }

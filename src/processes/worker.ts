@@ -58,13 +58,13 @@ export interface WorkerProcess extends RunningProcess {
 
 /** Waits for Temporal without limit: a worker may start first. */
 async function connect({ config, log, stopping }: WorkerProcessOptions): Promise<NativeConnection> {
-  const { address, tls } = temporalOptions(config);
+  const temporal = temporalOptions(config);
   for (;;) {
     try {
-      return await connectNative({ address, tls });
+      return await connectNative(temporal);
     } catch (error) {
       stopping?.throwIfAborted();
-      log.warn({ err: error, address }, "Temporal cannot be reached yet");
+      log.warn({ err: error, address: temporal.address }, "Temporal cannot be reached yet");
       await delay(CONNECT_RETRY_MS, undefined, stopping === undefined ? {} : { signal: stopping });
     }
   }
@@ -72,10 +72,11 @@ async function connect({ config, log, stopping }: WorkerProcessOptions): Promise
 
 /** A connection that is replaced when it dies. */
 async function connectReplaced(options: WorkerProcessOptions): Promise<ReplacedConnection> {
-  const { namespace, ...address } = temporalOptions(options.config);
+  const temporal = temporalOptions(options.config);
   return new ReplacedConnection(await connect(options), {
-    namespace,
-    connect: async () => await connectNative(address),
+    namespace: temporal.namespace,
+    apiKey: temporal.apiKey,
+    connect: async () => await connectNative(temporal),
     log: options.log,
   });
 }

@@ -7,7 +7,8 @@ import {
   makeGrpcRetryInterceptor,
 } from "@temporalio/client";
 import type { PayloadCodec } from "@temporalio/common";
-import { type TemporalTls, temporalTls, type TemporalTlsValues } from "../config/temporal-tls.ts";
+import type { TemporalConnection } from "../config/temporal-settings.ts";
+import type { Config } from "../config/config.ts";
 import { useSynchronousContext } from "./call-context.ts";
 import { dataConverterOf } from "./codec.ts";
 
@@ -27,11 +28,12 @@ const retried = makeGrpcRetryInterceptor(defaultGrpcRetryOptions());
 const bounded: Interceptor = (options, nextCall) =>
   retried({ ...options, deadline: options.deadline ?? Date.now() + CALL_TIMEOUT_MS }, nextCall);
 
-export interface TemporalOptions {
+export interface TemporalOptions extends TemporalConnection {
   /** host:port */
   readonly address: string;
   readonly namespace: string;
-  readonly tls: TemporalTls;
+  /** Compression of the calls of workers. */
+  readonly compression: "none" | "gzip";
 }
 
 /**
@@ -46,12 +48,26 @@ export function proxyArgs(address: string): Readonly<Record<string, number>> {
 
 /** Returns the connection options of the settings. */
 export function temporalOptions(
-  config: TemporalTlsValues & { readonly temporalAddress: string; readonly temporalNamespace: string },
+  config: Pick<Config, "temporalNamespace" | "temporalConnection" | "temporalCompression"> & {
+    readonly temporalAddress: string;
+  },
 ): TemporalOptions {
   return {
     address: config.temporalAddress,
     namespace: config.temporalNamespace,
-    tls: temporalTls(config),
+    compression: config.temporalCompression,
+    ...config.temporalConnection,
+  };
+}
+
+/** Options of a connection by gRPC for Node, which asks for the API key at each call. */
+export function connectionOptions({ address, tls, apiKey, metadata }: TemporalOptions): ConnectionOptions {
+  return {
+    address,
+    tls,
+    metadata,
+    ...(apiKey === undefined ? {} : { apiKey }),
+    channelArgs: proxyArgs(address),
   };
 }
 
@@ -59,15 +75,14 @@ export function temporalOptions(
  * Creates a client for processes without a worker. It connects when first used, and again after an outage. So the API
  * can start and accept events while Temporal is down.
  */
-export function createLazyClient({ address, namespace, tls }: TemporalOptions, codec?: PayloadCodec): Client {
+export function createLazyClient(options: TemporalOptions, codec?: PayloadCodec): Client {
   const connection = Connection.lazy({
-    address,
-    tls,
-    channelArgs: { ...KEEP_ALIVE, ...RECONNECT, ...proxyArgs(address) },
+    ...connectionOptions(options),
+    channelArgs: { ...KEEP_ALIVE, ...RECONNECT, ...proxyArgs(options.address) },
     interceptors: [bounded],
   });
   useSynchronousContext(connection.callContextStorage);
-  return new Client({ connection, namespace, ...dataConverterOf(codec) });
+  return new Client({ connection, namespace: options.namespace, ...dataConverterOf(codec) });
 }
 
 /** Rejects if Temporal is unreachable or the namespace does not exist. */

@@ -13,8 +13,17 @@ import type { TemporalOptions } from "./client.ts";
 export async function connectNative({
   address,
   tls,
-}: Pick<TemporalOptions, "address" | "tls">): Promise<NativeConnection> {
-  const connection = await NativeConnection.connect({ address, tls, grpcCompression: { codec: "none" } });
+  apiKey,
+  metadata,
+  compression,
+}: Omit<TemporalOptions, "namespace">): Promise<NativeConnection> {
+  const connection = await NativeConnection.connect({
+    address,
+    tls,
+    metadata,
+    ...(apiKey === undefined ? {} : { apiKey: apiKey() }),
+    grpcCompression: { codec: compression },
+  });
   useSynchronousContext(connection.callContextStorage);
   return connection;
 }

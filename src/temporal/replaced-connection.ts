@@ -17,6 +17,8 @@ const CONNECT_MS = 3_000;
 
 export interface ReplacedConnectionOptions {
   readonly namespace: string;
+  /** Returns the current API key, if one is used. */
+  readonly apiKey?: (() => string) | undefined;
   /** Opens another connection. Rejects if Temporal is unavailable. */
   readonly connect: () => Promise<NativeConnection>;
   readonly log: Logger;
@@ -27,6 +29,7 @@ export class ReplacedConnection {
   readonly connection: NativeConnection;
   readonly #options: ReplacedConnectionOptions;
   #current: NativeConnection;
+  #apiKey: string | undefined;
   #misses = 0;
 
   constructor(first: NativeConnection, options: ReplacedConnectionOptions) {
@@ -46,6 +49,7 @@ export class ReplacedConnection {
       name: "connection to Temporal",
       everyMs: LOOK_EVERY_MS,
       run: async () => {
+        await this.#renewApiKey();
         if (await this.#answers(this.#current)) {
           this.#misses = 0;
           return;
@@ -56,6 +60,18 @@ export class ReplacedConnection {
         }
       },
     };
+  }
+
+  /** Gives a rotated API key to the connection, whose workers' polls use it too. */
+  async #renewApiKey(): Promise<void> {
+    const apiKey = this.#options.apiKey?.();
+    if (apiKey !== undefined && apiKey !== this.#apiKey) {
+      await this.#current.setApiKey(apiKey);
+      if (this.#apiKey !== undefined) {
+        this.#options.log.info("using another API key for Temporal");
+      }
+      this.#apiKey = apiKey;
+    }
   }
 
   async #answers(connection: NativeConnection): Promise<boolean> {

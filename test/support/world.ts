@@ -24,6 +24,7 @@ import { tenantTransaction } from "../../src/database/transaction.ts";
 import { type ReplayRequest, ReplayService } from "../../src/webhooks/replay/replay-service.ts";
 import { createReplayStarter } from "../../src/webhooks/replay/replay-starter.ts";
 import { generateSecret } from "../../src/lib/receiver/secret.ts";
+import { connectionOptions, temporalOptions } from "../../src/temporal/client.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import type { WorkerProcess } from "../../src/processes/worker.ts";
 import { eventually } from "./eventually.ts";
@@ -142,7 +143,7 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
   const pools = { api: pool("signet_api"), ingest: pool("signet_ingest") };
   const sql = new PgPool({ connectionString: database.adminUrl, max: 4 });
   sql.on("error", (error) => log.warn({ err: error }, "the test's connection was lost"));
-  const connection = Connection.lazy({ address: config.temporalAddress });
+  const connection = Connection.lazy(connectionOptions(temporalOptions(config)));
   const temporal = new TemporalClient({ connection, namespace: config.temporalNamespace });
   const keyring = testKeyring(config.kek ?? Buffer.alloc(0));
   const ingest = createIngest({

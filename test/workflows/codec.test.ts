@@ -72,6 +72,8 @@ describe("with the codec on", () => {
       address: api.environment["TEMPORAL_ADDRESS"] ?? "",
       namespace: api.environment["TEMPORAL_NAMESPACE"] ?? "",
       tls: false,
+      metadata: {},
+      compression: "none",
     });
   });
   afterAll(async () => {

@@ -1,0 +1,138 @@
+/** Temporal behind a frontend that asks for an API key, as Temporal Cloud does: a real server behind a TLS proxy. */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { loadConfig } from "../../../src/config/config.ts";
+import { checkNamespace, createLazyClient, temporalOptions } from "../../../src/temporal/client.ts";
+import { connectNative } from "../../../src/temporal/native-client.ts";
+import { certificateFiles, newRoot, serverPair } from "../../support/certificates.ts";
+import { eventually } from "../../support/eventually.ts";
+import { startReceiver } from "../../support/receiver-server.ts";
+import { testNamespace } from "../../support/services.ts";
+import { startTemporalProxy, type TemporalProxy } from "../../support/temporal-proxy.ts";
+import { makeWorld, type World } from "../../support/world.ts";
+
+const files = certificateFiles();
+/** Keys that the frontend accepts now. */
+const accepted = new Set(["first-key"]);
+let proxy: TemporalProxy;
+let world: World;
+let keyFile: string;
+
+beforeAll(async () => {
+  const root = await newRoot("Temporal CA");
+  proxy = await startTemporalProxy(await serverPair(root), ({ headers }) => {
+    const [, key = ""] = /^Bearer (.+)$/.exec(headers.authorization ?? "") ?? [];
+    return accepted.has(key) ? undefined : "UNAUTHENTICATED";
+  });
+  keyFile = files.write("api-key", "first-key\n");
+  world = await makeWorld({
+    temporal: { address: proxy.address, namespace: await testNamespace() },
+    environment: {
+      TEMPORAL_API_KEY_FILE: keyFile,
+      TEMPORAL_TLS_SERVER_CA_CERT_PATH: files.write("ca.pem", root.cert),
+      TEMPORAL_GRPC_META_X_ROUTE_TO_CELL: "seven",
+    },
+  });
+});
+
+afterAll(async () => {
+  await world.close();
+  proxy.close();
+  files.remove();
+});
+
+describe("a worker with an API key", () => {
+  test("delivers, retries, and takes over a rotated key without a restart", async () => {
+    const worker = await world.startWorker();
+    const receiver = await startReceiver({ script: [{ kind: "answer", status: 500 }, { kind: "answer" }] });
+    const tenant = await world.createTenant();
+    await world.createEndpoint(tenant, receiver.url);
+    const deliver = async (): Promise<void> => {
+      const { deliveries } = await world.publish(tenant);
+      await world.untilDelivery(tenant, deliveries[0]?.id ?? "", ({ state }) => state === "DELIVERED");
+    };
+    await deliver();
+
+    // As Temporal Cloud rotates keys: the next one is valid before the first is revoked.
+    accepted.add("second-key");
+    files.write("api-key", "second-key");
+    await eventually(
+      () => proxy.calls.some(({ headers }) => headers.authorization === "Bearer second-key"),
+      "a call with the second key",
+    );
+    accepted.delete("first-key");
+    const before = proxy.calls.length;
+    await deliver();
+    const polls = await eventually(() => {
+      const found = proxy.calls.slice(before).filter(({ method }) => method === "PollWorkflowTaskQueue");
+      return found.length > 0 ? found : undefined;
+    }, "a poll after the rotation");
+    expect(polls.map(({ headers }) => headers.authorization)).toEqual(polls.map(() => "Bearer second-key"));
+
+    // Revoked by mistake, and only then replaced.
+    accepted.clear();
+    await eventually(
+      () => proxy.calls.slice(before).some(({ refused }) => refused !== undefined),
+      "a refused call",
+    );
+    accepted.add("third-key");
+    files.write("api-key", "third-key");
+    await deliver();
+    await receiver.close();
+    await worker.close();
+  });
+
+  test("sends its headers and its namespace with each call", () => {
+    const forwarded = proxy.calls.filter(({ refused }) => refused === undefined);
+    expect(forwarded.length).toBeGreaterThan(10);
+    for (const { headers } of forwarded) {
+      expect(headers).toMatchObject({ "x-route-to-cell": "seven" });
+    }
+    const polls = forwarded.filter(({ method }) => method.startsWith("Poll"));
+    for (const { headers } of polls) {
+      // Temporal Cloud's regional endpoints route by it.
+      expect(headers["temporal-namespace"]).toBe(world.config.temporalNamespace);
+    }
+  });
+});
+
+describe("an API key", () => {
+  const optionsOf = (changed: Record<string, string>): ReturnType<typeof temporalOptions> => {
+    const config = loadConfig({ ...world.environment, ...changed });
+    return temporalOptions({ ...config, temporalAddress: config.temporalAddress ?? "" });
+  };
+  const ask = async (changed: Record<string, string>): Promise<void> => {
+    const client = createLazyClient(optionsOf(changed));
+    try {
+      await checkNamespace(client);
+    } finally {
+      await client.connection.close();
+    }
+  };
+
+  test("that is wrong is refused, in the api as in a worker", async () => {
+    const wrong = { TEMPORAL_API_KEY_FILE: "", TEMPORAL_API_KEY: "wrong-key" };
+    await expect(ask(wrong)).rejects.toThrow(/UNAUTHENTICATED/);
+    await expect(connectNative(optionsOf(wrong))).rejects.toThrow(/./);
+  });
+
+  test("may come from a variable or from a profile; an api uses its file's newest key", async () => {
+    accepted.add("variable-key").add("profile-key");
+    await ask({ TEMPORAL_API_KEY_FILE: "", TEMPORAL_API_KEY: "variable-key" });
+    const profiles = files.write(
+      "temporal.toml",
+      `[profile.cloud]\napi_key = "profile-key"\naddress = "${proxy.address}"\n`,
+    );
+    await ask({ TEMPORAL_API_KEY_FILE: "", TEMPORAL_CONFIG_FILE: profiles, TEMPORAL_PROFILE: "cloud" });
+    accepted.add("newest-key");
+    const client = createLazyClient(optionsOf({}));
+    await checkNamespace(client);
+    accepted.delete("third-key");
+    files.write("api-key", "newest-key");
+    await checkNamespace(client);
+    await client.connection.close();
+    expect(proxy.calls.at(-1)?.headers).toMatchObject({
+      authorization: "Bearer newest-key",
+      "temporal-namespace": world.config.temporalNamespace,
+    });
+  });
+});
