@@ -207,23 +207,26 @@ function contradictions(
   { tls, apiKey }: EnvConfig.ClientConfigProfile,
   metadata: TemporalConnection["metadata"],
 ): string[] {
-  const problems: string[] = [];
-  if ((tls?.clientCert === undefined) !== (tls?.clientKey === undefined)) {
-    problems.push(
-      "TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH must be set together, or the same with _DATA",
-    );
-  }
   const material = [tls?.serverCACert, tls?.clientCert, tls?.clientKey, tls?.serverName];
-  if (tls?.disabled === true && material.some((value) => value !== undefined)) {
-    problems.push("TEMPORAL_TLS must not be false where other settings of TEMPORAL_TLS_* are set");
-  }
-  if (tls?.disabled === true && apiKey !== undefined) {
-    problems.push("TEMPORAL_TLS must not be false with an API key: it would be readable on the network");
-  }
-  if (apiKey !== undefined && metadata["authorization"] !== undefined) {
-    problems.push(`${METADATA_PREFIX}AUTHORIZATION must not be set with an API key`);
-  }
-  return problems;
+  const found: readonly (readonly [wrong: boolean, problem: string])[] = [
+    [
+      (tls?.clientCert === undefined) !== (tls?.clientKey === undefined),
+      "TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH must be set together, or the same with _DATA",
+    ],
+    [
+      tls?.disabled === true && material.some((value) => value !== undefined),
+      "TEMPORAL_TLS must not be false where other settings of TEMPORAL_TLS_* are set",
+    ],
+    [
+      tls?.disabled === true && apiKey !== undefined,
+      "TEMPORAL_TLS must not be false with an API key: it would be readable on the network",
+    ],
+    [
+      apiKey !== undefined && metadata["authorization"] !== undefined,
+      `${METADATA_PREFIX}AUTHORIZATION must not be set with an API key`,
+    ],
+  ];
+  return found.flatMap(([wrong, problem]) => (wrong ? [problem] : []));
 }
 
 function headerProblems(metadata: TemporalConnection["metadata"]): string[] {

@@ -88,7 +88,15 @@ const startServe =
 async function migrate(): Promise<void> {
   const config = configFromProcess();
   const { runMigrate } = await import("./migrate.ts");
-  await runMigrate(config, await createLog(config.logLevel));
+  const { AdministratorNeededError } = await import("../temporal/namespace.ts");
+  try {
+    await runMigrate(config, await createLog(config.logLevel));
+  } catch (error) {
+    if (error instanceof AdministratorNeededError) {
+      throw new CommandError(`${error.message}.`, { exitCode: EXIT.notAllowed, cause: error });
+    }
+    throw error;
+  }
 }
 
 function replayCount(given: unknown): number {

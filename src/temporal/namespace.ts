@@ -1,10 +1,15 @@
-/** Creates or corrects the namespace with its retention and search attributes, over the API (wire.md, Temporal). */
+/**
+ * Creates or corrects the namespace with its retention and search attributes, over the API (wire.md, Temporal). Where
+ * that takes more rights than this process has, as on Temporal Cloud, it says what an administrator must run.
+ */
 import { setTimeout as delay } from "node:timers/promises";
 import { type Connection, isGrpcServiceError } from "@temporalio/client";
-import { SearchAttributeType } from "@temporalio/common";
+import { SearchAttributeType, TypedSearchAttributes } from "@temporalio/common";
 import { encodeSearchAttributeIndexedValueType } from "@temporalio/common/lib/search-attributes.js";
 import { msToTs, tsToMs } from "@temporalio/common/lib/time.js";
 import { SignetError } from "../domain/errors.ts";
+
+const HOUR_MS = 3_600_000;
 
 /** Search attributes by name. SQL visibility allows at most three keyword lists per namespace. */
 export const SEARCH_ATTRIBUTE_TYPES: Readonly<Record<string, SearchAttributeType>> = {
@@ -16,8 +21,8 @@ export const SEARCH_ATTRIBUTE_TYPES: Readonly<Record<string, SearchAttributeType
   SignetAttempt: SearchAttributeType.INT,
 };
 
-/** Retention of closed workflows: 72 hours. */
-export const RETENTION_MS = 72 * 3_600_000;
+/** Minimum retention of closed workflows: 72 hours. */
+export const RETENTION_MS = 72 * HOUR_MS;
 
 // google.rpc.Code
 const INVALID_ARGUMENT = 3;
@@ -35,52 +40,189 @@ export type NamespaceConnection = Pick<Connection, "workflowService" | "operator
 
 export interface EnsureNamespaceOptions {
   readonly namespace: string;
-  /** By default {@link RETENTION_MS}. */
-  readonly retentionMs?: number;
+  /** Address of the frontend, for the commands of an administrator. */
+  readonly address: string;
+  /** Set if the process signs in with an API key. */
+  readonly apiKey?: () => string;
+}
+
+/** The process lacks rights for what is missing in the namespace. */
+export class AdministratorNeededError extends SignetError {
+  /** Commands for a shell. */
+  readonly commands: readonly string[];
+
+  constructor({ namespace }: EnsureNamespaceOptions, commands: readonly string[], cause: unknown) {
+    const lines = commands.map((command) => `\n  ${command}`).join("");
+    super("UNAVAILABLE", {
+      detail: `Signet lacks the permission to prepare Temporal namespace ${namespace}. Have an administrator of Temporal run\n${lines}\n\nthen run \`signet migrate\` again`,
+      cause,
+    });
+    this.commands = commands;
+  }
+}
+
+/** What only an administrator can do, and the refusal that showed it. */
+interface Refused {
+  readonly commands: string[];
+  cause?: unknown;
+}
+
+const RETENTION_HOURS = RETENTION_MS / HOUR_MS;
+
+function quoted(text: string): string {
+  return /^[\w.:[\]-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
+}
+
+/** An administrator's commands: of Temporal Cloud's tool, or of the server's. */
+function administratorsCommands({ namespace, address, apiKey }: EnsureNamespaceOptions): {
+  readonly create: string;
+  readonly retain: string;
+  readonly addAttributes: (names: readonly string[]) => string;
+} {
+  const name = quoted(namespace);
+  if (/\.(?:tmprl\.cloud|api\.temporal\.io)(?::\d+)?$/.test(address)) {
+    const authentication =
+      apiKey === undefined
+        ? "--ca-certificate-file <CA of the client certificates>"
+        : "--auth-method api_key";
+    const days = `--retention-days ${RETENTION_HOURS / 24}`;
+    return {
+      create: `tcld namespace create --namespace ${name} --region <region> ${authentication} ${days}`,
+      retain: `tcld namespace retention set --namespace ${name} ${days}`,
+      addAttributes: (names) =>
+        `tcld namespace search-attributes add --namespace ${name} ${names.map((attribute) => `--search-attribute ${attribute}=${metadataType(attribute)}`).join(" ")}`,
+    };
+  }
+  const where = `--namespace ${name} --address ${quoted(address)}`;
+  return {
+    create: `temporal operator namespace create ${where} --retention ${RETENTION_HOURS}h`,
+    retain: `temporal operator namespace update ${where} --retention ${RETENTION_HOURS}h`,
+    addAttributes: (names) =>
+      `temporal operator search-attribute create ${where} ${names.map((attribute) => `--name ${attribute} --type ${metadataType(attribute)}`).join(" ")}`,
+  };
+}
+
+function metadataType(attribute: string): string {
+  const type = SEARCH_ATTRIBUTE_TYPES[attribute];
+  return type === undefined ? "" : TypedSearchAttributes.toMetadataType(type);
 }
 
 function failedWith(error: unknown, ...codes: readonly number[]): boolean {
   return isGrpcServiceError(error) && codes.includes(error.code);
 }
 
-/** Ensures the retention. Returns whether the namespace existed. */
+/** Whether the server refuses the call to this client, or does not serve it at all. */
+function isRefusal(error: unknown): boolean {
+  return failedWith(error, PERMISSION_DENIED, UNIMPLEMENTED);
+}
+
+/** Runs a call. Notes the administrator's commands if it is refused. @returns whether it was accepted */
+async function unlessRefused(
+  call: () => Promise<unknown>,
+  refused: Refused,
+  ...commands: readonly string[]
+): Promise<boolean> {
+  try {
+    await call();
+    return true;
+  } catch (error) {
+    if (!isRefusal(error)) {
+      throw error;
+    }
+    refused.commands.push(...commands);
+    refused.cause = error;
+    return false;
+  }
+}
+
+/** Returns the retention; undefined if there is no such namespace, or none that this client may read. */
+async function retentionOf(
+  { workflowService }: NamespaceConnection,
+  namespace: string,
+): Promise<number | undefined> {
+  try {
+    const { config } = await workflowService.describeNamespace({ namespace });
+    return tsToMs(config?.workflowExecutionRetentionTtl);
+  } catch (error) {
+    if (failedWith(error, NOT_FOUND, PERMISSION_DENIED)) {
+      return undefined;
+    }
+    throw error;
+  }
+}
+
+/** Ensures that the namespace exists and keeps closed workflows long enough. A longer retention remains. */
 async function ensureRegistered(
   connection: NamespaceConnection,
-  namespace: string,
-  retentionMs: number,
+  options: EnsureNamespaceOptions,
+  refused: Refused,
 ): Promise<void> {
-  const retention = msToTs(retentionMs);
-  try {
-    const { config } = await connection.workflowService.describeNamespace({ namespace });
-    if (tsToMs(config?.workflowExecutionRetentionTtl) !== retentionMs) {
-      await connection.workflowService.updateNamespace({
-        namespace,
-        config: { workflowExecutionRetentionTtl: retention },
-      });
+  const { namespace } = options;
+  const { workflowService } = connection;
+  const commands = administratorsCommands(options);
+  const retention = await retentionOf(connection, namespace);
+  if (retention === undefined) {
+    const everything = [commands.create, commands.addAttributes(Object.keys(SEARCH_ATTRIBUTE_TYPES))];
+    const register = async (): Promise<void> => {
+      try {
+        await workflowService.registerNamespace({
+          namespace,
+          description: "Signet deliveries",
+          workflowExecutionRetentionPeriod: msToTs(RETENTION_MS),
+        });
+      } catch (error) {
+        // Another of our processes was faster, with the same retention.
+        if (!failedWith(error, ALREADY_EXISTS)) {
+          throw error;
+        }
+      }
+    };
+    if (!(await unlessRefused(register, refused, ...everything))) {
+      throw new AdministratorNeededError(options, refused.commands, refused.cause);
     }
-    return;
-  } catch (error) {
-    if (!failedWith(error, NOT_FOUND)) {
-      throw error;
+  } else if (retention < RETENTION_MS) {
+    const config = { workflowExecutionRetentionTtl: msToTs(RETENTION_MS) };
+    const update = async (): Promise<unknown> => await workflowService.updateNamespace({ namespace, config });
+    if (!(await unlessRefused(update, refused, commands.retain))) {
+      return;
     }
   }
-  try {
-    await connection.workflowService.registerNamespace({
-      namespace,
-      description: "Signet deliveries",
-      workflowExecutionRetentionPeriod: retention,
-    });
-  } catch (error) {
-    // Another of our processes was faster, with the same retention.
-    if (!failedWith(error, ALREADY_EXISTS)) {
-      throw error;
+  await eventually(
+    `Temporal namespace ${namespace}`,
+    async () => ((await retentionOf(connection, namespace)) ?? 0) >= RETENTION_MS,
+  );
+}
+
+/** Returns the attributes that no query may use. This takes fewer rights than listing them. */
+async function unqueryable({ workflowService }: NamespaceConnection, namespace: string): Promise<string[]> {
+  const missing: string[] = [];
+  for (const name of Object.keys(SEARCH_ATTRIBUTE_TYPES)) {
+    try {
+      await workflowService.countWorkflowExecutions({ namespace, query: `${name} IS NULL` });
+    } catch (error) {
+      if (!failedWith(error, INVALID_ARGUMENT)) {
+        throw error;
+      }
+      missing.push(name);
     }
   }
+  return missing;
 }
 
 /** Returns the missing search attributes of the namespace. */
 async function missingAttributes(connection: NamespaceConnection, namespace: string): Promise<string[]> {
-  const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace });
+  const listed = await connection.operatorService
+    .listSearchAttributes({ namespace })
+    .catch((error: unknown) => {
+      if (isRefusal(error)) {
+        return undefined;
+      }
+      throw error;
+    });
+  if (listed === undefined) {
+    return await unqueryable(connection, namespace);
+  }
+  const { customAttributes } = listed;
   const missing: string[] = [];
   for (const [name, type] of Object.entries(SEARCH_ATTRIBUTE_TYPES)) {
     const found = customAttributes?.[name];
@@ -109,12 +251,6 @@ async function addAttributes(
   try {
     await connection.operatorService.addSearchAttributes({ namespace, searchAttributes });
   } catch (error) {
-    if (failedWith(error, PERMISSION_DENIED, UNIMPLEMENTED)) {
-      throw new SignetError("UNAVAILABLE", {
-        detail: `Temporal namespace ${namespace} lacks the search attributes ${names.join(", ")}, and Signet lacks permission to add them; ask an operator to add them`,
-        cause: error,
-      });
-    }
     if (!failedWith(error, ALREADY_EXISTS)) {
       throw error;
     }
@@ -156,28 +292,28 @@ async function canQuery(connection: NamespaceConnection, namespace: string): Pro
 }
 
 /**
- * Ensures that the namespace exists, keeps closed workflows for 72 hours, and has the search attributes. Waits until
- * the server uses it. Does nothing if everything is in place; safe to call concurrently.
+ * Ensures that the namespace exists, keeps closed workflows for 72 hours or longer, and has the search attributes. Waits
+ * until the server uses it. Does nothing if everything is in place; safe to call concurrently.
  *
- * @throws SignetError `UNAVAILABLE` if that is impossible: attributes of another type, no permission
+ * @throws AdministratorNeededError if something is missing and this process may not change it
+ * @throws SignetError `UNAVAILABLE` if an attribute has another type
  */
 export async function ensureNamespace(
   connection: NamespaceConnection,
   options: EnsureNamespaceOptions,
 ): Promise<void> {
-  const { namespace, retentionMs = RETENTION_MS } = options;
-  await ensureRegistered(connection, namespace, retentionMs);
+  const { namespace } = options;
+  const refused: Refused = { commands: [] };
+  await ensureRegistered(connection, options, refused);
   const what = `Temporal namespace ${namespace}`;
   await eventually(what, async () => {
-    const { config } = await connection.workflowService.describeNamespace({ namespace });
-    return tsToMs(config?.workflowExecutionRetentionTtl) === retentionMs;
-  });
-  await eventually(what, async () => {
     const missing = await missingAttributes(connection, namespace);
-    if (missing.length > 0) {
-      await addAttributes(connection, namespace, missing);
-    }
-    return missing.length === 0;
+    const add = async (): Promise<void> => await addAttributes(connection, namespace, missing);
+    const command = administratorsCommands(options).addAttributes(missing);
+    return missing.length === 0 || !(await unlessRefused(add, refused, command));
   });
+  if (refused.commands.length > 0) {
+    throw new AdministratorNeededError(options, refused.commands, refused.cause);
+  }
   await eventually(what, async () => await canQuery(connection, namespace));
 }

@@ -152,7 +152,7 @@ describe.skipIf(NOT_BUILT)("the real Temporal of docker-compose.yml", () => {
     const client = createLazyClient(optionsOf({}));
     await eventually(
       async () => {
-        await ensureNamespace(client.connection, { namespace: "signet" });
+        await ensureNamespace(client.connection, optionsOf({}));
         return true;
       },
       "the namespace",

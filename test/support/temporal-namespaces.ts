@@ -36,7 +36,7 @@ export async function takeNamespace(run: RunNamespaces): Promise<string> {
       namespace,
       workflowExecutionRetentionPeriod: msToTs(RETENTION_MS),
     });
-    await ensureNamespace(connection, { namespace });
+    await ensureNamespace(connection, { namespace, address: run.temporalAddress });
   } finally {
     await connection.close();
   }

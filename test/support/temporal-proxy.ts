@@ -10,7 +10,7 @@ import type { AddressInfo } from "node:net";
 import { inject } from "vitest";
 import { formatListen } from "../../src/config/setting.ts";
 
-const { HTTP2_HEADER_PATH, NGHTTP2_CANCEL } = constants;
+const { HTTP2_HEADER_PATH, NGHTTP2_CANCEL, NGHTTP2_FLAG_END_STREAM } = constants;
 /** Belong to one hop. */
 const OF_THE_HOP = new Set([":scheme", ":authority", "host", "connection"]);
 
@@ -71,8 +71,14 @@ export async function startTemporalProxy(
     let trailers: IncomingHttpHeaders = {};
     request.on("error", () => stream.close(NGHTTP2_CANCEL));
     request.on("trailers", (given) => (trailers = given));
-    request.on("response", (answer) => {
-      if (!stream.headersSent && !stream.destroyed) {
+    request.on("response", (answer, flags) => {
+      if (stream.headersSent || stream.destroyed) {
+        return;
+      }
+      if ((flags & NGHTTP2_FLAG_END_STREAM) !== 0) {
+        // An error, whose status is in the headers.
+        stream.respond(answer, { endStream: true });
+      } else {
         stream.respond(answer, { waitForTrailers: true });
         request.pipe(stream);
       }

@@ -138,9 +138,15 @@ async function connect(
   });
 }
 
-async function prepareNamespaces(connection: Connection, namespaces: readonly string[]): Promise<void> {
+async function prepareNamespaces(
+  connection: Connection,
+  { namespaces, port }: EmbeddedTemporalOptions,
+): Promise<void> {
+  const address = `${HOST}:${port}`;
   try {
-    await Promise.all(namespaces.map(async (namespace) => await ensureNamespace(connection, { namespace })));
+    await Promise.all(
+      namespaces.map(async (namespace) => await ensureNamespace(connection, { namespace, address })),
+    );
   } finally {
     await connection.close();
   }
@@ -180,7 +186,7 @@ export async function startEmbeddedTemporal(options: EmbeddedTemporalOptions): P
     await rm(pidFile(home), { force: true });
   };
   const prepare = async (): Promise<void> =>
-    await prepareNamespaces(await connect(options, server, logFile), options.namespaces);
+    await prepareNamespaces(await connect(options, server, logFile), options);
   try {
     await unlessAborted(options.signal, prepare());
   } catch (error) {

@@ -35,6 +35,10 @@ beforeEach(() => {
   namespace = `n${randomBytes(6).toString("hex")}`;
 });
 
+async function ensure(name: string): Promise<void> {
+  await ensureNamespace(connection, { namespace: name, address: inject("temporalAddress") });
+}
+
 async function attributes(): Promise<Record<string, unknown>> {
   const found = await connection.operatorService.listSearchAttributes({ namespace });
   return { ...found.customAttributes };
@@ -57,7 +61,7 @@ async function register(days: number, attribute: string): Promise<void> {
 }
 
 it("a missing namespace is created with 72 hours of retention and six search attributes, ready for starts and queries", async () => {
-  await ensureNamespace(connection, { namespace });
+  await ensure(namespace);
   expect(await attributes()).toEqual(WIRE);
   expect(await retentionMs()).toBe(259_200_000);
   const client = new Client({ connection, namespace });
@@ -81,22 +85,29 @@ it("a missing namespace is created with 72 hours of retention and six search att
 });
 
 it("ensuring a namespace again, also concurrently, changes nothing", async () => {
-  await Promise.all(Array.from({ length: 4 }, async () => await ensureNamespace(connection, { namespace })));
-  await ensureNamespace(connection, { namespace });
+  await Promise.all(Array.from({ length: 4 }, async () => await ensure(namespace)));
+  await ensure(namespace);
   expect(await attributes()).toEqual(WIRE);
   expect(await retentionMs()).toBe(RETENTION_MS);
 });
 
 it("an operator's namespace gets the missing retention and attributes", async () => {
   await register(1, "SignetState");
-  await ensureNamespace(connection, { namespace });
+  await ensure(namespace);
   expect(await attributes()).toEqual(WIRE);
   expect(await retentionMs()).toBe(RETENTION_MS);
 });
 
+it("an operator's longer retention remains", async () => {
+  await register(30, "SignetState");
+  await ensure(namespace);
+  expect(await attributes()).toEqual(WIRE);
+  expect(await retentionMs()).toBe(30 * 86_400_000);
+});
+
 it("an attribute of the wrong type is reported", async () => {
   await register(3, "SignetOpen");
-  await expect(ensureNamespace(connection, { namespace })).rejects.toMatchObject({
+  await expect(ensure(namespace)).rejects.toMatchObject({
     code: "UNAVAILABLE",
     message: expect.stringMatching(
       new RegExp(`^search attribute SignetOpen of Temporal namespace ${namespace} `),
