@@ -8,15 +8,15 @@ import type { PrincipalRow } from "../database/repositories/tokens/principals.ts
 import { validationFailed } from "../domain/errors.ts";
 import { acceptedKeySet, CLIENT_KEYS_MAX } from "../tokens/oauth/client-keys.ts";
 import { SanUri, Thumbprints } from "./schemas/certificates.ts";
-import { Closed, Name, Nullable, OneOf } from "../http/common.ts";
+import { Body, Name, Nullable, OneOf } from "../http/common.ts";
 
 /** A JWK may have any members; client-keys.ts selects by name those that are stored. */
-const ClientJwks = Closed({
+const ClientJwks = Body("ClientKeySet", {
   keys: Type.Array(Type.Record(Type.String(), Type.Unknown()), { minItems: 1, maxItems: CLIENT_KEYS_MAX }),
 });
 
 /** The body of a request for a new credential. */
-export const NewCredential = Closed({
+export const NewCredential = Body("NewCredential", {
   name: Type.Optional(Nullable(Name)),
   san_uri: Type.Optional(Nullable(SanUri)),
   certificate_thumbprints: Type.Optional(Thumbprints),

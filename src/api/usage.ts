@@ -4,7 +4,7 @@ import { type Static, Type } from "typebox";
 import type { DayOfUsage } from "../database/repositories/webhooks/delivery-counts.ts";
 import { invalidParameters } from "../domain/errors.ts";
 import { DAY_MS, utcDay } from "../domain/ids.ts";
-import { Formed, Id, OneOf } from "../http/common.ts";
+import { Formed, Id, OneOf, Resource } from "../http/common.ts";
 
 /** Days of a response without `from`. */
 const DAYS_DEFAULT = 30;
@@ -26,7 +26,7 @@ export const UsageQuery = {
   format: Type.Optional(OneOf(["json", "csv"])),
 };
 
-export const Usage = Type.Object({
+export const Usage = Resource("Usage", {
   tenant_id: Id("tenant"),
   day: Type.String({ description: "UTC", examples: ["2025-11-20"] }),
   events: Type.Integer({ description: "Accepted from the tenant, without events of the service" }),

@@ -10,6 +10,36 @@ export function Closed<Properties extends TProperties>(properties: Properties): 
   return Type.Object(properties, { additionalProperties: false });
 }
 
+/** Names a schema in the OpenAPI document, and so the type in generated clients (api/openapi/components.ts). */
+export function Named<Schema extends TSchema>(name: string, schema: Schema): Schema {
+  return Object.assign(schema, { "x-name": name });
+}
+
+/**
+ * Returns the option of a schema whose keywords in the OpenAPI document differ from those that the service checks with.
+ * `undefined` removes a keyword.
+ */
+export function Documented(keywords: object): { readonly "x-documented": object } {
+  return { "x-documented": keywords };
+}
+
+/** Returns the named schema of an object in a request, which rejects unknown members. */
+export function Body<Properties extends TProperties>(
+  name: string,
+  properties: Properties,
+): Type.TObject<Properties> {
+  return Named(name, Closed(properties));
+}
+
+/** Returns the named schema of an object in a response. */
+export function Resource<Properties extends TProperties>(
+  name: string,
+  properties: Properties,
+  options: Type.TObjectOptions = {},
+): Type.TObject<Properties> {
+  return Named(name, Type.Object(properties, options));
+}
+
 /** How errors describe a string with a pattern (fault-words.ts). */
 interface Form {
   readonly pattern: string;
@@ -40,6 +70,7 @@ export function IdParams(noun: IdNoun): Type.TObject<{ id: Type.TString }> {
 export const Timestamp = Type.String({
   description: "RFC 3339, UTC, milliseconds",
   examples: ["2025-11-20T14:46:40.000Z"],
+  ...Documented({ format: "date-time" }),
 });
 
 /** Returns the schema of a string enum. */
@@ -90,7 +121,8 @@ export const Region = Formed(
 );
 
 const NO_CONTROL_CHARACTERS = {
-  pattern: "^[^\\p{Cc}]+$",
+  // The control characters as ranges: not every reader of the OpenAPI document knows \p{Cc}.
+  pattern: "^[^\\u0000-\\u001f\\u007f-\\u009f]+$",
   wanted: "a string without line breaks and other control characters",
 } as const;
 
@@ -127,11 +159,21 @@ export const PageQuery = {
   cursor: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
 };
 
-/** Returns the schema of a page. */
+/** Returns the name of a list of items, from the item's name. */
+function nameOfList(item: TSchema, kind: "List" | "Page"): string {
+  return `${String((item as { readonly "x-name"?: string })["x-name"])}${kind}`;
+}
+
+/** Returns the schema of a page of items, which have a name. */
 export function Page<Item extends TSchema>(
   item: Item,
 ): Type.TObject<{ data: Type.TArray<Item>; next_cursor: Type.TUnion<[Type.TString, Type.TNull]> }> {
-  return Type.Object({ data: Type.Array(item), next_cursor: Nullable(Type.String()) });
+  return Resource(nameOfList(item, "Page"), { data: Type.Array(item), next_cursor: Nullable(Type.String()) });
+}
+
+/** Returns the schema of a whole list of items, which have a name. */
+export function List<Item extends TSchema>(item: Item): Type.TObject<{ data: Type.TArray<Item> }> {
+  return Resource(nameOfList(item, "List"), { data: Type.Array(item) });
 }
 
 /** The header that makes a POST repeatable for 24 hours. */

@@ -1,6 +1,6 @@
 /** Instants on the wire: RFC 3339. */
 import { type FieldProblem, invalidParameters, validationFailed } from "../domain/errors.ts";
-import { Formed } from "./common.ts";
+import { Documented, Formed } from "./common.ts";
 
 /** RFC 3339, limited to the years that PostgreSQL and JavaScript both support. */
 export const Instant = Formed(
@@ -10,7 +10,11 @@ export const Instant = Formed(
     wanted: "a time with its offset (RFC 3339), such as 2025-11-20T14:46:40.000Z",
     shown: true,
   },
-  { description: "RFC 3339", examples: ["2025-11-20T14:46:40.000Z"] },
+  {
+    description: "RFC 3339",
+    examples: ["2025-11-20T14:46:40.000Z"],
+    ...Documented({ format: "date-time" }),
+  },
 );
 
 /** Length of the date and time without fraction and offset, in characters. */

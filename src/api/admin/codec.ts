@@ -11,7 +11,7 @@ import { SignetError } from "../../domain/errors.ts";
 import { rateLimited } from "../../http/rate-limits/rate-limited.ts";
 import { FixedWindows } from "../../domain/fixed-windows.ts";
 import type { ReadAudit } from "../../tokens/operators/read-audit.ts";
-import { Closed, Formed, IdempotencyHeaders } from "../../http/common.ts";
+import { Body, Formed, IdempotencyHeaders } from "../../http/common.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import type { CommitChange } from "./audited.ts";
@@ -31,12 +31,14 @@ const NAMESPACE = /^[\w.-]{1,64}$/;
 const PREFLIGHT_SECONDS = 600;
 
 const Base64 = Formed({ pattern: "^[A-Za-z0-9+/_-]*={0,2}$", wanted: "base64" }, { maxLength: DATA_MAX });
-const WirePayload = Closed({
+const WirePayload = Body("Payload", {
   metadata: Type.Optional(Type.Record(Type.String({ maxLength: 64 }), Base64, { maxProperties: 16 })),
   data: Type.Optional(Base64),
 });
 /** The CLI omits an empty list. */
-const Payloads = Closed({ payloads: Type.Optional(Type.Array(WirePayload, { maxItems: PAYLOADS_MAX })) });
+const Payloads = Body("Payloads", {
+  payloads: Type.Optional(Type.Array(WirePayload, { maxItems: PAYLOADS_MAX })),
+});
 
 export interface CodecRoutes {
   readonly codec: PayloadCodec;

@@ -7,7 +7,7 @@ import {
 } from "../../database/repositories/tokens/credentials.ts";
 import { findPrincipal } from "../../database/repositories/tokens/principals.ts";
 import { makeCredential, NewCredential } from "../new-credential.ts";
-import { Id, IdempotencyHeaders, IdParams, Nullable } from "../../http/common.ts";
+import { Id, IdempotencyHeaders, IdParams, Nullable, Resource } from "../../http/common.ts";
 import {
   Credential,
   CredentialParams,
@@ -23,18 +23,21 @@ import { principalToChange } from "./to-change.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
 import type { AdminServices } from "./services.ts";
 
-const OperatorCredential = Type.Object({
+const OperatorCredential = Resource("Credential", {
   ...Credential.properties,
   tenant_id: Id("tenant"),
   version: Nullable(Type.Integer({ description: "Newest valid version of the secret" })),
 });
 
-const CreatedCredential = Type.Object({
+const CreatedCredential = Resource("CreatedCredential", {
   ...OperatorCredential.properties,
   client_secret: Type.Optional(Type.String({ description: SECRET_SHOWN })),
 });
 
-const CredentialWithVersions = Type.Object({ ...OperatorCredential.properties, ...SecretVersions });
+const CredentialWithVersions = Resource("CredentialDetails", {
+  ...OperatorCredential.properties,
+  ...SecretVersions,
+});
 
 function presentForOperator(row: VersionedCredentialRow, nowMs: number) {
   return { ...presentCredential(row, nowMs), tenant_id: row.tenant_id, version: row.version };

@@ -8,7 +8,7 @@ import {
   searchText,
 } from "../../database/repositories/operator-finds.ts";
 import type { OperatorIdentity } from "../../domain/identity.ts";
-import { Closed, Id, Nullable, OneOf, TextLine } from "../../http/common.ts";
+import { Closed, Id, List, Nullable, OneOf, Resource, TextLine } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { operation } from "../openapi/operation.ts";
 import type { AdminServices } from "./services.ts";
@@ -17,7 +17,7 @@ import type { AdminServices } from "./services.ts";
 const TEXT_MIN = 3;
 const LIMIT_MAX = 50;
 
-const FoundItem = Type.Object({
+const FoundItem = Resource("FoundItem", {
   kind: OneOf(FOUND_KINDS),
   id: Type.String(),
   tenant_id: Id("tenant"),
@@ -73,7 +73,7 @@ export function registerFind(server: SignetServer, services: FindServices): void
         }),
         limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMIT_MAX, default: 20 })),
       }),
-      response: { 200: Type.Object({ data: Type.Array(FoundItem) }) },
+      response: { 200: List(FoundItem) },
     }),
     async ({ query: { q, limit = 20 }, operator, id: requestId }) => ({
       data: await findOnRecord(services, { text: q.trim(), limit, operator, requestId }),

@@ -2,13 +2,13 @@ import { Type } from "typebox";
 import { WRAPPED_KINDS, type WrappedKind } from "../../database/repositories/wrapped-keys.ts";
 import { SignetError } from "../../domain/errors.ts";
 import { type RewrapPosition, rewrapKeys } from "../../tokens/signing-keys/rewrap.ts";
-import { Closed, Formed, Nullable } from "../../http/common.ts";
+import { Body, Formed, Nullable, Resource } from "../../http/common.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { authorOf } from "./author.ts";
 import type { AdminServices } from "./services.ts";
 
-const Rewrapped = Type.Object({
+const Rewrapped = Resource("RewrappedKeys", {
   kek_id: Type.String({ description: "The current key-encryption key" }),
   rewrapped: Type.Integer(),
   unreadable: Type.Array(Type.String(), {
@@ -53,7 +53,7 @@ export function registerKeyEncryptionRoutes(server: SignetServer, services: Admi
       summary: "Rewrap keys with the newest key-encryption key",
       description:
         "Each request rewraps one page, while the service runs: continue with `next_cursor` until it is null. `unreadable` lists what no configured key can unwrap.",
-      body: Closed({
+      body: Body("KeyRewrap", {
         cursor: Type.Optional(
           Formed(
             { pattern: "^[A-Za-z0-9_-]+$", wanted: "next_cursor of the previous response" },

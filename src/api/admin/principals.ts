@@ -10,13 +10,14 @@ import { findTenant } from "../../database/repositories/tenants.ts";
 import { newId } from "../../domain/ids.ts";
 import { found, validationFailed } from "../../domain/errors.ts";
 import {
-  Closed,
+  Body,
   Id,
   IdempotencyHeaders,
   IdParams,
   Name,
   OneOf,
   Region,
+  Resource,
   Timestamp,
 } from "../../http/common.ts";
 import { operation } from "../openapi/operation.ts";
@@ -27,7 +28,7 @@ import type { AdminServices } from "./services.ts";
 
 const Environment = OneOf(["production", "development"]);
 
-const Principal = Type.Object({
+const Principal = Resource("Principal", {
   id: Id("principal"),
   tenant_id: Id("tenant"),
   role_id: Id("role"),
@@ -40,7 +41,12 @@ const Principal = Type.Object({
   created_at: Timestamp,
 });
 
-const NewPrincipal = Closed({ name: Name, role_id: Id("role"), region: Region, environment: Environment });
+const NewPrincipal = Body("NewPrincipal", {
+  name: Name,
+  role_id: Id("role"),
+  region: Region,
+  environment: Environment,
+});
 
 function presentPrincipal(row: PrincipalRow) {
   return {

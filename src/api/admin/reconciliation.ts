@@ -11,7 +11,7 @@ import {
 import { transaction } from "../../database/transaction.ts";
 import { invalidParameters } from "../../domain/errors.ts";
 import { HOUR_MS } from "../../domain/ids.ts";
-import { Closed, Id, Timestamp } from "../../http/common.ts";
+import { Closed, Id, Resource, Timestamp } from "../../http/common.ts";
 import { Instant } from "../../http/instants.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { operation } from "../openapi/operation.ts";
@@ -23,7 +23,7 @@ const HOURS_MAX = 168;
 const ROWS_MAX = 1_000;
 const EVENTS_MAX = 100;
 
-const Numbers = Type.Object({
+const Numbers = Resource("DeliveryBalance", {
   accepted: Type.Integer(),
   delivered: Type.Integer(),
   dead_lettered: Type.Integer(),
@@ -32,7 +32,7 @@ const Numbers = Type.Object({
   open: Type.Integer({ description: "Queued or retrying" }),
 });
 
-const Row = Type.Object({
+const Row = Resource("ReconciledHour", {
   tenant_id: Id("tenant"),
   hour: Timestamp,
   adds_up: Type.Boolean(),
@@ -44,7 +44,7 @@ const Row = Type.Object({
   ),
 });
 
-const Reconciliation = Type.Object({
+const Reconciliation = Resource("Reconciliation", {
   from: Timestamp,
   to: Timestamp,
   adds_up: Type.Boolean(),

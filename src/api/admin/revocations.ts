@@ -11,7 +11,7 @@ import { findLeak, type FoundLeak } from "../../tokens/leaks/find-leak.ts";
 import { type Leak, LEAK_KINDS, recognizeLeak } from "../../tokens/leaks/recognize-leak.ts";
 import { requireTenant, revokeLeak } from "../../tokens/leaks/revoke-leak.ts";
 import { revokeSigningKey } from "../../tokens/signing-keys/revoke.ts";
-import { Closed, IdParams, OneOf } from "../../http/common.ts";
+import { Body, IdParams, OneOf } from "../../http/common.ts";
 import { CredentialParams } from "../schemas/credentials.ts";
 import {
   LeakReceipt,
@@ -27,7 +27,7 @@ import type { SignetServer } from "../../http/types.ts";
 import type { AdminServices } from "./services.ts";
 
 /** What leaked, of any tenant. */
-const LeakRequest = Closed({
+const LeakRequest = Body("Leak", {
   target: LeakTarget,
   kind: Type.Optional(
     OneOf(LEAK_KINDS, {

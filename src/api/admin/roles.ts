@@ -11,7 +11,16 @@ import { findTenant, type TenantRow } from "../../database/repositories/tenants.
 import { newId } from "../../domain/ids.ts";
 import { PLATFORM_SCOPE, SCOPES_MAX, scopeSet } from "../../domain/scopes.ts";
 import { found, validationFailed } from "../../domain/errors.ts";
-import { Closed, Id, IdempotencyHeaders, IdParams, Name, Scope, Timestamp } from "../../http/common.ts";
+import {
+  Body,
+  Id,
+  IdempotencyHeaders,
+  IdParams,
+  Name,
+  Resource,
+  Scope,
+  Timestamp,
+} from "../../http/common.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { tenantToChange } from "./to-change.ts";
@@ -20,7 +29,7 @@ import type { AdminServices } from "./services.ts";
 
 const Scopes = Type.Array(Scope, { minItems: 1, maxItems: SCOPES_MAX });
 
-const Role = Type.Object({
+const Role = Resource("Role", {
   id: Id("role"),
   tenant_id: Id("tenant"),
   name: Type.String({ examples: ["publisher"] }),
@@ -62,7 +71,7 @@ export function registerRoleRoutes(server: SignetServer, services: AdminServices
       },
       params: IdParams("tenant"),
       headers: IdempotencyHeaders,
-      body: Closed({ name: Name, scopes: Scopes }),
+      body: Body("NewRole", { name: Name, scopes: Scopes }),
       response: { 201: Role },
     }),
     async (request, reply) => {
@@ -114,7 +123,7 @@ function registerRoleUpdate(server: SignetServer, { commit }: AdminServices): vo
       description: "Principals keep their scopes until they are reprovisioned.",
       requestExamples: { "fewer scopes": { scopes: ["webhooks:read"] } },
       params: IdParams("role"),
-      body: Closed({ scopes: Scopes }),
+      body: Body("RoleChange", { scopes: Scopes }),
       response: { 200: Role },
     }),
     async (request, reply) =>

@@ -3,7 +3,7 @@ import { listSigningKeys, type SigningKeyRow } from "../../database/repositories
 import { statesAt } from "../../tokens/signing-keys/lifecycle.ts";
 import { revokeSigningKey } from "../../tokens/signing-keys/revoke.ts";
 import { advanceRotation } from "../../tokens/signing-keys/rotate.ts";
-import { Closed, Formed, Nullable, OneOf, TextLine, Timestamp } from "../../http/common.ts";
+import { Body, Closed, Formed, Nullable, OneOf, Resource, TextLine, Timestamp } from "../../http/common.ts";
 import { presentRevocation, RevocationReceipt } from "../schemas/revocations.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
@@ -14,7 +14,7 @@ import type { AdminServices } from "./services.ts";
 const SHOWN_MAX = 100;
 const KID = "^[A-Za-z0-9_-]{43}$";
 
-const SigningKey = Type.Object({
+const SigningKey = Resource("SigningKey", {
   kid: Type.String({ description: "RFC 7638 thumbprint" }),
   alg: OneOf(["ES256", "RS256", "Ed25519"]),
   state: OneOf(["NEXT", "CURRENT", "PREVIOUS", "GONE"]),
@@ -72,7 +72,9 @@ export function registerSigningKeyRoutes(server: SignetServer, services: AdminSe
       operator: "read",
       summary: "List the keys that sign tokens",
       description: "Newest first, without private keys.",
-      response: { 200: Type.Object({ data: Type.Array(SigningKey), next_cursor: Type.Null() }) },
+      response: {
+        200: Resource("SigningKeyPage", { data: Type.Array(SigningKey), next_cursor: Type.Null() }),
+      },
     }),
     async () => ({
       data: presentKeys(await listSigningKeys(pool, SHOWN_MAX), clock.now()),
@@ -91,7 +93,7 @@ export function registerSigningKeyRoutes(server: SignetServer, services: AdminSe
       description:
         "The next key signs once it has been published for an hour; if there is none, one is created.",
       requestExamples: { "with a reason": { reason: "Before the audit" } },
-      body: Closed({ reason: Type.Optional(ReasonText) }),
+      body: Body("KeyRotation", { reason: Type.Optional(ReasonText) }),
       response: { 200: SigningKey },
     }),
     async (request) => {
@@ -113,9 +115,9 @@ export function registerSigningKeyRoutes(server: SignetServer, services: AdminSe
       errors: ["INVALID_STATE"],
       requestExamples: { "with its reason": { reason: "The key was exposed" } },
       params: KidParams,
-      body: Closed({ reason: ReasonText }),
+      body: Body("KeyRevocation", { reason: ReasonText }),
       response: {
-        200: Type.Object({
+        200: Resource("RevokedSigningKey", {
           ...SigningKey.properties,
           ...RevocationReceipt.properties,
         }),

@@ -9,7 +9,7 @@ import {
   type TenantLimitName,
   type TenantLimitValues,
 } from "../../config/tenant-limits.ts";
-import { Closed, IdParams, Nullable } from "../../http/common.ts";
+import { Body, IdParams, Nullable, Resource } from "../../http/common.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import type { AdminServices } from "./services.ts";
@@ -21,7 +21,8 @@ function eachLimit<Schema>(schemaOf: (name: TenantLimitName) => Schema): Record<
   return Object.fromEntries(entries) as Record<TenantLimitName, Schema>;
 }
 
-const Change = Closed(
+const Change = Body(
+  "TenantLimitsChange",
   eachLimit((name) => {
     const { min: minimum, max: maximum, doc: description } = TENANT_LIMITS[name];
     return Type.Optional(
@@ -30,9 +31,13 @@ const Change = Closed(
   }),
 );
 
-const Limits = Type.Object({
-  limits: Type.Object(eachLimit(() => Type.Integer())),
-  own: Type.Object(
+const Limits = Resource("TenantLimits", {
+  limits: Resource(
+    "EffectiveTenantLimits",
+    eachLimit(() => Type.Integer()),
+  ),
+  own: Resource(
+    "OwnTenantLimits",
     eachLimit(() => Type.Optional(Type.Integer())),
     {
       description: "Limits set for this tenant",

@@ -17,7 +17,7 @@ import {
   type PortalBrand,
   type PortalLogo,
 } from "../../domain/portal-brand.ts";
-import { Closed, Formed, IdParams, Nullable, TextLine } from "../../http/common.ts";
+import { Body, Formed, IdParams, Nullable, Resource, TextLine } from "../../http/common.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import type { AdminServices } from "./services.ts";
@@ -52,7 +52,7 @@ const Own = {
   ),
 };
 
-const Change = Closed({
+const Change = Body("PortalBrandChange", {
   name: Type.Optional(Own.name),
   accent: Type.Optional(Own.accent),
   accent_dark: Type.Optional(Own.accent_dark),
@@ -69,7 +69,7 @@ const Change = Closed({
 });
 type Change = Static<typeof Change>;
 
-const Portal = Type.Object({
+const Portal = Resource("PortalBrand", {
   ...Own,
   logo: Nullable(
     Type.Object({

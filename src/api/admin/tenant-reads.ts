@@ -27,7 +27,18 @@ import { findTenant } from "../../database/repositories/tenants.ts";
 import { tenantRead } from "../../database/transaction.ts";
 import { DISABLED_REASONS, ENDPOINT_STATES } from "../../domain/endpoint-state.ts";
 import { found } from "../../domain/errors.ts";
-import { Closed, Id, IdParams, Nullable, OneOf, Page, PageQuery, Timestamp } from "../../http/common.ts";
+import {
+  Closed,
+  Id,
+  IdParams,
+  List,
+  Nullable,
+  OneOf,
+  Page,
+  PageQuery,
+  Resource,
+  Timestamp,
+} from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { DeliveryStats } from "../../webhooks/engine/delivery-stats.ts";
 import { operation } from "../openapi/operation.ts";
@@ -55,7 +66,7 @@ const GROUPS_MAX = 1_000;
 
 type TenantReadServices = Pick<AdminServices, "pool" | "tenantPool" | "readAudit" | "clock">;
 
-const OperatorEndpoint = Type.Object({
+const OperatorEndpoint = Resource("Endpoint", {
   id: Id("endpoint"),
   tenant_id: Id("tenant"),
   url: Type.String({ description: "Without its query, which may hold a secret" }),
@@ -78,11 +89,11 @@ const OperatorEndpoint = Type.Object({
   updated_at: Timestamp,
 });
 
-const OperatorDelivery = Type.Object({ ...Delivery.properties, tenant_id: Id("tenant") });
+const OperatorDelivery = Resource("Delivery", { ...Delivery.properties, tenant_id: Id("tenant") });
 const { response_body: _content, ...attemptMembers } = Attempt.properties;
-const OperatorAttempt = Type.Object(attemptMembers);
+const OperatorAttempt = Resource("Attempt", attemptMembers);
 
-const OperatorEvent = Type.Object({
+const OperatorEvent = Resource("Event", {
   id: Id("event"),
   tenant_id: Id("tenant"),
   type: Type.String(),
@@ -305,7 +316,7 @@ function registerDeliveryReads(server: SignetServer, services: TenantReadService
       summary: "List a delivery's attempts",
       description: `Oldest first, without the receiver's responses.${ON_RECORD}`,
       params: IdParams("delivery"),
-      response: { 200: Type.Object({ data: Type.Array(OperatorAttempt) }) },
+      response: { 200: List(OperatorAttempt) },
     }),
     async (request) =>
       await ofDelivery(request, async (db, { tenantId, id }) => {
@@ -358,7 +369,7 @@ function registerLists(server: SignetServer, services: TenantReadServices): void
       summary: "Count a tenant's dead letters by endpoint and class of failure",
       description: `Reads stored counts, the first 1,000.${ON_RECORD}`,
       params: IdParams("tenant"),
-      response: { 200: Type.Object({ data: Type.Array(DeadLetterGroup) }) },
+      response: { 200: List(DeadLetterGroup) },
     }),
     async (request) =>
       await ofTenant(request, async (db, { tenantId }) => {

@@ -9,7 +9,7 @@ import { found, SignetError, validationFailed } from "../../domain/errors.ts";
 import { holdTenant, releaseTenant } from "../../revocation/hold.ts";
 import { liftRevocation } from "../../revocation/publish-revocation.ts";
 import { revoke } from "../../revocation/revoke.ts";
-import { Closed, IdempotencyHeaders, IdParams } from "../../http/common.ts";
+import { Body, IdempotencyHeaders, IdParams } from "../../http/common.ts";
 import { ReasonGiven } from "../schemas/operators.ts";
 import { RevocationRequest } from "../schemas/revocations.ts";
 import { EXAMPLE_REASON } from "../openapi/examples.ts";
@@ -107,7 +107,7 @@ function registerErasure(server: SignetServer, services: AdminServices): void {
       description:
         "Destroys the tenant's data key and all its data; this cannot be undone. `confirm` must be the tenant's name. Rows are deleted in the background: `erasure_completed_at` says when that ended. The compliance log stays.",
       requestExamples: { "by its name": { confirm: "Acme", reason: "End of contract" } },
-      body: Closed({ confirm: Type.String({ maxLength: 128 }), ...ReasonGiven.properties }),
+      body: Body("TenantErasure", { confirm: Type.String({ maxLength: 128 }), ...ReasonGiven.properties }),
     }),
     async (request, reply) => {
       const { confirm, reason } = request.body;

@@ -10,6 +10,7 @@ import {
 import { newId } from "../../domain/ids.ts";
 import { readPage, toPage } from "../pagination.ts";
 import {
+  Body,
   Closed,
   Id,
   IdempotencyHeaders,
@@ -20,6 +21,7 @@ import {
   Page,
   PageQuery,
   Region,
+  Resource,
   TextLine,
   Timestamp,
 } from "../../http/common.ts";
@@ -27,7 +29,7 @@ import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import type { AdminServices } from "./services.ts";
 
-export const Tenant = Type.Object({
+export const Tenant = Resource("Tenant", {
   id: Id("tenant"),
   name: Type.String({ examples: ["Acme"] }),
   region: Type.String(),
@@ -55,7 +57,7 @@ export const Tenant = Type.Object({
   created_at: Timestamp,
 });
 
-const NewTenant = Closed({ name: Name, region: Region, platform: Type.Optional(Type.Boolean()) });
+const NewTenant = Body("NewTenant", { name: Name, region: Region, platform: Type.Optional(Type.Boolean()) });
 
 export function presentTenant(row: TenantRow) {
   return {

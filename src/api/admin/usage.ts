@@ -2,7 +2,7 @@
 import { Type } from "typebox";
 import { readUsage } from "../../database/repositories/webhooks/delivery-counts.ts";
 import { SignetError } from "../../domain/errors.ts";
-import { Closed, Id } from "../../http/common.ts";
+import { Closed, Id, List } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { operation } from "../openapi/operation.ts";
 import { sendUsage, Usage, UsageQuery, usageSpan } from "../usage.ts";
@@ -23,7 +23,7 @@ export function registerUsageRoutes(server: SignetServer, { pool, clock }: Admin
         "Returns exact counts of accepted events, deliveries and attempts for each tenant and UTC day that has any, in this order. With `format=csv`, the response is CSV with a header line. A span with more than 100,000 rows is rejected: ask for fewer days or for one tenant.",
       querystring: Closed({ tenant_id: Type.Optional(Id("tenant")), ...UsageQuery }),
       errors: ["LIMIT_EXCEEDED"],
-      response: { 200: Type.Object({ data: Type.Array(Usage) }) },
+      response: { 200: List(Usage) },
     }),
     async ({ query }, reply) => {
       const span = usageSpan(query, clock.now());

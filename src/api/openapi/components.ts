@@ -1,60 +1,86 @@
-/** Moves schemas that occur in many places to `components.schemas` of the OpenAPI document. */
+/**
+ * Moves the schemas of bodies to `components.schemas` of the OpenAPI document, so that every object has a name there, and
+ * a type of that name in generated clients.
+ */
 import type { DocumentedSchema } from "./examples.ts";
 
-/** By name: an operation whose success response is exactly this schema. */
-const NAMED: Readonly<Record<string, readonly [method: string, path: string, status: string]>> = {
-  Attempt: ["get", "/v1/webhooks/deliveries/{id}/attempts", "200"],
-  Checkpoint: ["get", "/v1/compliance/checkpoint", "200"],
-  Credential: ["patch", "/v1/credentials/{id}", "200"],
-  DeadLetter: ["get", "/v1/webhooks/dlq/{id}", "200"],
-  Delivery: ["get", "/v1/webhooks/deliveries/{id}", "200"],
-  Endpoint: ["get", "/v1/webhooks/endpoints/{id}", "200"],
-  EndpointSecrets: ["get", "/v1/webhooks/endpoints/{id}/secret", "200"],
-  Event: ["get", "/v1/events/{id}", "200"],
-  EventType: ["get", "/v1/webhooks/event-types/{name}", "200"],
-  Grade: ["get", "/v1/webhooks/endpoints/{id}/grades/{grade_id}", "200"],
-  Replay: ["get", "/v1/webhooks/replays/{id}", "200"],
-  RevocationReceipt: ["post", "/v1/credentials/{id}/revoke", "200"],
-};
-
-/** Names that mean the items of the response's list, not the response. */
-const ITEMS: ReadonlySet<string> = new Set(["Attempt"]);
-
-interface Answer {
-  readonly content?: Readonly<Record<string, { readonly schema?: DocumentedSchema }>>;
-}
-interface Answered {
-  readonly responses: Readonly<Record<string, Answer>>;
+/** Returns the words of a member or an operation as one name: `next_cursor` as `NextCursor`. */
+export function inPascalCase(text: string): string {
+  return text.replaceAll(/(?:^|[^A-Za-z0-9]+)([A-Za-z0-9])/g, (_all, letter: string) => letter.toUpperCase());
 }
 
-/** Returns the named schemas that the paths contain. */
-export function namedSchemas(
-  paths: Readonly<Record<string, Readonly<Record<string, Answered>>>>,
-): Record<string, DocumentedSchema> {
-  const found: Record<string, DocumentedSchema> = {};
-  for (const [name, [method, path, status]] of Object.entries(NAMED)) {
-    const schema = paths[path]?.[method]?.responses[status]?.content?.["application/json"]?.schema;
-    const named = ITEMS.has(name) ? schema?.properties?.["data"]?.items : schema;
-    if (named !== undefined) {
-      found[name] = named;
+const isNull = ({ type }: DocumentedSchema): boolean => type === "null";
+
+/** The named schemas of a document. */
+export class Components {
+  readonly #schemas = new Map<string, DocumentedSchema>();
+  readonly #names = new Map<string, string>();
+
+  /** Returns the schemas in the order of their names. */
+  all(): Record<string, DocumentedSchema> {
+    return Object.fromEntries([...this.#schemas].toSorted(([a], [b]) => (a < b ? -1 : 1)));
+  }
+
+  /**
+   * Returns the schema with references to the named ones in it, or a reference to itself if it has a name (`Named` in
+   * http/common.ts). An object without a name gets that of its place: `EndpointHealth` for the member `health` of
+   * `Endpoint`.
+   *
+   * @param place name for a schema without one
+   * @throws Error if two schemas have the same name
+   */
+  refer(schema: DocumentedSchema, place: string): DocumentedSchema {
+    const { "x-name": given, ...rest } = schema;
+    const name = (given as string | undefined) ?? place;
+    const inside = this.#inside(rest, name);
+    const isObject = schema.properties !== undefined || this.#isUnion(inside);
+    return given === undefined && !isObject ? inside : this.#named(inside, name, given !== undefined);
+  }
+
+  #inside(schema: DocumentedSchema, name: string): DocumentedSchema {
+    const { properties, items, anyOf, additionalProperties: values } = schema;
+    const refer = (part: DocumentedSchema, place: string): DocumentedSchema => this.refer(part, place);
+    const nullable = anyOf?.filter((choice) => !isNull(choice)).length === 1;
+    return {
+      ...schema,
+      ...(properties === undefined
+        ? {}
+        : {
+            properties: Object.fromEntries(
+              Object.entries(properties).map(([key, member]) => [
+                key,
+                refer(member, `${name}${inPascalCase(key)}`),
+              ]),
+            ),
+          }),
+      ...(items === undefined ? {} : { items: refer(items, `${name}Item`) }),
+      ...(anyOf === undefined
+        ? {}
+        : {
+            anyOf: anyOf.map((choice, index) => refer(choice, nullable ? name : `${name}${index + 1}`)),
+          }),
+      ...(typeof values === "object" && values !== null
+        ? { additionalProperties: refer(values as DocumentedSchema, `${name}Value`) }
+        : {}),
+    };
+  }
+
+  /** Checks whether a schema is a union of named objects. */
+  #isUnion({ anyOf = [] }: DocumentedSchema): boolean {
+    return anyOf.filter(({ $ref }) => $ref !== undefined).length > 1;
+  }
+
+  #named(schema: DocumentedSchema, name: string, given: boolean): DocumentedSchema {
+    const text = JSON.stringify(schema);
+    const known = given ? name : (this.#names.get(text) ?? name);
+    const earlier = this.#schemas.get(known);
+    if (earlier !== undefined && JSON.stringify(earlier) !== text) {
+      throw new Error(`two schemas of the OpenAPI document have the name ${known}`);
     }
+    this.#schemas.set(known, schema);
+    if (!this.#names.has(text)) {
+      this.#names.set(text, known);
+    }
+    return { $ref: `#/components/schemas/${known}` };
   }
-  return found;
-}
-
-/** Returns a copy of `value` in which a `$ref` replaces every schema that equals a named one. */
-export function withReferences<T>(value: T, names: ReadonlyMap<string, string>): T {
-  if (Array.isArray(value)) {
-    return value.map((item: unknown) => withReferences(item, names)) as T;
-  }
-  if (typeof value !== "object" || value === null) {
-    return value;
-  }
-  const name = Object.hasOwn(value, "properties") ? names.get(JSON.stringify(value)) : undefined;
-  if (name !== undefined) {
-    return { $ref: `#/components/schemas/${name}` } as T;
-  }
-  return Object.fromEntries(
-    Object.entries(value).map(([key, member]) => [key, withReferences(member as unknown, names)]),
-  ) as T;
 }

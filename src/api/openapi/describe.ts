@@ -1,6 +1,5 @@
 /** Adds examples, errors and webhooks to the document, which schemas cannot express. */
-import { OAUTH_PATHS } from "../../http/oauth-error.ts";
-import { namedSchemas, withReferences } from "./components.ts";
+import { Components, inPascalCase } from "./components.ts";
 import {
   connectionResponses,
   ERROR_SCHEMAS,
@@ -79,8 +78,6 @@ const PARAMETER_TEXTS: Readonly<Record<string, string>> = {
   "idempotency-key": "For 24 hours, a repeated request with the same key gets the same response",
 };
 
-const FORMS = ["application/json", "application/x-www-form-urlencoded"] as const;
-
 const VALIDATORS_OWN: ReadonlySet<string> = new Set([
   "x-opaque",
   "x-opaque-depth",
@@ -89,7 +86,7 @@ const VALIDATORS_OWN: ReadonlySet<string> = new Set([
   "x-noun",
 ]);
 
-/** Returns the schema without the keywords that only the service's own validator knows. */
+/** Returns the schema as the document shows it, without the keywords that only the service's own validator knows. */
 function plain<T>(value: T): T {
   if (Array.isArray(value)) {
     return value.map((item: unknown) => plain(item)) as T;
@@ -97,8 +94,9 @@ function plain<T>(value: T): T {
   if (typeof value !== "object" || value === null) {
     return value;
   }
-  const members = Object.entries(value)
-    .filter(([name]) => !VALIDATORS_OWN.has(name))
+  const { "x-documented": documented = {}, ...others } = value as Readonly<Record<string, unknown>>;
+  const members = Object.entries({ ...others, ...(documented as object) })
+    .filter(([name, member]) => !VALIDATORS_OWN.has(name) && member !== undefined)
     .map(([name, member]) => [name, plain(member as unknown)]);
   const opaque = Object.hasOwn(value, "x-opaque") ? { additionalProperties: true } : {};
   return { ...Object.fromEntries(members), ...opaque } as T;
@@ -127,14 +125,11 @@ function describeParameters({ parameters = [] }: Operation): void {
   }
 }
 
-function describeRequest(operation: Operation, path: string, text: Documentation): void {
+function describeRequest(operation: Operation, text: Documentation): void {
   if (text.documentedBody !== undefined) {
-    const media = { schema: text.documentedBody };
     operation.requestBody = {
       required: true,
-      content: Object.fromEntries(
-        (OAUTH_PATHS.has(path) ? FORMS : FORMS.slice(0, 1)).map((type) => [type, { ...media }]),
-      ),
+      content: { "application/json": { schema: text.documentedBody } },
     };
   }
   for (const media of Object.values(operation.requestBody?.content ?? {})) {
@@ -163,7 +158,7 @@ function describeOperation(operation: Operation, method: string, path: string): 
   const { "x-documentation": text = {} } = operation;
   delete operation["x-documentation"];
   describeParameters(operation);
-  describeRequest(operation, path, text);
+  describeRequest(operation, text);
   describeAnswers(operation, text);
   Object.assign(
     operation.responses,
@@ -175,6 +170,27 @@ function describeOperation(operation: Operation, method: string, path: string): 
       own: text.errors ?? [],
     }),
   );
+}
+
+/** Moves the schemas of an operation to the components. */
+function nameSchemas(
+  { operationId = "", parameters = [], requestBody, responses }: Operation,
+  components: Components,
+): void {
+  const place = inPascalCase(operationId);
+  for (const parameter of parameters) {
+    if (parameter.schema !== undefined) {
+      parameter.schema = components.refer(parameter.schema, `${place}${inPascalCase(parameter.name)}`);
+    }
+  }
+  const bodies = [requestBody, ...Object.values(responses)].flatMap((body) =>
+    Object.values(body?.content ?? {}),
+  );
+  for (const media of bodies) {
+    if (media.schema !== undefined) {
+      media.schema = components.refer(media.schema, `${place}Body`);
+    }
+  }
 }
 
 /** Returns the paths in the order of the tags; within a tag, in the order of registration. */
@@ -201,16 +217,18 @@ export function describe(routes: Document, { baseUrl, webhooks }: Description): 
     }
   }
   document.paths = inReadingOrder(document);
-  const named = namedSchemas(document.paths);
-  const names = new Map(Object.entries(named).map(([name, schema]) => [JSON.stringify(schema), name]));
-  document.paths = withReferences(document.paths, names);
+  const components = new Components();
+  for (const operation of Object.values(document.paths).flatMap((operations) => Object.values(operations))) {
+    nameSchemas(operation, components);
+  }
   document.components = {
     ...document.components,
-    schemas: { ...named, ...ERROR_SCHEMAS },
+    schemas: { ...components.all(), ...ERROR_SCHEMAS },
     examples: errorExamples(baseUrl),
     responses: connectionResponses(),
   };
   if (webhooks !== undefined) {
+    // Inline: oapi-codegen drops components that only webhooks use, but not the references to them.
     document.webhooks = webhooks;
   }
   return document;

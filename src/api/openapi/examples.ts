@@ -153,12 +153,12 @@ function fits({ type, pattern, enum: choices, anyOf }: DocumentedSchema, value: 
 /** Matches the pattern of an id's schema and captures the id's prefix. */
 const ID_PATTERN = /^\^([a-z]{2,3})_\[0-9a-hjkmnp-tv-z\]\{24\}\$$/;
 
-function textExample({ pattern, description = "" }: DocumentedSchema): string {
+function textExample({ pattern, format }: DocumentedSchema): string {
   const [, prefix] = ID_PATTERN.exec(pattern ?? "") ?? [];
   if (prefix !== undefined) {
     return `${prefix}_${ID_TAIL}`;
   }
-  return description.startsWith("RFC 3339") ? AT : "text";
+  return format === "date-time" ? AT : "text";
 }
 
 function objectExample(schema: DocumentedSchema, members: Members): unknown {

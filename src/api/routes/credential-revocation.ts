@@ -4,7 +4,7 @@ import { tenantTransaction } from "../../database/transaction.ts";
 import { noSuch } from "../../domain/errors.ts";
 import type { RevocationServices } from "../../revocation/receipts.ts";
 import { revoke } from "../../revocation/revoke.ts";
-import { Closed } from "../../http/common.ts";
+import { Body } from "../../http/common.ts";
 import { findLeak, type LeakServices } from "../../tokens/leaks/find-leak.ts";
 import { recognizeLeak } from "../../tokens/leaks/recognize-leak.ts";
 import { revokeLeak } from "../../tokens/leaks/revoke-leak.ts";
@@ -56,7 +56,7 @@ export function registerCredentialRevocation(
   );
 }
 
-const LeakRequest = Closed({ target: LeakTarget, ...RevocationRequest.properties });
+const LeakRequest = Body("Leak", { target: LeakTarget, ...RevocationRequest.properties });
 
 export interface LeakRevocationServices {
   /** Role signet_api. */

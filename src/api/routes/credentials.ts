@@ -11,7 +11,16 @@ import { NewCredential } from "../new-credential.ts";
 import { createTenantCredential, type TenantCredentialServices } from "../replace-credential.ts";
 import { readPage, toPage } from "../pagination.ts";
 import { repeatableRequest } from "../../http/repeatable.ts";
-import { Closed, Id, IdempotencyHeaders, Nullable, Page, PageQuery } from "../../http/common.ts";
+import {
+  Body,
+  Closed,
+  Id,
+  IdempotencyHeaders,
+  Nullable,
+  Page,
+  PageQuery,
+  Resource,
+} from "../../http/common.ts";
 import {
   Credential,
   CredentialParams,
@@ -26,7 +35,7 @@ import type { SignetServer } from "../../http/types.ts";
 /** Maximum overlap of a credential with its replacement: 30 days, in seconds. */
 const OVERLAP_SECONDS_MAX = 2_592_000;
 
-const TenantCredential = Closed({
+const TenantCredential = Body("NewCredential", {
   ...NewCredential.properties,
   principal_id: Type.Optional(Id("principal")),
   replaces: Type.Optional(
@@ -44,8 +53,8 @@ const TenantCredential = Closed({
   ),
 });
 
-const CredentialWithVersions = Type.Object({ ...Credential.properties, ...SecretVersions });
-const CreatedCredential = Type.Object({
+const CredentialWithVersions = Resource("CredentialDetails", { ...Credential.properties, ...SecretVersions });
+const CreatedCredential = Resource("CreatedCredential", {
   ...Credential.properties,
   version: Nullable(Type.Integer()),
   client_secret: Type.Optional(Type.String({ description: SECRET_SHOWN })),

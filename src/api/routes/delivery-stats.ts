@@ -2,7 +2,7 @@
 import { type Static, Type } from "typebox";
 import type { HourOfDeliveries } from "../../database/repositories/webhooks/delivery-hours.ts";
 import type { DeliveryService } from "../../webhooks/engine/delivery-service.ts";
-import { Closed, Nullable, Timestamp } from "../../http/common.ts";
+import { Closed, Nullable, Resource, Timestamp } from "../../http/common.ts";
 import { DeliveryQuery } from "../schemas/deliveries.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
@@ -11,7 +11,7 @@ const Latency = Nullable(
   Type.Integer({ description: "Milliseconds from acceptance to acknowledgement; null without deliveries" }),
 );
 
-const Hour = Type.Object({
+const Hour = Resource("DeliveryHour", {
   hour: Timestamp,
   total: Type.Integer({ description: "Deliveries accepted in this hour" }),
   delivered: Type.Integer(),
@@ -26,7 +26,9 @@ const Hour = Type.Object({
 });
 
 /** The hours of a tenant or an endpoint. */
-export const Stats = Type.Object({ data: Type.Array(Hour, { description: "24 hours, oldest first" }) });
+export const Stats = Resource("DeliveryStats", {
+  data: Type.Array(Hour, { description: "24 hours, oldest first" }),
+});
 
 export function presentHour(row: HourOfDeliveries): Static<typeof Hour> {
   return {

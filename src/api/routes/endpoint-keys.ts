@@ -96,6 +96,7 @@ export function registerEndpointKeyRoutes(server: SignetServer, services: Endpoi
         "RFC 7517. `id` names one endpoint, or a tenant for all its endpoints (the newest 1,000). The set contains the current key, the previous one during its overlap, and the next one. `kid` is the endpoint's id and the version of its secret. With `If-None-Match`, returns 304 if nothing has changed.",
       errors: ["NOT_FOUND", "RATE_LIMITED"],
       documentedResponse: {
+        "x-name": "JsonWebKeySet",
         type: "object",
         required: ["keys"],
         properties: { keys: { type: "array", items: { type: "object", additionalProperties: true } } },

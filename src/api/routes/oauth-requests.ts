@@ -24,6 +24,7 @@ const ClientMembers = {
 
 /** Body of a token request, for the OpenAPI document. */
 export const DOCUMENTED_TOKEN_REQUEST = {
+  "x-name": "TokenRequest",
   type: "object",
   required: ["grant_type"],
   properties: {
@@ -36,6 +37,7 @@ export const DOCUMENTED_TOKEN_REQUEST = {
 
 /** Body of revocation and introspection, for the OpenAPI document. */
 export const DOCUMENTED_TOKEN_QUESTION = {
+  "x-name": "TokenQuestion",
   type: "object",
   required: ["token"],
   properties: { ...ClientMembers, token: { type: "string" }, token_type_hint: { type: "string" } },

@@ -1,4 +1,5 @@
 /** The HTTP routes of the OAuth endpoints and documents; src/tokens/oauth implements them. */
+import { Resource } from "../../http/common.ts";
 import { Type } from "typebox";
 import { SignetError } from "../../domain/errors.ts";
 import { JWKS_MAX_AGE_SECONDS, jsonWebKeySet } from "../../tokens/oauth/jwks.ts";
@@ -23,14 +24,15 @@ export interface OAuthServices extends TokenServices, MetadataOptions {
   readonly keys: Omit<KeyStore, "close">;
 }
 
-const TokenResponse = Type.Object({
+const TokenResponse = Resource("Token", {
   access_token: Type.String(),
   token_type: Type.Literal("Bearer"),
   expires_in: Type.Integer(),
   scope: Type.String(),
   token: Type.String({ description: "The same JWT as access_token" }),
   credential_rotation: Type.Optional(
-    Type.Object(
+    Resource(
+      "CredentialRotation",
       {
         credential_id: Type.String(),
         version: Type.Integer(),
@@ -120,6 +122,7 @@ function registerDocuments(server: SignetServer, services: OAuthServices): void 
       summary: "Read the authorization server's metadata",
       description: "RFC 8414: the URLs and capabilities of the endpoints. May be cached for an hour.",
       documentedResponse: {
+        "x-name": "AuthorizationServerMetadata",
         type: "object",
         required: ["issuer", "token_endpoint", "jwks_uri"],
         additionalProperties: true,
@@ -148,6 +151,7 @@ function registerDocuments(server: SignetServer, services: OAuthServices): void 
       description:
         "RFC 7517: public keys only. Look a key up by `kid`; if it is missing, read the set again.",
       documentedResponse: {
+        "x-name": "JsonWebKeySet",
         type: "object",
         required: ["keys"],
         properties: { keys: { type: "array", items: { type: "object", additionalProperties: true } } },

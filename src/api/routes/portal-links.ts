@@ -6,11 +6,11 @@ import { scopeViolation } from "../../http/bearer-errors.ts";
 import { LINK_LIFE_MAX, type PortalSessions, SIGN_IN_SCOPE } from "../../tokens/portal-sessions.ts";
 import { callerOf } from "../../http/caller.ts";
 import { operationOf } from "../../tokens/guards/authentication.ts";
-import { Closed, Scope, Timestamp } from "../../http/common.ts";
+import { Body, Resource, Scope, Timestamp } from "../../http/common.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 
-const NewLink = Closed({
+const NewLink = Body("NewPortalLink", {
   expires_in_seconds: Type.Optional(
     Type.Integer({ minimum: 1, maximum: LINK_LIFE_MAX, description: "Lifetime of the link; 300 by default" }),
   ),
@@ -24,7 +24,7 @@ const NewLink = Closed({
   ),
 });
 
-const Link = Type.Object({
+const Link = Resource("PortalLink", {
   url: Type.String({ description: "Valid for one sign-in; anybody who has it can use it" }),
   expires_at: Timestamp,
 });

@@ -23,11 +23,13 @@ import {
 import { operationOf } from "../../tokens/guards/authentication.ts";
 import { answerOnce, repeatableRequest } from "../../http/repeatable.ts";
 import {
-  Closed,
+  Body,
   IdempotencyHeaders,
   IdParams,
+  List,
   Nullable,
   OneOf,
+  Resource,
   TextLine,
   Timestamp,
 } from "../../http/common.ts";
@@ -48,7 +50,7 @@ export interface ProducerSecretRoutes extends ProducerSecretServices {
   readonly receipts: Pick<Receipts, "of">;
 }
 
-const Version = Type.Object({
+const Version = Resource("SigningSecret", {
   version: Type.Integer(),
   state: OneOf(["GOOD", "ENDED", "REVOKED"]),
   fingerprint: Type.String({ description: "First 8 hex digits of the secret's SHA-256" }),
@@ -57,15 +59,15 @@ const Version = Type.Object({
   ends_at: Nullable(Timestamp),
   revoked_at: Nullable(Timestamp),
 });
-const Versions = Type.Object({ data: Type.Array(Version) });
-const Made = Type.Object({
+const Versions = List(Version);
+const Made = Resource("CreatedSigningSecret", {
   ...Version.properties,
   secret: Type.String({
     description: "Shown only here, and to a repeated request with the same Idempotency-Key within 24 hours",
   }),
 });
 
-const Rotation = Closed({
+const Rotation = Body("SigningSecretRotation", {
   overlap_seconds: Type.Optional(
     Type.Integer({
       minimum: 0,
@@ -75,7 +77,7 @@ const Rotation = Closed({
     }),
   ),
 });
-const Revocation = Closed({
+const Revocation = Body("SigningSecretRevocation", {
   version: Type.Optional(
     Type.Integer({
       minimum: 1,
@@ -199,7 +201,7 @@ function registerRequirement(server: SignetServer, services: ProducerSecretRoute
       errors: ["INVALID_STATE"],
       requestExamples: { "signatures only": { signature_required: true } },
       params: IdParams("credential"),
-      body: Closed({
+      body: Body("CredentialChange", {
         signature_required: Type.Boolean({ description: "Accepts only signed events of the credential" }),
       }),
       response: { 200: Credential },

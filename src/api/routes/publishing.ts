@@ -18,7 +18,7 @@ import type { TenantLimits } from "../../http/rate-limits/tenant-limits.ts";
 import { type FieldProblem, SignetError, validationFailed } from "../../domain/errors.ts";
 import { bodyInstant } from "../../http/instants.ts";
 import { sendRaw } from "../../http/raw-json.ts";
-import { IdempotencyHeaders } from "../../http/common.ts";
+import { IdempotencyHeaders, Named, Resource } from "../../http/common.ts";
 import {
   AcceptedEvent,
   BATCH_MAX,
@@ -50,25 +50,28 @@ export interface PublishingServices {
 type NewEvent = Static<typeof NewEvent>;
 type WireEvent = Static<typeof AcceptedEvent>;
 
-const BatchItem = Type.Union([
-  Type.Object({
-    index: Type.Integer(),
-    ...AcceptedEvent.properties,
-    replayed: Type.Optional(
-      Type.Literal(true, {
-        description:
-          "The result is that of an earlier event with the same `id`. A repeated batch has the header `Idempotent-Replayed` instead",
-      }),
-    ),
-  }),
-  Type.Object({
-    index: Type.Integer(),
-    error: Type.Unsafe<unknown>({ type: "object", additionalProperties: true }),
-  }),
-]);
+const BatchItem = Named(
+  "BatchItem",
+  Type.Union([
+    Resource("AcceptedBatchItem", {
+      index: Type.Integer(),
+      ...AcceptedEvent.properties,
+      replayed: Type.Optional(
+        Type.Literal(true, {
+          description:
+            "The result is that of an earlier event with the same `id`. A repeated batch has the header `Idempotent-Replayed` instead",
+        }),
+      ),
+    }),
+    Resource("RefusedBatchItem", {
+      index: Type.Integer(),
+      error: Type.Unsafe<unknown>({ type: "object", additionalProperties: true }),
+    }),
+  ]),
+);
 
 /** The response to a repeated signed request. */
-const Duplicate = Type.Object({ duplicate: Type.Literal(true) });
+const Duplicate = Resource("DuplicateEvent", { duplicate: Type.Literal(true) });
 
 type RoutePart = Parameters<typeof compileValidator>[0];
 const checkEvent = createValueCheck(NewEvent);
@@ -422,10 +425,13 @@ export function registerPublishing(server: SignetServer, services: PublishingSer
           "a batch": { events: [EXAMPLE_EVENT, { type: "pipeline.failed", data: { run: 8 } }] },
         },
         headers: IdempotencyHeaders,
-        body: Type.Union([NewEvent, EventBatch]),
+        body: Named("NewEventOrBatch", Type.Union([NewEvent, EventBatch])),
         response: {
           200: Duplicate,
-          202: Type.Union([AcceptedEvent, Type.Object({ data: Type.Array(BatchItem) })]),
+          202: Named(
+            "AcceptedEventOrBatch",
+            Type.Union([AcceptedEvent, Resource("AcceptedBatch", { data: Type.Array(BatchItem) })]),
+          ),
         },
         bodyLimit: BATCH_MAX,
       }),

@@ -1,4 +1,5 @@
 /** The HTTP routes of token revocation and introspection; src/tokens/oauth implements them. */
+import { Resource } from "../../http/common.ts";
 import { Type } from "typebox";
 import { introspectToken, type IntrospectServices } from "../../tokens/oauth/introspect.ts";
 import { OAUTH_HEADERS } from "../../http/oauth-error.ts";
@@ -16,7 +17,8 @@ const EXAMPLES = {
 
 const BEARER = /^Bearer(?: |$)/i;
 
-const Introspection = Type.Object(
+const Introspection = Resource(
+  "Introspection",
   { active: Type.Boolean() },
   { additionalProperties: true, description: "Includes the claims of an active token" },
 );

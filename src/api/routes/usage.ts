@@ -1,8 +1,7 @@
 /** Usage of the tenant (docs/observability.md). */
-import { Type } from "typebox";
 import type { DeliveryService } from "../../webhooks/engine/delivery-service.ts";
 import type { Clock } from "../../domain/clock.ts";
-import { Closed } from "../../http/common.ts";
+import { Closed, List } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { operation } from "../openapi/operation.ts";
 import { sendUsage, Usage, UsageQuery, usageSpan } from "../usage.ts";
@@ -18,7 +17,7 @@ export function registerUsage(server: SignetServer, deliveries: DeliveryService,
       description:
         "Returns exact counts of accepted events, deliveries and attempts for each UTC day that has any, oldest first. They are kept as long as deliveries. With `format=csv`, the response is CSV with a header line.",
       querystring: Closed(UsageQuery),
-      response: { 200: Type.Object({ data: Type.Array(Usage) }) },
+      response: { 200: List(Usage) },
     }),
     async ({ identity: { tenantId }, query }, reply) => {
       const rows = await deliveries.usage(tenantId, usageSpan(query, clock.now()));

@@ -2,7 +2,7 @@
 import { type Static, Type } from "typebox";
 import type { ComplianceEntryRow } from "../../database/repositories/compliance-entries.ts";
 import type { SignedCheckpointRow } from "../../database/repositories/compliance-tree.ts";
-import { Closed, Formed, Nullable, Timestamp } from "../../http/common.ts";
+import { Closed, Formed, Nullable, Resource, Timestamp } from "../../http/common.ts";
 
 const ROOT = "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328";
 const NOTE = `signet/compliance
@@ -27,7 +27,7 @@ export const EntryParams = Closed({
   ),
 });
 
-export const Entry = Type.Object({
+export const Entry = Resource("ComplianceEntry", {
   index: Type.Integer({ description: "Index in the log, from 0 without gaps", examples: [42] }),
   at: Timestamp,
   type: Type.String({ examples: ["credential.revoked"] }),
@@ -40,7 +40,7 @@ export const Entry = Type.Object({
   leaf_hash: Type.String({ description: "RFC 6962 leaf hash of the entry, hexadecimal", examples: [ROOT] }),
 });
 
-export const EntryWithBytes = Type.Object({
+export const EntryWithBytes = Resource("ComplianceEntryWithBytes", {
   ...Entry.properties,
   entry: Type.String({
     description: "The bytes that the leaf hash covers: canonical JSON, in base64",
@@ -48,7 +48,7 @@ export const EntryWithBytes = Type.Object({
   }),
 });
 
-export const Checkpoint = Type.Object({
+export const Checkpoint = Resource("ComplianceCheckpoint", {
   seq: Type.Integer({ description: "Number of the checkpoint, from 1 without gaps", examples: [7] }),
   size: Type.Integer({ description: "Number of entries in the tree", examples: [8] }),
   root: Type.String({ description: "Root hash of the tree, hexadecimal", examples: [ROOT] }),
@@ -68,7 +68,7 @@ export const InclusionQuery = Closed({
   size: Type.Optional(Size),
 });
 
-export const InclusionProof = Type.Object({
+export const InclusionProof = Resource("InclusionProof", {
   index: Type.Integer({ examples: [3] }),
   tree_size: Type.Integer({ description: "The newest checkpoint's size by default", examples: [8] }),
   leaf_hash: HashText,
@@ -77,7 +77,7 @@ export const InclusionProof = Type.Object({
 
 export const ConsistencyQuery = Closed({ from: Size, to: Type.Optional(Size) });
 
-export const ConsistencyProof = Type.Object({
+export const ConsistencyProof = Resource("ConsistencyProof", {
   from: Type.Integer({ examples: [6] }),
   to: Type.Integer({ description: "The newest checkpoint's size by default", examples: [8] }),
   hashes: Type.Array(HashText, { description: "RFC 6962 section 2.1.2" }),

@@ -2,7 +2,7 @@ import { type Static, Type } from "typebox";
 import type { CredentialRow, VersionStandingRow } from "../../database/repositories/tokens/credentials.ts";
 import { OVERDUE_MS, type RotationRules, stateAt } from "../../domain/secret-version.ts";
 import { idPattern } from "../../domain/ids.ts";
-import { Closed, Formed, Id, Nullable, OneOf, Timestamp } from "../../http/common.ts";
+import { Closed, Formed, Id, Nullable, OneOf, Resource, Timestamp } from "../../http/common.ts";
 import { CLIENT_ID_PATTERN } from "../../tokens/credentials/secret-format.ts";
 
 /** Description of a secret in the response that creates it. */
@@ -26,7 +26,7 @@ export const CredentialParams = Closed({
 });
 
 /** A credential as its tenant sees it, without its secret. */
-export const Credential = Type.Object({
+export const Credential = Resource("Credential", {
   id: Id("credential"),
   principal_id: Id("principal"),
   client_id: Type.String(),
@@ -55,7 +55,7 @@ export const Credential = Type.Object({
 export type Credential = Static<typeof Credential>;
 
 /** A version of a credential's secret. `last_used_at` shows whether it is still used. */
-const SecretVersion = Type.Object({
+const SecretVersion = Resource("SecretVersion", {
   version: Type.Integer(),
   state: OneOf(["PENDING", "ACTIVE", "RETIRING", "RETIRED", "REVOKED"]),
   issued_at: Timestamp,

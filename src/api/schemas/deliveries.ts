@@ -3,7 +3,7 @@ import type { Delivery as DeliveryRow } from "../../database/repositories/webhoo
 import type { Attempt as OpenAttempt } from "../../webhooks/engine/delivery-service.ts";
 import { ATTEMPT_ERRORS, DEAD_LETTER_REASONS, DELIVERY_STATES } from "../../domain/delivery.ts";
 import { Instant } from "../../http/instants.ts";
-import { Id, MetadataQuery, Nullable, OneOf, PageQuery, Timestamp } from "../../http/common.ts";
+import { Id, MetadataQuery, Nullable, OneOf, PageQuery, Resource, Timestamp } from "../../http/common.ts";
 import { EventType } from "./endpoints.ts";
 
 const AttemptError = OneOf(ATTEMPT_ERRORS);
@@ -23,7 +23,7 @@ export const DeliveryFilters = {
 
 export const DeliveryQuery = { ...DeliveryFilters, ...MetadataQuery, ...PageQuery };
 
-export const Delivery = Type.Object({
+export const Delivery = Resource("Delivery", {
   id: Id("delivery"),
   event_id: Id("event"),
   event_type: Type.String(),
@@ -43,20 +43,20 @@ export const Delivery = Type.Object({
 
 export type Delivery = Static<typeof Delivery>;
 
-export const DeadLetter = Type.Object({
+export const DeadLetter = Resource("DeadLetter", {
   ...Delivery.properties,
   reason: Nullable(OneOf(DEAD_LETTER_REASONS)),
   event: Nullable(Type.Unsafe<unknown>({ type: "object", additionalProperties: true })),
 });
 
-export const DeadLetterGroup = Type.Object({
+export const DeadLetterGroup = Resource("DeadLetterGroup", {
   endpoint_id: Id("endpoint"),
   reason: OneOf(DEAD_LETTER_REASONS),
   last_error: Nullable(AttemptError),
   count: Type.Integer({ description: "A stored count: up to a second late when dead letters expire" }),
 });
 
-export const Attempt = Type.Object({
+export const Attempt = Resource("Attempt", {
   id: Id("attempt"),
   cycle: Type.Integer(),
   attempt: Type.Integer(),

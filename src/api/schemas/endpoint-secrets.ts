@@ -1,14 +1,14 @@
 import { type Static, Type } from "typebox";
 import type { SecretState } from "../../webhooks/endpoints/endpoint-secrets.ts";
 import type { EndpointSecretVersion } from "../../database/repositories/endpoints/endpoint-secrets.ts";
-import { Closed, Formed, Id, Nullable, OneOf, Timestamp } from "../../http/common.ts";
+import { Body, Formed, Id, Nullable, OneOf, Resource, Timestamp } from "../../http/common.ts";
 
 /** Seven days, in seconds. */
 const OVERLAP_MAX = 604_800;
 /** One day, in seconds (security decisions K). */
 const OVERLAP_DEFAULT = 86_400;
 
-export const SecretRotation = Closed({
+export const SecretRotation = Body("SecretRotation", {
   overlap_seconds: Type.Optional(
     Type.Integer({
       minimum: 0,
@@ -44,7 +44,7 @@ const version = {
   ),
 };
 
-const Version = Type.Object(version);
+const Version = Resource("EndpointSecretVersion", version);
 
 const SIGNING = ["hmac-sha256", "ed25519"] as const;
 
@@ -61,7 +61,7 @@ const KeyPart = Type.Optional(
 );
 
 /** A public key as a JWK (RFC 7517). A private key fails validation, because its members are unknown here. */
-const Recipient = Closed({
+const Recipient = Body("SecretRecipient", {
   kty: OneOf(["RSA", "EC", "OKP"]),
   crv: Type.Optional(OneOf(["P-256", "P-384", "P-521", "X25519"])),
   n: KeyPart,
@@ -79,21 +79,21 @@ const Recipient = Closed({
 });
 
 /** How an endpoint signs, and when its secret rotates. Absent members stay unchanged. */
-export const SecretSettings = Closed({
+export const SecretSettings = Body("SecretSettings", {
   signing: Type.Optional(settings.signing),
   rotation_days: Type.Optional(settings.rotation_days),
   recipient: Type.Optional(Nullable(Recipient)),
 });
 
 /** The versions of an endpoint's secret, newest first, without values. */
-export const EndpointSecrets = Type.Object({
+export const EndpointSecrets = Resource("EndpointSecretVersions", {
   endpoint_id: Id("endpoint"),
   ...settings,
   recipient: Nullable(Type.Unsafe<unknown>({ type: "object", additionalProperties: true })),
   data: Type.Array(Version),
 });
 
-export const RotatedEndpointSecret = Type.Object({
+export const RotatedEndpointSecret = Resource("RotatedEndpointSecret", {
   endpoint_id: Id("endpoint"),
   ...version,
   secret: Type.String({ description: "Shown only here", examples: ["whsec_…"] }),

@@ -12,13 +12,16 @@ import { DISABLED_REASONS, ENDPOINT_STATES } from "../../domain/endpoint-state.t
 import { verifyWorkflowId } from "../../../workflows/messages.ts";
 import { spliceMember } from "../../http/raw-json.ts";
 import {
-  Closed,
+  Body,
+  Documented,
   Formed,
   Id,
+  Named,
   Nullable,
   OneOf,
   OpaqueObject,
   OpaqueObjectOrNull,
+  Resource,
   Timestamp,
 } from "../../http/common.ts";
 
@@ -39,11 +42,29 @@ const SubscribedType = Formed(
   EVENT_TYPE_SIZE,
 );
 
+const EVENTS_MAX = 64;
+
 /** Event types, or `*` alone for all of them. */
-const EventFilter = Type.Union([
-  Type.Array(SubscribedType, { minItems: 1, maxItems: 64, uniqueItems: true }),
-  Type.Array(Type.Literal("*"), { minItems: 1, maxItems: 1 }),
-]);
+const EventFilter = Type.Union(
+  [
+    Type.Array(SubscribedType, { minItems: 1, maxItems: EVENTS_MAX, uniqueItems: true }),
+    Type.Array(Type.Literal("*"), { minItems: 1, maxItems: 1 }),
+  ],
+  // Generators of clients do not understand a union of lists.
+  Documented({
+    anyOf: undefined,
+    type: "array",
+    items: {
+      type: "string",
+      pattern: EVENT_TYPE.replace(/^\^(.*)\$$/, String.raw`^(\*|$1)$$`),
+      ...EVENT_TYPE_SIZE,
+    },
+    minItems: 1,
+    maxItems: EVENTS_MAX,
+    uniqueItems: true,
+    description: "Event types, or `*` as the only item for all of them",
+  }),
+);
 
 /** Maximum nesting depth of metadata. */
 export const METADATA_DEPTH = 5;
@@ -103,54 +124,64 @@ const Printable = (maxLength: number) =>
   );
 
 /** How requests authenticate to the receiver. Responses never contain the secrets. */
-const NewAuthentication = Type.Union([
-  Closed({
-    type: Type.Literal("header"),
-    name: HeaderName({ examples: ["Authorization"] }),
-    value: HeaderValue(4_096),
-  }),
-  Closed({
-    type: Type.Literal("oauth2_client_credentials"),
-    token_url: TargetUrl,
-    client_id: Printable(512),
-    client_secret: Printable(1_024),
-    scope: Type.Optional(
-      Formed(
-        {
-          pattern: "^[\\x21\\x23-\\x5b\\x5d-\\x7e ]+$",
-          wanted: 'scopes, separated by spaces: printable ASCII characters without " and \\',
-        },
-        { maxLength: 1_024 },
-      ),
-    ),
-  }),
-  Closed({
-    type: Type.Literal("client_certificate"),
-    certificate: Type.String({
-      maxLength: PEM_MAX,
-      description: "PEM, followed by the intermediate certificates",
+const NewAuthentication = Named(
+  "NewAuthentication",
+  Type.Union([
+    Body("NewHeaderAuthentication", {
+      type: Type.Literal("header"),
+      name: HeaderName({ examples: ["Authorization"] }),
+      value: HeaderValue(4_096),
     }),
-    private_key: Type.String({ maxLength: PEM_MAX, description: "PEM, unencrypted" }),
-  }),
-]);
+    Body("NewOAuth2Authentication", {
+      type: Type.Literal("oauth2_client_credentials"),
+      token_url: TargetUrl,
+      client_id: Printable(512),
+      client_secret: Printable(1_024),
+      scope: Type.Optional(
+        Formed(
+          {
+            pattern: "^[\\x21\\x23-\\x5b\\x5d-\\x7e ]+$",
+            wanted: 'scopes, separated by spaces: printable ASCII characters without " and \\',
+          },
+          { maxLength: 1_024 },
+        ),
+      ),
+    }),
+    Body("NewCertificateAuthentication", {
+      type: Type.Literal("client_certificate"),
+      certificate: Type.String({
+        maxLength: PEM_MAX,
+        description: "PEM, followed by the intermediate certificates",
+      }),
+      private_key: Type.String({ maxLength: PEM_MAX, description: "PEM, unencrypted" }),
+    }),
+  ]),
+);
 
-const ShownAuthentication = Type.Union([
-  Type.Object({ type: Type.Literal("header"), name: Type.String(), updated_at: Timestamp }),
-  Type.Object({
-    type: Type.Literal("oauth2_client_credentials"),
-    token_url: Type.String(),
-    client_id: Type.String(),
-    scope: Type.Optional(Type.String()),
-    updated_at: Timestamp,
-  }),
-  Type.Object({
-    type: Type.Literal("client_certificate"),
-    fingerprint: Type.String({ description: "SHA-256 of the certificate" }),
-    subject: Type.String(),
-    not_after: Timestamp,
-    updated_at: Timestamp,
-  }),
-]);
+const ShownAuthentication = Named(
+  "Authentication",
+  Type.Union([
+    Resource("HeaderAuthentication", {
+      type: Type.Literal("header"),
+      name: Type.String(),
+      updated_at: Timestamp,
+    }),
+    Resource("OAuth2Authentication", {
+      type: Type.Literal("oauth2_client_credentials"),
+      token_url: Type.String(),
+      client_id: Type.String(),
+      scope: Type.Optional(Type.String()),
+      updated_at: Timestamp,
+    }),
+    Resource("CertificateAuthentication", {
+      type: Type.Literal("client_certificate"),
+      fingerprint: Type.String({ description: "SHA-256 of the certificate" }),
+      subject: Type.String(),
+      not_after: Timestamp,
+      updated_at: Timestamp,
+    }),
+  ]),
+);
 
 /** Schemas of the settings with code of their own, in requests and responses. */
 const OWN_SCHEMAS = {
@@ -220,7 +251,8 @@ type Registration = Omit<Changes, Required["wire"]> & {
   [Setting in Required as Setting["wire"]]: SchemaOf<Setting, "request">;
 };
 
-export const NewEndpoint = Closed(
+export const NewEndpoint = Body(
+  "NewEndpoint",
   properties((setting) => {
     const schema = schemaOf(setting, "request");
     return "required" in setting ? schema : Type.Optional(schema);
@@ -228,23 +260,33 @@ export const NewEndpoint = Closed(
 );
 
 /** Changes of an endpoint: absent members stay unchanged, `null` removes an optional member. */
-export const EndpointPatch = Closed(
+export const EndpointPatch = Body(
+  "EndpointChange",
   properties((setting) => Type.Optional(schemaOf(setting, "request"))) as Changes,
 );
 
 /** A test event; by default `endpoint.test` with a short message. */
-export const TestEvent = Closed({ type: Type.Optional(EventType), data: Type.Optional(OpaqueObject) });
+export const TestEvent = Body("TestEvent", {
+  type: Type.Optional(EventType),
+  data: Type.Optional(OpaqueObject),
+});
 
 /** The health of an endpoint. */
-export const Health = Type.Object(
+export const Health = Resource(
+  "EndpointHealth",
   {
     status: OneOf(HEALTHS),
     since: Nullable(Timestamp),
     failing_since: Nullable(Timestamp),
     last_error: Nullable(
-      Type.Object({ at: Timestamp, status: Nullable(Type.Integer()), error: OneOf(ATTEMPT_ERRORS) }),
+      Resource("LastFailure", {
+        at: Timestamp,
+        status: Nullable(Type.Integer()),
+        error: OneOf(ATTEMPT_ERRORS),
+      }),
     ),
-    last_hour: Type.Object(
+    last_hour: Resource(
+      "RecentAttempts",
       { since: Timestamp, attempts: Type.Integer(), succeeded: Type.Integer() },
       { description: "Attempts of the current clock hour and the one before it" },
     ),
@@ -257,7 +299,7 @@ export const Health = Type.Object(
   },
 );
 
-export const Endpoint = Type.Object({
+export const Endpoint = Resource("Endpoint", {
   id: Id("endpoint"),
   ...(properties((setting) => schemaOf(setting, "response")) as Responses),
   state: OneOf(ENDPOINT_STATES),
@@ -265,7 +307,7 @@ export const Endpoint = Type.Object({
   health: Health,
   created_at: Timestamp,
   updated_at: Timestamp,
-  verification: Type.Object({
+  verification: Resource("EndpointVerification", {
     workflow_id: Type.String(),
     attempts: Type.Integer(),
     last_error: Nullable(Type.String()),
@@ -276,7 +318,7 @@ export const Endpoint = Type.Object({
 });
 
 /** An endpoint with its secret: the response to its registration. */
-export const RegisteredEndpoint = Type.Object({
+export const RegisteredEndpoint = Resource("RegisteredEndpoint", {
   ...Endpoint.properties,
   secret: Type.String({ description: "Shown only here", examples: ["whsec_…"] }),
 });

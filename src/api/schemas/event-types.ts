@@ -1,7 +1,15 @@
 import { Type } from "typebox";
 import type { EventTypeRow, SchemaRow } from "../../database/repositories/endpoints/event-types.ts";
 import { withRawMember } from "../../http/raw-json.ts";
-import { Closed, Nullable, OpaqueObject, OpaqueObjectOrNull, Timestamp } from "../../http/common.ts";
+import {
+  Body,
+  Closed,
+  Nullable,
+  OpaqueObject,
+  OpaqueObjectOrNull,
+  Resource,
+  Timestamp,
+} from "../../http/common.ts";
 import { Description, EventType } from "./endpoints.ts";
 
 const EXAMPLES_MAX = 10;
@@ -14,10 +22,10 @@ const Content = {
   deprecated: Type.Optional(Type.Boolean()),
 };
 
-export const NewEventType = Closed({ name: EventType, ...Content });
+export const NewEventType = Body("NewEventType", { name: EventType, ...Content });
 
 /** Absent members stay unchanged. A different schema becomes the next version; existing versions never change. */
-export const EventTypePatch = Closed({
+export const EventTypePatch = Body("EventTypeChange", {
   ...Content,
   schema_version: Type.Optional(Nullable(Type.Integer({ minimum: 1, maximum: 1_000 }))),
   archived: Type.Optional(Type.Boolean()),
@@ -27,7 +35,7 @@ export const EventTypeParams = Closed({ name: { ...EventType, "x-noun": "event t
 
 const AnyObject = Type.Unsafe<unknown>({ type: "object", additionalProperties: true });
 
-export const CataloguedType = Type.Object({
+export const CataloguedType = Resource("EventType", {
   name: EventType,
   description: Nullable(Type.String()),
   schema_version: Nullable(
@@ -42,7 +50,7 @@ export const CataloguedType = Type.Object({
   updated_at: Timestamp,
 });
 
-export const SchemaVersion = Type.Object({
+export const SchemaVersion = Resource("EventTypeSchema", {
   version: Type.Integer(),
   created_at: Timestamp,
   schema: AnyObject,

@@ -1,6 +1,15 @@
 import { Type } from "typebox";
 import { Instant } from "../../http/instants.ts";
-import { Closed, Id, Nullable, OpaqueObject, TextLine, Timestamp } from "../../http/common.ts";
+import {
+  Body,
+  Documented,
+  Id,
+  Nullable,
+  OpaqueObject,
+  Resource,
+  TextLine,
+  Timestamp,
+} from "../../http/common.ts";
 import { EventType } from "./endpoints.ts";
 
 /** Maximum size of an event's data, in bytes. */
@@ -21,7 +30,7 @@ export const SourceId = TextLine(128, {
   examples: ["order-7"],
 });
 
-export const NewEvent = Closed({
+export const NewEvent = Body("NewEvent", {
   type: EventType,
   data: OpaqueObject,
   id: Type.Optional(SourceId),
@@ -36,22 +45,22 @@ const BATCH_EVENTS_MAX = 1_000;
 export const BATCH_MAX = 4_194_304;
 
 /** Items are validated separately, so that an invalid item does not reject the others. */
-export const EventBatch = Closed({
-  events: Type.Array(Type.Unsafe<unknown>({}), { minItems: 1, maxItems: BATCH_EVENTS_MAX }),
+export const EventBatch = Body("EventBatch", {
+  events: Type.Array(Type.Unsafe<unknown>(Documented(NewEvent)), { minItems: 1, maxItems: BATCH_EVENTS_MAX }),
   id: Type.Optional(
     Type.String({ minLength: 1, maxLength: 128, description: "The batch's id; only in a signed body" }),
   ),
   sent_at: Type.Optional(SentAt),
 });
 
-export const AcceptedEvent = Type.Object({
+export const AcceptedEvent = Resource("AcceptedEvent", {
   id: Id("event"),
   type: Type.String(),
   created_at: Timestamp,
   deliveries: Type.Integer({ description: "Number of endpoints that get the event" }),
 });
 
-export const StoredEvent = Type.Object({
+export const StoredEvent = Resource("StoredEvent", {
   id: Id("event"),
   type: Type.String(),
   source_id: Nullable(Type.String()),

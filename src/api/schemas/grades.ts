@@ -8,16 +8,16 @@ import { ATTEMPT_ERRORS } from "../../domain/delivery.ts";
 import { CHECK_NAMES } from "../../webhooks/grader/checks.ts";
 import { type FindingCode, FINDINGS } from "../../webhooks/grader/findings.ts";
 import type { GradeReport } from "../../webhooks/grader/grade.ts";
-import { Closed, Id, Nullable, OneOf, Timestamp } from "../../http/common.ts";
+import { Closed, Id, Nullable, OneOf, Resource, Timestamp } from "../../http/common.ts";
 
 const CODES = Object.keys(FINDINGS) as FindingCode[];
 
 export const GradeParams = Closed({ id: Id("endpoint"), grade_id: Id("grade") });
 
-const Report = Type.Object({
+const Report = Resource("GradeReport", {
   score: Type.Integer({ minimum: 0, maximum: 100, description: "100 means no findings" }),
   findings: Type.Array(
-    Type.Object({
+    Resource("GradeFinding", {
       code: OneOf(CODES),
       severity: OneOf(["critical", "major", "minor"]),
       checks: Type.Array(OneOf(CHECK_NAMES)),
@@ -25,11 +25,11 @@ const Report = Type.Object({
       advice: Type.String(),
     }),
   ),
-  not_observed: Type.Array(Type.Object({ code: OneOf(CODES), advice: Type.String() }), {
+  not_observed: Type.Array(Resource("UnobservedFinding", { code: OneOf(CODES), advice: Type.String() }), {
     description: "Findings that need a report from the receiver, since they cannot be observed from outside",
   }),
   checks: Type.Array(
-    Type.Object({
+    Resource("GradeCheck", {
       name: OneOf(CHECK_NAMES),
       expected: OneOf(["accept", "refuse", "either"]),
       verdict: OneOf(["passed", "failed", "not_performed"]),
@@ -49,7 +49,7 @@ const summary = {
   finished_at: Nullable(Timestamp),
 };
 
-export const Grade = Type.Object({
+export const Grade = Resource("Grade", {
   ...summary,
   checks_made: Type.Integer({ description: "Progress: requests sent, of `checks_total`" }),
   checks_total: Type.Integer(),
@@ -57,7 +57,7 @@ export const Grade = Type.Object({
 });
 
 /** A grade in a list. */
-export const GradeSummary = Type.Object({
+export const GradeSummary = Resource("GradeSummary", {
   ...summary,
   score: Nullable(
     Type.Integer({

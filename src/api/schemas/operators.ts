@@ -4,13 +4,13 @@ import type { OperatorTokenRow } from "../../database/repositories/tokens/operat
 import type { OperatorRow } from "../../database/repositories/tokens/operators.ts";
 import { OPERATOR_ROLES } from "../../domain/operator-roles.ts";
 import { SanUri, Thumbprints } from "./certificates.ts";
-import { Closed, Id, Name, Nullable, OneOf, TextLine, Timestamp } from "../../http/common.ts";
+import { Body, Id, Name, Nullable, OneOf, Resource, TextLine, Timestamp } from "../../http/common.ts";
 
 const EXPIRES_IN_DAYS_MAX = 366;
 /** Default lifetime of an operator's token, in days. */
 export const EXPIRES_IN_DAYS = 90;
 
-export const Operator = Type.Object({
+export const Operator = Resource("Operator", {
   id: Id("operator"),
   name: Type.String({ examples: ["Ada"] }),
   role: OneOf(OPERATOR_ROLES),
@@ -22,14 +22,15 @@ export const Operator = Type.Object({
   revoked_at: Nullable(Timestamp),
 });
 
-export const NewOperator = Closed({
+export const NewOperator = Body("NewOperator", {
   name: Name,
   role: OneOf(OPERATOR_ROLES),
   san_uri: Type.Optional(Nullable(SanUri)),
   certificate_thumbprints: Type.Optional(Thumbprints),
 });
 
-export const OperatorChange = Type.Object(
+export const OperatorChange = Resource(
+  "OperatorChange",
   {
     role: Type.Optional(OneOf(OPERATOR_ROLES)),
     san_uri: Type.Optional(Nullable(SanUri)),
@@ -38,7 +39,7 @@ export const OperatorChange = Type.Object(
   { additionalProperties: false, minProperties: 1 },
 );
 
-export const OperatorToken = Type.Object({
+export const OperatorToken = Resource("OperatorToken", {
   id: Id("operatorToken"),
   operator_id: Id("operator"),
   prefix: Type.String({ description: "The beginning of the token" }),
@@ -49,19 +50,19 @@ export const OperatorToken = Type.Object({
   revoked_at: Nullable(Timestamp),
 });
 
-export const IssuedOperatorToken = Type.Object({
+export const IssuedOperatorToken = Resource("IssuedOperatorToken", {
   ...OperatorToken.properties,
   token: Type.String({ description: "Shown only here" }),
 });
 
-export const NewOperatorToken = Closed({
+export const NewOperatorToken = Body("NewOperatorToken", {
   expires_in_days: Type.Optional(
     Type.Integer({ minimum: 1, maximum: EXPIRES_IN_DAYS_MAX, default: EXPIRES_IN_DAYS }),
   ),
 });
 
 /** The reason for ending or resuming something, for the compliance log; no personal data. */
-export const ReasonGiven = Closed({
+export const ReasonGiven = Body("ReasonGiven", {
   reason: Type.Optional(TextLine(256)),
 });
 

@@ -1,12 +1,12 @@
 /** The state of the whole deployment. */
 import { type Static, Type } from "typebox";
-import { Id, Nullable, Timestamp } from "../../http/common.ts";
+import { Id, Nullable, Resource, Timestamp } from "../../http/common.ts";
 
 const Count = (description: string) => Type.Integer({ description });
 const Seconds = (description: string) => Nullable(Type.Integer({ description }));
 const OfTenant = { tenant_id: Id("tenant"), tenant_name: Type.String() };
 
-export const Overview = Type.Object({
+export const Overview = Resource("Overview", {
   at: Timestamp,
   counted_max: Count("Limit of all counts: this value means that or more"),
   temporal_reachable: Type.Boolean(),

@@ -15,7 +15,7 @@ import {
 } from "../../database/repositories/webhooks/replay-items.ts";
 import { REPLAY_IDS_MAX, REPLAY_RATE } from "../../webhooks/replay/replay-service.ts";
 import { Instant } from "../../http/instants.ts";
-import { Closed, Id, MetadataQuery, Nullable, OneOf, Timestamp } from "../../http/common.ts";
+import { Body, Id, MetadataQuery, Nullable, OneOf, Resource, Timestamp } from "../../http/common.ts";
 import { DeliveryFilters } from "./deliveries.ts";
 
 const Pace = {
@@ -30,9 +30,9 @@ const Pace = {
 };
 
 /** Selects dead letters either by id or by the filters of the list. */
-export const NewReplay = Closed({
+export const NewReplay = Body("DeadLetterReplay", {
   ids: Type.Optional(Type.Array(Id("delivery"), { minItems: 1, maxItems: REPLAY_IDS_MAX })),
-  filter: Type.Optional(Closed({ ...DeliveryFilters, ...MetadataQuery })),
+  filter: Type.Optional(Body("DeadLetterFilter", { ...DeliveryFilters, ...MetadataQuery })),
   ...Pace,
 });
 export type NewReplay = Static<typeof NewReplay>;
@@ -43,7 +43,7 @@ export const RECOVERED_STATES = ["DEAD_LETTERED", "RETRYING"] as const;
 const { state: _state, ...RecoveryFilters } = DeliveryFilters;
 
 /** Selects deliveries by their states and by the filters of the list. */
-export const NewRecovery = Closed({
+export const NewRecovery = Body("NewReplay", {
   states: Type.Optional(
     Nullable(
       Type.Array(OneOf(REPLAYABLE_STATES), {
@@ -53,19 +53,19 @@ export const NewRecovery = Closed({
       }),
     ),
   ),
-  filter: Closed({ ...RecoveryFilters, ...MetadataQuery }),
+  filter: Body("DeliveryFilter", { ...RecoveryFilters, ...MetadataQuery }),
   ...Pace,
 });
 
-export const NewMissingReplay = Closed({
+export const NewMissingReplay = Body("MissedEvents", {
   since: Instant,
   until: Type.Optional(Instant),
   ...Pace,
 });
 
-export const ReplayCount = Type.Object({ dry_run: Type.Literal(true), total: Type.Integer() });
+export const ReplayCount = Resource("ReplayCount", { dry_run: Type.Literal(true), total: Type.Integer() });
 
-export const ReplayJob = Type.Object({
+export const ReplayJob = Resource("ReplayJob", {
   id: Id("replay"),
   kind: OneOf(REPLAY_KINDS),
   endpoint_id: Nullable(Id("endpoint")),
@@ -126,7 +126,8 @@ export const ItemQuery = {
 };
 
 /** Counts of a job's replays. */
-export const ReplayOutcomes = Type.Object(
+export const ReplayOutcomes = Resource(
+  "ReplayOutcomes",
   {
     delivered: Type.Integer(),
     retrying: Type.Integer({ description: "Failed at least once since, and is retried" }),
@@ -162,7 +163,7 @@ function isReason(result: ReplayResult): result is Exclude<ReplayResult, "replay
   return STATE_OF[result] !== "DONE";
 }
 
-export const ReplayItem = Type.Object({
+export const ReplayItem = Resource("ReplayItem", {
   position: Type.Integer({ description: "Position in the order of replay, from 1" }),
   delivery_id: Nullable(Id("delivery")),
   event_id: Nullable(Id("event")),

@@ -3,7 +3,7 @@ import type { CredentialOwner } from "../../database/repositories/tokens/credent
 import { PROCESS_STATES, type Receipt, RECEIPT_OUTCOMES } from "../../revocation/receipt.ts";
 import type { Receipts } from "../../revocation/receipts.ts";
 import type { Revocation } from "../../revocation/publish-revocation.ts";
-import { Closed, Id, Nullable, OneOf, TextLine, Timestamp } from "../../http/common.ts";
+import { Body, Id, Nullable, OneOf, Resource, TextLine, Timestamp } from "../../http/common.ts";
 import type { FoundLeak } from "../../tokens/leaks/find-leak.ts";
 import { LEAK_FORMS, LEAK_LENGTH_MAX } from "../../tokens/leaks/recognize-leak.ts";
 
@@ -12,7 +12,7 @@ const Reason = TextLine(500, {
   description: "The reason, for the compliance log; no personal data",
 });
 
-export const RevocationRequest = Closed({
+export const RevocationRequest = Body("RevocationRequest", {
   reason: Type.Optional(Reason),
   scope: Type.Optional(
     Type.Literal("tenant", {
@@ -22,15 +22,15 @@ export const RevocationRequest = Closed({
 });
 
 /** The receipt of a committed revocation (security decisions D). */
-export const RevocationReceipt = Type.Object({
+export const RevocationReceipt = Resource("Revocation", {
   revocation_id: Id("revocation"),
   sequence: Type.Integer({ description: "Sequence number, without gaps in the whole deployment" }),
   committed_at: Timestamp,
-  compliance: Type.Object({
+  compliance: Resource("RevocationEntry", {
     log_index: Type.Integer(),
     leaf_hash: Type.String({ description: "RFC 6962 leaf hash of the entry, hexadecimal" }),
   }),
-  edges: Type.Object({
+  edges: Resource("RevocationReach", {
     live: Type.Integer({ description: "Connected processes that admit tokens" }),
     acked: Type.Integer({
       description: "Processes that confirmed the revocation; the others admit no request until they do",
@@ -45,7 +45,7 @@ export const RevocationReceipt = Type.Object({
       examples: ["All 2 processes applied the revocation within 12 ms."],
     }),
     processes: Type.Array(
-      Type.Object({
+      Resource("RevocationProcess", {
         id: Type.String({
           description: "Identifies the process in its log (`follower`)",
           examples: ["edge-1f3a9c02"],
@@ -104,7 +104,7 @@ export const LeakTarget = Type.String({
 });
 
 /** A revoked object. */
-const RevokedObject = Type.Object({
+const RevokedObject = Resource("RevokedObject", {
   kind: OneOf(["credential", "signing_secret", "jti", "kid", "cert"]),
   target: Type.String({
     description:
@@ -119,7 +119,7 @@ const RevokedObject = Type.Object({
 });
 
 /** The receipt of a revocation by what leaked. */
-export const LeakReceipt = Type.Object({
+export const LeakReceipt = Resource("LeakRevocation", {
   revoked: Type.Array(RevokedObject, { minItems: 1 }),
   ...RevocationReceipt.properties,
 });

@@ -15,7 +15,7 @@ import { countWaitingBefore, findEventFacts } from "../../../database/repositori
 import type { Queryable } from "../../../database/pool.ts";
 import { findActivity, listUnhealthy } from "../../../database/repositories/webhooks/delivery-counts.ts";
 import { found } from "../../../domain/errors.ts";
-import { Closed, Formed, Id, Nullable, OneOf } from "../../../http/common.ts";
+import { Closed, Formed, Id, Nullable, OneOf, Resource } from "../../../http/common.ts";
 import type { SignetServer } from "../../../http/types.ts";
 import { operation } from "../../openapi/operation.ts";
 import type { AdminServices } from "../services.ts";
@@ -46,7 +46,7 @@ export const ExplainedId = Formed(
   },
 );
 
-const Why = Type.Object({
+const Why = Resource("Explanation", {
   id: Type.String(),
   kind: OneOf(EXPLAINED_KINDS),
   tenant_id: Id("tenant"),
