@@ -4,6 +4,7 @@
  */
 import { format } from "oxfmt";
 import { Instant } from "../src/http/instants.ts";
+import { withoutReferences } from "./described-api.ts";
 
 /**
  * Sources by type: the operation; `body`, `query` or the status of the response; then members, `items` of an array, or
@@ -129,7 +130,6 @@ interface Described extends Operation {
 
 interface Document {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
-  readonly components: { readonly schemas: Schemas };
 }
 
 interface Declared {
@@ -172,19 +172,13 @@ function withoutOmitted(schema: Schema): Schema {
   return { ...schema, properties: Object.fromEntries(members) };
 }
 
-/** Returns the operations by id, with the schemas that they reference. */
-function operationsOf({ paths, components }: Document): ReadonlyMap<string, Described> {
-  const schemas = new Map(
-    Object.entries(components.schemas).map(([name, schema]) => [`#/components/schemas/${name}`, schema]),
-  );
+/** Returns the operations by id. */
+function operationsOf({ paths }: Document): ReadonlyMap<string, Described> {
   const described = Object.entries(paths).flatMap(([path, operations]) =>
-    Object.entries(operations).map(([method, operation]) => {
-      const whole = JSON.parse(
-        JSON.stringify(operation),
-        (_name, value: unknown) => schemas.get((value as { $ref?: string } | null)?.$ref ?? "") ?? value,
-      ) as Operation;
-      return [operation.operationId, { ...whole, route: `${method.toUpperCase()} ${path}` }] as const;
-    }),
+    Object.entries(operations).map(
+      ([method, operation]) =>
+        [operation.operationId, { ...operation, route: `${method.toUpperCase()} ${path}` }] as const,
+    ),
   );
   return new Map(described);
 }
@@ -315,7 +309,7 @@ function declarationOf({ name, doc, schema }: Declared, earlier: readonly Declar
 
 /** Returns the text of src/lib/client/api-types.ts. @param document the OpenAPI document for tenants */
 export async function clientTypes(document: Record<string, unknown>): Promise<string> {
-  const operations = operationsOf(document as unknown as Document);
+  const operations = operationsOf(withoutReferences(document) as unknown as Document);
   const types = Object.entries(SOURCES).map((entry) => declare(operations, entry));
   const names = new Map(types.map(({ name, schema }) => [keyOf(schema), name]));
   const declarations = types.map((type, index) => declarationOf(type, types.slice(0, index), names));

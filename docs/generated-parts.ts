@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { SignetClient } from "../src/lib/client/index.ts";
 import { SETTINGS } from "../src/config/config.ts";
 import { type MetricDescription, OWN_METRICS } from "../src/observability/metrics.ts";
-import { describedAdmin, describedApi } from "./described-api.ts";
+import { describedAdmin, describedApi, withoutReferences } from "./described-api.ts";
 import { fixedLimits, requestLimits, settableLimits } from "./limits.ts";
 
 /** Documents with generated parts. */
@@ -157,10 +157,14 @@ async function part(name: string): Promise<string> {
     return settableLimits();
   }
   if (name === "limits of requests") {
-    return requestLimits((await describedApi())["paths"] as Parameters<typeof requestLimits>[0]);
+    return requestLimits(
+      withoutReferences(await describedApi())["paths"] as Parameters<typeof requestLimits>[0],
+    );
   }
   if (name === "limits of operators' requests") {
-    return requestLimits((await describedAdmin())["paths"] as Parameters<typeof requestLimits>[0]);
+    return requestLimits(
+      withoutReferences(await describedAdmin())["paths"] as Parameters<typeof requestLimits>[0],
+    );
   }
   if (name === "client") {
     return clientTable();

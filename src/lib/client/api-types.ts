@@ -110,6 +110,7 @@ export interface RegisteredEndpoint extends Endpoint {
 /** The body of `POST /v1/webhooks/endpoints`. */
 export interface NewEndpoint {
   readonly url: string;
+  /** Event types, or `*` as the only item for all of them. */
   readonly events: readonly string[];
   readonly metadata?: object | null;
   readonly description?: string | null;
@@ -127,6 +128,7 @@ export interface NewEndpoint {
 /** The body of `PATCH /v1/webhooks/endpoints/{id}`. */
 export interface EndpointChange {
   readonly url?: string;
+  /** Event types, or `*` as the only item for all of them. */
   readonly events?: readonly string[];
   readonly metadata?: object | null;
   readonly description?: string | null;
