@@ -45,11 +45,24 @@ const OPERATOR_TAGS = [
   { name: "temporal", description: "Payloads of workflow histories" },
 ];
 
+/** The scopes that the operations require. */
+const SCOPES = {
+  "compliance:read": "Read the compliance log",
+  "credentials:read": "Read credentials",
+  "credentials:revoke": "Revoke credentials",
+  "credentials:write": "Create, replace and change credentials",
+  "events:publish": "Publish events and erase their content",
+  "events:read": "Read events",
+  "portal:sign_in": "Create links that sign people in",
+  "webhooks:read": "Read endpoints, event types, deliveries and dead letters",
+  "webhooks:replay": "Replay and resend deliveries",
+  "webhooks:write": "Change endpoints, event types and deliveries",
+};
+
 const SECURITY_SCHEMES = {
   bearer: {
-    type: "http",
-    scheme: "bearer",
-    bearerFormat: "JWT",
+    type: "oauth2",
+    flows: { clientCredentials: { tokenUrl: "/v1/auth/token", scopes: SCOPES } },
     description:
       "An access token from `POST /v1/auth/token`. Each operation lists the scopes that it requires; without them the response is 403 `SCOPE_VIOLATION`.",
   },

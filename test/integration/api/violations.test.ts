@@ -3,6 +3,7 @@
  * that names the place and explains the constraint in words, never a regular expression or a 500.
  */
 import { beforeAll, describe, expect, test } from "vitest";
+import { withoutReferences } from "../../../docs/described-api.ts";
 import type { DocumentedSchema } from "../../../src/api/openapi/examples.ts";
 import { ERROR_CATALOGUE } from "../../../src/domain/errors.ts";
 import { type Answer, useSharedApi } from "../../support/api.ts";
@@ -46,7 +47,8 @@ type Operation = {
 };
 
 function routesOf(document: Answer["body"]): Route[] {
-  const paths = Object.entries(document["paths"] as Record<string, Record<string, Operation>>);
+  const { paths: described } = withoutReferences(document);
+  const paths = Object.entries(described as Record<string, Record<string, Operation>>);
   return paths
     .filter(([path]) => !OAUTH.test(path))
     .flatMap(([path, operations]) =>

@@ -28,6 +28,7 @@ interface Operation {
     readonly schema: object;
     readonly example?: unknown;
   }[];
+  readonly security?: readonly Readonly<Record<string, readonly string[]>>[];
   readonly requestBody?: Body;
   readonly responses: Readonly<Record<string, Body & { readonly description: string }>>;
 }
@@ -38,6 +39,9 @@ interface Document {
   readonly components: {
     readonly schemas: Readonly<Record<string, object>>;
     readonly examples: Readonly<Record<string, { readonly value: Readonly<Record<string, unknown>> }>>;
+    readonly securitySchemes: Readonly<
+      Record<string, { readonly flows?: { readonly clientCredentials: { readonly scopes: object } } }>
+    >;
   };
   readonly info: { readonly description: string };
 }
@@ -73,6 +77,8 @@ interface Shape {
   readonly type?: string | readonly string[];
   readonly anyOf?: readonly Shape[];
   readonly properties?: Readonly<Record<string, Shape>>;
+  readonly items?: Shape;
+  readonly additionalProperties?: boolean | Shape;
 }
 
 function resolved({ components }: Document, shape: Shape): Shape {
@@ -136,6 +142,55 @@ describe.each(Object.keys(DOCUMENTS))("the document for %s", (audience) => {
       }
     }
     expect(refused).toEqual([]);
+  });
+
+  test("every body and every object in it is a named schema, so that clients have a type of that name", () => {
+    const inline: string[] = [];
+    const search = (place: string, schema: Shape): void => {
+      if (schema.properties !== undefined) {
+        inline.push(place);
+      }
+      for (const part of [schema.items, ...(schema.anyOf ?? []), schema.additionalProperties]) {
+        if (typeof part === "object") {
+          search(place, part);
+        }
+      }
+    };
+    for (const [name, { requestBody, responses }] of operationsOf(document.paths)) {
+      for (const [part, { content = {} }] of Object.entries({ request: requestBody ?? {}, ...responses })) {
+        for (const [type, { schema }] of Object.entries(content)) {
+          const { $ref } = schema as Shape;
+          if ($ref === undefined && type.endsWith("json") && !type.endsWith("ndjson")) {
+            inline.push(`${name} ${part}`);
+          }
+          search(`${name} ${part}`, schema as Shape);
+        }
+      }
+    }
+    for (const [name, { properties = {}, ...schema }] of Object.entries(
+      document.components.schemas as Readonly<Record<string, Shape>>,
+    )) {
+      expect(name).toMatch(/^[A-Z][A-Za-z0-9]*$/);
+      // A name that nobody gave: `Named` in http/common.ts gives one.
+      expect(name).not.toMatch(/(Body|undefined)/);
+      for (const [member, shape] of Object.entries({ ...properties, "": schema })) {
+        search(`${name}.${member}`, shape);
+      }
+    }
+    expect(inline.filter((place) => !/^(Problem|OAuthError)\b/.test(place))).toEqual([]);
+  });
+
+  test("every operation says who may call it, and scopes are those of its scheme", () => {
+    const { flows } = document.components.securitySchemes["bearer"] ?? {};
+    const scopes = Object.keys(flows?.clientCredentials.scopes ?? {});
+    for (const [name, { security }] of all()) {
+      expect(security, name).toBeDefined();
+      for (const { bearer = [] } of security ?? []) {
+        expect(scopes, name).toEqual(expect.arrayContaining([...bearer]));
+      }
+    }
+    const used = all().flatMap(([, { security = [] }]) => security.flatMap(({ bearer = [] }) => bearer));
+    expect(scopes.toSorted()).toEqual([...new Set(used)].toSorted());
   });
 
   test("every operation has a description, a documented tag and a unique id", () => {
