@@ -35,6 +35,8 @@ class CopyOut extends Query {
  */
 export async function copyOut(pool: Pool, query: string): Promise<Buffer> {
   const copy = new CopyOut(`COPY (${query}) TO STDOUT (FORMAT binary)`);
+  // The types see a query that is only submitted. The pool returns a promise, because it has a callback.
+  // oxlint-disable-next-line typescript/await-thenable
   await pool.query(copy);
   return copy.bytes;
 }

@@ -200,6 +200,8 @@ function openOwnPool({ role, statementMs = STATEMENT_TIMEOUT_MS, ...options }: P
   return new BoundedPool({
     ...clientOptions({ ...options, statementMs }),
     application_name: role,
+    // The pool waits for it, which its types do not say.
+    // oxlint-disable-next-line typescript/no-misused-promises
     onConnect: async (client) => {
       await within(CONNECT_TIMEOUT_MS, client.query(settings));
     },

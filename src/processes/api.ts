@@ -250,17 +250,17 @@ async function createOperatorsApi({
 }
 
 /** Starts the api process. Resolves when it listens. */
+async function requireDatabase(pool: Pool, config: ApiProcessOptions["config"]): Promise<void> {
+  const { development } = config;
+  await requireSafeAccess({ ...poolAccess(config), pool, directUrl: directUrl(config), development });
+  await requireCurrentSchema(pool);
+}
+
 export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> {
   const { config, log } = options;
   const { pepper, keyring } = await loadServiceSecrets(config, randomBytes);
   const pools = openPools(options);
-  await requireSafeAccess({
-    ...poolAccess(config),
-    pool: pools.api,
-    directUrl: directUrl(config),
-    development: config.development,
-  });
-  await requireCurrentSchema(pools.api);
+  await requireDatabase(pools.api, config);
   const clock = await openProcessClock(options.clock, pools.api);
   const shared = { clock, randomBytes, log };
   const keys = await openSigningKeys({ config, pools, keyring, clock, log });

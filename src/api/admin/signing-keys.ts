@@ -27,6 +27,7 @@ const SigningKey = Resource("SigningKey", {
   revoked_at: Nullable(Timestamp),
   revocation_reason: Nullable(Type.String()),
 });
+const SigningKeyPage = Resource("SigningKeyPage", { data: Type.Array(SigningKey), next_cursor: Type.Null() });
 
 const KidParams = Closed({
   kid: Formed(
@@ -72,9 +73,7 @@ export function registerSigningKeyRoutes(server: SignetServer, services: AdminSe
       operator: "read",
       summary: "List the keys that sign tokens",
       description: "Newest first, without private keys.",
-      response: {
-        200: Resource("SigningKeyPage", { data: Type.Array(SigningKey), next_cursor: Type.Null() }),
-      },
+      response: { 200: SigningKeyPage },
     }),
     async () => ({
       data: presentKeys(await listSigningKeys(pool, SHOWN_MAX), clock.now()),

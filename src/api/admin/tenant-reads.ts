@@ -42,6 +42,7 @@ import {
 import type { SignetServer } from "../../http/types.ts";
 import { DeliveryStats } from "../../webhooks/engine/delivery-stats.ts";
 import { operation } from "../openapi/operation.ts";
+import { OperatorEvent } from "../schemas/events.ts";
 import { readPage, toPage } from "../pagination.ts";
 import { deliveryFilter } from "../routes/deliveries.ts";
 import { presentHour, Stats } from "../routes/delivery-stats.ts";
@@ -92,17 +93,6 @@ const OperatorEndpoint = Resource("Endpoint", {
 const OperatorDelivery = Resource("Delivery", { ...Delivery.properties, tenant_id: Id("tenant") });
 const { response_body: _content, ...attemptMembers } = Attempt.properties;
 const OperatorAttempt = Resource("Attempt", attemptMembers);
-
-const OperatorEvent = Resource("Event", {
-  id: Id("event"),
-  tenant_id: Id("tenant"),
-  type: Type.String(),
-  source_id: Nullable(Type.String({ description: "The publisher's own id" })),
-  occurred_at: Timestamp,
-  created_at: Timestamp,
-  deliveries: Type.Integer({ description: "Number of deliveries at its acceptance" }),
-  content_erased_at: Nullable(Timestamp),
-});
 
 /** An endpoint with its activity, and until when it counts as slow. */
 interface ReadEndpoint {

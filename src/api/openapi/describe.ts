@@ -97,7 +97,7 @@ function plain<T>(value: T): T {
   const { "x-documented": documented = {}, ...others } = value as Readonly<Record<string, unknown>>;
   const members = Object.entries({ ...others, ...(documented as object) })
     .filter(([name, member]) => !VALIDATORS_OWN.has(name) && member !== undefined)
-    .map(([name, member]) => [name, plain(member as unknown)]);
+    .map(([name, member]) => [name, plain(member)]);
   const opaque = Object.hasOwn(value, "x-opaque") ? { additionalProperties: true } : {};
   return { ...Object.fromEntries(members), ...opaque } as T;
 }

@@ -76,3 +76,15 @@ export const StoredEvent = Resource("StoredEvent", {
     }),
   ),
 });
+
+/** An event as operators read it: without its content. */
+export const OperatorEvent = Resource("Event", {
+  id: Id("event"),
+  tenant_id: Id("tenant"),
+  type: Type.String(),
+  source_id: Nullable(Type.String({ description: "The publisher's own id" })),
+  occurred_at: Timestamp,
+  created_at: Timestamp,
+  deliveries: Type.Integer({ description: "Number of deliveries at its acceptance" }),
+  content_erased_at: Nullable(Timestamp),
+});

@@ -2,6 +2,7 @@
  * A restore drill without a superuser, as on a managed PostgreSQL: an owner that may only create roles migrates, a login
  * with `signet_backup` dumps, and the owner restores into a new database, on which the service continues.
  */
+// oxlint-disable vitest/no-conditional-expect, vitest/no-standalone-expect -- the databases are prepared by what is tested
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
@@ -120,7 +121,7 @@ async function documentedCommands(): Promise<Readonly<Record<string, readonly st
     block
       .replaceAll("\\\n", " ")
       .split("\n")
-      .filter((line) => /^pg_/.test(line))
+      .filter((line) => line.startsWith("pg_"))
       .map((line) => {
         const [program = "", ...options] = line.split(/\s+/).filter((word) => word !== "");
         return [program, options.filter((option) => option.startsWith("--") && !option.includes("$"))];

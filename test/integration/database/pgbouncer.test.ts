@@ -1,4 +1,5 @@
 /** Behind a real PgBouncer the main job works, and each statement has its own role, or the process does not start. */
+// oxlint-disable vitest/no-conditional-expect -- both modes share their tests
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from "vitest";
@@ -282,6 +283,7 @@ describe.skipIf(skipped)("a process does not start", () => {
     opened.push(busy);
     let stopped = false;
     const load = Array.from({ length: 4 }, async () => {
+      // oxlint-disable-next-line no-unmodified-loop-condition -- changed below
       while (!stopped) {
         await busy.query("SELECT");
       }
