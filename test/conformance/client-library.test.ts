@@ -20,6 +20,8 @@ const api = useTestApi({ worker: true, environment: { SIGNET_RETRY_WINDOW_MS: "2
 let client: Provisioned;
 let receiver: Receiver;
 let signet: SignetClient;
+/** The second item of the batch below is invalid, and so its request is. */
+const INVALID_ITEM = /^POST \/v1\/events, request: .*data\/events\/1\/type must match/;
 /** Differences between the traffic and the OpenAPI document. */
 const faults: string[] = [];
 let conformance: Conformance;
@@ -376,7 +378,7 @@ describe("the client", () => {
   });
 
   test("sends and receives only what the document describes, with every method", () => {
-    expect([...new Set(faults)]).toEqual([]);
+    expect([...new Set(faults)].filter((fault) => !INVALID_ITEM.test(fault))).toEqual([]);
     // Needs a signed checkpoint; see test/integration/compliance/verify.test.ts.
     const elsewhere = ["Compliance.verify"];
     expect([...methods].filter((method) => !used.has(method))).toEqual(elsewhere);
