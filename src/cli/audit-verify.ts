@@ -88,7 +88,7 @@ async function* readDatabase(url: string): AsyncGenerator<readonly LogItem[]> {
   const log = createLogger({ level: "silent" });
   const pool = createPool({ url, role: "signet_audit", max: 2, log, statementMs });
   try {
-    await requireSafeAccess({ pool, sharesSessions: false, directUrl: url, development: true });
+    await requireSafeAccess(pool, { databaseUrl: url, development: true });
     yield* readLog(pool);
   } catch (error) {
     throw new CommandError(`--db: ${messageOf(error)}`, {

@@ -6,7 +6,7 @@ import { availableParallelism, homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { CLIENT_SETTINGS } from "./client-settings.ts";
 import { COMPLIANCE_SETTINGS } from "./compliance.ts";
-import { CONNECTION_SETTINGS, DATABASE_SETTINGS, withUrlFiles } from "./database-settings.ts";
+import { CONNECTION_SETTINGS, DATABASE_SETTINGS, URL_VARIABLES, withUrlFiles } from "./database-settings.ts";
 import {
   DATABASE_TLS_SETTINGS,
   databaseTlsProblems,
@@ -305,10 +305,7 @@ function withOwnLogin(values: Values, asks: ConfigFor): Values {
  */
 export function loadConfig(given: Environment, asks: ConfigFor = "service"): Config {
   const { environment, problems } = readSecretFiles(given, [
-    "SIGNET_DATABASE_URL",
-    "SIGNET_DATABASE_DIRECT_URL",
-    "SIGNET_DATABASE_ADMIN_URL",
-    "SIGNET_EDGE_DATABASE_URL",
+    ...Object.values(URL_VARIABLES),
     "SIGNET_PEPPER",
     "SIGNET_OPERATOR_TOKEN",
     "SIGNET_OUTBOUND_PROXY",

@@ -76,22 +76,24 @@ export function withoutPooler<Urls extends DatabaseUrls>(config: Urls): Urls {
   return { ...config, databaseUrl: directUrl(config), databaseDirectUrl: undefined };
 }
 
-interface UrlValues {
-  readonly databaseUrl?: string | undefined;
-  readonly databaseUrlFile?: string | undefined;
-  readonly databaseDirectUrl?: string | undefined;
-  readonly databaseDirectUrlFile?: string | undefined;
-  readonly databaseAdminUrl?: string | undefined;
-  readonly databaseAdminUrlFile?: string | undefined;
-  readonly edgeDatabaseUrl?: string | undefined;
-  readonly edgeDatabaseUrlFile?: string | undefined;
-}
+/** The settings with a database's URL, and their variables. Each may come from the file that `…_FILE` names. */
+export const URL_VARIABLES = {
+  databaseUrl: "SIGNET_DATABASE_URL",
+  databaseDirectUrl: "SIGNET_DATABASE_DIRECT_URL",
+  databaseAdminUrl: "SIGNET_DATABASE_ADMIN_URL",
+  edgeDatabaseUrl: "SIGNET_EDGE_DATABASE_URL",
+} as const;
 
-const URLS = ["databaseUrl", "databaseDirectUrl", "databaseAdminUrl", "edgeDatabaseUrl"] as const;
+export type UrlName = keyof typeof URL_VARIABLES;
+
+/** The names of these settings. */
+export const URL_NAMES = Object.keys(URL_VARIABLES) as UrlName[];
+
+type UrlValues = Readonly<Partial<Record<UrlName | `${UrlName}File`, string | undefined>>>;
 
 /** Returns the values with each URL that came from a file naming it. */
 export function withUrlFiles<Values extends UrlValues>(values: Values): Values {
-  const named = URLS.flatMap((name): [string, string][] => {
+  const named = URL_NAMES.flatMap((name): [string, string][] => {
     const [url, path] = [values[name], values[`${name}File`]];
     return url === undefined || path === undefined ? [] : [[name, withUrlFile(url, path)]];
   });

@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { messageOf } from "../runtime/thrown.ts";
+import { URL_NAMES, URL_VARIABLES, type UrlName } from "./database-settings.ts";
 import { isThisMachine, oneOf, setting } from "./setting.ts";
 
 export const DATABASE_TLS_SETTINGS = {
@@ -31,31 +32,21 @@ export const DATABASE_TLS_SETTINGS = {
   ),
 } as const;
 
-export interface DatabaseTlsValues {
-  readonly databaseUrl?: string | undefined;
-  readonly databaseDirectUrl?: string | undefined;
-  readonly databaseAdminUrl?: string | undefined;
-  readonly edgeDatabaseUrl?: string | undefined;
+export interface DatabaseTlsValues extends Readonly<Partial<Record<UrlName, string | undefined>>> {
   readonly databaseCaFile?: string | undefined;
   readonly databaseCertFile?: string | undefined;
   readonly databaseKeyFile?: string | undefined;
 }
 
-const VARIABLES = {
-  databaseUrl: "SIGNET_DATABASE_URL",
-  databaseDirectUrl: "SIGNET_DATABASE_DIRECT_URL",
-  databaseAdminUrl: "SIGNET_DATABASE_ADMIN_URL",
-  edgeDatabaseUrl: "SIGNET_EDGE_DATABASE_URL",
-} as const;
 const VERIFIED = "verify-full";
 /** URL parameters that control the security of the connection. */
 const SECURITY = /^(ssl|uselibpqcompat)/;
 
 /** Returns the URLs that are set, each with its name and its variable. */
 function given(values: DatabaseTlsValues): (readonly [name: string, variable: string, url: string])[] {
-  return Object.entries(VARIABLES).flatMap(([name, variable]) => {
-    const url = values[name as keyof typeof VARIABLES];
-    return url === undefined ? [] : [[name, variable, url] as const];
+  return URL_NAMES.flatMap((name) => {
+    const url = values[name];
+    return url === undefined ? [] : [[name, URL_VARIABLES[name], url] as const];
   });
 }
 

@@ -1,13 +1,11 @@
 /** Reads secrets from files instead of the environment: `NAME_FILE` for `NAME`, as container engines mount them. */
 import { readFileSync } from "node:fs";
 import { messageOf } from "../runtime/thrown.ts";
+import type { URL_VARIABLES, UrlName } from "./database-settings.ts";
 
 /** The secrets that may come from a file. SIGNET_KEK_FILE is handled separately (key-settings.ts). */
 type Secret =
-  | "SIGNET_DATABASE_URL"
-  | "SIGNET_DATABASE_DIRECT_URL"
-  | "SIGNET_DATABASE_ADMIN_URL"
-  | "SIGNET_EDGE_DATABASE_URL"
+  | (typeof URL_VARIABLES)[UrlName]
   | "SIGNET_PEPPER"
   | "SIGNET_OPERATOR_TOKEN"
   | "SIGNET_OUTBOUND_PROXY"

@@ -3,6 +3,7 @@
  * one. A process that finds otherwise does not start.
  */
 import type { Client } from "pg";
+import { type DatabaseUrls, directUrl, poolAccess } from "../config/database-settings.ts";
 import { BoundedClient } from "./bounded-client.ts";
 import type { Pool, Queryable } from "./pool.ts";
 import { SERVICE_ROLES } from "./role-settings.ts";
@@ -10,16 +11,6 @@ import { requireRowSecurity } from "./row-security.ts";
 
 /** A pooler may lend the same session again by chance. */
 const PROBES = 8;
-
-export interface DatabaseAccess {
-  /** A pool of the process. */
-  readonly pool: Pool;
-  /** Whether the pool's sessions may be shared. */
-  readonly sharesSessions: boolean;
-  /** URL of the connections that need a session. */
-  readonly directUrl: string;
-  readonly development: boolean;
-}
 
 async function withClient<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
   const client: Client = new BoundedClient({ connectionString: url, application_name: "signet_probe" });
@@ -97,13 +88,19 @@ async function placeOf(db: Queryable): Promise<string> {
   return rows[0]?.place ?? "";
 }
 
-/** @throws Error if the process must not use this database */
-export async function requireSafeAccess(access: DatabaseAccess): Promise<void> {
-  const { pool, sharesSessions, directUrl, development } = access;
-  await withClient(directUrl, async (client) => {
-    await requireOwnSession(client, directUrl);
+/**
+ * @param pool a pool of the process, opened with {@link poolAccess} of the same settings
+ * @throws Error if the process must not use this database
+ */
+export async function requireSafeAccess(
+  pool: Pool,
+  { development, ...urls }: DatabaseUrls & { readonly development: boolean },
+): Promise<void> {
+  const direct = directUrl(urls);
+  await withClient(direct, async (client) => {
+    await requireOwnSession(client, direct);
     await requireRowSecurity(client, { development });
-    if (!sharesSessions) {
+    if (!poolAccess(urls).sharesSessions) {
       return;
     }
     await requireRowSecurity(pool, { development });

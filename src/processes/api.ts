@@ -12,7 +12,7 @@ import { listenServer } from "../http/server.ts";
 import type { SignetServer } from "../http/types.ts";
 import { appendIssuedTokens, createIssuedTokens } from "../tokens/oauth/issued-tokens.ts";
 import { type Config, formatListen, type ListenAddress } from "../config/config.ts";
-import { directUrl, poolAccess } from "../config/database-settings.ts";
+import { poolAccess } from "../config/database-settings.ts";
 import type { Pepper } from "../crypto/pepper.ts";
 import { loadServiceSecrets } from "../crypto/service-secrets.ts";
 import { requireSafeAccess } from "../database/access.ts";
@@ -250,17 +250,12 @@ async function createOperatorsApi({
 }
 
 /** Starts the api process. Resolves when it listens. */
-async function requireDatabase(pool: Pool, config: ApiProcessOptions["config"]): Promise<void> {
-  const { development } = config;
-  await requireSafeAccess({ ...poolAccess(config), pool, directUrl: directUrl(config), development });
-  await requireCurrentSchema(pool);
-}
-
 export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> {
   const { config, log } = options;
   const { pepper, keyring } = await loadServiceSecrets(config, randomBytes);
   const pools = openPools(options);
-  await requireDatabase(pools.api, config);
+  await requireSafeAccess(pools.api, config);
+  await requireCurrentSchema(pools.api);
   const clock = await openProcessClock(options.clock, pools.api);
   const shared = { clock, randomBytes, log };
   const keys = await openSigningKeys({ config, pools, keyring, clock, log });

@@ -143,9 +143,10 @@ function routesReadiness(routes: () => RouteFile | undefined): ReadinessCheck {
 /** Edges face the internet: production rejects a login that bypasses row-level security, and warns of one with excess rights. */
 async function checkPowers(pool: Pool, config: EdgeProcessOptions["config"], log: Logger) {
   const { development, databaseUrl } = config;
-  const direct = directUrl(config);
-  await requireSafeAccess({ ...poolAccess(config), pool, directUrl: direct, development });
-  const logins = new Set([databaseUrl, direct].map((url) => decodeURIComponent(new URL(url).username)));
+  await requireSafeAccess(pool, config);
+  const logins = new Set(
+    [databaseUrl, directUrl(config)].map((url) => decodeURIComponent(new URL(url).username)),
+  );
   for (const login of development ? [] : logins) {
     const roles = await rolesBeyondEdge(pool, login);
     if (roles.length > 0) {

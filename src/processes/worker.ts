@@ -202,14 +202,6 @@ async function endWork(work: Work): Promise<void> {
 }
 
 /** Starts a worker process. Resolves when it polls. */
-async function requireDatabase(
-  pool: Pool,
-  { databaseUrl: directUrl, development }: WorkerProcessOptions["config"],
-): Promise<void> {
-  await requireSafeAccess({ pool, sharesSessions: false, directUrl, development });
-  await requireCurrentSchema(pool);
-}
-
 export async function startWorker(given: WorkerProcessOptions): Promise<WorkerProcess> {
   // Its statements are prepared by name, and its claims need their plans.
   const options = { ...given, config: withoutPooler(given.config) };
@@ -225,7 +217,8 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
     log,
   });
   const rotatorPool = openRotatorPool(options);
-  await requireDatabase(pool, config);
+  await requireSafeAccess(pool, config);
+  await requireCurrentSchema(pool);
   const clock = await openDatabaseClock(pool);
   const operatorPool = createPool({ url: config.databaseUrl, role: "signet_operator", max: 2, log });
   const signingKeys = { pool: operatorPool, keyring, clock, randomBytes, alg: config.jwtAlg };

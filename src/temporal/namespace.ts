@@ -8,8 +8,7 @@ import { SearchAttributeType, TypedSearchAttributes } from "@temporalio/common";
 import { encodeSearchAttributeIndexedValueType } from "@temporalio/common/lib/search-attributes.js";
 import { msToTs, tsToMs } from "@temporalio/common/lib/time.js";
 import { SignetError } from "../domain/errors.ts";
-
-const HOUR_MS = 3_600_000;
+import { HOUR_MS } from "../domain/ids.ts";
 
 /** Search attributes by name. SQL visibility allows at most three keyword lists per namespace. */
 export const SEARCH_ATTRIBUTE_TYPES: Readonly<Record<string, SearchAttributeType>> = {

@@ -71,7 +71,8 @@ test("an owner that may create roles migrates, again and again, and production a
       const log = createLogger({ level: "silent" });
       const pool = createPool({ url: url(login), role, max: 1, log, sharesSessions });
       try {
-        await requireSafeAccess({ pool, sharesSessions, directUrl: url(login), development: false });
+        const databaseDirectUrl = sharesSessions ? url(login) : undefined;
+        await requireSafeAccess(pool, { databaseUrl: url(login), databaseDirectUrl, development: false });
       } finally {
         await pool.end();
       }

@@ -262,8 +262,7 @@ describe.skipIf(skipped)("a process does not start", () => {
     const sharesSessions = direct !== undefined;
     const pool = createPool({ url, role: "signet_api", max: 2, log, sharesSessions });
     opened.push(pool);
-    const directUrl = direct ?? url;
-    await requireSafeAccess({ pool, sharesSessions, directUrl, development: false });
+    await requireSafeAccess(pool, { databaseUrl: url, databaseDirectUrl: direct, development: false });
   }
 
   test("behind a pooler in transaction mode that it takes for sessions", async () => {
