@@ -8,15 +8,16 @@ import { PACKAGES } from "../src/runtime/package.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 const NAME = /@[a-z0-9][a-z0-9._-]*\/(client|cli|server)\b/g;
-/** Packages of others that end like ours, such as `@temporalio/client`. */
 const { dependencies } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")) as {
   dependencies: Readonly<Record<string, string>>;
 };
+/** Packages of others that end like ours: dependencies such as `@temporalio/client`, and a linter that documents name. */
+const OF_OTHERS: ReadonlySet<string> = new Set([...Object.keys(dependencies), "@redocly/cli"]);
 
 /** Returns a text with each name in the present scope. */
 export function withPackageNames(text: string): string {
   return text.replaceAll(NAME, (name, which: keyof typeof PACKAGES) =>
-    name in dependencies ? name : PACKAGES[which],
+    OF_OTHERS.has(name) ? name : PACKAGES[which],
   );
 }
 

@@ -3,11 +3,10 @@
  * the portal's files and scripts, the pages of the guide, the command line's bundle and the workflow bundle, so that
  * nothing is compiled, bundled or rendered in production.
  */
-import { execFileSync } from "node:child_process";
 import { cp, rm, writeFile } from "node:fs/promises";
 import { dirname, join, resolve, sep } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { bundleProgram, COMMAND_LINE } from "./bundle.mjs";
+import { bundleProgram, COMMAND_LINE, compile } from "./bundle.mjs";
 import { gzipSync } from "node:zlib";
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
@@ -26,13 +25,7 @@ const out = resolve(process.argv[2] ?? join(ROOT, "dist"));
 // Files of an earlier build would be shipped, for example a renamed migration.
 await rm(out, { recursive: true, force: true });
 
-const tsc = fileURLToPath(import.meta.resolve("typescript/package.json")).replace(
-  /package\.json$/,
-  "bin/tsc",
-);
-execFileSync(process.execPath, [tsc, "-p", join(ROOT, "tsconfig.build.json"), "--outDir", out], {
-  stdio: "inherit",
-});
+compile(ROOT, "tsconfig.build.json", out);
 for (const path of [MIGRATIONS, PORTAL_ASSETS, VENDORED, FAILURE_CONVERTER]) {
   await cp(join(ROOT, path), join(out, path), { recursive: true });
 }

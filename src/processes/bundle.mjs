@@ -1,7 +1,8 @@
-/** Bundles programs of the sources with esbuild: a bundle loads in a tenth of the time that compiling its files takes. */
+/** Compiles and bundles the sources. A bundle loads in a tenth of the time that compiling its files takes. */
+import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative, sep } from "node:path";
-import { pathToFileURL } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 
 /** CommonJS code in a bundle of modules loads Node's modules by this function. */
 const REQUIRE =
@@ -86,6 +87,24 @@ export async function bundleProgram({ root, entry, directory, packages = [], bui
     writeFileSync(join(directory, relative(place, path)), contents);
   }
   return Object.keys(metafile.inputs).filter((path) => existsSync(join(root, path)));
+}
+
+/**
+ * Compiles a TypeScript project of the clone.
+ *
+ * @param {string} root the clone
+ * @param {string} project path of its tsconfig below `root`
+ * @param {string} directory absolute path of the output
+ * @param {readonly string[]} [options] further options of tsc
+ */
+export function compile(root, project, directory, options = []) {
+  const tsc = fileURLToPath(import.meta.resolve("typescript/package.json")).replace(
+    /package\.json$/,
+    "bin/tsc",
+  );
+  execFileSync(process.execPath, [tsc, "-p", join(root, project), "--outDir", directory, ...options], {
+    stdio: "inherit",
+  });
 }
 
 /** The command line without the service: it starts with every command, so nothing else may be loaded. */

@@ -4,11 +4,10 @@
  *
  *   node src/processes/packages.mjs [directory] [build]
  */
-import { execFileSync } from "node:child_process";
 import { chmod, cp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { bundleStandalone } from "./bundle.mjs";
+import { bundleStandalone, compile } from "./bundle.mjs";
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const READMES = join(ROOT, "src", "processes", "packages");
@@ -56,10 +55,6 @@ const ENTRIES = {
 
 /** Compiles the libraries twice: programs that use `require` get CommonJS, whose types differ. */
 async function makeClient() {
-  const tsc = fileURLToPath(import.meta.resolve("typescript/package.json")).replace(
-    /package\.json$/,
-    "bin/tsc",
-  );
   const commonJs = [
     "--module",
     "commonjs",
@@ -73,10 +68,7 @@ async function makeClient() {
     ["cjs", "commonjs", commonJs],
   ])) {
     const directory = join(out, "client", form);
-    const project = join(ROOT, "tsconfig.library.json");
-    execFileSync(process.execPath, [tsc, "-p", project, "--outDir", directory, ...options], {
-      stdio: "inherit",
-    });
+    compile(ROOT, "tsconfig.library.json", directory, options);
     await writeJson(join(directory, "package.json"), { type });
   }
   /** @param {string} form @param {string} module */

@@ -2,7 +2,7 @@
 import { generateKeyPairSync, randomUUID } from "node:crypto";
 import { SignJWT } from "jose";
 import { withClient } from "../bench/environment/postgres.ts";
-import { accessToken, requestJson, type Tenant } from "../bench/environment/provision.ts";
+import { accessToken, requestJson, signIn, type Tenant } from "../bench/environment/provision.ts";
 import type { World } from "../bench/environment/world.ts";
 import { eventually } from "../support/eventually.ts";
 
@@ -79,20 +79,8 @@ export class Everything {
     await this.#assert(credentials);
     const operator = await this.#operator("/operators", { name: "anna", role: "security" });
     const { token } = await this.#operator(`/operators/${String(operator["id"])}/tokens`, {});
-    await this.#signInToConsole(String(token));
-  }
-
-  async #signInToConsole(token: string): Promise<void> {
     const { origin } = new URL(this.#world.signet.adminUrl);
-    const opened = await fetch(`${origin}/portal/operator/sign-in`, {
-      method: "POST",
-      redirect: "manual",
-      headers: { origin, "content-type": "application/x-www-form-urlencoded" },
-      body: new URLSearchParams({ token }),
-    });
-    if (opened.headers.get("set-cookie") === null) {
-      throw new Error(`sign-in to the console failed: ${opened.status}`);
-    }
+    await signIn(`${origin}/portal/operator/sign-in`, { token: String(token) });
   }
 
   /** Requests a token with an assertion, whose id is stored until it expires. */
@@ -145,23 +133,9 @@ export class Everything {
     for (const signsIn of [true, false]) {
       const { url: link } = await this.#tenants("/v1/portal/links", {});
       if (signsIn) {
-        await this.#signIn(String(link));
+        const secret = new URL(String(link)).searchParams.get("link") ?? "";
+        await signIn(`${this.#world.signet.apiUrl}/portal/sign-in`, { link: secret });
       }
-    }
-  }
-
-  async #signIn(link: string): Promise<void> {
-    const { apiUrl } = this.#world.signet;
-    const body = new URLSearchParams({ link: new URL(link).searchParams.get("link") ?? "" });
-    const headers = { origin: apiUrl, "content-type": "application/x-www-form-urlencoded" };
-    const opened = await fetch(`${apiUrl}/portal/sign-in`, {
-      method: "POST",
-      redirect: "manual",
-      headers,
-      body,
-    });
-    if (opened.headers.get("set-cookie") === null) {
-      throw new Error(`sign-in failed: ${opened.status}`);
     }
   }
 

@@ -97,6 +97,26 @@ export async function accessToken({ apiUrl }: Signet, { clientId, clientSecret }
   return String(answer["access_token"]);
 }
 
+/**
+ * Sends the form of a sign-in page, as a browser does.
+ *
+ * @returns the session's cookie, as requests send it
+ * @throws Error if the page does not sign in
+ */
+export async function signIn(page: string, fields: Readonly<Record<string, string>>): Promise<string> {
+  const opened = await fetch(page, {
+    method: "POST",
+    redirect: "manual",
+    headers: { origin: new URL(page).origin, "content-type": "application/x-www-form-urlencoded" },
+    body: new URLSearchParams(fields),
+  });
+  const [cookie = ""] = (opened.headers.get("set-cookie") ?? "").split(";");
+  if (cookie === "") {
+    throw new Error(`${page} answered ${opened.status} without a session`);
+  }
+  return cookie;
+}
+
 /** Registers endpoints. Endpoint n takes events of type n modulo the number of types. */
 export async function registerEndpoints(
   signet: Signet,

@@ -1,7 +1,7 @@
 /** What operators read of a deployment with 10,000 tenants and 100,000 endpoints, requested like one person's browser. */
 import { seedDeployment } from "../../support/seeded-deployment.ts";
 import { withClient } from "../environment/postgres.ts";
-import { requestJson } from "../environment/provision.ts";
+import { requestJson, signIn } from "../environment/provision.ts";
 import type { World } from "../environment/world.ts";
 import type { Percentiles } from "../measure/statistics.ts";
 import type { Bench, Scenario } from "./bench.ts";
@@ -16,26 +16,19 @@ interface Operator {
   readonly cookie: string;
 }
 
-async function signIn(world: World, origin: string): Promise<Operator> {
+async function createOperator(world: World, origin: string): Promise<Operator> {
   const create = async (path: string, body: object) =>
     await requestJson("POST", world.signet.adminUrl + path, world.operatorToken, { ...body });
   const operator = await create("/operators", { name: "bench", role: "security" });
   const token = String((await create(`/operators/${String(operator["id"])}/tokens`, {}))["token"]);
-  const opened = await fetch(`${origin}/portal/operator/sign-in`, {
-    method: "POST",
-    redirect: "manual",
-    headers: { origin },
-    body: new URLSearchParams({ token }),
-  });
-  const [cookie = ""] = (opened.headers.get("set-cookie") ?? "").split(";");
-  return { token, cookie };
+  return { token, cookie: await signIn(`${origin}/portal/operator/sign-in`, { token }) };
 }
 
 async function runScenario(bench: Bench): Promise<void> {
   const world = await bench.world({}, "overview");
   const { adminUrl, worker } = world.signet;
   const { origin } = new URL(adminUrl);
-  const { token, cookie } = await signIn(world, origin);
+  const { token, cookie } = await createOperator(world, origin);
   // The waiting deliveries remain as they are.
   await worker.stop();
   await withClient(world.adminDatabaseUrl, async (client) => {

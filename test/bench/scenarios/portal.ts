@@ -4,7 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { newId } from "../../../src/domain/ids.ts";
 import { seedDeadLetters } from "../../support/seeded-letters.ts";
 import { withClient } from "../environment/postgres.ts";
-import { accessToken, requestJson } from "../environment/provision.ts";
+import { accessToken, requestJson, signIn } from "../environment/provision.ts";
 import type { World } from "../environment/world.ts";
 import { monotonicMs } from "../load/monotonic.ts";
 import { type Percentiles, percentiles } from "../measure/statistics.ts";
@@ -54,7 +54,7 @@ interface Visitor {
   readonly endpointId: string;
 }
 
-async function signIn(world: World): Promise<Visitor> {
+async function visit(world: World): Promise<Visitor> {
   const { tenants } = await world.group({
     name: "portal",
     tenants: 1,
@@ -68,13 +68,8 @@ async function signIn(world: World): Promise<Visitor> {
   const { apiUrl } = world.signet;
   const token = await accessToken(world.signet, tenant);
   const { url } = await requestJson("POST", `${apiUrl}/v1/portal/links`, token, {});
-  const opened = await fetch(`${apiUrl}/portal/sign-in`, {
-    method: "POST",
-    redirect: "manual",
-    headers: { "sec-fetch-site": "same-origin" },
-    body: new URLSearchParams({ link: new URL(String(url)).searchParams.get("link") ?? "" }),
-  });
-  const [cookie = ""] = (opened.headers.get("set-cookie") ?? "").split(";");
+  const link = new URL(String(url)).searchParams.get("link") ?? "";
+  const cookie = await signIn(`${apiUrl}/portal/sign-in`, { link });
   const endpointId = await withClient(world.adminDatabaseUrl, async (client) => {
     const { rows } = await client.query<{ id: string }>("SELECT id FROM endpoints WHERE tenant_id = $1", [
       tenant.id,
@@ -174,7 +169,7 @@ async function filesOf({ apiUrl, cookie }: Visitor): Promise<number> {
 
 async function runScenario(bench: Bench): Promise<void> {
   const world = await bench.world({}, "portal");
-  const visitor = await signIn(world);
+  const visitor = await visit(world);
   const deliveries = bench.events(DELIVERIES);
   bench.log(`inserting ${deliveries} finished deliveries`);
   await fillHistory(world.adminDatabaseUrl, deliveries);

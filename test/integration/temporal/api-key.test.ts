@@ -1,12 +1,13 @@
 /** Temporal behind a frontend that asks for an API key, as Temporal Cloud does: a real server behind a TLS proxy. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { loadConfig } from "../../../src/config/config.ts";
-import { checkNamespace, createLazyClient, temporalOptions } from "../../../src/temporal/client.ts";
+import type { Environment } from "../../../src/config/config.ts";
+import { checkNamespace, createLazyClient } from "../../../src/temporal/client.ts";
 import { connectNative } from "../../../src/temporal/native-client.ts";
 import { certificateFiles, newRoot, serverPair } from "../../support/certificates.ts";
 import { eventually } from "../../support/eventually.ts";
 import { startReceiver } from "../../support/receiver-server.ts";
 import { testNamespace } from "../../support/services.ts";
+import { askTemporal, temporalOptionsOf } from "../../support/temporal-connection.ts";
 import { startTemporalProxy, type TemporalProxy } from "../../support/temporal-proxy.ts";
 import { makeWorld, type World } from "../../support/world.ts";
 
@@ -100,23 +101,13 @@ describe("a worker with an API key", () => {
 });
 
 describe("an API key", () => {
-  const optionsOf = (changed: Record<string, string>): ReturnType<typeof temporalOptions> => {
-    const config = loadConfig({ ...world.environment, ...changed });
-    return temporalOptions({ ...config, temporalAddress: config.temporalAddress ?? "" });
-  };
-  const ask = async (changed: Record<string, string>): Promise<void> => {
-    const client = createLazyClient(optionsOf(changed));
-    try {
-      await checkNamespace(client);
-    } finally {
-      await client.connection.close();
-    }
-  };
+  const changedBy = (changed: Environment): Environment => ({ ...world.environment, ...changed });
+  const ask = async (changed: Environment): Promise<void> => await askTemporal(changedBy(changed));
 
   test("that is wrong is refused, in the api as in a worker", async () => {
     const wrong = { TEMPORAL_API_KEY_FILE: "", TEMPORAL_API_KEY: "wrong-key" };
     await expect(ask(wrong)).rejects.toThrow(/UNAUTHENTICATED/);
-    await expect(connectNative(optionsOf(wrong))).rejects.toThrow(/./);
+    await expect(connectNative(temporalOptionsOf(changedBy(wrong)))).rejects.toThrow(/./);
   });
 
   test("may come from a variable or from a profile; an api uses its file's newest key", async () => {
@@ -128,7 +119,7 @@ describe("an API key", () => {
     );
     await ask({ TEMPORAL_API_KEY_FILE: "", TEMPORAL_CONFIG_FILE: profiles, TEMPORAL_PROFILE: "cloud" });
     accepted.add("newest-key");
-    const client = createLazyClient(optionsOf({}));
+    const client = createLazyClient(temporalOptionsOf(world.environment));
     await checkNamespace(client);
     accepted.delete("third-key");
     files.write("api-key", "newest-key");

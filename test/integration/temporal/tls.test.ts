@@ -1,10 +1,11 @@
 /** Temporal over TLS with verified server and client certificates: a real server behind a TLS listener. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Environment, loadConfig } from "../../../src/config/config.ts";
-import { checkNamespace, createLazyClient, temporalOptions } from "../../../src/temporal/client.ts";
+import { temporalOptions } from "../../../src/temporal/client.ts";
 import { connectNative } from "../../../src/temporal/native-client.ts";
 import { certificateFiles, clientPair, newRoot, today } from "../../support/certificates.ts";
 import { testNamespace } from "../../support/services.ts";
+import { askTemporal, temporalOptionsOf } from "../../support/temporal-connection.ts";
 import { startTemporalTls, type TlsFront } from "../../support/tls-servers.ts";
 
 const NAME = "temporal.test";
@@ -41,23 +42,12 @@ describe("a Temporal server that requires certificates", () => {
     files.remove();
   });
 
-  function optionsOf(changed: Environment): ReturnType<typeof temporalOptions> {
-    const config = loadConfig({ ...environment, ...changed });
-    return temporalOptions({ ...config, temporalAddress: config.temporalAddress ?? "" });
-  }
-
-  async function ask(changed: Environment): Promise<void> {
-    const client = createLazyClient(optionsOf(changed));
-    try {
-      await checkNamespace(client);
-    } finally {
-      await client.connection.close();
-    }
-  }
+  const changedBy = (changed: Environment): Environment => ({ ...environment, ...changed });
+  const ask = async (changed: Environment): Promise<void> => await askTemporal(changedBy(changed));
 
   test("serves the api's and the worker's clients", async () => {
     await ask({});
-    const native = await connectNative(optionsOf({}));
+    const native = await connectNative(temporalOptionsOf(environment));
     await native.close();
   });
 
@@ -82,11 +72,11 @@ describe("a Temporal server that requires certificates", () => {
     ],
   ])("is not connected to with %s", async ([, changed]) => {
     await expect(ask(changed())).rejects.toThrow(/UNAVAILABLE|DEADLINE_EXCEEDED/);
-    await expect(connectNative(optionsOf(changed()))).rejects.toThrow(/./);
+    await expect(connectNative(temporalOptionsOf(changedBy(changed())))).rejects.toThrow(/./);
   });
 
   test("needs a complete configuration or none", () => {
-    const broken = (changed: Environment) => () => optionsOf(changed);
+    const broken = (changed: Environment) => () => temporalOptionsOf(changedBy(changed));
     expect(broken({ TEMPORAL_TLS_CLIENT_KEY_PATH: "" })).toThrow(/must be set together/);
     expect(broken({ TEMPORAL_TLS: "false" })).toThrow(/TEMPORAL_TLS must not be false/);
     expect(broken({ TEMPORAL_TLS_SERVER_CA_CERT_PATH: files.path("absent.pem") })).toThrow(/cannot be read/);
