@@ -5,7 +5,7 @@ WORKDIR /app
 COPY package.json package-lock.json ./
 # Install scripts stay off: no package in this image needs one.
 RUN npm ci --ignore-scripts --no-audit --no-fund
-COPY tsconfig.json tsconfig.build.json tsconfig.library.json ./
+COPY tsconfig.json tsconfig.build.json ./
 COPY workflows workflows
 COPY activities activities
 COPY src src

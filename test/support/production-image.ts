@@ -9,13 +9,7 @@ import { hasCode } from "../../src/processes/embedded/start-up-error.ts";
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 /** All that the build reads. */
 const FOLDERS = ["src", "activities", "workflows", "docs"];
-const FILES = [
-  "package.json",
-  "package-lock.json",
-  "tsconfig.json",
-  "tsconfig.build.json",
-  "tsconfig.library.json",
-];
+const FILES = ["package.json", "package-lock.json", "tsconfig.json", "tsconfig.build.json"];
 /** Time for which a build is kept after its last use. */
 const KEPT_MS = 3_600_000;
 
