@@ -260,6 +260,8 @@ describe("the command line", () => {
     const outside = new Set<string>();
     for (const name of await readdir(bundle)) {
       const code = await readFile(join(bundle, name), "utf8");
+      // Also what the code would load by `require`.
+      expect(code, name).not.toContain("@temporalio/");
       for (const [, specifier = ""] of code.matchAll(/(?: from |^import |\bimport\()"([^".\s][^"\s]*)"/gm)) {
         outside.add(specifier);
       }
