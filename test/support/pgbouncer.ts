@@ -9,7 +9,7 @@ import { isRoot, unprivilegedUser } from "../../src/processes/embedded/service-u
 import { eventually } from "./eventually.ts";
 import { freePort } from "./free-port.ts";
 import { skipUnless } from "./skips.ts";
-import { copyTemplate, SERVICE_LOGIN, type TestDatabase } from "./test-database.ts";
+import { copyTemplate, SERVICE_LOGIN, type TestDatabase, withDatabase } from "./test-database.ts";
 
 const PROGRAM = "/usr/sbin/pgbouncer";
 
@@ -18,6 +18,11 @@ export type PoolMode = "session" | "transaction";
 /** For `skipIf`. */
 export const withoutPgBouncer = (tests: string): boolean =>
   skipUnless(existsSync(PROGRAM), tests, `${PROGRAM} is missing: apt-get install pgbouncer`);
+
+interface Login {
+  readonly user: string;
+  readonly password: string;
+}
 
 export interface PgBouncer {
   /** Returns the URL of the same database through the pooler. */
@@ -31,8 +36,8 @@ export interface PgBouncerOptions {
   readonly sessions: number;
   /** URL of the server. */
   readonly databaseUrl?: string;
-  /** Names and passwords of the logins, in addition to the service's. */
-  readonly logins?: Readonly<Record<string, string>>;
+  /** The logins that it knows; by default, the tests' service login. The first one must exist. */
+  readonly logins?: readonly Login[];
 }
 
 async function answers(url: string): Promise<boolean> {
@@ -48,16 +53,13 @@ async function answers(url: string): Promise<boolean> {
 
 /** Starts it with its own defaults: DISCARD ALL at a session's end in session mode, nothing in transaction mode. */
 export async function startPgBouncer(options: PgBouncerOptions): Promise<PgBouncer> {
-  const { mode, sessions, databaseUrl = inject("databaseUrl") } = options;
+  const { mode, sessions, databaseUrl = inject("databaseUrl"), logins = [SERVICE_LOGIN] } = options;
   const { hostname, port: serverPort } = new URL(databaseUrl);
   const directory = await mkdtemp(join(inject("runDirectory"), "pgbouncer-"));
   const port = await freePort();
-  const logins = { [SERVICE_LOGIN.user]: SERVICE_LOGIN.password, ...options.logins };
   await writeFile(
     join(directory, "userlist.txt"),
-    Object.entries(logins)
-      .map(([user, password]) => `"${user}" "${password}"\n`)
-      .join(""),
+    logins.map(({ user, password }) => `"${user}" "${password}"\n`).join(""),
   );
   const settings = {
     listen_addr: "127.0.0.1",
@@ -96,9 +98,8 @@ export async function startPgBouncer(options: PgBouncerOptions): Promise<PgBounc
     pooled.port = String(port);
     return pooled.href;
   };
-  const known = new URL(databaseUrl);
-  Object.assign(known, { username: SERVICE_LOGIN.user, password: SERVICE_LOGIN.password });
-  await eventually(async () => await answers(through(known.href)), "PgBouncer to answer");
+  const known = through(withDatabase(databaseUrl, new URL(databaseUrl).pathname.slice(1), logins[0]));
+  await eventually(async () => await answers(known), "PgBouncer to answer");
   return { through, close: async () => await server.stop([["SIGINT", 5_000]]) };
 }
 

@@ -19,7 +19,13 @@ import {
   withoutPgBouncer,
 } from "../../support/pgbouncer.ts";
 import { startReceiver } from "../../support/receiver-server.ts";
-import { copyTemplate, execute, type TestDatabase, withDatabase } from "../../support/test-database.ts";
+import {
+  copyTemplate,
+  execute,
+  SERVICE_LOGIN,
+  type TestDatabase,
+  withDatabase,
+} from "../../support/test-database.ts";
 import { createTenant, sql, unlessStale, WEBHOOK_SCOPES } from "../../support/tenant.ts";
 
 const skipped = withoutPgBouncer("the service behind PgBouncer");
@@ -244,7 +250,7 @@ describe.skipIf(skipped)("a process does not start", () => {
       `CREATE ROLE ${heir.user} LOGIN INHERIT PASSWORD '${heir.password}'; GRANT ${SERVICE_ROLES.join(", ")} TO ${heir.user}`,
     );
     for (const mode of MODES) {
-      bouncers.set(mode, await startPgBouncer({ mode, sessions: 4, logins: { [heir.user]: heir.password } }));
+      bouncers.set(mode, await startPgBouncer({ mode, sessions: 4, logins: [SERVICE_LOGIN, heir] }));
     }
   });
   afterEach(async () => {
