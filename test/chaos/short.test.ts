@@ -61,7 +61,7 @@ describe.each(POOLERS)("with the pooler %s", (pooler) => {
       databaseUrl: direct,
       logins: [{ user, password }],
     });
-    started.push(bouncer.close);
+    started.push(async () => await bouncer.close());
     return {
       SIGNET_DATABASE_URL: bouncer.through(direct),
       ...(pooler === "transaction" ? { SIGNET_DATABASE_DIRECT_URL: direct } : {}),

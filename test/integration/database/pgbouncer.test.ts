@@ -105,6 +105,10 @@ describe.skipIf(skipped).each(MODES)("in %s mode", (mode) => {
     if (mode === "transaction") {
       expect(sessions["signet"]).toBeLessThanOrEqual(SESSIONS.transaction);
       expect(sessions["signet"]).toBeGreaterThan(0);
+      // The worker and the followers of revocations have the others.
+      for (const role of ["signet_api", "signet_ingest", "signet_issuer"]) {
+        expect(sessions).not.toHaveProperty(role);
+      }
     } else {
       expect(sessions).not.toHaveProperty("signet");
       expect(sessions["signet_operator"]).toBeGreaterThan(0);

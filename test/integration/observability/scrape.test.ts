@@ -66,6 +66,32 @@ describe("the metrics of real processes", () => {
     });
   });
 
+  it("hold as many connections to PostgreSQL as the documentation's table says", async () => {
+    const rows = (await read("docs/operations.md")).matchAll(
+      /^\| (api|worker|edge) \|[^|]*\| (\d+) \| (\d+) \| (?:(\d+) to the pooler, )?(\d+) to PostgreSQL \|$/gm,
+    );
+    let own = 0;
+    for (const [, name, ownOfIt, most, pooled = "0", direct] of rows) {
+      const sizes = [
+        ...(await processes.current.scrape(name as ProcessName)).matchAll(
+          /^signet_database_pool_size\{role="(\w+)"\} (\d+)$/gm,
+        ),
+      ].map(([, role, size]) => ({ role, size: Number(size) }));
+      const inPools = sizes.reduce((sum, { size }) => sum + size, 0);
+      expect({ name, most: inPools + Number(ownOfIt) }).toEqual({ name, most: Number(most) });
+      expect(Number(pooled) + Number(direct)).toBe(Number(most));
+      own += Number(ownOfIt);
+    }
+    expect(own).toBe(6);
+    await eventually(async () => {
+      const { rows: found } = await world.current.sql.query<{ pid: number }>(
+        `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND (application_name = 'signet_listener'
+           OR pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2))`,
+      );
+      return found.length === own;
+    }, "the connections outside pools");
+  });
+
   it("have requests by route pattern and attempts by outcome, and identify nobody", async () => {
     const { current: of } = processes;
     const { apiUrl, edgeUrl } = of;

@@ -1,6 +1,7 @@
 /** Connections to PostgreSQL and Temporal are encrypted and verified in production unless they stay on the machine. */
 import { afterAll, describe, expect, test } from "vitest";
 import { type ConfigError, type ConfigFor, loadConfig } from "../../../src/config/config.ts";
+import { currentUrl } from "../../../src/config/url-file.ts";
 import { certificateFiles } from "../../support/certificates.ts";
 
 const KEY = Buffer.alloc(32, 7).toString("base64");
@@ -68,8 +69,26 @@ describe("PostgreSQL", () => {
     expect(problemsOf({ SIGNET_EDGE_DATABASE_URL: ELSEWHERE }).join()).toMatch(
       /^SIGNET_EDGE_DATABASE_URL is on/,
     );
+    expect(problemsOf({ SIGNET_DATABASE_DIRECT_URL: ELSEWHERE }).join()).toMatch(
+      /^SIGNET_DATABASE_DIRECT_URL is on/,
+    );
     const hidden = "postgres://signet@localhost/signet?host=db.example.com";
     expect(problemsOf({ SIGNET_DATABASE_URL: hidden }).join()).toMatch(/^SIGNET_DATABASE_URL is on/);
+  });
+
+  test("may not be on another machine in a file either, which must exist", () => {
+    const path = files.write("url", `${ELSEWHERE}\n`);
+    const named = { SIGNET_DATABASE_URL: "", SIGNET_DATABASE_URL_FILE: path };
+    expect(problemsOf(named).join()).toMatch(/^SIGNET_DATABASE_URL is on/);
+    expect(problemsOf({ SIGNET_DATABASE_URL_FILE: path }).join()).toMatch(/must not both be set/);
+    expect(problemsOf({ ...named, SIGNET_DATABASE_URL_FILE: files.path("absent") }).join()).toMatch(
+      /SIGNET_DATABASE_URL_FILE cannot be read/,
+    );
+    const config = loadConfig({ ...PRODUCTION, ...named, SIGNET_DATABASE_CA_FILE: CA });
+    files.write("url", "postgres://next:rotated@elsewhere/other?sslmode=disable");
+    const { username, password, host, searchParams } = new URL(currentUrl(config.databaseUrl ?? ""));
+    expect([username, password, host]).toEqual(["next", "rotated", new URL(ELSEWHERE).host]);
+    expect(searchParams.get("sslmode")).toBe("verify-full");
   });
 
   test("must present its certificate for every URL, and gets a client certificate where one is set", () => {
@@ -77,11 +96,12 @@ describe("PostgreSQL", () => {
       ...PRODUCTION,
       SIGNET_DATABASE_URL: ELSEWHERE,
       SIGNET_DATABASE_ADMIN_URL: `${ELSEWHERE}?application_name=x`,
+      SIGNET_DATABASE_DIRECT_URL: ELSEWHERE,
       SIGNET_DATABASE_CA_FILE: CA,
       SIGNET_DATABASE_CERT_FILE: OWN.cert,
       SIGNET_DATABASE_KEY_FILE: OWN.key,
     });
-    for (const url of [config.databaseUrl, config.databaseAdminUrl]) {
+    for (const url of [config.databaseUrl, config.databaseAdminUrl, config.databaseDirectUrl]) {
       const { searchParams, password } = new URL(url ?? "");
       expect(password).toBe("secret");
       expect(Object.fromEntries(searchParams)).toMatchObject({
