@@ -25,8 +25,9 @@ interface Login {
 }
 
 export interface PgBouncer {
+  readonly mode: PoolMode;
   /** Returns the URL of the same database through the pooler. */
-  through(url: string): string;
+  readonly through: (url: string) => string;
   close(): Promise<void>;
 }
 
@@ -92,6 +93,8 @@ export async function startPgBouncer(options: PgBouncerOptions): Promise<PgBounc
     env: {},
     runAs,
     logFile: join(directory, "pgbouncer.log"),
+    // SIGINT waits for its clients.
+    exitSignal: "SIGTERM",
   });
   const through = (url: string): string => {
     const pooled = new URL(url);
@@ -100,20 +103,15 @@ export async function startPgBouncer(options: PgBouncerOptions): Promise<PgBounc
   };
   const known = through(withDatabase(databaseUrl, new URL(databaseUrl).pathname.slice(1), logins[0]));
   await eventually(async () => await answers(known), "PgBouncer to answer");
-  return { through, close: async () => await server.stop([["SIGINT", 5_000]]) };
+  return { mode, through, close: async () => await server.stop([["SIGTERM", 5_000]]) };
 }
 
-/** A database whose service reaches it through a PgBouncer of its own. */
-export async function databaseBehind(options: PgBouncerOptions): Promise<TestDatabase> {
+/** Creates a database whose service reaches it through the pooler. */
+export async function databaseBehind({ mode, through }: PgBouncer): Promise<TestDatabase> {
   const database = await copyTemplate(inject("databaseUrl"));
-  const bouncer = await startPgBouncer(options);
   return {
     ...database,
-    url: bouncer.through(database.url),
-    ...(options.mode === "transaction" ? { directUrl: database.url } : {}),
-    drop: async () => {
-      await bouncer.close();
-      await database.drop();
-    },
+    url: through(database.url),
+    ...(mode === "transaction" ? { directUrl: database.url } : {}),
   };
 }

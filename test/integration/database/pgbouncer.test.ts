@@ -19,6 +19,7 @@ import {
   withoutPgBouncer,
 } from "../../support/pgbouncer.ts";
 import { startReceiver } from "../../support/receiver-server.ts";
+import { useStarted } from "../../support/started.ts";
 import {
   copyTemplate,
   execute,
@@ -35,10 +36,10 @@ const MODES: readonly PoolMode[] = ["session", "transaction"];
 const SESSIONS = { session: 120, transaction: 3 } as const;
 
 describe.skipIf(skipped).each(MODES)("in %s mode", (mode) => {
-  const api = useTestApi({
-    worker: true,
-    database: async () => await databaseBehind({ mode, sessions: SESSIONS[mode] }),
+  const bouncer = useStarted("PgBouncer", async () => {
+    return await startPgBouncer({ mode, sessions: SESSIONS[mode] });
   });
+  const api = useTestApi({ worker: true, database: async () => await databaseBehind(bouncer.current) });
   const edge = useTestEdge(api, {
     routes: [{ method: "GET", path: "/v1/files/*", scope: "files:read", upstream: "data" }],
   });
@@ -117,12 +118,15 @@ describe.skipIf(skipped).each(MODES)("in %s mode", (mode) => {
 });
 
 describe.skipIf(skipped)("roles that share sessions", () => {
+  const bouncer = useStarted("PgBouncer", async () => {
+    return await startPgBouncer({ mode: "transaction", sessions: 1 });
+  });
   let database: TestDatabase;
   let pools: ReadonlyMap<ServiceRole, Pool>;
   const poolOf = (role: ServiceRole): Pool => pools.get(role) as Pool;
 
   beforeAll(async () => {
-    database = await databaseBehind({ mode: "transaction", sessions: 1 });
+    database = await databaseBehind(bouncer.current);
     pools = new Map(
       SERVICE_ROLES.map((role) => [
         role,
