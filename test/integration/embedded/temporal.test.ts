@@ -3,10 +3,12 @@ import { chmod, mkdtemp, readdir, rm, stat, unlink, writeFile } from "node:fs/pr
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { Client, Connection } from "@temporalio/client";
+import { temporal } from "@temporalio/proto";
 import { afterEach, beforeEach, describe, expect, inject, it } from "vitest";
 import { isListening } from "../../../src/processes/embedded/ports.ts";
 import { isRunning, processIdentity } from "../../../src/processes/embedded/process-identity.ts";
 import { type EmbeddedTemporal, startEmbeddedTemporal } from "../../../src/processes/embedded/temporal.ts";
+import { eventually } from "../../support/eventually.ts";
 import { freePort } from "../../support/free-port.ts";
 import { allowMinutes } from "../../support/limits.ts";
 import { killParent, startParent, stopParent } from "./parent.ts";
@@ -104,6 +106,17 @@ describe("waiting tasks", () => {
     "matching.numTaskqueueWritePartitions": "1",
   };
 
+  /** Temporal's history passes tasks on concurrently, so a task may overtake one that was started before it. */
+  async function backlogOf(client: Client): Promise<number> {
+    const { stats } = await client.workflowService.describeTaskQueue({
+      namespace: "signet",
+      taskQueue,
+      taskQueueType: temporal.api.enums.v1.TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+      reportStats: true,
+    });
+    return Number(stats?.approximateBacklogCount);
+  }
+
   /** Starts workflows of one tenant, then of a second one. @returns how many tasks are handed out until the second's turn */
   async function turnOfSecond(address: string, run: number): Promise<number> {
     return await withClient(address, async (client) => {
@@ -117,6 +130,7 @@ describe("waiting tasks", () => {
       for (let task = 1; task <= TASKS; task += 1) {
         await start(`first/${run}/${task}`, "first");
       }
+      await eventually(async () => (await backlogOf(client)) >= TASKS, "every task of the first tenant");
       await start(`second/${run}`, "second");
       for (let turn = 1; ; turn += 1) {
         const { workflowExecution } = await client.withDeadline(
