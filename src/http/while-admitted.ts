@@ -1,5 +1,6 @@
 /** Ends long responses when their caller is no longer admitted (security decisions D: 250 ms after a revocation). */
 
+import { traceFields } from "../observability/tracer.ts";
 import type { FastifyReply } from "fastify";
 
 /** Interval of the checks, in milliseconds. They read memory, where a revocation arrives within some milliseconds. */
@@ -57,7 +58,8 @@ export function breakOffUnlessAdmitted(
     isAdmitted,
     ...(everyMs === undefined ? {} : { everyMs }),
     onEnd: () => {
-      reply.request.log.info("response aborted: caller no longer admitted");
+      const { id, span, log } = reply.request;
+      log.info({ request_id: id, ...traceFields(span) }, "response aborted: caller no longer admitted");
       reply.raw.destroy();
     },
   });

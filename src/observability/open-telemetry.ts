@@ -8,11 +8,15 @@ import {
   SpanStatusCode,
   trace,
 } from "@opentelemetry/api";
-import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-http";
+import { OTLPTraceExporter as JsonExporter } from "@opentelemetry/exporter-trace-otlp-http";
+import { OTLPTraceExporter as ProtobufExporter } from "@opentelemetry/exporter-trace-otlp-proto";
 import { resourceFromAttributes } from "@opentelemetry/resources";
 import {
+  AlwaysOffSampler,
+  AlwaysOnSampler,
   BatchSpanProcessor,
   ParentBasedSampler,
+  type Sampler,
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from "@opentelemetry/sdk-trace";
@@ -38,18 +42,28 @@ function format({ traceId, spanId, traceFlags }: SpanContext): string {
   return `00-${traceId}-${spanId}-0${traceFlags & 1}`;
 }
 
-export function createTracer({ collector, process, version, share }: TracingOptions): Tracer {
+function samplerOf({ sampler, share }: TracingOptions): Sampler {
+  const root = sampler.endsWith("always_on")
+    ? new AlwaysOnSampler()
+    : sampler.endsWith("always_off")
+      ? new AlwaysOffSampler()
+      : new TraceIdRatioBasedSampler(share);
+  return sampler.startsWith("parentbased_") ? new ParentBasedSampler({ root }) : root;
+}
+
+export function createTracer(options: TracingOptions): Tracer {
+  const Exporter = options.protocol === "http/json" ? JsonExporter : ProtobufExporter;
   const provider = new TracerProvider({
-    resource: resourceFromAttributes({ "service.name": `signet-${process}`, "service.version": version }),
-    sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(share) }),
+    resource: resourceFromAttributes(options.resource),
+    sampler: samplerOf(options),
     spanProcessors: [
       new BatchSpanProcessor({
-        exporter: new OTLPTraceExporter({ url: collector }),
+        exporter: new Exporter({ url: options.collector }),
         maxQueueSize: QUEUE_MAX,
       }),
     ],
   });
-  const spans = provider.getTracer("signet", version);
+  const spans = provider.getTracer("signet", options.resource["service.version"]);
   return {
     start: ({ name, kind, attributes, parents }) => {
       const known = parents

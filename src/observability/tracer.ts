@@ -1,5 +1,5 @@
 /** What code that traces sees of a tracer, whichever library is behind it. */
-import type { ProcessName } from "./metrics.ts";
+import type { OtlpProtocol, SamplerName } from "../config/tracing-settings.ts";
 
 /** Attributes of a span; never an address or a payload. */
 export type SpanAttributes = Readonly<Record<string, string | number | boolean>>;
@@ -28,9 +28,24 @@ export interface Tracer {
 }
 
 export interface TracingOptions {
+  /** URL of the collector. */
   readonly collector: string;
-  readonly process: ProcessName | "serve";
-  readonly version: string;
-  /** Share of traces without a parent that are kept, 0 to 1. */
+  readonly protocol: OtlpProtocol;
+  readonly sampler: SamplerName;
+  /** Share that the samplers by ratio keep, 0 to 1. */
   readonly share: number;
+  /** Attributes of the process; `service.name` is one of them. */
+  readonly resource: Readonly<Record<string, string>>;
+}
+
+/** Fields of a line of the log, by which the span is found. */
+export interface TraceFields {
+  readonly trace_id?: string;
+  readonly span_id?: string;
+}
+
+/** Returns the log fields of a span; none if there is no span. */
+export function traceFields(span: Pick<TracedSpan, "traceparent"> | undefined): TraceFields {
+  const [, traceId, spanId] = span?.traceparent.split("-") ?? [];
+  return traceId === undefined || spanId === undefined ? {} : { trace_id: traceId, span_id: spanId };
 }

@@ -5,8 +5,7 @@ import { startMetricsServer } from "../observability/metrics-server.ts";
 import type { ProcessName } from "../observability/metrics.ts";
 import { exportMetrics } from "../observability/process-metrics.ts";
 import type { ReadinessCheck } from "../runtime/readiness.ts";
-import { startTracing } from "../observability/tracing.ts";
-import { traceCollector } from "../config/tracing-settings.ts";
+import { startTracing, type TracingConfig, tracingOptions } from "../observability/tracing.ts";
 import { VERSION } from "../runtime/package.ts";
 import { within } from "../runtime/within.ts";
 
@@ -27,19 +26,18 @@ function notReady(because: string): readonly ReadinessCheck[] {
   return [{ name: "process", check: async () => await Promise.reject(new Error(because)) }];
 }
 
-type Traced = Pick<Config, "traceShare"> & Partial<Pick<Config, "otlpEndpoint" | "otlpTracesEndpoint">>;
-type Observed = Pick<Config, "metricsListen"> & Traced;
+type Observed = Pick<Config, "metricsListen"> & TracingConfig;
 
 /** Enables traces if a collector is set. @returns a function that ends them without waiting for an unreachable collector */
 export async function openTracing(
   process: ProcessName | "serve",
-  config: Traced,
+  config: TracingConfig,
 ): Promise<() => Promise<void>> {
-  const collector = traceCollector(config);
-  if (collector === undefined) {
+  const options = tracingOptions(config, process, VERSION);
+  if (options === undefined) {
     return async () => {};
   }
-  const close = await startTracing({ collector, process, version: VERSION, share: config.traceShare });
+  const close = await startTracing(options);
   return async () => {
     await within(TRACES_END_MS, close()).catch(() => undefined);
   };

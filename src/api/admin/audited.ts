@@ -4,6 +4,7 @@ import { appendEntry } from "../../compliance/append-entry.ts";
 import type { CanonicalValue } from "../../compliance/canonical-json.ts";
 import type { PoolClient } from "../../database/pool.ts";
 import type { Logger } from "../../observability/logger.ts";
+import { traceFields } from "../../observability/tracer.ts";
 import { operatorActor } from "../../tokens/operators/operator-identity.ts";
 import { type Published, publishPolicyChange } from "../../revocation/publish-revocation.ts";
 import type { Receipts } from "../../revocation/receipts.ts";
@@ -66,7 +67,10 @@ export function createCommitChange({ log, revocation, ...services }: CommitChang
       await revocation.receipts.of(published);
     }
     if (entry !== undefined) {
-      log.info({ request_id: request.id, ...by, ...entry }, "change by an operator");
+      log.info(
+        { request_id: request.id, ...traceFields(request.span), ...by, ...entry },
+        "change by an operator",
+      );
     }
     return answer;
   };

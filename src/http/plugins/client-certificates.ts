@@ -1,6 +1,7 @@
 /** Identifies the client of each request, and guards routes that require a certificate. */
 import type { onRequestHookHandler } from "fastify";
 import { SignetError } from "../../domain/errors.ts";
+import { traceFields } from "../../observability/tracer.ts";
 import type { ClientIdentification } from "../mutual-tls/client-identification.ts";
 import { tokenRefused } from "../bearer-errors.ts";
 import { OAUTH_PATHS } from "../oauth-error.ts";
@@ -18,7 +19,7 @@ export function installClientCertificates(server: SignetServer, clients: ClientI
     request.clientAddress = address;
     if (forgedHeader) {
       request.log.warn(
-        { request_id: request.id, client_address: address },
+        { request_id: request.id, ...traceFields(request.span), client_address: address },
         "certificate header from an untrusted peer",
       );
       throw new SignetError("INVALID_REQUEST", {

@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { nothingHere, SignetError } from "../../domain/errors.ts";
 import { toSignetError } from "../framework-errors.ts";
 import { OAUTH_HEADERS, OAUTH_PATHS, oauthErrorBody } from "../oauth-error.ts";
+import { traceFields } from "../../observability/tracer.ts";
 import { requestPath, sendProblem } from "../problem.ts";
 import type { SignetServer } from "../types.ts";
 import type { AllowedMethods } from "./allowed-methods.ts";
@@ -22,6 +23,7 @@ function tenantOf({ identity }: { readonly identity?: FastifyRequest["identity"]
 function logFailure(request: FastifyRequest, error: SignetError): void {
   const fields = {
     request_id: request.id,
+    ...traceFields(request.span),
     // Undefined, and so omitted, before the caller is known.
     tenant_id: tenantOf(request),
     method: request.method,

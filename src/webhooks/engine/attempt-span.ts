@@ -1,16 +1,11 @@
 /** Trace span around a request to a receiver. It has the endpoint's id, never its URL. */
 import type { AttemptKey, LoadedDelivery } from "../../database/repositories/webhooks/attempts.ts";
-import type { Tracer } from "../../observability/tracer.ts";
+import type { TracedSpan, Tracer } from "../../observability/tracer.ts";
 import type { SentAttempt } from "../sending/delivery-sender.ts";
 
-/** Sends within a span whose parent is the request that published the event. */
-export async function sendTraced(
-  spans: Tracer,
-  key: AttemptKey,
-  delivery: LoadedDelivery,
-  send: () => Promise<SentAttempt>,
-): Promise<SentAttempt> {
-  const span = spans.start({
+/** Starts the span of an attempt. Its parent is the request that published the event. */
+export function startAttempt(spans: Tracer, key: AttemptKey, delivery: LoadedDelivery): TracedSpan {
+  return spans.start({
     name: "attempt",
     kind: "client",
     attributes: {
@@ -24,8 +19,12 @@ export async function sendTraced(
     },
     parents: [delivery.traceparent],
   });
+}
+
+/** Ends the span with the attempt. */
+export async function endedWith(span: TracedSpan, attempt: Promise<SentAttempt>): Promise<SentAttempt> {
   try {
-    const sent = await send();
+    const sent = await attempt;
     span.end(
       sent.status === null ? {} : { "http.response.status_code": sent.status },
       sent.error ?? undefined,

@@ -5,7 +5,8 @@ import type { Clock } from "../../domain/clock.ts";
 import { newId, type RandomBytes } from "../../domain/ids.ts";
 import { ATTEMPT_MAX, nextDueMs } from "../../domain/retry-schedule.ts";
 import { tracer } from "../../observability/tracing.ts";
-import { sendTraced } from "./attempt-span.ts";
+import { type TracedSpan, traceFields } from "../../observability/tracer.ts";
+import { endedWith, startAttempt } from "./attempt-span.ts";
 import { countAttempt, countEnded, countInternalFailure } from "./delivery-metrics.ts";
 import type { createGoneDisabler } from "../endpoints/disable-failing.ts";
 import type { DeliverySender, SentAttempt } from "../sending/delivery-sender.ts";
@@ -82,12 +83,10 @@ export class InFlightRequests {
     const attemptId = newId("attempt", startedAtMs, this.#options.randomBytes);
     const id = requestKey(key);
     const spans = tracer();
-    const sending =
-      spans === undefined
-        ? sender.send(delivery, key.attempt)
-        : sendTraced(spans, key, delivery, async () => await sender.send(delivery, key.attempt));
-    const outcome = sending.then(
-      async (sent) => await this.#record({ key, delivery, plan, attemptId, sent }),
+    const span = spans && startAttempt(spans, key, delivery);
+    const sent = sender.send(delivery, key.attempt);
+    const outcome = (span === undefined ? sent : endedWith(span, sent)).then(
+      async (ended) => await this.#record({ key, delivery, plan, attemptId, span, sent: ended }),
     );
     // Registered before any waiter, so waiters find the request ended. The caller may have left when it fails.
     outcome.then(
@@ -99,6 +98,7 @@ export class InFlightRequests {
         log.error(
           {
             err: error,
+            ...traceFields(span),
             tenant_id: delivery.tenantId,
             delivery_id: key.deliveryId,
             event_id: delivery.eventId,
@@ -180,6 +180,7 @@ export class InFlightRequests {
     readonly delivery: LoadedDelivery;
     readonly plan: AttemptPlan;
     readonly attemptId: string;
+    readonly span: TracedSpan | undefined;
     readonly sent: SentAttempt;
   }): Promise<MemberOutcome | undefined> {
     const { key, delivery, plan, attemptId, sent } = ended;
@@ -229,17 +230,20 @@ export class InFlightRequests {
       countEnded(NEXT_STATES[outcome.kind]);
     }
     if (sent.status === GONE) {
-      await this.#disableGone(delivery);
+      await this.#disableGone(delivery, ended.span);
     }
     return leaves ? { kind: "moved" } : outcome;
   }
 
   /** Disables the endpoint. The attempt's outcome stands: if this fails, the next 410 disables the endpoint. */
-  async #disableGone({ tenantId, endpointId, url }: LoadedDelivery): Promise<void> {
+  async #disableGone(
+    { tenantId, endpointId, url }: LoadedDelivery,
+    span: TracedSpan | undefined,
+  ): Promise<void> {
     try {
       await this.#options.disableGone({ tenantId, endpointId, url });
     } catch (error) {
-      const ids = { tenant_id: tenantId, endpoint_id: endpointId };
+      const ids = { ...traceFields(span), tenant_id: tenantId, endpoint_id: endpointId };
       this.#options.log.error({ err: error, ...ids }, "an endpoint that answered 410 could not be disabled");
     }
   }

@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { exchange, useSharedApi, useTestApi } from "../../support/api.ts";
 import { bearer } from "../../support/factories.ts";
 import { adminRoutes, apiRoutes } from "../../support/openapi.ts";
-import { createTenant, type Tenant, WEBHOOK_SCOPES } from "../../support/tenant.ts";
+import { createEndpoint, createTenant, type Tenant, WEBHOOK_SCOPES } from "../../support/tenant.ts";
 
 const api = useSharedApi();
 const limited = useTestApi({ environment: { SIGNET_PUBLIC_RATE_PER_ADDRESS: "5" } });
@@ -131,6 +131,46 @@ test("HEAD has the status of GET and no body, at every address of both APIs", as
     expect([path, head.status, await head.text()]).toEqual([path, get.status, ""]);
     expect(head.headers.get("content-type")).toBe(get.headers.get("content-type"));
   }
+});
+
+test("pages of other origins may read public metadata only, and never with credentials", async () => {
+  const open = (path: string): boolean => path === "/openapi.json" || path.startsWith("/.well-known/");
+  const paths = [
+    ...(await apiRoutes(api)).filter(({ method }) => method === "GET").map(({ path }) => path),
+    ...["/", "/openapi.json", "/docs", "/healthz"],
+  ];
+  const { id } = await createEndpoint(api, tenant);
+  const signing = { body: { signing: "ed25519" } };
+  expect((await tenant.send("PATCH", `/v1/webhooks/endpoints/${id}/secret`, signing)).status).toBe(200);
+  for (const path of paths.filter((each) => !each.endsWith("/stream"))) {
+    // oxlint-disable-next-line no-await-in-loop
+    const answer = await fetch(api.publicUrl + path.replace("{id}", id).replaceAll(/\{[^}]+\}/g, FILLED), {
+      headers: { ...bearer(tenant.token), origin: "https://pages.example" },
+    });
+    // oxlint-disable-next-line no-await-in-loop
+    await answer.arrayBuffer();
+    const allowed = answer.headers.get("access-control-allow-origin");
+    expect([path, allowed]).toEqual([path, open(path) ? "*" : null]);
+    expect(answer.headers.has("access-control-allow-credentials"), path).toBe(false);
+  }
+});
+
+test("the operators' document has an ETag and gzip, HEAD, and is for no other origin", async () => {
+  const get = async (more: Record<string, string> = {}, method = "GET") =>
+    await fetch(`${api.adminUrl}/admin/v1/openapi.json`, {
+      method,
+      headers: { ...bearer(api.operatorToken), ...more },
+    });
+  const packed = await get({ "accept-encoding": "gzip" });
+  expect(packed.headers.get("content-encoding")).toBe("gzip");
+  expect(packed.headers.has("access-control-allow-origin")).toBe(false);
+  const text = await packed.text();
+  expect(JSON.parse(text)).toMatchObject({ openapi: "3.1.0" });
+  const head = await get({ "accept-encoding": "identity" }, "HEAD");
+  const length = String(Buffer.byteLength(text));
+  expect([head.headers.get("content-length"), await head.text()]).toEqual([length, ""]);
+  const again = await get({ "if-none-match": packed.headers.get("etag") ?? "" });
+  expect([again.status, await again.text()]).toEqual([304, ""]);
 });
 
 test("HEAD of a stream and of an export ends immediately", async () => {

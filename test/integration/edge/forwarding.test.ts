@@ -118,6 +118,24 @@ test("the service's own API is reached through the edge and checks its own scope
   expect(await call("/openapi.json", { port: edge.port })).toMatchObject({ status: 200 });
 });
 
+test("public metadata keeps its ETag, gzip and CORS header through the edge, also for HEAD", async () => {
+  for (const path of ["/openapi.json", "/.well-known/jwks.json", "/.well-known/oauth-authorization-server"]) {
+    const get = await call(path, { port: edge.port });
+    const { etag, "access-control-allow-origin": origin } = get.headers;
+    expect([path, get.status, origin]).toEqual([path, 200, "*"]);
+    const same = { port: edge.port, headers: { "if-none-match": etag } };
+    expect(await call(path, same)).toMatchObject({ status: 304, text: "", headers: { etag } });
+    const head = await call(path, { port: edge.port, method: "HEAD" });
+    expect(head).toMatchObject({
+      status: 200,
+      text: "",
+      headers: { etag, "access-control-allow-origin": "*" },
+    });
+  }
+  const packed = { port: edge.port, headers: { "accept-encoding": "gzip" }, method: "HEAD" };
+  expect((await call("/openapi.json", packed)).headers["content-encoding"]).toBe("gzip");
+});
+
 test("every path of the service's own API has a route through the edge", async () => {
   const { body } = await api.request("/openapi.json");
   const paths = Object.keys(body["paths"] as object);

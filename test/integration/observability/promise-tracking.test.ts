@@ -19,7 +19,13 @@ const PROGRAM = `
     });
   });
   const off = await look();
-  await startTracing({ collector: "http://127.0.0.1:9/v1/traces", process: "worker", version: "1", share: 1 });
+  await startTracing({
+    collector: "http://127.0.0.1:9/v1/traces",
+    protocol: "http/protobuf",
+    sampler: "always_on",
+    share: 1,
+    resource: { "service.name": "signet-worker" },
+  });
   tracer().start({ name: "attempt", kind: "client", attributes: {}, parents: [] }).end();
   const on = await look();
   const context = new AsyncLocalStorage();

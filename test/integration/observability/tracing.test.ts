@@ -1,10 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createTracer } from "../../../src/observability/open-telemetry.ts";
+import type { TracingOptions } from "../../../src/observability/tracer.ts";
 import { startTracing } from "../../../src/observability/tracing.ts";
 import { useTestApi } from "../../support/api.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type CollectedSpan, type OtlpCollector, startOtlpCollector } from "../../support/otlp-collector.ts";
 import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
-import { createEndpoint, createTenant, sql } from "../../support/tenant.ts";
+import { createEndpoint, createTenant, publish, sql } from "../../support/tenant.ts";
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const CALLER = "b7ad6b7169203331";
@@ -19,9 +21,10 @@ beforeAll(async () => {
   receiver = await startReceiver();
   endTraces = await startTracing({
     collector: `${collector.url}/v1/traces`,
-    process: "serve",
-    version: "1",
+    protocol: "http/protobuf",
+    sampler: "parentbased_traceidratio",
     share: 1,
+    resource: { "service.name": "signet-serve", "k8s.pod.name": "api-0" },
   });
 });
 const api = useTestApi({ worker: true });
@@ -85,6 +88,8 @@ describe("a trace", () => {
       "signet.request_id": published.headers.get("x-request-id"),
     });
     expect(request.service).toBe("signet-serve");
+    expect(request.resource).toMatchObject({ "k8s.pod.name": "api-0" });
+    expect([...collector.types]).toEqual(["application/x-protobuf"]);
     const { host } = new URL(receiver.url);
     for (const secret of [host, "in-the-payload", tenant.token]) {
       expect(collector.text()).not.toContain(secret);
@@ -119,5 +124,74 @@ describe("a trace", () => {
     });
     await untilSpan(({ traceId }) => traceId === "d".repeat(32), "the request after it");
     expect(collector.spans.filter(({ traceId }) => traceId === "c".repeat(32))).toEqual([]);
+  });
+
+  it("is named in the log lines of its request", async () => {
+    const answer = await fetch(`${api.publicUrl}/v1/events`, {
+      headers: { traceparent: `00-${"e".repeat(32)}-${CALLER}-01` },
+    });
+    expect(answer.status).toBe(401);
+    const id = answer.headers.get("x-request-id");
+    const span = await untilSpan(({ attributes }) => attributes["signet.request_id"] === id, "the request");
+    const lines = api.log.map((line) => JSON.parse(line) as Record<string, unknown>);
+    expect(lines.filter(({ request_id: of }) => of === id)).toMatchObject([
+      { msg: "request refused", trace_id: "e".repeat(32), span_id: span.spanId },
+    ]);
+  });
+
+  it("is named in the log line of an attempt that could not be recorded", async () => {
+    const tenant = await createTenant(api);
+    await createEndpoint(api, tenant, { url: receiver.url });
+    // A row that no outcome can be written to: the write fails after the request.
+    await sql(
+      api,
+      "ALTER TABLE attempts ADD CONSTRAINT refuse_all CHECK (tenant_id <> '" + tenant.tenantId + "')",
+    );
+    const event = await publish(tenant);
+    const line = await eventually(() => {
+      const found = api.log.find((text) => text.includes("an attempt could not be") && text.includes(event));
+      return found === undefined ? undefined : (JSON.parse(found) as Record<string, unknown>);
+    }, "the line of the attempt");
+    await sql(api, "ALTER TABLE attempts DROP CONSTRAINT refuse_all");
+    const { trace_id: traceId, span_id: spanId } = line;
+    const span = await untilSpan((each) => each.spanId === spanId, "the attempt's span");
+    expect(span).toMatchObject({ name: "attempt", traceId });
+  });
+});
+
+describe("a sampler", () => {
+  const start = async (options: Pick<TracingOptions, "sampler" | "share" | "protocol">) => {
+    const own = await startOtlpCollector();
+    const tracer = createTracer({ collector: own.url, resource: { "service.name": "s" }, ...options });
+    const parents = ["00", "01"].map((flags) => `00-${TRACE}-${CALLER}-${flags}`);
+    for (const parent of [undefined, ...parents]) {
+      tracer.start({ name: String(parent), kind: "internal", attributes: {}, parents: [parent] }).end();
+    }
+    await tracer.close();
+    await own.close();
+    return { kept: own.spans.map(({ name }) => name.slice(-2)), types: [...own.types] };
+  };
+
+  it.each([
+    ["always_on", 0, ["ed", "00", "01"]],
+    ["always_off", 1, []],
+    ["traceidratio", 0, []],
+    ["traceidratio", 1, ["ed", "00", "01"]],
+    ["parentbased_always_on", 0, ["ed", "01"]],
+    ["parentbased_always_off", 1, ["01"]],
+    ["parentbased_traceidratio", 0, ["01"]],
+    ["parentbased_traceidratio", 1, ["ed", "01"]],
+  ] as const)("%s with %s keeps what OpenTelemetry says", async (sampler, share, kept) => {
+    expect((await start({ sampler, share, protocol: "http/protobuf" })).kept).toEqual(kept);
+  });
+
+  it.each([
+    ["http/json", "application/json"],
+    ["http/protobuf", "application/x-protobuf"],
+  ] as const)("%s is sent as %s", async (protocol, type) => {
+    expect(await start({ sampler: "always_on", share: 1, protocol })).toEqual({
+      kept: ["ed", "00", "01"],
+      types: [type],
+    });
   });
 });

@@ -3,7 +3,8 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { ConfigError, loadConfig } from "../../../src/config/config.ts";
-import { traceCollector } from "../../../src/config/tracing-settings.ts";
+import { traceFields } from "../../../src/observability/tracer.ts";
+import { tracingOptions } from "../../../src/observability/tracing.ts";
 
 const SOURCE = join(import.meta.dirname, "..", "..", "..", "src");
 
@@ -34,14 +35,68 @@ it("traces load no part of OpenTelemetry while they are off: only starting them 
   ]);
 });
 
-it("traces are on if one of OpenTelemetry's own variables sets an exporter", () => {
-  const development = { SIGNET_ENV: "development" };
-  expect(traceCollector(loadConfig(development))).toBeUndefined();
-  const endpoint = { ...development, OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4318/" };
-  expect(traceCollector(loadConfig(endpoint))).toBe("http://collector:4318/v1/traces");
-  const traces = { ...endpoint, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "https://traces.example/in" };
-  expect(traceCollector(loadConfig(traces))).toBe("https://traces.example/in");
-  for (const share of ["2", "-1", "half", "1.5"]) {
-    expect(() => loadConfig({ ...development, OTEL_TRACES_SAMPLER_ARG: share })).toThrow(ConfigError);
+function optionsOf(environment: Readonly<Record<string, string>>) {
+  return tracingOptions(loadConfig({ SIGNET_ENV: "development", ...environment }), "api", "1.2.3");
+}
+
+const ENDPOINT = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4318/" };
+
+it("traces are on if one of OpenTelemetry's own variables sets an exporter, and OTEL_SDK_DISABLED is not true", () => {
+  expect(optionsOf({})).toBeUndefined();
+  expect(optionsOf(ENDPOINT)).toEqual({
+    collector: "http://collector:4318/v1/traces",
+    protocol: "http/protobuf",
+    sampler: "parentbased_traceidratio",
+    share: 1,
+    resource: { "service.name": "signet-api", "service.version": "1.2.3" },
+  });
+  expect(
+    optionsOf({ ...ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "https://traces.example/in" }),
+  ).toMatchObject({
+    collector: "https://traces.example/in",
+  });
+  expect(optionsOf({ ...ENDPOINT, OTEL_SDK_DISABLED: "True" })).toBeUndefined();
+  expect(optionsOf({ ...ENDPOINT, OTEL_SDK_DISABLED: "false" })).toBeDefined();
+});
+
+it("OpenTelemetry's variables name the service, its attributes, the protocol and the sampler", () => {
+  const attributes = "k8s.pod.name=api-0, service.name=ours ,team=a%20b%2Cc,service.version=9";
+  expect(
+    optionsOf({
+      ...ENDPOINT,
+      OTEL_RESOURCE_ATTRIBUTES: attributes,
+      OTEL_EXPORTER_OTLP_PROTOCOL: "http/protobuf",
+      OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: "http/json",
+      OTEL_TRACES_SAMPLER: "traceidratio",
+      OTEL_TRACES_SAMPLER_ARG: "0.25",
+    }),
+  ).toMatchObject({
+    protocol: "http/json",
+    sampler: "traceidratio",
+    share: 0.25,
+    resource: { "service.name": "ours", "service.version": "9", "k8s.pod.name": "api-0", team: "a b,c" },
+  });
+  const named = { ...ENDPOINT, OTEL_RESOURCE_ATTRIBUTES: attributes, OTEL_SERVICE_NAME: "first" };
+  expect(optionsOf(named)?.resource["service.name"]).toBe("first");
+});
+
+it.each([
+  ["OTEL_TRACES_SAMPLER_ARG", ["2", "-1", "half", "1.5"]],
+  ["OTEL_TRACES_SAMPLER", ["jaeger_remote", "on"]],
+  ["OTEL_EXPORTER_OTLP_PROTOCOL", ["grpc"]],
+  ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", ["grpc"]],
+  ["OTEL_SDK_DISABLED", ["yes", "1"]],
+  ["OTEL_RESOURCE_ATTRIBUTES", ["a", "a=b,,", "=b", "a=%zz", "a=b=c"]],
+])("%s refuses what the service does not support, by name", (variable, values) => {
+  for (const value of values) {
+    const load = () => loadConfig({ SIGNET_ENV: "development", [variable]: value });
+    expect(load, value).toThrow(ConfigError);
+    expect(load, value).toThrow(new RegExp(`${variable} must be `));
   }
+});
+
+it("log fields are those of the span, and none without one", () => {
+  const traceparent = `00-${"a".repeat(32)}-${"b".repeat(16)}-01`;
+  expect(traceFields({ traceparent })).toEqual({ trace_id: "a".repeat(32), span_id: "b".repeat(16) });
+  expect(traceFields(undefined)).toEqual({});
 });

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
+import { loadConfig } from "../../../src/config/config.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { withMetrics } from "../../../src/processes/with-metrics.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -46,7 +47,7 @@ async function start(works: () => boolean, port: number) {
   const ended = held();
   const running = withMetrics(
     "api",
-    { metricsListen: { host: "127.0.0.1", port }, traceShare: 1 },
+    { ...loadConfig({ SIGNET_ENV: "development" }), metricsListen: { host: "127.0.0.1", port } },
     log,
     async () => {
       await started.promise;
