@@ -139,23 +139,25 @@ describe("a trace", () => {
     ]);
   });
 
-  it("is named in the log line of an attempt that could not be recorded", async () => {
+  it("is named in the log line of an attempt whose consequence fails", async () => {
+    const gone = await startReceiver({ script: [{ kind: "answer", status: 410 }] });
     const tenant = await createTenant(api);
-    await createEndpoint(api, tenant, { url: receiver.url });
-    // A row that no outcome can be written to: the write fails after the request.
-    await sql(
-      api,
-      "ALTER TABLE attempts ADD CONSTRAINT refuse_all CHECK (tenant_id <> '" + tenant.tenantId + "')",
-    );
+    const endpoint = await createEndpoint(api, tenant, { url: gone.url });
+    // The answer 410 disables the endpoint, which the database refuses here.
+    const check = `CHECK (id <> '${endpoint.id}' OR state <> 'DISABLED')`;
+    await sql(api, `ALTER TABLE endpoints ADD CONSTRAINT stays_enabled ${check}`);
     const event = await publish(tenant);
     const line = await eventually(() => {
-      const found = api.log.find((text) => text.includes("an attempt could not be") && text.includes(event));
+      const found = api.log.find(
+        (text) => text.includes("could not be disabled") && text.includes(endpoint.id),
+      );
       return found === undefined ? undefined : (JSON.parse(found) as Record<string, unknown>);
     }, "the line of the attempt");
-    await sql(api, "ALTER TABLE attempts DROP CONSTRAINT refuse_all");
-    const { trace_id: traceId, span_id: spanId } = line;
-    const span = await untilSpan((each) => each.spanId === spanId, "the attempt's span");
-    expect(span).toMatchObject({ name: "attempt", traceId });
+    await sql(api, "ALTER TABLE endpoints DROP CONSTRAINT stays_enabled");
+    await gone.close();
+    const span = await untilSpan(({ spanId }) => spanId === line["span_id"], "the attempt's span");
+    expect(span).toMatchObject({ name: "attempt", traceId: line["trace_id"] });
+    expect(span.attributes).toMatchObject({ "signet.event_id": event });
   });
 });
 
