@@ -44,6 +44,7 @@ import {
 import { RETRY_WINDOW_MS } from "../domain/retry-schedule.ts";
 import { readSecretFiles } from "./secret-files.ts";
 import { TRACING_SETTINGS } from "./tracing-settings.ts";
+import { mistypedSettings, unknownSettings } from "./unknown-settings.ts";
 import { messageOf } from "../runtime/thrown.ts";
 
 /** How long a dead letter can be replayed: 7 days (specification 8). */
@@ -226,6 +227,8 @@ export class ConfigError extends Error {
   }
 }
 
+const VARIABLES = Object.values(SETTINGS).map(({ variable }) => variable);
+
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 function parse(environment: Environment, names: readonly string[], problems: string[]): Values {
@@ -310,6 +313,7 @@ export function loadConfig(given: Environment, asks: ConfigFor = "service"): Con
     "SIGNET_OPERATOR_TOKEN",
     "SIGNET_OUTBOUND_PROXY",
   ]);
+  problems.push(...unknownSettings(given, VARIABLES));
   const parsed = withOwnLogin(withUrlFiles(parse(environment, Object.keys(SETTINGS), problems)), asks);
   problems.push(...databaseTlsProblems(parsed));
   // The edge does not connect to Temporal.
@@ -362,6 +366,7 @@ export type OperatorSettings = Pick<Config, (typeof OPERATOR_SETTING_NAMES)[numb
  */
 export function loadOperatorSettings(given: Environment): OperatorSettings {
   const { environment, problems } = readSecretFiles(given, ["SIGNET_OPERATOR_TOKEN"]);
+  problems.push(...mistypedSettings(given, VARIABLES));
   const settings = parse(environment, OPERATOR_SETTING_NAMES, problems);
   if ((settings.operatorKeyFile === undefined) !== (settings.operatorCertFile === undefined)) {
     problems.push("SIGNET_OPERATOR_KEY_FILE and SIGNET_OPERATOR_CERT_FILE must be set together");
@@ -391,6 +396,7 @@ export type ClientSettings = Pick<Config, (typeof CLIENT_SETTING_NAMES)[number]>
  */
 export function loadClientSettings(given: Environment): ClientSettings {
   const { environment, problems } = readSecretFiles(given, ["SIGNET_CLIENT_SECRET"]);
+  problems.push(...mistypedSettings(given, VARIABLES));
   const settings = parse(environment, CLIENT_SETTING_NAMES, problems);
   if ((settings.clientKeyFile === undefined) !== (settings.clientCertFile === undefined)) {
     problems.push("SIGNET_CLIENT_KEY_FILE and SIGNET_CLIENT_CERT_FILE must be set together");

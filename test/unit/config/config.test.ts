@@ -4,6 +4,7 @@ import {
   ConfigError,
   DEAD_LETTER_MS,
   formatListen,
+  loadClientSettings,
   loadConfig,
   loadOperatorSettings,
 } from "../../../src/config/config.ts";
@@ -290,4 +291,53 @@ test("outbound ranges and the proxy are read, and problems show no password", ()
     expect(problems.join()).not.toContain("canary");
   }
   expect(problemsOf({ ...PRODUCTION, SIGNET_DENIED_TARGET_CIDRS: "10.0.0.0/33" })).toHaveLength(1);
+});
+
+test.each([
+  ["SIGNET_DATABSE_URL", "is not a setting: did you mean SIGNET_DATABASE_URL?"],
+  ["SIGNET_DATABASEURL", "is not a setting: did you mean SIGNET_DATABASE_URL?"],
+  ["SIGNET_OPERATOR_TOKNE", "is not a setting: did you mean SIGNET_OPERATOR_TOKEN?"],
+  ["SIGNET_PEPER_FILE", "is not a setting: did you mean SIGNET_PEPPER_FILE?"],
+  ["SIGNET_KEKS", "is not a setting: did you mean SIGNET_KEK?"],
+  ["SIGNET_SHOE_SIZE", "is not a setting"],
+  ["SIGNET_DELIVERY_STARTS_PER_SECOND", "was replaced by SIGNET_DELIVERY_CLAIMS_PER_SECOND"],
+])("the unknown variable %s is reported: %s", (variable, problem) => {
+  expect(problemsOf({ ...PRODUCTION, [variable]: "x" })).toEqual([`${variable} ${problem}`]);
+});
+
+test("all unknown variables are reported, with the invalid settings", () => {
+  expect(
+    problemsOf({ ...PRODUCTION, SIGNET_LOG_LEVL: "info", SIGNET_RETENTON_DAYS: "9", SIGNET_LOG_LEVEL: "x" }),
+  ).toEqual([
+    "SIGNET_LOG_LEVL is not a setting: did you mean SIGNET_LOG_LEVEL?",
+    "SIGNET_RETENTON_DAYS is not a setting: did you mean SIGNET_RETENTION_DAYS?",
+    expect.stringMatching(/^SIGNET_LOG_LEVEL must be one of /) as string,
+  ]);
+});
+
+test("variables of other programs, of Kubernetes, and empty ones are no mistake", () => {
+  const others = {
+    SIGNET_API_PORT: "tcp://10.0.0.7:8080",
+    SIGNET_API_PORT_8080_TCP_ADDR: "10.0.0.7",
+    SIGNET_API_SERVICE_HOST: "10.0.0.7",
+    SIGNET_API_SERVICE_PORT_HTTP: "8080",
+    SIGNET_URL: "http://127.0.0.1:8080",
+    SIGNET_TEST_PROPERTIES: "10",
+    SIGNET_INIT_KEYS: "/run/signet/keys",
+    SIGNET_DATABASE_PASSWORD: "x",
+    SIGNET_DATABSE_URL: "",
+    TEMPORAL_ADRESS: "not ours to judge",
+  };
+  expect(problemsOf({ ...PRODUCTION, ...others })).toEqual([]);
+  // The same name with a number is a mistyped setting, not a service of Kubernetes.
+  expect(problemsOf({ ...PRODUCTION, SIGNET_EMBEDED_TEMPORAL_PORT: "7233" })).toEqual([
+    "SIGNET_EMBEDED_TEMPORAL_PORT is not a setting: did you mean SIGNET_EMBEDDED_TEMPORAL_PORT?",
+  ]);
+});
+
+test("the command line reports likely mistakes only, since other programs have variables beside it", () => {
+  for (const load of [loadOperatorSettings, loadClientSettings]) {
+    expect(() => load({ SIGNET_WEBHOOK_SECRET: "whsec_x" })).not.toThrow();
+    expect(() => load({ SIGNET_CLIENT_SECERT: "x" })).toThrow(/did you mean SIGNET_CLIENT_SECRET\?/);
+  }
 });
