@@ -54,6 +54,55 @@ export function settingsTable(settings: readonly SettingRow[]): string {
   return ["| Setting | Default | Meaning |", "| --- | --- | --- |", ...rows].join("\n");
 }
 
+type SettingKey = keyof typeof SETTINGS;
+
+/** The settings that production needs: the processes that read them, and when. */
+const IN_PRODUCTION: readonly (readonly [keys: readonly SettingKey[], processes: string, when: string])[] = [
+  [["publicUrl"], "all", "always: an https URL, and the issuer of tokens, so it cannot change later"],
+  [["databaseUrlFile"], "api, worker, migrate", "always; or `SIGNET_DATABASE_URL`"],
+  [["databaseCaFile"], "all", "unless the URL has `sslmode=verify-full`"],
+  [["databaseAdminUrlFile"], "migrate", "if the service's login may not create roles"],
+  [["databaseDirectUrlFile"], "api, worker", "behind a pooler in transaction mode"],
+  [["temporalAddress", "temporalNamespace"], "api, worker, migrate", "always"],
+  [["temporalApiKeyFile"], "api, worker, migrate", "with an API key of Temporal Cloud"],
+  [
+    ["temporalCaFile", "temporalCertFile", "temporalKeyFile"],
+    "api, worker, migrate",
+    "with mutual TLS to Temporal",
+  ],
+  [["pepperFile", "kekFile"], "api, worker", "always; keep copies apart from the database's backups"],
+  [["operatorTokenFile"], "api", "until the first operator is created"],
+  [
+    ["checkpointKeyFile", "checkpointName", "checkpointDir"],
+    "worker; the name also for the command line",
+    "always; the name cannot change later",
+  ],
+  [["apiListen", "adminListen", "metricsListen"], "by name", "if the defaults on loopback do not fit"],
+  [["mtlsMode"], "api", "`proxy` behind the edge or another proxy, else `native`"],
+  [
+    ["edgeListen", "tlsKeyFile", "tlsCertFile", "clientCaFile"],
+    "the process that terminates mutual TLS: edge or api",
+    "always, unless a proxy terminates it",
+  ],
+  [["trustedProxies", "proxyCaFile", "proxyNames"], "api", "with `SIGNET_MTLS_MODE=proxy`"],
+  [["edgeDatabaseUrlFile"], "edge, migrate", "with an edge"],
+  [
+    ["edgeApiUrl", "edgeApiCaFile", "edgeApiNames", "edgeKeyFile", "edgeCertFile"],
+    "edge",
+    "with an edge in front of the api",
+  ],
+  [["edgeRoutes"], "edge", "with an edge in front of a data plane"],
+];
+
+/** Returns the table of the settings that production needs. */
+function productionTable(): string {
+  const rows = IN_PRODUCTION.map(([keys, processes, when]) => {
+    const names = keys.map((key) => `\`${SETTINGS[key].variable}\``).join(", ");
+    return `| ${names} | ${processes} | ${when} |`;
+  });
+  return ["| Settings | Processes | Needed |", "| --- | --- | --- |", ...rows].join("\n");
+}
+
 /** Returns the table of every metric that Signet defines, in the order of src/observability/metrics.ts. */
 function metricsTable(metrics: readonly MetricDescription[]): string {
   const rows = metrics.map(({ name, type, labels, processes, help }) => {
@@ -149,6 +198,9 @@ async function part(name: string): Promise<string> {
   }
   if (name === "settings") {
     return settingsTable(Object.values(SETTINGS));
+  }
+  if (name === "settings for production") {
+    return productionTable();
   }
   if (name === "limits") {
     return fixedLimits();

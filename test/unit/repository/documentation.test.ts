@@ -17,6 +17,8 @@ import {
 } from "../../../docs/generated-parts.ts";
 import { requestLimits } from "../../../docs/limits.ts";
 import { filesWithPackageNames, withPackageNames } from "../../../docs/package-names.ts";
+import { SETTINGS } from "../../../src/config/config.ts";
+import { unknownSettings } from "../../../src/config/unknown-settings.ts";
 import { renderGuide } from "../../../src/portal/guide/markdown.ts";
 import { signDelivery } from "../../../src/lib/receiver/sign.ts";
 import { PACKAGES } from "../../../src/runtime/package.ts";
@@ -78,6 +80,27 @@ describe("the generated parts of documents", () => {
         .split("\n")
         .slice(2),
     ).toEqual(["| `SIGNET_X` | `a\\|b` | what |", "| `SIGNET_X` |  | what |"]);
+  });
+
+  it("list for production what the Kubernetes base sets, and Compose and Kubernetes set no unknown name", async () => {
+    const settings = await read("docs/reference/settings.md");
+    const [, production = ""] = /## Production\n([\s\S]*?)\n## /.exec(settings) ?? [];
+    const folder = "deploy/kubernetes";
+    const paths = (await readdir(join(REPOSITORY, folder), { recursive: true }))
+      .filter((path) => path.endsWith(".yaml"))
+      .map((path) => join(folder, path));
+    const named = async (path: string): Promise<string[]> =>
+      [...(await read(path)).matchAll(/^\s*(?:- (?:\{ )?name: )?((?:SIGNET|TEMPORAL)_[A-Z0-9_]+)\b/gm)].map(
+        ([, name = ""]) => name,
+      );
+    const base = (await Promise.all(paths.filter((path) => path.includes("base")).map(named))).flat();
+    expect(base.length).toBeGreaterThan(30);
+    const missing = base.filter((name) => name !== "SIGNET_LOG_LEVEL" && !production.includes(`\`${name}`));
+    expect([...new Set(missing)]).toEqual([]);
+    const all = [...paths, "docker-compose.yml"];
+    const set = Object.fromEntries((await Promise.all(all.map(named))).flat().map((name) => [name, "set"]));
+    const known = Object.values(SETTINGS).map(({ variable }) => variable);
+    expect(unknownSettings(set, known)).toEqual([]);
   });
 
   it("cannot name a missing region", () => {
