@@ -56,10 +56,15 @@ export function Formed({ pattern, wanted, shown }: Form, options: Type.TStringOp
 }
 
 /** Returns the schema of a noun's id. */
-export function Id(noun: IdNoun, description = `Id of a ${noun}`): Type.TString {
+export function Id(noun: IdNoun, description?: string): Type.TString {
   const article = /^[aeo]/.test(noun) ? "an" : "a";
+  const described =
+    description ?? `Id of ${article} ${noun.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)}`;
   const wanted = `the id of ${article} ${noun} (${ID_PREFIXES[noun]}_ and 24 characters)`;
-  return Formed({ pattern: idPattern(noun), wanted, shown: true }, { description, "x-noun": noun });
+  return Formed(
+    { pattern: idPattern(noun), wanted, shown: true },
+    { description: described, "x-noun": noun },
+  );
 }
 
 /** Returns the schema of the path parameter `{id}` of a noun. */

@@ -137,7 +137,10 @@ test("pages of other origins may read public metadata only, and never with crede
   const open = (path: string): boolean => path === "/openapi.json" || path.startsWith("/.well-known/");
   const paths = [
     ...(await apiRoutes(api)).filter(({ method }) => method === "GET").map(({ path }) => path),
-    ...["/", "/openapi.json", "/docs", "/healthz"],
+    "/",
+    "/openapi.json",
+    "/docs",
+    "/healthz",
   ];
   const { id } = await createEndpoint(api, tenant);
   const signing = { body: { signing: "ed25519" } };
