@@ -71,6 +71,14 @@ type Queues<Entry> = Map<string, Queue<Entry>>;
 /** Entries before a queue's head that are removed at once. */
 const COMPACTED = 256;
 
+/**
+ * Replaces an empty map. V8 copies a map's table after some deletions, and the copy of an old table is old as well: only
+ * a full garbage collection, which delays answers, frees it.
+ */
+function renewed<Entry>(queues: Queues<Entry>): Queues<Entry> {
+  return queues.size === 0 ? new Map<string, Queue<Entry>>() : queues;
+}
+
 /** What waits, in all and by owner. */
 class WaitingRoom<Item, Entry extends { readonly item: Item }> {
   readonly #maxItems: number;
@@ -81,8 +89,8 @@ class WaitingRoom<Item, Entry extends { readonly item: Item }> {
   readonly #flushSizeMax: number;
   readonly #sizeMax: number;
   /** Of owners with few waiting items, and of those that had many since their queue was empty. */
-  readonly #few: Queues<Entry> = new Map();
-  readonly #many: Queues<Entry> = new Map();
+  #few: Queues<Entry> = new Map();
+  #many: Queues<Entry> = new Map();
   #count = 0;
   #size = 0;
   #manyInFlight = 0;
@@ -148,7 +156,9 @@ class WaitingRoom<Item, Entry extends { readonly item: Item }> {
     this.#fewOwner = alone ? owner : undefined;
     this.#lastWasMany = false;
     this.#fewAtMs = nowMs;
-    return { entries: this.#take(this.#few, this.#maxItems), many: false };
+    const entries = this.#take(this.#few, this.#maxItems);
+    this.#few = renewed(this.#few);
+    return { entries, many: false };
   }
 
   #nextMany(nowMs: number): Batch<Entry> | undefined {
@@ -160,7 +170,9 @@ class WaitingRoom<Item, Entry extends { readonly item: Item }> {
     this.#lastWasMany = true;
     this.#manyInFlight += 1;
     const max = beside ? Math.min(this.#owner?.manyPerFlush ?? Infinity, this.#maxItems) : this.#maxItems;
-    return { entries: this.#take(this.#many, max), many: true };
+    const entries = this.#take(this.#many, max);
+    this.#many = renewed(this.#many);
+    return { entries, many: true };
   }
 
   /** Whether others had items lately. The first items of a batch are few, too, but not of others. */
@@ -182,7 +194,8 @@ class WaitingRoom<Item, Entry extends { readonly item: Item }> {
   #take(queues: Queues<Entry>, maxItems: number): Entry[] {
     const taken: Entry[] = [];
     let flushed = 0;
-    for (const [owner, queue] of queues) {
+    while (queues.size > 0) {
+      const [owner, queue] = queues.entries().next().value as [string, Queue<Entry>];
       const entry = queue.entries[queue.head] as Entry;
       const size = this.#sizeOf(entry.item);
       if (taken.length === maxItems || (taken.length > 0 && flushed + size > this.#flushSizeMax)) {
@@ -192,9 +205,11 @@ class WaitingRoom<Item, Entry extends { readonly item: Item }> {
       flushed += size;
       queue.head += 1;
       queue.size -= size;
-      // The loop comes to it again, after the other owners.
-      queues.delete(owner);
-      if (queue.head < queue.entries.length) {
+      if (queue.head === queue.entries.length) {
+        queues.delete(owner);
+      } else if (queues.size > 1) {
+        // Its next turn comes after the other owners.
+        queues.delete(owner);
         queues.set(owner, queue);
       }
       if (queue.head === COMPACTED) {

@@ -169,8 +169,11 @@ function createOAuth({ config, pools, pepper, keys, clock, log, view }: OAuthPar
     mint: createTokenMint({ issuer, audience, signingKey: keys.signingKey, clock, randomBytes }),
     clock,
     issuableFrom: (subject, issuedAt) =>
+      // Not a copy of the whole subject: V8 would place it in the old generation.
       view.issuableFrom({
-        ...subject,
+        credentialId: subject.credentialId,
+        principalId: subject.principalId,
+        tenantId: subject.tenantId,
         certificateThumbprint: subject.certificateThumbprint,
         jti: "",
         kid: keys.signingKey().kid,

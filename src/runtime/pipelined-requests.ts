@@ -90,7 +90,8 @@ const queue = new Queue();
 class Connection {
   readonly #socket: ServedSocket;
   readonly #parse: (bytes: Buffer) => void;
-  readonly #unanswered = new Set<ServerResponse>();
+  /** An array, because a set that is used for long costs full garbage collections. */
+  #unanswered: ServerResponse[] = [];
   /** Never more than one chunk, because the socket is paused while any bytes are held. */
   #held: Buffer | undefined;
   /** The request that began last. Its body goes straight to the parser. */
@@ -111,7 +112,7 @@ class Connection {
       return;
     }
     this.#held = this.#held === undefined ? bytes : Buffer.concat([this.#held, bytes]);
-    if (this.#latest?.complete === false || (this.#unanswered.size === 0 && isAlone(this.#held))) {
+    if (this.#latest?.complete === false || (this.#unanswered.length === 0 && isAlone(this.#held))) {
       this.pump();
     } else {
       this.pumpInTurn();
@@ -120,14 +121,14 @@ class Connection {
   }
 
   begin(request: IncomingMessage, answer: ServerResponse): void {
-    this.#unanswered.add(answer);
+    this.#unanswered.push(answer);
     this.#latest = request;
     if (endsConnection(request)) {
       this.#last = request;
       answer.shouldKeepAlive = false;
     }
     answer.once("close", () => {
-      this.#unanswered.delete(answer);
+      this.#unanswered = this.#unanswered.filter((other) => other !== answer);
       this.pumpInTurn();
     });
   }
@@ -182,7 +183,7 @@ class Connection {
 
   #mayParse(): boolean {
     const { parser, _paused: draining, writable } = this.#socket;
-    const room = this.#last === undefined ? this.#unanswered.size < UNANSWERED_MAX : !this.#last.complete;
+    const room = this.#last === undefined ? this.#unanswered.length < UNANSWERED_MAX : !this.#last.complete;
     return this.#held !== undefined && Boolean(parser) && draining !== true && writable && room;
   }
 

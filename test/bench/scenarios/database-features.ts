@@ -1,7 +1,8 @@
 /** Runs the engine's statements under its roles, and as a superuser, who bypasses row-level security. */
 import { randomBytes } from "node:crypto";
-import { Client } from "pg";
-import type { ServiceRole } from "../../../src/database/pool.ts";
+import { Client, type QueryConfig } from "pg";
+import { pino } from "pino";
+import { createPool, type Queryable, type ServiceRole } from "../../../src/database/pool.ts";
 import {
   type AttemptKey,
   loadForAttempt,
@@ -9,7 +10,9 @@ import {
   recordOutcomes,
 } from "../../../src/database/repositories/webhooks/attempts.ts";
 import { insertEvents, type NewEvent } from "../../../src/database/repositories/webhooks/events.ts";
+import { systemClock } from "../../../src/domain/clock.ts";
 import { newId } from "../../../src/domain/ids.ts";
+import { foldDeliveryChanges } from "../../../src/webhooks/engine/delivery-counts.ts";
 import { withClient } from "../environment/postgres.ts";
 import type { World } from "../environment/world.ts";
 import { cpuSeconds } from "../measure/process-tree.ts";
@@ -20,6 +23,9 @@ import { PAYLOAD_BYTES } from "./run.ts";
 const LIST = 64;
 const LISTS = 400;
 const HOUR_MS = 3_600_000;
+/** About a second at saturation, in which a worker folds once. */
+const LISTS_PER_FOLD = 16;
+const COUNTING_ROUNDS = 3;
 
 interface Target {
   readonly endpointId: string;
@@ -96,10 +102,16 @@ async function claimAll(world: World): Promise<Lists> {
   });
 }
 
-async function recordList(client: Client, keys: readonly AttemptKey[], tenantId: string): Promise<void> {
+/** @param responseBody a text is stored in a row of the attempt, `null` with the delivery */
+async function recordList(
+  db: Queryable,
+  keys: readonly AttemptKey[],
+  tenantId: string,
+  responseBody: string | null = "",
+): Promise<void> {
   const now = new Date();
   await recordOutcomes(
-    client,
+    db,
     keys.map((key) => ({
       ...key,
       attemptId: newId("attempt", now.getTime(), randomBytes),
@@ -109,7 +121,7 @@ async function recordList(client: Client, keys: readonly AttemptKey[], tenantId:
       durationMs: 5,
       status: 200,
       error: null,
-      responseBody: "",
+      responseBody,
       nextState: "DELIVERED",
       nextAttemptAt: null,
       endedAt: now,
@@ -168,6 +180,84 @@ async function measureAttemptRows(world: World, tenantId: string): Promise<numbe
   });
 }
 
+/** What the statements append for the counts, in ingest and in first attempts that deliver. */
+const COUNTING = /INSERT INTO delivery_changes.*?GROUP BY (?:1, 2, 3, 4, 5|1, 3)\b/su;
+
+/** Sends statements as they would be without counts. Their parameters remain. */
+function withoutCounts(client: Client): Queryable {
+  const query = async (statement: QueryConfig): Promise<unknown> => {
+    const text = statement.text.replace(COUNTING, (counting) => {
+      const parameters = counting.match(/\$\d+::\w+/gu) ?? [];
+      return `SELECT ${["1", ...parameters].join(", ")}`;
+    });
+    if (text === statement.text) {
+      throw new Error(`the statement ${statement.name} counts nothing`);
+    }
+    return await client.query({ ...statement, name: `${statement.name}-without-counts`, text });
+  };
+  return { query } as Queryable;
+}
+
+/** CPU-seconds per 1,000 deliveries of PostgreSQL and of this process: ingest, outcomes, and the fold once a second. */
+async function measureCounting(bench: Bench, world: World, targets: readonly Target[]): Promise<unknown> {
+  const roots = { postgres: bench.stack.postgres.process?.pid ?? 0, node: process.pid };
+  const used = (): number => Object.values(cpuSeconds(roots)).reduce((sum, value) => sum + value, 0);
+  const pool = createPool({
+    url: world.adminDatabaseUrl,
+    role: "signet_worker",
+    max: 1,
+    log: pino({ level: "silent" }),
+  });
+  const fold = {
+    pool,
+    clock: systemClock,
+    randomBytes,
+    deadLetterMs: HOUR_MS,
+    keyring: { contentRoot: () => Promise.reject(new Error("no endpoint takes the service's own events")) },
+  };
+  const client = new Client({ connectionString: world.adminDatabaseUrl, options: "-c TimeZone=UTC" });
+  await client.connect();
+  const turn = async (counts: boolean): Promise<number> => {
+    const db: Queryable = counts ? client : withoutCounts(client);
+    const now = new Date();
+    const events = Array.from({ length: LISTS }, () => newEvents(targets, now));
+    const expiresAt = new Date(now.getTime() + HOUR_MS);
+    const keysAfter = new Date(now.getTime() - HOUR_MS);
+    const times = { now, keysAfter, signedKeysAfter: keysAfter, expiresAt };
+    const before = used();
+    for (const list of events) {
+      await insertEvents(db, list, times);
+    }
+    const ingested = used() - before;
+    const lists = await claimAll(world);
+    const beforeRecord = used();
+    for (const [index, keys] of lists.entries()) {
+      await recordList(db, keys, targets[0]?.tenantId ?? "", null);
+      if (counts && index % LISTS_PER_FOLD === 0) {
+        await foldDeliveryChanges(fold);
+      }
+    }
+    return ((ingested + used() - beforeRecord) / (LISTS * LIST)) * 1_000;
+  };
+  try {
+    const turns = { with: [] as number[], without: [] as number[] };
+    for (let number = -1; number < COUNTING_ROUNDS; number += 1) {
+      const [without, counted] = [await turn(false), await turn(true)];
+      // The first round warms up.
+      if (number >= 0) {
+        turns.without.push(without);
+        turns.with.push(counted);
+      }
+    }
+    const mean = (values: readonly number[]): number =>
+      round(values.reduce((sum, value) => sum + value, 0) / values.length, 4);
+    return { ...turns, difference: round(mean(turns.with) - mean(turns.without), 4) };
+  } finally {
+    await client.end();
+    await pool.end();
+  }
+}
+
 /** Needs PostgreSQL on this machine, because it reads the CPU time of its processes. */
 export async function measureDatabaseFeatures(bench: Bench): Promise<Readonly<Record<string, unknown>>> {
   if (bench.stack.postgres.process === undefined) {
@@ -188,5 +278,6 @@ export async function measureDatabaseFeatures(bench: Bench): Promise<Readonly<Re
       without: await measureStatements(world, targets, "superuser"),
     },
     attempt_rows: await measureAttemptRows(world, targets[0]?.tenantId ?? ""),
+    counting: await measureCounting(bench, world, targets),
   };
 }

@@ -93,23 +93,27 @@ async function runScenario(bench: Bench): Promise<void> {
     turns.plain.push(await turn(bench, plain));
     turns.mutual.push(await turn(bench, mutual));
   }
-  await oidc.server.stop([["SIGTERM", 5_000]]);
   const [theirs, ours, bound] = [median(turns.oidc), median(turns.plain), median(turns.mutual)];
   const halves: Turn[] = [];
+  const oidcHalves: Turn[] = [];
   for (let number = 0; number < TURNS; number += 1) {
+    oidcHalves.push(await turn(bench, oidc.subject, { perSecond: Math.floor(theirs.perSecond / 2) }));
     halves.push(await turn(bench, plain, { perSecond: Math.floor(ours.perSecond / 2) }));
   }
-  const half = median(halves, ({ latencyMs }) => latencyMs.p99);
+  await oidc.server.stop([["SIGTERM", 5_000]]);
+  const byP99 = ({ latencyMs }: Turn): number => latencyMs.p99;
+  const [half, theirHalf] = [median(halves, byP99), median(oidcHalves, byP99)];
   const handshakes = await turn(bench, mutual, { fresh: true, connections: HANDSHAKING });
   const finding = {
     settings: world.settings,
     raised: "SIGNET_TOKEN_RATE_* off",
     connections: CONNECTIONS,
-    turns: { ...turns, halves },
+    turns: { ...turns, halves, oidcHalves },
     oidc_provider: theirs,
     signet: ours,
     signet_mutual_tls: bound,
     signet_half_of_saturation: half,
+    oidc_provider_half_of_saturation: theirHalf,
     signet_new_connections: handshakes,
     times_oidc_provider: round(ours.perSecond / theirs.perSecond, 2),
     mutual_tls_share: round(bound.perSecond / ours.perSecond, 2),
