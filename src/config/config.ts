@@ -45,6 +45,7 @@ import { RETRY_WINDOW_MS } from "../domain/retry-schedule.ts";
 import { readSecretFiles } from "./secret-files.ts";
 import { TRACING_SETTINGS } from "./tracing-settings.ts";
 import { mistypedSettings, unknownSettings } from "./unknown-settings.ts";
+import { WORKER_VERSIONING_SETTINGS, workerVersioningProblems } from "./worker-versioning.ts";
 import { messageOf } from "../runtime/thrown.ts";
 
 /** How long a dead letter can be replayed: 7 days (specification 8). */
@@ -98,6 +99,7 @@ export const SETTINGS = {
     "port of the embedded PostgreSQL",
   ),
   ...TEMPORAL_SETTINGS,
+  ...WORKER_VERSIONING_SETTINGS,
   embeddedTemporalPort: setting(
     "SIGNET_EMBEDDED_TEMPORAL_PORT",
     integer(1, 65_535),
@@ -325,7 +327,11 @@ export function loadConfig(given: Environment, asks: ConfigFor = "service"): Con
   if (!development && !problems.some((problem) => problem.startsWith(`${SETTINGS.env.variable} `))) {
     problems.push(...furtherProblems(problems, productionProblems(values, asks === "edge")));
   }
-  problems.push(...(asks === "edge" ? edgeProblems(values, development) : []), ...keyProblems(values));
+  problems.push(
+    ...(asks === "edge" ? edgeProblems(values, development) : []),
+    ...keyProblems(values),
+    ...workerVersioningProblems(values),
+  );
   if (problems.length > 0) {
     throw new ConfigError(problems);
   }

@@ -88,6 +88,12 @@ export const TEMPORAL_SETTINGS = {
     "none",
     "compression of workers' calls to Temporal: `gzip` saves bytes on a slow or billed line, and costs CPU on both sides",
   ),
+  temporalSdkPatches: setting(
+    "SIGNET_TEMPORAL_SDK_PATCHES",
+    oneOf("on", "off"),
+    "on",
+    "whether to run Temporal's SDK without its costly parts (docs/decisions/0007); it then runs unchanged in a version that these patches do not know",
+  ),
   temporalCodec: setting(
     "SIGNET_TEMPORAL_CODEC",
     oneOf("on", "off"),

@@ -44,6 +44,7 @@ import { createTokenLimits } from "../http/rate-limits/token-limits.ts";
 import { mutualTlsAddress } from "../config/mutual-tls.ts";
 import { openTemporal } from "./codec.ts";
 import { createPayloadCodec } from "../temporal/codec.ts";
+import { reportUnknownSdk } from "../temporal/sdk-patches.ts";
 import { checkNamespace } from "../temporal/client.ts";
 import { startUpkeep } from "../runtime/upkeep.ts";
 import { openAdminListener } from "./api/admin-listener.ts";
@@ -267,6 +268,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const oauth = createOAuth({ config, pools, pepper, keys, clock, log, view: revocation.follower.view });
   const receipts = createReceipts({ pool: pools.issuer, monotonic, ...shared });
   const revoking = { ...shared, keyring, receipts, deadLetterMs: config.deadLetterMs };
+  reportUnknownSdk(config, log);
   const temporal = openTemporal(config, { keyring, clock, randomBytes });
   const webhooks = createWebhooks({ config, pools, keyring, pepper, temporal, tenantLimits, clock, log });
   const tokens = createTokens({ config, keys, clock, log, receipts, pools, follower: revocation.follower });

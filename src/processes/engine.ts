@@ -4,6 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Client } from "@temporalio/client";
 import type { Logger } from "pino";
 import { type Config, formatListen } from "../config/config.ts";
+import { workerVersion } from "../config/worker-versioning.ts";
 import { createRandomPool } from "../crypto/random-pool.ts";
 import type { Keyring } from "../crypto/keyring.ts";
 import type { Pool } from "../database/pool.ts";
@@ -187,10 +188,11 @@ export function createEngine(options: EngineOptions, onQueued: () => void): Engi
     createDispatcher: (client) => {
       const { retryWindowMs, deadLetterMs, claimsPerSecond, batchMax, retentionDays } = config;
       const random = Math.random;
+      const eager = workerVersion(config) === undefined;
       return new Dispatcher({
         worker: options.worker,
         pool,
-        starter: createCarrierStarter({ client, random, retryWindowMs, deadLetterMs }),
+        starter: createCarrierStarter({ client, random, retryWindowMs, deadLetterMs, eager }),
         attempts,
         health,
         clock,

@@ -38,8 +38,11 @@ import { codecOf } from "./codec.ts";
 import { connectNative, createNativeClient } from "../temporal/native-client.ts";
 import { ReplacedConnection } from "../temporal/replaced-connection.ts";
 import { installTemporalRuntime } from "../temporal/runtime.ts";
+import { isPatched, reportUnknownSdk } from "../temporal/sdk-patches.ts";
 import { useLeanWorkflowThreads } from "../temporal/workflow-threads.ts";
 import { startWorkers, type Workers } from "../temporal/workers.ts";
+import type { Config } from "../config/config.ts";
+import { workerVersion } from "../config/worker-versioning.ts";
 import { rotationRules } from "../config/rotation-settings.ts";
 import { loadCheckpointMeans, openCheckpointSigner, requestCheckpoints } from "./worker/checkpoints.ts";
 import { openRotatorPool } from "./rotation.ts";
@@ -120,6 +123,8 @@ async function runWorkers(
     namespace: config.temporalNamespace,
     bundle: workflowBundle ?? (await loadWorkflowBundle(codec !== undefined)),
     codec,
+    patched: isPatched(config),
+    version: workerVersion(config),
     activities: {
       deliveries: guarded({ attemptFirst }, clock),
       slow: guarded({ attempt, settle }, clock),
@@ -150,9 +155,12 @@ async function runWorkers(
   });
 }
 
-/** Rejects when a workflow thread stops responding. */
-async function watchWorkflowThreads(): Promise<never> {
+/** Starts workflow threads without the SDK's watchdog. Rejects when one stops responding. */
+async function watchWorkflowThreads(config: Config): Promise<never> {
   return await new Promise<never>((_resolve, reject) => {
+    if (!isPatched(config)) {
+      return;
+    }
     useLeanWorkflowThreads({
       monotonicMs: monotonic,
       onStuck: (silentMs) => reject(new Error(`a workflow thread has not answered for ${silentMs} ms`)),
@@ -209,7 +217,8 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
   await installTemporalRuntime(log);
   const { keyring } = await loadServiceSecrets(config, randomBytes);
   const means = await loadCheckpointMeans(config, randomBytes);
-  const stuck = watchWorkflowThreads();
+  reportUnknownSdk(config, log);
+  const stuck = watchWorkflowThreads(config);
   const pool = createPool({
     url: config.databaseUrl,
     role: "signet_worker",
@@ -255,7 +264,7 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
     dispatcher,
   });
   dispatcher.start();
-  log.info({ temporal: config.temporalAddress }, "worker started");
+  log.info({ temporal: config.temporalAddress, ...workerVersion(config) }, "worker started");
   return {
     readiness: [
       databaseReadiness({ pools: [pool], writes: true, monotonic }),

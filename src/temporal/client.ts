@@ -11,6 +11,7 @@ import type { TemporalConnection } from "../config/temporal-settings.ts";
 import type { Config } from "../config/config.ts";
 import { useSynchronousContext } from "./call-context.ts";
 import { dataConverterOf } from "./codec.ts";
+import { isPatched } from "./sdk-patches.ts";
 
 const CHECK_TIMEOUT_MS = 2_000;
 /** Temporal's frontend disconnects clients with more frequent pings. A dead connection is replaced after 15 s. */
@@ -34,6 +35,8 @@ export interface TemporalOptions extends TemporalConnection {
   readonly namespace: string;
   /** Compression of the calls of workers. */
   readonly compression: "none" | "gzip";
+  /** Whether to patch the SDK. */
+  readonly patched: boolean;
 }
 
 /**
@@ -48,7 +51,10 @@ export function proxyArgs(address: string): Readonly<Record<string, number>> {
 
 /** Returns the connection options of the settings. */
 export function temporalOptions(
-  config: Pick<Config, "temporalNamespace" | "temporalConnection" | "temporalCompression"> & {
+  config: Pick<
+    Config,
+    "temporalNamespace" | "temporalConnection" | "temporalCompression" | "temporalSdkPatches"
+  > & {
     readonly temporalAddress: string;
   },
 ): TemporalOptions {
@@ -56,6 +62,7 @@ export function temporalOptions(
     address: config.temporalAddress,
     namespace: config.temporalNamespace,
     compression: config.temporalCompression,
+    patched: isPatched(config),
     ...config.temporalConnection,
   };
 }
@@ -81,7 +88,9 @@ export function createLazyClient(options: TemporalOptions, codec?: PayloadCodec)
     channelArgs: { ...KEEP_ALIVE, ...RECONNECT, ...proxyArgs(options.address) },
     interceptors: [bounded],
   });
-  useSynchronousContext(connection.callContextStorage);
+  if (options.patched) {
+    useSynchronousContext(connection.callContextStorage);
+  }
   return new Client({ connection, namespace: options.namespace, ...dataConverterOf(codec) });
 }
 

@@ -16,6 +16,7 @@ export async function connectNative({
   apiKey,
   metadata,
   compression,
+  patched,
 }: Omit<TemporalOptions, "namespace">): Promise<NativeConnection> {
   const connection = await NativeConnection.connect({
     address,
@@ -24,7 +25,9 @@ export async function connectNative({
     ...(apiKey === undefined ? {} : { apiKey: apiKey() }),
     grpcCompression: { codec: compression },
   });
-  useSynchronousContext(connection.callContextStorage);
+  if (patched) {
+    useSynchronousContext(connection.callContextStorage);
+  }
   return connection;
 }
 

@@ -7,6 +7,7 @@ import {
   type WorkflowBundleOption,
 } from "@temporalio/worker";
 import type { PayloadCodec } from "@temporalio/common";
+import type { WorkerVersion } from "../config/worker-versioning.ts";
 import { TASK_QUEUES } from "../../workflows/messages.ts";
 import { useSynchronousContext } from "./call-context.ts";
 import { dataConverterOf } from "./codec.ts";
@@ -47,6 +48,10 @@ export interface WorkersOptions {
   /** Encrypts payloads; absent if they stay readable. */
   readonly codec?: PayloadCodec | undefined;
   readonly activities: QueueActivities;
+  /** Whether to patch the SDK: activities then have a context in their first turn only. */
+  readonly patched: boolean;
+  /** Absent without Worker Versioning. */
+  readonly version?: WorkerVersion | undefined;
 }
 
 export interface Workers {
@@ -58,7 +63,24 @@ export interface Workers {
   stop(): Promise<void>;
 }
 
-function queueOptions({ connection, namespace, bundle, activities, codec }: WorkersOptions): WorkerOptions[] {
+/**
+ * Running workflows move to the current version with their next task: they last for days, and every version must replay
+ * the histories of earlier ones anyway.
+ */
+function versioning(version: WorkerVersion | undefined): Pick<WorkerOptions, "workerDeploymentOptions"> {
+  return version === undefined
+    ? {}
+    : {
+        workerDeploymentOptions: {
+          useWorkerVersioning: true,
+          version,
+          defaultVersioningBehavior: "AUTO_UPGRADE",
+        },
+      };
+}
+
+function queueOptions(options: WorkersOptions): WorkerOptions[] {
+  const { connection, namespace, bundle, activities, codec, version } = options;
   const common = {
     connection,
     namespace,
@@ -66,6 +88,7 @@ function queueOptions({ connection, namespace, bundle, activities, codec }: Work
     stickyQueueScheduleToStartTimeout: STICKY_WAIT,
     maxHeartbeatThrottleInterval: HEARTBEATS_APART,
     ...dataConverterOf(codec),
+    ...versioning(version),
   };
   return [
     {
@@ -107,9 +130,11 @@ function queueOptions({ connection, namespace, bundle, activities, codec }: Work
   ];
 }
 
-/** Creates and starts the workers. Their activities have a context in their first turn only. */
+/** Creates and starts the workers. */
 export async function startWorkers(options: WorkersOptions): Promise<Workers> {
-  useSynchronousContext(activityContext);
+  if (options.patched) {
+    useSynchronousContext(activityContext);
+  }
   const workers = await Promise.all(queueOptions(options).map(async (queue) => await Worker.create(queue)));
   const run = Promise.all(workers.map(async (worker) => await worker.run())).then(() => undefined);
   // Callers of `run` or `stop` get the failure. Until then, it must not count as unhandled.

@@ -74,6 +74,7 @@ describe("with the codec on", () => {
       tls: false,
       metadata: {},
       compression: "none",
+      patched: true,
     });
   });
   afterAll(async () => {

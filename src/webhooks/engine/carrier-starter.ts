@@ -50,6 +50,11 @@ export interface CarrierStarterOptions {
   readonly random: Random;
   readonly retryWindowMs: number;
   readonly deadLetterMs: number;
+  /**
+   * Whether this process may run the workflow's first task at once, without a poll. With Worker Versioning it may not:
+   * such a task would not follow the routing to the current version.
+   */
+  readonly eager: boolean;
 }
 
 interface Start {
@@ -73,7 +78,10 @@ function summaryOf(members: number, endpoints: readonly string[], attempt: numbe
 }
 
 /** @returns false if the carrier was started before */
-async function start(client: Client, { carrier, members, input, state, attempt }: Start): Promise<boolean> {
+async function start(
+  { client, eager }: Pick<CarrierStarterOptions, "client" | "eager">,
+  { carrier, members, input, state, attempt }: Start,
+): Promise<boolean> {
   const tenants = distinct(members.map((member) => member.tenantId));
   const endpoints = distinct(members.map((member) => member.endpointId));
   const [tenant] = tenants;
@@ -82,7 +90,7 @@ async function start(client: Client, { carrier, members, input, state, attempt }
       workflowId: carrier,
       taskQueue: TASK_QUEUES.deliveries,
       args: [input],
-      requestEagerStart: true,
+      requestEagerStart: eager,
       // Each id has one run. A later carrier of the same delivery gets its own id.
       workflowIdReusePolicy: "REJECT_DUPLICATE",
       workflowIdConflictPolicy: "FAIL",
@@ -126,7 +134,7 @@ export function createCarrierStarter(options: CarrierStarterOptions): CarrierSta
   ): Promise<boolean> {
     const mixed = distinct(members.map((member) => member.endpointId)).length > 1;
     const whole = { ...input, ...(mixed ? { mixed } : {}) };
-    return await start(client, { carrier, members, input: whole, state: "QUEUED", attempt: 1 });
+    return await start(options, { carrier, members, input: whole, state: "QUEUED", attempt: 1 });
   }
 
   return {
@@ -160,7 +168,7 @@ export function createCarrierStarter(options: CarrierStarterOptions): CarrierSta
           })),
         },
       };
-      await start(client, { carrier, members, input, state: "RETRYING", attempt: attempts + 1 });
+      await start(options, { carrier, members, input, state: "RETRYING", attempt: attempts + 1 });
     },
   };
 }

@@ -79,6 +79,7 @@ function createLists(batchMax = 64): FirstLists {
       random: Math.random,
       retryWindowMs: 1_000,
       deadLetterMs: 1_000,
+      eager: true,
     }),
     starts,
     clock: { now: () => 0 },

@@ -1,0 +1,172 @@
+/** Worker Versioning: a fleet of two versions, of which Temporal's current one runs the workflows. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { WorkerProcess } from "../../src/processes/worker.ts";
+import { createLogger } from "../../src/observability/logger.ts";
+import { eventually } from "../support/eventually.ts";
+import { fetchRuns, type HistoryEvent } from "../support/histories.ts";
+import { startTestWorker } from "../support/in-process-worker.ts";
+import { startReceiver } from "../support/receiver-server.ts";
+import { signalByCli, temporalCli, untilTaken } from "../support/temporal-cli.ts";
+import { useWorld } from "../support/world.ts";
+
+const DEPLOYMENT = "signet-test";
+/** Task queues by kind of task, workflow or activity. */
+const TASK_QUEUE_KINDS = 6;
+const world = useWorld({
+  // Retries come when the test asks for them.
+  retryWindowMs: 3_600_000,
+  environment: { SIGNET_WORKER_DEPLOYMENT: DEPLOYMENT },
+});
+const workers = new Map<string, WorkerProcess>();
+
+async function startVersion(workerBuildId: string): Promise<void> {
+  const config = { ...world.current.config, workerBuildId };
+  workers.set(workerBuildId, await startTestWorker({ config, log: createLogger({ level: "error" }) }));
+}
+
+async function stopVersion(buildId: string): Promise<void> {
+  await workers.get(buildId)?.close();
+  workers.delete(buildId);
+}
+
+async function deployment(command: string, ...args: readonly string[]): Promise<string> {
+  const line = ["worker", "deployment", command, ...args];
+  return await untilTaken(async () => await temporalCli(world.current, ...line));
+}
+
+const version = (buildId: string): string[] => ["--deployment-name", DEPLOYMENT, "--build-id", buildId];
+
+interface Routing {
+  readonly routingConfig: {
+    readonly currentVersionBuildID?: string;
+    readonly rampingVersionBuildID?: string;
+    readonly rampingVersionPercentage?: number;
+  };
+  readonly versionSummaries: readonly { readonly BuildID: string }[];
+}
+
+async function describeDeployment(): Promise<Routing> {
+  return JSON.parse(await deployment("describe", "--name", DEPLOYMENT, "--output", "json")) as Routing;
+}
+
+/** Waits until Temporal knows the version with all its task queues. */
+async function untilKnown(buildId: string): Promise<void> {
+  await eventually(async () => {
+    const shown = await deployment("describe-version", ...version(buildId), "--output", "json").catch(
+      () => "{}",
+    );
+    return (
+      (shown.match(/signet-(?:deliveries|deliveries-slow|verification|control)"/g) ?? []).length >=
+      TASK_QUEUE_KINDS
+    );
+  }, `version ${buildId}`);
+}
+
+interface TaskCompleted {
+  readonly deploymentVersion?: { readonly buildId?: string };
+  readonly versioningBehavior?: string;
+}
+
+/** Versions that completed the workflow's tasks, in order. */
+async function versionsOf(workflowId: string): Promise<(TaskCompleted | undefined)[]> {
+  const runs = await fetchRuns(world.current, workflowId);
+  return runs
+    .flatMap(({ events }) => events)
+    .filter(({ eventType }: HistoryEvent) => eventType === "EVENT_TYPE_WORKFLOW_TASK_COMPLETED")
+    .map((event) => event["workflowTaskCompletedEventAttributes"] as TaskCompleted);
+}
+
+beforeAll(async () => {
+  await startVersion("one");
+  await untilKnown("one");
+});
+
+afterAll(async () => {
+  await Promise.all([...workers.keys()].map(stopVersion));
+});
+
+test("a running workflow moves to the current version, in a ramp, and back", async () => {
+  const { current } = world;
+  await deployment("set-current-version", ...version("one"), "--yes");
+  const receiver = await startReceiver({ script: [{ kind: "answer", status: 500 }] });
+  const tenant = await current.createTenant();
+  await current.createEndpoint(tenant, receiver.url);
+  const { deliveries } = await current.publish(tenant);
+  const id = deliveries[0]?.id ?? "";
+  const { workflowId } = await current.workflowOf(tenant, id);
+  let attempts = 1;
+  await current.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === attempts);
+
+  /** Has the workflow make an attempt. Returns the version that its tasks then ran on. */
+  const attemptOn = async (expected: string): Promise<void> => {
+    attempts += 1;
+    await signalByCli(current, workflowId, "attemptNow");
+    await current.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount >= attempts);
+    await eventually(async () => {
+      const last = (await versionsOf(workflowId)).at(-1);
+      return last?.deploymentVersion?.buildId === expected;
+    }, `a task on version ${expected}`);
+  };
+
+  await attemptOn("one");
+  expect(await versionsOf(workflowId)).toSatisfy((tasks: TaskCompleted[]) =>
+    tasks.every(({ versioningBehavior }) => versioningBehavior === "VERSIONING_BEHAVIOR_AUTO_UPGRADE"),
+  );
+
+  // The next version takes all of the ramp, then none.
+  await startVersion("two");
+  await untilKnown("two");
+  await attemptOn("one");
+  // Either worker claims them and starts their workflows; only the current version runs them.
+  const started = await Promise.all(
+    Array.from({ length: 8 }, async () => {
+      const published = await current.publish(tenant);
+      const handle = await current.workflowOf(tenant, published.deliveries[0]?.id ?? "");
+      return await eventually(async () => {
+        const tasks = await versionsOf(handle.workflowId);
+        return tasks.length > 0 ? tasks : undefined;
+      }, "a task of the workflow");
+    }),
+  );
+  expect(started.flat().map((task) => task?.deploymentVersion?.buildId)).toEqual(
+    started.flat().map(() => "one"),
+  );
+  await deployment("set-ramping-version", ...version("two"), "--percentage", "100", "--yes");
+  expect((await describeDeployment()).routingConfig).toMatchObject({
+    currentVersionBuildID: "one",
+    rampingVersionBuildID: "two",
+    rampingVersionPercentage: 100,
+  });
+  await attemptOn("two");
+  await deployment("set-ramping-version", ...version("two"), "--delete", "--yes");
+  await attemptOn("one");
+
+  // It becomes current, and the first version ends.
+  await deployment("set-current-version", ...version("two"), "--yes");
+  await attemptOn("two");
+  await stopVersion("one");
+  await attemptOn("two");
+
+  // The way back.
+  await startVersion("one");
+  await deployment("set-current-version", ...version("one"), "--yes");
+  await attemptOn("one");
+  await stopVersion("two");
+  const routing = await describeDeployment();
+  expect(routing.routingConfig.currentVersionBuildID).toBe("one");
+  expect(routing.versionSummaries.map(({ BuildID }) => BuildID).sort()).toEqual(["one", "two"]);
+
+  // Off again: workers without a version take over.
+  const config = { ...current.config, workerDeployment: undefined };
+  workers.set("none", await startTestWorker({ config, log: createLogger({ level: "error" }) }));
+  await deployment("set-current-version", "--deployment-name", DEPLOYMENT, "--unversioned", "--yes");
+  await stopVersion("one");
+  receiver.answer([{ kind: "answer" }]);
+  await signalByCli(current, workflowId, "attemptNow");
+  await current.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount > attempts);
+  await eventually(async () => {
+    const last = (await versionsOf(workflowId)).at(-1);
+    return last?.deploymentVersion === undefined || last.deploymentVersion === null;
+  }, "a task without a version");
+  await receiver.close();
+});
