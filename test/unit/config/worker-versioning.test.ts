@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { type Environment, loadConfig } from "../../../src/config/config.ts";
 import { workerVersion } from "../../../src/config/worker-versioning.ts";
-import { VERSION } from "../../../src/runtime/version.ts";
+import { VERSION } from "../../../src/runtime/package.ts";
 
 const load = (environment: Environment): ReturnType<typeof loadConfig> =>
   loadConfig({ SIGNET_ENV: "development", ...environment });

@@ -1,0 +1,210 @@
+/** What deliveries cost on Temporal Cloud: the figures of docs/temporal-cloud.md, from the histories of a local server. */
+import { readFile } from "node:fs/promises";
+import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import type { DeliveryState } from "../../src/domain/delivery.ts";
+import { ATTEMPT_MAX, RETRY_WINDOW_MS } from "../../src/domain/retry-schedule.ts";
+import { verifyWorkflowId } from "../../workflows/messages.ts";
+import { type BillableActions, billableActions, totalOf } from "../support/billable-actions.ts";
+import { certificateFiles, newRoot, serverPair } from "../support/certificates.ts";
+import { eventually } from "../support/eventually.ts";
+import { fetchRuns } from "../support/histories.ts";
+import { type Behaviour, startReceiver } from "../support/receiver-server.ts";
+import { registrationOf } from "../support/registration.ts";
+import { testNamespace } from "../support/services.ts";
+import { startTemporalProxy } from "../support/temporal-proxy.ts";
+import { makeWorld, TEST_CALLER, type World, type WorldOptions } from "../support/world.ts";
+
+const OK: Behaviour = { kind: "answer" };
+const FAILURE: Behaviour = { kind: "answer", status: 500 };
+const NONE: BillableActions = {
+  starts: 0,
+  activities: 0,
+  localActivities: 0,
+  timers: 0,
+  searchAttributes: 0,
+  signals: 0,
+};
+
+/** Actions by the first column of the page's table. */
+let documented: ReadonlyMap<string, number>;
+
+beforeAll(async () => {
+  const page = await readFile(new URL("../../docs/temporal-cloud.md", import.meta.url), "utf8");
+  documented = new Map(
+    [...page.matchAll(/^\| ([^|]+?) \| (\d+) \|/gm)].map(([, what = "", count]) => [what, Number(count)]),
+  );
+});
+
+async function inWorld(options: WorldOptions, work: (world: World) => Promise<void>): Promise<void> {
+  const world = await makeWorld(options);
+  try {
+    await work(world);
+  } finally {
+    await world.close();
+  }
+}
+
+interface Delivered {
+  readonly tenant: string;
+  readonly ids: readonly string[];
+}
+
+/** Publishes `count` events. @returns their deliveries */
+async function publish(world: World, count: number, ...script: readonly Behaviour[]): Promise<Delivered> {
+  const receiver = await startReceiver({ script });
+  onTestFinished(async () => await receiver.close());
+  const tenant = await world.createTenant();
+  await world.createEndpoint(tenant, receiver.url);
+  const ids: string[] = [];
+  for (let index = 0; index < count; index += 1) {
+    ids.push((await world.publish(tenant)).deliveries[0]?.id ?? "");
+  }
+  return { tenant, ids };
+}
+
+async function until(world: World, { tenant, ids }: Delivered, state: DeliveryState): Promise<void> {
+  await Promise.all(ids.map(async (id) => await world.untilDelivery(tenant, id, (it) => it.state === state)));
+}
+
+/** Publishes one event to a worker that has settled. @returns its delivery once it is in `state` */
+async function deliver(
+  world: World,
+  state: DeliveryState,
+  ...script: readonly Behaviour[]
+): Promise<{ readonly tenant: string; readonly id: string }> {
+  await world.startWorker();
+  const first = await publish(world, 1, OK);
+  await world.workflowOf(first.tenant, first.ids[0] ?? "");
+  const delivered = await publish(world, 1, ...script);
+  await until(world, delivered, state);
+  return { tenant: delivered.tenant, id: delivered.ids[0] ?? "" };
+}
+
+/** Counts the actions of a workflow that ends. */
+async function actionsOf(world: World, workflowId: string): Promise<BillableActions> {
+  // An expired delivery's workflow fails.
+  await world.temporal.workflow
+    .getHandle(workflowId)
+    .result()
+    .catch(() => undefined);
+  return billableActions(await fetchRuns(world, workflowId));
+}
+
+describe("a delivery", () => {
+  test("alone, at the first attempt", async () => {
+    await inWorld({ retryWindowMs: RETRY_WINDOW_MS }, async (world) => {
+      const { tenant, id } = await deliver(world, "DELIVERED", OK);
+      const { workflowId } = await world.workflowOf(tenant, id);
+      const actions = await actionsOf(world, workflowId);
+      expect(actions).toEqual({ ...NONE, starts: 1, localActivities: 1 });
+      expect(totalOf(actions)).toBe(documented.get("one delivery alone, at the first attempt"));
+    });
+  });
+
+  test("in a list of 64, at the first attempt", async () => {
+    await inWorld({ retryWindowMs: RETRY_WINDOW_MS }, async (world) => {
+      // What waits when a worker starts shares a list.
+      const delivered = await publish(world, 64, OK);
+      await world.startWorker();
+      await until(world, delivered, "DELIVERED");
+      const { tenant, ids } = delivered;
+      const workflows = await Promise.all(ids.map(async (id) => await world.workflowOf(tenant, id)));
+      const [carrier = "", ...others] = new Set(workflows.map(({ workflowId }) => workflowId));
+      expect(others).toEqual([]);
+      const actions = await actionsOf(world, carrier);
+      expect(actions).toEqual({ ...NONE, starts: 1, localActivities: 1 });
+      expect(totalOf(actions)).toBe(documented.get("a list of 64 deliveries, all at the first attempt"));
+    });
+  });
+
+  // With the real schedule, whose third retry follows after a quarter of a minute.
+  test("with three retries", async () => {
+    await inWorld({ retryWindowMs: RETRY_WINDOW_MS }, async (world) => {
+      const { tenant, id } = await deliver(world, "DELIVERED", FAILURE, FAILURE, FAILURE, OK);
+      const { workflowId } = await world.workflowOf(tenant, id);
+      const actions = await actionsOf(world, workflowId);
+      expect(actions).toEqual({
+        ...NONE,
+        starts: 1,
+        localActivities: 1,
+        activities: 3,
+        timers: 3,
+        searchAttributes: 1,
+      });
+      expect(totalOf(actions)).toBe(documented.get("one delivery with three retries"));
+    });
+  });
+
+  test("that expires as a dead letter", async () => {
+    await inWorld({ retryWindowMs: 10_000, deadLetterMs: 5_000 }, async (world) => {
+      const { tenant, id } = await deliver(world, "EXPIRED", FAILURE);
+      const { workflowId } = await world.workflowOf(tenant, id);
+      const { timers, ...actions } = await actionsOf(world, workflowId);
+      // The waits, and the dead-letter week. This schedule is so short that the first waits are over at once.
+      const waits = ATTEMPT_MAX - 1 + 1;
+      expect(timers).toBeLessThanOrEqual(waits);
+      expect(actions).toEqual({
+        starts: 2,
+        localActivities: 1,
+        activities: ATTEMPT_MAX - 1 + 1,
+        searchAttributes: 6,
+        signals: 0,
+      });
+      expect(totalOf({ ...actions, timers: waits })).toBe(
+        documented.get("a dead letter after 17 attempts that expires after its week"),
+      );
+    });
+  });
+
+  test("whose retry takes five seconds sends heartbeats", async () => {
+    const files = certificateFiles();
+    const root = await newRoot("Temporal CA");
+    const proxy = await startTemporalProxy(await serverPair(root), () => undefined);
+    await inWorld(
+      {
+        retryWindowMs: RETRY_WINDOW_MS,
+        temporal: { address: proxy.address, namespace: await testNamespace() },
+        environment: { TEMPORAL_TLS_SERVER_CA_CERT_PATH: files.write("ca.pem", root.cert) },
+      },
+      async (world) => {
+        await deliver(world, "DELIVERED", FAILURE, { ...OK, delayMs: 5_000 });
+        const sent = proxy.calls.filter(({ method }) => method === "RecordActivityTaskHeartbeat").length;
+        const most = documented.get("a retry whose receiver takes five seconds, in addition") ?? 0;
+        expect(sent).toBeGreaterThan(0);
+        expect(sent).toBeLessThanOrEqual(most);
+      },
+    );
+    proxy.close();
+    files.remove();
+  });
+});
+
+test("a verification, and the upkeep", async () => {
+  await inWorld({}, async (world) => {
+    await world.startWorker();
+    const receiver = await startReceiver({ script: [OK] });
+    const tenant = await world.createTenant();
+    const { endpoint } = await world.endpoints.register(tenant, registrationOf(receiver.url), TEST_CALLER);
+    await eventually(
+      async () => (await world.endpoints.find(tenant, endpoint.id)).state === "ACTIVE",
+      "the endpoint to be verified",
+    );
+    const verification = await actionsOf(world, verifyWorkflowId(endpoint.id, 1));
+    expect(verification).toEqual({ ...NONE, starts: 1, localActivities: 1 });
+    expect(totalOf(verification)).toBe(documented.get("the verification of an endpoint, at the first ping"));
+    await receiver.close();
+
+    for (const scheduleId of ["purgeExpired", "rotateCredentials", "rotateSigningKeys", "signCheckpoint"]) {
+      const schedule = world.temporal.schedule.getHandle(scheduleId);
+      await schedule.trigger();
+      const { workflow } = await eventually(
+        async () => (await schedule.describe()).info.recentActions.at(-1)?.action,
+        `a run of ${scheduleId}`,
+      );
+      const actions = await actionsOf(world, workflow.workflowId);
+      expect(actions).toEqual({ ...NONE, starts: 1, activities: 1 });
+      // A schedule's own action counts twice.
+      expect(2 + totalOf(actions)).toBe(documented.get("one run of a schedule"));
+    }
+  });
+});
