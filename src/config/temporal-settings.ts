@@ -86,7 +86,7 @@ export const TEMPORAL_SETTINGS = {
     "SIGNET_TEMPORAL_COMPRESSION",
     oneOf("none", "gzip"),
     "none",
-    "compression of workers' calls to Temporal: `gzip` saves bytes on a slow or billed line, and costs CPU on both sides",
+    "compression of workers' calls to Temporal: `gzip` saves bytes on a slow or billed line, and costs CPU",
   ),
   temporalSdkPatches: setting(
     "SIGNET_TEMPORAL_SDK_PATCHES",
