@@ -209,6 +209,14 @@ async function endWork(work: Work): Promise<void> {
   await handBackOwn(work, worker);
 }
 
+function logStarted({ config, log }: WorkerProcessOptions): void {
+  const version = workerVersion(config);
+  log.info(
+    { temporal: config.temporalAddress, deployment: version?.deploymentName, build_id: version?.buildId },
+    "worker started",
+  );
+}
+
 /** Starts a worker process. Resolves when it polls. */
 export async function startWorker(given: WorkerProcessOptions): Promise<WorkerProcess> {
   // Its statements are prepared by name, and its claims need their plans.
@@ -264,7 +272,7 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
     dispatcher,
   });
   dispatcher.start();
-  log.info({ temporal: config.temporalAddress, ...workerVersion(config) }, "worker started");
+  logStarted(options);
   return {
     readiness: [
       databaseReadiness({ pools: [pool], writes: true, monotonic }),

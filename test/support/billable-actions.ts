@@ -17,8 +17,7 @@ interface Attributes {
   readonly meteringMetadata?: { readonly nonfirstLocalActivityExecutionAttempts?: number };
 }
 
-const attributesOf = (event: HistoryEvent, name: string): Attributes =>
-  (event[`${name}EventAttributes`] ?? {}) as Attributes;
+const attributesOf = (event: HistoryEvent, name: string): Attributes => event[`${name}EventAttributes`] ?? {};
 
 /** Counts the actions in all runs of a workflow. Heartbeats of activities are in no history. */
 export function billableActions(runs: readonly RunHistory[]): BillableActions {
