@@ -1,12 +1,16 @@
-/** Worker Versioning: a fleet of two versions, of which Temporal's current one runs the workflows. */
+/**
+ * Worker Versioning: a fleet of two versions, of which Temporal's current one runs the workflows. An operator changes
+ * versions by the commands of docs/operations.md.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { WorkerProcess } from "../../src/processes/worker.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { eventually } from "../support/eventually.ts";
 import { fetchRuns, type HistoryEvent } from "../support/histories.ts";
 import { startTestWorker } from "../support/in-process-worker.ts";
+import { shellLines } from "../support/documents.ts";
 import { startReceiver } from "../support/receiver-server.ts";
-import { signalByCli, temporalCli, untilTaken } from "../support/temporal-cli.ts";
+import { paste, signalByCli, temporalCli, untilTaken } from "../support/temporal-cli.ts";
 import { useWorld } from "../support/world.ts";
 
 const DEPLOYMENT = "signet-test";
@@ -32,6 +36,26 @@ async function stopVersion(buildId: string): Promise<void> {
 async function deployment(command: string, ...args: readonly string[]): Promise<string> {
   const line = ["worker", "deployment", command, ...args];
   return await untilTaken(async () => await temporalCli(world.current, ...line));
+}
+
+/** Versions in the document, by those of the test. */
+const DOCUMENTED = { one: "0.3.0", two: "0.4.0" } as const;
+
+/** Runs the one command of docs/operations.md that has all these words, for this namespace, with all of the ramp. */
+async function asDocumented(...words: readonly string[]): Promise<void> {
+  const lines = (await shellLines("docs/operations.md")).map(({ text }) => text);
+  const found = lines.filter(
+    (line) =>
+      line.startsWith("temporal worker deployment ") && words.every((word) => line.includes(` ${word}`)),
+  );
+  expect(found).toHaveLength(1);
+  const line = (found[0] ?? "")
+    .replace("--namespace signet", `--namespace ${world.current.config.temporalNamespace}`)
+    .replace("name signet", `name ${DEPLOYMENT}`)
+    .replace(DOCUMENTED.one, "one")
+    .replace(DOCUMENTED.two, "two")
+    .replace("--percentage 10", "--percentage 100");
+  await untilTaken(async () => await paste(world.current.config.temporalAddress, `${line} --yes`));
 }
 
 const version = (buildId: string): string[] => ["--deployment-name", DEPLOYMENT, "--build-id", buildId];
@@ -87,7 +111,7 @@ afterAll(async () => {
 
 test("a running workflow moves to the current version, in a ramp, and back", async () => {
   const { current } = world;
-  await deployment("set-current-version", ...version("one"), "--yes");
+  await asDocumented("set-current-version", DOCUMENTED.one);
   const receiver = await startReceiver({ script: [{ kind: "answer", status: 500 }] });
   const tenant = await current.createTenant();
   await current.createEndpoint(tenant, receiver.url);
@@ -131,25 +155,25 @@ test("a running workflow moves to the current version, in a ramp, and back", asy
   expect(started.flat().map((task) => task?.deploymentVersion?.buildId)).toEqual(
     started.flat().map(() => "one"),
   );
-  await deployment("set-ramping-version", ...version("two"), "--percentage", "100", "--yes");
+  await asDocumented("set-ramping-version", DOCUMENTED.two, "--percentage");
   expect((await describeDeployment()).routingConfig).toMatchObject({
     currentVersionBuildID: "one",
     rampingVersionBuildID: "two",
     rampingVersionPercentage: 100,
   });
   await attemptOn("two");
-  await deployment("set-ramping-version", ...version("two"), "--delete", "--yes");
+  await asDocumented("set-ramping-version", DOCUMENTED.two, "--delete");
   await attemptOn("one");
 
   // It becomes current, and the first version ends.
-  await deployment("set-current-version", ...version("two"), "--yes");
+  await asDocumented("set-current-version", DOCUMENTED.two);
   await attemptOn("two");
   await stopVersion("one");
   await attemptOn("two");
 
   // The way back.
   await startVersion("one");
-  await deployment("set-current-version", ...version("one"), "--yes");
+  await asDocumented("set-current-version", DOCUMENTED.one);
   await attemptOn("one");
   await stopVersion("two");
   const routing = await describeDeployment();
@@ -159,7 +183,7 @@ test("a running workflow moves to the current version, in a ramp, and back", asy
   // Off again: workers without a version take over.
   const config = { ...current.config, workerDeployment: undefined };
   workers.set("none", await startTestWorker({ config, log: createLogger({ level: "error" }) }));
-  await deployment("set-current-version", "--deployment-name", DEPLOYMENT, "--unversioned", "--yes");
+  await asDocumented("set-current-version", "--unversioned");
   await stopVersion("one");
   receiver.answer([{ kind: "answer" }]);
   await signalByCli(current, workflowId, "attemptNow");

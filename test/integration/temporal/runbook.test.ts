@@ -19,10 +19,15 @@ import { useWorld } from "../../support/world.ts";
 const DOCUMENTS = ["temporal", "runbook", "dead-letters", "operations"].map((name) => `docs/${name}.md`);
 const made = useWorld({ retryWindowMs: 1_000, listMax: 1 });
 
-/** All `temporal` commands, except those that need the certificates of the compose file's internal CA. */
+/**
+ * All `temporal` commands, except those that need the certificates of the compose file's internal CA, and those for
+ * versions of workers (test/workflows/worker-versioning.test.ts).
+ */
 async function commands(): Promise<readonly DocumentLine[]> {
   const lines = await Promise.all(DOCUMENTS.map(shellLines));
-  return lines.flat().filter(({ text }) => text.startsWith("temporal ") && !text.includes("--tls-"));
+  return lines
+    .flat()
+    .filter(({ text }) => /^temporal (?!worker deployment )/.test(text) && !text.includes("--tls-"));
 }
 
 const [every, saved] = await Promise.all([commands(), savedViews()]);
