@@ -32,8 +32,9 @@ export async function bundleWorkflows(codec = false): Promise<{ code: string }> 
     workflowsPath: pathOf("index"),
     payloadConverterPath: pathOf("payload-converter"),
     ...(codec ? { failureConverterPath: FAILURE_CONVERTER } : {}),
+    workflowInterceptorModules: [pathOf("stack-trace")],
     // Evaluated once per thread instead of once per workflow. Our modules have no state; the SDK's keep it elsewhere.
-    preloadModules: ["@temporalio/workflow", pathOf("index")],
+    preloadModules: ["@temporalio/workflow", pathOf("index"), pathOf("stack-trace")],
     // The worker needs a source map inside the bundle. Without the sources, it has half the size.
     webpackConfigHook: (config) => ({ ...config, devtool: "inline-nosources-source-map" }),
     logger: { trace() {}, debug() {}, info() {}, warn() {}, error: console.error, log() {} },

@@ -1,8 +1,8 @@
 /**
  * Workflow threads without two SDK features that take two thirds of a workflow's thread time, measured
  * (docs/decisions/0007). One is a watchdog thread for every call into workflow code; a heartbeat per thread replaces
- * it. The other formats a source-mapped stack for every promise, for the stack-trace query; here a stack is kept as V8
- * captured it, and formatted if a query asks.
+ * it. The other is a source-mapped stack for every promise; it serves the stack-trace query, which the SDK treats as
+ * optional.
  */
 import { createRequire } from "node:module";
 import type { Worker, WorkerOptions } from "node:worker_threads";
@@ -18,61 +18,20 @@ const SILENT_MAX_MS = 30_000;
 
 /**
  * Runs in the thread before the SDK. Node creates its own hook for AsyncLocalStorage in the same way, but with
- * `before` and `after`. The hook without them is the SDK's. Ours fills the same store of the workflow.
+ * `before` and `after`. The hook without them is the SDK's. The SDK takes the error for missing support in Node and
+ * writes a warning, which is suppressed.
  */
 const PRELOAD = `data:text/javascript,${encodeURIComponent(`
   import { promiseHooks } from "node:v8";
   import vm from "node:vm";
   import { workerData } from "node:worker_threads";
   const { createHook } = promiseHooks;
-  const contexts = new WeakMap();
-  function contextOf({ constructor }) {
-    let context = contexts.get(constructor);
-    if (context === undefined) {
-      context = constructor.constructor("return globalThis")();
-      contexts.set(constructor, context);
-    }
-    return context;
-  }
-  class Stack {
-    #error;
-    constructor(error) { this.#error = error; }
-    get #lines() {
-      const lines = String(this.#error.stack).split("\\n").slice(1);
-      const end = lines.findIndex((line) => /Activator\\.\\S+NextHandler/.test(line));
-      return lines.slice(0, end < 0 ? undefined : end).filter((line) => !/data:text|node:internal/.test(line));
-    }
-    get formatted() { return this.#lines.join("\\n"); }
-    get structured() {
-      return this.#lines.map((line) => {
-        const [, name, path, row, column] = /^ *at (?:(.*) \\()?(.*?):(\\d+):(\\d+)\\)?$/.exec(line) ?? [, line.trim()];
-        return {
-          function_name: name, file_path: path, internal_code: false,
-          line: row === undefined ? undefined : Number(row), column: column === undefined ? undefined : Number(column),
-        };
-      });
-    }
-  }
-  const NONE = [];
   promiseHooks.createHook = (hooks) => {
-    if (hooks.before !== undefined || hooks.after !== undefined) return createHook(hooks);
-    return createHook({
-      init(promise, parent) {
-        const context = contextOf(promise);
-        const activator = context.__TEMPORAL_ACTIVATOR__;
-        if (activator === undefined) return;
-        const { childToParent, promiseToStack } = activator.promiseStackStore;
-        promiseToStack.set(promise, new Stack(new context.Error()));
-        childToParent.set(promise, parent === undefined ? NONE : [parent]);
-      },
-      settled(promise) {
-        const activator = contextOf(promise).__TEMPORAL_ACTIVATOR__;
-        if (activator === undefined) return;
-        activator.promiseStackStore.childToParent.delete(promise);
-        activator.promiseStackStore.promiseToStack.delete(promise);
-      },
-    });
+    if (hooks.before === undefined && hooks.after === undefined) throw new Error("stack traces are left out");
+    return createHook(hooks);
   };
+  const { warn } = console;
+  console.warn = (...line) => { if (!String(line[0]).includes("promiseHooks")) warn(...line); };
   const { runInContext } = vm.Script.prototype;
   vm.Script.prototype.runInContext = function (context, options) {
     return runInContext.call(this, context, options === undefined ? undefined : { ...options, timeout: undefined });
@@ -117,7 +76,7 @@ function threadArguments(): string[] {
   return process.execArgv.filter((argument) => !PROCESS_LIMIT.test(argument));
 }
 
-/** Starts further workflow threads of this process with {@link PRELOAD}. Other threads are unaffected. */
+/** Starts further workflow threads of this process without these features. Other threads are unaffected. */
 export function useLeanWorkflowThreads(options: LeanThreadsOptions): void {
   const first = installed === undefined;
   installed = options;

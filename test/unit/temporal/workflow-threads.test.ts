@@ -64,12 +64,7 @@ const BUSY = `require("node:vm").runInContext(
 const block = (ms: string): string => `Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ${ms})`;
 const BUSY_WITH_TIMEOUT = `new (require("node:vm").Script)("const end = Date.now() + 100; while (Date.now() < end); 'ended'")
   .runInContext(require("node:vm").createContext({ Date }), { timeout: 10 })`;
-/** Counts the calls of a hook like the SDK's. */
-const PROMISE_HOOK = `let calls = 0;
-  const stop = require("node:v8").promiseHooks.createHook({ init() { calls += 1; } });
-  Promise.resolve();
-  stop();
-  calls`;
+const PROMISE_HOOK = 'typeof require("node:v8").promiseHooks.createHook({ init() {} })';
 const ASYNC_LOCAL_STORAGE = `const { AsyncLocalStorage } = require("node:async_hooks");
   new AsyncLocalStorage().run("kept", () => "kept")`;
 
@@ -80,9 +75,9 @@ describe("a workflow thread", () => {
     expect(await ask(BUSY_WITH_TIMEOUT)).toBe("ended");
   });
 
-  test("replaces the SDK's promise hook and keeps Node's own", async () => {
+  test("skips the SDK's promise hook and keeps Node's own", async () => {
     const ask = await start();
-    expect(await ask(PROMISE_HOOK)).toBe("0");
+    expect(await ask(PROMISE_HOOK)).toBe("stack traces are left out");
     expect(await ask(ASYNC_LOCAL_STORAGE)).toBe("kept");
   });
 
@@ -123,5 +118,5 @@ describe("a workflow thread", () => {
 test("any other thread starts as usual", async () => {
   const ask = await start("something-else.js");
   expect(await ask(BUSY_WITH_TIMEOUT)).toMatch(/timed out/);
-  expect(Number(await ask(PROMISE_HOOK))).toBeGreaterThan(0);
+  expect(await ask(PROMISE_HOOK)).toBe("function");
 });
