@@ -5,7 +5,6 @@
  */
 import { RawValue } from "@temporalio/common";
 import type { WorkflowInterceptors } from "@temporalio/workflow";
-import { getActivator } from "@temporalio/workflow/lib/global-attributes.js";
 
 /** Frames that say nothing about our workflows. */
 const OF_THE_SDK = /[\\/]@temporalio[\\/]|<anonymous>|[\\/]workflows[\\/]stack-trace\.[jt]s/;
@@ -59,8 +58,8 @@ function locationOf(frame: string): object {
 
 /** Called by the SDK for each workflow. Intercepts nothing. */
 export function interceptors(): WorkflowInterceptors {
-  const activator = getActivator() as unknown as Activator;
-  if (activator.stackTracesEnabled) {
+  const { __TEMPORAL_ACTIVATOR__: activator } = globalThis as { readonly __TEMPORAL_ACTIVATOR__?: Activator };
+  if (activator === undefined || activator.stackTracesEnabled) {
     return {};
   }
   const waits = followWaits(activator);

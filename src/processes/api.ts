@@ -272,8 +272,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const temporal = openTemporal(config, { keyring, clock, randomBytes });
   const webhooks = createWebhooks({ config, pools, keyring, pepper, temporal, tenantLimits, clock, log });
   const tokens = createTokens({ config, keys, clock, log, receipts, pools, follower: revocation.follower });
-  const { isAdmitted } = tokens;
-  const producers = openProducers({ config, pool: pools.issuer, keyring, isAdmitted, clock, log });
+  const producers = openProducers({ ...shared, ...tokens, config, pool: pools.issuer, keyring });
   const tls = { config, clock, log, isDenied: revocation.isDenied };
   const [mutualTls, adminListener] = [await openMutualTls(tls), await openAdminListener(tls)];
   const readiness = [...readinessChecks({ pools, clock, temporal, keys }), revocation.readiness];
