@@ -25,7 +25,7 @@ const LISTS = 400;
 const HOUR_MS = 3_600_000;
 /** About a second at saturation, in which a worker folds once. */
 const LISTS_PER_FOLD = 16;
-const COUNTING_ROUNDS = 3;
+const COUNTING_ROUNDS = 5;
 
 interface Target {
   readonly endpointId: string;
@@ -198,16 +198,25 @@ function withoutCounts(client: Client): Queryable {
   return { query } as Queryable;
 }
 
-/** CPU-seconds per 1,000 deliveries of PostgreSQL and of this process: ingest, outcomes, and the fold once a second. */
-async function measureCounting(bench: Bench, world: World, targets: readonly Target[]): Promise<unknown> {
-  const roots = { postgres: bench.stack.postgres.process?.pid ?? 0, node: process.pid };
-  const used = (): number => Object.values(cpuSeconds(roots)).reduce((sum, value) => sum + value, 0);
-  const pool = createPool({
-    url: world.adminDatabaseUrl,
-    role: "signet_worker",
-    max: 1,
-    log: pino({ level: "silent" }),
-  });
+/** Returns how many CPU-seconds a session has used. */
+async function sessionMeter(db: Queryable): Promise<() => number> {
+  const { rows } = await db.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
+  return () => cpuSeconds({ session: rows[0]?.pid ?? 0 })["session"] ?? Number.NaN;
+}
+
+function ownCpuSeconds(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1e6;
+}
+
+/**
+ * Measures ingest and outcomes with and without counts, in turns, and the fold once a second.
+ *
+ * @returns CPU-seconds per 1,000 deliveries: of the statements' session, and of the fold's session and this process
+ */
+async function measureCounting(world: World, targets: readonly Target[]): Promise<unknown> {
+  const log = pino({ level: "silent" });
+  const pool = createPool({ url: world.adminDatabaseUrl, role: "signet_worker", max: 1, log });
   const fold = {
     pool,
     clock: systemClock,
@@ -217,41 +226,49 @@ async function measureCounting(bench: Bench, world: World, targets: readonly Tar
   };
   const client = new Client({ connectionString: world.adminDatabaseUrl, options: "-c TimeZone=UTC" });
   await client.connect();
-  const turn = async (counts: boolean): Promise<number> => {
+  const [statementsUsed, foldUsed] = [await sessionMeter(client), await sessionMeter(pool)];
+  const turn = async (counts: boolean): Promise<{ statements: number; fold: number }> => {
     const db: Queryable = counts ? client : withoutCounts(client);
     const now = new Date();
-    const events = Array.from({ length: LISTS }, () => newEvents(targets, now));
-    const expiresAt = new Date(now.getTime() + HOUR_MS);
-    const keysAfter = new Date(now.getTime() - HOUR_MS);
-    const times = { now, keysAfter, signedKeysAfter: keysAfter, expiresAt };
-    const before = used();
-    for (const list of events) {
-      await insertEvents(db, list, times);
+    const [expiresAt, keysAfter] = [HOUR_MS, -HOUR_MS].map((ms) => new Date(now.getTime() + ms)) as [
+      Date,
+      Date,
+    ];
+    const began = { statements: statementsUsed(), fold: foldUsed() };
+    for (let list = 0; list < LISTS; list += 1) {
+      const times = { now, keysAfter, signedKeysAfter: keysAfter, expiresAt };
+      await insertEvents(db, newEvents(targets, now), times);
     }
-    const ingested = used() - before;
-    const lists = await claimAll(world);
-    const beforeRecord = used();
-    for (const [index, keys] of lists.entries()) {
+    let folding = 0;
+    for (const [index, keys] of (await claimAll(world)).entries()) {
       await recordList(db, keys, targets[0]?.tenantId ?? "", null);
       if (counts && index % LISTS_PER_FOLD === 0) {
+        const before = ownCpuSeconds();
         await foldDeliveryChanges(fold);
+        folding += ownCpuSeconds() - before;
       }
     }
-    return ((ingested + used() - beforeRecord) / (LISTS * LIST)) * 1_000;
+    const perThousand = 1_000 / (LISTS * LIST);
+    return {
+      statements: (statementsUsed() - began.statements) * perThousand,
+      fold: (foldUsed() - began.fold + folding) * perThousand,
+    };
   };
   try {
-    const turns = { with: [] as number[], without: [] as number[] };
-    for (let number = -1; number < COUNTING_ROUNDS; number += 1) {
-      const [without, counted] = [await turn(false), await turn(true)];
-      // The first round warms up.
-      if (number >= 0) {
-        turns.without.push(without);
-        turns.with.push(counted);
-      }
+    await turn(true);
+    const turns: Record<"without" | "with" | "fold", number[]> = { without: [], with: [], fold: [] };
+    for (let number = 0; number < COUNTING_ROUNDS; number += 1) {
+      turns.without.push((await turn(false)).statements);
+      const counted = await turn(true);
+      turns.with.push(counted.statements);
+      turns.fold.push(counted.fold);
     }
-    const mean = (values: readonly number[]): number =>
-      round(values.reduce((sum, value) => sum + value, 0) / values.length, 4);
-    return { ...turns, difference: round(mean(turns.with) - mean(turns.without), 4) };
+    return Object.fromEntries(
+      Object.entries(turns).map(([name, values]) => [
+        name,
+        { mean: round(values.reduce((sum, value) => sum + value, 0) / values.length, 4), values },
+      ]),
+    );
   } finally {
     await client.end();
     await pool.end();
@@ -278,6 +295,6 @@ export async function measureDatabaseFeatures(bench: Bench): Promise<Readonly<Re
       without: await measureStatements(world, targets, "superuser"),
     },
     attempt_rows: await measureAttemptRows(world, targets[0]?.tenantId ?? ""),
-    counting: await measureCounting(bench, world, targets),
+    counting: await measureCounting(world, targets),
   };
 }
