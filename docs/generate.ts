@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { cliReference } from "./cli-reference.ts";
 import { clientTypes } from "./client-types.ts";
 import { describedAdmin, describedApi } from "./described-api.ts";
+import { goModels } from "./go-models.ts";
 import { currentImportLaw } from "./import-law.ts";
 import { GENERATED_DOCUMENTS, withGeneratedParts } from "./generated-parts.ts";
 import { filesWithPackageNames, withPackageNames } from "./package-names.ts";
@@ -31,6 +32,7 @@ await update(
   async () => `${JSON.stringify(await describedAdmin(), null, 2)}\n`,
 );
 await update("src/lib/client/api-types.ts", async () => await clientTypes(await describedApi()));
+await update("sdk/go/models.gen.go", async () => goModels(await describedApi()));
 await update(".oxlintrc.law.json", currentImportLaw);
 for (const name of GENERATED_DOCUMENTS) {
   await update(name, withGeneratedParts);

@@ -1,0 +1,3 @@
+module github.com/signet-delivery/signet/sdk/go
+
+go 1.23

@@ -1,0 +1,261 @@
+package signet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+)
+
+const (
+	// defaultMaxBody is 512 KiB: 256 KiB of data, the envelope, and reserve.
+	defaultMaxBody  = 524_288
+	defaultBodyTime = 10 * time.Second
+	// defaultRemember covers the 72 hours of attempts and the week of replays.
+	defaultRemember = 10 * 24 * time.Hour
+	// gradeType is the type of the events by which the service grades a receiver.
+	gradeType = "signet.grade"
+	pingType  = "ping"
+)
+
+// WebhookEvent is a verified event.
+type WebhookEvent struct {
+	Payload
+	// Type is the type of the event; empty without one.
+	Type string
+	// FromService says that the service sent the event, not a publishing tenant.
+	FromService bool
+}
+
+// Data returns the event's data, with numbers as they were published.
+func (e *WebhookEvent) Data() json.RawMessage { return e.members["data"] }
+
+// Decode decodes the event's data.
+func (e *WebhookEvent) Decode(into any) error { return json.Unmarshal(e.Data(), into) }
+
+// Secrets returns the same secrets for every request.
+func Secrets(secrets ...string) func(context.Context) ([]string, error) {
+	return func(context.Context) ([]string, error) { return secrets, nil }
+}
+
+// ReceiverOptions configures a [Receiver]. Secrets and OnEvent are required.
+type ReceiverOptions struct {
+	// Secrets returns the endpoint's secrets or public keys for each request. During a rotation they are two.
+	Secrets func(context.Context) ([]string, error)
+	// OnEvent is called once per event. Store the event here, and do the work afterwards: the service waits 10 seconds. After
+	// an error the answer is 500, and the event is sent again. It is not called for pings and grades.
+	OnEvent func(context.Context, *WebhookEvent) error
+	// Replays remembers ids; a [MemoryReplayStore] by default. Several processes need a shared one.
+	Replays ReplayStore
+	// Remember is how long ids are remembered; ten days by default.
+	Remember time.Duration
+	// MaxBody is the maximum size of a body, in bytes; 524,288 by default.
+	MaxBody int64
+	// BodyTimeout limits the time of the whole body; 10 seconds by default.
+	BodyTimeout time.Duration
+	// Verify has the limits of verification.
+	Verify VerifyOptions
+	// OnError receives every rejection and failure. By default, they are not reported.
+	OnError func(error)
+}
+
+// Receiver is an [http.Handler] that verifies webhooks, drops duplicates, and passes new events on. It answers every request
+// itself. Create it with [NewReceiver].
+type Receiver struct {
+	options ReceiverOptions
+	mu      sync.Mutex
+	// underWay has the events that are processed now.
+	underWay map[string]*processing
+}
+
+type processing struct {
+	done chan struct{}
+	err  error
+}
+
+// NewReceiver creates a receiver. It panics without Secrets or OnEvent, because no request could be answered.
+func NewReceiver(options ReceiverOptions) *Receiver {
+	if options.Secrets == nil || options.OnEvent == nil {
+		panic("signet: a receiver needs Secrets and OnEvent")
+	}
+	if options.Replays == nil {
+		options.Replays = NewMemoryReplayStore(0)
+	}
+	if options.Remember == 0 {
+		options.Remember = defaultRemember
+	}
+	if options.MaxBody == 0 {
+		options.MaxBody = defaultMaxBody
+	}
+	if options.BodyTimeout == 0 {
+		options.BodyTimeout = defaultBodyTime
+	}
+	return &Receiver{options: options, underWay: map[string]*processing{}}
+}
+
+// ServeHTTP answers 200, 400, 401, 405, 408, 413 or 500.
+func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	if request.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		r.fail(w, http.StatusMethodNotAllowed, errors.New("signet: a webhook is a POST"))
+		return
+	}
+	body, status, err := r.readBody(w, request)
+	if err != nil {
+		r.fail(w, status, err)
+		return
+	}
+	answer, err := r.Receive(request.Context(), body, request.Header)
+	if err != nil {
+		r.report(err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(answer.Status)
+	w.Write(answer.Body)
+}
+
+// Answer is what a receiver answers.
+type Answer struct {
+	// Status is 200, 400, 401 or 500.
+	Status int
+	// Body is JSON.
+	Body []byte
+}
+
+// Receive handles one request from raw bytes to an answer, for frameworks without [http.Handler]. There is always an answer.
+// The error says why it is not a 200.
+func (r *Receiver) Receive(ctx context.Context, body []byte, headers http.Header) (Answer, error) {
+	answer, err := r.process(ctx, body, headers)
+	var rejection *VerificationError
+	switch {
+	case err == nil:
+		return jsonAnswer(http.StatusOK, answer), nil
+	case errors.As(err, &rejection) && rejection.Code == HeadersMalformed:
+		return jsonAnswer(http.StatusBadRequest, map[string]any{"error": rejection.Code}), err
+	case rejection != nil:
+		return jsonAnswer(http.StatusUnauthorized, map[string]any{"error": rejection.Code}), err
+	default:
+		return jsonAnswer(http.StatusInternalServerError, map[string]any{"error": "FAILED"}), err
+	}
+}
+
+func jsonAnswer(status int, value any) Answer {
+	body, _ := json.Marshal(value)
+	return Answer{Status: status, Body: body}
+}
+
+func (r *Receiver) process(ctx context.Context, body []byte, headers http.Header) (any, error) {
+	secrets, err := r.options.Secrets(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("signet: the secrets cannot be read: %w", err)
+	}
+	payload, err := Verify(body, headers, secrets, r.options.Verify)
+	if err != nil {
+		return nil, err
+	}
+	event := &WebhookEvent{Payload: *payload}
+	event.Type, _ = stringOf(payload.members, "type")
+	source, _ := stringOf(payload.members, "source")
+	event.FromService = source == "service"
+	if event.Type == pingType {
+		challenge, _ := stringOf(membersOf(event.Data()), "challenge")
+		return map[string]string{"challenge": challenge}, nil
+	}
+	processed, err := r.once(ctx, event)
+	return map[string]bool{"processed": processed}, err
+}
+
+// once reports whether the event was new. A retry of an event in progress waits for it: an earlier 200 could lose the event.
+func (r *Receiver) once(ctx context.Context, event *WebhookEvent) (bool, error) {
+	if event.ID == "" {
+		return true, r.handle(ctx, event)
+	}
+	r.mu.Lock()
+	if other := r.underWay[event.ID]; other != nil {
+		r.mu.Unlock()
+		select {
+		case <-other.done:
+			return false, other.err
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
+	own := &processing{done: make(chan struct{}), err: errors.New("signet: OnEvent has panicked")}
+	r.underWay[event.ID] = own
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		delete(r.underWay, event.ID)
+		r.mu.Unlock()
+		close(own.done)
+	}()
+	processed, err := r.take(ctx, event)
+	own.err = err
+	return processed, err
+}
+
+func (r *Receiver) take(ctx context.Context, event *WebhookEvent) (processed bool, err error) {
+	known, err := r.options.Replays.Seen(ctx, event.ID, time.Now().Add(r.options.Remember))
+	if err != nil || known {
+		return false, err
+	}
+	completed := false
+	defer func() {
+		if !completed {
+			// Also if the sender has gone meanwhile, or OnEvent panics.
+			forgotten := r.options.Replays.Forget(context.WithoutCancel(ctx), event.ID)
+			err = errors.Join(err, forgotten)
+		}
+	}()
+	if err := r.handle(ctx, event); err != nil {
+		return false, err
+	}
+	completed = true
+	return true, nil
+}
+
+func (r *Receiver) handle(ctx context.Context, event *WebhookEvent) error {
+	if event.Type == gradeType && event.FromService {
+		return nil
+	}
+	return r.options.OnEvent(ctx, event)
+}
+
+// readBody returns the body, or the status of the failure.
+func (r *Receiver) readBody(w http.ResponseWriter, request *http.Request) ([]byte, int, error) {
+	control := http.NewResponseController(w)
+	// Not every ResponseWriter can: then the server's ReadTimeout is the limit.
+	_ = control.SetReadDeadline(time.Now().Add(r.options.BodyTimeout))
+	body, err := io.ReadAll(http.MaxBytesReader(w, request.Body, r.options.MaxBody))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case err == nil:
+		// A deadline that passes while OnEvent works would cancel its context.
+		_ = control.SetReadDeadline(time.Time{})
+		return body, 0, nil
+	case errors.As(err, &tooLarge):
+		return nil, http.StatusRequestEntityTooLarge, err
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, http.StatusRequestTimeout, err
+	default:
+		return nil, http.StatusBadRequest, err
+	}
+}
+
+// fail answers without a body and closes the connection, because the rest of the request is not read.
+func (r *Receiver) fail(w http.ResponseWriter, status int, err error) {
+	r.report(err)
+	w.Header().Set("Connection", "close")
+	w.WriteHeader(status)
+}
+
+func (r *Receiver) report(err error) {
+	if r.options.OnError != nil {
+		r.options.OnError(err)
+	}
+}
