@@ -1,0 +1,275 @@
+// A program of a tenant, in a module of its own, for test/conformance/sdk-go.test.ts: `call` uses the API and receives
+// webhooks, `rotate` follows a rotation of its secret. It prints what it found as JSON.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	signet "github.com/signet-delivery/signet/sdk/go"
+)
+
+const patience = 40 * time.Second
+
+func main() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	warnings := []string{}
+	client, err := signet.NewClient(signet.Options{
+		BaseURL: os.Getenv("SIGNET_URL"),
+		Store:   signet.NewFileCredentialStore(os.Getenv("CREDENTIAL_FILE")),
+		Warn:    func(warning signet.Warning) { warnings = append(warnings, warning.Code) },
+	})
+	check(err)
+	found := map[string]any{}
+	if os.Args[1] == "rotate" {
+		rotate(ctx, client, found)
+	} else {
+		call(ctx, client, found)
+	}
+	found["warnings"] = warnings
+	check(json.NewEncoder(os.Stdout).Encode(found))
+}
+
+// rotate gets two tokens: the first answer names a successor, and the second request uses it.
+func rotate(ctx context.Context, client *signet.Client, found map[string]any) {
+	one, err := client.AccessToken(ctx)
+	check(err)
+	two, err := client.AccessTokenInsteadOf(ctx, one.Value)
+	check(err)
+	found["different"] = one.Value != two.Value
+}
+
+func call(ctx context.Context, client *signet.Client, found map[string]any) {
+	events := make(chan *signet.WebhookEvent, 10)
+	var secrets []string
+	receiver := signet.NewReceiver(signet.ReceiverOptions{
+		Secrets: func(context.Context) ([]string, error) { return secrets, nil },
+		OnEvent: func(_ context.Context, event *signet.WebhookEvent) error {
+			events <- event
+			return nil
+		},
+		OnError: func(err error) { log.Print(err) },
+	})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(err)
+	go http.Serve(listener, receiver)
+
+	// The first ping arrives before the answer with the secret, and is repeated.
+	endpoint, err := client.Endpoints.Create(ctx, signet.NewEndpoint{
+		URL:      "http://" + listener.Addr().String() + "/hook",
+		Events:   []string{"inference.completed", "inference.failed"},
+		Metadata: map[string]any{"team": "a"},
+	})
+	check(err)
+	secrets = []string{endpoint.Secret}
+	waitActive(ctx, client, endpoint.ID)
+	found["endpoint"] = endpoint.ID
+
+	published, err := client.Events.Publish(ctx, signet.NewEvent{
+		Type: "inference.completed", Data: json.RawMessage(`{"amount":1.0,"big":1152921504606846976,"text":"<&>"}`),
+	}, signet.WithIdempotencyKey("once"))
+	check(err)
+	again, err := client.Events.Publish(ctx, signet.NewEvent{
+		Type: "inference.completed", Data: json.RawMessage(`{"amount":1.0,"big":1152921504606846976,"text":"<&>"}`),
+	}, signet.WithIdempotencyKey("once"))
+	check(err)
+	received := receive(events)
+	stored, err := client.Events.Get(ctx, published.ID)
+	check(err)
+	found["event"] = published.ID
+	found["again"] = again.ID
+	found["received"] = map[string]any{
+		"id": received.ID, "type": received.Type, "scheme": received.Scheme, "data": string(received.Data()),
+	}
+	found["stored"] = string(stored.Data)
+
+	deliveries(ctx, client, published.ID, events, found)
+	batch(ctx, client, found)
+	failures(ctx, client, found)
+	endpoints(ctx, client, endpoint.ID, found)
+	secrets = append(secrets, rotateSecret(ctx, client, endpoint.ID, found))
+	_, err = client.Events.Publish(ctx, signet.NewEvent{Type: "inference.failed", Data: map[string]any{"run": 9}})
+	check(err)
+	for event := receive(events); event.Type != "inference.failed"; event = receive(events) {
+	}
+	deadLetters(ctx, client, endpoint.ID, events, found)
+	check(client.Endpoints.Delete(ctx, endpoint.ID))
+	_, err = client.Endpoints.Get(ctx, endpoint.ID)
+	found["deleted"] = codeOf(err)
+}
+
+func waitActive(ctx context.Context, client *signet.Client, id string) {
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		endpoint, err := client.Endpoints.Get(ctx, id)
+		check(err)
+		if endpoint.State == signet.EndpointStateActive {
+			return
+		}
+		need(time.Now().Before(end), "the endpoint is not verified")
+		// Another ping now instead of at its time. It may be ACTIVE meanwhile.
+		if _, err := client.Endpoints.Verify(ctx, id); codeOf(err) != signet.CodeInvalidState {
+			check(err)
+		}
+	}
+}
+
+func deliveries(
+	ctx context.Context, client *signet.Client, eventID string, events chan *signet.WebhookEvent, found map[string]any,
+) {
+	var listed []string
+	for delivery, err := range client.Deliveries.List(signet.DeliveryQuery{EventID: eventID}).PerPage(1).All(ctx) {
+		check(err)
+		listed = append(listed, delivery.ID)
+	}
+	need(len(listed) == 1, "one delivery")
+	delivered := untilState(ctx, client, listed[0], signet.DeliveryStateDelivered)
+	attempts, err := client.Deliveries.Attempts(delivered.ID).Page(ctx, "")
+	check(err)
+	resent, err := client.Deliveries.Resend(ctx, delivered.ID)
+	check(err)
+	found["delivery"] = delivered.ID
+	found["attempts"] = len(attempts.Data)
+	found["cycle"] = resent.Cycle
+	// The receiver has the event already: it answers, and does not pass it on.
+	untilState(ctx, client, delivered.ID, signet.DeliveryStateDelivered)
+	need(len(events) == 0, "no duplicate")
+}
+
+func untilState(ctx context.Context, client *signet.Client, id string, state signet.DeliveryState) *signet.Delivery {
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		delivery, err := client.Deliveries.Get(ctx, id)
+		check(err)
+		if delivery.State == state {
+			return delivery
+		}
+		need(time.Now().Before(end), "the delivery is "+string(delivery.State))
+	}
+}
+
+func batch(ctx context.Context, client *signet.Client, found map[string]any) {
+	items, err := client.Events.PublishBatch(ctx, []signet.NewEvent{
+		{Type: "a.b", Data: map[string]any{}, ID: "batch-1"},
+		{Type: "not a type", Data: map[string]any{}},
+	})
+	check(err)
+	found["batch"] = []any{items[0].Event.Type, items[1].Err.Code, items[1].Err.StatusCode}
+}
+
+// failures finds the members of typed errors.
+func failures(ctx context.Context, client *signet.Client, found map[string]any) {
+	_, err := client.Events.Publish(ctx, signet.NewEvent{Type: "x", Data: map[string]any{}})
+	var invalid *signet.APIError
+	need(errors.As(err, &invalid), err)
+	need(invalid.RequestID != "" && invalid.StatusCode == 422, err)
+	found["invalid"] = []any{invalid.Code, invalid.Fields[0].Pointer}
+
+	narrow, err := signet.NewClient(signet.Options{
+		BaseURL: os.Getenv("SIGNET_URL"),
+		Store:   signet.NewFileCredentialStore(os.Getenv("CREDENTIAL_FILE")),
+		Scopes:  []string{"webhooks:read"},
+	})
+	check(err)
+	_, err = narrow.Events.Publish(ctx, signet.NewEvent{Type: "a.b", Data: map[string]any{}})
+	var forbidden *signet.APIError
+	need(errors.As(err, &forbidden), err)
+	found["forbidden"] = []any{forbidden.Code, forbidden.MissingPermission}
+
+	stranger, err := signet.NewClient(signet.Options{
+		BaseURL: os.Getenv("SIGNET_URL"), ClientID: "cl_0123456789abcdefghijklmn", ClientSecret: "sgn_live_sk_wrong",
+	})
+	check(err)
+	_, err = stranger.AccessToken(ctx)
+	found["unknown"] = codeOf(err)
+}
+
+func endpoints(ctx context.Context, client *signet.Client, id string, found map[string]any) {
+	changed, err := client.Endpoints.Update(ctx, id, signet.EndpointChange{
+		Description: signet.Set("changed"), Metadata: signet.Null[any](),
+	})
+	check(err)
+	var listed []string
+	for endpoint, err := range client.Endpoints.List(signet.EndpointQuery{State: signet.EndpointStateActive}).All(ctx) {
+		check(err)
+		listed = append(listed, endpoint.ID)
+	}
+	found["changed"] = []any{*changed.Description, string(changed.Metadata), changed.RequireEcho}
+	found["listed"] = listed
+}
+
+func rotateSecret(ctx context.Context, client *signet.Client, id string, found map[string]any) string {
+	rotated, err := client.Endpoints.RotateSecret(ctx, id, signet.SecretRotation{OverlapSeconds: signet.Ptr[int64](60)})
+	check(err)
+	versions, err := client.Endpoints.Secrets(ctx, id)
+	check(err)
+	found["fingerprint"] = versions.Data[0].Fingerprint == rotated.Fingerprint
+	_, err = client.Endpoints.ActivateSecret(ctx, id)
+	check(err)
+	return rotated.Secret
+}
+
+// deadLetters disables the endpoint, whose events become dead letters at once, and replays one.
+func deadLetters(
+	ctx context.Context, client *signet.Client, id string, events chan *signet.WebhookEvent, found map[string]any,
+) {
+	_, err := client.Endpoints.Disable(ctx, id)
+	check(err)
+	event, err := client.Events.Publish(ctx, signet.NewEvent{Type: "inference.completed", Data: map[string]any{"run": 8}})
+	check(err)
+	var letter signet.DeadLetter
+	for end := time.Now().Add(patience); letter.ID == ""; time.Sleep(50 * time.Millisecond) {
+		for each, err := range client.DeadLetters.List(signet.DeliveryQuery{EventID: event.ID}).All(ctx) {
+			check(err)
+			letter = each
+		}
+		need(time.Now().Before(end), "no dead letter")
+	}
+	count, err := client.DeadLetters.CountReplay(ctx, signet.DeadLetterSelection{IDs: []string{letter.ID}})
+	check(err)
+	_, err = client.Endpoints.Enable(ctx, id)
+	check(err)
+	waitActive(ctx, client, id)
+	replayed, err := client.DeadLetters.Replay(ctx, letter.ID)
+	check(err)
+	received := receive(events)
+	found["letter"] = []any{*letter.Reason, count, replayed.Cycle, received.ID == event.ID}
+}
+
+func receive(events chan *signet.WebhookEvent) *signet.WebhookEvent {
+	select {
+	case event := <-events:
+		return event
+	case <-time.After(patience):
+		log.Fatal("no webhook")
+		return nil
+	}
+}
+
+func codeOf(err error) signet.ErrorCode {
+	var api *signet.APIError
+	if errors.As(err, &api) {
+		return api.Code
+	}
+	return ""
+}
+
+func check(err error) {
+	if err != nil {
+		log.Output(2, err.Error())
+		os.Exit(1)
+	}
+}
+
+func need(met bool, why any) {
+	if !met {
+		log.Output(2, fmt.Sprint(why))
+		os.Exit(1)
+	}
+}
