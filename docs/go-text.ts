@@ -66,8 +66,8 @@ export function goFields(fields: readonly Field[]): string {
   return runs
     .map((run) => {
       const [name, type] = [pad(run.map((each) => each.name)), pad(run.map((each) => each.type))];
-      const lines = run.map((each) =>
-        `\t${name(each.name)} ${each.tag === "" ? each.type : `${type(each.type)} ${each.tag}`}\n`,
+      const lines = run.map(
+        (each) => `\t${name(each.name)} ${each.tag === "" ? each.type : `${type(each.type)} ${each.tag}`}\n`,
       );
       return wrapped(run[0]?.doc ?? "", "\t") + lines.join("");
     })

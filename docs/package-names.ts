@@ -1,13 +1,14 @@
 /**
- * The names of the packages in documents and examples. `npm run docs` writes them for the scope of
+ * The names of the packages in documents, examples and SDKs. `npm run docs` writes them for the scope of
  * src/runtime/package.ts, and a test fails when one is stale.
  */
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { PACKAGES } from "../src/runtime/package.ts";
+import { GO_MODULE, PACKAGES } from "../src/runtime/package.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 const NAME = /@[a-z0-9][a-z0-9._-]*\/(client|cli|server)\b/g;
+const MODULE = /github\.com\/[A-Za-z0-9-]+\/signet\/sdk\/go\b/g;
 const { dependencies } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")) as {
   dependencies: Readonly<Record<string, string>>;
 };
@@ -16,12 +17,12 @@ const OF_OTHERS: ReadonlySet<string> = new Set([...Object.keys(dependencies), "@
 
 /** Returns a text with each name in the present scope. */
 export function withPackageNames(text: string): string {
-  return text.replaceAll(NAME, (name, which: keyof typeof PACKAGES) =>
-    OF_OTHERS.has(name) ? name : PACKAGES[which],
-  );
+  return text
+    .replaceAll(NAME, (name, which: keyof typeof PACKAGES) => (OF_OTHERS.has(name) ? name : PACKAGES[which]))
+    .replaceAll(MODULE, GO_MODULE);
 }
 
-/** Returns the files that may name the packages: documents, examples and the packages' READMEs. */
+/** Returns the files that may name the packages: documents, examples, the packages' READMEs, and the Go SDK. */
 export async function filesWithPackageNames(): Promise<string[]> {
   const below = async (folder: string, ending: RegExp): Promise<string[]> => {
     const names = await readdir(join(ROOT, folder), { recursive: true });
@@ -32,5 +33,7 @@ export async function filesWithPackageNames(): Promise<string[]> {
     ...top,
     ...(await below("docs", /(?:\.md|examples\/.*\.(?:ts|js|mjs|json))$/)),
     ...(await below("src/processes/packages", /\.md$/)),
+    ...(await below("sdk/go", /\.(?:go|md|mod)$/)),
+    ...(await below("test/conformance/sdk-go", /\.go$/)),
   ];
 }

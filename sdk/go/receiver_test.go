@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -45,7 +46,10 @@ func serve(t *testing.T, options ReceiverOptions) string {
 	if options.Secrets == nil {
 		options.Secrets = Secrets(testSecret)
 	}
-	server := httptest.NewServer(NewReceiver(options))
+	server := httptest.NewUnstartedServer(NewReceiver(options))
+	// A panic of OnEvent is expected.
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.Start()
 	t.Cleanup(server.Close)
 	return server.URL
 }

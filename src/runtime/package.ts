@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
-/** The scope of all packages. After a change, run `npm run docs`: it writes the names in documents and examples. */
+/** The scope of all packages. After a change, run `npm run docs`: it writes the names in documents, examples and SDKs. */
 const SCOPE = "@signet-delivery";
 
 /** Names of the published packages. */
@@ -11,6 +11,9 @@ export const PACKAGES = {
   cli: `${SCOPE}/cli`,
   server: `${SCOPE}/server`,
 } as const;
+
+/** The module of the Go SDK, whose owner is the scope's. */
+export const GO_MODULE = `github.com/${SCOPE.slice(1)}/signet/sdk/go`;
 
 interface Manifest {
   readonly name?: string;

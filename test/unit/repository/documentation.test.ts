@@ -9,6 +9,7 @@ import { clientTypes } from "../../../docs/client-types.ts";
 import { describedApi } from "../../../docs/described-api.ts";
 import { accept as acceptWithSignet } from "../../../docs/examples/verify-with-signet.ts";
 import { accept as acceptWithStandardWebhooks } from "../../../docs/examples/verify-with-standard-webhooks.ts";
+import { goModels } from "../../../docs/go-models.ts";
 import {
   GENERATED_DOCUMENTS,
   region,
@@ -21,7 +22,7 @@ import { SETTINGS } from "../../../src/config/config.ts";
 import { unknownSettings } from "../../../src/config/unknown-settings.ts";
 import { renderGuide } from "../../../src/portal/guide/markdown.ts";
 import { signDelivery } from "../../../src/lib/receiver/sign.ts";
-import { PACKAGES } from "../../../src/runtime/package.ts";
+import { GO_MODULE, PACKAGES } from "../../../src/runtime/package.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 
@@ -47,6 +48,10 @@ describe("the generated parts of documents", () => {
 
   it("src/lib/client/api-types.ts matches the routes' schemas", async () => {
     expect(await read("src/lib/client/api-types.ts")).toBe(await clientTypes(await describedApi()));
+  });
+
+  it("sdk/go/models.gen.go matches the routes' schemas", async () => {
+    expect(await read("sdk/go/models.gen.go")).toBe(goModels(await describedApi()));
   });
 
   it("have a row for each limit of a request schema", () => {
@@ -259,6 +264,9 @@ describe("every document", () => {
     expect(named).toBeGreaterThan(10);
     expect(withPackageNames("@a-b.c/client @temporalio/client @a/clients")).toBe(
       `${PACKAGES.client} @temporalio/client @a/clients`,
+    );
+    expect(withPackageNames("github.com/a-b/signet/sdk/go github.com/a-b/signet")).toBe(
+      `${GO_MODULE} github.com/a-b/signet`,
     );
   });
 

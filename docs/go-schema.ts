@@ -1,0 +1,107 @@
+/** Parts of the OpenAPI document, for docs/go-models.ts. */
+
+/** A JSON Schema. */
+export interface Schema {
+  readonly $ref?: string;
+  readonly type?: string | readonly string[];
+  readonly description?: string;
+  readonly pattern?: string;
+  readonly format?: string;
+  readonly enum?: readonly unknown[];
+  readonly anyOf?: readonly Schema[];
+  readonly items?: Schema;
+  readonly required?: readonly string[];
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly additionalProperties?: boolean | Schema;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly minLength?: number;
+  readonly default?: unknown;
+}
+
+interface Media {
+  readonly content?: Readonly<Record<string, { readonly schema: Schema }>>;
+}
+
+export interface Operation {
+  readonly operationId: string;
+  readonly parameters?: readonly {
+    readonly name: string;
+    readonly in: string;
+    readonly description?: string;
+    readonly schema: Schema;
+  }[];
+  readonly requestBody?: Media;
+  readonly responses: Readonly<Record<string, Media>>;
+}
+
+export interface Document {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly components: { readonly schemas: Readonly<Record<string, Schema>> };
+}
+
+/** Descriptions that would repeat in every type. */
+const REPEATED = /^(RFC 3339(, UTC, milliseconds)?|Id of an? .*)$/;
+const REFERENCE = "#/components/schemas/";
+
+export function nonNull(schema: Schema): Schema {
+  const { anyOf = [], type, ...rest } = schema;
+  if (typeof type === "object") {
+    return { ...rest, type: type.find((each) => each !== "null") ?? "object" };
+  }
+  const [choice, ...others] = anyOf.filter((each) => each.type !== "null");
+  return choice === undefined ? schema : others.length > 0 ? { ...rest, anyOf: [choice, ...others] } : choice;
+}
+
+export function isNullable({ type, anyOf = [] }: Schema): boolean {
+  return (typeof type === "object" && type.includes("null")) || anyOf.some((each) => each.type === "null");
+}
+
+export function bodyOf(media: Media | undefined): Schema | undefined {
+  return media?.content?.["application/json"]?.schema;
+}
+
+export function nameOf({ $ref }: Schema): string | undefined {
+  return $ref?.startsWith(REFERENCE) === true ? $ref.slice(REFERENCE.length) : undefined;
+}
+
+/** Returns the names of the schemas to which a schema refers. */
+export function referredBy(schema: object): string[] {
+  const names: string[] = [];
+  JSON.stringify(schema, (name, value: unknown) => {
+    if (name === "$ref" && typeof value === "string" && value.startsWith(REFERENCE)) {
+      names.push(value.slice(REFERENCE.length));
+    }
+    return value;
+  });
+  return names;
+}
+
+export function asSentence(text: string): string {
+  return text === "" || /[.!?]$/.test(text) ? text : `${text}.`;
+}
+
+function inWords(value: unknown): string {
+  return typeof value === "number" ? value.toLocaleString("en-US") : String(value);
+}
+
+/** Returns what a member's comment says: its description, range and default. */
+export function docOf(schema: Schema): string {
+  const { minimum, maximum, default: value, description = schema.description ?? "" } = nonNull(schema);
+  const parts = [
+    REPEATED.test(description) ? "" : description,
+    minimum === undefined || maximum === undefined ? "" : `${inWords(minimum)} to ${inWords(maximum)}`,
+    value === undefined ? "" : `${inWords(value)} by default`,
+  ];
+  return asSentence(parts.filter((part) => part !== "").join("; "));
+}
+
+/** Whether a request cannot have the zero value of a type, so that it can mean absent. */
+export function excludesZero({ type, minLength = 0, pattern, enum: words, minimum = 0 }: Schema): boolean {
+  return type === "integer"
+    ? minimum > 0
+    : type === "string" &&
+        (minLength > 0 ||
+          words !== undefined ||
+          (pattern !== undefined && !new RegExp(pattern, "u").test("")));
+}
