@@ -15,6 +15,7 @@ export const GENERATED_DOCUMENTS = [
   "README.md",
   "docs/architecture.md",
   "docs/client.md",
+  "docs/getting-started.md",
   "docs/observability.md",
   "docs/reference/limits.md",
   "docs/reference/operations.md",
@@ -24,6 +25,7 @@ export const GENERATED_DOCUMENTS = [
   "docs/tutorials/fastapi.md",
   "docs/tutorials/go.md",
   "docs/tutorials/nextjs.md",
+  "docs/verify-webhooks.md",
 ] as const;
 
 const ROOT = join(import.meta.dirname, "..");
@@ -122,12 +124,15 @@ const LANGUAGES: Readonly<Record<string, string>> = { mjs: "js", py: "python" };
  * without common indentation. An import from `src/lib` becomes that of the package, which a comment after it names.
  */
 export function region(source: string, name: string, ending = "ts"): string {
-  const lines = new RegExp(`^ *(?://|#|--) region ${name}\\n([\\s\\S]*?)^ *(?://|#|--) endregion$`, "m");
+  const lines = new RegExp(
+    `^[ \\t]*(?://|#|--) region ${name}\\n([\\s\\S]*?)^[ \\t]*(?://|#|--) endregion$`,
+    "m",
+  );
   const [, text] = lines.exec(source) ?? [];
   if (text === undefined) {
     throw new Error(`there is no region ${name}`);
   }
-  const [indentation = ""] = /^ */.exec(text) ?? [];
+  const [indentation = ""] = /^[ \t]*/.exec(text) ?? [];
   const moved = text
     .replaceAll(new RegExp(`^${indentation}`, "gm"), "")
     .replaceAll(/ from "[^"]*\/src\/lib\/[^"]+"; \/\/ ("[^"]+")/g, " from $1;")

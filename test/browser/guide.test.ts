@@ -24,7 +24,14 @@ describe.skipIf(NO_BROWSER)("/docs/guide", () => {
           elsewhere.push(request.url());
         }
       });
-      for (const path of ["", "/endpoints", "/portal", "/reference/limits", "/decisions/0007-lean-workers"]) {
+      const paths = [
+        "endpoints",
+        "verify-webhooks",
+        "portal",
+        "reference/limits",
+        "decisions/0007-lean-workers",
+      ];
+      for (const path of ["", ...paths.map((each) => `/${each}`)]) {
         await page.goto(guide + path);
         expect({ path, wrong: await lookAt(page, `guide${path.replaceAll("/", "-")}`) }).toEqual({
           path,
@@ -42,6 +49,44 @@ describe.skipIf(NO_BROWSER)("/docs/guide", () => {
       await page.waitForURL(`${guide}/decisions/0007-lean-workers*`);
       expect(await page.locator("a[aria-current=page]").innerText()).toMatch(/^7\. /);
       expect([elsewhere, complaints]).toEqual([[], []]);
+    } finally {
+      await browser.close();
+    }
+  });
+
+  test("shows code in the reader's language by keyboard, and on the next page", async () => {
+    const browser = await openBrowser();
+    try {
+      const page = browser.context.pages()[0] ?? (await browser.context.newPage());
+      await page.goto(`${guide}/verify-webhooks`);
+      const shown = async (): Promise<string[]> =>
+        await page
+          .locator(".tab:visible")
+          .evaluateAll((tabs) => tabs.map(({ ariaLabel }) => ariaLabel ?? ""));
+      expect(await shown()).toEqual(["TypeScript", "TypeScript"]);
+      const first = page.getByRole("group", { name: "Language" }).first();
+      await first.getByRole("radio", { name: "TypeScript" }).focus();
+      await page.keyboard.press("ArrowRight");
+      expect(await shown()).toEqual(["Python", "Python"]);
+      await first.getByText("Go", { exact: true }).click();
+      expect(await shown()).toEqual(["Go", "Go"]);
+      expect(await page.locator(".tab:visible").first().innerText()).toContain("signet.NewReceiver");
+      await page.goto(`${guide}/getting-started`);
+      expect(await shown()).toEqual(["Go"]);
+    } finally {
+      await browser.close();
+    }
+  });
+
+  test("shows code in each language when scripts are off", async () => {
+    const browser = await openBrowser({ javaScriptEnabled: false });
+    try {
+      const page = browser.context.pages()[0] ?? (await browser.context.newPage());
+      await page.goto(`${guide}/getting-started`);
+      await page.getByRole("radio", { name: "TypeScript" }).focus();
+      await page.keyboard.press("ArrowLeft");
+      expect(await page.getByRole("group", { name: "Go" }).innerText()).toContain("signet.NewClient");
+      expect(await page.getByRole("group", { name: "TypeScript" }).count()).toBe(0);
     } finally {
       await browser.close();
     }

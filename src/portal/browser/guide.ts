@@ -1,4 +1,7 @@
-/** Searches the guide while the reader types. Without this script, the form shows the results on a page. */
+/**
+ * Searches the guide while the reader types, and shows code in the reader's language. Without this script, the form shows
+ * the results on a page, and each tab is chosen on its own.
+ */
 import { createSearch, type Hit, type Section } from "../guide/search.ts";
 
 const SHOWN = 8;
@@ -92,6 +95,23 @@ function offerResults(form: HTMLFormElement, input: HTMLInputElement): void {
   });
 }
 
+/** Shows one language in all tabs that have it, and remembers it for other pages. */
+function followLanguage(): void {
+  const key = "signet-language";
+  const choose = (language: string): void => {
+    for (const choice of document.querySelectorAll<HTMLInputElement>(".tabs input")) {
+      choice.checked ||= choice.value === language;
+    }
+  };
+  document.addEventListener("change", ({ target }) => {
+    if (target instanceof HTMLInputElement && target.matches(".tabs input")) {
+      choose(target.value);
+      localStorage.setItem(key, target.value);
+    }
+  });
+  choose(localStorage.getItem(key) ?? "");
+}
+
 const contents = document.querySelector<HTMLDetailsElement>("details.contents");
 if (contents && matchMedia("(min-width: 60rem)").matches) {
   // The style sheet also shows them, but assistive technology and older browsers go by the state.
@@ -102,3 +122,4 @@ const input = form?.querySelector("input");
 if (form && input) {
   offerResults(form, input);
 }
+followLanguage();

@@ -4,6 +4,7 @@ import { createRequire } from "node:module";
 import { posix } from "node:path";
 import type * as Marked from "marked";
 import type { Section } from "./search.ts";
+import { codeTabs } from "./tabs.ts";
 
 /** A heading of the second level. */
 interface Heading {
@@ -130,7 +131,7 @@ class Renderer {
     const anchor = createAnchors();
     const link = (href: string, label: string): string => this.#link(document, href, label);
     const image = (href: string, alt: string): string => this.#image(document, href, alt);
-    const marked = new this.#marked.Marked({
+    const marked = new this.#marked.Marked(codeTabs(), {
       renderer: {
         heading({ tokens, depth, text }) {
           const [id, label] = [anchor(text), this.parser.parseInline(tokens)];
@@ -185,6 +186,9 @@ class Renderer {
   }
 }
 
+/** The labels of code in several languages, which are not text of a document. */
+const TAB_LABELS = /<(legend|label)\b.*?<\/\1>/g;
+
 function sectionsOf({ path, title, html }: GuidePage): Section[] {
   return html.split(/(?=<h[1-6] id=")/).map((part) => {
     const [whole = "", level, id = "", heading = ""] =
@@ -193,7 +197,7 @@ function sectionsOf({ path, title, html }: GuidePage): Section[] {
       address: level === "1" ? guideAddress(path) : `${guideAddress(path)}#${id}`,
       page: title,
       heading: plain(heading),
-      text: plain(part.slice(whole.length)),
+      text: plain(part.slice(whole.length).replaceAll(TAB_LABELS, "")),
     };
   });
 }

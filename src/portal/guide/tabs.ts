@@ -1,6 +1,6 @@
 /**
  * Code in several languages as tabs: consecutive blocks of different languages, which GitHub shows below each other. Radio
- * buttons and the style sheet make the tabs, so that they work without scripts.
+ * buttons and portal.css make the tabs, so that they work without scripts. Old browsers show all blocks.
  */
 import type { MarkedExtension, Token, Tokens } from "marked";
 
@@ -16,7 +16,12 @@ function languageOf(token: Token | undefined): string {
   return token?.type === "code" ? ((token as Tokens.Code).lang ?? "") : "";
 }
 
-/** Returns the blocks from a position on that are in different languages, with nothing but blank lines between them. */
+/** Whether readers see nothing of a token: blank lines, and the comments around generated parts. */
+function isInvisible({ type, raw }: Token): boolean {
+  return type === "space" || (type === "html" && /^<!--[^]*-->\s*$/.test(raw));
+}
+
+/** Returns the blocks from a position on that are in different languages, with nothing visible between them. */
 function runAt(tokens: readonly Token[], start: number): { blocks: Tokens.Code[]; end: number } {
   const blocks: Tokens.Code[] = [];
   let end = start;
@@ -26,7 +31,7 @@ function runAt(tokens: readonly Token[], start: number): { blocks: Tokens.Code[]
     if (language in LABELS && !blocks.some((block) => block.lang === language)) {
       blocks.push(token as Tokens.Code);
       end = at + 1;
-    } else if (token.type !== "space") {
+    } else if (!isInvisible(token)) {
       break;
     }
   }
@@ -35,7 +40,7 @@ function runAt(tokens: readonly Token[], start: number): { blocks: Tokens.Code[]
 
 function grouped(tokens: readonly Token[]): Token[] {
   const result: Token[] = [];
-  for (let at = 0; at < tokens.length; ) {
+  for (let at = 0; at < tokens.length;) {
     const { blocks, end } = runAt(tokens, at);
     if (blocks.length > 1) {
       result.push({ type: "tabs", raw: "", blocks } satisfies Tabs);
@@ -52,7 +57,7 @@ function grouped(tokens: readonly Token[]): Token[] {
 export function codeTabs(): MarkedExtension {
   let count = 0;
   return {
-    hooks: { processAllTokens: (tokens) => grouped(tokens as Token[]) },
+    hooks: { processAllTokens: (tokens) => grouped(tokens) },
     extensions: [
       {
         name: "tabs",
@@ -60,15 +65,15 @@ export function codeTabs(): MarkedExtension {
           count += 1;
           const name = `tabs-${count}`;
           const { blocks } = token as Tabs;
-          const choices = blocks.map(({ lang = "" }, index) => {
-            const id = `${name}-${lang}`;
-            return `<input type="radio" name="${name}" id="${id}" value="${lang}"${index === 0 ? " checked" : ""}><label for="${id}">${LABELS[lang]}</label>\n`;
-          });
+          const choices = blocks.map(
+            ({ lang = "" }, index) =>
+              `<label><input type="radio" name="${name}" value="${lang}" autocomplete="off"${index === 0 ? " checked" : ""}> ${LABELS[lang]}</label>\n`,
+          );
           const panels = blocks.map(
             (block) =>
-              `<section aria-label="${LABELS[block.lang ?? ""]}">${this.parser.parse([block])}</section>\n`,
+              `<div class="tab ${block.lang}" role="group" aria-label="${LABELS[block.lang ?? ""]}">${this.parser.parse([block])}</div>\n`,
           );
-          return `<fieldset class="tabs"><legend class="hidden">Language</legend>\n${choices.join("")}${panels.join("")}</fieldset>\n`;
+          return `<fieldset class="tabs"><legend class="hidden">Language</legend>\n<p class="tab-names">${choices.join("")}</p>\n${panels.join("")}</fieldset>\n`;
         },
       },
     ],

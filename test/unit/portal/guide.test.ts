@@ -6,24 +6,27 @@ import { pathToFileURL } from "node:url";
 import { gzipSync } from "node:zlib";
 import { afterAll, expect, it } from "vitest";
 import { bundleScript } from "../../../src/portal/bundle-script.ts";
-import { renderGuide } from "../../../src/portal/guide/markdown.ts";
+import { type Guide, renderGuide } from "../../../src/portal/guide/markdown.ts";
 import { createSearch, QUERY_MAX } from "../../../src/portal/guide/search.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 const KIB = 1_024;
 const scratch = mkdtempSync(join(tmpdir(), "signet-guide-"));
+symlinkSync(join(REPOSITORY, "node_modules"), join(scratch, "node_modules"));
 
 afterAll(() => {
   rmSync(scratch, { recursive: true, force: true });
 });
 
-function render(page: string): string {
-  symlinkSync(join(REPOSITORY, "node_modules"), join(scratch, "node_modules"));
+function renderAll(page: string): Guide {
   writeFileSync(join(scratch, "README.md"), "# Documentation\n\n1. Begin: [one](one.md), [two](two.md)\n");
   writeFileSync(join(scratch, "two.md"), "# Two\n\n## A `heading`\n\n## A heading\n");
   writeFileSync(join(scratch, "one.md"), page);
-  const { pages } = renderGuide(pathToFileURL(scratch + sep));
-  return pages.find(({ path }) => path === "one")?.html ?? "";
+  return renderGuide(pathToFileURL(scratch + sep));
+}
+
+function render(page: string): string {
+  return renderAll(page).pages.find(({ path }) => path === "one")?.html ?? "";
 }
 
 it("links lead to pages, to the service or to other hosts; files of the repository are only named", () => {
@@ -44,6 +47,36 @@ it("links lead to pages, to the service or to other hosts; files of the reposito
     "the example (<code>src/app.ts</code>) <code>src/app.ts</code> <code>src/lib/</code>",
   );
   expect(html).not.toMatch(/<script|<!--|<b>/);
+});
+
+const fence = (language: string, code: string): string => `\`\`\`${language}\n${code}\n\`\`\`\n`;
+
+it("consecutive blocks of code in different languages are tabs, also with comments between them", () => {
+  const comment = "<!-- end of generated -->\n";
+  const page = `# One\n\n${fence("ts", "a < b")}\n${fence("python", "a")}${comment}\n${fence("go", "a")}`;
+  const html = render(page);
+  expect(html.match(/<fieldset class="tabs">/g)).toHaveLength(1);
+  expect(html.match(/name="tabs-1" value="\w+" autocomplete="off"(?: checked)?> \w+/g)).toEqual([
+    'name="tabs-1" value="ts" autocomplete="off" checked> TypeScript',
+    'name="tabs-1" value="python" autocomplete="off"> Python',
+    'name="tabs-1" value="go" autocomplete="off"> Go',
+  ]);
+  expect(html).toContain(
+    '<div class="tab ts" role="group" aria-label="TypeScript"><pre><code class="language-ts">a &lt; b',
+  );
+  const text = renderAll(page).sections.find(({ page }) => page === "One")?.text;
+  expect(text).toBe("a < b a a");
+});
+
+it.each([
+  ["of one language", fence("ts", "a") + fence("ts", "b")],
+  ["with text between them", `${fence("ts", "a")}\nThen:\n\n${fence("go", "b")}`],
+  ["of other languages", fence("sh", "a") + fence("json", "b")],
+  ["alone", fence("go", "a")],
+])("blocks of code %s are no tabs", (_name, blocks) => {
+  const html = render(`# One\n\n${blocks}`);
+  expect(html).toContain("<pre><code");
+  expect(html).not.toContain("fieldset");
 });
 
 it("the search finds sections with all words, headings first, and says where they are", () => {

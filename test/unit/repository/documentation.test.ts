@@ -33,7 +33,8 @@ async function read(path: string): Promise<string> {
 async function documents(): Promise<string[]> {
   const below = await readdir(join(REPOSITORY, "docs"), { recursive: true });
   const top = await readdir(REPOSITORY);
-  return [...top, ...below.map((path) => join("docs", path))].filter((path) => path.endsWith(".md"));
+  const sdks = (await readdir(join(REPOSITORY, "sdk"))).map((name) => join("sdk", name, "README.md"));
+  return [...top, ...below.map((path) => join("docs", path)), ...sdks].filter((path) => path.endsWith(".md"));
 }
 
 describe("the generated parts of documents", () => {

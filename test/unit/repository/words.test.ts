@@ -54,6 +54,7 @@ it.each([
   ["workflows", /\.ts$/],
   ["activities", /\.ts$/],
   ["docs", /^(?!decisions\/).*\.(?:md|ts|py|go)$/],
+  ["sdk", /\.(?:md|py|go)$/],
 ])("%s has no word of the list", async (directory, ending) => {
   const paths = (await filesBelow(directory, ending)).filter(
     (path) => !FOREIGN.test(path) && !FROZEN.test(path),
