@@ -3,15 +3,27 @@
  * service.
  */
 import { spawnSync } from "node:child_process";
+import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { copyFile, mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { beforeAll, describe, expect, inject, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import { generateSecret } from "../../src/lib/receiver/secret.ts";
 import { useTestApi } from "../support/api.ts";
-import { provision, type Provisioned } from "../support/factories.ts";
+import {
+  certificateFiles,
+  clientPair,
+  newRoot,
+  serverPair,
+  thumbprint,
+  x5t,
+} from "../support/certificates.ts";
+import { eventually } from "../support/eventually.ts";
+import { accessToken, provision, type Provisioned } from "../support/factories.ts";
+import { freePort } from "../support/free-port.ts";
 import { allowMinutes } from "../support/limits.ts";
-import { runProcess } from "../support/processes.ts";
+import { runProcess, spawnProcess } from "../support/processes.ts";
 import { skipUnless } from "../support/skips.ts";
-import { sql, WEBHOOK_SCOPES } from "../support/tenant.ts";
+import { asTenant, sql, WEBHOOK_SCOPES } from "../support/tenant.ts";
 import { webhookSignatures } from "../vectors/cases.ts";
 
 // The first run compiles Go's standard library.
@@ -22,6 +34,10 @@ const SDK = join(REPOSITORY, "sdk", "go");
 const MONTH_MS = 31 * 86_400_000;
 /** Without a network, and with the installed Go only. */
 const GO = { ...process.env, GOTOOLCHAIN: "local", GOPROXY: "off", GOFLAGS: "-mod=mod", GOWORK: "off" };
+
+const root = await newRoot();
+const server = await serverPair(root);
+const edge = `127.0.0.1:${await freePort()}`;
 
 async function go(cwd: string, ...args: readonly string[]): Promise<string> {
   return await runProcess({ command: ["go", ...args], cwd, environment: GO });
@@ -45,6 +61,26 @@ describe.skipIf(lacksGo)("the Go module", () => {
   });
 });
 
+/** Builds the program in a directory of its own. */
+async function buildProgram(): Promise<string> {
+  const cwd = await mkdtemp(join(inject("runDirectory"), "sdk-go-"));
+  const [, module = ""] = /^module (\S+)$/m.exec(await readFile(join(SDK, "go.mod"), "utf8")) ?? [];
+  await copyFile(join(import.meta.dirname, "sdk-go", "main.go"), join(cwd, "main.go"));
+  const requirement = `require ${module} v0.0.0\n\nreplace ${module} => ${SDK}\n`;
+  await writeFile(join(cwd, "go.mod"), `module shop\n\ngo 1.23\n\n${requirement}`);
+  await go(cwd, "build", "-o", "shop", ".");
+  return cwd;
+}
+
+async function runProgram(
+  cwd: string,
+  mode: string,
+  environment: Readonly<Record<string, string>>,
+): Promise<Readonly<Record<string, unknown>>> {
+  const output = await runProcess({ command: ["./shop", mode], cwd, environment });
+  return JSON.parse(output) as Record<string, unknown>;
+}
+
 describe.skipIf(lacksGo)("a program that requires the Go module", () => {
   const api = useTestApi({ worker: true });
   let client: Provisioned;
@@ -53,24 +89,15 @@ describe.skipIf(lacksGo)("a program that requires the Go module", () => {
 
   beforeAll(async () => {
     client = await provision(api, { scopes: WEBHOOK_SCOPES, environment: "production" });
-    cwd = await mkdtemp(join(inject("runDirectory"), "sdk-go-"));
+    cwd = await buildProgram();
     credentialFile = join(cwd, "credential.json");
     const { clientId, clientSecret } = client;
     const credential = { client_id: clientId, client_secret: clientSecret, version: 1 };
     await writeFile(credentialFile, JSON.stringify(credential), { mode: 0o600 });
-    const [, module = ""] = /^module (\S+)$/m.exec(await readFile(join(SDK, "go.mod"), "utf8")) ?? [];
-    await copyFile(join(import.meta.dirname, "sdk-go", "main.go"), join(cwd, "main.go"));
-    await writeFile(
-      join(cwd, "go.mod"),
-      `module shop\n\ngo 1.23\n\nrequire ${module} v0.0.0\n\nreplace ${module} => ${SDK}\n`,
-    );
-    await go(cwd, "build", "-o", "shop", ".");
   });
 
   async function run(mode: string): Promise<Readonly<Record<string, unknown>>> {
-    const environment = { SIGNET_URL: api.publicUrl, CREDENTIAL_FILE: credentialFile };
-    const output = await runProcess({ command: ["./shop", mode], cwd, environment });
-    return JSON.parse(output) as Record<string, unknown>;
+    return await runProgram(cwd, mode, { SIGNET_URL: api.publicUrl, CREDENTIAL_FILE: credentialFile });
   }
 
   test("publishes, receives and verifies, reads typed errors, and replays", async () => {
@@ -99,6 +126,42 @@ describe.skipIf(lacksGo)("a program that requires the Go module", () => {
     });
   });
 
+  test("works like the examples", async () => {
+    for (const name of ["publish", "receiver"]) {
+      await go(SDK, "build", "-o", join(cwd, name), `./examples/${name}`);
+    }
+    const secret = generateSecret(randomBytes);
+    const port = await freePort();
+    const receiver = spawnProcess({
+      command: ["./receiver"],
+      cwd,
+      environment: { SIGNET_WEBHOOK_SECRET: `${generateSecret(randomBytes)} ${secret}`, PORT: String(port) },
+    });
+    try {
+      await useExamples({ url: `http://127.0.0.1:${port}/`, secret });
+      await eventually(() => receiver.stdout().includes("inference.completed {"), "the received event");
+    } finally {
+      await receiver.stop();
+    }
+  });
+
+  /** Runs the example that publishes, for an endpoint with the secret of the example that receives. */
+  async function useExamples({ url, secret }: { readonly url: string; readonly secret: string }) {
+    const tenant = asTenant(api, client, await accessToken(api, client));
+    const { body } = await tenant.post("/v1/webhooks/endpoints", { url, events: ["inference.completed"] });
+    const path = `/v1/webhooks/endpoints/${String(body["id"])}`;
+    await tenant.post(`${path}/secret/rotate`, { secret, overlap_seconds: 0 });
+    await tenant.post(`${path}/verify`);
+    const isActive = async () => (await tenant.get(path)).body["state"] === "ACTIVE";
+    await eventually(isActive, "the endpoint's verification");
+    const output = await runProcess({
+      command: ["./publish"],
+      cwd,
+      environment: { SIGNET_URL: api.publicUrl, SIGNET_CREDENTIAL_FILE: credentialFile },
+    });
+    expect(output).toMatch(/^evt_\S+\ndlv_\S+ [A-Z]+\n$/);
+  }
+
   test("stores its successor when a rotation is due, and then uses it", async () => {
     api.clock.advance(MONTH_MS);
     expect(await run("rotate")).toEqual({ different: true, warnings: [] });
@@ -107,5 +170,55 @@ describe.skipIf(lacksGo)("a program that requires the Go module", () => {
     const text = "SELECT version, state FROM secret_versions WHERE credential_id = $1 ORDER BY version";
     const versions = await sql(api, text, [client.credentialId]);
     expect(versions.map(({ state }) => state)).toEqual(["RETIRING", "ACTIVE"]);
+  });
+});
+
+describe.skipIf(lacksGo)("a program without a secret", () => {
+  const files = certificateFiles();
+  const api = useTestApi({
+    environment: {
+      SIGNET_ENV: "production",
+      SIGNET_MTLS_MODE: "native",
+      SIGNET_EDGE_LISTEN: edge,
+      SIGNET_PUBLIC_URL: `https://${edge}`,
+      SIGNET_TLS_KEY_FILE: files.write("server.key", server.key),
+      SIGNET_TLS_CERT_FILE: files.write("server.crt", server.cert),
+      SIGNET_CLIENT_CA_FILE: files.write("clients.crt", root.cert),
+    },
+  });
+  afterAll(() => files.remove());
+
+  test.each(["certificate", "private key"])("authenticates by its %s, with bound tokens", async (by) => {
+    const cwd = await buildProgram();
+    const pair = await clientPair(root);
+    const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+    const jwks = { keys: [{ ...publicKey.export({ format: "jwk" }), kid: "k1" }] };
+    const client = await provision(api, {
+      scopes: ["credentials:read"],
+      credential: {
+        certificate_thumbprints: [thumbprint(pair)],
+        rotation_mode: "workload",
+        ...(by === "private key" ? { jwks } : {}),
+      },
+    });
+    await writeFile(join(cwd, "ca.pem"), root.cert);
+    await writeFile(join(cwd, "client.pem"), pair.cert);
+    await writeFile(join(cwd, "client.key"), pair.key, { mode: 0o600 });
+    if (by === "private key") {
+      await writeFile(join(cwd, "assertion.key"), privateKey.export({ type: "pkcs8", format: "pem" }));
+    }
+    const { clientId } = client;
+    const called = await runProgram(cwd, "workload", { SIGNET_URL: api.publicUrl, CLIENT_ID: clientId });
+    expect(called).toMatchObject({ client: clientId, warnings: [] });
+    const [, claims = ""] = String(called["token"]).split(".");
+    expect(JSON.parse(Buffer.from(claims, "base64url").toString())).toMatchObject({
+      cnf: { "x5t#S256": x5t(pair) },
+    });
+    if (by === "private key") {
+      const other = generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey;
+      await writeFile(join(cwd, "assertion.key"), other.export({ type: "pkcs8", format: "pem" }));
+      const rejected = runProgram(cwd, "workload", { SIGNET_URL: api.publicUrl, CLIENT_ID: clientId });
+      await expect(rejected).rejects.toThrow("INVALID_CLIENT");
+    }
   });
 });

@@ -1,10 +1,13 @@
 // A program of a tenant, in a module of its own, for test/conformance/sdk-go.test.ts: `call` uses the API and receives
-// webhooks, `rotate` follows a rotation of its secret. It prints what it found as JSON.
+// webhooks, `rotate` follows a rotation of its secret, `workload` has no secret. It prints what it found as JSON.
 package main
 
 import (
 	"context"
+	"crypto"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"log"
@@ -22,20 +25,58 @@ func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	warnings := []string{}
-	client, err := signet.NewClient(signet.Options{
+	options := signet.Options{
 		BaseURL: os.Getenv("SIGNET_URL"),
-		Store:   signet.NewFileCredentialStore(os.Getenv("CREDENTIAL_FILE")),
 		Warn:    func(warning signet.Warning) { warnings = append(warnings, warning.Code) },
-	})
+	}
+	if os.Args[1] == "workload" {
+		workload(&options)
+	} else {
+		options.Store = signet.NewFileCredentialStore(os.Getenv("CREDENTIAL_FILE"))
+	}
+	client, err := signet.NewClient(options)
 	check(err)
 	found := map[string]any{}
-	if os.Args[1] == "rotate" {
+	switch os.Args[1] {
+	case "rotate":
 		rotate(ctx, client, found)
-	} else {
+	case "workload":
+		credentials(ctx, client, found)
+	default:
 		call(ctx, client, found)
 	}
 	found["warnings"] = warnings
 	check(json.NewEncoder(os.Stdout).Encode(found))
+}
+
+// workload authenticates by the client certificate, or also by a private key.
+func workload(options *signet.Options) {
+	options.ClientID = os.Getenv("CLIENT_ID")
+	roots := x509.NewCertPool()
+	authority, err := os.ReadFile("ca.pem")
+	check(err)
+	need(roots.AppendCertsFromPEM(authority), "an authority")
+	options.TLS = &signet.TLSOptions{RootCAs: roots, Certificate: signet.CertificateFiles("client.pem", "client.key")}
+	text, err := os.ReadFile("assertion.key")
+	if errors.Is(err, os.ErrNotExist) {
+		return
+	}
+	check(err)
+	block, _ := pem.Decode(text)
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	check(err)
+	options.Assertion, err = signet.PrivateKeyAssertion(options.ClientID, "k1", key.(crypto.Signer))
+	check(err)
+}
+
+// credentials calls the API with the token, which is bound to the certificate.
+func credentials(ctx context.Context, client *signet.Client, found map[string]any) {
+	token, err := client.AccessToken(ctx)
+	check(err)
+	page, err := client.Credentials.List().Page(ctx, "")
+	check(err)
+	found["token"] = token.Value
+	found["client"] = page.Data[0].ClientID
 }
 
 // rotate gets two tokens: the first answer names a successor, and the second request uses it.
