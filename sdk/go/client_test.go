@@ -390,6 +390,74 @@ func TestBatchItemsAreIndependent(t *testing.T) {
 	}
 }
 
+func TestAnExportIsCompleteOrAnError(t *testing.T) {
+	s := startService(t)
+	client, clock := connect(t, s, nil)
+	lines := `{"id":"dlv_1","event":{"data":{"amount":1.0}}}` + "\n" + `{"id":"dlv_2"}` + "\n"
+	answer := func(body string, more ...string) http.HandlerFunc {
+		return answerJSON(200, body, append([]string{"Content-Type: application/x-ndjson; charset=utf-8"}, more...)...)
+	}
+	collect := func() (ids []string, failed error) {
+		for letter, err := range client.DeadLetters.Export(ctx, DeliveryQuery{EventType: "a.b"}) {
+			if err != nil {
+				return ids, err
+			}
+			ids = append(ids, letter.ID)
+		}
+		return ids, nil
+	}
+	s.answers = []http.HandlerFunc{answerJSON(503, rejection("UNAVAILABLE")), answer(lines)}
+	ids, err := collect()
+	equal(t, []any{ids, err}, []any{[]string{"dlv_1", "dlv_2"}, nil})
+	equal(t, s.requests[1].path, "/v1/webhooks/dlq/export?event_type=a.b")
+	equal(t, len(clock.pauses), 1)
+
+	broken := map[string]http.HandlerFunc{
+		"the export has broken off after 1 dead letters: its last line has no end": answer(lines[:60]),
+		"after 0 dead letters: a line of the export is not JSON":                   answer("<html>\n"),
+		"after 0 dead letters: the service did not answer with":                    answerJSON(200, lines),
+		"does not say where it ends": func(w http.ResponseWriter, _ *http.Request) {
+			connection, _, _ := w.(http.Hijacker).Hijack()
+			fmt.Fprint(connection, "HTTP/1.0 200 OK\r\nContent-Type: application/x-ndjson\r\n\r\n"+lines)
+			connection.Close()
+		},
+		"cannot be reached: unexpected EOF": answer(lines, "Content-Length: 1000"),
+	}
+	for expected, handler := range broken {
+		s.answers = []http.HandlerFunc{handler}
+		if _, err := collect(); err == nil || !strings.Contains(err.Error(), expected) {
+			t.Errorf("%v, not %s", err, expected)
+		}
+	}
+	s.answers = []http.HandlerFunc{answerJSON(429, rejection("RATE_LIMITED"), "Retry-After: 60")}
+	_, err = collect()
+	equal(t, apiError(t, err).Code, CodeRateLimited)
+}
+
+func TestAnExportThatFallsSilentIsATimeout(t *testing.T) {
+	s := startService(t)
+	client, _ := connect(t, s, func(o *Options) { o.Timeout, o.Retry.Attempts = 200*time.Millisecond, 1 })
+	s.answers = []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/x-ndjson")
+		io.WriteString(w, "{\"id\":\"dlv_1\"}\n")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}}
+	count := 0
+	var failed error
+	for _, err := range client.DeadLetters.Export(ctx, DeliveryQuery{}) {
+		if failed = err; err == nil {
+			count++
+			// The program's own time does not count.
+			time.Sleep(300 * time.Millisecond)
+		}
+	}
+	var transport *TransportError
+	if count != 1 || !errors.As(failed, &transport) || transport.Code != FailureTimeout {
+		t.Error(count, failed)
+	}
+}
+
 func TestOptionsThatContradictAreErrors(t *testing.T) {
 	for _, options := range []Options{
 		{},

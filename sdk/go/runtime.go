@@ -84,29 +84,48 @@ type exchange struct {
 func (r *runtime) perform(ctx context.Context, e exchange) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
+	e.header.Set("Accept", "application/json")
+	response, err := r.begin(ctx, limited, e)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := readAnswer(response)
+	if err != nil {
+		return nil, transportError(ctx, limited, response.Request.URL, err)
+	}
+	return body, nil
+}
+
+// begin sends the request and returns the answer, whose body the caller must read and close.
+func (r *runtime) begin(ctx, limited context.Context, e exchange) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(limited, e.method, e.url, bytes.NewReader(e.body))
 	if err != nil {
 		return nil, fmt.Errorf("signet: %w", err)
 	}
 	request.Header = e.header
-	request.Header.Set("Accept", "application/json")
 	request.Header.Set("User-Agent", "signet-go/"+Version)
 	response, err := r.client.Do(request)
 	if err != nil {
 		return nil, transportError(ctx, limited, request.URL, err)
 	}
+	if response.StatusCode >= 200 && response.StatusCode <= 299 {
+		return response, nil
+	}
 	defer response.Body.Close()
+	body, err := readAnswer(response)
+	if err != nil {
+		return nil, transportError(ctx, limited, request.URL, err)
+	}
+	return nil, r.apiError(response, body, e.confidential)
+}
+
+func readAnswer(response *http.Response) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	if err == nil && len(body) > maxAnswer {
 		err = fmt.Errorf("the answer is longer than %d bytes", maxAnswer)
 	}
-	if err != nil {
-		return nil, transportError(ctx, limited, request.URL, err)
-	}
-	if response.StatusCode < 200 || response.StatusCode > 299 {
-		return nil, r.apiError(response, body, e.confidential)
-	}
-	return body, nil
+	return body, err
 }
 
 func (r *runtime) apiError(response *http.Response, body []byte, confidential []string) error {

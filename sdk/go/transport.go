@@ -83,10 +83,19 @@ func decoded[T any](body []byte, err error) (*T, error) {
 	return &answer, nil
 }
 
+// perform makes a call and returns the body of its answer.
 func (t *transport) perform(ctx context.Context, c call) ([]byte, error) {
+	return perform(ctx, t, c, t.runtime.perform)
+}
+
+// perform makes a call by the given exchange, with a token, and repeats it if that helps and is safe.
+func perform[T any](
+	ctx context.Context, t *transport, c call, send func(context.Context, exchange) (T, error),
+) (T, error) {
 	body, err := encodeJSON(c.body)
 	if err != nil {
-		return nil, fmt.Errorf("signet: the request cannot be written as JSON: %w", err)
+		var none T
+		return none, fmt.Errorf("signet: the request cannot be written as JSON: %w", err)
 	}
 	repeat := isRepeatable
 	if c.method == http.MethodPatch {
@@ -94,45 +103,37 @@ func (t *transport) perform(ctx context.Context, c call) ([]byte, error) {
 	}
 	sent := false
 	return withRetries(ctx, t.runtime, func(err error) bool { return sent && repeat(err) },
-		func(attempt int) ([]byte, error) {
+		func(attempt int) (answer T, err error) {
 			sent = false
 			token, err := t.source.token(ctx)
 			if err != nil {
 				// The source has already retried its own requests.
-				return nil, err
+				return answer, err
 			}
 			sent = true
-			return t.attempt(ctx, c, body, attempt, token)
+			answer, err = send(ctx, t.exchange(c, body, token))
+			var api *APIError
+			switch {
+			case !errors.As(err, &api):
+				return answer, err
+			case api.StatusCode == http.StatusUnauthorized && freshTokenHelps(api.Code):
+				if token, err = t.source.tokenInsteadOf(ctx, token.Value); err != nil {
+					return answer, err
+				}
+				return send(ctx, t.exchange(c, body, token))
+			case c.method == http.MethodDelete && attempt > 0 && api.StatusCode == http.StatusNotFound:
+				// The first request succeeded, but its answer was lost.
+				return answer, nil
+			}
+			return answer, err
 		})
-}
-
-func (t *transport) attempt(
-	ctx context.Context, c call, body []byte, attempt int, token AccessToken,
-) ([]byte, error) {
-	answer, err := t.send(ctx, c, body, token)
-	var api *APIError
-	if !errors.As(err, &api) {
-		return answer, err
-	}
-	if api.StatusCode == http.StatusUnauthorized && freshTokenHelps(api.Code) {
-		fresh, err := t.source.tokenInsteadOf(ctx, token.Value)
-		if err != nil {
-			return nil, err
-		}
-		return t.send(ctx, c, body, fresh)
-	}
-	if c.method == http.MethodDelete && attempt > 0 && api.StatusCode == http.StatusNotFound {
-		// The first request succeeded, but its answer was lost.
-		return nil, nil
-	}
-	return nil, err
 }
 
 func freshTokenHelps(code ErrorCode) bool {
 	return code == CodeTokenExpired || code == CodeTokenRevoked || code == CodeCertBindingMismatch
 }
 
-func (t *transport) send(ctx context.Context, c call, body []byte, token AccessToken) ([]byte, error) {
+func (t *transport) exchange(c call, body []byte, token AccessToken) exchange {
 	address := t.baseURL + c.path
 	if len(c.query) > 0 {
 		address += "?" + c.query.Encode()
@@ -144,9 +145,9 @@ func (t *transport) send(ctx context.Context, c call, body []byte, token AccessT
 	if c.idempotencyKey != "" {
 		header.Set("Idempotency-Key", c.idempotencyKey)
 	}
-	return t.runtime.perform(ctx, exchange{
+	return exchange{
 		method: c.method, url: address, header: header, body: body, confidential: []string{token.Value},
-	})
+	}
 }
 
 // encodeJSON keeps <, > and & as they are, because the service keeps the bytes of an event's data.

@@ -120,6 +120,7 @@ describe.skipIf(lacksGo)("a program that requires the Go module", () => {
       changed: ["changed", "null", false],
       listed: [endpoint],
       fingerprint: true,
+      exported: true,
       letter: ["endpoint_disabled", 1, 2, true],
       deleted: "NOT_FOUND",
       warnings: [],

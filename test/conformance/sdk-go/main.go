@@ -272,6 +272,10 @@ func deadLetters(
 		}
 		need(time.Now().Before(end), "no dead letter")
 	}
+	for exported, err := range client.DeadLetters.Export(ctx, signet.DeliveryQuery{EventID: event.ID}) {
+		check(err)
+		found["exported"] = exported.ID == letter.ID && string(exported.Event) == string(letter.Event)
+	}
 	count, err := client.DeadLetters.CountReplay(ctx, signet.DeadLetterSelection{IDs: []string{letter.ID}})
 	check(err)
 	_, err = client.Endpoints.Enable(ctx, id)
