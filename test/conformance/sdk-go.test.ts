@@ -3,10 +3,11 @@
  * service.
  */
 import { spawnSync } from "node:child_process";
-import { generateKeyPairSync, randomBytes } from "node:crypto";
+import { generateKeyPairSync, type KeyObject, randomBytes } from "node:crypto";
 import { copyFile, mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import type { KeyPair } from "../../src/http/mutual-tls/authority.ts";
 import { generateSecret } from "../../src/lib/receiver/secret.ts";
 import { useTestApi } from "../support/api.ts";
 import {
@@ -189,12 +190,19 @@ describe.skipIf(lacksGo)("a program without a secret", () => {
   });
   afterAll(() => files.remove());
 
-  test.each(["certificate", "private key"])("authenticates by its %s, with bound tokens", async (by) => {
+  interface Workload {
+    readonly cwd: string;
+    readonly clientId: string;
+    readonly pair: KeyPair;
+  }
+
+  /** Builds the program, with a certificate and perhaps a key of its own. */
+  async function prepare(by: string): Promise<Workload> {
     const cwd = await buildProgram();
     const pair = await clientPair(root);
     const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
     const jwks = { keys: [{ ...publicKey.export({ format: "jwk" }), kid: "k1" }] };
-    const client = await provision(api, {
+    const { clientId } = await provision(api, {
       scopes: ["credentials:read"],
       credential: {
         certificate_thumbprints: [thumbprint(pair)],
@@ -206,20 +214,32 @@ describe.skipIf(lacksGo)("a program without a secret", () => {
     await writeFile(join(cwd, "client.pem"), pair.cert);
     await writeFile(join(cwd, "client.key"), pair.key, { mode: 0o600 });
     if (by === "private key") {
-      await writeFile(join(cwd, "assertion.key"), privateKey.export({ type: "pkcs8", format: "pem" }));
+      await useKey(cwd, privateKey);
     }
-    const { clientId } = client;
-    const called = await runProgram(cwd, "workload", { SIGNET_URL: api.publicUrl, CLIENT_ID: clientId });
-    expect(called).toMatchObject({ client: clientId, warnings: [] });
+    return { cwd, clientId, pair };
+  }
+
+  async function useKey(cwd: string, key: KeyObject): Promise<void> {
+    await writeFile(join(cwd, "assertion.key"), key.export({ type: "pkcs8", format: "pem" }));
+  }
+
+  async function run({ cwd, clientId }: Workload): Promise<Readonly<Record<string, unknown>>> {
+    return await runProgram(cwd, "workload", { SIGNET_URL: api.publicUrl, CLIENT_ID: clientId });
+  }
+
+  test.each(["certificate", "private key"])("authenticates by its %s, with bound tokens", async (by) => {
+    const workload = await prepare(by);
+    const called = await run(workload);
+    expect(called).toMatchObject({ client: workload.clientId, warnings: [] });
     const [, claims = ""] = String(called["token"]).split(".");
     expect(JSON.parse(Buffer.from(claims, "base64url").toString())).toMatchObject({
-      cnf: { "x5t#S256": x5t(pair) },
+      cnf: { "x5t#S256": x5t(workload.pair) },
     });
-    if (by === "private key") {
-      const other = generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey;
-      await writeFile(join(cwd, "assertion.key"), other.export({ type: "pkcs8", format: "pem" }));
-      const rejected = runProgram(cwd, "workload", { SIGNET_URL: api.publicUrl, CLIENT_ID: clientId });
-      await expect(rejected).rejects.toThrow("INVALID_CLIENT");
-    }
+  });
+
+  test("is rejected with another private key", async () => {
+    const workload = await prepare("private key");
+    await useKey(workload.cwd, generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey);
+    await expect(run(workload)).rejects.toThrow("INVALID_CLIENT");
   });
 });
