@@ -40,8 +40,8 @@ type Options struct {
 	// Warn receives problems that do not fail a call; slog by default.
 	Warn func(Warning)
 
-	// runtime has what tests replace.
-	runtime runtime
+	// core has what tests replace.
+	core core
 }
 
 // Client is a client of one tenant, safe for concurrent use. Create one and keep it: it holds the token and the connections.
@@ -83,7 +83,7 @@ func NewClient(options Options) (*Client, error) {
 	if options.TLS != nil && (options.HTTPClient != nil || !strings.HasPrefix(baseURL, "https:")) {
 		return nil, errors.New("signet: TLS needs an https address, and no HTTPClient")
 	}
-	run := options.runtime
+	run := options.core
 	run.warn, run.retry, run.timeout = options.Warn, options.Retry.withDefaults(), options.Timeout
 	if run.timeout == 0 {
 		run.timeout = defaultTimeout
@@ -94,10 +94,10 @@ func NewClient(options Options) (*Client, error) {
 		keeper.configured = &clientSecret{options.ClientID, options.ClientSecret}
 	}
 	source := &tokenSource{
-		runtime: &run, keeper: keeper, url: baseURL + "/v1/auth/token",
+		core: &run, keeper: keeper, url: baseURL + "/v1/auth/token",
 		scope: strings.Join(options.Scopes, " "), assert: options.Assertion,
 	}
-	api := &transport{runtime: &run, baseURL: baseURL, source: source}
+	api := &transport{core: &run, baseURL: baseURL, source: source}
 	return &Client{
 		Endpoints:   &Endpoints{api},
 		EventTypes:  &EventTypes{api},

@@ -142,7 +142,7 @@ func connect(t *testing.T, s *service, change func(*Options)) (*Client, *testTim
 		defer clock.mu.Unlock()
 		clock.warnings = append(clock.warnings, warning.Code)
 	}
-	options.runtime = runtime{
+	options.core = core{
 		now: func() time.Time {
 			clock.mu.Lock()
 			defer clock.mu.Unlock()

@@ -65,7 +65,7 @@ func (w *watch) during(read func() bool) bool {
 
 // export calls yield until it returns false or the answer has ended. The timeout is that of each read.
 func (d *DeadLetters) export(ctx context.Context, query DeliveryQuery, yield func(DeadLetter) bool) error {
-	run := d.api.runtime
+	run := d.api.core
 	var silence *watch
 	response, err := perform(ctx, d.api, call{
 		method: http.MethodGet, path: deadLettersPath + "/export", query: query.values(),

@@ -11,7 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	goruntime "runtime"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -108,7 +108,7 @@ func (s *FileCredentialStore) warnIfExposed(file *os.File) error {
 	if err != nil {
 		return err
 	}
-	if goruntime.GOOS != "windows" && info.Mode().Perm()&others != 0 && s.Warn != nil {
+	if runtime.GOOS != "windows" && info.Mode().Perm()&others != 0 && s.Warn != nil {
 		s.warned.Do(func() {
 			s.Warn(Warning{Code: "STORE_EXPOSED", Message: "others can read " + s.path + ": chmod 600"})
 		})
@@ -127,7 +127,7 @@ func writeDurably(path string, text []byte) error {
 }
 
 func syncDirectory(path string) error {
-	if goruntime.GOOS == "windows" {
+	if runtime.GOOS == "windows" {
 		// Windows cannot sync a directory.
 		return nil
 	}

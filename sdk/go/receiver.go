@@ -58,7 +58,7 @@ type ReceiverOptions struct {
 	MaxBody int64
 	// BodyTimeout limits the time of the whole body; 10 seconds by default.
 	BodyTimeout time.Duration
-	// Verify has the limits of verification.
+	// Verify has the limits of verification. Its Now is for tests.
 	Verify VerifyOptions
 	// OnError receives every rejection and failure. By default, they are not reported.
 	OnError func(error)

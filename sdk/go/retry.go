@@ -91,7 +91,7 @@ func (p RetryPolicy) pause(attempt int, err error, random float64) (time.Duratio
 
 // withRetries runs the operation until it succeeds, fails permanently, or has used up its attempts.
 func withRetries[T any](
-	ctx context.Context, r *runtime, repeat func(error) bool, operation func(attempt int) (T, error),
+	ctx context.Context, r *core, repeat func(error) bool, operation func(attempt int) (T, error),
 ) (T, error) {
 	for attempt := 0; ; attempt++ {
 		result, err := operation(attempt)

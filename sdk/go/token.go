@@ -45,9 +45,9 @@ func (AccessToken) GoString() string { return "[token]" }
 
 // tokenSource requests tokens once for all callers, and renews them before they expire.
 type tokenSource struct {
-	runtime *runtime
-	keeper  *credentialKeeper
-	url     string
+	core   *core
+	keeper *credentialKeeper
+	url    string
 	// scope is empty for all scopes of the principal.
 	scope  string
 	assert func(ctx context.Context, audience string) (string, error)
@@ -77,14 +77,14 @@ type tokenFlight struct {
 // token returns a valid token. Only the first caller, and callers with an expired token, wait.
 func (s *tokenSource) token(ctx context.Context) (AccessToken, error) {
 	s.mu.Lock()
-	now := s.runtime.now()
+	now := s.core.now()
 	if held := s.held; held != nil && now.Before(held.usableUntil) {
 		if !now.Before(held.refreshAt) && s.flight == nil {
 			held.refreshAt = now.Add(refreshAgain)
 			flight := s.renew()
 			go func() {
 				if <-flight.done; flight.err != nil {
-					s.runtime.warn(Warning{"REFRESH_FAILED", "the token could not be renewed yet", flight.err})
+					s.core.warn(Warning{"REFRESH_FAILED", "the token could not be renewed yet", flight.err})
 				}
 			}()
 		}
@@ -133,7 +133,7 @@ func (s *tokenSource) renew() *tokenFlight {
 
 // fly presents one secret after the other until one is accepted.
 func (s *tokenSource) fly(ctx context.Context) (*heldToken, error) {
-	if s.refusal != nil && s.runtime.now().Before(s.refuseUntil) {
+	if s.refusal != nil && s.core.now().Before(s.refuseUntil) {
 		return nil, s.refusal
 	}
 	candidates, err := s.keeper.candidates(ctx)
@@ -159,7 +159,7 @@ func (s *tokenSource) fly(ctx context.Context) (*heldToken, error) {
 	} else {
 		s.holdFor = min(2*s.holdFor, refusalHoldMax)
 	}
-	s.refusal, s.refuseUntil = err, s.runtime.now().Add(s.holdFor)
+	s.refusal, s.refuseUntil = err, s.core.now().Add(s.holdFor)
 	return nil, err
 }
 
@@ -171,7 +171,7 @@ func (s *tokenSource) hold(answer *tokenAnswer, askedAt time.Time) *heldToken {
 	return &heldToken{
 		token:       AccessToken{answer.AccessToken, answer.Scope, expiresAt},
 		usableUntil: expiresAt.Add(-min(endMargin, part(endMarginPart))),
-		refreshAt:   askedAt.Add(part(refreshFrom + refreshSpread*s.runtime.random())),
+		refreshAt:   askedAt.Add(part(refreshFrom + refreshSpread*s.core.random())),
 	}
 }
 
@@ -193,8 +193,8 @@ func (a *tokenAnswer) successor() *StoredSecret {
 
 func (s *tokenSource) request(ctx context.Context, secret clientSecret) (*tokenAnswer, time.Time, error) {
 	var askedAt time.Time
-	answer, err := withRetries(ctx, s.runtime, isRepeatable, func(int) (*tokenAnswer, error) {
-		askedAt = s.runtime.now()
+	answer, err := withRetries(ctx, s.core, isRepeatable, func(int) (*tokenAnswer, error) {
+		askedAt = s.core.now()
 		return s.ask(ctx, secret)
 	})
 	return answer, askedAt, err
@@ -229,7 +229,7 @@ func (s *tokenSource) ask(ctx context.Context, secret clientSecret) (*tokenAnswe
 	if err != nil {
 		return nil, err
 	}
-	received, err := s.runtime.perform(ctx, exchange{
+	received, err := s.core.perform(ctx, exchange{
 		method: http.MethodPost, url: s.url, header: header, body: text, confidential: confidential,
 	})
 	if err != nil {

@@ -33,7 +33,7 @@ type call struct {
 
 // transport calls the API with a token, and retries what is safe to repeat.
 type transport struct {
-	runtime *runtime
+	core    *core
 	baseURL string
 	source  *tokenSource
 }
@@ -85,7 +85,7 @@ func decoded[T any](body []byte, err error) (*T, error) {
 
 // perform makes a call and returns the body of its answer.
 func (t *transport) perform(ctx context.Context, c call) ([]byte, error) {
-	return perform(ctx, t, c, t.runtime.perform)
+	return perform(ctx, t, c, t.core.perform)
 }
 
 // perform makes a call by the given exchange, with a token, and repeats it if that helps and is safe.
@@ -102,7 +102,7 @@ func perform[T any](
 		repeat = isRateLimited
 	}
 	sent := false
-	return withRetries(ctx, t.runtime, func(err error) bool { return sent && repeat(err) },
+	return withRetries(ctx, t.core, func(err error) bool { return sent && repeat(err) },
 		func(attempt int) (answer T, err error) {
 			sent = false
 			token, err := t.source.token(ctx)

@@ -30,8 +30,8 @@ func logWarning(warning Warning) {
 	slog.Warn("signet: "+warning.Message, "code", warning.Code, "error", warning.Err)
 }
 
-// runtime has what tests replace: network, time, randomness and warnings.
-type runtime struct {
+// core has what tests replace: network, time, randomness and warnings.
+type core struct {
 	client  *http.Client
 	now     func() time.Time
 	random  func() float64
@@ -41,7 +41,7 @@ type runtime struct {
 	timeout time.Duration
 }
 
-func (r *runtime) withDefaults() *runtime {
+func (r *core) withDefaults() *core {
 	if r.now == nil {
 		r.now = time.Now
 	}
@@ -81,7 +81,7 @@ type exchange struct {
 }
 
 // perform sends the request once and returns the body of the answer. Any status but 2xx is an [*APIError].
-func (r *runtime) perform(ctx context.Context, e exchange) ([]byte, error) {
+func (r *core) perform(ctx context.Context, e exchange) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	e.header.Set("Accept", "application/json")
@@ -98,7 +98,7 @@ func (r *runtime) perform(ctx context.Context, e exchange) ([]byte, error) {
 }
 
 // begin sends the request and returns the answer, whose body the caller must read and close.
-func (r *runtime) begin(ctx, limited context.Context, e exchange) (*http.Response, error) {
+func (r *core) begin(ctx, limited context.Context, e exchange) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(limited, e.method, e.url, bytes.NewReader(e.body))
 	if err != nil {
 		return nil, fmt.Errorf("signet: %w", err)
@@ -128,7 +128,7 @@ func readAnswer(response *http.Response) ([]byte, error) {
 	return body, err
 }
 
-func (r *runtime) apiError(response *http.Response, body []byte, confidential []string) error {
+func (r *core) apiError(response *http.Response, body []byte, confidential []string) error {
 	for _, secret := range confidential {
 		if secret != "" {
 			body = bytes.ReplaceAll(body, []byte(secret), []byte("[removed]"))
