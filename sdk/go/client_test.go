@@ -437,23 +437,30 @@ func TestAnExportIsCompleteOrAnError(t *testing.T) {
 func TestAnExportThatFallsSilentIsATimeout(t *testing.T) {
 	s := startService(t)
 	client, _ := connect(t, s, func(o *Options) { o.Timeout, o.Retry.Attempts = 200*time.Millisecond, 1 })
+	taken := make(chan struct{})
 	s.answers = []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/x-ndjson")
 		io.WriteString(w, "{\"id\":\"dlv_1\"}\n")
+		w.(http.Flusher).Flush()
+		<-taken
+		io.WriteString(w, "{\"id\":\"dlv_2\"}\n")
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	}}
 	count := 0
 	var failed error
-	for _, err := range client.DeadLetters.Export(ctx, DeliveryQuery{}) {
+	for letter, err := range client.DeadLetters.Export(ctx, DeliveryQuery{}) {
 		if failed = err; err == nil {
 			count++
+		}
+		if letter.ID == "dlv_1" {
 			// The program's own time does not count.
 			time.Sleep(300 * time.Millisecond)
+			close(taken)
 		}
 	}
 	var transport *TransportError
-	if count != 1 || !errors.As(failed, &transport) || transport.Code != FailureTimeout {
+	if count != 2 || !errors.As(failed, &transport) || transport.Code != FailureTimeout {
 		t.Error(count, failed)
 	}
 }

@@ -228,15 +228,12 @@ func (r *Receiver) handle(ctx context.Context, event *WebhookEvent) error {
 
 // readBody returns the body, or the status of the failure.
 func (r *Receiver) readBody(w http.ResponseWriter, request *http.Request) ([]byte, int, error) {
-	control := http.NewResponseController(w)
-	// Not every ResponseWriter can: then the server's ReadTimeout is the limit.
-	_ = control.SetReadDeadline(time.Now().Add(r.options.BodyTimeout))
+	// Not every ResponseWriter can: then the server's ReadTimeout is the limit. net/http ends the deadline with the body.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(r.options.BodyTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(w, request.Body, r.options.MaxBody))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case err == nil:
-		// A deadline that passes while OnEvent works would cancel its context.
-		_ = control.SetReadDeadline(time.Time{})
 		return body, 0, nil
 	case errors.As(err, &tooLarge):
 		return nil, http.StatusRequestEntityTooLarge, err

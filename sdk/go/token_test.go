@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -90,6 +91,14 @@ func TestAFailedRenewalIsAWarning(t *testing.T) {
 	for clock.codes() != "REFRESH_FAILED" {
 		time.Sleep(time.Millisecond)
 	}
+	_, _ = client.AccessToken(ctx)
+	equal(t, client.source.isFlying(), false)
+	clock.advance(10 * time.Second)
+	_, _ = client.AccessToken(ctx)
+	for client.source.isFlying() {
+		time.Sleep(time.Millisecond)
+	}
+	equal(t, s.tokens, 3)
 }
 
 func TestARejectedTokenIsReplacedOnce(t *testing.T) {
@@ -409,6 +418,12 @@ func TestARenewedCertificateGetsNewConnections(t *testing.T) {
 		}
 		fmt.Fprint(w, `{"data":[],"next_cursor":null}`)
 	}))
+	closed := make(chan struct{}, 10)
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateClosed {
+			closed <- struct{}{}
+		}
+	}
 	server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
 	server.StartTLS()
 	defer server.Close()
@@ -416,7 +431,7 @@ func TestARenewedCertificateGetsNewConnections(t *testing.T) {
 	roots.AddCert(server.Certificate())
 	current, failure := issue(t, "one"), error(nil)
 	client, clock := connect(t, &service{Server: server}, func(o *Options) {
-		o.ClientSecret = ""
+		o.ClientSecret, o.Retry.Attempts = "", 1
 		o.TLS = &TLSOptions{RootCAs: roots, Certificate: func() (*tls.Certificate, error) { return current, failure }}
 	})
 	call := func() {
@@ -431,6 +446,11 @@ func TestARenewedCertificateGetsNewConnections(t *testing.T) {
 	call()
 	clock.advance(30 * time.Second)
 	call()
+	select {
+	case <-closed:
+	case <-time.After(10 * time.Second):
+		t.Error("the connection of the old certificate is kept")
+	}
 	// Files may not match for a moment.
 	failure = errors.New("the key does not match")
 	clock.advance(30 * time.Second)
