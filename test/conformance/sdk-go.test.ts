@@ -67,8 +67,10 @@ async function buildProgram(): Promise<string> {
   const cwd = await mkdtemp(join(inject("runDirectory"), "sdk-go-"));
   const [, module = ""] = /^module (\S+)$/m.exec(await readFile(join(SDK, "go.mod"), "utf8")) ?? [];
   await copyFile(join(import.meta.dirname, "sdk-go", "main.go"), join(cwd, "main.go"));
-  const requirement = `require ${module} v0.0.0\n\nreplace ${module} => ${SDK}\n`;
-  await writeFile(join(cwd, "go.mod"), `module shop\n\ngo 1.23\n\n${requirement}`);
+  await go(cwd, "mod", "init", "shop");
+  // As in the README.
+  await go(cwd, "mod", "edit", "-require", `${module}@v0.0.0`);
+  await go(cwd, "mod", "edit", "-replace", `${module}=${SDK}`);
   await go(cwd, "build", "-o", "shop", ".");
   return cwd;
 }
