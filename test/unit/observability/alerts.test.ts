@@ -10,7 +10,12 @@ const DIRECTORY = join(REPOSITORY, "deploy", "prometheus");
 interface Rule {
   readonly alert: string;
   readonly labels: { readonly severity: string };
-  readonly annotations: { readonly summary: string; readonly runbook: string };
+  readonly expr: string;
+  readonly annotations: {
+    readonly summary: string;
+    readonly description: string;
+    readonly runbook_url: string;
+  };
 }
 
 async function rules(): Promise<readonly Rule[]> {
@@ -46,7 +51,18 @@ describe("each alert", () => {
     expect(headings).toEqual(alerts.map(({ alert }) => alert));
     for (const { alert, labels, annotations } of alerts) {
       expect(["critical", "warning", "info"]).toContain(labels.severity);
-      expect(annotations.runbook).toBe(`docs/runbook.md#${alert.toLowerCase()}`);
+      expect(annotations.description.length, alert).toBeGreaterThan(20);
+      expect(annotations.runbook_url).toBe(
+        `https://docs.example.com/signet/runbook.md#${alert.toLowerCase()}`,
+      );
     }
+  });
+
+  it("does not depend on the name of the scrape job, and neither does the dashboard", async () => {
+    const dashboard = await readFile(join(REPOSITORY, "deploy", "grafana", "dashboard.json"), "utf8");
+    for (const { alert, expr } of await rules()) {
+      expect(expr, alert).not.toMatch(/job *=/);
+    }
+    expect(dashboard).not.toMatch(/job *=/);
   });
 });
