@@ -1,4 +1,4 @@
-/** `npm run docs`: writes the OpenAPI documents, the types of the client, the reference of the command line and the generated parts of documents. */
+/** `npm run docs`: writes the OpenAPI documents, the types of the client, the reference of the command line, the plain manifests and the generated parts of documents. */
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { cliReference } from "./cli-reference.ts";
@@ -7,6 +7,7 @@ import { describedAdmin, describedApi } from "./described-api.ts";
 import { goModels } from "./go-models.ts";
 import { currentImportLaw } from "./import-law.ts";
 import { GENERATED_DOCUMENTS, withGeneratedParts } from "./generated-parts.ts";
+import { plainManifests, SHARED_FILES, sharedFile } from "./kubernetes-manifests.ts";
 import { filesWithPackageNames, withPackageNames } from "./package-names.ts";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -38,3 +39,14 @@ for (const name of GENERATED_DOCUMENTS) {
   await update(name, withGeneratedParts);
 }
 await update("docs/cli.md", async () => await Promise.resolve(cliReference()));
+for (const copy of Object.keys(SHARED_FILES)) {
+  await update(copy, async () => await sharedFile(copy));
+}
+const manifests = await plainManifests().catch((error: unknown) => error as Error);
+if (manifests instanceof Error) {
+  console.warn(`deploy/kubernetes stays as it is, because helm is missing: ${manifests.message}`);
+} else {
+  for (const [name, text] of manifests) {
+    await update(name, async () => await Promise.resolve(text));
+  }
+}

@@ -15,8 +15,8 @@ export interface Container {
   readonly name: string;
   readonly image: string;
   readonly args: readonly string[];
-  readonly envFrom: readonly { readonly configMapRef: { readonly name: string } }[];
-  readonly env: readonly Variable[];
+  readonly envFrom?: readonly { readonly configMapRef: { readonly name: string } }[];
+  readonly env?: readonly Variable[];
   readonly ports?: readonly { readonly name: string; readonly containerPort: number }[];
   readonly volumeMounts: readonly {
     readonly name: string;
@@ -73,6 +73,7 @@ export interface Manifest {
       readonly spec: PodSpec;
     };
     readonly podSelector?: Selector;
+    readonly policyTypes?: readonly string[];
     readonly selector?: Selector & Readonly<Record<string, unknown>>;
     readonly scaleTargetRef?: { readonly name: string };
     readonly egress?: readonly {

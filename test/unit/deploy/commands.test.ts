@@ -144,11 +144,21 @@ describe("kubectl", async () => {
   );
   const objects = all.map(({ kind, metadata }) => `${kind} ${metadata.name}`);
   const specs = all.flatMap(({ spec }) => (spec?.template === undefined ? [] : [spec.template.spec]));
-  const secrets = specs
-    .flatMap(({ containers, initContainers = [] }) => [...containers, ...initContainers])
-    .flatMap(({ env }) => env.flatMap(({ valueFrom }) => valueFrom?.secretKeyRef ?? []))
-    .map(({ name, key }) => `${name} ${key}`);
-  const mounted = specs.flatMap(({ volumes }) => volumes.flatMap(({ secret }) => secret?.secretName ?? []));
+  /** Values that may name a file of a Secret. */
+  const paths = all.flatMap(({ data = {}, spec }) => [
+    ...Object.values(data),
+    ...(spec?.template?.spec.containers ?? []).flatMap(({ env = [] }) => env.map(({ value = "" }) => value)),
+  ]);
+  const secrets = specs.flatMap(({ containers, volumes }) =>
+    volumes.flatMap(({ name, secret }) => {
+      const mounted = containers.flatMap(({ volumeMounts }) =>
+        volumeMounts.filter((mount) => mount.name === name).map(({ mountPath }) => `${mountPath}/`),
+      );
+      return paths
+        .filter((path) => mounted.some((directory) => path.startsWith(directory)))
+        .map((path) => `${secret?.secretName} ${path.slice(path.lastIndexOf("/") + 1)}`);
+    }),
+  );
   const commands = await commandsOf("kubectl");
 
   /** Returns the objects of `job/name` or `job name`; for a variable, all of the kind. */
@@ -163,7 +173,7 @@ describe("kubectl", async () => {
       return missing([`Namespace ${kind}`], objects);
     }
     const keys = [...line.matchAll(/--from-literal=([\w-]+)=/g)].map(([, key]) => `${name} ${key}`);
-    return mounted.includes(name) ? [] : missing(keys, secrets);
+    return missing(keys, secrets);
   }
 
   function appliedProblems({ "-k": directory = "", "-l": labels = "" }: ParsedCommand["options"]) {

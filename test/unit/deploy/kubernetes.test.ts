@@ -88,15 +88,15 @@ describe("settings", () => {
   /** Returns the environment of a manifest's container, with samples for secret values. */
   async function environmentOf({ container, spec }: Pods): Promise<Record<string, string>> {
     const environment: Record<string, string> = { SIGNET_ENV: "production" };
-    for (const { configMapRef } of container.envFrom) {
+    for (const { configMapRef } of container.envFrom ?? []) {
       const found = base.find(
         ({ kind, metadata }) => kind === "ConfigMap" && metadata.name === configMapRef.name,
       );
       expect(found?.data, configMapRef.name).toBeDefined();
       Object.assign(environment, found?.data);
     }
-    for (const { name, value, valueFrom } of container.env) {
-      environment[name] = value ?? `postgres://user:secret@${valueFrom?.secretKeyRef.name}:5432/signet`;
+    for (const { name, value = "" } of container.env ?? []) {
+      environment[name] = value;
     }
     const mounted = new Set(spec.volumes.map(({ name }) => name));
     for (const [name, path] of Object.entries(environment).filter(([, value]) => value.startsWith("/"))) {
@@ -104,7 +104,11 @@ describe("settings", () => {
       expect(mounted.has(mount?.name ?? ""), `${name}=${path}`).toBe(true);
       environment[name] = join(files, path);
       await mkdir(dirname(join(files, path)), { recursive: true });
-      await writeFile(join(files, path), Buffer.alloc(32, 7).toString("base64"));
+      const url = "postgres://user:secret@database.example.org:5432/signet";
+      await writeFile(
+        join(files, path),
+        name.endsWith("_URL_FILE") ? url : Buffer.alloc(32, 7).toString("base64"),
+      );
     }
     return environment;
   }
@@ -112,10 +116,10 @@ describe("settings", () => {
   test("are all known to the service, and none is set twice", async () => {
     const known = new Set(Object.values(SETTINGS).map(({ variable }): string => variable));
     for (const { container, manifest } of pods) {
-      const fromMaps = container.envFrom.flatMap(({ configMapRef }) =>
+      const fromMaps = (container.envFrom ?? []).flatMap(({ configMapRef }) =>
         Object.keys(base.find(({ metadata }) => metadata.name === configMapRef.name)?.data ?? {}),
       );
-      const names = [...container.env.map(({ name }) => name), ...fromMaps];
+      const names = [...(container.env ?? []).map(({ name }) => name), ...fromMaps];
       expect(
         names.filter((name) => !known.has(name)),
         titled(manifest),
@@ -128,13 +132,17 @@ describe("settings", () => {
     /^(TEMPORAL_NAMESPACE|SIGNET_(LOG_LEVEL|CHECKPOINT_NAME|OUTBOUND_PROXY|(ALLOWED|DENIED)_TARGET_CIDRS))$/;
   /** Checked by the process, not by its settings. The compose file's test starts each process without them. */
   const MISSED_LATER =
-    /^(SIGNET_ENV|SIGNET_METRICS_LISTEN|SIGNET_EDGE_LISTEN|SIGNET_OPERATOR_TOKEN_FILE|SIGNET_(TLS|CLIENT_CA|MTLS|PROXY|CHECKPOINT)_\w+|SIGNET_TRUSTED_PROXIES|SIGNET_DATABASE_ADMIN_URL|TEMPORAL_TLS_SERVER_CA_CERT_PATH)$/;
+    /^(SIGNET_ENV|SIGNET_METRICS_LISTEN|SIGNET_EDGE_LISTEN|SIGNET_OPERATOR_TOKEN_FILE|SIGNET_(TLS|CLIENT_CA|MTLS|PROXY|CHECKPOINT)_\w+|SIGNET_TRUSTED_PROXIES|SIGNET_DATABASE_ADMIN_URL_FILE|TEMPORAL_TLS_SERVER_CA_CERT_PATH)$/;
 
   test("match the compose file, whose test starts each process without each setting", async () => {
     const text = await readFile(new URL("../../../docker-compose.yml", import.meta.url), "utf8");
     const { services } = parseCompose(text.replaceAll(/:\?[^}]*\}/g, ":-x}"), {});
+    // The compose file has the URLs of databases in variables, and Kubernetes in files.
     const needed = (names: readonly string[]): readonly string[] =>
-      names.filter((name) => !OPTIONAL.test(name) && name !== "SIGNET_ENV").toSorted();
+      names
+        .map((name) => name.replace("_URL_FILE", "_URL"))
+        .filter((name) => !OPTIONAL.test(name) && name !== "SIGNET_ENV")
+        .toSorted();
     for (const pod of pods.filter(({ name }) => name !== "doctor")) {
       const composed = Object.keys(services[pod.name]?.environment ?? {});
       expect(needed(Object.keys(await environmentOf(pod))), pod.name).toEqual(needed(composed));
@@ -150,7 +158,7 @@ describe("settings", () => {
       const asks = name === "edge" ? "edge" : "service";
       expect(loadConfig(environment, asks).development).toBe(false);
       const later = (variable: string): boolean =>
-        MISSED_LATER.test(variable) || (name === "migrate" && variable === "SIGNET_EDGE_DATABASE_URL");
+        MISSED_LATER.test(variable) || (name === "migrate" && variable === "SIGNET_EDGE_DATABASE_URL_FILE");
       const needed = Object.keys(environment).filter(
         (variable) => !OPTIONAL.test(variable) && !later(variable),
       );
@@ -169,7 +177,9 @@ describe("settings", () => {
     expect(all.map(({ kind }) => kind)).not.toContain("Secret");
     const values = [
       ...base.flatMap(({ kind, data = {} }) => (kind === "ConfigMap" ? Object.entries(data) : [])),
-      ...pods.flatMap(({ container }) => container.env.map(({ name, value = "" }) => [name, value] as const)),
+      ...pods.flatMap(({ container: { env = [] } }) =>
+        env.map(({ name, value = "" }) => [name, value] as const),
+      ),
     ];
     for (const [name, value] of values) {
       expect(value, name).not.toMatch(/:\/\/[^/]*:[^/]*@/);
@@ -179,12 +189,7 @@ describe("settings", () => {
 
   test("of the edge are only its own", () => {
     const edge = pods.find(({ name }) => name === "edge");
-    const held = [
-      ...(edge?.spec.volumes ?? []).flatMap(({ secret }) =>
-        secret === undefined ? [] : [secret.secretName],
-      ),
-      ...(edge?.container.env ?? []).flatMap(({ valueFrom }) => valueFrom?.secretKeyRef.name ?? []),
-    ];
+    const held = (edge?.spec.volumes ?? []).flatMap(({ secret }) => secret?.secretName ?? []);
     expect(held.toSorted()).toEqual(["signet-database-edge", "signet-edge-client", "signet-edge-tls"]);
   });
 });
@@ -271,9 +276,14 @@ describe("the network", () => {
       );
 
   test("is closed by default", () => {
-    expect(policies).toContainEqual(
-      expect.objectContaining({ spec: { podSelector: {}, policyTypes: ["Ingress", "Egress"] } }),
+    const closing = policies.filter(
+      ({ spec: { egress, ingress, policyTypes } = {} }) =>
+        egress === undefined && ingress === undefined && policyTypes?.toString() === "Ingress,Egress",
     );
+    expect(closing).toHaveLength(1);
+    for (const { name, labels } of pods) {
+      expect(selects(closing[0]?.spec?.podSelector ?? {}, labels), name).toBe(true);
+    }
   });
 
   test("lets only the worker out, to exactly the addresses of the address policy", () => {

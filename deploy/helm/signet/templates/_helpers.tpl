@@ -53,7 +53,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 
 {{/* The annotations of objects that the hooks need, and that therefore must exist before them. */}}
 {{- define "signet.beforeHooks" -}}
-{{- if .Values.hooks }}
+{{- if .Values.hooks -}}
 annotations:
   helm.sh/hook: pre-install,pre-upgrade
   helm.sh/hook-weight: "-10"

@@ -250,8 +250,12 @@ spec:
         {{- include "signet.selector" . | nindent 8 }}
     spec:
       restartPolicy: Never
-      # A hook runs before the release's own account exists. Neither account has a token in the pod.
-      serviceAccountName: {{ ternary "default" (include "signet.serviceAccount" $root) $root.Values.hooks }}
+      {{- if $root.Values.hooks }}
+      # A hook runs before the release's own account exists. Neither has a token in the pod.
+      serviceAccountName: default
+      {{- else }}
+      serviceAccountName: {{ include "signet.serviceAccount" $root }}
+      {{- end }}
       {{- include "signet.pod" $root | nindent 6 }}
       containers:
         - name: {{ .component }}
