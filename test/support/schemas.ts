@@ -1,7 +1,8 @@
 /** Validates against the schemas under test/schemas. */
-import { readFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Ajv2020 } from "ajv/dist/2020.js";
+import { SOURCES } from "../schemas/derive.ts";
 
 export type Check = (value: unknown) => readonly string[];
 
@@ -39,17 +40,33 @@ export async function composeCheck(): Promise<Check> {
   return checkWith(ajv, "compose");
 }
 
+/** Returns the schemas of Kubernetes' kinds and of the custom resources in use, each complete. */
+async function kindSchemas(): Promise<ReadonlyMap<string, object>> {
+  const files = SOURCES.map(({ file }) => file).filter((file) => file !== "compose-spec.json");
+  const schemas = await Promise.all(files.map(async (file) => (await load(file)) as Definitions));
+  return new Map(
+    schemas.flatMap(({ definitions }) =>
+      Object.entries(definitions).flatMap(([name, { properties }]) => {
+        const kind = properties?.kind?.const;
+        return kind === undefined ? [] : [[kind, { $ref: `#/definitions/${name}`, definitions }] as const];
+      }),
+    ),
+  );
+}
+
 /** Returns a check for Kubernetes objects, by their kind. */
 export async function kubernetesCheck(): Promise<Check> {
   const ajv = newAjv();
-  const schema = await load("kubernetes.json");
-  ajv.addSchema(schema, "kubernetes");
-  const { definitions } = schema as Definitions;
-  const names = new Map(
-    Object.entries(definitions).map(([name, { properties }]) => [properties?.kind?.const, name]),
-  );
-  return (value) => {
-    const { kind } = value as { readonly kind?: string };
-    return checkWith(ajv, `kubernetes#/definitions/${names.get(kind) ?? String(kind)}`)(value);
-  };
+  for (const [kind, schema] of await kindSchemas()) {
+    ajv.addSchema(schema, kind);
+  }
+  return (value) => checkWith(ajv, String((value as { readonly kind?: string }).kind))(value);
+}
+
+/** Writes a schema file for each kind, as kubeconform reads them. */
+export async function writeKindSchemas(directory: string): Promise<void> {
+  await mkdir(directory, { recursive: true });
+  for (const [kind, schema] of await kindSchemas()) {
+    await writeFile(join(directory, `${kind.toLowerCase()}.json`), JSON.stringify(schema));
+  }
 }

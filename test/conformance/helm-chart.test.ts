@@ -1,0 +1,324 @@
+/**
+ * The Helm chart: helm lint and kubeconform accept what it renders for each file of values, its schema rejects mistakes, and the
+ * plain manifests are what it renders.
+ */
+import { mkdtemp, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeAll, describe, expect, inject, test } from "vitest";
+import { parse, parseAllDocuments } from "yaml";
+import { goProgram, HELM, KUBECONFORM, run } from "../../docs/go-program.ts";
+import { helmTemplate, plainManifests, SHARED_FILES, sharedFile } from "../../docs/kubernetes-manifests.ts";
+import { SETTINGS } from "../../src/config/config.ts";
+import { PUBLIC_BLOCKS } from "../../src/webhooks/sending/address-policy.ts";
+import { type ComposeFile, parseCompose } from "../support/compose-file.ts";
+import { allowMinutes } from "../support/limits.ts";
+import type { Container, Manifest, PodSpec } from "../support/manifests.ts";
+import { writeKindSchemas } from "../support/schemas.ts";
+import { skipUnless } from "../support/skips.ts";
+
+// The first run builds Helm.
+allowMinutes(15);
+
+const REPOSITORY = join(import.meta.dirname, "..", "..");
+const CHART = "deploy/helm/signet";
+const MINIMAL = ["--set=publicUrl=https://signet.example.com", "--set=temporal.address=temporal:7233"];
+/** Everything that the chart can render beside the files of values. */
+const KEDA = [
+  ...MINIMAL,
+  "--set=worker.autoscaling.lag.by=keda",
+  "--set=worker.autoscaling.lag.prometheusUrl=http://prometheus:9090",
+  "--set=secrets.source=externalSecrets,secrets.externalSecrets.store.name=vault,database.pooler=true",
+  "--set=certificates.source=certManager,certificates.certManager.publicIssuer.name=a",
+  "--set=certificates.certManager.temporalIssuer.name=b",
+  "--set=edge.routes=[]",
+  '--set-json=networkPolicies.extraEgress.worker=[{"to":[{"ipBlock":{"cidr":"10.1.0.0/16"}}]}]',
+  '--set-json=sidecars=[{"name":"proxy","image":"proxy:1"}]',
+];
+const VARIANTS: Readonly<Record<string, readonly string[]>> = {
+  "values-managed.yaml": ["--values=deploy/helm/values-managed.yaml"],
+  "values-all-inside.yaml": ["--values=deploy/helm/values-all-inside.yaml"],
+  "the plain manifests": ["--values=deploy/kubernetes/values.yaml"],
+  "as few values as possible": MINIMAL,
+  "KEDA, cert-manager, a pooler, routes and sidecars": KEDA,
+};
+const NAMES = Object.keys(VARIANTS);
+/** Services of the compose file, and the containers that do the same if all is inside. */
+const INSIDE = [
+  ["postgres", "postgresql"],
+  ["temporal-indexes-back", "temporal-indexes-back"],
+  ["temporal-schema", "temporal-schema"],
+  ["temporal-indexes", "temporal-indexes"],
+  ["temporal", "temporal"],
+] as const;
+/** Their variables with names of hosts, paths and secrets, which differ. */
+const OF_THE_CLUSTER =
+  /_TLS_.*(CERT|KEY|NAME|FILE)$|^SQL_CA|SSLROOTCERT|HOST$|SEEDS$|PASSWORD$|PWD$|^DYNAMIC_CONFIG/;
+
+async function tool(source: string, tests: string): Promise<string | undefined> {
+  try {
+    return await goProgram(source);
+  } catch (error) {
+    skipUnless(false, tests, `${source} is neither installed nor can be built: ${(error as Error).message}`);
+    return undefined;
+  }
+}
+const helm = await tool(HELM, "the tests of the Helm chart");
+const kubeconform = await tool(KUBECONFORM, "kubeconform's checks");
+
+const rendered = new Map<string, string>();
+const manifestsOf = (name: string): readonly Manifest[] =>
+  parseAllDocuments(rendered.get(name) ?? "").map((document) => document.toJS() as Manifest);
+
+interface Pods {
+  readonly name: string;
+  readonly spec: PodSpec;
+}
+
+/** Returns the pods of workloads, also of scheduled ones. */
+function podsOf(name: string): readonly Pods[] {
+  return manifestsOf(name).flatMap(({ kind, metadata, spec }) => {
+    const own = (spec as { readonly jobTemplate?: Manifest } | undefined)?.jobTemplate?.spec ?? spec;
+    return own?.template === undefined ? [] : [{ name: `${kind} ${metadata.name}`, spec: own.template.spec }];
+  });
+}
+
+function containersOf({ initContainers = [], containers }: PodSpec): readonly Container[] {
+  return [...initContainers, ...containers];
+}
+
+async function failure(...args: readonly string[]): Promise<string> {
+  return await helmTemplate(...args).then(
+    () => "",
+    (error: unknown) => String((error as { readonly stderr?: string }).stderr),
+  );
+}
+
+describe.skipIf(helm === undefined)("the chart", () => {
+  beforeAll(async () => {
+    for (const [name, args] of Object.entries(VARIANTS)) {
+      rendered.set(name, await helmTemplate(...args));
+    }
+  });
+
+  test("has the version of package.json, and the files that it shares", async () => {
+    const read = async (path: string): Promise<string> => await readFile(join(REPOSITORY, path), "utf8");
+    const { version } = JSON.parse(await read("package.json")) as { readonly version: string };
+    expect(parse(await read(`${CHART}/Chart.yaml`))).toMatchObject({ version, appVersion: version });
+    for (const copy of Object.keys(SHARED_FILES)) {
+      expect(await read(copy), copy).toBe(await sharedFile(copy));
+    }
+  });
+
+  test("renders the plain manifests (npm run docs)", async () => {
+    const manifests = await plainManifests();
+    expect(manifests.size).toBeGreaterThan(7);
+    for (const [path, text] of manifests) {
+      expect(await readFile(join(REPOSITORY, path), "utf8"), path).toBe(text);
+    }
+  });
+
+  test.for(NAMES)("passes helm lint with %s", async (name) => {
+    const args = ["lint", "--strict", CHART, ...(VARIANTS[name] ?? [])];
+    const { stdout } = await run(helm ?? "", args, { cwd: REPOSITORY });
+    expect(stdout).toContain("0 chart(s) failed");
+  });
+
+  test.skipIf(kubeconform === undefined).for(NAMES)("passes kubeconform -strict with %s", async (name) => {
+    const directory = await mkdtemp(join(inject("runDirectory"), "helm-chart-"));
+    await writeKindSchemas(directory);
+    const file = join(directory, "rendered.yaml");
+    const location = ["-schema-location", join(directory, "{{.ResourceKind}}.json")];
+    const validate = async (text: string): Promise<string> => {
+      await writeFile(file, text);
+      const args = ["-strict", "-summary", ...location, file];
+      return await run(kubeconform ?? "", args).then(
+        ({ stdout }) => stdout,
+        (error: unknown) => String((error as { readonly stdout?: string }).stdout),
+      );
+    };
+    const text = rendered.get(name) ?? "";
+    expect(await validate(text)).toMatch(/Valid: \d+, Invalid: 0, Errors: 0, Skipped: 0/);
+    expect(await validate(text.replace("readOnlyRootFilesystem", "readonlyRootFilesystem"))).toMatch(
+      /readonlyRootFilesystem/,
+    );
+  });
+
+  test.for(NAMES)("gives every pod only the privileges it needs with %s", (name) => {
+    const pods = podsOf(name);
+    expect(pods.length).toBeGreaterThan(4);
+    for (const { name: of, spec } of pods) {
+      expect(spec.securityContext, of).toMatchObject({
+        runAsNonRoot: true,
+        runAsUser: expect.any(Number) as number,
+        seccompProfile: { type: "RuntimeDefault" },
+      });
+      expect(spec.automountServiceAccountToken, of).toBe(false);
+      for (const container of containersOf(spec).filter(({ image }) => image !== "proxy:1")) {
+        expect(container.securityContext, `${of} ${container.name}`).toEqual({
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          capabilities: { drop: ["ALL"] },
+        });
+        expect(container.resources.limits["memory"], `${of} ${container.name}`).toMatch(/^\d+[MG]i$/);
+      }
+    }
+  });
+
+  test.for(NAMES)("sets only known settings, each once, and mounts what they name with %s", (name) => {
+    const known = new Set(Object.values(SETTINGS).map(({ variable }): string => variable));
+    const maps = new Map(
+      manifestsOf(name)
+        .filter(({ kind }) => kind === "ConfigMap")
+        .map(({ metadata, data = {} }) => [metadata.name, data]),
+    );
+    const own = podsOf(name).filter(({ spec }) => spec.containers[0]?.image.includes("/signet") === true);
+    expect(own.map(({ name: of }) => of).length).toBeGreaterThan(3);
+    for (const { name: of, spec } of own) {
+      const [container] = spec.containers;
+      const values = [
+        ...(container?.envFrom ?? []).flatMap(({ configMapRef }) =>
+          Object.entries(maps.get(configMapRef.name) ?? { [`no ${configMapRef.name}`]: "" }),
+        ),
+        ...(container?.env ?? []).map((variable) => [variable.name, variable.value ?? ""] as const),
+      ];
+      const names = values.map(([variable]) => variable);
+      expect(
+        names.filter((variable) => !known.has(variable)),
+        of,
+      ).toEqual([]);
+      expect(names.length, of).toBe(new Set(names).size);
+      const mounts = container?.volumeMounts.map(({ mountPath }) => `${mountPath}/`) ?? [];
+      const volumes = new Set(spec.volumes.map((volume) => volume.name));
+      expect(
+        container?.volumeMounts.filter((mount) => !volumes.has(mount.name)),
+        of,
+      ).toEqual([]);
+      for (const [variable, value] of values.filter(([, text]) => text.startsWith("/"))) {
+        expect(
+          mounts.some((mount) => `${value}/`.startsWith(mount)),
+          `${of}: ${variable}=${value}`,
+        ).toBe(true);
+      }
+    }
+  });
+
+  test("runs the doctor, then migrate, before an upgrade, and migrate alone before an installation", () => {
+    const hooks = manifestsOf("values-managed.yaml")
+      .filter(({ kind }) => kind === "Job")
+      .map(({ metadata: { name, annotations = {} } }) => [
+        name,
+        annotations["helm.sh/hook"],
+        Number(annotations["helm.sh/hook-weight"]),
+      ]);
+    expect(hooks.toSorted(([, , a], [, , b]) => Number(a) - Number(b))).toEqual([
+      ["signet-doctor", "pre-upgrade", 0],
+      ["signet-migrate", "pre-install,pre-upgrade", 5],
+    ]);
+  });
+
+  test("gives the hooks what they mount before they run", () => {
+    const manifests = manifestsOf("values-managed.yaml");
+    const early = manifests
+      .filter(({ metadata }) => metadata.annotations?.["helm.sh/hook-weight"] === "-10")
+      .map(({ metadata }) => metadata.name);
+    for (const { spec } of podsOf("values-managed.yaml").filter(({ name }) => name.startsWith("Job "))) {
+      const secrets = spec.volumes.flatMap(({ secret }) => secret?.secretName ?? []);
+      expect(secrets.length).toBeGreaterThan(2);
+      expect(early).toEqual(expect.arrayContaining(secrets));
+      expect(spec.containers[0]?.envFrom).toBeUndefined();
+    }
+  });
+
+  test("brings every Secret that it mounts, with ExternalSecrets and cert-manager or all inside", () => {
+    for (const name of ["values-managed.yaml", "values-all-inside.yaml"]) {
+      const made = manifestsOf(name)
+        .filter(({ kind }) => /^(Secret|ExternalSecret|Certificate)$/.test(kind))
+        .map(({ metadata }) => metadata.name);
+      const mounted = podsOf(name).flatMap(({ spec }) =>
+        spec.volumes.flatMap(({ secret }) => secret?.secretName ?? []),
+      );
+      expect(new Set(mounted).size).toBeGreaterThan(6);
+      expect(made, name).toEqual(expect.arrayContaining([...new Set(mounted)]));
+    }
+  });
+
+  test("has the rules of deploy/prometheus, with your runbook", async () => {
+    const rule = parseAllDocuments(
+      await helmTemplate(
+        ...MINIMAL,
+        "--set=monitoring.prometheusRule.enabled=true,monitoring.runbookUrl=https://wiki.example.org/signet",
+      ),
+    )
+      .map((document) => document.toJS() as Manifest)
+      .find(({ kind }) => kind === "PrometheusRule");
+    const rules = await readFile(join(REPOSITORY, "deploy/prometheus/alerts.yml"), "utf8");
+    expect(rule?.spec).toEqual(
+      parse(
+        rules.replaceAll("https://docs.example.com/signet/runbook.md", "https://wiki.example.org/signet"),
+      ),
+    );
+    expect(JSON.stringify(rule)).toContain("https://wiki.example.org/signet#signetdown");
+  });
+
+  test("lets workers out to exactly the addresses of the address policy", () => {
+    const receivers = manifestsOf("as few values as possible").find(
+      ({ metadata }) => metadata.name === "signet-receivers",
+    );
+    const blocks = receivers?.spec?.egress?.flatMap(({ to = [] }) =>
+      to.flatMap(({ ipBlock }) => ipBlock ?? []),
+    );
+    expect(blocks).toEqual(PUBLIC_BLOCKS);
+  });
+
+  test("runs PostgreSQL and Temporal as the compose file does, if all is inside", async () => {
+    const text = await readFile(join(REPOSITORY, "docker-compose.yml"), "utf8");
+    const { services, configs } = parseCompose(text.replaceAll(/:\?[^}]*\}/g, ":-x}"), {}) as ComposeFile & {
+      readonly configs: Readonly<Record<string, { readonly content?: string }>>;
+    };
+    const containers = podsOf("values-all-inside.yaml").flatMap(({ spec }) => containersOf(spec));
+    for (const [service, own] of INSIDE) {
+      const container = containers.find(({ name }) => name === own);
+      const composed = services[service];
+      expect(container?.image, service).toBe(composed?.image);
+      const variables = (container?.env ?? []).filter(({ name }) => name !== "TEMPORAL_PASSWORD");
+      const names = variables.map(({ name }) => name);
+      expect(new Set(names), service).toEqual(new Set(Object.keys(composed?.environment ?? {})));
+      for (const { name, value = "" } of variables.filter(
+        (variable) => !OF_THE_CLUSTER.test(variable.name),
+      )) {
+        expect(value, `${service} ${name}`).toBe(composed?.environment?.[name]);
+      }
+    }
+    const settings = (words: unknown): readonly string[] =>
+      (words as readonly string[]).filter((word) => !word.includes("_file="));
+    const postgresql = containers.find(({ name }) => name === "postgresql");
+    expect(settings(postgresql?.args)).toEqual(settings(services["postgres"]?.command));
+    const files = manifestsOf("values-all-inside.yaml").find(
+      ({ metadata }) => metadata.name === "signet-all-inside",
+    )?.data;
+    expect(parse(files?.["dynamic-config.yaml"] ?? "")).toEqual(
+      parse(configs["temporal-dynamic-config"]?.content ?? ""),
+    );
+  });
+
+  test.for<[what: string, args: readonly string[], said: RegExp]>([
+    ["a misspelt value", ["--set=replicass=3"], /additional properties 'replicass' not allowed/],
+    ["a misspelt member", ["--set=worker.autoscaling.minReplica=3"], /'minReplica' not allowed/],
+    ["a misspelt setting", ["--set-string=settings.SIGNNET_LOG_LEVEL=info"], /SIGNNET_LOG_LEVEL/],
+    ["plain http", ["--set=publicUrl=http://signet.example.com"], /publicUrl/],
+    ["a digest that is none", ["--set=image.digest=sha256:1"], /digest/],
+    ["a number as a setting", ["--set=settings.SIGNET_RETENTION_DAYS=30"], /SIGNET_RETENTION_DAYS/],
+    ["a store without a name", ["--set=secrets.source=externalSecrets"], /store/],
+    ["cert-manager without an issuer", ["--set=certificates.source=certManager"], /Issuer/],
+    ["KEDA without Prometheus", ["--set=worker.autoscaling.lag.by=keda"], /prometheusUrl/],
+    ["all inside with hooks", ["--set=allInside.enabled=true"], /hooks/],
+  ])("rejects %s", async ([, args, said]) => {
+    expect(await failure(...MINIMAL, ...args)).toMatch(said);
+  });
+
+  test("rejects missing values, all at once", async () => {
+    const said = await failure();
+    expect(said).toMatch(/publicUrl/);
+    expect(said).toMatch(/address/);
+  });
+});
