@@ -8,6 +8,9 @@
 #   init.sh internal-ca        prints the certificate of the CA behind PostgreSQL and Temporal
 #   init.sh temporal NAME      prints a key and a certificate for Temporal's own command line
 #
+# Files and certificates have the form of `signet dev-ca` (src/http/mutual-tls/dev-ca.ts), and each continues a directory of the
+# other. Production does not trust that one's CA, hence another name here.
+#
 # There are two authorities, because a certificate of the internal one gives full control of Temporal. Clients of the
 # service get theirs from the other.
 set -eu
@@ -36,12 +39,12 @@ put() {
 make_authority() {
   [ -s "$ca/$1.crt" ] && return
   # shellcheck disable=SC2086
-  openssl req -x509 $new_key -keyout "$work/ca.key" -out "$work/ca.crt" -days "$days_ca" -subj "/$organisation/CN=$2" \
-    -addext basicConstraints=critical,CA:TRUE,pathlen:0 -addext keyUsage=critical,keyCertSign,cRLSign \
-    -addext subjectKeyIdentifier=hash 2> "$work/log" || { cat "$work/log" >&2; exit 1; }
+  openssl req -x509 $new_key -keyout "$work/ca.key" -out "$work/ca.crt" -days "$days_ca" -subj "/CN=$2/$organisation" \
+    -addext basicConstraints=critical,CA:TRUE,pathlen:0 -addext keyUsage=critical,keyCertSign \
+    -addext subjectKeyIdentifier=hash -addext authorityKeyIdentifier=keyid:always 2> "$work/log" || { cat "$work/log" >&2; exit 1; }
   put "$ca/$1.key" < "$work/ca.key"
   put "$ca/$1.crt" < "$work/ca.crt"
-  echo "init: created a CA for this machine only: $organisation/CN=$2" >&2
+  echo "init: created a CA for this machine only: CN=$2/$organisation" >&2
 }
 
 make_authorities() {
@@ -51,8 +54,8 @@ make_authorities() {
 
 # issue AUTHORITY NAME PURPOSE ALTERNATIVE_NAMES: creates leaf.key and leaf.crt in the work directory.
 issue() {
-  printf 'basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature\nextendedKeyUsage=%s\nsubjectAltName=%s\n' \
-    "$3" "$4" > "$work/extensions"
+  printf '%s\n' basicConstraints=critical,CA:FALSE keyUsage=critical,digitalSignature subjectKeyIdentifier=hash \
+    authorityKeyIdentifier=keyid:always "extendedKeyUsage=$3" "subjectAltName=$4" > "$work/extensions"
   # shellcheck disable=SC2086
   openssl req $new_key -keyout "$work/leaf.key" -out "$work/leaf.csr" -subj "/CN=$2" 2> "$work/log" \
     && openssl x509 -req -in "$work/leaf.csr" -out "$work/leaf.crt" -days "$days_leaf" -extfile "$work/extensions" \

@@ -1,11 +1,15 @@
 /** compose/init.sh: what it creates, keeps and renews. */
+// Import before the library of certificates.
+import "reflect-metadata";
 import { execFile } from "node:child_process";
 import { X509Certificate } from "node:crypto";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { X509Certificate as ParsedCertificate } from "@peculiar/x509";
 import { afterAll, expect, test } from "vitest";
+import { openDevelopmentCa } from "../../src/http/mutual-tls/dev-ca.ts";
 
 const run = promisify(execFile);
 const SCRIPT = join(import.meta.dirname, "..", "..", "compose", "init.sh");
@@ -33,9 +37,13 @@ const text = (file: string): string => readFileSync(path(file), "utf8");
 const certificate = (file: string): X509Certificate => new X509Certificate(text(file));
 
 async function init(...words: readonly string[]): Promise<string> {
+  return await initIn(directory, ...words);
+}
+
+async function initIn(parent: string, ...words: readonly string[]): Promise<string> {
   const volumes = VOLUMES.map((volume) => [
     `SIGNET_INIT_${volume.toUpperCase().replace("-", "_")}`,
-    path(volume),
+    join(parent, volume),
   ]);
   const { stdout } = await run("sh", [SCRIPT, ...words], {
     env: { PATH: process.env["PATH"], ...(Object.fromEntries(volumes) as Record<string, string>) },
@@ -181,4 +189,40 @@ test("Temporal's clients have a certificate of the internal CA, and a tenant's c
   expect([leads(client, internal), leads(client, ca)]).toEqual([false, true]);
   expect(new X509Certificate(operator).subjectAltName).toBe("URI:spiffe://signet.compose/temporal/anna");
   await expect(init("temporal", "a,URI:x")).rejects.toThrow(/a client's name is/);
+});
+
+/** Returns the form of a certificate: extensions, days and kind of key. */
+function form(pem: string): unknown {
+  const { extensions, notBefore, notAfter, publicKey } = new ParsedCertificate(pem);
+  return {
+    extensions: extensions.map(({ type, critical }) => `${type} ${String(critical)}`).toSorted(),
+    usages: new X509Certificate(pem).keyUsage,
+    days: Math.round((notAfter.getTime() - notBefore.getTime() - 3_600_000) / 86_400_000),
+    algorithm: publicKey.algorithm,
+  };
+}
+
+test("it and `signet dev-ca` make the same certificates, and continue each other's directory", async () => {
+  const ca = text("ca/ca.crt");
+  const own = await openDevelopmentCa({ directory: path("ca"), nowMs: Date.now() });
+  expect(text("ca/ca.crt")).toBe(ca);
+  const client = await own.client("ada", "spiffe://signet.development/ada");
+  await run("openssl", ["verify", "-x509_strict", "-CAfile", own.caFile, client.certFile]);
+  const issued = (await init("client", "ada")).replace(/^[\s\S]*(?=-----BEGIN CERTIFICATE)/, "");
+  expect(form(readFileSync(client.certFile, "utf8"))).toEqual(form(issued));
+
+  const other = mkdtempSync(join(tmpdir(), "signet-init-"));
+  try {
+    for (const volume of VOLUMES) {
+      mkdirSync(join(other, volume));
+    }
+    const { caFile } = await openDevelopmentCa({ directory: join(other, "ca"), nowMs: Date.now() });
+    const made = readFileSync(caFile, "utf8");
+    await initIn(other);
+    expect(readFileSync(caFile, "utf8")).toBe(made);
+    expect(form(made)).toEqual(form(ca));
+    await run("openssl", ["verify", "-x509_strict", "-CAfile", caFile, join(other, "edge", "edge.crt")]);
+  } finally {
+    rmSync(other, { recursive: true });
+  }
 });

@@ -13,6 +13,7 @@ import {
   KeyUsagesExtension,
   SubjectAlternativeNameExtension,
   SubjectKeyIdentifierExtension,
+  X509Certificate,
   X509CertificateGenerator,
 } from "@peculiar/x509";
 
@@ -120,11 +121,11 @@ export async function createAuthority(request: CertificateRequest): Promise<Auth
   return authorityOf(request.subject, keys, `${made.toString("pem")}\n`);
 }
 
-/** Opens an existing authority. */
-export async function openAuthority(pair: KeyPair, subject: string): Promise<Authority> {
+/** Opens an existing authority, also one that another program created. */
+export async function openAuthority(pair: KeyPair): Promise<Authority> {
   const load = async (key: KeyObject, usage: "sign" | "verify"): Promise<webcrypto.CryptoKey> =>
     await crypto.subtle.importKey("jwk", key.export({ format: "jwk" }), ECDSA, true, [usage]);
   const privateKey = await load(createPrivateKey(pair.key), "sign");
   const publicKey = await load(createPublicKey(pair.key), "verify");
-  return authorityOf(subject, { privateKey, publicKey }, pair.cert);
+  return authorityOf(new X509Certificate(pair.cert).subject, { privateKey, publicKey }, pair.cert);
 }

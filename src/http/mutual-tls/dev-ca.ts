@@ -1,6 +1,7 @@
 /**
  * `signet dev-ca`: a certificate authority for development, with certificates for the listener and for clients. Its key
- * is stored beside them, so production does not trust it.
+ * is stored beside them, so production does not trust it. compose/init.sh makes the same files and the same certificates under a
+ * name of its own, and each continues a directory of the other; a test compares them.
  */
 import { X509Certificate } from "node:crypto";
 import { mkdir, open, readFile, rename } from "node:fs/promises";
@@ -83,7 +84,7 @@ async function openCa(files: KeyPairFiles, nowMs: number): Promise<Authority> {
   const { createAuthority, openAuthority } = await import("./authority.ts");
   const known = await readPair(files);
   if (known !== undefined) {
-    return await openAuthority(known, CA_SUBJECT);
+    return await openAuthority(known);
   }
   const made = await createAuthority({
     subject: CA_SUBJECT,
