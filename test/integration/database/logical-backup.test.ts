@@ -1,12 +1,12 @@
 /**
  * A restore drill without a superuser, as on a managed PostgreSQL: an owner that may only create roles migrates, a login
- * with `signet_backup` dumps, and the owner restores into a new database, on which the service continues.
+ * with `signet_backup` dumps by the Helm chart's script, and the owner restores into a new database, on which the service continues.
  */
 // oxlint-disable vitest/no-standalone-expect -- the databases are prepared by what is tested
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
-import { chmod, mkdtemp, readFile, rm } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { Client } from "pg";
@@ -129,6 +129,35 @@ async function documentedCommands(): Promise<Readonly<Record<string, readonly st
   );
 }
 
+/** Returns the script of the Helm chart's backup, which has no template in it. */
+async function chartScript(): Promise<string> {
+  const template = join(import.meta.dirname, "../../../deploy/helm/signet/templates/backup.yaml");
+  const [, script = ""] = /- \|\n([\s\S]*?)\n +env:/.exec(await readFile(template, "utf8")) ?? [];
+  return script;
+}
+
+/** Backs up with the chart's script into a directory that has two dumps, of which one is to stay. @returns the new dump */
+async function backUp(directory: string, url: string): Promise<string> {
+  const urlFile = join(directory, "backup-url");
+  const dumps = join(directory, "dumps");
+  const [oldest, older] = ["signet-20260101T000000Z.dump", "signet-20260102T000000Z.dump"] as const;
+  await mkdir(dumps);
+  await Promise.all([oldest, older].map(async (name) => await writeFile(join(dumps, name), "")));
+  await writeFile(urlFile, url);
+  await run("sh", ["-euc", await chartScript()], {
+    env: {
+      PATH: `${programs}:${process.env["PATH"]}`,
+      BACKUP_DIRECTORY: dumps,
+      BACKUP_URL_FILE: urlFile,
+      BACKUP_KEEP: "2",
+    },
+  });
+  const kept = (await readdir(dumps)).toSorted();
+  expect(kept).toHaveLength(2);
+  expect(kept[0]).toBe(older);
+  return join(dumps, kept[1] ?? "");
+}
+
 /** Waits until the reconciliation of the last hour adds up to these counts. */
 async function untilAddsUp(api: Pick<OwnApi, "admin">, counted: object): Promise<void> {
   const since = new Date(Date.now() - 3_600_000).toISOString();
@@ -205,9 +234,12 @@ describe.skipIf(skipped)("a logical backup", () => {
           `CREATE ROLE ${BACKUP.user} LOGIN NOINHERIT PASSWORD '${BACKUP.password}'; GRANT signet_backup TO ${BACKUP.user}`,
         );
         rows = await countRows(source.adminUrl);
-        const dump = join(directory, "signet.dump");
-        const from = withDatabase(superuserUrl, "signet", BACKUP);
-        await run(join(programs ?? "", "pg_dump"), [...dumpOptions, `--dbname=${from}`, `--file=${dump}`]);
+        const script = await chartScript();
+        const differ = dumpOptions.filter(
+          (option) => !option.startsWith("--file=") && !script.includes(option),
+        );
+        expect(differ).toEqual([]);
+        const dump = await backUp(directory, withDatabase(superuserUrl, "signet", BACKUP));
         await execute(superuserUrl, `CREATE DATABASE ${RESTORED} OWNER ${OWNER.user}`);
         await execute(target.ownerUrl, "GRANT CREATE, USAGE ON SCHEMA public TO signet_owner");
         await run(join(programs ?? "", "pg_restore"), [
