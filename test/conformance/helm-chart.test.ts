@@ -65,6 +65,11 @@ async function tool(source: string, tests: string): Promise<string | undefined> 
 const helm = await tool(HELM, "the tests of the Helm chart");
 const kubeconform = await tool(KUBECONFORM, "kubeconform's checks");
 
+async function composeFile(): Promise<ComposeFile> {
+  const text = await readFile(join(REPOSITORY, "docker-compose.yml"), "utf8");
+  return parseCompose(text.replaceAll(/:\?[^}]*\}/g, ":-x}"), {});
+}
+
 const rendered = new Map<string, string>();
 const manifestsOf = (name: string): readonly Manifest[] =>
   parseAllDocuments(rendered.get(name) ?? "").map((document) => document.toJS() as Manifest);
@@ -271,10 +276,7 @@ describe.skipIf(helm === undefined)("the chart", () => {
   });
 
   test("runs PostgreSQL and Temporal as the compose file does, if all is inside", async () => {
-    const text = await readFile(join(REPOSITORY, "docker-compose.yml"), "utf8");
-    const { services, configs } = parseCompose(text.replaceAll(/:\?[^}]*\}/g, ":-x}"), {}) as ComposeFile & {
-      readonly configs: Readonly<Record<string, { readonly content?: string }>>;
-    };
+    const { services } = await composeFile();
     const containers = podsOf("values-all-inside.yaml").flatMap(({ spec }) => containersOf(spec));
     for (const [service, own] of INSIDE) {
       const container = containers.find(({ name }) => name === own);
@@ -289,6 +291,11 @@ describe.skipIf(helm === undefined)("the chart", () => {
         expect(value, `${service} ${name}`).toBe(composed?.environment?.[name]);
       }
     }
+  });
+
+  test("gives them the settings of the compose file, if all is inside", async () => {
+    const { services, configs } = await composeFile();
+    const containers = podsOf("values-all-inside.yaml").flatMap(({ spec }) => containersOf(spec));
     const settings = (words: unknown): readonly string[] =>
       (words as readonly string[]).filter((word) => !word.includes("_file="));
     const postgresql = containers.find(({ name }) => name === "postgresql");
