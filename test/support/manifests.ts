@@ -1,6 +1,6 @@
 /** The Kubernetes manifests as data, as far as tests need them. */
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { parse, parseAllDocuments } from "yaml";
 
 const DEPLOY = join(import.meta.dirname, "..", "..", "deploy", "kubernetes");
@@ -129,4 +129,43 @@ export function selects(
     Object.entries(matchLabels).every(([name, value]) => labels[name] === value) &&
     matchExpressions.every(({ key, values }) => values.includes(labels[key] ?? ""))
   );
+}
+
+/**
+ * Returns the environment of a pod's container. Files that it names are written below a directory, with sample values.
+ *
+ * @throws Error if a ConfigMap or a mounted volume is missing
+ */
+export async function sampleEnvironment(
+  { containers: [container], volumes }: PodSpec,
+  manifests: readonly Manifest[],
+  directory: string,
+): Promise<Record<string, string>> {
+  const environment: Record<string, string> = { SIGNET_ENV: "production" };
+  for (const { configMapRef } of container?.envFrom ?? []) {
+    const found = manifests.find(
+      ({ kind, metadata }) => kind === "ConfigMap" && metadata.name === configMapRef.name,
+    );
+    if (found?.data === undefined) {
+      throw new Error(`there is no ConfigMap ${configMapRef.name}`);
+    }
+    Object.assign(environment, found.data);
+  }
+  for (const { name, value = "" } of container?.env ?? []) {
+    environment[name] = value;
+  }
+  const mounts = (container?.volumeMounts ?? []).filter((mount) =>
+    volumes.some(({ name }) => name === mount.name),
+  );
+  for (const [name, path] of Object.entries(environment).filter(([, value]) => value.startsWith("/"))) {
+    if (!mounts.some(({ mountPath }) => `${path}/`.startsWith(`${mountPath}/`))) {
+      throw new Error(`nothing is mounted at ${name}=${path}`);
+    }
+    const file = join(directory, path);
+    const url = "postgres://user:secret@database.example.org:5432/signet";
+    environment[name] = file;
+    await mkdir(dirname(file), { recursive: true });
+    await writeFile(file, name.endsWith("_URL_FILE") ? url : Buffer.alloc(32, 7).toString("base64"));
+  }
+  return environment;
 }

@@ -1,7 +1,7 @@
 /** The manifests under deploy/kubernetes match Kubernetes' schemas and the intended set-up. */
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ConfigError, loadConfig, SETTINGS } from "../../../src/config/config.ts";
 import { PUBLIC_BLOCKS } from "../../../src/webhooks/sending/address-policy.ts";
@@ -10,6 +10,7 @@ import {
   type Manifest,
   type PodSpec,
   readManifests,
+  sampleEnvironment,
   selects,
 } from "../../support/manifests.ts";
 import { parseCompose } from "../../support/compose-file.ts";
@@ -85,33 +86,8 @@ describe("settings", () => {
     await rm(files, { recursive: true });
   });
 
-  /** Returns the environment of a manifest's container, with samples for secret values. */
-  async function environmentOf({ container, spec }: Pods): Promise<Record<string, string>> {
-    const environment: Record<string, string> = { SIGNET_ENV: "production" };
-    for (const { configMapRef } of container.envFrom ?? []) {
-      const found = base.find(
-        ({ kind, metadata }) => kind === "ConfigMap" && metadata.name === configMapRef.name,
-      );
-      expect(found?.data, configMapRef.name).toBeDefined();
-      Object.assign(environment, found?.data);
-    }
-    for (const { name, value = "" } of container.env ?? []) {
-      environment[name] = value;
-    }
-    const mounted = new Set(spec.volumes.map(({ name }) => name));
-    for (const [name, path] of Object.entries(environment).filter(([, value]) => value.startsWith("/"))) {
-      const mount = container.volumeMounts.find(({ mountPath }) => `${path}/`.startsWith(`${mountPath}/`));
-      expect(mounted.has(mount?.name ?? ""), `${name}=${path}`).toBe(true);
-      environment[name] = join(files, path);
-      await mkdir(dirname(join(files, path)), { recursive: true });
-      const url = "postgres://user:secret@database.example.org:5432/signet";
-      await writeFile(
-        join(files, path),
-        name.endsWith("_URL_FILE") ? url : Buffer.alloc(32, 7).toString("base64"),
-      );
-    }
-    return environment;
-  }
+  const environmentOf = async (pod: Pods): Promise<Record<string, string>> =>
+    await sampleEnvironment(pod.spec, base, files);
 
   test("are all known to the service, and none is set twice", async () => {
     const known = new Set(Object.values(SETTINGS).map(({ variable }): string => variable));

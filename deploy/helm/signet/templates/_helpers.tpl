@@ -134,13 +134,18 @@ annotations:
 {{- end }}
 {{- end -}}
 
-{{/* Members that all pods of Signet share. Arguments: root, user */}}
+{{/* Members that all pods of Signet share. */}}
 {{- define "signet.pod" -}}
 enableServiceLinks: false
 automountServiceAccountToken: false
 # Node is then not PID 1, so that a signal during startup ends it.
 shareProcessNamespace: true
 {{ include "signet.podSecurity" 1000 }}
+{{- include "signet.beside" . }}
+{{- end -}}
+
+{{/* The containers beside the pod's own, and the secrets for images. */}}
+{{- define "signet.beside" -}}
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
