@@ -2,6 +2,7 @@
  * The Helm chart: helm lint and kubeconform accept what it renders for each file of values, its schema rejects mistakes, and the
  * plain manifests are what it renders.
  */
+import { createPrivateKey, X509Certificate } from "node:crypto";
 import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, inject, test } from "vitest";
@@ -9,6 +10,7 @@ import { parse, parseAllDocuments } from "yaml";
 import { goProgram, HELM, KUBECONFORM, run } from "../../docs/go-program.ts";
 import { helmTemplate, plainManifests, SHARED_FILES, sharedFile } from "../../docs/kubernetes-manifests.ts";
 import { loadConfig, SETTINGS } from "../../src/config/config.ts";
+import { readTrustAnchors } from "../../src/http/mutual-tls/trust.ts";
 import { PUBLIC_BLOCKS } from "../../src/webhooks/sending/address-policy.ts";
 import { type ComposeFile, parseCompose } from "../support/compose-file.ts";
 import { allowMinutes } from "../support/limits.ts";
@@ -305,6 +307,51 @@ describe.skipIf(helm === undefined)("the chart", () => {
     expect(parse(files?.["dynamic-config.yaml"] ?? "")).toEqual(
       parse(configs["temporal-dynamic-config"]?.content ?? ""),
     );
+  });
+
+  test("makes certificates by which the processes know each other, and one for a client, if all is inside", async () => {
+    const directory = await mkdtemp(join(inject("runDirectory"), "helm-notes-"));
+    const secrets = new Map(
+      manifestsOf("values-all-inside.yaml")
+        .filter(({ kind }) => kind === "Secret")
+        .map(({ metadata, data = {} }) => [metadata.name, data]),
+    );
+    const read = (secret: string, file: string): string =>
+      Buffer.from(secrets.get(secret)?.[file] ?? "", "base64").toString();
+    const [clients, internal] = ["clients-ca.crt", "internal-ca.crt"].map(
+      (file) => new X509Certificate(read("signet-all-inside-ca", file)),
+    );
+    for (const [secret, ca, name] of [
+      ["signet-api-tls", clients, "signet-api"],
+      ["signet-edge-tls", clients, "localhost"],
+      ["signet-edge-client", clients, "signet-edge-client"],
+      ["signet-postgresql", internal, "signet-postgresql"],
+      ["signet-temporal-server", internal, "signet-temporal"],
+      ["signet-temporal-client", internal, "signet"],
+    ] as const) {
+      const certificate = new X509Certificate(read(secret, "tls.crt"));
+      expect(certificate.checkHost(name), secret).toBe(name);
+      expect(ca !== undefined && certificate.checkIssued(ca), secret).toBe(true);
+      expect(certificate.checkPrivateKey(createPrivateKey(read(secret, "tls.key"))), secret).toBe(true);
+    }
+    const trust = manifestsOf("values-all-inside.yaml").find(
+      ({ metadata }) => metadata.name === "signet-trust",
+    );
+    await writeFile(join(directory, "trust.crt"), trust?.data?.["clients-ca.crt"] ?? "");
+    const anchors = await readTrustAnchors(join(directory, "trust.crt"), { development: false });
+    expect(anchors.pem).toBe(read("signet-all-inside-ca", "clients-ca.crt"));
+
+    const notes = await readFile(join(REPOSITORY, CHART, "templates", "NOTES.txt"), "utf8");
+    const commands = notes
+      .split("\n")
+      .flatMap((line) => /^ {2}((?:openssl|printf) .*)/.exec(line)?.[1] ?? []);
+    expect(commands).toHaveLength(3);
+    await writeFile(join(directory, "ca.crt"), read("signet-all-inside-ca", "clients-ca.crt"));
+    await writeFile(join(directory, "ca.key"), read("signet-all-inside-ca", "clients-ca.key"));
+    await run("sh", ["-euc", commands.join("\n")], { cwd: directory });
+    const client = new X509Certificate(await readFile(join(directory, "client.crt")));
+    expect(clients !== undefined && client.checkIssued(clients)).toBe(true);
+    expect(client.subjectAltName).toBe("URI:spiffe://signet.example/client/example");
   });
 
   test.for<[what: string, args: readonly string[], said: RegExp]>([
