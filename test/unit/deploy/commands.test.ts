@@ -230,3 +230,44 @@ describe("kubectl", async () => {
     expect(problemsOf(line)).toContain(problem);
   });
 });
+
+/** helm.sh/docs/helm */
+const HELM: Readonly<Record<string, KnownOptions>> = {
+  upgrade: { "--install": false, "--namespace": true, "--values": true, "--timeout": true },
+};
+
+describe("helm", async () => {
+  const commands = await commandsOf("helm");
+
+  function problemsOf(line: string): readonly string[] {
+    const [verb = "", ...rest] = wordsOf(line).slice(1);
+    const { options, words, problems } = parseOptions(rest, HELM[verb] ?? {});
+    const [release = "", chart = ""] = words;
+    return [
+      ...problems,
+      ...missing([verb], Object.keys(HELM)),
+      ...missing([release, options["--namespace"] ?? "no namespace"], ["signet"]),
+      ...missing([options["--values"] ?? "no values"], ["my-values.yaml"]),
+      ...(existsSync(join(REPOSITORY, chart, "Chart.yaml")) ? [] : [`${chart} is no chart`]),
+    ];
+  }
+
+  test("commands are in the manifests' README", () => {
+    expect(commands.length).toBeGreaterThan(1);
+  });
+
+  test.each(commands)("$document: $text", ({ text: line }) => {
+    expect(problemsOf(line)).toEqual([]);
+  });
+
+  test.each([
+    ["helm upgrade signet deploy/helm/other --namespace signet --values my-values.yaml", "is no chart"],
+    ["helm upgrade signet deploy/helm/signet --values my-values.yaml", "no namespace is not there"],
+    [
+      "helm upgrade signet deploy/helm/signet --namespace signet --values my-values.yaml --now",
+      "there is no --now",
+    ],
+  ])("%s: %s", (line, problem) => {
+    expect(problemsOf(line).join()).toContain(problem);
+  });
+});
