@@ -36,12 +36,13 @@ const KEDA = [
   '--set-json=networkPolicies.extraEgress.worker=[{"to":[{"ipBlock":{"cidr":"10.1.0.0/16"}}]}]',
   '--set-json=sidecars=[{"name":"proxy","image":"proxy:1"}]',
 ];
+const POOLER = "KEDA, cert-manager, a pooler, routes and sidecars";
 const VARIANTS: Readonly<Record<string, readonly string[]>> = {
   "values-managed.yaml": ["--values=deploy/helm/values-managed.yaml"],
   "values-all-inside.yaml": ["--values=deploy/helm/values-all-inside.yaml"],
   "the plain manifests": ["--values=deploy/kubernetes/values.yaml"],
   "as few values as possible": MINIMAL,
-  "KEDA, cert-manager, a pooler, routes and sidecars": KEDA,
+  [POOLER]: KEDA,
 };
 const NAMES = Object.keys(VARIANTS);
 /** Services of the compose file, and the containers that do the same if all is inside. */
@@ -246,6 +247,33 @@ describe.skipIf(helm === undefined)("the chart", () => {
       expect(new Set(mounted).size).toBeGreaterThan(6);
       expect(made, name).toEqual(expect.arrayContaining([...new Set(mounted)]));
     }
+  });
+
+  test.for(["values-managed.yaml", POOLER])("fetches every key that a setting names, with %s", (name) => {
+    const keys = new Map(
+      manifestsOf(name)
+        .filter(({ kind }) => kind === "ExternalSecret")
+        .map(({ metadata, spec }) => [
+          metadata.name,
+          (spec as unknown as { readonly data: readonly { readonly secretKey: string }[] }).data.map(
+            ({ secretKey }) => secretKey,
+          ),
+        ]),
+    );
+    const maps = manifestsOf(name).flatMap(({ data = {} }) => Object.values(data));
+    const used = ownPodsOf(name).flatMap(({ spec: { containers, volumes } }) =>
+      containers.flatMap(({ env = [], volumeMounts }) =>
+        [...env.map(({ value = "" }) => value), ...maps].flatMap((path) => {
+          const mount = volumeMounts.find(({ mountPath }) => path.startsWith(`${mountPath}/`));
+          const secret = volumes.find((volume) => volume.name === mount?.name)?.secret?.secretName ?? "";
+          return keys.has(secret) ? [`${secret} ${path.slice(path.lastIndexOf("/") + 1)}`] : [];
+        }),
+      ),
+    );
+    const fetched = [...keys].flatMap(([secret, of]) => of.map((key) => `${secret} ${key}`));
+    expect(new Set(used)).toEqual(
+      new Set(fetched.filter((key) => !key.startsWith("signet-database-backup"))),
+    );
   });
 
   test("has the rules of deploy/prometheus, with your runbook", async () => {
