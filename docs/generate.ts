@@ -7,7 +7,7 @@ import { describedAdmin, describedApi } from "./described-api.ts";
 import { goModels } from "./go-models.ts";
 import { currentImportLaw } from "./import-law.ts";
 import { GENERATED_DOCUMENTS, withGeneratedParts } from "./generated-parts.ts";
-import { plainManifests, SHARED_FILES, sharedFile } from "./kubernetes-manifests.ts";
+import { chartWithVersion, plainManifests, SHARED_FILES, sharedFile } from "./kubernetes-manifests.ts";
 import { filesWithPackageNames, withPackageNames } from "./package-names.ts";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -39,6 +39,7 @@ for (const name of GENERATED_DOCUMENTS) {
   await update(name, withGeneratedParts);
 }
 await update("docs/cli.md", async () => await Promise.resolve(cliReference()));
+await update("deploy/helm/signet/Chart.yaml", chartWithVersion);
 for (const copy of Object.keys(SHARED_FILES)) {
   await update(copy, async () => await sharedFile(copy));
 }

@@ -41,6 +41,14 @@ export async function plainManifests(): Promise<ReadonlyMap<string, string>> {
   return new Map([...files].map(([path, objects]) => [path, COMMENT + objects.join("---\n")]));
 }
 
+/** Returns the chart's description with the version of package.json. */
+export async function chartWithVersion(before: string): Promise<string> {
+  const { version } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")) as {
+    readonly version: string;
+  };
+  return before.replaceAll(/^(version|appVersion): .*$/gm, `$1: ${version}`);
+}
+
 /** Returns the source of a copy in the chart. */
 export async function sharedFile(copy: string): Promise<string> {
   return await readFile(join(ROOT, SHARED_FILES[copy] ?? copy), "utf8");
