@@ -35,6 +35,7 @@ export async function goProgram(source: string): Promise<string> {
       return join(directory, name);
     }
   }
+  console.warn(`building ${source} once, which takes minutes`);
   await mkdir(cache, { recursive: true });
   await run("go", ["install", source], { env: { ...process.env, GOBIN: cache }, timeout: BUILD_MS });
   return join(cache, name);

@@ -250,7 +250,7 @@ spec:
         {{- include "signet.selector" . | nindent 8 }}
     spec:
       restartPolicy: Never
-      {{- if $root.Values.hooks }}
+      {{- if and $root.Values.hooks $root.Values.serviceAccount.create }}
       # A hook runs before the release's own account exists. Neither has a token in the pod.
       serviceAccountName: default
       {{- else }}
