@@ -131,6 +131,24 @@ export function selects(
   );
 }
 
+/** Returns a container's variables, from ConfigMaps and its own. @throws Error if a ConfigMap is missing */
+function variablesOf(container: Container, manifests: readonly Manifest[]): Record<string, string> {
+  const variables: Record<string, string> = {};
+  for (const { configMapRef } of container.envFrom ?? []) {
+    const found = manifests.find(
+      ({ kind, metadata }) => kind === "ConfigMap" && metadata.name === configMapRef.name,
+    );
+    if (found?.data === undefined) {
+      throw new Error(`there is no ConfigMap ${configMapRef.name}`);
+    }
+    Object.assign(variables, found.data);
+  }
+  for (const { name, value = "" } of container.env ?? []) {
+    variables[name] = value;
+  }
+  return variables;
+}
+
 /**
  * Returns the environment of a pod's container. Files that it names are written below a directory, with sample values.
  *
@@ -141,31 +159,22 @@ export async function sampleEnvironment(
   manifests: readonly Manifest[],
   directory: string,
 ): Promise<Record<string, string>> {
-  const environment: Record<string, string> = { SIGNET_ENV: "production" };
-  for (const { configMapRef } of container?.envFrom ?? []) {
-    const found = manifests.find(
-      ({ kind, metadata }) => kind === "ConfigMap" && metadata.name === configMapRef.name,
-    );
-    if (found?.data === undefined) {
-      throw new Error(`there is no ConfigMap ${configMapRef.name}`);
-    }
-    Object.assign(environment, found.data);
+  if (container === undefined) {
+    throw new Error("the pod has no container");
   }
-  for (const { name, value = "" } of container?.env ?? []) {
-    environment[name] = value;
-  }
-  const mounts = (container?.volumeMounts ?? []).filter((mount) =>
-    volumes.some(({ name }) => name === mount.name),
-  );
+  const environment = { SIGNET_ENV: "production", ...variablesOf(container, manifests) };
+  const mounted = new Set(volumes.map(({ name }) => name));
+  const mounts = container.volumeMounts.filter(({ name }) => mounted.has(name));
+  const samples: Record<string, string> = { ...environment };
   for (const [name, path] of Object.entries(environment).filter(([, value]) => value.startsWith("/"))) {
     if (!mounts.some(({ mountPath }) => `${path}/`.startsWith(`${mountPath}/`))) {
       throw new Error(`nothing is mounted at ${name}=${path}`);
     }
     const file = join(directory, path);
     const url = "postgres://user:secret@database.example.org:5432/signet";
-    environment[name] = file;
+    samples[name] = file;
     await mkdir(dirname(file), { recursive: true });
     await writeFile(file, name.endsWith("_URL_FILE") ? url : Buffer.alloc(32, 7).toString("base64"));
   }
-  return environment;
+  return samples;
 }
