@@ -73,12 +73,14 @@ const IN_PRODUCTION: readonly (readonly [keys: readonly SettingKey[], processes:
     "with mutual TLS to Temporal",
   ],
   [["pepperFile", "kekFile"], "api, worker", "always; keep copies apart from the database's backups"],
+  [["kmsKek"], "api, worker", "with a key in AWS KMS or Google Cloud KMS instead of `SIGNET_KEK_FILE`"],
   [["operatorTokenFile"], "api", "until the first operator is created"],
   [
     ["checkpointKeyFile", "checkpointName", "checkpointDir"],
     "worker; the name also for the command line",
     "always; the name cannot change later",
   ],
+  [["checkpointBucket"], "worker", "to keep checkpoints in S3 instead of a directory"],
   [["apiListen", "adminListen", "metricsListen"], "by name", "if the defaults on loopback do not fit"],
   [["mtlsMode"], "api", "`proxy` behind the edge or another proxy, else `native`"],
   [

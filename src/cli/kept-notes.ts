@@ -14,6 +14,9 @@ export async function readNotes(paths: readonly string[] = []): Promise<KeptNote
   const notes: KeptNote[] = [];
   try {
     for (const path of paths) {
+      if (path.startsWith("s3://")) {
+        throw new Error(`copy the bucket first: \`aws s3 sync ${path} DIRECTORY\``);
+      }
       const files = (await stat(path)).isDirectory() ? await checkpointFiles(path) : [path];
       for (const file of files) {
         notes.push({ label: file, note: await readFile(file, "utf8") });

@@ -2,7 +2,7 @@
  * Stores checkpoints outside of the database. A sink is append-only: a stored number never changes. Each new checkpoint
  * must extend the sink's newest one, so two signers with one sink cannot fork.
  */
-import { readdir, readFile } from "node:fs/promises";
+import { access, constants, mkdir, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { RandomBytes } from "../domain/ids.ts";
 import { syncDirectory, writeOnce } from "../runtime/write-once.ts";
@@ -13,7 +13,20 @@ export interface KeptCheckpoint {
   readonly note: string;
 }
 
+/** A sink cannot be used as it is configured: trying again would not help. */
+export class SinkUnusableError extends Error {
+  override readonly name = "SinkUnusableError";
+}
+
 export interface CheckpointSink {
+  /** The directory, or the URL of the bucket. */
+  readonly place: string;
+  /**
+   * Checks at start, not at the first checkpoint, that the sink can be used.
+   *
+   * @throws SinkUnusableError if it never can; other errors may pass
+   */
+  check(): Promise<void>;
   newest(): Promise<KeptCheckpoint | undefined>;
   /** Returns undefined if the number does not exist. */
   read(seq: number): Promise<KeptCheckpoint | undefined>;
@@ -28,9 +41,14 @@ const FILE_DIGITS = 12;
 const DIRECTORY = /^\d{9}$/;
 const FILE = /^\d{12}\.txt$/;
 
-function pathOf(directory: string, seq: number): string {
+/** Returns the path of a checkpoint below the directory or the prefix: `<seq div 1000>/<seq>.txt`. */
+export function checkpointPath(seq: number): string {
   const group = String(Math.floor(seq / FILES_PER_DIRECTORY)).padStart(DIRECTORY_DIGITS, "0");
-  return join(directory, group, `${String(seq).padStart(FILE_DIGITS, "0")}.txt`);
+  return `${group}/${String(seq).padStart(FILE_DIGITS, "0")}.txt`;
+}
+
+function pathOf(directory: string, seq: number): string {
+  return join(directory, checkpointPath(seq));
 }
 
 function isMissing(error: unknown): boolean {
@@ -78,7 +96,17 @@ export function createFileSink(directory: string, randomBytes: RandomBytes): Che
   }
 
   return {
+    place: directory,
     read,
+
+    check: async () => {
+      try {
+        await mkdir(directory, { recursive: true });
+        await access(directory, constants.R_OK | constants.W_OK);
+      } catch (error) {
+        throw new SinkUnusableError((error as Error).message, { cause: error });
+      }
+    },
 
     newest: async () => {
       for (const group of await namesIn(directory, DIRECTORY)) {

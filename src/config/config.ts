@@ -5,7 +5,7 @@
 import { availableParallelism, homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { CLIENT_SETTINGS } from "./client-settings.ts";
-import { COMPLIANCE_SETTINGS } from "./compliance.ts";
+import { COMPLIANCE_SETTINGS, complianceProblems } from "./compliance.ts";
 import { CONNECTION_SETTINGS, DATABASE_SETTINGS, URL_VARIABLES, withUrlFiles } from "./database-settings.ts";
 import {
   DATABASE_TLS_SETTINGS,
@@ -270,8 +270,8 @@ function productionProblems(values: Values & Pick<Config, "temporalConnection">,
     needed("temporalAddress");
     needed("pepper");
   }
-  if (!edge && values.kek === undefined && values.kekFile === undefined) {
-    problems.push("SIGNET_KEK or SIGNET_KEK_FILE must be set in production");
+  if (!edge && values.kek === undefined && values.kekFile === undefined && values.kmsKek === undefined) {
+    problems.push("SIGNET_KEK, SIGNET_KEK_FILE or SIGNET_KEK_KMS must be set in production");
   }
   if (values.publicUrl?.startsWith("http:") === true) {
     problems.push("SIGNET_PUBLIC_URL must be https in production");
@@ -330,6 +330,7 @@ export function loadConfig(given: Environment, asks: ConfigFor = "service"): Con
   problems.push(
     ...(asks === "edge" ? edgeProblems(values, development) : []),
     ...keyProblems(values),
+    ...complianceProblems(values),
     ...workerVersioningProblems(values),
   );
   if (problems.length > 0) {

@@ -1,9 +1,37 @@
 /** Settings of the service's keys. */
 import { resolve } from "node:path";
-import { keyMaterial, list, oneOf, setting } from "./setting.ts";
+import { keyMaterial, list, oneOf, type Parser, setting } from "./setting.ts";
 
 function keys(value: string): readonly Buffer[] {
   return list(value).map(keyMaterial);
+}
+
+/** A key of AWS KMS by its ARN. An alias may be pointed at another key, which could not open what this one has wrapped. */
+const AWS_KEY = /^arn:aws[a-z-]*:kms:([a-z0-9-]+):\d{12}:key\/[A-Za-z0-9-]+$/;
+/** A key of Google Cloud KMS, without a version: the service knows the version of each ciphertext. */
+const GOOGLE_KEY =
+  /^projects\/[a-z0-9.:-]+\/locations\/[a-z0-9-]+\/keyRings\/[A-Za-z0-9_-]+\/cryptoKeys\/[A-Za-z0-9_-]+$/;
+
+/** A key that a key management service holds. */
+export interface KmsKey {
+  /** The full name in the service. */
+  readonly name: string;
+  /** The region of an AWS key; undefined for Google's. */
+  readonly awsRegion: string | undefined;
+}
+
+const kmsKey: Parser<KmsKey> = (name) => {
+  const awsRegion = AWS_KEY.exec(name)?.[1];
+  if (awsRegion === undefined && !GOOGLE_KEY.test(name)) {
+    throw new Error(
+      "must be the ARN of a key in AWS KMS (…:key/…, no alias) or projects/…/locations/…/keyRings/…/cryptoKeys/… of Google Cloud KMS",
+    );
+  }
+  return { name, awsRegion };
+};
+
+function kmsKeys(value: string): readonly KmsKey[] {
+  return list(value).map(kmsKey);
 }
 
 export const KEY_SETTINGS = {
@@ -42,6 +70,18 @@ export const KEY_SETTINGS = {
     resolve,
     undefined,
     "file with one key-encryption key per line, newest first, instead of SIGNET_KEK; changes are read without a restart",
+  ),
+  kmsKek: setting(
+    "SIGNET_KEK_KMS",
+    kmsKey,
+    undefined,
+    "key in AWS KMS (its ARN) or Google Cloud KMS (`projects/…/cryptoKeys/…`) that encrypts instead of SIGNET_KEK; SIGNET_KEK and SIGNET_KEK_FILE then only decrypt",
+  ),
+  previousKmsKeks: setting(
+    "SIGNET_KEK_KMS_PREVIOUS",
+    kmsKeys,
+    "",
+    "further keys of that kind, comma-separated; they only decrypt",
   ),
   jwtAlg: setting(
     "SIGNET_JWT_ALG",

@@ -3,18 +3,34 @@
  * values. Erasing a tenant's data key makes all of them unreadable.
  */
 import { putBounded } from "../domain/bounded-map.ts";
+import { monotonic } from "../domain/clock.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import { contentRoot } from "./content.ts";
-import { type EnvelopeKey, envelopeAad, namedKey, openEnvelope, sealEnvelope } from "./envelope.ts";
+import {
+  type EnvelopeKey,
+  EnvelopeError,
+  envelopeAad,
+  namedKey,
+  openEnvelope,
+  sealEnvelope,
+} from "./envelope.ts";
 import type { KeyEncryption } from "./key-encryption.ts";
+import { KeyServiceError } from "./key-service.ts";
 
 const KEY_BYTES = 32;
 /** Maximum number of cached data keys. */
-const CACHED_KEYS_MAX = 1_000;
+const CACHED_KEYS_MAX = 10_000;
+/** After this time in use, a data key is unwrapped again in the background: its key-encryption key may be disabled. */
+const FRESH_MS = 3_600_000;
+/** Time between such attempts while they fail. */
+const AGAIN_MS = 60_000;
+/** How long a data key is used although a key management service does not answer. */
+const KEPT_MS = 12 * FRESH_MS;
 
 export interface KeyringOptions {
   readonly keyEncryption: KeyEncryption;
   readonly randomBytes: RandomBytes;
+  readonly monotonicMs?: () => number;
 }
 
 export interface Keyring {
@@ -46,29 +62,65 @@ interface TenantKeys {
   readonly contentRoot: Buffer;
 }
 
+interface HeldKeys {
+  readonly keys: Promise<TenantKeys>;
+  renewAtMs: number;
+  untilMs: number;
+}
+
 /** Returns the additional data of a tenant's data key. */
 export function dataKeyAad(tenantId: string): string {
   return envelopeAad("tenants", tenantId, tenantId, 1);
 }
 
 /** Creates the keyring of a process. */
-export function createKeyring({ keyEncryption, randomBytes }: KeyringOptions): Keyring {
-  const cache = new Map<string, Promise<TenantKeys>>();
+export function createKeyring({
+  keyEncryption,
+  randomBytes,
+  monotonicMs = monotonic,
+}: KeyringOptions): Keyring {
+  const cache = new Map<string, HeldKeys>();
 
   async function unwrapDataKey(wrapped: string, tenantId: string): Promise<TenantKeys> {
     const key = await keyEncryption.unwrap(dataKeyAad(tenantId), wrapped);
     return { dataKey: namedKey(key), contentRoot: contentRoot(key) };
   }
 
+  /** Unwraps again to see that it is still permitted. The data key cannot have changed. */
+  async function renew(name: string, held: HeldKeys, unwrap: () => Promise<TenantKeys>): Promise<void> {
+    held.renewAtMs = monotonicMs() + AGAIN_MS;
+    try {
+      await unwrap();
+      held.renewAtMs = monotonicMs() + FRESH_MS;
+      held.untilMs = monotonicMs() + KEPT_MS;
+    } catch (error) {
+      const isLost = error instanceof EnvelopeError || (error instanceof KeyServiceError && error.refused);
+      if (isLost && cache.get(name) === held) {
+        cache.delete(name);
+      }
+    }
+  }
+
   async function tenantKeys(wrapped: string, tenantId: string): Promise<TenantKeys> {
     const name = `${tenantId} ${wrapped}`;
-    const key = cache.get(name) ?? unwrapDataKey(wrapped, tenantId);
-    putBounded(cache, name, key, CACHED_KEYS_MAX);
+    const unwrap = async (): Promise<TenantKeys> => await unwrapDataKey(wrapped, tenantId);
+    const nowMs = monotonicMs();
+    const known = cache.get(name);
+    const held =
+      known !== undefined && nowMs < known.untilMs
+        ? known
+        : { keys: unwrap(), renewAtMs: nowMs + FRESH_MS, untilMs: nowMs + KEPT_MS };
+    putBounded(cache, name, held, CACHED_KEYS_MAX);
+    if (nowMs >= held.renewAtMs) {
+      void renew(name, held, unwrap);
+    }
     try {
-      return await key;
+      return await held.keys;
     } catch (error) {
       // Let the next caller retry: a key service may have been unreachable.
-      cache.delete(name);
+      if (cache.get(name) === held) {
+        cache.delete(name);
+      }
       throw error;
     }
   }

@@ -6,6 +6,7 @@ import type { FastifyRequest } from "fastify";
 import type { IncomingHttpHeaders } from "node:http";
 import { createAdmission, createScopeGuard } from "../tokens/guards/authentication.ts";
 import { registerHealthRoutes } from "../http/health.ts";
+import { installRequestTracing } from "../http/plugins/request-tracing.ts";
 import { createServer } from "../http/server.ts";
 import type { SignetServer } from "../http/types.ts";
 import type { Clock } from "../domain/clock.ts";
@@ -194,6 +195,7 @@ export async function createGateway(
     checkParameters(request.params as Record<string, string>);
     done();
   });
+  installRequestTracing(server);
   countRequests(server);
   registerHealthRoutes(server, services.readiness);
   registerDataPlane(server, table, services);

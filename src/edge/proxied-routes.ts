@@ -82,6 +82,19 @@ function quiet(log: Logger): Logger {
   return Object.create(log, { warn: { value: log.debug.bind(log) } }) as Logger;
 }
 
+/** Makes the edge's span the parent of the upstream's. */
+function continueTrace({ span }: FastifyRequest, headers: IncomingHttpHeaders): void {
+  if (span === undefined) {
+    return;
+  }
+  const [, traceId = ""] = span.traceparent.split("-");
+  if (headers["traceparent"]?.includes(traceId) !== true) {
+    // It belongs to the caller's trace, which could not be continued.
+    delete headers["tracestate"];
+  }
+  headers["traceparent"] = span.traceparent;
+}
+
 /** Returns the hooks that rewrite a request and its response. */
 function replyOptions(log: Logger, routes: ProxiedRoutes): ReplyOptions {
   const { upstream, headersFor, ownRequestIds = false } = routes;
@@ -95,6 +108,7 @@ function replyOptions(log: Logger, routes: ProxiedRoutes): ReplyOptions {
       }
       const own = headersFor(request, kept);
       own["x-request-id"] = request.id;
+      continueTrace(request, own);
       (own as { [PASSAGE]?: Passage | undefined })[PASSAGE] = request.passage;
       return own;
     },

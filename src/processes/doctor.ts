@@ -7,10 +7,11 @@ import { loadServiceSecrets } from "../crypto/service-secrets.ts";
 import { openDatabaseClock } from "../database/database-clock.ts";
 import { createPool } from "../database/pool.ts";
 import { systemClock } from "../domain/clock.ts";
-import { examine, type Finding } from "./doctor/checks.ts";
+import { examine, examineBucket, type Finding } from "./doctor/checks.ts";
 import { replayOpen } from "./doctor/replay-open.ts";
 import { createLogger } from "../observability/logger.ts";
 import { codecOf } from "./codec.ts";
+import { openSink } from "./worker/checkpoints.ts";
 import { createLazyClient, temporalOptions } from "../temporal/client.ts";
 import { installTemporalRuntime } from "../temporal/runtime.ts";
 
@@ -55,6 +56,9 @@ export async function runDoctor({ config: given, replay }: DoctorOptions): Promi
       names: namesOf(config),
       resolve: lookup,
     });
+    if (config.checkpointBucket !== undefined) {
+      findings.push(await examineBucket(async () => await openSink(config, randomBytes)));
+    }
     if (replay > 0) {
       await installTemporalRuntime(log);
       const { replayed, failures } = await replayOpen(temporal, replay, codec);

@@ -20,6 +20,9 @@ const { PACKAGES } = await import(pathToFileURL(join(build, "src", "runtime", "p
 const readJson = async (name) => JSON.parse(await readFile(join(ROOT, name), "utf8"));
 const clone = await readJson("package.json");
 
+/** Packages of the server that only some settings need. */
+const OPTIONAL = ["@aws-sdk/client-kms", "@aws-sdk/client-s3", "@google-cloud/kms"];
+
 /** @param {string} path @param {unknown} value */
 async function writeJson(path, value) {
   await writeFile(path, `${JSON.stringify(value, null, 2)}\n`);
@@ -153,6 +156,9 @@ async function makeServer() {
     exports: { "./package.json": "./package.json" },
     files: ["dist", "src"],
     dependencies: clone.dependencies,
+    // For checkpoints in S3, and for keys in AWS KMS and Google Cloud KMS.
+    peerDependencies: Object.fromEntries(OPTIONAL.map((name) => [name, `^${clone.devDependencies[name]}`])),
+    peerDependenciesMeta: Object.fromEntries(OPTIONAL.map((name) => [name, { optional: true }])),
   });
 }
 

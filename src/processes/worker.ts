@@ -224,7 +224,7 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
   const { config, log } = options;
   await installTemporalRuntime(log);
   const { keyring } = await loadServiceSecrets(config, randomBytes);
-  const means = await loadCheckpointMeans(config, randomBytes);
+  const means = await loadCheckpointMeans(config, randomBytes, log);
   reportUnknownSdk(config, log);
   const stuck = watchWorkflowThreads(config);
   const pool = createPool({
@@ -244,7 +244,6 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
     pool,
     operatorPool,
     clock,
-    randomBytes,
     log,
   });
   let hint: (count: number) => void = () => undefined;

@@ -2,3 +2,13 @@
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
+
+/** Returns the name and the message of another service's failure, whose message alone may say little. */
+export function failureOf(error: unknown): string {
+  if (!(error instanceof Error)) {
+    return String(error);
+  }
+  const code = "code" in error && typeof error.code === "string" ? error.code : "no message";
+  const name = error.name === "Error" ? "" : `${error.name}: `;
+  return `${name}${error.message === "" ? code : error.message}`;
+}

@@ -10,7 +10,7 @@ const SERVICE = {
   ...PRODUCTION,
   TEMPORAL_ADDRESS: /TEMPORAL_ADDRESS must be set in production/,
   SIGNET_PEPPER_FILE: /SIGNET_PEPPER must be set in production/,
-  SIGNET_KEK_FILE: /SIGNET_KEK or SIGNET_KEK_FILE must be set in production/,
+  SIGNET_KEK_FILE: /SIGNET_KEK, SIGNET_KEK_FILE or SIGNET_KEK_KMS must be set in production/,
   TEMPORAL_TLS_CLIENT_CERT_PATH: PAIR,
   TEMPORAL_TLS_CLIENT_KEY_PATH: PAIR,
 } as const;

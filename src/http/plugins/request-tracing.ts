@@ -1,4 +1,4 @@
-/** Creates a span for each request of the api if tracing is on; otherwise installs no hook. */
+/** Creates a span for each request of an api or an edge if tracing is on; otherwise installs no hook. */
 import { tracer } from "../../observability/tracing.ts";
 import type { TracedSpan } from "../../observability/tracer.ts";
 import type { SignetServer } from "../types.ts";

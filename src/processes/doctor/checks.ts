@@ -1,5 +1,6 @@
 /** The checks of `signet doctor`: each reports what it found, or the fault and its fix. */
 import type { Client } from "@temporalio/client";
+import type { CheckpointSink } from "../../compliance/checkpoint-sink.ts";
 import type { Keyring } from "../../crypto/keyring.ts";
 import { CLOCK_SKEW_MAX_MS, openDatabaseClock } from "../../database/database-clock.ts";
 import { requireCurrentSchema } from "../../database/migrate.ts";
@@ -13,7 +14,7 @@ import { SIGNING_AGE_MAX_MS } from "../../tokens/signing-keys/lifecycle.ts";
 import { CLOCK_SKEW_NOTED_MS } from "../../observability/clock-skew.ts";
 import type { Logger } from "../../observability/logger.ts";
 import { checkNamespace } from "../../temporal/client.ts";
-import { messageOf } from "../../runtime/thrown.ts";
+import { failureOf, messageOf } from "../../runtime/thrown.ts";
 
 const LAG_MAX_SECONDS = 60;
 const OVERDUE_AFTER_MS = 60_000;
@@ -155,4 +156,18 @@ export async function examine(patient: Patient): Promise<Finding[]> {
     }
   }
   return findings;
+}
+
+/** Checks the bucket of the compliance log's checkpoints. */
+export async function examineBucket(open: () => Promise<CheckpointSink>): Promise<Finding> {
+  try {
+    const sink = await open();
+    await sink.check();
+    const newest = await sink.newest();
+    const which = newest === undefined ? "no checkpoint yet" : `the newest checkpoint is ${newest.seq}`;
+    return { check: "bucket", ok: true, detail: `${sink.place} has object lock; ${which}` };
+  } catch (error) {
+    const detail = `${failureOf(error)}: check SIGNET_CHECKPOINT_S3_URL, the credentials and the bucket`;
+    return { check: "bucket", ok: false, detail };
+  }
 }

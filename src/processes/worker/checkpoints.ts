@@ -1,11 +1,11 @@
 /** Wires the signer of the compliance log for the worker process. */
 import type { Client } from "@temporalio/client";
-import { access, constants, mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { NODE_CRYPTO } from "../../lib/transparency-log/node-crypto.ts";
 import { parseVerifierKey, type VerifierKey } from "../../lib/transparency-log/signed-note.ts";
 import type { CheckpointKey } from "../../compliance/checkpoint-key.ts";
-import { createFileSink } from "../../compliance/checkpoint-sink.ts";
+import { openBucketSink } from "../../compliance/bucket-sink.ts";
+import { type CheckpointSink, createFileSink, SinkUnusableError } from "../../compliance/checkpoint-sink.ts";
 import { loadCheckpointKey } from "../../compliance/load-checkpoint-key.ts";
 import type { CheckpointSigner } from "../../compliance/sign-checkpoint.ts";
 import { type Config, ConfigError } from "../../config/config.ts";
@@ -13,10 +13,11 @@ import { LONG_STATEMENT_TIMEOUT_MS } from "../../database/bounded-client.ts";
 import { listen } from "../../database/listener.ts";
 import { createPool, type Pool } from "../../database/pool.ts";
 import { isSigningKey } from "../../database/repositories/tokens/signing-keys.ts";
-import type { Clock } from "../../domain/clock.ts";
+import { type Clock, systemClock } from "../../domain/clock.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
 import type { Logger } from "../../observability/logger.ts";
 import { REVOCATION_CHANNEL } from "../../revocation/follower.ts";
+import { messageOf } from "../../runtime/thrown.ts";
 import { createCheckpointRequests } from "../../temporal/checkpoint-requests.ts";
 
 /** One connection reads, one waits for its turn. */
@@ -27,7 +28,7 @@ const DEVELOPMENT_DIRECTORY = "checkpoints";
 export interface CheckpointMeans {
   readonly key: CheckpointKey;
   readonly trusted: readonly VerifierKey[];
-  readonly directory: string;
+  readonly sink: CheckpointSink;
 }
 
 export interface CheckpointParts {
@@ -37,7 +38,6 @@ export interface CheckpointParts {
   /** Role signet_operator, which sees the token signing keys. */
   readonly operatorPool: Pool;
   readonly clock: Clock;
-  readonly randomBytes: RandomBytes;
   readonly log: Logger;
 }
 
@@ -49,35 +49,56 @@ async function verifierKey(text: string): Promise<VerifierKey> {
   }
 }
 
-/** Checked at start, not at the first checkpoint. */
-async function openDirectory({ checkpointDir, development, home }: Config): Promise<string> {
-  if (checkpointDir === undefined && !development) {
-    throw new ConfigError(["SIGNET_CHECKPOINT_DIR must be set in production, for the worker"]);
+/** Opens the configured sink, unchecked. @throws ConfigError if production has none */
+export async function openSink(config: Config, randomBytes: RandomBytes): Promise<CheckpointSink> {
+  const { checkpointDir, checkpointBucket: place, checkpointLockMode, checkpointLockMs } = config;
+  if (place !== undefined) {
+    const lock = { mode: checkpointLockMode, forMs: checkpointLockMs };
+    return await openBucketSink({ place, lock, clock: systemClock });
   }
-  const directory = checkpointDir ?? join(home, DEVELOPMENT_DIRECTORY);
-  try {
-    await mkdir(directory, { recursive: true });
-    await access(directory, constants.R_OK | constants.W_OK);
-  } catch (error) {
-    throw new ConfigError([`SIGNET_CHECKPOINT_DIR cannot be used: ${(error as Error).message}`]);
+  if (checkpointDir === undefined && !config.development) {
+    throw new ConfigError([
+      "SIGNET_CHECKPOINT_DIR or SIGNET_CHECKPOINT_S3_URL must be set in production, for the worker",
+    ]);
   }
-  return directory;
+  return createFileSink(checkpointDir ?? join(config.home, DEVELOPMENT_DIRECTORY), randomBytes);
 }
 
-/** @throws ConfigError if key or directory is unusable; production has no defaults for them */
+/** A bucket that does not answer delays checkpoints, not deliveries: each checkpoint checks it again. */
+async function openCheckedSink(config: Config, randomBytes: RandomBytes, log: Logger): Promise<CheckpointSink> {
+  const variable =
+    config.checkpointBucket === undefined ? "SIGNET_CHECKPOINT_DIR" : "SIGNET_CHECKPOINT_S3_URL";
+  try {
+    const sink = await openSink(config, randomBytes);
+    await sink.check().catch((error: unknown) => {
+      if (error instanceof SinkUnusableError) {
+        throw error;
+      }
+      log.warn({ err: error }, "the place of checkpoints does not answer yet");
+    });
+    return sink;
+  } catch (error) {
+    throw error instanceof SinkUnusableError
+      ? new ConfigError([`${variable} cannot be used: ${messageOf(error)}`])
+      : error;
+  }
+}
+
+/** @throws ConfigError if key or sink is unusable; production has no defaults for them */
 export async function loadCheckpointMeans(
   config: Config,
   randomBytes: RandomBytes,
+  log: Logger,
 ): Promise<CheckpointMeans> {
   const key = await loadCheckpointKey(config, randomBytes);
   const trusted = await Promise.all([key.verifierKey, ...config.checkpointPreviousKeys].map(verifierKey));
-  return { key, trusted, directory: await openDirectory(config) };
+  return { key, trusted, sink: await openCheckedSink(config, randomBytes, log) };
 }
 
 /** @throws Error if the key also signs tokens */
 export async function openCheckpointSigner(
-  { key, trusted, directory }: CheckpointMeans,
-  { config, pool, operatorPool, clock, randomBytes, log }: CheckpointParts,
+  { key, trusted, sink }: CheckpointMeans,
+  { config, pool, operatorPool, clock, log }: CheckpointParts,
 ): Promise<CheckpointSigner & { close(): Promise<void> }> {
   if (await isSigningKey(operatorPool, key.publicKey)) {
     throw new Error("the checkpoint key must not be one of the keys that sign tokens");
@@ -89,8 +110,7 @@ export async function openCheckpointSigner(
     log,
     statementMs: LONG_STATEMENT_TIMEOUT_MS,
   });
-  log.info({ verifier_key: key.verifierKey, directory }, "signing the compliance log");
-  const sink = createFileSink(directory, randomBytes);
+  log.info({ verifier_key: key.verifierKey, directory: sink.place }, "signing the compliance log");
   return { key, trusted, sink, auditPool, pool, clock, close: async () => await auditPool.end() };
 }
 

@@ -9,7 +9,7 @@ import {
 } from "node:crypto";
 import { promisify } from "node:util";
 import { calculateJwkThumbprint, type JWK } from "jose";
-import { envelopeAad } from "../../crypto/envelope.ts";
+import { envelopeAad, EnvelopeError } from "../../crypto/envelope.ts";
 import type { Keyring } from "../../crypto/keyring.ts";
 import type {
   NewSigningKey,
@@ -88,6 +88,9 @@ async function privateBytes(
   try {
     return await keyring.openWithKek(signingKeyAad(kid), envelope);
   } catch (error) {
+    if (!(error instanceof EnvelopeError)) {
+      throw error;
+    }
     throw new Error(`signing key ${kid} cannot be opened: SIGNET_KEK is not the key that wrapped it`, {
       cause: error,
     });

@@ -32,9 +32,12 @@ export function createContentKeys({ keyring, clock }: ContentKeysOptions): Conte
 
   async function ask(db: Queryable, tenantIds: readonly string[], roots: Map<string, Buffer | Error>) {
     const wrapped = await findDataKeys(db, tenantIds);
-    for (const tenantId of tenantIds) {
-      roots.set(tenantId, await unwrap(tenantId, wrapped.get(tenantId)));
-    }
+    // Together, because a key management service may be far away.
+    await Promise.all(
+      tenantIds.map(async (tenantId) => {
+        roots.set(tenantId, await unwrap(tenantId, wrapped.get(tenantId)));
+      }),
+    );
   }
 
   async function unwrap(tenantId: string, wrapped: string | undefined): Promise<Buffer | Error> {

@@ -40,7 +40,7 @@ test("in production a worker needs the checkpoint key", async () => {
 
 test("in production a worker needs a checkpoint directory", async () => {
   expect(await failedStart("worker", { ...PRODUCTION, SIGNET_CHECKPOINT_DIR: "" })).toContain(
-    "SIGNET_CHECKPOINT_DIR must be set in production, for the worker",
+    "SIGNET_CHECKPOINT_DIR or SIGNET_CHECKPOINT_S3_URL must be set in production, for the worker",
   );
 });
 

@@ -23,6 +23,8 @@ const settings = (more: object) => ({
   kek: undefined,
   previousKeks: [],
   kekFile: undefined,
+  kmsKek: undefined,
+  previousKmsKeks: [],
   operatorToken: undefined,
   ...more,
 });

@@ -1,0 +1,23 @@
+/** Packages that few deployments need. They are not installed with Signet, and loaded only where a setting needs them. */
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "ERR_MODULE_NOT_FOUND";
+}
+
+/**
+ * Loads such a package.
+ *
+ * @param load `import()` of it
+ * @throws Error that says how to install it, if it is missing
+ */
+export async function optionalPackage<T>(name: string, load: () => Promise<T>): Promise<T> {
+  try {
+    return await load();
+  } catch (error) {
+    throw isMissing(error)
+      ? new Error(`the package ${name} is not installed: run \`npm install ${name}\` beside Signet`, {
+          cause: error,
+        })
+      : error;
+  }
+}
