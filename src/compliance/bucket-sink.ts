@@ -43,7 +43,8 @@ function statusOf(error: unknown): number | undefined {
 /** Whether the settings, the credentials or the bucket are at fault, rather than the network or a busy server. */
 function isLasting(error: unknown): boolean {
   const status = statusOf(error);
-  const isOfCredentials = error instanceof Error && /^(CredentialsProviderError|TokenProviderError)$/.test(error.name);
+  const isOfCredentials =
+    error instanceof Error && /^(CredentialsProviderError|TokenProviderError)$/.test(error.name);
   return isOfCredentials || (status !== undefined && status >= 300 && status < 500 && status !== 429);
 }
 
@@ -152,7 +153,9 @@ class BucketSink implements CheckpointSink {
         throw error;
       });
     if (found?.ObjectLockConfiguration?.ObjectLockEnabled !== "Enabled") {
-      throw new SinkUnusableError(`bucket ${this.#bucket} has no object lock: enable it, or create another bucket with it`);
+      throw new SinkUnusableError(
+        `bucket ${this.#bucket} has no object lock: enable it, or create another bucket with it`,
+      );
     }
     this.#isLocked = true;
   }

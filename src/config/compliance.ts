@@ -44,7 +44,9 @@ function isEncrypted(endpoint: string): boolean {
 /** Parses `s3://bucket/prefix?region=…&endpoint=…`. */
 const bucketUrl: Parser<BucketPlace> = (value) => {
   const [, bucket, path, query] =
-    /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/([A-Za-z0-9!_.*'()/-]{0,500}))?(?:\?(.*))?$/.exec(value) ?? [];
+    /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/([A-Za-z0-9!_.*'()/-]{0,500}))?(?:\?(.*))?$/.exec(
+      value,
+    ) ?? [];
   if (bucket === undefined) {
     throw new Error("must be s3://bucket/prefix, with ?region=… and &endpoint=… where they are needed");
   }

@@ -50,12 +50,15 @@ export function awsKeyService(client: Pick<KMS, "encrypt" | "decrypt">): KeyServ
       const request = { KeyId: key, CiphertextBlob: ciphertext, EncryptionContext: { place } };
       return bytesOf((await client.decrypt(request)).Plaintext);
     },
-    meaningOf: (error) => (error instanceof Error ? (AWS_FAILURES[error.name] ?? "unavailable") : "unavailable"),
+    meaningOf: (error) =>
+      error instanceof Error ? (AWS_FAILURES[error.name] ?? "unavailable") : "unavailable",
   };
 }
 
 /** Calls Google Cloud KMS. The place is the additional authenticated data. */
-export function googleKeyService(client: Pick<KeyManagementServiceClient, "encrypt" | "decrypt">): KeyService {
+export function googleKeyService(
+  client: Pick<KeyManagementServiceClient, "encrypt" | "decrypt">,
+): KeyService {
   const options = { timeout: REQUEST_MS, maxRetries: TRIES_MAX - 1 };
   return {
     encrypt: async (name, plaintext, place) => {

@@ -71,7 +71,9 @@ export interface ServiceEncryptionOptions {
 /** Creates a provider whose keys are held by key management services, beside those of this process. */
 export function createServiceEncryption(options: ServiceEncryptionOptions): KeyEncryption {
   const { current, previous, serviceOf, local, monotonicMs = monotonic } = options;
-  const known = new Map([...previous, ...(current === undefined ? [] : [current])].map((key) => [idOf(key), key]));
+  const known = new Map(
+    [...previous, ...(current === undefined ? [] : [current])].map((key) => [idOf(key), key]),
+  );
   let paused: { readonly untilMs: number; readonly cause: unknown } | undefined;
 
   async function call(

@@ -65,7 +65,11 @@ export async function openSink(config: Config, randomBytes: RandomBytes): Promis
 }
 
 /** A bucket that does not answer delays checkpoints, not deliveries: each checkpoint checks it again. */
-async function openCheckedSink(config: Config, randomBytes: RandomBytes, log: Logger): Promise<CheckpointSink> {
+async function openCheckedSink(
+  config: Config,
+  randomBytes: RandomBytes,
+  log: Logger,
+): Promise<CheckpointSink> {
   const variable =
     config.checkpointBucket === undefined ? "SIGNET_CHECKPOINT_DIR" : "SIGNET_CHECKPOINT_S3_URL";
   try {

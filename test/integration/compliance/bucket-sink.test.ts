@@ -1,4 +1,4 @@
-/** Checkpoints in a bucket with object lock, on an emulator of S3. */
+/** Checkpoints in a bucket with object lock, on a gateway and on an emulator of S3. */
 import { randomBytes } from "node:crypto";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -25,7 +25,8 @@ import { allowMinutes } from "../../support/limits.ts";
 import { spawnSignet } from "../../support/processes.ts";
 import { sql } from "../../support/tenant.ts";
 
-allowMinutes(5);
+// The first run builds the gateway.
+allowMinutes(15);
 
 const api = useTestApi();
 const LOCK_MS = 30 * 86_400_000;
@@ -45,11 +46,15 @@ test("a worker says which package a bucket needs", async () => {
   );
 });
 
-describe.skipIf(withoutAwsServer("checkpoints in a bucket"))("a bucket", () => {
+const SERVERS = (["VersityGW", "moto"] as const).filter(
+  (server) => !withoutAwsServer(server, "checkpoints in a bucket"),
+);
+
+describe.each(SERVERS)("a bucket of %s", (server) => {
   let aws: AwsServer;
   let s3: S3;
   beforeAll(async () => {
-    aws = await startAwsServer();
+    aws = await startAwsServer(server);
     s3 = new S3({ region: AWS_REGION, endpoint: aws.url, forcePathStyle: true });
   });
   afterAll(async () => {
@@ -211,6 +216,15 @@ describe.skipIf(withoutAwsServer("checkpoints in a bucket"))("a bucket", () => {
       detail: expect.stringContaining("has no object lock") as string,
     });
     expect((await s3.listObjectVersions({ Bucket: bucket })).Versions ?? []).toEqual([]);
+  });
+
+  test.runIf(server === "VersityGW")("that rejects the credentials stops the start", async () => {
+    const bucket = await createBucket();
+    const secret = process.env["AWS_SECRET_ACCESS_KEY"];
+    process.env["AWS_SECRET_ACCESS_KEY"] = "wrong";
+    const opening = loadCheckpointMeans(settings(bucket), randomBytes, log);
+    await expect(opening).rejects.toThrow("SIGNET_CHECKPOINT_S3_URL cannot be used: SignatureDoesNotMatch");
+    process.env["AWS_SECRET_ACCESS_KEY"] = secret;
   });
 
   test("that does not exist stops the start; one that does not answer delays checkpoints only", async () => {

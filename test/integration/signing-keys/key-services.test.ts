@@ -1,7 +1,7 @@
 /** Keys in AWS KMS, on an emulator: every key of the service, rotation both ways, and keys that cannot be used. */
 import { randomBytes } from "node:crypto";
 import { KMS } from "@aws-sdk/client-kms";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { loadConfig } from "../../../src/config/config.ts";
 import { EnvelopeError } from "../../../src/crypto/envelope.ts";
 import { createServiceEncryption } from "../../../src/crypto/key-service.ts";
@@ -25,7 +25,7 @@ allowMinutes(5);
 const KEK = randomBytes(32).toString("base64");
 const HOUR_MS = 3_600_000;
 
-describe.skipIf(withoutAwsServer("keys in AWS KMS"))("a key in AWS KMS", () => {
+describe.skipIf(withoutAwsServer("moto", "keys in AWS KMS"))("a key in AWS KMS", () => {
   let aws: AwsServer;
   let kms: KMS;
   let receiver: Receiver;
@@ -35,8 +35,13 @@ describe.skipIf(withoutAwsServer("keys in AWS KMS"))("a key in AWS KMS", () => {
     return (await kms.createKey({})).KeyMetadata?.Arn ?? "";
   }
 
+  async function disable(key: string): Promise<void> {
+    // The emulator knows the key by its id here.
+    await kms.disableKey({ KeyId: key.split("/").at(-1) });
+  }
+
   beforeAll(async () => {
-    aws = await startAwsServer();
+    aws = await startAwsServer("moto");
     kms = new KMS({ region: AWS_REGION });
     receiver = await startReceiver();
     Object.assign(environment, { SIGNET_KEK: "", SIGNET_KEK_KMS: await createKey() });
@@ -167,11 +172,18 @@ describe.skipIf(withoutAwsServer("keys in AWS KMS"))("a key in AWS KMS", () => {
     const wrapped = await keyring.newTenantDataKey("ten_a");
     const seal = async () => await keyring.sealForTenant(wrapped, "ten_a", "place", "x");
     await seal();
-    await kms.disableKey({ KeyId: key });
+    await disable(key);
     await seal();
     nowMs = HOUR_MS;
     await expect
-      .poll(async () => await seal().then(() => undefined, (error: unknown) => error), { timeout: 10_000 })
+      .poll(
+        async () =>
+          await seal().then(
+            () => undefined,
+            (error: unknown) => error,
+          ),
+        { timeout: 10_000 },
+      )
       .toMatchObject({ code: "UNAVAILABLE", refused: true, cause: { name: "DisabledException" } });
   });
 
@@ -181,7 +193,7 @@ describe.skipIf(withoutAwsServer("keys in AWS KMS"))("a key in AWS KMS", () => {
       "is disabled",
       async () => {
         const key = await createKey();
-        await kms.disableKey({ KeyId: key });
+        await disable(key);
         return key;
       },
       "DisabledException",
@@ -210,6 +222,7 @@ describe.skipIf(withoutAwsServer("keys in AWS KMS"))("a key in AWS KMS", () => {
       SIGNET_API_LISTEN: `127.0.0.1:${await freePort()}`,
       SIGNET_ADMIN_LISTEN: "127.0.0.1:0",
       SIGNET_METRICS_LISTEN: "127.0.0.1:0",
+      SIGNET_HOME: inject("runDirectory"),
     });
     expect(await child.ended).toEqual({ code: 1, signal: null });
     expect(child.output()).toContain(
