@@ -1,8 +1,8 @@
 /**
- * Servers that speak the protocols of AWS, each in a process of its own.
+ * Servers that speak the protocols of AWS, built from Go modules, each in a process of its own.
  *
- * - VersityGW (Go): an S3 gateway for production. It checks signatures, and keeps versions and locks on disk.
- * - Moto (PyPI): an emulator of S3 and KMS. Its KMS encrypts with AES-GCM and the context. It checks no credentials.
+ * - VersityGW, an S3 gateway for production. It checks signatures, and keeps versions and locks on disk.
+ * - Local KMS, a KMS for development: AES-GCM with the context, and the states of keys. It checks no credentials.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -10,9 +10,10 @@ import { mkdir, mkdtemp } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { inject } from "vitest";
+import type { Environment } from "../../src/config/config.ts";
 import { eventually } from "./eventually.ts";
 import { freePort } from "./free-port.ts";
-import { runProcess, type SpawnedProcess, spawnProcess } from "./processes.ts";
+import { runProcess, spawnProcess } from "./processes.ts";
 import { skipUnless } from "./skips.ts";
 
 export const AWS_REGION = "eu-west-1";
@@ -22,84 +23,74 @@ const CREDENTIALS = { AWS_ACCESS_KEY_ID: "test", AWS_SECRET_ACCESS_KEY: "test-se
 /** Programs stay here between runs, by their versions. */
 const CACHE = join(process.env["SIGNET_CACHE"] ?? join(homedir(), ".cache", "signet"), "aws-servers");
 
-interface Program {
-  readonly name: string;
-  /** Its path, once it is installed. */
-  readonly path: string;
-  /** Ends with 0 if the program can be installed here. */
-  readonly asks: readonly string[];
-  /** Commands that install it into its directory below the cache. */
-  readonly installs: readonly (readonly string[])[];
-  readonly run: (port: number) => Promise<SpawnedProcess>;
+interface Server {
+  readonly module: string;
+  readonly version: string;
+  /** Package of the program below the module. */
+  readonly program: string;
+  /** Returns its arguments and its environment. */
+  readonly start: (
+    port: number,
+    directory: string,
+  ) => Promise<readonly [args: readonly string[], Environment]>;
 }
 
-const MOTO = "moto[kms,s3,server]==5.2.5";
-const MOTO_PLACE = join(CACHE, MOTO);
-const GATEWAY = "github.com/versity/versitygw/cmd/versitygw@v1.8.0";
-const GATEWAY_PLACE = join(CACHE, "versitygw@v1.8.0");
-
-const moto: Program = {
-  name: "moto",
-  path: join(MOTO_PLACE, "bin", "moto_server"),
-  asks: ["python3", "-m", "pip", "index", "versions", "moto"],
-  installs: [
-    ["python3", "-m", "venv", MOTO_PLACE],
-    [join(MOTO_PLACE, "bin", "python"), "-m", "pip", "install", "--quiet", MOTO],
-  ],
-  run: async (port) =>
-    await Promise.resolve(
-      spawnProcess({
-        command: [moto.path, "--host", "127.0.0.1", "--port", String(port)],
-        cwd: MOTO_PLACE,
-        environment: process.env,
-      }),
-    ),
-};
-
-const gateway: Program = {
-  name: "VersityGW",
-  path: join(GATEWAY_PLACE, "versitygw"),
-  asks: ["go", "list", "-m", "github.com/versity/versitygw@v1.8.0"],
-  installs: [["env", `GOBIN=${GATEWAY_PLACE}`, "go", "install", GATEWAY]],
-  run: async (port) => {
-    const place = await mkdtemp(join(inject("runDirectory"), "versitygw-"));
-    const [objects, versions, metadata] = ["objects", "versions", "metadata"].map((name) =>
-      join(place, name),
-    );
-    await Promise.all([objects, versions, metadata].map(async (path = "") => await mkdir(path)));
-    // With metadata in files, it needs no extended attributes.
-    const kept = ["--versioning-dir", versions ?? "", "--sidecar", metadata ?? "", objects ?? ""];
-    return spawnProcess({
-      command: [
-        ...[gateway.path, "--quiet", "--region", AWS_REGION, "--port", `127.0.0.1:${port}`],
-        ...["posix", ...kept],
-      ],
-      cwd: place,
-      environment: {
+const SERVERS = {
+  VersityGW: {
+    module: "github.com/versity/versitygw",
+    version: "v1.8.0",
+    program: "cmd/versitygw",
+    start: async (port, directory) => {
+      const places = ["versions", "metadata", "objects"].map((name) => join(directory, name));
+      const [versions = "", metadata = "", objects = ""] = places;
+      await Promise.all(places.map(async (path) => await mkdir(path)));
+      const listen = ["--quiet", "--region", AWS_REGION, "--port", `127.0.0.1:${port}`];
+      // With metadata in files, it needs no extended attributes.
+      const kept = ["posix", "--versioning-dir", versions, "--sidecar", metadata, objects];
+      const environment = {
         ROOT_ACCESS_KEY: CREDENTIALS.AWS_ACCESS_KEY_ID,
         ROOT_SECRET_KEY: CREDENTIALS.AWS_SECRET_ACCESS_KEY,
-      },
-    });
+      };
+      return [[...listen, ...kept], environment];
+    },
   },
-};
+  "Local KMS": {
+    module: "github.com/nsmithuk/local-kms",
+    version: "v0.0.0-20260228092603-2a5e92d09ab6",
+    program: "",
+    start: async (port, directory) =>
+      await Promise.resolve([
+        [],
+        { PORT: String(port), KMS_REGION: AWS_REGION, KMS_DATA_PATH: directory },
+      ] as const),
+  },
+} as const satisfies Record<string, Server>;
 
-export type AwsServerName = "moto" | "VersityGW";
-const PROGRAMS: Readonly<Record<AwsServerName, Program>> = { moto, VersityGW: gateway };
+type ServerName = keyof typeof SERVERS;
 
-/** For `skipIf`. */
-export function withoutAwsServer(name: AwsServerName, tests: string): boolean {
-  const {
-    path,
-    asks: [program = "", ...args],
-  } = PROGRAMS[name];
-  const found = existsSync(path) ? undefined : spawnSync(program, args, { timeout: 60_000 });
-  const reason = found?.error?.message ?? found?.stderr.toString().slice(0, 200) ?? "";
-  return skipUnless(found === undefined || found.status === 0, tests, `${name} cannot be had: ${reason}`);
+function pathOf(name: ServerName): string {
+  const { module, version } = SERVERS[name];
+  const program = module.split("/").at(-1) ?? "";
+  return join(CACHE, `${program}@${version}`, program);
 }
 
-export interface AwsServer {
-  readonly url: string;
-  close(): Promise<void>;
+/** For `skipIf`. */
+export function withoutAwsServer(name: ServerName, tests: string): boolean {
+  const { module, version } = SERVERS[name];
+  const found = existsSync(pathOf(name))
+    ? undefined
+    : spawnSync("go", ["list", "-m", `${module}@${version}`], { timeout: 60_000 });
+  const reason = found?.error?.message ?? found?.stderr.toString().slice(0, 200) ?? "";
+  return skipUnless(found === undefined || found.status === 0, tests, `${name} cannot be built: ${reason}`);
+}
+
+async function build(name: ServerName): Promise<void> {
+  const { module, version, program } = SERVERS[name];
+  const directory = join(pathOf(name), "..");
+  await mkdir(directory, { recursive: true });
+  const source = [module, program].filter((part) => part !== "").join("/");
+  const command = ["go", "install", `${source}@${version}`];
+  await runProcess({ command, cwd: directory, environment: { ...process.env, GOBIN: directory } });
 }
 
 /** Sets variables of this process. @returns a function that sets them back */
@@ -117,20 +108,27 @@ function setVariables(variables: Readonly<Record<string, string>>): () => void {
   };
 }
 
-/** Starts a server without content, and installs it unless an earlier run did. Clients of KMS in this process find it. */
-export async function startAwsServer(name: AwsServerName): Promise<AwsServer> {
-  const { path, installs, run } = PROGRAMS[name];
-  if (!existsSync(path)) {
-    await mkdir(CACHE, { recursive: true });
-    for (const command of installs) {
-      await runProcess({ command, cwd: CACHE, environment: process.env });
-    }
+export interface AwsServer {
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+/**
+ * Starts a server without content, and builds it unless an earlier run did: some minutes. Clients in this process have
+ * its credentials, and find a KMS.
+ */
+export async function startAwsServer(name: ServerName): Promise<AwsServer> {
+  if (!existsSync(pathOf(name))) {
+    await build(name);
   }
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
-  const server = await run(port);
+  const directory = await mkdtemp(join(inject("runDirectory"), "aws-server-"));
+  const [args, environment] = await SERVERS[name].start(port, directory);
+  const server = spawnProcess({ command: [pathOf(name), ...args], cwd: directory, environment });
   await eventually(async () => (await fetch(url).catch(() => undefined)) !== undefined, `${name} to answer`);
-  const setBack = setVariables({ ...CREDENTIALS, AWS_ENDPOINT_URL_KMS: url });
+  const endpoint = name === "Local KMS" ? { AWS_ENDPOINT_URL_KMS: url } : {};
+  const setBack = setVariables({ ...CREDENTIALS, ...endpoint });
   return {
     url,
     close: async () => {

@@ -1,4 +1,4 @@
-/** Checkpoints in a bucket with object lock, on a gateway and on an emulator of S3. */
+/** Checkpoints in a bucket with object lock, on a gateway of S3. */
 import { randomBytes } from "node:crypto";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -46,15 +46,11 @@ test("a worker says which package a bucket needs", async () => {
   );
 });
 
-const SERVERS = (["VersityGW", "moto"] as const).filter(
-  (server) => !withoutAwsServer(server, "checkpoints in a bucket"),
-);
-
-describe.each(SERVERS)("a bucket of %s", (server) => {
+describe.skipIf(withoutAwsServer("VersityGW", "checkpoints in a bucket"))("a bucket", () => {
   let aws: AwsServer;
   let s3: S3;
   beforeAll(async () => {
-    aws = await startAwsServer(server);
+    aws = await startAwsServer("VersityGW");
     s3 = new S3({ region: AWS_REGION, endpoint: aws.url, forcePathStyle: true });
   });
   afterAll(async () => {
@@ -218,7 +214,7 @@ describe.each(SERVERS)("a bucket of %s", (server) => {
     expect((await s3.listObjectVersions({ Bucket: bucket })).Versions ?? []).toEqual([]);
   });
 
-  test.runIf(server === "VersityGW")("that rejects the credentials stops the start", async () => {
+  test("that rejects the credentials stops the start", async () => {
     const bucket = await createBucket();
     const secret = process.env["AWS_SECRET_ACCESS_KEY"];
     process.env["AWS_SECRET_ACCESS_KEY"] = "wrong";

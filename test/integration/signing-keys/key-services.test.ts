@@ -1,4 +1,4 @@
-/** Keys in AWS KMS, on an emulator: every key of the service, rotation both ways, and keys that cannot be used. */
+/** Keys in AWS KMS, on a local server: every key of the service, rotation both ways, and keys that cannot be used. */
 import { randomBytes } from "node:crypto";
 import { KMS } from "@aws-sdk/client-kms";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
@@ -20,12 +20,13 @@ import { spawnSignet } from "../../support/processes.ts";
 import { type Receiver, startReceiver, verifyReceived } from "../../support/receiver-server.ts";
 import { createEndpoint, createTenant, publish, sql } from "../../support/tenant.ts";
 
-allowMinutes(5);
+// The first run builds the server.
+allowMinutes(10);
 
 const KEK = randomBytes(32).toString("base64");
 const HOUR_MS = 3_600_000;
 
-describe.skipIf(withoutAwsServer("moto", "keys in AWS KMS"))("a key in AWS KMS", () => {
+describe.skipIf(withoutAwsServer("Local KMS", "keys in AWS KMS"))("a key in AWS KMS", () => {
   let aws: AwsServer;
   let kms: KMS;
   let receiver: Receiver;
@@ -35,18 +36,13 @@ describe.skipIf(withoutAwsServer("moto", "keys in AWS KMS"))("a key in AWS KMS",
     return (await kms.createKey({})).KeyMetadata?.Arn ?? "";
   }
 
-  async function disable(key: string): Promise<void> {
-    // The emulator knows the key by its id here.
-    await kms.disableKey({ KeyId: key.split("/").at(-1) });
-  }
-
   beforeAll(async () => {
-    aws = await startAwsServer("moto");
+    aws = await startAwsServer("Local KMS");
     kms = new KMS({ region: AWS_REGION });
     receiver = await startReceiver();
     Object.assign(environment, { SIGNET_KEK: "", SIGNET_KEK_KMS: await createKey() });
   });
-  // After the emulator, whose key it uses.
+  // After the server, whose key it uses.
   const api = useTestApi({ worker: true, environment });
   const running: ApiProcess[] = [];
   afterAll(async () => {
@@ -172,7 +168,7 @@ describe.skipIf(withoutAwsServer("moto", "keys in AWS KMS"))("a key in AWS KMS",
     const wrapped = await keyring.newTenantDataKey("ten_a");
     const seal = async () => await keyring.sealForTenant(wrapped, "ten_a", "place", "x");
     await seal();
-    await disable(key);
+    await kms.disableKey({ KeyId: key });
     await seal();
     nowMs = HOUR_MS;
     await expect
@@ -193,7 +189,7 @@ describe.skipIf(withoutAwsServer("moto", "keys in AWS KMS"))("a key in AWS KMS",
       "is disabled",
       async () => {
         const key = await createKey();
-        await disable(key);
+        await kms.disableKey({ KeyId: key });
         return key;
       },
       "DisabledException",
