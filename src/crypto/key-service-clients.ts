@@ -96,7 +96,10 @@ async function loadGoogle(): Promise<KeyService> {
     "@google-cloud/kms",
     async () => await import("@google-cloud/kms"),
   );
-  return googleKeyService(new KeyManagementServiceClient());
+  const client = new KeyManagementServiceClient();
+  // Otherwise the first call does it, whose failure the client throws where nobody can catch it.
+  await client.initialize();
+  return googleKeyService(client);
 }
 
 /**

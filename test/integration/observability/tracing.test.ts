@@ -3,6 +3,7 @@ import { createTracer } from "../../../src/observability/open-telemetry.ts";
 import type { TracingOptions } from "../../../src/observability/tracer.ts";
 import { startTracing } from "../../../src/observability/tracing.ts";
 import { useTestApi } from "../../support/api.ts";
+import { useTestEdge } from "../../support/edge.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type CollectedSpan, type OtlpCollector, startOtlpCollector } from "../../support/otlp-collector.ts";
 import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
@@ -28,6 +29,7 @@ beforeAll(async () => {
   });
 });
 const api = useTestApi({ worker: true });
+const edge = useTestEdge(api);
 afterAll(async () => {
   await endTraces();
   await receiver.close();
@@ -94,6 +96,61 @@ describe("a trace", () => {
     for (const secret of [host, "in-the-payload", tenant.token]) {
       expect(collector.text()).not.toContain(secret);
     }
+  });
+
+  it("leads from the edge over the api to the attempt", async () => {
+    const trace = "f".repeat(32);
+    const tenant = await createTenant(api);
+    await createEndpoint(api, tenant, { url: receiver.url });
+    const published = await fetch(`${edge.url}/v1/events`, {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${tenant.token}`,
+        "content-type": "application/json",
+        traceparent: `00-${trace}-${CALLER}-01`,
+        tracestate: "vendor=1",
+      },
+      body: JSON.stringify({ type: "inference.completed", data: {} }),
+    });
+    expect(published.status).toBe(202);
+    const spans = async (name: string, parent: string): Promise<CollectedSpan> =>
+      await untilSpan(
+        (span) => span.name === name && span.traceId === trace && span.parentSpanId === parent,
+        `${name} below ${parent}`,
+      );
+    const atEdge = await untilSpan(
+      ({ traceId, parentSpanId }) => traceId === trace && parentSpanId === CALLER,
+      "the edge's span",
+    );
+    const request = await spans("POST /v1/events", atEdge.spanId);
+    await spans("attempt", request.spanId);
+    expect(atEdge.attributes).toMatchObject({
+      "http.response.status_code": 202,
+      "signet.request_id": request.attributes["signet.request_id"],
+    });
+  });
+
+  it("leads from the edge to a data plane, with the caller's tracestate only in the caller's trace", async () => {
+    const tenant = await createTenant(api, ["inference:read"]);
+    const call = async (traceparent: string) => {
+      const answer = await fetch(`${edge.url}/v1/inference/m-1`, {
+        headers: { authorization: `Bearer ${tenant.token}`, traceparent, tracestate: "vendor=1" },
+      });
+      expect(answer.status).toBe(200);
+      const id = answer.headers.get("x-request-id");
+      const span = await untilSpan(({ attributes }) => attributes["signet.request_id"] === id, "the request");
+      return { span, headers: edge.upstream.requests.at(-1)?.headers };
+    };
+    const continued = await call(`00-${"9".repeat(32)}-${CALLER}-01`);
+    expect(continued.span).toMatchObject({ traceId: "9".repeat(32), parentSpanId: CALLER });
+    expect(continued.span.attributes).toMatchObject({ "signet.tenant_id": tenant.tenantId });
+    expect(continued.headers).toMatchObject({
+      traceparent: `00-${continued.span.traceId}-${continued.span.spanId}-01`,
+      tracestate: "vendor=1",
+    });
+    const fresh = await call("not a traceparent");
+    expect(fresh.headers?.["traceparent"]).toBe(`00-${fresh.span.traceId}-${fresh.span.spanId}-01`);
+    expect(fresh.headers).not.toHaveProperty("tracestate");
   });
 
   it("starts a new trace if the traceparent is invalid", async () => {

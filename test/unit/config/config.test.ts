@@ -341,3 +341,61 @@ test("the command line reports likely mistakes only, since other programs have v
     expect(() => load({ SIGNET_CLIENT_SECERT: "x" })).toThrow(/did you mean SIGNET_CLIENT_SECRET\?/);
   }
 });
+
+test.each([
+  ["arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab", "eu-west-1"],
+  ["arn:aws-us-gov:kms:us-gov-west-1:111122223333:key/mrk-1234abcd12ab34cd56ef1234567890ab", "us-gov-west-1"],
+  ["projects/my-project/locations/europe-west3/keyRings/signet/cryptoKeys/kek", undefined],
+  ["projects/example.com:my-project/locations/global/keyRings/a_b/cryptoKeys/k-1", undefined],
+])("%s is a key of a key management service, and enough for production", (name, awsRegion) => {
+  const config = loadConfig({
+    ...PRODUCTION,
+    SIGNET_KEK: "",
+    SIGNET_KEK_KMS: name,
+    SIGNET_KEK_KMS_PREVIOUS: name,
+  });
+  expect(config.kmsKek).toEqual({ name, awsRegion });
+  expect(config.previousKmsKeks).toEqual([{ name, awsRegion }]);
+});
+
+test.each([
+  "arn:aws:kms:eu-west-1:111122223333:alias/signet",
+  "1234abcd-12ab-34cd-56ef-1234567890ab",
+  "projects/p/locations/global/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1",
+])("%s names no key, or not forever", (name) => {
+  expect(problemsOf({ ...PRODUCTION, SIGNET_KEK_KMS: name })).toEqual([
+    expect.stringContaining("SIGNET_KEK_KMS must be the ARN of a key in AWS KMS") as string,
+  ]);
+});
+
+test.each([
+  ["s3://my-bucket", { bucket: "my-bucket", prefix: "", region: undefined, endpoint: undefined }],
+  [
+    "s3://my.bucket/a/b/?region=eu-west-1",
+    { bucket: "my.bucket", prefix: "a/b/", region: "eu-west-1", endpoint: undefined },
+  ],
+  [
+    "s3://bucket/log?endpoint=https://s3.example.com:9000",
+    { bucket: "bucket", prefix: "log/", region: undefined, endpoint: "https://s3.example.com:9000" },
+  ],
+])("%s is a bucket", (url, place) => {
+  expect(loadConfig({ ...PRODUCTION, SIGNET_CHECKPOINT_S3_URL: url }).checkpointBucket).toEqual(place);
+});
+
+test.each([
+  [{ SIGNET_CHECKPOINT_S3_URL: "https://bucket" }, "must be s3://bucket/prefix"],
+  [{ SIGNET_CHECKPOINT_S3_URL: "s3://Bucket_1/log" }, "must be s3://bucket/prefix"],
+  [{ SIGNET_CHECKPOINT_S3_URL: "s3://bucket?zone=1" }, "has the unknown parameters zone"],
+  [
+    { SIGNET_CHECKPOINT_S3_URL: "s3://bucket?endpoint=http://s3.example.com" },
+    "must have an https endpoint, or one on this machine",
+  ],
+  [
+    { SIGNET_CHECKPOINT_S3_URL: "s3://bucket", SIGNET_CHECKPOINT_DIR: "/checkpoints" },
+    "and SIGNET_CHECKPOINT_DIR must not both be set",
+  ],
+] as const)("%j is no place for checkpoints", (settings, problem) => {
+  expect(problemsOf({ ...PRODUCTION, ...settings })).toEqual([
+    expect.stringContaining(`SIGNET_CHECKPOINT_S3_URL ${problem}`) as string,
+  ]);
+});

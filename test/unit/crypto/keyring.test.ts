@@ -40,14 +40,32 @@ test("nothing opens with another key-encryption key", async () => {
   await expect(other.sealForTenant(wrapped, "ten_a", "a", "x")).rejects.toThrow(EnvelopeError);
 });
 
-test("evicted keys are unwrapped again", async () => {
-  const wrapped = await keyring.newTenantDataKey("ten_a");
-  const envelope = await keyring.sealForTenant(wrapped, "ten_a", "place", "x");
-  for (let index = 0; index < 1_100; index += 1) {
-    const tenant = `ten_${index}`;
-    await keyring.sealForTenant(await keyring.newTenantDataKey(tenant), tenant, "place", "y");
+test("at most 10,000 data keys are kept; an evicted one is unwrapped again", async () => {
+  const dataKey = randomBytes(32);
+  let unwraps = 0;
+  const counted = createKeyring({
+    keyEncryption: {
+      currentKeyId: async () => "kms",
+      wrap: async () => "kms1.kms.blob",
+      unwrap: async () => {
+        unwraps += 1;
+        return dataKey;
+      },
+    },
+    randomBytes,
+  });
+  const use = async (tenant: number) => await counted.contentRoot("kms1.kms.blob", `ten_${tenant}`);
+  for (let tenant = 0; tenant < 10_000; tenant += 1) {
+    await use(tenant);
   }
-  expect((await keyring.openForTenant(wrapped, "ten_a", "place", envelope)).toString()).toBe("x");
+  await use(0);
+  expect(unwraps).toBe(10_000);
+  // The second one has now been unused for longest.
+  await use(10_000);
+  await use(0);
+  expect(unwraps).toBe(10_001);
+  await use(1);
+  expect(unwraps).toBe(10_002);
 });
 
 test("concurrent requests unwrap a data key once, and a failed unwrap is tried again", async () => {

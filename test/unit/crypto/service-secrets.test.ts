@@ -3,7 +3,7 @@ import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promise
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { ConfigError } from "../../../src/config/config.ts";
+import { ConfigError, loadConfig } from "../../../src/config/config.ts";
 import { readOrCreateKey } from "../../../src/crypto/development-keys.ts";
 import { loadOperatorToken, loadServiceSecrets } from "../../../src/crypto/service-secrets.ts";
 
@@ -90,4 +90,20 @@ test("production generates no secrets", async () => {
   await expect(loadServiceSecrets(production, randomBytes)).rejects.toThrow(ConfigError);
   await expect(loadOperatorToken(production, randomBytes)).rejects.toThrow(ConfigError);
   expect(await readdir(home)).toEqual([]);
+});
+
+test("a key in Google Cloud KMS without credentials stops the start with a message", async () => {
+  const before = process.env["GOOGLE_APPLICATION_CREDENTIALS"];
+  process.env["GOOGLE_APPLICATION_CREDENTIALS"] = join(home, "missing.json");
+  const { kmsKek } = loadConfig({
+    SIGNET_ENV: "development",
+    SIGNET_KEK_KMS: "projects/p/locations/global/keyRings/r/cryptoKeys/k",
+  });
+  const loading = loadServiceSecrets(settings({ kmsKek }), randomBytes);
+  await expect(loading).rejects.toThrow(/SIGNET_KEK_KMS cannot be used: .*missing\.json/);
+  if (before === undefined) {
+    delete process.env["GOOGLE_APPLICATION_CREDENTIALS"];
+  } else {
+    process.env["GOOGLE_APPLICATION_CREDENTIALS"] = before;
+  }
 });
