@@ -40,7 +40,7 @@ function bytesOf(given: Uint8Array | string | null | undefined): Uint8Array {
 }
 
 /** Calls AWS KMS. The place is the encryption context, which AWS also writes into CloudTrail. */
-export function awsKeyService(client: Pick<KMS, "encrypt" | "decrypt">): KeyService {
+function awsKeyService(client: Pick<KMS, "encrypt" | "decrypt">): KeyService {
   return {
     encrypt: async (key, plaintext, place) => {
       const request = { KeyId: key, Plaintext: plaintext, EncryptionContext: { place } };
