@@ -49,7 +49,10 @@ function isLasting(error: unknown): boolean {
 }
 
 async function connect({ region, endpoint }: BucketPlace): Promise<S3> {
-  const { S3 } = await optionalPackage("@aws-sdk/client-s3", async () => await import("@aws-sdk/client-s3"));
+  const { S3 } = await optionalPackage(
+    "@aws-sdk/client-s3@3",
+    async () => await import("@aws-sdk/client-s3"),
+  );
   return new S3({
     ...(region === undefined ? {} : { region }),
     ...(endpoint === undefined ? {} : { endpoint, forcePathStyle: true, region: region ?? NO_REGION }),

@@ -80,7 +80,7 @@ export function googleKeyService(
 
 async function loadAws(region: string): Promise<KeyService> {
   const { KMS } = await optionalPackage(
-    "@aws-sdk/client-kms",
+    "@aws-sdk/client-kms@3",
     async () => await import("@aws-sdk/client-kms"),
   );
   const requestHandler = {
@@ -93,7 +93,7 @@ async function loadAws(region: string): Promise<KeyService> {
 
 async function loadGoogle(): Promise<KeyService> {
   const { KeyManagementServiceClient } = await optionalPackage(
-    "@google-cloud/kms",
+    "@google-cloud/kms@5",
     async () => await import("@google-cloud/kms"),
   );
   const client = new KeyManagementServiceClient();

@@ -7,17 +7,16 @@ function isMissing(error: unknown): boolean {
 /**
  * Loads such a package.
  *
+ * @param wanted its name and major version, as `npm install` takes them
  * @param load `import()` of it
  * @throws Error that says how to install it, if it is missing
  */
-export async function optionalPackage<T>(name: string, load: () => Promise<T>): Promise<T> {
+export async function optionalPackage<T>(wanted: string, load: () => Promise<T>): Promise<T> {
   try {
     return await load();
   } catch (error) {
     throw isMissing(error)
-      ? new Error(`the package ${name} is not installed: run \`npm install ${name}\` beside Signet`, {
-          cause: error,
-        })
+      ? new Error(`a package is missing: run \`npm install ${wanted}\` beside Signet`, { cause: error })
       : error;
   }
 }

@@ -20,6 +20,8 @@ import { loadCheckpointMeans } from "../../../src/processes/worker/checkpoints.t
 import { useTestApi } from "../../support/api.ts";
 import { AWS_REGION, type AwsServer, startAwsServer, withoutAwsServer } from "../../support/aws-server.ts";
 import { runSignet } from "../../support/command-line.ts";
+import { eventually } from "../../support/eventually.ts";
+import { provision } from "../../support/factories.ts";
 import { freePort } from "../../support/free-port.ts";
 import { allowMinutes } from "../../support/limits.ts";
 import { spawnSignet } from "../../support/processes.ts";
@@ -42,7 +44,7 @@ test("a worker says which package a bucket needs", async () => {
   });
   expect(await child.ended).toEqual({ code: 1, signal: null });
   expect(child.output()).toContain(
-    "SIGNET_CHECKPOINT_S3_URL cannot be used: the package @aws-sdk/client-s3 is not installed: run `npm install @aws-sdk/client-s3`",
+    "SIGNET_CHECKPOINT_S3_URL cannot be used: a package is missing: run `npm install @aws-sdk/client-s3@3`",
   );
 });
 
@@ -80,6 +82,32 @@ describe.skipIf(withoutAwsServer("VersityGW", "checkpoints in a bucket"))("a buc
     const url = `s3://${bucket}/log?region=${AWS_REGION}&endpoint=${endpoint}`;
     return loadConfig({ ...api.environment, SIGNET_CHECKPOINT_DIR: "", SIGNET_CHECKPOINT_S3_URL: url });
   }
+
+  describe("of a running worker", () => {
+    const environment: Record<string, string> = { SIGNET_CHECKPOINT_DIR: "" };
+    beforeAll(async () => {
+      const place = `s3://${await createBucket()}/log?region=${AWS_REGION}&endpoint=${aws.url}`;
+      environment["SIGNET_CHECKPOINT_S3_URL"] = place;
+    });
+    const working = useTestApi({ worker: true, environment });
+
+    test("gets a checkpoint soon after a revocation", async () => {
+      const { credentialId } = await provision(working);
+      const revoked = await working.admin("POST", `/credentials/${credentialId}/revoke`, { reason: "test" });
+      expect(revoked.status).toBe(200);
+      const { checkpointBucket } = loadConfig(working.environment);
+      const sink = await open(checkpointBucket?.bucket ?? "");
+      const kept = await eventually(async () => await sink.newest(), "a checkpoint in the bucket");
+      const [published] = await eventually(async () => {
+        const found = await sql<{ note: string }>(
+          working,
+          `SELECT note FROM clog_checkpoint WHERE seq = ${kept.seq}`,
+        );
+        return found.length > 0 && found;
+      }, "its copy in the database");
+      expect(published?.note).toBe(kept.note);
+    });
+  });
 
   describe("takes checkpoints", () => {
     const pools: Pool[] = [];

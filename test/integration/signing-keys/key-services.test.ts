@@ -222,7 +222,7 @@ describe.skipIf(withoutAwsServer("Local KMS", "keys in AWS KMS"))("a key in AWS 
     });
     expect(await child.ended).toEqual({ code: 1, signal: null });
     expect(child.output()).toContain(
-      "SIGNET_KEK_KMS cannot be used: the package @aws-sdk/client-kms is not installed: run `npm install @aws-sdk/client-kms`",
+      "SIGNET_KEK_KMS cannot be used: a package is missing: run `npm install @aws-sdk/client-kms@3`",
     );
   });
 });
