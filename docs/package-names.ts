@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { GO_MODULE, PACKAGES } from "../src/runtime/package.ts";
 
 const ROOT = join(import.meta.dirname, "..");
-const NAME = /@[a-z0-9][a-z0-9._-]*\/(client|cli|server)\b/g;
+const NAME = /@[a-z0-9][a-z0-9._-]*\/(client|cli|server)(?![a-z0-9-])/g;
 const MODULE = /github\.com\/[A-Za-z0-9-]+\/signet\/sdk\/go\b/g;
 const { dependencies } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")) as {
   dependencies: Readonly<Record<string, string>>;
