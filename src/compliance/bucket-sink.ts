@@ -40,12 +40,15 @@ function statusOf(error: unknown): number | undefined {
   return (error as { readonly $metadata?: { readonly httpStatusCode?: number } }).$metadata?.httpStatusCode;
 }
 
+/** Answers to a request that may be repeated: timeout, too many. */
+const PASSING: readonly unknown[] = [408, 429];
+
 /** Whether the settings, the credentials or the bucket are at fault, rather than the network or a busy server. */
 function isLasting(error: unknown): boolean {
   const status = statusOf(error);
   const isOfCredentials =
     error instanceof Error && /^(CredentialsProviderError|TokenProviderError)$/.test(error.name);
-  return isOfCredentials || (status !== undefined && status >= 300 && status < 500 && status !== 429);
+  return isOfCredentials || (status !== undefined && status >= 300 && status < 500 && !PASSING.includes(status));
 }
 
 async function connect({ region, endpoint }: BucketPlace): Promise<S3> {

@@ -263,8 +263,8 @@ describe("every document", () => {
     }
     expect(stale).toEqual([]);
     expect(named).toBeGreaterThan(10);
-    expect(withPackageNames("@a-b.c/client @temporalio/client @a/clients")).toBe(
-      `${PACKAGES.client} @temporalio/client @a/clients`,
+    expect(withPackageNames("@a-b.c/client. @temporalio/client @a/clients @a/client-s3")).toBe(
+      `${PACKAGES.client}. @temporalio/client @a/clients @a/client-s3`,
     );
     expect(withPackageNames("github.com/a-b/signet/sdk/go github.com/a-b/signet")).toBe(
       `${GO_MODULE} github.com/a-b/signet`,
