@@ -48,7 +48,9 @@ function isLasting(error: unknown): boolean {
   const status = statusOf(error);
   const isOfCredentials =
     error instanceof Error && /^(CredentialsProviderError|TokenProviderError)$/.test(error.name);
-  return isOfCredentials || (status !== undefined && status >= 300 && status < 500 && !PASSING.includes(status));
+  return (
+    isOfCredentials || (status !== undefined && status >= 300 && status < 500 && !PASSING.includes(status))
+  );
 }
 
 async function connect({ region, endpoint }: BucketPlace): Promise<S3> {
