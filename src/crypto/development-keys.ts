@@ -4,6 +4,9 @@ import { join } from "node:path";
 import type { RandomBytes } from "../domain/ids.ts";
 import { writeOnce } from "../runtime/write-once.ts";
 
+/** Name of the operator token's file under SIGNET_HOME. */
+export const OPERATOR_TOKEN_FILE = "operator-token";
+
 /**
  * Returns the content of `name` in `directory`, which is created if missing. Two concurrent processes agree on one key:
  * each writes its own file, but only one link succeeds, so nobody reads half a key.

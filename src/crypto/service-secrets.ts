@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { type Config, ConfigError } from "../config/config.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import { failureOf } from "../runtime/thrown.ts";
-import { readKey, readOrCreateKey } from "./development-keys.ts";
+import { OPERATOR_TOKEN_FILE, readKey, readOrCreateKey } from "./development-keys.ts";
 import { envelopeAad } from "./envelope.ts";
 import {
   createKeyEncryption,
@@ -17,8 +17,6 @@ import { loadKeyServices } from "./key-service-clients.ts";
 import { createKeyring, type Keyring } from "./keyring.ts";
 import { createPepper, type Pepper } from "./pepper.ts";
 
-/** Name of the operator token's file under SIGNET_HOME. */
-export const OPERATOR_TOKEN_FILE = "operator-token";
 const KEK_FILE = "kek";
 const KEY_BYTES = 32;
 

@@ -4,7 +4,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { OPERATOR_TOKEN_FILE } from "../../src/crypto/service-secrets.ts";
+import { OPERATOR_TOKEN_FILE } from "../../src/crypto/development-keys.ts";
 import { closeAtOnce, listenOn } from "../../src/runtime/http-server.ts";
 import { type Answer, askOperators, jsonBody, readAnswer } from "../support/answer.ts";
 import { shellLines } from "../support/documents.ts";
