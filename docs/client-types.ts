@@ -79,7 +79,7 @@ const INSTANT = (Instant as Schema).pattern;
 const RECORDS: ReadonlySet<string> = new Set(["details", "error"]);
 
 /** A longer catalogue is `string`: it grows with versions of the service, and a program may be older. */
-const LITERALS_MAX = 12;
+export const LITERALS_MAX = 12;
 
 /** Descriptions that would repeat in every type. */
 const REPEATED = /^(RFC 3339(, UTC, milliseconds)?|Id of an? .*)$/;
@@ -90,10 +90,11 @@ const HEADER = `/**
  */`;
 
 /** A JSON Schema. */
-interface Schema {
+export interface Schema {
   readonly type?: string | readonly string[];
   readonly description?: string;
   readonly pattern?: string;
+  readonly format?: string;
   readonly enum?: readonly unknown[];
   readonly anyOf?: readonly Schema[];
   readonly items?: Schema;
@@ -257,15 +258,20 @@ function typeOf(schema: Schema, names: Names): string {
   return schema.pattern === INSTANT ? "string | Date" : type === "integer" ? "number" : String(type);
 }
 
-/** Returns the docstring of a member: its description, range and default. */
-function docOf(schema: Schema): string {
+/** Returns the description, range and default of a member. */
+export function memberText(schema: Schema): string {
   const { minimum, maximum, default: value, description = schema.description ?? "" } = nonNull(schema);
   const text = [
     REPEATED.test(description) ? "" : description,
     minimum === undefined || maximum === undefined ? "" : `${inWords(minimum)} to ${inWords(maximum)}`,
     value === undefined ? "" : `${inWords(value)} by default`,
-  ].filter((part) => part !== "");
-  return text.length === 0 ? "" : `/** ${text.join("; ")}. */\n`;
+  ];
+  return text.filter((part) => part !== "").join("; ");
+}
+
+function docOf(schema: Schema): string {
+  const text = memberText(schema);
+  return text === "" ? "" : `/** ${text}. */\n`;
 }
 
 function inWords(value: unknown): string {

@@ -1,4 +1,4 @@
-/** `npm run docs`: writes the OpenAPI documents, the types of the client, the reference of the command line, the plain manifests and the generated parts of documents. */
+/** `npm run docs`: writes the OpenAPI documents, the types of the clients, the reference of the command line, the plain manifests and the generated parts of documents. */
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { cliReference } from "./cli-reference.ts";
@@ -9,6 +9,7 @@ import { currentImportLaw } from "./import-law.ts";
 import { GENERATED_DOCUMENTS, withGeneratedParts } from "./generated-parts.ts";
 import { chartWithVersion, plainManifests, SHARED_FILES, sharedFile } from "./kubernetes-manifests.ts";
 import { filesWithPackageNames, withPackageNames } from "./package-names.ts";
+import { PYTHON_MODELS, pythonModels } from "./python-models.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 
@@ -34,6 +35,7 @@ await update(
 );
 await update("src/lib/client/api-types.ts", async () => await clientTypes(await describedApi()));
 await update("sdk/go/models.gen.go", async () => goModels(await describedApi()));
+await update(PYTHON_MODELS, async () => pythonModels(await describedApi()));
 await update(".oxlintrc.law.json", currentImportLaw);
 for (const name of GENERATED_DOCUMENTS) {
   await update(name, withGeneratedParts);

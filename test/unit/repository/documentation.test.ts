@@ -18,6 +18,7 @@ import {
 } from "../../../docs/generated-parts.ts";
 import { requestLimits } from "../../../docs/limits.ts";
 import { filesWithPackageNames, withPackageNames } from "../../../docs/package-names.ts";
+import { PYTHON_MODELS, pythonModels } from "../../../docs/python-models.ts";
 import { SETTINGS } from "../../../src/config/config.ts";
 import { unknownSettings } from "../../../src/config/unknown-settings.ts";
 import { renderGuide } from "../../../src/portal/guide/markdown.ts";
@@ -53,6 +54,10 @@ describe("the generated parts of documents", () => {
 
   it("sdk/go/models.gen.go matches the routes' schemas", async () => {
     expect(await read("sdk/go/models.gen.go")).toBe(goModels(await describedApi()));
+  });
+
+  it("sdk/python's models match the routes' schemas", async () => {
+    expect(await read(PYTHON_MODELS)).toBe(pythonModels(await describedApi()));
   });
 
   it("have a row for each limit of a request schema", () => {

@@ -1,0 +1,164 @@
+/**
+ * The bodies of requests and responses for Python, from the named schemas of the OpenAPI document. `npm run docs` writes
+ * sdk/python/src/signet_delivery/models.py, and a test fails when it is stale.
+ */
+import { LITERALS_MAX, memberText, type Schema } from "./client-types.ts";
+
+export const PYTHON_MODELS = "sdk/python/src/signet_delivery/models.py";
+
+const WIDTH = 100;
+const REFERENCE = "#/components/schemas/";
+
+const HEADER = `"""The bodies of requests and responses, from the schemas of the service's routes: \`npm run docs\` writes this file.
+
+Times in responses are RFC 3339, in UTC with milliseconds. Responses may get new members, and enums new words.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal, Mapping, Optional, Sequence, TypedDict, Union, final`;
+
+/** Members with these names need the functional form of a TypedDict. */
+const KEYWORDS: ReadonlySet<string> = new Set(["from", "class", "import", "global", "in", "is", "not"]);
+
+interface Named extends Schema {
+  readonly $ref?: string;
+}
+
+type Schemas = Readonly<Record<string, Named>>;
+
+interface Model {
+  readonly name: string;
+  readonly schema: Named;
+  /** Whether it is an alternative of a union: programs tell alternatives apart by their members. */
+  readonly isAlternative: boolean;
+}
+
+function referred({ $ref }: Named): string | undefined {
+  return $ref?.startsWith(REFERENCE) === true ? $ref.slice(REFERENCE.length) : undefined;
+}
+
+function unionOf(types: readonly string[]): string {
+  const unique = [...new Set(types)];
+  const others = unique.filter((type) => type !== "None");
+  const [only = "None"] = others;
+  const union = others.length > 1 ? `Union[${others.join(", ")}]` : only;
+  return unique.length > others.length && others.length > 0 ? `Optional[${union}]` : union;
+}
+
+const SIMPLE: Readonly<Record<string, string>> = {
+  string: "str",
+  integer: "int",
+  number: "float",
+  boolean: "bool",
+  null: "None",
+};
+
+/** Returns the type of a schema. @param quoted whether names may come before their declarations */
+function typeOf(schema: Named, quoted = false): string {
+  const { anyOf, enum: words } = schema;
+  const name = referred(schema);
+  if (name !== undefined) {
+    return quoted ? `"${name}"` : name;
+  }
+  if (anyOf !== undefined) {
+    return unionOf(anyOf.map((choice) => typeOf(choice, quoted)));
+  }
+  if (words !== undefined && words.length <= LITERALS_MAX) {
+    const literals = words.map((word) => (word === true ? "True" : JSON.stringify(word)));
+    return `Literal[${literals.join(", ")}]`;
+  }
+  return plainType(schema, quoted);
+}
+
+/** Returns the type by the member `type`. */
+function plainType(schema: Named, quoted: boolean): string {
+  const { type, items, additionalProperties: values, format, pattern } = schema;
+  if (typeof type === "object") {
+    return unionOf(type.map((each) => typeOf({ ...schema, type: each }, quoted)));
+  }
+  if (type === "array") {
+    return `Sequence[${typeOf(items ?? {}, quoted)}]`;
+  }
+  if (type === "object") {
+    return `Mapping[str, ${typeof values === "object" ? typeOf(values, quoted) : "Any"}]`;
+  }
+  // An instant in a request.
+  const isInstant = format === "date-time" && pattern !== undefined;
+  return isInstant ? "Union[str, datetime]" : (SIMPLE[String(type)] ?? "Any");
+}
+
+function wrapped(text: string, indent: string): string[] {
+  const lines: string[] = [];
+  let line = "";
+  for (const word of text.split(" ")) {
+    if (line !== "" && `${indent}${line} ${word}`.length > WIDTH) {
+      lines.push(line);
+      line = word;
+    } else {
+      line = line === "" ? word : `${line} ${word}`;
+    }
+  }
+  return [...lines, line].map((each) => indent + each);
+}
+
+/** Returns comment lines in the form that documentation tools read. */
+function comment(schema: Named): string[] {
+  const text = memberText(schema);
+  return text === "" ? [] : wrapped(`${text}.`, "    #: ");
+}
+
+function classOf(head: string, members: readonly (readonly [string, Named])[], doc: string): string {
+  const body = members.flatMap(([name, schema]) => [...comment(schema), `    ${name}: ${typeOf(schema)}`]);
+  const docLines = doc === "" ? [] : [...wrapped(`"""${doc}."""`, "    "), ""];
+  return [head, ...docLines, ...(body.length === 0 ? ["    pass"] : body)].join("\n");
+}
+
+/** Python has no other form for members whose names are keywords. */
+function functional(name: string, members: readonly (readonly [string, Named])[], total: boolean): string {
+  const lines = members.flatMap(([member, schema]) => [
+    ...wrapped(memberText(schema), "        # ").filter((line) => line.trim() !== "#"),
+    `        "${member}": ${typeOf(schema, true)},`,
+  ]);
+  const tail = total ? "" : "    total=False,\n";
+  return `${name} = TypedDict(\n    "${name}",\n    {\n${lines.join("\n")}\n    },\n${tail})`;
+}
+
+function declarationOf({ name, schema, isAlternative }: Model): string {
+  const { properties, required = [], description = "" } = schema;
+  if (properties === undefined) {
+    return `${name} = ${typeOf(schema, true)}`;
+  }
+  const members = Object.entries(properties) as (readonly [string, Named])[];
+  const always = members.filter(([member]) => required.includes(member));
+  const sometimes = members.filter(([member]) => !required.includes(member));
+  if (members.some(([member]) => KEYWORDS.has(member))) {
+    if (always.length > 0 && sometimes.length > 0) {
+      throw new Error(`${name} has a keyword as a member, and optional and required members`);
+    }
+    return functional(name, members, sometimes.length === 0);
+  }
+  const mark = isAlternative ? "@final\n" : "";
+  if (sometimes.length === 0 || always.length === 0) {
+    const head = `${mark}class ${name}(TypedDict${always.length === 0 ? ", total=False" : ""}):`;
+    return classOf(head, members, description);
+  }
+  // Python 3.9 has no NotRequired.
+  const base = classOf(`class _${name}(TypedDict):`, always, "");
+  return `${base}\n\n\n${classOf(`${mark}class ${name}(_${name}, total=False):`, sometimes, description)}`;
+}
+
+/** Returns the text of models.py. @param document the OpenAPI document for tenants */
+export function pythonModels(document: Record<string, unknown>): string {
+  const { schemas } = document["components"] as { readonly schemas: Schemas };
+  const alternatives = new Set(
+    Object.values(schemas).flatMap(({ anyOf = [] }) => anyOf.map((choice) => referred(choice))),
+  );
+  const models = Object.entries(schemas).map(([name, schema]) => ({
+    name,
+    schema,
+    isAlternative: alternatives.has(name),
+  }));
+  return `${[HEADER, ...models.map(declarationOf)].join("\n\n\n")}\n`;
+}

@@ -1,0 +1,3 @@
+"""The version of the package: that of the service."""
+
+__version__ = "0.3.0"

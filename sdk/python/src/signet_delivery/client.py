@@ -1,0 +1,84 @@
+"""The client of the service for a tenant's program."""
+
+from __future__ import annotations
+
+from typing import Callable, Optional, Sequence
+
+from ._http import Connections, TlsFiles, read_base_url
+from ._runtime import RetryPolicy, Runtime
+from ._tokens import TOKEN_PATH, AccessToken, ClientSecret, CredentialKeeper, TokenSource
+from ._transport import Transport
+from .credentials import CredentialStore
+from .resources import Compliance, Credentials, DeadLetters, Deliveries, Endpoints, Events, EventTypes
+from .resources import Portal, Replays
+
+
+class SignetClient:
+    """A client of one tenant. Create one and keep it: it holds the token and the connections. Threads may share it.
+
+    >>> signet = SignetClient("https://api.example.com", store=FileCredentialStore("/var/lib/app/signet.json"))
+    >>> signet.events.publish({"type": "inference.completed", "data": {"run": 7}})
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        client_id: Optional[str] = None,
+        client_secret: Optional[str] = None,
+        client_assertion: Optional[Callable[[str], str]] = None,
+        store: Optional[CredentialStore] = None,
+        scopes: Sequence[str] = (),
+        tls: Optional[TlsFiles] = None,
+        retry: RetryPolicy = RetryPolicy(),
+        timeout: float = 30.0,
+        allow_plain_http: bool = False,
+        runtime: Runtime = Runtime(),
+    ) -> None:
+        """Creates a client.
+
+        :param client_id: absent where the store holds it
+        :param client_secret: absent if the store holds it, or the certificate or an assertion authenticates
+        :param client_assertion: returns a new assertion (RFC 7523) for the address of the token endpoint
+        :param store: keeps a rotated secret. Without it, a successor is never used, and the secret ends with its
+            overlap
+        :param scopes: of the tokens; all of the principal's by default
+        :param tls: mutual TLS
+        :param timeout: of one request with its answer, in seconds
+        :param allow_plain_http: allows unencrypted secrets and tokens to other machines
+        :param runtime: time and randomness, for tests
+        :raises ValueError: for contradictory arguments
+        :raises OSError: for certificates that cannot be read
+        """
+        if client_id is None and store is None:
+            raise ValueError("client_id or a store that holds the credential is needed")
+        if isinstance(scopes, str):
+            raise ValueError("scopes is a list of texts")
+        address = read_base_url(base_url, allow_plain_http)
+        self._connections = Connections(address, tls, timeout, runtime)
+        configured = None if client_id is None else ClientSecret(client_id, client_secret)
+        assertion = None if client_assertion is None else (lambda: client_assertion(address + TOKEN_PATH))
+        keeper = CredentialKeeper(configured, store)
+        self._source = TokenSource(self._connections, keeper, scopes, assertion, retry, runtime)
+        transport = Transport(self._connections, self._source, retry, runtime)
+        self.endpoints = Endpoints(transport)
+        self.event_types = EventTypes(transport)
+        self.events = Events(transport)
+        self.deliveries = Deliveries(transport)
+        self.dead_letters = DeadLetters(transport)
+        self.replays = Replays(transport)
+        self.credentials = Credentials(transport)
+        self.compliance = Compliance(transport)
+        self.portal = Portal(transport)
+
+    def access_token(self) -> AccessToken:
+        """Returns a token for calls outside this package, for instance to the data plane."""
+        return self._source.token()
+
+    def access_token_instead_of(self, refused: str) -> AccessToken:
+        """Returns a token to replace one that a resource rejected as expired, revoked or bound elsewhere."""
+        return self._source.token_instead_of(refused)
+
+    def close(self) -> None:
+        """Closes idle connections. The client stays usable."""
+        self._connections.close()

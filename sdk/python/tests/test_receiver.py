@@ -1,0 +1,132 @@
+"""The receiver: what it accepts as headers, and that it processes each event once."""
+
+import base64
+import json
+import threading
+import time
+import unittest
+from typing import Any, Dict, List
+
+from signet_delivery import Receiver, VerificationError, WebhookEvent, sign_delivery, verify
+
+SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
+OTHER = "whsec_" + base64.b64encode(bytes(32)).decode()
+
+
+def delivery(id: str = "evt_1", **members: Any) -> "tuple[bytes, Dict[str, str]]":
+    now = int(time.time())
+    body = json.dumps({"id": id, "type": "a.b", "sent_at": now, "data": {"run": 7}, **members}).encode()
+    return body, sign_delivery(SECRET, body, id=id, timestamp=now)
+
+
+class Headers(unittest.TestCase):
+    def test_are_taken_as_frameworks_have_them(self) -> None:
+        body, headers = delivery()
+        for form in (
+            headers,
+            list(headers.items()),
+            {name.upper(): [value] for name, value in headers.items()},
+            [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+        ):
+            self.assertEqual(verify(body, form, SECRET).id, "evt_1")
+
+    def test_that_are_repeated_are_rejected(self) -> None:
+        body, headers = delivery()
+        twice = [*headers.items(), ("WEBHOOK-ID", "evt_1")]
+        with self.assertRaises(VerificationError) as caught:
+            verify(body, twice, SECRET)
+        self.assertEqual(caught.exception.code, "HEADERS_MALFORMED")
+
+
+class Verify(unittest.TestCase):
+    def test_takes_several_secrets_and_rejects_others(self) -> None:
+        body, headers = delivery()
+        self.assertEqual(verify(body, headers, [OTHER, SECRET]).scheme, "v1")
+        with self.assertRaises(VerificationError) as caught:
+            verify(body, headers, OTHER)
+        self.assertEqual(caught.exception.code, "SIGNATURE_INVALID")
+
+    def test_needs_bytes_and_secrets(self) -> None:
+        body, headers = delivery()
+        with self.assertRaises(TypeError):
+            verify(body.decode(), headers, SECRET)  # type: ignore[arg-type]
+        for secrets in ([], "", "secret", [SECRET[:-1]]):
+            with self.assertRaises(ValueError):
+                verify(body, headers, secrets)
+
+
+class Receiving(unittest.TestCase):
+    def setUp(self) -> None:
+        self.events: List[WebhookEvent] = []
+        self.errors: List[Exception] = []
+        self.receiver = Receiver(SECRET, self.events.append, on_error=self.errors.append)
+
+    def receive(self, body: bytes, headers: Dict[str, str]) -> "tuple[int, Any]":
+        answer = self.receiver.receive(body, headers)
+        return answer.status, json.loads(answer.body)
+
+    def test_processes_an_event_once(self) -> None:
+        self.assertEqual(self.receive(*delivery()), (200, {"processed": True}))
+        self.assertEqual(self.receive(*delivery()), (200, {"processed": False}))
+        self.assertEqual([(event.id, event.type) for event in self.events], [("evt_1", "a.b")])
+
+    def test_answers_pings_and_grades_without_the_program(self) -> None:
+        ping = delivery(type="ping", source="service", data={"challenge": "c1"})
+        self.assertEqual(self.receive(*ping), (200, {"challenge": "c1"}))
+        self.assertEqual(self.receive(*delivery(type="signet.grade", source="service")), (200, {"processed": True}))
+        self.assertEqual(self.events, [])
+        # A tenant's event may have that type, too.
+        self.receive(*delivery("evt_2", type="signet.grade"))
+        self.assertEqual([event.from_service for event in self.events], [False])
+
+    def test_takes_an_event_again_after_a_failure(self) -> None:
+        failures: List[Exception] = [RuntimeError("no database")]
+
+        def save(event: WebhookEvent) -> None:
+            if failures:
+                raise failures.pop()
+            self.events.append(event)
+
+        self.receiver = Receiver(lambda: [SECRET], save, on_error=self.errors.append)
+        self.assertEqual(self.receive(*delivery()), (500, {"error": "FAILED"}))
+        self.assertEqual(self.receive(*delivery()), (200, {"processed": True}))
+        self.assertEqual([str(error) for error in self.errors], ["no database"])
+        self.assertEqual(len(self.events), 1)
+
+    def test_answers_400_and_401_also_if_on_error_fails(self) -> None:
+        def fail(_: Exception) -> None:
+            raise RuntimeError
+
+        self.receiver = Receiver(OTHER, self.events.append, on_error=fail)
+        body, headers = delivery()
+        self.assertEqual(self.receive(body, headers), (401, {"error": "SIGNATURE_INVALID"}))
+        self.assertEqual(self.receive(body, {}), (400, {"error": "HEADERS_MALFORMED"}))
+
+    def test_lets_a_second_attempt_wait_for_the_first(self) -> None:
+        for fails in (False, True):
+            with self.subTest(fails=fails):
+                began, go_on = threading.Event(), threading.Event()
+
+                def save(event: WebhookEvent) -> None:
+                    began.set()
+                    go_on.wait(10)
+                    if fails:
+                        raise RuntimeError
+
+                self.receiver = Receiver(SECRET, save)
+                answers: List[Any] = []
+                threads = [
+                    threading.Thread(target=lambda: answers.append(self.receive(*delivery()))) for _ in "12"
+                ]
+                threads[0].start()
+                began.wait(10)
+                threads[1].start()
+                threads[1].join(0.1)
+                self.assertEqual(answers, [])
+                go_on.set()
+                for thread in threads:
+                    thread.join(10)
+                expected = [500, 500] if fails else [200, 200]
+                self.assertEqual([status for status, _ in answers], expected)
+                if not fails:
+                    self.assertEqual(sorted(body["processed"] for _, body in answers), [False, True])
