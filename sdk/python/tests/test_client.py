@@ -1,6 +1,8 @@
 """The client with a scripted service on a real socket; only time and chance are replaced."""
 
 import json
+import pathlib
+import re
 import threading
 import time
 import unittest
@@ -11,9 +13,11 @@ from typing import Any, List, Optional, Sequence
 from signet_delivery import CredentialStoreError, RetryPolicy, SignetApiError, SignetClient
 from signet_delivery import SignetTransportError, StoredCredential, StoredSecret
 from signet_delivery._runtime import Runtime
+from signet_delivery.resources.resource import Resource
 
 from .server import CLIENT_ID, Answer, ScriptedService, eventually, secret_of
 
+README = pathlib.Path(__file__).parents[1] / "README.md"
 EVENT: Any = {"type": "a.b", "data": {"run": 7}}
 ACCEPTED = Answer(202, {"id": "evt_1", "type": "a.b", "created_at": "", "deliveries": 1})
 UNAVAILABLE = Answer(503, {"code": "UNAVAILABLE"})
@@ -350,6 +354,19 @@ class Exchanges(WithService):
             signet.events.list(from_=datetime(2026, 1, 1)).page()
         with self.assertRaises(ValueError):
             signet.events.publish({"type": "a.b", "data": {"x": float("nan")}})
+
+
+class Readme(WithService):
+    def test_names_every_method(self) -> None:
+        rows = re.findall(r"^\| `([a-z_.]+)` \| (`.*`) \|$", README.read_text(), re.MULTILINE)
+        named = {member: re.findall("`([a-z_]+)`", calls) for member, calls in rows}
+        signet = self.client()
+        members = {**vars(signet), "endpoints.secrets": signet.endpoints.secrets}
+        resources = {name: each for name, each in members.items() if isinstance(each, Resource)}
+        self.assertEqual(set(named), set(resources))
+        for name, each in resources.items():
+            methods = [call for call in dir(each) if not call.startswith("_") and callable(getattr(each, call))]
+            self.assertEqual(sorted(named[name]), methods, name)
 
 
 class Lists(WithService):

@@ -10,8 +10,8 @@ from .credentials import CredentialStore, FileCredentialStore, StoredCredential,
 from .credentials import parse_credential, serialize_credential
 from .errors import CredentialStoreError, FieldProblem, SignetApiError, SignetError, SignetTransportError
 from .errors import VerificationError
-from .receiver import MemoryReplayStore, Receiver, ReplayStore, VerifiedPayload, WebhookAnswer, WebhookEvent
-from .receiver import sign_delivery, verify
+from .receiver import MemoryReplayStore, Receiver, ReplayStore, WebhookAnswer, WebhookEvent
+from .verification import VerifiedPayload, sign_delivery, verify
 
 __all__ = [
     "AccessToken",

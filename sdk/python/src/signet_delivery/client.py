@@ -9,8 +9,10 @@ from ._runtime import RetryPolicy, Runtime
 from ._tokens import TOKEN_PATH, AccessToken, ClientSecret, CredentialKeeper, TokenSource
 from ._transport import Transport
 from .credentials import CredentialStore
-from .resources import Compliance, Credentials, DeadLetters, Deliveries, Endpoints, Events, EventTypes
-from .resources import Portal, Replays
+from .resources.account import Compliance, Credentials, Portal
+from .resources.deliveries import DeadLetters, Deliveries, Replays
+from .resources.endpoints import Endpoints
+from .resources.events import Events, EventTypes
 
 
 class SignetClient:
