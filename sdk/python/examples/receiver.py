@@ -32,8 +32,8 @@ class Hook(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         length = self.headers.get("content-length", "")
-        if not length.isdigit() or int(length) > MAX_BODY_BYTES:
-            self.send_error(413 if length.isdigit() else 411)
+        if not length.isdecimal() or int(length) > MAX_BODY_BYTES:
+            self.send_error(413 if length.isdecimal() else 411)
             return
         answer = receiver.receive(self.rfile.read(int(length)), self.headers)
         body = answer.body.encode()

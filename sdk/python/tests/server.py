@@ -33,6 +33,10 @@ class Answer:
     headers: Dict[str, str] = field(default_factory=dict)
     #: Processes the request and loses the answer.
     lost: bool = False
+    #: Closes the connection after the answer, without saying so in it.
+    hangs_up: bool = False
+    #: Says nothing for 10 seconds.
+    silent: bool = False
     #: Sends these bytes instead, one each 50 ms if slowly.
     raw: Optional[bytes] = None
     slowly: bool = False
@@ -51,6 +55,7 @@ class ScriptedService:
         self.lifetime = 900
         self.hold = threading.Event()
         self.hold.set()
+        self.end = threading.Event()
         self._issued = 0
         self._lock = threading.Lock()
         service = self
@@ -70,14 +75,18 @@ class ScriptedService:
             do_GET = do_POST = do_PATCH = do_DELETE = _handle
 
             def _send(self, answer: Answer) -> None:
+                if answer.silent:
+                    service.end.wait(10)
+                if answer.lost or answer.hangs_up:
+                    self.close_connection = True
                 if answer.lost:
+                    return
+                if answer.raw is not None:
                     self.close_connection = True
-                elif answer.raw is not None:
-                    self.close_connection = True
-                    for byte in [answer.raw[at : at + 1] for at in range(len(answer.raw))] if answer.slowly else [answer.raw]:
-                        self.wfile.write(byte)
-                        if answer.slowly:
-                            time.sleep(0.05)
+                    size = 1 if answer.slowly else max(1, len(answer.raw))
+                    for start in range(0, len(answer.raw), size):
+                        self.wfile.write(answer.raw[start : start + size])
+                        service.end.wait(0.05 if answer.slowly else 0)
                 else:
                     content = b"" if answer.status == 204 else json.dumps(answer.body).encode()
                     self.send_response(answer.status)
@@ -107,6 +116,7 @@ class ScriptedService:
 
     def __exit__(self, *_: object) -> None:
         self.hold.set()
+        self.end.set()
         self._server.shutdown()
         self._server.server_close()
 

@@ -27,6 +27,7 @@ class MemoryStore:
     def __init__(self, credential: Optional[StoredCredential] = None) -> None:
         self.credential = credential
         self.failing = False
+        self.saves = 0
 
     def load(self) -> Optional[StoredCredential]:
         if self.failing:
@@ -37,6 +38,7 @@ class MemoryStore:
         if self.failing:
             raise OSError("disk")
         self.credential = credential
+        self.saves += 1
 
 
 def credential(current: int, following: Optional[int] = None) -> StoredCredential:
@@ -102,7 +104,16 @@ class Tokens(WithService):
         with self.assertLogs("signet_delivery", "WARNING") as logs:
             self.assertEqual(signet.access_token().value, "token-1")
             eventually(lambda: len(logs.output) == 1, "the warning")
+            signet.access_token()
+            threads = threading.enumerate
+            eventually(lambda: all(each.name != "signet-token" for each in threads()), "its end")
+            self.assertEqual(len(self.service.token_requests), 2)
+            self.now += 10
+            self.service.token_answers = [UNAVAILABLE]
+            signet.access_token()
+            eventually(lambda: len(logs.output) == 2, "the next attempt")
         self.assertIn("REFRESH_FAILED", logs.output[0])
+        self.assertEqual(len(self.service.token_requests), 3)
         self.now = 1_000_000.0 + 900 - 29
         self.service.token_answers = [UNAVAILABLE]
         with self.assertRaises(SignetApiError):
@@ -133,6 +144,12 @@ class Tokens(WithService):
         with self.assertRaises(SignetApiError):
             signet.events.publish(EVENT)
         self.assertEqual(len(self.service.calls), 4)
+
+    def test_are_retried_by_one_party_only(self) -> None:
+        self.service.token_answers = [UNAVAILABLE] * 20
+        with self.assertRaises(SignetApiError):
+            self.client().events.publish(EVENT)
+        self.assertEqual(len(self.service.token_requests), 4)
 
     def test_need_a_credential(self) -> None:
         with self.assertRaises(ValueError):
@@ -184,6 +201,20 @@ class Rotation(WithService):
         self.client(**options).access_token()
         self.client(**options).access_token()
         self.assertEqual(store.credential, credential(2))
+
+    def test_leaves_another_clients_credential_alone(self) -> None:
+        other = StoredCredential("cl_other", StoredSecret("s", 1))
+        store = MemoryStore(other)
+        self.client(store=store, client_id=CLIENT_ID, client_secret=secret_of(1)).access_token()
+        self.assertEqual((store.credential, self.presented()), (other, [1]))
+
+    def test_writes_only_what_is_new(self) -> None:
+        store = MemoryStore(credential(1))
+        signet = self.client(store=store)
+        for _ in range(3):
+            self.now += 900
+            signet.access_token()
+        self.assertEqual((store.saves, len(self.service.token_requests)), (0, 3))
 
     def test_gets_the_same_successor_again_after_a_lost_answer(self) -> None:
         store = MemoryStore(credential(1))
@@ -277,8 +308,10 @@ class Exchanges(WithService):
         for _ in range(3):
             signet.endpoints.list().page()
         self.assertEqual(len({each.peer for each in self.service.seen}), 1)
-        self.service.answers = [Answer(200, {}, {"connection": "close"})]
+        self.service.answers = [Answer(200, {}, hangs_up=True)]
         signet.endpoints.get("ep_1")
+        [kept] = signet._connections._idle
+        eventually(lambda: not kept.timed.is_idle(), "the end of the connection")
         # Not repeatable, so a dead connection would be an error.
         self.service.answers = [Answer(202, {"id": "dlv_1"})]
         signet.dead_letters.replay("dlv_1")
@@ -307,10 +340,15 @@ class Exchanges(WithService):
         self.assertNotIn("token-1", f"{error} {error.__dict__}")
 
     def test_end_in_time_also_if_the_answer_drips(self) -> None:
-        for raw in (b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 99, b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n" + b" " * 99):
+        ok = b"HTTP/1.1 200 OK\r\n"
+        for answer in (
+            Answer(raw=ok + b"a: b\r\n" * 99, slowly=True),
+            Answer(raw=ok + b"content-length: 99\r\n\r\n" + b" " * 99, slowly=True),
+            Answer(silent=True),
+        ):
             began = time.monotonic()
             signet = self.client(timeout=0.6, retry=RetryPolicy(attempts=1))
-            self.service.answers = [Answer(raw=raw, slowly=True)]
+            self.service.answers = [answer]
             with self.assertRaises(SignetTransportError) as caught:
                 signet.endpoints.get("ep_1")
             self.assertEqual(caught.exception.code, "TIMEOUT")
@@ -328,6 +366,12 @@ class Exchanges(WithService):
             error = self.answered(Answer(raw=raw))
             assert isinstance(error, SignetTransportError)
             self.assertEqual(error.code, code)
+
+    def test_do_not_repeat_what_the_service_cannot_mean(self) -> None:
+        self.service.answers = [Answer(raw=b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n{")] * 4
+        with self.assertRaises(SignetTransportError):
+            self.client().endpoints.get("ep_1")
+        self.assertEqual(len(self.service.calls), 1)
 
     def test_reject_an_unsafe_address(self) -> None:
         for address in ("http://example.com", "ftp://x", "https://", "https://a@b", "https://a?b", "https://a#b"):
@@ -389,6 +433,11 @@ class Lists(WithService):
         self.assertEqual(self.exported([b'{"id":1}\n{"i', b'd":2}\n']), [1, 2])
         self.assertEqual(self.exported([]), [])
         last = b"0\r\n\r\n"
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\n"
+        for framing in (b"", b"content-length: 99\r\n"):
+            self.service.answers = [Answer(raw=head + framing + b'\r\n{"id":1}\n')]
+            with self.assertRaises(SignetTransportError, msg=framing.decode()):
+                list(self.client().dead_letters.export())
         for chunks, end in (([b'{"id":1}\n'], b""), ([b'{"id":1}'], last), ([b"{\n"], last)):
             with self.assertRaises(SignetTransportError, msg=f"{chunks}{end!r}"):
                 self.exported(chunks, end)

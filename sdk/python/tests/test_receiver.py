@@ -25,6 +25,7 @@ class Headers(unittest.TestCase):
         for form in (
             headers,
             list(headers.items()),
+            {**headers, "X-Service-Signature-256-Alt": None},
             {name.upper(): [value] for name, value in headers.items()},
             [(name.lower().encode(), value.encode()) for name, value in headers.items()],
         ):
@@ -50,9 +51,24 @@ class Verify(unittest.TestCase):
         body, headers = delivery()
         with self.assertRaises(TypeError):
             verify(body.decode(), headers, SECRET)  # type: ignore[arg-type]
-        for secrets in ([], "", "secret", [SECRET[:-1]]):
+        other_spelling = f"{SECRET[:-2]}9="
+        self.assertEqual(base64.b64decode(other_spelling[6:]), base64.b64decode(SECRET[6:]))
+        for secrets in ([], "", "secret", [SECRET[:-1]], other_spelling):
             with self.assertRaises(ValueError):
                 verify(body, headers, secrets)
+
+    def test_prefers_the_signature_that_covers_more(self) -> None:
+        body, headers = delivery()
+        old = sign_delivery(OTHER, body, id="evt_1", timestamp=1)["X-Service-Signature-256"]
+        mixed = {**headers, "X-Service-Signature-256": old}
+        self.assertEqual(verify(body, mixed, [OTHER, SECRET]).scheme, "v1")
+
+    def test_knows_json_from_what_python_takes_for_it(self) -> None:
+        body = b'{"sent_at": NaN}'
+        self.assertIsNone(verify(body, sign_delivery(SECRET, body, id="e", timestamp=1), SECRET, now=1).payload)
+        body = b'{"sent_at": true}'
+        with self.assertRaises(VerificationError):
+            verify(body, sign_delivery(SECRET, body, id="e", timestamp=1), SECRET, now=1)
 
 
 class Receiving(unittest.TestCase):

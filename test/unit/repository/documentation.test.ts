@@ -23,7 +23,7 @@ import { SETTINGS } from "../../../src/config/config.ts";
 import { unknownSettings } from "../../../src/config/unknown-settings.ts";
 import { renderGuide } from "../../../src/portal/guide/markdown.ts";
 import { signDelivery } from "../../../src/lib/receiver/sign.ts";
-import { GO_MODULE, PACKAGES } from "../../../src/runtime/package.ts";
+import { GO_MODULE, PACKAGES, VERSION } from "../../../src/runtime/package.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 
@@ -186,6 +186,14 @@ describe("the architecture", () => {
     const entries = await readdir(join(REPOSITORY, "src"), { withFileTypes: true });
     const directories = entries.filter((entry) => entry.isDirectory()).map(({ name }) => `\`src/${name}/\``);
     expect(directories.filter((name) => !layout.includes(name))).toEqual([]);
+  });
+});
+
+describe("the Python SDK", () => {
+  it("has the version of package.json and the repository's licence", async () => {
+    const version = /^__version__ = "(.*)"$/m.exec(await read("sdk/python/src/signet_delivery/_version.py"));
+    expect(version?.[1]).toBe(VERSION);
+    expect(await read("sdk/python/LICENSE")).toBe(await read("LICENSE"));
   });
 });
 

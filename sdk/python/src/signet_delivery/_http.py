@@ -63,7 +63,7 @@ class TlsFiles:
 
 
 class _TimedSocket:
-    """A socket whose reads and writes all end by a deadline: the timeout of a socket begins anew with each packet."""
+    """A socket whose reads and writes all end by a deadline: the timeout of a socket restarts with each packet."""
 
     def __init__(self, connected: socket.socket) -> None:
         self.deadline = 0.0

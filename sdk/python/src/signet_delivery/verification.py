@@ -91,7 +91,7 @@ class _Reader:
         pairs = items() if callable(items) else cast(Iterable[Tuple[Any, Any]], headers)
         self._values: Dict[str, List[str]] = {}
         for name, value in pairs:
-            values = value if isinstance(value, (list, tuple)) else (value,)
+            values = value if isinstance(value, (list, tuple)) else () if value is None else (value,)
             self._values.setdefault(_as_text(name).lower(), []).extend(map(_as_text, values))
 
     def optional(self, name: str, pattern: Pattern[str]) -> Optional[str]:
