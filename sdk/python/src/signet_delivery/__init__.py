@@ -5,6 +5,7 @@ from ._runtime import RetryPolicy
 from ._tokens import AccessToken
 from ._transport import Page, PagedList
 from ._version import __version__
+from .assertion import private_key_assertion
 from .client import SignetClient
 from .credentials import CredentialStore, FileCredentialStore, StoredCredential, StoredSecret
 from .credentials import parse_credential, serialize_credential
@@ -38,6 +39,7 @@ __all__ = [
     "WebhookEvent",
     "__version__",
     "parse_credential",
+    "private_key_assertion",
     "serialize_credential",
     "sign_delivery",
     "verify",

@@ -175,7 +175,7 @@ def _matches_public_key(public_key: str, body: bytes, standard: Optional[_Standa
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     except ImportError as error:
-        raise ImportError("public keys need Ed25519: pip install 'signet-delivery[ed25519]'") from error
+        raise ImportError("public keys need Ed25519: pip install 'signet-delivery[crypto]'") from error
     key = Ed25519PublicKey.from_public_bytes(raw)
     if standard is None:
         return False
