@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from typing import Any, List, Optional, Sequence
 
 from signet_delivery import CredentialStoreError, RetryPolicy, SignetApiError, SignetClient
-from signet_delivery import SignetTransportError, StoredCredential, StoredSecret
+from signet_delivery import SignetTransportError, StoredCredential, StoredSecret, TlsFiles
 from signet_delivery._runtime import Runtime
 from signet_delivery.resources.resource import Resource
 
@@ -338,6 +338,8 @@ class Exchanges(WithService):
     def test_keep_the_token_out_of_errors(self) -> None:
         error = self.answered(Answer(500, {"code": "X", "detail": "you sent Bearer token-1"}))
         self.assertNotIn("token-1", f"{error} {error.__dict__}")
+        self.assertNotIn("canary", repr(TlsFiles(password="canary")))
+        self.assertNotIn("token-2", repr(self.client().access_token()))
 
     def test_end_in_time_also_if_the_answer_drips(self) -> None:
         ok = b"HTTP/1.1 200 OK\r\n"

@@ -20,6 +20,8 @@ signet = SignetClient(
 )
 first = signet.access_token().value
 [credential] = signet.credentials.list()
+# In use while the files change.
+busy = signet._connections._connected()
 # The key of another certificate does not fit: the earlier pair stays in use.
 shutil.copy(path("other.key"), path("client.key"))
 signet.credentials.get(credential["id"])
@@ -28,6 +30,9 @@ shutil.copy(path("other.crt"), path("client.crt"))
 # The token is bound to the earlier certificate, so the service rejects it.
 signet.credentials.get(credential["id"])
 assert signet.access_token().value != first
+# It has presented the earlier certificate, so nobody uses it again.
+signet._connections._keep(busy)
+assert signet._connections._connected() is not busy
 try:
     SignetClient(URL, client_id=CLIENT_ID, tls=TlsFiles()).access_token()
 except SignetTransportError as error:

@@ -11,7 +11,7 @@ import ssl
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any, Dict, Generator, Iterator, List, Mapping, Optional, Sequence, Tuple, cast
 from urllib.parse import urlsplit
@@ -39,7 +39,7 @@ class TlsFiles:
     key_file: Optional[str] = None
     #: Root certificates for the server's certificate; the system's by default.
     ca_file: Optional[str] = None
-    password: Optional[str] = None
+    password: Optional[str] = field(default=None, repr=False)
 
     def context(self) -> ssl.SSLContext:
         """Reads the files. Raises OSError, of which ssl.SSLError is one, for files that do not fit."""
@@ -132,6 +132,8 @@ class Request:
 class _Kept:
     connection: HTTPConnection
     timed: _TimedSocket
+    #: With the certificate that the connection presented.
+    context: Optional[ssl.SSLContext]
     since: float
 
 
@@ -240,19 +242,21 @@ class Connections:
             # After a fork, the parent uses these.
             self._process = os.getpid()
             self._idle = []
+        context = self._context
         deadline = time.monotonic() + self.timeout
         while True:
             with self._lock:
                 kept = self._idle.pop() if self._idle else None
             if kept is None:
                 break
-            if time.monotonic() - kept.since < _IDLE_SECONDS and kept.timed.is_idle():
+            fresh = kept.context is context and time.monotonic() - kept.since < _IDLE_SECONDS
+            if fresh and kept.timed.is_idle():
                 kept.timed.deadline = deadline
                 return kept
             kept.connection.close()
         connection: HTTPConnection
-        if self._context is not None:
-            connection = HTTPSConnection(self._host, self._port, timeout=self.timeout, context=self._context)
+        if context is not None:
+            connection = HTTPSConnection(self._host, self._port, timeout=self.timeout, context=context)
         else:
             connection = HTTPConnection(self._host, self._port, timeout=self.timeout)
         try:
@@ -263,7 +267,7 @@ class Connections:
         timed = _TimedSocket(connection.sock)
         timed.deadline = deadline
         cast(Any, connection).sock = timed
-        return _Kept(connection, timed, time.monotonic())
+        return _Kept(connection, timed, context, time.monotonic())
 
     def _keep(self, kept: _Kept) -> None:
         kept.since = time.monotonic()
@@ -285,7 +289,6 @@ class Connections:
             except OSError:
                 return
             self._fingerprint = fingerprint
-            self.close()
 
     def _send(self, kept: _Kept, request: Request) -> HTTPResponse:
         headers = {"accept": "application/json", "user-agent": _USER_AGENT, **request.headers}
