@@ -178,7 +178,7 @@ describe.skipIf(lacksPython())("the Python SDK", () => {
       EXAMPLES: join(PACKAGE, "examples"),
       PORT: String(await freePort()),
     });
-    expect(JSON.parse(output)).toEqual({ methods: 63, uncalled: [] });
+    expect(JSON.parse(output)).toEqual({ methods: 66, uncalled: [] });
   });
 
   describe("over mutual TLS", () => {

@@ -122,6 +122,16 @@ def receive():
     return endpoint, receiver
 
 
+def grade(endpoint):
+    """The service finds no fault in the receiver."""
+    started = endpoints.grade(endpoint["id"])
+    done = ("COMPLETED", "FAILED")
+    until(lambda: endpoints.get_grade(endpoint["id"], started["id"])["state"] in done, "the grade")
+    report = endpoints.get_grade(endpoint["id"], started["id"])["report"]
+    assert report["score"] == 100 and report["not_observed"] == [], report
+    assert [each["id"] for each in endpoints.list_grades(endpoint["id"])] == [started["id"]]
+
+
 def dead_letter(endpoint, receiver):
     """An event that nobody receives becomes a dead letter, and its replay is delivered."""
     receiver.kill()
@@ -240,6 +250,7 @@ def manage():
 
 methods = len(uncalled)
 endpoint, receiver = receive()
+grade(endpoint)
 receiver = dead_letter(endpoint, receiver)
 publish()
 change(endpoint, receiver)

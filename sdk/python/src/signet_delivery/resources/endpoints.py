@@ -103,6 +103,19 @@ class Endpoints(Resource):
         path = f"{_ENDPOINTS}/{segment(id)}/test"
         return cast(models.Delivery, self._transport.post(path, event or {}, key=new_key(idempotency_key)))
 
+    def grade(self, id: str, *, idempotency_key: Optional[str] = None) -> models.Grade:
+        """Grades the receiver of an ACTIVE endpoint with good and bad deliveries, which takes up to two minutes."""
+        answer = self._transport.post(f"{_ENDPOINTS}/{segment(id)}/grade", key=new_key(idempotency_key))
+        return cast(models.Grade, answer)
+
+    def get_grade(self, id: str, grade_id: str) -> models.Grade:
+        path = f"{_ENDPOINTS}/{segment(id)}/grades/{segment(grade_id)}"
+        return cast(models.Grade, self._transport.get(path))
+
+    def list_grades(self, id: str, *, limit: Optional[int] = None) -> PagedList[models.GradeSummary]:
+        """Lists the stored grades of a receiver, newest first."""
+        return PagedList(self._transport, f"{_ENDPOINTS}/{segment(id)}/grades", {"limit": limit})
+
     def count_missing(self, id: str, which: models.MissedEvents) -> int:
         """Counts the events that :meth:`replay_missing` would deliver."""
         path = f"{_ENDPOINTS}/{segment(id)}/replay-missing"
