@@ -195,6 +195,17 @@ describe("the Python SDK", () => {
     expect(version?.[1]).toBe(VERSION);
     expect(await read("sdk/python/LICENSE")).toBe(await read("LICENSE"));
   });
+
+  it("has the extras that documents and messages name", async () => {
+    const [, extras = ""] =
+      /\[project\.optional-dependencies\]\n([\s\S]*?)\n\[/.exec(await read("sdk/python/pyproject.toml")) ??
+      [];
+    const sources = ["verification", "assertion"].map((name) => `sdk/python/src/signet_delivery/${name}.py`);
+    const texts = await Promise.all([...(await documents()), ...sources].map(read));
+    const named = texts.flatMap((text) => [...text.matchAll(/signet-delivery\[(\w+)\]/g)]);
+    expect(named.length).toBeGreaterThan(2);
+    expect(named.filter(([, name]) => !new RegExp(`^${name} = `, "m").test(extras))).toEqual([]);
+  });
 });
 
 describe("the supported versions", () => {
