@@ -9,7 +9,7 @@ import { currentImportLaw } from "./import-law.ts";
 import { GENERATED_DOCUMENTS, withGeneratedParts } from "./generated-parts.ts";
 import { chartWithVersion, plainManifests, SHARED_FILES, sharedFile } from "./kubernetes-manifests.ts";
 import { filesWithPackageNames, withPackageNames } from "./package-names.ts";
-import { PYTHON_MODELS, pythonModels } from "./python-models.ts";
+import { PYTHON_MODELS, PYTHON_VERSION, pythonModels, pythonVersion } from "./python-models.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 
@@ -36,6 +36,7 @@ await update(
 await update("src/lib/client/api-types.ts", async () => await clientTypes(await describedApi()));
 await update("sdk/go/models.gen.go", async () => goModels(await describedApi()));
 await update(PYTHON_MODELS, async () => pythonModels(await describedApi()));
+await update(PYTHON_VERSION, async () => await Promise.resolve(pythonVersion()));
 await update(".oxlintrc.law.json", currentImportLaw);
 for (const name of GENERATED_DOCUMENTS) {
   await update(name, withGeneratedParts);

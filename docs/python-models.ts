@@ -1,10 +1,13 @@
 /**
- * The bodies of requests and responses for Python, from the named schemas of the OpenAPI document. `npm run docs` writes
- * sdk/python/src/signet_delivery/models.py, and a test fails when it is stale.
+ * The bodies of requests and responses for Python, from the named schemas of the OpenAPI document, and the version.
+ * `npm run docs` writes models.py and _version.py of sdk/python, and a test fails when one is stale.
  */
+import { VERSION } from "../src/runtime/package.ts";
 import { LITERALS_MAX, memberText, type Schema } from "./client-types.ts";
 
-export const PYTHON_MODELS = "sdk/python/src/signet_delivery/models.py";
+const PACKAGE = "sdk/python/src/signet_delivery";
+export const PYTHON_MODELS = `${PACKAGE}/models.py`;
+export const PYTHON_VERSION = `${PACKAGE}/_version.py`;
 
 const WIDTH = 100;
 const REFERENCE = "#/components/schemas/";
@@ -161,4 +164,9 @@ export function pythonModels(document: Record<string, unknown>): string {
     isAlternative: alternatives.has(name),
   }));
   return `${[HEADER, ...models.map(declarationOf)].join("\n\n\n")}\n`;
+}
+
+/** Returns the text of _version.py. */
+export function pythonVersion(): string {
+  return `"""The version of the package, which is that of the service: \`npm run docs\` writes this file."""\n\n__version__ = "${VERSION}"\n`;
 }

@@ -18,7 +18,7 @@ import {
 } from "../../../docs/generated-parts.ts";
 import { requestLimits } from "../../../docs/limits.ts";
 import { filesWithPackageNames, withPackageNames } from "../../../docs/package-names.ts";
-import { PYTHON_MODELS, pythonModels } from "../../../docs/python-models.ts";
+import { PYTHON_MODELS, PYTHON_VERSION, pythonModels, pythonVersion } from "../../../docs/python-models.ts";
 import { SETTINGS } from "../../../src/config/config.ts";
 import { unknownSettings } from "../../../src/config/unknown-settings.ts";
 import { renderGuide } from "../../../src/portal/guide/markdown.ts";
@@ -191,8 +191,8 @@ describe("the architecture", () => {
 
 describe("the Python SDK", () => {
   it("has the version of package.json and the repository's licence", async () => {
-    const version = /^__version__ = "(.*)"$/m.exec(await read("sdk/python/src/signet_delivery/_version.py"));
-    expect(version?.[1]).toBe(VERSION);
+    expect(await read(PYTHON_VERSION)).toBe(pythonVersion());
+    expect(pythonVersion()).toContain(`__version__ = "${VERSION}"\n`);
     expect(await read("sdk/python/LICENSE")).toBe(await read("LICENSE"));
   });
 
