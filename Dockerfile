@@ -1,6 +1,8 @@
-# The production image: compiled code and production dependencies, without build or test tools.
+# The production image: compiled code and production dependencies, without build or test tools. For two platforms:
+#   docker buildx build --platform linux/amd64,linux/arm64 .
 
-FROM node:22.22.3-bookworm-slim AS build
+# Only Temporal's native library differs between platforms. So everything is built once, on the builder's own platform.
+FROM --platform=$BUILDPLATFORM node:24.21.0-bookworm-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
 # Install scripts stay off: no package in this image needs one.
@@ -11,20 +13,22 @@ COPY activities activities
 COPY src src
 COPY docs docs
 RUN npm run build
-# Temporal ships native libraries for five platforms, 35 MB each. Keep only this platform's.
-RUN npm prune --omit=dev --ignore-scripts --no-audit --no-fund \
-    && find node_modules/@temporalio/core-bridge/releases -mindepth 1 -maxdepth 1 \
-        ! -name "$(uname -m)-unknown-linux-gnu" -exec rm -r {} +
+RUN npm prune --omit=dev --ignore-scripts --no-audit --no-fund
+# The last stage runs nothing, because it may be of another platform. So what it needs besides /app is prepared here.
+RUN mkdir -p /image/bin /image/state/checkpoints /image/state/home \
+    && ln -s ../../../app/src/bootstrap.mjs /image/bin/signet
+ARG TARGETARCH
+RUN node src/processes/image.mjs . "$TARGETARCH"
 
-FROM node:22.22.3-bookworm-slim
+FROM node:24.21.0-bookworm-slim
 WORKDIR /app
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
 COPY package.json ./
 COPY src/bootstrap.mjs src/
-RUN ln -s /app/src/bootstrap.mjs /usr/local/bin/signet
-# Mount point for checkpoints of the compliance log. A new volume inherits its owner.
-RUN install -d -o node -g node /var/lib/signet/checkpoints
+COPY --from=build /image/bin/ /usr/local/bin/
+# Mount points: checkpoints of the compliance log, and data of a try-out (`serve`). A new volume inherits its owner.
+COPY --from=build --chown=node:node /image/state/ /var/lib/signet/
 # Without limits, heaps grow beyond their need. At saturation, these limits save a quarter of the memory and cost no CPU
 # (docs/benchmarks.md measures processes with the same options).
 ENV NODE_ENV=production SIGNET_ENV=production \

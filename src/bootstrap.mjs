@@ -49,8 +49,8 @@ function say(line) {
 
 function requireNode() {
   const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
-  if (major < 20 || (major === 20 && minor < 19)) {
-    say(`Node 20.19 or newer is needed; this is ${process.versions.node} (${process.execPath})`);
+  if (major < 20 || (major === 20 && minor < 20)) {
+    say(`Node 20.20 or newer is needed; this is ${process.versions.node} (${process.execPath})`);
     process.exit(1);
   }
 }

@@ -142,8 +142,8 @@ async function makeCli() {
 async function makeServer() {
   const directory = join(out, "server");
   for (const name of await readdir(build)) {
-    // The packages lie in dist, too.
-    if (name !== "packages") {
+    // Packages and releases lie in dist, too.
+    if (!["packages", "release"].includes(name)) {
       await cp(join(build, name), join(directory, "dist", name), { recursive: true });
     }
   }

@@ -157,13 +157,13 @@ describe("a command", () => {
 
   it("an old Node is rejected with one line", async () => {
     const old =
-      "data:text/javascript,Object.defineProperty(process,'versions',{value:{...process.versions,node:'20.18.3'}})";
+      "data:text/javascript,Object.defineProperty(process,'versions',{value:{...process.versions,node:'20.19.9'}})";
     const refused = run(process.execPath, ["--import", old, project.bootstrap, "version"], {
       env: project.environment(),
     });
     await expect(refused).rejects.toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(/^signet: Node 20\.19 or newer is needed; this is 20\.18\.3 .*\n$/),
+      stderr: expect.stringMatching(/^signet: Node 20\.20 or newer is needed; this is 20\.19\.9 .*\n$/),
     });
   });
 

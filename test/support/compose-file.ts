@@ -98,18 +98,25 @@ export interface ImageFile {
   readonly runs: readonly string[];
 }
 
-export function parseDockerfile(text: string): ImageFile {
-  const instructions = text
+/** Returns a Dockerfile's instructions: names and the rest of their lines. */
+export function instructionsOf(text: string): readonly (readonly [string, string])[] {
+  return text
     .replace(/^#.*\n/gm, "")
     .replace(/\\\n\s*/g, "")
     .split("\n")
     .filter((line) => line !== "")
     .map((line): readonly [string, string] => [line.replace(/ .*/, ""), line.replace(/^\S+ /, "")]);
+}
+
+export function parseDockerfile(text: string): ImageFile {
+  const instructions = instructionsOf(text);
   const last = instructions.slice(instructions.findLastIndex(([name]) => name === "FROM"));
   const all = (name: string): readonly string[] =>
     last.filter(([instruction]) => instruction === name).map(([, rest]) => rest);
   return {
-    bases: instructions.filter(([name]) => name === "FROM").map(([, rest]) => rest.replace(/ AS .*/, "")),
+    bases: instructions
+      .filter(([name]) => name === "FROM")
+      .map(([, rest]) => rest.replace(/^--platform=\S+ /, "").replace(/ AS .*/, "")),
     workdir: all("WORKDIR").at(-1) ?? "/",
     user: all("USER").at(-1) ?? "root",
     entrypoint: JSON.parse(all("ENTRYPOINT").at(-1) ?? "[]") as string[],

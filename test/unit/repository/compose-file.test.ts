@@ -25,6 +25,7 @@ const CLOSE_TIMEOUT_MS = 18_000;
 let text: string;
 let example: string;
 let file: ComposeFile;
+let dockerfile: string;
 let image: ImageFile;
 
 const read = async (name: string): Promise<string> => await readFile(join(REPOSITORY, name), "utf8");
@@ -32,7 +33,8 @@ const read = async (name: string): Promise<string> => await readFile(join(REPOSI
 beforeAll(async () => {
   text = await read("docker-compose.yml");
   example = await read(".env.example");
-  image = parseDockerfile(await read("Dockerfile"));
+  dockerfile = await read("Dockerfile");
+  image = parseDockerfile(dockerfile);
   const secrets = Object.keys(parseEnvFile(example)).map((name) => [name, `secret-of-${name}`]);
   file = parseCompose(text, Object.fromEntries(secrets) as Record<string, string>);
 });
@@ -347,14 +349,22 @@ describe("the image", () => {
   });
 
   test("has the command line under its name", () => {
-    expect(image.runs).toContain(`ln -s ${image.workdir}/src/bootstrap.mjs /usr/local/bin/signet`);
-    expect(image.copies).toContain("src/bootstrap.mjs src/");
+    expect(dockerfile).toContain(`ln -s ../../..${image.workdir}/src/bootstrap.mjs /image/bin/signet`);
+    expect(image.copies).toEqual(
+      expect.arrayContaining(["src/bootstrap.mjs src/", "--from=build /image/bin/ /usr/local/bin/"]),
+    );
+  });
+
+  test("is built on the builder's platform, and its last stage runs nothing, because it may be of another", () => {
+    expect(dockerfile).toMatch(/^FROM --platform=\$BUILDPLATFORM \S+ AS build$/m);
+    expect(dockerfile.match(/^FROM /gm)).toHaveLength(2);
+    expect(image.runs).toEqual([]);
+    expect(new Set(image.bases).size).toBe(1);
   });
 
   test("is built from files that exist and that .dockerignore admits", async () => {
     const ignore = (await read(".dockerignore")).split("\n").filter((line) => /^[^#]/.test(line));
     expect(ignore[0]).toBe("*");
-    const dockerfile = await read("Dockerfile");
     const sources = [...dockerfile.matchAll(/^COPY (?!--from)(.*) \S+$/gm)].flatMap(([, list = ""]) =>
       list.split(" "),
     );

@@ -1,0 +1,248 @@
+/** `npm run release`: equal files from two directories, and provenance that notices a changed byte. */
+import { execFile } from "node:child_process";
+import { createHash, generateKeyPairSync } from "node:crypto";
+import { cp, mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { gunzipSync } from "node:zlib";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { VERSION } from "../../src/runtime/package.ts";
+import { allowMinutes } from "../support/limits.ts";
+
+allowMinutes(10);
+
+const run = promisify(execFile);
+const REPOSITORY = join(import.meta.dirname, "..", "..");
+const OUTPUT_MAX = 64 * 1_048_576;
+const IDENTITY = {
+  GIT_AUTHOR_NAME: "Author",
+  GIT_AUTHOR_EMAIL: "author@example.com",
+  GIT_COMMITTER_NAME: "Author",
+  GIT_COMMITTER_EMAIL: "author@example.com",
+  GIT_AUTHOR_DATE: "2026-01-02T03:04:05Z",
+  GIT_COMMITTER_DATE: "2026-01-02T03:04:05Z",
+};
+
+let directory: string;
+let key: string;
+let publicKey: string;
+/** Directories of the two releases. */
+let releases: readonly [string, string];
+
+async function git(cwd: string, ...args: readonly string[]): Promise<string> {
+  const env = { ...process.env, ...IDENTITY };
+  const { stdout } = await run("git", args, { cwd, env, maxBuffer: OUTPUT_MAX });
+  return stdout;
+}
+
+/** Copies the sources as they are now, and commits them. */
+async function makeClone(clone: string): Promise<void> {
+  const listed = await git(REPOSITORY, "ls-files", "--cached", "--others", "--exclude-standard", "-z");
+  const deleted = new Set((await git(REPOSITORY, "ls-files", "--deleted", "-z")).split("\0"));
+  for (const path of new Set(listed.split("\0"))) {
+    if (path !== "" && !deleted.has(path)) {
+      await mkdir(dirname(join(clone, path)), { recursive: true });
+      await cp(join(REPOSITORY, path), join(clone, path), { verbatimSymlinks: true });
+    }
+  }
+  await git(clone, "init", "--quiet");
+  await git(clone, "add", "--all");
+  await git(clone, "-c", "commit.gpgsign=false", "commit", "--quiet", "--message", "Release");
+  // Links need no space; a package beside a link would lie in another directory.
+  await run("cp", ["-al", join(REPOSITORY, "node_modules"), join(clone, "node_modules")]).catch(
+    async () => await cp(join(REPOSITORY, "node_modules"), join(clone, "node_modules"), { recursive: true }),
+  );
+}
+
+/** Runs the release as a maintainer does. */
+async function release(clone: string): Promise<string> {
+  const { NODE_ENV: _, ...env } = process.env;
+  await run("npm", ["run", "release", "--", "--key", key], { cwd: clone, env, maxBuffer: OUTPUT_MAX });
+  return join(clone, "dist", "release");
+}
+
+async function verify(release: string, pem = publicKey): Promise<string> {
+  const program = join(REPOSITORY, "src", "processes", "release.mjs");
+  const { stdout } = await run(process.execPath, [program, "verify", release, "--key", pem]);
+  return stdout;
+}
+
+async function digests(release: string): Promise<Readonly<Record<string, string>>> {
+  const entries = (await readdir(release)).toSorted().map(async (name) => {
+    const content = await readFile(join(release, name));
+    return [name, createHash("sha256").update(content).digest("hex")] as const;
+  });
+  return Object.fromEntries(await Promise.all(entries));
+}
+
+async function writeKey(name: string): Promise<{ readonly own: string; readonly shared: string }> {
+  const pair = generateKeyPairSync("ed25519");
+  const [own, shared] = [join(directory, `${name}.pem`), join(directory, `${name}.pub`)];
+  await writeFile(own, pair.privateKey.export({ type: "pkcs8", format: "pem" }));
+  await writeFile(shared, pair.publicKey.export({ type: "spki", format: "pem" }));
+  return { own, shared };
+}
+
+/** Returns the names in a tar archive, in its order. */
+function namesIn(archive: Buffer): readonly string[] {
+  const tar = gunzipSync(archive);
+  const names: string[] = [];
+  for (let at = 0; at < tar.length && tar[at] !== 0;) {
+    const field = (from: number, length: number): string =>
+      tar.toString("latin1", at + from, at + from + length).replace(/\0.*$/s, "");
+    const size = Number.parseInt(field(124, 12), 8);
+    if (field(156, 1) !== "g") {
+      names.push(field(345, 155) === "" ? field(0, 100) : `${field(345, 155)}/${field(0, 100)}`);
+    }
+    at += 512 + Math.ceil(size / 512) * 512;
+  }
+  return names;
+}
+
+beforeAll(async () => {
+  directory = await realpath(await mkdtemp(join(tmpdir(), "signet-release-")));
+  ({ own: key, shared: publicKey } = await writeKey("release"));
+  const clones = [join(directory, "a"), join(directory, "another", "place")] as const;
+  await makeClone(clones[0]);
+  await makeClone(clones[1]);
+  releases = [await release(clones[0]), await release(clones[1])];
+});
+
+afterAll(async () => {
+  await rm(directory, { recursive: true, force: true });
+});
+
+describe("a release", () => {
+  test("has the same bytes when it is made in another directory", async () => {
+    const [first, second] = await Promise.all(releases.map(digests));
+    expect(second).toEqual(first);
+    expect(Object.keys(first ?? {})).toEqual(
+      expect.arrayContaining([
+        "RELEASE-NOTES.md",
+        "SHA256SUMS",
+        "provenance.intoto.jsonl",
+        `signet-${VERSION}-image-context.tar.gz`,
+        `signet-${VERSION}.cdx.json`,
+        `signet-delivery-cli-${VERSION}.tgz`,
+        `signet-delivery-client-${VERSION}.tgz`,
+        `signet-delivery-server-${VERSION}.tgz`,
+      ]),
+    );
+  });
+
+  test("has checksums that sha256sum takes", async () => {
+    const { stdout } = await run("sha256sum", ["--check", "SHA256SUMS"], { cwd: releases[0] });
+    const others = ["SHA256SUMS", "provenance.intoto.jsonl"];
+    const names = (await readdir(releases[0])).filter((name) => !others.includes(name)).toSorted();
+    expect(stdout).toBe(names.map((name) => `${name}: OK\n`).join(""));
+  });
+
+  test("has the image's context: the Dockerfile and what .dockerignore admits", async () => {
+    const names = namesIn(await readFile(join(releases[0], `signet-${VERSION}-image-context.tar.gz`)));
+    const tops = new Set(names.map((name) => name.replace(/\/.*/, "")));
+    const ignore = await readFile(join(REPOSITORY, ".dockerignore"), "utf8");
+    const admitted = [...ignore.matchAll(/^!(.*)$/gm)].map(([, name = ""]) => name);
+    expect([...tops].toSorted()).toEqual(["Dockerfile", ...admitted].toSorted());
+    expect(names).toContain("src/processes/main.ts");
+  });
+
+  test("lists the production dependencies of the lockfile, and which of them the image has", async () => {
+    interface Component {
+      readonly name: string;
+      readonly version: string;
+      readonly scope: string;
+      readonly purl: string;
+    }
+    const document = JSON.parse(await readFile(join(releases[0], `signet-${VERSION}.cdx.json`), "utf8")) as {
+      readonly bomFormat: string;
+      readonly components: readonly Component[];
+      readonly metadata: { readonly timestamp: string };
+    };
+    expect(document).toMatchObject({
+      bomFormat: "CycloneDX",
+      serialNumber: expect.stringMatching(
+        /^urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-8[0-9a-f]{3}-[0-9a-f]{12}$/,
+      ),
+      metadata: { timestamp: "2026-01-02T03:04:05.000Z", component: { name: "signet", version: VERSION } },
+    });
+    const scopes = new Map(document.components.map(({ name, scope }) => [name, scope]));
+    const { dependencies } = JSON.parse(await readFile(join(REPOSITORY, "package.json"), "utf8")) as {
+      readonly dependencies: Readonly<Record<string, string>>;
+    };
+    for (const name of Object.keys(dependencies)) {
+      expect(scopes.get(name), name).toBe("required");
+    }
+    expect([scopes.get("webpack"), scopes.get("@swc/core")]).toEqual(["optional", "optional"]);
+    expect(scopes.has("vitest")).toBe(false);
+  });
+});
+
+describe("provenance", () => {
+  let copy: string;
+
+  /** Copies the release, so that each test changes its own. */
+  async function copyOf(name: string): Promise<string> {
+    copy = join(directory, name);
+    await cp(releases[0], copy, { recursive: true });
+    return copy;
+  }
+
+  test("names the commit and every file, and is verified with the public key", async () => {
+    const commit = (await git(join(releases[0], "..", ".."), "rev-parse", "HEAD")).trim();
+    const files = (await readdir(releases[0])).length - 1;
+    expect(await verify(releases[0])).toBe(
+      `${files} files of version ${VERSION}, commit ${commit}: signature and digests are right\n`,
+    );
+    const envelope = JSON.parse(await readFile(join(releases[0], "provenance.intoto.jsonl"), "utf8")) as {
+      readonly payload: string;
+    };
+    expect(JSON.parse(Buffer.from(envelope.payload, "base64").toString())).toMatchObject({
+      _type: "https://in-toto.io/Statement/v1",
+      predicateType: "https://slsa.dev/provenance/v1",
+      predicate: { buildDefinition: { resolvedDependencies: [{ digest: { gitCommit: commit } }, {}] } },
+    });
+  });
+
+  test("notices a changed byte, a missing and an additional file, all at once", async () => {
+    const changed = await copyOf("changed");
+    const tarball = join(changed, `signet-delivery-client-${VERSION}.tgz`);
+    const content = await readFile(tarball);
+    content[content.length - 1] = (content.at(-1) ?? 0) ^ 1;
+    await writeFile(tarball, content);
+    await rm(join(changed, "RELEASE-NOTES.md"));
+    await writeFile(join(changed, "more.tgz"), "");
+    await expect(verify(changed)).rejects.toMatchObject({
+      code: 1,
+      stderr: `release: RELEASE-NOTES.md is missing\nsignet-delivery-client-${VERSION}.tgz was changed\nmore.tgz is not part of the release\n`,
+    });
+  });
+
+  test("is rejected with another key, and when its statement was changed", async () => {
+    const { shared } = await writeKey("stranger");
+    const stderr = "release: provenance.intoto.jsonl is not signed by this key\n";
+    await expect(verify(releases[0], shared)).rejects.toMatchObject({ code: 1, stderr });
+    const changed = await copyOf("statement");
+    const path = join(changed, "provenance.intoto.jsonl");
+    const envelope = JSON.parse(await readFile(path, "utf8")) as { payload: string };
+    const statement = Buffer.from(envelope.payload, "base64").toString().replace(VERSION, "9.9.9");
+    await writeFile(
+      path,
+      JSON.stringify({ ...envelope, payload: Buffer.from(statement).toString("base64") }),
+    );
+    await expect(verify(changed)).rejects.toMatchObject({ code: 1, stderr });
+  });
+});
+
+test("a tree with uncommitted changes is not released", async () => {
+  const clone = join(releases[0], "..", "..");
+  await writeFile(join(clone, "src", "left.ts"), "");
+  await expect(run(process.execPath, [join(clone, "src", "processes", "release.mjs")])).rejects.toMatchObject(
+    {
+      code: 1,
+      stderr: expect.stringMatching(
+        /^release: a release is made from a commit; .*\n\?\? src\/left\.ts\n$/,
+      ) as string,
+    },
+  );
+});
