@@ -8,7 +8,17 @@
  */
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
@@ -109,7 +119,15 @@ function packChart(out, version) {
  */
 function writeComponents(path, seconds) {
   const args = ["sbom", "--sbom-format", "cyclonedx", "--sbom-type", "application", "--omit", "dev"];
-  const document = JSON.parse(run("npm", [...args, "--package-lock-only"]).toString());
+  const place = mkdtempSync(join(tmpdir(), "signet-components-"));
+  // npm names the application after its directory.
+  const directory = join(place, "signet");
+  mkdirSync(directory);
+  for (const name of ["package.json", "package-lock.json"]) {
+    copyFileSync(join(ROOT, name), join(directory, name));
+  }
+  const document = JSON.parse(run("npm", [...args, "--package-lock-only"], directory).toString());
+  rmSync(place, { recursive: true });
   const { packages } = JSON.parse(read("package-lock.json"));
   const inImage = packagesOfImage(packages, JSON.parse(read("package.json")).dependencies);
   for (const component of document.components) {

@@ -36,7 +36,17 @@ export async function bundleWorkflows(codec = false): Promise<{ code: string }> 
     // Evaluated once per thread instead of once per workflow. Our modules have no state; the SDK's keep it elsewhere.
     preloadModules: ["@temporalio/workflow", pathOf("index"), pathOf("stack-trace")],
     // The worker needs a source map inside the bundle. Without the sources, it has half the size.
-    webpackConfigHook: (config) => ({ ...config, devtool: "inline-nosources-source-map" }),
+    // The same sources give the same bundle in any directory.
+    webpackConfigHook: (config) => ({
+      ...config,
+      devtool: "inline-nosources-source-map",
+      output: {
+        ...config.output,
+        filename: "workflow-bundle.js",
+        devtoolModuleFilenameTemplate: ({ resourcePath }: { readonly resourcePath: string }) =>
+          resourcePath.replace(/^ignored\|.*\|/, "ignored|"),
+      },
+    }),
     logger: { trace() {}, debug() {}, info() {}, warn() {}, error: console.error, log() {} },
   });
 }
