@@ -130,11 +130,11 @@ function writeComponents(path, seconds) {
   rmSync(place, { recursive: true });
   const { packages } = JSON.parse(read("package-lock.json"));
   const inImage = packagesOfImage(packages, JSON.parse(read("package.json")).dependencies);
+  const named = new Set(
+    [...inImage].map((path) => `${path.replace(/^.*node_modules\//, "")}@${packages[path].version}`),
+  );
   for (const component of document.components) {
-    /** @type {{ name: string, value: string }[]} */
-    const properties = component.properties ?? [];
-    const places = properties.filter(({ name }) => name === "cdx:npm:package:path").map(({ value }) => value);
-    component.scope = places.some((place) => inImage.has(place)) ? "required" : "optional";
+    component.scope = named.has(component["bom-ref"]) ? "required" : "optional";
   }
   document.metadata.timestamp = new Date(seconds * 1_000).toISOString();
   delete document.serialNumber;

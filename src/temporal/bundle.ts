@@ -36,10 +36,11 @@ export async function bundleWorkflows(codec = false): Promise<{ code: string }> 
     // Evaluated once per thread instead of once per workflow. Our modules have no state; the SDK's keep it elsewhere.
     preloadModules: ["@temporalio/workflow", pathOf("index"), pathOf("stack-trace")],
     // The worker needs a source map inside the bundle. Without the sources, it has half the size.
-    // The same sources give the same bundle in any directory.
+    // The same sources give the same bundle in any directory. Columns depend on it: the SDK writes absolute paths into
+    // its entry. So the map has lines only.
     webpackConfigHook: (config) => ({
       ...config,
-      devtool: "inline-nosources-source-map",
+      devtool: "inline-nosources-cheap-module-source-map",
       output: {
         ...config.output,
         filename: "workflow-bundle.js",
