@@ -94,6 +94,12 @@ function removePackages(root) {
   for (const path of Object.keys(packages).filter((path) => !needed.has(path))) {
     rmSync(join(root, path), { recursive: true, force: true });
   }
+  const modules = join(root, "node_modules");
+  for (const scope of readdirSync(modules).filter((name) => name.startsWith("@"))) {
+    if (readdirSync(join(modules, scope)).length === 0) {
+      rmSync(join(modules, scope), { recursive: true });
+    }
+  }
   // Both name packages that are gone.
   for (const path of [record, join("node_modules", ".bin")]) {
     rmSync(join(root, path), { recursive: true, force: true });
