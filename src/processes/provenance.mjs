@@ -64,7 +64,7 @@ export function signProvenance(directory, { buildType, version, commit, npm, loc
         ],
       },
       runDetails: {
-        // Whoever holds the key is the builder. Its name is the key's digest (RFC 6920).
+        // The holder of the key is the builder. Its name is the key's digest (RFC 6920).
         builder: {
           id: `ni:///sha-256;${digestOfKey(publicKey).digest("base64url")}`,
           version: { node: process.versions.node, npm },

@@ -1,9 +1,10 @@
 /** The image: its content, made by the Dockerfile's own instructions, and the whole service run from it. */
 import { spawnSync } from "node:child_process";
-import { chmod, chown, lstat, mkdir, mkdtemp, readdir, realpath, rm } from "node:fs/promises";
+import { chmod, chown, lstat, mkdir, mkdtemp, readdir, readFile, realpath, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
+import type { Environment } from "../../src/config/config.ts";
 import { VERSION } from "../../src/runtime/package.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePorts } from "../support/free-port.ts";
@@ -23,6 +24,15 @@ const NOBODY = 65_534;
 
 const registry = spawnSync("npm", ["view", "fastify", "version"], { timeout: 60_000 });
 const unreachable = skipUnless(registry.status === 0, "the image", "npm has no registry");
+
+/** Returns the environment of the documented `docker run … serve`. */
+async function documentedEnvironment(): Promise<Environment> {
+  const document = await readFile(join(import.meta.dirname, "..", "..", "docs", "releasing.md"), "utf8");
+  const [command = ""] = /^docker run [\s\S]*? serve$/m.exec(document) ?? [];
+  const given = [...command.matchAll(/--env (\w+)=(\S+)/g)].map(([, name = "", value = ""]) => [name, value]);
+  expect(given.length).toBeGreaterThan(4);
+  return Object.fromEntries(given) as Environment;
+}
 
 async function filesBelow(root: string): Promise<readonly string[]> {
   const entries = await readdir(root, { recursive: true, withFileTypes: true });
@@ -101,12 +111,13 @@ describe.skipIf(unreachable)("the image", () => {
       command: [...user, process.execPath, "dist/src/processes/main.js", "serve"],
       cwd: app,
       environment: {
-        SIGNET_ENV: "development",
+        ...(await documentedEnvironment()),
         SIGNET_HOME: home,
         SIGNET_DATABASE_URL: database.adminUrl,
         TEMPORAL_ADDRESS: inject("temporalAddress"),
         TEMPORAL_NAMESPACE: await testNamespace(),
         SIGNET_API_LISTEN: `127.0.0.1:${api}`,
+        SIGNET_PUBLIC_URL: `http://127.0.0.1:${api}`,
         SIGNET_ADMIN_LISTEN: `127.0.0.1:${admin}`,
         SIGNET_EDGE_LISTEN: `127.0.0.1:${edge}`,
         SIGNET_METRICS_LISTEN: `127.0.0.1:${metrics}`,

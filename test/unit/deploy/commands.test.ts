@@ -3,11 +3,16 @@ import { existsSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { PROCESS_COMMANDS } from "../../../src/cli/process-commands.ts";
+import { SETTINGS } from "../../../src/config/config.ts";
+import { unknownSettings } from "../../../src/config/unknown-settings.ts";
 import { type KnownOptions, type ParsedCommand, parseOptions, wordsOf } from "../../support/command-words.ts";
 import { parseCompose } from "../../support/compose-file.ts";
 import { type DocumentLine, inlineCommands, shellLines } from "../../support/documents.ts";
 import { readManifests } from "../../support/manifests.ts";
 
+const SETTING_NAMES = Object.values(SETTINGS).map(({ variable }) => variable);
+const PROCESSES = PROCESS_COMMANDS.map(({ name }) => name);
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 const DOCUMENTS = [
   "README.md",
@@ -58,6 +63,15 @@ const VALUES: Readonly<Record<string, RegExp>> = {
   "--signal": /^HUP$/,
   "--scale": /^(worker|api|edge)=\d+$/,
 };
+/** docs.docker.com/reference/cli/docker/container/run */
+const RUN: KnownOptions = {
+  "--rm": false,
+  "--init": false,
+  "--read-only": false,
+  "--volume": true,
+  "--publish": true,
+  "--env": true,
+};
 /** After these, the words behind the service are a command for the container. */
 const INSIDE = new Set(["exec", "run"]);
 
@@ -73,6 +87,13 @@ describe("docker", async () => {
 
   function problemsOf(line: string): readonly string[] {
     const [, area, ...all] = wordsOf(line);
+    if (area === "run") {
+      const { words, problems } = parseOptions(all, RUN, 1);
+      const set = Object.fromEntries(
+        [...line.matchAll(/--env (\w+)=(\S+)/g)].map(([, name, value]) => [name, value]),
+      );
+      return [...problems, ...unknownSettings(set, SETTING_NAMES), ...missing(words.slice(1, 2), PROCESSES)];
+    }
     if (area !== "compose") {
       return line === "docker stats --no-stream" ? [] : [`nobody knows ${area}`];
     }
@@ -115,6 +136,12 @@ describe("docker", async () => {
     ["docker compose restart --now api", "there is no --now"],
     ["docker compose --profile metrics up", "metrics is not there"],
     ["docker compose reload", "there is no docker compose reload"],
+    [
+      "docker run --rm --env SIGNET_HOUSE=/x signet serve",
+      "SIGNET_HOUSE is not a setting: did you mean SIGNET_HOME?",
+    ],
+    ["docker run --detached signet serve", "there is no --detached"],
+    ["docker run signet server", "server is not there"],
   ])("%s: %s", (line, problem) => {
     expect(problemsOf(line)).toContain(problem);
   });

@@ -227,7 +227,11 @@ describe("the worker", () => {
     expect(service("worker").volumes).toContain(`checkpoints:${directory}`);
     const others = all().filter(([name]) => name !== "worker");
     expect(others.flatMap(([, { volumes = [] }]) => volumes).join()).not.toContain("checkpoints");
-    expect(image.runs).toContain(`install -d -o ${image.user} -g ${image.user} ${directory}`);
+    expect(directory).toBe("/var/lib/signet/checkpoints");
+    expect(dockerfile).toContain(" /image/state/checkpoints ");
+    expect(image.copies).toContain(
+      `--from=build --chown=${image.user}:${image.user} /image/state/ /var/lib/signet/`,
+    );
   });
 });
 
