@@ -137,8 +137,8 @@ describe("docker", async () => {
     ["docker compose --profile metrics up", "metrics is not there"],
     ["docker compose reload", "there is no docker compose reload"],
     [
-      "docker run --rm --env SIGNET_HOUSE=/x signet serve",
-      "SIGNET_HOUSE is not a setting: did you mean SIGNET_HOME?",
+      "docker run --rm --env SIGNET_HOMES=/x signet serve",
+      "SIGNET_HOMES is not a setting: did you mean SIGNET_HOME?",
     ],
     ["docker run --detached signet serve", "there is no --detached"],
     ["docker run signet server", "server is not there"],
