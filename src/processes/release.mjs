@@ -113,12 +113,12 @@ function packChart(out, version) {
 
 /**
  * Writes the production dependencies as CycloneDX, by `npm sbom`, with a serial number and a time that do not change.
- * Those that only the server's npm package installs have the scope `optional`: the image leaves them out.
+ * Those that only the server's npm package installs have the scope `optional`: the image leaves them out. All
+ * dependencies are read, because `npm sbom --omit dev` also omits what development dependencies need too, such as pg.
  *
  * @param {string} path @param {number} seconds time of the commit
  */
 function writeComponents(path, seconds) {
-  const args = ["sbom", "--sbom-format", "cyclonedx", "--sbom-type", "application", "--omit", "dev"];
   const place = mkdtempSync(join(tmpdir(), "signet-components-"));
   // npm names the application after its directory.
   const directory = join(place, "signet");
@@ -126,16 +126,30 @@ function writeComponents(path, seconds) {
   for (const name of ["package.json", "package-lock.json"]) {
     copyFileSync(join(ROOT, name), join(directory, name));
   }
-  const document = JSON.parse(run("npm", [...args, "--package-lock-only"], directory).toString());
+  const args = ["--sbom-format", "cyclonedx", "--sbom-type", "application", "--package-lock-only"];
+  const document = JSON.parse(run("npm", ["sbom", ...args], directory).toString());
   rmSync(place, { recursive: true });
   const { packages } = JSON.parse(read("package-lock.json"));
-  const inImage = packagesOfImage(packages, JSON.parse(read("package.json")).dependencies);
-  const named = new Set(
-    [...inImage].map((path) => `${path.replace(/^.*node_modules\//, "")}@${packages[path].version}`),
-  );
-  for (const component of document.components) {
-    component.scope = named.has(component["bom-ref"]) ? "required" : "optional";
-  }
+  /** @param {Iterable<string>} paths */
+  const refsOf = (paths) =>
+    new Set([...paths].map((at) => `${at.replace(/^.*node_modules\//, "")}@${packages[at].version}`));
+  const isProduction = (/** @type {string} */ at) =>
+    at !== "" && packages[at].dev !== true && packages[at].devOptional !== true;
+  const production = refsOf(Object.keys(packages).filter(isProduction));
+  const inImage = refsOf(packagesOfImage(packages, packages[""].dependencies));
+  /** @type {{ "bom-ref": string }[]} */
+  const components = document.components;
+  /** @type {{ ref: string, dependsOn: string[] }[]} */
+  const edges = document.dependencies;
+  document.components = components
+    .filter((component) => production.has(component["bom-ref"]))
+    .map((component) => ({
+      ...component,
+      scope: inImage.has(component["bom-ref"]) ? "required" : "optional",
+    }));
+  document.dependencies = edges
+    .filter(({ ref }) => production.has(ref) || ref === document.metadata.component["bom-ref"])
+    .map(({ ref, dependsOn }) => ({ ref, dependsOn: dependsOn.filter((name) => production.has(name)) }));
   document.metadata.timestamp = new Date(seconds * 1_000).toISOString();
   delete document.serialNumber;
   const digest = createHash("sha256").update(JSON.stringify(document)).digest("hex");

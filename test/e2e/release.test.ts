@@ -152,7 +152,6 @@ describe("a release", () => {
       readonly name: string;
       readonly version: string;
       readonly scope: string;
-      readonly purl: string;
     }
     const document = JSON.parse(await readFile(join(releases[0], `signet-${VERSION}.cdx.json`), "utf8")) as {
       readonly bomFormat: string;
@@ -173,6 +172,16 @@ describe("a release", () => {
     for (const name of Object.keys(dependencies)) {
       expect(scopes.get(name), name).toBe("required");
     }
+    const { packages } = JSON.parse(await readFile(join(REPOSITORY, "package-lock.json"), "utf8")) as {
+      readonly packages: Readonly<
+        Record<string, { readonly version: string; readonly dev?: boolean; readonly devOptional?: boolean }>
+      >;
+    };
+    const production = Object.entries(packages)
+      .filter(([path, { dev, devOptional }]) => path !== "" && dev !== true && devOptional !== true)
+      .map(([path, { version }]) => `${path.replace(/^.*node_modules\//, "")}@${version}`);
+    const listed = document.components.map(({ name, version }) => `${name}@${version}`);
+    expect(listed.toSorted()).toEqual([...new Set(production)].toSorted());
     expect([scopes.get("webpack"), scopes.get("@swc/core")]).toEqual(["optional", "optional"]);
     expect(scopes.has("vitest")).toBe(false);
   });
