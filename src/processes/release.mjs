@@ -10,7 +10,6 @@ import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
   copyFileSync,
-  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -91,15 +90,12 @@ function contextPaths() {
 }
 
 /**
- * Packs the chart as `helm package` does. A tree without the chart has none to release.
+ * Packs the chart as `helm package` does.
  *
  * @param {string} out @param {string} version of the service
  */
 function packChart(out, version) {
   const file = join(CHART, "Chart.yaml");
-  if (!existsSync(join(ROOT, file))) {
-    return;
-  }
   /** @param {string} key */
   const valueOf = (key) => new RegExp(`^${key}: *["']?([^"'\\s#]+)`, "m").exec(read(file))?.[1];
   if (valueOf("appVersion") !== version) {
