@@ -268,6 +268,10 @@ describe("helm", async () => {
 
   function problemsOf(line: string): readonly string[] {
     const [verb = "", ...rest] = wordsOf(line).slice(1);
+    if (verb === "push") {
+      // The file of a release, which test/e2e/release.test.ts makes.
+      return missing(rest.slice(0, 1), ["dist/release/signet-chart-VERSION.tgz"]);
+    }
     const { options, words, problems } = parseOptions(rest, HELM[verb] ?? {});
     const [release = "", chart = ""] = words;
     return [
@@ -289,6 +293,7 @@ describe("helm", async () => {
 
   test.each([
     ["helm upgrade signet deploy/helm/other --namespace signet --values my-values.yaml", "is no chart"],
+    ["helm push dist/release/signet-VERSION.tgz oci://example.com", "signet-VERSION.tgz is not there"],
     ["helm upgrade signet deploy/helm/signet --values my-values.yaml", "no namespace is not there"],
     [
       "helm upgrade signet deploy/helm/signet --namespace signet --values my-values.yaml --now",
