@@ -72,6 +72,15 @@ const RUN: KnownOptions = {
   "--publish": true,
   "--env": true,
 };
+/** docs.docker.com/reference/cli/docker/buildx/build */
+const BUILDX: KnownOptions = {
+  "-": false,
+  "--platform": true,
+  "--provenance": true,
+  "--push": false,
+  "--sbom": true,
+  "--tag": true,
+};
 /** After these, the words behind the service are a command for the container. */
 const INSIDE = new Set(["exec", "run"]);
 
@@ -93,6 +102,9 @@ describe("docker", async () => {
         [...line.matchAll(/--env (\w+)=(\S+)/g)].map(([, name, value]) => [name, value]),
       );
       return [...problems, ...unknownSettings(set, SETTING_NAMES), ...missing(words.slice(1, 2), PROCESSES)];
+    }
+    if (area === "buildx") {
+      return parseOptions(all, BUILDX).problems;
     }
     if (area !== "compose") {
       return line === "docker stats --no-stream" ? [] : [`nobody knows ${area}`];
