@@ -41,7 +41,7 @@ describe.skipIf(NO_BROWSER)("/docs/guide", () => {
       await page.getByRole("navigation", { name: "Guide" }).getByText("Runbook").click();
       await page.waitForURL(`${guide}/runbook`);
       await page.keyboard.press("/");
-      await page.keyboard.type("watchdog hooks");
+      await page.keyboard.type("watchdog thread");
       await page.getByRole("status").getByText("found").waitFor();
       expect({ wrong: await lookAt(page, "guide-results") }).toEqual({ wrong: NOTHING_WRONG });
       await page.keyboard.press("ArrowDown");
@@ -100,10 +100,10 @@ describe.skipIf(NO_BROWSER)("/docs/guide", () => {
       await page.getByLabel("Search the guide").fill("watchdog <hooks>");
       await page.getByRole("button", { name: "Search" }).click();
       expect(await page.getByText("No section has").innerText()).toContain("“watchdog <hooks>”");
-      await page.getByLabel("Search the guide").fill("watchdog hooks");
+      await page.getByLabel("Search the guide").fill("watchdog thread");
       await page.getByLabel("Search the guide").press("Enter");
       await page.locator(".hits a").first().click();
-      expect(await page.getByRole("heading", { level: 1 }).innerText()).toContain("Workers run without");
+      expect(await page.getByRole("heading", { level: 1 }).innerText()).toContain("Costly parts");
       await page.goto(`${guide}/none`);
       expect(await page.getByRole("heading", { level: 1 }).innerText()).toBe("Page not found");
     } finally {
