@@ -5,6 +5,18 @@
 import { format } from "oxfmt";
 import { Instant } from "../src/http/instants.ts";
 import { withoutReferences } from "./described-api.ts";
+import {
+  bodyOf,
+  type Described,
+  type Document,
+  LITERALS_MAX,
+  memberText,
+  nonNull,
+  OMITTED,
+  type Operation,
+  operationsOf,
+  type Schema,
+} from "./openapi-schema.ts";
 
 /**
  * Sources by type: the operation; `body`, `query` or the status of the response; then members, `items` of an array, or
@@ -70,84 +82,22 @@ const SOURCES: Readonly<Record<string, string>> = {
   PortalLink: "createPortalLink 201",
 };
 
-/** The client's methods set these, or only signed bodies have them. */
-const OMITTED: ReadonlySet<string> = new Set(["limit", "cursor", "dry_run", "sent_at"]);
-
 const INSTANT = (Instant as Schema).pattern;
 
 /** Open objects that programs read by member. Programs give the others a type of their own. */
 const RECORDS: ReadonlySet<string> = new Set(["details", "error"]);
-
-/** A longer catalogue is `string`: it grows with versions of the service, and a program may be older. */
-export const LITERALS_MAX = 12;
-
-/** Descriptions that would repeat in every type. */
-const REPEATED = /^(RFC 3339(, UTC, milliseconds)?|Id of an? .*)$/;
 
 const HEADER = `/**
  * The members of requests and responses, from the schemas of the service's routes: \`npm run docs\` writes this file. Times
  * in responses are RFC 3339, in UTC with milliseconds.
  */`;
 
-/** A JSON Schema. */
-export interface Schema {
-  readonly type?: string | readonly string[];
-  readonly description?: string;
-  readonly pattern?: string;
-  readonly format?: string;
-  readonly enum?: readonly unknown[];
-  readonly anyOf?: readonly Schema[];
-  readonly items?: Schema;
-  readonly required?: readonly string[];
-  readonly properties?: Schemas;
-  readonly additionalProperties?: boolean | Schema;
-  readonly minimum?: number;
-  readonly maximum?: number;
-  readonly default?: unknown;
-}
-
 type Schemas = Readonly<Record<string, Schema>>;
-
-interface Media {
-  readonly content?: Readonly<Record<string, { readonly schema: Schema }>>;
-}
-
-interface Operation {
-  readonly operationId: string;
-  readonly parameters?: readonly {
-    readonly name: string;
-    readonly in: string;
-    readonly description?: string;
-    readonly schema: Schema;
-  }[];
-  readonly requestBody?: Media;
-  readonly responses: Readonly<Record<string, Media>>;
-}
-
-interface Described extends Operation {
-  /** Method and path. */
-  readonly route: string;
-}
-
-interface Document {
-  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
-}
 
 interface Declared {
   readonly name: string;
   readonly doc: string;
   readonly schema: Schema;
-}
-
-/** Returns the schema without the alternative `null`. */
-function nonNull(schema: Schema): Schema {
-  const { anyOf = [], ...rest } = schema;
-  const [choice, ...others] = anyOf.filter(({ type }) => type !== "null");
-  return choice === undefined ? schema : others.length > 0 ? { ...rest, anyOf: [choice, ...others] } : choice;
-}
-
-function bodyOf(media: Media | undefined): Schema | undefined {
-  return media?.content?.["application/json"]?.schema;
 }
 
 function queryOf({ parameters = [] }: Operation): Schema {
@@ -171,17 +121,6 @@ function withoutOmitted(schema: Schema): Schema {
   }
   const members = Object.entries(schema.properties).filter(([name]) => !OMITTED.has(name));
   return { ...schema, properties: Object.fromEntries(members) };
-}
-
-/** Returns the operations by id. */
-function operationsOf({ paths }: Document): ReadonlyMap<string, Described> {
-  const described = Object.entries(paths).flatMap(([path, operations]) =>
-    Object.entries(operations).map(
-      ([method, operation]) =>
-        [operation.operationId, { ...operation, route: `${method.toUpperCase()} ${path}` }] as const,
-    ),
-  );
-  return new Map(described);
 }
 
 function partOf(operation: Operation, part: string): Schema | undefined {
@@ -258,24 +197,9 @@ function typeOf(schema: Schema, names: Names): string {
   return schema.pattern === INSTANT ? "string | Date" : type === "integer" ? "number" : String(type);
 }
 
-/** Returns the description, range and default of a member. */
-export function memberText(schema: Schema): string {
-  const { minimum, maximum, default: value, description = schema.description ?? "" } = nonNull(schema);
-  const text = [
-    REPEATED.test(description) ? "" : description,
-    minimum === undefined || maximum === undefined ? "" : `${inWords(minimum)} to ${inWords(maximum)}`,
-    value === undefined ? "" : `${inWords(value)} by default`,
-  ];
-  return text.filter((part) => part !== "").join("; ");
-}
-
 function docOf(schema: Schema): string {
   const text = memberText(schema);
   return text === "" ? "" : `/** ${text}. */\n`;
-}
-
-function inWords(value: unknown): string {
-  return typeof value === "number" ? value.toLocaleString("en-US") : String(value);
 }
 
 function membersOf({ required = [] }: Schema, properties: Schemas, names: Names): string {
@@ -315,7 +239,8 @@ function declarationOf({ name, doc, schema }: Declared, earlier: readonly Declar
 
 /** Returns the text of src/lib/client/api-types.ts. @param document the OpenAPI document for tenants */
 export async function clientTypes(document: Record<string, unknown>): Promise<string> {
-  const operations = operationsOf(withoutReferences(document) as unknown as Document);
+  const described = operationsOf(withoutReferences(document) as unknown as Document);
+  const operations = new Map(described.map((operation) => [operation.operationId, operation]));
   const types = Object.entries(SOURCES).map((entry) => declare(operations, entry));
   const names = new Map(types.map(({ name, schema }) => [keyOf(schema), name]));
   const declarations = types.map((type, index) => declarationOf(type, types.slice(0, index), names));

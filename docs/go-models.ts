@@ -4,20 +4,23 @@
  */
 import { Instant } from "../src/http/instants.ts";
 import { VERSION } from "../src/runtime/package.ts";
+import { asSentence, type Field, goFields, goName, goValues, wrapped } from "./go-text.ts";
 import {
-  asSentence,
   bodyOf,
-  docOf,
+  type Described,
   type Document,
   excludesZero,
   isNullable,
+  LITERALS_MAX,
+  memberText,
   nameOf,
   nonNull,
+  OMITTED,
   type Operation,
+  operationsOf,
   referredBy,
   type Schema,
-} from "./go-schema.ts";
-import { type Field, goFields, goName, goValues, wrapped } from "./go-text.ts";
+} from "./openapi-schema.ts";
 
 /** Schemas that the client's methods read and write themselves, and parts of unions, which become one struct. */
 const LEFT_OUT: ReadonlySet<string> = new Set([
@@ -68,10 +71,6 @@ const QUERIES: Readonly<Record<string, string>> = {
   listComplianceEntries: "ComplianceQuery",
 };
 
-/** The client's methods set these, or only signed bodies have them. */
-const OMITTED: ReadonlySet<string> = new Set(["limit", "cursor", "dry_run", "sent_at"]);
-/** A longer catalogue is a string: it grows with versions of the service. */
-const ENUM_MAX = 12;
 const INSTANT = (Instant as Schema).pattern;
 const SCALARS: Readonly<Record<string, string>> = { integer: "int64", boolean: "bool", string: "string" };
 
@@ -114,15 +113,15 @@ interface Words {
 }
 
 class Generator {
-  readonly #document: Document;
   readonly #schemas: Readonly<Record<string, Schema>>;
+  readonly #operations: readonly Described[];
   readonly #names: readonly string[];
   readonly #roles = new Map<string, Role>();
   /** Lists of words, by their JSON. */
   readonly #enums = new Map<string, Words>();
 
   constructor(document: Document) {
-    this.#document = document;
+    this.#operations = operationsOf(document);
     this.#schemas = document.components.schemas;
     const unknown = [...LEFT_OUT].filter((name) => !(name in this.#schemas));
     if (unknown.length > 0) {
@@ -142,21 +141,13 @@ class Generator {
       this.#errorCodes(),
       ...enums.filter((each) => this.#wordsFor(each.words) === each).map((each) => this.#enumText(each)),
       ...this.#names.map((name) => this.#struct(name)),
-      ...this.#operations().flatMap(([, operation]) => this.#query(operation)),
+      ...this.#operations.flatMap((operation) => this.#query(operation)),
     ];
     return `${[...new Set(parts)].filter((part) => part !== "").join("\n\n")}\n`;
   }
 
-  #operations(): (readonly [route: string, operation: Operation])[] {
-    return Object.entries(this.#document.paths).flatMap(([path, operations]) =>
-      Object.entries(operations).map(
-        ([method, operation]) => [`${method.toUpperCase()} ${path}`, operation] as const,
-      ),
-    );
-  }
-
   #findRoles(): void {
-    for (const [route, { requestBody }] of this.#operations()) {
+    for (const { route, requestBody } of this.#operations) {
       const body = bodyOf(requestBody) ?? {};
       if (route.startsWith("PATCH ")) {
         this.#roles.set(nameOf(body) ?? "", "change");
@@ -191,7 +182,7 @@ class Generator {
     for (const [member, schema] of Object.entries(properties)) {
       const { items, ...plain } = nonNull(schema);
       const { type, enum: words } = items === undefined ? plain : nonNull(items);
-      if (type !== "string" || words === undefined || words.length > ENUM_MAX) {
+      if (type !== "string" || words === undefined || words.length > LITERALS_MAX) {
         continue;
       }
       const singular = items === undefined ? member : member.replace(/s$/, "");
@@ -250,7 +241,7 @@ class Generator {
       const open = role === "response" ? "json.RawMessage" : "any";
       return isMap ? `map[string]${this.#typeOf(values, role)}` : open;
     }
-    const named = words.length > ENUM_MAX ? undefined : this.#wordsFor(words)?.name;
+    const named = words.length > LITERALS_MAX ? undefined : this.#wordsFor(words)?.name;
     return isInstant(schema) ? "time.Time" : (named ?? SCALARS[String(type)] ?? "any");
   }
 
@@ -260,7 +251,7 @@ class Generator {
     const nullable = isNullable(schema);
     const isNil = /^(\[\]|map\[|any$|json\.RawMessage$)/.test(type);
     const tag = (omit: boolean): string => `\`json:"${name}${omit ? ",omitempty" : ""}"\``;
-    const field = { name: goName(name), doc: docOf(schema) };
+    const field = { name: goName(name), doc: asSentence(memberText(schema)) };
     if (role === "change" && nullable && !required) {
       return { ...field, type: `*Nullable[${type}]`, tag: tag(true) };
     }
@@ -306,8 +297,8 @@ class Generator {
 
   /** Says where a type stands; reads are named before other requests. */
   #placeOf(name: string): string {
-    const reads = ([route]: readonly [string, Operation]): number => Number(!route.startsWith("GET "));
-    const operations = this.#operations().toSorted((a, b) => reads(a) - reads(b));
+    const reads = ({ route }: Described): number => Number(!route.startsWith("GET "));
+    const operations = this.#operations.toSorted((a, b) => reads(a) - reads(b));
     const answersOf = ({ responses }: Operation): (Schema | undefined)[] =>
       Object.values(responses).map(bodyOf);
     const bodiesOf = ({ requestBody }: Operation): (Schema | undefined)[] => [bodyOf(requestBody)];
@@ -321,9 +312,9 @@ class Generator {
       ["part of the body of", (each) => bodiesOf(each).some(holds)],
     ];
     for (const [text, matches] of places) {
-      const found = operations.find(([, operation]) => matches(operation));
+      const found = operations.find(matches);
       if (found !== undefined) {
-        return `${name} is ${text} ${found[0]}.`;
+        return `${name} is ${text} ${found.route}.`;
       }
     }
     throw new Error(`no operation uses ${name}`);
@@ -366,7 +357,7 @@ class Generator {
         name: goName(member),
         type,
         tag: "",
-        doc: docOf({ description: description ?? "", ...schema }),
+        doc: asSentence(memberText({ description: description ?? "", ...schema })),
         set,
       };
     });

@@ -47,6 +47,11 @@ export function wrapped(text: string, indentation: string): string {
   return lines.map((line) => `${indentation}${line}\n`).join("");
 }
 
+/** Returns a text with a full stop, unless it ends with a mark. */
+export function asSentence(text: string): string {
+  return text === "" || /[.!?]$/.test(text) ? text : `${text}.`;
+}
+
 function pad(texts: readonly string[]): (text: string) => string {
   const width = Math.max(...texts.map((text) => text.length));
   return (text) => text.padEnd(width);

@@ -3,14 +3,13 @@
  * `npm run docs` writes models.py and _version.py of sdk/python, and a test fails when one is stale.
  */
 import { VERSION } from "../src/runtime/package.ts";
-import { LITERALS_MAX, memberText, type Schema } from "./client-types.ts";
+import { type Document, LITERALS_MAX, memberText, nameOf, type Schema } from "./openapi-schema.ts";
 
 const PACKAGE = "sdk/python/src/signet_delivery";
 export const PYTHON_MODELS = `${PACKAGE}/models.py`;
 export const PYTHON_VERSION = `${PACKAGE}/_version.py`;
 
 const WIDTH = 100;
-const REFERENCE = "#/components/schemas/";
 
 const HEADER = `"""The bodies of requests and responses, from the schemas of the service's routes: \`npm run docs\` writes this file.
 
@@ -25,21 +24,11 @@ from typing import Any, Literal, Mapping, Optional, Sequence, TypedDict, Union, 
 /** Members with these names need the functional form of a TypedDict. */
 const KEYWORDS: ReadonlySet<string> = new Set(["from", "class", "import", "global", "in", "is", "not"]);
 
-interface Named extends Schema {
-  readonly $ref?: string;
-}
-
-type Schemas = Readonly<Record<string, Named>>;
-
 interface Model {
   readonly name: string;
-  readonly schema: Named;
+  readonly schema: Schema;
   /** Whether it is an alternative of a union: programs tell alternatives apart by their members. */
   readonly isAlternative: boolean;
-}
-
-function referred({ $ref }: Named): string | undefined {
-  return $ref?.startsWith(REFERENCE) === true ? $ref.slice(REFERENCE.length) : undefined;
 }
 
 function unionOf(types: readonly string[]): string {
@@ -59,9 +48,9 @@ const SIMPLE: Readonly<Record<string, string>> = {
 };
 
 /** Returns the type of a schema. @param quoted whether names may come before their declarations */
-function typeOf(schema: Named, quoted = false): string {
+function typeOf(schema: Schema, quoted = false): string {
   const { anyOf, enum: words } = schema;
-  const name = referred(schema);
+  const name = nameOf(schema);
   if (name !== undefined) {
     return quoted ? `"${name}"` : name;
   }
@@ -76,7 +65,7 @@ function typeOf(schema: Named, quoted = false): string {
 }
 
 /** Returns the type by the member `type`. */
-function plainType(schema: Named, quoted: boolean): string {
+function plainType(schema: Schema, quoted: boolean): string {
   const { type, items, additionalProperties: values, format, pattern } = schema;
   if (typeof type === "object") {
     return unionOf(type.map((each) => typeOf({ ...schema, type: each }, quoted)));
@@ -107,19 +96,19 @@ function wrapped(text: string, indent: string): string[] {
 }
 
 /** Returns comment lines in the form that documentation tools read. */
-function comment(schema: Named): string[] {
+function comment(schema: Schema): string[] {
   const text = memberText(schema);
   return text === "" ? [] : wrapped(`${text}.`, "    #: ");
 }
 
-function classOf(head: string, members: readonly (readonly [string, Named])[], doc: string): string {
+function classOf(head: string, members: readonly (readonly [string, Schema])[], doc: string): string {
   const body = members.flatMap(([name, schema]) => [...comment(schema), `    ${name}: ${typeOf(schema)}`]);
   const docLines = doc === "" ? [] : [...wrapped(`"""${doc}."""`, "    "), ""];
   return [head, ...docLines, ...(body.length === 0 ? ["    pass"] : body)].join("\n");
 }
 
 /** Python has no other form for members whose names are keywords. */
-function functional(name: string, members: readonly (readonly [string, Named])[], total: boolean): string {
+function functional(name: string, members: readonly (readonly [string, Schema])[], total: boolean): string {
   const lines = members.flatMap(([member, schema]) => [
     ...wrapped(memberText(schema), "        # ").filter((line) => line.trim() !== "#"),
     `        "${member}": ${typeOf(schema, true)},`,
@@ -133,7 +122,7 @@ function declarationOf({ name, schema, isAlternative }: Model): string {
   if (properties === undefined) {
     return `${name} = ${typeOf(schema, true)}`;
   }
-  const members = Object.entries(properties) as (readonly [string, Named])[];
+  const members = Object.entries(properties) as (readonly [string, Schema])[];
   const always = members.filter(([member]) => required.includes(member));
   const sometimes = members.filter(([member]) => !required.includes(member));
   if (members.some(([member]) => KEYWORDS.has(member))) {
@@ -154,9 +143,9 @@ function declarationOf({ name, schema, isAlternative }: Model): string {
 
 /** Returns the text of models.py. @param document the OpenAPI document for tenants */
 export function pythonModels(document: Record<string, unknown>): string {
-  const { schemas } = document["components"] as { readonly schemas: Schemas };
+  const { schemas } = (document as unknown as Document).components;
   const alternatives = new Set(
-    Object.values(schemas).flatMap(({ anyOf = [] }) => anyOf.map((choice) => referred(choice))),
+    Object.values(schemas).flatMap(({ anyOf = [] }) => anyOf.map((choice) => nameOf(choice))),
   );
   const models = Object.entries(schemas).map(([name, schema]) => ({
     name,

@@ -1,4 +1,4 @@
-/** Parts of the OpenAPI document, for docs/go-models.ts. */
+/** Reads schemas and operations of the OpenAPI documents, for the generators of client-types, go-models and python-models. */
 
 /** A JSON Schema. */
 export interface Schema {
@@ -40,10 +40,32 @@ export interface Document {
   readonly components: { readonly schemas: Readonly<Record<string, Schema>> };
 }
 
+export interface Described extends Operation {
+  /** Method and path. */
+  readonly route: string;
+}
+
+/** A longer catalogue of words is a plain string: it grows with versions of the service, and a program may be older. */
+export const LITERALS_MAX = 12;
+
+/** Clients' methods set these, or only signed bodies have them. */
+export const OMITTED: ReadonlySet<string> = new Set(["limit", "cursor", "dry_run", "sent_at"]);
+
 /** Descriptions that would repeat in every type. */
 const REPEATED = /^(RFC 3339(, UTC, milliseconds)?|Id of an? .*)$/;
 const REFERENCE = "#/components/schemas/";
 
+/** Returns all operations, in the document's order. */
+export function operationsOf({ paths }: Pick<Document, "paths">): Described[] {
+  return Object.entries(paths).flatMap(([path, operations]) =>
+    Object.entries(operations).map(([method, operation]) => ({
+      ...operation,
+      route: `${method.toUpperCase()} ${path}`,
+    })),
+  );
+}
+
+/** Returns the schema without the alternative `null`. */
 export function nonNull(schema: Schema): Schema {
   const { anyOf = [], type, ...rest } = schema;
   if (typeof type === "object") {
@@ -77,23 +99,19 @@ export function referredBy(schema: object): string[] {
   return names;
 }
 
-export function asSentence(text: string): string {
-  return text === "" || /[.!?]$/.test(text) ? text : `${text}.`;
-}
-
 function inWords(value: unknown): string {
   return typeof value === "number" ? value.toLocaleString("en-US") : String(value);
 }
 
-/** Returns what a member's comment says: its description, range and default. */
-export function docOf(schema: Schema): string {
+/** Returns the description, range and default of a member. */
+export function memberText(schema: Schema): string {
   const { minimum, maximum, default: value, description = schema.description ?? "" } = nonNull(schema);
-  const parts = [
+  const text = [
     REPEATED.test(description) ? "" : description,
     minimum === undefined || maximum === undefined ? "" : `${inWords(minimum)} to ${inWords(maximum)}`,
     value === undefined ? "" : `${inWords(value)} by default`,
   ];
-  return asSentence(parts.filter((part) => part !== "").join("; "));
+  return text.filter((part) => part !== "").join("; ");
 }
 
 /** Whether a request cannot have the zero value of a type, so that it can mean absent. */
