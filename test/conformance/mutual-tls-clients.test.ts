@@ -16,6 +16,7 @@ import {
   serverPair,
   thumbprint,
   x5t,
+  mutualTlsSettings,
 } from "../support/certificates.ts";
 import { testRuntime } from "../support/client-runtime.ts";
 import { eventually } from "../support/eventually.ts";
@@ -33,17 +34,7 @@ const files = certificateFiles();
 const edge = `127.0.0.1:${await freePort()}`;
 
 /** As in production, tenants use one address: the listener with mutual TLS. */
-const api = useTestApi({
-  environment: {
-    SIGNET_ENV: "production",
-    SIGNET_MTLS_MODE: "native",
-    SIGNET_EDGE_LISTEN: edge,
-    SIGNET_PUBLIC_URL: `https://${edge}`,
-    SIGNET_TLS_KEY_FILE: files.write("server.key", server.key),
-    SIGNET_TLS_CERT_FILE: files.write("server.crt", server.cert),
-    SIGNET_CLIENT_CA_FILE: files.write("clients.crt", root.cert),
-  },
-});
+const api = useTestApi({ environment: mutualTlsSettings(files, { listen: edge, server, root }) });
 afterAll(() => files.remove());
 
 const material = (pair: KeyPair): TlsMaterial => ({ cert: pair.cert, key: pair.key, ca: root.cert });

@@ -17,6 +17,7 @@ import {
   serverPair,
   thumbprint,
   x5t,
+  mutualTlsSettings,
 } from "../support/certificates.ts";
 import { eventually } from "../support/eventually.ts";
 import { accessToken, provision, type Provisioned } from "../support/factories.ts";
@@ -179,17 +180,7 @@ describe.skipIf(lacksGo)("a program that requires the Go module", () => {
 
 describe.skipIf(lacksGo)("a program without a secret", () => {
   const files = certificateFiles();
-  const api = useTestApi({
-    environment: {
-      SIGNET_ENV: "production",
-      SIGNET_MTLS_MODE: "native",
-      SIGNET_EDGE_LISTEN: edge,
-      SIGNET_PUBLIC_URL: `https://${edge}`,
-      SIGNET_TLS_KEY_FILE: files.write("server.key", server.key),
-      SIGNET_TLS_CERT_FILE: files.write("server.crt", server.cert),
-      SIGNET_CLIENT_CA_FILE: files.write("clients.crt", root.cert),
-    },
-  });
+  const api = useTestApi({ environment: mutualTlsSettings(files, { listen: edge, server, root }) });
   afterAll(() => files.remove());
 
   interface Workload {

@@ -9,7 +9,14 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { useTestApi } from "../support/api.ts";
-import { certificateFiles, clientPair, newRoot, serverPair, thumbprint } from "../support/certificates.ts";
+import {
+  certificateFiles,
+  clientPair,
+  newRoot,
+  serverPair,
+  thumbprint,
+  mutualTlsSettings,
+} from "../support/certificates.ts";
 import { provision, type Provisioned } from "../support/factories.ts";
 import { freePort } from "../support/free-port.ts";
 import { allowMinutes } from "../support/limits.ts";
@@ -183,17 +190,7 @@ describe.skipIf(lacksPython())("the Python SDK", () => {
 
   describe("over mutual TLS", () => {
     /** As in production, tenants use one address. */
-    const secured = useTestApi({
-      environment: {
-        SIGNET_ENV: "production",
-        SIGNET_MTLS_MODE: "native",
-        SIGNET_EDGE_LISTEN: edge,
-        SIGNET_PUBLIC_URL: `https://${edge}`,
-        SIGNET_TLS_KEY_FILE: files.write("server.key", server.key),
-        SIGNET_TLS_CERT_FILE: files.write("server.crt", server.cert),
-        SIGNET_CLIENT_CA_FILE: files.write("ca.crt", root.cert),
-      },
-    });
+    const secured = useTestApi({ environment: mutualTlsSettings(files, { listen: edge, server, root }) });
 
     test("authenticates with its certificate, and uses a renewed one", async () => {
       const client = await provision(secured, {

@@ -76,3 +76,19 @@ export function certificateFiles(): {
     remove: () => rmSync(directory, { recursive: true }),
   };
 }
+
+/** Returns the settings of an api in production with mutual TLS at its own listener, `host:port`, as tenants use it. */
+export function mutualTlsSettings(
+  files: Pick<ReturnType<typeof certificateFiles>, "write">,
+  { listen, server, root }: { readonly listen: string; readonly server: KeyPair; readonly root: KeyPair },
+): Readonly<Record<string, string>> {
+  return {
+    SIGNET_ENV: "production",
+    SIGNET_MTLS_MODE: "native",
+    SIGNET_EDGE_LISTEN: listen,
+    SIGNET_PUBLIC_URL: `https://${listen}`,
+    SIGNET_TLS_KEY_FILE: files.write("server.key", server.key),
+    SIGNET_TLS_CERT_FILE: files.write("server.crt", server.cert),
+    SIGNET_CLIENT_CA_FILE: files.write("ca.crt", root.cert),
+  };
+}
