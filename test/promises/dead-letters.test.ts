@@ -50,7 +50,10 @@ test("a delivered event is sent again on request, and its first attempt stays in
   await untilDelivery(tenant, id, { state: "DELIVERED", cycle: 1 });
   const path = `/v1/webhooks/deliveries/${id}`;
   const [first] = rows(await tenant.get(`${path}/attempts`));
-  const answers = await Promise.all([tenant.post(`${path}/resend`), tenant.post(`${path}/resend`)]);
+  // The receiver answers after both requests: once the delivery is DELIVERED, it can be sent again.
+  const requests = Promise.all([tenant.post(`${path}/resend`), tenant.post(`${path}/resend`)]);
+  receiver.answer([{ kind: "answer", after: requests }]);
+  const answers = await requests;
   expect(answers.map(({ status }) => status).sort((one, other) => one - other)).toEqual([202, 409]);
   await untilDelivery(tenant, id, { state: "DELIVERED", cycle: 2 });
   expect(rows(await tenant.get(`${path}/attempts`))).toEqual([
