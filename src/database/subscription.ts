@@ -17,6 +17,8 @@ export interface SubscriptionOptions {
   readonly channel: string;
   /** The server ends the connection if it has been idle for this time, in milliseconds. */
   readonly idleMs: number;
+  /** Whether a query is sent before the previous one is answered. */
+  readonly pipeline?: boolean;
   readonly onNotification: (payload: string) => void;
   /** Called once, when the connection is lost. */
   readonly onLost: (error: Error | undefined) => void;
@@ -30,11 +32,12 @@ export interface Subscription {
 
 /** Opens the connection and listens. Rejects if that fails. */
 export async function subscribe(options: SubscriptionOptions): Promise<Subscription> {
-  const { url, role, channel, idleMs, onNotification, onLost } = options;
+  const { url, role, channel, idleMs, pipeline = false, onNotification, onLost } = options;
   const client: Client = new BoundedClient({
     connectionString: url,
     application_name: role,
     connectionTimeoutMillis: CONNECT_MS,
+    pipeline,
   });
   let started = false;
   let over = false;

@@ -155,6 +155,28 @@ export class RevocationView {
     return true;
   }
 
+  /**
+   * Applies revocations that are known to be all between this view's state and another one, or all live ones (`whole`).
+   * Does not renew the lease: that they are recent is proved otherwise.
+   */
+  take(
+    { epoch, sequence }: { readonly epoch: string; readonly sequence: number },
+    revocations: readonly FollowedRevocation[],
+    whole = false,
+  ): void {
+    for (const revocation of revocations) {
+      this.#take(revocation);
+    }
+    this.#epoch = epoch;
+    this.#sequence = whole ? sequence : Math.max(this.#sequence, sequence);
+    this.#applied = this.#sequence;
+  }
+
+  /** Ends the lease. */
+  drop(): void {
+    this.#lease.drop();
+  }
+
   /** Removes entries whose tokens have all expired. */
   prune(): void {
     this.#denied.prune(this.#options.monotonic());

@@ -198,11 +198,12 @@ export async function registerFollower(
   );
 }
 
-/** Records that a follower is alive (role signet_edge). */
+/** Records that a follower is alive, and those behind it if it is a hub (role signet_edge). */
 export async function markFollowerSeen(db: Queryable, lockKey: number): Promise<void> {
-  await db.query("UPDATE revocation_followers SET seen_at = clock_timestamp() WHERE lock_key = $1", [
-    lockKey,
-  ]);
+  await db.query(
+    "UPDATE revocation_followers SET seen_at = clock_timestamp() WHERE lock_key = $1 OR via = $1",
+    [lockKey],
+  );
 }
 
 /** Removes a follower that stops, so that receipts no longer name it (role signet_edge). */
@@ -333,4 +334,112 @@ export async function liftTenantRevocation(
        ${beforeIndex}, ${afterIndex}) AS seq`,
   );
   return rows[0]?.seq ?? 0;
+}
+
+/** Channel on which the primary announces each revocation with its line, state and codes, for hubs. */
+export const REVOCATION_LINES_CHANNEL = "signet_revocation_lines";
+
+/** A proof, and the lines after the requested number. */
+export interface ProofRow {
+  readonly clock: number;
+  readonly epoch: string;
+  readonly head: string;
+  readonly keys_digest: string;
+  /** Null if the caller knows them. */
+  readonly keys: string | null;
+  readonly at_us: number;
+  /** Empty on a standby. */
+  readonly codes: string;
+  readonly line: string | null;
+}
+
+/**
+ * Proves the state of the sequence over a nonce of 32 bytes (role signet_edge). One row for each line after `after`, at
+ * most 10,000, or one row without a line.
+ */
+export async function proveRevocations(
+  db: Queryable,
+  nonce: Buffer,
+  { keysDigest, after }: { readonly keysDigest: string | undefined; readonly after: number },
+): Promise<readonly ProofRow[]> {
+  const { rows } = await db.query<ProofRow>({
+    name: "prove-revocations",
+    text: `SELECT p.clock, p.epoch, p.head, p.keys_digest, p.keys, p.at_us, p.codes, r.line
+             FROM prove_revocations($1, $2) p
+             LEFT JOIN LATERAL (
+               SELECT revocation_line(seq, kind, target, at, issued_before) AS line
+                 FROM revocations WHERE seq > $3 ORDER BY seq LIMIT 10000) r ON true`,
+    values: [nonce, keysDigest ?? null, after],
+  });
+  return rows;
+}
+
+export interface SnapshotRow {
+  readonly clock: number;
+  readonly epoch: string;
+  readonly head: string;
+  readonly lines: string;
+  readonly codes: string;
+}
+
+/** Reads all live revocations with their proof (role signet_edge). */
+export async function readRevocationSnapshot(db: Queryable): Promise<SnapshotRow> {
+  const { rows } = await db.query<SnapshotRow>(
+    "SELECT clock, epoch, head, lines, codes FROM revocation_snapshot()",
+  );
+  return rows[0] as SnapshotRow;
+}
+
+/** A follower behind a hub, and the number up to which it applies the revocations. */
+export interface HubFollowerRow extends FollowerRow {
+  readonly sequence: number;
+  /** For how long it has done so, in milliseconds. */
+  readonly sinceMs: number;
+}
+
+/** Stores the followers behind a hub, in one statement (role signet_edge). */
+export async function reportFollowers(
+  db: Queryable,
+  hub: number,
+  followers: readonly HubFollowerRow[],
+): Promise<void> {
+  await db.query({
+    name: "report-followers",
+    text: `INSERT INTO revocation_followers AS known (lock_key, process, region, lease_ms, seq, applied_at, seen_at, via)
+           SELECT lock_key, process, region, lease_ms, seq, clock_timestamp() - since * interval '1 millisecond',
+                  clock_timestamp(), $7
+             FROM unnest($1::int[], $2::text[], $3::text[], $4::int[], $5::bigint[], $6::float8[])
+               AS f (lock_key, process, region, lease_ms, seq, since)
+            ORDER BY lock_key
+           ON CONFLICT (lock_key) DO UPDATE SET process = excluded.process, region = excluded.region,
+             lease_ms = excluded.lease_ms, seen_at = excluded.seen_at, via = excluded.via,
+             seq = greatest(known.seq, excluded.seq),
+             applied_at = CASE WHEN excluded.seq > known.seq THEN excluded.applied_at ELSE known.applied_at END`,
+    values: [
+      followers.map(({ lockKey }) => lockKey),
+      followers.map(({ process }) => process),
+      followers.map(({ region }) => region),
+      followers.map(({ leaseMs }) => leaseMs),
+      followers.map(({ sequence }) => sequence),
+      followers.map(({ sinceMs }) => sinceMs),
+      hub,
+    ],
+  });
+}
+
+/** Removes the followers behind a hub that stopped, or records that they are not connected (role signet_edge). */
+export async function loseFollowers(
+  db: Queryable,
+  {
+    hub,
+    lockKeys,
+    stopped,
+  }: { readonly hub: number; readonly lockKeys: readonly number[]; readonly stopped: boolean },
+): Promise<void> {
+  await db.query(
+    stopped
+      ? "DELETE FROM revocation_followers WHERE via = $1 AND lock_key = ANY($2)"
+      : "UPDATE revocation_followers SET via = NULL WHERE via = $1 AND lock_key = ANY($2)",
+    [hub, lockKeys],
+  );
 }

@@ -1,0 +1,405 @@
+/**
+ * A hub: relays the primary's proofs to the processes of a region, so that the primary answers one question for all of
+ * them (decision 32). It holds no key and decides nothing. It follows the primary or another hub.
+ */
+import type { FollowerRow } from "../database/repositories/tokens/revocations.ts";
+import type { Logger } from "../observability/logger.ts";
+import {
+  CHUNK_CHARACTERS_MAX,
+  type HubConnection,
+  readRequest,
+  type Reply,
+  type Request,
+} from "./hub-messages.ts";
+import type { Monotonic } from "./lease.ts";
+import { type Path, TREE_NONCES_MAX, treeOf } from "./nonce-tree.ts";
+import { NONCE_BYTES, type Attestation, type Proof, type Snapshot } from "./proof.ts";
+
+/** An answer from above: a proof for a root, and what is new. */
+export interface HubAnswer {
+  readonly proof: Proof;
+  /** Trees above the root, from the lowest; none if the primary answered. */
+  readonly trees: readonly Path[];
+  readonly lines: readonly string[];
+  /** The text of the verification keys, if it has changed. */
+  readonly keys: string | undefined;
+}
+
+/** A process that follows through this hub, as of its last word. */
+export interface FollowerNews extends FollowerRow {
+  readonly sequence: number;
+  /** When it said so, by this machine's monotonic clock. */
+  readonly at: number;
+}
+
+/** What a hub follows. */
+export interface Upstream {
+  /** Asks for a proof over a nonce. Several questions may be under way. Rejects if no answer comes. */
+  ask(
+    nonce: Buffer,
+    known: { readonly keysDigest: string | undefined; readonly after: number },
+  ): Promise<HubAnswer>;
+  /** Reads all live revocations. */
+  snapshot(): Promise<Snapshot>;
+  /** Reports followers of this hub: new ones, or what they apply. */
+  report(followers: readonly FollowerNews[]): Promise<void>;
+  /** Reports followers that no longer follow over this hub, `stopped` if they admit no more tokens. */
+  lose(lockKeys: readonly number[], stopped: boolean): Promise<void>;
+}
+
+export interface HubOptions {
+  readonly upstream: Upstream;
+  readonly leaseMs: number;
+  readonly monotonic: Monotonic;
+  readonly log: Logger;
+}
+
+/** Shortest and longest pause between two questions, in milliseconds. */
+const ASK_EVERY_MIN_MS = 20;
+const ASK_EVERY_MAX_MS = 60;
+/** Pause after a proof before the next question, in which the processes send their next nonces. */
+const GATHER_MS = 3;
+const UNDER_WAY_MAX = 48;
+const TICK_MS = 5;
+/** Pause before followers are reported, so that many are reported together. */
+const REPORT_AFTER_MS = 10;
+/** A snapshot is replaced when so many lines have come since. */
+const TAIL_MAX = 5_000;
+/** Nonces of one connection that may wait for the next question. A hub below sends one for all its processes. */
+const NONCES_OF_ONE_MAX = 4;
+/** Connections of one hub. */
+const CHILDREN_MAX = 2_000;
+/** Followers behind one connection, if it is of another hub. */
+const FOLLOWERS_OF_ONE_MAX = 2_000;
+/** A process that reads so slowly that this many bytes wait is disconnected. */
+const BACKLOG_MAX = 67_108_864;
+
+/** A process or hub behind this one. */
+interface Child {
+  readonly connection: HubConnection;
+  readonly followers: Set<number>;
+  /** Nonces for the next question. */
+  nonces: string[];
+  /** The last line sent. */
+  sent: number;
+}
+
+export class Hub {
+  readonly #options: HubOptions;
+  readonly #children = new Set<Child>();
+  readonly #lines = new Map<number, string>();
+  readonly #followers = new Map<number, FollowerNews>();
+  readonly #unreported = new Set<number>();
+  #snapshot: Promise<Snapshot> | undefined;
+  #epoch: string | undefined;
+  #sequence = 0;
+  #keys: { readonly text: string; readonly digest: string } | undefined;
+  #underWay = 0;
+  #askedAt = Number.NEGATIVE_INFINITY;
+  #dueAt = Number.NEGATIVE_INFINITY;
+  #rttMs = 0;
+  #answeredAt = Number.NEGATIVE_INFINITY;
+  #tick: NodeJS.Timeout | undefined;
+  #reporting: NodeJS.Timeout | undefined;
+
+  constructor(options: HubOptions) {
+    this.#options = options;
+  }
+
+  /** Number of the last revocation that was relayed. */
+  get sequence(): number {
+    return this.#sequence;
+  }
+
+  /** Number of connected processes and hubs. */
+  get connections(): number {
+    return this.#children.size;
+  }
+
+  /** Age of the last answer from above, in milliseconds. */
+  get ageMs(): number {
+    return this.#options.monotonic() - this.#answeredAt;
+  }
+
+  /** Smoothed round trip to the primary, in milliseconds. */
+  get roundTripMs(): number {
+    return this.#rttMs;
+  }
+
+  start(): void {
+    this.#tick = setInterval(() => this.#askIfDue(), TICK_MS);
+    this.#ask();
+  }
+
+  stop(): void {
+    clearInterval(this.#tick);
+    clearTimeout(this.#reporting);
+    for (const { connection } of this.#children) {
+      connection.close();
+    }
+  }
+
+  /** Takes a connection. @returns what to call with its messages, and at its end */
+  accept(connection: HubConnection): { onMessage(text: string): void; onClose(): void } | undefined {
+    if (this.#children.size >= CHILDREN_MAX) {
+      return undefined;
+    }
+    const child: Child = { connection, followers: new Set(), nonces: [], sent: this.#sequence };
+    this.#children.add(child);
+    return {
+      onMessage: (text) => this.#read(child, text),
+      onClose: () => {
+        this.#children.delete(child);
+        this.#lose([...child.followers], false);
+      },
+    };
+  }
+
+  /** Relays a revocation at its commit. */
+  hear(line: string, state: Attestation): void {
+    this.#keep([line]);
+    const text = JSON.stringify({ type: "line", line, ...state } satisfies Reply);
+    for (const child of this.#children) {
+      this.#bring(child, state.sequence - 1);
+      child.sent = Math.max(child.sent, state.sequence);
+      child.connection.send(text);
+    }
+  }
+
+  #every(): number {
+    const spare = (this.#options.leaseMs - this.#rttMs) / 2 - ASK_EVERY_MIN_MS;
+    return Math.min(Math.max(spare, ASK_EVERY_MIN_MS), ASK_EVERY_MAX_MS);
+  }
+
+  #askIfDue(): void {
+    const now = this.#options.monotonic();
+    if (now >= this.#dueAt || now - this.#askedAt >= this.#every() + GATHER_MS) {
+      this.#ask();
+    }
+  }
+
+  #ask(): void {
+    const { monotonic, upstream, log } = this.#options;
+    if (this.#underWay >= UNDER_WAY_MAX) {
+      return;
+    }
+    this.#dueAt = Number.POSITIVE_INFINITY;
+    this.#askedAt = monotonic();
+    const askedAt = this.#askedAt;
+    const waiting: { child: Child; nonce: string }[] = [];
+    for (const child of this.#children) {
+      for (const nonce of child.nonces) {
+        waiting.push({ child, nonce });
+      }
+      child.nonces = [];
+    }
+    const asked = waiting.slice(0, TREE_NONCES_MAX);
+    const after = this.#sequence;
+    const { root, paths } = treeOf(asked.map(({ nonce }) => Buffer.from(nonce, "base64url")));
+    this.#underWay += 1;
+    upstream
+      .ask(root, { keysDigest: this.#keys?.digest, after })
+      .then((answer) => {
+        const rtt = monotonic() - askedAt;
+        this.#rttMs = this.#rttMs === 0 ? rtt : this.#rttMs + (rtt - this.#rttMs) / 8;
+        this.#answeredAt = monotonic();
+        this.#learn(answer, after);
+        for (const [index, { child, nonce }] of asked.entries()) {
+          this.#prove(child, nonce, [paths[index] ?? [], ...answer.trees], answer.proof);
+        }
+        // The processes send their next nonces now, so the next question follows soon.
+        this.#dueAt = Math.max(monotonic() + GATHER_MS, this.#askedAt + this.#every() - TICK_MS);
+      })
+      .catch((error: unknown) => log.debug({ err: error }, "a question for a proof failed"))
+      .finally(() => {
+        this.#underWay -= 1;
+      });
+  }
+
+  #learn({ proof, lines, keys }: HubAnswer, after: number): void {
+    if (proof.epoch !== this.#epoch || proof.sequence < after) {
+      // Another database, or an older state of this one.
+      this.#lines.clear();
+      this.#snapshot = undefined;
+      this.#epoch = proof.epoch;
+      this.#sequence = proof.sequence;
+    }
+    this.#keep(lines);
+    if (keys !== undefined) {
+      this.#keys = { text: keys, digest: proof.keysDigest };
+    }
+  }
+
+  #keep(lines: readonly string[]): void {
+    for (const line of lines) {
+      const sequence = Number(line.slice(0, line.indexOf(":")));
+      if (Number.isSafeInteger(sequence)) {
+        this.#lines.set(sequence, line);
+        this.#sequence = Math.max(this.#sequence, sequence);
+      }
+    }
+    if (this.#lines.size > 2 * TAIL_MAX) {
+      this.#snapshot = undefined;
+      for (const sequence of this.#lines.keys()) {
+        if (sequence <= this.#sequence - TAIL_MAX) {
+          this.#lines.delete(sequence);
+        }
+      }
+    }
+  }
+
+  /** Sends the lines that a child lacks up to a number. */
+  #bring(child: Child, sequence: number): void {
+    const lines: string[] = [];
+    for (let next = child.sent + 1; next <= sequence; next += 1) {
+      const line = this.#lines.get(next);
+      if (line !== undefined) {
+        lines.push(line);
+      }
+    }
+    child.sent = Math.max(child.sent, sequence);
+    if (lines.length > 0) {
+      this.#send(child, { type: "lines", lines });
+    }
+  }
+
+  #prove(child: Child, nonce: string, trees: readonly Path[], proof: Proof): void {
+    if (!this.#children.has(child)) {
+      return;
+    }
+    this.#bring(child, proof.sequence);
+    this.#send(child, { type: "proof", nonce, trees, ...proof });
+  }
+
+  #send(child: Child, reply: Reply): void {
+    if (child.connection.backlog > BACKLOG_MAX) {
+      child.connection.close();
+      return;
+    }
+    child.connection.send(JSON.stringify(reply));
+  }
+
+  #read(child: Child, text: string): void {
+    const request = readRequest(text);
+    if (request === undefined) {
+      child.connection.close();
+      return;
+    }
+    switch (request.type) {
+      case "follow":
+        this.#follow(child, request.follower);
+        break;
+      case "nonce":
+        this.#wait(child, request.nonce);
+        break;
+      case "lines":
+        this.#sendLines(child, request.after);
+        break;
+      case "snapshot":
+        void this.#sendSnapshot(child);
+        break;
+      case "keys":
+        if (this.#keys !== undefined) {
+          this.#send(child, { type: "keys", keys: this.#keys.text });
+        }
+        break;
+      case "applied":
+        this.#apply(child, request);
+        break;
+      case "gone":
+        if (child.followers.delete(request.lockKey)) {
+          this.#lose([request.lockKey], request.stopped);
+        }
+        break;
+    }
+  }
+
+  #follow(child: Child, follower: FollowerRow): void {
+    if (child.followers.size >= FOLLOWERS_OF_ONE_MAX) {
+      child.connection.close();
+      return;
+    }
+    child.followers.add(follower.lockKey);
+    const sequence = this.#followers.get(follower.lockKey)?.sequence ?? 0;
+    this.#followers.set(follower.lockKey, { ...follower, sequence, at: this.#options.monotonic() });
+    this.#reportLater(follower.lockKey);
+  }
+
+  #apply(child: Child, { lockKey, sequence, sinceMs }: Extract<Request, { type: "applied" }>): void {
+    const known = this.#followers.get(lockKey);
+    if (known !== undefined && child.followers.has(lockKey)) {
+      const at = this.#options.monotonic() - Math.max(0, sinceMs);
+      this.#followers.set(lockKey, { ...known, sequence, at });
+      this.#reportLater(lockKey);
+    }
+  }
+
+  #reportLater(lockKey: number): void {
+    this.#unreported.add(lockKey);
+    this.#reporting ??= setTimeout(() => {
+      this.#reporting = undefined;
+      const news = [...this.#unreported].flatMap((key) => this.#followers.get(key) ?? []);
+      this.#unreported.clear();
+      this.#options.upstream
+        .report(news)
+        .catch((error: unknown) => this.#options.log.warn({ err: error }, "followers were not reported"));
+    }, REPORT_AFTER_MS);
+  }
+
+  #lose(lockKeys: readonly number[], stopped: boolean): void {
+    if (lockKeys.length === 0) {
+      return;
+    }
+    for (const lockKey of lockKeys) {
+      this.#followers.delete(lockKey);
+      this.#unreported.delete(lockKey);
+    }
+    this.#options.upstream
+      .lose(lockKeys, stopped)
+      .catch((error: unknown) => this.#options.log.debug({ err: error }, "lost followers were not reported"));
+  }
+
+  #wait(child: Child, nonce: string): void {
+    if (Buffer.from(nonce, "base64url").length !== NONCE_BYTES) {
+      child.connection.close();
+      return;
+    }
+    if (child.nonces.length >= NONCES_OF_ONE_MAX) {
+      child.nonces.shift();
+    }
+    child.nonces.push(nonce);
+  }
+
+  #sendLines(child: Child, after: number): void {
+    child.sent = Math.min(after, this.#sequence);
+    const lines: string[] = [];
+    for (let next = child.sent + 1; next <= this.#sequence; next += 1) {
+      const line = this.#lines.get(next);
+      if (line !== undefined) {
+        lines.push(line);
+      }
+    }
+    child.sent = this.#sequence;
+    this.#send(child, { type: "lines", lines });
+  }
+
+  async #sendSnapshot(child: Child): Promise<void> {
+    this.#snapshot ??= this.#options.upstream.snapshot();
+    const reading = this.#snapshot;
+    try {
+      const { lines: text, ...head } = await reading;
+      const chunks = Math.ceil(text.length / CHUNK_CHARACTERS_MAX);
+      this.#send(child, { type: "snapshot", chunks, ...head });
+      for (let at = 0; at < text.length; at += CHUNK_CHARACTERS_MAX) {
+        this.#send(child, { type: "chunk", text: text.slice(at, at + CHUNK_CHARACTERS_MAX) });
+      }
+      child.sent = Math.min(child.sent, head.sequence);
+      this.#bring(child, this.#sequence);
+    } catch (error) {
+      if (this.#snapshot === reading) {
+        this.#snapshot = undefined;
+      }
+      this.#options.log.warn({ err: error }, "a snapshot of the revocations could not be read");
+    }
+  }
+}

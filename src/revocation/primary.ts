@@ -1,0 +1,213 @@
+/**
+ * The primary as a hub asks it: several connections, each of which carries questions one after the other without waiting
+ * for answers. A lost packet delays the questions of one connection only. Each connection also listens.
+ */
+import {
+  acknowledge,
+  type FollowerRow,
+  loseFollowers,
+  markFollowerSeen,
+  proveRevocations,
+  type ProofRow,
+  readRevocationSnapshot,
+  registerFollower,
+  removeFollower,
+  reportFollowers,
+} from "../database/repositories/tokens/revocations.ts";
+import type { Queryable } from "../database/pool.ts";
+import type { Subscription, SubscriptionOptions } from "../database/subscription.ts";
+import type { Logger } from "../observability/logger.ts";
+import { withinLoopTime } from "../runtime/loop-time.ts";
+import type { FollowerNews, HubAnswer, Upstream } from "./hub.ts";
+import type { Monotonic } from "./lease.ts";
+import type { Attestation, Snapshot } from "./proof.ts";
+
+const CONNECTIONS = 3;
+const RECONNECT_FIRST_MS = 50;
+const RECONNECT_MAX_MS = 1_000;
+/** Silence, in the loop's time, after which a connection counts as broken. */
+const SILENT_MS = 2_000;
+const SEEN_EVERY_MS = 60_000;
+const NOTICE = /^(\S{1,300}) (\S{36}) ([0-9a-f]{64}) ?(\S*)$/;
+
+export interface PrimaryOptions {
+  /** Opens a connection that pipelines queries and hears of new lines. */
+  readonly subscribe: (
+    handlers: Pick<SubscriptionOptions, "onNotification" | "onLost">,
+  ) => Promise<Subscription>;
+  readonly identity: FollowerRow;
+  /** Called with each revocation that the primary announces, from each connection. */
+  readonly onLine: (line: string, state: Attestation) => void;
+  readonly monotonic: Monotonic;
+  readonly log: Logger;
+}
+
+interface Slot {
+  subscription: Subscription | undefined;
+  /** Whether the hub's own registration is held by this connection. */
+  registered: boolean;
+  underWay: number;
+  reconnectMs: number;
+  timer: NodeJS.Timeout | undefined;
+}
+
+function answerOf(rows: readonly ProofRow[]): HubAnswer {
+  const [first] = rows;
+  if (first === undefined || first.codes === "") {
+    throw new Error("the database proves nothing: it is a standby, or it has no lease key");
+  }
+  return {
+    proof: {
+      epoch: first.epoch,
+      sequence: first.clock,
+      head: first.head,
+      keysDigest: first.keys_digest,
+      atUs: first.at_us,
+      codes: first.codes,
+    },
+    trees: [],
+    lines: rows.flatMap(({ line }) => line ?? []),
+    keys: first.keys ?? undefined,
+  };
+}
+
+export class Primary implements Upstream {
+  readonly #options: PrimaryOptions;
+  readonly #slots: Slot[] = Array.from({ length: CONNECTIONS }, () => ({
+    subscription: undefined,
+    registered: false,
+    underWay: 0,
+    reconnectMs: RECONNECT_FIRST_MS,
+    timer: undefined,
+  }));
+  #heard = 0;
+  #seen: NodeJS.Timeout | undefined;
+  #stopped = false;
+
+  constructor(options: PrimaryOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves after the first attempt to connect, even if it failed. */
+  async start(): Promise<void> {
+    this.#seen = setInterval(() => {
+      this.#over(async (db) => await markFollowerSeen(db, this.#options.identity.lockKey)).catch(
+        () => undefined,
+      );
+    }, SEEN_EVERY_MS).unref();
+    await Promise.all(this.#slots.map(async (slot) => await this.#connect(slot)));
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    clearInterval(this.#seen);
+    const { lockKey } = this.#options.identity;
+    await this.#over(async (db) => await removeFollower(db, lockKey)).catch(() => undefined);
+    for (const slot of this.#slots) {
+      clearTimeout(slot.timer);
+      await slot.subscription?.close();
+    }
+  }
+
+  async ask(nonce: Buffer, known: Parameters<Upstream["ask"]>[1]): Promise<HubAnswer> {
+    return answerOf(await this.#over(async (db) => await proveRevocations(db, nonce, known)));
+  }
+
+  async snapshot(): Promise<Snapshot> {
+    const { clock: sequence, ...rest } = await this.#over(readRevocationSnapshot);
+    return { sequence, ...rest };
+  }
+
+  async report(followers: readonly FollowerNews[]): Promise<void> {
+    const { identity, monotonic } = this.#options;
+    const now = monotonic();
+    const rows = followers.map(({ at, ...follower }) => ({ ...follower, sinceMs: now - at }));
+    await this.#over(async (db) => await reportFollowers(db, identity.lockKey, rows));
+  }
+
+  async lose(lockKeys: readonly number[], stopped: boolean): Promise<void> {
+    const { lockKey: hub } = this.#options.identity;
+    await this.#over(async (db) => await loseFollowers(db, { hub, lockKeys, stopped }));
+  }
+
+  /** Runs a query over the connection with the fewest unanswered ones, so that one that stalls is avoided. */
+  async #over<T>(query: (db: Queryable) => Promise<T>): Promise<T> {
+    let best: Slot | undefined;
+    for (const slot of this.#slots) {
+      if (slot.subscription !== undefined && (best === undefined || slot.underWay < best.underWay)) {
+        best = slot;
+      }
+    }
+    const subscription = best?.subscription;
+    if (best === undefined || subscription === undefined) {
+      throw new Error("there is no connection to the database");
+    }
+    best.underWay += 1;
+    // The other connections get the next ones.
+    this.#slots.push(...this.#slots.splice(this.#slots.indexOf(best), 1));
+    try {
+      return await withinLoopTime(SILENT_MS, query(subscription.db), () => void subscription.close());
+    } finally {
+      best.underWay -= 1;
+    }
+  }
+
+  async #connect(slot: Slot): Promise<void> {
+    const { subscribe, identity, log } = this.#options;
+    let subscription: Subscription | undefined;
+    try {
+      subscription = await subscribe({
+        onNotification: (payload) => this.#hear(payload),
+        onLost: (error) => this.#lose(slot, subscription, error),
+      });
+      if (!this.#slots.some(({ registered }) => registered)) {
+        slot.registered = true;
+        await registerFollower(subscription.db, identity);
+      }
+      // Prepares the statement before several are sent at once.
+      await proveRevocations(subscription.db, Buffer.alloc(32), {
+        keysDigest: undefined,
+        after: this.#heard,
+      });
+    } catch (error) {
+      await subscription?.close();
+      this.#lose(slot, undefined, error);
+      return;
+    }
+    if (this.#stopped) {
+      await subscription.close();
+      return;
+    }
+    slot.underWay = 0;
+    slot.reconnectMs = RECONNECT_FIRST_MS;
+    slot.subscription = subscription;
+    log.debug({}, "a connection to the primary is open");
+  }
+
+  #lose(slot: Slot, lost: Subscription | undefined, error: unknown): void {
+    if (this.#stopped || slot.subscription !== lost) {
+      return;
+    }
+    this.#options.log.warn({ err: error }, "a connection to the primary is lost");
+    slot.subscription = undefined;
+    slot.registered = false;
+    slot.timer = setTimeout(() => void this.#connect(slot), slot.reconnectMs);
+    slot.reconnectMs = Math.min(2 * slot.reconnectMs, RECONNECT_MAX_MS);
+  }
+
+  #hear(payload: string): void {
+    const [, line, epoch, head, codes] = NOTICE.exec(payload) ?? [];
+    if (line === undefined || epoch === undefined || head === undefined || codes === undefined) {
+      return;
+    }
+    const sequence = Number(line.slice(0, line.indexOf(":")));
+    // Each connection hears it.
+    if (!Number.isSafeInteger(sequence) || sequence === this.#heard) {
+      return;
+    }
+    this.#heard = sequence;
+    this.#options.onLine(line, { epoch, sequence, head, codes });
+    const { lockKey } = this.#options.identity;
+    this.#over(async (db) => await acknowledge(db, lockKey, { sequence, sinceMs: 0 })).catch(() => undefined);
+  }
+}
