@@ -1,0 +1,260 @@
+/**
+ * What a process learns from one hub, and decides of it: pure, without a connection or timers (decision 32). Nothing that
+ * a hub says counts unless the primary has authenticated it.
+ */
+import { hash } from "node:crypto";
+import type { RandomBytes } from "../domain/ids.ts";
+import { RevocationChain } from "./chain.ts";
+import { type Reply, type Request } from "./hub-messages.ts";
+import { rootOf } from "./nonce-tree.ts";
+import {
+  type Attestation,
+  type CheckCode,
+  leaseStatement,
+  NONCE_BYTES,
+  type Proof,
+  revocationStatement,
+  snapshotStatement,
+} from "./proof.ts";
+import { type Question, RevocationView, type ViewOptions } from "./view.ts";
+
+/** Nonces of one hub that may wait for their proof. */
+const NONCES_MAX = 64;
+/** Proofs that a hub may bring without the lines that were requested. */
+const BEHIND_MAX = 50;
+/** Maximum number of chunks of a snapshot: 256 MiB of text. */
+const CHUNKS_MAX = 1_024;
+
+export interface KnowledgeOptions extends ViewOptions {
+  readonly checkCode: CheckCode;
+  readonly randomBytes: RandomBytes;
+  /** Called with each new text of the verification keys, after it has been authenticated. */
+  readonly onKeys: (text: string) => void;
+  /** Called after revocations have been applied. */
+  readonly onApplied: () => void;
+  /** Called with the primary's clock in a proof, in Unix milliseconds, and when its nonce was drawn. */
+  readonly onTime?: ((primaryMs: number, sentAt: number) => void) | undefined;
+}
+
+/** What a process knows from all its hubs together. */
+export class ProvenKnowledge {
+  readonly view: RevocationView;
+  readonly chain = new RevocationChain();
+  readonly options: KnowledgeOptions;
+  /** Digest of the verification keys that are known. */
+  keysDigest: string | undefined;
+
+  constructor(options: KnowledgeOptions) {
+    this.options = options;
+    this.view = new RevocationView(options);
+  }
+}
+
+/** A snapshot whose lines are arriving. */
+interface Arriving {
+  readonly head: Attestation;
+  readonly texts: string[];
+  left: number;
+}
+
+/** What became of a message. */
+export type Effect =
+  /** The lease was renewed. */
+  | "renewed"
+  /** A proof of the primary, which renewed nothing yet. */
+  | "proved"
+  /** The database lacks what is known here. */
+  | "restored"
+  | "none"
+  /** The message is not what an honest hub sends: the reason. */
+  | { readonly fault: string };
+
+/** The conversation over one connection to a hub. */
+export class HubSession {
+  readonly #knowledge: ProvenKnowledge;
+  readonly #send: (request: Request) => void;
+  readonly #questions = new Map<string, Question>();
+  #arriving: Arriving | undefined;
+  /** What was requested; `lines-taken` if the lines came, but no authenticated state has been compared with them yet. */
+  #requested: "lines" | "lines-taken" | "snapshot" | undefined;
+  #wantedKeys: string | undefined;
+  /** Proofs in a row that could not be used, because lines are missing. */
+  #behind = 0;
+
+  constructor(knowledge: ProvenKnowledge, send: (request: Request) => void) {
+    this.#knowledge = knowledge;
+    this.#send = send;
+  }
+
+  /** Requests what is missing. First message after the introduction. */
+  begin(): void {
+    this.#request(this.#knowledge.chain.state === undefined ? "snapshot" : "lines");
+    this.ask();
+  }
+
+  /** Draws a nonce and asks for its proof. @returns when, by the monotonic clock */
+  ask(): number {
+    const { view, options } = this.#knowledge;
+    const nonce = Buffer.from(options.randomBytes(NONCE_BYTES)).toString("base64url");
+    if (this.#questions.size >= NONCES_MAX) {
+      this.#questions.delete(this.#questions.keys().next().value ?? "");
+    }
+    // Before the nonce leaves: the lease counts from here.
+    const question = view.ask();
+    this.#questions.set(nonce, question);
+    this.#send({ type: "nonce", nonce });
+    return question.sent.monotonic;
+  }
+
+  /** Takes a message of the hub. */
+  read(reply: Reply): Effect {
+    switch (reply.type) {
+      case "line":
+        return this.#hear(reply);
+      case "lines":
+        return this.#takeLines(reply.lines);
+      case "proof":
+        return this.#prove(reply);
+      case "keys":
+        return this.#takeKeys(reply.keys);
+      case "snapshot":
+        return this.#beginSnapshot(reply);
+      case "chunk":
+        return this.#takeChunk(reply.text);
+    }
+  }
+  #request(what: "lines" | "snapshot"): void {
+    if (this.#requested === what || this.#requested === "snapshot") {
+      return;
+    }
+    this.#requested = what;
+    if (what === "snapshot") {
+      this.#send({ type: "snapshot" });
+    } else {
+      this.#send({ type: "lines", after: this.#knowledge.chain.state?.sequence ?? 0 });
+    }
+  }
+
+  #hear({ line, ...state }: Extract<Reply, { type: "line" }>): Effect {
+    if (!this.#knowledge.options.checkCode(revocationStatement(state), state.codes)) {
+      return { fault: "code of a revocation" };
+    }
+    this.#knowledge.chain.offer(line);
+    if (this.#attest(state) === "behind") {
+      this.#request("lines");
+    }
+    return "none";
+  }
+
+  #takeLines(lines: readonly string[]): Effect {
+    for (const line of lines) {
+      this.#knowledge.chain.offer(line);
+    }
+    this.#requested = this.#requested === "lines" ? "lines-taken" : this.#requested;
+    return "none";
+  }
+
+  /** Applies what an authenticated state covers. */
+  #attest(state: Attestation): "current" | "behind" | "other" {
+    const { chain, view, options } = this.#knowledge;
+    const { standing, taken } = chain.attest(state);
+    if (taken.length > 0) {
+      view.take(state, taken);
+      options.onApplied();
+    }
+    return standing;
+  }
+
+  #prove(proof: Extract<Reply, { type: "proof" }>): Effect {
+    const { options, view, chain } = this.#knowledge;
+    const question = this.#questions.get(proof.nonce);
+    if (question === undefined) {
+      // Repeated, or given up.
+      return "none";
+    }
+    this.#questions.delete(proof.nonce);
+    const root = rootOf(Buffer.from(proof.nonce, "base64url"), proof.trees);
+    if (root === undefined || !options.checkCode(leaseStatement(proof, root.toString("hex")), proof.codes)) {
+      return { fault: "code of a proof" };
+    }
+    options.onTime?.(proof.atUs / 1_000, question.sent.monotonic);
+    const standing = this.#attest(proof);
+    this.#behind = standing === "behind" ? this.#behind + 1 : 0;
+    if (this.#behind > BEHIND_MAX) {
+      return { fault: "proofs without the revocations" };
+    }
+    if (standing === "behind") {
+      // If the lines lead elsewhere, everything is needed.
+      this.#request(this.#requested === "lines-taken" || chain.state === undefined ? "snapshot" : "lines");
+      return "proved";
+    }
+    if (standing === "other" || proof.sequence < question.known.sequence) {
+      view.drop();
+      this.#request("snapshot");
+      return "restored";
+    }
+    if (this.#requested !== "snapshot") {
+      this.#requested = undefined;
+    }
+    if (!this.#knowsKeys(proof)) {
+      return "proved";
+    }
+    view.learn(question, { epoch: proof.epoch, seq: proof.sequence, standby: false, revocations: [] });
+    return "renewed";
+  }
+
+  #knowsKeys({ keysDigest }: Proof): boolean {
+    if (this.#knowledge.keysDigest === keysDigest) {
+      return true;
+    }
+    if (this.#wantedKeys !== keysDigest) {
+      this.#wantedKeys = keysDigest;
+      this.#send({ type: "keys" });
+    }
+    return false;
+  }
+
+  #takeKeys(keys: string): Effect {
+    const digest = hash("sha256", keys, "hex");
+    if (digest === this.#wantedKeys) {
+      this.#knowledge.options.onKeys(keys);
+      this.#knowledge.keysDigest = digest;
+    }
+    this.#wantedKeys = undefined;
+    return "none";
+  }
+
+  #beginSnapshot({ chunks, epoch, sequence, head, codes }: Extract<Reply, { type: "snapshot" }>): Effect {
+    if (this.#requested !== "snapshot" || chunks < 0 || chunks > CHUNKS_MAX) {
+      return { fault: "unrequested or oversized snapshot" };
+    }
+    this.#arriving = { head: { epoch, sequence, head, codes }, texts: [], left: chunks };
+    return this.#endSnapshot(this.#arriving);
+  }
+
+  #takeChunk(text: string): Effect {
+    if (this.#arriving === undefined) {
+      return { fault: "chunk without a snapshot" };
+    }
+    this.#arriving.texts.push(text);
+    this.#arriving.left -= 1;
+    return this.#endSnapshot(this.#arriving);
+  }
+
+  #endSnapshot({ head, texts, left }: Arriving): Effect {
+    if (left > 0) {
+      return "none";
+    }
+    this.#arriving = undefined;
+    this.#requested = undefined;
+    const { chain, view, options } = this.#knowledge;
+    const lines = texts.join("");
+    if (!options.checkCode(snapshotStatement({ ...head, lines }), head.codes)) {
+      return { fault: "code of a snapshot" };
+    }
+    chain.begin(head);
+    view.take(head, chain.readAll(lines), true);
+    options.onApplied();
+    return "none";
+  }
+}
