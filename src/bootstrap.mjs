@@ -19,7 +19,7 @@ const BUILT_MAIN = join(ROOT, "dist", "src", "processes", "main.js");
 /** The command line without the service. */
 const BUILT_COMMANDS = join(ROOT, "dist", "command-line", "main.js");
 /** Commands that need the whole program. */
-const PROCESSES = ["api", "worker", "edge", "serve", "doctor", "migrate"];
+const PROCESSES = ["api", "worker", "edge", "hub", "serve", "doctor", "migrate"];
 const SOURCES = ["src", "activities", "workflows"];
 const BUNDLES = join(ROOT, ".signet", "bundles");
 /** Record of the command line's bundle: its path, and size and time of every file that it was made from. */

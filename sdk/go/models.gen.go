@@ -950,7 +950,7 @@ type RevocationEntry struct {
 type RevocationProcess struct {
 	// Identifies the process in its log (`follower`).
 	ID string `json:"id"`
-	// `edge` or `api`.
+	// `edge`, `api` or `hub`.
 	Kind string `json:"kind"`
 	// Region of the process (`SIGNET_REGION`); null if it is not set.
 	Region *string                `json:"region"`

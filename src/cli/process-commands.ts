@@ -1,6 +1,6 @@
 /** Commands that run a process of the service. The composition root implements them (src/processes/main.ts). */
 
-export type ProcessName = "api" | "worker" | "edge" | "serve" | "doctor" | "migrate";
+export type ProcessName = "api" | "worker" | "edge" | "hub" | "serve" | "doctor" | "migrate";
 
 /** Runs a process command with its options by name. */
 export type RunProcess = (options: Readonly<Record<string, unknown>>) => Promise<void>;
@@ -18,6 +18,7 @@ export const PROCESS_COMMANDS: readonly ProcessCommand[] = [
     name: "edge",
     description: "run the edge, which checks tokens and scopes for the data plane and the API",
   },
+  { name: "hub", description: "run a hub, which relays revocations to the edges of a region" },
   {
     name: "serve",
     description: "run everything in one process on embedded PostgreSQL and Temporal",

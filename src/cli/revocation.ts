@@ -1,5 +1,5 @@
 /** `signet revoke` and `… revoke`: emergency revocation. */
-import { Command } from "commander";
+import { Command, Option } from "commander";
 import { createAdminCall, segment } from "./admin-client.ts";
 import type { CliContext } from "./context.ts";
 import { withExamples } from "./client/command.ts";
@@ -11,6 +11,7 @@ import { printReceipt } from "./receipt.ts";
 interface RevokeOptions extends OutputOptions, LeakOptions {
   readonly reason?: string;
   readonly hold?: boolean;
+  readonly wait?: string;
 }
 
 /** `signet revoke`: revokes whatever leaked, of any tenant. */
@@ -27,14 +28,22 @@ export function revokeCommand(context: CliContext): Command {
   withLeakInput(command)
     .option("--hold", "also pause the tenant's deliveries and freeze its endpoints' secrets")
     .option("--reason <text>", "for the compliance log; no personal data; required for a key id")
+    .addOption(
+      new Option("--wait <whom>", "whom the receipt waits for, at most 250 ms").choices([
+        "all",
+        "region",
+        "none",
+      ]),
+    )
     .option("--json", "print the API's object as JSON")
-    .action(async (leaked: string | undefined, { reason, hold, json, ...input }: RevokeOptions) => {
+    .action(async (leaked: string | undefined, { reason, hold, wait, json, ...input }: RevokeOptions) => {
       const body = {
         target: await leakedText(context, leaked, input),
         ...(reason === undefined ? {} : { reason }),
         ...(hold === true ? { scope: "tenant" } : {}),
       };
-      printReceipt(context, await call("POST", "/revocations", body), json === undefined ? {} : { json });
+      const path = wait === undefined ? "/revocations" : `/revocations?wait=${wait}`;
+      printReceipt(context, await call("POST", path, body), json === undefined ? {} : { json });
     });
   return withExamples(
     command,

@@ -47,6 +47,7 @@ function print(context: CliContext, overview: Resource): void {
   context.stdout(line("Due", rotations, ["credentials", "endpoint_secrets", "signing_key"]));
   context.stdout(line("Checkpoint", checkpoints, ["newest_at", "size"]));
   const tables = [
+    ["Edges, apis and hubs", list(overview, "followers"), FOLLOWER_COLUMNS],
     ["Tenants behind", list(overview, "lag"), LAG_COLUMNS],
     ["Endpoints that fail or were stopped", list(endpoints, "worst"), WORST_COLUMNS],
     ["Certificates that end", list(part(overview, "certificates"), "endpoints"), CERTIFICATE_COLUMNS],
@@ -59,6 +60,7 @@ function print(context: CliContext, overview: Resource): void {
   }
 }
 
+const FOLLOWER_COLUMNS = ["region", "kind", "version", "connected", "behind", "behind_ms", "lease_ms"];
 const LAG_COLUMNS = [
   "tenant_id",
   "tenant_name",

@@ -17,6 +17,7 @@ import { EDGE_SETTINGS, edgeProblems } from "./edge-settings.ts";
 import { EGRESS_SETTINGS } from "./egress-settings.ts";
 import { KEY_SETTINGS, keyProblems } from "./key-settings.ts";
 import { ENDPOINT_SETTINGS } from "./endpoint-settings.ts";
+import { HUB_SETTINGS, hubProblems } from "./hub-settings.ts";
 import { LIMIT_SETTINGS } from "./limit-settings.ts";
 import { MUTUAL_TLS_SETTINGS, type MutualTlsMode, resolveMutualTls } from "./mutual-tls.ts";
 import { OPERATOR_SETTINGS } from "./operator-settings.ts";
@@ -71,6 +72,7 @@ export const SETTINGS = {
   edgeListen: setting("SIGNET_EDGE_LISTEN", listen, "127.0.0.1:8443", "mutual TLS listener"),
   ...MUTUAL_TLS_SETTINGS,
   ...EDGE_SETTINGS,
+  ...HUB_SETTINGS,
   metricsListen: setting("SIGNET_METRICS_LISTEN", listen, "127.0.0.1:9464", "Prometheus metrics"),
   publicUrl: setting(
     "SIGNET_PUBLIC_URL",
@@ -256,14 +258,21 @@ function parse(environment: Environment, names: readonly string[], problems: str
 }
 
 /** Returns the settings that violate production's rules (wire.md, Ports and start-up; security decisions K). */
-function productionProblems(values: Values & Pick<Config, "temporalConnection">, edge: boolean): string[] {
+function productionProblems(values: Values & Pick<Config, "temporalConnection">, asks: ConfigFor): string[] {
   const problems: string[] = [];
+  const edge = asks !== "service";
   const needed = (name: "databaseUrl" | "temporalAddress" | "publicUrl" | "pepper"): void => {
     if (values[name] === undefined) {
       problems.push(`${SETTINGS[name].variable} must be set in production`);
     }
   };
-  needed("databaseUrl");
+  // Edges and hubs may follow hubs instead.
+  if (!edge || values.hubs === undefined) {
+    needed("databaseUrl");
+  }
+  if (asks === "hub") {
+    return [...problems, ...plainDatabaseProblems(values)];
+  }
   needed("publicUrl");
   // The edge holds none of the service's secrets and starts no workflows.
   if (!edge) {
@@ -294,12 +303,13 @@ function productionProblems(values: Values & Pick<Config, "temporalConnection">,
   return [...problems, ...revocationProblems(values), ...plainDatabaseProblems(values), ...temporal];
 }
 
-/** The kind of process that loads the settings. The edge requires other settings than the service. */
-export type ConfigFor = "service" | "edge";
+/** The kind of process that loads the settings. Edges and hubs require other settings than the service. */
+export type ConfigFor = "service" | "edge" | "hub";
 
-/** Replaces the database URL with the edge's own login, if the edge has one. */
+/** Replaces the database URL with the edges' login, if there is one. Hubs use it, too. */
 function withOwnLogin(values: Values, asks: ConfigFor): Values {
-  const databaseUrl = asks === "edge" ? (values.edgeDatabaseUrl ?? values.databaseUrl) : values.databaseUrl;
+  const databaseUrl =
+    asks === "service" ? values.databaseUrl : (values.edgeDatabaseUrl ?? values.databaseUrl);
   return { ...values, databaseUrl };
 }
 
@@ -314,21 +324,23 @@ export function loadConfig(given: Environment, asks: ConfigFor = "service"): Con
     "SIGNET_PEPPER",
     "SIGNET_OPERATOR_TOKEN",
     "SIGNET_OUTBOUND_PROXY",
+    "SIGNET_LEASE_KEY",
   ]);
   problems.push(...unknownSettings(given, VARIABLES));
   const parsed = withOwnLogin(withUrlFiles(parse(environment, Object.keys(SETTINGS), problems)), asks);
   problems.push(...databaseTlsProblems(parsed));
   // The edge does not connect to Temporal.
-  const temporal = resolveTemporal(asks === "edge" ? {} : environment, parsed, problems);
+  const temporal = resolveTemporal(asks === "service" ? environment : {}, parsed, problems);
   const values = { ...withDatabaseTls(parsed), ...temporal };
   const development = values.env === "development";
   const mutualTls = resolveMutualTls(values, development);
   // If SIGNET_ENV is invalid, skip the production checks.
   if (!development && !problems.some((problem) => problem.startsWith(`${SETTINGS.env.variable} `))) {
-    problems.push(...furtherProblems(problems, productionProblems(values, asks === "edge")));
+    problems.push(...furtherProblems(problems, productionProblems(values, asks)));
   }
   problems.push(
     ...(asks === "edge" ? edgeProblems(values, development) : []),
+    ...(asks === "service" ? [] : hubProblems(values, asks, development)),
     ...keyProblems(values),
     ...complianceProblems(values),
     ...workerVersioningProblems(values),

@@ -9,6 +9,7 @@ type Secret =
   | "SIGNET_PEPPER"
   | "SIGNET_OPERATOR_TOKEN"
   | "SIGNET_OUTBOUND_PROXY"
+  | "SIGNET_LEASE_KEY"
   | "SIGNET_CLIENT_SECRET";
 
 type Variables = Readonly<Record<string, string | undefined>>;

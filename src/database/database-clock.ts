@@ -35,11 +35,12 @@ export async function databaseClockMs(db: Queryable): Promise<number> {
  * bounds. The known offset changes only as far as needed to lie between them. Thus a slow answer changes nothing.
  */
 export class DatabaseClock implements GuardedClock {
-  readonly #db: Queryable;
+  readonly #db: Queryable | undefined;
   readonly #machine: MachineClocks;
   #offsetMs: number | undefined;
 
-  constructor(db: Queryable, machine: MachineClocks = MACHINE) {
+  /** @param db absent if the database's clock arrives in proofs, for {@link learn} */
+  constructor(db?: Queryable, machine: MachineClocks = MACHINE) {
     this.#db = db;
     this.#machine = machine;
   }
@@ -49,6 +50,11 @@ export class DatabaseClock implements GuardedClock {
       throw new Error("the database's clock has not been read yet");
     }
     return Math.floor(this.#machine.monotonic() + this.#offsetMs);
+  }
+
+  /** Whether the database's clock has been read. */
+  get isKnown(): boolean {
+    return this.#offsetMs !== undefined;
   }
 
   get skewMs(): number {
@@ -70,8 +76,14 @@ export class DatabaseClock implements GuardedClock {
   }
 
   async measure(): Promise<void> {
-    const before = this.#machine.monotonic();
-    const theirs = await databaseClockMs(this.#db);
+    if (this.#db !== undefined) {
+      const before = this.#machine.monotonic();
+      this.learn(await databaseClockMs(this.#db), before);
+    }
+  }
+
+  /** Takes the database's time, in Unix milliseconds, read after the instant `before` of the monotonic clock. */
+  learn(theirs: number, before: number): void {
     const after = this.#machine.monotonic();
     const known = this.#offsetMs ?? theirs - (before + after) / 2;
     this.#offsetMs = Math.min(Math.max(known, theirs - after), theirs - before);

@@ -10,6 +10,7 @@ import { BoundedClient } from "./bounded-client.ts";
 import { EDGE_ROLE, rolesBeyondEdge } from "./edge-login.ts";
 import { type Queryable, SERVICE_ROLES, type ServiceRole } from "./pool.ts";
 import { ensurePartitions } from "./repositories/partitions.ts";
+import { setLeaseKeys } from "./repositories/tokens/lease-keys.ts";
 
 const MIGRATIONS = new URL("./migrations/", import.meta.url);
 /** Reads everything, for logical backups, and belongs to no login of the service (docs/operations.md). */
@@ -25,6 +26,8 @@ export interface MigrateOptions {
   readonly serviceUrl?: string;
   /** The edges' login. Created in the same way, as a member of `signet_edge` only. */
   readonly edgeUrl?: string;
+  /** Keys of the proofs that reach edges through hubs. If absent, those of an earlier call stay. */
+  readonly leaseKeys?: readonly Buffer[];
   readonly nowMs: number;
   readonly log?: Logger;
 }
@@ -187,6 +190,9 @@ export async function migrateDatabase(options: MigrateOptions): Promise<number> 
     await prepareDatabase(client);
     const count = await applyMigrations(client, options.nowMs, options.log);
     await ensurePartitions(client, options.nowMs);
+    if (options.leaseKeys !== undefined) {
+      await setLeaseKeys(client, options.leaseKeys);
+    }
     await allowBackups(client);
     await client.query("RESET ROLE");
     if (options.serviceUrl !== undefined && options.serviceUrl !== options.adminUrl) {

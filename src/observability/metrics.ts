@@ -6,7 +6,7 @@
 import { Counter, Gauge, Histogram } from "prom-client";
 
 /** A process that exports metrics; `signet serve` is all of them in one. */
-export type ProcessName = "api" | "worker" | "edge";
+export type ProcessName = "api" | "worker" | "edge" | "hub";
 
 /** A metric as listed in the documentation. */
 export interface MetricDescription {
@@ -27,12 +27,15 @@ const described: OwnMetric[] = [];
 export const OWN_METRICS: readonly OwnMetric[] = described;
 
 type Processes = readonly ProcessName[];
-const EVERYWHERE: Processes = ["api", "worker", "edge"];
+const EVERYWHERE: Processes = ["api", "worker", "edge", "hub"];
 /** Processes that admit tokens. */
 const ADMITTING: Processes = ["api", "edge"];
 const API: Processes = ["api"];
 const WORKER: Processes = ["worker"];
 const EDGE: Processes = ["edge"];
+const HUB: Processes = ["hub"];
+/** Processes that follow the revocations, or relay them. */
+const FOLLOWING: Processes = ["api", "edge", "hub"];
 
 function note<M extends Counter | Gauge | Histogram>(
   metric: M,
@@ -256,9 +259,9 @@ export const metrics = {
     ["use"],
   ),
   revocationAge: gauge(
-    ADMITTING,
+    FOLLOWING,
     "signet_revocation_age_seconds",
-    "Age of this process's lease: time since it certainly knew every revocation; tokens are rejected when it is too old",
+    "Age of this process's lease: time since it certainly knew every revocation; tokens are rejected when it is too old. In a hub, time since the last proof",
   ),
   revocationPropagation: histogram(
     API,
@@ -272,7 +275,7 @@ export const metrics = {
     "Processes that had not acknowledged a revocation within 250 ms; by then they no longer admit tokens",
   ),
   revocationSequence: gauge(
-    ADMITTING,
+    FOLLOWING,
     "signet_revocation_sequence",
     "Sequence number of the last revocation known to this process",
   ),
@@ -303,5 +306,11 @@ export const metrics = {
     EDGE,
     "signet_edge_routes_refused",
     "1 while the newest route table is invalid and the previous one stays in use",
+  ),
+  hubConnections: gauge(HUB, "signet_hub_connections", "Processes and hubs connected to this hub"),
+  hubRoundTrip: gauge(
+    HUB,
+    "signet_hub_round_trip_seconds",
+    "Smoothed round trip of the hub's questions to PostgreSQL or the hubs above; leases hold up to 0.19",
   ),
 } as const;

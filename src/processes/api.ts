@@ -264,9 +264,9 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const shared = { clock, randomBytes, log };
   const keys = await openSigningKeys({ config, pools, keyring, clock, log });
   const tenantLimits = openTenantLimits(config, pools.issuer, clock);
-  const revocation = await followRevocations({ onPolicyChange: tenantLimits.forget, config, clock, log });
+  const revocation = await followRevocations({ onPolicyChange: tenantLimits.forget, config, log });
   const oauth = createOAuth({ config, pools, pepper, keys, clock, log, view: revocation.follower.view });
-  const receipts = createReceipts({ pool: pools.issuer, monotonic, ...shared });
+  const receipts = createReceipts({ pool: pools.issuer, region: config.region, monotonic, ...shared });
   const revoking = { ...shared, keyring, receipts, deadLetterMs: config.deadLetterMs };
   reportUnknownSdk(config, log);
   const temporal = openTemporal(config, { keyring, clock, randomBytes });

@@ -39,6 +39,7 @@ import { createStaleReport } from "../revocation/stale-report.ts";
 import { createTokenAdmission } from "../tokens/oauth/token-admission.ts";
 import { startUpkeep } from "../runtime/upkeep.ts";
 import { openMutualTls } from "./mutual-tls.ts";
+import { followHubs, type HubKnowledge } from "./hub-knowledge.ts";
 import { followRevocations } from "./revocation.ts";
 import { followKeys, type FollowingKeyStore } from "./signing-keys.ts";
 import type { RunningProcess } from "./with-metrics.ts";
@@ -52,7 +53,7 @@ const DATABASE_CONNECTIONS = 2;
 const API_CONNECTIONS_MAX = 2_048;
 
 export interface EdgeProcessOptions {
-  readonly config: Config & { readonly databaseUrl: string };
+  readonly config: Config;
   /** For keys that the route table names by environment variable. */
   readonly environment: Environment;
   readonly log: Logger;
@@ -141,7 +142,7 @@ function routesReadiness(routes: () => RouteFile | undefined): ReadinessCheck {
 }
 
 /** Edges face the internet: production rejects a login that bypasses row-level security, and warns of one with excess rights. */
-async function checkPowers(pool: Pool, config: EdgeProcessOptions["config"], log: Logger) {
+async function checkPowers(pool: Pool, config: WithDatabase, log: Logger) {
   const { development, databaseUrl } = config;
   await requireSafeAccess(pool, config);
   const logins = new Set(
@@ -153,6 +154,60 @@ async function checkPowers(pool: Pool, config: EdgeProcessOptions["config"], log
       log.warn({ roles }, "the edge's database login may act as other roles: set SIGNET_EDGE_DATABASE_URL");
     }
   }
+}
+
+type WithDatabase = Config & { readonly databaseUrl: string };
+
+/** What an edge knows: from PostgreSQL, or through hubs. */
+interface Knowledge extends Pick<HubKnowledge, "clock" | "revocation"> {
+  readonly keys: FollowingKeyStore;
+  readonly readiness: readonly ReadinessCheck[];
+  close(): Promise<void>;
+}
+
+async function openDatabase(
+  config: WithDatabase,
+  { clock: given, log }: Pick<EdgeProcessOptions, "clock" | "log">,
+): Promise<Knowledge> {
+  const pool = createPool({ ...poolAccess(config), role: EDGE_ROLE, max: DATABASE_CONNECTIONS, log });
+  await checkPowers(pool, config, log);
+  await requireCurrentSchema(pool);
+  const clock = await openProcessClock(given, pool);
+  const keys = await followKeys(config, { db: pool, clock, log });
+  const revocation = await followRevocations({ process: "edge", config, log });
+  return {
+    clock,
+    keys,
+    revocation,
+    // An edge writes only its own lease.
+    readiness: [databaseReadiness({ pools: [pool], writes: false, monotonic })],
+    close: async () => {
+      await Promise.all([keys.close(), revocation.close()]);
+      await pool.end();
+    },
+  };
+}
+
+async function openKnowledge({ config, clock: given, log }: EdgeProcessOptions): Promise<Knowledge> {
+  const { hubs, leaseKeys, databaseUrl } = config;
+  if (hubs !== undefined && leaseKeys !== undefined) {
+    const knowledge = await followHubs({ ...config, hubs, leaseKeys }, { given, log });
+    const { keys, revocation } = knowledge;
+    return {
+      ...knowledge,
+      readiness: [],
+      close: async () => {
+        await Promise.all([keys.close(), revocation.close()]);
+      },
+    };
+  }
+  if (databaseUrl === undefined) {
+    throw new ConfigError(["SIGNET_DATABASE_URL or SIGNET_HUBS must be set"]);
+  }
+  return await openDatabase(
+    { ...config, databaseUrl },
+    { ...(given === undefined ? {} : { clock: given }), log },
+  );
 }
 
 async function requireKeys(keys: FollowingKeyStore): Promise<void> {
@@ -167,12 +222,8 @@ async function requireKeys(keys: FollowingKeyStore): Promise<void> {
 /** Starts the edge process. Resolves when it listens. */
 export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProcess> {
   const { config, log } = options;
-  const pool = createPool({ ...poolAccess(config), role: EDGE_ROLE, max: DATABASE_CONNECTIONS, log });
-  await checkPowers(pool, config, log);
-  await requireCurrentSchema(pool);
-  const clock = await openProcessClock(options.clock, pool);
-  const keys = await followKeys(config, { db: pool, clock, log });
-  const revocation = await followRevocations({ process: "edge", config, clock, log });
+  const knowledge = await openKnowledge(options);
+  const { clock, keys, revocation } = knowledge;
   const mutualTls = await openMutualTls({ config, clock, log, isDenied: revocation.isDenied });
   const api = await openApi(config, log);
   const dispatchers = new Dispatchers();
@@ -182,8 +233,7 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
   let gateway: SignetServer | undefined;
 
   const readiness: readonly ReadinessCheck[] = [
-    // An edge writes only its own lease.
-    databaseReadiness({ pools: [pool], writes: false, monotonic }),
+    ...knowledge.readiness,
     { name: "keys", check: async () => await requireKeys(keys) },
     revocation.readiness,
     clockReadiness(clock),
@@ -233,8 +283,7 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
       await measures.stop();
       await Promise.all([mutualTls.close(), plain === undefined ? undefined : closeServer(plain)]);
       admitted.close();
-      await Promise.all([dispatchers.close(), api?.close(), keys.close(), revocation.close()]);
-      await pool.end();
+      await Promise.all([dispatchers.close(), api?.close(), knowledge.close()]);
     },
   };
 }

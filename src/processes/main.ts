@@ -78,7 +78,10 @@ const startWorker: StartProcess = async (config, log, stopping) => {
 
 const startEdge: StartProcess = async (config, log) => {
   collectGarbageLessOften();
-  const databaseUrl = need(config, "databaseUrl", "SIGNET_DATABASE_URL");
+  const known =
+    config.hubs === undefined
+      ? { ...config, databaseUrl: need(config, "databaseUrl", "SIGNET_DATABASE_URL") }
+      : config;
   const edge = await import("./edge.ts");
   const { withMetrics } = await import("./with-metrics.ts");
   const environment = processEnvironment();
@@ -86,8 +89,14 @@ const startEdge: StartProcess = async (config, log) => {
     "edge",
     config,
     log,
-    async () => await edge.startEdge({ config: { ...config, databaseUrl }, environment, log }),
+    async () => await edge.startEdge({ config: known, environment, log }),
   );
+};
+
+const startHub: StartProcess = async (config, log) => {
+  const hub = await import("./hub.ts");
+  const { withMetrics } = await import("./with-metrics.ts");
+  return await withMetrics("hub", config, log, async () => await hub.startHub({ config, log }));
 };
 
 const startServe =
@@ -216,6 +225,7 @@ const PROCESSES: ProcessRunners = {
   api: untilSignal(startApi),
   worker: untilSignal(startWorker),
   edge: untilSignal(startEdge, { asks: "edge" }),
+  hub: untilSignal(startHub, { asks: "hub" }),
   serve: async ({ verbose }) => {
     // It speaks to people at a terminal; its log is a file.
     const options = { closeTimeoutMs: SERVE_CLOSE_TIMEOUT_MS, logsEnding: false };

@@ -26,6 +26,7 @@ export async function runMigrate(config: Config, log: Logger): Promise<number> {
     adminUrl,
     ...(config.databaseUrl === undefined ? {} : { serviceUrl: config.databaseUrl }),
     ...(config.edgeDatabaseUrl === undefined ? {} : { edgeUrl: config.edgeDatabaseUrl }),
+    ...(config.leaseKeys === undefined ? {} : { leaseKeys: config.leaseKeys }),
     nowMs: systemClock.now(),
     log,
   });

@@ -4,13 +4,14 @@ import type { Config } from "../config/config.ts";
 import { type DatabaseUrls, directUrl } from "../config/database-settings.ts";
 import { createPool } from "../database/pool.ts";
 import { subscribe } from "../database/subscription.ts";
-import { type Clock, monotonic } from "../domain/clock.ts";
+import { monotonic, systemClock } from "../domain/clock.ts";
 import type { ClientCertificate } from "../http/mutual-tls/client-certificate.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
+import { VERSION } from "../runtime/package.ts";
 import type { ReadinessCheck } from "../runtime/readiness.ts";
 import { REVOCATION_CHANNEL, RevocationFollower } from "../revocation/follower.ts";
-import { STRICT_BOUND_MS } from "../config/revocation.ts";
+import { type RevocationMode, STRICT_BOUND_MS } from "../config/revocation.ts";
 
 /** The lease is shorter than the bound by this: what a process still does after its check of a token. */
 const MARGIN_MS = 50;
@@ -27,19 +28,21 @@ export interface RevocationParts {
   /** Called when a tenant's policy has changed. */
   readonly onPolicyChange?: (tenantId: string) => void;
   readonly config: Pick<Config, "revocationMode" | "region"> & DatabaseUrls;
-  readonly clock: Clock;
   readonly log: Logger;
 }
 
+/** What admits tokens, over a connection to the database or through hubs. */
+export type Follower = Pick<RevocationFollower, "view" | "renew" | "requireCurrent">;
+
 export interface RunningFollower {
-  readonly follower: RevocationFollower;
+  readonly follower: Follower;
   readonly readiness: ReadinessCheck;
   /** Whether a client certificate is revoked. */
   readonly isDenied: (certificate: ClientCertificate) => boolean;
   close(): Promise<void>;
 }
 
-function reportEvery(follower: RevocationFollower, bounded: boolean): NodeJS.Timeout {
+function reportEvery(follower: Follower, bounded: boolean): NodeJS.Timeout {
   return setInterval(() => {
     const { ageMs, sequence } = follower.view;
     metrics.revocationAge.set(ageMs / 1_000);
@@ -53,7 +56,6 @@ export async function followRevocations({
   process = "api",
   onPolicyChange,
   config,
-  clock,
   log,
 }: RevocationParts): Promise<RunningFollower> {
   const { revocationMode: mode } = config;
@@ -64,14 +66,31 @@ export async function followRevocations({
     subscribe: async (handlers) =>
       await subscribe({ ...handlers, url, role: "signet_edge", channel: REVOCATION_CHANNEL, idleMs }),
     other,
-    identity: { lockKey: randomInt(LOCK_KEYS), process, region: config.region ?? null },
+    identity: { lockKey: randomInt(LOCK_KEYS), process, region: config.region ?? null, version: VERSION },
     leaseMs: mode.boundMs - MARGIN_MS,
     onPolicyChange,
-    clock,
+    // The machine's own clock, which runs while the machine is suspended. The database's is counted on by the monotonic
+    // one, which then stands still.
+    clock: systemClock,
     monotonic,
     log,
   });
   await follower.start();
+  return runningFollower(follower, mode, {
+    log,
+    close: async () => {
+      await follower.stop();
+      await other.end();
+    },
+  });
+}
+
+/** Adds metrics, the check of readiness and the check of certificates to a follower that has started. */
+export function runningFollower(
+  follower: Follower,
+  mode: RevocationMode,
+  { log, close }: { readonly log: Logger; readonly close: () => Promise<void> },
+): RunningFollower {
   const reporting = reportEvery(follower, mode.name === "bounded");
   if (mode.boundMs > STRICT_BOUND_MS) {
     log.warn({ bound_ms: mode.boundMs }, "revoked tokens may be admitted for longer than 250 ms");
@@ -86,8 +105,7 @@ export async function followRevocations({
     },
     close: async () => {
       clearInterval(reporting);
-      await follower.stop();
-      await other.end();
+      await close();
     },
   };
 }

@@ -1,4 +1,5 @@
-/** The live revocations, in Maps by the claims of tokens, so that a check is a few lookups. */
+/** The live revocations by the claims of tokens, so that a check is a few lookups. */
+import { DeniedTargets } from "./denied-targets.ts";
 import { REVOCATION_KINDS, type RevocationKind } from "./kinds.ts";
 
 /** The claims of a token by which it can be revoked. */
@@ -14,7 +15,8 @@ export interface RevocableToken {
   readonly certificateThumbprint: string | undefined;
 }
 
-interface Denial {
+/** The denial of a tenant, which can be lifted. */
+interface TenantDenial {
   /** End of the denial, by the caller's monotonic clock. */
   until: number;
   /** When it was published, by the database's clock; infinite until an answer confirms the notification. */
@@ -28,17 +30,21 @@ function asTokensSay(kind: RevocationKind, target: string): string {
   return kind === "cert" ? Buffer.from(target, "hex").toString("base64url") : target;
 }
 
+type Forever = Exclude<RevocationKind, "tenant">;
+
 export class DenyList {
-  readonly #kinds = new Map(REVOCATION_KINDS.map((kind) => [kind, new Map<string, Denial>()]));
+  readonly #tenants = new Map<string, TenantDenial>();
+  readonly #kinds = new Map(
+    REVOCATION_KINDS.filter((kind) => kind !== "tenant").map((kind) => [kind, new DeniedTargets()]),
+  );
   readonly #credentials = this.#of("credential");
   readonly #principals = this.#of("principal");
-  readonly #tenants = this.#of("tenant");
   readonly #tokens = this.#of("jti");
   readonly #keys = this.#of("kid");
   readonly #certificates = this.#of("cert");
 
-  #of(kind: RevocationKind): Map<string, Denial> {
-    return this.#kinds.get(kind) as Map<string, Denial>;
+  #of(kind: Forever): DeniedTargets {
+    return this.#kinds.get(kind) as DeniedTargets;
   }
 
   /**
@@ -47,16 +53,22 @@ export class DenyList {
    * @param atMs when it was revoked, by the database's clock; infinite if unknown
    */
   add(kind: RevocationKind, target: string, until: number, atMs = Infinity): void {
-    const denied = this.#of(kind);
-    const key = asTokensSay(kind, target);
-    const known = denied.get(key);
+    if (kind !== "tenant") {
+      this.#of(kind).add(asTokensSay(kind, target), until);
+      return;
+    }
+    const known = this.#tenants.get(target);
     if (known !== undefined && known.issuedBefore < Infinity && atMs <= known.atMs) {
       // The lifted revocation was read again.
       return;
     }
     // If only a notification was seen so far, the answer now supplies the instant.
     const at = known === undefined || known.atMs === Infinity ? atMs : Math.max(atMs, known.atMs);
-    denied.set(key, { until: Math.max(until, known?.until ?? 0), atMs: at, issuedBefore: Infinity });
+    this.#tenants.set(target, {
+      until: Math.max(until, known?.until ?? 0),
+      atMs: at,
+      issuedBefore: Infinity,
+    });
   }
 
   /** Lifts a tenant's revocation published before `atMs`. Tokens issued before `issuedBefore` stay denied. */
@@ -100,18 +112,24 @@ export class DenyList {
     return this.#certificates.has(thumbprint);
   }
 
-  /** Removes ended entries. */
+  /** Removes ended entries; of large kinds, a part at each call. */
   prune(now: number): void {
     for (const denied of this.#kinds.values()) {
-      for (const [target, { until }] of denied) {
-        if (until <= now) {
-          denied.delete(target);
-        }
+      denied.prune(now);
+    }
+    for (const [target, { until }] of this.#tenants) {
+      if (until <= now) {
+        this.#tenants.delete(target);
       }
     }
   }
 
   get size(): number {
-    return [...this.#kinds.values()].reduce((sum, { size }) => sum + size, 0);
+    return [...this.#kinds.values()].reduce((sum, { size }) => sum + size, this.#tenants.size);
+  }
+
+  /** Bytes of the arrays. */
+  get bytes(): number {
+    return [...this.#kinds.values()].reduce((sum, { bytes }) => sum + bytes, 0);
   }
 }

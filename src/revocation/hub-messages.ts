@@ -11,7 +11,7 @@ export const HUB_PROTOCOL = 1;
 /** Path of the hub's WebSocket. */
 export const HUB_PATH = "/v1/revocations";
 /** Maximum length of a message, in bytes. */
-export const HUB_MESSAGE_MAX = 1_048_576;
+export const HUB_MESSAGE_MAX = 4_194_304;
 /** Maximum number of characters of lines in a message. */
 export const CHUNK_CHARACTERS_MAX = 262_144;
 
@@ -124,19 +124,21 @@ function read<T>(text: string, fields: typeof FIELDS): T | undefined {
 }
 
 const KIND = /^[a-z]{1,20}$/;
-const REGION_LENGTH_MAX = 64;
+const TEXT_LENGTH_MAX = 64;
 const LEASE_MS_MAX = 900_000;
 const LOCK_KEY_END = 2 ** 31;
 
 function isFollower(follower: Partial<FollowerRow>): boolean {
-  const { lockKey, process, region, leaseMs } = follower;
+  const { lockKey, process, region, version, leaseMs } = follower;
   return (
     Number.isSafeInteger(lockKey) &&
     Number(lockKey) >= 0 &&
     Number(lockKey) < LOCK_KEY_END &&
     typeof process === "string" &&
     KIND.test(process) &&
-    (region === null || (typeof region === "string" && region.length <= REGION_LENGTH_MAX)) &&
+    (region === null || (typeof region === "string" && region.length <= TEXT_LENGTH_MAX)) &&
+    typeof version === "string" &&
+    version.length <= TEXT_LENGTH_MAX &&
     Number.isSafeInteger(leaseMs) &&
     Number(leaseMs) > 0 &&
     Number(leaseMs) <= LEASE_MS_MAX

@@ -41,6 +41,8 @@ export interface Upstream {
   ): Promise<HubAnswer>;
   /** Reads all live revocations. */
   snapshot(): Promise<Snapshot>;
+  /** Reports that this hub has relayed all revocations up to a number. */
+  relayed(sequence: number): void;
   /** Reports followers of this hub: new ones, or what they apply. */
   report(followers: readonly FollowerNews[]): Promise<void>;
   /** Reports followers that no longer follow over this hub, `stopped` if they admit no more tokens. */
@@ -59,6 +61,8 @@ const ASK_EVERY_MIN_MS = 20;
 const ASK_EVERY_MAX_MS = 60;
 /** Pause after a proof before the next question, in which the processes send their next nonces. */
 const GATHER_MS = 3;
+/** The same while no process waits for a proof. */
+const IDLE_MS = 500;
 const UNDER_WAY_MAX = 48;
 const TICK_MS = 5;
 /** Pause before followers are reported, so that many are reported together. */
@@ -71,6 +75,8 @@ const NONCES_OF_ONE_MAX = 4;
 const CHILDREN_MAX = 2_000;
 /** Followers behind one connection, if it is of another hub. */
 const FOLLOWERS_OF_ONE_MAX = 2_000;
+/** Silence after which a connection counts as dead, in milliseconds. A process asks at least every 40 ms. */
+const SILENT_MS = 10_000;
 /** A process that reads so slowly that this many bytes wait is disconnected. */
 const BACKLOG_MAX = 67_108_864;
 
@@ -82,6 +88,8 @@ interface Child {
   nonces: string[];
   /** The last line sent. */
   sent: number;
+  /** When its last message came. */
+  heardAt: number;
 }
 
 export class Hub {
@@ -100,6 +108,7 @@ export class Hub {
   #rttMs = 0;
   #answeredAt = Number.NEGATIVE_INFINITY;
   #tick: NodeJS.Timeout | undefined;
+  #sweep: NodeJS.Timeout | undefined;
   #reporting: NodeJS.Timeout | undefined;
 
   constructor(options: HubOptions) {
@@ -128,11 +137,13 @@ export class Hub {
 
   start(): void {
     this.#tick = setInterval(() => this.#askIfDue(), TICK_MS);
+    this.#sweep = setInterval(() => this.#leaveSilent(), SILENT_MS / 2);
     this.#ask();
   }
 
   stop(): void {
     clearInterval(this.#tick);
+    clearInterval(this.#sweep);
     clearTimeout(this.#reporting);
     for (const { connection } of this.#children) {
       connection.close();
@@ -144,7 +155,8 @@ export class Hub {
     if (this.#children.size >= CHILDREN_MAX) {
       return undefined;
     }
-    const child: Child = { connection, followers: new Set(), nonces: [], sent: this.#sequence };
+    const heardAt = this.#options.monotonic();
+    const child: Child = { connection, followers: new Set(), nonces: [], sent: this.#sequence, heardAt };
     this.#children.add(child);
     return {
       onMessage: (text) => this.#read(child, text),
@@ -157,12 +169,25 @@ export class Hub {
 
   /** Relays a revocation at its commit. */
   hear(line: string, state: Attestation): void {
+    const before = this.#sequence;
     this.#keep([line]);
     const text = JSON.stringify({ type: "line", line, ...state } satisfies Reply);
     for (const child of this.#children) {
       this.#bring(child, state.sequence - 1);
       child.sent = Math.max(child.sent, state.sequence);
       child.connection.send(text);
+    }
+    if (this.#sequence > before) {
+      this.#options.upstream.relayed(this.#sequence);
+    }
+  }
+
+  #leaveSilent(): void {
+    const now = this.#options.monotonic();
+    for (const { connection, heardAt } of this.#children) {
+      if (now - heardAt > SILENT_MS) {
+        connection.close();
+      }
     }
   }
 
@@ -173,6 +198,9 @@ export class Hub {
 
   #askIfDue(): void {
     const now = this.#options.monotonic();
+    if (now - this.#askedAt < IDLE_MS && ![...this.#children].some(({ nonces }) => nonces.length > 0)) {
+      return;
+    }
     if (now >= this.#dueAt || now - this.#askedAt >= this.#every() + GATHER_MS) {
       this.#ask();
     }
@@ -204,8 +232,10 @@ export class Hub {
         this.#rttMs = this.#rttMs === 0 ? rtt : this.#rttMs + (rtt - this.#rttMs) / 8;
         this.#answeredAt = monotonic();
         this.#learn(answer, after);
+        const proof = JSON.stringify({ type: "proof", ...answer.proof }).slice(0, -1);
         for (const [index, { child, nonce }] of asked.entries()) {
-          this.#prove(child, nonce, [paths[index] ?? [], ...answer.trees], answer.proof);
+          const trees = JSON.stringify([paths[index] ?? [], ...answer.trees]);
+          this.#prove(child, answer.proof.sequence, `${proof},"nonce":"${nonce}","trees":${trees}}`);
         }
         // The processes send their next nonces now, so the next question follows soon.
         this.#dueAt = Math.max(monotonic() + GATHER_MS, this.#askedAt + this.#every() - TICK_MS);
@@ -224,7 +254,14 @@ export class Hub {
       this.#epoch = proof.epoch;
       this.#sequence = proof.sequence;
     }
+    const before = this.#sequence;
     this.#keep(lines);
+    if (this.#sequence > before) {
+      for (const child of this.#children) {
+        this.#bring(child, this.#sequence);
+      }
+      this.#options.upstream.relayed(this.#sequence);
+    }
     if (keys !== undefined) {
       this.#keys = { text: keys, digest: proof.keysDigest };
     }
@@ -263,23 +300,28 @@ export class Hub {
     }
   }
 
-  #prove(child: Child, nonce: string, trees: readonly Path[], proof: Proof): void {
-    if (!this.#children.has(child)) {
-      return;
+  /** Sends a proof, whose text is mostly the same for all, after the lines that it covers. */
+  #prove(child: Child, sequence: number, text: string): void {
+    if (this.#children.has(child)) {
+      this.#bring(child, sequence);
+      this.#sendText(child, text);
     }
-    this.#bring(child, proof.sequence);
-    this.#send(child, { type: "proof", nonce, trees, ...proof });
   }
 
   #send(child: Child, reply: Reply): void {
-    if (child.connection.backlog > BACKLOG_MAX) {
-      child.connection.close();
+    this.#sendText(child, JSON.stringify(reply));
+  }
+
+  #sendText({ connection }: Child, text: string): void {
+    if (connection.backlog > BACKLOG_MAX) {
+      connection.close();
       return;
     }
-    child.connection.send(JSON.stringify(reply));
+    connection.send(text);
   }
 
   #read(child: Child, text: string): void {
+    child.heardAt = this.#options.monotonic();
     const request = readRequest(text);
     if (request === undefined) {
       child.connection.close();

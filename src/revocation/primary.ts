@@ -81,6 +81,7 @@ export class Primary implements Upstream {
     timer: undefined,
   }));
   #heard = 0;
+  #relayed = 0;
   #seen: NodeJS.Timeout | undefined;
   #stopped = false;
 
@@ -116,6 +117,14 @@ export class Primary implements Upstream {
   async snapshot(): Promise<Snapshot> {
     const { clock: sequence, ...rest } = await this.#over(readRevocationSnapshot);
     return { sequence, ...rest };
+  }
+
+  relayed(sequence: number): void {
+    this.#relayed = sequence;
+    const { lockKey } = this.#options.identity;
+    this.#over(async (db) => await acknowledge(db, lockKey, { sequence, sinceMs: 0 })).catch(
+      (error: unknown) => this.#options.log.debug({ err: error }, "revocations were not acknowledged"),
+    );
   }
 
   async report(followers: readonly FollowerNews[]): Promise<void> {
@@ -163,6 +172,7 @@ export class Primary implements Upstream {
       if (!this.#slots.some(({ registered }) => registered)) {
         slot.registered = true;
         await registerFollower(subscription.db, identity);
+        await acknowledge(subscription.db, identity.lockKey, { sequence: this.#relayed, sinceMs: 0 });
       }
       // Prepares the statement before several are sent at once.
       await proveRevocations(subscription.db, Buffer.alloc(32), {
@@ -207,7 +217,5 @@ export class Primary implements Upstream {
     }
     this.#heard = sequence;
     this.#options.onLine(line, { epoch, sequence, head, codes });
-    const { lockKey } = this.#options.identity;
-    this.#over(async (db) => await acknowledge(db, lockKey, { sequence, sinceMs: 0 })).catch(() => undefined);
   }
 }

@@ -59,10 +59,24 @@ function hasExpired({ leaseMs }: FollowerStanding, sinceCommitMs: number): boole
   return leaseMs !== null && sinceCommitMs >= leaseMs;
 }
 
-/** Whether a longer wait would change nothing: the others have acknowledged, or are gone and admit nothing. */
-export function isSettled({ followers }: Propagation, sinceCommitMs: number): boolean {
+/** Whom a revocation's answer waits for: every process, those of the answering api's region, or none. */
+export const RECEIPT_WAITS = ["all", "region", "none"] as const;
+
+export type ReceiptWait = (typeof RECEIPT_WAITS)[number];
+
+/**
+ * Whether a longer wait would change nothing: the others have acknowledged, or are gone and admit nothing.
+ *
+ * @param isAwaited whether a process counts
+ */
+export function isSettled(
+  { followers }: Propagation,
+  sinceCommitMs: number,
+  isAwaited: (follower: FollowerStanding) => boolean = () => true,
+): boolean {
   return followers.every(
-    (follower) => follower.acked || (!follower.connected && hasExpired(follower, sinceCommitMs)),
+    (follower) =>
+      follower.acked || (!follower.connected && hasExpired(follower, sinceCommitMs)) || !isAwaited(follower),
   );
 }
 

@@ -4,6 +4,7 @@ import { STRICT_BOUND_MS } from "../config/revocation.ts";
 import { encodeEntry, type EntrySources } from "../compliance/entry.ts";
 import type { Pool } from "../database/pool.ts";
 import {
+  type FollowerStanding,
   type Propagation,
   readPropagation,
   reportPropagation,
@@ -13,7 +14,7 @@ import { transaction } from "../database/transaction.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
 import type { Published } from "./publish-revocation.ts";
-import { isSettled, type Receipt, receiptOf, UNKNOWN_RECEIPT } from "./receipt.ts";
+import { isSettled, type Receipt, receiptOf, type ReceiptWait, UNKNOWN_RECEIPT } from "./receipt.ts";
 
 /** Maximum number of processes that a compliance entry names. */
 const NAMED_MAX = 200;
@@ -21,8 +22,11 @@ const NAMED_MAX = 200;
 const LOOK_AGAIN_MS = [5, 10, 10, 15, 25] as const;
 
 export interface Receipts {
-  /** Waits after the commit until all followers apply the revocation, for at most 250 ms. Never rejects. */
-  of(revocation: Published): Promise<Receipt>;
+  /**
+   * Waits after the commit until all followers apply the revocation, or those of this process's region, for at most
+   * 250 ms. The log's entry always says how all of them did. Never rejects.
+   */
+  of(revocation: Published, wait?: ReceiptWait): Promise<Receipt>;
   /** Resolves when all pending reports are written. */
   drain(): Promise<void>;
 }
@@ -35,6 +39,8 @@ export interface RevocationServices extends OwnEventSources {
 export interface ReceiptOptions extends EntrySources {
   /** Role signet_issuer. */
   readonly pool: Pool;
+  /** Region of this process; undefined if unknown. Then `region` waits for processes whose region is unknown, too. */
+  readonly region: string | undefined;
   readonly monotonic: () => number;
   readonly log: Logger;
 }
@@ -45,13 +51,19 @@ interface Outcome {
   readonly sinceCommitMs: number;
 }
 
-async function waitForAll({ pool, monotonic }: ReceiptOptions, sequence: number): Promise<Outcome> {
+async function waitFor(
+  wait: ReceiptWait,
+  { pool, monotonic, region }: ReceiptOptions,
+  sequence: number,
+): Promise<Outcome> {
   const startedAt = monotonic();
+  const isAwaited = (follower: Pick<FollowerStanding, "region">): boolean =>
+    wait === "all" || (wait === "region" && follower.region === (region ?? null));
   for (let looks = 0; ; looks += 1) {
     const propagation = await readPropagation(pool, sequence);
     const sinceCommitMs = monotonic() - startedAt;
     const pause = LOOK_AGAIN_MS[Math.min(looks, LOOK_AGAIN_MS.length - 1)] ?? 0;
-    if (isSettled(propagation, sinceCommitMs) || sinceCommitMs + pause >= STRICT_BOUND_MS) {
+    if (isSettled(propagation, sinceCommitMs, isAwaited) || sinceCommitMs + pause >= STRICT_BOUND_MS) {
       return { propagation, sinceCommitMs };
     }
     await delay(pause);
@@ -79,27 +91,41 @@ export function createReceipts(options: ReceiptOptions): Receipts {
     await transaction(pool, async (db) => await reportPropagation(db, sequence, named, entry));
   }
 
+  /** Keeps work that `drain` waits for. */
+  function track(work: Promise<unknown>): void {
+    const done = work
+      .then(() => undefined)
+      .catch((error: unknown) => log.warn({ err: error }, "a receipt could not be recorded"))
+      .finally(() => reports.delete(done));
+    reports.add(done);
+  }
+
+  async function waitForAll(revocation: Published): Promise<Receipt> {
+    const { propagation, sinceCommitMs } = await waitFor("all", options, revocation.sequence);
+    const receipt = receiptOf(propagation, sinceCommitMs);
+    if (!propagation.reported) {
+      report(revocation, receipt);
+    }
+    return receipt;
+  }
+
   function report(revocation: Published, receipt: Receipt): void {
     metrics.revocationUnacknowledged.inc(receipt.live - receipt.acked);
     if (receipt.maxMs !== null) {
       metrics.revocationPropagation.observe(receipt.maxMs / 1_000);
     }
-    const { sequence } = revocation;
-    const writing = write(revocation, receipt)
-      .catch((error: unknown) => log.warn({ err: error, sequence }, "a receipt could not be recorded"))
-      .finally(() => reports.delete(writing));
-    reports.add(writing);
+    track(write(revocation, receipt));
   }
 
   return {
-    of: async (revocation) => {
+    of: async (revocation, wait = "all") => {
       try {
-        const { propagation, sinceCommitMs } = await waitForAll(options, revocation.sequence);
-        const receipt = receiptOf(propagation, sinceCommitMs);
-        if (!propagation.reported) {
-          report(revocation, receipt);
+        if (wait !== "all") {
+          const { propagation, sinceCommitMs } = await waitFor(wait, options, revocation.sequence);
+          track(waitForAll(revocation));
+          return receiptOf(propagation, sinceCommitMs);
         }
-        return receipt;
+        return await waitForAll(revocation);
       } catch (error) {
         // The revocation is in effect. Only the receipt is missing.
         log.warn({ err: error, sequence: revocation.sequence }, "a revocation has no receipt");

@@ -22,6 +22,7 @@ function idleProgram(): Command {
     api: nothing,
     worker: nothing,
     edge: nothing,
+    hub: nothing,
     serve: nothing,
     doctor: nothing,
     migrate: nothing,

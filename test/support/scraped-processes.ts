@@ -1,4 +1,4 @@
-/** The three processes of a deployment, with their metrics. */
+/** The processes of a deployment, with their metrics. */
 import { eventually } from "./eventually.ts";
 import { freePorts } from "./free-port.ts";
 import { type SpawnedProcess, spawnSignet } from "./processes.ts";
@@ -27,11 +27,12 @@ export async function startScrapedProcesses(
   world: World,
   environment: Environment = {},
 ): Promise<ScrapedProcesses> {
-  const [api, admin, edge, ...metricsPorts] = await freePorts(6);
+  const [api, admin, edge, hub, ...metricsPorts] = await freePorts(8);
   const ports: Record<ProcessName, number> = {
     api: metricsPorts[0] ?? 0,
     worker: metricsPorts[1] ?? 0,
     edge: metricsPorts[2] ?? 0,
+    hub: metricsPorts[3] ?? 0,
   };
   const shared = {
     ...world.environment,
@@ -40,12 +41,13 @@ export async function startScrapedProcesses(
     SIGNET_API_LISTEN: `127.0.0.1:${api}`,
     SIGNET_ADMIN_LISTEN: `127.0.0.1:${admin}`,
     SIGNET_EDGE_LISTEN: `127.0.0.1:${edge}`,
+    SIGNET_HUB_LISTEN: `127.0.0.1:${hub}`,
     SIGNET_EDGE_API_URL: `http://127.0.0.1:${api}`,
     ...environment,
   };
   const start = (name: ProcessName): SpawnedProcess =>
     spawnSignet([name], { ...shared, SIGNET_METRICS_LISTEN: `127.0.0.1:${ports[name]}` });
-  const children = { api: start("api"), worker: start("worker"), edge: start("edge") };
+  const children = { api: start("api"), worker: start("worker"), edge: start("edge"), hub: start("hub") };
   const close = async (): Promise<void> => {
     await Promise.all(Object.values(children).map(async (child) => await child.stop("SIGKILL")));
   };
@@ -61,7 +63,7 @@ export async function startScrapedProcesses(
     }
   };
   try {
-    await Promise.all((["api", "worker", "edge"] as const).map(untilReady));
+    await Promise.all((["api", "worker", "edge", "hub"] as const).map(untilReady));
   } catch (error) {
     await close();
     throw error;

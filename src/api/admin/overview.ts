@@ -8,6 +8,7 @@ import {
   readQueues,
   readTenantLag,
 } from "../../database/repositories/operator-overview.ts";
+import { countFollowers } from "../../database/repositories/tokens/revocations.ts";
 import { countOverdue } from "../../database/repositories/tokens/rotation-sweep.ts";
 import { isSigningKeyOlder, oldestUnsigned } from "../../database/repositories/webhooks/census.ts";
 import { DAY_MS } from "../../domain/ids.ts";
@@ -75,6 +76,20 @@ async function readCertificates(pool: AdminServices["pool"], now: Date): Promise
   };
 }
 
+async function readFollowers(pool: AdminServices["pool"]): Promise<Overview["followers"]> {
+  return (await countFollowers(pool)).map(
+    ({ region, process, version, leaseMs, connected, behind, behindMs }) => ({
+      region,
+      kind: process,
+      version,
+      connected,
+      behind,
+      behind_ms: behind === 0 || behindMs === null ? null : Math.round(behindMs),
+      lease_ms: leaseMs,
+    }),
+  );
+}
+
 async function readRotations(pool: AdminServices["pool"], nowMs: number) {
   const [credentials, signingKey] = await Promise.all([
     countOverdue(pool, nowMs),
@@ -99,19 +114,21 @@ function tenths(rate: number): number {
 async function readOverview({ pool, auditPool, clock, checkTemporal }: OverviewServices): Promise<Overview> {
   const nowMs = clock.now();
   const now = new Date(nowMs);
-  const [workers, queues, lag, worst, rotations, certificates, checkpoints, reachable] = await Promise.all([
-    listWorkers(pool),
-    readQueues(pool, nowMs),
-    readLag(pool, now),
-    readEndpoints(pool),
-    readRotations(pool, nowMs),
-    readCertificates(pool, now),
-    readCheckpoints(auditPool),
-    checkTemporal().then(
-      () => true,
-      () => false,
-    ),
-  ]);
+  const [workers, followers, queues, lag, worst, rotations, certificates, checkpoints, reachable] =
+    await Promise.all([
+      listWorkers(pool),
+      readFollowers(pool),
+      readQueues(pool, nowMs),
+      readLag(pool, now),
+      readEndpoints(pool),
+      readRotations(pool, nowMs),
+      readCertificates(pool, now),
+      readCheckpoints(auditPool),
+      checkTemporal().then(
+        () => true,
+        () => false,
+      ),
+    ]);
   const seen = workers.map(({ id, seenAt, attemptsPerSecond }) => ({
     id,
     seen_at: seenAt.toISOString(),
@@ -125,6 +142,7 @@ async function readOverview({ pool, auditPool, clock, checkTemporal }: OverviewS
     temporal_reachable: reachable,
     attempts_per_second: tenths(live.reduce((sum, worker) => sum + worker.attempts_per_second, 0)),
     workers: seen,
+    followers,
     queues: {
       waiting: queues.waiting,
       started: queues.started,

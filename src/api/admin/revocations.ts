@@ -18,6 +18,7 @@ import {
   LeakTarget,
   presentLeak,
   presentRevocation,
+  RevocationQuery,
   RevocationReceipt,
   RevocationRequest,
 } from "../schemas/revocations.ts";
@@ -65,17 +66,18 @@ function registerStateRevocation(
       optionalBody: true,
       summary: `Revoke a ${noun}`,
       params: noun === "credential" ? CredentialParams : IdParams(noun),
+      querystring: RevocationQuery,
       body: RevocationRequest,
       response: { 200: RevocationReceipt },
     }),
-    async ({ id: requestId, operator, params: { id }, body }) => {
+    async ({ id: requestId, operator, params: { id }, query: { wait }, body }) => {
       const { reason, scope } = body;
       const by = { actor: operatorActor(operator.id), reason, requestId, hold: scope === "tenant" };
       const revoked = await transaction(
         pool,
         async (db) => await revoke(db, { noun, id, tenantId: null }, by, revocation),
       );
-      return await presentRevocation(revoked, revocation.receipts);
+      return await presentRevocation(revoked, revocation.receipts, wait);
     },
   );
 }
@@ -158,14 +160,15 @@ function registerLeakRevocation(server: SignetServer, services: AdminServices): 
         "a certificate": { kind: "cert", target: EXAMPLE_HASH, reason: EXAMPLE_REASON },
         "a token by its jti": { kind: "jti", target: "c2lnbmV0LXRva2VuLWlkMQ", reason: EXAMPLE_REASON },
       },
+      querystring: RevocationQuery,
       body: LeakRequest,
       response: { 200: LeakReceipt },
     }),
-    async ({ id: requestId, operator, body: { target, kind, reason, scope } }) => {
+    async ({ id: requestId, operator, query: { wait }, body: { target, kind, reason, scope } }) => {
       const by = { actor: operatorActor(operator.id), reason, requestId, hold: scope === "tenant" };
       const { leak, revocations } = await revokeAny(services, recognizeLeak(target, kind), by);
       const { receipts } = services.revocation;
-      return await presentLeak(leak, revocations, { receipts, nowMs: services.clock.now() });
+      return await presentLeak(leak, revocations, { receipts, wait, nowMs: services.clock.now() });
     },
   );
 }

@@ -14,6 +14,7 @@ import {
   LeakTarget,
   presentLeak,
   presentRevocation,
+  RevocationQuery,
   RevocationReceipt,
   RevocationRequest,
 } from "../schemas/revocations.ts";
@@ -38,10 +39,11 @@ export function registerCredentialRevocation(
         "For emergencies: one call, with an optional body. The credential gets no new tokens, and every edge rejects its existing tokens within 250 ms. The receipt says which processes have applied the revocation, and names its entry in the compliance log. A repeated request returns the same revocation.",
       requestExamples: { "with a reason": { reason: "found in a public repository" } },
       params: CredentialParams,
+      querystring: RevocationQuery,
       body: RevocationRequest,
       response: { 200: RevocationReceipt },
     }),
-    async ({ id: requestId, identity, params: { id }, body }) => {
+    async ({ id: requestId, identity, params: { id }, query: { wait }, body }) => {
       const { tenantId } = identity;
       const { reason, scope } = body;
       const actor = `credential:${identity.credentialId}` as const;
@@ -51,7 +53,7 @@ export function registerCredentialRevocation(
         tenantId,
         async (db) => await revoke(db, { noun: "credential", id, tenantId }, by, services),
       );
-      return await presentRevocation(revocation, services.receipts);
+      return await presentRevocation(revocation, services.receipts, wait);
     },
   );
 }
@@ -84,10 +86,11 @@ export function registerLeakRevocation(
       requestExamples: {
         "a client id": { target: "cl_7Hq2mVx9KcT4bYw8Rz3Nf6Pd", reason: "found in a public repository" },
       },
+      querystring: RevocationQuery,
       body: LeakRequest,
       response: { 200: LeakReceipt },
     }),
-    async ({ id: requestId, identity, body: { target, reason, scope } }) => {
+    async ({ id: requestId, identity, query: { wait }, body: { target, reason, scope } }) => {
       const { tenantId, credentialId } = identity;
       const by = {
         actor: `credential:${credentialId}` as const,
@@ -105,6 +108,7 @@ export function registerLeakRevocation(
       });
       return await presentLeak(leak, revocations, {
         receipts: revocation.receipts,
+        wait,
         nowMs: revocation.clock.now(),
       });
     },

@@ -22,6 +22,18 @@ export const Overview = Resource("Overview", {
       attempts_per_second: Type.Number({ examples: [15.6] }),
     }),
   ),
+  followers: Type.Array(
+    Type.Object({
+      region: Nullable(Type.String({ description: "`SIGNET_REGION`; null if it is not set" })),
+      kind: Type.String({ description: "`edge`, `api` or `hub`", examples: ["edge"] }),
+      version: Nullable(Type.String()),
+      connected: Count("Processes that are connected"),
+      behind: Count("Those that have not acknowledged the last revocation"),
+      behind_ms: Nullable(Type.Integer({ description: "Age of that revocation; null if none is behind" })),
+      lease_ms: Nullable(Type.Integer({ description: "How long a proof lets such a process admit tokens" })),
+    }),
+    { description: "Processes that follow the revocations, by region, kind and version" },
+  ),
   queues: Type.Object({
     waiting: Count("Accepted deliveries that no worker has claimed"),
     started: Count("Claimed deliveries without the outcome of their first attempt"),

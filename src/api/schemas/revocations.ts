@@ -1,9 +1,15 @@
 import { type Static, Type } from "typebox";
 import type { CredentialOwner } from "../../database/repositories/tokens/credentials.ts";
-import { PROCESS_STATES, type Receipt, RECEIPT_OUTCOMES } from "../../revocation/receipt.ts";
+import {
+  PROCESS_STATES,
+  type Receipt,
+  RECEIPT_OUTCOMES,
+  RECEIPT_WAITS,
+  type ReceiptWait,
+} from "../../revocation/receipt.ts";
 import type { Receipts } from "../../revocation/receipts.ts";
 import type { Revocation } from "../../revocation/publish-revocation.ts";
-import { Body, Id, Nullable, OneOf, Resource, TextLine, Timestamp } from "../../http/common.ts";
+import { Body, Closed, Id, Nullable, OneOf, Resource, TextLine, Timestamp } from "../../http/common.ts";
 import type { FoundLeak } from "../../tokens/leaks/find-leak.ts";
 import { LEAK_FORMS, LEAK_LENGTH_MAX } from "../../tokens/leaks/recognize-leak.ts";
 
@@ -17,6 +23,16 @@ export const RevocationRequest = Body("RevocationRequest", {
   scope: Type.Optional(
     Type.Literal("tenant", {
       description: "Also holds the tenant: its deliveries wait and its endpoints' secrets do not rotate",
+    }),
+  ),
+});
+
+/** Query of the routes that revoke. */
+export const RevocationQuery = Closed({
+  wait: Type.Optional(
+    OneOf(RECEIPT_WAITS, {
+      description:
+        "Whom the answer waits for, at most 250 ms: `all` processes (default), those of the answering api's `region`, or `none`. The revocation takes effect everywhere within 250 ms in any case",
     }),
   ),
 });
@@ -50,7 +66,7 @@ export const RevocationReceipt = Resource("Revocation", {
           description: "Identifies the process in its log (`follower`)",
           examples: ["edge-1f3a9c02"],
         }),
-        kind: Type.String({ description: "`edge` or `api`", examples: ["edge"] }),
+        kind: Type.String({ description: "`edge`, `api` or `hub`", examples: ["edge"] }),
         region: Nullable(
           Type.String({ description: "Region of the process (`SIGNET_REGION`); null if it is not set" }),
         ),
@@ -71,8 +87,9 @@ export const RevocationReceipt = Resource("Revocation", {
 export async function presentRevocation(
   revocation: Revocation,
   receipts: Receipts,
+  wait?: ReceiptWait,
 ): Promise<Static<typeof RevocationReceipt>> {
-  return presentReceipt(revocation, await receipts.of(revocation));
+  return presentReceipt(revocation, await receipts.of(revocation, wait));
 }
 
 function presentReceipt(
@@ -173,15 +190,19 @@ function presentObjects(leak: FoundLeak, nowMs: number): RevokedObject[] {
 export async function presentLeak(
   leak: FoundLeak,
   revocations: readonly Revocation[],
-  { receipts, nowMs }: { readonly receipts: Receipts; readonly nowMs: number },
+  {
+    receipts,
+    wait,
+    nowMs,
+  }: { readonly receipts: Receipts; readonly wait: ReceiptWait | undefined; readonly nowMs: number },
 ): Promise<Static<typeof LeakReceipt>> {
   const sorted = revocations.toSorted((left, right) => left.sequence - right.sequence);
   const last = sorted.pop();
   if (last === undefined) {
     throw new Error("nothing was revoked");
   }
-  const receipt = await presentRevocation(last, receipts);
+  const receipt = await presentRevocation(last, receipts, wait);
   // By now these are read once each, and recorded.
-  await Promise.all(sorted.map(async (earlier) => await receipts.of(earlier)));
+  await Promise.all(sorted.map(async (earlier) => await receipts.of(earlier, wait)));
   return { revoked: presentObjects(leak, nowMs), ...receipt };
 }

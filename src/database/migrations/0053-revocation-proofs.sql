@@ -103,8 +103,10 @@ END $$;
 REVOKE ALL ON FUNCTION revocation_snapshot() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION revocation_snapshot() TO signet_edge;
 
--- The hub through which a process follows, by its lock_key; null for one that follows the database itself.
-ALTER TABLE revocation_followers ADD COLUMN via int;
+ALTER TABLE revocation_followers
+  -- The hub through which a process follows, by its lock_key; null for one that follows the database itself.
+  ADD COLUMN via int,
+  ADD COLUMN version text;
 
 CREATE OR REPLACE FUNCTION revocation_processes(number bigint, lock_class int) RETURNS TABLE (
   lock_key int, process text, region text, lease_ms int, connected boolean, acked boolean, ms int,
@@ -128,3 +130,26 @@ CREATE OR REPLACE FUNCTION revocation_processes(number bigint, lock_class int) R
   WHERE r.seq = number
   ORDER BY f.process, f.lock_key
 $$;
+
+-- The connected followers, counted. `behind` have not acknowledged the last revocation, which is `behind_ms` old.
+CREATE FUNCTION revocation_follower_counts(lock_class int) RETURNS TABLE (
+  region text, process text, version text, lease_ms int, connected int, behind int, behind_ms float8
+) LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  WITH held AS MATERIALIZED (
+    SELECT l.objid FROM pg_locks l
+    JOIN pg_database here ON here.oid = l.database AND here.datname = current_database()
+    WHERE l.locktype = 'advisory' AND l.classid = lock_class::oid AND l.objsubid = 2 AND l.granted
+  )
+  SELECT f.region, f.process, f.version, max(f.lease_ms), count(*)::int,
+    (count(*) FILTER (WHERE f.seq < c.seq))::int,
+    (extract(epoch FROM clock_timestamp() - last.at) * 1000)::float8
+  FROM public.revocation_followers f
+  CROSS JOIN public.rev_clock c
+  LEFT JOIN public.revocations last ON last.seq = c.seq
+  WHERE coalesce(f.via, f.lock_key)::oid IN (SELECT objid FROM held)
+  GROUP BY f.region, f.process, f.version, last.at
+  ORDER BY f.region NULLS FIRST, f.process, f.version
+  LIMIT 200
+$$;
+REVOKE ALL ON FUNCTION revocation_follower_counts(int) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION revocation_follower_counts(int) TO signet_operator;

@@ -688,7 +688,7 @@ export interface Revocation {
     readonly processes: readonly {
       /** Identifies the process in its log (`follower`). */
       readonly id: string;
-      /** `edge` or `api`. */
+      /** `edge`, `api` or `hub`. */
       readonly kind: string;
       /** Region of the process (`SIGNET_REGION`); null if it is not set. */
       readonly region: string | null;

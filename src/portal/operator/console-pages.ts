@@ -175,6 +175,13 @@ function overviewPage(visit: Visit, overview: Overview): PageContent {
     alive ? rate.toLocaleString("en") : "–",
     moment(seen),
   ]);
+  const followers = overview.followers.map(({ region, kind, version, connected, behind }) => [
+    region ?? "–",
+    kind,
+    version ?? "–",
+    connected.toLocaleString("en"),
+    behind === 0 ? badge("good", "all") : badge("bad", `all but ${behind.toLocaleString("en")}`),
+  ]);
   return {
     title: "Overview",
     place: OVERVIEW,
@@ -197,6 +204,15 @@ function overviewPage(visit: Visit, overview: Overview): PageContent {
           workers.length === 0
             ? html`<p class="empty">None.</p>`
             : table("Workers by id", ["Worker", "State", "Attempts per second", "Seen"], workers),
+        )}
+        ${section(
+          "followers",
+          "Edges, apis and hubs",
+          table(
+            "Processes that follow the revocations",
+            ["Region", "Kind", "Version", "Connected", "Apply the last revocation"],
+            followers,
+          ),
         )}
       </div>
       ${section("certificates", "Certificates", certificateTable(overview))}`,

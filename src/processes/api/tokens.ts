@@ -8,7 +8,7 @@ import type { Clock } from "../../domain/clock.ts";
 import type { KeyStore } from "../../tokens/signing-keys/key-store.ts";
 import type { Logger } from "../../observability/logger.ts";
 import { createTokenVerifier, type VerifyToken } from "../../tokens/oauth/verify-access-token.ts";
-import type { RevocationFollower } from "../../revocation/follower.ts";
+import type { Follower } from "../revocation.ts";
 import { publishRevocation } from "../../revocation/publish-revocation.ts";
 import type { Receipts } from "../../revocation/receipts.ts";
 import { createStaleReport } from "../../revocation/stale-report.ts";
@@ -18,7 +18,7 @@ import { createTokenAdmission, isAdmitted } from "../../tokens/oauth/token-admis
 export interface TokenParts {
   readonly config: Pick<Config, "publicUrl" | "audience" | "resources">;
   readonly keys: Pick<KeyStore, "verificationKey">;
-  readonly follower: RevocationFollower;
+  readonly follower: Follower;
   /** Role signet_issuer. */
   readonly pools: { readonly issuer: Pool };
   readonly clock: Clock;

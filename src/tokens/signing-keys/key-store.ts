@@ -63,14 +63,21 @@ export async function ensureSigningKey({ db, keyring, clock, alg }: FirstKeyOpti
   }
 }
 
-export interface KeyStoreOptions {
-  /** Role signet_issuer; signet_edge without a keyring. */
-  readonly db: Queryable;
-  /** Absent if tokens are only verified. Then the private halves are not even read. */
-  readonly keyring?: Keyring;
+export type KeyStoreOptions = {
   readonly clock: Clock;
   readonly log: Logger;
-}
+} & (
+  | {
+      /** Role signet_issuer; signet_edge without a keyring. */
+      readonly db: Queryable;
+      /** Absent if tokens are only verified. Then the private halves are not even read. */
+      readonly keyring?: Keyring;
+    }
+  | {
+      /** Returns the public halves, for a process without a database. */
+      readonly read: () => Promise<readonly PublicKeyRow[]>;
+    }
+);
 
 /** A key in memory: its times, and the keys opened from its row. */
 interface HeldKey {
@@ -125,10 +132,14 @@ async function openPrivateHalves(
 }
 
 async function readKeys(
-  { db, keyring, log }: KeyStoreOptions,
+  options: KeyStoreOptions,
   before: readonly HeldKey[],
   revokedSince: Date,
 ): Promise<HeldKey[]> {
+  if ("read" in options) {
+    return (await options.read()).map((row) => hold(row, undefined));
+  }
+  const { db, keyring, log } = options;
   return keyring === undefined
     ? (await listPublicKeys(db, revokedSince)).map((row) => hold(row, undefined))
     : await openPrivateHalves(await listLiveKeys(db, revokedSince), before, { keyring, log });

@@ -44,7 +44,7 @@ async function follow({ url, count }: FollowPlan): Promise<void> {
           },
         }),
       other: createPool({ url, role: "signet_edge", max: 1, log }),
-      identity: { lockKey: randomInt(LOCK_KEYS), process: "bench", region: null },
+      identity: { lockKey: randomInt(LOCK_KEYS), process: "bench", region: null, version: "bench" },
       leaseMs: STRICT_BOUND_MS - MARGIN_MS,
       clock: systemClock,
       monotonic: () => performance.now(),

@@ -20,6 +20,7 @@ import { overview } from "./overview.ts";
 import { packages } from "./packages.ts";
 import { peers } from "./peers.ts";
 import { portal } from "./portal.ts";
+import { borders } from "./borders.ts";
 import { revocation } from "./revocation.ts";
 import { rotation } from "./rotation.ts";
 import { saturation } from "./saturation.ts";
@@ -43,6 +44,7 @@ export const SCENARIOS: readonly Scenario[] = [
   egress,
   compliance,
   revocation,
+  borders,
   rotation,
   verification,
   million,

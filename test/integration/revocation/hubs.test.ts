@@ -1,7 +1,11 @@
 /** Revocations through a hub: the real primary, the real hub and follower; only the wire between the two is in memory. */
 import { randomBytes, randomInt } from "node:crypto";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { Client } from "pg";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type Config, type Environment, loadConfig } from "../../../src/config/config.ts";
 import { setLeaseKeys } from "../../../src/database/repositories/tokens/lease-keys.ts";
 import { REVOCATION_LINES_CHANNEL } from "../../../src/database/repositories/tokens/revocations.ts";
 import { subscribe } from "../../../src/database/subscription.ts";
@@ -11,10 +15,14 @@ import { Hub } from "../../../src/revocation/hub.ts";
 import type { OpenHubConnection } from "../../../src/revocation/hub-messages.ts";
 import { Primary } from "../../../src/revocation/primary.ts";
 import { createCodeCheck } from "../../../src/revocation/proof.ts";
+import { type HubProcess, startHub } from "../../../src/processes/hub.ts";
+import { createHubOpener } from "../../../src/revocation/hub-socket.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { useTestApi } from "../../support/api.ts";
+import { newRoot, today } from "../../support/certificates.ts";
+import { useTestEdge } from "../../support/edge.ts";
 import { eventually } from "../../support/eventually.ts";
-import { provision } from "../../support/factories.ts";
+import { accessToken, provision } from "../../support/factories.ts";
 
 const LEASE_MS = 240;
 const KEY = randomBytes(32);
@@ -43,7 +51,7 @@ function follower(keys = [KEY], openHub = open): HubFollower {
     hubs: ["a"],
     open: openHub,
     checkCode: createCodeCheck(keys),
-    identity: { lockKey: randomInt(2 ** 31), process: "edge", region: "eu" },
+    identity: { lockKey: randomInt(2 ** 31), process: "edge", region: "eu", version: "1" },
     leaseMs: LEASE_MS,
     onKeys: () => undefined,
     clock: systemClock,
@@ -68,7 +76,7 @@ beforeAll(async () => {
         idleMs: 5_000,
         pipeline: true,
       }),
-    identity: { lockKey: randomInt(2 ** 31), process: "hub", region: "eu", leaseMs: LEASE_MS },
+    identity: { lockKey: randomInt(2 ** 31), process: "hub", region: "eu", version: "1", leaseMs: LEASE_MS },
     onLine: (line, state) => hub.hear(line, state),
     monotonic,
     log,
@@ -110,4 +118,90 @@ test("a follower with another key admits nothing", async () => {
   expect(following.view.current).toBe(false);
   await eventually(async () => lines.some((line) => line.includes("code of a")), "the fault to be logged");
   await following.stop();
+});
+
+describe("processes", () => {
+  const directory = mkdtempSync(join(tmpdir(), "signet-hubs-"));
+  let home: HubProcess;
+  let regional: HubProcess;
+
+  const config = (environment: Environment): Config =>
+    loadConfig(
+      {
+        SIGNET_ENV: "development",
+        SIGNET_HUB_LISTEN: "127.0.0.1:0",
+        SIGNET_HUB_CA_FILE: join(directory, "ca.pem"),
+        SIGNET_HUB_KEY_FILE: join(directory, "hub.key"),
+        SIGNET_HUB_CERT_FILE: join(directory, "hub.pem"),
+        SIGNET_HUB_NAMES: "DNS:hub.test,DNS:edge.test",
+        ...environment,
+      },
+      "hub",
+    );
+
+  beforeAll(async () => {
+    const root = await newRoot();
+    writeFileSync(join(directory, "ca.pem"), root.cert);
+    for (const name of ["hub", "edge"]) {
+      const { key, cert } = await root.issue({
+        subject: `CN=${name}`,
+        names: [{ type: "dns", value: `${name}.test` }],
+        purposes: ["serverAuth", "clientAuth"],
+        ...today(),
+      });
+      writeFileSync(join(directory, `${name}.key`), key);
+      writeFileSync(join(directory, `${name}.pem`), cert);
+    }
+    home = await startHub({
+      config: config({ SIGNET_DATABASE_URL: api.database.url, SIGNET_REGION: "eu" }),
+      log,
+    });
+    regional = await startHub({
+      config: config({ SIGNET_HUBS: `wss://127.0.0.1:${home.address.port}`, SIGNET_REGION: "ap" }),
+      log,
+    });
+  });
+  afterAll(async () => {
+    await regional.close();
+    await home.close();
+    rmSync(directory, { recursive: true });
+  });
+
+  const edge = useTestEdge(api, {
+    environment: () => ({
+      SIGNET_REGION: "ap",
+      SIGNET_HUBS: `wss://127.0.0.1:${regional.address.port}`,
+      SIGNET_LEASE_KEY: KEY.toString("base64"),
+      SIGNET_HUB_CA_FILE: join(directory, "ca.pem"),
+      SIGNET_HUB_KEY_FILE: join(directory, "edge.key"),
+      SIGNET_HUB_CERT_FILE: join(directory, "edge.pem"),
+      SIGNET_HUB_NAMES: "DNS:hub.test",
+    }),
+  });
+
+  test("an edge behind two hubs checks tokens without a database, and a receipt names all three", async () => {
+    const client = await provision(api, { scopes: ["inference:read"] });
+    const token = await accessToken(api, client);
+    const ask = async () =>
+      await fetch(`${edge.url}/v1/inference/m`, { headers: { authorization: `Bearer ${token}` } });
+    expect(await ask()).toMatchObject({ status: 200 });
+    const { body } = await api.admin("POST", `/credentials/${client.credentialId}/revoke`, {});
+    const processes = (body["edges"] as { processes: { kind: string; region: string; state: string }[] })
+      .processes;
+    expect(processes.filter(({ region }) => region === "ap" || region === "eu")).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({ kind: "edge", region: "ap", state: "applied" }),
+        expect.objectContaining({ kind: "hub", region: "ap", state: "applied" }),
+        expect.objectContaining({ kind: "hub", region: "eu", state: "applied" }),
+      ]),
+    );
+    expect(await ask()).toMatchObject({ status: 401 });
+  });
+
+  test("a connection without a permitted certificate is refused", async () => {
+    const stranger = createHubOpener(() => undefined);
+    const handlers = { onMessage: () => undefined, onClose: () => undefined };
+    await expect(stranger(`wss://127.0.0.1:${home.address.port}`, handlers)).rejects.toThrow();
+    await expect(stranger(`ws://127.0.0.1:${home.address.port}`, handlers)).rejects.toThrow();
+  });
 });

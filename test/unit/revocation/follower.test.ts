@@ -30,7 +30,7 @@ async function follow(): Promise<{ follower: RevocationFollower; questions: numb
   const follower = new RevocationFollower({
     subscribe: async () => await Promise.resolve({ db, close } as never),
     other: { connect: async () => await Promise.reject(new Error("silent")) },
-    identity: { lockKey: 1, process: "api", region: null },
+    identity: { lockKey: 1, process: "api", region: null, version: "1" },
     leaseMs: 200,
     clock: { now },
     monotonic: now,

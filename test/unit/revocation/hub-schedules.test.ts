@@ -19,7 +19,9 @@ const BOUND_MS = 250;
 const LEASE_MS = 240;
 const LENGTH = Number(process.env["SIGNET_SCHEDULE_LENGTH"] ?? 5);
 /** Repairing takes ten times as long as a schedule, so only some of the long ones are repaired. */
-const REPAIRED_EVERY = LENGTH > 4 ? 32 : 1;
+const REPAIRED_EVERY = LENGTH > 4 ? 64 : 1;
+/** Speeds of the process's clock. A slow one is the dangerous one. */
+const RATES = LENGTH > 5 ? [1 - 5e-4, 1 + 5e-4] : [1 - 5e-4];
 const EPOCH = "00000000-0000-4000-8000-000000000000";
 const KEYS = "[]";
 const KEYS_DIGEST = "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945";
@@ -226,7 +228,7 @@ function run(schedule: readonly number[], rate: number): World {
 test("no schedule of a hostile hub admits a token 250 ms after its revocation; a new hub repairs each", () => {
   const schedule = Array.from({ length: LENGTH }, () => 0);
   let tried = 0;
-  for (const rate of [1 - 5e-4, 1 + 5e-4]) {
+  for (const rate of RATES) {
     for (let number = 0; number < ACTIONS.length ** LENGTH; number += 1) {
       let rest = number;
       for (let at = 0; at < LENGTH; at += 1) {
@@ -249,5 +251,5 @@ test("no schedule of a hostile hub admits a token 250 ms after its revocation; a
       }
     }
   }
-  expect(tried).toBe(2 * ACTIONS.length ** LENGTH);
+  expect(tried).toBe(RATES.length * ACTIONS.length ** LENGTH);
 }, 7_200_000);

@@ -925,7 +925,7 @@ class RevocationEntry(TypedDict):
 class RevocationProcess(TypedDict):
     #: Identifies the process in its log (`follower`).
     id: str
-    #: `edge` or `api`.
+    #: `edge`, `api` or `hub`.
     kind: str
     #: Region of the process (`SIGNET_REGION`); null if it is not set.
     region: Optional[str]

@@ -164,6 +164,8 @@ export interface FollowerRow {
   readonly process: string;
   /** Region of the process; null if unknown. */
   readonly region: string | null;
+  /** Version of the process's build. */
+  readonly version: string;
   /** How long an answer of the database lets the process admit tokens, in milliseconds. */
   readonly leaseMs: number;
 }
@@ -176,7 +178,7 @@ export interface FollowerRow {
  */
 export async function registerFollower(
   db: Queryable,
-  { lockKey, process, region, leaseMs }: FollowerRow,
+  { lockKey, process, region, version, leaseMs }: FollowerRow,
 ): Promise<void> {
   const { rows } = await db.query<{ locked: boolean }>("SELECT pg_try_advisory_lock($1, $2) AS locked", [
     FOLLOWER_LOCK_CLASS,
@@ -190,11 +192,11 @@ export async function registerFollower(
        DELETE FROM revocation_followers WHERE applied_at < now() - interval '1 day' AND lock_key <> $1
          AND lock_key::oid NOT IN (SELECT objid FROM pg_locks WHERE locktype = 'advisory' AND classid = $3::int::oid)
      )
-     INSERT INTO revocation_followers (lock_key, process, seq, applied_at, region, lease_ms, seen_at)
-     VALUES ($1, $2, 0, clock_timestamp(), $4, $5, clock_timestamp())
+     INSERT INTO revocation_followers (lock_key, process, seq, applied_at, region, lease_ms, seen_at, version)
+     VALUES ($1, $2, 0, clock_timestamp(), $4, $5, clock_timestamp(), $6)
      ON CONFLICT (lock_key) DO UPDATE SET process = excluded.process, seq = 0, applied_at = excluded.applied_at,
-       region = excluded.region, lease_ms = excluded.lease_ms, seen_at = excluded.seen_at`,
-    [lockKey, process, FOLLOWER_LOCK_CLASS, region, leaseMs],
+       region = excluded.region, lease_ms = excluded.lease_ms, seen_at = excluded.seen_at, version = excluded.version`,
+    [lockKey, process, FOLLOWER_LOCK_CLASS, region, leaseMs, version],
   );
 }
 
@@ -405,14 +407,15 @@ export async function reportFollowers(
 ): Promise<void> {
   await db.query({
     name: "report-followers",
-    text: `INSERT INTO revocation_followers AS known (lock_key, process, region, lease_ms, seq, applied_at, seen_at, via)
+    text: `INSERT INTO revocation_followers AS known
+             (lock_key, process, region, lease_ms, seq, applied_at, seen_at, via, version)
            SELECT lock_key, process, region, lease_ms, seq, clock_timestamp() - since * interval '1 millisecond',
-                  clock_timestamp(), $7
-             FROM unnest($1::int[], $2::text[], $3::text[], $4::int[], $5::bigint[], $6::float8[])
-               AS f (lock_key, process, region, lease_ms, seq, since)
+                  clock_timestamp(), $7, version
+             FROM unnest($1::int[], $2::text[], $3::text[], $4::int[], $5::bigint[], $6::float8[], $8::text[])
+               AS f (lock_key, process, region, lease_ms, seq, since, version)
             ORDER BY lock_key
            ON CONFLICT (lock_key) DO UPDATE SET process = excluded.process, region = excluded.region,
-             lease_ms = excluded.lease_ms, seen_at = excluded.seen_at, via = excluded.via,
+             version = excluded.version, lease_ms = excluded.lease_ms, seen_at = excluded.seen_at, via = excluded.via,
              seq = greatest(known.seq, excluded.seq),
              applied_at = CASE WHEN excluded.seq > known.seq THEN excluded.applied_at ELSE known.applied_at END`,
     values: [
@@ -423,6 +426,7 @@ export async function reportFollowers(
       followers.map(({ sequence }) => sequence),
       followers.map(({ sinceMs }) => sinceMs),
       hub,
+      followers.map(({ version }) => version),
     ],
   });
 }
@@ -442,4 +446,30 @@ export async function loseFollowers(
       : "UPDATE revocation_followers SET via = NULL WHERE via = $1 AND lock_key = ANY($2)",
     [hub, lockKeys],
   );
+}
+
+/** The connected followers of one kind, version and region. */
+export interface FollowerCounts {
+  readonly region: string | null;
+  readonly process: string;
+  /** Null for processes of an earlier version. */
+  readonly version: string | null;
+  /** The longest of their leases, in milliseconds. */
+  readonly leaseMs: number | null;
+  readonly connected: number;
+  /** Those that have not acknowledged the last revocation. */
+  readonly behind: number;
+  /** Age of the last revocation, in milliseconds; null if there is none. */
+  readonly behindMs: number | null;
+}
+
+/** Counts the connected followers (role signet_operator). */
+export async function countFollowers(db: Queryable): Promise<FollowerCounts[]> {
+  const { rows } = await db.query<FollowerCounts>({
+    name: "count-followers",
+    text: `SELECT region, process, version, lease_ms AS "leaseMs", connected, behind, behind_ms AS "behindMs"
+             FROM revocation_follower_counts($1)`,
+    values: [FOLLOWER_LOCK_CLASS],
+  });
+  return rows;
 }

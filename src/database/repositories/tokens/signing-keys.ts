@@ -50,6 +50,35 @@ export async function listPublicKeys(db: Queryable, revokedSince: Date): Promise
   return rows;
 }
 
+type KeyLine = readonly [
+  kid: string,
+  alg: SigningAlgorithm,
+  jwk: PublicKeyRow["public_jwk"],
+  state: PublicKeyRow["state"],
+  activatedMs: number,
+  retiredMs: number | null,
+  revokedMs: number | null,
+];
+
+/** Reads the text of `verification_keys()`, which reaches processes without a database through hubs. */
+export function readVerificationKeys(text: string): PublicKeyRow[] {
+  return text
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => {
+      const [kid, alg, jwk, state, activatedMs, retiredMs, revokedMs] = JSON.parse(line) as KeyLine;
+      return {
+        kid,
+        alg,
+        public_jwk: jwk,
+        state,
+        activated_at: new Date(activatedMs),
+        retired_at: retiredMs === null ? null : new Date(retiredMs),
+        revoked_at: revokedMs === null ? null : new Date(revokedMs),
+      };
+    });
+}
+
 /** Returns the public half of any key, even of one that is gone (role signet_issuer or signet_operator). */
 export async function findPublicKey(
   db: Queryable,

@@ -1,0 +1,81 @@
+/** What an edge knows through hubs instead of a database: revocations, verification keys, and the time (decision 32). */
+import { randomBytes, randomInt } from "node:crypto";
+import type { Config } from "../config/config.ts";
+import { DatabaseClock } from "../database/database-clock.ts";
+import { readVerificationKeys } from "../database/repositories/tokens/signing-keys.ts";
+import { type Clock, type GuardedClock, monotonic, systemClock, unguardedClock } from "../domain/clock.ts";
+import type { Logger } from "../observability/logger.ts";
+import { VERSION } from "../runtime/package.ts";
+import { HubFollower } from "../revocation/hub-follower.ts";
+import { createHubOpener } from "../revocation/hub-socket.ts";
+import { createCodeCheck } from "../revocation/proof.ts";
+import { type KeyStore, openKeyStore } from "../tokens/signing-keys/key-store.ts";
+import { openHubMaterial } from "./hub-tls.ts";
+import { type RunningFollower, runningFollower } from "./revocation.ts";
+
+/**
+ * The lease is shorter than the bound by this. Smaller than with a database of its own: at a round trip of 180 ms,
+ * proofs that are 20 ms apart leave no more.
+ */
+export const HUB_MARGIN_MS = 10;
+const LOCK_KEYS = 2 ** 31;
+
+export interface HubKnowledge {
+  readonly clock: GuardedClock;
+  readonly keys: Omit<KeyStore, "close"> & { close(): Promise<void> };
+  readonly revocation: RunningFollower;
+}
+
+/** Starts to follow the hubs. Resolves after the first proof, or after a while without one. */
+export async function followHubs(
+  config: Config & { readonly hubs: readonly string[]; readonly leaseKeys: readonly Buffer[] },
+  { given, log }: { readonly given: Clock | undefined; readonly log: Logger },
+): Promise<HubKnowledge> {
+  const { hubs, leaseKeys, region, revocationMode: mode } = config;
+  const material = await openHubMaterial(config, log);
+  const primaryClock = new DatabaseClock();
+  let rows = readVerificationKeys("");
+  let store: KeyStore | undefined;
+  const follower = new HubFollower({
+    hubs,
+    open: createHubOpener(() => material.current()),
+    checkCode: createCodeCheck(leaseKeys),
+    identity: { lockKey: randomInt(LOCK_KEYS), process: "edge", region: region ?? null, version: VERSION },
+    leaseMs: mode.boundMs - HUB_MARGIN_MS,
+    onKeys: (text) => {
+      rows = readVerificationKeys(text);
+      store?.refresh().catch((error: unknown) => log.warn({ err: error }, "changed keys could not be read"));
+    },
+    onTime: (primaryMs, sentAt) => primaryClock.learn(primaryMs, sentAt),
+    clock: systemClock,
+    monotonic,
+    randomBytes,
+    log,
+  });
+  await follower.start();
+  if (!primaryClock.isKnown) {
+    await follower.stop();
+    material.close();
+    throw new Error("no hub has brought a proof, so neither keys nor the time are known");
+  }
+  const clock = given === undefined ? primaryClock : unguardedClock(given);
+  store = await openKeyStore({ read: async () => await Promise.resolve(rows), clock, log });
+  const opened = store;
+  return {
+    clock,
+    keys: {
+      ...opened,
+      close: async () => {
+        opened.close();
+        await Promise.resolve();
+      },
+    },
+    revocation: runningFollower(follower, mode, {
+      log,
+      close: async () => {
+        await follower.stop();
+        material.close();
+      },
+    }),
+  };
+}

@@ -1,0 +1,138 @@
+/** The hub process: relays proofs of the revocations to the edges of a region (decision 32). */
+import { randomInt } from "node:crypto";
+import { type Config, ConfigError, formatListen, type ListenAddress } from "../config/config.ts";
+import { directUrl } from "../config/database-settings.ts";
+import { STRICT_BOUND_MS } from "../config/revocation.ts";
+import { requireSafeAccess } from "../database/access.ts";
+import { EDGE_ROLE } from "../database/edge-login.ts";
+import { requireCurrentSchema } from "../database/migrate.ts";
+import { createPool } from "../database/pool.ts";
+import { type FollowerRow, REVOCATION_LINES_CHANNEL } from "../database/repositories/tokens/revocations.ts";
+import { subscribe } from "../database/subscription.ts";
+import { monotonic } from "../domain/clock.ts";
+import type { Logger } from "../observability/logger.ts";
+import { metrics } from "../observability/metrics.ts";
+import { VERSION } from "../runtime/package.ts";
+import type { ReadinessCheck } from "../runtime/readiness.ts";
+import { Hub, type Upstream } from "../revocation/hub.ts";
+import { createHubOpener, listenForFollowers } from "../revocation/hub-socket.ts";
+import { ParentHubs } from "../revocation/parent-hubs.ts";
+import { Primary } from "../revocation/primary.ts";
+import type { Attestation } from "../revocation/proof.ts";
+import { openHubMaterial } from "./hub-tls.ts";
+import { HUB_MARGIN_MS } from "./hub-knowledge.ts";
+import type { RunningProcess } from "./with-metrics.ts";
+
+/** A connection of a hub that carries nothing for longer is ended by the server. */
+const SILENT_MS = 5_000;
+/** Age of the last answer from above at which the hub counts as not ready. */
+const STALE_MS = 1_000;
+const METRICS_EVERY_MS = 1_000;
+const LOCK_KEYS = 2 ** 31;
+const LEASE_MS = STRICT_BOUND_MS - HUB_MARGIN_MS;
+
+export interface HubProcess extends RunningProcess {
+  readonly address: ListenAddress;
+}
+
+type Above = Upstream & { start(): Promise<void>; stop(): Promise<void> };
+
+interface AboveOptions {
+  readonly identity: FollowerRow;
+  readonly onLine: (line: string, state: Attestation) => void;
+  readonly log: Logger;
+}
+
+async function openPrimary(
+  config: Config & { readonly databaseUrl: string },
+  { log, ...options }: AboveOptions,
+): Promise<Above> {
+  const url = directUrl(config);
+  const pool = createPool({ url, role: EDGE_ROLE, max: 1, log });
+  await requireSafeAccess(pool, { ...config, databaseUrl: url });
+  await requireCurrentSchema(pool);
+  await pool.end();
+  return new Primary({
+    ...options,
+    subscribe: async (handlers) =>
+      await subscribe({
+        ...handlers,
+        url,
+        role: EDGE_ROLE,
+        channel: REVOCATION_LINES_CHANNEL,
+        idleMs: SILENT_MS,
+        pipeline: true,
+      }),
+    monotonic,
+    log,
+  });
+}
+
+/** Starts a hub. Resolves when it listens, even if nothing above answers yet. */
+export async function startHub({
+  config,
+  log,
+}: {
+  readonly config: Config;
+  readonly log: Logger;
+}): Promise<HubProcess> {
+  const { databaseUrl, hubs } = config;
+  let renew: Parameters<typeof openHubMaterial>[2];
+  const material = await openHubMaterial(config, log, (tls) => renew?.(tls));
+  let hub: Hub | undefined;
+  const onLine = (line: string, state: Attestation): void => hub?.hear(line, state);
+  const identity = {
+    lockKey: randomInt(LOCK_KEYS),
+    process: "hub",
+    region: config.region ?? null,
+    version: VERSION,
+    leaseMs: LEASE_MS,
+  };
+  let upstream: Above;
+  if (hubs !== undefined) {
+    const open = createHubOpener(() => material.current());
+    upstream = new ParentHubs({ hubs, open, identity, onLine, monotonic, log });
+  } else if (databaseUrl !== undefined) {
+    upstream = await openPrimary({ ...config, databaseUrl }, { identity, onLine, log });
+  } else {
+    throw new ConfigError(["SIGNET_DATABASE_URL or SIGNET_HUBS must be set"]);
+  }
+  const relay = new Hub({ upstream, leaseMs: LEASE_MS, monotonic, log });
+  hub = relay;
+  await upstream.start();
+  relay.start();
+  const listener = await listenForFollowers({
+    hub: relay,
+    listen: config.hubListen,
+    tls: material.current(),
+    log,
+  });
+  renew = listener.renew;
+  const reporting = setInterval(() => {
+    metrics.hubConnections.set(relay.connections);
+    metrics.hubRoundTrip.set(relay.roundTripMs / 1_000);
+    metrics.revocationAge.set(relay.ageMs / 1_000);
+    metrics.revocationSequence.set(relay.sequence);
+  }, METRICS_EVERY_MS).unref();
+  const above: ReadinessCheck = {
+    name: "above",
+    check: async () => {
+      if (relay.ageMs > STALE_MS) {
+        throw new Error("nothing above this hub brings proofs");
+      }
+      await Promise.resolve();
+    },
+  };
+  log.info({ hub: formatListen(listener.address), above: hubs ?? "the database" }, "hub started");
+  return {
+    address: listener.address,
+    readiness: [above],
+    close: async () => {
+      clearInterval(reporting);
+      await listener.close();
+      relay.stop();
+      await upstream.stop();
+      material.close();
+    },
+  };
+}

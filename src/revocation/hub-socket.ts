@@ -1,0 +1,162 @@
+/**
+ * The wire between hubs and the processes behind them: WebSockets over mutual TLS. `ws` frames the messages and limits
+ * their size; Node has no server for WebSockets of its own.
+ */
+import { X509Certificate } from "node:crypto";
+import { createServer as createHttpServer, type IncomingMessage, type Server } from "node:http";
+import { createServer as createHttpsServer, type Server as HttpsServer } from "node:https";
+import type { Duplex } from "node:stream";
+import type { TLSSocket } from "node:tls";
+import { WebSocket, WebSocketServer } from "ws";
+import { hasPinnedName } from "../http/mutual-tls/client-certificate.ts";
+import { tlsContext } from "../http/mutual-tls/tls-listener.ts";
+import type { Logger } from "../observability/logger.ts";
+import { type ListenAddress, listenOn } from "../runtime/http-server.ts";
+import type { Hub } from "./hub.ts";
+import { HUB_MESSAGE_MAX, HUB_PATH, type HubConnection, type OpenHubConnection } from "./hub-messages.ts";
+
+/** Timeout for TLS and the upgrade, in milliseconds. */
+const HANDSHAKE_MS = 3_000;
+const REFUSED = "HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+
+/** Key material of one side, PEM, and what the other side must present. */
+export interface HubTls {
+  readonly key: string;
+  readonly cert: string;
+  readonly ca: string;
+  /** Permitted names, `DNS:…` or `URI:…`. */
+  readonly names: readonly string[];
+}
+
+function connectionOf(socket: WebSocket): HubConnection {
+  return {
+    send: (text) => socket.send(text),
+    get backlog() {
+      return socket.bufferedAmount;
+    },
+    close: () => socket.terminate(),
+  };
+}
+
+/** Reads one text message; undefined for a binary one. */
+function textOf(data: unknown, isBinary: boolean): string | undefined {
+  return isBinary || !Buffer.isBuffer(data) ? undefined : data.toString("utf8");
+}
+
+/** Returns the check of a hub's certificate: its name must be a permitted one, whatever the URL says. */
+function nameCheck(names: readonly string[]) {
+  return (_host: string, { raw }: { readonly raw: Buffer }): Error | undefined =>
+    hasPinnedName(new X509Certificate(raw), names)
+      ? undefined
+      : new Error("the hub's certificate has none of the names in SIGNET_HUB_NAMES");
+}
+
+/** Returns a function that connects to hubs. @param tls undefined in development, for `ws:` URLs */
+export function createHubOpener(tls: () => HubTls | undefined): OpenHubConnection {
+  return async (url, handlers) =>
+    await new Promise((resolve, reject) => {
+      const current = tls();
+      const socket = new WebSocket(`${url}${HUB_PATH}`, {
+        perMessageDeflate: false,
+        maxPayload: HUB_MESSAGE_MAX,
+        handshakeTimeout: HANDSHAKE_MS,
+        ...(current === undefined
+          ? {}
+          : // `ws` passes the check to `node:tls`, but declares another type for it.
+            { ...tlsContext(current), checkServerIdentity: nameCheck(current.names) as never }),
+      });
+      let failure: Error | undefined;
+      socket.on("message", (data, isBinary) => handlers.onMessage(textOf(data, isBinary) ?? ""));
+      socket.once("open", () => resolve(connectionOf(socket)));
+      socket.on("error", (error) => {
+        failure = error;
+        reject(error);
+      });
+      socket.once("close", () => handlers.onClose(failure));
+    });
+}
+
+export interface HubListenerOptions {
+  readonly hub: Hub;
+  readonly listen: ListenAddress;
+  /** Undefined in development: plain `ws:`. */
+  readonly tls: HubTls | undefined;
+  readonly log: Logger;
+}
+
+export interface HubListener {
+  readonly address: ListenAddress;
+  /** Uses other key material for new connections. */
+  renew(tls: HubTls): void;
+  close(): Promise<void>;
+}
+
+function isPermitted(request: IncomingMessage, names: readonly string[] | undefined): boolean {
+  if (names === undefined) {
+    return true;
+  }
+  const certificate = (request.socket as TLSSocket).getPeerX509Certificate();
+  return certificate !== undefined && hasPinnedName(certificate, names);
+}
+
+/** Listens for the processes behind a hub. */
+export async function listenForFollowers({
+  hub,
+  listen,
+  tls,
+  log,
+}: HubListenerOptions): Promise<HubListener> {
+  let current = tls;
+  const server: Server | HttpsServer =
+    tls === undefined
+      ? createHttpServer()
+      : createHttpsServer({
+          ...tlsContext(tls),
+          requestCert: true,
+          rejectUnauthorized: true,
+          handshakeTimeout: HANDSHAKE_MS,
+        });
+  const sockets = new WebSocketServer({
+    noServer: true,
+    perMessageDeflate: false,
+    maxPayload: HUB_MESSAGE_MAX,
+    clientTracking: true,
+  });
+  server.on("request", (_request, response) => response.writeHead(426, { connection: "close" }).end());
+  server.on("upgrade", (request: IncomingMessage, stream: Duplex, head: Buffer) => {
+    stream.on("error", () => stream.destroy());
+    if (request.url !== HUB_PATH || !isPermitted(request, current?.names)) {
+      log.warn({ address: request.socket.remoteAddress }, "a connection to this hub was refused");
+      stream.end(REFUSED);
+      return;
+    }
+    sockets.handleUpgrade(request, stream, head, (socket) => {
+      const taken = hub.accept(connectionOf(socket));
+      if (taken === undefined) {
+        socket.terminate();
+        return;
+      }
+      socket.on("message", (data, isBinary) => taken.onMessage(textOf(data, isBinary) ?? ""));
+      socket.on("error", (error) => log.debug({ err: error }, "a connection to this hub failed"));
+      socket.once("close", () => taken.onClose());
+    });
+  });
+  const address = await listenOn(server, listen);
+  return {
+    address,
+    renew: (renewed) => {
+      current = renewed;
+      if ("setSecureContext" in server) {
+        server.setSecureContext(tlsContext(renewed));
+      }
+    },
+    close: async () => {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      for (const socket of sockets.clients) {
+        socket.terminate();
+      }
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}

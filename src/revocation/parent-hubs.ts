@@ -1,0 +1,313 @@
+/** Hubs above a hub: a region's hub may follow hubs of another region instead of the primary (decision 32). */
+import type { FollowerRow } from "../database/repositories/tokens/revocations.ts";
+import type { Logger } from "../observability/logger.ts";
+import type { FollowerNews, HubAnswer, Upstream } from "./hub.ts";
+import {
+  HUB_PROTOCOL,
+  type HubConnection,
+  type OpenHubConnection,
+  readReply,
+  type Reply,
+  type Request,
+} from "./hub-messages.ts";
+import type { Monotonic } from "./lease.ts";
+import type { Attestation, Snapshot } from "./proof.ts";
+
+const RECONNECT_FIRST_MS = 50;
+const RECONNECT_MAX_MS = 1_000;
+/** How long an answer may take, in milliseconds. */
+const ANSWER_MS = 2_000;
+/** Unanswered questions at once. */
+const QUESTIONS_MAX = 64;
+
+export interface ParentHubsOptions {
+  readonly hubs: readonly string[];
+  readonly open: OpenHubConnection;
+  /** This hub itself. */
+  readonly identity: FollowerRow;
+  /** Called with each revocation that a parent announces. */
+  readonly onLine: (line: string, state: Attestation) => void;
+  readonly monotonic: Monotonic;
+  readonly log: Logger;
+}
+
+interface Question {
+  readonly knownKeys: string | undefined;
+  resolve(answer: HubAnswer): void;
+  reject(error: Error): void;
+  timer: NodeJS.Timeout;
+}
+
+/** The connection to one parent. */
+class Parent {
+  readonly #hub: string;
+  readonly #options: ParentHubsOptions;
+  readonly #questions = new Map<string, Question>();
+  #connection: HubConnection | undefined;
+  #followers = new Map<number, FollowerNews>();
+  #lines: string[] = [];
+  #after = 0;
+  #keys: string | undefined;
+  /** Proofs that wait for the text of the keys. */
+  #waiting: { readonly proof: Extract<Reply, { type: "proof" }>; readonly question: Question }[] = [];
+  #snapshot: { readonly head: Attestation; readonly texts: string[]; left: number } | undefined;
+  #snapshots: { resolve(snapshot: Snapshot): void; reject(error: Error): void }[] = [];
+  #reconnectMs = RECONNECT_FIRST_MS;
+  #timer: NodeJS.Timeout | undefined;
+  #stopped = false;
+
+  constructor(options: ParentHubsOptions, hub: string) {
+    this.#options = options;
+    this.#hub = hub;
+  }
+
+  get connected(): boolean {
+    return this.#connection !== undefined;
+  }
+
+  get underWay(): number {
+    return this.#questions.size;
+  }
+
+  async connect(): Promise<void> {
+    let opened: HubConnection | undefined;
+    const onClose = (error?: Error): void => {
+      if (this.#connection === opened) {
+        this.#lose(error ?? new Error("the parent hub closed the connection"));
+      }
+    };
+    try {
+      opened = await this.#options.open(this.#hub, { onMessage: (text) => this.#read(text), onClose });
+    } catch (error) {
+      this.#lose(error as Error);
+      return;
+    }
+    if (this.#stopped) {
+      opened.close();
+      return;
+    }
+    this.#connection = opened;
+    this.#reconnectMs = RECONNECT_FIRST_MS;
+    this.send({ type: "lines", after: this.#after });
+    this.report([...this.#followers.values()]);
+  }
+
+  send(request: Request): void {
+    this.#connection?.send(JSON.stringify(request));
+  }
+
+  async ask(nonce: Buffer, known: Parameters<Upstream["ask"]>[1]): Promise<HubAnswer> {
+    const key = nonce.toString("base64url");
+    this.#after = Math.max(this.#after, known.after);
+    return await new Promise<HubAnswer>((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#questions.delete(key);
+        reject(new Error("the parent hub brings no proof"));
+      }, ANSWER_MS);
+      this.#questions.set(key, { knownKeys: known.keysDigest, resolve, reject, timer });
+      this.send({ type: "nonce", nonce: key });
+    });
+  }
+
+  async snapshot(): Promise<Snapshot> {
+    return await new Promise<Snapshot>((resolve, reject) => {
+      this.#snapshots.push({ resolve, reject });
+      if (this.#snapshots.length === 1) {
+        this.send({ type: "snapshot" });
+      }
+    });
+  }
+
+  report(followers: readonly FollowerNews[]): void {
+    const now = this.#options.monotonic();
+    for (const { sequence, at, ...follower } of followers) {
+      this.send({ type: "follow", version: HUB_PROTOCOL, follower });
+      this.#followers.set(follower.lockKey, { ...follower, sequence, at });
+      if (sequence > 0) {
+        const sinceMs = Math.round(now - at);
+        this.send({ type: "applied", lockKey: follower.lockKey, sequence, sinceMs });
+      }
+    }
+  }
+
+  lose(lockKeys: readonly number[], stopped: boolean): void {
+    for (const lockKey of lockKeys) {
+      this.#followers.delete(lockKey);
+      this.send({ type: "gone", lockKey, stopped });
+    }
+  }
+
+  close(): void {
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+    this.#fail(new Error("this hub stops"));
+    this.#connection?.close();
+    this.#connection = undefined;
+  }
+
+  #lose(error: Error): void {
+    this.#connection = undefined;
+    this.#fail(error);
+    if (this.#stopped) {
+      return;
+    }
+    this.#options.log.warn({ err: error, hub: this.#hub }, "the connection to a parent hub is lost");
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => void this.connect(), this.#reconnectMs);
+    this.#reconnectMs = Math.min(2 * this.#reconnectMs, RECONNECT_MAX_MS);
+  }
+
+  #fail(error: Error): void {
+    for (const question of this.#questions.values()) {
+      clearTimeout(question.timer);
+      question.reject(error);
+    }
+    this.#questions.clear();
+    for (const { question } of this.#waiting) {
+      question.reject(error);
+    }
+    this.#waiting = [];
+    this.#snapshot = undefined;
+    for (const snapshot of this.#snapshots.splice(0)) {
+      snapshot.reject(error);
+    }
+  }
+
+  #read(text: string): void {
+    const reply = readReply(text);
+    switch (reply?.type) {
+      case "line":
+        this.#options.onLine(reply.line, reply);
+        break;
+      case "lines":
+        this.#lines.push(...reply.lines);
+        break;
+      case "proof":
+        this.#answer(reply);
+        break;
+      case "keys":
+        this.#keys = reply.keys;
+        for (const { proof, question } of this.#waiting.splice(0)) {
+          this.#settle(proof, question);
+        }
+        break;
+      case "snapshot":
+        this.#snapshot = { head: reply, texts: [], left: reply.chunks };
+        this.#endSnapshot();
+        break;
+      case "chunk":
+        if (this.#snapshot !== undefined) {
+          this.#snapshot.texts.push(reply.text);
+          this.#snapshot.left -= 1;
+          this.#endSnapshot();
+        }
+        break;
+      case undefined:
+        this.#connection?.close();
+        break;
+    }
+  }
+
+  #answer(proof: Extract<Reply, { type: "proof" }>): void {
+    const question = this.#questions.get(proof.nonce);
+    if (question === undefined) {
+      return;
+    }
+    this.#questions.delete(proof.nonce);
+    clearTimeout(question.timer);
+    if (question.knownKeys === proof.keysDigest) {
+      this.#settle(proof, question);
+      return;
+    }
+    if (this.#waiting.length >= QUESTIONS_MAX) {
+      question.reject(new Error("the parent hub sends no keys"));
+      return;
+    }
+    this.#waiting.push({ proof, question });
+    if (this.#waiting.length === 1) {
+      this.send({ type: "keys" });
+    }
+  }
+
+  #settle(proof: Extract<Reply, { type: "proof" }>, question: Question): void {
+    const { type: _type, nonce: _nonce, trees, ...rest } = proof;
+    const keys = question.knownKeys === proof.keysDigest ? undefined : this.#keys;
+    question.resolve({ proof: rest, trees, lines: this.#lines.splice(0), keys });
+  }
+
+  #endSnapshot(): void {
+    if (this.#snapshot === undefined || this.#snapshot.left > 0) {
+      return;
+    }
+    const {
+      head: { epoch, sequence, head, codes },
+      texts,
+    } = this.#snapshot;
+    this.#snapshot = undefined;
+    for (const { resolve } of this.#snapshots.splice(0)) {
+      resolve({ epoch, sequence, head, codes, lines: texts.join("") });
+    }
+  }
+}
+
+/** Follows parent hubs: asks the connected one with the fewest unanswered questions. */
+export class ParentHubs implements Upstream {
+  readonly #options: ParentHubsOptions;
+  readonly #parents: readonly Parent[];
+
+  constructor(options: ParentHubsOptions) {
+    this.#options = options;
+    this.#parents = options.hubs.map((hub) => new Parent(options, hub));
+  }
+
+  /** Resolves after the first attempt to connect, even if it failed. */
+  async start(): Promise<void> {
+    this.relayed(0);
+    await Promise.all(this.#parents.map(async (parent) => await parent.connect()));
+  }
+
+  async stop(): Promise<void> {
+    for (const parent of this.#parents) {
+      parent.close();
+    }
+    await Promise.resolve();
+  }
+
+  async ask(nonce: Buffer, known: Parameters<Upstream["ask"]>[1]): Promise<HubAnswer> {
+    return await this.#best().ask(nonce, known);
+  }
+
+  async snapshot(): Promise<Snapshot> {
+    return await this.#best().snapshot();
+  }
+
+  relayed(sequence: number): void {
+    const { identity, monotonic } = this.#options;
+    for (const parent of this.#parents) {
+      parent.report([{ ...identity, sequence, at: monotonic() }]);
+    }
+  }
+
+  async report(followers: readonly FollowerNews[]): Promise<void> {
+    for (const parent of this.#parents) {
+      parent.report(followers);
+    }
+    await Promise.resolve();
+  }
+
+  async lose(lockKeys: readonly number[], stopped: boolean): Promise<void> {
+    for (const parent of this.#parents) {
+      parent.lose(lockKeys, stopped);
+    }
+    await Promise.resolve();
+  }
+
+  #best(): Parent {
+    const connected = this.#parents.filter((parent) => parent.connected);
+    const [first] = connected.toSorted((left, right) => left.underWay - right.underWay);
+    if (first === undefined) {
+      throw new Error("there is no connection to a parent hub");
+    }
+    return first;
+  }
+}

@@ -1,0 +1,69 @@
+/** One hub with the product's own code, in a process of its own. */
+import { randomInt } from "node:crypto";
+import { REVOCATION_LINES_CHANNEL } from "../../../src/database/repositories/tokens/revocations.ts";
+import { subscribe } from "../../../src/database/subscription.ts";
+import { monotonic } from "../../../src/domain/clock.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { Hub } from "../../../src/revocation/hub.ts";
+import { listenForFollowers } from "../../../src/revocation/hub-socket.ts";
+import { Primary } from "../../../src/revocation/primary.ts";
+import { serve } from "./rpc.ts";
+
+const LEASE_MS = 240;
+const IDLE_MS = 5_000;
+const LOCK_KEYS = 2 ** 31;
+
+export interface HubPlan {
+  /** Database, behind a distance. */
+  readonly url: string;
+  readonly region: string;
+  /** 0 for any. */
+  readonly port: number;
+}
+
+const log = createLogger({ level: "fatal" });
+let hub: Hub | undefined;
+let asked = 0;
+
+async function start({ url, region, port }: HubPlan): Promise<number> {
+  const primary = new Primary({
+    subscribe: async (handlers) =>
+      await subscribe({
+        ...handlers,
+        url,
+        role: "signet_edge",
+        channel: REVOCATION_LINES_CHANNEL,
+        idleMs: IDLE_MS,
+        pipeline: true,
+      }),
+    identity: { lockKey: randomInt(LOCK_KEYS), process: "hub", region, version: "bench", leaseMs: LEASE_MS },
+    onLine: (line, state) => hub?.hear(line, state),
+    monotonic,
+    log,
+  });
+  const ask = primary.ask.bind(primary);
+  primary.ask = async (...question) => {
+    asked += 1;
+    return await ask(...question);
+  };
+  hub = new Hub({ upstream: primary, leaseMs: LEASE_MS, monotonic, log });
+  await primary.start();
+  hub.start();
+  const listener = await listenForFollowers({
+    hub,
+    listen: { host: "127.0.0.1", port },
+    tls: undefined,
+    log,
+  });
+  return listener.address.port;
+}
+
+serve({
+  start,
+  /** Questions to the primary since the last call, and the smoothed round trip in milliseconds. */
+  asked: () => {
+    const count = asked;
+    asked = 0;
+    return { count, roundTripMs: hub?.roundTripMs ?? 0, connections: hub?.connections ?? 0 };
+  },
+});
