@@ -258,21 +258,17 @@ function parse(environment: Environment, names: readonly string[], problems: str
 }
 
 /** Returns the settings that violate production's rules (wire.md, Ports and start-up; security decisions K). */
-function productionProblems(values: Values & Pick<Config, "temporalConnection">, asks: ConfigFor): string[] {
+function productionProblems(
+  values: Values & Pick<Config, "temporalConnection">,
+  asks: Exclude<ConfigFor, "hub">,
+): string[] {
   const problems: string[] = [];
-  const edge = asks !== "service";
-  const needed = (name: "databaseUrl" | "temporalAddress" | "publicUrl" | "pepper"): void => {
+  const edge = asks === "edge";
+  const needed = (name: "temporalAddress" | "publicUrl" | "pepper"): void => {
     if (values[name] === undefined) {
       problems.push(`${SETTINGS[name].variable} must be set in production`);
     }
   };
-  // Edges and hubs may follow hubs instead.
-  if (!edge || values.hubs === undefined) {
-    needed("databaseUrl");
-  }
-  if (asks === "hub") {
-    return [...problems, ...plainDatabaseProblems(values)];
-  }
   needed("publicUrl");
   // The edge holds none of the service's secrets and starts no workflows.
   if (!edge) {
@@ -306,6 +302,14 @@ function productionProblems(values: Values & Pick<Config, "temporalConnection">,
 /** The kind of process that loads the settings. Edges and hubs require other settings than the service. */
 export type ConfigFor = "service" | "edge" | "hub";
 
+/** Returns the problem of a process without a database. Edges and hubs may follow hubs instead. */
+function missingDatabase({ databaseUrl, hubs }: Values, asks: ConfigFor): string[] {
+  const needed = asks === "service" || hubs === undefined;
+  return needed && databaseUrl === undefined
+    ? [`${SETTINGS.databaseUrl.variable} must be set in production`]
+    : [];
+}
+
 /** Replaces the database URL with the edges' login, if there is one. Hubs use it, too. */
 function withOwnLogin(values: Values, asks: ConfigFor): Values {
   const databaseUrl =
@@ -336,7 +340,9 @@ export function loadConfig(given: Environment, asks: ConfigFor = "service"): Con
   const mutualTls = resolveMutualTls(values, development);
   // If SIGNET_ENV is invalid, skip the production checks.
   if (!development && !problems.some((problem) => problem.startsWith(`${SETTINGS.env.variable} `))) {
-    problems.push(...furtherProblems(problems, productionProblems(values, asks)));
+    // A hub has no secrets, no listener for clients and no Temporal.
+    const found = asks === "hub" ? plainDatabaseProblems(values) : productionProblems(values, asks);
+    problems.push(...furtherProblems(problems, [...missingDatabase(values, asks), ...found]));
   }
   problems.push(
     ...(asks === "edge" ? edgeProblems(values, development) : []),

@@ -1,10 +1,11 @@
 /** Settings of hubs, and of the processes behind them (decision 32). */
 import { resolve } from "node:path";
-import { LEASE_KEY_BYTES_MAX } from "../domain/lease-key.ts";
 import { alternativeNames } from "./mutual-tls.ts";
 import { keyMaterial, list, listen, type Parser, setting, url } from "./setting.ts";
 
 const HUBS_MAX = 4;
+/** The hash's block (RFC 2104 section 2). */
+const LEASE_KEY_BYTES_MAX = 64;
 /** A key, and its successor during a change. */
 const LEASE_KEYS_MAX = 2;
 
@@ -86,26 +87,35 @@ export interface HubValues {
   readonly hubCertFile?: string | undefined;
 }
 
-/** Returns the problems of the settings of a hub, or of an edge that follows hubs. */
-export function hubProblems(values: HubValues, asks: "hub" | "edge", development: boolean): string[] {
-  const { hubs, leaseKeys: keys, hubCaFile, hubNames, hubKeyFile, hubCertFile } = values;
+/** Returns the problems of mutual TLS between hubs and what follows them. */
+function hubTlsProblems(
+  { hubs, hubCaFile, hubNames, hubKeyFile, hubCertFile }: HubValues,
+  development: boolean,
+): string[] {
   const secured = [hubCaFile, hubNames?.[0], hubKeyFile, hubCertFile];
+  const wanted = !development || secured.some((value) => value !== undefined);
   const problems: string[] = [];
-  if (asks === "edge" && hubs !== undefined && keys === undefined) {
-    problems.push("SIGNET_LEASE_KEY or SIGNET_LEASE_KEY_FILE must be set with SIGNET_HUBS");
-  }
-  if (asks === "hub" && keys !== undefined) {
-    problems.push("SIGNET_LEASE_KEY must not be set for a hub: it proves nothing itself");
-  }
-  const some = secured.some((value) => value !== undefined);
-  const secure = asks === "hub" || hubs !== undefined;
-  if (secure && secured.includes(undefined) && (some || !development)) {
+  if (wanted && secured.includes(undefined)) {
     problems.push(
       "SIGNET_HUB_CA_FILE, SIGNET_HUB_NAMES, SIGNET_HUB_KEY_FILE and SIGNET_HUB_CERT_FILE must be set together",
     );
   }
-  if (hubs?.some((hub) => hub.startsWith("ws:")) === true && (some || !development)) {
+  if (wanted && hubs?.some((hub) => hub.startsWith("ws:")) === true) {
     problems.push("SIGNET_HUBS must be wss outside of development");
   }
   return problems;
+}
+
+/** Returns the problems of the settings of a hub, or of an edge that follows hubs. */
+export function hubProblems(values: HubValues, asks: "hub" | "edge", development: boolean): string[] {
+  const { hubs, leaseKeys: keys } = values;
+  if (asks === "hub") {
+    const problem = "SIGNET_LEASE_KEY must not be set for a hub: it proves nothing itself";
+    return [...(keys === undefined ? [] : [problem]), ...hubTlsProblems(values, development)];
+  }
+  if (hubs === undefined) {
+    return [];
+  }
+  const problem = "SIGNET_LEASE_KEY or SIGNET_LEASE_KEY_FILE must be set with SIGNET_HUBS";
+  return [...(keys === undefined ? [problem] : []), ...hubTlsProblems(values, development)];
 }

@@ -107,7 +107,7 @@ export async function startHub({
     tls: material.current(),
     log,
   });
-  renew = listener.renew;
+  renew = (tls) => listener.renew(tls);
   const reporting = setInterval(() => {
     metrics.hubConnections.set(relay.connections);
     metrics.hubRoundTrip.set(relay.roundTripMs / 1_000);
@@ -123,7 +123,7 @@ export async function startHub({
       await Promise.resolve();
     },
   };
-  log.info({ hub: formatListen(listener.address), above: hubs ?? "the database" }, "hub started");
+  log.info({ hub: formatListen(listener.address) }, "hub started");
   return {
     address: listener.address,
     readiness: [above],

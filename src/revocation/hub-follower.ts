@@ -181,7 +181,7 @@ class HubLink {
       this.#onRenewed();
     } else if (effect === "restored") {
       this.#options.log.error(
-        { hub: this.#hub, known: this.#knowledge.view.sequence },
+        { hub: this.#hub, sequence: this.#knowledge.view.sequence },
         "the database lacks revocations that are known here; they are kept, and everything is read again",
       );
     }
@@ -190,7 +190,7 @@ class HubLink {
   /** An invalid message has no effect. A hub that sends many is left. */
   #fault(reason: string): void {
     this.#faults += 1;
-    this.#options.log.error({ hub: this.#hub, reason }, "a hub sent an invalid message");
+    this.#options.log.error({ hub: this.#hub, reasons: [reason] }, "a hub sent an invalid message");
     if (this.#faults >= FAULTS_MAX) {
       this.#leave("the hub's messages are invalid");
     }

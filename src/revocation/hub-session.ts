@@ -121,6 +121,8 @@ export class HubSession {
         return this.#beginSnapshot(reply);
       case "chunk":
         return this.#takeChunk(reply.text);
+      default:
+        return reply satisfies never;
     }
   }
   #request(what: "lines" | "snapshot"): void {

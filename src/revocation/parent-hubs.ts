@@ -244,8 +244,8 @@ class Parent {
       texts,
     } = this.#snapshot;
     this.#snapshot = undefined;
-    for (const { resolve } of this.#snapshots.splice(0)) {
-      resolve({ epoch, sequence, head, codes, lines: texts.join("") });
+    for (const waiting of this.#snapshots.splice(0)) {
+      waiting.resolve({ epoch, sequence, head, codes, lines: texts.join("") });
     }
   }
 }

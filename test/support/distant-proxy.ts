@@ -34,7 +34,7 @@ export async function startDistantProxy(target: number, distance: Distance): Pro
   const { roundTripMs, jitterMs, loss, random } = distance;
   const sockets = new Set<Socket>();
   let lost = 0;
-  let cut = false;
+  const state = { cut: false };
 
   const carry = (from: Socket, to: Socket): void => {
     let lastDueAt = 0;
@@ -43,11 +43,14 @@ export async function startDistantProxy(target: number, distance: Distance): Pro
     const deliver = (): void => {
       timer = undefined;
       const now = performance.now();
-      while (!cut && held[0] !== undefined && held[0].dueAt <= now) {
+      while (!state.cut && held[0] !== undefined && held[0].dueAt <= now) {
         to.write((held.shift() as (typeof held)[number]).chunk);
       }
       if (held[0] !== undefined) {
-        timer = setTimeout(deliver, cut ? roundTripMs / 4 : Math.max(0, held[0].dueAt - performance.now()));
+        timer = setTimeout(
+          deliver,
+          state.cut ? roundTripMs / 4 : Math.max(0, held[0].dueAt - performance.now()),
+        );
       }
     };
     sockets.add(from);
@@ -82,10 +85,10 @@ export async function startDistantProxy(target: number, distance: Distance): Pro
       return lost;
     },
     cutOff: () => {
-      cut = true;
+      state.cut = true;
     },
     join: () => {
-      cut = false;
+      state.cut = false;
     },
     close: async () => {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));

@@ -127,6 +127,13 @@ async function causeFault(turn: number, world: World, regions: Regions): Promise
   }
 }
 
+async function causeFaults(world: World, regions: Regions, over: AbortSignal): Promise<void> {
+  for (let turn = 0; !over.aborted; turn += 1) {
+    await causeFault(turn, world, regions);
+    await delay(FAULT_MS);
+  }
+}
+
 function totals(samples: readonly Samples[]): Record<string, number> {
   const taken = samples.reduce((sum, each) => sum + each.taken, 0);
   const stale = samples.reduce((sum, each) => sum + each.stale, 0);
@@ -155,14 +162,8 @@ async function phase(world: World, regions: Regions, { size, faults }: { size: S
     );
   const before = { hubs: cpu(pids.hubs), followers: cpu(pids.followers) };
   const beganAt = performance.now();
-  let over = false;
-  const faulting = (async () => {
-    for (let turn = 0; faults && !over; turn += 1) {
-      await causeFault(turn, world, regions);
-      await delay(FAULT_MS);
-    }
-    return undefined;
-  })();
+  const over = new AbortController();
+  const faulting = faults ? causeFaults(world, regions, over.signal) : Promise.resolve();
   let revocations = 0;
   while (performance.now() - beganAt < size.seconds * 1_000) {
     const one = await revokeOnce(world, regions);
@@ -171,7 +172,7 @@ async function phase(world: World, regions: Regions, { size, faults }: { size: S
     revocations += 1;
     await delay(PAUSE_MS * Math.random());
   }
-  over = true;
+  over.abort();
   await faulting;
   const seconds = (performance.now() - beganAt) / 1_000;
   const asked = await Promise.all(

@@ -1,6 +1,6 @@
 /** Denied targets behave as a Map does, and a million of them fit in 64 MiB. */
 import { randomBytes } from "node:crypto";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { DeniedTargets } from "../../../src/revocation/denied-targets.ts";
 

@@ -75,8 +75,12 @@ class ModelPrimary {
           { type: "chunk", text },
         ];
       }
-      default:
+      case "follow":
+      case "applied":
+      case "gone":
         return [];
+      default:
+        return request satisfies never;
     }
   }
 }

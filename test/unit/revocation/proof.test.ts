@@ -1,7 +1,7 @@
 /** Hash trees over nonces, codes of proofs, and the chain of revocations. */
 import { createHmac, hash, randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { leaseKeyId } from "../../../src/domain/lease-key.ts";
+import { leaseKeyId } from "../../../src/crypto/lease-key.ts";
 import { RevocationChain, readLine } from "../../../src/revocation/chain.ts";
 import { readReply, readRequest } from "../../../src/revocation/hub-messages.ts";
 import { rootOf, TREE_NONCES_MAX, treeOf } from "../../../src/revocation/nonce-tree.ts";

@@ -1,5 +1,5 @@
 /** Stores the keys with which the primary authenticates its proofs (migration 0053). */
-import { leaseKeyId } from "../../../domain/lease-key.ts";
+import { leaseKeyId } from "../../../crypto/lease-key.ts";
 import type { Queryable } from "../../pool.ts";
 
 /** Block length of SHA-256, to which RFC 2104 pads keys, in bytes. */

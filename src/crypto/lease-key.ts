@@ -1,10 +1,6 @@
 /** Keys with which the primary authenticates proofs of revocations (decision 32). */
 import { hash } from "node:crypto";
 
-/** Minimum length, in bytes: that of the hash (RFC 2104 section 3). */
-export const LEASE_KEY_BYTES_MIN = 32;
-/** Maximum length, in bytes: the hash's block. */
-export const LEASE_KEY_BYTES_MAX = 64;
 /** Length of an id, in hexadecimal digits. */
 export const LEASE_KEY_ID_LENGTH = 16;
 
