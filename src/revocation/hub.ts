@@ -64,7 +64,6 @@ const GATHER_MS = 3;
 /** The same while no process waits for a proof. */
 const IDLE_MS = 500;
 const UNDER_WAY_MAX = 48;
-const TICK_MS = 5;
 /** Pause before followers are reported, so that many are reported together. */
 const REPORT_AFTER_MS = 10;
 /** A snapshot is replaced when so many lines have come since. */
@@ -107,7 +106,10 @@ export class Hub {
   #dueAt = Number.NEGATIVE_INFINITY;
   #rttMs = 0;
   #answeredAt = Number.NEGATIVE_INFINITY;
-  #tick: NodeJS.Timeout | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  /** Whether a process waits for a proof. */
+  #waiting = false;
+  #stopped = false;
   #sweep: NodeJS.Timeout | undefined;
   #reporting: NodeJS.Timeout | undefined;
 
@@ -136,13 +138,13 @@ export class Hub {
   }
 
   start(): void {
-    this.#tick = setInterval(() => this.#askIfDue(), TICK_MS);
     this.#sweep = setInterval(() => this.#leaveSilent(), SILENT_MS / 2);
     this.#ask();
   }
 
   stop(): void {
-    clearInterval(this.#tick);
+    clearTimeout(this.#timer);
+    this.#stopped = true;
     clearInterval(this.#sweep);
     clearTimeout(this.#reporting);
     for (const { connection } of this.#children) {
@@ -196,23 +198,29 @@ export class Hub {
     return Math.min(Math.max(spare, ASK_EVERY_MIN_MS), ASK_EVERY_MAX_MS);
   }
 
-  #askIfDue(): void {
-    const now = this.#options.monotonic();
-    if (now - this.#askedAt < IDLE_MS && ![...this.#children].some(({ nonces }) => nonces.length > 0)) {
+  /**
+   * Plans the next question: soon after a proof, in which the processes send their next nonces; otherwise at the pause
+   * between questions; seldom while nobody waits.
+   */
+  #plan(): void {
+    clearTimeout(this.#timer);
+    if (this.#stopped) {
       return;
     }
-    if (now >= this.#dueAt || now - this.#askedAt >= this.#every() + GATHER_MS) {
-      this.#ask();
-    }
+    const now = this.#options.monotonic();
+    const pauseEnds = this.#askedAt + this.#every();
+    const wanted = this.#waiting ? Math.min(this.#dueAt, pauseEnds + GATHER_MS) : this.#askedAt + IDLE_MS;
+    this.#timer = setTimeout(() => this.#ask(), Math.max(0, Math.ceil(wanted - now)));
   }
 
   #ask(): void {
     const { monotonic, upstream, log } = this.#options;
-    if (this.#underWay >= UNDER_WAY_MAX) {
-      return;
-    }
     this.#dueAt = Number.POSITIVE_INFINITY;
     this.#askedAt = monotonic();
+    if (this.#underWay >= UNDER_WAY_MAX) {
+      this.#plan();
+      return;
+    }
     const askedAt = this.#askedAt;
     const waiting: { child: Child; nonce: string }[] = [];
     for (const child of this.#children) {
@@ -221,6 +229,7 @@ export class Hub {
       }
       child.nonces = [];
     }
+    this.#waiting = false;
     const asked = waiting.slice(0, TREE_NONCES_MAX);
     const after = this.#sequence;
     const { root, paths } = treeOf(asked.map(({ nonce }) => Buffer.from(nonce, "base64url")));
@@ -237,13 +246,14 @@ export class Hub {
           const trees = JSON.stringify([paths[index] ?? [], ...answer.trees]);
           this.#prove(child, answer.proof.sequence, `${proof},"nonce":"${nonce}","trees":${trees}}`);
         }
-        // The processes send their next nonces now, so the next question follows soon.
-        this.#dueAt = Math.max(monotonic() + GATHER_MS, this.#askedAt + this.#every() - TICK_MS);
+        this.#dueAt = Math.max(monotonic() + GATHER_MS, this.#askedAt + this.#every() - GATHER_MS);
+        this.#plan();
       })
       .catch((error: unknown) => log.debug({ err: error }, "a question for a proof failed"))
       .finally(() => {
         this.#underWay -= 1;
       });
+    this.#plan();
   }
 
   #learn({ proof, lines, keys }: HubAnswer, after: number): void {
@@ -410,6 +420,10 @@ export class Hub {
       child.nonces.shift();
     }
     child.nonces.push(nonce);
+    if (!this.#waiting) {
+      this.#waiting = true;
+      this.#plan();
+    }
   }
 
   #sendLines(child: Child, after: number): void {

@@ -1,6 +1,8 @@
 /** One hub with the product's own code, in a process of its own. */
 import { randomInt } from "node:crypto";
 import { REVOCATION_LINES_CHANNEL } from "../../../src/database/repositories/tokens/revocations.ts";
+// Also makes `pg` read 64-bit numbers as such.
+import "../../../src/database/pool.ts";
 import { subscribe } from "../../../src/database/subscription.ts";
 import { monotonic } from "../../../src/domain/clock.ts";
 import { createLogger } from "../../../src/observability/logger.ts";

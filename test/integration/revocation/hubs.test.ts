@@ -3,6 +3,7 @@ import { randomBytes, randomInt } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Config, type Environment, loadConfig } from "../../../src/config/config.ts";
@@ -20,6 +21,7 @@ import { createHubOpener } from "../../../src/revocation/hub-socket.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { useTestApi } from "../../support/api.ts";
 import { newRoot, today } from "../../support/certificates.ts";
+import { startDistantProxy } from "../../support/distant-proxy.ts";
 import { useTestEdge } from "../../support/edge.ts";
 import { eventually } from "../../support/eventually.ts";
 import { accessToken, provision } from "../../support/factories.ts";
@@ -46,9 +48,9 @@ const open: OpenHubConnection = async (_url, handlers) => {
   });
 };
 
-function follower(keys = [KEY], openHub = open): HubFollower {
+function follower(keys = [KEY], openHub = open, hub = "in memory"): HubFollower {
   return new HubFollower({
-    hubs: ["a"],
+    hubs: [hub],
     open: openHub,
     checkCode: createCodeCheck(keys),
     identity: { lockKey: randomInt(2 ** 31), process: "edge", region: "eu", version: "1" },
@@ -59,6 +61,19 @@ function follower(keys = [KEY], openHub = open): HubFollower {
     randomBytes,
     log,
   });
+}
+
+/** A token of a credential. */
+function tokenOf({ credentialId }: { readonly credentialId: string }) {
+  return {
+    credentialId,
+    principalId: "prn_x",
+    tenantId: "ten_x",
+    jti: "x",
+    kid: "x",
+    issuedAt: 0,
+    certificateThumbprint: undefined,
+  };
 }
 
 beforeAll(async () => {
@@ -98,17 +113,7 @@ test("a follower behind a hub admits under a lease, and applies a revocation", a
   const answer = await api.admin("POST", `/credentials/${client.credentialId}/revoke`, {});
   expect(answer).toMatchObject({ status: 200 });
   expect(answer.body["edges"]).toMatchObject({ outcome: "applied" });
-  expect(
-    following.view.verdict({
-      credentialId: client.credentialId,
-      principalId: "prn_x",
-      tenantId: "ten_x",
-      jti: "x",
-      kid: "x",
-      issuedAt: 0,
-      certificateThumbprint: undefined,
-    }),
-  ).toBe("revoked");
+  expect(following.view.verdict(tokenOf(client))).toBe("revoked");
   await following.stop();
 });
 
@@ -206,4 +211,43 @@ describe("processes", () => {
       /socket hang up|ECONNRESET/,
     );
   });
+});
+
+test("at a distance, with lost packets, a follower keeps its lease", async () => {
+  const distance = { roundTripMs: 120, jitterMs: 5, loss: 0.01, random: Math.random };
+  const proxy = await startDistantProxy(Number(new URL(api.database.url).port), distance);
+  const url = new URL(api.database.url);
+  url.port = String(proxy.port);
+  const distant = await startHub({
+    config: loadConfig(
+      { SIGNET_ENV: "development", SIGNET_DATABASE_URL: url.href, SIGNET_HUB_LISTEN: "127.0.0.1:0" },
+      "hub",
+    ),
+    log,
+  });
+  const following = follower(
+    [KEY],
+    createHubOpener(() => undefined),
+    `ws://127.0.0.1:${distant.address.port}`,
+  );
+  try {
+    await following.start();
+    const client = await provision(api);
+    let current = 0;
+    for (let look = 0; look < 100; look += 1) {
+      current += (await following.renew()) ? 1 : 0;
+      await delay(20);
+    }
+    // A busy machine may delay a proof beyond the wait.
+    expect(current).toBeGreaterThan(90);
+    await api.admin("POST", `/credentials/${client.credentialId}/revoke`, {});
+    await eventually(
+      async () => await Promise.resolve(following.view.verdict(tokenOf(client)) === "revoked"),
+      "the revocation to arrive",
+    );
+  } finally {
+    await following.stop();
+    await distant.close();
+    await proxy.close();
+  }
 });
