@@ -1,5 +1,6 @@
 /** What an edge knows through hubs instead of a database: revocations, verification keys, and the time (decision 32). */
-import { randomBytes, randomInt } from "node:crypto";
+import { randomInt } from "node:crypto";
+import { createRandomPool } from "../crypto/random-pool.ts";
 import type { Config } from "../config/config.ts";
 import { DatabaseClock } from "../database/database-clock.ts";
 import { readVerificationKeys } from "../database/repositories/tokens/signing-keys.ts";
@@ -49,7 +50,7 @@ export async function followHubs(
     onTime: (primaryMs, sentAt) => primaryClock.learn(primaryMs, sentAt),
     clock: systemClock,
     monotonic,
-    randomBytes,
+    randomBytes: createRandomPool(),
     log,
   });
   await follower.start();

@@ -21,8 +21,17 @@ import type { CheckCode } from "./proof.ts";
 import { processId } from "./receipt.ts";
 import type { RevocationView } from "./view.ts";
 
-/** A nonce follows each proof. If no proof comes, for instance because a packet was lost, it follows after this time. */
-const NONCE_EVERY_MS = 40;
+/**
+ * Shortest and longest pause between two nonces, over all hubs. A lease outlasts a pause twice if the distance allows it.
+ * Nonces follow proofs, because a hub asks soon after it has brought some.
+ */
+const PAUSE_MIN_MS = 20;
+const PAUSE_MAX_MS = 100;
+/** Share of the pause after which a proof is followed by a nonce, and after which one is drawn without a proof. */
+const EARLY = 0.75;
+const LATE = 1.25;
+/** Weight of the last proof in the average of how long proofs take. */
+const SMOOTHING = 0.125;
 const RECONNECT_FIRST_MS = 20;
 const RECONNECT_MAX_MS = 1_000;
 /** Silence, in the loop's time, after which a hub counts as lost. */
@@ -56,10 +65,13 @@ class HubLink {
   readonly #knowledge: ProvenKnowledge;
   readonly #hub: string;
   readonly #onRenewed: () => void;
+  /** How long a proof takes, smoothed, in milliseconds. */
+  #latencyMs = 0;
   #connection: HubConnection | undefined;
   #session: HubSession | undefined;
   #reconnectMs = RECONNECT_FIRST_MS;
   #reconnecting: NodeJS.Timeout | undefined;
+  #pauseMs = PAUSE_MIN_MS;
   /** When the last nonce was drawn, and the last proof read. */
   #askedAt = 0;
   #provedAt = 0;
@@ -111,14 +123,28 @@ class HubLink {
     log.info({ hub: this.#hub, follower: processId(identity) }, "following revocations through a hub");
   }
 
-  /** Asks for a proof if none has been asked for lately; leaves a hub that is silent. */
-  tick(): void {
+  get connected(): boolean {
+    return this.#connection !== undefined;
+  }
+
+  get latencyMs(): number {
+    return this.#latencyMs;
+  }
+
+  /**
+   * Asks for a proof if none has been asked for lately; leaves a hub that is silent.
+   *
+   * @returns when to look again, by the monotonic clock
+   */
+  tick(pauseMs: number): number {
+    this.#pauseMs = pauseMs;
     const now = this.#options.monotonic();
-    if (now - this.#provedAt >= SILENT_MS) {
+    if (this.#connection !== undefined && now - this.#provedAt >= SILENT_MS) {
       this.#leave("the hub brings no proof");
-    } else if (now - this.#askedAt >= NONCE_EVERY_MS) {
+    } else if (now - this.#askedAt >= LATE * pauseMs) {
       this.#ask();
     }
+    return Math.max(this.#askedAt, now - pauseMs) + LATE * pauseMs;
   }
 
   send(request: Request): void {
@@ -166,18 +192,21 @@ class HubLink {
     }
     const reply = readReply(text);
     const effect = reply === undefined ? { fault: "malformed" } : session.read(reply);
-    if (typeof effect === "object") {
+    if (typeof effect === "object" && "fault" in effect) {
       this.#fault(effect.fault);
       return;
     }
     if (effect === "none") {
       return;
     }
-    // The hub asks again soon, so the next nonce goes to it now.
-    this.#provedAt = this.#options.monotonic();
+    const now = this.#options.monotonic();
+    this.#provedAt = now;
     this.#reconnectMs = RECONNECT_FIRST_MS;
-    this.#ask();
-    if (effect === "renewed") {
+    if (now - this.#askedAt >= EARLY * this.#pauseMs) {
+      this.#ask();
+    }
+    if (typeof effect === "object") {
+      this.#latencyMs += (effect.renewedAfterMs - this.#latencyMs) * (this.#latencyMs === 0 ? 1 : SMOOTHING);
       this.#onRenewed();
     } else if (effect === "restored") {
       this.#options.log.error(
@@ -203,7 +232,8 @@ export class HubFollower {
   readonly #options: HubFollowerOptions;
   readonly #links: readonly HubLink[];
   readonly #waiting = new Set<() => void>();
-  #ticks: NodeJS.Timeout | undefined;
+  #tick: NodeJS.Timeout | undefined;
+  #stopped = false;
   #sweeps: NodeJS.Timeout | undefined;
   #renewal: Promise<boolean> | undefined;
   #acknowledged = 0;
@@ -217,11 +247,7 @@ export class HubFollower {
 
   /** Starts to follow. Resolves after the first proof, or after three seconds without one. */
   async start(): Promise<void> {
-    this.#ticks = setInterval(() => {
-      for (const link of this.#links) {
-        link.tick();
-      }
-    }, NONCE_EVERY_MS).unref();
+    this.#tickLater(PAUSE_MIN_MS);
     this.#sweeps = setInterval(() => this.view.prune(), SWEEP_EVERY_MS).unref();
     const started = this.#nextProof(START_MOST_MS);
     await Promise.all(this.#links.map(async (link) => await link.connect()));
@@ -244,7 +270,8 @@ export class HubFollower {
   }
 
   async stop(): Promise<void> {
-    clearInterval(this.#ticks);
+    this.#stopped = true;
+    clearTimeout(this.#tick);
     clearInterval(this.#sweeps);
     for (const link of this.#links) {
       link.send({ type: "gone", lockKey: this.#options.identity.lockKey, stopped: true });
@@ -254,6 +281,25 @@ export class HubFollower {
     for (const link of this.#links) {
       link.close();
     }
+  }
+
+  #tickLater(ms: number): void {
+    this.#tick = setTimeout(() => {
+      if (!this.#stopped) {
+        const now = this.#options.monotonic();
+        const pauseMs = this.#pauseMs();
+        const next = Math.min(...this.#links.map((link) => link.tick(pauseMs)));
+        this.#tickLater(Math.max(PAUSE_MIN_MS / 2, next - now));
+      }
+    }, ms).unref();
+  }
+
+  /** Returns the pause between two nonces for one hub: the hubs share the nonces. */
+  #pauseMs(): number {
+    const connected = this.#links.filter((link) => link.connected);
+    const slowest = Math.max(0, ...connected.map(({ latencyMs }) => latencyMs));
+    const spare = (this.#options.leaseMs - slowest) / 2;
+    return Math.min(Math.max(spare, PAUSE_MIN_MS), PAUSE_MAX_MS) * Math.max(1, connected.length);
   }
 
   #wake(): void {

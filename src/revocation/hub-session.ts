@@ -59,8 +59,8 @@ interface Arriving {
 
 /** What became of a message. */
 export type Effect =
-  /** The lease was renewed. */
-  | "renewed"
+  /** The lease was renewed, by a proof that took so long from when its nonce was drawn, in milliseconds. */
+  | { readonly renewedAfterMs: number }
   /** A proof of the primary, which renewed nothing yet. */
   | "proved"
   /** The database lacks what is known here. */
@@ -202,7 +202,7 @@ export class HubSession {
       return "proved";
     }
     view.learn(question, { epoch: proof.epoch, seq: proof.sequence, standby: false, revocations: [] });
-    return "renewed";
+    return { renewedAfterMs: options.monotonic() - question.sent.monotonic };
   }
 
   #knowsKeys({ keysDigest }: Proof): boolean {
