@@ -13,6 +13,8 @@ export interface SubscriptionOptions {
   /** URL of the primary itself: a pooler that shares connections loses notifications. */
   readonly url: string;
   readonly role: ServiceRole;
+  /** Name of the connection in PostgreSQL's activity; the role by default. */
+  readonly name?: string;
   /** Channel name, our own, never a caller's. */
   readonly channel: string;
   /** The server ends the connection if it has been idle for this time, in milliseconds. */
@@ -32,10 +34,10 @@ export interface Subscription {
 
 /** Opens the connection and listens. Rejects if that fails. */
 export async function subscribe(options: SubscriptionOptions): Promise<Subscription> {
-  const { url, role, channel, idleMs, pipeline = false, onNotification, onLost } = options;
+  const { url, role, name = role, channel, idleMs, pipeline = false, onNotification, onLost } = options;
   const client: Client = new BoundedClient({
     connectionString: url,
-    application_name: role,
+    application_name: name,
     connectionTimeoutMillis: CONNECT_MS,
     pipeline,
   });

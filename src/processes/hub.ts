@@ -59,6 +59,7 @@ async function openPrimary(
         ...handlers,
         url,
         role: EDGE_ROLE,
+        name: "signet_hub",
         channel: REVOCATION_LINES_CHANNEL,
         idleMs: SILENT_MS,
         pipeline: true,

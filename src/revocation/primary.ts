@@ -20,7 +20,7 @@ import type { Logger } from "../observability/logger.ts";
 import { withinLoopTime } from "../runtime/loop-time.ts";
 import type { FollowerNews, HubAnswer, Upstream } from "./hub.ts";
 import type { Monotonic } from "./lease.ts";
-import type { Attestation, Snapshot } from "./proof.ts";
+import { type Attestation, NONCE_BYTES, type Snapshot } from "./proof.ts";
 
 const CONNECTIONS = 3;
 const RECONNECT_FIRST_MS = 50;
@@ -54,7 +54,9 @@ interface Slot {
 function answerOf(rows: readonly ProofRow[]): HubAnswer {
   const [first] = rows;
   if (first === undefined || first.codes === "") {
-    throw new Error("the database proves nothing: it is a standby, or it has no lease key");
+    throw new Error(
+      "the database proves nothing: it is a standby, or `signet migrate` has not run with SIGNET_LEASE_KEY",
+    );
   }
   return {
     proof: {
@@ -175,10 +177,8 @@ export class Primary implements Upstream {
         await acknowledge(subscription.db, identity.lockKey, { sequence: this.#relayed, sinceMs: 0 });
       }
       // Prepares the statement before several are sent at once.
-      await proveRevocations(subscription.db, Buffer.alloc(32), {
-        keysDigest: undefined,
-        after: this.#heard,
-      });
+      const known = { keysDigest: undefined, after: this.#heard };
+      answerOf(await proveRevocations(subscription.db, Buffer.alloc(NONCE_BYTES), known));
     } catch (error) {
       await subscription?.close();
       this.#lose(slot, undefined, error);

@@ -1,4 +1,6 @@
 /** The processes of a deployment, with their metrics. */
+import { randomBytes } from "node:crypto";
+import { setLeaseKeys } from "../../src/database/repositories/tokens/lease-keys.ts";
 import { eventually } from "./eventually.ts";
 import { freePorts } from "./free-port.ts";
 import { type SpawnedProcess, spawnSignet } from "./processes.ts";
@@ -45,6 +47,7 @@ export async function startScrapedProcesses(
     SIGNET_EDGE_API_URL: `http://127.0.0.1:${api}`,
     ...environment,
   };
+  await setLeaseKeys(world.sql, [randomBytes(32)]);
   const start = (name: ProcessName): SpawnedProcess =>
     spawnSignet([name], { ...shared, SIGNET_METRICS_LISTEN: `127.0.0.1:${ports[name]}` });
   const children = { api: start("api"), worker: start("worker"), edge: start("edge"), hub: start("hub") };

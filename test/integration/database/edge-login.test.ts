@@ -11,8 +11,18 @@ const database = useTestDatabase();
 const OTHER_ROLES = ["signet_owner", ...SERVICE_ROLES.filter((role) => role !== "signet_edge")];
 /** Everything that the login can read, by table. `revocation_followers` records what the edge has applied. */
 const READABLE = {
-  rev_clock: ["epoch", "id", "seq"],
-  revocation_followers: ["applied_at", "lease_ms", "lock_key", "process", "region", "seen_at", "seq"],
+  rev_clock: ["epoch", "head", "id", "seq"],
+  revocation_followers: [
+    "applied_at",
+    "lease_ms",
+    "lock_key",
+    "process",
+    "region",
+    "seen_at",
+    "seq",
+    "version",
+    "via",
+  ],
   revocations: ["at", "expires_at", "issued_before", "kind", "seq", "target"],
   schema_migrations: ["applied_at", "name", "sha256", "version"],
   signing_keys: ["activated_at", "alg", "kid", "public_jwk", "retired_at", "revoked_at", "state"],
@@ -103,7 +113,8 @@ describe("the login of an edge", () => {
       `SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'public'::regnamespace AND p.prosecdef
          AND p.prorettype <> 'trigger'::regtype AND has_function_privilege('signet_edge', p.oid, 'EXECUTE')`,
     );
-    expect(callable).toEqual([]);
+    // They prove to hubs what this login may read anyway.
+    expect(callable).toEqual([{ oid: "prove_revocations(bytea,text)" }, { oid: "revocation_snapshot()" }]);
     await client.query("SET ROLE signet_edge");
     await expect(client.query("CREATE TABLE mine (a int)")).rejects.toThrow(/permission denied for schema/);
   });

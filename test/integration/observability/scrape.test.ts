@@ -13,7 +13,7 @@ import { useWorld } from "../../support/world.ts";
 allowMinutes(4);
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
-const PROCESSES: readonly ProcessName[] = ["api", "worker", "edge"];
+const PROCESSES: readonly ProcessName[] = ["api", "worker", "edge", "hub"];
 
 const world = useWorld();
 const processes = useStarted("the processes", async () => await startScrapedProcesses(world.current));
@@ -68,7 +68,7 @@ describe("the metrics of real processes", () => {
 
   it("hold as many connections to PostgreSQL as the documentation's table says", async () => {
     const rows = (await read("docs/operations.md")).matchAll(
-      /^\| (api|worker|edge) \|[^|]*\| (\d+) \| (\d+) \| (?:(\d+) to the pooler, )?(\d+) to PostgreSQL \|$/gm,
+      /^\| (api|worker|edge|hub) \|[^|]*\| (\d+) \| (\d+) \| (?:(\d+) to the pooler, )?(\d+) to PostgreSQL \|$/gm,
     );
     let own = 0;
     for (const [, name, ownOfIt, most, pooled = "0", direct] of rows) {
@@ -82,10 +82,10 @@ describe("the metrics of real processes", () => {
       expect(Number(pooled) + Number(direct)).toBe(Number(most));
       own += Number(ownOfIt);
     }
-    expect(own).toBe(6);
+    expect(own).toBe(9);
     await eventually(async () => {
       const { rows: found } = await world.current.sql.query<{ pid: number }>(
-        `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND (application_name = 'signet_listener'
+        `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND (application_name IN ('signet_listener', 'signet_hub')
            OR pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2))`,
       );
       return found.length === own;
