@@ -270,8 +270,17 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const revoking = { ...shared, keyring, receipts, deadLetterMs: config.deadLetterMs };
   reportUnknownSdk(config, log);
   const temporal = openTemporal(config, { keyring, clock, randomBytes });
-  const webhooks = createWebhooks({ config, pools, keyring, pepper, temporal, tenantLimits, clock, log });
-  const tokens = createTokens({ config, keys, clock, log, receipts, pools, follower: revocation.follower });
+  const webhooks = createWebhooks({
+    ...shared,
+    config,
+    pools,
+    keyring,
+    keys,
+    pepper,
+    temporal,
+    tenantLimits,
+  });
+  const tokens = createTokens({ ...revoking, config, keys, pools, follower: revocation.follower });
   const producers = openProducers({ ...shared, ...tokens, config, pool: pools.issuer, keyring });
   const tls = { config, clock, log, isDenied: revocation.isDenied };
   const [mutualTls, adminListener] = [await openMutualTls(tls), await openAdminListener(tls)];

@@ -14,6 +14,8 @@ import type { ReceiverAccess } from "../sending/receiver-access.ts";
 import { type OwnEventSources, publishOwnEvent } from "../ingest/own-event.ts";
 import type { OpenSecrets } from "../sending/open-secrets.ts";
 import type { Signer } from "../sending/signer.ts";
+import { type SetKeys, signSet } from "../ssf/set.ts";
+import { STREAM_EVENTS } from "../../domain/security-events.ts";
 import { newId } from "../../domain/ids.ts";
 import { addressKey } from "../../http/rate-limits/address-key.ts";
 
@@ -53,12 +55,40 @@ export interface ChallengeOptions extends OwnEventSources {
   /** Maximum pings per minute to a name, and to an address; 0 for no limit. */
   readonly pingsPerHost: number;
   readonly openSecrets: OpenSecrets;
+  /** Key of security event tokens. */
+  readonly setKeys: SetKeys;
+  /** Public URL, `iss` of those tokens. */
+  readonly issuer: string;
+}
+
+/** A ping's request, and the text that shows that its receiver has read it. */
+interface WrittenPing extends Pick<SendRequest, "body" | "headers"> {
+  readonly challenge: string;
 }
 
 export function createChallenge(options: ChallengeOptions): Challenge {
   const { pool, http, access, signer, clock, randomBytes } = options;
 
-  async function send(ping: Ping, target: PingTarget, admitAddresses: AdmitAddresses): Promise<PingEnd> {
+  /** The ping of a stream is a verification event, without the `state` that only a receiver sets. */
+  async function writeSet(streamId: string): Promise<WrittenPing> {
+    const nowMs = clock.now();
+    const id = newId("securityEventToken", nowMs, randomBytes);
+    const claims = {
+      iss: options.issuer,
+      txn: id,
+      sub_id: { format: "opaque", id: streamId },
+      events: { [STREAM_EVENTS.verification]: {} },
+    };
+    const set = await signSet(options.setKeys, {
+      id,
+      streamId,
+      occurredAt: new Date(nowMs),
+      claimsJson: JSON.stringify(claims),
+    });
+    return { headers: signer.setHeaders(), body: Buffer.from(set), challenge: id };
+  }
+
+  async function writePing(ping: Ping, target: PingTarget): Promise<WrittenPing> {
     const nowMs = clock.now();
     const challenge = Buffer.from(randomBytes(CHALLENGE_BYTES)).toString("base64url");
     const timestampSeconds = Math.floor(nowMs / 1_000);
@@ -86,14 +116,22 @@ export function createChallenge(options: ChallengeOptions): Challenge {
       attempt: ping.attempt,
       timestampSeconds,
     });
-    const request = { url: target.url, headers, body, deadlineMs: PING_DEADLINE_MS, admitAddresses };
+    return { headers, body, challenge };
+  }
+
+  async function send(ping: Ping, target: PingTarget, admitAddresses: AdmitAddresses): Promise<PingEnd> {
+    const { ssfStream } = target;
+    const { challenge, ...written } =
+      ssfStream === null ? await writePing(ping, target) : await writeSet(ssfStream);
+    const request = { url: target.url, ...written, deadlineMs: PING_DEADLINE_MS, admitAddresses };
     const { requestVersion, tenantId, wrappedDataKey } = target;
     const result =
       requestVersion === null
         ? await http.send(request)
         : await access.send(request, { id: ping.endpointId, tenantId, wrappedDataKey, requestVersion });
     const echoed = result.responseBody?.includes(challenge) === true;
-    if (result.status === 200) {
+    // RFC 8935 section 2.2: 202 accepts a token.
+    if (result.status === 200 || (ssfStream !== null && result.status === 202)) {
       return { error: target.requireEcho && !echoed ? "echo" : null, echoed };
     }
     // Only 200 acknowledges a ping (specification 3), not another 2xx.
