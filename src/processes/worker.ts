@@ -247,27 +247,19 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
   const clock = await openDatabaseClock(pool);
   const operatorPool = createPool({ url: config.databaseUrl, role: "signet_operator", max: 2, log });
   const signingKeys = { pool: operatorPool, keyring, clock, randomBytes, alg: config.jwtAlg };
-  const checkpoints = await openCheckpointSigner(means, {
-    config,
-    pool,
-    operatorPool,
-    clock,
-    log,
-  });
+  const checkpoints = await openCheckpointSigner(means, { config, pool, operatorPool, clock, log });
   let hint: (count: number) => void = () => undefined;
   const worker = newId("key", clock.now(), randomBytes);
   const setKeys = await openKeyStore({ db: operatorPool, keyring, clock, log });
-  const engine = createEngine(
-    { worker, config, pool, keyring, setKeys: setKeys.signingKey, clock, log },
-    () => hint(1),
-  );
+  const parts = { worker, config, pool, keyring, setKeys: setKeys.signingKey, clock, log };
+  const engine = createEngine(parts, () => hint(1));
   const replaced = await connectReplaced(options);
   const { connection } = replaced;
   const codec = codecOf(config, { keyring, clock, randomBytes });
   const temporal = createNativeClient(connection, config.temporalNamespace, codec);
   const replays = createWorkerReplays({ pool, clock, temporal, log, onQueued: () => hint(1) });
-  const parts = { clock, engine, pool, rotatorPool, connection, codec, signingKeys, checkpoints, replays };
-  const workers = await runWorkers(options, parts);
+  const running = { clock, engine, pool, rotatorPool, connection, codec, signingKeys, checkpoints, replays };
+  const workers = await runWorkers(options, running);
   const watching = startUpkeep([replaced.watch(workers)], log);
   const dispatcher = engine.createDispatcher(temporal);
   hint = (count) => dispatcher.hint(count);
@@ -276,7 +268,7 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
   const upkeep = startWorkerUpkeep({
     worker,
     options,
-    ...parts,
+    ...running,
     operatorPool,
     auditPool: checkpoints.auditPool,
     keyring,

@@ -13,7 +13,7 @@ import {
 } from "../database/repositories/tokens/revocations.ts";
 import { newId } from "../domain/ids.ts";
 import type { OwnEventSources } from "../webhooks/ingest/own-event.ts";
-import { publishSecurityEvents, type SecurityEvent } from "../webhooks/ssf/publish.ts";
+import { credentialChanges, publishSecurityEvents, type SecurityEvent } from "../webhooks/ssf/publish.ts";
 import { REVOCATION_ENTRIES, REVOCATION_LIFE_MS, type RevocationKind } from "./kinds.ts";
 
 /** How far the clock of a token-issuing process may be ahead of the database's, in milliseconds. */
@@ -67,10 +67,7 @@ export function revocationOf(row: RevocationRow): Revocation {
 }
 
 const REVOKED: readonly SecurityEvent[] = [{ name: "session-revoked" }];
-const CREDENTIAL_REVOKED: readonly SecurityEvent[] = [
-  ...REVOKED,
-  { name: "credential-change", members: { credential_type: "client-credential", change_type: "revoke" } },
-];
+const CREDENTIAL_REVOKED: readonly SecurityEvent[] = [...REVOKED, ...credentialChanges("revoke")];
 
 /**
  * Publishes security events to the streams of the target's tenant. Signing keys and certificates have no tenant: their

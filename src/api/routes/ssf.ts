@@ -1,28 +1,24 @@
 /** The transmitter of security events: OpenID Shared Signals Framework 1.0, with RFC 8935 and RFC 8936 (docs/ssf.md). */
-import type { Static } from "typebox";
 import { Type } from "typebox";
-import { validationFailed, SignetError } from "../../domain/errors.ts";
 import { callerOf } from "../../http/caller.ts";
 import { ANY_ORIGIN, makeJsonDocument, onceMade, sendDocument } from "../../http/public-document.ts";
 import type { SignetServer } from "../../http/types.ts";
-import type { Stream as StreamRow } from "../../database/repositories/webhooks/ssf-streams.ts";
 import { POLL_SETS_MAX, type PollService } from "../../webhooks/ssf/poll.ts";
-import type { PushTarget, StreamService, StreamSettings } from "../../webhooks/ssf/stream-service.ts";
+import type { StreamService } from "../../webhooks/ssf/stream-service.ts";
 import { operation } from "../openapi/operation.ts";
+import { registerStreamRoutes } from "./ssf-streams.ts";
 import {
   AddedSubject,
-  NewStream,
-  OptionalStreamQuery,
+  EXAMPLE_STREAM,
+  NO_STORE,
   POLL,
   PollAnswer,
   PollParams,
   PollRequest,
   presentStatus,
-  presentStream,
   PUSH,
   RemovedSubject,
-  Stream,
-  StreamChange,
+  SSF_BODY_MAX,
   StreamQuery,
   StreamStatus,
   StreamStatusChange,
@@ -38,61 +34,10 @@ export interface SsfServices {
 
 const READ = ["ssf:read"];
 const MANAGE = ["ssf:manage"];
-/** Maximum body size, in bytes. */
-const BODY_MAX = 65_536;
-const NO_STORE = { "cache-control": "no-store" } as const;
-const EXAMPLE_STREAM = "ssf_01jd3c5xq8m2v7k9r4t6w0zy";
-
-type Given = Static<typeof NewStream>;
-
-/** Returns where to push; null for polling, which is the default (SSF 1.0 section 8.1.1.1). */
-function pushOf(delivery: Given["delivery"]): PushTarget | null {
-  if (delivery === undefined || delivery.method === POLL) {
-    return null;
-  }
-  const { endpoint_url: url, authorization_header: authorization } = delivery;
-  if (url === undefined) {
-    throw validationFailed([
-      { pointer: "/delivery/endpoint_url", code: "required", detail: "is required for push delivery" },
-    ]);
-  }
-  return { url, authorization };
-}
-
-function settingsOf({ delivery, events_requested: events, description }: Given): StreamSettings {
-  return {
-    push: pushOf(delivery),
-    eventsRequested: events ?? null,
-    description: description ?? null,
-  };
-}
-
-function changesOf({ delivery, events_requested: events, description }: Given): Partial<StreamSettings> {
-  return {
-    ...(delivery === undefined ? {} : { push: pushOf(delivery) }),
-    ...(events === undefined ? {} : { eventsRequested: events }),
-    ...(description === undefined ? {} : { description }),
-  };
-}
-
-/** Rejects members that the transmitter supplies and that differ (SSF 1.0 section 8.1.1.3). */
-function requireSame(given: Static<typeof StreamChange>, current: StreamRow, publicUrl: string): void {
-  const shown = presentStream(current, publicUrl);
-  const names = ["iss", "aud", "events_supported", "events_delivered", "min_verification_interval"] as const;
-  const different = names.filter(
-    (name) => given[name] !== undefined && JSON.stringify(given[name]) !== JSON.stringify(shown[name]),
-  );
-  if (different.length > 0) {
-    throw new SignetError("INVALID_REQUEST", {
-      detail: `The service sets ${different.join(", ")}. The request has another value.`,
-    });
-  }
-}
 
 export function registerSsfRoutes(server: SignetServer, services: SsfServices): void {
   registerConfiguration(server, services.publicUrl);
-  registerStreams(server, services);
-  registerChanges(server, services);
+  registerStreamRoutes(server, services);
   registerStatus(server, services.streams);
   registerSubjects(server, services.streams);
   registerPolling(server, services.polls);
@@ -143,149 +88,6 @@ function registerConfiguration(server: SignetServer, issuer: string): void {
   );
 }
 
-function registerStreams(server: SignetServer, { streams, publicUrl }: SsfServices): void {
-  server.post(
-    "/v1/ssf/streams",
-    operation({
-      id: "createStream",
-      tag: "security events",
-      scopes: MANAGE,
-      summary: "Create a stream of security events",
-      description:
-        "Tells a receiver of revocations and changes of credentials. A push stream has an endpoint of its own: the service sends it a verification event at once, and its tokens wait until it answers 202. Without `delivery`, the receiver polls.",
-      errors: ["TARGET_URL_FORBIDDEN", "LIMIT_EXCEEDED"],
-      requestExamples: {
-        push: {
-          delivery: {
-            method: PUSH,
-            endpoint_url: "https://gateway.example/events",
-            authorization_header: "Bearer secret",
-          },
-        },
-        poll: { delivery: { method: POLL } },
-      },
-      body: NewStream,
-      response: { 201: Stream },
-      bodyLimit: BODY_MAX,
-    }),
-    async (request, reply) => {
-      const { identity, body } = request;
-      const stream = await streams.create(identity.tenantId, settingsOf(body), callerOf(request));
-      reply.code(201).headers(NO_STORE);
-      return presentStream(stream, publicUrl);
-    },
-  );
-
-  server.get(
-    "/v1/ssf/streams",
-    operation({
-      id: "readStreams",
-      tag: "security events",
-      scopes: READ,
-      summary: "Read a stream, or list all",
-      description:
-        "With `stream_id` the answer is that stream, without it a list of all streams of the tenant.",
-      errors: ["NOT_FOUND"],
-      querystring: OptionalStreamQuery,
-      documentedResponse: {
-        description: "A stream, or a list of streams",
-        type: ["object", "array"],
-      },
-      responseExample: [],
-    }),
-    async ({ identity, query }, reply) => {
-      const { stream_id: id } = query;
-      const found =
-        id === undefined
-          ? (await streams.list(identity.tenantId)).map((stream) => presentStream(stream, publicUrl))
-          : presentStream(await streams.find(identity.tenantId, id), publicUrl);
-      return await reply
-        .headers({ ...NO_STORE, "content-type": "application/json; charset=utf-8" })
-        .send(JSON.stringify(found));
-    },
-  );
-}
-
-function registerChanges(server: SignetServer, { streams, publicUrl }: SsfServices): void {
-  const change =
-    (given: Static<typeof StreamChange>, changes: Partial<StreamSettings>) =>
-    (current: StreamRow): Partial<StreamSettings> => {
-      requireSame(given, current, publicUrl);
-      return changes;
-    };
-
-  server.patch(
-    "/v1/ssf/streams",
-    operation({
-      id: "updateStream",
-      tag: "security events",
-      scopes: MANAGE,
-      summary: "Change a stream",
-      description:
-        "Absent members stay unchanged. The delivery method cannot change. A new URL is verified before tokens are sent to it.",
-      errors: ["NOT_FOUND", "INVALID_STATE", "TARGET_URL_FORBIDDEN"],
-      requestExamples: {
-        "fewer events": {
-          stream_id: EXAMPLE_STREAM,
-          events_requested: ["https://schemas.openid.net/secevent/caep/event-type/session-revoked"],
-        },
-      },
-      body: StreamChange,
-      response: { 200: Stream },
-      bodyLimit: BODY_MAX,
-    }),
-    async (request, reply) => {
-      const { identity, body } = request;
-      const changes = change(body, changesOf(body));
-      const stream = await streams.update(identity.tenantId, body.stream_id, changes, callerOf(request));
-      reply.headers(NO_STORE);
-      return presentStream(stream, publicUrl);
-    },
-  );
-
-  server.put(
-    "/v1/ssf/streams",
-    operation({
-      id: "replaceStream",
-      tag: "security events",
-      scopes: MANAGE,
-      summary: "Replace a stream's configuration",
-      description:
-        "Absent members get their defaults: no description, every supported event, and polling, which a push stream rejects. An absent `authorization_header` stays.",
-      errors: ["NOT_FOUND", "INVALID_STATE", "TARGET_URL_FORBIDDEN"],
-      requestExamples: { poll: { stream_id: EXAMPLE_STREAM, delivery: { method: POLL } } },
-      body: StreamChange,
-      response: { 200: Stream },
-      bodyLimit: BODY_MAX,
-    }),
-    async (request, reply) => {
-      const { identity, body } = request;
-      const changes = change(body, settingsOf(body));
-      const stream = await streams.update(identity.tenantId, body.stream_id, changes, callerOf(request));
-      reply.headers(NO_STORE);
-      return presentStream(stream, publicUrl);
-    },
-  );
-
-  server.delete(
-    "/v1/ssf/streams",
-    operation({
-      id: "deleteStream",
-      tag: "security events",
-      scopes: MANAGE,
-      summary: "Delete a stream",
-      description: "Nothing more is sent. Waiting deliveries end as `CANCELLED`.",
-      errors: ["NOT_FOUND"],
-      querystring: StreamQuery,
-      response: { 204: Type.Null() },
-    }),
-    async (request, reply) => {
-      await streams.remove(request.identity.tenantId, request.query.stream_id, callerOf(request));
-      return await reply.code(204).send(null);
-    },
-  );
-}
-
 function registerStatus(server: SignetServer, streams: StreamService): void {
   server.get(
     "/v1/ssf/status",
@@ -319,7 +121,7 @@ function registerStatus(server: SignetServer, streams: StreamService): void {
       requestExamples: { pause: { stream_id: EXAMPLE_STREAM, status: "paused", reason: "maintenance" } },
       body: StreamStatusChange,
       response: { 200: StreamStatus },
-      bodyLimit: BODY_MAX,
+      bodyLimit: SSF_BODY_MAX,
     }),
     async (request, reply) => {
       const { identity, body } = request;
@@ -343,7 +145,7 @@ function registerSubjects(server: SignetServer, streams: StreamService): void {
       errors: ["NOT_FOUND"],
       body: AddedSubject,
       response: { 200: Type.Null() },
-      bodyLimit: BODY_MAX,
+      bodyLimit: SSF_BODY_MAX,
     }),
     async (request, reply) => {
       const { identity, body } = request;
@@ -365,7 +167,7 @@ function registerSubjects(server: SignetServer, streams: StreamService): void {
       errors: ["NOT_FOUND", "LIMIT_EXCEEDED"],
       body: RemovedSubject,
       response: { 204: Type.Null() },
-      bodyLimit: BODY_MAX,
+      bodyLimit: SSF_BODY_MAX,
     }),
     async (request, reply) => {
       const { identity, body } = request;
@@ -386,7 +188,7 @@ function registerSubjects(server: SignetServer, streams: StreamService): void {
       errors: ["NOT_FOUND", "RATE_LIMITED"],
       body: VerificationRequest,
       response: { 204: Type.Null() },
-      bodyLimit: BODY_MAX,
+      bodyLimit: SSF_BODY_MAX,
     }),
     async ({ identity, body }, reply) => {
       await streams.verify(identity.tenantId, body.stream_id, body.state);
@@ -414,7 +216,7 @@ function registerPolling(server: SignetServer, polls: PollService): void {
       params: PollParams,
       body: PollRequest,
       response: { 200: PollAnswer },
-      bodyLimit: BODY_MAX,
+      bodyLimit: SSF_BODY_MAX,
     }),
     async (request, reply) => {
       const { identity, params, body } = request;
@@ -425,7 +227,7 @@ function registerPolling(server: SignetServer, polls: PollService): void {
         setErrs: body.setErrs ?? {},
       };
       reply.headers(NO_STORE);
-      return await polls.poll(identity.tenantId, params.stream_id, wanted, () => request.raw.destroyed);
+      return await polls.poll(identity.tenantId, params.stream_id, wanted, () => request.raw.socket.destroyed);
     },
   );
 }

@@ -15,6 +15,11 @@ import { statusOf, VERIFICATION_INTERVAL_S } from "../../webhooks/ssf/stream-ser
 export const PUSH = "urn:ietf:rfc:8935";
 export const POLL = "urn:ietf:rfc:8936";
 
+/** Maximum body size of the routes, in bytes. */
+export const SSF_BODY_MAX = 65_536;
+export const NO_STORE = { "cache-control": "no-store" } as const;
+export const EXAMPLE_STREAM = "ssf_01jd3c5xq8m2v7k9r4t6w0zy";
+
 const EVENTS_MAX = 64;
 const Text = (maxLength: number) =>
   Formed({ pattern: "^[^\\u0000]*$", wanted: "a text without U+0000" }, { maxLength });

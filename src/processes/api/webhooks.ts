@@ -26,9 +26,10 @@ import { ReplayService } from "../../webhooks/replay/replay-service.ts";
 import { createReplayStarter } from "../../webhooks/replay/replay-starter.ts";
 import { PollService } from "../../webhooks/ssf/poll.ts";
 import type { SetKeys } from "../../webhooks/ssf/set.ts";
-import { StreamService } from "../../webhooks/ssf/stream-service.ts";
+import { StreamService, type StreamServiceOptions } from "../../webhooks/ssf/stream-service.ts";
 import type { TenantLimits } from "../../http/rate-limits/tenant-limits.ts";
 import { createDeadLetterExport } from "../../api/routes/dead-letters.ts";
+import type { SsfServices } from "../../api/routes/ssf.ts";
 import type { WebhookServices } from "../../api/routes/webhooks.ts";
 
 export interface WebhookParts {
@@ -44,8 +45,27 @@ export interface WebhookParts {
   readonly log: Logger;
 }
 
+function createSsf(
+  { config, pools, keyring, keys, clock, log }: WebhookParts,
+  services: Omit<StreamServiceOptions, "issuer">,
+): SsfServices {
+  return {
+    streams: new StreamService({ ...services, issuer: config.publicUrl }),
+    polls: new PollService({
+      pool: pools.api,
+      keyring,
+      keys: keys.signingKey,
+      clock,
+      keptMs: config.deadLetterMs,
+      wait: async (ms) => await delay(ms),
+      log,
+    }),
+    publicUrl: config.publicUrl,
+  };
+}
+
 export function createWebhooks(parts: WebhookParts): WebhookServices & { drain(): Promise<void> } {
-  const { config, pools, keyring, pepper, temporal, tenantLimits, keys, clock, log } = parts;
+  const { config, pools, keyring, pepper, temporal, tenantLimits, clock, log } = parts;
   const policy = configuredPolicy(config, ownTargets(config));
   const verification = createPacedVerification(
     createVerification(temporal, Math.random),
@@ -104,19 +124,7 @@ export function createWebhooks(parts: WebhookParts): WebhookServices & { drain()
     }),
     ingest,
     endpointSecrets: { api: pools.api, keyring, pepper, clock, randomBytes },
-    ssf: {
-      streams: new StreamService({ ...registering, issuer: config.publicUrl, endpoints, replays }),
-      polls: new PollService({
-        pool: pools.api,
-        keyring,
-        keys: keys.signingKey,
-        clock,
-        keptMs: config.deadLetterMs,
-        wait: async (ms) => await delay(ms),
-        log,
-      }),
-      publicUrl: config.publicUrl,
-    },
+    ssf: createSsf(parts, { ...registering, endpoints, replays }),
     ingestPool: pools.ingest,
     tenantLimits,
     notePlatformPublishing: createPlatformPublishingAudit(pools.api, { clock, randomBytes }),

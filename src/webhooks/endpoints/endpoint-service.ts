@@ -66,7 +66,7 @@ export interface EndpointServiceOptions {
 }
 
 /** @throws SignetError INVALID_STATE for the endpoint of a stream, which only the stream's own routes change */
-function notOfStream(endpoint: Endpoint): Endpoint {
+export function notOfStream(endpoint: Endpoint): Endpoint {
   if (endpoint.ssfStream !== null) {
     throw new SignetError("INVALID_STATE", {
       detail: `The endpoint belongs to the stream ${endpoint.ssfStream}: change or delete the stream.`,

@@ -41,6 +41,21 @@ export interface SecurityEvent {
   readonly members?: Readonly<Record<string, unknown>>;
 }
 
+/** Type of a credential of this service, with its secret or keys. CAEP has no word for it. */
+const CLIENT_CREDENTIAL = "client-credential";
+
+/** Returns `credential-change` for a credential. A client certificate that it names is a credential of its own. */
+export function credentialChanges(
+  change: "create" | "update" | "revoke",
+  { certificate = false }: { readonly certificate?: boolean } = {},
+): readonly SecurityEvent[] {
+  const types = certificate ? [CLIENT_CREDENTIAL, "x509"] : [CLIENT_CREDENTIAL];
+  return types.map((type) => ({
+    name: "credential-change",
+    members: { credential_type: type, change_type: change },
+  }));
+}
+
 /** Author and reason of the change. */
 export interface ChangedBy {
   readonly actor: string;

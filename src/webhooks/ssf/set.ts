@@ -34,11 +34,12 @@ export async function signSet(
   keys: SetKeys,
   { id, streamId, occurredAt, claimsJson }: SetClaims,
 ): Promise<string> {
-  const { kid, alg, sign } = keys();
+  const key = keys();
+  const { kid, alg } = key;
   const iat = Math.floor(occurredAt.getTime() / 1_000);
   const own = JSON.stringify({ jti: id, iat, aud: streamId });
   const header = JSON.stringify({ alg, typ: "secevent+jwt", kid });
   const encode = (text: string): string => Buffer.from(text).toString("base64url");
   const signed = `${encode(header)}.${encode(`${own.slice(0, -1)},${claimsJson.slice(1)}`)}`;
-  return `${signed}.${await sign(signed)}`;
+  return `${signed}.${await key.sign(signed)}`;
 }

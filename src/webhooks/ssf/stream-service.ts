@@ -128,7 +128,7 @@ export class StreamService {
       await insertStream(db, { id, tenantId, issuer, endpointId: made?.id ?? null, ...others }, now);
       const created = found(await findStream(db, tenantId, id), "stream");
       const details = { method: made === null ? "poll" : "push", endpoint_id: made?.id ?? null };
-      await this.#log(db, created, "created", by, details);
+      await this.#log(db, created, { what: "created", by, details });
       return { stream: created, endpoint: made };
     });
     if (endpoint !== null) {
@@ -166,7 +166,7 @@ export class StreamService {
       const endpoint = push === undefined ? null : await this.#retarget(db, current, push);
       await saveStream(db, { ...current, ...others });
       const changed = [...Object.keys(others), ...(endpoint === null ? [] : ["delivery"])];
-      await this.#log(db, current, "updated", by, { changed });
+      await this.#log(db, current, { what: "updated", by, details: { changed } });
       return endpoint?.state === "PENDING" ? endpoint : null;
     });
     if (redirected !== null) {
@@ -188,7 +188,7 @@ export class StreamService {
         await eraseSecrets(db, at);
         await eraseAuthentication(db, tenantId, current.endpointId);
       }
-      await this.#log(db, current, "deleted", by);
+      await this.#log(db, current, { what: "deleted", by });
     });
   }
 
@@ -212,7 +212,8 @@ export class StreamService {
           await moveEndpoint(db, at, "disable");
         }
       }
-      await this.#log(db, current, "updated", by, { status: { before: before.status, after: status } });
+      const details = { status: { before: before.status, after: status } };
+      await this.#log(db, current, { what: "updated", by, details });
       return null;
     });
     if (started?.endpoint?.state === "PENDING") {
@@ -246,7 +247,7 @@ export class StreamService {
       const changed = await (included ? addSubject : removeSubject)(db, place);
       if (changed) {
         const details = { subject: place.subject, subject_is: included ? "added" : "removed" };
-        await this.#log(db, current, "updated", by, details);
+        await this.#log(db, current, { what: "updated", by, details });
       }
     });
   }
@@ -353,9 +354,15 @@ export class StreamService {
   async #log(
     db: Queryable,
     { id, tenantId }: Pick<Stream, "id" | "tenantId">,
-    what: "created" | "updated" | "deleted",
-    by: By,
-    details?: ComplianceEntry["details"],
+    {
+      what,
+      by,
+      details,
+    }: {
+      readonly what: "created" | "updated" | "deleted";
+      readonly by: By;
+      readonly details?: ComplianceEntry["details"];
+    },
   ): Promise<void> {
     const entry = { ...by, type: `ssf_stream.${what}`, tenant: tenantId, target: id } as const;
     await appendEntry(db, details === undefined ? entry : { ...entry, details }, this.#options);
