@@ -267,13 +267,13 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const keys = await openSigningKeys({ config, pools, keyring, clock, log });
   const tenantLimits = openTenantLimits(config, pools.issuer, clock);
   const revocation = await followRevocations({ onPolicyChange: tenantLimits.forget, config, clock, log });
-  const { view } = revocation.follower;
-  const oauth = createOAuth({ config, pools, pepper, keyring, keys, clock, log, view });
+  const signing = { ...shared, config, pools, keyring, keys };
+  const oauth = createOAuth({ ...signing, pepper, view: revocation.follower.view });
   const receipts = createReceipts({ pool: pools.issuer, monotonic, ...shared });
   const revoking = { ...shared, keyring, receipts, deadLetterMs: config.deadLetterMs };
   reportUnknownSdk(config, log);
   const temporal = openTemporal(config, { keyring, clock, randomBytes });
-  const webhooks = createWebhooks({ ...revoking, config, pools, keys, pepper, temporal, tenantLimits });
+  const webhooks = createWebhooks({ ...signing, pepper, temporal, tenantLimits });
   const tokens = createTokens({ ...revoking, config, keys, pools, follower: revocation.follower });
   const producers = openProducers({ ...shared, ...tokens, config, pool: pools.issuer, keyring });
   const tls = { config, clock, log, isDenied: revocation.isDenied };

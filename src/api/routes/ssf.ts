@@ -144,14 +144,13 @@ function registerSubjects(server: SignetServer, streams: StreamService): void {
       description: "Every subject of the tenant is in a new stream, so adding others changes nothing.",
       errors: ["NOT_FOUND"],
       body: AddedSubject,
-      response: { 200: Type.Null() },
       bodyLimit: SSF_BODY_MAX,
     }),
     async (request, reply) => {
       const { identity, body } = request;
       const change = { subject: body.subject, included: true };
       await streams.setSubject(identity.tenantId, body.stream_id, change, callerOf(request));
-      return await reply.code(200).headers(NO_STORE).send(null);
+      return await reply.code(200).headers(NO_STORE).send();
     },
   );
 
@@ -227,7 +226,12 @@ function registerPolling(server: SignetServer, polls: PollService): void {
         setErrs: body.setErrs ?? {},
       };
       reply.headers(NO_STORE);
-      return await polls.poll(identity.tenantId, params.stream_id, wanted, () => request.raw.socket.destroyed);
+      return await polls.poll(
+        identity.tenantId,
+        params.stream_id,
+        wanted,
+        () => request.raw.socket.destroyed,
+      );
     },
   );
 }

@@ -56,7 +56,11 @@ export interface SetAnswer {
 }
 
 const SESSION_REVOKED = "https://schemas.openid.net/secevent/caep/event-type/session-revoked";
-const HASHES: Readonly<Record<string, string | null>> = { ES256: "sha256", RS256: "sha256", Ed25519: null };
+const HASHES = new Map<unknown, string | null>([
+  ["ES256", "sha256"],
+  ["RS256", "sha256"],
+  ["Ed25519", null],
+]);
 const MAX_BYTES = 65_536;
 const SKEW_S = 60;
 /** How far an issuer's clock may be ahead of the one that dates revocations, in seconds. */
@@ -164,34 +168,32 @@ export class SsfReceiver {
   async #verify(set: string): Promise<SecurityEventToken> {
     const [head = "", payload = "", signature = "", ...rest] = set.split(".");
     const { alg, typ, kid } = decode(head);
-    const { iss, aud, iat, jti, exp, sub, sub_id: subId, events } = decode(payload);
+    const claims = decode(payload);
     if (rest.length > 0 || !/^(application\/)?secevent\+jwt$/i.test(String(typ))) {
       throw new SetError("invalid_request", "the token is not a security event token");
     }
     const key = await this.#findKey(kid);
-    const hash = HASHES[String(alg)];
+    const hash = HASHES.get(alg);
     const signed = { key: createPublicKey({ key, format: "jwk" }), dsaEncoding: "ieee-p1363" } as const;
     const bytes = Buffer.from(`${head}.${payload}`, "latin1");
-    if (
-      hash === undefined ||
-      key["alg"] !== alg ||
-      !verify(hash, bytes, signed, Buffer.from(signature, "base64url"))
-    ) {
+    const known = hash !== undefined && key["alg"] === alg;
+    if (!known || !verify(hash, bytes, signed, Buffer.from(signature, "base64url"))) {
       throw new SetError("authentication_failed", "the signature is wrong");
     }
+    return this.#check(claims);
+  }
+
+  #check({ iss, aud, iat, jti, exp, sub, sub_id: subId, events }: Members): SecurityEventToken {
     if (iss !== this.#options.issuer) {
       throw new SetError("invalid_issuer", "iss is not the transmitter");
     }
     if (![aud].flat().includes(this.#options.audience)) {
       throw new SetError("invalid_audience", "aud is not this receiver");
     }
-    if (
-      typeof iat !== "number" ||
-      iat > this.#now() / 1_000 + SKEW_S ||
-      typeof jti !== "string" ||
-      exp !== undefined ||
-      sub !== undefined
-    ) {
+    const latest = this.#now() / 1_000 + SKEW_S;
+    // Only access tokens have `exp` and `sub` (SSF 1.0 section 4.1).
+    const isSet = exp === undefined && sub === undefined;
+    if (typeof iat !== "number" || iat > latest || typeof jti !== "string" || !isSet) {
       throw new SetError("invalid_request", "a claim is missing or wrong");
     }
     return { jti, iat, subId: objectIn(subId), events: objectIn(events) as SecurityEventToken["events"] };
