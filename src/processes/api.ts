@@ -279,8 +279,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const tls = { config, clock, log, isDenied: revocation.isDenied };
   const [mutualTls, adminListener] = [await openMutualTls(tls), await openAdminListener(tls)];
   const readiness = [...readinessChecks({ pools, clock, temporal, keys }), revocation.readiness];
-  const calls = new InProcessCalls();
-  const brands = openPortalBrands(config, pools.api);
+  const [calls, brands] = [new InProcessCalls(), openPortalBrands(config, pools.api)];
   const common = { ...shared, config, pools, keyring, revocation: revoking };
 
   const api = await createApi({

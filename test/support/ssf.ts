@@ -8,7 +8,7 @@ import type { ReceivedRequest, Receiver } from "./receiver-server.ts";
 import { createTenant, type Json, type Tenant } from "./tenant.ts";
 
 export const PUSH = "urn:ietf:rfc:8935";
-export const SSF_SCOPES = [
+const SSF_SCOPES = [
   "ssf:manage",
   "ssf:read",
   "webhooks:read",
