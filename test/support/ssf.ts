@@ -8,13 +8,7 @@ import type { ReceivedRequest, Receiver } from "./receiver-server.ts";
 import { createTenant, type Json, type Tenant } from "./tenant.ts";
 
 export const PUSH = "urn:ietf:rfc:8935";
-const SSF_SCOPES = [
-  "ssf:manage",
-  "ssf:read",
-  "webhooks:read",
-  "webhooks:replay",
-  "credentials:revoke",
-];
+const SSF_SCOPES = ["ssf:manage", "ssf:read", "webhooks:read", "webhooks:replay", "credentials:revoke"];
 export const ACCEPTED = { kind: "answer", status: 202 } as const;
 export const AUTHORIZATION = "Bearer of-the-receiver";
 

@@ -62,11 +62,9 @@ GRANT SELECT, DELETE ON ssf_polled_sets TO signet_api;
 CREATE POLICY ingest_rows ON ssf_streams TO signet_ingest USING (true) WITH CHECK (true);
 CREATE POLICY ingest_rows ON ssf_removed_subjects FOR SELECT TO signet_ingest USING (true);
 CREATE POLICY ingest_rows ON ssf_polled_sets TO signet_ingest USING (true) WITH CHECK (true);
-CREATE POLICY ingest_rows ON credentials FOR SELECT TO signet_ingest USING (true);
 GRANT SELECT, UPDATE (status, status_reason) ON ssf_streams TO signet_ingest;
 GRANT SELECT ON ssf_removed_subjects TO signet_ingest;
 GRANT SELECT, INSERT ON ssf_polled_sets TO signet_ingest;
-GRANT SELECT (id, tenant_id, client_id, principal_id) ON credentials TO signet_ingest;
 
 -- Retention, and erasure of tenants.
 CREATE POLICY worker_rows ON ssf_streams TO signet_worker USING (true);

@@ -231,26 +231,30 @@ async function withRoom(
  * Publishes security events to the tenant's streams that deliver their types and have not removed their subject. They
  * are delivered exactly if the caller's transaction commits.
  *
- * @param db a transaction, of any role of the service
+ * @param db a transaction, for a credential of a role that reads credentials
  */
 export async function publishSecurityEvents(
   db: Queryable,
   { tenantId, subject, events, ...by }: SecurityEvents,
   sources: OwnEventSources,
 ): Promise<void> {
+  const streams = await actAs(
+    db,
+    "signet_ingest",
+    async () => await withRoom(db, tenantId, await lockTakingStreams(db, tenantId), sources),
+  );
+  const newest = streams.at(-1);
+  const known = newest && (await subjectOf(db, { tenantId, subject }, newest.issuer));
+  if (newest === undefined || known === undefined) {
+    return;
+  }
+  const common = caepMembers(by, sources.clock.now());
   await actAs(db, "signet_ingest", async () => {
-    const streams = await withRoom(db, tenantId, await lockTakingStreams(db, tenantId), sources);
-    const newest = streams.at(-1);
-    const known = newest && (await subjectOf(db, { tenantId, subject }, newest.issuer));
-    if (newest === undefined || known === undefined) {
-      return;
-    }
     const without = await streamsWithout(
       db,
       streams.map(({ id }) => id),
       known.texts,
     );
-    const common = caepMembers(by, sources.clock.now());
     const taken = events.map(({ name, members }) => ({
       type: INTERNAL_TYPES[name],
       claims: {

@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { CAEP_EVENTS, STREAM_EVENTS } from "../../../src/domain/security-events.ts";
 import { type Answer, useSharedApi } from "../../support/api.ts";
-import { provision } from "../../support/factories.ts";
+import { grant, provision } from "../../support/factories.ts";
 import { streamTenant, verifiedSet } from "../../support/ssf.ts";
 import { type Json, sql, type Tenant } from "../../support/tenant.ts";
 
@@ -136,6 +136,25 @@ describe("a poll", () => {
     });
     await removed(id);
   });
+});
+
+test("a client's first use of its next secret is reported", async () => {
+  const changed = CAEP_EVENTS["credential-change"];
+  const made = await tenant.post("/v1/ssf/streams", { events_requested: [changed] });
+  const id = String(made.body["stream_id"]);
+  const client = await provision(api, { tenantId: tenant.tenantId });
+  const due = "UPDATE secret_versions SET due_at = now() - interval '1 s' WHERE credential_id = $1";
+  await sql(api, due, [client.credentialId]);
+  const { body } = await api.token(grant(client));
+  const { client_secret: next } = body["credential_rotation"] as Record<string, string>;
+  expect(await api.token(grant({ ...client, clientSecret: next ?? "" }))).toMatchObject({ status: 200 });
+  const sets = Object.values((await poll(id)).body["sets"] as Record<string, string>);
+  const claims = await Promise.all(sets.map(async (set) => await verifiedSet(api, set, id)));
+  expect(claims.map(({ sub_id: { sub }, events }) => [sub, events[changed]?.["change_type"]])).toEqual([
+    [client.clientId, "create"],
+    [client.clientId, "update"],
+  ]);
+  await removed(id);
 });
 
 describe("the configuration", () => {

@@ -167,7 +167,7 @@ export async function streamsWithout(
   return new Set(rows.map((row) => row.stream_id));
 }
 
-/** Returns the client id and the principal of a credential (role signet_ingest). */
+/** Returns the client id and the principal of a credential (a role that reads credentials, which signet_ingest is not). */
 export async function findHolder(
   db: Queryable,
   tenantId: string,
