@@ -5,10 +5,18 @@ import { CAEP_EVENTS } from "../../src/domain/security-events.ts";
 import type { ServiceUnderTest } from "./api.ts";
 import { eventually } from "./eventually.ts";
 import type { ReceivedRequest, Receiver } from "./receiver-server.ts";
-import { createTenant, type Json, type Tenant } from "./tenant.ts";
+import { accessToken, provision } from "./factories.ts";
+import { asTenant, type Json, type Tenant } from "./tenant.ts";
 
 export const PUSH = "urn:ietf:rfc:8935";
-const SSF_SCOPES = ["ssf:manage", "ssf:read", "webhooks:read", "webhooks:replay", "credentials:revoke"];
+const SSF_SCOPES = [
+  "ssf:manage",
+  "ssf:read",
+  "webhooks:read",
+  "webhooks:write",
+  "webhooks:replay",
+  "credentials:revoke",
+];
 export const ACCEPTED = { kind: "answer", status: 202 } as const;
 export const AUTHORIZATION = "Bearer of-the-receiver";
 
@@ -21,9 +29,11 @@ export interface SetClaims {
   readonly events: Readonly<Record<string, Json>>;
 }
 
-/** A tenant that may manage streams. */
-export async function streamTenant(api: ServiceUnderTest): Promise<Tenant> {
-  return await createTenant(api, SSF_SCOPES);
+/** Creates a client that may manage streams, of a new tenant by default. */
+export async function streamTenant(api: ServiceUnderTest, tenantId?: string): Promise<Tenant> {
+  const of = tenantId === undefined ? {} : { tenantId };
+  const client = await provision(api, { scopes: SSF_SCOPES, ...of });
+  return asTenant(api, client, await accessToken(api, client));
 }
 
 /** Verifies a token with the published keys, as a service with a JWT library does. */

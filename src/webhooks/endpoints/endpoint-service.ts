@@ -190,7 +190,7 @@ export class EndpointService {
       let saved = await saveSettings(db, at, settings);
       await sealAuthentication(db, found(saved, "endpoint"), secret, keyring);
       if (redirected) {
-        this.#limitPings(id);
+        this.limitPings(id);
         saved = await moveEndpoint(db, at, "redirect");
       }
       const details = { changed, ...(changed.includes("events") ? { events: settings.eventTypes } : {}) };
@@ -210,7 +210,7 @@ export class EndpointService {
    */
   async enable(tenantId: string, id: string, by: By): Promise<Endpoint> {
     const endpoint = await this.#move(tenantId, id, "enable", async (db) => {
-      this.#limitPings(id);
+      this.limitPings(id);
       await this.#log(db, { ...by, type: "endpoint.enabled", tenant: tenantId, target: id });
     });
     this.kick(endpoint);
@@ -259,7 +259,7 @@ export class EndpointService {
           detail: `The endpoint is ${current.state}: only PENDING endpoints can be verified.`,
         });
       }
-      this.#limitPings(id);
+      this.limitPings(id);
       return await wantVerification(db, { tenantId, id, now: new Date(clock.now()) });
     });
     if (endpoint === undefined) {
@@ -323,7 +323,8 @@ export class EndpointService {
     await Promise.allSettled(this.#kicks);
   }
 
-  #limitPings(id: string): void {
+  /** Counts a ping of an endpoint. @throws SignetError RATE_LIMITED */
+  limitPings(id: string): void {
     this.#limit(
       this.#verifyWindow,
       id,

@@ -8,7 +8,7 @@ import {
   type Stream,
 } from "../../database/repositories/webhooks/ssf-streams.ts";
 import type { Keyring } from "../../crypto/keyring.ts";
-import { tenantTransaction } from "../../database/transaction.ts";
+import { tenantRead, tenantTransaction } from "../../database/transaction.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { found, tooManyRequests } from "../../domain/errors.ts";
 import type { Logger } from "../../observability/logger.ts";
@@ -21,7 +21,7 @@ export const POLL_SETS_MAX = 100;
 /** How long a poll waits for tokens, in milliseconds. */
 const WAIT_MS = 20_000;
 const LOOK_EVERY_MS = 250;
-/** Maximum number of polls of a process that wait. Each looks into the database four times a second. */
+/** Maximum number of streams of a process with a poll that waits. Each looks into the database four times a second. */
 const WAITING_MAX = 100;
 const RETRY_AFTER_MS = 5_000;
 
@@ -65,8 +65,8 @@ interface Look {
 
 export class PollService {
   readonly #options: PollServiceOptions;
-  #waiting = 0;
-  #closed = false;
+  /** The polls that wait, by stream. */
+  readonly #waiting = new Map<string, symbol>();
 
   constructor(options: PollServiceOptions) {
     this.#options = options;
@@ -85,46 +85,60 @@ export class PollService {
     { maxEvents, returnImmediately, ack, setErrs }: PollRequest,
     gone: () => boolean,
   ): Promise<PollAnswer> {
-    const { clock, log, wait } = this.#options;
-    const done = [...ack, ...Object.keys(setErrs)];
     for (const [jti, { err }] of Object.entries(setErrs)) {
-      log.warn({ tenant_id: tenantId, stream_id: id, jti, err }, "a receiver could not use a security event");
+      const ids = { tenant_id: tenantId, stream_id: id, jti };
+      this.#options.log.warn({ ...ids, err }, "a receiver could not use a security event");
     }
-    let look = await this.#look(tenantId, id, { maxEvents, done });
-    const untilMs = clock.now() + WAIT_MS;
+    const done = [...ack, ...Object.keys(setErrs)];
+    const look = await this.#look(tenantId, id, { maxEvents, done });
     // A request for no tokens only acknowledges (RFC 8936 section 2.4).
-    if (look.queued.length === 0 && !returnImmediately && maxEvents > 0) {
-      if (this.#waiting >= WAITING_MAX) {
-        throw tooManyRequests(RETRY_AFTER_MS, "Too many polls are waiting: use returnImmediately.");
+    return await this.#sign(
+      look.queued.length > 0 || returnImmediately || maxEvents === 0
+        ? look
+        : await this.#wait(look, maxEvents, gone),
+    );
+  }
+
+  /** Looks again until there are tokens. A stream has one poll that waits: a later one ends it. */
+  async #wait(empty: Look, maxEvents: number, gone: () => boolean): Promise<Look> {
+    const { clock, wait } = this.#options;
+    const { id, tenantId } = empty.stream;
+    if (this.#waiting.size >= WAITING_MAX && !this.#waiting.has(id)) {
+      throw tooManyRequests(RETRY_AFTER_MS, "Too many polls are waiting: use returnImmediately.");
+    }
+    const untilMs = clock.now() + WAIT_MS;
+    const turn = Symbol(id);
+    this.#waiting.set(id, turn);
+    let look = empty;
+    try {
+      while (look.queued.length === 0 && this.#waiting.get(id) === turn && clock.now() < untilMs && !gone()) {
+        await wait(LOOK_EVERY_MS);
+        look = await this.#look(tenantId, id, { maxEvents });
       }
-      this.#waiting += 1;
-      try {
-        while (look.queued.length === 0 && clock.now() < untilMs && !this.#closed && !gone()) {
-          await wait(LOOK_EVERY_MS);
-          look = await this.#look(tenantId, id, { maxEvents, done: [] });
-        }
-      } finally {
-        this.#waiting -= 1;
+    } finally {
+      if (this.#waiting.get(id) === turn) {
+        this.#waiting.delete(id);
       }
     }
-    return await this.#sign(look);
+    return look;
   }
 
   /** Answers the polls that wait. */
   close(): void {
-    this.#closed = true;
+    this.#waiting.clear();
   }
 
   async #look(
     tenantId: string,
     id: string,
-    { maxEvents, done }: { readonly maxEvents: number; readonly done: readonly string[] },
+    { maxEvents, done }: { readonly maxEvents: number; readonly done?: readonly string[] },
   ): Promise<Look> {
     const { pool, keyring, clock, keptMs } = this.#options;
-    return await tenantTransaction(pool, tenantId, async (db) => {
+    const transact = done === undefined ? tenantRead : tenantTransaction;
+    return await transact(pool, tenantId, async (db) => {
       const row = await findStream(db, tenantId, id);
       const stream = found(row?.endpointId === null ? row : undefined, "poll stream");
-      if (done.length > 0) {
+      if (done !== undefined && done.length > 0) {
         await deletePolledSets(db, { tenantId, streamId: id, ids: done });
       }
       if (statusOf(stream).status !== "enabled") {
@@ -140,7 +154,7 @@ export class PollService {
           : [{ set, claimsJson: openEventContent(root, tenantId, set.eventId, set.content) }],
       );
       const erased = sets.filter(({ content }) => content === null).map((set) => set.id);
-      if (erased.length > 0) {
+      if (done !== undefined && erased.length > 0) {
         await deletePolledSets(db, { tenantId, streamId: id, ids: erased });
       }
       return { stream, queued, more: listed.length > maxEvents };

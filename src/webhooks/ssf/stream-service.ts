@@ -76,7 +76,7 @@ export interface StreamServiceOptions extends OwnEventSources {
   readonly checkUrl: (url: string) => URL;
   /** Returns the maximum number of endpoints of a tenant. */
   readonly endpointsMax: (tenantId: string) => Promise<number>;
-  readonly endpoints: Pick<EndpointService, "kick">;
+  readonly endpoints: Pick<EndpointService, "kick" | "limitPings">;
   readonly replays: Pick<ReplayService, "count" | "create" | "kick">;
 }
 
@@ -153,7 +153,7 @@ export class StreamService {
    * to it. The delivery method stays.
    *
    * @throws SignetError NOT_FOUND, INVALID_STATE for another method, or another URL while the stream is not enabled;
-   * TARGET_URL_FORBIDDEN, VALIDATION_FAILED
+   * TARGET_URL_FORBIDDEN, VALIDATION_FAILED, RATE_LIMITED
    */
   async update(
     tenantId: string,
@@ -165,7 +165,11 @@ export class StreamService {
       const { push, ...others } = changesOf(current);
       const endpoint = push === undefined ? null : await this.#retarget(db, current, push);
       await saveStream(db, { ...current, ...others });
-      const changed = [...Object.keys(others), ...(endpoint === null ? [] : ["delivery"])];
+      const changed = [
+        ...(others.eventsRequested === undefined ? [] : ["events_requested"]),
+        ...(others.description === undefined ? [] : ["description"]),
+        ...(endpoint === null ? [] : ["delivery"]),
+      ];
       await this.#log(db, current, { what: "updated", by, details: { changed } });
       return endpoint?.state === "PENDING" ? endpoint : null;
     });
@@ -313,6 +317,9 @@ export class StreamService {
       throw new SignetError("INVALID_STATE", {
         detail: `The stream is ${statusOf(current).status}: enable it before you change its URL.`,
       });
+    }
+    if (redirects) {
+      this.#options.endpoints.limitPings(endpointId);
     }
     const at = { tenantId, id: endpointId, now: new Date(clock.now()) };
     const saved = found(await saveSettings(db, at, { ...endpoint, ...settings }), "endpoint");

@@ -4,7 +4,7 @@ import { CAEP_EVENTS, STREAM_EVENTS } from "../../../src/domain/security-events.
 import { type Answer, useSharedApi } from "../../support/api.ts";
 import { grant, provision } from "../../support/factories.ts";
 import { streamTenant, verifiedSet } from "../../support/ssf.ts";
-import { type Json, sql, type Tenant } from "../../support/tenant.ts";
+import { createEndpoint, type Json, sql, type Tenant } from "../../support/tenant.ts";
 
 const api = useSharedApi();
 const REVOKED = CAEP_EVENTS["session-revoked"];
@@ -78,6 +78,16 @@ describe("a poll", () => {
     await removed(id);
   });
 
+  test("that waits ends when the receiver polls again", async () => {
+    const id = await pollStream();
+    const first = poll(id, {});
+    const second = poll(id, {});
+    expect(await first).toMatchObject({ status: 200, body: { sets: {} } });
+    await revokeOne();
+    expect(Object.keys((await second).body["sets"] as Json)).toHaveLength(1);
+    await removed(id);
+  });
+
   test("gets nothing while the stream is paused, and everything held afterwards", async () => {
     const id = await pollStream();
     const set = async (status: string): Promise<unknown> =>
@@ -136,6 +146,27 @@ describe("a poll", () => {
     });
     await removed(id);
   });
+});
+
+test("an endpoint that takes all events never gets those of streams", async () => {
+  const id = await pollStream();
+  await revokeOne();
+  const client = await streamTenant(api, tenant.tenantId);
+  const { id: endpoint } = await createEndpoint(api, client, { events: ["*"] });
+  const since = new Date(Date.now() - 60_000).toISOString();
+  await revokeOne();
+  const types = "SELECT DISTINCT event_type AS type FROM deliveries WHERE endpoint_id = $1";
+  expect(await sql(api, types, [endpoint])).toEqual([{ type: "credential.revoked" }]);
+  const job = await client.post(`/v1/webhooks/endpoints/${endpoint}/replay-missing`, { since });
+  expect(job, job.text).toMatchObject({ status: 202 });
+  const items = await sql(
+    api,
+    `SELECT DISTINCT e.type FROM replay_items i JOIN events e ON e.day = i.day AND e.id = i.event_id
+      WHERE i.job_id = $1`,
+    [job.body["id"]],
+  );
+  expect(items).toEqual([{ type: "credential.revoked" }]);
+  await removed(id);
 });
 
 test("a client's first use of its next secret is reported", async () => {
