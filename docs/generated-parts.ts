@@ -20,6 +20,7 @@ export const GENERATED_DOCUMENTS = [
   "docs/reference/limits.md",
   "docs/reference/operations.md",
   "docs/reference/settings.md",
+  "docs/ssf.md",
   "docs/tour.md",
   "docs/tutorials/express.md",
   "docs/tutorials/fastapi.md",

@@ -12,6 +12,13 @@ import { ATTEMPT_MAX, RETRY_AFTER_MAX_MS, RETRY_WINDOW_MS } from "../src/domain/
 import { HEADERS_MAX, HEADERS_MAX_BYTES } from "../src/webhooks/sending/authentication.ts";
 import { PING_DEADLINE_MS } from "../src/webhooks/endpoints/challenge.ts";
 import { SCHEMA_DEPTH, SCHEMA_MAX } from "../src/webhooks/event-types/schema-gate.ts";
+import { POLL_SETS_MAX } from "../src/webhooks/ssf/poll.ts";
+import { POLLED_SETS_MAX } from "../src/webhooks/ssf/publish.ts";
+import {
+  REMOVED_SUBJECTS_MAX,
+  STREAMS_MAX,
+  VERIFICATION_INTERVAL_S,
+} from "../src/webhooks/ssf/stream-service.ts";
 import { LIMIT_SETTINGS } from "../src/config/limit-settings.ts";
 import { TENANT_LIMIT_NAMES, TENANT_LIMITS } from "../src/config/tenant-limits.ts";
 
@@ -39,6 +46,10 @@ const FIXED: readonly (readonly [what: string, limit: string])[] = [
   ["answer to a delivery", `${seconds(DELIVERY_DEADLINE_MS)}; ${bytes(KEPT_BODY_BYTES)} of it are kept`],
   ["answer to a ping", seconds(PING_DEADLINE_MS)],
   ["life of a dead letter", hours(DEAD_LETTER_MS)],
+  ["streams of security events", `${STREAMS_MAX}, with ${REMOVED_SUBJECTS_MAX} removed subjects each`],
+  ["tokens in the answer to a poll", `${POLL_SETS_MAX}`],
+  ["unacknowledged tokens of a stream", `${POLLED_SETS_MAX}, each for ${hours(DEAD_LETTER_MS)}`],
+  ["verification events of a stream", `one in ${VERIFICATION_INTERVAL_S} s`],
 ];
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {

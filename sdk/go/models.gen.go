@@ -351,6 +351,23 @@ const (
 	SigningSecretStateRevoked SigningSecretState = "REVOKED"
 )
 
+// StreamDeliveryMethod may have words that this version does not know.
+type StreamDeliveryMethod string
+
+const (
+	StreamDeliveryMethodUrnIetfRfc8935 StreamDeliveryMethod = "urn:ietf:rfc:8935"
+	StreamDeliveryMethodUrnIetfRfc8936 StreamDeliveryMethod = "urn:ietf:rfc:8936"
+)
+
+// StreamStatusStatus may have words that this version does not know.
+type StreamStatusStatus string
+
+const (
+	StreamStatusStatusEnabled  StreamStatusStatus = "enabled"
+	StreamStatusStatusPaused   StreamStatusStatus = "paused"
+	StreamStatusStatusDisabled StreamStatusStatus = "disabled"
+)
+
 // AcceptedEvent is part of the answer of POST /v1/events.
 type AcceptedEvent struct {
 	ID        string    `json:"id"`
@@ -358,6 +375,19 @@ type AcceptedEvent struct {
 	CreatedAt time.Time `json:"created_at"`
 	// Number of endpoints that get the event.
 	Deliveries int64 `json:"deliveries"`
+}
+
+// AddedSubject is the body of POST /v1/ssf/subjects/add.
+type AddedSubject struct {
+	StreamID string              `json:"stream_id"`
+	Subject  AddedSubjectSubject `json:"subject"`
+	// Has no effect.
+	Verified *bool `json:"verified,omitempty"`
+}
+
+// AddedSubjectSubject is part of the body of POST /v1/ssf/subjects/add. A subject identifier (RFC 9493).
+type AddedSubjectSubject struct {
+	Format string `json:"format"`
 }
 
 // Attempt is an item of GET /v1/webhooks/deliveries/{id}/attempts.
@@ -591,10 +621,12 @@ type Endpoint struct {
 	RateLimit      *int64                  `json:"rate_limit"`
 	State          EndpointState           `json:"state"`
 	DisabledReason *EndpointDisabledReason `json:"disabled_reason"`
-	Health         EndpointHealth          `json:"health"`
-	CreatedAt      time.Time               `json:"created_at"`
-	UpdatedAt      time.Time               `json:"updated_at"`
-	Verification   EndpointVerification    `json:"verification"`
+	// The stream of security events that it belongs to, whose routes change it; absent otherwise.
+	SsfStream    string               `json:"ssf_stream,omitempty"`
+	Health       EndpointHealth       `json:"health"`
+	CreatedAt    time.Time            `json:"created_at"`
+	UpdatedAt    time.Time            `json:"updated_at"`
+	Verification EndpointVerification `json:"verification"`
 }
 
 // EndpointChange is the body of PATCH /v1/webhooks/endpoints/{id}.
@@ -863,6 +895,48 @@ type NewReplay struct {
 	RatePerSecond int64 `json:"rate_per_second,omitempty"`
 }
 
+// NewStream is the body of POST /v1/ssf/streams.
+type NewStream struct {
+	EventsRequested []string           `json:"events_requested,omitempty"`
+	Delivery        *NewStreamDelivery `json:"delivery,omitempty"`
+	Description     *string            `json:"description,omitempty"`
+}
+
+// NewStreamDelivery is part of the body of POST /v1/ssf/streams.
+type NewStreamDelivery struct {
+	// Push (RFC 8935) or poll (RFC 8936).
+	Method StreamDeliveryMethod `json:"method"`
+	// Where tokens are pushed. The service sets it for polling.
+	EndpointURL string `json:"endpoint_url,omitempty"`
+	// Sent with every push. Never shown. Absent in a change to keep it, `null` to remove it.
+	AuthorizationHeader string `json:"authorization_header,omitempty"`
+}
+
+// PollAnswer is the answer of POST /v1/ssf/poll/{stream_id}.
+type PollAnswer struct {
+	// Signed tokens by `jti`.
+	Sets          map[string]string `json:"sets"`
+	MoreAvailable bool              `json:"moreAvailable"`
+}
+
+// PollRequest is the body of POST /v1/ssf/poll/{stream_id}.
+type PollRequest struct {
+	// Most tokens in the answer: 100 at most and by default; 0 only acknowledges.
+	MaxEvents *int64 `json:"maxEvents,omitempty"`
+	// Whether to answer at once if there are no tokens; by default after 20 seconds.
+	ReturnImmediately *bool `json:"returnImmediately,omitempty"`
+	// Tokens that need not be sent again.
+	Ack []string `json:"ack,omitempty"`
+	// Errors of tokens that the receiver cannot use, by `jti`. They are not sent again.
+	SetErrs any `json:"setErrs,omitempty"`
+}
+
+// PollRequestSetErrsValue is part of the body of POST /v1/ssf/poll/{stream_id}.
+type PollRequestSetErrsValue struct {
+	Err         string  `json:"err"`
+	Description *string `json:"description,omitempty"`
+}
+
 // PortalLink is the answer of POST /v1/portal/links.
 type PortalLink struct {
 	// Valid for one sign-in; anybody who has it can use it.
@@ -884,6 +958,12 @@ type RegisteredEndpoint struct {
 
 	// Shown only here.
 	Secret string `json:"secret"`
+}
+
+// RemovedSubject is the body of POST /v1/ssf/subjects/remove.
+type RemovedSubject struct {
+	StreamID string              `json:"stream_id"`
+	Subject  AddedSubjectSubject `json:"subject"`
 }
 
 // ReplayItem is an item of GET /v1/webhooks/replays/{id}/items.
@@ -1057,6 +1137,10 @@ type SigningSecret struct {
 	RevokedAt   *time.Time `json:"revoked_at"`
 }
 
+// SsfConfiguration is the answer of GET /.well-known/ssf-configuration.
+type SsfConfiguration struct {
+}
+
 // StoredEvent is the answer of GET /v1/events/{id}.
 type StoredEvent struct {
 	ID              string     `json:"id"`
@@ -1068,6 +1152,61 @@ type StoredEvent struct {
 	ContentErasedAt *time.Time `json:"content_erased_at"`
 	// Null once it is erased.
 	Data json.RawMessage `json:"data"`
+}
+
+// Stream is the answer of POST /v1/ssf/streams.
+type Stream struct {
+	StreamID string `json:"stream_id"`
+	// `iss` of the tokens.
+	Iss string `json:"iss"`
+	// `aud` of the tokens: the id of the stream.
+	Aud             string         `json:"aud"`
+	EventsSupported []string       `json:"events_supported"`
+	EventsRequested []string       `json:"events_requested"`
+	EventsDelivered []string       `json:"events_delivered"`
+	Delivery        StreamDelivery `json:"delivery"`
+	// In seconds.
+	MinVerificationInterval int64  `json:"min_verification_interval"`
+	Description             string `json:"description,omitempty"`
+	// The endpoint of a push stream: its deliveries, attempts and dead letters are the stream's.
+	EndpointID string `json:"endpoint_id,omitempty"`
+}
+
+// StreamChange is the body of PATCH /v1/ssf/streams.
+type StreamChange struct {
+	StreamID                string             `json:"stream_id"`
+	EventsRequested         []string           `json:"events_requested,omitempty"`
+	Delivery                *NewStreamDelivery `json:"delivery,omitempty"`
+	Description             *string            `json:"description,omitempty"`
+	Iss                     *string            `json:"iss,omitempty"`
+	Aud                     *string            `json:"aud,omitempty"`
+	EventsSupported         []string           `json:"events_supported,omitempty"`
+	EventsDelivered         []string           `json:"events_delivered,omitempty"`
+	MinVerificationInterval *int64             `json:"min_verification_interval,omitempty"`
+}
+
+// StreamDelivery is part of the answer of POST /v1/ssf/streams.
+type StreamDelivery struct {
+	Method      StreamDeliveryMethod `json:"method"`
+	EndpointURL string               `json:"endpoint_url"`
+}
+
+// StreamOrStreams is the answer of GET /v1/ssf/streams. A stream, or an array of streams.
+type StreamOrStreams struct {
+}
+
+// StreamStatus is the answer of GET /v1/ssf/status.
+type StreamStatus struct {
+	StreamID string             `json:"stream_id"`
+	Status   StreamStatusStatus `json:"status"`
+	Reason   string             `json:"reason,omitempty"`
+}
+
+// StreamStatusChange is the body of POST /v1/ssf/status.
+type StreamStatusChange struct {
+	StreamID string             `json:"stream_id"`
+	Status   StreamStatusStatus `json:"status"`
+	Reason   *string            `json:"reason,omitempty"`
 }
 
 // TestEvent is the body of POST /v1/webhooks/endpoints/{id}/test.
@@ -1101,6 +1240,13 @@ type Usage struct {
 	// Ended on this day.
 	Attempts       int64 `json:"attempts"`
 	FailedAttempts int64 `json:"failed_attempts"`
+}
+
+// VerificationRequest is the body of POST /v1/ssf/verify.
+type VerificationRequest struct {
+	StreamID string `json:"stream_id"`
+	// Comes back in the event.
+	State *string `json:"state,omitempty"`
 }
 
 // EndpointQuery selects items of a list. Empty fields select all.

@@ -3,9 +3,13 @@ import { type Static, Type } from "typebox";
 import { type CertificateBinding, namesCertificate } from "../tokens/credentials/certificate-binding.ts";
 import { issueCredential, type IssueServices } from "../tokens/credentials/issue-credential.ts";
 import { issueWorkloadCredential } from "../tokens/credentials/issue-workload-credential.ts";
-import type { VersionedCredentialRow } from "../database/repositories/tokens/credentials.ts";
+import type { By } from "../compliance/append-entry.ts";
+import type { Queryable } from "../database/pool.ts";
+import type { CredentialRow, VersionedCredentialRow } from "../database/repositories/tokens/credentials.ts";
 import type { PrincipalRow } from "../database/repositories/tokens/principals.ts";
 import { validationFailed } from "../domain/errors.ts";
+import type { OwnEventSources } from "../webhooks/ingest/own-event.ts";
+import { credentialChanges, publishSecurityEvents } from "../webhooks/ssf/publish.ts";
 import { acceptedKeySet, CLIENT_KEYS_MAX } from "../tokens/oauth/client-keys.ts";
 import { SanUri, Thumbprints } from "./schemas/certificates.ts";
 import { Body, Name, Nullable, OneOf } from "../http/common.ts";
@@ -76,4 +80,21 @@ export async function makeCredential(
     ]);
   }
   return await issueCredential(principal, described, services);
+}
+
+/** Tells the streams of its tenant of a new credential, in the transaction that creates it. */
+export async function tellStreams(
+  db: Queryable,
+  {
+    id,
+    tenant_id: tenantId,
+    san_uri: sanUri,
+    certificate_thumbprints: certificateThumbprints,
+  }: CredentialRow,
+  { actor }: By,
+  sources: OwnEventSources,
+): Promise<void> {
+  const certificate = namesCertificate({ sanUri, certificateThumbprints });
+  const events = credentialChanges("create", { certificate });
+  await publishSecurityEvents(db, { tenantId, subject: { noun: "credential", id }, events, actor }, sources);
 }

@@ -18,6 +18,10 @@ const TAGS = [
   { name: "dead letters", description: "Failed deliveries, which can be replayed for 7 days" },
   { name: "portal", description: "Links that sign people in" },
   { name: "credentials", description: "Credentials that services authenticate with" },
+  {
+    name: "security events",
+    description: "Streams that tell receivers of revocations (OpenID Shared Signals Framework)",
+  },
   { name: "compliance", description: "The tamper-evident log, with proofs" },
   {
     name: "webhook requests",
@@ -54,6 +58,8 @@ const SCOPES = {
   "events:publish": "Publish events and erase their content",
   "events:read": "Read events",
   "portal:sign_in": "Create links that sign people in",
+  "ssf:manage": "Create and change streams of security events",
+  "ssf:read": "Read streams of security events, and poll them",
   "webhooks:read": "Read endpoints, event types, deliveries and dead letters",
   "webhooks:replay": "Replay and resend deliveries",
   "webhooks:write": "Change endpoints, event types and deliveries",

@@ -38,6 +38,8 @@ export const ENDPOINT_MOVES = {
   },
   /** The tenant enables the endpoint. It is pinged like a new one. */
   enable: { from: ["DISABLED"], to: { state: "PENDING", disabledReason: null }, newGeneration: true },
+  /** The receiver of a paused stream of security events enables it again, at the URL that was verified. */
+  resume: { from: ["DISABLED"], to: { state: "ACTIVE", disabledReason: null }, newGeneration: false },
   /** The tenant disables the endpoint, even if it is already disabled as failing and its retries continue. */
   disable: {
     from: ["PENDING", "ACTIVE", "DISABLED"],

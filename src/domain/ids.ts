@@ -30,6 +30,8 @@ export const ID_PREFIXES = {
   grade: "grd",
   operator: "opr",
   operatorToken: "otk",
+  stream: "ssf",
+  securityEventToken: "set",
 } as const;
 
 export type IdNoun = keyof typeof ID_PREFIXES;

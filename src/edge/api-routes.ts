@@ -20,6 +20,7 @@ const API_PATHS = [
   "/v1/events/*",
   "/v1/portal/*",
   "/v1/revocations",
+  "/v1/ssf/*",
   "/v1/usage",
   "/v1/webhooks/*",
 ] as const;

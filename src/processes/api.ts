@@ -13,6 +13,7 @@ import type { SignetServer } from "../http/types.ts";
 import { appendIssuedTokens, createIssuedTokens } from "../tokens/oauth/issued-tokens.ts";
 import { type Config, formatListen, type ListenAddress } from "../config/config.ts";
 import { poolAccess } from "../config/database-settings.ts";
+import type { Keyring } from "../crypto/keyring.ts";
 import type { Pepper } from "../crypto/pepper.ts";
 import { loadServiceSecrets } from "../crypto/service-secrets.ts";
 import { requireSafeAccess } from "../database/access.ts";
@@ -115,6 +116,7 @@ interface OAuthParts {
   readonly config: ApiProcessOptions["config"];
   readonly pools: Pools;
   readonly pepper: Pepper;
+  readonly keyring: Keyring;
   readonly keys: Omit<KeyStore, "close">;
   readonly clock: GuardedClock;
   readonly log: Logger;
@@ -126,7 +128,7 @@ interface OAuth extends OAuthServices {
   close(): Promise<void>;
 }
 
-function createOAuth({ config, pools, pepper, keys, clock, log, view }: OAuthParts): OAuth {
+function createOAuth({ config, pools, pepper, keyring, keys, clock, log, view }: OAuthParts): OAuth {
   const { publicUrl: issuer, audience, resources = [] } = config;
   const reMac = createReMac(
     async (old) => await replaceMac(pools.issuer, old, old, { macKeyId: pepper.id, mac: old.newMac }),
@@ -142,7 +144,7 @@ function createOAuth({ config, pools, pepper, keys, clock, log, view }: OAuthPar
     clock,
     log,
   });
-  const tokenRotation = createTokenRotation({ config, pepper, clock, log });
+  const tokenRotation = createTokenRotation({ config, pepper, keyring, clock, log });
   const mutualTlsUrl = mutualTlsAddress(config);
   const endpoints = [issuer, mutualTlsUrl].filter((url) => url !== undefined).map(tokenEndpoint);
   return {
@@ -265,19 +267,19 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const keys = await openSigningKeys({ config, pools, keyring, clock, log });
   const tenantLimits = openTenantLimits(config, pools.issuer, clock);
   const revocation = await followRevocations({ onPolicyChange: tenantLimits.forget, config, log });
-  const oauth = createOAuth({ config, pools, pepper, keys, clock, log, view: revocation.follower.view });
+  const signing = { ...shared, config, pools, keyring, keys };
+  const oauth = createOAuth({ ...signing, pepper, view: revocation.follower.view });
   const receipts = createReceipts({ pool: pools.issuer, region: config.region, monotonic, ...shared });
   const revoking = { ...shared, keyring, receipts, deadLetterMs: config.deadLetterMs };
   reportUnknownSdk(config, log);
   const temporal = openTemporal(config, { keyring, clock, randomBytes });
-  const webhooks = createWebhooks({ config, pools, keyring, pepper, temporal, tenantLimits, clock, log });
-  const tokens = createTokens({ config, keys, clock, log, receipts, pools, follower: revocation.follower });
+  const webhooks = createWebhooks({ ...signing, pepper, temporal, tenantLimits });
+  const tokens = createTokens({ ...revoking, config, keys, pools, follower: revocation.follower });
   const producers = openProducers({ ...shared, ...tokens, config, pool: pools.issuer, keyring });
   const tls = { config, clock, log, isDenied: revocation.isDenied };
   const [mutualTls, adminListener] = [await openMutualTls(tls), await openAdminListener(tls)];
   const readiness = [...readinessChecks({ pools, clock, temporal, keys }), revocation.readiness];
-  const calls = new InProcessCalls();
-  const brands = openPortalBrands(config, pools.api);
+  const [calls, brands] = [new InProcessCalls(), openPortalBrands(config, pools.api)];
   const common = { ...shared, config, pools, keyring, revocation: revoking };
 
   const api = await createApi({

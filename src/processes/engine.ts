@@ -37,6 +37,7 @@ import { createReceiverAccess, type ReceiverAccess } from "../webhooks/sending/r
 import { createOwnAddresses, ownTargets } from "../webhooks/sending/own-listeners.ts";
 import { createRecorder } from "../webhooks/engine/recorder.ts";
 import { createSigner, type Signer } from "../webhooks/sending/signer.ts";
+import type { SetKeys } from "../webhooks/ssf/set.ts";
 import { loadTargetAuthorities } from "../webhooks/sending/target-authorities.ts";
 
 export interface EngineOptions {
@@ -46,6 +47,8 @@ export interface EngineOptions {
   /** signet_worker */
   readonly pool: Pool;
   readonly keyring: Keyring;
+  /** Returns the key that signs security event tokens now. */
+  readonly setKeys: SetKeys;
   readonly clock: GuardedClock;
   readonly log: Logger;
 }
@@ -126,6 +129,7 @@ function createAttempts(
   const sender = createDeliverySender({
     ...outbound,
     clock,
+    setKeys: options.setKeys,
     openContent: createDeliveryOpener(keyring, createRandomPool()),
   });
   return new AttemptService({
@@ -170,6 +174,8 @@ export function createEngine(options: EngineOptions, onQueued: () => void): Engi
     carriers: createCarrierService({ pool, clock, log, onQueued }),
     challenge: createChallenge({
       ...outbound,
+      setKeys: options.setKeys,
+      issuer: config.publicUrl,
       pool,
       clock,
       randomBytes,

@@ -29,6 +29,8 @@ import { newId } from "../domain/ids.ts";
 import { clockReadiness } from "../observability/clock-skew.ts";
 import type { Logger } from "../observability/logger.ts";
 import { type WorkerReplays, createWorkerReplays } from "./worker/replays.ts";
+import { SIGNING_KEYS_CHANNEL } from "../database/repositories/tokens/signing-keys.ts";
+import { type KeyStore, openKeyStore } from "../tokens/signing-keys/key-store.ts";
 import type { SigningKeyServices } from "../tokens/signing-keys/rotate.ts";
 import { loadWorkflowBundle } from "../temporal/bundle.ts";
 import { checkNamespace } from "../temporal/client.ts";
@@ -168,17 +170,23 @@ async function watchWorkflowThreads(config: Config): Promise<never> {
   });
 }
 
-/** Listens for waiting deliveries and grades. */
+/** Listens for waiting deliveries and grades, and for changes of the signing keys. */
 function listenForWork(
   { config, log }: WorkerProcessOptions,
   dispatcher: Pick<Dispatcher, "notified">,
-  { grades }: Pick<Engine, "grades">,
+  { grades, setKeys }: Pick<Engine, "grades"> & { readonly setKeys: Pick<KeyStore, "refresh"> },
 ): Listener {
+  const readKeys = (): void => {
+    setKeys
+      .refresh()
+      .catch((error: unknown) => log.warn({ err: error }, "changed signing keys could not be read"));
+  };
   return listen({
     url: config.databaseUrl,
     channels: {
       [OUTBOX_CHANNEL]: (payload) => dispatcher.notified(payload ?? ""),
       [GRADES_CHANNEL]: () => grades.wake(),
+      [SIGNING_KEYS_CHANNEL]: readKeys,
     },
     log,
   });
@@ -239,32 +247,28 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
   const clock = await openDatabaseClock(pool);
   const operatorPool = createPool({ url: config.databaseUrl, role: "signet_operator", max: 2, log });
   const signingKeys = { pool: operatorPool, keyring, clock, randomBytes, alg: config.jwtAlg };
-  const checkpoints = await openCheckpointSigner(means, {
-    config,
-    pool,
-    operatorPool,
-    clock,
-    log,
-  });
+  const checkpoints = await openCheckpointSigner(means, { config, pool, operatorPool, clock, log });
   let hint: (count: number) => void = () => undefined;
   const worker = newId("key", clock.now(), randomBytes);
-  const engine = createEngine({ worker, config, pool, keyring, clock, log }, () => hint(1));
+  const setKeys = await openKeyStore({ db: operatorPool, keyring, clock, log });
+  const parts = { worker, config, pool, keyring, setKeys: setKeys.signingKey, clock, log };
+  const engine = createEngine(parts, () => hint(1));
   const replaced = await connectReplaced(options);
   const { connection } = replaced;
   const codec = codecOf(config, { keyring, clock, randomBytes });
   const temporal = createNativeClient(connection, config.temporalNamespace, codec);
   const replays = createWorkerReplays({ pool, clock, temporal, log, onQueued: () => hint(1) });
-  const parts = { clock, engine, pool, rotatorPool, connection, codec, signingKeys, checkpoints, replays };
-  const workers = await runWorkers(options, parts);
+  const running = { clock, engine, pool, rotatorPool, connection, codec, signingKeys, checkpoints, replays };
+  const workers = await runWorkers(options, running);
   const watching = startUpkeep([replaced.watch(workers)], log);
   const dispatcher = engine.createDispatcher(temporal);
   hint = (count) => dispatcher.hint(count);
-  const listener = listenForWork(options, dispatcher, engine);
+  const listener = listenForWork(options, dispatcher, { ...engine, setKeys });
   const revocations = requestCheckpoints(config.databaseUrl, temporal, log);
   const upkeep = startWorkerUpkeep({
     worker,
     options,
-    ...parts,
+    ...running,
     operatorPool,
     auditPool: checkpoints.auditPool,
     keyring,
@@ -282,6 +286,7 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
     close: async () => {
       await Promise.all([listener.stop(), revocations.stop(), watching.stop()]);
       await endWork({ pool, log, worker, dispatcher, workers, engine, replays, upkeep });
+      setKeys.close();
       await connection.close();
       await Promise.all([pool.end(), rotatorPool.end(), operatorPool.end(), checkpoints.close()]);
     },

@@ -3,6 +3,8 @@ import type { Queryable } from "../database/pool.ts";
 import { type Revocable, takeOutOfUse } from "../database/repositories/tokens/revocable.ts";
 import { type OwnEventSources, publishOwnEvent } from "../webhooks/ingest/own-event.ts";
 import { found } from "../domain/errors.ts";
+import { CAEP_EVENTS } from "../domain/security-events.ts";
+import { caepMembers, credentialChanges } from "../webhooks/ssf/publish.ts";
 import { holdTenant } from "./hold.ts";
 import { type NewRevocation, publishRevocation, type Revocation } from "./publish-revocation.ts";
 
@@ -12,31 +14,17 @@ export type RevokedBy = Pick<NewRevocation, "actor" | "reason" | "requestId"> & 
   readonly hold?: boolean;
 };
 
-const CAEP = "https://schemas.openid.net/secevent/caep/event-type";
-
 /** Returns `data` of `credential.revoked`: our members, and those that receivers of CAEP events (OpenID) expect. */
-function eventData(
-  credentialId: string,
-  { actor, reason }: RevokedBy,
-  nowMs: number,
-): Readonly<Record<string, unknown>> {
-  const common = {
-    event_timestamp: Math.floor(nowMs / 1_000),
-    initiating_entity: actor.startsWith("operator:") ? "admin" : "system",
-    ...(reason === undefined ? {} : { reason_admin: { en: reason } }),
-  };
+function eventData(credentialId: string, by: RevokedBy, nowMs: number): Readonly<Record<string, unknown>> {
+  const common = caepMembers(by, nowMs);
   return {
     credential_id: credentialId,
     revoked_at: new Date(nowMs).toISOString(),
-    reason: reason ?? null,
+    reason: by.reason ?? null,
     sub_id: { format: "opaque", id: credentialId },
     events: {
-      [`${CAEP}/credential-change`]: {
-        credential_type: "client-credential",
-        change_type: "revoke",
-        ...common,
-      },
-      [`${CAEP}/session-revoked`]: common,
+      [CAEP_EVENTS["credential-change"]]: { ...credentialChanges("revoke")[0]?.members, ...common },
+      [CAEP_EVENTS["session-revoked"]]: common,
     },
   };
 }

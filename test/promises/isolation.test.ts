@@ -26,6 +26,8 @@ const SCOPES = [
   "credentials:write",
   "credentials:revoke",
   "compliance:read",
+  "ssf:manage",
+  "ssf:read",
 ];
 
 /** A tenant that has a resource for every id in a path. */
@@ -43,6 +45,8 @@ interface Owner {
   readonly replay: string;
   /** Credential other than the one that issued the tenant's token. */
   readonly credential: string;
+  /** Poll stream of security events. */
+  readonly stream: string;
   /** Index in the compliance log. */
   readonly entry: string;
 }
@@ -91,6 +95,7 @@ async function makeOwner(): Promise<Owner> {
     [grade, tenant.tenantId, endpoint],
   );
   const { body } = await api.admin("POST", `/principals/${tenant.principalId}/credentials`, {});
+  const stream = await tenant.post("/v1/ssf/streams", {});
   const [newest] = rows(await tenant.get("/v1/compliance/entries?limit=1"));
   return {
     tenant,
@@ -102,6 +107,7 @@ async function makeOwner(): Promise<Owner> {
     deadLetter,
     replay: String(job.body["id"]),
     credential: String(body["id"]),
+    stream: String(stream.body["stream_id"]),
     entry: String(newest?.["index"]),
   };
 }
@@ -130,6 +136,7 @@ const RESOURCES: Readonly<Record<string, { id: (owner: Owner) => string; never: 
   "/v1/webhooks/deliveries/{id}": { never: unknownId("delivery"), id: ({ delivery }) => delivery },
   "/v1/webhooks/dlq/{id}": { never: unknownId("delivery"), id: ({ deadLetter }) => deadLetter },
   "/v1/webhooks/replays/{id}": { never: unknownId("replay"), id: ({ replay }) => replay },
+  "/v1/ssf/poll/{stream_id}": { never: unknownId("stream"), id: ({ stream }) => stream },
   // Index of an entry in the log, which all tenants share.
   "/v1/compliance/entries/{idx}": { never: () => "999999999", id: ({ entry }) => entry },
   "/v1/credentials/{id}": { never: unknownId("credential"), id: ({ credential }) => credential },
@@ -146,6 +153,7 @@ const BODIES: Readonly<Record<string, unknown>> = {
   "POST /v1/credentials/{id}/signing-secret": { overlap_seconds: 60 },
   "POST /v1/credentials/{id}/signing-secret/revoke": { reason: "lost" },
   "PATCH /v1/credentials/{id}": { signature_required: false },
+  "POST /v1/ssf/poll/{stream_id}": { returnImmediately: true, ack: ["set_1"] },
 };
 
 const nameOf = ({ method, path }: ApiRoute): string => `${method} ${path}`;
@@ -197,6 +205,9 @@ async function stateOfA(): Promise<unknown> {
     "credentials",
     "principals",
     "producer_secrets",
+    "ssf_streams",
+    "ssf_removed_subjects",
+    "ssf_polled_sets",
   ];
   return await Promise.all(
     tables.map(

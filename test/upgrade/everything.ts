@@ -14,6 +14,8 @@ const SCOPES = [
   "events:publish",
   "events:read",
   "portal:sign_in",
+  "ssf:manage",
+  "ssf:read",
   "webhooks:read",
   "webhooks:replay",
   "webhooks:write",
@@ -49,7 +51,7 @@ export class Everything {
     if (!response.ok) {
       throw new Error(`${path}: ${response.status} ${text}`);
     }
-    return JSON.parse(text) as Json;
+    return (text === "" ? {} : JSON.parse(text)) as Json;
   }
 
   async #untilRows(table: string): Promise<void> {
@@ -128,6 +130,10 @@ export class Everything {
     await this.#tenants(`${path}/secret/rotate`, {});
     const made = await this.#tenants("/v1/credentials", {}, { "idempotency-key": "one" });
     await this.#tenants(`/v1/credentials/${String(made["id"])}/signing-secret`, {});
+    // The revocation waits in the queue of this stream.
+    const { stream_id: stream } = await this.#tenants("/v1/ssf/streams", {});
+    const subject = { format: "opaque", id: "other" };
+    await this.#tenants("/v1/ssf/subjects/remove", { stream_id: stream, subject });
     const revoked = await this.#tenants("/v1/credentials", {});
     await this.#tenants(`/v1/credentials/${String(revoked["id"])}/revoke`, { reason: "drill" });
     for (const signsIn of [true, false]) {

@@ -21,6 +21,11 @@ const FAILURE: Behaviour = { kind: "answer", status: 500 };
 
 const processes: (() => Promise<void>)[] = [];
 
+/** These tests send webhooks only. */
+function noSetKey(): never {
+  throw new Error("no key");
+}
+
 /** Creates the sender of a worker process; its clock may be ahead. */
 function startSender(aheadMs = 0): Engine {
   const { config } = made.current;
@@ -28,7 +33,10 @@ function startSender(aheadMs = 0): Engine {
   const pool = createPool({ url: config.databaseUrl, role: "signet_worker", max: 4, log });
   const keyring = testKeyring(config.kek ?? Buffer.alloc(0));
   const clock = unguardedClock({ now: () => Date.now() + aheadMs });
-  const engine = createEngine({ worker: "wrk", config, pool, keyring, clock, log }, () => undefined);
+  const engine = createEngine(
+    { worker: "wrk", config, pool, keyring, setKeys: noSetKey, clock, log },
+    () => undefined,
+  );
   processes.push(async () => {
     await engine.drain();
     await pool.end();

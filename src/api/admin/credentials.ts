@@ -6,7 +6,7 @@ import {
   type VersionedCredentialRow,
 } from "../../database/repositories/tokens/credentials.ts";
 import { findPrincipal } from "../../database/repositories/tokens/principals.ts";
-import { makeCredential, NewCredential } from "../new-credential.ts";
+import { makeCredential, NewCredential, tellStreams } from "../new-credential.ts";
 import { Id, IdempotencyHeaders, IdParams, Nullable, Resource } from "../../http/common.ts";
 import {
   Credential,
@@ -19,6 +19,7 @@ import {
 import { EXAMPLE_HASH } from "../openapi/examples.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
+import { authorOf } from "./author.ts";
 import { principalToChange } from "./to-change.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
 import type { AdminServices } from "./services.ts";
@@ -44,7 +45,15 @@ function presentForOperator(row: VersionedCredentialRow, nowMs: number) {
 }
 
 export function registerCredentialRoutes(server: SignetServer, services: AdminServices): void {
-  const { commit, certificatesRequired, pepper, rotationRules: rules, clock, randomBytes } = services;
+  const {
+    commit,
+    certificatesRequired,
+    pepper,
+    rotationRules: rules,
+    revocation,
+    clock,
+    randomBytes,
+  } = services;
 
   server.post(
     "/admin/v1/principals/:id/credentials",
@@ -72,6 +81,7 @@ export function registerCredentialRoutes(server: SignetServer, services: AdminSe
         const principal = await principalToChange(db, params.id);
         const tools = { db, pepper, rules, clock, randomBytes, certificatesRequired };
         const { row, clientSecret } = await makeCredential(principal, body, tools);
+        await tellStreams(db, row, authorOf(request), revocation);
         const { id, client_id, rotation_mode, san_uri, certificate_thumbprints } = row;
         const details = {
           principal_id: principal.id,

@@ -22,6 +22,10 @@ import {
 } from "../../http/common.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
+import type { Queryable } from "../../database/pool.ts";
+import type { OwnEventSources } from "../../webhooks/ingest/own-event.ts";
+import { publishSecurityEvents } from "../../webhooks/ssf/publish.ts";
+import { authorOf } from "./author.ts";
 import { principalToChange, tenantToChange } from "./to-change.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
 import type { AdminServices } from "./services.ts";
@@ -117,8 +121,22 @@ export function registerPrincipalRoutes(server: SignetServer, services: AdminSer
   registerReprovision(server, services);
 }
 
+/** Tells the streams of the tenant of the scopes that new tokens of the principal have. */
+async function tellStreams(
+  db: Queryable,
+  { id, tenant_id: tenantId, scopes }: PrincipalRow,
+  { before, actor }: { readonly before: readonly string[]; readonly actor: string },
+  sources: OwnEventSources,
+): Promise<void> {
+  const claims = { scope: scopes.join(" ") };
+  if (claims.scope !== before.join(" ")) {
+    const events = [{ name: "token-claims-change", members: { claims } }] as const;
+    await publishSecurityEvents(db, { tenantId, subject: { noun: "principal", id }, events, actor }, sources);
+  }
+}
+
 /** Registers the route that copies the role's current scopes to the principal; new tokens get them. */
-function registerReprovision(server: SignetServer, { commit, clock }: AdminServices): void {
+function registerReprovision(server: SignetServer, { commit, revocation, clock }: AdminServices): void {
   server.post(
     "/admin/v1/principals/:id/reprovision",
     operation({
@@ -139,6 +157,7 @@ function registerReprovision(server: SignetServer, { commit, clock }: AdminServi
           await reprovisionPrincipal(db, request.params.id, clock.now()),
           "principal",
         );
+        await tellStreams(db, row, { before, ...authorOf(request) }, revocation);
         const details = { role_id: row.role_id, before, after: row.scopes };
         return { answer: presentPrincipal(row), entry: { tenant: row.tenant_id, target: row.id, details } };
       }),

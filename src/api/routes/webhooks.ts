@@ -20,6 +20,7 @@ import { registerEventTypeRoutes } from "./event-types.ts";
 import { registerEventRoutes } from "./events.ts";
 import { registerGradeRoutes } from "./grades.ts";
 import type { PublishingServices } from "./publishing.ts";
+import { registerSsfRoutes, type SsfServices } from "./ssf.ts";
 import { registerUsage } from "./usage.ts";
 import { registerReplayRoutes, type ReplayRouteServices } from "./replays.ts";
 
@@ -34,6 +35,7 @@ export interface WebhookServices extends PublishingServices {
   readonly replays: ReplayRouteServices;
   readonly eventTypes: EventTypeService;
   readonly grades: GradeService;
+  readonly ssf: SsfServices;
 }
 
 export function registerWebhookRoutes(
@@ -54,4 +56,5 @@ export function registerWebhookRoutes(
     isAdmitted,
   });
   registerReplayRoutes(server, services.replays);
+  registerSsfRoutes(server, services.ssf);
 }

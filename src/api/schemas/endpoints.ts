@@ -304,6 +304,12 @@ export const Endpoint = Resource("Endpoint", {
   ...(properties((setting) => schemaOf(setting, "response")) as Responses),
   state: OneOf(ENDPOINT_STATES),
   disabled_reason: Nullable(OneOf(DISABLED_REASONS)),
+  ssf_stream: Type.Optional(
+    Id(
+      "stream",
+      "The stream of security events that it belongs to, whose routes change it; absent otherwise",
+    ),
+  ),
   health: Health,
   created_at: Timestamp,
   updated_at: Timestamp,
@@ -364,6 +370,7 @@ export function wireEndpoint(row: EndpointRow, activity: ReportedActivity, secre
   const others = {
     state: row.state,
     disabled_reason: row.disabledReason,
+    ...(row.ssfStream === null ? {} : { ssf_stream: row.ssfStream }),
     health: presentHealth(activity),
     created_at: row.createdAt.toISOString(),
     updated_at: row.updatedAt.toISOString(),

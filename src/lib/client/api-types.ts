@@ -64,6 +64,8 @@ export interface Endpoint {
   readonly rate_limit: number | null;
   readonly state: "PENDING" | "ACTIVE" | "DISABLED";
   readonly disabled_reason: "tenant" | "failing" | "gone" | null;
+  /** The stream of security events that it belongs to, whose routes change it; absent otherwise. */
+  readonly ssf_stream?: string;
   /**
    * Derived from the last 20 attempts. `failing`: the last 5 failed, or 10 failed and the last 3 did not all
    * succeed. `degraded`: 3 or more failed. `since` is when the status last changed, `failing_since` when the

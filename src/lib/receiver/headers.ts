@@ -48,7 +48,7 @@ function isFetchHeaders(source: HeaderSource): source is { get(name: string): st
 }
 
 /** Returns the values of a header, case-insensitively. */
-function valuesOf(source: HeaderSource, name: string): readonly string[] {
+export function valuesOf(source: HeaderSource, name: string): readonly string[] {
   if (isFetchHeaders(source)) {
     const value = source.get(name);
     return value === null ? [] : [value];

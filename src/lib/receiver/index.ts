@@ -2,7 +2,7 @@
 export { VerificationError, type VerificationErrorCode } from "./errors.ts";
 export { type FastifyReceiverOptions, webhookPlugin } from "./fastify.ts";
 export type { HeaderSource } from "./headers.ts";
-export { webhookListener } from "./node-http.ts";
+export { ssfListener, webhookListener } from "./node-http.ts";
 export {
   createReceiver,
   type ReceiverOptions,
@@ -12,4 +12,11 @@ export {
 } from "./receive.ts";
 export { MemoryReplayStore, type MemoryReplayStoreOptions, type ReplayStore } from "./replay-store.ts";
 export { signDelivery, type DeliverySignatures, type SignInput } from "./sign.ts";
+export {
+  type SecurityEventToken,
+  type SetAnswer,
+  SetError,
+  SsfReceiver,
+  type SsfReceiverOptions,
+} from "./ssf-receiver.ts";
 export { type VerifiedPayload, verify, type VerifyInput } from "./verify.ts";

@@ -1,10 +1,13 @@
 /** A receiver for `node:http` and Express. */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { SsfReceiver } from "./ssf-receiver.ts";
 import { createReceiver, type ReceiverOptions, tell } from "./receive.ts";
 
 /** 512 KiB: 256 KiB of data, the envelope, and reserve. */
 export const MAX_BODY_BYTES = 524_288;
 const BODY_MS = 10_000;
+/** Maximum size of a security event token. */
+const SET_BYTES = 65_536;
 
 type BodyProblem = 400 | 408 | 413 | 500;
 
@@ -82,6 +85,22 @@ export function webhookListener(
     handle(request, response).catch((error: unknown) => {
       tell(onError, error);
       response.destroy();
+    });
+  };
+}
+
+/** A request listener: `createServer(ssfListener(receiver))`. It answers 202, 400, 405, 408, 413 and 503 itself. */
+export function ssfListener(
+  receiver: Pick<SsfReceiver, "receive">,
+): (request: IncomingMessage, response: ServerResponse) => void {
+  return (request, response) => {
+    void readBody(request, SET_BYTES, BODY_MS).then(async (body) => {
+      if (request.method !== "POST" || typeof body === "number") {
+        response.writeHead(typeof body === "number" ? body : 405, { Connection: "close" }).end();
+        return;
+      }
+      const answer = await receiver.receive(body, request.headersDistinct);
+      response.writeHead(answer.status, { "Content-Type": "application/json" }).end(answer.body);
     });
   };
 }

@@ -191,6 +191,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
   registerOAuthRoutes(server, { ...services.oauth, ...services.tokens.status }, scopes);
   registerEndpointKeyRoutes(server, { pool: pools.issuer, lookups: lookupsOf(config), clock });
   registerCredentialRoutes(server, {
+    ...services.revocation,
     ...services.credentials,
     pool: pools.api,
     credentialsMax: async (tenantId) =>

@@ -7,6 +7,7 @@ import { transaction } from "../../database/transaction.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { KeyStore } from "../../tokens/signing-keys/key-store.ts";
 import type { Logger } from "../../observability/logger.ts";
+import type { OwnEventSources } from "../../webhooks/ingest/own-event.ts";
 import { createTokenVerifier, type VerifyToken } from "../../tokens/oauth/verify-access-token.ts";
 import type { Follower } from "../revocation.ts";
 import { publishRevocation } from "../../revocation/publish-revocation.ts";
@@ -21,6 +22,8 @@ export interface TokenParts {
   readonly follower: Follower;
   /** Role signet_issuer. */
   readonly pools: { readonly issuer: Pool };
+  readonly keyring: OwnEventSources["keyring"];
+  readonly deadLetterMs: number;
   readonly clock: Clock;
   readonly log: Logger;
   /** Waits until processes enforce a revocation, and records the receipt. */
@@ -58,7 +61,7 @@ export function createTokens(parts: TokenParts): Tokens {
             await publishRevocation(
               db,
               { kind: "jti", target, tenant, actor, requestId },
-              { clock, randomBytes },
+              { ...parts, randomBytes },
             ),
         );
         await receipts.of(revocation);

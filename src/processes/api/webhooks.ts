@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import type { Client } from "@temporalio/client";
 import type { Config } from "../../config/config.ts";
+import { setTimeout as delay } from "node:timers/promises";
 import { createRandomPool } from "../../crypto/random-pool.ts";
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { Pepper } from "../../crypto/pepper.ts";
@@ -23,8 +24,12 @@ import { EventTypeService } from "../../webhooks/event-types/event-type-service.
 import type { Logger } from "../../observability/logger.ts";
 import { ReplayService } from "../../webhooks/replay/replay-service.ts";
 import { createReplayStarter } from "../../webhooks/replay/replay-starter.ts";
+import { PollService } from "../../webhooks/ssf/poll.ts";
+import type { SetKeys } from "../../webhooks/ssf/set.ts";
+import { StreamService, type StreamServiceOptions } from "../../webhooks/ssf/stream-service.ts";
 import type { TenantLimits } from "../../http/rate-limits/tenant-limits.ts";
 import { createDeadLetterExport } from "../../api/routes/dead-letters.ts";
+import type { SsfServices } from "../../api/routes/ssf.ts";
 import type { WebhookServices } from "../../api/routes/webhooks.ts";
 
 export interface WebhookParts {
@@ -34,8 +39,29 @@ export interface WebhookParts {
   readonly pepper: Pepper;
   readonly temporal: Client;
   readonly tenantLimits: TenantLimits;
+  /** Keys of security event tokens. */
+  readonly keys: { readonly signingKey: SetKeys };
   readonly clock: Clock;
   readonly log: Logger;
+}
+
+function createSsf(
+  { config, pools, keyring, keys, clock, log }: WebhookParts,
+  services: Omit<StreamServiceOptions, "issuer">,
+): SsfServices {
+  return {
+    streams: new StreamService({ ...services, issuer: config.publicUrl }),
+    polls: new PollService({
+      pool: pools.api,
+      keyring,
+      keys: keys.signingKey,
+      clock,
+      keptMs: config.deadLetterMs,
+      wait: async (ms) => await delay(ms),
+      log,
+    }),
+    publicUrl: config.publicUrl,
+  };
 }
 
 export function createWebhooks(parts: WebhookParts): WebhookServices & { drain(): Promise<void> } {
@@ -45,18 +71,17 @@ export function createWebhooks(parts: WebhookParts): WebhookServices & { drain()
     createVerification(temporal, Math.random),
     config.verificationsPerSecond,
   );
-  const endpoints = new EndpointService({
+  const registering = {
     pool: pools.api,
     keyring,
-    verification,
-    checkUrl: (url) => policy.checkUrl(url),
-    endpointsMax: async (tenantId) => (await tenantLimits.policyOf(tenantId)).limits.endpoints,
+    checkUrl: (url: string) => policy.checkUrl(url),
+    endpointsMax: async (tenantId: string) => (await tenantLimits.policyOf(tenantId)).limits.endpoints,
     headerBrand: config.headerBrand,
     clock,
     randomBytes,
     deadLetterMs: config.deadLetterMs,
-    log,
-  });
+  };
+  const endpoints = new EndpointService({ ...registering, verification, log });
   const releaser = new Releaser(temporal, log);
   const reading = { pool: pools.api, keyring, releaser, clock, randomBytes };
   const replays = new ReplayService({
@@ -99,6 +124,7 @@ export function createWebhooks(parts: WebhookParts): WebhookServices & { drain()
     }),
     ingest,
     endpointSecrets: { api: pools.api, keyring, pepper, clock, randomBytes },
+    ssf: createSsf(parts, { ...registering, endpoints, replays }),
     ingestPool: pools.ingest,
     tenantLimits,
     notePlatformPublishing: createPlatformPublishingAudit(pools.api, { clock, randomBytes }),

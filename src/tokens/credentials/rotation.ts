@@ -17,8 +17,6 @@ import {
   retireVersion,
 } from "../../database/repositories/secret-versions.ts";
 import { transaction } from "../../database/transaction.ts";
-import type { Clock } from "../../domain/clock.ts";
-import type { RandomBytes } from "../../domain/ids.ts";
 import {
   type Admission,
   retirementOf,
@@ -27,6 +25,8 @@ import {
 } from "../../domain/secret-version.ts";
 import type { Logger } from "../../observability/logger.ts";
 import { metrics } from "../../observability/metrics.ts";
+import type { OwnEventSources } from "../../webhooks/ingest/own-event.ts";
+import { credentialChanges, publishSecurityEvents } from "../../webhooks/ssf/publish.ts";
 import type { AppendRotationEntry, RotationEntry } from "./rotation-log.ts";
 import type { RotationNotices } from "./rotation-notices.ts";
 import { environmentOf, newClientSecret } from "./secret-format.ts";
@@ -58,13 +58,11 @@ export interface Rotation {
   step(use: SecretUse): Promise<CredentialRotation | undefined> | undefined;
 }
 
-export interface RotationOptions {
+export interface RotationOptions extends OwnEventSources {
   /** Role signet_rotator. */
   readonly pool: Pool;
   readonly pepper: Pepper;
   readonly rules: RotationRules;
-  readonly clock: Clock;
-  readonly randomBytes: RandomBytes;
   readonly notices: RotationNotices;
   readonly append: AppendRotationEntry;
   readonly log: Logger;
@@ -125,6 +123,10 @@ export class TokenRotationService implements Rotation {
     const retireBy = dueAt + rules.maxOverlapMs;
     await transaction(pool, async (db) => {
       if (await acknowledgeSuccessor(db, { ...keyOf(use), nowMs, dueAt, retireBy })) {
+        const { tenantId, credentialId: id } = use.client;
+        const subject = { noun: "credential", id } as const;
+        const change = { tenantId, subject, events: credentialChanges("update"), actor: `credential:${id}` };
+        await publishSecurityEvents(db, change, this.#options);
         await this.#record(db, use, "credential.rotated", { due_at: new Date(dueAt).toISOString() });
       }
     });

@@ -11,6 +11,8 @@ const SCOPES_SUPPORTED: readonly string[] = [
   "events:publish_any",
   "events:read",
   "portal:sign_in",
+  "ssf:manage",
+  "ssf:read",
   "tokens:introspect",
   "webhooks:read",
   "webhooks:replay",

@@ -19,9 +19,11 @@ import {
   lockEndpoint,
   moveEndpoint,
 } from "../../database/repositories/endpoints/endpoints.ts";
+import { findStream } from "../../database/repositories/webhooks/ssf-streams.ts";
 import { transaction } from "../../database/transaction.ts";
 import type { EndpointFailures } from "../pacing/endpoint-failures.ts";
 import { type OwnEventSources, publishOwnEvent } from "../ingest/own-event.ts";
+import { publishStreamUpdated } from "../ssf/publish.ts";
 import { ENDPOINT_MOVES, mayMove } from "../../domain/endpoint-state.ts";
 
 const DISABLED_AT_ONCE = 100;
@@ -133,7 +135,7 @@ async function disableGone(
 /** Disables the endpoint, and reports it to the tenant's other endpoints and the compliance log. */
 async function move(
   db: Queryable,
-  { tenantId, id }: Endpoint,
+  { tenantId, id, ssfStream }: Endpoint,
   {
     name,
     details: further,
@@ -146,6 +148,12 @@ async function move(
   const details = { reason: ENDPOINT_MOVES[name].to.disabledReason, ...further };
   const data = JSON.stringify({ endpoint_id: id, ...details, disabled_at: now.toISOString() });
   await publishOwnEvent(db, { tenantId, type: "endpoint.disabled", data, except: id }, options);
+  const stream = ssfStream === null ? undefined : await findStream(db, tenantId, ssfStream);
+  if (stream !== undefined) {
+    // It waits as a dead letter until the receiver enables the stream again.
+    const reason = `the endpoint is disabled: ${details.reason}`;
+    await publishStreamUpdated(db, stream, { status: "paused", reason }, options);
+  }
   await appendEntry(
     db,
     { actor: "system:worker", type: "endpoint.disabled", tenant: tenantId, target: id, details },

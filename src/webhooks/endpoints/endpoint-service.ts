@@ -65,6 +65,16 @@ export interface EndpointServiceOptions {
   readonly log: Logger;
 }
 
+/** @throws SignetError INVALID_STATE for the endpoint of a stream, which only the stream's own routes change */
+export function notOfStream(endpoint: Endpoint): Endpoint {
+  if (endpoint.ssfStream !== null) {
+    throw new SignetError("INVALID_STATE", {
+      detail: `The endpoint belongs to the stream ${endpoint.ssfStream}: change or delete the stream.`,
+    });
+  }
+  return endpoint;
+}
+
 export class EndpointService {
   readonly #options: EndpointServiceOptions;
   readonly #kicks = new Set<Promise<void>>();
@@ -102,7 +112,7 @@ export class EndpointService {
       return made;
     });
     if (!registered.replayed) {
-      this.#kick(registered.endpoint);
+      this.kick(registered.endpoint);
     }
     return registered;
   }
@@ -170,7 +180,7 @@ export class EndpointService {
     const { pool, keyring } = this.#options;
     const { settings: checked, secret } = checkSettings(change, this.#rules());
     const { endpoint, pings } = await tenantTransaction(pool, tenantId, async (db) => {
-      const current = found(await lockEndpoint(db, tenantId, id), "endpoint");
+      const current = notOfStream(found(await lockEndpoint(db, tenantId, id), "endpoint"));
       const { settings, changed } = changeSettings(current, checked);
       if (changed.length === 0) {
         return { endpoint: current, pings: false };
@@ -180,7 +190,7 @@ export class EndpointService {
       let saved = await saveSettings(db, at, settings);
       await sealAuthentication(db, found(saved, "endpoint"), secret, keyring);
       if (redirected) {
-        this.#limitPings(id);
+        this.limitPings(id);
         saved = await moveEndpoint(db, at, "redirect");
       }
       const details = { changed, ...(changed.includes("events") ? { events: settings.eventTypes } : {}) };
@@ -188,7 +198,7 @@ export class EndpointService {
       return { endpoint: found(saved, "endpoint"), pings: redirected };
     });
     if (pings) {
-      this.#kick(endpoint);
+      this.kick(endpoint);
     }
     return endpoint;
   }
@@ -200,10 +210,10 @@ export class EndpointService {
    */
   async enable(tenantId: string, id: string, by: By): Promise<Endpoint> {
     const endpoint = await this.#move(tenantId, id, "enable", async (db) => {
-      this.#limitPings(id);
+      this.limitPings(id);
       await this.#log(db, { ...by, type: "endpoint.enabled", tenant: tenantId, target: id });
     });
-    this.#kick(endpoint);
+    this.kick(endpoint);
     return endpoint;
   }
 
@@ -249,13 +259,13 @@ export class EndpointService {
           detail: `The endpoint is ${current.state}: only PENDING endpoints can be verified.`,
         });
       }
-      this.#limitPings(id);
+      this.limitPings(id);
       return await wantVerification(db, { tenantId, id, now: new Date(clock.now()) });
     });
     if (endpoint === undefined) {
       throw new SignetError("INVALID_STATE", { detail: "The endpoint was just verified or changed." });
     }
-    this.#kick(endpoint);
+    this.kick(endpoint);
     return endpoint;
   }
 
@@ -267,7 +277,7 @@ export class EndpointService {
    */
   async sendTest(tenantId: string, id: string, event: TestEvent): Promise<Delivery> {
     const delivery = await tenantTransaction(this.#options.pool, tenantId, async (db) => {
-      const current = found(await lockEndpoint(db, tenantId, id), "endpoint");
+      const current = notOfStream(found(await lockEndpoint(db, tenantId, id), "endpoint"));
       if (current.state !== "ACTIVE") {
         throw new SignetError("INVALID_STATE", {
           detail: `The endpoint is ${current.state}: only ACTIVE endpoints receive events.`,
@@ -288,7 +298,7 @@ export class EndpointService {
   ): Promise<Endpoint> {
     const { pool, clock } = this.#options;
     return await tenantTransaction(pool, tenantId, async (db) => {
-      const current = found(await lockEndpoint(db, tenantId, id), "endpoint");
+      const current = notOfStream(found(await lockEndpoint(db, tenantId, id), "endpoint"));
       if (!mayMove(name, current)) {
         throw new SignetError("INVALID_STATE", { detail: `The endpoint is ${current.state}.` });
       }
@@ -313,7 +323,8 @@ export class EndpointService {
     await Promise.allSettled(this.#kicks);
   }
 
-  #limitPings(id: string): void {
+  /** Counts a ping of an endpoint. @throws SignetError RATE_LIMITED */
+  limitPings(id: string): void {
     this.#limit(
       this.#verifyWindow,
       id,
@@ -328,8 +339,11 @@ export class EndpointService {
     }
   }
 
-  /** Runs after the commit. The response does not wait for Temporal, and the sweep repeats a failed start. */
-  #kick({ id, tenantId, generation }: Endpoint): void {
+  /**
+   * Has an endpoint pinged that a committed transaction has made PENDING. The caller does not wait for Temporal, and the
+   * sweep repeats a failed start.
+   */
+  kick({ id, tenantId, generation }: Pick<Endpoint, "id" | "tenantId" | "generation">): void {
     const { pool, log, verification } = this.#options;
     const countUp = async (): Promise<number | undefined> =>
       await tenantTransaction(pool, tenantId, async (db) => await nextGeneration(db, id, generation));

@@ -46,6 +46,8 @@ interface Tools {
 
 interface TenantRegistration extends EndpointSettings, Pick<Registration, "idempotency"> {
   readonly tenantId: string;
+  /** The stream of security events that the endpoint is for. */
+  readonly ssfStream?: string;
   /** The secret part of its authentication. */
   readonly authenticationSecret: string | null | undefined;
 }

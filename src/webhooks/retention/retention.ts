@@ -15,6 +15,7 @@ import { purgeTombstones } from "../../database/repositories/endpoints/endpoints
 import { forgetAnswers } from "../../database/repositories/idempotent-answers.ts";
 import { forgetCounts } from "../../database/repositories/webhooks/delivery-counts.ts";
 import { forgetReplayJobs } from "../../database/repositories/webhooks/replay-jobs.ts";
+import { forgetPolledSets } from "../../database/repositories/webhooks/ssf-streams.ts";
 import { forgetTokenRevocations } from "../../database/repositories/tokens/revocations.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { DAY_MS, utcDay } from "../../domain/ids.ts";
@@ -69,6 +70,7 @@ export async function purgeExpired({ pool, clock, log, retentionDays }: Retentio
   const revocations = await inRounds(async () => await forgetTokenRevocations(pool, DELETES_MAX));
   const tombstonesBefore = new Date(now - TOMBSTONES_KEPT_MS);
   const endpoints = await inRounds(async () => await purgeTombstones(pool, tombstonesBefore, DELETES_MAX));
+  await inRounds(async () => await forgetPolledSets(pool, retainedSince, DELETES_MAX));
   const hostsBefore = new Date(now - HOSTS_KEPT_MS);
   await inRounds(async () => await forgetPingedHosts(pool, hostsBefore, DELETES_MAX));
   return { days, keys, rows, revocations, endpoints };

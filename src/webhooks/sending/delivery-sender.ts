@@ -4,9 +4,10 @@ import type { Clock } from "../../domain/clock.ts";
 import type { AttemptError } from "../../domain/delivery.ts";
 import { buildEnvelope } from "./envelope.ts";
 import type { OpenDelivery } from "../ingest/event-content.ts";
-import type { HttpSender } from "./http-sender.ts";
+import type { HttpSender, SendRequest } from "./http-sender.ts";
 import type { ReceiverAccess } from "./receiver-access.ts";
 import type { OpenSecrets } from "./open-secrets.ts";
+import { type SetKeys, signSet } from "../ssf/set.ts";
 import type { Signer } from "./signer.ts";
 
 /** "TCP timeout over 10 seconds" (specification 6): one deadline from before DNS to complete response headers. */
@@ -36,43 +37,61 @@ export interface DeliverySenderOptions {
   /** Decrypts the event's content. */
   readonly openContent: (delivery: LoadedDelivery) => Promise<OpenDelivery>;
   readonly openSecrets: OpenSecrets;
+  /** Key of security event tokens. */
+  readonly setKeys: SetKeys;
 }
 
-export function createDeliverySender({
-  http,
-  access,
-  signer,
-  clock,
-  openContent,
-  openSecrets,
-}: DeliverySenderOptions): DeliverySender {
+/** The bytes of an attempt and its headers. */
+type Written = Pick<SendRequest, "body" | "headers">;
+
+export function createDeliverySender(options: DeliverySenderOptions): DeliverySender {
+  const { http, access, signer, clock, openContent, openSecrets, setKeys } = options;
+
+  async function writeSet(delivery: LoadedDelivery, dataJson: string | Buffer): Promise<Written> {
+    const { deliveryId: id, ssfStream: streamId, occurredAt } = delivery;
+    const claims = { id, streamId: streamId ?? "", occurredAt, claimsJson: dataJson.toString() };
+    return { headers: signer.setHeaders(), body: Buffer.from(await signSet(setKeys, claims)) };
+  }
+
+  async function writeWebhook(
+    delivery: LoadedDelivery,
+    attempt: number,
+    dataJson: string | Buffer,
+  ): Promise<Written> {
+    const timestampSeconds = Math.floor(clock.now() / 1_000);
+    const body = buildEnvelope({
+      eventId: delivery.eventId,
+      type: delivery.eventType,
+      timestamp: delivery.occurredAt.toISOString(),
+      sentAt: timestampSeconds,
+      attempt,
+      endpointId: delivery.endpointId,
+      deliveryId: delivery.deliveryId,
+      sourceId: delivery.sourceId,
+      own: delivery.own,
+      metadataJson: delivery.metadata,
+      dataJson,
+    });
+    const headers = signer.headers({
+      ...(await openSecrets(delivery)),
+      body,
+      eventId: delivery.eventId,
+      eventType: delivery.eventType,
+      deliveryId: delivery.deliveryId,
+      attempt,
+      timestampSeconds,
+    });
+    return { headers, body };
+  }
+
   return {
     send: async (delivery, attempt) => {
       const { dataJson, keep } = await openContent(delivery);
-      const timestampSeconds = Math.floor(clock.now() / 1_000);
-      const body = buildEnvelope({
-        eventId: delivery.eventId,
-        type: delivery.eventType,
-        timestamp: delivery.occurredAt.toISOString(),
-        sentAt: timestampSeconds,
-        attempt,
-        endpointId: delivery.endpointId,
-        deliveryId: delivery.deliveryId,
-        sourceId: delivery.sourceId,
-        own: delivery.own,
-        metadataJson: delivery.metadata,
-        dataJson,
-      });
-      const headers = signer.headers({
-        ...(await openSecrets(delivery)),
-        body,
-        eventId: delivery.eventId,
-        eventType: delivery.eventType,
-        deliveryId: delivery.deliveryId,
-        attempt,
-        timestampSeconds,
-      });
-      const request = { url: delivery.url, headers, body, deadlineMs: DELIVERY_DEADLINE_MS };
+      const written =
+        delivery.ssfStream === null
+          ? await writeWebhook(delivery, attempt, dataJson)
+          : await writeSet(delivery, dataJson);
+      const request = { url: delivery.url, ...written, deadlineMs: DELIVERY_DEADLINE_MS };
       const { requestVersion } = delivery;
       const result =
         requestVersion === null

@@ -2,6 +2,7 @@
 import type { GuardedClock } from "../../domain/clock.ts";
 import { signAsymmetric } from "../../lib/receiver/ed25519.ts";
 import { signDelivery } from "../../lib/receiver/sign.ts";
+import { SET_TYPE } from "../ssf/set.ts";
 
 /** Keys that sign an endpoint's requests at a given time. */
 export interface EndpointSecrets {
@@ -33,6 +34,12 @@ export interface Signer {
    * @throws SignetError `CLOCK_SKEWED`, because receivers would have to reject the timestamp
    */
   headers(request: SignedRequest): Record<string, string>;
+  /**
+   * Returns the headers of a request with a security event token, which contains its signature (RFC 8935 section 2).
+   *
+   * @throws SignetError `CLOCK_SKEWED`
+   */
+  setHeaders(): Record<string, string>;
 }
 
 const BRAND_FORMAT = /^[A-Za-z][A-Za-z0-9-]{0,31}$/;
@@ -62,6 +69,15 @@ export function createSigner(options: {
   const prefix = `X-${headerBrand}`;
 
   return {
+    setHeaders() {
+      clock?.requireRight();
+      return {
+        "Content-Type": SET_TYPE,
+        Accept: "application/json",
+        "User-Agent": userAgent,
+        "Accept-Encoding": "identity",
+      };
+    },
     headers(request) {
       clock?.requireRight();
       const { body, eventId: id, timestampSeconds, signingKeys } = request;

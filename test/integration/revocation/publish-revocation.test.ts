@@ -14,10 +14,12 @@ import {
   type Revocation,
 } from "../../../src/revocation/publish-revocation.ts";
 import { eventually } from "../../support/eventually.ts";
+import { testKeyring } from "../../support/keyring.ts";
 import { useTestDatabase } from "../../support/services.ts";
 
 const database = useTestDatabase();
-const sources = { clock: { now: () => Date.now() }, randomBytes };
+const clock = { now: () => Date.now() };
+const sources = { clock, randomBytes, keyring: testKeyring(), deadLetterMs: 0 };
 const TENANT = newId("tenant", 0, randomBytes);
 const pools: Pool[] = [];
 let operator: Pool;

@@ -42,6 +42,7 @@ const ROW: EndpointRow = {
   disabledReason: null,
   generation: 1,
   requestVersion: 1,
+  ssfStream: null,
   verificationState: "VERIFIED",
   verificationAttempts: 1,
   verificationLastError: null,

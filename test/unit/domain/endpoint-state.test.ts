@@ -24,6 +24,7 @@ const DESIGN: Readonly<Record<EndpointMoveName, readonly [Place, readonly Place[
   verify: ["ACTIVE", ["PENDING"]],
   redirect: ["PENDING", ["PENDING", "ACTIVE"]],
   enable: ["PENDING", ["DISABLED by its tenant", "DISABLED for failing", "DISABLED as gone"]],
+  resume: ["ACTIVE", ["DISABLED by its tenant", "DISABLED for failing", "DISABLED as gone"]],
   disable: ["DISABLED by its tenant", ["PENDING", "ACTIVE", "DISABLED for failing", "DISABLED as gone"]],
   fail: ["DISABLED for failing", ["ACTIVE"]],
   gone: ["DISABLED as gone", ["ACTIVE"]],

@@ -27,6 +27,8 @@ const ALLOWED = [
   "src/temporal/runtime.ts",
   // Scripts of the portal's pages, which run in browsers and call the portal.
   /^src\/portal\/browser\//,
+  // The key set of a transmitter, in programs of tenants.
+  "src/lib/receiver/ssf-receiver.ts",
   // Programs of operators and tenants, on their own machines.
   /^src\/(?:cli|lib\/client|processes\/(?:demo|doctor|embedded))\//,
 ];

@@ -42,6 +42,22 @@ class AcceptedEvent(TypedDict):
 AcceptedEventOrBatch = Union["AcceptedEvent", "AcceptedBatch"]
 
 
+class _AddedSubject(TypedDict):
+    stream_id: str
+    subject: AddedSubjectSubject
+
+
+class AddedSubject(_AddedSubject, total=False):
+    #: Has no effect.
+    verified: bool
+
+
+class AddedSubjectSubject(TypedDict):
+    """A subject identifier (RFC 9493)."""
+
+    format: str
+
+
 class _Attempt(TypedDict):
     id: str
     cycle: int
@@ -406,7 +422,7 @@ class DuplicateEvent(TypedDict):
     duplicate: Literal[True]
 
 
-class Endpoint(TypedDict):
+class _Endpoint(TypedDict):
     id: str
     url: str
     events: Sequence[str]
@@ -425,6 +441,11 @@ class Endpoint(TypedDict):
     created_at: str
     updated_at: str
     verification: EndpointVerification
+
+
+class Endpoint(_Endpoint, total=False):
+    #: The stream of security events that it belongs to, whose routes change it; absent otherwise.
+    ssf_stream: str
 
 
 class EndpointChange(TypedDict, total=False):
@@ -795,6 +816,24 @@ class NewReplay(_NewReplay, total=False):
     rate_per_second: int
 
 
+class NewStream(TypedDict, total=False):
+    events_requested: Sequence[str]
+    delivery: NewStreamDelivery
+    description: str
+
+
+class _NewStreamDelivery(TypedDict):
+    #: Push (RFC 8935) or poll (RFC 8936).
+    method: Literal["urn:ietf:rfc:8935", "urn:ietf:rfc:8936"]
+
+
+class NewStreamDelivery(_NewStreamDelivery, total=False):
+    #: Where tokens are pushed. The service sets it for polling.
+    endpoint_url: str
+    #: Sent with every push. Never shown. Absent in a change to keep it, `null` to remove it.
+    authorization_header: Optional[str]
+
+
 class _OAuth2Authentication(TypedDict):
     type: Literal["oauth2_client_credentials"]
     token_url: str
@@ -805,6 +844,31 @@ class _OAuth2Authentication(TypedDict):
 @final
 class OAuth2Authentication(_OAuth2Authentication, total=False):
     scope: str
+
+
+class PollAnswer(TypedDict):
+    #: Signed tokens by `jti`.
+    sets: Mapping[str, str]
+    moreAvailable: bool
+
+
+class PollRequest(TypedDict, total=False):
+    #: Most tokens in the answer: 100 at most and by default; 0 only acknowledges.
+    maxEvents: int
+    #: Whether to answer at once if there are no tokens; by default after 20 seconds.
+    returnImmediately: bool
+    #: Tokens that need not be sent again.
+    ack: Sequence[str]
+    #: Errors of tokens that the receiver cannot use, by `jti`. They are not sent again.
+    setErrs: Mapping[str, PollRequestSetErrsValue]
+
+
+class _PollRequestSetErrsValue(TypedDict):
+    err: str
+
+
+class PollRequestSetErrsValue(_PollRequestSetErrsValue, total=False):
+    description: str
 
 
 class PortalLink(TypedDict):
@@ -827,7 +891,7 @@ class RefusedBatchItem(TypedDict):
     error: Mapping[str, Any]
 
 
-class RegisteredEndpoint(TypedDict):
+class _RegisteredEndpoint(TypedDict):
     id: str
     url: str
     events: Sequence[str]
@@ -848,6 +912,16 @@ class RegisteredEndpoint(TypedDict):
     verification: EndpointVerification
     #: Shown only here.
     secret: str
+
+
+class RegisteredEndpoint(_RegisteredEndpoint, total=False):
+    #: The stream of security events that it belongs to, whose routes change it; absent otherwise.
+    ssf_stream: str
+
+
+class RemovedSubject(TypedDict):
+    stream_id: str
+    subject: AddedSubjectSubject
 
 
 class ReplayCount(TypedDict):
@@ -1064,6 +1138,9 @@ class SigningSecretRotation(TypedDict, total=False):
     overlap_seconds: int
 
 
+SsfConfiguration = Mapping[str, Any]
+
+
 class StoredEvent(TypedDict):
     id: str
     type: str
@@ -1079,6 +1156,67 @@ class StoredEvent(TypedDict):
 class StoredEventPage(TypedDict):
     data: Sequence[StoredEvent]
     next_cursor: Optional[str]
+
+
+class _Stream(TypedDict):
+    stream_id: str
+    #: `iss` of the tokens.
+    iss: str
+    #: `aud` of the tokens: the id of the stream.
+    aud: str
+    events_supported: Sequence[str]
+    events_requested: Sequence[str]
+    events_delivered: Sequence[str]
+    delivery: StreamDelivery
+    #: In seconds.
+    min_verification_interval: int
+
+
+class Stream(_Stream, total=False):
+    description: str
+    #: The endpoint of a push stream: its deliveries, attempts and dead letters are the stream's.
+    endpoint_id: str
+
+
+class _StreamChange(TypedDict):
+    stream_id: str
+
+
+class StreamChange(_StreamChange, total=False):
+    events_requested: Sequence[str]
+    delivery: NewStreamDelivery
+    description: str
+    iss: str
+    aud: str
+    events_supported: Sequence[str]
+    events_delivered: Sequence[str]
+    min_verification_interval: int
+
+
+class StreamDelivery(TypedDict):
+    method: Literal["urn:ietf:rfc:8935", "urn:ietf:rfc:8936"]
+    endpoint_url: str
+
+
+StreamOrStreams = Any
+
+
+class _StreamStatus(TypedDict):
+    stream_id: str
+    status: Literal["enabled", "paused", "disabled"]
+
+
+class StreamStatus(_StreamStatus, total=False):
+    reason: str
+
+
+class _StreamStatusChange(TypedDict):
+    stream_id: str
+    status: Literal["enabled", "paused", "disabled"]
+
+
+class StreamStatusChange(_StreamStatusChange, total=False):
+    reason: str
 
 
 class TestEvent(TypedDict, total=False):
@@ -1157,6 +1295,15 @@ class Usage(TypedDict):
 
 class UsageList(TypedDict):
     data: Sequence[Usage]
+
+
+class _VerificationRequest(TypedDict):
+    stream_id: str
+
+
+class VerificationRequest(_VerificationRequest, total=False):
+    #: Comes back in the event.
+    state: str
 
 
 class _Problem(TypedDict):

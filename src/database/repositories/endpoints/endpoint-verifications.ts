@@ -75,6 +75,8 @@ export async function takeWantedVerifications(
 export interface PingTarget extends EndpointTarget {
   readonly metadata: string | null;
   readonly requireEcho: boolean;
+  /** The stream of security events that the endpoint belongs to; null for webhooks. */
+  readonly ssfStream: string | null;
 }
 
 /** Returns the endpoint to ping; undefined if it no longer waits for this generation's ping. */
@@ -83,15 +85,17 @@ export async function loadForPing(
   id: string,
   generation: number,
 ): Promise<PingTarget | undefined> {
-  const { rows } = await db.query<TargetColumns & { metadata: string | null; require_echo: boolean }>({
+  const { rows } = await db.query<
+    TargetColumns & { metadata: string | null; require_echo: boolean; ssf_stream: string | null }
+  >({
     name: "load-for-ping",
-    ...sql`SELECT ${raw(TARGET_COLUMNS)}, e.metadata, e.require_echo FROM ${raw(TARGET_FROM)}
+    ...sql`SELECT ${raw(TARGET_COLUMNS)}, e.metadata, e.require_echo, e.ssf_stream FROM ${raw(TARGET_FROM)}
       WHERE e.id = ${id} AND e.generation = ${generation} AND e.state = 'PENDING'`,
   });
   const row = rows[0];
   return row === undefined
     ? undefined
-    : { ...toTarget(row), metadata: row.metadata, requireEcho: row.require_echo };
+    : { ...toTarget(row), metadata: row.metadata, requireEcho: row.require_echo, ssfStream: row.ssf_stream };
 }
 
 export interface PingRecord {

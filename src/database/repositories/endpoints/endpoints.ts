@@ -23,6 +23,8 @@ export interface Endpoint extends EndpointSettings {
   readonly generation: number;
   /** Number of changes of headers and authentication; null while neither is set. */
   readonly requestVersion: number | null;
+  /** The stream of security events whose tokens it gets, instead of webhooks; null for other endpoints. */
+  readonly ssfStream: string | null;
   readonly verificationState: VerificationState;
   readonly verificationAttempts: number;
   readonly verificationLastError: string | null;
@@ -59,6 +61,7 @@ const STATE_COLUMNS = [
   "id",
   "tenantId",
   "requestVersion",
+  "ssfStream",
   "state",
   "disabledReason",
   "generation",
@@ -80,21 +83,23 @@ export const ENDPOINT_COLUMNS = raw(
 );
 
 export interface NewEndpoint extends EndpointSettings, EndpointAt {
+  /** Null by default. */
+  readonly ssfStream?: string | null;
   readonly sealedSecret: string;
   readonly secretFingerprint: string;
 }
 
 /** Inserts an unverified endpoint with its first secret. Must run inside a tenant transaction. */
 export async function insertEndpoint(db: Queryable, endpoint: NewEndpoint): Promise<Endpoint> {
-  const { id, tenantId, now, headers, authentication } = endpoint;
+  const { id, tenantId, now, headers, authentication, ssfStream = null } = endpoint;
   const values = ENDPOINT_SETTINGS.map(({ key }) => sql`${endpoint[key]}`).reduce(
     (list, value) => sql`${list}, ${value}`,
   );
   const { rows } = await db.query<Endpoint>({
     name: "insert-endpoint",
-    ...sql`INSERT INTO endpoints (id, tenant_id, request_version, state, verification_state,
+    ...sql`INSERT INTO endpoints (id, tenant_id, ssf_stream, request_version, state, verification_state,
         verification_requested_at, created_at, updated_at, ${SETTING_COLUMNS})
-      VALUES (${id}, ${tenantId}, CASE WHEN coalesce(${headers}::text, ${authentication}::text) IS NOT NULL THEN 1 END,
+      VALUES (${id}, ${tenantId}, ${ssfStream}, CASE WHEN coalesce(${headers}::text, ${authentication}::text) IS NOT NULL THEN 1 END,
         'PENDING', 'WANTED', ${now}, ${now}, ${now}, ${values}) RETURNING ${ENDPOINT_COLUMNS}`,
   });
   await insertFirstSecret(db, endpoint);

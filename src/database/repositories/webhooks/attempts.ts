@@ -47,6 +47,8 @@ export interface LoadedDelivery extends StoredContent, StoredSecrets {
   readonly metadata: string | null;
   /** Null if the endpoint has neither headers nor an authentication of its own. */
   readonly requestVersion: number | null;
+  /** The stream of security events that the endpoint belongs to; null for webhooks. */
+  readonly ssfStream: string | null;
   /** Maximum number of attempts per second for the endpoint; null for no limit. */
   readonly rateLimit: number | null;
   /** Wrapped data key; empty once the tenant is erased. */
@@ -80,7 +82,7 @@ export function loadedColumns(traced: boolean): string {
         e.occurred_at AS "occurredAt", e.source_id AS "sourceId", e.own IS TRUE AS own, e.data,
         CASE WHEN octet_length(e.content) <= ${SMALL_CONTENT_BYTES} THEN e.content END AS content,
         octet_length(e.content) AS "contentBytes", d.endpoint_id AS "endpointId", p.state AS "endpointState",
-        p.url, p.metadata, p.request_version AS "requestVersion", p.rate_limit AS "rateLimit",
+        p.url, p.metadata, p.request_version AS "requestVersion", p.ssf_stream AS "ssfStream", p.rate_limit AS "rateLimit",
         p.disabled_reason AS "disabledReason",
         CASE WHEN p.state = 'PENDING' AND p.verification_state <> 'EXHAUSTED' THEN p.verification_requested_at END
           AS "verifyingSince",

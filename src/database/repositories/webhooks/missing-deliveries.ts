@@ -62,6 +62,8 @@ async function findAcceptable(
         WHERE e.tenant_id = ${tenantId} AND e.created_at >= ${since} AND e.created_at < ${until}
           AND e.day >= (${since}::timestamptz AT TIME ZONE 'UTC')::date AND e.day <= (${until}::timestamptz AT TIME ZONE 'UTC')::date
           AND (${eventTypes}::text[] = '{*}' OR e.type = ANY (${eventTypes})) AND e.content_erased_at IS NULL
+          -- Security events go to the streams that took them.
+          AND e.type NOT LIKE 'signet.%'
           AND (${day}::date IS NULL OR (${id}::text IS NULL AND e.day > ${day}) OR (e.day = ${day} AND e.id > ${id}))
         ORDER BY e.day, e.id LIMIT ${most}`,
     );

@@ -43,7 +43,10 @@ export function healthText({ health }: Pick<Endpoint, "health">): Part {
 }
 
 /** Returns the text for the events that an endpoint subscribes to. */
-export function eventsText({ events }: Pick<Endpoint, "events">): string {
+export function eventsText({ events, ssf_stream: stream }: Pick<Endpoint, "events" | "ssf_stream">): string {
+  if (stream !== undefined) {
+    return `security events of the stream ${stream}`;
+  }
   return events.includes("*") ? "all events" : events.join(", ");
 }
 
