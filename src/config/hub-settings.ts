@@ -1,4 +1,4 @@
-/** Settings of hubs, and of the processes behind them (decision 32). */
+/** Settings of hubs, and of the processes behind them (decision 33). */
 import { resolve } from "node:path";
 import { alternativeNames } from "./mutual-tls.ts";
 import { keyMaterial, list, listen, type Parser, setting, url } from "./setting.ts";

@@ -1,4 +1,4 @@
-/** Keys with which the primary authenticates proofs of revocations (decision 32). */
+/** Keys with which the primary authenticates proofs of revocations (decision 33). */
 import { hash } from "node:crypto";
 
 /** Length of an id, in hexadecimal digits. */

@@ -1,4 +1,4 @@
-/** What an edge knows through hubs instead of a database: revocations, verification keys, and the time (decision 32). */
+/** What an edge knows through hubs instead of a database: revocations, verification keys, and the time (decision 33). */
 import { randomInt } from "node:crypto";
 import { createRandomPool } from "../crypto/random-pool.ts";
 import type { Config } from "../config/config.ts";

@@ -1,4 +1,4 @@
-/** The hub process: relays proofs of the revocations to the edges of a region (decision 32). */
+/** The hub process: relays proofs of the revocations to the edges of a region (decision 33). */
 import { randomInt } from "node:crypto";
 import { type Config, ConfigError, formatListen, type ListenAddress } from "../config/config.ts";
 import { directUrl } from "../config/database-settings.ts";

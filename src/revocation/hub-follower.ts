@@ -1,5 +1,5 @@
 /**
- * Follows the revocations through hubs (decision 32), each over a connection of its own; the better lease counts.
+ * Follows the revocations through hubs (decision 33), each over a connection of its own; the better lease counts.
  * Network, time and randomness are arguments.
  */
 import { setTimeout as delay } from "node:timers/promises";

@@ -1,5 +1,5 @@
 /**
- * What a process learns from one hub, and decides of it: pure, without a connection or timers (decision 32). Nothing that
+ * What a process learns from one hub, and decides of it: pure, without a connection or timers (decision 33). Nothing that
  * a hub says counts unless the primary has authenticated it.
  */
 import { hash } from "node:crypto";

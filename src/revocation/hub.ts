@@ -1,6 +1,6 @@
 /**
  * A hub: relays the primary's proofs to the processes of a region, so that the primary answers one question for all of
- * them (decision 32). It holds no key and decides nothing. It follows the primary or another hub.
+ * them (decision 33). It holds no key and decides nothing. It follows the primary or another hub.
  */
 import type { FollowerRow } from "../database/repositories/tokens/revocations.ts";
 import type { Logger } from "../observability/logger.ts";

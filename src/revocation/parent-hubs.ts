@@ -1,4 +1,4 @@
-/** Hubs above a hub: a region's hub may follow hubs of another region instead of the primary (decision 32). */
+/** Hubs above a hub: a region's hub may follow hubs of another region instead of the primary (decision 33). */
 import type { FollowerRow } from "../database/repositories/tokens/revocations.ts";
 import type { Logger } from "../observability/logger.ts";
 import type { FollowerNews, HubAnswer, Upstream } from "./hub.ts";

@@ -1,5 +1,5 @@
 /**
- * Proofs of the primary that pass through hubs, which hold no key (decision 32). A process draws a nonce. The primary
+ * Proofs of the primary that pass through hubs, which hold no key (decision 33). A process draws a nonce. The primary
  * authenticates it together with the state of the sequence, so whatever was committed before the nonce is covered.
  */
 import { createHmac, hash, timingSafeEqual } from "node:crypto";

@@ -1,4 +1,4 @@
--- Proofs of the revocations for processes that follow them through hubs, which are not trusted (decision 32).
+-- Proofs of the revocations for processes that follow them through hubs, which are not trusted (decision 33).
 
 -- SHA-256 chain over the lines of all revocations since this migration.
 ALTER TABLE rev_clock ADD COLUMN head bytea NOT NULL DEFAULT sha256('');
