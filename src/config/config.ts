@@ -21,7 +21,7 @@ import { LIMIT_SETTINGS } from "./limit-settings.ts";
 import { MUTUAL_TLS_SETTINGS, type MutualTlsMode, resolveMutualTls } from "./mutual-tls.ts";
 import { OPERATOR_SETTINGS } from "./operator-settings.ts";
 import { PORTAL_SETTINGS, portalProblems } from "./portal-settings.ts";
-import { REVOCATION_SETTINGS, revocationProblems } from "./revocation.ts";
+import { REVOCATION_SETTINGS, revocationProblems, statusListProblems } from "./revocation.ts";
 import { ROTATION_SETTINGS } from "./rotation-settings.ts";
 import {
   formatListen,
@@ -332,6 +332,7 @@ export function loadConfig(given: Environment, asks: ConfigFor = "service"): Con
     ...keyProblems(values),
     ...complianceProblems(values),
     ...workerVersioningProblems(values),
+    ...(asks === "edge" ? [] : statusListProblems(values)),
   );
   if (problems.length > 0) {
     throw new ConfigError(problems);

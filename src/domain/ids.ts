@@ -30,6 +30,7 @@ export const ID_PREFIXES = {
   grade: "grd",
   operator: "opr",
   operatorToken: "otk",
+  statusList: "stl",
 } as const;
 
 export type IdNoun = keyof typeof ID_PREFIXES;

@@ -56,6 +56,7 @@ import { openPortalBrands } from "./api/portal-brands.ts";
 import { openProducers } from "./api/producers.ts";
 import { followRevocations } from "./revocation.ts";
 import { openTenantLimits } from "./api/tenant-limits.ts";
+import { createStatusLists, type StatusLists } from "./api/status-lists.ts";
 import { createTokens } from "./api/tokens.ts";
 import { createTokenRotation, credentialIssuing } from "./rotation.ts";
 import { openSigningKeys } from "./signing-keys.ts";
@@ -118,10 +119,11 @@ interface OAuthParts {
   readonly keys: Omit<KeyStore, "close">;
   readonly clock: GuardedClock;
   readonly log: Logger;
-  readonly view: Pick<RevocationView, "issuableFrom">;
+  readonly view: RevocationView;
 }
 
 interface OAuth extends OAuthServices {
+  readonly statusDocuments: StatusLists["routes"];
   /** Writes records collected while answering. */
   close(): Promise<void>;
 }
@@ -143,6 +145,16 @@ function createOAuth({ config, pools, pepper, keys, clock, log, view }: OAuthPar
     log,
   });
   const tokenRotation = createTokenRotation({ config, pepper, clock, log });
+  const replaceRevokedKey = async (): Promise<boolean> => {
+    const { kid } = keys.signingKey();
+    if (view.issuableFrom({ ...NOBODY, kid }) !== Infinity) {
+      return false;
+    }
+    await keys.refresh();
+    return keys.signingKey().kid !== kid;
+  };
+  const pool = pools.issuer;
+  const { places, routes } = createStatusLists({ config, pool, keys, replaceRevokedKey, view, clock });
   const mutualTlsUrl = mutualTlsAddress(config);
   const endpoints = [issuer, mutualTlsUrl].filter((url) => url !== undefined).map(tokenEndpoint);
   return {
@@ -180,14 +192,10 @@ function createOAuth({ config, pools, pepper, keys, clock, log, view }: OAuthPar
         kid: keys.signingKey().kid,
         issuedAt,
       }),
-    replaceRevokedKey: async () => {
-      const { kid } = keys.signingKey();
-      if (view.issuableFrom({ ...NOBODY, kid }) !== Infinity) {
-        return false;
-      }
-      await keys.refresh();
-      return keys.signingKey().kid !== kid;
-    },
+    replaceRevokedKey,
+    places,
+    statusLists: places !== undefined,
+    statusDocuments: routes,
     lastUsed,
     issued,
     rotation: tokenRotation.rotation,
@@ -284,6 +292,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     ...common,
     clients: mutualTls.clients,
     oauth,
+    statusLists: oauth.statusDocuments,
     credentials: credentialIssuing({ config, pepper }),
     webhooks,
     tokens,

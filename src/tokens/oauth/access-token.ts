@@ -2,6 +2,7 @@
 import type { GuardedClock } from "../../domain/clock.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
 import type { SigningKey } from "../signing-keys/signing-key.ts";
+import type { Place } from "../status-lists/places.ts";
 
 /** In seconds (specification 8). */
 export const TOKEN_LIFETIME_SECONDS = 900;
@@ -22,6 +23,8 @@ export interface TokenSubject {
   readonly audience?: string;
   /** `x5t#S256` of the certificate that the token is bound to (RFC 8705 section 3.1). */
   readonly certificateThumbprint?: string | undefined;
+  /** Its place in a status list, if it has one. */
+  readonly place?: Place | undefined;
 }
 
 export interface MintedToken {
@@ -54,7 +57,8 @@ export function createTokenMint(options: TokenMintOptions): TokenMint {
     mint: async (subject) => {
       clock.requireRight();
       const key = signingKey();
-      const jti = Buffer.from(randomBytes(JTI_BYTES)).toString("base64url");
+      const { place } = subject;
+      const jti = place?.jti ?? Buffer.from(randomBytes(JTI_BYTES)).toString("base64url");
       const issuedAt = Math.floor(clock.now() / 1_000);
       const claims = {
         iss: issuer,
@@ -71,6 +75,7 @@ export function createTokenMint(options: TokenMintOptions): TokenMint {
         prn: subject.principalId,
         cid: subject.credentialId,
         cv: subject.secretVersion,
+        status: place && { status_list: { idx: place.idx, uri: place.uri } },
         ...(subject.certificateThumbprint === undefined
           ? {}
           : { cnf: { "x5t#S256": subject.certificateThumbprint } }),
