@@ -328,7 +328,7 @@ export function loadConfig(given: Environment, asks: ConfigFor = "service"): Con
     problems.push(...furtherProblems(problems, productionProblems(values, asks === "edge")));
   }
   problems.push(
-    ...(asks === "edge" ? edgeProblems(values, development) : []),
+    ...(asks === "edge" ? edgeProblems({ ...values, ...mutualTls }, development) : []),
     ...keyProblems(values),
     ...complianceProblems(values),
     ...workerVersioningProblems(values),

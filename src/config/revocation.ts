@@ -99,5 +99,7 @@ export function statusListProblems(values: {
   const audiences = new Set([values.audience, ...(values.resources ?? [])]);
   return (values.statusListAudiences ?? [])
     .filter((name) => !audiences.has(name))
-    .map((name) => `SIGNET_STATUS_LIST_AUDIENCES: ${name} is neither SIGNET_AUDIENCE nor in SIGNET_RESOURCES`);
+    .map(
+      (name) => `SIGNET_STATUS_LIST_AUDIENCES: ${name} is neither SIGNET_AUDIENCE nor in SIGNET_RESOURCES`,
+    );
 }

@@ -24,7 +24,6 @@ import { Admitted } from "../edge/admitted.ts";
 import { openApiConnections } from "../edge/api-connections.ts";
 import { Dispatchers } from "../edge/dispatchers.ts";
 import { createGateway, type GatewayServices, targetOf } from "../edge/gateway.ts";
-import { routedTarget } from "../edge/request-checks.ts";
 import { openRouteFile, type RouteFile } from "../edge/route-file.ts";
 import { type RouteTable, RouteTableError } from "../edge/route-table.ts";
 import { listenOn } from "../runtime/http-server.ts";
@@ -120,9 +119,10 @@ async function openRoutes(
   { config, environment, log }: EdgeProcessOptions,
   onChange: (table: RouteTable) => Promise<void>,
 ): Promise<RouteFile> {
-  const { edgeRoutes: path } = config;
+  const { edgeRoutes: path, edgeChecks } = config;
+  const checksOnly = edgeChecks !== "off";
   try {
-    return await openRouteFile({ path, environment: (name) => environment[name], log }, onChange);
+    return await openRouteFile({ path, environment: (name) => environment[name], checksOnly, log }, onChange);
   } catch (error) {
     const problems = error instanceof RouteTableError ? error.problems : [(error as Error).message];
     throw new ConfigError(problems.map((problem) => `SIGNET_EDGE_ROUTES: ${problem}`));
@@ -191,7 +191,9 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
   ];
   const { publicUrl: issuer, audience } = config;
   const verify = createTokenVerifier({ issuer, audience, verificationKey: keys.verificationKey, clock });
+  const checks = config.edgeChecks === "off" ? undefined : config.edgeChecks;
   const services: GatewayServices = {
+    checks,
     baseUrl: config.publicUrl,
     clients: mutualTls.clients,
     admit: createTokenAdmission(verify, revocation.follower, createStaleReport({ clock, log })),
@@ -207,8 +209,9 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
     log,
   };
   const use = async (table: RouteTable): Promise<void> => {
-    gateway = await createGateway(table, services, routedTarget);
-    dispatchers.retain(table.map(({ upstream }) => targetOf(upstream, services.limits)));
+    gateway = await createGateway(table, services);
+    const forwarded = checks === undefined ? table : [];
+    dispatchers.retain(forwarded.map(({ upstream }) => targetOf(upstream, services.limits)));
     metrics.edgeRoutes.set(table.length);
   };
   routes = await openRoutes(options, use);

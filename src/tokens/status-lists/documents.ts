@@ -54,7 +54,8 @@ export interface StatusListDocuments {
 
 /** Creates the lists of one process. */
 export function createStatusListDocuments(options: StatusListDocumentsOptions): StatusListDocuments {
-  const { issuer, ttlSeconds, uriOf, find, readRevoked, view, signingKey, replaceRevokedKey, clock } = options;
+  const { issuer, ttlSeconds, uriOf, find, readRevoked, view, signingKey, replaceRevokedKey, clock } =
+    options;
   const ready = new Map<string, Made>();
   const making = new Map<string, Promise<Made | undefined>>();
   const signedAgainSeconds = Math.max(SIGNED_AGAIN_SECONDS, ttlSeconds);

@@ -12,6 +12,7 @@ const SOURCES = {
     }
     return `${KEY}\n`;
   },
+  checksOnly: false,
 };
 const UPSTREAM = { url: "http://127.0.0.1:9000", identity_key: KEY };
 const ROUTE = { method: "GET", path: "/v1/inference/{model}", scope: "inference:read", upstream: "data" };
