@@ -20,8 +20,6 @@ const API_PATHS = [
   "/v1/events/*",
   "/v1/portal/*",
   "/v1/revocations",
-  "/v1/status-lists",
-  "/v1/status-lists/*",
   "/v1/usage",
   "/v1/webhooks/*",
 ] as const;

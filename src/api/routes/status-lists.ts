@@ -1,5 +1,5 @@
 /**
- * `/v1/status-lists`: signed lists by which verifiers learn of revoked tokens (draft-ietf-oauth-status-list). Public:
+ * `/.well-known/status-lists`: signed lists by which verifiers learn of revoked tokens (draft-ietf-oauth-status-list). Public:
  * they name nobody.
  */
 import { Type } from "typebox";
@@ -12,7 +12,7 @@ import type { SignetServer } from "../../http/types.ts";
 import type { StatusListDocuments } from "../../tokens/status-lists/documents.ts";
 import { operation } from "../openapi/operation.ts";
 
-const EXAMPLE_LIST = "https://signet.example/v1/status-lists/stl_01jd3c5xq8m2v7k9r4t6w0zy";
+const EXAMPLE_LIST = "https://signet.example/.well-known/status-lists/stl_01jd3c5xq8m2v7k9r4t6w0zy";
 
 export interface StatusListServices {
   readonly documents: StatusListDocuments;
@@ -26,7 +26,7 @@ export function registerStatusListRoutes(server: SignetServer, services: StatusL
   const headers = { ...ANY_ORIGIN, "cache-control": `public, max-age=${documents.ttlSeconds}` };
 
   server.get(
-    "/v1/status-lists",
+    "/.well-known/status-lists",
     operation({
       id: "statusLists",
       tag: "tokens",
@@ -46,7 +46,7 @@ export function registerStatusListRoutes(server: SignetServer, services: StatusL
       sendDocument(request, reply, makeJsonDocument({ status_lists: await addresses() }), headers),
   );
   server.get(
-    "/v1/status-lists/:id",
+    "/.well-known/status-lists/:id",
     operation({
       id: "statusList",
       tag: "tokens",

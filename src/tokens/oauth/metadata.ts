@@ -29,7 +29,7 @@ export interface MetadataOptions {
 
 /** Returns the URL of the list of status lists below a base URL. */
 export function statusListsUrl(baseUrl: string): string {
-  return `${baseUrl}/v1/status-lists`;
+  return `${baseUrl}/.well-known/status-lists`;
 }
 
 /** Returns the URL of the token endpoint below a base URL. */

@@ -8,7 +8,6 @@ import { LIST_SIZE, placeOfJti } from "./places.ts";
 export const STATUS_LIST_TYPE = "application/statuslist+jwt";
 
 const deflated = promisify(deflate);
-const SMALLEST = { level: 9 } as const;
 
 /** Returns a list's bits: bit `idx % 8` of byte `idx / 8`, counted from the least significant, is 1 for a revoked token. */
 export function statusBits({ places, jtis }: RevokedPlaces, list: number): Buffer {
@@ -28,7 +27,7 @@ export function statusBits({ places, jtis }: RevokedPlaces, list: number): Buffe
   return bits;
 }
 
-/** The claims of a list besides its bits. Times are in seconds of Unix time, `ttl` in seconds. */
+/** The claims of a list, without its bits. Times are in seconds of Unix time, `ttl` in seconds. */
 export interface StatusListClaims {
   readonly iss: string;
   /** The list's address, which tokens name in `status.status_list.uri`. */
@@ -44,7 +43,7 @@ export async function signStatusList(
   claims: StatusListClaims,
   { alg, kid, sign }: SigningKey,
 ): Promise<string> {
-  const lst = (await deflated(bits, SMALLEST)).toString("base64url");
+  const lst = (await deflated(bits)).toString("base64url");
   const header = { alg, kid, typ: "statuslist+jwt" };
   const payload = { ...claims, status_list: { bits: 1, lst } };
   const signed = [header, payload]

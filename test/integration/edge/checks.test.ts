@@ -80,7 +80,7 @@ describe("Envoy", () => {
     });
   });
 
-  test.each(["/healthz", "/readyz", "/metrics", "/", "/v1/events", "/v1/events/", "/v1/status-lists"])(
+  test.each(["/healthz", "/readyz", "/metrics", "/", "/v1/events", "/v1/events/", "/.well-known/status-lists"])(
     "no path outside the table is allowed: %s",
     async (path) => {
       expect(await check(path)).toMatchObject({ status: 404 });

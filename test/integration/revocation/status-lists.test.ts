@@ -89,13 +89,28 @@ test("only tokens of the chosen audience have a place, and the service accepts t
   expect(decodeJwt(await token(client, "signet"))).not.toHaveProperty("status");
   const { idx, uri } = placeOf(await token(client));
   expect(idx).toBeLessThan(2 ** 20);
-  expect(uri).toMatch(new RegExp(`^${api.publicUrl}/v1/status-lists/stl_[0-9a-z]{24}$`));
+  expect(uri).toMatch(new RegExp(`^${api.publicUrl}/.well-known/status-lists/stl_[0-9a-z]{24}$`));
 });
 
 async function operatorsRevoke(path: string, body: unknown = {}): Promise<void> {
   const answer = await api.admin("POST", path, body);
   expect(answer, answer.text).toMatchObject({ status: 200 });
 }
+
+test("a token whose place cannot be recorded is not handed out", async () => {
+  const client = await provision(api);
+  await token(client);
+  await sql(api, "REVOKE INSERT ON status_list_tokens FROM signet_issuer");
+  try {
+    const { status, body } = await api.token(grant(client, { resource: LISTED }));
+    expect(status).toBeGreaterThanOrEqual(500);
+    expect(body).not.toHaveProperty("access_token");
+    await token(client, PLAIN);
+  } finally {
+    await sql(api, "GRANT INSERT ON status_list_tokens TO signet_issuer");
+  }
+  await token(client);
+});
 
 describe("a revocation sets the bits", () => {
   test("of the token, and of no other token of its client", async () => {
@@ -193,8 +208,8 @@ describe("the document", () => {
   test("is at the address that the metadata and the aggregation name", async () => {
     const { uri } = placeOf(await token(await provision(api)));
     const { body } = await api.request("/.well-known/oauth-authorization-server");
-    expect(body["status_list_aggregation_endpoint"]).toBe(`${api.publicUrl}/v1/status-lists`);
-    const aggregation = await api.request("/v1/status-lists");
+    expect(body["status_list_aggregation_endpoint"]).toBe(`${api.publicUrl}/.well-known/status-lists`);
+    const aggregation = await api.request("/.well-known/status-lists");
     expect(aggregation.headers.get("content-type")).toMatch(/^application\/json/);
     expect(aggregation.body["status_lists"]).toContain(uri);
   });
@@ -207,7 +222,7 @@ describe("the document", () => {
     "stl_'; DROP TABLE status_lists; --",
     "9".repeat(3_000),
   ])("does not exist at %j", async (id) => {
-    expect((await api.request(`/v1/status-lists/${id}`)).status).toBe(404);
+    expect((await api.request(`/.well-known/status-lists/${id}`)).status).toBe(404);
   });
 
   test("takes no parameters: there are no historical lists", async () => {
@@ -306,7 +321,7 @@ describe("the end of a list", () => {
       expect((await read(uri)).status).toBe(404);
       while ((await forget()) > 0);
       expect(await rows()).toHaveLength(0);
-      expect((await api.request("/v1/status-lists")).body).toEqual({ status_lists: [] });
+      expect((await api.request("/.well-known/status-lists")).body).toEqual({ status_lists: [] });
       const next = await token(client);
       expect(placeOf(next).uri).not.toBe(uri);
       expect(await isRevoked(next)).toBe(false);

@@ -64,6 +64,19 @@ test("a table states what each route accepts and where it leads", () => {
   expect(other).toMatchObject({ methods: ["GET", "POST"], path: "/v1/files/*", scopes: ["a:b", "c:d"] });
 });
 
+test("a table of routes that are only checked needs no addresses, and may have paths of the API", () => {
+  const table = {
+    upstreams: { data: { identity_key: KEY } },
+    routes: [{ ...ROUTE, path: "/v1/events" }],
+  };
+  const [route] = readRouteTable(Buffer.from(JSON.stringify(table)), { ...SOURCES, checksOnly: true });
+  expect(route).toMatchObject({ path: "/v1/events", upstream: { origin: "" } });
+  expect(problems(table)).toEqual([
+    "upstreams.data: must have a url",
+    expect.stringMatching(/path is reserved for the service's own API/),
+  ]);
+});
+
 test("an identity key may be in the environment", () => {
   expect(problems(withUpstream({ identity_key: undefined, identity_key_env: "DATA_KEY" }))).toEqual([]);
 });
