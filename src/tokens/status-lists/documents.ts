@@ -88,11 +88,11 @@ export function createStatusListDocuments(options: StatusListDocumentsOptions): 
       before.kid === signingKey().kid &&
       nowMs - before.signedAtMs < signedAgainSeconds * 1_000;
     const settled = before === undefined || before.applied === applied;
-    const made: Made = {
-      ...(isAsBefore ? before : { bits, ...(await sign(id, bits)) }),
-      applied,
-      untilMs: nowMs + Math.min(ttlSeconds * 1_000, settled ? Infinity : SETTLED_MS),
-    };
+    const signed = isAsBefore ? before : { bits, ...(await sign(id, bits)) };
+    const usedMs = Math.min(ttlSeconds * 1_000, settled ? Infinity : SETTLED_MS);
+    // What is sent remains valid for the ttl.
+    const untilMs = Math.min(nowMs + usedMs, signed.signedAtMs + signedAgainSeconds * 1_000);
+    const made: Made = { ...signed, applied, untilMs };
     putBounded(ready, id, made, DOCUMENTS_MAX);
     return made;
   }

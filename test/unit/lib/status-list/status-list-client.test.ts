@@ -32,7 +32,12 @@ beforeEach(() => {
 const part = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64url");
 
 /** Signs a list in which the first places have these bits. */
-function listOf(bits: readonly number[], claims: object = {}, header: object = {}, alg: Alg = "ES256"): string {
+function listOf(
+  bits: readonly number[],
+  claims: object = {},
+  header: object = {},
+  alg: Alg = "ES256",
+): string {
   const bytes = Buffer.from([bits.reduce((sum, bit, place) => sum | (bit << place), 0)]);
   const payload = {
     iss: ISSUER,
@@ -118,10 +123,10 @@ describe("how long a list is used", () => {
     await status.isRevoked(claimsOf(0));
     answers.delete(URI);
     nowMs += 15_000;
-    expect([await codeOf(status.isRevoked(claimsOf(0))), await codeOf(status.isRevoked(claimsOf(1)))]).toEqual([
-      "false",
-      "true",
-    ]);
+    expect([
+      await codeOf(status.isRevoked(claimsOf(0))),
+      await codeOf(status.isRevoked(claimsOf(1))),
+    ]).toEqual(["false", "true"]);
     expect(lists()).toBe(2);
     nowMs += 1_000;
     await status.isRevoked(claimsOf(0));
@@ -135,7 +140,7 @@ describe("fails closed", () => {
   test.each([
     ["no status", {}],
     ["another mechanism", { status: { other: {} } }],
-    ["no uri", claimsOf(0, undefined)],
+    ["no uri", { status: { status_list: { idx: 0 } } }],
     ["an index that is no number", claimsOf("0")],
     ["a negative index", claimsOf(-1)],
     ["a fraction", claimsOf(0.5)],
@@ -150,7 +155,9 @@ describe("fails closed", () => {
   });
 
   test("for a list elsewhere, which is not even requested", async () => {
-    expect(await codeOf(client().isRevoked(claimsOf(0, "http://169.254.169.254/latest")))).toBe("LIST_INVALID");
+    expect(await codeOf(client().isRevoked(claimsOf(0, "http://169.254.169.254/latest")))).toBe(
+      "LIST_INVALID",
+    );
     expect(requests).toEqual([]);
   });
 
@@ -167,7 +174,10 @@ describe("fails closed", () => {
     ["of an unknown key", () => listOf([0], {}, { kid: "unknown" })],
     ["of another algorithm than its key's", () => listOf([0], {}, { alg: "none" })],
     ["with another's signature", () => listOf([0], {}, { kid: "RS256", alg: "RS256" })],
-    ["with a changed payload", () => listOf([1]).replace(/\.[^.]+\./, `.${listOf([0]).split(".")[1] ?? ""}.`)],
+    [
+      "with a changed payload",
+      () => listOf([1]).replace(/\.[^.]+\./, `.${listOf([0]).split(".")[1] ?? ""}.`),
+    ],
   ])("for a list %s", async (_name, list) => {
     serve(list());
     expect(await codeOf(client().isRevoked(claimsOf(0)))).toBe("LIST_INVALID");
@@ -177,10 +187,13 @@ describe("fails closed", () => {
     ["an answer of 404", () => serve("", {}, 404)],
     ["no answer", () => undefined],
     ["no JWT", () => serve("hello")],
-    ["bytes that inflate without end", () => {
-      const lst = deflateSync(Buffer.alloc(2 ** 24)).toString("base64url");
-      serve(listOf([0], { status_list: { bits: 1, lst } }));
-    }],
+    [
+      "bytes that inflate without end",
+      () => {
+        const lst = deflateSync(Buffer.alloc(2 ** 24)).toString("base64url");
+        serve(listOf([0], { status_list: { bits: 1, lst } }));
+      },
+    ],
     ["a document that is too long", () => serve(randomBytes(1_000_000).toString("hex"))],
   ])("for %s", async (_name, prepare) => {
     prepare();

@@ -11,7 +11,15 @@ const place = (idx: number): Buffer => {
 };
 
 function source() {
-  const state = { nowMs: 1_800_000_000_000, kid: "k1", current: true, applied: 1, reads: 0, list: 7, places: place(1) };
+  const state = {
+    nowMs: 1_800_000_000_000,
+    kid: "k1",
+    current: true,
+    applied: 1,
+    reads: 0,
+    list: 7,
+    places: place(1),
+  };
   let waiting: Promise<void> | undefined;
   const documents = createStatusListDocuments({
     issuer: "https://issuer",
