@@ -23,7 +23,7 @@ export interface StatusListServices {
 
 export function registerStatusListRoutes(server: SignetServer, services: StatusListServices): void {
   const { documents, addresses, lookups } = services;
-  const headers = { ...ANY_ORIGIN, "cache-control": `public, max-age=${documents.ttlSeconds}` };
+  const headers = () => ({ ...ANY_ORIGIN, "cache-control": `public, max-age=${documents.ttlSeconds}` });
 
   server.get(
     "/.well-known/status-lists",
@@ -43,7 +43,7 @@ export function registerStatusListRoutes(server: SignetServer, services: StatusL
       responseExample: { status_lists: [EXAMPLE_LIST] },
     }),
     async (request, reply) =>
-      sendDocument(request, reply, makeJsonDocument({ status_lists: await addresses() }), headers),
+      sendDocument(request, reply, makeJsonDocument({ status_lists: await addresses() }), headers()),
   );
   server.get(
     "/.well-known/status-lists/:id",
@@ -68,7 +68,7 @@ export function registerStatusListRoutes(server: SignetServer, services: StatusL
       if (found === undefined) {
         throw nothingHere();
       }
-      return sendDocument(request, reply, found, headers);
+      return sendDocument(request, reply, found, headers());
     },
   );
 }

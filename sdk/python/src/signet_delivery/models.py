@@ -1064,6 +1064,10 @@ class SigningSecretRotation(TypedDict, total=False):
     overlap_seconds: int
 
 
+class StatusListAggregation(TypedDict):
+    status_lists: Sequence[str]
+
+
 class StoredEvent(TypedDict):
     id: str
     type: str
