@@ -108,19 +108,7 @@ export interface EdgeApiValues {
   readonly edgeCertFile?: string | undefined;
 }
 
-/** Returns the problems of the edge's settings. No other process needs them. */
-export function edgeProblems(values: EdgeApiValues, development: boolean): string[] {
-  const {
-    edgeChecks,
-    mtlsMode,
-    edgeRoutes,
-    edgeApiUrl,
-    edgeApiCaFile,
-    edgeApiNames,
-    edgeKeyFile,
-    edgeCertFile,
-  } = values;
-  const secured = [edgeApiCaFile, edgeApiNames?.[0], edgeKeyFile, edgeCertFile];
+function checkProblems({ edgeChecks, edgeApiUrl, mtlsMode }: EdgeApiValues, development: boolean): string[] {
   const problems: string[] = [];
   if (edgeChecks !== "off" && edgeApiUrl !== undefined) {
     problems.push(
@@ -132,6 +120,14 @@ export function edgeProblems(values: EdgeApiValues, development: boolean): strin
       "SIGNET_MTLS_MODE must be proxy with SIGNET_EDGE_CHECKS: the proxy forwards its client's certificate",
     );
   }
+  return problems;
+}
+
+/** Returns the problems of the edge's settings. No other process needs them. */
+export function edgeProblems(values: EdgeApiValues, development: boolean): string[] {
+  const { edgeRoutes, edgeApiUrl, edgeApiCaFile, edgeApiNames, edgeKeyFile, edgeCertFile } = values;
+  const secured = [edgeApiCaFile, edgeApiNames?.[0], edgeKeyFile, edgeCertFile];
+  const problems = checkProblems(values, development);
   if (edgeApiUrl === undefined && edgeRoutes === undefined) {
     problems.push("SIGNET_EDGE_API_URL or SIGNET_EDGE_ROUTES must be set: the edge has no upstream");
   }

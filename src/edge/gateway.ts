@@ -47,8 +47,8 @@ export interface ApiLink {
 }
 
 export interface GatewayServices {
-  /** The kind of proxy whose requests are checked but not forwarded; absent for an edge that forwards. */
-  readonly checks?: CheckingProxy | undefined;
+  /** The kind of proxy whose requests are checked but not forwarded; `off` for an edge that forwards. */
+  readonly checks: CheckingProxy | "off";
   /** Base URL of the problem types. */
   readonly baseUrl: string;
   readonly clients: ClientIdentification;
@@ -79,7 +79,7 @@ const ALL_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 const NO_ROUTE = "none";
 
 /** Returns the connection target of an upstream. */
-export function targetOf(upstream: Upstream, limits: EdgeLimits): Target {
+function targetOf(upstream: Upstream, limits: EdgeLimits): Target {
   return {
     origin: upstream.origin,
     connectTimeoutMs: upstream.connectTimeoutMs ?? limits.connectTimeoutMs,
@@ -87,6 +87,11 @@ export function targetOf(upstream: Upstream, limits: EdgeLimits): Target {
     idleTimeoutMs: upstream.idleTimeoutMs ?? limits.idleTimeoutMs,
     ...(upstream.ca === undefined ? {} : { tls: { ca: upstream.ca } }),
   };
+}
+
+/** Returns the connection targets of a table. */
+export function targetsOf(table: RouteTable, { checks, limits }: GatewayServices): readonly Target[] {
+  return checks === "off" ? table.map(({ upstream }) => targetOf(upstream, limits)) : [];
 }
 
 /** Returns the function that signs the caller's identity for an upstream. */
@@ -205,7 +210,7 @@ export async function createGateway(table: RouteTable, services: GatewayServices
     clock,
     randomBytes,
     log,
-    rewriteUrl: checks === undefined ? (request) => routedTarget(request) : checkedTarget(checks),
+    rewriteUrl: checks === "off" ? (request) => routedTarget(request) : checkedTarget(checks),
   });
   server.decorateRequest("forwardedAt", 0);
   server.decorateRequest("answeredByUpstream", false);
@@ -217,7 +222,7 @@ export async function createGateway(table: RouteTable, services: GatewayServices
   });
   installRequestTracing(server);
   countRequests(server);
-  if (checks === undefined) {
+  if (checks === "off") {
     registerHealthRoutes(server, services.readiness);
     registerDataPlane(server, table, services);
   } else {

@@ -128,6 +128,18 @@ interface OAuth extends OAuthServices {
   close(): Promise<void>;
 }
 
+/** Returns the function that reads the keys again if the one that signs is revoked. */
+function keyReplacement(keys: OAuthParts["keys"], view: OAuthParts["view"]): () => Promise<boolean> {
+  return async () => {
+    const { kid } = keys.signingKey();
+    if (view.issuableFrom({ ...NOBODY, kid }) !== Infinity) {
+      return false;
+    }
+    await keys.refresh();
+    return keys.signingKey().kid !== kid;
+  };
+}
+
 function createOAuth({ config, pools, pepper, keys, clock, log, view }: OAuthParts): OAuth {
   const { publicUrl: issuer, audience, resources = [] } = config;
   const reMac = createReMac(
@@ -145,14 +157,7 @@ function createOAuth({ config, pools, pepper, keys, clock, log, view }: OAuthPar
     log,
   });
   const tokenRotation = createTokenRotation({ config, pepper, clock, log });
-  const replaceRevokedKey = async (): Promise<boolean> => {
-    const { kid } = keys.signingKey();
-    if (view.issuableFrom({ ...NOBODY, kid }) !== Infinity) {
-      return false;
-    }
-    await keys.refresh();
-    return keys.signingKey().kid !== kid;
-  };
+  const replaceRevokedKey = keyReplacement(keys, view);
   const pool = pools.issuer;
   const { places, routes } = createStatusLists({ config, pool, keys, replaceRevokedKey, view, clock });
   const mutualTlsUrl = mutualTlsAddress(config);
@@ -292,7 +297,6 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     ...common,
     clients: mutualTls.clients,
     oauth,
-    statusLists: oauth.statusDocuments,
     credentials: credentialIssuing({ config, pepper }),
     webhooks,
     tokens,

@@ -23,7 +23,7 @@ import { newId } from "../domain/ids.ts";
 import { Admitted } from "../edge/admitted.ts";
 import { openApiConnections } from "../edge/api-connections.ts";
 import { Dispatchers } from "../edge/dispatchers.ts";
-import { createGateway, type GatewayServices, targetOf } from "../edge/gateway.ts";
+import { createGateway, type GatewayServices, targetsOf } from "../edge/gateway.ts";
 import { openRouteFile, type RouteFile } from "../edge/route-file.ts";
 import { type RouteTable, RouteTableError } from "../edge/route-table.ts";
 import { listenOn } from "../runtime/http-server.ts";
@@ -73,6 +73,17 @@ function limitsOf(config: Config): GatewayServices["limits"] {
     headersTimeoutMs: config.edgeHeadersTimeoutMs,
     idleTimeoutMs: config.edgeIdleTimeoutMs,
     bodyLimit: config.edgeBodyLimit,
+  };
+}
+
+function settingsOf(
+  config: Config,
+): Pick<GatewayServices, "checks" | "baseUrl" | "bindingRequired" | "limits"> {
+  return {
+    checks: config.edgeChecks,
+    baseUrl: config.publicUrl,
+    bindingRequired: !config.development,
+    limits: limitsOf(config),
   };
 }
 
@@ -191,17 +202,13 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
   ];
   const { publicUrl: issuer, audience } = config;
   const verify = createTokenVerifier({ issuer, audience, verificationKey: keys.verificationKey, clock });
-  const checks = config.edgeChecks === "off" ? undefined : config.edgeChecks;
   const services: GatewayServices = {
-    checks,
-    baseUrl: config.publicUrl,
+    ...settingsOf(config),
     clients: mutualTls.clients,
     admit: createTokenAdmission(verify, revocation.follower, createStaleReport({ clock, log })),
     admitted,
-    bindingRequired: !config.development,
     dispatchers,
     api,
-    limits: limitsOf(config),
     readiness,
     clock,
     admissionInstant: config.testAdmissionHeader === "on" ? () => process.hrtime.bigint() : undefined,
@@ -210,8 +217,7 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
   };
   const use = async (table: RouteTable): Promise<void> => {
     gateway = await createGateway(table, services);
-    const forwarded = checks === undefined ? table : [];
-    dispatchers.retain(forwarded.map(({ upstream }) => targetOf(upstream, services.limits)));
+    dispatchers.retain(targetsOf(table, services));
     metrics.edgeRoutes.set(table.length);
   };
   routes = await openRoutes(options, use);

@@ -77,8 +77,7 @@ export interface ApiServices {
     /** signet_issuer: sees only the public keys of endpoints. */
     readonly issuer: Pool;
   };
-  readonly oauth: OAuthServices;
-  readonly statusLists: Omit<StatusListServices, "lookups">;
+  readonly oauth: OAuthServices & { readonly statusDocuments: Omit<StatusListServices, "lookups"> };
   /** Creation of credentials. */
   readonly credentials: CredentialIssuing;
   readonly webhooks: WebhookServices;
@@ -191,7 +190,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
   registerHealthRoutes(server, services.readiness);
   registerErrorTypeRoutes(server, createErrorPages(portal.brands.installation));
   registerOAuthRoutes(server, { ...services.oauth, ...services.tokens.status }, scopes);
-  registerStatusListRoutes(server, { ...services.statusLists, lookups: lookupsOf(config) });
+  registerStatusListRoutes(server, { ...services.oauth.statusDocuments, lookups: lookupsOf(config) });
   registerEndpointKeyRoutes(server, { pool: pools.issuer, lookups: lookupsOf(config), clock });
   registerCredentialRoutes(server, {
     ...services.credentials,

@@ -2,11 +2,22 @@
 import type { GuardedClock } from "../../domain/clock.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
 import type { SigningKey } from "../signing-keys/signing-key.ts";
-import type { Place } from "../status-lists/places.ts";
 
 /** In seconds (specification 8). */
 export const TOKEN_LIFETIME_SECONDS = 900;
 const JTI_BYTES = 16;
+
+/** A token's place in a status list (draft-ietf-oauth-status-list). */
+export interface Place {
+  /** The list's address. */
+  readonly uri: string;
+  /** Position of the token's bit. */
+  readonly idx: number;
+  /** The id for the token. It names the place, so that the revocation of a single token needs no look-up. */
+  readonly jti: string;
+  /** The list's number. */
+  readonly list: number;
+}
 
 /** The holder of the token and its rights. */
 export interface TokenSubject {

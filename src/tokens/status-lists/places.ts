@@ -8,7 +8,7 @@ import { createBatcher } from "../../database/batcher.ts";
 import type { PlacedToken, ReservedPlaces } from "../../database/repositories/tokens/status-lists.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
-import { TOKEN_LIFETIME_SECONDS, type TokenSubject } from "../oauth/access-token.ts";
+import { type Place, TOKEN_LIFETIME_SECONDS, type TokenSubject } from "../oauth/access-token.ts";
 
 const HALF_BITS = 10;
 const HALF = 1 << HALF_BITS;
@@ -25,17 +25,6 @@ const ROUNDS = 4;
 const TOKENS_PER_STATEMENT = 500;
 const STATEMENTS_AT_ONCE = 2;
 const JTI_RANDOM_BYTES = 8;
-
-/** A token's place in a list. */
-export interface Place {
-  /** The list's address. */
-  readonly uri: string;
-  /** Position of the token's bit. */
-  readonly idx: number;
-  /** The id for the token. It names the place, so that the revocation of a single token needs no look-up. */
-  readonly jti: string;
-  readonly list: number;
-}
 
 /** Returns the order of a list's places: a bijection on 0 to 2^20 - 1. */
 export function placeOrder(key: Buffer): (ordinal: number) => number {

@@ -41,13 +41,13 @@ export interface StatusListClaims {
 export async function signStatusList(
   bits: Buffer,
   claims: StatusListClaims,
-  { alg, kid, sign }: SigningKey,
+  key: SigningKey,
 ): Promise<string> {
   const lst = (await deflated(bits)).toString("base64url");
-  const header = { alg, kid, typ: "statuslist+jwt" };
+  const header = { alg: key.alg, kid: key.kid, typ: "statuslist+jwt" };
   const payload = { ...claims, status_list: { bits: 1, lst } };
   const signed = [header, payload]
     .map((part) => Buffer.from(JSON.stringify(part)).toString("base64url"))
     .join(".");
-  return `${signed}.${await sign(signed)}`;
+  return `${signed}.${await key.sign(signed)}`;
 }

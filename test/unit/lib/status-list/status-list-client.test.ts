@@ -62,8 +62,8 @@ function client(options: { readonly staleSeconds?: number } = {}): StatusListCli
     issuer: ISSUER,
     now: () => nowMs,
     fetch: async (url) => {
-      requests.push(String(url));
-      const answer = answers.get(String(url));
+      requests.push(url as string);
+      const answer = answers.get(url as string);
       return answer === undefined ? await Promise.reject(new TypeError("fetch failed")) : answer();
     },
     ...options,
@@ -77,8 +77,7 @@ async function codeOf(asked: Promise<boolean>): Promise<string> {
   try {
     return String(await asked);
   } catch (error) {
-    expect(error).toBeInstanceOf(StatusListError);
-    return (error as StatusListError).code;
+    return error instanceof StatusListError ? error.code : String(error);
   }
 }
 

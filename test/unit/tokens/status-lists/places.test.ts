@@ -81,10 +81,7 @@ describe("no place", () => {
     ["a shorter id", "AAAA"],
     ["a longer id", Buffer.alloc(17).toString("base64url")],
     ["no base64", "…"],
-    [
-      "a place beyond the list",
-      Buffer.from("0000000000000000" + "00000007" + "00100000", "hex").toString("base64url"),
-    ],
+    ["a place beyond the list", Buffer.from("00000000000000000000000700100000", "hex").toString("base64url")],
   ])("is named by %s", (_name, jti) => {
     expect(placeOfJti(jti, 7)).toBeUndefined();
   });
