@@ -27,8 +27,8 @@ const ALLOWED = [
   "src/temporal/runtime.ts",
   // Scripts of the portal's pages, which run in browsers and call the portal.
   /^src\/portal\/browser\//,
-  // Programs of operators and tenants, on their own machines.
-  /^src\/(?:cli|lib\/client|processes\/(?:demo|doctor|embedded))\//,
+  // Programs of operators, tenants and verifiers, on their own machines.
+  /^src\/(?:cli|lib\/(?:client|status-list)|processes\/(?:demo|doctor|embedded))\//,
 ];
 
 async function sources(folder: string): Promise<string[]> {
