@@ -66,6 +66,8 @@ export function registerStatusListRoutes(server: SignetServer, services: StatusL
         isId(id, "statusList") ? await documents.of(id) : undefined,
       );
       if (found === undefined) {
+        // Also the reason is for pages of any origin.
+        void reply.headers(ANY_ORIGIN);
         throw nothingHere();
       }
       return sendDocument(request, reply, found, headers());
