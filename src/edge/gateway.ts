@@ -210,7 +210,7 @@ export async function createGateway(table: RouteTable, services: GatewayServices
     clock,
     randomBytes,
     log,
-    rewriteUrl: checks === "off" ? (request) => routedTarget(request) : checkedTarget(checks),
+    rewriteUrl: checks === "off" ? routedTarget : checkedTarget(checks),
   });
   server.decorateRequest("forwardedAt", 0);
   server.decorateRequest("answeredByUpstream", false);
