@@ -1141,6 +1141,11 @@ type SigningSecret struct {
 type SsfConfiguration struct {
 }
 
+// StatusListAggregation is the answer of GET /.well-known/status-lists.
+type StatusListAggregation struct {
+	StatusLists []string `json:"status_lists"`
+}
+
 // StoredEvent is the answer of GET /v1/events/{id}.
 type StoredEvent struct {
 	ID              string     `json:"id"`

@@ -22,7 +22,7 @@ import { LIMIT_SETTINGS } from "./limit-settings.ts";
 import { MUTUAL_TLS_SETTINGS, type MutualTlsMode, resolveMutualTls } from "./mutual-tls.ts";
 import { OPERATOR_SETTINGS } from "./operator-settings.ts";
 import { PORTAL_SETTINGS, portalProblems } from "./portal-settings.ts";
-import { REVOCATION_SETTINGS, revocationProblems } from "./revocation.ts";
+import { REVOCATION_SETTINGS, revocationProblems, statusListProblems } from "./revocation.ts";
 import { ROTATION_SETTINGS } from "./rotation-settings.ts";
 import {
   formatListen,
@@ -345,11 +345,12 @@ export function loadConfig(given: Environment, asks: ConfigFor = "service"): Con
     problems.push(...furtherProblems(problems, [...missingDatabase(values, asks), ...found]));
   }
   problems.push(
-    ...(asks === "edge" ? edgeProblems(values, development) : []),
+    ...(asks === "edge" ? edgeProblems({ ...values, ...mutualTls }, development) : []),
     ...(asks === "service" ? [] : hubProblems(values, asks, development)),
     ...keyProblems(values),
     ...complianceProblems(values),
     ...workerVersioningProblems(values),
+    ...(asks === "service" ? statusListProblems(values) : []),
   );
   if (problems.length > 0) {
     throw new ConfigError(problems);

@@ -1,12 +1,21 @@
 /** Settings of the edge: its upstreams and its timeouts. */
 import { resolve } from "node:path";
-import { alternativeNames } from "./mutual-tls.ts";
-import { integer, postgresUrl, setting, url } from "./setting.ts";
+import { alternativeNames, type MutualTlsMode } from "./mutual-tls.ts";
+import { integer, oneOf, postgresUrl, setting, url } from "./setting.ts";
 
 const LONGEST_MS = 3_600_000;
 const LARGEST_BODY = 1_099_511_627_776;
 
+/** A proxy that asks the edge before it forwards a request. */
+export type CheckingProxy = "envoy" | "nginx" | "traefik";
+
 export const EDGE_SETTINGS = {
+  edgeChecks: setting(
+    "SIGNET_EDGE_CHECKS",
+    oneOf("off", "envoy", "nginx", "traefik"),
+    "off",
+    "edge: answers the checks of a proxy of this kind instead of forwarding (Envoy `ext_authz`, nginx `auth_request`, Traefik ForwardAuth)",
+  ),
   edgeDatabaseUrl: setting(
     "SIGNET_EDGE_DATABASE_URL",
     postgresUrl,
@@ -89,6 +98,8 @@ export const EDGE_SETTINGS = {
 
 /** The values that are checked together. */
 export interface EdgeApiValues {
+  readonly edgeChecks: CheckingProxy | "off";
+  readonly mtlsMode: MutualTlsMode;
   readonly edgeRoutes?: string | undefined;
   readonly edgeApiUrl?: string | undefined;
   readonly edgeApiCaFile?: string | undefined;
@@ -97,11 +108,26 @@ export interface EdgeApiValues {
   readonly edgeCertFile?: string | undefined;
 }
 
+function checkProblems({ edgeChecks, edgeApiUrl, mtlsMode }: EdgeApiValues, development: boolean): string[] {
+  const problems: string[] = [];
+  if (edgeChecks !== "off" && edgeApiUrl !== undefined) {
+    problems.push(
+      "SIGNET_EDGE_API_URL must not be set with SIGNET_EDGE_CHECKS: such an edge forwards nothing",
+    );
+  }
+  if (edgeChecks !== "off" && !development && mtlsMode !== "proxy") {
+    problems.push(
+      "SIGNET_MTLS_MODE must be proxy with SIGNET_EDGE_CHECKS: the proxy forwards its client's certificate",
+    );
+  }
+  return problems;
+}
+
 /** Returns the problems of the edge's settings. No other process needs them. */
 export function edgeProblems(values: EdgeApiValues, development: boolean): string[] {
   const { edgeRoutes, edgeApiUrl, edgeApiCaFile, edgeApiNames, edgeKeyFile, edgeCertFile } = values;
   const secured = [edgeApiCaFile, edgeApiNames?.[0], edgeKeyFile, edgeCertFile];
-  const problems: string[] = [];
+  const problems = checkProblems(values, development);
   if (edgeApiUrl === undefined && edgeRoutes === undefined) {
     problems.push("SIGNET_EDGE_API_URL or SIGNET_EDGE_ROUTES must be set: the edge has no upstream");
   }

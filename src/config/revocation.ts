@@ -1,6 +1,6 @@
 /** Settings of the time within which a revocation takes effect. */
 import { REGION } from "../domain/regions.ts";
-import { oneOf, type Parser, setting } from "./setting.ts";
+import { integer, list, oneOf, type Parser, setting } from "./setting.ts";
 
 /** A revocation reaches every process that admits tokens within this time (specification 8), in milliseconds. */
 export const STRICT_BOUND_MS = 250;
@@ -52,6 +52,18 @@ export const REVOCATION_SETTINGS = {
     "false",
     "allows a bound above 250 ms in production",
   ),
+  statusListAudiences: setting(
+    "SIGNET_STATUS_LIST_AUDIENCES",
+    list,
+    undefined,
+    "api: audiences whose tokens name their place in a status list (`status` claim), comma-separated: SIGNET_AUDIENCE or some of SIGNET_RESOURCES. Default: none",
+  ),
+  statusListTtlSeconds: setting(
+    "SIGNET_STATUS_LIST_TTL_SECONDS",
+    integer(1, 300),
+    "15",
+    "api: how long verifiers may use a status list before they read it again, in seconds",
+  ),
   testAdmissionHeader: setting(
     "SIGNET_TEST_ADMISSION_HEADER",
     oneOf("on", "off"),
@@ -76,4 +88,18 @@ export function revocationProblems(values: {
     problems.push("SIGNET_TEST_ADMISSION_HEADER must not be on in production");
   }
   return problems;
+}
+
+/** Returns the audiences of status lists that are no audiences of tokens. */
+export function statusListProblems(values: {
+  readonly audience: string;
+  readonly resources?: readonly string[] | undefined;
+  readonly statusListAudiences?: readonly string[] | undefined;
+}): string[] {
+  const audiences = new Set([values.audience, ...(values.resources ?? [])]);
+  return (values.statusListAudiences ?? [])
+    .filter((name) => !audiences.has(name))
+    .map(
+      (name) => `SIGNET_STATUS_LIST_AUDIENCES: ${name} is neither SIGNET_AUDIENCE nor in SIGNET_RESOURCES`,
+    );
 }

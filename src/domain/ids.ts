@@ -32,6 +32,7 @@ export const ID_PREFIXES = {
   operatorToken: "otk",
   stream: "ssf",
   securityEventToken: "set",
+  statusList: "stl",
 } as const;
 
 export type IdNoun = keyof typeof ID_PREFIXES;

@@ -9,6 +9,7 @@ import { registerHealthRoutes } from "../http/health.ts";
 import { installRequestTracing } from "../http/plugins/request-tracing.ts";
 import { createServer } from "../http/server.ts";
 import type { SignetServer } from "../http/types.ts";
+import type { CheckingProxy } from "../config/edge-settings.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import { createIdentitySigner } from "../lib/edge-identity/sign.ts";
@@ -24,8 +25,9 @@ import { withAdmissionInstant } from "./admission-instant.ts";
 import { API_BODY_LIMIT, API_ROUTES } from "./api-routes.ts";
 import { createClientCertHeaders } from "./client-cert.ts";
 import type { Dispatchers, Target, UpstreamConnections } from "./dispatchers.ts";
+import { checkedTarget, registerCheckedRoutes } from "./checked-routes.ts";
 import { registerProxiedRoutes } from "./proxied-routes.ts";
-import { checkParameters, checkRequest } from "./request-checks.ts";
+import { checkParameters, checkRequest, routedTarget } from "./request-checks.ts";
 import type { EdgeRoute, RouteTable, Upstream } from "./route-table.ts";
 import { Shares } from "../domain/shares.ts";
 
@@ -45,6 +47,8 @@ export interface ApiLink {
 }
 
 export interface GatewayServices {
+  /** The kind of proxy whose requests are checked but not forwarded; `off` for an edge that forwards. */
+  readonly checks: CheckingProxy | "off";
   /** Base URL of the problem types. */
   readonly baseUrl: string;
   readonly clients: ClientIdentification;
@@ -75,7 +79,7 @@ const ALL_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 const NO_ROUTE = "none";
 
 /** Returns the connection target of an upstream. */
-export function targetOf(upstream: Upstream, limits: EdgeLimits): Target {
+function targetOf(upstream: Upstream, limits: EdgeLimits): Target {
   return {
     origin: upstream.origin,
     connectTimeoutMs: upstream.connectTimeoutMs ?? limits.connectTimeoutMs,
@@ -85,33 +89,46 @@ export function targetOf(upstream: Upstream, limits: EdgeLimits): Target {
   };
 }
 
-function dataPlaneHeaders({ upstream, forwardAuthorization }: EdgeRoute, clock: Clock) {
+/** Returns the connection targets of a table. */
+export function targetsOf(table: RouteTable, { checks, limits }: GatewayServices): readonly Target[] {
+  return checks === "off" ? table.map(({ upstream }) => targetOf(upstream, limits)) : [];
+}
+
+/** Returns the function that signs the caller's identity for an upstream. */
+function identitySigner({ upstream }: EdgeRoute, clock: Clock) {
   const sign = createIdentitySigner(upstream.identityKey);
+  return (request: FastifyRequest) =>
+    sign(request.identity, {
+      requestId: request.id,
+      iat: Math.floor(clock.now() / 1_000),
+      method: request.method,
+      target: request.raw.url ?? "",
+    });
+}
+
+function dataPlaneHeaders(route: EdgeRoute, clock: Clock) {
+  const identityOf = identitySigner(route, clock);
   return (request: FastifyRequest, kept: IncomingHttpHeaders): IncomingHttpHeaders => {
-    if (!forwardAuthorization) {
+    if (!route.forwardAuthorization) {
       delete kept.authorization;
     }
-    return Object.assign(
-      kept,
-      sign(request.identity, {
-        requestId: request.id,
-        iat: Math.floor(clock.now() / 1_000),
-        method: request.method,
-        target: request.raw.url ?? "",
-      }),
-    );
+    return Object.assign(kept, identityOf(request));
   };
+}
+
+function guardOf({ scopes, regions }: EdgeRoute) {
+  return { scopes, ...(regions === undefined ? {} : { regions }) };
 }
 
 function registerDataPlane(server: SignetServer, table: RouteTable, services: GatewayServices): void {
   const { dispatchers, limits, admitted, clock, log } = services;
   const shares = new Map(table.map(({ upstream }) => [upstream.name, new Shares(TENANT_SHARE)]));
   for (const route of table) {
-    const { methods, path, scopes, regions, upstream, bodyLimit } = route;
+    const { methods, path, upstream, bodyLimit } = route;
     registerProxiedRoutes(server, log, {
       methods,
       paths: [path],
-      config: { scopes, ...(regions === undefined ? {} : { regions }) },
+      config: guardOf(route),
       upstream: upstream.name,
       origin: upstream.origin,
       connections: dispatchers.to(targetOf(upstream, limits)),
@@ -151,6 +168,18 @@ function registerApi(server: SignetServer, api: ApiLink, log: Logger): void {
   });
 }
 
+/** Other paths, also those of the edge's own health checks, are a 404: a 200 would let the proxy forward them. */
+function registerChecks(server: SignetServer, table: RouteTable, clock: Clock): void {
+  registerCheckedRoutes(
+    server,
+    table.map((route) => ({
+      ...route,
+      config: guardOf(route),
+      identityOf: identitySigner(route, clock),
+    })),
+  );
+}
+
 function countRequests(server: SignetServer): void {
   const counters = new Map<string, { inc(): void }>();
   server.addHook("onResponse", (request, reply, done) => {
@@ -168,12 +197,8 @@ function countRequests(server: SignetServer): void {
 }
 
 /** Creates the server of a table, without listening. */
-export async function createGateway(
-  table: RouteTable,
-  services: GatewayServices,
-  rewriteUrl: Parameters<typeof createServer>[0]["rewriteUrl"],
-): Promise<SignetServer> {
-  const { baseUrl, clients, admit, bindingRequired, admissionInstant, api, clock, randomBytes, log } =
+export async function createGateway(table: RouteTable, services: GatewayServices): Promise<SignetServer> {
+  const { checks, baseUrl, clients, admit, bindingRequired, admissionInstant, api, clock, randomBytes, log } =
     services;
   const scopes = createScopeGuard({ verify: admit, binding: { bindingRequired }, admit: createAdmission() });
   const server = createServer({
@@ -185,7 +210,7 @@ export async function createGateway(
     clock,
     randomBytes,
     log,
-    rewriteUrl,
+    rewriteUrl: checks === "off" ? routedTarget : checkedTarget(checks),
   });
   server.decorateRequest("forwardedAt", 0);
   server.decorateRequest("answeredByUpstream", false);
@@ -197,8 +222,12 @@ export async function createGateway(
   });
   installRequestTracing(server);
   countRequests(server);
-  registerHealthRoutes(server, services.readiness);
-  registerDataPlane(server, table, services);
+  if (checks === "off") {
+    registerHealthRoutes(server, services.readiness);
+    registerDataPlane(server, table, services);
+  } else {
+    registerChecks(server, table, clock);
+  }
   if (api !== undefined) {
     registerApi(server, api, log);
   }

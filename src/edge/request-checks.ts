@@ -11,10 +11,13 @@ function invalid(detail: string): SignetError {
 /** Requests with a rejected target. They are routed to `/`, so that a hook can respond. */
 const refusedTargets = new WeakSet<IncomingMessage>();
 
-/** Returns the target to route and forward: the canonical form of the request's target. */
-export function routedTarget(request: IncomingMessage): string {
+/**
+ * Returns the target to route and forward: the canonical form of the request's target. With `asItIs`, the request's own
+ * form must be canonical.
+ */
+export function routedTarget(request: IncomingMessage, { asItIs = false } = {}): string {
   const target = canonicalTarget(request.url ?? "");
-  if (target === undefined) {
+  if (target === undefined || (asItIs && target !== request.url)) {
     refusedTargets.add(request);
     return "/";
   }

@@ -12,6 +12,8 @@ export interface RouteFileOptions {
   /** Path of the file; absent for an empty table. */
   readonly path: string | undefined;
   readonly environment: (name: string) => string | undefined;
+  /** Whether routes are only checked. */
+  readonly checksOnly: boolean;
   readonly log: Logger;
 }
 
@@ -31,7 +33,10 @@ interface ReadFile {
 }
 
 /** Reads the file. References are relative to its directory. @throws RouteTableError */
-function readRouteFile(path: string, environment: RouteFileOptions["environment"]): ReadFile {
+function readRouteFile(
+  path: string,
+  { environment, checksOnly }: Pick<RouteFileOptions, "environment" | "checksOnly">,
+): ReadFile {
   const paths = [path];
   const bytes = readFileSync(path);
   if (bytes.length > BYTES_MAX) {
@@ -39,6 +44,7 @@ function readRouteFile(path: string, environment: RouteFileOptions["environment"
   }
   const table = readRouteTable(bytes, {
     environment,
+    checksOnly,
     file: (reference) => {
       const found = resolve(dirname(path), reference);
       paths.push(found);
@@ -59,19 +65,20 @@ function problemsOf(error: unknown): readonly string[] {
  * @throws RouteTableError if the file is unusable at the start
  */
 export async function openRouteFile(
-  { path, environment, log }: RouteFileOptions,
+  options: RouteFileOptions,
   onChange: (table: RouteTable) => Promise<void>,
 ): Promise<RouteFile> {
+  const { path, log } = options;
   if (path === undefined) {
     return { table: [], problems: [], reload: async () => {}, close: () => {} };
   }
-  let current = readRouteFile(path, environment);
+  let current = readRouteFile(path, options);
   let problems: readonly string[] = [];
   let reading: Promise<void> = Promise.resolve();
 
   async function read(file: string): Promise<void> {
     try {
-      const next = readRouteFile(file, environment);
+      const next = readRouteFile(file, options);
       await onChange(next.table);
       current = next;
       problems = [];

@@ -27,7 +27,7 @@ const Text = Type.String({ minLength: 1, maxLength: 2_048 });
 const Texts = Type.Union([Text, Type.Array(Text, { minItems: 1, maxItems: 64 })]);
 
 const UpstreamEntry = Closed({
-  url: Text,
+  url: Type.Optional(Text),
   identity_key: Type.Optional(Text),
   identity_key_env: Type.Optional(Text),
   identity_key_file: Type.Optional(Text),
@@ -103,6 +103,8 @@ export class RouteTableError extends Error {
 
 /** Resolves a table's references. */
 export interface RouteTableSources {
+  /** Whether routes are only checked. Then upstreams need no address, and no path is the API's. */
+  readonly checksOnly: boolean;
   readonly environment: (name: string) => string | undefined;
   /** Throws if the file is missing. */
   readonly file: (path: string) => string;
@@ -137,7 +139,14 @@ function identityKey(entry: UpstreamEntry, sources: RouteTableSources, report: R
   return createSecretKey(bytes.length === 0 ? Buffer.alloc(1) : bytes);
 }
 
-function originOf(url: string, report: Report): string {
+function originOf(url: string | undefined, checksOnly: boolean, report: Report): string {
+  if (url === undefined && checksOnly) {
+    return "";
+  }
+  if (url === undefined) {
+    report("must have a url");
+    return "";
+  }
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
   const plain = parsed !== undefined && [parsed.origin, `${parsed.origin}/`].includes(url.toLowerCase());
   if (parsed === undefined || !/^https?:$/.test(parsed.protocol) || !plain) {
@@ -155,7 +164,7 @@ function readUpstream(
 ): Upstream {
   return {
     name,
-    origin: originOf(entry.url, report),
+    origin: originOf(entry.url, sources.checksOnly, report),
     identityKey: identityKey(entry, sources, report),
     ca: entry.ca_file === undefined ? undefined : sources.file(entry.ca_file),
     connectTimeoutMs: entry.connect_timeout_ms,
@@ -171,6 +180,7 @@ interface ReadRoute extends EdgeRoute {
 function readRoute(
   entry: RouteEntry,
   upstreams: ReadonlyMap<string, Upstream>,
+  reserved: readonly Segments[],
   report: Report,
 ): ReadRoute | undefined {
   const methods = listOf(entry.method).flatMap((name) => METHODS.find((method) => method === name) ?? []);
@@ -194,7 +204,7 @@ function readRoute(
     report(`path ${segments}`);
     return undefined;
   }
-  if (RESERVED.some((reserved) => overlap(reserved, segments) !== "none")) {
+  if (reserved.some((path) => overlap(path, segments) !== "none")) {
     report("path is reserved for the service's own API");
   }
   return upstream === undefined
@@ -267,9 +277,10 @@ export function readRouteTable(bytes: Uint8Array, sources: RouteTableSources): R
     const upstream = attempt(`upstreams.${name}`, (report) => readUpstream(name, entry, sources, report));
     upstreams.set(name, upstream ?? ({ name } as Upstream));
   }
+  const reserved = sources.checksOnly ? [] : RESERVED;
   const routes = table.routes.flatMap((entry, index) => {
     const place = `routes[${index}] (${listOf(entry.method).join(",")} ${entry.path})`;
-    return attempt(place, (report) => readRoute(entry, upstreams, report)) ?? [];
+    return attempt(place, (report) => readRoute(entry, upstreams, reserved, report)) ?? [];
   });
   problems.push(...conflicts(routes));
   if (problems.length > 0) {

@@ -57,6 +57,7 @@ import { openPortalBrands } from "./api/portal-brands.ts";
 import { openProducers } from "./api/producers.ts";
 import { followRevocations } from "./revocation.ts";
 import { openTenantLimits } from "./api/tenant-limits.ts";
+import { createStatusLists, type StatusLists } from "./api/status-lists.ts";
 import { createTokens } from "./api/tokens.ts";
 import { createTokenRotation, credentialIssuing } from "./rotation.ts";
 import { openSigningKeys } from "./signing-keys.ts";
@@ -120,12 +121,25 @@ interface OAuthParts {
   readonly keys: Omit<KeyStore, "close">;
   readonly clock: GuardedClock;
   readonly log: Logger;
-  readonly view: Pick<RevocationView, "issuableFrom">;
+  readonly view: RevocationView;
 }
 
 interface OAuth extends OAuthServices {
+  readonly statusDocuments: StatusLists["routes"];
   /** Writes records collected while answering. */
   close(): Promise<void>;
+}
+
+/** Returns the function that reads the keys again if the one that signs is revoked. */
+function keyReplacement(keys: OAuthParts["keys"], view: OAuthParts["view"]): () => Promise<boolean> {
+  return async () => {
+    const { kid } = keys.signingKey();
+    if (view.issuableFrom({ ...NOBODY, kid }) !== Infinity) {
+      return false;
+    }
+    await keys.refresh();
+    return keys.signingKey().kid !== kid;
+  };
 }
 
 function createOAuth({ config, pools, pepper, keyring, keys, clock, log, view }: OAuthParts): OAuth {
@@ -145,6 +159,9 @@ function createOAuth({ config, pools, pepper, keyring, keys, clock, log, view }:
     log,
   });
   const tokenRotation = createTokenRotation({ config, pepper, keyring, clock, log });
+  const replaceRevokedKey = keyReplacement(keys, view);
+  const pool = pools.issuer;
+  const { places, routes } = createStatusLists({ config, pool, keys, replaceRevokedKey, view, clock });
   const mutualTlsUrl = mutualTlsAddress(config);
   const endpoints = [issuer, mutualTlsUrl].filter((url) => url !== undefined).map(tokenEndpoint);
   return {
@@ -182,14 +199,10 @@ function createOAuth({ config, pools, pepper, keyring, keys, clock, log, view }:
         kid: keys.signingKey().kid,
         issuedAt,
       }),
-    replaceRevokedKey: async () => {
-      const { kid } = keys.signingKey();
-      if (view.issuableFrom({ ...NOBODY, kid }) !== Infinity) {
-        return false;
-      }
-      await keys.refresh();
-      return keys.signingKey().kid !== kid;
-    },
+    replaceRevokedKey,
+    places,
+    statusLists: places !== undefined,
+    statusDocuments: routes,
     lastUsed,
     issued,
     rotation: tokenRotation.rotation,

@@ -23,8 +23,7 @@ import { newId } from "../domain/ids.ts";
 import { Admitted } from "../edge/admitted.ts";
 import { openApiConnections } from "../edge/api-connections.ts";
 import { Dispatchers } from "../edge/dispatchers.ts";
-import { createGateway, type GatewayServices, targetOf } from "../edge/gateway.ts";
-import { routedTarget } from "../edge/request-checks.ts";
+import { createGateway, type GatewayServices, targetsOf } from "../edge/gateway.ts";
 import { openRouteFile, type RouteFile } from "../edge/route-file.ts";
 import { type RouteTable, RouteTableError } from "../edge/route-table.ts";
 import { listenOn } from "../runtime/http-server.ts";
@@ -78,6 +77,17 @@ function limitsOf(config: Config): GatewayServices["limits"] {
   };
 }
 
+function settingsOf(
+  config: Config,
+): Pick<GatewayServices, "checks" | "baseUrl" | "bindingRequired" | "limits"> {
+  return {
+    checks: config.edgeChecks,
+    baseUrl: config.publicUrl,
+    bindingRequired: !config.development,
+    limits: limitsOf(config),
+  };
+}
+
 /** Serves every connection: looks up the newest table's server at each request. */
 function handlerOf(config: Config, newRequestId: () => string, current: () => SignetServer): ListenerHandler {
   const { edgeRequestTimeoutMs, edgeHeadersTimeoutMs, edgeIdleTimeoutMs } = config;
@@ -121,9 +131,10 @@ async function openRoutes(
   { config, environment, log }: EdgeProcessOptions,
   onChange: (table: RouteTable) => Promise<void>,
 ): Promise<RouteFile> {
-  const { edgeRoutes: path } = config;
+  const { edgeRoutes: path, edgeChecks } = config;
+  const checksOnly = edgeChecks !== "off";
   try {
-    return await openRouteFile({ path, environment: (name) => environment[name], log }, onChange);
+    return await openRouteFile({ path, environment: (name) => environment[name], checksOnly, log }, onChange);
   } catch (error) {
     const problems = error instanceof RouteTableError ? error.problems : [(error as Error).message];
     throw new ConfigError(problems.map((problem) => `SIGNET_EDGE_ROUTES: ${problem}`));
@@ -242,14 +253,12 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
   const { publicUrl: issuer, audience } = config;
   const verify = createTokenVerifier({ issuer, audience, verificationKey: keys.verificationKey, clock });
   const services: GatewayServices = {
-    baseUrl: config.publicUrl,
+    ...settingsOf(config),
     clients: mutualTls.clients,
     admit: createTokenAdmission(verify, revocation.follower, createStaleReport({ clock, log })),
     admitted,
-    bindingRequired: !config.development,
     dispatchers,
     api,
-    limits: limitsOf(config),
     readiness,
     clock,
     admissionInstant: config.testAdmissionHeader === "on" ? () => process.hrtime.bigint() : undefined,
@@ -257,8 +266,8 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
     log,
   };
   const use = async (table: RouteTable): Promise<void> => {
-    gateway = await createGateway(table, services, routedTarget);
-    dispatchers.retain(table.map(({ upstream }) => targetOf(upstream, services.limits)));
+    gateway = await createGateway(table, services);
+    dispatchers.retain(targetsOf(table, services));
     metrics.edgeRoutes.set(table.length);
   };
   routes = await openRoutes(options, use);

@@ -53,6 +53,7 @@ const ENTRIES = {
   ".": "client/index",
   "./receiver": "receiver/index",
   "./edge-identity": "edge-identity/verify",
+  "./status-list": "status-list/index",
   "./transparency-log": "transparency-log/index",
 };
 

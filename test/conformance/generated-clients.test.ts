@@ -193,8 +193,11 @@ describe.skipIf(
       "python",
       await servedDocument(await scratch("python-document")),
     );
-    // The response of the export stays untyped: the tool does not know NDJSON.
-    expect(warnings).toEqual([expect.stringContaining("GET /v1/webhooks/dlq/export")]);
+    // These responses stay untyped: the tool knows neither the type of status lists nor NDJSON.
+    expect(warnings).toEqual([
+      expect.stringContaining("GET /.well-known/status-lists/{id}"),
+      expect.stringContaining("GET /v1/webhooks/dlq/export"),
+    ]);
     await copyFile(join(PROGRAMS, "call.py"), join(cwd, "call.py"));
     expect(await expectToCall(cwd, [python, "call.py"])).toMatchObject({
       modules: expect.toSatisfy((count: number) => count > 200) as number,

@@ -98,7 +98,7 @@ describe("every package", () => {
 });
 
 describe("the client", () => {
-  const subpaths = ["", "/receiver", "/edge-identity", "/transparency-log"];
+  const subpaths = ["", "/receiver", "/edge-identity", "/status-list", "/transparency-log"];
 
   test("is small and comes alone", async () => {
     expect(packed.client.bytes).toBeLessThanOrEqual(100 * KB);

@@ -86,6 +86,8 @@ export interface TestEdge {
   readonly log: readonly string[];
   /** Writes another route table, which takes effect at the next reload. */
   writeRoutes(table: unknown): void;
+  /** Stops it before the end of the tests. */
+  stop(): Promise<void>;
 }
 
 export interface TestEdgeOptions {
@@ -132,10 +134,13 @@ export function useTestEdge(api: TestApi, options: TestEdgeOptions = {}): TestEd
       clock: api.clock,
     });
     const { port } = process.address;
-    edge = { port, url: `http://127.0.0.1:${port}`, upstream, identityKey, process, log: lines, writeRoutes };
+    let stopped: Promise<void> | undefined;
+    const stop = async (): Promise<void> => await (stopped ??= process.close());
+    const url = `http://127.0.0.1:${port}`;
+    edge = { port, url, upstream, identityKey, process, log: lines, writeRoutes, stop };
   });
   afterAll(async () => {
-    await edge?.process.close();
+    await edge?.stop();
     await edge?.upstream.close();
     rmSync(directory, { recursive: true });
   });

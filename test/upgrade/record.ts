@@ -173,7 +173,12 @@ const load = new LoadGenerator();
 try {
   const world = await World.create({ name: "release", stack, load, dist, raised: {}, profiles: undefined });
   // The last of the 17 attempts comes within seconds, and the dead letter remains.
-  await world.run({ SIGNET_RETRY_WINDOW_MS: "3000", SIGNET_PINGS_PER_HOST: "1000", ...KEYS });
+  await world.run({
+    SIGNET_RETRY_WINDOW_MS: "3000",
+    SIGNET_PINGS_PER_HOST: "1000",
+    SIGNET_STATUS_LIST_AUDIENCES: "signet",
+    ...KEYS,
+  });
   await live(world, load);
   await mkdir(directory, { recursive: true });
   await dump(world, directory);

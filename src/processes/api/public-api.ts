@@ -40,6 +40,7 @@ import { registerHealthRoutes } from "../../http/health.ts";
 import { type OAuthServices, registerOAuthRoutes } from "../../api/routes/oauth.ts";
 import { registerPortalLinks } from "../../api/routes/portal-links.ts";
 import { registerRootRoute } from "../../api/routes/root.ts";
+import { registerStatusListRoutes, type StatusListServices } from "../../api/routes/status-lists.ts";
 import { registerWebhookRoutes, type WebhookServices } from "../../api/routes/webhooks.ts";
 import type { RevocableToken } from "../../revocation/deny-list.ts";
 import type { RevocationServices } from "../../revocation/receipts.ts";
@@ -76,7 +77,7 @@ export interface ApiServices {
     /** signet_issuer: sees only the public keys of endpoints. */
     readonly issuer: Pool;
   };
-  readonly oauth: OAuthServices;
+  readonly oauth: OAuthServices & { readonly statusDocuments: Omit<StatusListServices, "lookups"> };
   /** Creation of credentials. */
   readonly credentials: CredentialIssuing;
   readonly webhooks: WebhookServices;
@@ -189,6 +190,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
   registerHealthRoutes(server, services.readiness);
   registerErrorTypeRoutes(server, createErrorPages(portal.brands.installation));
   registerOAuthRoutes(server, { ...services.oauth, ...services.tokens.status }, scopes);
+  registerStatusListRoutes(server, { ...services.oauth.statusDocuments, lookups: lookupsOf(config) });
   registerEndpointKeyRoutes(server, { pool: pools.issuer, lookups: lookupsOf(config), clock });
   registerCredentialRoutes(server, {
     ...services.revocation,

@@ -7,6 +7,7 @@ import type { Pool } from "../../database/pool.ts";
 import { beatWorker, readHealth, writeHealth } from "../../database/repositories/health.ts";
 import { bringBackCycles, bringBackInstants } from "../../database/repositories/webhooks/future-instants.ts";
 import { countUnhealthy } from "../../database/repositories/webhooks/delivery-counts.ts";
+import { forgetStatusLists } from "../../database/repositories/tokens/status-lists.ts";
 import { ensurePartitions } from "../../database/repositories/partitions.ts";
 import { readLag } from "../../database/repositories/webhooks/reconciliation.ts";
 import type { Dispatcher } from "../../webhooks/engine/dispatcher.ts";
@@ -27,6 +28,7 @@ import { foldDeliveryChanges } from "../../webhooks/engine/delivery-counts.ts";
 import { createReplayStarter } from "../../webhooks/replay/replay-starter.ts";
 import { sweepReplays } from "../../webhooks/replay/replay-sweep.ts";
 import { eraseTenants } from "../../webhooks/retention/erase-tenants.ts";
+import { LIST_ENDS_MS } from "../../tokens/status-lists/places.ts";
 import type { PayloadCodec } from "@temporalio/common";
 import { createNativeClient } from "../../temporal/native-client.ts";
 import { ensureSchedules } from "../../temporal/schedules.ts";
@@ -60,6 +62,8 @@ const FUTURE_INSTANTS_MS = 20_000;
 const PRESENCE_MS = 1_000;
 const WORKER_DEAD_AFTER_MS = 3_500;
 const ERASURE_MS = 5_000;
+const STATUS_LISTS_MS = 60_000;
+const STATUS_LIST_ROWS = 5_000;
 
 export interface UpkeepParts {
   /** This worker's id. */
@@ -282,6 +286,18 @@ function futureInstants({ pool, clock, options: { log } }: UpkeepParts): UpkeepJ
   };
 }
 
+/** Removes ended status lists. A list of a million tokens takes 200 statements. */
+function statusLists({ pool, clock }: UpkeepParts): UpkeepJob {
+  return {
+    name: "status lists",
+    everyMs: STATUS_LISTS_MS,
+    run: async () => {
+      const before = new Date(clock.now() - LIST_ENDS_MS);
+      while ((await forgetStatusLists(pool, before, STATUS_LIST_ROWS)) > 0);
+    },
+  };
+}
+
 /** Jobs that run when due. */
 function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
   const {
@@ -317,6 +333,7 @@ function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
     grading(parts),
     ...deadLetterNews(parts),
     deliveryCounts(parts),
+    statusLists(parts),
     {
       name: "endpoint secrets",
       everyMs: SECRET_SWEEP_MS,

@@ -7,6 +7,18 @@ import type { SigningKey } from "../signing-keys/signing-key.ts";
 export const TOKEN_LIFETIME_SECONDS = 900;
 const JTI_BYTES = 16;
 
+/** A token's place in a status list (draft-ietf-oauth-status-list). */
+export interface Place {
+  /** The list's address. */
+  readonly uri: string;
+  /** Position of the token's bit. */
+  readonly idx: number;
+  /** The id for the token. It names the place, so that the revocation of a single token needs no look-up. */
+  readonly jti: string;
+  /** The list's number. */
+  readonly list: number;
+}
+
 /** The holder of the token and its rights. */
 export interface TokenSubject {
   readonly clientId: string;
@@ -22,6 +34,8 @@ export interface TokenSubject {
   readonly audience?: string;
   /** `x5t#S256` of the certificate that the token is bound to (RFC 8705 section 3.1). */
   readonly certificateThumbprint?: string | undefined;
+  /** Its place in a status list, if it has one. */
+  readonly place?: Place | undefined;
 }
 
 export interface MintedToken {
@@ -54,7 +68,8 @@ export function createTokenMint(options: TokenMintOptions): TokenMint {
     mint: async (subject) => {
       clock.requireRight();
       const key = signingKey();
-      const jti = Buffer.from(randomBytes(JTI_BYTES)).toString("base64url");
+      const { place } = subject;
+      const jti = place?.jti ?? Buffer.from(randomBytes(JTI_BYTES)).toString("base64url");
       const issuedAt = Math.floor(clock.now() / 1_000);
       const claims = {
         iss: issuer,
@@ -71,6 +86,7 @@ export function createTokenMint(options: TokenMintOptions): TokenMint {
         prn: subject.principalId,
         cid: subject.credentialId,
         cv: subject.secretVersion,
+        status: place && { status_list: { idx: place.idx, uri: place.uri } },
         ...(subject.certificateThumbprint === undefined
           ? {}
           : { cnf: { "x5t#S256": subject.certificateThumbprint } }),

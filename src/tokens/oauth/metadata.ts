@@ -25,6 +25,13 @@ export interface MetadataOptions {
   readonly mutualTls: boolean;
   /** URL for mutual TLS, if it is not the issuer's. */
   readonly mutualTlsUrl?: string | undefined;
+  /** Whether some tokens have a place in a status list. */
+  readonly statusLists: boolean;
+}
+
+/** Returns the URL of the list of status lists below a base URL. */
+export function statusListsUrl(baseUrl: string): string {
+  return `${baseUrl}/.well-known/status-lists`;
 }
 
 /** Returns the URL of the token endpoint below a base URL. */
@@ -43,7 +50,7 @@ function endpointAliases(baseUrl: string): Readonly<Record<string, string>> {
 
 /** Returns the metadata document of this issuer. */
 export function authorizationServerMetadata(options: MetadataOptions): Readonly<Record<string, unknown>> {
-  const { issuer, mutualTls, mutualTlsUrl } = options;
+  const { issuer, mutualTls, mutualTlsUrl, statusLists } = options;
   return {
     issuer,
     token_endpoint: tokenEndpoint(issuer),
@@ -64,6 +71,8 @@ export function authorizationServerMetadata(options: MetadataOptions): Readonly<
     ...(mutualTls && mutualTlsUrl !== undefined
       ? { mtls_endpoint_aliases: endpointAliases(mutualTlsUrl) }
       : {}),
+    // draft-ietf-oauth-status-list section 9.1.
+    ...(statusLists ? { status_list_aggregation_endpoint: statusListsUrl(issuer) } : {}),
     service_documentation: `${issuer}/openapi.json`,
   };
 }

@@ -22,6 +22,7 @@ import type { ClientCertificate } from "../../http/mutual-tls/client-certificate
 import type { TokenLimits } from "../../http/rate-limits/token-limits.ts";
 import type { IssuedTokens } from "./issued-tokens.ts";
 import type { LastUsedRecorder } from "./last-used.ts";
+import type { StatusPlaces } from "../status-lists/places.ts";
 import { readParameters, refuseQueryParameters, type RequestParameters } from "./request-parameters.ts";
 
 /** The longest wait for a token right after a suspension was lifted, in milliseconds. */
@@ -67,6 +68,8 @@ export interface TokenServices {
   readonly issued: IssuedTokens;
   readonly limits: TokenLimits;
   readonly rotation: Rotation;
+  /** Places in status lists; absent if no audience asks for them. */
+  readonly places?: StatusPlaces | undefined;
   /** `aud` of a token that is requested without a resource. */
   readonly audience: string;
   /** Other resources for which tokens may be requested (RFC 8707). */
@@ -95,7 +98,10 @@ export async function issueToken(request: TokenRequest, services: TokenServices)
   const rotation = rotationStep(authenticated, { presented, request, rotation: services.rotation });
   const credentialRotation = rotation === undefined ? undefined : await rotation;
   const subject = tokenSubject(authenticated, { scope, audience, certificate: request.clientCertificate });
-  const minted = await mintUnlessRevoked(subject, services);
+  const minted =
+    services.places?.covers(audience) === true
+      ? await mintUnlessRevoked(subject, services, services.places)
+      : await mintUnlessRevoked(subject, services);
   if (minted === undefined) {
     throw invalidClient(presented.method === "client_secret_basic");
   }
@@ -132,11 +138,17 @@ async function identifyClient(request: TokenRequest, { authenticator, limits }: 
 async function mintUnlessRevoked(
   subject: TokenSubject,
   { mint, issuableFrom, replaceRevokedKey, clock }: TokenServices,
+  places?: StatusPlaces,
 ): Promise<MintedToken | undefined> {
   for (;;) {
     // Take the second before signing: afterwards, the next one may have begun.
     const second = Math.floor(clock.now() / 1_000);
-    const minted = await mint.mint(subject);
+    const place = places === undefined ? undefined : await places.take();
+    const minted = await mint.mint(place === undefined ? subject : { ...subject, place });
+    if (place !== undefined && issuableFrom(subject, second) === 0) {
+      // Before the last look at the revocations: a status list made since one of them has this token.
+      await places?.record(place, subject, second);
+    }
     const from = issuableFrom(subject, second);
     if (from === 0) {
       return minted;

@@ -1,18 +1,25 @@
 /** What callers get while the database is down: a 503 that asks them to retry. */
+import { decodeJwt } from "jose";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import { startDatabase, stopDatabase } from "../../support/database-outage.ts";
 import { accessToken, bearer, provision } from "../../support/factories.ts";
 
-const api = useTestApi();
+const api = useTestApi({ environment: { SIGNET_STATUS_LIST_AUDIENCES: "signet" } });
 const service = { config: { databaseUrl: "" } };
 let headers: Record<string, string>;
+let list: string;
 let credentials: Record<string, string>;
 
 beforeAll(async () => {
   service.config.databaseUrl = api.database.url;
   const client = await provision(api, { scopes: ["credentials:read", "events:publish"] });
-  headers = { ...bearer(await accessToken(api, client)), "content-type": "application/json" };
+  const token = await accessToken(api, client);
+  headers = { ...bearer(token), "content-type": "application/json" };
+  const { status } = decodeJwt<{ status: { status_list: { uri: string } } }>(token);
+  list = new URL(status.status_list.uri).pathname;
+  // Makes the list, which is then in memory.
+  await api.request(list);
   credentials = { client_id: client.clientId, client_secret: client.clientSecret };
   await stopDatabase(service);
 });
@@ -31,6 +38,11 @@ test.each([
   // Without the database, the revocation state soon becomes stale too.
   expect(["UNAVAILABLE", "REVOCATION_STALE"]).toContain(answer.body["code"]);
   expect(answer.text).not.toMatch(/database|postgres|connection/i);
+});
+
+test("a status list is not served once revocations are unknown, though it was made before", async () => {
+  const status = async (): Promise<number> => (await api.request(list)).status;
+  await expect.poll(status, { timeout: 50_000 }).toBe(503);
 });
 
 test("the token endpoint answers temporarily_unavailable", async () => {

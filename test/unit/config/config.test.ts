@@ -2,6 +2,7 @@ import { networkInterfaces } from "node:os";
 import { expect, test } from "vitest";
 import {
   ConfigError,
+  type ConfigFor,
   DEAD_LETTER_MS,
   formatListen,
   loadClientSettings,
@@ -21,9 +22,9 @@ const PRODUCTION = {
   SIGNET_KEK: KEY,
 };
 
-function problemsOf(environment: Record<string, string>): readonly string[] {
+function problemsOf(environment: Record<string, string>, asks?: ConfigFor): readonly string[] {
   try {
-    loadConfig(environment);
+    loadConfig(environment, asks);
     return [];
   } catch (error) {
     return (error as ConfigError).problems;
@@ -152,6 +153,40 @@ test.each(["ledger", "https://ledger.example/#x", "https://ledger.example,two wo
     ]);
   },
 );
+
+test("only audiences of tokens can have status lists", () => {
+  const lists = {
+    ...PRODUCTION,
+    SIGNET_RESOURCES: "urn:a,urn:b",
+    SIGNET_STATUS_LIST_AUDIENCES: "signet,urn:b",
+  };
+  expect(loadConfig(lists)).toMatchObject({
+    statusListAudiences: ["signet", "urn:b"],
+    statusListTtlSeconds: 15,
+  });
+  expect(
+    problemsOf({ ...lists, SIGNET_STATUS_LIST_AUDIENCES: "urn:c", SIGNET_STATUS_LIST_TTL_SECONDS: "0" }),
+  ).toEqual([
+    "SIGNET_STATUS_LIST_TTL_SECONDS must be a whole number from 1 to 300",
+    "SIGNET_STATUS_LIST_AUDIENCES: urn:c is neither SIGNET_AUDIENCE nor in SIGNET_RESOURCES",
+  ]);
+});
+
+test("an edge that answers checks forwards nothing, and needs its proxy's word for certificates", () => {
+  const edge = { ...PRODUCTION, SIGNET_EDGE_CHECKS: "envoy", SIGNET_EDGE_ROUTES: "routes.json" };
+  expect(problemsOf({ ...edge, SIGNET_MTLS_MODE: "proxy" }, "edge")).toEqual([]);
+  expect(problemsOf({ ...edge, SIGNET_MTLS_MODE: "native" }, "edge")).toEqual([
+    "SIGNET_MTLS_MODE must be proxy with SIGNET_EDGE_CHECKS: the proxy forwards its client's certificate",
+  ]);
+  const forwarding = {
+    SIGNET_MTLS_MODE: "proxy",
+    SIGNET_ENV: "development",
+    SIGNET_EDGE_API_URL: "http://api",
+  };
+  expect(problemsOf({ ...edge, ...forwarding }, "edge")).toEqual([
+    "SIGNET_EDGE_API_URL must not be set with SIGNET_EDGE_CHECKS: such an edge forwards nothing",
+  ]);
+});
 
 test.each(Object.keys(PRODUCTION))("production does not start without %s", (name) => {
   const [problem] = problemsOf({ ...PRODUCTION, [name]: "" });

@@ -12,6 +12,7 @@ const SOURCES = {
     }
     return `${KEY}\n`;
   },
+  checksOnly: false,
 };
 const UPSTREAM = { url: "http://127.0.0.1:9000", identity_key: KEY };
 const ROUTE = { method: "GET", path: "/v1/inference/{model}", scope: "inference:read", upstream: "data" };
@@ -61,6 +62,19 @@ test("a table states what each route accepts and where it leads", () => {
   });
   expect(route?.upstream.identityKey.export().toString("base64")).toBe(KEY);
   expect(other).toMatchObject({ methods: ["GET", "POST"], path: "/v1/files/*", scopes: ["a:b", "c:d"] });
+});
+
+test("a table of routes that are only checked needs no addresses, and may have paths of the API", () => {
+  const table = {
+    upstreams: { data: { identity_key: KEY } },
+    routes: [{ ...ROUTE, path: "/v1/events" }],
+  };
+  const [route] = readRouteTable(Buffer.from(JSON.stringify(table)), { ...SOURCES, checksOnly: true });
+  expect(route).toMatchObject({ path: "/v1/events", upstream: { origin: "" } });
+  expect(problems(table)).toEqual([
+    "upstreams.data: must have a url",
+    expect.stringMatching(/path is reserved for the service's own API/),
+  ]);
 });
 
 test("an identity key may be in the environment", () => {

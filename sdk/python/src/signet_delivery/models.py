@@ -1141,6 +1141,10 @@ class SigningSecretRotation(TypedDict, total=False):
 SsfConfiguration = Mapping[str, Any]
 
 
+class StatusListAggregation(TypedDict):
+    status_lists: Sequence[str]
+
+
 class StoredEvent(TypedDict):
     id: str
     type: str

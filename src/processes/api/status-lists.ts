@@ -1,0 +1,88 @@
+/** Wires the status lists: places for tokens of the audiences that ask for them, and the lists for every verifier. */
+import { randomBytes } from "node:crypto";
+import type { StatusListServices } from "../../api/routes/status-lists.ts";
+import type { Config } from "../../config/config.ts";
+import type { Pool } from "../../database/pool.ts";
+import {
+  findStatusList,
+  insertPlacedTokens,
+  listStatusLists,
+  readRevokedPlaces,
+  reservePlaces,
+} from "../../database/repositories/tokens/status-lists.ts";
+import type { GuardedClock } from "../../domain/clock.ts";
+import { newId } from "../../domain/ids.ts";
+import type { RevocationView } from "../../revocation/view.ts";
+import { statusListsUrl } from "../../tokens/oauth/metadata.ts";
+import type { KeyStore } from "../../tokens/signing-keys/key-store.ts";
+import { createStatusListDocuments } from "../../tokens/status-lists/documents.ts";
+import {
+  createStatusPlaces,
+  LIST_ENDS_MS,
+  LIST_OPEN_MS,
+  LIST_SIZE,
+  type StatusPlaces,
+} from "../../tokens/status-lists/places.ts";
+
+const ORDER_KEY_BYTES = 32;
+/** Lists that the aggregation names. 7,000 tokens per second fill about 15 before the first of them ends. */
+const ADDRESSES_MAX = 1_000;
+
+export interface StatusListParts {
+  readonly config: Pick<Config, "publicUrl" | "statusListAudiences" | "statusListTtlSeconds">;
+  /** Role signet_issuer. */
+  readonly pool: Pool;
+  readonly keys: Pick<KeyStore, "signingKey">;
+  /** Reads the signing keys again if the one that signs is revoked. */
+  readonly replaceRevokedKey: () => Promise<unknown>;
+  readonly view: RevocationView;
+  readonly clock: GuardedClock;
+}
+
+export interface StatusLists {
+  /** Undefined if no audience asks for places. */
+  readonly places: StatusPlaces | undefined;
+  readonly routes: Omit<StatusListServices, "lookups">;
+}
+
+export function createStatusLists(parts: StatusListParts): StatusLists {
+  const { config, pool, keys, replaceRevokedKey, view, clock } = parts;
+  const { publicUrl: issuer, statusListAudiences: audiences = [], statusListTtlSeconds: ttlSeconds } = config;
+  const uriOf = (id: string): string => `${statusListsUrl(issuer)}/${id}`;
+  const liveSince = (): Date => new Date(clock.now() - LIST_ENDS_MS);
+
+  async function reserve(count: number) {
+    const nowMs = clock.now();
+    return await reservePlaces(pool, {
+      id: newId("statusList", nowMs, randomBytes),
+      orderKey: randomBytes(ORDER_KEY_BYTES),
+      count,
+      size: LIST_SIZE,
+      now: new Date(nowMs),
+      openSince: new Date(nowMs - LIST_OPEN_MS),
+    });
+  }
+
+  const insert = async (tokens: Parameters<typeof insertPlacedTokens>[1]): Promise<void> =>
+    await insertPlacedTokens(pool, tokens);
+  return {
+    places:
+      audiences.length === 0
+        ? undefined
+        : createStatusPlaces({ audiences, reserve, insert, uriOf, clock, randomBytes }),
+    routes: {
+      documents: createStatusListDocuments({
+        issuer,
+        ttlSeconds,
+        uriOf,
+        find: async (id) => await findStatusList(pool, id, liveSince()),
+        readRevoked: async (list) => await readRevokedPlaces(pool, list),
+        view,
+        signingKey: keys.signingKey,
+        replaceRevokedKey,
+        clock,
+      }),
+      addresses: async () => (await listStatusLists(pool, liveSince(), ADDRESSES_MAX)).map(uriOf),
+    },
+  };
+}

@@ -1,0 +1,142 @@
+/**
+ * Places of tokens in status lists (draft-ietf-oauth-status-list). Each process reserves blocks of places, so a token
+ * costs no round trip for its place. Its row is written before the token is handed out: one statement for all tokens
+ * that are issued at the same time.
+ */
+import { createCipheriv } from "node:crypto";
+import { createBatcher } from "../../database/batcher.ts";
+import type { PlacedToken, ReservedPlaces } from "../../database/repositories/tokens/status-lists.ts";
+import type { Clock } from "../../domain/clock.ts";
+import type { RandomBytes } from "../../domain/ids.ts";
+import { type Place, TOKEN_LIFETIME_SECONDS, type TokenSubject } from "../oauth/access-token.ts";
+
+const HALF_BITS = 10;
+const HALF = 1 << HALF_BITS;
+/** Places of a list. */
+export const LIST_SIZE = HALF * HALF;
+const BLOCK = 1_024;
+/** How long a process uses a block, and how long a list is open for reservations, in milliseconds. */
+const BLOCK_USED_MS = 300_000;
+export const LIST_OPEN_MS = 3_600_000;
+/** A list ends this long after its last reservation: the block's use, a token's life, and a margin. In milliseconds. */
+export const LIST_ENDS_MS = BLOCK_USED_MS + (TOKEN_LIFETIME_SECONDS + 300) * 1_000;
+/** Four rounds make the order of a Feistel network indistinguishable from a random one (Luby and Rackoff, 1988). */
+const ROUNDS = 4;
+const TOKENS_PER_STATEMENT = 500;
+const STATEMENTS_AT_ONCE = 2;
+const JTI_RANDOM_BYTES = 8;
+
+/** Returns the order of a list's places: a bijection on 0 to 2^20 - 1. */
+export function placeOrder(key: Buffer): (ordinal: number) => number {
+  const stream = createCipheriv("aes-256-ctr", key, Buffer.alloc(16)).update(Buffer.alloc(2 * ROUNDS * HALF));
+  return (ordinal) => {
+    let left = ordinal >> HALF_BITS;
+    let right = ordinal & (HALF - 1);
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const mixed = left ^ (stream.readUInt16BE(2 * (round * HALF + right)) & (HALF - 1));
+      left = right;
+      right = mixed;
+    }
+    return (left << HALF_BITS) | right;
+  };
+}
+
+/** Returns the `jti` of a token at a place: 8 random bytes, the list's number and the place. */
+function jtiOf(list: number, idx: number, randomBytes: RandomBytes): string {
+  const bytes = Buffer.alloc(JTI_RANDOM_BYTES + 8);
+  bytes.set(randomBytes(JTI_RANDOM_BYTES));
+  bytes.writeUInt32BE(list, JTI_RANDOM_BYTES);
+  bytes.writeUInt32BE(idx, JTI_RANDOM_BYTES + 4);
+  return bytes.toString("base64url");
+}
+
+/** Returns the place that a `jti` names in a list; undefined if it names another list's, or none. */
+export function placeOfJti(jti: string, list: number): number | undefined {
+  const bytes = Buffer.from(jti, "base64url");
+  if (bytes.length !== JTI_RANDOM_BYTES + 8 || bytes.readUInt32BE(JTI_RANDOM_BYTES) !== list) {
+    return undefined;
+  }
+  const idx = bytes.readUInt32BE(JTI_RANDOM_BYTES + 4);
+  return idx < LIST_SIZE ? idx : undefined;
+}
+
+/** Gives tokens their places. */
+export interface StatusPlaces {
+  /** Whether tokens of this audience have a place. */
+  covers(audience: string): boolean;
+  /** Returns a free place. Rejects if the database is unavailable. */
+  take(): Promise<Place>;
+  /**
+   * Records which token is at a place; resolves when that is durable.
+   *
+   * @param second the token's `iat`, in seconds of Unix time
+   */
+  record(place: Place, subject: TokenSubject, second: number): Promise<void>;
+}
+
+export interface StatusPlacesOptions {
+  readonly audiences: readonly string[];
+  /** Reserves `count` places. */
+  readonly reserve: (count: number) => Promise<ReservedPlaces>;
+  readonly insert: (tokens: readonly PlacedToken[]) => Promise<void>;
+  readonly uriOf: (id: string) => string;
+  readonly clock: Clock;
+  readonly randomBytes: RandomBytes;
+}
+
+interface Block {
+  readonly list: number;
+  readonly uri: string;
+  readonly order: (ordinal: number) => number;
+  readonly until: number;
+  next: number;
+  left: number;
+}
+
+/** Creates the source of places of one process. */
+export function createStatusPlaces(options: StatusPlacesOptions): StatusPlaces {
+  const { audiences, reserve, insert, uriOf, clock, randomBytes } = options;
+  const covered = new Set(audiences);
+  let block: Block | undefined;
+  let reserving: Promise<void> | undefined;
+  const records = createBatcher<PlacedToken, undefined>({
+    flush: async (tokens) => {
+      await insert(tokens);
+      return tokens.map(() => undefined);
+    },
+    maxItems: TOKENS_PER_STATEMENT,
+    maxInFlight: STATEMENTS_AT_ONCE,
+  });
+
+  async function reserveBlock(): Promise<void> {
+    // Counted from before the reservation, which the end of the list is counted from.
+    const until = clock.now() + BLOCK_USED_MS;
+    const { id, number: list, orderKey, first } = await reserve(BLOCK);
+    block = { list, uri: uriOf(id), order: placeOrder(orderKey), until, next: first, left: BLOCK };
+  }
+
+  function takeFrom(held: Block): Place {
+    const { list, uri } = held;
+    const idx = held.order(held.next);
+    held.next += 1;
+    held.left -= 1;
+    return { list, uri, idx, jti: jtiOf(list, idx, randomBytes) };
+  }
+
+  return {
+    covers: (audience) => covered.has(audience),
+    take: async () => {
+      while (block === undefined || block.left === 0 || clock.now() >= block.until) {
+        reserving ??= reserveBlock().finally(() => {
+          reserving = undefined;
+        });
+        await reserving;
+      }
+      return takeFrom(block);
+    },
+    record: async ({ list, idx: place }, { credentialId, certificateThumbprint: x5t }, issuedAt) => {
+      const certificate = x5t === undefined ? null : Buffer.from(x5t, "base64url");
+      await records.add({ list, place, credentialId, issuedAt, certificate });
+    },
+  };
+}
