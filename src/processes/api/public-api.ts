@@ -147,10 +147,9 @@ function registerDocumentation(server: SignetServer, config: ApiServices["config
 
 /** Builds the public API without listening. */
 export async function createApi(services: ApiServices): Promise<SignetServer> {
-  const { config, clock, randomBytes, log, pools } = services;
+  const { config, clock, randomBytes, log, pools, calls } = services;
   const admit = createAdmission(services.tenantLimits);
   const ingress = createIngressValidator(services.producers, admit);
-  const { calls } = services;
   const portal = portalOptions(services);
   const binding = { bindingRequired: !config.development };
   const verify = services.tokens.admit;
