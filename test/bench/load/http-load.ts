@@ -42,7 +42,7 @@ export interface HttpLoadResult {
 export async function runHttpLoad(plan: HttpLoadPlan): Promise<HttpLoadResult> {
   const { stdout } = await promisify(execFile)(
     process.execPath,
-    ["--import", "tsx", PROGRAM, JSON.stringify(plan)],
+    [PROGRAM, JSON.stringify(plan)],
     {
       maxBuffer: OUTPUT_MAX,
       timeout: (plan.warmUpSeconds + plan.seconds) * 1_000 + TIMEOUT_MARGIN_MS,

@@ -37,7 +37,7 @@ async function run(patched: boolean): Promise<Seen> {
   };
   const { stdout, stderr } = await promisify(execFile)(
     process.execPath,
-    ["--import", "tsx", PROGRAM, JSON.stringify(input)],
+    [PROGRAM, JSON.stringify(input)],
     { timeout: 50_000, env: { ...process.env, NODE_OPTIONS: `--import "${SPY}"` } },
   );
   const output = JSON.parse(stdout.trim().split("\n").at(-1) ?? "") as SdkPatchesOutput;
