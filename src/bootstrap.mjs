@@ -245,7 +245,7 @@ async function orEnd(installation) {
     return await installation;
   } catch (error) {
     say(error instanceof Error ? error.message : String(error));
-    process.exit(1);
+    return process.exit(1);
   }
 }
 

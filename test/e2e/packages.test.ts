@@ -37,6 +37,13 @@ const KB = 1_000;
 const START_CPU_S = 0.6;
 const require = createRequire(import.meta.url);
 
+const registry = spawnSync("npm", ["view", "fastify", "version"], { timeout: 60_000 });
+const unreachable = skipUnless(
+  registry.status === 0,
+  "the client on Node 20, and the server's package with its dependencies",
+  "npm has no registry",
+);
+
 const api = useTestApi({ worker: true });
 
 let directory: string;
@@ -171,6 +178,20 @@ describe("the client", () => {
   ])("verifies a webhook in plain JavaScript: %s", async (name, imports) => {
     await writeFile(join(project, name), `${imports}\n${body}`);
     expect(await node(name)).toBe('{"run":7}\nSIGNATURE_INVALID\n');
+  });
+
+  test.skipIf(unreachable)("does all of this on the oldest Node of its manifest, too", async () => {
+    const { engines } = await manifestOf("client");
+    const version = (engines as { readonly node: string }).node.replace(">=", "");
+    const place = join(directory, "oldest-node");
+    await installInto(place, [`node@${version}`], ["--ignore-scripts=false"]);
+    const oldest = join(place, "node_modules", "node", "bin", "node");
+    const on = async (program: string): Promise<string> =>
+      await runProcess({ command: [oldest, program], cwd: project, environment: {} });
+    expect(await on("both.mjs")).toBe("true\n");
+    for (const program of ["program.mjs", "program.cjs"]) {
+      expect(await on(program)).toBe('{"run":7}\nSIGNATURE_INVALID\n');
+    }
   });
 
   /** Also the TypeScript of 2024, which attw brings. */
@@ -393,13 +414,6 @@ describe("client and command line beside a real service", () => {
     });
   });
 });
-
-const registry = spawnSync("npm", ["view", "fastify", "version"], { timeout: 60_000 });
-const unreachable = skipUnless(
-  registry.status === 0,
-  "the server's package with its dependencies",
-  "npm has no registry",
-);
 
 describe.skipIf(unreachable)("the server", () => {
   let place: string;
