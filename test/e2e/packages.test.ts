@@ -24,6 +24,7 @@ import {
   type PackageName,
   type PackedPackage,
   packPackages,
+  TYPED_CONSUMER,
 } from "../support/packages.ts";
 import { productionImage, runProcess, type SpawnedProcess, spawnProcess } from "../support/processes.ts";
 import { skipUnless } from "../support/skips.ts";
@@ -208,28 +209,6 @@ describe("the client", () => {
         .replace("package.json", "bin/tsc"),
     ],
   ] as const;
-  const consumer = `
-    import { SignetApiError, SignetClient, type Delivery } from "${PACKAGES.client}";
-    import { createEdgeIdentityVerifier } from "${PACKAGES.client}/edge-identity";
-    import { verify, type WebhookEvent, webhookListener } from "${PACKAGES.client}/receiver";
-    import { NODE_CRYPTO, parseVerifierKey, type VerifierKey } from "${PACKAGES.client}/transparency-log";
-    import { createServer } from "node:http";
-    const client: SignetClient = new SignetClient({ baseUrl: "https://example.com", clientId: "cl_1", scopes: [] });
-    const whoCalls = createEdgeIdentityVerifier({ keys: ["${Buffer.alloc(32, 7).toString("base64")}"] });
-    createServer(webhookListener({ secrets: ["s"], onEvent: async (event) => void (event satisfies WebhookEvent) }));
-    export const key = async (text: string): Promise<VerifierKey> => await parseVerifierKey(text, NODE_CRYPTO);
-    export const states = async (): Promise<void> => {
-      for await (const delivery of client.deliveries.list()) {
-        console.log((delivery satisfies Delivery).state);
-      }
-    };
-    export const codeOf = (error: unknown) => (error instanceof SignetApiError ? error.code : undefined);
-    // @ts-expect-error: an event has data
-    export const wrong = () => client.events.publish({ type: "a.b" });
-    // @ts-expect-error: a tenant is a text
-    export const alsoWrong = (request: Parameters<typeof whoCalls>[0]): number => whoCalls(request).tenant;
-    console.log(typeof client.events.publish, typeof whoCalls, typeof verify);`;
-
   /** Compiles the consumer under these names. Resolves with the directory of the output. */
   async function compile(tsc: string, resolution: string, files: readonly string[]): Promise<string> {
     const place = await mkdtemp(join(project, "typed-"));
@@ -239,7 +218,7 @@ describe("the client", () => {
       await symlink(join(REPOSITORY, "node_modules", types), target).catch(() => undefined);
     }
     for (const name of files) {
-      await writeFile(join(place, name), consumer);
+      await writeFile(join(place, name), TYPED_CONSUMER);
     }
     const compilerOptions = {
       strict: true,
