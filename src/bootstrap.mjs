@@ -75,11 +75,14 @@ const INSTALL_LOCK = join(ROOT, ".signet", "install.lock");
 const STALE_LOCK_MS = 10_000;
 /** One Ctrl-C arrives twice under npm: from the terminal and forwarded by npm. */
 const SAME_KEYSTROKE_MS = 1_000;
-/** Runs in the server: losing this process for any reason requests a stop. The channel must not keep it alive. */
-const STOP_WITH_PARENT = `data:text/javascript,${encodeURIComponent(
-  // Encoded, because text after a question mark would be the URL's query.
-  "process.once('disconnect', () => process.kill(process.pid, 'SIGTERM')); process.channel?.unref();",
-)}`;
+/** Losing the parent for any reason requests a stop. The channel to it must not keep this process alive. */
+function stopWithParent() {
+  process.once("disconnect", () => process.kill(process.pid, "SIGTERM"));
+  process.channel?.unref();
+}
+
+/** The same in the server. Encoded, because text after a question mark would be the URL's query. */
+const STOP_WITH_PARENT = `data:text/javascript,${encodeURIComponent(`(${stopWithParent.toString()})()`)}`;
 
 /** @param {string} line */
 function say(line) {
@@ -369,7 +372,7 @@ async function bundledCommands() {
 async function supervise(args, { env, node = process.execPath, atTerminal = false }) {
   // Loaded here: most commands start no process.
   const { spawn } = await import("node:child_process");
-  const child = spawn(node, ["--import", STOP_WITH_PARENT, ...args], {
+  const child = spawn(node, args, {
     env,
     stdio: [atTerminal ? "inherit" : "ignore", "inherit", "inherit", "ipc"],
     detached: !atTerminal,
@@ -413,7 +416,8 @@ async function start(rest) {
     SIGNET_ENV: process.env["SIGNET_ENV"] || "development",
     SIGNET_MTLS_MODE: process.env["SIGNET_MTLS_MODE"] || "native",
   };
-  await supervise(["--enable-source-maps", await programOf(true), "serve", ...rest], { env });
+  const program = await programOf(true);
+  await supervise(["--import", STOP_WITH_PARENT, "--enable-source-maps", program, "serve", ...rest], { env });
 }
 
 /** Runs this command on the clone's own Node, which the processes that it starts find first. @param {string} command */
@@ -450,6 +454,10 @@ async function main() {
   if (isOldNode()) {
     await startAgain(command);
     return;
+  }
+  // A clone has started it again. Not an option of Node, which its children would inherit.
+  if (process.channel) {
+    stopWithParent();
   }
   const isProcess = PROCESSES.includes(command);
   const fresh = isProcess || OF_CLONE.includes(command) ? undefined : freshCommands();
