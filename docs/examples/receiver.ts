@@ -1,4 +1,4 @@
-/** A receiver of webhooks: `SECRET=whsec_… node --import tsx docs/examples/receiver.ts`. Its port is the argument. */
+/** A receiver of webhooks: `SECRET=whsec_… node docs/examples/receiver.ts`. Its port is the argument. */
 import { createServer } from "node:http";
 import { buffer } from "node:stream/consumers";
 import { accept } from "./verify-with-signet.ts";

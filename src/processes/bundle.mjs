@@ -14,7 +14,7 @@ const FORM = /** @type {const} */ ({
   splitting: true,
   format: "esm",
   platform: "node",
-  target: "node20",
+  target: "node22.19",
   metafile: true,
   logLevel: "error",
 });

@@ -42,8 +42,8 @@ async function describe(name, own) {
     name: PACKAGES[name],
     version: clone.version,
     license: clone.license,
-    ...own,
     engines: clone.engines,
+    ...own,
     publishConfig: { access: "public" },
   });
 }
@@ -89,6 +89,8 @@ async function makeClient() {
   await describe("client", {
     description: "Client of Signet, and receiver of its signed webhooks. No dependencies.",
     keywords: ["webhooks", "oauth2", "client-credentials", "standard-webhooks", "mtls"],
+    // Tenants update later than we do, and the code needs nothing newer.
+    engines: { node: ">=20.20" },
     type: "module",
     main: "./cjs/client/index.js",
     types: "./cjs/client/index.d.ts",

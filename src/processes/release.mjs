@@ -1,7 +1,8 @@
 /**
- * The files of a release, from a commit alone (`npm run release`): the npm packages, the image's build context, the Helm
- * chart, a list of components, release notes, checksums and, with a key, signed provenance. The same commit gives the
- * same bytes in any directory. It needs git and npm, and no network.
+ * The files of a release, from a commit alone (`npm run release`): the npm packages, the Python wheel, the Go module, the
+ * image's build context, the Helm chart, a list of components, release notes, checksums and, with a key, signed
+ * provenance. The same commit gives the same bytes in any directory. It needs git, npm and Python's hatchling, and no
+ * network.
  *
  *   node src/processes/release.mjs [--out directory] [--key private.pem]
  *   node src/processes/release.mjs verify directory --key public.pem
@@ -28,6 +29,10 @@ import { PROVENANCE, signProvenance, verifyRelease } from "./provenance.mjs";
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const CHART = join("deploy", "helm", "signet");
 const PACKAGES = ["client", "cli", "server"];
+const PYTHON = join("sdk", "python");
+const GO = join("sdk", "go");
+/** Another version could write other bytes. */
+const HATCHLING = "1.33.0";
 const SUMS = "SHA256SUMS";
 const OUTPUT_MAX = 256 * 1_048_576;
 
@@ -37,9 +42,15 @@ class ReleaseError extends Error {}
 /** @param {string} name */
 const read = (name) => readFileSync(join(ROOT, name), "utf8");
 
-/** @param {string} program @param {readonly string[]} args @param {string} [cwd] */
-function run(program, args, cwd = ROOT) {
-  return execFileSync(program, args, { cwd, maxBuffer: OUTPUT_MAX, stdio: ["ignore", "pipe", "inherit"] });
+/** @param {string} program @param {readonly string[]} args @param {string} [cwd] @param {NodeJS.ProcessEnv} [more] */
+function run(program, args, cwd = ROOT, more = {}) {
+  const env = { ...process.env, ...more };
+  return execFileSync(program, args, {
+    cwd,
+    env,
+    maxBuffer: OUTPUT_MAX,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
 }
 
 /** @param {readonly string[]} args */
@@ -79,6 +90,50 @@ function packPackages(out) {
     const args = ["pack", "--ignore-scripts", "--silent", "--pack-destination", out];
     run("npm", args, join(ROOT, "dist", "packages", name));
   }
+}
+
+/** @throws {ReleaseError} if Python cannot build the wheel */
+function requireHatchling() {
+  let found = "no python3";
+  try {
+    const program =
+      "import importlib.util as u, importlib.metadata as m; print(u.find_spec('hatchling') and m.version('hatchling'))";
+    found = run("python3", ["-c", program]).toString().trim();
+  } catch {
+    // The error below says what is needed.
+  }
+  if (found !== HATCHLING) {
+    throw new ReleaseError(
+      `the Python wheel needs hatchling ${HATCHLING} (${found}): pip install hatchling==${HATCHLING}`,
+    );
+  }
+}
+
+/** Builds the Python SDK's wheel. @param {string} out @param {number} seconds time of the commit */
+function buildWheel(out, seconds) {
+  const args = ["-m", "hatchling", "build", "--target", "wheel", "--directory", out];
+  run("python3", args, join(ROOT, PYTHON), { SOURCE_DATE_EPOCH: String(seconds) });
+}
+
+/**
+ * Packs the Go SDK as a module proxy serves it: each name below the module and its version.
+ *
+ * @param {string} out @param {string} version
+ */
+function packGoModule(out, version) {
+  const [, module] = /^module (\S+)$/m.exec(read(join(GO, "go.mod"))) ?? [];
+  const file = join(out, `signet-go-${version}.zip`);
+  const args = [
+    "archive",
+    "--format=zip",
+    `--prefix=${module}@v${version}/`,
+    `--output=${file}`,
+    "HEAD",
+    "--",
+    ".",
+  ];
+  // Times in a zip file are local.
+  run("git", args, join(ROOT, GO), { TZ: "UTC" });
 }
 
 /** The paths that .dockerignore admits. */
@@ -187,10 +242,13 @@ function release(out, keyFile) {
   const { version } = JSON.parse(read("package.json"));
   const key = keyFile === undefined ? undefined : readFileSync(keyFile, "utf8");
   const { commit, seconds } = readCommit();
+  requireHatchling();
   // Files of an earlier release would be signed with this one.
   rmSync(out, { recursive: true, force: true });
   mkdirSync(out, { recursive: true });
   packPackages(out);
+  buildWheel(out, seconds);
+  packGoModule(out, version);
   writeFileSync(join(out, `signet-${version}-image-context.tar.gz`), archive("", contextPaths()));
   packChart(out, version);
   writeComponents(join(out, `signet-${version}.cdx.json`), seconds);

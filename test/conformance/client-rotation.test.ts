@@ -100,7 +100,7 @@ async function days(count: number): Promise<void> {
 }
 
 function child(mode: string) {
-  const args = ["--import", "tsx", PROGRAM, api.publicUrl, path, mode];
+  const args = [PROGRAM, api.publicUrl, path, mode];
   const started = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
   running.add(started);
   let output = "";

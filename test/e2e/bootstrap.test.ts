@@ -14,6 +14,11 @@ let project: BootstrapProject;
 let directory: string;
 const children: ChildProcess[] = [];
 
+/** Makes this Node say that it is older. The Node that the project installs is this one, without it. */
+const OLD = `data:text/javascript,${encodeURIComponent(`
+  Object.defineProperty(process, "versions", { value: { ...process.versions, node: "20.20.2" } });
+`)}`;
+
 async function create(options: { readonly realEsbuild: boolean }): Promise<void> {
   project = await createBootstrapProject(options);
   ({ directory } = project);
@@ -119,6 +124,95 @@ describe("dependencies", () => {
   });
 });
 
+describe("on a Node that is too old, a command", () => {
+  const REASON = `signet: Node 22.19 or newer is needed; this is 20.20.2 (${process.execPath})`;
+
+  const onOld = (...args: readonly string[]): readonly string[] => [
+    "--import",
+    OLD,
+    project.bootstrap,
+    ...args,
+  ];
+  const runOnOld = async (...args: readonly string[]) =>
+    await run(process.execPath, onOld(...args), { cwd: directory, env: project.environment() });
+
+  beforeEach(async () => await create({ realEsbuild: false }));
+
+  it("installs a newer one once, and runs on it with the same arguments", async () => {
+    const { stdout, stderr } = await runOnOld("tenant", "list", "--json");
+    expect(JSON.parse(stdout)).toMatchObject({
+      args: ["tenant", "list", "--json"],
+      node: process.versions.node,
+    });
+    expect(stderr).toMatch(/^signet: this is Node 20\.20\.2; installing Node \d+\.\d+\.\d+ in .*\n/);
+    expect((await runOnOld("whoami")).stderr).toBe("");
+    expect(await project.npmCalls()).toEqual([
+      expect.stringMatching(/^ci --ignore-scripts /),
+      expect.stringMatching(/^ci --include=dev /),
+    ]);
+  });
+
+  it("passes on its input, its exit code, and the newer Node as the first of PATH", async () => {
+    const program = `
+      import { execFileSync } from "node:child_process";
+      const version = execFileSync("node", ["-p", "process.versions.node"]).toString().trim();
+      for await (const chunk of process.stdin) console.log(String(chunk), version, ...process.argv.slice(2));
+      process.exitCode = 3;
+    `;
+    await writeFile(join(directory, "program.mjs"), program);
+    const child = spawn(process.execPath, onOld("run", "program.mjs", "--flag"), {
+      cwd: directory,
+      env: project.environment({ PATH: "/usr/bin:/bin" }),
+      stdio: ["pipe", "pipe", "inherit"],
+    });
+    children.push(child);
+    let output = "";
+    child.stdout.on("data", (chunk) => (output += String(chunk)));
+    child.stdin.end("input");
+    expect(await new Promise((resolve) => child.once("close", resolve))).toBe(3);
+    expect(output).toBe(`input ${process.versions.node} --flag\n`);
+  });
+
+  it("ends with one line and npm's reason when it cannot be installed", async () => {
+    await writeFile(join(directory, "npm-fails"), "");
+    await expect(runOnOld("start")).rejects.toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(
+        /\nnpm error registry is away\n.* npm cannot install Node \d+\.\d+\.\d+ and gives the reason above\n$/,
+      ),
+    });
+    await rm(join(directory, "npm-fails"));
+    expect(JSON.parse((await runOnOld("whoami")).stdout)).toMatchObject({ args: ["whoami"] });
+  });
+
+  it("ends with one line in an installed package, which brings no Node", async () => {
+    await rm(join(directory, "package-lock.json"));
+    await expect(runOnOld("whoami")).rejects.toMatchObject({ code: 1, stdout: "", stderr: `${REASON}\n` });
+    expect(await project.npmCalls()).toEqual([]);
+  });
+
+  it("runs on the Node of npm's package, with a real Node 20 and the real npm", async () => {
+    await project.signet("version");
+    const prefix = join(directory, "node-20");
+    const { stdout: parent } = await run("npm", [
+      "install",
+      "--prefix",
+      prefix,
+      "--silent",
+      "node@20.20.2",
+    ]).then(
+      async () => await run(join(prefix, "node_modules", "node", "bin", "node"), ["-p", "process.execPath"]),
+    );
+    const env = project.environment({ npm_execpath: "" });
+    const { stdout, stderr } = await run(parent.trim(), [project.bootstrap, "whoami"], {
+      cwd: directory,
+      env,
+    });
+    const [, version] = /installing Node (\S+) in/.exec(stderr) ?? [];
+    expect(JSON.parse(stdout)).toMatchObject({ args: ["whoami"], node: version });
+  });
+});
+
 describe("the command line's bundle", () => {
   const COMMANDS = "src/processes/commands.ts";
 
@@ -155,18 +249,6 @@ describe("the command line's bundle", () => {
 describe("a command", () => {
   beforeEach(async () => await create({ realEsbuild: true }));
 
-  it("an old Node is rejected with one line", async () => {
-    const old =
-      "data:text/javascript,Object.defineProperty(process,'versions',{value:{...process.versions,node:'20.19.9'}})";
-    const refused = run(process.execPath, ["--import", old, project.bootstrap, "version"], {
-      env: project.environment(),
-    });
-    await expect(refused).rejects.toMatchObject({
-      code: 1,
-      stderr: expect.stringMatching(/^signet: Node 20\.20 or newer is needed; this is 20\.19\.9 .*\n$/),
-    });
-  });
-
   it("the command line runs from any directory and through a symlink, as npm creates it for package.json's bin", async () => {
     await chmod(project.bootstrap, 0o755);
     const link = join(directory, "signet");
@@ -199,7 +281,10 @@ describe("a command", () => {
   });
 });
 
-describe("`start`", () => {
+describe.each([
+  ["`start`", []],
+  ["`start` on a Node that is too old", ["--import", OLD]],
+])("%s", (_, options) => {
   beforeEach(async () => await create({ realEsbuild: true }));
 
   interface Started {
@@ -211,7 +296,7 @@ describe("`start`", () => {
 
   async function start(extra: Record<string, string> = {}): Promise<Started> {
     await project.signet("version");
-    const child = spawn(process.execPath, [project.bootstrap, "start", "--port", "1"], {
+    const child = spawn(process.execPath, [...options, project.bootstrap, "start", "--port", "1"], {
       env: project.environment(extra),
     });
     children.push(child);

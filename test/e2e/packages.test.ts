@@ -24,6 +24,7 @@ import {
   type PackageName,
   type PackedPackage,
   packPackages,
+  TYPED_CONSUMER,
 } from "../support/packages.ts";
 import { productionImage, runProcess, type SpawnedProcess, spawnProcess } from "../support/processes.ts";
 import { skipUnless } from "../support/skips.ts";
@@ -36,6 +37,13 @@ const KB = 1_000;
 /** Held by the bench at 0.25 s on an idle machine. */
 const START_CPU_S = 0.6;
 const require = createRequire(import.meta.url);
+
+const registry = spawnSync("npm", ["view", "fastify", "version"], { timeout: 60_000 });
+const unreachable = skipUnless(
+  registry.status === 0,
+  "the client on Node 20, and the server's package with its dependencies",
+  "npm has no registry",
+);
 
 const api = useTestApi({ worker: true });
 
@@ -173,6 +181,20 @@ describe("the client", () => {
     expect(await node(name)).toBe('{"run":7}\nSIGNATURE_INVALID\n');
   });
 
+  test.skipIf(unreachable)("does all of this on the oldest Node of its manifest, too", async () => {
+    const { engines } = await manifestOf("client");
+    const version = (engines as { readonly node: string }).node.replace(">=", "");
+    const place = join(directory, "oldest-node");
+    await installInto(place, [`node@${version}`], ["--ignore-scripts=false"]);
+    const oldest = join(place, "node_modules", "node", "bin", "node");
+    const on = async (program: string): Promise<string> =>
+      await runProcess({ command: [oldest, program], cwd: project, environment: {} });
+    expect(await on("both.mjs")).toBe("true\n");
+    for (const program of ["program.mjs", "program.cjs"]) {
+      expect(await on(program)).toBe('{"run":7}\nSIGNATURE_INVALID\n');
+    }
+  });
+
   /** Also the TypeScript of 2024, which attw brings. */
   const compilers = [
     ["TypeScript 7", require.resolve("typescript/package.json").replace("package.json", "bin/tsc")],
@@ -187,28 +209,6 @@ describe("the client", () => {
         .replace("package.json", "bin/tsc"),
     ],
   ] as const;
-  const consumer = `
-    import { SignetApiError, SignetClient, type Delivery } from "${PACKAGES.client}";
-    import { createEdgeIdentityVerifier } from "${PACKAGES.client}/edge-identity";
-    import { verify, type WebhookEvent, webhookListener } from "${PACKAGES.client}/receiver";
-    import { NODE_CRYPTO, parseVerifierKey, type VerifierKey } from "${PACKAGES.client}/transparency-log";
-    import { createServer } from "node:http";
-    const client: SignetClient = new SignetClient({ baseUrl: "https://example.com", clientId: "cl_1", scopes: [] });
-    const whoCalls = createEdgeIdentityVerifier({ keys: ["${Buffer.alloc(32, 7).toString("base64")}"] });
-    createServer(webhookListener({ secrets: ["s"], onEvent: async (event) => void (event satisfies WebhookEvent) }));
-    export const key = async (text: string): Promise<VerifierKey> => await parseVerifierKey(text, NODE_CRYPTO);
-    export const states = async (): Promise<void> => {
-      for await (const delivery of client.deliveries.list()) {
-        console.log((delivery satisfies Delivery).state);
-      }
-    };
-    export const codeOf = (error: unknown) => (error instanceof SignetApiError ? error.code : undefined);
-    // @ts-expect-error: an event has data
-    export const wrong = () => client.events.publish({ type: "a.b" });
-    // @ts-expect-error: a tenant is a text
-    export const alsoWrong = (request: Parameters<typeof whoCalls>[0]): number => whoCalls(request).tenant;
-    console.log(typeof client.events.publish, typeof whoCalls, typeof verify);`;
-
   /** Compiles the consumer under these names. Resolves with the directory of the output. */
   async function compile(tsc: string, resolution: string, files: readonly string[]): Promise<string> {
     const place = await mkdtemp(join(project, "typed-"));
@@ -218,7 +218,7 @@ describe("the client", () => {
       await symlink(join(REPOSITORY, "node_modules", types), target).catch(() => undefined);
     }
     for (const name of files) {
-      await writeFile(join(place, name), consumer);
+      await writeFile(join(place, name), TYPED_CONSUMER);
     }
     const compilerOptions = {
       strict: true,
@@ -393,13 +393,6 @@ describe("client and command line beside a real service", () => {
     });
   });
 });
-
-const registry = spawnSync("npm", ["view", "fastify", "version"], { timeout: 60_000 });
-const unreachable = skipUnless(
-  registry.status === 0,
-  "the server's package with its dependencies",
-  "npm has no registry",
-);
 
 describe.skipIf(unreachable)("the server", () => {
   let place: string;

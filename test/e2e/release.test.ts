@@ -1,5 +1,5 @@
 /** `npm run release`: equal files from two directories, and provenance that notices a changed byte. */
-import { execFile } from "node:child_process";
+import { execFile, spawnSync } from "node:child_process";
 import { createHash, generateKeyPairSync } from "node:crypto";
 import { cp, mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -7,8 +7,9 @@ import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { VERSION } from "../../src/runtime/package.ts";
+import { GO_MODULE, VERSION } from "../../src/runtime/package.ts";
 import { allowMinutes } from "../support/limits.ts";
+import { skipUnless } from "../support/skips.ts";
 
 allowMinutes(10);
 
@@ -23,6 +24,14 @@ const IDENTITY = {
   GIT_AUTHOR_DATE: "2026-01-02T03:04:05Z",
   GIT_COMMITTER_DATE: "2026-01-02T03:04:05Z",
 };
+
+const lacksGo = skipUnless(
+  spawnSync("go", ["version"]).status === 0,
+  "the release's Go module",
+  "go is not on PATH",
+);
+const pip = spawnSync("python3", ["-m", "pip", "index", "versions", "hatchling"], { timeout: 60_000 });
+const lacksPython = skipUnless(pip.status === 0, "the release", "python3 -m pip index fails");
 
 let directory: string;
 let key: string;
@@ -55,12 +64,15 @@ async function makeClone(clone: string): Promise<void> {
   );
 }
 
-/** Runs the release as a maintainer does. */
+/** Runs the release as a maintainer does, who has hatchling. */
 async function release(clone: string): Promise<string> {
-  const { NODE_ENV: _, ...env } = process.env;
+  const { NODE_ENV: _, ...rest } = process.env;
+  const env = { ...rest, PATH: `${join(directory, "python", "bin")}:${rest["PATH"]}` };
   await run("npm", ["run", "release", "--", "--key", key], { cwd: clone, env, maxBuffer: OUTPUT_MAX });
   return join(clone, "dist", "release");
 }
+
+const python = (): string => join(directory, "python", "bin", "python");
 
 async function verify(release: string, pem = publicKey): Promise<string> {
   const program = join(REPOSITORY, "src", "processes", "release.mjs");
@@ -102,7 +114,12 @@ function namesIn(archive: Buffer): readonly string[] {
 
 beforeAll(async () => {
   directory = await realpath(await mkdtemp(join(tmpdir(), "signet-release-")));
+  if (lacksPython) {
+    return;
+  }
   ({ own: key, shared: publicKey } = await writeKey("release"));
+  await run("python3", ["-m", "venv", join(directory, "python")]);
+  await run(python(), ["-m", "pip", "install", "--quiet", "hatchling==1.33.0"]);
   const clones = [join(directory, "a"), join(directory, "another", "place")] as const;
   await makeClone(clones[0]);
   await makeClone(clones[1]);
@@ -113,7 +130,7 @@ afterAll(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-describe("a release", () => {
+describe.skipIf(lacksPython)("a release", () => {
   test("has the same bytes when it is made in another directory", async () => {
     const [first, second] = await Promise.all(releases.map(digests));
     expect(second).toEqual(first);
@@ -125,11 +142,54 @@ describe("a release", () => {
         `signet-${VERSION}-image-context.tar.gz`,
         `signet-${VERSION}.cdx.json`,
         `signet-chart-${VERSION}.tgz`,
+        `signet-go-${VERSION}.zip`,
+        `signet_delivery-${VERSION}-py3-none-any.whl`,
         `signet-delivery-cli-${VERSION}.tgz`,
         `signet-delivery-client-${VERSION}.tgz`,
         `signet-delivery-server-${VERSION}.tgz`,
       ]),
     );
+  });
+
+  test("has a wheel that pip installs, with the types", async () => {
+    const place = join(directory, "installed");
+    const wheel = join(releases[0], `signet_delivery-${VERSION}-py3-none-any.whl`);
+    await run(python(), ["-m", "pip", "install", "--quiet", "--no-index", "--target", place, wheel]);
+    expect(await readdir(join(place, "signet_delivery"))).toEqual(
+      expect.arrayContaining(["py.typed", "client.py"]),
+    );
+    const program = "import importlib.metadata as m, signet_delivery; print(m.version('signet-delivery'))";
+    const { stdout } = await run(python(), ["-c", program], { env: { PYTHONPATH: place } });
+    expect(stdout).toBe(`${VERSION}\n`);
+  });
+
+  test.skipIf(lacksGo)("has the Go module as a proxy serves it", async () => {
+    const proxy = join(directory, "proxy");
+    const served = join(proxy, GO_MODULE, "@v");
+    await mkdir(served, { recursive: true });
+    const version = `v${VERSION}`;
+    await cp(join(releases[0], `signet-go-${VERSION}.zip`), join(served, `${version}.zip`));
+    await cp(join(REPOSITORY, "sdk", "go", "go.mod"), join(served, `${version}.mod`));
+    await writeFile(join(served, `${version}.info`), JSON.stringify({ Version: version }));
+    const place = join(directory, "go");
+    await mkdir(place);
+    await writeFile(
+      join(place, "go.mod"),
+      `module example.com/x\n\ngo 1.23\n\nrequire ${GO_MODULE} ${version}\n`,
+    );
+    await writeFile(join(place, "x.go"), `package x\n\nimport _ "${GO_MODULE}"\n`);
+    const env = {
+      ...process.env,
+      GOPROXY: `file://${proxy}`,
+      GOSUMDB: "off",
+      GOTOOLCHAIN: "local",
+      GOWORK: "off",
+      GOFLAGS: "-mod=mod -modcacherw",
+      GOMODCACHE: join(directory, "go-modules"),
+    };
+    await run("go", ["build", "./..."], { cwd: place, env });
+    const names = await readdir(join(directory, "go-modules", `${GO_MODULE}@${version}`));
+    expect(names).toEqual(expect.arrayContaining(["LICENSE", "client.go", "go.mod"]));
   });
 
   test("has the chart as Helm packs it: below its name", async () => {
@@ -197,7 +257,7 @@ describe("a release", () => {
   });
 });
 
-describe("provenance", () => {
+describe.skipIf(lacksPython)("provenance", () => {
   let copy: string;
 
   /** Copies the release, so that each test changes its own. */
@@ -253,7 +313,7 @@ describe("provenance", () => {
   });
 });
 
-test("a tree with uncommitted changes is not released", async () => {
+test.skipIf(lacksPython)("a tree with uncommitted changes is not released", async () => {
   const clone = join(releases[0], "..", "..");
   await writeFile(join(clone, "src", "left.ts"), "");
   await expect(run(process.execPath, [join(clone, "src", "processes", "release.mjs")])).rejects.toMatchObject(

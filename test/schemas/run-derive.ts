@@ -1,4 +1,4 @@
-/** Regenerates the schemas from Go's module proxy: `node --import tsx test/schemas/run-derive.ts`. */
+/** Regenerates the schemas from Go's module proxy: `node test/schemas/run-derive.ts`. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { deriveFrom, findModule, SOURCES } from "./derive.ts";

@@ -7,10 +7,11 @@ import { promisify } from "node:util";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 
-/** Prints its arguments. As a server, exits with code 7 shortly after the first signal and prints how many came. */
+/** Prints its arguments and its Node. As a server, exits with code 7 shortly after the first signal and prints how many came. */
 const MAIN = `
 const args = process.argv.slice(2);
-console.log(JSON.stringify({ args, environment: process.env["SIGNET_ENV"] ?? null, pid: process.pid }));
+const node = process.versions.node;
+console.log(JSON.stringify({ args, node, environment: process.env["SIGNET_ENV"] ?? null, pid: process.pid }));
 if (args[0] === "serve") {
   let signals = 0;
   const keepAlive = setInterval(() => {}, 1_000);
@@ -37,10 +38,18 @@ export const build = async ({ absWorkingDir, entryPoints: { main }, outdir }) =>
 };
 `;
 
-/** Records its call, waits if asked to, and creates what the project needs to run. */
+/** Records its call, waits if asked to, and creates what the project needs to run. Another Node is this one. */
 const NPM = `
-import { appendFileSync, copyFileSync, existsSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-appendFileSync("npm-calls", process.argv.slice(2).join(" ") + "\\n");
+import { appendFileSync, copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+appendFileSync(new URL("../npm-calls", import.meta.url), process.argv.slice(2).join(" ") + "\\n");
+const { packages } = JSON.parse(readFileSync("package-lock.json", "utf8"));
+for (const path of Object.keys(packages).filter((path) => path.includes("/node-"))) {
+  if (existsSync(new URL("../npm-fails", import.meta.url))) { console.error("npm error registry is away"); process.exit(1); }
+  mkdirSync(path + "/bin", { recursive: true });
+  symlinkSync(process.execPath, path + "/bin/node");
+  copyFileSync("package-lock.json", "node_modules/.package-lock.json");
+  process.exit();
+}
 rmSync("node_modules", { recursive: true, force: true });
 if (existsSync("npm-slow")) await new Promise((resolve) => setTimeout(resolve, 500));
 if (existsSync("npm-fails")) { console.error("npm error registry is away"); process.exit(1); }

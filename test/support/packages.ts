@@ -3,6 +3,7 @@ import { execFile } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { PACKAGES } from "../../src/runtime/package.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 const QUIET = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
@@ -15,6 +16,29 @@ const REPORT_CPU = `data:text/javascript,${encodeURIComponent(`
     writeSync(2, "\\n" + (user + system) / 1e6);
   });
 `)}`;
+
+/** A program in TypeScript that uses every entry of the client package, and misuses two. */
+export const TYPED_CONSUMER = `
+  import { SignetApiError, SignetClient, type Delivery } from "${PACKAGES.client}";
+  import { createEdgeIdentityVerifier } from "${PACKAGES.client}/edge-identity";
+  import { verify, type WebhookEvent, webhookListener } from "${PACKAGES.client}/receiver";
+  import { NODE_CRYPTO, parseVerifierKey, type VerifierKey } from "${PACKAGES.client}/transparency-log";
+  import { createServer } from "node:http";
+  const client: SignetClient = new SignetClient({ baseUrl: "https://example.com", clientId: "cl_1", scopes: [] });
+  const whoCalls = createEdgeIdentityVerifier({ keys: ["${Buffer.alloc(32, 7).toString("base64")}"] });
+  createServer(webhookListener({ secrets: ["s"], onEvent: async (event) => void (event satisfies WebhookEvent) }));
+  export const key = async (text: string): Promise<VerifierKey> => await parseVerifierKey(text, NODE_CRYPTO);
+  export const states = async (): Promise<void> => {
+    for await (const delivery of client.deliveries.list()) {
+      console.log((delivery satisfies Delivery).state);
+    }
+  };
+  export const codeOf = (error: unknown) => (error instanceof SignetApiError ? error.code : undefined);
+  // @ts-expect-error: an event has data
+  export const wrong = () => client.events.publish({ type: "a.b" });
+  // @ts-expect-error: a tenant is a text
+  export const alsoWrong = (request: Parameters<typeof whoCalls>[0]): number => whoCalls(request).tenant;
+  console.log(typeof client.events.publish, typeof whoCalls, typeof verify);`;
 
 const run = promisify(execFile);
 

@@ -1,4 +1,4 @@
-/** Writes the vectors: `npx tsx test/vectors/run-generator.ts`. */
+/** Writes the vectors: `node test/vectors/run-generator.ts`. */
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { webhookSignatures } from "./cases.ts";

@@ -73,16 +73,13 @@ async function around(
   change: () => Promise<void>,
 ): Promise<readonly ReceivedRequest[]> {
   const world = made.current;
-  let release: (value?: unknown) => void = () => undefined;
-  const changed = new Promise((resolve) => {
-    release = resolve;
-  });
+  const changed = Promise.withResolvers<void>();
   receiver.clear();
-  receiver.answer([{ kind: "answer", status: 500, after: changed }, { kind: "answer" }]);
+  receiver.answer([{ kind: "answer", status: 500, after: changed.promise }, { kind: "answer" }]);
   const [delivery] = (await world.publish(endpoint.tenantId)).deliveries;
   await receiver.waitFor(1);
   await change();
-  release();
+  changed.resolve();
   await world.untilDelivery(endpoint.tenantId, delivery?.id ?? "", ({ state }) => state === "DELIVERED");
   return await receiver.waitFor(2);
 }

@@ -93,7 +93,7 @@ class Handler {
 
   async #token(request: IncomingMessage, response: ServerResponse, query: URLSearchParams): Promise<void> {
     const scopes = readScopes(query.get("scope"));
-    if (scopes === undefined || [...query.keys()].some((name) => name !== "scope")) {
+    if (scopes === undefined || query.keys().some((name) => name !== "scope")) {
       refuse(response, {
         status: 400,
         code: "INVALID_REQUEST",

@@ -5,6 +5,7 @@ import { isWeakCertificate } from "./certificate-strength.ts";
 import { type CertificateProblem, findChain, leafProblem } from "./certificate-chain.ts";
 import { describeCertificate } from "./client-certificate.ts";
 import type { FoundCertificate } from "./client-identification.ts";
+import { peerCertificate } from "./peer-certificate.ts";
 import type { TrustAnchors } from "./trust.ts";
 
 /** Problems by OpenSSL error; any other error means "not trusted". */
@@ -29,7 +30,7 @@ function issuersOf(leaf: X509Certificate): X509Certificate[] {
 
 /** Returns the handshake's result. Node also exposes untrusted certificates, so only `authorized` counts. */
 function inspect(socket: TLSSocket): FoundCertificate {
-  const leaf = socket.getPeerX509Certificate();
+  const leaf = peerCertificate(socket);
   if (leaf === undefined) {
     return "missing";
   }
@@ -56,7 +57,7 @@ export function createNativeCertificates(
   const inspected = new WeakMap<TLSSocket, Inspected>();
 
   function inspectAgain(socket: TLSSocket, known: FoundCertificate, now: TrustAnchors): FoundCertificate {
-    const leaf = socket.getPeerX509Certificate();
+    const leaf = peerCertificate(socket);
     if (typeof known === "string" || leaf === undefined) {
       return known;
     }

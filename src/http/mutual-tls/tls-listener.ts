@@ -12,6 +12,7 @@ import type { Socket } from "node:net";
 import { DEFAULT_CIPHERS } from "node:tls";
 import { answerAll } from "../../runtime/http-server.ts";
 import { limitPipelining } from "../../runtime/pipelined-requests.ts";
+import { readPeersFirst } from "./peer-certificate.ts";
 
 /** Handshake timeout, in milliseconds: a slow handshake holds memory without sending anything. */
 const HANDSHAKE_TIMEOUT_MS = 5_000;
@@ -63,6 +64,7 @@ export function createTlsServer(material: TlsMaterial, handler: ListenerHandler)
   server.on("clientError", handler.clientError);
   answerAll(server, handler.clientError);
   limitPipelining(server);
+  readPeersFirst(server);
   server.timeout = handler.idleTimeoutMs ?? 0;
   const timer = setInterval(
     () => server.setTicketKeys(randomBytes(TICKET_KEYS_BYTES)),

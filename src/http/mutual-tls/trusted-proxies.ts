@@ -13,6 +13,7 @@ import { describeCertificate, hasPinnedName } from "./client-certificate.ts";
 import { forwardedProblem, readCertificateHeaders } from "./client-cert-header.ts";
 import type { FoundCertificate, TrustedProxies } from "./client-identification.ts";
 import { type ForwardedHeader, forwardedAddress, plainAddress } from "./forwarded-address.ts";
+import { peerCertificate } from "./peer-certificate.ts";
 import type { TrustAnchors } from "./trust.ts";
 
 /** Maximum number of cached certificates. Verifying a chain costs several signature checks. */
@@ -39,7 +40,7 @@ interface ProxyConnection {
 }
 
 function inspectProxy(socket: TLSSocket, names: readonly string[]): ProxyConnection {
-  const leaf = socket.authorized ? socket.getPeerX509Certificate() : undefined;
+  const leaf = socket.authorized ? peerCertificate(socket) : undefined;
   if (leaf === undefined || leafProblem(leaf) !== undefined) {
     return { pinned: false, notBefore: 0, notAfter: 0 };
   }

@@ -69,6 +69,7 @@ export function releasePlatform(): string {
 
 function defaultFetch(environment: Environment, connectTimeoutMs: number): Fetch {
   const limits = {
+    allowH2: false,
     connect: { timeout: connectTimeoutMs },
     headersTimeout: SILENCE_MS,
     bodyTimeout: SILENCE_MS,

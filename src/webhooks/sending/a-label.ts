@@ -1,6 +1,6 @@
 /**
- * Checks `xn--` labels of host names. Node 20 and 22 reject invalid ones in `new URL`, Node 24 accepts any. This
- * check is independent of Node and as strict as the strictest version (RFC 3492, RFC 5891 section 4.2, UTS 46).
+ * Checks `xn--` labels of host names. Node 22 rejects invalid ones in `new URL`, Node 24 accepts any. This check is
+ * independent of Node and as strict as the strictest version (RFC 3492, RFC 5891 section 4.2, UTS 46).
  */
 
 const BASE = 36;

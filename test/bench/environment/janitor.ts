@@ -10,7 +10,7 @@ export class Janitor {
   constructor() {
     const module = fileURLToPath(new URL("./janitor-process.ts", import.meta.url));
     // A separate session, so that a signal to ours does not end it.
-    this.#child = fork(module, { execArgv: ["--import", "tsx"], detached: true, stdio: "ignore" });
+    this.#child = fork(module, { detached: true, stdio: "ignore" });
     this.#child.unref();
     this.#child.channel?.unref();
   }

@@ -40,14 +40,10 @@ export interface HttpLoadResult {
 
 /** @throws Error on any other status than those allowed: a rate that includes refusals would be wrong */
 export async function runHttpLoad(plan: HttpLoadPlan): Promise<HttpLoadResult> {
-  const { stdout } = await promisify(execFile)(
-    process.execPath,
-    ["--import", "tsx", PROGRAM, JSON.stringify(plan)],
-    {
-      maxBuffer: OUTPUT_MAX,
-      timeout: (plan.warmUpSeconds + plan.seconds) * 1_000 + TIMEOUT_MARGIN_MS,
-    },
-  );
+  const { stdout } = await promisify(execFile)(process.execPath, [PROGRAM, JSON.stringify(plan)], {
+    maxBuffer: OUTPUT_MAX,
+    timeout: (plan.warmUpSeconds + plan.seconds) * 1_000 + TIMEOUT_MARGIN_MS,
+  });
   const result = JSON.parse(stdout) as HttpLoadResult;
   const allowed = ["200", ...(plan.countedStatuses ?? [])];
   const refused = Object.keys(result.statuses).filter((status) => !allowed.includes(status));

@@ -47,7 +47,7 @@ export class Served {
 
   /** @param module URL of the child's main module */
   constructor(module: URL) {
-    this.#child = fork(fileURLToPath(module), { serialization: "advanced", execArgv: ["--import", "tsx"] });
+    this.#child = fork(fileURLToPath(module), { serialization: "advanced" });
     this.#child.on("message", (message) => {
       const { id, value, error } = message as Answer;
       const waiting = this.#waiting.get(id);

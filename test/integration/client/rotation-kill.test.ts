@@ -52,7 +52,7 @@ interface Client {
 }
 
 function startClient(mode: string): Client {
-  const child = spawn(process.execPath, ["--import", "tsx", PROGRAM, server.url, path, mode], {
+  const child = spawn(process.execPath, [PROGRAM, server.url, path, mode], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   running.add(child);

@@ -215,7 +215,7 @@ const WITHOUT_DESCRIPTORS = `
 
 it("a process without free file descriptors does not blame the receiver, and closes idle connections", async () => {
   const fixtures = new URL("http-fixtures.ts", import.meta.url).href;
-  const node = ["node", "--import", "tsx", "--input-type=module", "-e", WITHOUT_DESCRIPTORS];
+  const node = ["node", "--input-type=module", "-e", WITHOUT_DESCRIPTORS];
   const printed = await runProcess({
     command: ["/bin/sh", "-c", 'ulimit -n 128 && exec "$@"', "sh", ...node],
     cwd: REPOSITORY,

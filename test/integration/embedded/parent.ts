@@ -1,10 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { createRequire } from "node:module";
 import { join } from "node:path";
-import { pathToFileURL } from "node:url";
 import { vi } from "vitest";
-
-const TSX = pathToFileURL(createRequire(import.meta.url).resolve("tsx")).href;
 
 export interface Parent<Server> {
   readonly child: ChildProcess;
@@ -24,7 +20,7 @@ export async function startParent<Server>(
   { clone = join(import.meta.dirname, "..", "..", ".."), user }: ParentOptions = {},
 ): Promise<Parent<Server>> {
   const script = join(clone, "test", "integration", "embedded", "run-server.ts");
-  const child = spawn(process.execPath, ["--import", TSX, script, ...args], { cwd: "/", ...user });
+  const child = spawn(process.execPath, [script, ...args], { cwd: "/", ...user });
   let output = "";
   let errors = "";
   child.stdout.on("data", (chunk) => (output += String(chunk)));

@@ -326,16 +326,21 @@ test("plain HTTP on the TLS port is closed without an answer", async () => {
 
 test("a changed CA file takes effect within seconds, for new and open connections and sessions", async () => {
   const client = await provision(api, { environment: "development" });
-  const agent = new Agent({ keepAlive: true, maxSockets: 1, ca: root.cert, ...good });
+  const agentOf = (pair: typeof good) =>
+    new Agent({ keepAlive: true, maxSockets: 1, ca: root.cert, ...pair });
+  const leaf = await clientPair(intermediate);
+  const [agent, below] = [agentOf(good), agentOf({ ...leaf, cert: leaf.cert + intermediate.cert })];
   const before = await tokenOver(client, { agent });
   expect(before).toMatchObject({ status: 200 });
+  expect(await tokenOver(client, { agent: below })).toMatchObject({ status: 200 });
   const replacement = await newRoot("Another CA");
   const pair = await clientPair(replacement);
+  const status = async (of: typeof good): Promise<number> => (await tokenOver(client, { pair: of })).status;
+  files.write("clients.crt", root.cert + replacement.cert);
+  await eventually(async () => (await status(pair)) === 200, "the new authority to be trusted");
+  expect(await tokenOver(client, { agent: below })).toMatchObject({ status: 200 });
   files.write("clients.crt", replacement.cert);
-  await eventually(
-    async () => (await tokenOver(client, { pair })).status === 200,
-    "the new authority to be trusted",
-  );
+  await eventually(async () => (await status(good)) === 401, "the first authority to lose its trust");
   const untrusted = { status: 401, body: { error_description: expect.stringContaining("(not trusted)") } };
   expect(await tokenOver(client, { pair: good })).toMatchObject(untrusted);
   expect(await tokenOver(client, { agent })).toMatchObject(untrusted);
@@ -350,11 +355,9 @@ test("a changed CA file takes effect within seconds, for new and open connection
   );
   expect(await tokenOver(client, { pair })).toMatchObject({ status: 200 });
   files.write("clients.crt", root.cert);
-  await eventually(
-    async () => (await tokenOver(client, { pair: good })).status === 200,
-    "the first authority again",
-  );
+  await eventually(async () => (await status(good)) === 200, "the first authority again");
   agent.destroy();
+  below.destroy();
 });
 
 test("an expired authority invalidates the certificates that it issued", async () => {

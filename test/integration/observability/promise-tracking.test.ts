@@ -5,16 +5,21 @@ import { IMAGE_ENVIRONMENT, productionImage, runProcess } from "../../support/pr
 /** Prints what is observed after each step. Once Node tracks promises, their continuations have an id. */
 const PROGRAM = `
   import { AsyncLocalStorage, createHook, executionAsyncId } from "node:async_hooks";
-  import { createRequire } from "node:module";
-  import { startTracing, tracer } from "./dist/src/observability/tracing.js";
-  import { useSynchronousContext } from "./dist/src/temporal/call-context.js";
+  import { registerHooks } from "node:module";
+  let loaded = false;
+  registerHooks({
+    load(url, context, next) {
+      loaded ||= url.includes("/@opentelemetry/sdk-trace/");
+      return next(url, context);
+    },
+  });
+  const { startTracing, tracer } = await import("./dist/src/observability/tracing.js");
+  const { useSynchronousContext } = await import("./dist/src/temporal/call-context.js");
   await import("./dist/src/processes/api/public-api.js");
   await import("./dist/src/processes/engine.js");
-  const { cache } = createRequire(import.meta.url);
   const look = () => new Promise((resolve) => {
     setImmediate(async () => {
       await undefined;
-      const loaded = Object.keys(cache).some((path) => path.includes("@opentelemetry/sdk-trace/"));
       resolve({ loaded, tracked: executionAsyncId() > 0 });
     });
   });

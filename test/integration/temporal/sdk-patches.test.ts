@@ -35,11 +35,10 @@ async function run(patched: boolean): Promise<Seen> {
     codePath: "codePath" in bundle ? bundle.codePath : "",
     patched,
   };
-  const { stdout, stderr } = await promisify(execFile)(
-    process.execPath,
-    ["--import", "tsx", PROGRAM, JSON.stringify(input)],
-    { timeout: 50_000, env: { ...process.env, NODE_OPTIONS: `--import "${SPY}"` } },
-  );
+  const { stdout, stderr } = await promisify(execFile)(process.execPath, [PROGRAM, JSON.stringify(input)], {
+    timeout: 50_000,
+    env: { ...process.env, NODE_OPTIONS: `--import "${SPY}"` },
+  });
   const output = JSON.parse(stdout.trim().split("\n").at(-1) ?? "") as SdkPatchesOutput;
   return { ...output, setsTimeouts: stderr.includes("a call has a timeout") };
 }

@@ -27,24 +27,10 @@ async function get(port: number, path: string, method = "GET"): Promise<Answer> 
   return { status: response.status, body: text.startsWith("{") ? JSON.parse(text) : text };
 }
 
-interface Held {
-  readonly promise: Promise<void>;
-  resolve(): void;
-  reject(error: Error): void;
-}
-
-function held(): Held {
-  let settle: Pick<Held, "resolve" | "reject"> | undefined;
-  const promise = new Promise<void>((resolve, reject) => {
-    settle = { resolve, reject };
-  });
-  return { promise, resolve: () => settle?.resolve(), reject: (error) => settle?.reject(error) };
-}
-
 /** A process that is healthy while `works` returns true, and whose start and end wait for the test. */
 async function start(works: () => boolean, port: number) {
-  const started = held();
-  const ended = held();
+  const started = Promise.withResolvers<void>();
+  const ended = Promise.withResolvers<void>();
   const running = withMetrics(
     "api",
     { ...loadConfig({ SIGNET_ENV: "development" }), metricsListen: { host: "127.0.0.1", port } },

@@ -22,14 +22,11 @@ let server: Server;
 let url: string;
 let connections: number;
 /** Lets a response break off after it has begun. */
-let release: () => void;
-let released: Promise<void>;
+let released: PromiseWithResolvers<void>;
 
 beforeEach(async () => {
   connections = 0;
-  released = new Promise((resolve) => {
-    release = resolve;
-  });
+  released = Promise.withResolvers();
   server = createServer(
     { ...localhost, ca: root.cert, requestCert: true, rejectUnauthorized: false },
     (request, response) => {
@@ -38,7 +35,7 @@ beforeEach(async () => {
         const status = Number(request.headers["x-status"] ?? 200);
         if (request.url === "/broken") {
           response.write("first");
-          void released.then(() => response.destroy());
+          void released.promise.then(() => response.destroy());
           return;
         }
         response.writeHead(status, { "x-twice": ["a", "b"], location: "/elsewhere" });
@@ -111,7 +108,7 @@ test("a response is streamed, and one that breaks off is an error", async () => 
   const reading = async (): Promise<void> => {
     for await (const piece of (response.body ?? []) as AsyncIterable<Uint8Array>) {
       pieces.push(Buffer.from(piece).toString());
-      release();
+      released.resolve();
     }
   };
   await expect(reading()).rejects.toThrow(/aborted/);
