@@ -250,7 +250,7 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
   const checkpoints = await openCheckpointSigner(means, { config, pool, operatorPool, clock, log });
   let hint: (count: number) => void = () => undefined;
   const worker = newId("key", clock.now(), randomBytes);
-  const setKeys = await openKeyStore({ db: operatorPool, keyring, clock, log });
+  const setKeys = await openKeyStore({ db: operatorPool, keyring, optional: true, clock, log });
   const parts = { worker, config, pool, keyring, setKeys: setKeys.signingKey, clock, log };
   const engine = createEngine(parts, () => hint(1));
   const replaced = await connectReplaced(options);

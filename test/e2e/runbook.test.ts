@@ -193,6 +193,7 @@ async function fill(text: string): Promise<string> {
     .replace("WORKER:9464", metricsAddress("worker"))
     .replace("API:9464", metricsAddress("api"))
     .replace("INSTANCE:9464", metricsAddress("edge"))
+    .replace("HUB:9464", metricsAddress("hub"))
     .replace("crd_…", credential)
     .replace(/^docker compose logs (\w+) --(?:since|tail) \w+/, "cat $1.log");
 }

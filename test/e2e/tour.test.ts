@@ -166,6 +166,8 @@ test("the table of requests matches the OpenAPI document", async () => {
     Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
   );
   const table = await readFile(join(REPOSITORY, "docs", "reference", "operations.md"), "utf8");
-  const listed = [...table.matchAll(/^\| `((?:GET|POST|PATCH|DELETE) \/\S+)` \|/gm)].map(([, name]) => name);
+  const listed = [...table.matchAll(/^\| `((?:GET|POST|PUT|PATCH|DELETE) \/\S+)` \|/gm)].map(
+    ([, name]) => name,
+  );
   expect(new Set(listed)).toEqual(new Set(served));
 });

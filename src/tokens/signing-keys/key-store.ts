@@ -64,6 +64,8 @@ export async function ensureSigningKey({ db, keyring, clock, alg }: FirstKeyOpti
 }
 
 export type KeyStoreOptions = {
+  /** Whether to open without keys if they cannot be read now; they are read again every minute. */
+  readonly optional?: boolean;
   readonly clock: Clock;
   readonly log: Logger;
 } & (
@@ -205,7 +207,12 @@ export async function openKeyStore(options: KeyStoreOptions): Promise<KeyStore> 
     return found ?? (keys.some((key) => key.kid === kid && key.revokedAt !== null) ? "revoked" : undefined);
   }
 
-  await refresh();
+  await refresh().catch((error: unknown) => {
+    if (options.optional !== true) {
+      throw error;
+    }
+    log.warn({ err: error }, "signing keys could not be read");
+  });
   const timer = setInterval(() => {
     refresh().catch((error: unknown) => log.warn({ err: error }, "signing keys could not be read again"));
   }, REFRESH_MS).unref();

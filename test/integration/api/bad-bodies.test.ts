@@ -23,6 +23,8 @@ const SCOPES = [
   "events:publish",
   "events:read",
   "portal:sign_in",
+  "ssf:manage",
+  "ssf:read",
   "webhooks:read",
   "webhooks:write",
   "webhooks:replay",

@@ -15,6 +15,8 @@ const SCOPES = [
   "credentials:write",
   "credentials:revoke",
   "portal:sign_in",
+  "ssf:manage",
+  "ssf:read",
 ];
 const ENDPOINT = { url: "https://example.com/hook", events: ["a.b"] };
 const withKey = (key: string): Record<string, string> => ({ "idempotency-key": key });
@@ -29,6 +31,9 @@ beforeAll(async () => {
   bob = asTenant(api, client, await accessToken(api, client));
 });
 
+const STREAM = `ssf_${"0".repeat(24)}`;
+const OF_STREAM = { stream_id: STREAM, subject: { format: "opaque", id: "ten_1" } };
+
 /** Bodies for the routes that need one to reach the key check; the others take an empty body. */
 const BODIES: Readonly<Record<string, () => Json>> = {
   "/v1/webhooks/endpoints": () => ENDPOINT,
@@ -41,6 +46,10 @@ const BODIES: Readonly<Record<string, () => Json>> = {
   "/v1/credentials/{id}/signing-secret": () => ({ overlap_seconds: 0 }),
   "/v1/events": () => ({ type: "a.b", data: {} }),
   "/v1/credentials/{id}/signing-secret/revoke": () => ({ version: 1 }),
+  "/v1/ssf/status": () => ({ stream_id: STREAM, status: "paused" }),
+  "/v1/ssf/subjects/add": () => OF_STREAM,
+  "/v1/ssf/subjects/remove": () => OF_STREAM,
+  "/v1/ssf/verify": () => ({ stream_id: STREAM }),
 };
 
 /** Returns the path with an id of the resource that it needs. */
@@ -49,7 +58,9 @@ async function pathOf(path: string): Promise<string> {
   const spare = path.startsWith("/v1/credentials/{id}") ? await alice.post("/v1/credentials", {}) : undefined;
   const known = spare === undefined ? endpoint : String(spare.body["id"]);
   const noun = path.includes("/replays/") ? "rpl" : "dlv";
-  return path.replace("{id}", known === "" ? `${noun}_${"0".repeat(24)}` : known);
+  return path
+    .replace("{stream_id}", STREAM)
+    .replace("{id}", known === "" ? `${noun}_${"0".repeat(24)}` : known);
 }
 
 /** Returns the keys stored for the tenant on a route. */

@@ -72,6 +72,9 @@ const SCOPES = [
   "tokens:introspect",
   "portal:sign_in",
   "inference:read",
+  // Additions to wire.md (decision 23).
+  "ssf:manage",
+  "ssf:read",
 ];
 
 /** Client of the platform tenant, the only tenant that can hold every scope. */
@@ -110,7 +113,7 @@ test("every webhook route requires the scope that wire.md gives it", () => {
   expect(declared).toMatchObject(WEBHOOK_ROUTES);
 });
 
-test("every scope that a route requires is in wire.md", () => {
+test("every scope that a route requires is in wire.md or decision 23", () => {
   expect(guarded().length).toBeGreaterThan(Object.keys(WEBHOOK_ROUTES).length);
   expect(
     guarded()
