@@ -921,7 +921,7 @@ type PollAnswer struct {
 
 // PollRequest is the body of POST /v1/ssf/poll/{stream_id}.
 type PollRequest struct {
-	// Most tokens in the answer: 100 at most and by default; 0 only acknowledges.
+	// Most tokens in the answer: 100 at most and by default; 0 only acknowledges; 0 to 2,147,483,647.
 	MaxEvents *int64 `json:"maxEvents,omitempty"`
 	// Whether to answer at once if there are no tokens; by default after 20 seconds.
 	ReturnImmediately *bool `json:"returnImmediately,omitempty"`
@@ -1179,15 +1179,16 @@ type Stream struct {
 
 // StreamChange is the body of PATCH /v1/ssf/streams.
 type StreamChange struct {
-	StreamID                string             `json:"stream_id"`
-	EventsRequested         []string           `json:"events_requested,omitempty"`
-	Delivery                *NewStreamDelivery `json:"delivery,omitempty"`
-	Description             *string            `json:"description,omitempty"`
-	Iss                     *string            `json:"iss,omitempty"`
-	Aud                     *string            `json:"aud,omitempty"`
-	EventsSupported         []string           `json:"events_supported,omitempty"`
-	EventsDelivered         []string           `json:"events_delivered,omitempty"`
-	MinVerificationInterval *int64             `json:"min_verification_interval,omitempty"`
+	StreamID        string             `json:"stream_id"`
+	EventsRequested []string           `json:"events_requested,omitempty"`
+	Delivery        *NewStreamDelivery `json:"delivery,omitempty"`
+	Description     *string            `json:"description,omitempty"`
+	Iss             *string            `json:"iss,omitempty"`
+	Aud             *string            `json:"aud,omitempty"`
+	EventsSupported []string           `json:"events_supported,omitempty"`
+	EventsDelivered []string           `json:"events_delivered,omitempty"`
+	// 0 to 2,147,483,647.
+	MinVerificationInterval *int64 `json:"min_verification_interval,omitempty"`
 }
 
 // StreamDelivery is part of the answer of POST /v1/ssf/streams.

@@ -21,6 +21,8 @@ export const NO_STORE = { "cache-control": "no-store" } as const;
 export const EXAMPLE_STREAM = "ssf_01jd3c5xq8m2v7k9r4t6w0zy";
 
 const EVENTS_MAX = 64;
+/** Receivers may ask for more than they get. */
+const INTEGER_MAX = 2_147_483_647;
 const Text = (maxLength: number) =>
   Formed({ pattern: "^[^\\u0000]*$", wanted: "a text without U+0000" }, { maxLength });
 const EventUris = Type.Array(
@@ -80,7 +82,7 @@ export const StreamChange = Body("StreamChange", {
   aud: Type.Optional(Type.String({ maxLength: 512 })),
   events_supported: Type.Optional(EventUris),
   events_delivered: Type.Optional(EventUris),
-  min_verification_interval: Type.Optional(Type.Integer()),
+  min_verification_interval: Type.Optional(Type.Integer({ minimum: 0, maximum: INTEGER_MAX })),
 });
 
 export const Stream = Resource("Stream", {
@@ -170,6 +172,7 @@ export const PollRequest = Body("PollRequest", {
   maxEvents: Type.Optional(
     Type.Integer({
       minimum: 0,
+      maximum: INTEGER_MAX,
       description: `Most tokens in the answer: ${POLL_SETS_MAX} at most and by default; 0 only acknowledges`,
     }),
   ),

@@ -252,6 +252,9 @@ describe("tokens", () => {
       "/v1/auth/introspect",
       "/.well-known/jwks.json",
       "/.well-known/oauth-authorization-server",
+      "/.well-known/ssf-configuration",
+      "/.well-known/status-lists",
+      "/.well-known/status-lists/{id}",
       "/.well-known/webhooks/{id}/jwks.json",
     ]);
     const guarded = (await routes()).filter(({ path }) => !open.has(path));

@@ -853,7 +853,8 @@ class PollAnswer(TypedDict):
 
 
 class PollRequest(TypedDict, total=False):
-    #: Most tokens in the answer: 100 at most and by default; 0 only acknowledges.
+    #: Most tokens in the answer: 100 at most and by default; 0 only acknowledges; 0 to
+    #: 2,147,483,647.
     maxEvents: int
     #: Whether to answer at once if there are no tokens; by default after 20 seconds.
     returnImmediately: bool
@@ -1194,6 +1195,7 @@ class StreamChange(_StreamChange, total=False):
     aud: str
     events_supported: Sequence[str]
     events_delivered: Sequence[str]
+    #: 0 to 2,147,483,647.
     min_verification_interval: int
 
 
