@@ -6,7 +6,7 @@ import type { FollowedRevocation } from "../database/repositories/tokens/revocat
 import { isRevocationKind, REVOCATION_LIFE_MS } from "./kinds.ts";
 import { nextHead, type SequenceState } from "./proof.ts";
 
-/** Maximum number of lines that wait for an authenticated head. */
+/** Maximum number of lines of a hub that wait for an authenticated head. */
 const WAITING_MAX = 20_000;
 /** Number of past states that a late answer is compared with. */
 const PAST_STATES = 1_024;
@@ -43,9 +43,51 @@ interface Waiting {
   readonly revocation: FollowedRevocation;
 }
 
+/** Lines of one hub that no authenticated head covers yet. Each hub has its own, so that none can displace another's. */
+export class WaitingLines {
+  readonly #lines = new Map<number, Waiting>();
+
+  /** Keeps a line. If there are too many, the hub sent what it should not, and all are dropped. */
+  offer(line: string): void {
+    const revocation = readLine(line);
+    if (revocation === undefined) {
+      return;
+    }
+    if (this.#lines.size >= WAITING_MAX) {
+      this.#lines.clear();
+    }
+    this.#lines.set(revocation.seq, { line, revocation });
+  }
+
+  /** Takes the line of a number out. */
+  take(sequence: number): Waiting | undefined {
+    const waiting = this.#lines.get(sequence);
+    this.#lines.delete(sequence);
+    return waiting;
+  }
+
+  /** Whether there is a line for each number after one, up to another. */
+  covers(after: number, sequence: number): boolean {
+    for (let next = after + 1; next <= sequence; next += 1) {
+      if (!this.#lines.has(next)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /** Drops the lines up to a number. */
+  forget(sequence: number): void {
+    for (const known of this.#lines.keys()) {
+      if (known <= sequence) {
+        this.#lines.delete(known);
+      }
+    }
+  }
+}
+
 export class RevocationChain {
   #state: SequenceState | undefined;
-  readonly #waiting = new Map<number, Waiting>();
   readonly #heads = new Map<number, string>();
 
   /** The last state up to which everything is known; undefined before the first snapshot. */
@@ -57,11 +99,6 @@ export class RevocationChain {
   begin(state: SequenceState): void {
     this.#heads.clear();
     this.#enter({ epoch: state.epoch, sequence: state.sequence, head: state.head });
-    for (const sequence of this.#waiting.keys()) {
-      if (sequence <= state.sequence) {
-        this.#waiting.delete(sequence);
-      }
-    }
   }
 
   /** Returns the revocations of a snapshot's lines. */
@@ -69,23 +106,16 @@ export class RevocationChain {
     return lines.split("\n").flatMap((line) => readLine(line) ?? []);
   }
 
-  /** Keeps a line until an authenticated head covers it. The first line of a number stays until it proves wrong. */
-  offer(line: string): void {
-    const revocation = readLine(line);
-    if (revocation === undefined || this.#waiting.size >= WAITING_MAX) {
-      return;
-    }
-    if (revocation.seq > (this.#state?.sequence ?? 0) && !this.#waiting.has(revocation.seq)) {
-      this.#waiting.set(revocation.seq, { line, revocation });
-    }
-  }
-
   /**
    * Compares the copy with a state that the primary has authenticated, after taking the lines that lead there.
    *
+   * @param waiting lines of the hub that brought the state
    * @returns the standing, and the revocations that are authenticated now
    */
-  attest(state: SequenceState): {
+  attest(
+    state: SequenceState,
+    waiting: WaitingLines,
+  ): {
     readonly standing: Standing;
     readonly taken: readonly FollowedRevocation[];
   } {
@@ -104,31 +134,32 @@ export class RevocationChain {
         taken: [],
       };
     }
-    return this.#advance(known, state);
+    return this.#advance(known, state, waiting);
   }
 
-  #advance(known: SequenceState, state: SequenceState): ReturnType<RevocationChain["attest"]> {
+  #advance(
+    known: SequenceState,
+    state: SequenceState,
+    waiting: WaitingLines,
+  ): ReturnType<RevocationChain["attest"]> {
+    if (!waiting.covers(known.sequence, state.sequence)) {
+      return { standing: "behind", taken: [] };
+    }
+    const passed: SequenceState[] = [];
     const taken: FollowedRevocation[] = [];
-    const heads: string[] = [];
     let { head } = known;
     for (let sequence = known.sequence + 1; sequence <= state.sequence; sequence += 1) {
-      const next = this.#waiting.get(sequence);
-      if (next === undefined) {
-        return { standing: "behind", taken: [] };
-      }
+      const next = waiting.take(sequence) as Waiting;
       head = nextHead(head, next.line);
-      heads.push(head);
+      passed.push({ epoch: known.epoch, sequence, head });
       taken.push(next.revocation);
     }
-    const authentic = head === state.head;
-    for (const [index, { seq }] of taken.entries()) {
-      this.#waiting.delete(seq);
-      if (authentic) {
-        this.#enter({ epoch: known.epoch, sequence: seq, head: heads[index] ?? "" });
-      }
+    if (head !== state.head) {
+      // A line was forged, or the sequence is another one. Lines are requested again, then everything.
+      return { standing: "behind", taken: [] };
     }
-    // Otherwise a line was forged, or the sequence is another one. Lines are requested again, then everything.
-    return authentic ? { standing: "current", taken } : { standing: "behind", taken: [] };
+    passed.forEach((each) => this.#enter(each));
+    return { standing: "current", taken };
   }
 
   #enter(state: SequenceState): void {

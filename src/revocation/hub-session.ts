@@ -4,7 +4,7 @@
  */
 import { hash } from "node:crypto";
 import type { RandomBytes } from "../domain/ids.ts";
-import { RevocationChain } from "./chain.ts";
+import { RevocationChain, WaitingLines } from "./chain.ts";
 import { type Reply, type Request } from "./hub-messages.ts";
 import { rootOf } from "./nonce-tree.ts";
 import {
@@ -74,6 +74,7 @@ export class HubSession {
   readonly #knowledge: ProvenKnowledge;
   readonly #send: (request: Request) => void;
   readonly #questions = new Map<string, Question>();
+  readonly #waiting = new WaitingLines();
   #arriving: Arriving | undefined;
   /** What was requested; `lines-taken` if the lines came, but no authenticated state has been compared with them yet. */
   #requested: "lines" | "lines-taken" | "snapshot" | undefined;
@@ -141,7 +142,7 @@ export class HubSession {
     if (!this.#knowledge.options.checkCode(revocationStatement(state), state.codes)) {
       return { fault: "code of a revocation" };
     }
-    this.#knowledge.chain.offer(line);
+    this.#waiting.offer(line);
     if (this.#attest(state) === "behind") {
       this.#request("lines");
     }
@@ -150,7 +151,7 @@ export class HubSession {
 
   #takeLines(lines: readonly string[]): Effect {
     for (const line of lines) {
-      this.#knowledge.chain.offer(line);
+      this.#waiting.offer(line);
     }
     this.#requested = this.#requested === "lines" ? "lines-taken" : this.#requested;
     return "none";
@@ -159,7 +160,9 @@ export class HubSession {
   /** Applies what an authenticated state covers. */
   #attest(state: Attestation): "current" | "behind" | "other" {
     const { chain, view, options } = this.#knowledge;
-    const { standing, taken } = chain.attest(state);
+    const { standing, taken } = chain.attest(state, this.#waiting);
+    // Another hub may have brought them first.
+    this.#waiting.forget(chain.state?.sequence ?? 0);
     if (taken.length > 0) {
       view.take(state, taken);
       options.onApplied();
@@ -255,6 +258,7 @@ export class HubSession {
       return { fault: "code of a snapshot" };
     }
     chain.begin(head);
+    this.#waiting.forget(head.sequence);
     view.take(head, chain.readAll(lines), true);
     options.onApplied();
     return "none";

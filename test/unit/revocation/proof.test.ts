@@ -2,7 +2,7 @@
 import { createHmac, hash, randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { leaseKeyId } from "../../../src/crypto/lease-key.ts";
-import { RevocationChain, readLine } from "../../../src/revocation/chain.ts";
+import { readLine, RevocationChain, WaitingLines } from "../../../src/revocation/chain.ts";
 import { readReply, readRequest } from "../../../src/revocation/hub-messages.ts";
 import { rootOf, TREE_NONCES_MAX, treeOf } from "../../../src/revocation/nonce-tree.ts";
 import { createCodeCheck, nextHead } from "../../../src/revocation/proof.ts";
@@ -75,12 +75,13 @@ describe("a code", () => {
 describe("the chain", () => {
   test("takes lines when an authenticated state covers them, in any order", () => {
     const chain = new RevocationChain();
-    expect(chain.attest(stateAfter(1)).standing).toBe("behind");
+    const waiting = new WaitingLines();
+    expect(chain.attest(stateAfter(1), waiting).standing).toBe("behind");
     chain.begin(START);
-    chain.offer(LINES[1]);
-    expect(chain.attest(stateAfter(2))).toEqual({ standing: "behind", taken: [] });
-    chain.offer(LINES[0]);
-    const { standing, taken } = chain.attest(stateAfter(2));
+    waiting.offer(LINES[1]);
+    expect(chain.attest(stateAfter(2), waiting)).toEqual({ standing: "behind", taken: [] });
+    waiting.offer(LINES[0]);
+    const { standing, taken } = chain.attest(stateAfter(2), waiting);
     expect(standing).toBe("current");
     expect(taken.map(({ kind, target, issuedBefore }) => [kind, target, issuedBefore])).toEqual([
       ["jti", "a", null],
@@ -91,33 +92,37 @@ describe("the chain", () => {
 
   test("knows its own past, and no other", () => {
     const chain = new RevocationChain();
+    const waiting = new WaitingLines();
     chain.begin(START);
-    LINES.forEach((line) => chain.offer(line));
-    chain.attest(stateAfter(3));
-    expect(chain.attest(stateAfter(1)).standing).toBe("current");
-    expect(chain.attest({ ...stateAfter(1), head: "00" }).standing).toBe("other");
-    expect(chain.attest({ ...stateAfter(3), epoch: "f" }).standing).toBe("other");
+    LINES.forEach((line) => waiting.offer(line));
+    chain.attest(stateAfter(3), waiting);
+    expect(chain.attest(stateAfter(1), waiting).standing).toBe("current");
+    expect(chain.attest({ ...stateAfter(1), head: "00" }, waiting).standing).toBe("other");
+    expect(chain.attest({ ...stateAfter(3), epoch: "f" }, waiting).standing).toBe("other");
   });
 
-  test("forgets a forged line, so that the true one can come", () => {
+  test("takes the true line after a forged one", () => {
     const chain = new RevocationChain();
+    const waiting = new WaitingLines();
     chain.begin(START);
-    chain.offer("1:jti:forged:1000:");
-    chain.offer(LINES[0]);
-    expect(chain.attest(stateAfter(1)).standing).toBe("behind");
-    chain.offer(LINES[0]);
-    expect(chain.attest(stateAfter(1)).standing).toBe("current");
+    waiting.offer("1:jti:forged:1000:");
+    expect(chain.attest(stateAfter(1), waiting).standing).toBe("behind");
+    waiting.offer(LINES[0]);
+    expect(chain.attest(stateAfter(1), waiting).standing).toBe("current");
   });
 
-  test("limits the lines that wait", () => {
+  test("limits the lines of a hub that wait, and the lines of another hub are its own", () => {
     const chain = new RevocationChain();
+    const waiting = new WaitingLines();
     chain.begin(START);
-    for (let seq = 30_000; seq > 0; seq -= 1) {
-      chain.offer(`${seq}:jti:x:1:`);
+    const flooded = new WaitingLines();
+    for (let seq = 1; seq <= 20_001; seq += 1) {
+      flooded.offer(`${seq}:jti:x:1:`);
     }
-    // The first line came last, after the limit.
-    const head = nextHead(START.head, "1:jti:x:1:");
-    expect(chain.attest({ epoch: "e", sequence: 1, head }).standing).toBe("behind");
+    expect(flooded.covers(0, 1)).toBe(false);
+    expect(flooded.covers(20_000, 20_001)).toBe(true);
+    waiting.offer(LINES[0]);
+    expect(chain.attest(stateAfter(1), waiting).standing).toBe("current");
   });
 
   test.each([
