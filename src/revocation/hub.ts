@@ -79,12 +79,25 @@ const SILENT_MS = 10_000;
 /** A process that reads so slowly that this many bytes wait is disconnected. */
 const BACKLOG_MAX = 67_108_864;
 
+/**
+ * Questions that carry a nonce until it is answered. They go out over different connections, so a lost packet delays a
+ * proof by one pause instead of a retransmission.
+ */
+const CARRIED_MAX = 3;
+
+/** A nonce that waits for its proof. */
+interface Nonce {
+  readonly text: string;
+  carried: number;
+  answered: boolean;
+}
+
 /** A process or hub behind this one. */
 interface Child {
   readonly connection: HubConnection;
   readonly followers: Set<number>;
-  /** Nonces for the next question. */
-  nonces: string[];
+  /** Nonces for the next questions. */
+  nonces: Nonce[];
   /** The last line sent. */
   sent: number;
   /** When its last message came. */
@@ -222,17 +235,18 @@ export class Hub {
       return;
     }
     const askedAt = this.#askedAt;
-    const waiting: { child: Child; nonce: string }[] = [];
+    const waiting: { child: Child; nonce: Nonce }[] = [];
     for (const child of this.#children) {
+      child.nonces = child.nonces.filter(({ answered, carried }) => !answered && carried < CARRIED_MAX);
       for (const nonce of child.nonces) {
+        nonce.carried += 1;
         waiting.push({ child, nonce });
       }
-      child.nonces = [];
     }
     this.#waiting = false;
     const asked = waiting.slice(0, TREE_NONCES_MAX);
     const after = this.#sequence;
-    const { root, paths } = treeOf(asked.map(({ nonce }) => Buffer.from(nonce, "base64url")));
+    const { root, paths } = treeOf(asked.map(({ nonce }) => Buffer.from(nonce.text, "base64url")));
     this.#underWay += 1;
     upstream
       .ask(root, { keysDigest: this.#keys?.digest, after })
@@ -243,8 +257,12 @@ export class Hub {
         this.#learn(answer, after);
         const proof = JSON.stringify({ type: "proof", ...answer.proof }).slice(0, -1);
         for (const [index, { child, nonce }] of asked.entries()) {
+          if (nonce.answered) {
+            continue;
+          }
+          nonce.answered = true;
           const trees = JSON.stringify([paths[index] ?? [], ...answer.trees]);
-          this.#prove(child, answer.proof.sequence, `${proof},"nonce":"${nonce}","trees":${trees}}`);
+          this.#prove(child, answer.proof.sequence, `${proof},"nonce":"${nonce.text}","trees":${trees}}`);
         }
         this.#dueAt = Math.max(monotonic() + GATHER_MS, this.#askedAt + this.#every() - GATHER_MS);
         this.#plan();
@@ -416,10 +434,10 @@ export class Hub {
       child.connection.close();
       return;
     }
-    if (child.nonces.length >= NONCES_OF_ONE_MAX) {
+    if (child.nonces.length >= NONCES_OF_ONE_MAX * CARRIED_MAX) {
       child.nonces.shift();
     }
-    child.nonces.push(nonce);
+    child.nonces.push({ text: nonce, carried: 0, answered: false });
     if (!this.#waiting) {
       this.#waiting = true;
       this.#plan();
