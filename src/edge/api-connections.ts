@@ -1,13 +1,13 @@
 /** The connections to the api: mutual TLS with a pinned name, renewed when their files change. */
-import { X509Certificate } from "node:crypto";
 import type { Agent } from "undici";
-import { hasPinnedName } from "../http/mutual-tls/client-certificate.ts";
+import { pinnedNameCheck } from "../http/mutual-tls/client-certificate.ts";
 import { type Material, openMaterial } from "../http/mutual-tls/material.ts";
 import type { Logger } from "../observability/logger.ts";
 import { connectionsOf, createAgent, type Target, type UpstreamConnections } from "./dispatchers.ts";
 
 /** Time for requests on replaced connections to end, in milliseconds. */
 const RETIRE_AFTER_MS = 60_000;
+const REFUSAL = "the api's certificate has none of the names in SIGNET_EDGE_API_NAMES";
 
 export interface ApiConnectionsOptions {
   readonly development: boolean;
@@ -30,15 +30,6 @@ export interface ApiConnections {
   close(): Promise<void>;
 }
 
-/** Returns a check that the api's certificate has a pinned name, regardless of the connection's host. */
-function pinned(names: readonly string[]) {
-  return (_hostname: string, { raw }: { readonly raw: Buffer }): Error | undefined => {
-    return hasPinnedName(new X509Certificate(raw), names)
-      ? undefined
-      : new Error("the api's certificate has none of the names in SIGNET_EDGE_API_NAMES");
-  };
-}
-
 /**
  * Creates the connections.
  *
@@ -57,7 +48,11 @@ export async function openApiConnections(options: ApiConnectionsOptions): Promis
     const before = agent;
     agent = createAgent({
       ...target,
-      tls: { ca: clientAnchors.pem, ...tls, checkServerIdentity: pinned(files?.names ?? []) },
+      tls: {
+        ca: clientAnchors.pem,
+        ...tls,
+        checkServerIdentity: pinnedNameCheck(files?.names ?? [], REFUSAL),
+      },
     });
     if (before !== undefined) {
       retired.add(before);

@@ -1,25 +1,22 @@
 /** What an edge knows through hubs instead of a database: revocations, verification keys, and the time (decision 33). */
-import { randomInt } from "node:crypto";
 import { createRandomPool } from "../crypto/random-pool.ts";
 import type { Config } from "../config/config.ts";
 import { DatabaseClock } from "../database/database-clock.ts";
 import { readVerificationKeys } from "../database/repositories/tokens/signing-keys.ts";
 import { type Clock, type GuardedClock, monotonic, systemClock, unguardedClock } from "../domain/clock.ts";
 import type { Logger } from "../observability/logger.ts";
-import { VERSION } from "../runtime/package.ts";
 import { HubFollower } from "../revocation/hub-follower.ts";
 import { createHubOpener } from "../revocation/hub-socket.ts";
 import { createCodeCheck } from "../revocation/proof.ts";
 import { type KeyStore, openKeyStore } from "../tokens/signing-keys/key-store.ts";
 import { openHubMaterial } from "./hub-tls.ts";
-import { type RunningFollower, runningFollower } from "./revocation.ts";
+import { followerIdentity, type RunningFollower, runningFollower } from "./revocation.ts";
 
 /**
  * The lease is shorter than the bound by this. Smaller than with a database of its own: at a round trip of 180 ms,
  * proofs that are 20 ms apart leave no more.
  */
 export const HUB_MARGIN_MS = 10;
-const LOCK_KEYS = 2 ** 31;
 
 export interface HubKnowledge {
   readonly clock: GuardedClock;
@@ -32,7 +29,7 @@ export async function followHubs(
   config: Config & { readonly hubs: readonly string[]; readonly leaseKeys: readonly Buffer[] },
   { given, log }: { readonly given: Clock | undefined; readonly log: Logger },
 ): Promise<HubKnowledge> {
-  const { hubs, leaseKeys, region, revocationMode: mode } = config;
+  const { hubs, leaseKeys, revocationMode: mode } = config;
   const material = await openHubMaterial(config, log);
   const primaryClock = new DatabaseClock();
   let rows = readVerificationKeys("");
@@ -41,7 +38,7 @@ export async function followHubs(
     hubs,
     open: createHubOpener(() => material.current()),
     checkCode: createCodeCheck(leaseKeys),
-    identity: { lockKey: randomInt(LOCK_KEYS), process: "edge", region: region ?? null, version: VERSION },
+    identity: followerIdentity("edge", config),
     leaseMs: mode.boundMs - HUB_MARGIN_MS,
     onKeys: (text) => {
       rows = readVerificationKeys(text);

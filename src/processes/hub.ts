@@ -1,5 +1,4 @@
 /** The hub process: relays proofs of the revocations to the edges of a region (decision 33). */
-import { randomInt } from "node:crypto";
 import { type Config, ConfigError, formatListen, type ListenAddress } from "../config/config.ts";
 import { directUrl } from "../config/database-settings.ts";
 import { STRICT_BOUND_MS } from "../config/revocation.ts";
@@ -12,7 +11,6 @@ import { subscribe } from "../database/subscription.ts";
 import { monotonic } from "../domain/clock.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
-import { VERSION } from "../runtime/package.ts";
 import type { ReadinessCheck } from "../runtime/readiness.ts";
 import { Hub, type Upstream } from "../revocation/hub.ts";
 import { createHubOpener, listenForFollowers } from "../revocation/hub-socket.ts";
@@ -21,6 +19,7 @@ import { Primary } from "../revocation/primary.ts";
 import type { Attestation } from "../revocation/proof.ts";
 import { openHubMaterial } from "./hub-tls.ts";
 import { HUB_MARGIN_MS } from "./hub-knowledge.ts";
+import { followerIdentity } from "./revocation.ts";
 import type { RunningProcess } from "./with-metrics.ts";
 
 /** A connection of a hub that carries nothing for longer is ended by the server. */
@@ -28,7 +27,6 @@ const SILENT_MS = 5_000;
 /** Age of the last answer from above at which the hub counts as not ready. */
 const STALE_MS = 1_000;
 const METRICS_EVERY_MS = 1_000;
-const LOCK_KEYS = 2 ** 31;
 const LEASE_MS = STRICT_BOUND_MS - HUB_MARGIN_MS;
 
 export interface HubProcess extends RunningProcess {
@@ -82,13 +80,7 @@ export async function startHub({
   const material = await openHubMaterial(config, log, (tls) => renew?.(tls));
   let hub: Hub | undefined;
   const onLine = (line: string, state: Attestation): void => hub?.hear(line, state);
-  const identity = {
-    lockKey: randomInt(LOCK_KEYS),
-    process: "hub",
-    region: config.region ?? null,
-    version: VERSION,
-    leaseMs: LEASE_MS,
-  };
+  const identity = { ...followerIdentity("hub", config), leaseMs: LEASE_MS };
   let upstream: Above;
   if (hubs !== undefined) {
     const open = createHubOpener(() => material.current());

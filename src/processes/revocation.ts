@@ -3,6 +3,7 @@ import { randomInt } from "node:crypto";
 import type { Config } from "../config/config.ts";
 import { type DatabaseUrls, directUrl } from "../config/database-settings.ts";
 import { createPool } from "../database/pool.ts";
+import type { FollowerRow } from "../database/repositories/tokens/revocations.ts";
 import { subscribe } from "../database/subscription.ts";
 import { monotonic, systemClock } from "../domain/clock.ts";
 import type { ClientCertificate } from "../http/mutual-tls/client-certificate.ts";
@@ -21,6 +22,14 @@ const LOCK_KEYS = 2 ** 31;
 
 /** A connection silent for longer belongs to a process that no longer admits tokens. */
 const SILENT_MIN_MS = 5_000;
+
+/** Returns what a process is known by among those that follow the revocations. */
+export function followerIdentity(
+  process: string,
+  { region }: Pick<Config, "region">,
+): Omit<FollowerRow, "leaseMs"> {
+  return { lockKey: randomInt(LOCK_KEYS), process, region: region ?? null, version: VERSION };
+}
 
 export interface RevocationParts {
   /** Kind of process, for the list of followers. */
@@ -66,7 +75,7 @@ export async function followRevocations({
     subscribe: async (handlers) =>
       await subscribe({ ...handlers, url, role: "signet_edge", channel: REVOCATION_CHANNEL, idleMs }),
     other,
-    identity: { lockKey: randomInt(LOCK_KEYS), process, region: config.region ?? null, version: VERSION },
+    identity: followerIdentity(process, config),
     leaseMs: mode.boundMs - MARGIN_MS,
     onPolicyChange,
     // The machine's own clock, which runs while the machine is suspended. The database's is counted on by the monotonic

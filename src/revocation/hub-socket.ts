@@ -2,13 +2,12 @@
  * The wire between hubs and the processes behind them: WebSockets over mutual TLS. `ws` frames the messages and limits
  * their size; Node has no server for WebSockets of its own.
  */
-import { X509Certificate } from "node:crypto";
 import { createServer as createHttpServer, type IncomingMessage, type Server } from "node:http";
 import { createServer as createHttpsServer, type Server as HttpsServer } from "node:https";
 import type { Duplex } from "node:stream";
 import type { TLSSocket } from "node:tls";
 import { WebSocket, WebSocketServer } from "ws";
-import { hasPinnedName } from "../http/mutual-tls/client-certificate.ts";
+import { hasPinnedName, pinnedNameCheck } from "../http/mutual-tls/client-certificate.ts";
 import { tlsContext } from "../http/mutual-tls/tls-listener.ts";
 import type { Logger } from "../observability/logger.ts";
 import { type ListenAddress, listenOn } from "../runtime/http-server.ts";
@@ -17,6 +16,7 @@ import { HUB_MESSAGE_MAX, HUB_PATH, type HubConnection, type OpenHubConnection }
 
 /** Timeout for TLS and the upgrade, in milliseconds. */
 const HANDSHAKE_MS = 3_000;
+const WRONG_NAME = "the hub's certificate has none of the names in SIGNET_HUB_NAMES";
 const REFUSED = "HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
 /** Key material of one side, PEM, and what the other side must present. */
@@ -43,14 +43,6 @@ function textOf(data: unknown, isBinary: boolean): string | undefined {
   return isBinary || !Buffer.isBuffer(data) ? undefined : data.toString("utf8");
 }
 
-/** Returns the check of a hub's certificate: its name must be a permitted one, whatever the URL says. */
-function nameCheck(names: readonly string[]) {
-  return (_host: string, { raw }: { readonly raw: Buffer }): Error | undefined =>
-    hasPinnedName(new X509Certificate(raw), names)
-      ? undefined
-      : new Error("the hub's certificate has none of the names in SIGNET_HUB_NAMES");
-}
-
 /** Returns a function that connects to hubs. @param tls undefined in development, for `ws:` URLs */
 export function createHubOpener(tls: () => HubTls | undefined): OpenHubConnection {
   return async (url, handlers) =>
@@ -63,7 +55,10 @@ export function createHubOpener(tls: () => HubTls | undefined): OpenHubConnectio
         ...(current === undefined
           ? {}
           : // `ws` passes the check to `node:tls`, but declares another type for it.
-            { ...tlsContext(current), checkServerIdentity: nameCheck(current.names) as never }),
+            {
+              ...tlsContext(current),
+              checkServerIdentity: pinnedNameCheck(current.names, WRONG_NAME) as never,
+            }),
       });
       let failure: Error | undefined;
       socket.on("message", (data, isBinary) => handlers.onMessage(textOf(data, isBinary) ?? ""));

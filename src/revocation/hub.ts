@@ -190,7 +190,7 @@ export class Hub {
     for (const child of this.#children) {
       this.#bring(child, state.sequence - 1);
       child.sent = Math.max(child.sent, state.sequence);
-      child.connection.send(text);
+      this.#sendText(child, text);
     }
     if (this.#sequence > before) {
       this.#options.upstream.relayed(this.#sequence);
@@ -313,15 +313,21 @@ export class Hub {
     }
   }
 
-  /** Sends the lines that a child lacks up to a number. */
-  #bring(child: Child, sequence: number): void {
+  /** Returns the known lines after a number, up to another. */
+  #linesBetween(after: number, sequence: number): string[] {
     const lines: string[] = [];
-    for (let next = child.sent + 1; next <= sequence; next += 1) {
+    for (let next = after + 1; next <= sequence; next += 1) {
       const line = this.#lines.get(next);
       if (line !== undefined) {
         lines.push(line);
       }
     }
+    return lines;
+  }
+
+  /** Sends the lines that a child lacks up to a number. */
+  #bring(child: Child, sequence: number): void {
+    const lines = this.#linesBetween(child.sent, sequence);
     child.sent = Math.max(child.sent, sequence);
     if (lines.length > 0) {
       this.#send(child, { type: "lines", lines });
@@ -444,15 +450,9 @@ export class Hub {
     }
   }
 
+  /** Answers a request for lines, also without any. */
   #sendLines(child: Child, after: number): void {
-    child.sent = Math.min(after, this.#sequence);
-    const lines: string[] = [];
-    for (let next = child.sent + 1; next <= this.#sequence; next += 1) {
-      const line = this.#lines.get(next);
-      if (line !== undefined) {
-        lines.push(line);
-      }
-    }
+    const lines = this.#linesBetween(after, this.#sequence);
     child.sent = this.#sequence;
     this.#send(child, { type: "lines", lines });
   }

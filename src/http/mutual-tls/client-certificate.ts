@@ -1,5 +1,5 @@
 /** A client's certificate, after mutual TLS has verified it. */
-import type { X509Certificate } from "node:crypto";
+import { X509Certificate } from "node:crypto";
 
 /** A certificate whose holder proved possession of its key on this connection, and whose chain ends at a trusted CA. */
 export interface ClientCertificate {
@@ -45,6 +45,12 @@ export function hasPinnedName({ subjectAltName }: X509Certificate, names: readon
   return subjectAlternativeNames(subjectAltName).some(({ kind, value }) =>
     names.includes(`${kind}:${value}`),
   );
+}
+
+/** Returns a check for `node:tls` that a server's certificate has a pinned name, regardless of the connection's host. */
+export function pinnedNameCheck(names: readonly string[], refusal: string) {
+  return (_hostname: string, { raw }: { readonly raw: Buffer }): Error | undefined =>
+    hasPinnedName(new X509Certificate(raw), names) ? undefined : new Error(refusal);
 }
 
 /** Describes a verified certificate. The validity of `issuers` limits its own. */
