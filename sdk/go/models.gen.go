@@ -44,6 +44,7 @@ const (
 	CodePayloadTooLarge      ErrorCode = "PAYLOAD_TOO_LARGE"
 	CodeURITooLong           ErrorCode = "URI_TOO_LONG"
 	CodeUnsupportedMediaType ErrorCode = "UNSUPPORTED_MEDIA_TYPE"
+	CodeMisdirectedRequest   ErrorCode = "MISDIRECTED_REQUEST"
 	CodeValidationFailed     ErrorCode = "VALIDATION_FAILED"
 	CodeTargetURLForbidden   ErrorCode = "TARGET_URL_FORBIDDEN"
 	CodeLimitExceeded        ErrorCode = "LIMIT_EXCEEDED"

@@ -4,6 +4,7 @@
  */
 import { availableParallelism, homedir } from "node:os";
 import { join, resolve } from "node:path";
+import { CELL_SETTINGS, cellProblems } from "./cell-settings.ts";
 import { CLIENT_SETTINGS } from "./client-settings.ts";
 import { COMPLIANCE_SETTINGS, complianceProblems } from "./compliance.ts";
 import { CONNECTION_SETTINGS, DATABASE_SETTINGS, URL_VARIABLES, withUrlFiles } from "./database-settings.ts";
@@ -73,6 +74,7 @@ export const SETTINGS = {
   ...MUTUAL_TLS_SETTINGS,
   ...EDGE_SETTINGS,
   ...HUB_SETTINGS,
+  ...CELL_SETTINGS,
   metricsListen: setting("SIGNET_METRICS_LISTEN", listen, "127.0.0.1:9464", "Prometheus metrics"),
   publicUrl: setting(
     "SIGNET_PUBLIC_URL",
@@ -330,9 +332,8 @@ export function loadConfig(given: Environment, asks: ConfigFor = "service"): Con
     "SIGNET_OUTBOUND_PROXY",
     "SIGNET_LEASE_KEY",
   ]);
-  problems.push(...unknownSettings(given, VARIABLES));
   const parsed = withOwnLogin(withUrlFiles(parse(environment, Object.keys(SETTINGS), problems)), asks);
-  problems.push(...databaseTlsProblems(parsed));
+  problems.push(...unknownSettings(given, VARIABLES), ...databaseTlsProblems(parsed));
   // The edge does not connect to Temporal.
   const temporal = resolveTemporal(asks === "service" ? environment : {}, parsed, problems);
   const values = { ...withDatabaseTls(parsed), ...temporal };
@@ -346,7 +347,8 @@ export function loadConfig(given: Environment, asks: ConfigFor = "service"): Con
   }
   problems.push(
     ...(asks === "edge" ? edgeProblems({ ...values, ...mutualTls }, development) : []),
-    ...(asks === "service" ? [] : hubProblems(values, asks, development)),
+    ...hubProblems(values, asks, development),
+    ...cellProblems(values, asks, development),
     ...keyProblems(values),
     ...complianceProblems(values),
     ...workerVersioningProblems(values),

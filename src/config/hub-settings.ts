@@ -37,7 +37,7 @@ export const HUB_SETTINGS = {
     "SIGNET_HUBS",
     hubUrls,
     undefined,
-    "edge and hub: URLs of the hubs to follow instead of PostgreSQL, `wss://host:port`, separated by commas; the edge then needs no database",
+    "edge, hub, and api of a cell: URLs of the hubs to follow instead of PostgreSQL, `wss://host:port`, separated by commas; an edge then needs no database",
   ),
   leaseKeys: setting(
     "SIGNET_LEASE_KEY",
@@ -106,8 +106,12 @@ function hubTlsProblems(
   return problems;
 }
 
-/** Returns the problems of the settings of a hub, or of an edge that follows hubs. */
-export function hubProblems(values: HubValues, asks: "hub" | "edge", development: boolean): string[] {
+/** Returns the problems of the settings of a hub, or of an edge or a cell's api that follows hubs. */
+export function hubProblems(
+  values: HubValues,
+  asks: "hub" | "edge" | "service",
+  development: boolean,
+): string[] {
   const { hubs, leaseKeys: keys } = values;
   if (asks === "hub") {
     const problem = "SIGNET_LEASE_KEY must not be set for a hub: it proves nothing itself";

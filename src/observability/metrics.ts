@@ -204,6 +204,11 @@ export const metrics = {
     "signet_late_deliveries",
     "Deliveries that are overdue by more than a minute although their workflow is open",
   ),
+  cellLogLag: gauge(
+    WORKER,
+    "signet_cell_log_lag_seconds",
+    "Age of the oldest entry of this cell's compliance log that the home cell does not have yet; 0 if it has all",
+  ),
   movedDeliveries: counter(
     WORKER,
     "signet_moved_deliveries_total",

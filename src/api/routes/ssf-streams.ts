@@ -84,6 +84,7 @@ function registerStreams(server: SignetServer, { streams, publicUrl }: StreamRou
     operation({
       id: "createStream",
       tag: "security events",
+      home: true,
       scopes: ["ssf:manage"],
       summary: "Create a stream of security events",
       description:
@@ -116,6 +117,7 @@ function registerStreams(server: SignetServer, { streams, publicUrl }: StreamRou
     operation({
       id: "readStreams",
       tag: "security events",
+      home: true,
       scopes: ["ssf:read"],
       summary: "Read a stream, or list all",
       description:
@@ -154,6 +156,7 @@ function registerChanges(server: SignetServer, { streams, publicUrl }: StreamRou
     operation({
       id: "updateStream",
       tag: "security events",
+      home: true,
       scopes: ["ssf:manage"],
       summary: "Change a stream",
       description:
@@ -183,6 +186,7 @@ function registerChanges(server: SignetServer, { streams, publicUrl }: StreamRou
     operation({
       id: "replaceStream",
       tag: "security events",
+      home: true,
       scopes: ["ssf:manage"],
       summary: "Replace a stream's configuration",
       description:
@@ -209,6 +213,7 @@ function registerRemoval(server: SignetServer, { streams }: StreamRouteServices)
     operation({
       id: "deleteStream",
       tag: "security events",
+      home: true,
       scopes: ["ssf:manage"],
       summary: "Delete a stream",
       description: "Nothing more is sent. Waiting deliveries end as `CANCELLED`.",

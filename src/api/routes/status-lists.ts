@@ -30,6 +30,7 @@ export function registerStatusListRoutes(server: SignetServer, services: StatusL
     operation({
       id: "statusLists",
       tag: "tokens",
+      home: true,
       public: true,
       summary: "List the status lists",
       description:
@@ -50,6 +51,7 @@ export function registerStatusListRoutes(server: SignetServer, services: StatusL
     operation({
       id: "statusList",
       tag: "tokens",
+      home: true,
       public: true,
       summary: "Read a status list",
       description:
