@@ -7,7 +7,13 @@ import { join, resolve } from "node:path";
 import { CELL_SETTINGS, cellProblems } from "./cell-settings.ts";
 import { CLIENT_SETTINGS } from "./client-settings.ts";
 import { COMPLIANCE_SETTINGS, complianceProblems } from "./compliance.ts";
-import { CONNECTION_SETTINGS, DATABASE_SETTINGS, URL_VARIABLES, withUrlFiles } from "./database-settings.ts";
+import {
+  CONNECTION_SETTINGS,
+  DATABASE_SETTINGS,
+  missingDatabase,
+  URL_VARIABLES,
+  withUrlFiles,
+} from "./database-settings.ts";
 import {
   DATABASE_TLS_SETTINGS,
   databaseTlsProblems,
@@ -304,14 +310,6 @@ function productionProblems(
 /** The kind of process that loads the settings. Edges and hubs require other settings than the service. */
 export type ConfigFor = "service" | "edge" | "hub";
 
-/** Returns the problem of a process without a database. Edges and hubs may follow hubs instead. */
-function missingDatabase({ databaseUrl, hubs }: Values, asks: ConfigFor): string[] {
-  const needed = asks === "service" || hubs === undefined;
-  return needed && databaseUrl === undefined
-    ? [`${SETTINGS.databaseUrl.variable} must be set in production`]
-    : [];
-}
-
 /** Replaces the database URL with the edges' login, if there is one. Hubs use it, too. */
 function withOwnLogin(values: Values, asks: ConfigFor): Values {
   const databaseUrl =
@@ -332,8 +330,8 @@ export function loadConfig(given: Environment, asks: ConfigFor = "service"): Con
     "SIGNET_OUTBOUND_PROXY",
     "SIGNET_LEASE_KEY",
   ]);
+  problems.push(...unknownSettings(given, VARIABLES));
   const parsed = withOwnLogin(withUrlFiles(parse(environment, Object.keys(SETTINGS), problems)), asks);
-  problems.push(...unknownSettings(given, VARIABLES), ...databaseTlsProblems(parsed));
   // The edge does not connect to Temporal.
   const temporal = resolveTemporal(asks === "service" ? environment : {}, parsed, problems);
   const values = { ...withDatabaseTls(parsed), ...temporal };
@@ -346,6 +344,7 @@ export function loadConfig(given: Environment, asks: ConfigFor = "service"): Con
     problems.push(...furtherProblems(problems, [...missingDatabase(values, asks), ...found]));
   }
   problems.push(
+    ...databaseTlsProblems(parsed),
     ...(asks === "edge" ? edgeProblems({ ...values, ...mutualTls }, development) : []),
     ...hubProblems(values, asks, development),
     ...cellProblems(values, asks, development),

@@ -17,6 +17,7 @@ import { createLogger } from "../../../src/observability/logger.ts";
 import { type Answer, parseObject } from "../../support/answer.ts";
 import { useTestApi } from "../../support/api.ts";
 import { openTestSigner } from "../../support/checkpoints.ts";
+import { useTestEdge } from "../../support/edge.ts";
 import { eventually } from "../../support/eventually.ts";
 import { accessToken, grant, provision, type Provisioned } from "../../support/factories.ts";
 import { freePorts } from "../../support/free-port.ts";
@@ -47,6 +48,7 @@ const us = useTestApi({
     SIGNET_HOME_DATABASE_URL: await cellLogin(),
   }),
 });
+const edge = useTestEdge(home);
 
 /** Creates the login of the other cell, as `signet migrate` does in the home cell. */
 async function cellLogin(): Promise<string> {
@@ -392,4 +394,19 @@ test("the client finds the cell of its region by itself", async () => {
     listed.push(credential.client_id);
   }
   expect(listed).toEqual([clientId]);
+});
+
+test("an edge names the cell of a token that a regional route excludes", async () => {
+  const scopes = [...SCOPES, "inference:read"];
+  const [american, asian] = await Promise.all(
+    ["us", "ap"].map(async (region) => await accessToken(home, await provision(home, { region, scopes }))),
+  );
+  const misdirected = { status: 421, body: { code: "MISDIRECTED_REQUEST", base_url: usUrl } };
+  expect(await call(edge.url, american ?? "", "/v1/regional")).toMatchObject(misdirected);
+  expect(await call(edge.url, american ?? "", "/v1/webhooks/endpoints")).toMatchObject(misdirected);
+  // This cell serves its region, but not on this route.
+  expect(await call(edge.url, asian ?? "", "/v1/regional")).toMatchObject({
+    status: 403,
+    body: { code: "REGION_MISMATCH" },
+  });
 });
