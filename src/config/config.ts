@@ -7,13 +7,7 @@ import { join, resolve } from "node:path";
 import { CELL_SETTINGS, cellProblems } from "./cell-settings.ts";
 import { CLIENT_SETTINGS } from "./client-settings.ts";
 import { COMPLIANCE_SETTINGS, complianceProblems } from "./compliance.ts";
-import {
-  CONNECTION_SETTINGS,
-  DATABASE_SETTINGS,
-  missingDatabase,
-  URL_VARIABLES,
-  withUrlFiles,
-} from "./database-settings.ts";
+import { CONNECTION_SETTINGS, DATABASE_SETTINGS, URL_VARIABLES, withUrlFiles } from "./database-settings.ts";
 import {
   DATABASE_TLS_SETTINGS,
   databaseTlsProblems,
@@ -24,7 +18,7 @@ import { EDGE_SETTINGS, edgeProblems } from "./edge-settings.ts";
 import { EGRESS_SETTINGS } from "./egress-settings.ts";
 import { KEY_SETTINGS, keyProblems } from "./key-settings.ts";
 import { ENDPOINT_SETTINGS } from "./endpoint-settings.ts";
-import { HUB_SETTINGS, hubProblems } from "./hub-settings.ts";
+import { HUB_SETTINGS, hubProblems, missingDatabase } from "./hub-settings.ts";
 import { LIMIT_SETTINGS } from "./limit-settings.ts";
 import { MUTUAL_TLS_SETTINGS, type MutualTlsMode, resolveMutualTls } from "./mutual-tls.ts";
 import { OPERATOR_SETTINGS } from "./operator-settings.ts";

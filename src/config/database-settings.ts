@@ -100,14 +100,3 @@ export function withUrlFiles<Values extends UrlValues>(values: Values): Values {
   });
   return { ...values, ...(Object.fromEntries(named) as Partial<Values>) };
 }
-
-/** Returns the problem of a process without a database. Edges and hubs may follow hubs instead. */
-export function missingDatabase(
-  { databaseUrl, hubs }: { readonly databaseUrl?: string | undefined; readonly hubs?: unknown },
-  asks: "service" | "edge" | "hub",
-): string[] {
-  const needed = asks === "service" || hubs === undefined;
-  return needed && databaseUrl === undefined
-    ? [`${URL_VARIABLES.databaseUrl} must be set in production`]
-    : [];
-}

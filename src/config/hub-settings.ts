@@ -123,3 +123,12 @@ export function hubProblems(
   const problem = "SIGNET_LEASE_KEY or SIGNET_LEASE_KEY_FILE must be set with SIGNET_HUBS";
   return [...(keys === undefined ? [problem] : []), ...hubTlsProblems(values, development)];
 }
+
+/** Returns the problem of a process without a database. Edges and hubs may follow hubs instead. */
+export function missingDatabase(
+  { databaseUrl, hubs }: { readonly databaseUrl?: string | undefined; readonly hubs?: unknown },
+  asks: "service" | "edge" | "hub",
+): string[] {
+  const needed = asks === "service" || hubs === undefined;
+  return needed && databaseUrl === undefined ? ["SIGNET_DATABASE_URL must be set in production"] : [];
+}

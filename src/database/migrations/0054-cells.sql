@@ -12,14 +12,16 @@ END $$;
 CREATE TRIGGER tenants_change BEFORE INSERT OR UPDATE ON tenants
   FOR EACH ROW EXECUTE FUNCTION note_tenant_change();
 
-CREATE POLICY owner_reads ON tenants FOR SELECT TO signet_owner USING (true);
+CREATE POLICY cell_rows ON tenants FOR SELECT TO signet_cell USING (true);
+GRANT SELECT (id, name, region, state, platform, held_at, limits, portal_brand, created_at, changed_by)
+  ON tenants TO signet_cell;
 
 -- Tenants after `after_id` that a transaction since `since` has changed; all of them if it is null. Transactions that
 -- are still open count as changes after `upto`, which is `since` of the next pass.
 CREATE FUNCTION tenants_for_cells(since xid8, after_id text, at_most int) RETURNS TABLE (
   id text, name text, region text, state text, platform boolean, held_at timestamptz, limits jsonb, portal_brand jsonb,
   created_at timestamptz, upto xid8
-) LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+) LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT changed.*, pg_snapshot_xmin(pg_current_snapshot()) AS upto
     FROM (SELECT) AS always
     LEFT JOIN LATERAL (
