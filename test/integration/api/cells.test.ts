@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { cellEntry, encodeEntry } from "../../../src/compliance/entry.ts";
 import { readLog } from "../../../src/compliance/read-log.ts";
 import { verifyLog } from "../../../src/compliance/verify-log.ts";
+import { loadConfig } from "../../../src/config/config.ts";
 import { migrateDatabase } from "../../../src/database/migrate.ts";
 import { createPool } from "../../../src/database/pool.ts";
 import { appendCellEntries, type CellEntries } from "../../../src/database/repositories/cells.ts";
@@ -14,6 +15,7 @@ import { SignetClient } from "../../../src/lib/client/signet-client.ts";
 import { NODE_CRYPTO } from "../../../src/lib/transparency-log/node-crypto.ts";
 import { parseVerifierKey } from "../../../src/lib/transparency-log/signed-note.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
+import { startHub } from "../../../src/processes/hub.ts";
 import { type Answer, parseObject } from "../../support/answer.ts";
 import { useTestApi } from "../../support/api.ts";
 import { openTestSigner } from "../../support/checkpoints.ts";
@@ -22,6 +24,7 @@ import { eventually } from "../../support/eventually.ts";
 import { accessToken, grant, provision, type Provisioned } from "../../support/factories.ts";
 import { freePorts } from "../../support/free-port.ts";
 import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
+import { useStarted } from "../../support/started.ts";
 
 const SCOPES = [
   "events:publish",
@@ -31,9 +34,14 @@ const SCOPES = [
   "compliance:read",
   "portal:sign_in",
 ];
-const [homePort = 0, usPort = 0] = await freePorts(2);
-const [homeUrl, usUrl] = [`http://127.0.0.1:${homePort}`, `http://127.0.0.1:${usPort}`];
-const CELLS = { SIGNET_CELLS: `eu=${homeUrl},us=${usUrl}`, SIGNET_PUBLIC_URL: homeUrl };
+const [homePort = 0, usPort = 0, saPort = 0] = await freePorts(3);
+const [homeUrl, usUrl, saUrl] = [homePort, usPort, saPort].map((port) => `http://127.0.0.1:${port}`) as [
+  string,
+  string,
+  string,
+];
+const LEASE_KEY = randomBytes(32);
+const CELLS = { SIGNET_CELLS: `eu=${homeUrl},us=${usUrl},sa=${saUrl}`, SIGNET_PUBLIC_URL: homeUrl };
 
 const home = useTestApi({
   worker: true,
@@ -49,6 +57,29 @@ const us = useTestApi({
   }),
 });
 const edge = useTestEdge(home);
+const hub = useStarted("the hub", async () => {
+  const adminUrl = home.database.adminUrl;
+  await migrateDatabase({ adminUrl, leaseKeys: [LEASE_KEY], nowMs: Date.now() });
+  const environment = {
+    SIGNET_ENV: "development",
+    SIGNET_DATABASE_URL: home.database.url,
+    SIGNET_HUB_LISTEN: "127.0.0.1:0",
+  };
+  const log = createLogger({ level: "silent" });
+  return await startHub({ config: loadConfig(environment, "hub"), log });
+});
+const sa = useTestApi({
+  worker: true,
+  environment: async () => ({
+    ...CELLS,
+    SIGNET_CELL: "sa",
+    SIGNET_REGION: "sa-east-1",
+    SIGNET_API_LISTEN: `127.0.0.1:${saPort}`,
+    SIGNET_HOME_DATABASE_URL: await cellLogin(),
+    SIGNET_HUBS: `ws://127.0.0.1:${hub.current.address.port}`,
+    SIGNET_LEASE_KEY: LEASE_KEY.toString("base64"),
+  }),
+});
 
 /** Creates the login of the other cell, as `signet migrate` does in the home cell. */
 async function cellLogin(): Promise<string> {
@@ -89,10 +120,10 @@ async function client(
 }
 
 /** Waits until the cell knows the tenant, which it says itself. */
-async function untilKnown(token: string): Promise<void> {
+async function untilKnown(token: string, cell = usUrl): Promise<void> {
   await eventually(
     async () => {
-      const { status } = await call(usUrl, token, "/v1/webhooks/endpoints");
+      const { status } = await call(cell, token, "/v1/webhooks/endpoints");
       return status !== 503;
     },
     "the cell to know the tenant",
@@ -209,6 +240,19 @@ test("a revocation at home applies in the cell within 250 ms", async () => {
     status: 401,
     body: { code: "TOKEN_REVOKED" },
   });
+});
+
+test("a cell behind a hub learns of a revocation in the same time", async () => {
+  const made = await client("sa");
+  await untilKnown(made.token, saUrl);
+  expect(await call(saUrl, made.token, "/v1/webhooks/endpoints")).toMatchObject({ status: 200 });
+  const { body } = await home.admin("POST", `/credentials/${made.credentialId}/revoke`, {});
+  const { processes } = body["edges"] as { processes: unknown[] };
+  expect(processes).toContainEqual(
+    expect.objectContaining({ kind: "api", region: "sa-east-1", state: "applied" }),
+  );
+  expect(await call(saUrl, made.token, "/v1/webhooks/endpoints")).toMatchObject({ status: 401 });
+  expect(await rows(sa, "SELECT FROM tenants WHERE id = $1", [made.tenantId])).toHaveLength(1);
 });
 
 test("holds, limits and erasures of the home cell reach the cell", async () => {
@@ -331,11 +375,11 @@ describe("a cell's log at the home cell", () => {
   });
 
   test("refuses another past, entries of other cells, and other logins", async () => {
-    expect(await append(entries("sa", "ab"))).toBe(2);
-    await expect(append(entries("sa", "xyz"))).rejects.toThrow("is not the one whose 2 entries are here");
-    await expect(append(entries("sa", "xyz", 2))).rejects.toThrow("is not the one whose 2 entries are here");
-    await expect(append({ ...entries("sa", "ab"), cell: "br" })).rejects.toThrow("names its cell");
-    await expect(append(entries("sa", "abc", 2), home.database.url)).rejects.toThrow("another login");
+    expect(await append(entries("xx", "ab"))).toBe(2);
+    await expect(append(entries("xx", "xyz"))).rejects.toThrow("is not the one whose 2 entries are here");
+    await expect(append(entries("xx", "xyz", 2))).rejects.toThrow("is not the one whose 2 entries are here");
+    await expect(append({ ...entries("xx", "ab"), cell: "yy" })).rejects.toThrow("names its cell");
+    await expect(append(entries("xx", "abc", 2), home.database.url)).rejects.toThrow("another login");
   });
 
   test("a cell's login reads tenants and revocations, and nothing else", async () => {
