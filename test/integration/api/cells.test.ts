@@ -2,7 +2,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { Client } from "pg";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { cellEntry, encodeEntry } from "../../../src/compliance/entry.ts";
 import { readLog } from "../../../src/compliance/read-log.ts";
 import { verifyLog } from "../../../src/compliance/verify-log.ts";
@@ -25,6 +25,7 @@ import { accessToken, grant, provision, type Provisioned } from "../../support/f
 import { freePorts } from "../../support/free-port.ts";
 import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
 import { useStarted } from "../../support/started.ts";
+import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
 
 const SCOPES = [
   "events:publish",
@@ -47,13 +48,16 @@ const home = useTestApi({
   worker: true,
   environment: { ...CELLS, SIGNET_CELL: "eu", SIGNET_API_LISTEN: `127.0.0.1:${homePort}` },
 });
+/** Between the cell `us` and the database of the home cell. */
+const wire = useStarted("the wire", async () => await startTcpProxy(Number(new URL(home.database.url).port)));
 const us = useTestApi({
   worker: true,
   environment: async () => ({
     ...CELLS,
     SIGNET_CELL: "us",
     SIGNET_API_LISTEN: `127.0.0.1:${usPort}`,
-    SIGNET_HOME_DATABASE_URL: await cellLogin(),
+    SIGNET_RETRY_WINDOW_MS: "4000",
+    SIGNET_HOME_DATABASE_URL: through(wire.current, await cellLogin()),
   }),
 });
 const edge = useTestEdge(home);
@@ -87,6 +91,12 @@ async function cellLogin(): Promise<string> {
   url.username = `cell_${home.database.name}`;
   url.password = "of-the-cell";
   await migrateDatabase({ adminUrl: home.database.adminUrl, cellUrl: url.href, nowMs: Date.now() });
+  return url.href;
+}
+
+function through({ port }: TcpProxy, to: string): string {
+  const url = new URL(to);
+  url.port = String(port);
   return url.href;
 }
 
@@ -424,6 +434,40 @@ test("a portal session of a cell has no scopes of the home cell", async () => {
   expect(String(link.body["url"])).toContain(usUrl);
   const signIn = await fetch(String(link.body["url"]));
   expect(signIn.status).toBe(200);
+});
+
+test("a cell that is cut off from the home cell rejects tokens, and delivers what it has accepted", async () => {
+  let failing = false;
+  const recovering = await startReceiver({
+    script: () => ({ kind: "answer", status: failing ? 500 : 200 }),
+  });
+  onTestFinished(async () => await recovering.close());
+  const { token } = await client("us");
+  await untilKnown(token);
+  const made = await call(usUrl, token, "/v1/webhooks/endpoints", {
+    url: recovering.url,
+    events: ["order.paid"],
+  });
+  const path = `/v1/webhooks/endpoints/${String(made.body["id"])}`;
+  await eventually(async () => (await call(usUrl, token, path)).body["state"] === "ACTIVE", "the endpoint");
+  failing = true;
+  const event = await call(usUrl, token, "/v1/events", { type: "order.paid", data: {} });
+  expect(event).toMatchObject({ status: 202 });
+  await recovering.waitFor(2);
+  wire.current.freeze();
+  onTestFinished(() => wire.current.thaw());
+  await eventually(async () => {
+    const { status, body } = await call(usUrl, token, path);
+    return status === 503 && body["code"] === "REVOCATION_STALE";
+  }, "the cell to reject tokens");
+  failing = false;
+  const delivered = "SELECT FROM deliveries WHERE event_id = $1 AND state = 'DELIVERED'";
+  await eventually(
+    async () => (await rows(us, delivered, [event.body["id"]])).length === 1,
+    "the delivery without the home cell",
+  );
+  wire.current.thaw();
+  await eventually(async () => (await call(usUrl, token, path)).status === 200, "the cell to admit tokens");
 });
 
 test("the client finds the cell of its region by itself", async () => {
