@@ -17,10 +17,17 @@ import {
 } from "../../docs/kubernetes-manifests.ts";
 import { loadConfig, SETTINGS } from "../../src/config/config.ts";
 import { readTrustAnchors } from "../../src/http/mutual-tls/trust.ts";
+import { readRouteTable } from "../../src/edge/route-table.ts";
 import { PUBLIC_BLOCKS } from "../../src/webhooks/sending/address-policy.ts";
 import { type ComposeFile, parseCompose } from "../support/compose-file.ts";
 import { allowMinutes } from "../support/limits.ts";
-import { type Container, type Manifest, type PodSpec, sampleEnvironment } from "../support/manifests.ts";
+import {
+  type Container,
+  type Manifest,
+  type PodSpec,
+  sampleEnvironment,
+  selects,
+} from "../support/manifests.ts";
 import { writeKindSchemas } from "../support/schemas.ts";
 import { skipUnless } from "../support/skips.ts";
 
@@ -42,10 +49,16 @@ const KEDA = [
   '--set-json=networkPolicies.extraEgress.worker=[{"to":[{"ipBlock":{"cidr":"10.1.0.0/16"}}]}]',
   '--set-json=sidecars=[{"name":"proxy","image":"proxy:1"}]',
 ];
+const MANAGED = "--values=deploy/helm/values-managed.yaml";
+const HUBS = "hubs, edges behind them, and certificates of your own";
+const REMOTE = "values-region-remote.yaml";
 const POOLER = "KEDA, cert-manager, a pooler, routes and sidecars";
 const VARIANTS: Readonly<Record<string, readonly string[]>> = {
-  "values-managed.yaml": ["--values=deploy/helm/values-managed.yaml"],
-  "values-all-inside.yaml": ["--values=deploy/helm/values-all-inside.yaml"],
+  "values-managed.yaml": [MANAGED],
+  "values-region-home.yaml": [MANAGED, "--values=deploy/helm/values-region-home.yaml"],
+  [REMOTE]: [MANAGED, `--values=deploy/helm/${REMOTE}`],
+  [HUBS]: [...MINIMAL, "--set=hub.enabled=true,hub.replicas=3,hub.service.type=NodePort"],
+  "values-all-inside.yaml": ["--values=deploy/helm/values-all-inside.yaml", "--set=hub.enabled=true"],
   "the plain manifests": ["--values=deploy/kubernetes/values.yaml"],
   "as few values as possible": MINIMAL,
   [POOLER]: KEDA,
@@ -159,7 +172,7 @@ describe.skipIf(helm === undefined)("the chart", () => {
 
   test.for(NAMES)("gives every pod only the privileges it needs with %s", (name) => {
     const pods = podsOf(name);
-    expect(pods.length).toBeGreaterThan(4);
+    expect(pods.length).toBeGreaterThan(1);
     for (const { name: of, spec } of pods) {
       expect(spec.securityContext, of).toMatchObject({
         runAsNonRoot: true,
@@ -180,7 +193,7 @@ describe.skipIf(helm === undefined)("the chart", () => {
 
   const ownPodsOf = (name: string): readonly Pods[] => {
     const own = podsOf(name).filter(({ spec }) => spec.containers[0]?.image.includes("/signet") === true);
-    expect(own.length).toBeGreaterThan(3);
+    expect(own.length).toBeGreaterThan(name === REMOTE ? 1 : 3);
     return own;
   };
 
@@ -209,7 +222,8 @@ describe.skipIf(helm === undefined)("the chart", () => {
       const directory = await mkdtemp(join(inject("runDirectory"), "helm-settings-"));
       for (const { name: of, spec } of ownPodsOf(name)) {
         const environment = await sampleEnvironment(spec, manifestsOf(name), directory);
-        const asks = spec.containers[0]?.name === "edge" ? "edge" : "service";
+        const { name: process } = spec.containers[0] ?? {};
+        const asks = process === "edge" || process === "hub" ? process : "service";
         expect(loadConfig(environment, asks).development, of).toBe(false);
       }
     },
@@ -243,43 +257,138 @@ describe.skipIf(helm === undefined)("the chart", () => {
   });
 
   test("brings every Secret that it mounts, with ExternalSecrets and cert-manager or all inside", () => {
-    for (const name of ["values-managed.yaml", "values-all-inside.yaml"]) {
+    for (const name of ["values-managed.yaml", "values-region-home.yaml", REMOTE, "values-all-inside.yaml"]) {
       const made = manifestsOf(name)
         .filter(({ kind }) => /^(Secret|ExternalSecret|Certificate)$/.test(kind))
         .map(({ metadata }) => metadata.name);
       const mounted = podsOf(name).flatMap(({ spec }) =>
-        spec.volumes.flatMap(({ secret }) => secret?.secretName ?? []),
+        spec.volumes
+          .flatMap(({ secret }) => secret?.secretName ?? [])
+          .filter((secret) => /^signet-/.test(secret)),
       );
-      expect(new Set(mounted).size).toBeGreaterThan(6);
+      expect(new Set(mounted).size).toBeGreaterThan(name === REMOTE ? 3 : 6);
       expect(made, name).toEqual(expect.arrayContaining([...new Set(mounted)]));
     }
   });
 
-  test.for(["values-managed.yaml", POOLER])("fetches every key that a setting names, with %s", (name) => {
-    const keys = new Map(
-      manifestsOf(name)
-        .filter(({ kind }) => kind === "ExternalSecret")
-        .map(({ metadata, spec }) => [
-          metadata.name,
-          (spec as unknown as { readonly data: readonly { readonly secretKey: string }[] }).data.map(
-            ({ secretKey }) => secretKey,
-          ),
-        ]),
+  test.for(["values-managed.yaml", "values-region-home.yaml", REMOTE, POOLER])(
+    "fetches every key that a setting names, with %s",
+    (name) => {
+      const keys = new Map(
+        manifestsOf(name)
+          .filter(({ kind }) => kind === "ExternalSecret")
+          .map(({ metadata, spec }) => [
+            metadata.name,
+            (spec as unknown as { readonly data: readonly { readonly secretKey: string }[] }).data.map(
+              ({ secretKey }) => secretKey,
+            ),
+          ]),
+      );
+      const maps = manifestsOf(name).flatMap(({ data = {} }) => Object.values(data));
+      const used = ownPodsOf(name).flatMap(({ spec: { containers, volumes } }) =>
+        containers.flatMap(({ env = [], volumeMounts }) =>
+          [...env.map(({ value = "" }) => value), ...maps].flatMap((path) => {
+            const mount = volumeMounts.find(({ mountPath }) => path.startsWith(`${mountPath}/`));
+            const secret = volumes.find((volume) => volume.name === mount?.name)?.secret?.secretName ?? "";
+            return keys.has(secret) ? [`${secret} ${path.slice(path.lastIndexOf("/") + 1)}`] : [];
+          }),
+        ),
+      );
+      const fetched = [...keys].flatMap(([secret, of]) => of.map((key) => `${secret} ${key}`));
+      expect(new Set(used)).toEqual(
+        new Set(fetched.filter((key) => !key.startsWith("signet-database-backup"))),
+      );
+    },
+  );
+
+  /** The settings of a process, and what its pods mount. */
+  const processOf = async (variant: string, process: string) => {
+    const { spec } =
+      ownPodsOf(variant).find(({ spec: { containers } }) => containers[0]?.name === process) ?? {};
+    const directory = await mkdtemp(join(inject("runDirectory"), "helm-process-"));
+    return {
+      environment: spec === undefined ? {} : await sampleEnvironment(spec, manifestsOf(variant), directory),
+      secrets: (spec?.volumes ?? []).flatMap(({ secret }) => secret?.secretName ?? []),
+    };
+  };
+
+  test("lets edges follow each hub by its own name, without a database, and gives the lease key to no hub", async () => {
+    const { environment, secrets } = await processOf(HUBS, "edge");
+    const hubs = [0, 1, 2].map((index) => `wss://signet-hub-${index}.signet-hub:8446`);
+    expect(environment["SIGNET_HUBS"]?.split(",")).toEqual(hubs);
+    expect(Object.keys(environment).join()).not.toContain("DATABASE_URL");
+    expect(secrets).toEqual(["signet-lease", "signet-hub-client", "signet-edge-tls", "signet-edge-client"]);
+    expect((await processOf(HUBS, "migrate")).secrets).toContain("signet-lease");
+    for (const variant of [HUBS, "values-region-home.yaml", REMOTE, "values-all-inside.yaml"]) {
+      const hub = await processOf(variant, "hub");
+      expect(hub.environment, variant).not.toHaveProperty("SIGNET_LEASE_KEY_FILE");
+      const login = variant === REMOTE ? [] : ["signet-database-edge"];
+      expect(
+        hub.secrets.filter((secret) => secret.startsWith("signet-")),
+        variant,
+      ).toEqual([...login, "signet-hub-tls"]);
+    }
+    // Each name of a pod is also a Service for other clusters.
+    const services = manifestsOf(HUBS).filter(
+      ({ kind, metadata }) => kind === "Service" && metadata.name.startsWith("signet-hub"),
     );
-    const maps = manifestsOf(name).flatMap(({ data = {} }) => Object.values(data));
-    const used = ownPodsOf(name).flatMap(({ spec: { containers, volumes } }) =>
-      containers.flatMap(({ env = [], volumeMounts }) =>
-        [...env.map(({ value = "" }) => value), ...maps].flatMap((path) => {
-          const mount = volumeMounts.find(({ mountPath }) => path.startsWith(`${mountPath}/`));
-          const secret = volumes.find((volume) => volume.name === mount?.name)?.secret?.secretName ?? "";
-          return keys.has(secret) ? [`${secret} ${path.slice(path.lastIndexOf("/") + 1)}`] : [];
-        }),
-      ),
-    );
-    const fetched = [...keys].flatMap(([secret, of]) => of.map((key) => `${secret} ${key}`));
-    expect(new Set(used)).toEqual(
-      new Set(fetched.filter((key) => !key.startsWith("signet-database-backup"))),
-    );
+    expect(services.map(({ metadata }) => metadata.name)).toEqual([
+      "signet-hub",
+      "signet-hub-0",
+      "signet-hub-1",
+      "signet-hub-2",
+    ]);
+    const pods = services.slice(1).map(({ spec }) => spec?.selector?.["statefulset.kubernetes.io/pod-name"]);
+    expect(pods).toEqual(["signet-hub-0", "signet-hub-1", "signet-hub-2"]);
+  });
+
+  test.for(["values-region-home.yaml", REMOTE])(
+    "gives hubs and edges names that the other side accepts with %s",
+    async (variant) => {
+      const names = new Map(
+        manifestsOf(variant)
+          .filter(({ kind }) => kind === "Certificate")
+          .map(({ metadata, spec }) => [
+            metadata.name,
+            (spec as unknown as { readonly uris?: readonly string[] }).uris?.map((uri) => `URI:${uri}`),
+          ]),
+      );
+      const [edge, hub] = [await processOf(variant, "edge"), await processOf(variant, "hub")];
+      const [hubName] = names.get("signet-hub-tls") ?? [];
+      const [edgeName] = names.get("signet-hub-client") ?? [];
+      expect(edge.environment["SIGNET_HUB_NAMES"]).toBe(hubName);
+      expect(hub.environment["SIGNET_HUB_NAMES"]).toBe(`${hubName},${edgeName}`);
+    },
+  );
+
+  test("keeps edges behind hubs from the database", () => {
+    const labels = { "app.kubernetes.io/name": "signet", "app.kubernetes.io/instance": "signet" };
+    const reach = (variant: string, component: string): readonly string[] =>
+      manifestsOf(variant)
+        .filter(
+          ({ kind, spec }) =>
+            kind === "NetworkPolicy" &&
+            spec?.egress !== undefined &&
+            selects(spec.podSelector ?? {}, { ...labels, "app.kubernetes.io/component": component }),
+        )
+        .map(({ metadata }) => metadata.name.replace("signet-", ""))
+        .toSorted();
+    expect(reach(HUBS, "edge")).toEqual(["edge", "names", "to-hubs"]);
+    expect(reach(HUBS, "hub")).toEqual(["database", "names"]);
+    expect(reach(REMOTE, "hub")).toEqual(["names", "to-hubs"]);
+    expect(reach(REMOTE, "edge")).toEqual(["edge-extra", "names", "to-hubs"]);
+  });
+
+  test("has a route table with which an edge starts, in the other region", () => {
+    const table = manifestsOf(REMOTE).find(({ metadata }) => metadata.name === "signet-edge-routes")?.data;
+    const routes = readRouteTable(Buffer.from(table?.["routes.json"] ?? ""), {
+      checksOnly: false,
+      environment: () => undefined,
+      file: () => Buffer.alloc(32, 7).toString("base64"),
+    });
+    expect(routes.map(({ methods, pattern }) => `${methods.join(",")} ${pattern}`)).toEqual([
+      "POST /v1/inference/{model}",
+    ]);
   });
 
   test("has the rules of deploy/prometheus, with your runbook", async () => {
@@ -359,6 +468,8 @@ describe.skipIf(helm === undefined)("the chart", () => {
       ["signet-api-tls", clients, "signet-api"],
       ["signet-edge-tls", clients, "localhost"],
       ["signet-edge-client", clients, "signet-edge-client"],
+      ["signet-hub-tls", clients, "signet-hub"],
+      ["signet-hub-client", clients, "signet-edge-client"],
       ["signet-postgresql", internal, "signet-postgresql"],
       ["signet-temporal-server", internal, "signet-temporal"],
       ["signet-temporal-client", internal, "signet"],
@@ -398,6 +509,10 @@ describe.skipIf(helm === undefined)("the chart", () => {
     ["a store without a name", ["--set=secrets.source=externalSecrets"], /store/],
     ["cert-manager without an issuer", ["--set=certificates.source=certManager"], /Issuer/],
     ["KEDA without Prometheus", ["--set=worker.autoscaling.lag.by=keda"], /prometheusUrl/],
+    ["a hub's URL with a path", ["--set=edge.hubs={wss://hub:8446/x}"], /edge.hubs/],
+    ["five hubs, of which an edge follows four", ["--set=hub.replicas=5"], /hub.replicas/],
+    ["edges alone without routes", ["--set=edgesOnly=true,hub.enabled=true"], /routes/],
+    ["edges alone without hubs", ["--set=edgesOnly=true,edge.routes=[]"], /hub/],
     ["all inside with hooks", ["--set=allInside.enabled=true"], /hooks/],
   ])("rejects %s", async ([, args, said]) => {
     expect(await failure(...MINIMAL, ...args)).toMatch(said);

@@ -51,6 +51,30 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- .Values.edge.identity | default $made -}}
 {{- end -}}
 
+{{/* Names in the certificates of hubs, and of edges as clients of hubs. */}}
+{{- define "signet.hubIdentity" -}}
+{{- $made := ternary (printf "DNS:%s-hub" (include "signet.name" .)) (printf "URI:spiffe://%s/hub" (include "signet.publicHost" .)) .Values.allInside.enabled -}}
+{{- .Values.hub.identity | default $made -}}
+{{- end -}}
+
+{{/* URLs of the hubs that edges follow, with commas: those of the values, or the release's own. Empty: PostgreSQL. */}}
+{{- define "signet.edgeHubs" -}}
+{{- $urls := .Values.edge.hubs -}}
+{{- if and (not $urls) .Values.hub.enabled -}}
+{{- $name := include "signet.name" . -}}
+{{- range $index := until (int .Values.hub.replicas) }}{{ $urls = append $urls (printf "wss://%s-hub-%d.%s-hub:8446" $name $index $name) }}{{ end -}}
+{{- end -}}
+{{- join "," $urls -}}
+{{- end -}}
+
+{{/* Settings by which a hub and what follows it know each other. Arguments: root, from (directory of the certificate), names */}}
+{{- define "signet.hubTls" }}
+- { name: SIGNET_HUB_CA_FILE, value: {{ ternary (printf "%s/ca.crt" .from) "/run/signet/trust/hubs-ca.crt" (eq .root.Values.certificates.source "certManager") }} }
+- { name: SIGNET_HUB_NAMES, value: {{ join "," .names | quote }} }
+- { name: SIGNET_HUB_KEY_FILE, value: {{ .from }}/tls.key }
+- { name: SIGNET_HUB_CERT_FILE, value: {{ .from }}/tls.crt }
+{{- end }}
+
 {{/* The annotations of objects that the hooks need, and that therefore must exist before them. */}}
 {{- define "signet.beforeHooks" -}}
 {{- if .Values.hooks -}}
