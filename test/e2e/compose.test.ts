@@ -36,6 +36,8 @@ allowMinutes(4);
 const run = promisify(execFile);
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 const SERVICES = ["edge", "worker", "api", "migrate"] as const;
+/** Services of the profile `region`. */
+const REGION = ["remote-edge", "hub-b", "hub-a"] as const;
 
 const read = async (name: string): Promise<string> => await readFile(join(REPOSITORY, name), "utf8");
 
@@ -95,7 +97,7 @@ beforeAll(async () => {
   await writeFile(rootFile, root.cert);
   receiver = await startReceiver({ tls: await serverPair(root) });
   compose = await prepare(await forReceiver(rootFile));
-  await compose.up(SERVICES);
+  await compose.up([...REGION, ...SERVICES]);
 });
 
 afterAll(async () => {
@@ -185,6 +187,31 @@ describe("the services as the file runs them", () => {
       { type: "ping" },
       { type: "inference.completed", id: event["id"], data: { tokens: 42 } },
     ]);
+  });
+
+  test("revoke a token in the second region, behind hubs", async () => {
+    const [origin, remote] = [compose.published(8443), compose.published(8444)];
+    const tls = clientFetch(place);
+    const { client_id, client_secret } = await provision();
+    const asked = { client_id, client_secret, grant_type: "client_credentials" };
+    const token = String((await call(tls, `${origin}/v1/auth/token`, undefined, asked))["access_token"]);
+    await call(tls, `${remote}/v1/webhooks/endpoints`, token);
+    const overview = await signet("top");
+    const followers = overview["followers"] as readonly Json[];
+    expect(
+      followers
+        .filter(({ region }) => region === "ap")
+        .map(({ kind, connected, behind }) => ({ kind, connected, behind })),
+    ).toEqual([
+      { kind: "edge", connected: 1, behind: 0 },
+      { kind: "hub", connected: 2, behind: 0 },
+    ]);
+    const receipt = await signet("revoke", String(client_id), "--reason", "leaked");
+    expect(JSON.stringify(receipt)).toContain('"ap"');
+    const refused = await tls(`${remote}/v1/webhooks/endpoints`, {
+      headers: { authorization: `Bearer ${token}` },
+    });
+    expect(refused.status).toBe(401);
   });
 
   test("have no unnecessary setting in the file", () => {
@@ -429,7 +456,7 @@ test.concurrent.for<readonly [name: string, what: string, how: Change, because: 
 
 test("the services end with code 0 in their time", async () => {
   const ends = await compose.down();
-  expect(ends.size).toBe(RUNNING.length);
+  expect(ends.size).toBe(RUNNING.length + REGION.length);
   for (const [name, { code, tookMs }] of ends) {
     expect.soft({ name, code }).toEqual({ name, code: 0 });
     expect.soft(tookMs).toBeLessThan(parseSeconds(file.services[name]?.stop_grace_period ?? ""));

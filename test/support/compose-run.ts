@@ -19,6 +19,7 @@ const LISTENERS = [
   SETTINGS.apiListen,
   SETTINGS.adminListen,
   SETTINGS.edgeListen,
+  SETTINGS.hubListen,
   SETTINGS.metricsListen,
 ] as const;
 
@@ -177,6 +178,13 @@ export class ComposeRun {
       environment["SIGNET_EDGE_API_URL"] = apiUrl.replace(
         /\/\/api:(\d+)/,
         (_all, port: string) => `//127.0.0.1:${this.#port("api", port)}`,
+      );
+    }
+    const { SIGNET_HUBS: hubs } = environment;
+    if (hubs !== undefined) {
+      environment["SIGNET_HUBS"] = hubs.replaceAll(
+        /\/\/([a-z-]+):(\d+)/g,
+        (_all, hub: string, port: string) => `//127.0.0.1:${this.#port(hub, port)}`,
       );
     }
     if (environment["SIGNET_TRUSTED_PROXIES"] !== undefined) {
