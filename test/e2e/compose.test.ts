@@ -6,6 +6,7 @@ import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createServer, type Server } from "node:http";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { SETTINGS } from "../../src/config/config.ts";
@@ -23,6 +24,7 @@ import { clientFetch, pasteTokenRequest, requireReachable } from "../support/com
 import { type ComposeRun, makePlace, type Place, prepareCompose } from "../support/compose-run.ts";
 import { type ComposeServers, startServers } from "../support/compose-servers.ts";
 import { type ComposeStarts, openStarts } from "../support/compose-starts.ts";
+import { listenOn } from "../../src/runtime/http-server.ts";
 import type { createTlsFetch } from "../../src/lib/client/tls-fetch.ts";
 import { newRoot, serverPair } from "../support/certificates.ts";
 import { eventually } from "../support/eventually.ts";
@@ -51,6 +53,7 @@ let servers: ComposeServers;
 let place: Place;
 let compose: ComposeRun;
 let receiver: Receiver;
+let dataPlane: Server | undefined;
 /** PostgreSQL and Temporal as they are before `migrate`. */
 let empty: Place;
 let starts: ComposeStarts;
@@ -72,12 +75,33 @@ async function prepare(composed: ComposeFile, where = place, beside?: ComposeRun
   return await prepareCompose({ file: composed, image, directory, place: where, beside });
 }
 
-/** Returns the file for a receiver on this machine: its range is allowed, and the worker trusts its CA. */
-async function forReceiver(rootFile: string): Promise<ComposeFile> {
+/**
+ * Returns the file for a receiver on this machine: its range is allowed, and the worker trusts its CA. The second region's
+ * edge gets a route table.
+ */
+async function forReceiver(rootFile: string, routes: string): Promise<ComposeFile> {
   const opened = parseCompose(text, { ...variables, SIGNET_ALLOWED_TARGET_CIDRS: "127.0.0.0/8" });
-  const { worker = {} } = opened.services;
-  const trusting = { ...worker, environment: { ...worker.environment, NODE_EXTRA_CA_CERTS: rootFile } };
-  return { ...opened, services: { ...opened.services, worker: trusting } };
+  const adding = (name: string, added: Variables): Readonly<Record<string, ComposeService>> => {
+    const { [name]: found = {} } = opened.services;
+    return { [name]: { ...found, environment: { ...found.environment, ...added } } };
+  };
+  const services = {
+    ...opened.services,
+    ...adding("worker", { NODE_EXTRA_CA_CERTS: rootFile }),
+    ...adding("remote-edge", { SIGNET_EDGE_ROUTES: routes }),
+  };
+  return { ...opened, services };
+}
+
+/** Starts a data plane that answers everything, and writes a route table for it. */
+async function startDataPlane(): Promise<string> {
+  dataPlane = createServer((_request, response) => response.end("done"));
+  const { port } = await listenOn(dataPlane, { host: "127.0.0.1", port: 0 });
+  const path = join(place.volumes, "routes.json");
+  const upstream = { url: `http://127.0.0.1:${port}`, identity_key: Buffer.alloc(32, 7).toString("base64") };
+  const route = { method: "GET", path: "/v1/data", scope: "webhooks:read", upstream: "data" };
+  await writeFile(path, JSON.stringify({ upstreams: { data: upstream }, routes: [route] }));
+  return path;
 }
 
 beforeAll(async () => {
@@ -96,7 +120,7 @@ beforeAll(async () => {
   const rootFile = join(place.volumes, "receivers.crt");
   await writeFile(rootFile, root.cert);
   receiver = await startReceiver({ tls: await serverPair(root) });
-  compose = await prepare(await forReceiver(rootFile));
+  compose = await prepare(await forReceiver(rootFile, await startDataPlane()));
   await compose.up([...REGION, ...SERVICES]);
 });
 
@@ -104,6 +128,7 @@ afterAll(async () => {
   await compose?.down();
   await starts?.close();
   await receiver?.close();
+  dataPlane?.close();
   await Promise.all([place?.close(), empty?.close()]);
   await servers?.close();
 });
@@ -189,29 +214,35 @@ describe("the services as the file runs them", () => {
     ]);
   });
 
-  test("revoke a token in the second region, behind hubs", async () => {
+  test("revoke a token in the second region, behind hubs, and refuse it there while the hubs are gone", async () => {
     const [origin, remote] = [compose.published(8443), compose.published(8444)];
     const tls = clientFetch(place);
     const { client_id, client_secret } = await provision();
     const asked = { client_id, client_secret, grant_type: "client_credentials" };
     const token = String((await call(tls, `${origin}/v1/auth/token`, undefined, asked))["access_token"]);
-    await call(tls, `${remote}/v1/webhooks/endpoints`, token);
-    const overview = await signet("top");
-    const followers = overview["followers"] as readonly Json[];
-    expect(
-      followers
-        .filter(({ region }) => region === "ap")
-        .map(({ kind, connected, behind }) => ({ kind, connected, behind })),
-    ).toEqual([
+    const ask = async (): Promise<Response> =>
+      await tls(`${remote}/v1/data`, { headers: { authorization: `Bearer ${token}` } });
+    expect((await ask()).status).toBe(200);
+    const { followers } = (await signet("top")) as { readonly followers: readonly Json[] };
+    expect(followers.filter(({ region }) => region === "ap")).toMatchObject([
       { kind: "edge", connected: 1, behind: 0 },
       { kind: "hub", connected: 2, behind: 0 },
     ]);
+
+    // The drill of the runbook.
+    await compose.down(["hub-a", "hub-b"]);
+    const answer = await eventually(async () => {
+      const asking = await ask();
+      return asking.status === 503 && asking;
+    }, "the edge without hubs to refuse");
+    expect(await answer.json()).toMatchObject({ code: "REVOCATION_STALE" });
+    expect(answer.headers.get("retry-after")).toBe("1");
+    await compose.up(["hub-a", "hub-b"]);
+    await eventually(async () => (await ask()).ok, "the edge to admit again");
+
     const receipt = await signet("revoke", String(client_id), "--reason", "leaked");
-    expect(JSON.stringify(receipt)).toContain('"ap"');
-    const refused = await tls(`${remote}/v1/webhooks/endpoints`, {
-      headers: { authorization: `Bearer ${token}` },
-    });
-    expect(refused.status).toBe(401);
+    expect(JSON.stringify(receipt)).toContain('"region":"ap"');
+    expect((await ask()).status).toBe(401);
   });
 
   test("have no unnecessary setting in the file", () => {

@@ -34,7 +34,7 @@ const MACHINE: Readonly<Record<string, readonly string[]>> = {
   chronyc: ["tracking"],
 };
 /** Commands for a container engine, which test/unit/deploy/commands.test.ts checks against the file. */
-const ELSEWHERE = /^(temporal |docker (compose (ps|up|logs (SERVICE|temporal))|stats))/;
+const ELSEWHERE = /^(temporal |docker (compose (ps|up|stop|logs (SERVICE|temporal|hub-a))|stats))/;
 
 /**
  * Commands that run until stopped, are incomplete, or need a tenant's session, a delivery or a leaked token. Their own
