@@ -81,11 +81,12 @@ const LAG_BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 3
 
 /** The metrics of this process. */
 export const metrics = {
-  build: gauge(EVERYWHERE, "signet_build_info", "Always 1; the labels name the version, the process and SIGNET_REGION", [
-    "version",
-    "process",
-    "region",
-  ]),
+  build: gauge(
+    EVERYWHERE,
+    "signet_build_info",
+    "Always 1; the labels name the version, the process and SIGNET_REGION",
+    ["version", "process", "region"],
+  ),
   checkOk: gauge(
     EVERYWHERE,
     "signet_check_ok",

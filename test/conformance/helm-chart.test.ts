@@ -51,12 +51,16 @@ const KEDA = [
 ];
 const MANAGED = "--values=deploy/helm/values-managed.yaml";
 const HUBS = "hubs, edges behind them, and certificates of your own";
-const REMOTE = "values-region-remote.yaml";
+const HOME = "values-region-home.yaml";
+/** A cell that is not the home cell. */
+const CELL = "values-region-remote.yaml";
+const EDGES = "values-region-edges.yaml";
 const POOLER = "KEDA, cert-manager, a pooler, routes and sidecars";
 const VARIANTS: Readonly<Record<string, readonly string[]>> = {
   "values-managed.yaml": [MANAGED],
-  "values-region-home.yaml": [MANAGED, "--values=deploy/helm/values-region-home.yaml"],
-  [REMOTE]: [MANAGED, `--values=deploy/helm/${REMOTE}`],
+  [HOME]: [MANAGED, `--values=deploy/helm/${HOME}`],
+  [CELL]: [MANAGED, `--values=deploy/helm/${CELL}`],
+  [EDGES]: [MANAGED, `--values=deploy/helm/${EDGES}`],
   [HUBS]: [...MINIMAL, "--set=hub.enabled=true,hub.replicas=3,hub.service.type=NodePort"],
   "values-all-inside.yaml": ["--values=deploy/helm/values-all-inside.yaml", "--set=hub.enabled=true"],
   "the plain manifests": ["--values=deploy/kubernetes/values.yaml"],
@@ -193,7 +197,7 @@ describe.skipIf(helm === undefined)("the chart", () => {
 
   const ownPodsOf = (name: string): readonly Pods[] => {
     const own = podsOf(name).filter(({ spec }) => spec.containers[0]?.image.includes("/signet") === true);
-    expect(own.length).toBeGreaterThan(name === REMOTE ? 1 : 3);
+    expect(own.length).toBeGreaterThan(name === EDGES ? 1 : 3);
     return own;
   };
 
@@ -257,7 +261,7 @@ describe.skipIf(helm === undefined)("the chart", () => {
   });
 
   test("brings every Secret that it mounts, with ExternalSecrets and cert-manager or all inside", () => {
-    for (const name of ["values-managed.yaml", "values-region-home.yaml", REMOTE, "values-all-inside.yaml"]) {
+    for (const name of ["values-managed.yaml", HOME, CELL, EDGES, "values-all-inside.yaml"]) {
       const made = manifestsOf(name)
         .filter(({ kind }) => /^(Secret|ExternalSecret|Certificate)$/.test(kind))
         .map(({ metadata }) => metadata.name);
@@ -266,12 +270,12 @@ describe.skipIf(helm === undefined)("the chart", () => {
           .flatMap(({ secret }) => secret?.secretName ?? [])
           .filter((secret) => /^signet-/.test(secret)),
       );
-      expect(new Set(mounted).size).toBeGreaterThan(name === REMOTE ? 3 : 6);
+      expect(new Set(mounted).size).toBeGreaterThan(name === EDGES ? 3 : 6);
       expect(made, name).toEqual(expect.arrayContaining([...new Set(mounted)]));
     }
   });
 
-  test.for(["values-managed.yaml", "values-region-home.yaml", REMOTE, POOLER])(
+  test.for(["values-managed.yaml", HOME, CELL, EDGES, POOLER])(
     "fetches every key that a setting names, with %s",
     (name) => {
       const keys = new Map(
@@ -319,10 +323,10 @@ describe.skipIf(helm === undefined)("the chart", () => {
     expect(Object.keys(environment).join()).not.toContain("DATABASE_URL");
     expect(secrets).toEqual(["signet-lease", "signet-hub-client", "signet-edge-tls", "signet-edge-client"]);
     expect((await processOf(HUBS, "migrate")).secrets).toContain("signet-lease");
-    for (const variant of [HUBS, "values-region-home.yaml", REMOTE, "values-all-inside.yaml"]) {
+    for (const variant of [HUBS, HOME, CELL, EDGES, "values-all-inside.yaml"]) {
       const hub = await processOf(variant, "hub");
       expect(hub.environment, variant).not.toHaveProperty("SIGNET_LEASE_KEY_FILE");
-      const login = variant === REMOTE ? [] : ["signet-database-edge"];
+      const login = variant === EDGES || variant === CELL ? [] : ["signet-database-edge"];
       expect(
         hub.secrets.filter((secret) => secret.startsWith("signet-")),
         variant,
@@ -342,7 +346,7 @@ describe.skipIf(helm === undefined)("the chart", () => {
     expect(pods).toEqual(["signet-hub-0", "signet-hub-1", "signet-hub-2"]);
   });
 
-  test.for(["values-region-home.yaml", REMOTE])(
+  test.for([HOME, CELL, EDGES])(
     "gives hubs and edges names that the other side accepts with %s",
     async (variant) => {
       const names = new Map(
@@ -375,12 +379,36 @@ describe.skipIf(helm === undefined)("the chart", () => {
         .toSorted();
     expect(reach(HUBS, "edge")).toEqual(["edge", "names", "to-hubs"]);
     expect(reach(HUBS, "hub")).toEqual(["database", "names"]);
-    expect(reach(REMOTE, "hub")).toEqual(["names", "to-hubs"]);
-    expect(reach(REMOTE, "edge")).toEqual(["edge-extra", "names", "to-hubs"]);
+    expect(reach(CELL, "hub")).toEqual(["names", "to-hubs"]);
+    expect(reach(CELL, "api")).toEqual(["database", "names", "temporal", "to-hubs"]);
+    expect(reach(EDGES, "hub")).toEqual(["names", "to-hubs"]);
+    expect(reach(EDGES, "edge")).toEqual(["edge-extra", "names", "to-hubs"]);
+  });
+
+  test("gives a cell its own login at the home cell, which creates it, and lets its apis follow the hubs", async () => {
+    const home = await processOf(HOME, "migrate");
+    expect(home.secrets).toEqual(expect.arrayContaining(["signet-database-home", "signet-lease"]));
+    expect((await processOf(HOME, "worker")).secrets).not.toContain("signet-database-home");
+    for (const process of ["migrate", "worker", "api"]) {
+      const { environment, secrets } = await processOf(CELL, process);
+      expect(environment["SIGNET_HOME_DATABASE_URL_FILE"], process).toMatch(/database-home\/url$/);
+      expect(environment["SIGNET_CHECKPOINT_NAME"]).toBe("api.ap.example.com/log");
+      // The home cell's PostgreSQL has the key, and edges and apis check with it.
+      expect(secrets.includes("signet-lease"), process).toBe(process === "api");
+    }
+    const [api, edge] = [await processOf(CELL, "api"), await processOf(CELL, "edge")];
+    expect(api.environment["SIGNET_HUBS"]).toBe(
+      "wss://signet-hub-0.signet-hub:8446,wss://signet-hub-1.signet-hub:8446",
+    );
+    expect(api.environment["SIGNET_HUBS"]).toBe(edge.environment["SIGNET_HUBS"]);
+    for (const { environment } of [home, api, edge]) {
+      expect(environment["SIGNET_CELLS"]).toBe("eu=https://api.eu.example.com,ap=https://api.ap.example.com");
+    }
+    expect([home, api].map(({ environment }) => environment["SIGNET_CELL"])).toEqual(["eu", "ap"]);
   });
 
   test("has a route table with which an edge starts, in the other region", () => {
-    const table = manifestsOf(REMOTE).find(({ metadata }) => metadata.name === "signet-edge-routes")?.data;
+    const table = manifestsOf(EDGES).find(({ metadata }) => metadata.name === "signet-edge-routes")?.data;
     const routes = readRouteTable(Buffer.from(table?.["routes.json"] ?? ""), {
       checksOnly: false,
       environment: () => undefined,
@@ -513,6 +541,11 @@ describe.skipIf(helm === undefined)("the chart", () => {
     ["five hubs, of which an edge follows four", ["--set=hub.replicas=5"], /hub.replicas/],
     ["edges alone without routes", ["--set=edgesOnly=true,hub.enabled=true"], /routes/],
     ["edges alone without hubs", ["--set=edgesOnly=true,edge.routes=[]"], /hub/],
+    [
+      "one cell",
+      ['--set-json=cells={"own":"eu","all":[{"region":"eu","url":"https://a.example"}]}'],
+      /cells/,
+    ],
     ["all inside with hooks", ["--set=allInside.enabled=true"], /hooks/],
   ])("rejects %s", async ([, args, said]) => {
     expect(await failure(...MINIMAL, ...args)).toMatch(said);
