@@ -7,7 +7,7 @@ import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, inject, test } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
-import { goProgram, HELM, KUBECONFORM, run } from "../../docs/go-program.ts";
+import { KUBECONFORM, run } from "../../docs/go-program.ts";
 import {
   chartWithVersion,
   helmTemplate,
@@ -17,57 +17,34 @@ import {
 } from "../../docs/kubernetes-manifests.ts";
 import { loadConfig, SETTINGS } from "../../src/config/config.ts";
 import { readTrustAnchors } from "../../src/http/mutual-tls/trust.ts";
-import { readRouteTable } from "../../src/edge/route-table.ts";
 import { PUBLIC_BLOCKS } from "../../src/webhooks/sending/address-policy.ts";
 import { type ComposeFile, parseCompose } from "../support/compose-file.ts";
-import { allowMinutes } from "../support/limits.ts";
 import {
-  type Container,
-  type Manifest,
-  type PodSpec,
-  sampleEnvironment,
-  selects,
-} from "../support/manifests.ts";
+  CELL,
+  containersOf,
+  EDGES,
+  helm,
+  HOME,
+  manifestsOf,
+  MINIMAL,
+  NAMES,
+  ownPodsOf,
+  podsOf,
+  POOLER,
+  renderedText,
+  renderVariants,
+  tool,
+  VARIANTS,
+} from "../support/helm-chart.ts";
+import { allowMinutes } from "../support/limits.ts";
+import { type Manifest, sampleEnvironment } from "../support/manifests.ts";
 import { writeKindSchemas } from "../support/schemas.ts";
-import { skipUnless } from "../support/skips.ts";
 
 // The first run builds Helm.
 allowMinutes(15);
 
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 const CHART = "deploy/helm/signet";
-const MINIMAL = ["--set=publicUrl=https://signet.example.com", "--set=temporal.address=temporal:7233"];
-/** Everything that the chart can render beside the files of values. */
-const KEDA = [
-  ...MINIMAL,
-  "--set=worker.autoscaling.lag.by=keda",
-  "--set=worker.autoscaling.lag.prometheusUrl=http://prometheus:9090",
-  "--set=secrets.source=externalSecrets,secrets.externalSecrets.store.name=vault,database.pooler=true",
-  "--set=certificates.source=certManager,certificates.certManager.publicIssuer.name=a",
-  "--set=certificates.certManager.temporalIssuer.name=b",
-  "--set=edge.routes=[]",
-  '--set-json=networkPolicies.extraEgress.worker=[{"to":[{"ipBlock":{"cidr":"10.1.0.0/16"}}]}]',
-  '--set-json=sidecars=[{"name":"proxy","image":"proxy:1"}]',
-];
-const MANAGED = "--values=deploy/helm/values-managed.yaml";
-const HUBS = "hubs, edges behind them, and certificates of your own";
-const HOME = "values-region-home.yaml";
-/** A cell that is not the home cell. */
-const CELL = "values-region-remote.yaml";
-const EDGES = "values-region-edges.yaml";
-const POOLER = "KEDA, cert-manager, a pooler, routes and sidecars";
-const VARIANTS: Readonly<Record<string, readonly string[]>> = {
-  "values-managed.yaml": [MANAGED],
-  [HOME]: [MANAGED, `--values=deploy/helm/${HOME}`],
-  [CELL]: [MANAGED, `--values=deploy/helm/${CELL}`],
-  [EDGES]: [MANAGED, `--values=deploy/helm/${EDGES}`],
-  [HUBS]: [...MINIMAL, "--set=hub.enabled=true,hub.replicas=3,hub.service.type=NodePort"],
-  "values-all-inside.yaml": ["--values=deploy/helm/values-all-inside.yaml", "--set=hub.enabled=true"],
-  "the plain manifests": ["--values=deploy/kubernetes/values.yaml"],
-  "as few values as possible": MINIMAL,
-  [POOLER]: KEDA,
-};
-const NAMES = Object.keys(VARIANTS);
 /** Services of the compose file, and the containers that do the same if all is inside. */
 const INSIDE = [
   ["postgres", "postgresql"],
@@ -80,41 +57,11 @@ const INSIDE = [
 const OF_THE_CLUSTER =
   /_TLS_.*(CERT|KEY|NAME|FILE)$|^SQL_CA|SSLROOTCERT|HOST$|SEEDS$|PASSWORD$|PWD$|^DYNAMIC_CONFIG/;
 
-async function tool(source: string, tests: string): Promise<string | undefined> {
-  try {
-    return await goProgram(source);
-  } catch (error) {
-    skipUnless(false, tests, `${source} is neither installed nor can be built: ${(error as Error).message}`);
-    return undefined;
-  }
-}
-const helm = await tool(HELM, "the tests of the Helm chart");
 const kubeconform = await tool(KUBECONFORM, "kubeconform's checks");
 
 async function composeFile(): Promise<ComposeFile> {
   const text = await readFile(join(REPOSITORY, "docker-compose.yml"), "utf8");
   return parseCompose(text.replaceAll(/:\?[^}]*\}/g, ":-x}"), {});
-}
-
-const rendered = new Map<string, string>();
-const manifestsOf = (name: string): readonly Manifest[] =>
-  parseAllDocuments(rendered.get(name) ?? "").map((document) => document.toJS() as Manifest);
-
-interface Pods {
-  readonly name: string;
-  readonly spec: PodSpec;
-}
-
-/** Returns the pods of workloads, also of scheduled ones. */
-function podsOf(name: string): readonly Pods[] {
-  return manifestsOf(name).flatMap(({ kind, metadata, spec }) => {
-    const own = (spec as { readonly jobTemplate?: Manifest } | undefined)?.jobTemplate?.spec ?? spec;
-    return own?.template === undefined ? [] : [{ name: `${kind} ${metadata.name}`, spec: own.template.spec }];
-  });
-}
-
-function containersOf({ initContainers = [], containers }: PodSpec): readonly Container[] {
-  return [...initContainers, ...containers];
 }
 
 async function failure(...args: readonly string[]): Promise<string> {
@@ -125,11 +72,7 @@ async function failure(...args: readonly string[]): Promise<string> {
 }
 
 describe.skipIf(helm === undefined)("the chart", () => {
-  beforeAll(async () => {
-    for (const [name, args] of Object.entries(VARIANTS)) {
-      rendered.set(name, await helmTemplate(...args));
-    }
-  });
+  beforeAll(async () => await renderVariants(NAMES));
 
   test("has the version of package.json, and the files that it shares", async () => {
     const read = async (path: string): Promise<string> => await readFile(join(REPOSITORY, path), "utf8");
@@ -167,7 +110,7 @@ describe.skipIf(helm === undefined)("the chart", () => {
         (error: unknown) => String((error as { readonly stdout?: string }).stdout),
       );
     };
-    const text = rendered.get(name) ?? "";
+    const text = renderedText(name);
     expect(await validate(text)).toMatch(/Valid: \d+, Invalid: 0, Errors: 0, Skipped: 0/);
     expect(await validate(text.replace("readOnlyRootFilesystem", "readonlyRootFilesystem"))).toMatch(
       /readonlyRootFilesystem/,
@@ -194,12 +137,6 @@ describe.skipIf(helm === undefined)("the chart", () => {
       }
     }
   });
-
-  const ownPodsOf = (name: string): readonly Pods[] => {
-    const own = podsOf(name).filter(({ spec }) => spec.containers[0]?.image.includes("/signet") === true);
-    expect(own.length).toBeGreaterThan(name === EDGES ? 1 : 3);
-    return own;
-  };
 
   test.for(NAMES)("sets only known settings, each once, with %s", (name) => {
     const known = new Set(Object.values(SETTINGS).map(({ variable }): string => variable));
@@ -268,7 +205,7 @@ describe.skipIf(helm === undefined)("the chart", () => {
       const mounted = podsOf(name).flatMap(({ spec }) =>
         spec.volumes
           .flatMap(({ secret }) => secret?.secretName ?? [])
-          .filter((secret) => /^signet-/.test(secret)),
+          .filter((secret) => secret.startsWith("signet-")),
       );
       expect(new Set(mounted).size).toBeGreaterThan(name === EDGES ? 3 : 6);
       expect(made, name).toEqual(expect.arrayContaining([...new Set(mounted)]));
@@ -304,120 +241,6 @@ describe.skipIf(helm === undefined)("the chart", () => {
       );
     },
   );
-
-  /** The settings of a process, and what its pods mount. */
-  const processOf = async (variant: string, process: string) => {
-    const { spec } =
-      ownPodsOf(variant).find(({ spec: { containers } }) => containers[0]?.name === process) ?? {};
-    const directory = await mkdtemp(join(inject("runDirectory"), "helm-process-"));
-    return {
-      environment: spec === undefined ? {} : await sampleEnvironment(spec, manifestsOf(variant), directory),
-      secrets: (spec?.volumes ?? []).flatMap(({ secret }) => secret?.secretName ?? []),
-    };
-  };
-
-  test("lets edges follow each hub by its own name, without a database, and gives the lease key to no hub", async () => {
-    const { environment, secrets } = await processOf(HUBS, "edge");
-    const hubs = [0, 1, 2].map((index) => `wss://signet-hub-${index}.signet-hub:8446`);
-    expect(environment["SIGNET_HUBS"]?.split(",")).toEqual(hubs);
-    expect(Object.keys(environment).join()).not.toContain("DATABASE_URL");
-    expect(secrets).toEqual(["signet-lease", "signet-hub-client", "signet-edge-tls", "signet-edge-client"]);
-    expect((await processOf(HUBS, "migrate")).secrets).toContain("signet-lease");
-    for (const variant of [HUBS, HOME, CELL, EDGES, "values-all-inside.yaml"]) {
-      const hub = await processOf(variant, "hub");
-      expect(hub.environment, variant).not.toHaveProperty("SIGNET_LEASE_KEY_FILE");
-      const login = variant === EDGES || variant === CELL ? [] : ["signet-database-edge"];
-      expect(
-        hub.secrets.filter((secret) => secret.startsWith("signet-")),
-        variant,
-      ).toEqual([...login, "signet-hub-tls"]);
-    }
-    // Each name of a pod is also a Service for other clusters.
-    const services = manifestsOf(HUBS).filter(
-      ({ kind, metadata }) => kind === "Service" && metadata.name.startsWith("signet-hub"),
-    );
-    expect(services.map(({ metadata }) => metadata.name)).toEqual([
-      "signet-hub",
-      "signet-hub-0",
-      "signet-hub-1",
-      "signet-hub-2",
-    ]);
-    const pods = services.slice(1).map(({ spec }) => spec?.selector?.["statefulset.kubernetes.io/pod-name"]);
-    expect(pods).toEqual(["signet-hub-0", "signet-hub-1", "signet-hub-2"]);
-  });
-
-  test.for([HOME, CELL, EDGES])(
-    "gives hubs and edges names that the other side accepts with %s",
-    async (variant) => {
-      const names = new Map(
-        manifestsOf(variant)
-          .filter(({ kind }) => kind === "Certificate")
-          .map(({ metadata, spec }) => [
-            metadata.name,
-            (spec as unknown as { readonly uris?: readonly string[] }).uris?.map((uri) => `URI:${uri}`),
-          ]),
-      );
-      const [edge, hub] = [await processOf(variant, "edge"), await processOf(variant, "hub")];
-      const [hubName] = names.get("signet-hub-tls") ?? [];
-      const [edgeName] = names.get("signet-hub-client") ?? [];
-      expect(edge.environment["SIGNET_HUB_NAMES"]).toBe(hubName);
-      expect(hub.environment["SIGNET_HUB_NAMES"]).toBe(`${hubName},${edgeName}`);
-    },
-  );
-
-  test("keeps edges behind hubs from the database", () => {
-    const labels = { "app.kubernetes.io/name": "signet", "app.kubernetes.io/instance": "signet" };
-    const reach = (variant: string, component: string): readonly string[] =>
-      manifestsOf(variant)
-        .filter(
-          ({ kind, spec }) =>
-            kind === "NetworkPolicy" &&
-            spec?.egress !== undefined &&
-            selects(spec.podSelector ?? {}, { ...labels, "app.kubernetes.io/component": component }),
-        )
-        .map(({ metadata }) => metadata.name.replace("signet-", ""))
-        .toSorted();
-    expect(reach(HUBS, "edge")).toEqual(["edge", "names", "to-hubs"]);
-    expect(reach(HUBS, "hub")).toEqual(["database", "names"]);
-    expect(reach(CELL, "hub")).toEqual(["names", "to-hubs"]);
-    expect(reach(CELL, "api")).toEqual(["database", "names", "temporal", "to-hubs"]);
-    expect(reach(EDGES, "hub")).toEqual(["names", "to-hubs"]);
-    expect(reach(EDGES, "edge")).toEqual(["edge-extra", "names", "to-hubs"]);
-  });
-
-  test("gives a cell its own login at the home cell, which creates it, and lets its apis follow the hubs", async () => {
-    const home = await processOf(HOME, "migrate");
-    expect(home.secrets).toEqual(expect.arrayContaining(["signet-database-home", "signet-lease"]));
-    expect((await processOf(HOME, "worker")).secrets).not.toContain("signet-database-home");
-    for (const process of ["migrate", "worker", "api"]) {
-      const { environment, secrets } = await processOf(CELL, process);
-      expect(environment["SIGNET_HOME_DATABASE_URL_FILE"], process).toMatch(/database-home\/url$/);
-      expect(environment["SIGNET_CHECKPOINT_NAME"]).toBe("api.ap.example.com/log");
-      // The home cell's PostgreSQL has the key, and edges and apis check with it.
-      expect(secrets.includes("signet-lease"), process).toBe(process === "api");
-    }
-    const [api, edge] = [await processOf(CELL, "api"), await processOf(CELL, "edge")];
-    expect(api.environment["SIGNET_HUBS"]).toBe(
-      "wss://signet-hub-0.signet-hub:8446,wss://signet-hub-1.signet-hub:8446",
-    );
-    expect(api.environment["SIGNET_HUBS"]).toBe(edge.environment["SIGNET_HUBS"]);
-    for (const { environment } of [home, api, edge]) {
-      expect(environment["SIGNET_CELLS"]).toBe("eu=https://api.eu.example.com,ap=https://api.ap.example.com");
-    }
-    expect([home, api].map(({ environment }) => environment["SIGNET_CELL"])).toEqual(["eu", "ap"]);
-  });
-
-  test("has a route table with which an edge starts, in the other region", () => {
-    const table = manifestsOf(EDGES).find(({ metadata }) => metadata.name === "signet-edge-routes")?.data;
-    const routes = readRouteTable(Buffer.from(table?.["routes.json"] ?? ""), {
-      checksOnly: false,
-      environment: () => undefined,
-      file: () => Buffer.alloc(32, 7).toString("base64"),
-    });
-    expect(routes.map(({ methods, pattern }) => `${methods.join(",")} ${pattern}`)).toEqual([
-      "POST /v1/inference/{model}",
-    ]);
-  });
 
   test("has the rules of deploy/prometheus, with your runbook", async () => {
     const rule = parseAllDocuments(

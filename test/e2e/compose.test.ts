@@ -6,7 +6,6 @@ import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createServer, type Server } from "node:http";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { SETTINGS } from "../../src/config/config.ts";
@@ -20,11 +19,17 @@ import {
   parseSeconds,
   type Variables,
 } from "../support/compose-file.ts";
-import { clientFetch, pasteTokenRequest, requireReachable } from "../support/compose-reach.ts";
+import {
+  call,
+  clientFetch,
+  type Json,
+  pasteTokenRequest,
+  requireReachable,
+} from "../support/compose-reach.ts";
 import { type ComposeRun, makePlace, type Place, prepareCompose } from "../support/compose-run.ts";
+import { type DataPlane, startDataPlane, withVariables } from "../support/compose-region.ts";
 import { type ComposeServers, startServers } from "../support/compose-servers.ts";
 import { type ComposeStarts, openStarts } from "../support/compose-starts.ts";
-import { listenOn } from "../../src/runtime/http-server.ts";
 import type { createTlsFetch } from "../../src/lib/client/tls-fetch.ts";
 import { newRoot, serverPair } from "../support/certificates.ts";
 import { eventually } from "../support/eventually.ts";
@@ -53,7 +58,7 @@ let servers: ComposeServers;
 let place: Place;
 let compose: ComposeRun;
 let receiver: Receiver;
-let dataPlane: Server | undefined;
+let region: DataPlane | undefined;
 /** PostgreSQL and Temporal as they are before `migrate`. */
 let empty: Place;
 let starts: ComposeStarts;
@@ -75,35 +80,6 @@ async function prepare(composed: ComposeFile, where = place, beside?: ComposeRun
   return await prepareCompose({ file: composed, image, directory, place: where, beside });
 }
 
-/**
- * Returns the file for a receiver on this machine: its range is allowed, and the worker trusts its CA. The second region's
- * edge gets a route table.
- */
-async function forReceiver(rootFile: string, routes: string): Promise<ComposeFile> {
-  const opened = parseCompose(text, { ...variables, SIGNET_ALLOWED_TARGET_CIDRS: "127.0.0.0/8" });
-  const adding = (name: string, added: Variables): Readonly<Record<string, ComposeService>> => {
-    const { [name]: found = {} } = opened.services;
-    return { [name]: { ...found, environment: { ...found.environment, ...added } } };
-  };
-  const services = {
-    ...opened.services,
-    ...adding("worker", { NODE_EXTRA_CA_CERTS: rootFile }),
-    ...adding("remote-edge", { SIGNET_EDGE_ROUTES: routes }),
-  };
-  return { ...opened, services };
-}
-
-/** Starts a data plane that answers everything, and writes a route table for it. */
-async function startDataPlane(): Promise<string> {
-  dataPlane = createServer((_request, response) => response.end("done"));
-  const { port } = await listenOn(dataPlane, { host: "127.0.0.1", port: 0 });
-  const path = join(place.volumes, "routes.json");
-  const upstream = { url: `http://127.0.0.1:${port}`, identity_key: Buffer.alloc(32, 7).toString("base64") };
-  const route = { method: "GET", path: "/v1/data", scope: "webhooks:read", upstream: "data" };
-  await writeFile(path, JSON.stringify({ upstreams: { data: upstream }, routes: [route] }));
-  return path;
-}
-
 beforeAll(async () => {
   text = await read("docker-compose.yml");
   variables = await makeEnvFile();
@@ -120,7 +96,15 @@ beforeAll(async () => {
   const rootFile = join(place.volumes, "receivers.crt");
   await writeFile(rootFile, root.cert);
   receiver = await startReceiver({ tls: await serverPair(root) });
-  compose = await prepare(await forReceiver(rootFile, await startDataPlane()));
+  region = await startDataPlane(place);
+  const opened = parseCompose(text, { ...variables, SIGNET_ALLOWED_TARGET_CIDRS: "127.0.0.0/8" });
+  compose = await prepare(
+    withVariables(opened, {
+      // The worker trusts the receiver's CA.
+      worker: { NODE_EXTRA_CA_CERTS: rootFile },
+      "remote-edge": { SIGNET_EDGE_ROUTES: region.routesFile },
+    }),
+  );
   await compose.up([...REGION, ...SERVICES]);
 });
 
@@ -128,33 +112,10 @@ afterAll(async () => {
   await compose?.down();
   await starts?.close();
   await receiver?.close();
-  dataPlane?.close();
+  region?.close();
   await Promise.all([place?.close(), empty?.close()]);
   await servers?.close();
 });
-
-interface Json {
-  readonly [member: string]: unknown;
-}
-
-async function call(
-  tls: ReturnType<typeof createTlsFetch>,
-  url: string,
-  token: string | undefined,
-  body?: Json,
-): Promise<Json> {
-  const response = await tls(url, {
-    method: body === undefined ? "GET" : "POST",
-    headers: {
-      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
-      ...(body === undefined ? {} : { "content-type": "application/json" }),
-    },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  const answer = (await response.json()) as Json;
-  expect(response.ok, JSON.stringify(answer)).toBe(true);
-  return answer;
-}
 
 async function signet(...args: readonly string[]): Promise<Json> {
   return JSON.parse(await compose.exec("api", ["signet", ...args, "--json"])) as Json;
