@@ -30,7 +30,6 @@ import { type ComposeRun, makePlace, type Place, prepareCompose } from "../suppo
 import { type DataPlane, startDataPlane, withVariables } from "../support/compose-region.ts";
 import { type ComposeServers, startServers } from "../support/compose-servers.ts";
 import { type ComposeStarts, openStarts } from "../support/compose-starts.ts";
-import type { createTlsFetch } from "../../src/lib/client/tls-fetch.ts";
 import { newRoot, serverPair } from "../support/certificates.ts";
 import { eventually } from "../support/eventually.ts";
 import { productionImage } from "../support/processes.ts";
@@ -192,10 +191,8 @@ describe("the services as the file runs them", () => {
 
     // The drill of the runbook.
     await compose.down(["hub-a", "hub-b"]);
-    const answer = await eventually(async () => {
-      const asking = await ask();
-      return asking.status === 503 && asking;
-    }, "the edge without hubs to refuse");
+    const refused = async () => [await ask()].find(({ status }) => status === 503);
+    const answer = await eventually(refused, "the edge without hubs to refuse");
     expect(await answer.json()).toMatchObject({ code: "REVOCATION_STALE" });
     expect(answer.headers.get("retry-after")).toBe("1");
     await compose.up(["hub-a", "hub-b"]);
