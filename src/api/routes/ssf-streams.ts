@@ -17,6 +17,7 @@ import {
   SSF_BODY_MAX,
   Stream,
   StreamChange,
+  StreamOrStreams,
   StreamQuery,
 } from "../schemas/ssf.ts";
 
@@ -122,21 +123,14 @@ function registerStreams(server: SignetServer, { streams, publicUrl }: StreamRou
         "With `stream_id` the answer is that stream, without it a list of all streams of the tenant.",
       errors: ["NOT_FOUND"],
       querystring: OptionalStreamQuery,
-      documentedResponse: {
-        "x-name": "StreamOrStreams",
-        description: "A stream, or an array of streams",
-      },
-      responseExample: [],
+      response: { 200: StreamOrStreams },
     }),
     async ({ identity, query }, reply) => {
       const { stream_id: id } = query;
-      const found =
-        id === undefined
-          ? (await streams.list(identity.tenantId)).map((stream) => presentStream(stream, publicUrl))
-          : presentStream(await streams.find(identity.tenantId, id), publicUrl);
-      return await reply
-        .headers({ ...NO_STORE, "content-type": "application/json; charset=utf-8" })
-        .send(JSON.stringify(found));
+      reply.headers(NO_STORE);
+      return id === undefined
+        ? (await streams.list(identity.tenantId)).map((stream) => presentStream(stream, publicUrl))
+        : presentStream(await streams.find(identity.tenantId, id), publicUrl);
     },
   );
 }
