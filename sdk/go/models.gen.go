@@ -1170,6 +1170,7 @@ type StreamChange struct {
 	EventsDelivered []string           `json:"events_delivered,omitempty"`
 	// 0 to 2,147,483,647.
 	MinVerificationInterval *int64 `json:"min_verification_interval,omitempty"`
+	EndpointID              string `json:"endpoint_id,omitempty"`
 }
 
 // StreamDelivery is part of the answer of GET /v1/ssf/streams.

@@ -83,6 +83,7 @@ export const StreamChange = Body("StreamChange", {
   events_supported: Type.Optional(EventUris),
   events_delivered: Type.Optional(EventUris),
   min_verification_interval: Type.Optional(Type.Integer({ minimum: 0, maximum: INTEGER_MAX })),
+  endpoint_id: Type.Optional(Id("endpoint")),
 });
 
 export const Stream = Resource("Stream", {

@@ -829,6 +829,7 @@ export interface StreamChange extends NewStream {
   readonly events_delivered?: readonly string[];
   /** 0 to 2,147,483,647. */
   readonly min_verification_interval?: number;
+  readonly endpoint_id?: string;
 }
 
 /** The response of `GET /v1/ssf/status`. */

@@ -1192,6 +1192,7 @@ class StreamChange(_StreamChange, total=False):
     events_delivered: Sequence[str]
     #: 0 to 2,147,483,647.
     min_verification_interval: int
+    endpoint_id: str
 
 
 class StreamDelivery(TypedDict):
