@@ -125,8 +125,8 @@ class Transport:
     def patch(self, path: str, body: Any) -> Any:
         return self._perform(Call("PATCH", path, {}, body, None, False), Connections.exchange)
 
-    def delete(self, path: str) -> None:
-        self._perform(Call("DELETE", path, {}, None, None, True), Connections.exchange)
+    def delete(self, path: str, query: Optional[Mapping[str, QueryValue]] = None) -> None:
+        self._perform(Call("DELETE", path, query or {}, None, None, True), Connections.exchange)
 
     def lines(self, path: str, query: Mapping[str, QueryValue], media_type: str) -> Iterator[Any]:
         """Yields the parsed lines of a streamed answer. Only its beginning is retried."""

@@ -13,6 +13,7 @@ from .resources.account import Compliance, Credentials, Portal
 from .resources.deliveries import DeadLetters, Deliveries, Replays
 from .resources.endpoints import Endpoints
 from .resources.events import Events, EventTypes
+from .resources.streams import Streams
 
 
 class SignetClient:
@@ -71,6 +72,7 @@ class SignetClient:
         self.replays = Replays(transport)
         self.credentials = Credentials(transport)
         self.compliance = Compliance(transport)
+        self.streams = Streams(transport)
         self.portal = Portal(transport)
 
     def access_token(self) -> AccessToken:
