@@ -74,7 +74,7 @@ const NONCES_OF_ONE_MAX = 4;
 const CHILDREN_MAX = 2_000;
 /** Followers behind one connection, if it is of another hub. */
 const FOLLOWERS_OF_ONE_MAX = 2_000;
-/** Silence after which a connection counts as dead, in milliseconds. A process asks at least every 40 ms. */
+/** Silence after which a connection counts as dead, in milliseconds. A process asks at least every 200 ms. */
 const SILENT_MS = 10_000;
 /** A process that reads so slowly that this many bytes wait is disconnected. */
 const BACKLOG_MAX = 67_108_864;
