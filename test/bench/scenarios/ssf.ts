@@ -20,8 +20,9 @@ const REVOCATIONS = 1_000;
 const WARM_UP = 20;
 /** Emergencies come one at a time. */
 const PAUSE_MS = 25;
-/** Revokers at once while processes are killed, so that tokens are on their way at each kill. */
+/** Revokers at once while processes are killed, and how long the receiver takes, so that each kill meets tokens. */
 const REVOKERS = 8;
+const SLOW_ANSWER_MS = 100;
 const ROUNDS = 3;
 /** Before a kill and from a restart to the next kill, while revocations go on; and how long the victim is away. */
 const BETWEEN_MS = 8_000;
@@ -38,6 +39,8 @@ class Receiver {
   readonly #known = Promise.withResolvers<SsfReceiver>();
   /** Unix milliseconds of the first arrival, by the `jti` of the access token that was revoked. */
   readonly arrivals = new Map<string, number>();
+  /** How long the receiver takes. */
+  answersAfterMs = 0;
   /** Accepted tokens that came again. */
   repeated = 0;
   refused = 0;
@@ -47,6 +50,11 @@ class Receiver {
       buffer(request)
         .then(async (body) => {
           const at = Date.now();
+          await delay(this.answersAfterMs);
+          if (response.destroyed) {
+            // Its sender is dead, and must send it again.
+            return;
+          }
           const { status, body: answer } = await this.#receive(body, request.headers, at);
           response.writeHead(status, answer === "" ? {} : { "content-type": "application/json" }).end(answer);
         })
@@ -204,6 +212,7 @@ async function measureKills(
   { tenant, receiver, rounds }: { tenant: Tenant; receiver: Receiver; rounds: number },
 ) {
   const before = await committed(world);
+  receiver.answersAfterMs = SLOW_ANSWER_MS;
   const over = new AbortController();
   const jtis: string[] = [];
   const revoke = async (): Promise<void> => {
@@ -213,14 +222,18 @@ async function measureKills(
     }
   };
   const revoking = Promise.all(Array.from({ length: REVOKERS }, revoke));
-  /** Tokens whose revocation had been answered and that had not arrived, by what was killed. */
-  const underWay: Record<string, number> = {};
+  /** Tokens whose revocation had been answered and that was not accepted, by what was killed. */
+  const atKills: Record<string, number> = {};
+  const underWay = (): number => jtis.filter((jti) => !receiver.arrivals.has(jti)).length;
   let kills = 0;
   for (let turn = 0; turn < rounds; turn += 1) {
     for (const [name, victims] of Object.entries(victimsOf(bench, world))) {
       await delay(BETWEEN_MS * (0.5 + Math.random()));
+      while (underWay() < REVOKERS / 2) {
+        await delay(1);
+      }
       await Promise.all(victims.map(async (victim) => await victim.kill()));
-      underWay[name] = (underWay[name] ?? 0) + jtis.filter((jti) => !receiver.arrivals.has(jti)).length;
+      atKills[name] = (atKills[name] ?? 0) + underWay();
       kills += victims.length;
       await delay(DEAD_MS);
       for (const victim of victims) {
@@ -236,7 +249,7 @@ async function measureKills(
     kills,
     // Also those whose answer a kill prevented.
     revocations: revoked.size - before.size,
-    under_way_at_a_kill: underWay,
+    under_way_at_kills: atKills,
     lost,
     repeated: receiver.repeated,
     commit_to_set_ms: delaysOf(jtis, receiver, revoked),
