@@ -14,7 +14,7 @@ export const USAGE = `npm run bench -- [options]
   --rig DIR           source of the load generator for the scenario \`peers\`
   --peers DIR         the peers that \`peers\` measures; docs/benchmarks.md describes both directories
   --rounds N          turns of each system in \`peers\` (1 to 20; default 3; 1 with --quick)
-  --followers N       followers in \`borders\` (4 to 1,000; default 72 per core)
+  --followers N       followers in \`borders\` (4 to 1,000; default 32 per core)
   --seconds N         length of each phase of \`borders\` (10 to 1,200; default 600; 20 with --quick)
   --busy N            N processes that compute meanwhile (0 to 64; default 0), as on a machine that others use
   --profile           write CPU profiles of api and worker, and a summary, beside the JSON

@@ -25,8 +25,8 @@ const BOUND_MS = 250;
 const PAUSE_MS = 700;
 const WATCHED_MS = 500;
 const CORES = availableParallelism();
-/** A follower and its share of hubs take half a percent of a core. The rest is for the primary and the distance. */
-const FOLLOWERS_PER_CORE = 72;
+/** A follower and its share of hubs take up to a percent of a core. The rest is for the primary and the distance. */
+const FOLLOWERS_PER_CORE = 32;
 const FOLLOWERS_MAX = 1_000;
 const HUBS_MAX = 10;
 const REST_MS = 20_000;
