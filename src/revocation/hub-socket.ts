@@ -28,9 +28,12 @@ export interface HubTls {
   readonly names: readonly string[];
 }
 
+/** `ws` masks a text in a buffer into one write with its header; a string would take two. */
+const TEXT = { binary: false };
+
 function connectionOf(socket: WebSocket): HubConnection {
   return {
-    send: (text) => socket.send(text),
+    send: (text) => socket.send(Buffer.from(text), TEXT),
     get backlog() {
       return socket.bufferedAmount;
     },
