@@ -66,6 +66,10 @@ const IDLE_MS = 500;
 const UNDER_WAY_MAX = 48;
 /** Pause before followers are reported, so that many are reported together. */
 const REPORT_AFTER_MS = 10;
+/** Pause before followers are reported again after a failure. */
+const REPORT_AGAIN_MS = 500;
+/** Pause between two reports of all followers, which take over those of a hub that is gone. */
+const REPORT_ALL_MS = 30_000;
 /** A snapshot is replaced when so many lines have come since. */
 const TAIL_MAX = 5_000;
 /** Nonces of one connection that may wait for the next question. A hub below sends one for all its processes. */
@@ -124,6 +128,7 @@ export class Hub {
   #waiting = false;
   #stopped = false;
   #sweep: NodeJS.Timeout | undefined;
+  #reports: NodeJS.Timeout | undefined;
   #reporting: NodeJS.Timeout | undefined;
 
   constructor(options: HubOptions) {
@@ -152,6 +157,7 @@ export class Hub {
 
   start(): void {
     this.#sweep = setInterval(() => this.#leaveSilent(), SILENT_MS / 2);
+    this.#reports = setInterval(() => this.#reportLater(this.#followers.keys()), REPORT_ALL_MS);
     this.#ask();
   }
 
@@ -159,6 +165,7 @@ export class Hub {
     clearTimeout(this.#timer);
     this.#stopped = true;
     clearInterval(this.#sweep);
+    clearInterval(this.#reports);
     clearTimeout(this.#reporting);
     for (const { connection } of this.#children) {
       connection.close();
@@ -177,7 +184,7 @@ export class Hub {
       onMessage: (text) => this.#read(child, text),
       onClose: () => {
         this.#children.delete(child);
-        this.#lose([...child.followers], false);
+        this.#forget([...child.followers], false);
       },
     };
   }
@@ -384,7 +391,7 @@ export class Hub {
         break;
       case "gone":
         if (child.followers.delete(request.lockKey)) {
-          this.#lose([request.lockKey], request.stopped);
+          this.#forget([request.lockKey], request.stopped);
         }
         break;
     }
@@ -398,7 +405,7 @@ export class Hub {
     child.followers.add(follower.lockKey);
     const sequence = this.#followers.get(follower.lockKey)?.sequence ?? 0;
     this.#followers.set(follower.lockKey, { ...follower, sequence, at: this.#options.monotonic() });
-    this.#reportLater(follower.lockKey);
+    this.#reportLater([follower.lockKey]);
   }
 
   #apply(child: Child, { lockKey, sequence, sinceMs }: Extract<Request, { type: "applied" }>): void {
@@ -406,33 +413,48 @@ export class Hub {
     if (known !== undefined && child.followers.has(lockKey)) {
       const at = this.#options.monotonic() - Math.max(0, sinceMs);
       this.#followers.set(lockKey, { ...known, sequence, at });
-      this.#reportLater(lockKey);
+      this.#reportLater([lockKey]);
     }
   }
 
-  #reportLater(lockKey: number): void {
-    this.#unreported.add(lockKey);
-    this.#reporting ??= setTimeout(() => {
-      this.#reporting = undefined;
-      const news = [...this.#unreported].flatMap((key) => this.#followers.get(key) ?? []);
-      this.#unreported.clear();
-      this.#options.upstream
-        .report(news)
-        .catch((error: unknown) => this.#options.log.warn({ err: error }, "followers were not reported"));
-    }, REPORT_AFTER_MS);
-  }
-
-  #lose(lockKeys: readonly number[], stopped: boolean): void {
-    if (lockKeys.length === 0) {
+  #reportLater(lockKeys: Iterable<number>, pauseMs = REPORT_AFTER_MS): void {
+    for (const lockKey of lockKeys) {
+      this.#unreported.add(lockKey);
+    }
+    if (this.#stopped) {
       return;
     }
+    this.#reporting ??= setTimeout(() => {
+      this.#reporting = undefined;
+      const keys = [...this.#unreported];
+      this.#unreported.clear();
+      this.#options.upstream
+        .report(keys.flatMap((key) => this.#followers.get(key) ?? []))
+        .catch((error: unknown) => {
+          this.#options.log.debug({ err: error }, "followers were not reported");
+          this.#reportLater(keys, REPORT_AGAIN_MS);
+        });
+    }, pauseMs);
+  }
+
+  #lose(lost: readonly number[], stopped: boolean): void {
+    // One that is reported again may have come back.
+    const lockKeys = lost.filter((key) => !this.#followers.has(key));
+    if (lockKeys.length === 0 || this.#stopped) {
+      return;
+    }
+    this.#options.upstream.lose(lockKeys, stopped).catch((error: unknown) => {
+      this.#options.log.debug({ err: error }, "lost followers were not reported");
+      setTimeout(() => this.#lose(lockKeys, stopped), REPORT_AGAIN_MS).unref();
+    });
+  }
+
+  #forget(lockKeys: readonly number[], stopped: boolean): void {
     for (const lockKey of lockKeys) {
       this.#followers.delete(lockKey);
       this.#unreported.delete(lockKey);
     }
-    this.#options.upstream
-      .lose(lockKeys, stopped)
-      .catch((error: unknown) => this.#options.log.debug({ err: error }, "lost followers were not reported"));
+    this.#lose(lockKeys, stopped);
   }
 
   #wait(child: Child, nonce: string): void {

@@ -1,6 +1,6 @@
 /** Revocations through a hub: the real primary, the real hub and follower; only the wire between the two is in memory. */
 import { randomBytes, randomInt } from "node:crypto";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -20,11 +20,11 @@ import { type HubProcess, startHub } from "../../../src/processes/hub.ts";
 import { createHubOpener } from "../../../src/revocation/hub-socket.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { useTestApi } from "../../support/api.ts";
-import { newRoot, today } from "../../support/certificates.ts";
 import { startDistantProxy } from "../../support/distant-proxy.ts";
 import { useTestEdge } from "../../support/edge.ts";
 import { eventually } from "../../support/eventually.ts";
 import { accessToken, provision } from "../../support/factories.ts";
+import { type HubSettings, writeHubCertificates } from "../../support/hubs.ts";
 
 const LEASE_MS = 240;
 const KEY = randomBytes(32);
@@ -127,6 +127,7 @@ test("a follower with another key admits nothing", async () => {
 
 describe("processes", () => {
   const directory = mkdtempSync(join(tmpdir(), "signet-hubs-"));
+  let certificates: HubSettings;
   let home: HubProcess;
   let regional: HubProcess;
 
@@ -135,28 +136,14 @@ describe("processes", () => {
       {
         SIGNET_ENV: "development",
         SIGNET_HUB_LISTEN: "127.0.0.1:0",
-        SIGNET_HUB_CA_FILE: join(directory, "ca.pem"),
-        SIGNET_HUB_KEY_FILE: join(directory, "hub.key"),
-        SIGNET_HUB_CERT_FILE: join(directory, "hub.pem"),
-        SIGNET_HUB_NAMES: "DNS:hub.test,DNS:edge.test",
+        ...certificates.hub,
         ...environment,
       },
       "hub",
     );
 
   beforeAll(async () => {
-    const root = await newRoot();
-    writeFileSync(join(directory, "ca.pem"), root.cert);
-    for (const name of ["hub", "edge"]) {
-      const { key, cert } = await root.issue({
-        subject: `CN=${name}`,
-        names: [{ type: "dns", value: `${name}.test` }],
-        purposes: ["serverAuth", "clientAuth"],
-        ...today(),
-      });
-      writeFileSync(join(directory, `${name}.key`), key);
-      writeFileSync(join(directory, `${name}.pem`), cert);
-    }
+    certificates = await writeHubCertificates(directory);
     home = await startHub({
       config: config({ SIGNET_DATABASE_URL: api.database.url, SIGNET_REGION: "eu" }),
       log,
@@ -177,10 +164,7 @@ describe("processes", () => {
       SIGNET_REGION: "ap",
       SIGNET_HUBS: `wss://127.0.0.1:${regional.address.port}`,
       SIGNET_LEASE_KEY: KEY.toString("base64"),
-      SIGNET_HUB_CA_FILE: join(directory, "ca.pem"),
-      SIGNET_HUB_KEY_FILE: join(directory, "edge.key"),
-      SIGNET_HUB_CERT_FILE: join(directory, "edge.pem"),
-      SIGNET_HUB_NAMES: "DNS:hub.test",
+      ...certificates.edge,
     }),
   });
 
