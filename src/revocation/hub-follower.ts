@@ -294,8 +294,11 @@ export class HubFollower {
     }, ms).unref();
   }
 
-  /** Returns the pause between two nonces for one hub: the hubs share the nonces. */
+  /** Returns the pause between two nonces for one hub: the hubs share the nonces, unless a request waits. */
   #pauseMs(): number {
+    if (this.#renewal !== undefined) {
+      return PAUSE_MIN_MS;
+    }
     const connected = this.#links.filter((link) => link.connected);
     const slowest = Math.max(0, ...connected.map(({ latencyMs }) => latencyMs));
     const spare = (this.#options.leaseMs - slowest) / 2;
@@ -336,6 +339,8 @@ export class HubFollower {
   async #untilCurrent(): Promise<boolean> {
     const { monotonic } = this.#options;
     const giveUpAt = monotonic() + RENEWAL_MOST_MS;
+    clearTimeout(this.#tick);
+    this.#tickLater(0);
     while (!this.view.current) {
       if (!(await this.#nextProof(RENEWAL_SILENT_MS)) || monotonic() > giveUpAt) {
         return this.view.current;

@@ -113,6 +113,8 @@ export class Hub {
   readonly #children = new Set<Child>();
   readonly #lines = new Map<number, string>();
   readonly #followers = new Map<number, FollowerNews>();
+  /** The latest connection over which each follower follows. An earlier one may end later. */
+  readonly #over = new Map<number, Child>();
   readonly #unreported = new Set<number>();
   #snapshot: Promise<Snapshot> | undefined;
   #epoch: string | undefined;
@@ -184,7 +186,7 @@ export class Hub {
       onMessage: (text) => this.#read(child, text),
       onClose: () => {
         this.#children.delete(child);
-        this.#forget([...child.followers], false);
+        this.#forget(child, [...child.followers], false);
       },
     };
   }
@@ -390,9 +392,7 @@ export class Hub {
         this.#apply(child, request);
         break;
       case "gone":
-        if (child.followers.delete(request.lockKey)) {
-          this.#forget([request.lockKey], request.stopped);
-        }
+        this.#forget(child, [request.lockKey], request.stopped);
         break;
     }
   }
@@ -403,6 +403,7 @@ export class Hub {
       return;
     }
     child.followers.add(follower.lockKey);
+    this.#over.set(follower.lockKey, child);
     const sequence = this.#followers.get(follower.lockKey)?.sequence ?? 0;
     this.#followers.set(follower.lockKey, { ...follower, sequence, at: this.#options.monotonic() });
     this.#reportLater([follower.lockKey]);
@@ -410,7 +411,7 @@ export class Hub {
 
   #apply(child: Child, { lockKey, sequence, sinceMs }: Extract<Request, { type: "applied" }>): void {
     const known = this.#followers.get(lockKey);
-    if (known !== undefined && child.followers.has(lockKey)) {
+    if (known !== undefined && this.#over.get(lockKey) === child) {
       const at = this.#options.monotonic() - Math.max(0, sinceMs);
       this.#followers.set(lockKey, { ...known, sequence, at });
       this.#reportLater([lockKey]);
@@ -449,12 +450,16 @@ export class Hub {
     });
   }
 
-  #forget(lockKeys: readonly number[], stopped: boolean): void {
-    for (const lockKey of lockKeys) {
+  /** Forgets those followers that follow over this connection. */
+  #forget(child: Child, lockKeys: readonly number[], stopped: boolean): void {
+    const lost = lockKeys.filter((key) => this.#over.get(key) === child);
+    for (const lockKey of lost) {
+      child.followers.delete(lockKey);
+      this.#over.delete(lockKey);
       this.#followers.delete(lockKey);
       this.#unreported.delete(lockKey);
     }
-    this.#lose(lockKeys, stopped);
+    this.#lose(lost, stopped);
   }
 
   #wait(child: Child, nonce: string): void {

@@ -10,10 +10,10 @@ import { type Config, type Environment, loadConfig } from "../../../src/config/c
 import { setLeaseKeys } from "../../../src/database/repositories/tokens/lease-keys.ts";
 import { REVOCATION_LINES_CHANNEL } from "../../../src/database/repositories/tokens/revocations.ts";
 import { subscribe } from "../../../src/database/subscription.ts";
-import { monotonic, systemClock } from "../../../src/domain/clock.ts";
+import { type Clock, monotonic, systemClock } from "../../../src/domain/clock.ts";
 import { HubFollower } from "../../../src/revocation/hub-follower.ts";
 import { Hub } from "../../../src/revocation/hub.ts";
-import type { OpenHubConnection } from "../../../src/revocation/hub-messages.ts";
+import { HUB_PROTOCOL, type OpenHubConnection } from "../../../src/revocation/hub-messages.ts";
 import { Primary } from "../../../src/revocation/primary.ts";
 import { createCodeCheck } from "../../../src/revocation/proof.ts";
 import { type HubProcess, startHub } from "../../../src/processes/hub.ts";
@@ -24,6 +24,7 @@ import { startDistantProxy } from "../../support/distant-proxy.ts";
 import { useTestEdge } from "../../support/edge.ts";
 import { eventually } from "../../support/eventually.ts";
 import { accessToken, provision } from "../../support/factories.ts";
+import { sql } from "../../support/tenant.ts";
 import { type HubSettings, writeHubCertificates } from "../../support/hubs.ts";
 
 const LEASE_MS = 240;
@@ -48,7 +49,7 @@ const open: OpenHubConnection = async (_url, handlers) => {
   });
 };
 
-function follower(keys = [KEY], openHub = open, hub = "in memory"): HubFollower {
+function follower(keys = [KEY], openHub = open, hub = "in memory", clock: Clock = systemClock): HubFollower {
   return new HubFollower({
     hubs: [hub],
     open: openHub,
@@ -56,7 +57,7 @@ function follower(keys = [KEY], openHub = open, hub = "in memory"): HubFollower 
     identity: { lockKey: randomInt(2 ** 31), process: "edge", region: "eu", version: "1" },
     leaseMs: LEASE_MS,
     onKeys: () => undefined,
-    clock: systemClock,
+    clock,
     monotonic,
     randomBytes,
     log,
@@ -115,6 +116,39 @@ test("a follower behind a hub admits under a lease, and applies a revocation", a
   expect(answer.body["edges"]).toMatchObject({ outcome: "applied" });
   expect(following.view.verdict(tokenOf(client))).toBe("revoked");
   await following.stop();
+});
+
+test("a step of the wall clock ends the lease, and the next request has it renewed", async () => {
+  let offsetMs = 0;
+  const following = follower([KEY], open, "in memory", { now: () => systemClock.now() + offsetMs });
+  await following.start();
+  for (const stepMs of [600_000, -600_000, 0, 1_000, 0]) {
+    offsetMs = stepMs;
+    expect(following.view.current).toBe(false);
+    expect(await following.renew()).toBe(true);
+  }
+  await following.stop();
+});
+
+test("a follower that connected again stays in receipts when its earlier connection ends", async () => {
+  const connection = { send: () => undefined, backlog: 0, close: () => undefined };
+  const identity = { lockKey: randomInt(2 ** 31), process: "edge", region: "eu", version: "1", leaseMs: 240 };
+  const [earlier, later] = [hub.accept(connection), hub.accept(connection)];
+  for (const each of [earlier, later]) {
+    each?.onMessage(JSON.stringify({ type: "follow", version: HUB_PROTOCOL, follower: identity }));
+  }
+  earlier?.onClose();
+  const { lockKey } = identity;
+  later?.onMessage(JSON.stringify({ type: "applied", lockKey, sequence: 7, sinceMs: 0 }));
+  await eventually(async () => {
+    const [row] = await sql<{ via: number | null; seq: string }>(
+      api,
+      "SELECT via, seq FROM revocation_followers WHERE lock_key = $1",
+      [lockKey],
+    );
+    return row !== undefined && row.via !== null && Number(row.seq) === 7;
+  }, "the follower to be reported");
+  later?.onClose();
 });
 
 test("a follower with another key admits nothing", async () => {
