@@ -104,6 +104,8 @@ interface Child {
   nonces: Nonce[];
   /** The last line sent. */
   sent: number;
+  /** Whether a snapshot is being read for it. */
+  awaitsSnapshot: boolean;
   /** When its last message came. */
   heardAt: number;
 }
@@ -180,7 +182,14 @@ export class Hub {
       return undefined;
     }
     const heardAt = this.#options.monotonic();
-    const child: Child = { connection, followers: new Set(), nonces: [], sent: this.#sequence, heardAt };
+    const child: Child = {
+      connection,
+      followers: new Set(),
+      nonces: [],
+      sent: this.#sequence,
+      awaitsSnapshot: false,
+      heardAt,
+    };
     this.#children.add(child);
     return {
       onMessage: (text) => this.#read(child, text),
@@ -484,7 +493,12 @@ export class Hub {
     this.#send(child, { type: "lines", lines });
   }
 
+  /** Answers a request for a snapshot, unless it cannot be read. The child then requests it again. */
   async #sendSnapshot(child: Child): Promise<void> {
+    if (child.awaitsSnapshot) {
+      return;
+    }
+    child.awaitsSnapshot = true;
     this.#snapshot ??= this.#options.upstream.snapshot();
     const reading = this.#snapshot;
     try {
@@ -501,6 +515,8 @@ export class Hub {
         this.#snapshot = undefined;
       }
       this.#options.log.warn({ err: error }, "a snapshot of the revocations could not be read");
+    } finally {
+      child.awaitsSnapshot = false;
     }
   }
 }

@@ -9,6 +9,7 @@ import {
   readReply,
   type Reply,
   type Request,
+  SnapshotReader,
 } from "./hub-messages.ts";
 import type { Monotonic } from "./lease.ts";
 import type { Attestation, Snapshot } from "./proof.ts";
@@ -50,7 +51,8 @@ class Parent {
   #keys: string | undefined;
   /** Proofs that wait for the text of the keys. */
   #waiting: { readonly proof: Extract<Reply, { type: "proof" }>; readonly question: Question }[] = [];
-  #snapshot: { readonly head: Attestation; readonly texts: string[]; left: number } | undefined;
+  readonly #reader = new SnapshotReader();
+  #silence: NodeJS.Timeout | undefined;
   #snapshots: { resolve(snapshot: Snapshot): void; reject(error: Error): void }[] = [];
   #reconnectMs = RECONNECT_FIRST_MS;
   #timer: NodeJS.Timeout | undefined;
@@ -114,8 +116,18 @@ class Parent {
       this.#snapshots.push({ resolve, reject });
       if (this.#snapshots.length === 1) {
         this.send({ type: "snapshot" });
+        this.#limitSilence();
       }
     });
+  }
+
+  /** Gives the snapshot up if its next part does not come. Whoever needs it requests it again. */
+  #limitSilence(): void {
+    clearTimeout(this.#silence);
+    this.#silence = setTimeout(() => {
+      const error = new Error("the parent hub brings no snapshot");
+      this.#snapshots.splice(0).forEach(({ reject }) => reject(error));
+    }, ANSWER_MS);
   }
 
   report(followers: readonly FollowerNews[]): void {
@@ -167,7 +179,7 @@ class Parent {
       question.reject(error);
     }
     this.#waiting = [];
-    this.#snapshot = undefined;
+    clearTimeout(this.#silence);
     for (const snapshot of this.#snapshots.splice(0)) {
       snapshot.reject(error);
     }
@@ -192,15 +204,8 @@ class Parent {
         }
         break;
       case "snapshot":
-        this.#snapshot = { head: reply, texts: [], left: reply.chunks };
-        this.#endSnapshot();
-        break;
       case "chunk":
-        if (this.#snapshot !== undefined) {
-          this.#snapshot.texts.push(reply.text);
-          this.#snapshot.left -= 1;
-          this.#endSnapshot();
-        }
+        this.#readSnapshot(reply);
         break;
       case undefined:
         this.#connection?.close();
@@ -235,17 +240,15 @@ class Parent {
     question.resolve({ proof: rest, trees, lines: this.#lines.splice(0), keys });
   }
 
-  #endSnapshot(): void {
-    if (this.#snapshot === undefined || this.#snapshot.left > 0) {
-      return;
-    }
-    const {
-      head: { epoch, sequence, head, codes },
-      texts,
-    } = this.#snapshot;
-    this.#snapshot = undefined;
-    for (const waiting of this.#snapshots.splice(0)) {
-      waiting.resolve({ epoch, sequence, head, codes, lines: texts.join("") });
+  #readSnapshot(reply: Extract<Reply, { type: "snapshot" | "chunk" }>): void {
+    const snapshot = this.#reader.read(reply);
+    if (snapshot === "malformed") {
+      this.#connection?.close();
+    } else if (snapshot === "reading") {
+      this.#limitSilence();
+    } else {
+      clearTimeout(this.#silence);
+      this.#snapshots.splice(0).forEach(({ resolve }) => resolve(snapshot));
     }
   }
 }

@@ -6,9 +6,7 @@ import { randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Client } from "pg";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { setLeaseKeys } from "../../src/database/repositories/tokens/lease-keys.ts";
 import { useTestApi } from "../support/api.ts";
 import {
   Asking,
@@ -20,7 +18,7 @@ import {
   tokenHolder,
 } from "../support/edge-processes.ts";
 import { eventually } from "../support/eventually.ts";
-import { createHubProcess, type HubChild, writeHubCertificates } from "../support/hubs.ts";
+import { createHubProcess, type HubChild, storeLeaseKeys, writeHubCertificates } from "../support/hubs.ts";
 import { createJumpingClock } from "../support/jumping-clock.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { monotonicMs } from "../support/monotonic.ts";
@@ -53,10 +51,7 @@ const api = useTestApi({
 const made = useStarted("hubs and edges", async () => {
   const directory = await mkdtemp(join(tmpdir(), "signet-hub-faults-"));
   const key = randomBytes(32);
-  const owner = new Client({ connectionString: database.adminUrl });
-  await owner.connect();
-  await setLeaseKeys(owner, [key]);
-  await owner.end();
+  await storeLeaseKeys(database, [key]);
   const { hub, edge } = await writeHubCertificates(directory);
   const clock = await createJumpingClock(directory);
   const primaryLines: TcpProxy[] = [];

@@ -4,18 +4,12 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Config, type Environment, loadConfig } from "../../../src/config/config.ts";
-import { setLeaseKeys } from "../../../src/database/repositories/tokens/lease-keys.ts";
-import { REVOCATION_LINES_CHANNEL } from "../../../src/database/repositories/tokens/revocations.ts";
-import { subscribe } from "../../../src/database/subscription.ts";
-import { type Clock, monotonic, systemClock } from "../../../src/domain/clock.ts";
-import { HubFollower } from "../../../src/revocation/hub-follower.ts";
-import { Hub } from "../../../src/revocation/hub.ts";
+import { systemClock } from "../../../src/domain/clock.ts";
+import type { HubFollower } from "../../../src/revocation/hub-follower.ts";
+import type { Hub } from "../../../src/revocation/hub.ts";
 import { HUB_PROTOCOL, type OpenHubConnection } from "../../../src/revocation/hub-messages.ts";
-import { Primary } from "../../../src/revocation/primary.ts";
-import { createCodeCheck } from "../../../src/revocation/proof.ts";
 import { type HubProcess, startHub } from "../../../src/processes/hub.ts";
 import { createHubOpener } from "../../../src/revocation/hub-socket.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
@@ -25,15 +19,21 @@ import { useTestEdge } from "../../support/edge.ts";
 import { eventually } from "../../support/eventually.ts";
 import { accessToken, provision } from "../../support/factories.ts";
 import { sql } from "../../support/tenant.ts";
-import { type HubSettings, writeHubCertificates } from "../../support/hubs.ts";
+import {
+  claimsOf,
+  createFollower,
+  type HubSettings,
+  openHub,
+  storeLeaseKeys,
+  writeHubCertificates,
+} from "../../support/hubs.ts";
 
-const LEASE_MS = 240;
 const KEY = randomBytes(32);
 const api = useTestApi();
 const log = createLogger({ level: "warn", destination: { write: (line) => void lines.push(line) } });
 const lines: string[] = [];
-let primary: Primary;
 let hub: Hub;
+let close: () => Promise<void>;
 
 /** A wire that delivers in order, each message in a turn of its own. */
 const open: OpenHubConnection = async (_url, handlers) => {
@@ -49,62 +49,15 @@ const open: OpenHubConnection = async (_url, handlers) => {
   });
 };
 
-function follower(keys = [KEY], openHub = open, hub = "in memory", clock: Clock = systemClock): HubFollower {
-  return new HubFollower({
-    hubs: [hub],
-    open: openHub,
-    checkCode: createCodeCheck(keys),
-    identity: { lockKey: randomInt(2 ** 31), process: "edge", region: "eu", version: "1" },
-    leaseMs: LEASE_MS,
-    onKeys: () => undefined,
-    clock,
-    monotonic,
-    randomBytes,
-    log,
-  });
-}
-
-/** A token of a credential. */
-function tokenOf({ credentialId }: { readonly credentialId: string }) {
-  return {
-    credentialId,
-    principalId: "prn_x",
-    tenantId: "ten_x",
-    jti: "x",
-    kid: "x",
-    issuedAt: 0,
-    certificateThumbprint: undefined,
-  };
+function follower(options: Partial<Parameters<typeof createFollower>[0]> = {}): HubFollower {
+  return createFollower({ keys: [KEY], hub: "in memory", open, log, ...options });
 }
 
 beforeAll(async () => {
-  const owner = new Client({ connectionString: api.database.adminUrl });
-  await owner.connect();
-  await setLeaseKeys(owner, [KEY]);
-  await owner.end();
-  primary = new Primary({
-    subscribe: async (handlers) =>
-      await subscribe({
-        ...handlers,
-        url: api.database.url,
-        role: "signet_edge",
-        channel: REVOCATION_LINES_CHANNEL,
-        idleMs: 5_000,
-        pipeline: true,
-      }),
-    identity: { lockKey: randomInt(2 ** 31), process: "hub", region: "eu", version: "1", leaseMs: LEASE_MS },
-    onLine: (line, state) => hub.hear(line, state),
-    monotonic,
-    log,
-  });
-  hub = new Hub({ upstream: primary, leaseMs: LEASE_MS, monotonic, log });
-  await primary.start();
-  hub.start();
+  await storeLeaseKeys(api.database, [KEY]);
+  ({ hub, close } = await openHub(api.database, log));
 });
-afterAll(async () => {
-  hub.stop();
-  await primary.stop();
-});
+afterAll(async () => await close());
 
 test("a follower behind a hub admits under a lease, and applies a revocation", async () => {
   const following = follower();
@@ -114,13 +67,13 @@ test("a follower behind a hub admits under a lease, and applies a revocation", a
   const answer = await api.admin("POST", `/credentials/${client.credentialId}/revoke`, {});
   expect(answer).toMatchObject({ status: 200 });
   expect(answer.body["edges"]).toMatchObject({ outcome: "applied" });
-  expect(following.view.verdict(tokenOf(client))).toBe("revoked");
+  expect(following.view.verdict(claimsOf(client))).toBe("revoked");
   await following.stop();
 });
 
 test("a step of the wall clock ends the lease, and the next request has it renewed", async () => {
   let offsetMs = 0;
-  const following = follower([KEY], open, "in memory", { now: () => systemClock.now() + offsetMs });
+  const following = follower({ clock: { now: () => systemClock.now() + offsetMs } });
   await following.start();
   for (const stepMs of [600_000, -600_000, 0, 1_000, 0]) {
     offsetMs = stepMs;
@@ -152,7 +105,7 @@ test("a follower that connected again stays in receipts when its earlier connect
 });
 
 test("a follower with another key admits nothing", async () => {
-  const following = follower([randomBytes(32)]);
+  const following = follower({ keys: [randomBytes(32)] });
   await following.start();
   expect(following.view.current).toBe(false);
   await eventually(async () => lines.some((line) => line.includes("code of a")), "the fault to be logged");
@@ -243,11 +196,10 @@ test("at a distance, with lost packets, a follower keeps its lease", async () =>
     ),
     log,
   });
-  const following = follower(
-    [KEY],
-    createHubOpener(() => undefined),
-    `ws://127.0.0.1:${distant.address.port}`,
-  );
+  const following = follower({
+    open: createHubOpener(() => undefined),
+    hub: `ws://127.0.0.1:${distant.address.port}`,
+  });
   try {
     await following.start();
     const client = await provision(api);
@@ -260,7 +212,7 @@ test("at a distance, with lost packets, a follower keeps its lease", async () =>
     expect(current).toBeGreaterThan(90);
     await api.admin("POST", `/credentials/${client.credentialId}/revoke`, {});
     await eventually(
-      async () => await Promise.resolve(following.view.verdict(tokenOf(client)) === "revoked"),
+      async () => await Promise.resolve(following.view.verdict(claimsOf(client)) === "revoked"),
       "the revocation to arrive",
     );
   } finally {
