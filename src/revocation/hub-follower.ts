@@ -18,6 +18,7 @@ import {
 import { HubSession, type KnowledgeOptions, ProvenKnowledge } from "./hub-session.ts";
 import type { Monotonic } from "./lease.ts";
 import type { CheckCode } from "./proof.ts";
+import { x5tOf } from "./deny-list.ts";
 import { processId } from "./receipt.ts";
 import type { RevocationView } from "./view.ts";
 
@@ -45,6 +46,7 @@ const START_MOST_MS = 3_000;
 const SWEEP_EVERY_MS = 60_000;
 /** Invalid messages after which a connection is given up. */
 const FAULTS_MAX = 8;
+const REVOKED = "the hub's certificate is revoked";
 
 export interface HubFollowerOptions extends Pick<KnowledgeOptions, "onKeys" | "onTime"> {
   /** URLs of the hubs. */
@@ -109,6 +111,11 @@ class HubLink {
       this.#lose(new Error("the hub closed the connection"));
       return;
     }
+    if (this.#isRevoked(opened)) {
+      opened.close();
+      this.#lose(new Error(REVOKED));
+      return;
+    }
     this.#connection = opened;
     this.#faults = 0;
     this.#provedAt = monotonic();
@@ -121,6 +128,12 @@ class HubLink {
     this.#askedAt = monotonic();
     this.#session.begin();
     log.info({ hub: this.#hub, follower: processId(identity) }, "following revocations through a hub");
+  }
+
+  #isRevoked(connection: HubConnection | undefined): boolean {
+    const { certificate } = connection ?? {};
+    const { view } = this.#knowledge;
+    return certificate !== undefined && view.deniesCertificate(x5tOf(certificate));
   }
 
   get connected(): boolean {
@@ -197,6 +210,10 @@ class HubLink {
       return;
     }
     if (effect === "none") {
+      return;
+    }
+    if (this.#isRevoked(this.#connection)) {
+      this.#leave(REVOKED);
       return;
     }
     const now = this.#options.monotonic();

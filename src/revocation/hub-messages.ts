@@ -94,6 +94,8 @@ export interface HubConnection {
   send(text: string): void;
   /** Bytes that wait to be sent. */
   readonly backlog: number;
+  /** SHA-256 of the other side's certificate, in hexadecimal; undefined in development. */
+  readonly certificate?: string | undefined;
   close(): void;
 }
 

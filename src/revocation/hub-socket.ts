@@ -5,9 +5,13 @@
 import { createServer as createHttpServer, type IncomingMessage, type Server } from "node:http";
 import { createServer as createHttpsServer, type Server as HttpsServer } from "node:https";
 import type { Duplex } from "node:stream";
-import type { TLSSocket } from "node:tls";
+import { TLSSocket } from "node:tls";
 import { WebSocket, WebSocketServer } from "ws";
-import { hasPinnedName, pinnedNameCheck } from "../http/mutual-tls/client-certificate.ts";
+import {
+  describeCertificate,
+  hasPinnedName,
+  pinnedNameCheck,
+} from "../http/mutual-tls/client-certificate.ts";
 import { tlsContext } from "../http/mutual-tls/tls-listener.ts";
 import type { Logger } from "../observability/logger.ts";
 import { type ListenAddress, listenOn } from "../runtime/http-server.ts";
@@ -28,8 +32,10 @@ export interface HubTls {
   readonly names: readonly string[];
 }
 
-function connectionOf(socket: WebSocket): HubConnection {
+function connectionOf(socket: WebSocket, { socket: wire }: IncomingMessage): HubConnection {
+  const certificate = wire instanceof TLSSocket ? wire.getPeerX509Certificate() : undefined;
   return {
+    certificate: certificate === undefined ? undefined : describeCertificate(certificate).thumbprint,
     send: (text) => socket.send(text),
     get backlog() {
       return socket.bufferedAmount;
@@ -62,7 +68,10 @@ export function createHubOpener(tls: () => HubTls | undefined): OpenHubConnectio
       });
       let failure: Error | undefined;
       socket.on("message", (data, isBinary) => handlers.onMessage(textOf(data, isBinary) ?? ""));
-      socket.once("open", () => resolve(connectionOf(socket)));
+      // Precedes the event `open` in the same turn.
+      socket.once("upgrade", (response) => {
+        socket.once("open", () => resolve(connectionOf(socket, response)));
+      });
       socket.on("error", (error) => {
         failure = error;
         reject(error);
@@ -126,7 +135,7 @@ export async function listenForFollowers({
       return;
     }
     sockets.handleUpgrade(request, stream, head, (socket) => {
-      const taken = hub.accept(connectionOf(socket));
+      const taken = hub.accept(connectionOf(socket, request));
       if (taken === undefined) {
         socket.terminate();
         return;

@@ -89,6 +89,24 @@ const BACKLOG_MAX = 67_108_864;
  */
 const CARRIED_MAX = 3;
 
+const REVOKED = "a connection to this hub was refused: its certificate is revoked";
+const CERTIFICATE = ":cert:";
+const THUMBPRINT = /^[0-9a-f]{64}$/;
+const THUMBPRINT_LENGTH = 64;
+
+/** Returns the revoked certificates in lines. The text may have a million, so it is searched, not split. */
+function certificatesIn(lines: string): string[] {
+  const found: string[] = [];
+  for (let at = lines.indexOf(CERTIFICATE); at >= 0; at = lines.indexOf(CERTIFICATE, at + 1)) {
+    const start = at + CERTIFICATE.length;
+    const thumbprint = lines.slice(start, start + THUMBPRINT_LENGTH);
+    if (THUMBPRINT.test(thumbprint)) {
+      found.push(thumbprint);
+    }
+  }
+  return found;
+}
+
 /** A nonce that waits for its proof. */
 interface Nonce {
   readonly text: string;
@@ -118,6 +136,9 @@ export class Hub {
   /** The latest connection over which each follower follows. An earlier one may end later. */
   readonly #over = new Map<number, Child>();
   readonly #unreported = new Set<number>();
+  /** SHA-256 of revoked certificates, in hexadecimal. */
+  readonly #revoked = new Set<string>();
+  #knowsRevoked = false;
   #snapshot: Promise<Snapshot> | undefined;
   #epoch: string | undefined;
   #sequence = 0;
@@ -176,9 +197,21 @@ export class Hub {
     }
   }
 
+  /**
+   * Whether a certificate, by its SHA-256 in hexadecimal, is revoked as far as this hub knows. It has no key to prove
+   * that with, so a parent hub can make it reject others, as it can by silence.
+   */
+  deniesCertificate(thumbprint: string): boolean {
+    return this.#revoked.has(thumbprint);
+  }
+
   /** Takes a connection. @returns what to call with its messages, and at its end */
   accept(connection: HubConnection): { onMessage(text: string): void; onClose(): void } | undefined {
     if (this.#children.size >= CHILDREN_MAX) {
+      return undefined;
+    }
+    if (connection.certificate !== undefined && this.#revoked.has(connection.certificate)) {
+      this.#options.log.warn({}, REVOKED);
       return undefined;
     }
     const heardAt = this.#options.monotonic();
@@ -273,6 +306,7 @@ export class Hub {
         this.#rttMs = this.#rttMs === 0 ? rtt : this.#rttMs + (rtt - this.#rttMs) / 8;
         this.#answeredAt = monotonic();
         this.#learn(answer, after);
+        this.#readRevoked().catch(() => undefined);
         const proof = JSON.stringify({ type: "proof", ...answer.proof }).slice(0, -1);
         for (const [index, { child, nonce }] of asked.entries()) {
           if (nonce.answered) {
@@ -313,11 +347,52 @@ export class Hub {
     }
   }
 
+  /** Ends the connections whose certificates these lines revoke. */
+  #denyCertificates(lines: string): void {
+    for (const thumbprint of certificatesIn(lines)) {
+      this.#revoked.add(thumbprint);
+    }
+    for (const { connection } of this.#children) {
+      if (connection.certificate !== undefined && this.#revoked.has(connection.certificate)) {
+        this.#options.log.warn({}, REVOKED);
+        connection.close();
+      }
+    }
+  }
+
+  /** Reads the certificates that were revoked before this hub started, unless that is done. */
+  async #readRevoked(): Promise<void> {
+    if (!this.#knowsRevoked && this.#snapshot === undefined) {
+      await this.#readSnapshot();
+    }
+  }
+
+  /** Reads all live revocations, once for all who ask. */
+  async #readSnapshot(): Promise<Snapshot> {
+    this.#snapshot ??= this.#options.upstream.snapshot();
+    const reading = this.#snapshot;
+    try {
+      const snapshot = await reading;
+      if (!this.#knowsRevoked) {
+        this.#knowsRevoked = true;
+        this.#denyCertificates(snapshot.lines);
+      }
+      return snapshot;
+    } catch (error) {
+      if (this.#snapshot === reading) {
+        this.#snapshot = undefined;
+      }
+      this.#options.log.warn({ err: error }, "a snapshot of the revocations could not be read");
+      throw error;
+    }
+  }
+
   #keep(lines: readonly string[]): void {
     for (const line of lines) {
       const sequence = Number(line.slice(0, line.indexOf(":")));
       if (Number.isSafeInteger(sequence)) {
         this.#lines.set(sequence, line);
+        this.#denyCertificates(line);
         this.#sequence = Math.max(this.#sequence, sequence);
       }
     }
@@ -499,10 +574,8 @@ export class Hub {
       return;
     }
     child.awaitsSnapshot = true;
-    this.#snapshot ??= this.#options.upstream.snapshot();
-    const reading = this.#snapshot;
     try {
-      const { lines: text, ...head } = await reading;
+      const { lines: text, ...head } = await this.#readSnapshot();
       const chunks = Math.ceil(text.length / CHUNK_CHARACTERS_MAX);
       this.#send(child, { type: "snapshot", chunks, ...head });
       for (let at = 0; at < text.length; at += CHUNK_CHARACTERS_MAX) {
@@ -510,11 +583,8 @@ export class Hub {
       }
       child.sent = Math.min(child.sent, head.sequence);
       this.#bring(child, this.#sequence);
-    } catch (error) {
-      if (this.#snapshot === reading) {
-        this.#snapshot = undefined;
-      }
-      this.#options.log.warn({ err: error }, "a snapshot of the revocations could not be read");
+    } catch {
+      // Logged already.
     } finally {
       child.awaitsSnapshot = false;
     }

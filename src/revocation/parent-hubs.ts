@@ -1,6 +1,7 @@
 /** Hubs above a hub: a region's hub may follow hubs of another region instead of the primary (decision 33). */
 import type { FollowerRow } from "../database/repositories/tokens/revocations.ts";
 import type { Logger } from "../observability/logger.ts";
+import { afterLoopTime } from "../runtime/loop-time.ts";
 import type { FollowerNews, HubAnswer, Upstream } from "./hub.ts";
 import {
   HUB_PROTOCOL,
@@ -16,8 +17,9 @@ import type { Attestation, Snapshot } from "./proof.ts";
 
 const RECONNECT_FIRST_MS = 50;
 const RECONNECT_MAX_MS = 1_000;
-/** How long an answer may take, in milliseconds. */
+/** How long an answer may take, in the loop's time. */
 const ANSWER_MS = 2_000;
+const REVOKED = "the parent hub's certificate is revoked";
 /** Unanswered questions at once. */
 const QUESTIONS_MAX = 64;
 
@@ -28,6 +30,8 @@ export interface ParentHubsOptions {
   readonly identity: FollowerRow;
   /** Called with each revocation that a parent announces. */
   readonly onLine: (line: string, state: Attestation) => void;
+  /** Whether a certificate is revoked, by its SHA-256 in hexadecimal. */
+  readonly isDenied: (thumbprint: string) => boolean;
   readonly monotonic: Monotonic;
   readonly log: Logger;
 }
@@ -36,7 +40,7 @@ interface Question {
   readonly knownKeys: string | undefined;
   resolve(answer: HubAnswer): void;
   reject(error: Error): void;
-  timer: NodeJS.Timeout;
+  cancel(): void;
 }
 
 /** The connection to one parent. */
@@ -88,6 +92,11 @@ class Parent {
       opened.close();
       return;
     }
+    if (this.#isRevoked(opened)) {
+      opened.close();
+      this.#lose(new Error(REVOKED));
+      return;
+    }
     this.#connection = opened;
     this.#reconnectMs = RECONNECT_FIRST_MS;
     this.send({ type: "lines", after: this.#after });
@@ -102,11 +111,9 @@ class Parent {
     const key = nonce.toString("base64url");
     this.#after = Math.max(this.#after, known.after);
     return await new Promise<HubAnswer>((resolve, reject) => {
-      const timer = setTimeout(() => {
-        this.#questions.delete(key);
-        reject(new Error("the parent hub brings no proof"));
-      }, ANSWER_MS);
-      this.#questions.set(key, { knownKeys: known.keysDigest, resolve, reject, timer });
+      const silence = new Error("the parent hub brings no proof");
+      const cancel = afterLoopTime(ANSWER_MS, () => this.#leave(silence));
+      this.#questions.set(key, { knownKeys: known.keysDigest, resolve, reject, cancel });
       this.send({ type: "nonce", nonce: key });
     });
   }
@@ -157,6 +164,16 @@ class Parent {
     this.#connection = undefined;
   }
 
+  #isRevoked(connection: HubConnection | undefined): boolean {
+    return connection?.certificate !== undefined && this.#options.isDenied(connection.certificate);
+  }
+
+  #leave(error: Error): void {
+    const connection = this.#connection;
+    this.#lose(error);
+    connection?.close();
+  }
+
   #lose(error: Error): void {
     this.#connection = undefined;
     this.#fail(error);
@@ -171,7 +188,7 @@ class Parent {
 
   #fail(error: Error): void {
     for (const question of this.#questions.values()) {
-      clearTimeout(question.timer);
+      question.cancel();
       question.reject(error);
     }
     this.#questions.clear();
@@ -208,18 +225,22 @@ class Parent {
         this.#readSnapshot(reply);
         break;
       case undefined:
-        this.#connection?.close();
+        this.#leave(new Error("the parent hub's messages are invalid"));
         break;
     }
   }
 
   #answer(proof: Extract<Reply, { type: "proof" }>): void {
+    if (this.#isRevoked(this.#connection)) {
+      this.#leave(new Error(REVOKED));
+      return;
+    }
     const question = this.#questions.get(proof.nonce);
     if (question === undefined) {
       return;
     }
     this.#questions.delete(proof.nonce);
-    clearTimeout(question.timer);
+    question.cancel();
     if (question.knownKeys === proof.keysDigest) {
       this.#settle(proof, question);
       return;
@@ -243,7 +264,7 @@ class Parent {
   #readSnapshot(reply: Extract<Reply, { type: "snapshot" | "chunk" }>): void {
     const snapshot = this.#reader.read(reply);
     if (snapshot === "malformed") {
-      this.#connection?.close();
+      this.#leave(new Error("the parent hub's messages are invalid"));
     } else if (snapshot === "reading") {
       this.#limitSilence();
     } else {

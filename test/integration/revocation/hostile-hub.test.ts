@@ -21,6 +21,7 @@ import { type Provisioned, provision } from "../../support/factories.ts";
 import { claimsOf, createFollower, openHub, type OpenHub, storeLeaseKeys } from "../../support/hubs.ts";
 import { monotonicMs, monotonicOf } from "../../support/monotonic.ts";
 import { createTestDatabase } from "../../support/services.ts";
+import { startTcpProxy } from "../../support/tcp-proxy.ts";
 import type { TestDatabase } from "../../support/test-database.ts";
 
 const BOUND_MS = 250;
@@ -334,6 +335,19 @@ describe("a snapshot", () => {
   });
 });
 
+/** Starts a hub behind another one. @returns its URL */
+async function startBelow(parent: string): Promise<string> {
+  const child = await startHub({
+    config: loadConfig(
+      { SIGNET_ENV: "development", SIGNET_HUBS: parent, SIGNET_HUB_LISTEN: "127.0.0.1:0" },
+      "hub",
+    ),
+    log,
+  });
+  onTestFinished(async () => await child.close());
+  return `ws://127.0.0.1:${child.address.port}`;
+}
+
 test("a hub requests a snapshot again that its parent did not send", async () => {
   const victim = await provision(api);
   await revoke(victim);
@@ -345,16 +359,18 @@ test("a hub requests a snapshot again that its parent did not send", async () =>
       send(reply);
     }
   };
-  const child = await startHub({
-    config: loadConfig(
-      { SIGNET_ENV: "development", SIGNET_HUBS: hostile.url, SIGNET_HUB_LISTEN: "127.0.0.1:0" },
-      "hub",
-    ),
-    log,
-  });
-  onTestFinished(async () => await child.close());
-  const following = await start(`ws://127.0.0.1:${child.address.port}`);
+  const following = await start(await startBelow(hostile.url));
   await eventually(() => following.view.current, "the snapshot to arrive");
   expect(dropped).toBe(1);
   expect(following.view.verdict(claimsOf(victim))).toBe("revoked");
+});
+
+test("a hub connects again to a parent after the connection was lost in silence", async () => {
+  const line = await startTcpProxy(Number(new URL(hostile.url).port));
+  onTestFinished(async () => await line.close());
+  const following = await start(await startBelow(`ws://127.0.0.1:${line.port}`));
+  expect(following.view.current).toBe(true);
+  expect(line.blackHole()).toBe(1);
+  await eventually(() => !following.view.current, "the lease to end");
+  await eventually(() => following.view.current, "a proof over another connection");
 });

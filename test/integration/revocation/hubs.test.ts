@@ -1,19 +1,21 @@
 /** Revocations through a hub: the real primary, the real hub and follower; only the wire between the two is in memory. */
 import { randomBytes, randomInt } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { type Config, type Environment, loadConfig } from "../../../src/config/config.ts";
 import { systemClock } from "../../../src/domain/clock.ts";
 import type { HubFollower } from "../../../src/revocation/hub-follower.ts";
 import type { Hub } from "../../../src/revocation/hub.ts";
 import { HUB_PROTOCOL, type OpenHubConnection } from "../../../src/revocation/hub-messages.ts";
 import { type HubProcess, startHub } from "../../../src/processes/hub.ts";
+import { type HubMaterial, openHubMaterial } from "../../../src/processes/hub-tls.ts";
 import { createHubOpener } from "../../../src/revocation/hub-socket.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { useTestApi } from "../../support/api.ts";
+import { thumbprint } from "../../support/certificates.ts";
 import { startDistantProxy } from "../../support/distant-proxy.ts";
 import { useTestEdge } from "../../support/edge.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -181,6 +183,77 @@ describe("processes", () => {
     await expect(stranger(`ws://127.0.0.1:${home.address.port}`, handlers)).rejects.toThrow(
       /socket hang up|ECONNRESET/,
     );
+  });
+});
+
+describe("a revoked certificate", () => {
+  const directory = mkdtempSync(join(tmpdir(), "signet-revoked-hubs-"));
+  afterAll(() => rmSync(directory, { recursive: true }));
+  let certificates: HubSettings;
+  let material: HubMaterial;
+
+  const hubConfig = (): Config =>
+    loadConfig(
+      {
+        SIGNET_ENV: "development",
+        SIGNET_HUB_LISTEN: "127.0.0.1:0",
+        SIGNET_DATABASE_URL: api.database.url,
+        ...certificates.hub,
+      },
+      "hub",
+    );
+  const start = async (): Promise<HubProcess> => {
+    const running = await startHub({ config: hubConfig(), log });
+    onTestFinished(async () => await running.close());
+    return running;
+  };
+  const follow = async ({ address }: HubProcess): Promise<HubFollower> => {
+    const following = follower({
+      open: createHubOpener(() => material.current()),
+      hub: `wss://127.0.0.1:${address.port}`,
+    });
+    onTestFinished(async () => await following.stop());
+    await following.start();
+    return following;
+  };
+  const revoke = async (name: string): Promise<void> => {
+    const cert = readFileSync(join(directory, `${name}.pem`), "utf8");
+    const { status } = await api.admin("POST", "/revocations", {
+      kind: "cert",
+      target: thumbprint({ cert }),
+    });
+    expect(status).toBe(200);
+  };
+
+  beforeEach(async () => {
+    certificates = await writeHubCertificates(directory);
+    const config = loadConfig(
+      { SIGNET_ENV: "development", SIGNET_DATABASE_URL: api.database.url, ...certificates.edge },
+      "hub",
+    );
+    material = await openHubMaterial(config, log);
+    onTestFinished(() => material.close());
+  });
+
+  test("of an edge is refused by a hub, also by one that starts later", async () => {
+    const hub = await start();
+    const following = await follow(hub);
+    expect(following.view.current).toBe(true);
+    await revoke("edge");
+    await eventually(() => !following.view.current, "the hub to end the connection");
+    const later = await start();
+    const again = await follow(later);
+    await eventually(() => !again.view.current, "the other hub to end the connection");
+    expect(await following.renew()).toBe(false);
+    expect(await again.renew()).toBe(false);
+  });
+
+  test("of a hub is refused by its edges", async () => {
+    const following = await follow(await start());
+    expect(following.view.current).toBe(true);
+    await revoke("hub");
+    await eventually(() => !following.view.current, "the edge to leave");
+    expect(await following.renew()).toBe(false);
   });
 });
 
