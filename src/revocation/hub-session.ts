@@ -164,7 +164,7 @@ export class HubSession {
   }
 
   #prove(proof: Extract<Reply, { type: "proof" }>): Effect {
-    const { options, view, chain } = this.#knowledge;
+    const { options, view } = this.#knowledge;
     const question = this.#questions.get(proof.nonce);
     if (question === undefined) {
       // Repeated, or given up.
@@ -178,21 +178,8 @@ export class HubSession {
     options.onTime?.(proof.atUs / 1_000, question.sent.monotonic);
     const standing = this.#attest(proof);
     this.#behind = standing === "behind" ? this.#behind + 1 : 0;
-    if (this.#behind > BEHIND_MAX) {
-      return { fault: "proofs without the revocations" };
-    }
     if (standing === "behind") {
-      if (
-        this.#behind % BEHIND_AGAIN === 0 &&
-        this.#requested !== "lines-taken" &&
-        !this.#snapshot.isReading
-      ) {
-        this.#request(this.#requested ?? "lines", true);
-        return "proved";
-      }
-      // If the lines lead elsewhere, everything is needed.
-      this.#request(this.#requested === "lines-taken" || chain.state === undefined ? "snapshot" : "lines");
-      return "proved";
+      return this.#catchUp();
     }
     if (standing === "other" || proof.sequence < question.known.sequence) {
       view.drop();
@@ -207,6 +194,22 @@ export class HubSession {
     }
     view.learn(question, { epoch: proof.epoch, seq: proof.sequence, standby: false, revocations: [] });
     return { renewedAfterMs: options.monotonic() - question.sent.monotonic };
+  }
+
+  /** Requests what a proof covers and is missing here. */
+  #catchUp(): Effect {
+    if (this.#behind > BEHIND_MAX) {
+      return { fault: "proofs without the revocations" };
+    }
+    const again = this.#behind % BEHIND_AGAIN === 0 && !this.#snapshot.isReading;
+    if (again && this.#requested !== "lines-taken") {
+      this.#request(this.#requested ?? "lines", true);
+      return "proved";
+    }
+    // If the lines lead elsewhere, everything is needed.
+    const whole = this.#requested === "lines-taken" || this.#knowledge.chain.state === undefined;
+    this.#request(whole ? "snapshot" : "lines");
+    return "proved";
   }
 
   #knowsKeys({ keysDigest }: Proof): boolean {

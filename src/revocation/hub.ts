@@ -2,16 +2,11 @@
  * A hub: relays the primary's proofs to the processes of a region, so that the primary answers one question for all of
  * them (decision 33). It holds no key and decides nothing. It follows the primary or another hub.
  */
-import type { FollowerRow } from "../database/repositories/tokens/revocations.ts";
 import type { Logger } from "../observability/logger.ts";
-import {
-  CHUNK_CHARACTERS_MAX,
-  type HubConnection,
-  readRequest,
-  type Reply,
-  type Request,
-} from "./hub-messages.ts";
+import { CHUNK_CHARACTERS_MAX, type HubConnection, readRequest, type Reply } from "./hub-messages.ts";
+import { type FollowerRegister, FollowerReports, type Reporting } from "./follower-reports.ts";
 import type { Monotonic } from "./lease.ts";
+import { certificatesIn } from "./chain.ts";
 import { type Path, TREE_NONCES_MAX, treeOf } from "./nonce-tree.ts";
 import { NONCE_BYTES, type Attestation, type Proof, type Snapshot } from "./proof.ts";
 
@@ -25,15 +20,8 @@ export interface HubAnswer {
   readonly keys: string | undefined;
 }
 
-/** A process that follows through this hub, as of its last word. */
-export interface FollowerNews extends FollowerRow {
-  readonly sequence: number;
-  /** When it said so, by this machine's monotonic clock. */
-  readonly at: number;
-}
-
 /** What a hub follows. */
-export interface Upstream {
+export interface Upstream extends FollowerRegister {
   /** Asks for a proof over a nonce. Several questions may be under way. Rejects if no answer comes. */
   ask(
     nonce: Buffer,
@@ -43,10 +31,6 @@ export interface Upstream {
   snapshot(): Promise<Snapshot>;
   /** Reports that this hub has relayed all revocations up to a number. */
   relayed(sequence: number): void;
-  /** Reports followers of this hub: new ones, or what they apply. */
-  report(followers: readonly FollowerNews[]): Promise<void>;
-  /** Reports followers that no longer follow over this hub, `stopped` if they admit no more tokens. */
-  lose(lockKeys: readonly number[], stopped: boolean): Promise<void>;
 }
 
 export interface HubOptions {
@@ -64,20 +48,12 @@ const GATHER_MS = 3;
 /** The same while no process waits for a proof. */
 const IDLE_MS = 500;
 const UNDER_WAY_MAX = 48;
-/** Pause before followers are reported, so that many are reported together. */
-const REPORT_AFTER_MS = 10;
-/** Pause before followers are reported again after a failure. */
-const REPORT_AGAIN_MS = 500;
-/** Pause between two reports of all followers, which take over those of a hub that is gone. */
-const REPORT_ALL_MS = 30_000;
 /** A snapshot is replaced when so many lines have come since. */
 const TAIL_MAX = 5_000;
 /** Nonces of one connection that may wait for the next question. A hub below sends one for all its processes. */
 const NONCES_OF_ONE_MAX = 4;
 /** Connections of one hub. */
 const CHILDREN_MAX = 2_000;
-/** Followers behind one connection, if it is of another hub. */
-const FOLLOWERS_OF_ONE_MAX = 2_000;
 /** Silence after which a connection counts as dead, in milliseconds. A process asks at least every 40 ms. */
 const SILENT_MS = 10_000;
 /** A process that reads so slowly that this many bytes wait is disconnected. */
@@ -90,23 +66,6 @@ const BACKLOG_MAX = 67_108_864;
 const CARRIED_MAX = 3;
 
 const REVOKED = "a connection to this hub was refused: its certificate is revoked";
-const CERTIFICATE = ":cert:";
-const THUMBPRINT = /^[0-9a-f]{64}$/;
-const THUMBPRINT_LENGTH = 64;
-
-/** Returns the revoked certificates in lines. The text may have a million, so it is searched, not split. */
-function certificatesIn(lines: string): string[] {
-  const found: string[] = [];
-  for (let at = lines.indexOf(CERTIFICATE); at >= 0; at = lines.indexOf(CERTIFICATE, at + 1)) {
-    const start = at + CERTIFICATE.length;
-    const thumbprint = lines.slice(start, start + THUMBPRINT_LENGTH);
-    if (THUMBPRINT.test(thumbprint)) {
-      found.push(thumbprint);
-    }
-  }
-  return found;
-}
-
 /** A nonce that waits for its proof. */
 interface Nonce {
   readonly text: string;
@@ -115,9 +74,8 @@ interface Nonce {
 }
 
 /** A process or hub behind this one. */
-interface Child {
+interface Child extends Reporting {
   readonly connection: HubConnection;
-  readonly followers: Set<number>;
   /** Nonces for the next questions. */
   nonces: Nonce[];
   /** The last line sent. */
@@ -132,10 +90,7 @@ export class Hub {
   readonly #options: HubOptions;
   readonly #children = new Set<Child>();
   readonly #lines = new Map<number, string>();
-  readonly #followers = new Map<number, FollowerNews>();
-  /** The latest connection over which each follower follows. An earlier one may end later. */
-  readonly #over = new Map<number, Child>();
-  readonly #unreported = new Set<number>();
+  readonly #followers: FollowerReports;
   /** SHA-256 of revoked certificates, in hexadecimal. */
   readonly #revoked = new Set<string>();
   #knowsRevoked = false;
@@ -153,11 +108,10 @@ export class Hub {
   #waiting = false;
   #stopped = false;
   #sweep: NodeJS.Timeout | undefined;
-  #reports: NodeJS.Timeout | undefined;
-  #reporting: NodeJS.Timeout | undefined;
 
   constructor(options: HubOptions) {
     this.#options = options;
+    this.#followers = new FollowerReports(options);
   }
 
   /** Number of the last revocation that was relayed. */
@@ -182,7 +136,7 @@ export class Hub {
 
   start(): void {
     this.#sweep = setInterval(() => this.#leaveSilent(), SILENT_MS / 2);
-    this.#reports = setInterval(() => this.#reportLater(this.#followers.keys()), REPORT_ALL_MS);
+    this.#followers.start();
     this.#ask();
   }
 
@@ -190,8 +144,7 @@ export class Hub {
     clearTimeout(this.#timer);
     this.#stopped = true;
     clearInterval(this.#sweep);
-    clearInterval(this.#reports);
-    clearTimeout(this.#reporting);
+    this.#followers.stop();
     for (const { connection } of this.#children) {
       connection.close();
     }
@@ -228,7 +181,7 @@ export class Hub {
       onMessage: (text) => this.#read(child, text),
       onClose: () => {
         this.#children.delete(child);
-        this.#forget(child, [...child.followers], false);
+        this.#followers.forget(child, [...child.followers], false);
       },
     };
   }
@@ -456,7 +409,9 @@ export class Hub {
     }
     switch (request.type) {
       case "follow":
-        this.#follow(child, request.follower);
+        if (!this.#followers.follow(child, request.follower)) {
+          child.connection.close();
+        }
         break;
       case "nonce":
         this.#wait(child, request.nonce);
@@ -473,77 +428,12 @@ export class Hub {
         }
         break;
       case "applied":
-        this.#apply(child, request);
+        this.#followers.apply(child, request);
         break;
       case "gone":
-        this.#forget(child, [request.lockKey], request.stopped);
+        this.#followers.forget(child, [request.lockKey], request.stopped);
         break;
     }
-  }
-
-  #follow(child: Child, follower: FollowerRow): void {
-    if (child.followers.size >= FOLLOWERS_OF_ONE_MAX) {
-      child.connection.close();
-      return;
-    }
-    child.followers.add(follower.lockKey);
-    this.#over.set(follower.lockKey, child);
-    const sequence = this.#followers.get(follower.lockKey)?.sequence ?? 0;
-    this.#followers.set(follower.lockKey, { ...follower, sequence, at: this.#options.monotonic() });
-    this.#reportLater([follower.lockKey]);
-  }
-
-  #apply(child: Child, { lockKey, sequence, sinceMs }: Extract<Request, { type: "applied" }>): void {
-    const known = this.#followers.get(lockKey);
-    if (known !== undefined && this.#over.get(lockKey) === child) {
-      const at = this.#options.monotonic() - Math.max(0, sinceMs);
-      this.#followers.set(lockKey, { ...known, sequence, at });
-      this.#reportLater([lockKey]);
-    }
-  }
-
-  #reportLater(lockKeys: Iterable<number>, pauseMs = REPORT_AFTER_MS): void {
-    for (const lockKey of lockKeys) {
-      this.#unreported.add(lockKey);
-    }
-    if (this.#stopped) {
-      return;
-    }
-    this.#reporting ??= setTimeout(() => {
-      this.#reporting = undefined;
-      const keys = [...this.#unreported];
-      this.#unreported.clear();
-      this.#options.upstream
-        .report(keys.flatMap((key) => this.#followers.get(key) ?? []))
-        .catch((error: unknown) => {
-          this.#options.log.debug({ err: error }, "followers were not reported");
-          this.#reportLater(keys, REPORT_AGAIN_MS);
-        });
-    }, pauseMs);
-  }
-
-  #lose(lost: readonly number[], stopped: boolean): void {
-    // One that is reported again may have come back.
-    const lockKeys = lost.filter((key) => !this.#followers.has(key));
-    if (lockKeys.length === 0 || this.#stopped) {
-      return;
-    }
-    this.#options.upstream.lose(lockKeys, stopped).catch((error: unknown) => {
-      this.#options.log.debug({ err: error }, "lost followers were not reported");
-      setTimeout(() => this.#lose(lockKeys, stopped), REPORT_AGAIN_MS).unref();
-    });
-  }
-
-  /** Forgets those followers that follow over this connection. */
-  #forget(child: Child, lockKeys: readonly number[], stopped: boolean): void {
-    const lost = lockKeys.filter((key) => this.#over.get(key) === child);
-    for (const lockKey of lost) {
-      child.followers.delete(lockKey);
-      this.#over.delete(lockKey);
-      this.#followers.delete(lockKey);
-      this.#unreported.delete(lockKey);
-    }
-    this.#lose(lost, stopped);
   }
 
   #wait(child: Child, nonce: string): void {

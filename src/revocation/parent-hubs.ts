@@ -2,7 +2,8 @@
 import type { FollowerRow } from "../database/repositories/tokens/revocations.ts";
 import type { Logger } from "../observability/logger.ts";
 import { afterLoopTime } from "../runtime/loop-time.ts";
-import type { FollowerNews, HubAnswer, Upstream } from "./hub.ts";
+import type { FollowerNews } from "./follower-reports.ts";
+import type { HubAnswer, Upstream } from "./hub.ts";
 import {
   HUB_PROTOCOL,
   type HubConnection,
@@ -133,7 +134,7 @@ class Parent {
     clearTimeout(this.#silence);
     this.#silence = setTimeout(() => {
       const error = new Error("the parent hub brings no snapshot");
-      this.#snapshots.splice(0).forEach(({ reject }) => reject(error));
+      this.#snapshots.splice(0).forEach((waiting) => waiting.reject(error));
     }, ANSWER_MS);
   }
 
@@ -269,7 +270,7 @@ class Parent {
       this.#limitSilence();
     } else {
       clearTimeout(this.#silence);
-      this.#snapshots.splice(0).forEach(({ resolve }) => resolve(snapshot));
+      this.#snapshots.splice(0).forEach((waiting) => waiting.resolve(snapshot));
     }
   }
 }

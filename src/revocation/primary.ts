@@ -18,7 +18,8 @@ import type { Queryable } from "../database/pool.ts";
 import type { Subscription, SubscriptionOptions } from "../database/subscription.ts";
 import type { Logger } from "../observability/logger.ts";
 import { withinLoopTime } from "../runtime/loop-time.ts";
-import type { FollowerNews, HubAnswer, Upstream } from "./hub.ts";
+import type { FollowerNews } from "./follower-reports.ts";
+import type { HubAnswer, Upstream } from "./hub.ts";
 import type { Monotonic } from "./lease.ts";
 import { type Attestation, NONCE_BYTES, type Snapshot } from "./proof.ts";
 
@@ -181,11 +182,11 @@ export class Primary implements Upstream {
         onNotification: (payload) => this.#hear(payload),
         onLost: (error) => this.#lose(slot, subscription, error),
       });
-      const { db, close } = subscription;
+      const opened = subscription;
       // Prepares the statement before several are sent at once.
       const known = { keysDigest: undefined, after: this.#heard };
-      const proving = proveRevocations(db, Buffer.alloc(NONCE_BYTES), known);
-      answerOf(await withinLoopTime(SILENT_MS, proving, () => void close()));
+      const proving = proveRevocations(opened.db, Buffer.alloc(NONCE_BYTES), known);
+      answerOf(await withinLoopTime(SILENT_MS, proving, () => void opened.close()));
     } catch (error) {
       await subscription?.close();
       this.#lose(slot, undefined, error);

@@ -57,7 +57,7 @@ const made = useStarted("hubs and edges", async () => {
   const primaryLines: TcpProxy[] = [];
   const hubLines: TcpProxy[] = [];
   const hubs: HubChild[] = [];
-  for (const _hub of HUBS) {
+  while (hubs.length < HUBS.length) {
     const url = new URL(database.url);
     const line = await startTcpProxy(Number(url.port));
     url.port = String(line.port);
@@ -117,8 +117,8 @@ interface Fault {
   readonly name: string;
   /** What the affected edges answer to valid tokens during it. */
   readonly affected: "no edge" | "the first edge" | "all edges";
-  begin(): Promise<unknown> | void;
-  end(): Promise<unknown> | void;
+  readonly begin: () => Promise<unknown> | void;
+  readonly end: () => Promise<unknown> | void;
 }
 
 const kill = async (numbers: readonly number[]) =>

@@ -116,7 +116,7 @@ export async function storeLeaseKeys(
 
 export interface OpenHub {
   readonly hub: Hub;
-  close(): Promise<void>;
+  readonly close: () => Promise<void>;
 }
 
 /** Starts a hub of a database in this process, without a listener. */

@@ -17,7 +17,7 @@ const PROOF_MS = 3_000;
 
 type Proof = Extract<Reply, { type: "proof" }>;
 
-export interface HubCheck {
+interface HubCheck {
   readonly open: OpenHubConnection;
   readonly checkCode: CheckCode;
   readonly monotonic: Monotonic;
@@ -42,7 +42,8 @@ const FIXES: readonly (readonly [RegExp, string])[] = [
 const UNREACHABLE = "check SIGNET_HUBS, that the hub runs, SIGNET_HUB_LISTEN of the hub, and the network";
 
 function fixOf(error: unknown): string {
-  const said = `${(error as { code?: unknown }).code ?? ""} ${messageOf(error)}`;
+  const { code = "" } = error as { readonly code?: string };
+  const said = `${code} ${messageOf(error)}`;
   return FIXES.find(([pattern]) => pattern.test(said))?.[1] ?? UNREACHABLE;
 }
 
@@ -74,7 +75,7 @@ async function askForProof(
 }
 
 /** Checks that a hub can be reached, and that its proof has a code of the edge's key. */
-export async function examineHub(hub: string, { open, checkCode, monotonic }: HubCheck): Promise<Finding> {
+async function examineHub(hub: string, { open, checkCode, monotonic }: HubCheck): Promise<Finding> {
   const finding = (ok: boolean, detail: string): Finding => ({
     check: "hub",
     ok,
