@@ -84,7 +84,8 @@ export async function startHub({
   let upstream: Above;
   if (hubs !== undefined) {
     const open = createHubOpener(() => material.current());
-    upstream = new ParentHubs({ hubs, open, identity, onLine, monotonic, log });
+    const isDenied = (thumbprint: string): boolean => hub?.deniesCertificate(thumbprint) === true;
+    upstream = new ParentHubs({ hubs, open, identity, onLine, isDenied, monotonic, log });
   } else if (databaseUrl !== undefined) {
     upstream = await openPrimary({ ...config, databaseUrl }, { identity, onLine, log });
   } else {

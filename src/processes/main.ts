@@ -12,8 +12,10 @@ import {
   operatorSettingsFromProcess,
   processEnvironment,
 } from "../config/config.ts";
+import { monotonic } from "../domain/clock.ts";
 import type { Logger } from "../observability/logger.ts";
 import { createLog, runHere } from "./command-line.ts";
+import type { Finding } from "./doctor/checks.ts";
 import { sharedServers } from "./serve/shared-servers.ts";
 import type { RunningProcess } from "./with-metrics.ts";
 
@@ -141,16 +143,29 @@ async function doctorsConfig(): Promise<Config> {
   return beside ? developmentConfigFromProcess() : configFromProcess();
 }
 
-async function doctor(options: Readonly<Record<string, unknown>>): Promise<void> {
+/** Checks the hubs of an edge that has no database. Undefined for any other process. */
+async function examineEdge(): Promise<readonly Finding[] | undefined> {
+  const { SIGNET_HUBS: followed, SIGNET_DATABASE_URL: database } = processEnvironment();
+  if ((followed ?? "") === "" || (database ?? "") !== "") {
+    return undefined;
+  }
+  const { examineHubs } = await import("./doctor/hubs.ts");
+  const { hubs = [], ...config } = configFromProcess("edge");
+  return await examineHubs({ ...config, hubs }, { monotonic, log: await createLog("silent") });
+}
+
+async function examineService(replay: number): Promise<readonly Finding[]> {
   const { withEmbeddedAddresses } = await import("./embedded/addresses.ts");
   const config = await withEmbeddedAddresses(await doctorsConfig());
   const databaseUrl = need(config, "databaseUrl", "SIGNET_DATABASE_URL");
   const temporalAddress = need(config, "temporalAddress", "TEMPORAL_ADDRESS");
   const { runDoctor } = await import("./doctor.ts");
-  const findings = await runDoctor({
-    config: { ...config, databaseUrl, temporalAddress },
-    replay: replayCount(options["replay"]),
-  });
+  return await runDoctor({ config: { ...config, databaseUrl, temporalAddress }, replay });
+}
+
+async function doctor(options: Readonly<Record<string, unknown>>): Promise<void> {
+  const replay = replayCount(options["replay"]);
+  const findings = (await examineEdge()) ?? (await examineService(replay));
   const well = findings.every(({ ok }) => ok);
   if (options["json"] === true) {
     process.stdout.write(`${JSON.stringify({ ok: well, data: findings }, null, 2)}\n`);

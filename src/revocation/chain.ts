@@ -12,6 +12,10 @@ const WAITING_MAX = 20_000;
 const PAST_STATES = 1_024;
 const LINE = /^(\d{1,15}):([a-z]+):([^:\n]{1,200}):(\d{1,17}):(\d{0,12})$/;
 
+const CERTIFICATE = ":cert:";
+const THUMBPRINT = /^[0-9a-f]{64}$/;
+const THUMBPRINT_LENGTH = 64;
+
 /** The meaning of an authenticated state for this copy. */
 export type Standing =
   /** All revocations up to the state are known. */
@@ -36,6 +40,19 @@ export function readLine(line: string): FollowedRevocation | undefined {
     atMs: Number(atUs) / 1_000,
     issuedBefore: issuedBefore === "" ? null : Number(issuedBefore),
   };
+}
+
+/** Returns the revoked certificates in lines. The text may have a million, so it is searched, not split. */
+export function certificatesIn(lines: string): string[] {
+  const found: string[] = [];
+  for (let at = lines.indexOf(CERTIFICATE); at >= 0; at = lines.indexOf(CERTIFICATE, at + 1)) {
+    const start = at + CERTIFICATE.length;
+    const thumbprint = lines.slice(start, start + THUMBPRINT_LENGTH);
+    if (THUMBPRINT.test(thumbprint)) {
+      found.push(thumbprint);
+    }
+  }
+  return found;
 }
 
 interface Waiting {

@@ -25,9 +25,14 @@ interface TenantDenial {
   issuedBefore: number;
 }
 
+/** Returns the `x5t#S256` of a certificate from its SHA-256 in hexadecimal. */
+export function x5tOf(thumbprint: string): string {
+  return Buffer.from(thumbprint, "hex").toString("base64url");
+}
+
 /** Converts a target to its form in tokens: certificates are revoked in hexadecimal, but tokens use base64url. */
 function asTokensSay(kind: RevocationKind, target: string): string {
-  return kind === "cert" ? Buffer.from(target, "hex").toString("base64url") : target;
+  return kind === "cert" ? x5tOf(target) : target;
 }
 
 type Forever = Exclude<RevocationKind, "tenant">;

@@ -18,6 +18,7 @@ import {
 import { HubSession, type KnowledgeOptions, ProvenKnowledge } from "./hub-session.ts";
 import type { Monotonic } from "./lease.ts";
 import type { CheckCode } from "./proof.ts";
+import { x5tOf } from "./deny-list.ts";
 import { processId } from "./receipt.ts";
 import type { RevocationView } from "./view.ts";
 
@@ -47,6 +48,7 @@ const START_MOST_MS = 3_000;
 const SWEEP_EVERY_MS = 60_000;
 /** Invalid messages after which a connection is given up. */
 const FAULTS_MAX = 8;
+const REVOKED = "the hub's certificate is revoked";
 
 export interface HubFollowerOptions extends Pick<KnowledgeOptions, "onKeys" | "onTime"> {
   /** URLs of the hubs. */
@@ -114,6 +116,11 @@ class HubLink {
       this.#lose(new Error("the hub closed the connection"));
       return;
     }
+    if (this.#isRevoked(opened)) {
+      opened.close();
+      this.#lose(new Error(REVOKED));
+      return;
+    }
     this.#connection = opened;
     this.#faults = 0;
     this.#provedAt = monotonic();
@@ -125,6 +132,12 @@ class HubLink {
     }
     this.#session.begin();
     log.info({ hub: this.#hub, follower: processId(identity) }, "following revocations through a hub");
+  }
+
+  #isRevoked(connection: HubConnection | undefined): boolean {
+    const { certificate } = connection ?? {};
+    const { view } = this.#knowledge;
+    return certificate !== undefined && view.deniesCertificate(x5tOf(certificate));
   }
 
   get connected(): boolean {
@@ -195,6 +208,10 @@ class HubLink {
     if (effect === "none") {
       return;
     }
+    if (this.#isRevoked(this.#connection)) {
+      this.#leave(REVOKED);
+      return;
+    }
     this.#provedAt = this.#options.monotonic();
     this.#reconnectMs = RECONNECT_FIRST_MS;
     if (typeof effect === "object") {
@@ -253,9 +270,12 @@ export class HubFollower {
 
   /** Waits until tokens can be admitted. @returns false if no hub brings a proof */
   async renew(): Promise<boolean> {
-    this.#renewal ??= this.#untilCurrent().finally(() => {
-      this.#renewal = undefined;
-    });
+    if (this.#renewal === undefined) {
+      this.#renewal = this.#untilCurrent().finally(() => {
+        this.#renewal = undefined;
+      });
+      this.#ask();
+    }
     return await this.#renewal;
   }
 
@@ -311,8 +331,11 @@ export class HubFollower {
     }
   }
 
-  /** Returns the pause between two nonces, in milliseconds. */
+  /** Returns the pause between two nonces, in milliseconds: the shortest while a request waits. */
   #pauseMs(): number {
+    if (this.#renewal !== undefined) {
+      return PAUSE_MIN_MS;
+    }
     let slowest = 0;
     for (const { connected, latencyMs } of this.#links) {
       slowest = connected && latencyMs > slowest ? latencyMs : slowest;

@@ -3,7 +3,7 @@
  * as far as the primary has authenticated it (proof.ts); what a process says is about itself.
  */
 import type { FollowerRow } from "../database/repositories/tokens/revocations.ts";
-import type { Attestation, Proof } from "./proof.ts";
+import type { Attestation, Proof, Snapshot } from "./proof.ts";
 import type { Path } from "./nonce-tree.ts";
 
 /** Version of these messages. A hub ends a connection of another one. */
@@ -46,11 +46,56 @@ export type Reply =
   | ({ readonly type: "snapshot"; readonly chunks: number } & Attestation)
   | { readonly type: "chunk"; readonly text: string };
 
+/** Maximum number of chunks of a snapshot: 256 MiB of text. */
+const CHUNKS_MAX = 1_024;
+
+/** Puts the chunks of a snapshot together. */
+export class SnapshotReader {
+  #head: Attestation | undefined;
+  #texts: string[] = [];
+  #left = 0;
+
+  /** Whether chunks are missing. */
+  get isReading(): boolean {
+    return this.#head !== undefined;
+  }
+
+  /** Takes a message of a hub. @returns the snapshot after its last chunk */
+  read(reply: Extract<Reply, { type: "snapshot" | "chunk" }>): Snapshot | "reading" | "malformed" {
+    if (reply.type === "snapshot") {
+      const { chunks, epoch, sequence, head, codes } = reply;
+      if (chunks < 0 || chunks > CHUNKS_MAX) {
+        return "malformed";
+      }
+      this.#head = { epoch, sequence, head, codes };
+      this.#texts = [];
+      this.#left = chunks;
+    } else {
+      this.#texts.push(reply.text);
+      this.#left -= 1;
+    }
+    const head = this.#head;
+    if (head === undefined) {
+      this.#texts = [];
+      return "malformed";
+    }
+    if (this.#left > 0) {
+      return "reading";
+    }
+    const lines = this.#texts.join("");
+    this.#head = undefined;
+    this.#texts = [];
+    return { ...head, lines };
+  }
+}
+
 /** One end of a connection. */
 export interface HubConnection {
   send(text: string): void;
   /** Bytes that wait to be sent. */
   readonly backlog: number;
+  /** SHA-256 of the other side's certificate, in hexadecimal; undefined in development. */
+  readonly certificate?: string | undefined;
   close(): void;
 }
 

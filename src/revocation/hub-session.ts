@@ -5,7 +5,7 @@
 import { hash } from "node:crypto";
 import type { RandomBytes } from "../domain/ids.ts";
 import { RevocationChain, WaitingLines } from "./chain.ts";
-import { type Reply, type Request } from "./hub-messages.ts";
+import { type Reply, type Request, SnapshotReader } from "./hub-messages.ts";
 import { rootOf } from "./nonce-tree.ts";
 import {
   type Attestation,
@@ -22,8 +22,8 @@ import { type Question, RevocationView, type ViewOptions } from "./view.ts";
 const NONCES_MAX = 64;
 /** Proofs that a hub may bring without the lines that were requested. */
 const BEHIND_MAX = 50;
-/** Maximum number of chunks of a snapshot: 256 MiB of text. */
-const CHUNKS_MAX = 1_024;
+/** Such proofs after which the lines or the snapshot are requested again. */
+const BEHIND_AGAIN = 10;
 
 export interface KnowledgeOptions extends ViewOptions {
   readonly checkCode: CheckCode;
@@ -50,13 +50,6 @@ export class ProvenKnowledge {
   }
 }
 
-/** A snapshot whose lines are arriving. */
-interface Arriving {
-  readonly head: Attestation;
-  readonly texts: string[];
-  left: number;
-}
-
 /** What became of a message. */
 export type Effect =
   /** The lease was renewed, by a proof that took so long from when its nonce was drawn, in milliseconds. */
@@ -75,7 +68,7 @@ export class HubSession {
   readonly #send: (request: Request) => void;
   readonly #questions = new Map<string, Question>();
   readonly #waiting = new WaitingLines();
-  #arriving: Arriving | undefined;
+  readonly #snapshot = new SnapshotReader();
   /** What was requested; `lines-taken` if the lines came, but no authenticated state has been compared with them yet. */
   #requested: "lines" | "lines-taken" | "snapshot" | undefined;
   #wantedKeys: string | undefined;
@@ -119,15 +112,15 @@ export class HubSession {
       case "keys":
         return this.#takeKeys(reply.keys);
       case "snapshot":
-        return this.#beginSnapshot(reply);
       case "chunk":
-        return this.#takeChunk(reply.text);
+        return this.#readSnapshot(reply);
       default:
         return reply satisfies never;
     }
   }
-  #request(what: "lines" | "snapshot"): void {
-    if (this.#requested === what || this.#requested === "snapshot") {
+
+  #request(what: "lines" | "snapshot", again = false): void {
+    if (!again && (this.#requested === what || this.#requested === "snapshot")) {
       return;
     }
     this.#requested = what;
@@ -171,7 +164,7 @@ export class HubSession {
   }
 
   #prove(proof: Extract<Reply, { type: "proof" }>): Effect {
-    const { options, view, chain } = this.#knowledge;
+    const { options, view } = this.#knowledge;
     const question = this.#questions.get(proof.nonce);
     if (question === undefined) {
       // Repeated, or given up.
@@ -185,13 +178,8 @@ export class HubSession {
     options.onTime?.(proof.atUs / 1_000, question.sent.monotonic);
     const standing = this.#attest(proof);
     this.#behind = standing === "behind" ? this.#behind + 1 : 0;
-    if (this.#behind > BEHIND_MAX) {
-      return { fault: "proofs without the revocations" };
-    }
     if (standing === "behind") {
-      // If the lines lead elsewhere, everything is needed.
-      this.#request(this.#requested === "lines-taken" || chain.state === undefined ? "snapshot" : "lines");
-      return "proved";
+      return this.#catchUp();
     }
     if (standing === "other" || proof.sequence < question.known.sequence) {
       view.drop();
@@ -206,6 +194,22 @@ export class HubSession {
     }
     view.learn(question, { epoch: proof.epoch, seq: proof.sequence, standby: false, revocations: [] });
     return { renewedAfterMs: options.monotonic() - question.sent.monotonic };
+  }
+
+  /** Requests what a proof covers and is missing here. */
+  #catchUp(): Effect {
+    if (this.#behind > BEHIND_MAX) {
+      return { fault: "proofs without the revocations" };
+    }
+    const again = this.#behind % BEHIND_AGAIN === 0 && !this.#snapshot.isReading;
+    if (again && this.#requested !== "lines-taken") {
+      this.#request(this.#requested ?? "lines", true);
+      return "proved";
+    }
+    // If the lines lead elsewhere, everything is needed.
+    const whole = this.#requested === "lines-taken" || this.#knowledge.chain.state === undefined;
+    this.#request(whole ? "snapshot" : "lines");
+    return "proved";
   }
 
   #knowsKeys({ keysDigest }: Proof): boolean {
@@ -229,37 +233,26 @@ export class HubSession {
     return "none";
   }
 
-  #beginSnapshot({ chunks, epoch, sequence, head, codes }: Extract<Reply, { type: "snapshot" }>): Effect {
-    if (this.#requested !== "snapshot" || chunks < 0 || chunks > CHUNKS_MAX) {
-      return { fault: "unrequested or oversized snapshot" };
-    }
-    this.#arriving = { head: { epoch, sequence, head, codes }, texts: [], left: chunks };
-    return this.#endSnapshot(this.#arriving);
-  }
-
-  #takeChunk(text: string): Effect {
-    if (this.#arriving === undefined) {
-      return { fault: "chunk without a snapshot" };
-    }
-    this.#arriving.texts.push(text);
-    this.#arriving.left -= 1;
-    return this.#endSnapshot(this.#arriving);
-  }
-
-  #endSnapshot({ head, texts, left }: Arriving): Effect {
-    if (left > 0) {
+  #readSnapshot(reply: Extract<Reply, { type: "snapshot" | "chunk" }>): Effect {
+    if (this.#requested !== "snapshot") {
+      // Answered twice, because it was requested again.
       return "none";
     }
-    this.#arriving = undefined;
+    const snapshot = this.#snapshot.read(reply);
+    if (snapshot === "malformed") {
+      return { fault: "malformed snapshot" };
+    }
+    if (snapshot === "reading") {
+      return "none";
+    }
     this.#requested = undefined;
     const { chain, view, options } = this.#knowledge;
-    const lines = texts.join("");
-    if (!options.checkCode(snapshotStatement({ ...head, lines }), head.codes)) {
+    if (!options.checkCode(snapshotStatement(snapshot), snapshot.codes)) {
       return { fault: "code of a snapshot" };
     }
-    chain.begin(head);
-    this.#waiting.forget(head.sequence);
-    view.take(head, chain.readAll(lines), true);
+    chain.begin(snapshot);
+    this.#waiting.forget(snapshot.sequence);
+    view.take(snapshot, chain.readAll(snapshot.lines), true);
     options.onApplied();
     return "none";
   }

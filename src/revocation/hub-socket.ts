@@ -5,9 +5,13 @@
 import { createServer as createHttpServer, type IncomingMessage, type Server } from "node:http";
 import { createServer as createHttpsServer, type Server as HttpsServer } from "node:https";
 import type { Duplex } from "node:stream";
-import type { TLSSocket } from "node:tls";
+import { TLSSocket } from "node:tls";
 import { WebSocket, WebSocketServer } from "ws";
-import { hasPinnedName, pinnedNameCheck } from "../http/mutual-tls/client-certificate.ts";
+import {
+  describeCertificate,
+  hasPinnedName,
+  pinnedNameCheck,
+} from "../http/mutual-tls/client-certificate.ts";
 import { tlsContext } from "../http/mutual-tls/tls-listener.ts";
 import type { Logger } from "../observability/logger.ts";
 import { type ListenAddress, listenOn } from "../runtime/http-server.ts";
@@ -31,8 +35,10 @@ export interface HubTls {
 /** `ws` masks a text in a buffer into one write with its header; a string would take two. */
 const TEXT = { binary: false };
 
-function connectionOf(socket: WebSocket): HubConnection {
+function connectionOf(socket: WebSocket, { socket: wire }: IncomingMessage): HubConnection {
+  const certificate = wire instanceof TLSSocket ? wire.getPeerX509Certificate() : undefined;
   return {
+    certificate: certificate === undefined ? undefined : describeCertificate(certificate).thumbprint,
     send: (text) => socket.send(Buffer.from(text), TEXT),
     get backlog() {
       return socket.bufferedAmount;
@@ -65,7 +71,10 @@ export function createHubOpener(tls: () => HubTls | undefined): OpenHubConnectio
       });
       let failure: Error | undefined;
       socket.on("message", (data, isBinary) => handlers.onMessage(textOf(data, isBinary) ?? ""));
-      socket.once("open", () => resolve(connectionOf(socket)));
+      // Precedes the event `open` in the same turn.
+      socket.once("upgrade", (response) => {
+        socket.once("open", () => resolve(connectionOf(socket, response)));
+      });
       socket.on("error", (error) => {
         failure = error;
         reject(error);
@@ -129,7 +138,7 @@ export async function listenForFollowers({
       return;
     }
     sockets.handleUpgrade(request, stream, head, (socket) => {
-      const taken = hub.accept(connectionOf(socket));
+      const taken = hub.accept(connectionOf(socket, request));
       if (taken === undefined) {
         socket.terminate();
         return;

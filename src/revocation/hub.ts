@@ -2,16 +2,11 @@
  * A hub: relays the primary's proofs to the processes of a region, so that the primary answers one question for all of
  * them (decision 33). It holds no key and decides nothing. It follows the primary or another hub.
  */
-import type { FollowerRow } from "../database/repositories/tokens/revocations.ts";
 import type { Logger } from "../observability/logger.ts";
-import {
-  CHUNK_CHARACTERS_MAX,
-  type HubConnection,
-  readRequest,
-  type Reply,
-  type Request,
-} from "./hub-messages.ts";
+import { CHUNK_CHARACTERS_MAX, type HubConnection, readRequest, type Reply } from "./hub-messages.ts";
+import { type FollowerRegister, FollowerReports, type Reporting } from "./follower-reports.ts";
 import type { Monotonic } from "./lease.ts";
+import { certificatesIn } from "./chain.ts";
 import { type Path, TREE_NONCES_MAX, treeOf } from "./nonce-tree.ts";
 import { NONCE_BYTES, type Attestation, type Proof, type Snapshot } from "./proof.ts";
 
@@ -25,15 +20,8 @@ export interface HubAnswer {
   readonly keys: string | undefined;
 }
 
-/** A process that follows through this hub, as of its last word. */
-export interface FollowerNews extends FollowerRow {
-  readonly sequence: number;
-  /** When it said so, by this machine's monotonic clock. */
-  readonly at: number;
-}
-
 /** What a hub follows. */
-export interface Upstream {
+export interface Upstream extends FollowerRegister {
   /** Asks for a proof over a nonce. Several questions may be under way. Rejects if no answer comes. */
   ask(
     nonce: Buffer,
@@ -43,10 +31,6 @@ export interface Upstream {
   snapshot(): Promise<Snapshot>;
   /** Reports that this hub has relayed all revocations up to a number. */
   relayed(sequence: number): void;
-  /** Reports followers of this hub: new ones, or what they apply. */
-  report(followers: readonly FollowerNews[]): Promise<void>;
-  /** Reports followers that no longer follow over this hub, `stopped` if they admit no more tokens. */
-  lose(lockKeys: readonly number[], stopped: boolean): Promise<void>;
 }
 
 export interface HubOptions {
@@ -64,16 +48,12 @@ const GATHER_MS = 3;
 /** The same while no process waits for a proof. */
 const IDLE_MS = 500;
 const UNDER_WAY_MAX = 48;
-/** Pause before followers are reported, so that many are reported together. */
-const REPORT_AFTER_MS = 10;
 /** A snapshot is replaced when so many lines have come since. */
 const TAIL_MAX = 5_000;
 /** Nonces of one connection that may wait for the next question. A hub below sends one for all its processes. */
 const NONCES_OF_ONE_MAX = 4;
 /** Connections of one hub. */
 const CHILDREN_MAX = 2_000;
-/** Followers behind one connection, if it is of another hub. */
-const FOLLOWERS_OF_ONE_MAX = 2_000;
 /** Silence after which a connection counts as dead, in milliseconds. A process asks at least every 200 ms. */
 const SILENT_MS = 10_000;
 /** A process that reads so slowly that this many bytes wait is disconnected. */
@@ -85,6 +65,7 @@ const BACKLOG_MAX = 67_108_864;
  */
 const CARRIED_MAX = 3;
 
+const REVOKED = "a connection to this hub was refused: its certificate is revoked";
 /** A nonce that waits for its proof. */
 interface Nonce {
   readonly text: string;
@@ -94,13 +75,14 @@ interface Nonce {
 }
 
 /** A process or hub behind this one. */
-interface Child {
+interface Child extends Reporting {
   readonly connection: HubConnection;
-  readonly followers: Set<number>;
   /** Nonces for the next questions. */
   nonces: Nonce[];
   /** The last line sent. */
   sent: number;
+  /** Whether a snapshot is being read for it. */
+  awaitsSnapshot: boolean;
   /** When its last message came. */
   heardAt: number;
 }
@@ -109,8 +91,10 @@ export class Hub {
   readonly #options: HubOptions;
   readonly #children = new Set<Child>();
   readonly #lines = new Map<number, string>();
-  readonly #followers = new Map<number, FollowerNews>();
-  readonly #unreported = new Set<number>();
+  readonly #followers: FollowerReports;
+  /** SHA-256 of revoked certificates, in hexadecimal. */
+  readonly #revoked = new Set<string>();
+  #knowsRevoked = false;
   #snapshot: Promise<Snapshot> | undefined;
   #epoch: string | undefined;
   #sequence = 0;
@@ -125,10 +109,10 @@ export class Hub {
   #waiting = false;
   #stopped = false;
   #sweep: NodeJS.Timeout | undefined;
-  #reporting: NodeJS.Timeout | undefined;
 
   constructor(options: HubOptions) {
     this.#options = options;
+    this.#followers = new FollowerReports(options);
   }
 
   /** Number of the last revocation that was relayed. */
@@ -153,6 +137,7 @@ export class Hub {
 
   start(): void {
     this.#sweep = setInterval(() => this.#leaveSilent(), SILENT_MS / 2);
+    this.#followers.start();
     this.#ask();
   }
 
@@ -160,10 +145,18 @@ export class Hub {
     clearTimeout(this.#timer);
     this.#stopped = true;
     clearInterval(this.#sweep);
-    clearTimeout(this.#reporting);
+    this.#followers.stop();
     for (const { connection } of this.#children) {
       connection.close();
     }
+  }
+
+  /**
+   * Whether a certificate, by its SHA-256 in hexadecimal, is revoked as far as this hub knows. It has no key to prove
+   * that with, so a parent hub can make it reject others, as it can by silence.
+   */
+  deniesCertificate(thumbprint: string): boolean {
+    return this.#revoked.has(thumbprint);
   }
 
   /** Takes a connection. @returns what to call with its messages, and at its end */
@@ -171,14 +164,25 @@ export class Hub {
     if (this.#children.size >= CHILDREN_MAX) {
       return undefined;
     }
+    if (connection.certificate !== undefined && this.#revoked.has(connection.certificate)) {
+      this.#options.log.warn({}, REVOKED);
+      return undefined;
+    }
     const heardAt = this.#options.monotonic();
-    const child: Child = { connection, followers: new Set(), nonces: [], sent: this.#sequence, heardAt };
+    const child: Child = {
+      connection,
+      followers: new Set(),
+      nonces: [],
+      sent: this.#sequence,
+      awaitsSnapshot: false,
+      heardAt,
+    };
     this.#children.add(child);
     return {
       onMessage: (text) => this.#read(child, text),
       onClose: () => {
         this.#children.delete(child);
-        this.#lose([...child.followers], false);
+        this.#followers.forget(child, [...child.followers], false);
       },
     };
   }
@@ -256,6 +260,7 @@ export class Hub {
         this.#rttMs = this.#rttMs === 0 ? rtt : this.#rttMs + (rtt - this.#rttMs) / 8;
         this.#answeredAt = monotonic();
         this.#learn(answer, after);
+        this.#readRevoked().catch(() => undefined);
         const proof = JSON.stringify({ type: "proof", ...answer.proof }).slice(0, -1);
         const above = answer.trees.map((path) => `,${JSON.stringify(path)}`).join("");
         for (const [index, { child, nonce }] of asked.entries()) {
@@ -298,11 +303,52 @@ export class Hub {
     }
   }
 
+  /** Ends the connections whose certificates these lines revoke. */
+  #denyCertificates(lines: string): void {
+    for (const thumbprint of certificatesIn(lines)) {
+      this.#revoked.add(thumbprint);
+    }
+    for (const { connection } of this.#children) {
+      if (connection.certificate !== undefined && this.#revoked.has(connection.certificate)) {
+        this.#options.log.warn({}, REVOKED);
+        connection.close();
+      }
+    }
+  }
+
+  /** Reads the certificates that were revoked before this hub started, unless that is done. */
+  async #readRevoked(): Promise<void> {
+    if (!this.#knowsRevoked && this.#snapshot === undefined) {
+      await this.#readSnapshot();
+    }
+  }
+
+  /** Reads all live revocations, once for all who ask. */
+  async #readSnapshot(): Promise<Snapshot> {
+    this.#snapshot ??= this.#options.upstream.snapshot();
+    const reading = this.#snapshot;
+    try {
+      const snapshot = await reading;
+      if (!this.#knowsRevoked) {
+        this.#knowsRevoked = true;
+        this.#denyCertificates(snapshot.lines);
+      }
+      return snapshot;
+    } catch (error) {
+      if (this.#snapshot === reading) {
+        this.#snapshot = undefined;
+      }
+      this.#options.log.warn({ err: error }, "a snapshot of the revocations could not be read");
+      throw error;
+    }
+  }
+
   #keep(lines: readonly string[]): void {
     for (const line of lines) {
       const sequence = Number(line.slice(0, line.indexOf(":")));
       if (Number.isSafeInteger(sequence)) {
         this.#lines.set(sequence, line);
+        this.#denyCertificates(line);
         this.#sequence = Math.max(this.#sequence, sequence);
       }
     }
@@ -366,7 +412,9 @@ export class Hub {
     }
     switch (request.type) {
       case "follow":
-        this.#follow(child, request.follower);
+        if (!this.#followers.follow(child, request.follower)) {
+          child.connection.close();
+        }
         break;
       case "nonce":
         this.#wait(child, request.nonce);
@@ -383,59 +431,12 @@ export class Hub {
         }
         break;
       case "applied":
-        this.#apply(child, request);
+        this.#followers.apply(child, request);
         break;
       case "gone":
-        if (child.followers.delete(request.lockKey)) {
-          this.#lose([request.lockKey], request.stopped);
-        }
+        this.#followers.forget(child, [request.lockKey], request.stopped);
         break;
     }
-  }
-
-  #follow(child: Child, follower: FollowerRow): void {
-    if (child.followers.size >= FOLLOWERS_OF_ONE_MAX) {
-      child.connection.close();
-      return;
-    }
-    child.followers.add(follower.lockKey);
-    const sequence = this.#followers.get(follower.lockKey)?.sequence ?? 0;
-    this.#followers.set(follower.lockKey, { ...follower, sequence, at: this.#options.monotonic() });
-    this.#reportLater(follower.lockKey);
-  }
-
-  #apply(child: Child, { lockKey, sequence, sinceMs }: Extract<Request, { type: "applied" }>): void {
-    const known = this.#followers.get(lockKey);
-    if (known !== undefined && child.followers.has(lockKey)) {
-      const at = this.#options.monotonic() - Math.max(0, sinceMs);
-      this.#followers.set(lockKey, { ...known, sequence, at });
-      this.#reportLater(lockKey);
-    }
-  }
-
-  #reportLater(lockKey: number): void {
-    this.#unreported.add(lockKey);
-    this.#reporting ??= setTimeout(() => {
-      this.#reporting = undefined;
-      const news = [...this.#unreported].flatMap((key) => this.#followers.get(key) ?? []);
-      this.#unreported.clear();
-      this.#options.upstream
-        .report(news)
-        .catch((error: unknown) => this.#options.log.warn({ err: error }, "followers were not reported"));
-    }, REPORT_AFTER_MS);
-  }
-
-  #lose(lockKeys: readonly number[], stopped: boolean): void {
-    if (lockKeys.length === 0) {
-      return;
-    }
-    for (const lockKey of lockKeys) {
-      this.#followers.delete(lockKey);
-      this.#unreported.delete(lockKey);
-    }
-    this.#options.upstream
-      .lose(lockKeys, stopped)
-      .catch((error: unknown) => this.#options.log.debug({ err: error }, "lost followers were not reported"));
   }
 
   #wait(child: Child, nonce: string): void {
@@ -461,11 +462,14 @@ export class Hub {
     this.#send(child, { type: "lines", lines });
   }
 
+  /** Answers a request for a snapshot, unless it cannot be read. The child then requests it again. */
   async #sendSnapshot(child: Child): Promise<void> {
-    this.#snapshot ??= this.#options.upstream.snapshot();
-    const reading = this.#snapshot;
+    if (child.awaitsSnapshot) {
+      return;
+    }
+    child.awaitsSnapshot = true;
     try {
-      const { lines: text, ...head } = await reading;
+      const { lines: text, ...head } = await this.#readSnapshot();
       const chunks = Math.ceil(text.length / CHUNK_CHARACTERS_MAX);
       this.#send(child, { type: "snapshot", chunks, ...head });
       for (let at = 0; at < text.length; at += CHUNK_CHARACTERS_MAX) {
@@ -473,11 +477,10 @@ export class Hub {
       }
       child.sent = Math.min(child.sent, head.sequence);
       this.#bring(child, this.#sequence);
-    } catch (error) {
-      if (this.#snapshot === reading) {
-        this.#snapshot = undefined;
-      }
-      this.#options.log.warn({ err: error }, "a snapshot of the revocations could not be read");
+    } catch {
+      // Logged already.
+    } finally {
+      child.awaitsSnapshot = false;
     }
   }
 }

@@ -1,7 +1,9 @@
 /** Hubs above a hub: a region's hub may follow hubs of another region instead of the primary (decision 33). */
 import type { FollowerRow } from "../database/repositories/tokens/revocations.ts";
 import type { Logger } from "../observability/logger.ts";
-import type { FollowerNews, HubAnswer, Upstream } from "./hub.ts";
+import { afterLoopTime } from "../runtime/loop-time.ts";
+import type { FollowerNews } from "./follower-reports.ts";
+import type { HubAnswer, Upstream } from "./hub.ts";
 import {
   HUB_PROTOCOL,
   type HubConnection,
@@ -9,14 +11,16 @@ import {
   readReply,
   type Reply,
   type Request,
+  SnapshotReader,
 } from "./hub-messages.ts";
 import type { Monotonic } from "./lease.ts";
 import type { Attestation, Snapshot } from "./proof.ts";
 
 const RECONNECT_FIRST_MS = 50;
 const RECONNECT_MAX_MS = 1_000;
-/** How long an answer may take, in milliseconds. */
+/** How long an answer may take, in the loop's time. */
 const ANSWER_MS = 2_000;
+const REVOKED = "the parent hub's certificate is revoked";
 /** Unanswered questions at once. */
 const QUESTIONS_MAX = 64;
 
@@ -27,6 +31,8 @@ export interface ParentHubsOptions {
   readonly identity: FollowerRow;
   /** Called with each revocation that a parent announces. */
   readonly onLine: (line: string, state: Attestation) => void;
+  /** Whether a certificate is revoked, by its SHA-256 in hexadecimal. */
+  readonly isDenied: (thumbprint: string) => boolean;
   readonly monotonic: Monotonic;
   readonly log: Logger;
 }
@@ -35,7 +41,7 @@ interface Question {
   readonly knownKeys: string | undefined;
   resolve(answer: HubAnswer): void;
   reject(error: Error): void;
-  timer: NodeJS.Timeout;
+  cancel(): void;
 }
 
 /** The connection to one parent. */
@@ -50,7 +56,8 @@ class Parent {
   #keys: string | undefined;
   /** Proofs that wait for the text of the keys. */
   #waiting: { readonly proof: Extract<Reply, { type: "proof" }>; readonly question: Question }[] = [];
-  #snapshot: { readonly head: Attestation; readonly texts: string[]; left: number } | undefined;
+  readonly #reader = new SnapshotReader();
+  #silence: NodeJS.Timeout | undefined;
   #snapshots: { resolve(snapshot: Snapshot): void; reject(error: Error): void }[] = [];
   #reconnectMs = RECONNECT_FIRST_MS;
   #timer: NodeJS.Timeout | undefined;
@@ -86,6 +93,11 @@ class Parent {
       opened.close();
       return;
     }
+    if (this.#isRevoked(opened)) {
+      opened.close();
+      this.#lose(new Error(REVOKED));
+      return;
+    }
     this.#connection = opened;
     this.#reconnectMs = RECONNECT_FIRST_MS;
     this.send({ type: "lines", after: this.#after });
@@ -100,11 +112,9 @@ class Parent {
     const key = nonce.toString("base64url");
     this.#after = Math.max(this.#after, known.after);
     return await new Promise<HubAnswer>((resolve, reject) => {
-      const timer = setTimeout(() => {
-        this.#questions.delete(key);
-        reject(new Error("the parent hub brings no proof"));
-      }, ANSWER_MS);
-      this.#questions.set(key, { knownKeys: known.keysDigest, resolve, reject, timer });
+      const silence = new Error("the parent hub brings no proof");
+      const cancel = afterLoopTime(ANSWER_MS, () => this.#leave(silence));
+      this.#questions.set(key, { knownKeys: known.keysDigest, resolve, reject, cancel });
       this.send({ type: "nonce", nonce: key });
     });
   }
@@ -114,8 +124,18 @@ class Parent {
       this.#snapshots.push({ resolve, reject });
       if (this.#snapshots.length === 1) {
         this.send({ type: "snapshot" });
+        this.#limitSilence();
       }
     });
+  }
+
+  /** Gives the snapshot up if its next part does not come. Whoever needs it requests it again. */
+  #limitSilence(): void {
+    clearTimeout(this.#silence);
+    this.#silence = setTimeout(() => {
+      const error = new Error("the parent hub brings no snapshot");
+      this.#snapshots.splice(0).forEach((waiting) => waiting.reject(error));
+    }, ANSWER_MS);
   }
 
   report(followers: readonly FollowerNews[]): void {
@@ -145,6 +165,16 @@ class Parent {
     this.#connection = undefined;
   }
 
+  #isRevoked(connection: HubConnection | undefined): boolean {
+    return connection?.certificate !== undefined && this.#options.isDenied(connection.certificate);
+  }
+
+  #leave(error: Error): void {
+    const connection = this.#connection;
+    this.#lose(error);
+    connection?.close();
+  }
+
   #lose(error: Error): void {
     this.#connection = undefined;
     this.#fail(error);
@@ -159,7 +189,7 @@ class Parent {
 
   #fail(error: Error): void {
     for (const question of this.#questions.values()) {
-      clearTimeout(question.timer);
+      question.cancel();
       question.reject(error);
     }
     this.#questions.clear();
@@ -167,7 +197,7 @@ class Parent {
       question.reject(error);
     }
     this.#waiting = [];
-    this.#snapshot = undefined;
+    clearTimeout(this.#silence);
     for (const snapshot of this.#snapshots.splice(0)) {
       snapshot.reject(error);
     }
@@ -192,29 +222,26 @@ class Parent {
         }
         break;
       case "snapshot":
-        this.#snapshot = { head: reply, texts: [], left: reply.chunks };
-        this.#endSnapshot();
-        break;
       case "chunk":
-        if (this.#snapshot !== undefined) {
-          this.#snapshot.texts.push(reply.text);
-          this.#snapshot.left -= 1;
-          this.#endSnapshot();
-        }
+        this.#readSnapshot(reply);
         break;
       case undefined:
-        this.#connection?.close();
+        this.#leave(new Error("the parent hub's messages are invalid"));
         break;
     }
   }
 
   #answer(proof: Extract<Reply, { type: "proof" }>): void {
+    if (this.#isRevoked(this.#connection)) {
+      this.#leave(new Error(REVOKED));
+      return;
+    }
     const question = this.#questions.get(proof.nonce);
     if (question === undefined) {
       return;
     }
     this.#questions.delete(proof.nonce);
-    clearTimeout(question.timer);
+    question.cancel();
     if (question.knownKeys === proof.keysDigest) {
       this.#settle(proof, question);
       return;
@@ -235,17 +262,15 @@ class Parent {
     question.resolve({ proof: rest, trees, lines: this.#lines.splice(0), keys });
   }
 
-  #endSnapshot(): void {
-    if (this.#snapshot === undefined || this.#snapshot.left > 0) {
-      return;
-    }
-    const {
-      head: { epoch, sequence, head, codes },
-      texts,
-    } = this.#snapshot;
-    this.#snapshot = undefined;
-    for (const waiting of this.#snapshots.splice(0)) {
-      waiting.resolve({ epoch, sequence, head, codes, lines: texts.join("") });
+  #readSnapshot(reply: Extract<Reply, { type: "snapshot" | "chunk" }>): void {
+    const snapshot = this.#reader.read(reply);
+    if (snapshot === "malformed") {
+      this.#leave(new Error("the parent hub's messages are invalid"));
+    } else if (snapshot === "reading") {
+      this.#limitSilence();
+    } else {
+      clearTimeout(this.#silence);
+      this.#snapshots.splice(0).forEach((waiting) => waiting.resolve(snapshot));
     }
   }
 }

@@ -18,7 +18,8 @@ import type { Queryable } from "../database/pool.ts";
 import type { Subscription, SubscriptionOptions } from "../database/subscription.ts";
 import type { Logger } from "../observability/logger.ts";
 import { withinLoopTime } from "../runtime/loop-time.ts";
-import type { FollowerNews, HubAnswer, Upstream } from "./hub.ts";
+import type { FollowerNews } from "./follower-reports.ts";
+import type { HubAnswer, Upstream } from "./hub.ts";
 import type { Monotonic } from "./lease.ts";
 import { type Attestation, NONCE_BYTES, type Snapshot } from "./proof.ts";
 
@@ -42,10 +43,11 @@ export interface PrimaryOptions {
   readonly log: Logger;
 }
 
+/** Pause before this hub registers again: the server may still hold a connection that was lost in silence. */
+const REGISTER_AGAIN_MS = 500;
+
 interface Slot {
   subscription: Subscription | undefined;
-  /** Whether the hub's own registration is held by this connection. */
-  registered: boolean;
   underWay: number;
   reconnectMs: number;
   timer: NodeJS.Timeout | undefined;
@@ -77,7 +79,6 @@ export class Primary implements Upstream {
   readonly #options: PrimaryOptions;
   readonly #slots: Slot[] = Array.from({ length: CONNECTIONS }, () => ({
     subscription: undefined,
-    registered: false,
     underWay: 0,
     reconnectMs: RECONNECT_FIRST_MS,
     timer: undefined,
@@ -85,6 +86,9 @@ export class Primary implements Upstream {
   #heard = 0;
   #relayed = 0;
   #seen: NodeJS.Timeout | undefined;
+  /** The connection that holds this hub's own registration. */
+  #registered: Subscription | undefined;
+  #registering: NodeJS.Timeout | undefined;
   #stopped = false;
 
   constructor(options: PrimaryOptions) {
@@ -104,6 +108,7 @@ export class Primary implements Upstream {
   async stop(): Promise<void> {
     this.#stopped = true;
     clearInterval(this.#seen);
+    clearTimeout(this.#registering);
     const { lockKey } = this.#options.identity;
     await this.#over(async (db) => await removeFollower(db, lockKey)).catch(() => undefined);
     for (const slot of this.#slots) {
@@ -156,29 +161,32 @@ export class Primary implements Upstream {
     best.underWay += 1;
     // The other connections get the next ones.
     this.#slots.push(...this.#slots.splice(this.#slots.indexOf(best), 1));
+    const slot = best;
     try {
-      return await withinLoopTime(SILENT_MS, query(subscription.db), () => void subscription.close());
+      return await withinLoopTime(SILENT_MS, query(subscription.db), () => {
+        this.#lose(slot, subscription, new Error("the primary does not answer"));
+        void subscription.close();
+      });
     } finally {
-      best.underWay -= 1;
+      if (slot.subscription === subscription) {
+        slot.underWay -= 1;
+      }
     }
   }
 
   async #connect(slot: Slot): Promise<void> {
-    const { subscribe, identity, log } = this.#options;
+    const { subscribe, log } = this.#options;
     let subscription: Subscription | undefined;
     try {
       subscription = await subscribe({
         onNotification: (payload) => this.#hear(payload),
         onLost: (error) => this.#lose(slot, subscription, error),
       });
-      if (!this.#slots.some(({ registered }) => registered)) {
-        slot.registered = true;
-        await registerFollower(subscription.db, identity);
-        await acknowledge(subscription.db, identity.lockKey, { sequence: this.#relayed, sinceMs: 0 });
-      }
+      const opened = subscription;
       // Prepares the statement before several are sent at once.
       const known = { keysDigest: undefined, after: this.#heard };
-      answerOf(await proveRevocations(subscription.db, Buffer.alloc(NONCE_BYTES), known));
+      const proving = proveRevocations(opened.db, Buffer.alloc(NONCE_BYTES), known);
+      answerOf(await withinLoopTime(SILENT_MS, proving, () => void opened.close()));
     } catch (error) {
       await subscription?.close();
       this.#lose(slot, undefined, error);
@@ -192,6 +200,27 @@ export class Primary implements Upstream {
     slot.reconnectMs = RECONNECT_FIRST_MS;
     slot.subscription = subscription;
     log.debug({}, "a connection to the primary is open");
+    await this.#register();
+  }
+
+  /** Registers this hub over an open connection, if it is not registered. Proofs do not wait for that. */
+  async #register(): Promise<void> {
+    const { identity, log } = this.#options;
+    const slot = this.#slots.find(({ subscription }) => subscription !== undefined);
+    if (slot?.subscription === undefined || this.#registered !== undefined || this.#stopped) {
+      return;
+    }
+    const { db } = slot.subscription;
+    this.#registered = slot.subscription;
+    try {
+      await registerFollower(db, identity);
+      await acknowledge(db, identity.lockKey, { sequence: this.#relayed, sinceMs: 0 });
+    } catch (error) {
+      log.debug({ err: error }, "this hub is not registered");
+      this.#registered = undefined;
+      clearTimeout(this.#registering);
+      this.#registering = setTimeout(() => void this.#register(), REGISTER_AGAIN_MS);
+    }
   }
 
   #lose(slot: Slot, lost: Subscription | undefined, error: unknown): void {
@@ -200,7 +229,10 @@ export class Primary implements Upstream {
     }
     this.#options.log.warn({ err: error }, "a connection to the primary is lost");
     slot.subscription = undefined;
-    slot.registered = false;
+    if (lost !== undefined && this.#registered === lost) {
+      this.#registered = undefined;
+      void this.#register();
+    }
     slot.timer = setTimeout(() => void this.#connect(slot), slot.reconnectMs);
     slot.reconnectMs = Math.min(2 * slot.reconnectMs, RECONNECT_MAX_MS);
   }

@@ -7,9 +7,18 @@ import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { newId } from "../../src/domain/ids.ts";
 import { useTestApi } from "../support/api.ts";
-import { Asking, EDGE_SCOPE, type EdgeChild, startEdgeProcesses } from "../support/edge-processes.ts";
+import {
+  Asking,
+  EDGE_SCOPE,
+  type EdgeChild,
+  type Holder,
+  revokeCredential,
+  type Revoked,
+  startEdgeProcesses,
+  tokenHolder,
+} from "../support/edge-processes.ts";
 import { eventually } from "../support/eventually.ts";
-import { accessToken, grant, provision, type Provisioned } from "../support/factories.ts";
+import { grant, provision, type Provisioned } from "../support/factories.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { monotonicMs, monotonicOf } from "../support/monotonic.ts";
 import { type OwnDatabase, startOwnDatabase } from "../support/own-database.ts";
@@ -39,7 +48,12 @@ const made = useStarted("the edges", async () => {
   const port = Number(new URL(database.url).port);
   proxy = await startTcpProxy(port);
   const direct = Array.from({ length: EDGES - 1 }, () => port);
-  return await startEdgeProcesses({ api, databasePorts: [proxy.port, ...direct] });
+  const settings = [proxy.port, ...direct].map((each) => {
+    const url = new URL(api.database.url);
+    url.port = String(each);
+    return { SIGNET_DATABASE_URL: url.href };
+  });
+  return await startEdgeProcesses({ api, settings });
 });
 afterAll(async () => await proxy?.close());
 
@@ -48,10 +62,8 @@ let live: string;
 let victim: Provisioned;
 let lost: string;
 
-async function client(): Promise<{ readonly client: Provisioned; readonly token: string }> {
-  const made = await provision(api, { scopes: [EDGE_SCOPE] });
-  return { client: made, token: await accessToken(api, made) };
-}
+const client = async (): Promise<Holder> => await tokenHolder(api);
+const revoke = async (revoked: Provisioned): Promise<Revoked> => await revokeCredential(api, revoked);
 
 /** Returns the edge behind the proxy, and one with a direct connection. */
 function someEdges(): { readonly distant: EdgeChild; readonly direct: EdgeChild } {
@@ -66,35 +78,6 @@ function asking(token: string, edges: readonly EdgeChild[] = made.current.edges)
   const begun = new Asking(edges, token);
   onTestFinished(async () => void (await begun.stop().catch(() => undefined)));
   return begun;
-}
-
-interface Revoked {
-  /** The commit, by CLOCK_MONOTONIC. */
-  readonly at: number;
-  readonly edges: {
-    readonly live: number;
-    readonly acked: number;
-    readonly max_ms: number | null;
-    readonly outcome: string;
-    readonly processes: readonly { readonly kind: string; readonly state: string }[];
-  };
-}
-
-async function revoke({ credentialId }: Provisioned): Promise<Revoked> {
-  const sentAt = monotonicMs();
-  const answer = await api.admin("POST", `/credentials/${credentialId}/revoke`, { reason: "compromised" });
-  expect(answer).toMatchObject({ status: 200 });
-  // `committed_at` precedes the commit by a turn of the api's event loop, which this busy process may delay.
-  const [commit] = await sql<{ at: Date }>(
-    api,
-    "SELECT pg_xact_commit_timestamp(xmin) AS at FROM revocations WHERE id = $1",
-    [answer.body["revocation_id"]],
-  );
-  const at = monotonicOf(commit?.at ?? "");
-  expect(at).toBeGreaterThan(sentAt - 5);
-  expect(at).toBeGreaterThan(monotonicOf(String(answer.body["committed_at"])) - 5);
-  expect(at).toBeLessThan(monotonicMs());
-  return { at, edges: answer.body["edges"] as Revoked["edges"] };
 }
 
 beforeEach(async () => {

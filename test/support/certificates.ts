@@ -45,7 +45,7 @@ export async function clientPair(
 }
 
 /** Returns the SHA-256 thumbprint in the form that a credential registers. */
-export function thumbprint({ cert }: KeyPair): string {
+export function thumbprint({ cert }: Pick<KeyPair, "cert">): string {
   return new X509Certificate(cert).fingerprint256.replaceAll(":", "").toLowerCase();
 }
 

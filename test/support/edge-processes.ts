@@ -6,11 +6,16 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { expect } from "vitest";
+import type { Environment } from "../../src/config/config.ts";
 import { parseObject } from "./answer.ts";
 import type { TestApi } from "./api.ts";
 import { eventually } from "./eventually.ts";
+import { accessToken, provision, type Provisioned } from "./factories.ts";
 import { freePorts } from "./free-port.ts";
+import { monotonicMs, monotonicOf } from "./monotonic.ts";
 import { type SpawnedProcess, spawnSignet } from "./processes.ts";
+import { sql } from "./tenant.ts";
 
 /** More at once would only compete for the processor. */
 const STARTED_AT_ONCE = 4;
@@ -54,11 +59,17 @@ export interface EdgeProcesses {
 
 export interface EdgeProcessesOptions {
   readonly api: TestApi;
-  /** Port of PostgreSQL for each edge. */
-  readonly databasePorts: readonly number[];
+  /** Settings of each edge: its PostgreSQL or its hubs. */
+  readonly settings: readonly Environment[];
 }
 
-function asked(edge: number, status: number, stamp: unknown, text: string): Asked {
+interface Response {
+  readonly status: number;
+  readonly stamp: unknown;
+  readonly retryAfter: string | undefined;
+}
+
+function asked(edge: number, { status, stamp, retryAfter }: Response, text: string): Asked {
   const admittedAt = typeof stamp === "string" ? Number(BigInt(stamp)) / 1e6 : Number.NaN;
   if (typeof stamp === "string" && status === 200) {
     return { edge, outcome: "admitted", admittedAt };
@@ -68,7 +79,8 @@ function asked(edge: number, status: number, stamp: unknown, text: string): Aske
   if (
     (stamp === undefined || code === "TOKEN_REVOKED") &&
     typeof code === "string" &&
-    statuses[code] === status
+    statuses[code] === status &&
+    (retryAfter !== undefined) === (status === 503)
   ) {
     return { edge, outcome: code as Outcome, admittedAt };
   }
@@ -89,14 +101,15 @@ function ask(edge: number, port: number, agent: Agent, token: string): Question 
       let text = "";
       const { statusCode = 0, headers } = response;
       const stamp = headers["x-signet-test-admitted-at"];
+      const head = { status: statusCode, stamp, retryAfter: headers["retry-after"] };
       response.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
       // A revocation may break off the response after its headers.
       response.once("error", (error) =>
-        typeof stamp === "string" ? resolve(asked(edge, statusCode, stamp, text)) : reject(error),
+        typeof stamp === "string" ? resolve(asked(edge, head, text)) : reject(error),
       );
       response.once("end", () => {
         try {
-          resolve(asked(edge, statusCode, stamp, text));
+          resolve(asked(edge, head, text));
         } catch (error) {
           reject(error);
         }
@@ -141,15 +154,12 @@ async function writeRoutes(directory: string, upstream: Server): Promise<string>
   return path;
 }
 
-/** Starts one edge per port and resolves when all are ready. */
-export async function startEdgeProcesses({
-  api,
-  databasePorts,
-}: EdgeProcessesOptions): Promise<EdgeProcesses> {
+/** Starts one edge for each settings and resolves when all are ready. */
+export async function startEdgeProcesses({ api, settings }: EdgeProcessesOptions): Promise<EdgeProcesses> {
   const directory = await mkdtemp(join(tmpdir(), "signet-edges-"));
   const upstream = await startUpstream();
   const routes = await writeRoutes(directory, upstream);
-  const ports = await freePorts(2 * databasePorts.length);
+  const ports = await freePorts(2 * settings.length);
   const agent = new Agent({ keepAlive: true });
   const children: SpawnedProcess[] = [];
   const close = async (): Promise<void> => {
@@ -160,27 +170,25 @@ export async function startEdgeProcesses({
     await rm(directory, { recursive: true });
   };
   const start = async (index: number): Promise<void> => {
-    const database = new URL(api.database.url);
-    database.port = String(databasePorts[index]);
     const [port = 0, metricsPort = 0] = ports.slice(2 * index);
     const child = spawnSignet(["edge"], {
       SIGNET_ENV: "development",
       SIGNET_MTLS_MODE: "off",
       SIGNET_PUBLIC_URL: api.publicUrl,
-      SIGNET_DATABASE_URL: database.href,
       SIGNET_EDGE_LISTEN: `127.0.0.1:${port}`,
       SIGNET_METRICS_LISTEN: `127.0.0.1:${metricsPort}`,
       SIGNET_EDGE_ROUTES: routes,
       SIGNET_TEST_ADMISSION_HEADER: "on",
       SIGNET_LOG_LEVEL: "warn",
+      ...settings[index],
     });
     children[index] = child;
     await untilReady(child, metricsPort);
   };
   try {
-    for (let first = 0; first < databasePorts.length; first += STARTED_AT_ONCE) {
-      const group = databasePorts.slice(first, first + STARTED_AT_ONCE);
-      await Promise.all(group.map(async (_port, offset) => await start(first + offset)));
+    for (let first = 0; first < settings.length; first += STARTED_AT_ONCE) {
+      const group = settings.slice(first, first + STARTED_AT_ONCE);
+      await Promise.all(group.map(async (_settings, offset) => await start(first + offset)));
     }
   } catch (error) {
     await close();
@@ -250,4 +258,47 @@ export class Asking {
       await delay(PAUSE_MS);
     }
   }
+}
+
+/** A client with a token for the edges' route. */
+export interface Holder {
+  readonly client: Provisioned;
+  readonly token: string;
+}
+
+/** Creates a client with a token. */
+export async function tokenHolder(api: TestApi): Promise<Holder> {
+  const client = await provision(api, { scopes: [EDGE_SCOPE] });
+  return { client, token: await accessToken(api, client) };
+}
+
+/** A revocation with its commit. */
+export interface Revoked {
+  /** The commit, by CLOCK_MONOTONIC. */
+  readonly at: number;
+  readonly edges: {
+    readonly live: number;
+    readonly acked: number;
+    readonly max_ms: number | null;
+    readonly outcome: string;
+    readonly processes: readonly { readonly kind: string; readonly state: string }[];
+  };
+}
+
+/** Revokes a credential. */
+export async function revokeCredential(api: TestApi, { credentialId }: Provisioned): Promise<Revoked> {
+  const sentAt = monotonicMs();
+  const answer = await api.admin("POST", `/credentials/${credentialId}/revoke`, { reason: "compromised" });
+  expect(answer).toMatchObject({ status: 200 });
+  // `committed_at` precedes the commit by a turn of the api's event loop, which this busy process may delay.
+  const [commit] = await sql<{ at: Date }>(
+    api,
+    "SELECT pg_xact_commit_timestamp(xmin) AS at FROM revocations WHERE id = $1",
+    [answer.body["revocation_id"]],
+  );
+  const at = monotonicOf(commit?.at ?? "");
+  expect(at).toBeGreaterThan(sentAt - 5);
+  expect(at).toBeGreaterThan(monotonicOf(String(answer.body["committed_at"])) - 5);
+  expect(at).toBeLessThan(monotonicMs());
+  return { at, edges: answer.body["edges"] as Revoked["edges"] };
 }

@@ -49,8 +49,12 @@ export function hasPinnedName({ subjectAltName }: X509Certificate, names: readon
 
 /** Returns a check for `node:tls` that a server's certificate has a pinned name, regardless of the connection's host. */
 export function pinnedNameCheck(names: readonly string[], refusal: string) {
-  return (_hostname: string, { raw }: { readonly raw: Buffer }): Error | undefined =>
-    hasPinnedName(new X509Certificate(raw), names) ? undefined : new Error(refusal);
+  return (_hostname: string, { raw }: { readonly raw: Buffer }): Error | undefined => {
+    const certificate = new X509Certificate(raw);
+    return hasPinnedName(certificate, names)
+      ? undefined
+      : new Error(`${refusal}; it has ${certificate.subjectAltName ?? "none"}`);
+  };
 }
 
 /** Describes a verified certificate. The validity of `issuers` limits its own. */

@@ -1,38 +1,41 @@
 /** Revocations through a hub: the real primary, the real hub and follower; only the wire between the two is in memory. */
 import { randomBytes, randomInt } from "node:crypto";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { Client } from "pg";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { type Config, type Environment, loadConfig } from "../../../src/config/config.ts";
-import { setLeaseKeys } from "../../../src/database/repositories/tokens/lease-keys.ts";
-import { REVOCATION_LINES_CHANNEL } from "../../../src/database/repositories/tokens/revocations.ts";
-import { subscribe } from "../../../src/database/subscription.ts";
-import { monotonic, systemClock } from "../../../src/domain/clock.ts";
-import { HubFollower } from "../../../src/revocation/hub-follower.ts";
-import { Hub } from "../../../src/revocation/hub.ts";
-import type { OpenHubConnection } from "../../../src/revocation/hub-messages.ts";
-import { Primary } from "../../../src/revocation/primary.ts";
-import { createCodeCheck } from "../../../src/revocation/proof.ts";
+import { systemClock } from "../../../src/domain/clock.ts";
+import type { HubFollower } from "../../../src/revocation/hub-follower.ts";
+import type { Hub } from "../../../src/revocation/hub.ts";
+import { HUB_PROTOCOL, type OpenHubConnection } from "../../../src/revocation/hub-messages.ts";
 import { type HubProcess, startHub } from "../../../src/processes/hub.ts";
+import { type HubMaterial, openHubMaterial } from "../../../src/processes/hub-tls.ts";
 import { createHubOpener } from "../../../src/revocation/hub-socket.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { useTestApi } from "../../support/api.ts";
-import { newRoot, today } from "../../support/certificates.ts";
+import { thumbprint } from "../../support/certificates.ts";
 import { startDistantProxy } from "../../support/distant-proxy.ts";
 import { useTestEdge } from "../../support/edge.ts";
 import { eventually } from "../../support/eventually.ts";
 import { accessToken, provision } from "../../support/factories.ts";
+import { sql } from "../../support/tenant.ts";
+import {
+  claimsOf,
+  createFollower,
+  type HubSettings,
+  openHub,
+  storeLeaseKeys,
+  writeHubCertificates,
+} from "../../support/hubs.ts";
 
-const LEASE_MS = 240;
 const KEY = randomBytes(32);
 const api = useTestApi();
 const log = createLogger({ level: "warn", destination: { write: (line) => void lines.push(line) } });
 const lines: string[] = [];
-let primary: Primary;
 let hub: Hub;
+let close: () => Promise<void>;
 
 /** A wire that delivers in order, each message in a turn of its own. */
 const open: OpenHubConnection = async (_url, handlers) => {
@@ -48,62 +51,15 @@ const open: OpenHubConnection = async (_url, handlers) => {
   });
 };
 
-function follower(keys = [KEY], openHub = open, hub = "in memory"): HubFollower {
-  return new HubFollower({
-    hubs: [hub],
-    open: openHub,
-    checkCode: createCodeCheck(keys),
-    identity: { lockKey: randomInt(2 ** 31), process: "edge", region: "eu", version: "1" },
-    leaseMs: LEASE_MS,
-    onKeys: () => undefined,
-    clock: systemClock,
-    monotonic,
-    randomBytes,
-    log,
-  });
-}
-
-/** A token of a credential. */
-function tokenOf({ credentialId }: { readonly credentialId: string }) {
-  return {
-    credentialId,
-    principalId: "prn_x",
-    tenantId: "ten_x",
-    jti: "x",
-    kid: "x",
-    issuedAt: 0,
-    certificateThumbprint: undefined,
-  };
+function follower(options: Partial<Parameters<typeof createFollower>[0]> = {}): HubFollower {
+  return createFollower({ keys: [KEY], hub: "in memory", open, log, ...options });
 }
 
 beforeAll(async () => {
-  const owner = new Client({ connectionString: api.database.adminUrl });
-  await owner.connect();
-  await setLeaseKeys(owner, [KEY]);
-  await owner.end();
-  primary = new Primary({
-    subscribe: async (handlers) =>
-      await subscribe({
-        ...handlers,
-        url: api.database.url,
-        role: "signet_edge",
-        channel: REVOCATION_LINES_CHANNEL,
-        idleMs: 5_000,
-        pipeline: true,
-      }),
-    identity: { lockKey: randomInt(2 ** 31), process: "hub", region: "eu", version: "1", leaseMs: LEASE_MS },
-    onLine: (line, state) => hub.hear(line, state),
-    monotonic,
-    log,
-  });
-  hub = new Hub({ upstream: primary, leaseMs: LEASE_MS, monotonic, log });
-  await primary.start();
-  hub.start();
+  await storeLeaseKeys(api.database, [KEY]);
+  ({ hub, close } = await openHub(api.database, log));
 });
-afterAll(async () => {
-  hub.stop();
-  await primary.stop();
-});
+afterAll(async () => await close());
 
 test("a follower behind a hub admits under a lease, and applies a revocation", async () => {
   const following = follower();
@@ -113,12 +69,45 @@ test("a follower behind a hub admits under a lease, and applies a revocation", a
   const answer = await api.admin("POST", `/credentials/${client.credentialId}/revoke`, {});
   expect(answer).toMatchObject({ status: 200 });
   expect(answer.body["edges"]).toMatchObject({ outcome: "applied" });
-  expect(following.view.verdict(tokenOf(client))).toBe("revoked");
+  expect(following.view.verdict(claimsOf(client))).toBe("revoked");
   await following.stop();
 });
 
+test("a step of the wall clock ends the lease, and the next request has it renewed", async () => {
+  let offsetMs = 0;
+  const following = follower({ clock: { now: () => systemClock.now() + offsetMs } });
+  await following.start();
+  for (const stepMs of [600_000, -600_000, 0, 1_000, 0]) {
+    offsetMs = stepMs;
+    expect(following.view.current).toBe(false);
+    expect(await following.renew()).toBe(true);
+  }
+  await following.stop();
+});
+
+test("a follower that connected again stays in receipts when its earlier connection ends", async () => {
+  const connection = { send: () => undefined, backlog: 0, close: () => undefined };
+  const identity = { lockKey: randomInt(2 ** 31), process: "edge", region: "eu", version: "1", leaseMs: 240 };
+  const [earlier, later] = [hub.accept(connection), hub.accept(connection)];
+  for (const each of [earlier, later]) {
+    each?.onMessage(JSON.stringify({ type: "follow", version: HUB_PROTOCOL, follower: identity }));
+  }
+  earlier?.onClose();
+  const { lockKey } = identity;
+  later?.onMessage(JSON.stringify({ type: "applied", lockKey, sequence: 7, sinceMs: 0 }));
+  await eventually(async () => {
+    const [row] = await sql<{ via: number | null; seq: string }>(
+      api,
+      "SELECT via, seq FROM revocation_followers WHERE lock_key = $1",
+      [lockKey],
+    );
+    return row !== undefined && row.via !== null && Number(row.seq) === 7;
+  }, "the follower to be reported");
+  later?.onClose();
+});
+
 test("a follower with another key admits nothing", async () => {
-  const following = follower([randomBytes(32)]);
+  const following = follower({ keys: [randomBytes(32)] });
   await following.start();
   expect(following.view.current).toBe(false);
   await eventually(async () => lines.some((line) => line.includes("code of a")), "the fault to be logged");
@@ -127,6 +116,7 @@ test("a follower with another key admits nothing", async () => {
 
 describe("processes", () => {
   const directory = mkdtempSync(join(tmpdir(), "signet-hubs-"));
+  let certificates: HubSettings;
   let home: HubProcess;
   let regional: HubProcess;
 
@@ -135,28 +125,14 @@ describe("processes", () => {
       {
         SIGNET_ENV: "development",
         SIGNET_HUB_LISTEN: "127.0.0.1:0",
-        SIGNET_HUB_CA_FILE: join(directory, "ca.pem"),
-        SIGNET_HUB_KEY_FILE: join(directory, "hub.key"),
-        SIGNET_HUB_CERT_FILE: join(directory, "hub.pem"),
-        SIGNET_HUB_NAMES: "DNS:hub.test,DNS:edge.test",
+        ...certificates.hub,
         ...environment,
       },
       "hub",
     );
 
   beforeAll(async () => {
-    const root = await newRoot();
-    writeFileSync(join(directory, "ca.pem"), root.cert);
-    for (const name of ["hub", "edge"]) {
-      const { key, cert } = await root.issue({
-        subject: `CN=${name}`,
-        names: [{ type: "dns", value: `${name}.test` }],
-        purposes: ["serverAuth", "clientAuth"],
-        ...today(),
-      });
-      writeFileSync(join(directory, `${name}.key`), key);
-      writeFileSync(join(directory, `${name}.pem`), cert);
-    }
+    certificates = await writeHubCertificates(directory);
     home = await startHub({
       config: config({ SIGNET_DATABASE_URL: api.database.url, SIGNET_REGION: "eu" }),
       log,
@@ -177,10 +153,7 @@ describe("processes", () => {
       SIGNET_REGION: "ap",
       SIGNET_HUBS: `wss://127.0.0.1:${regional.address.port}`,
       SIGNET_LEASE_KEY: KEY.toString("base64"),
-      SIGNET_HUB_CA_FILE: join(directory, "ca.pem"),
-      SIGNET_HUB_KEY_FILE: join(directory, "edge.key"),
-      SIGNET_HUB_CERT_FILE: join(directory, "edge.pem"),
-      SIGNET_HUB_NAMES: "DNS:hub.test",
+      ...certificates.edge,
     }),
   });
 
@@ -213,6 +186,77 @@ describe("processes", () => {
   });
 });
 
+describe("a revoked certificate", () => {
+  const directory = mkdtempSync(join(tmpdir(), "signet-revoked-hubs-"));
+  afterAll(() => rmSync(directory, { recursive: true }));
+  let certificates: HubSettings;
+  let material: HubMaterial;
+
+  const hubConfig = (): Config =>
+    loadConfig(
+      {
+        SIGNET_ENV: "development",
+        SIGNET_HUB_LISTEN: "127.0.0.1:0",
+        SIGNET_DATABASE_URL: api.database.url,
+        ...certificates.hub,
+      },
+      "hub",
+    );
+  const start = async (): Promise<HubProcess> => {
+    const running = await startHub({ config: hubConfig(), log });
+    onTestFinished(async () => await running.close());
+    return running;
+  };
+  const follow = async ({ address }: HubProcess): Promise<HubFollower> => {
+    const following = follower({
+      open: createHubOpener(() => material.current()),
+      hub: `wss://127.0.0.1:${address.port}`,
+    });
+    onTestFinished(async () => await following.stop());
+    await following.start();
+    return following;
+  };
+  const revoke = async (name: string): Promise<void> => {
+    const cert = readFileSync(join(directory, `${name}.pem`), "utf8");
+    const { status } = await api.admin("POST", "/revocations", {
+      kind: "cert",
+      target: thumbprint({ cert }),
+    });
+    expect(status).toBe(200);
+  };
+
+  beforeEach(async () => {
+    certificates = await writeHubCertificates(directory);
+    const config = loadConfig(
+      { SIGNET_ENV: "development", SIGNET_DATABASE_URL: api.database.url, ...certificates.edge },
+      "hub",
+    );
+    material = await openHubMaterial(config, log);
+    onTestFinished(() => material.close());
+  });
+
+  test("of an edge is refused by a hub, also by one that starts later", async () => {
+    const hub = await start();
+    const following = await follow(hub);
+    expect(following.view.current).toBe(true);
+    await revoke("edge");
+    await eventually(() => !following.view.current, "the hub to end the connection");
+    const later = await start();
+    const again = await follow(later);
+    await eventually(() => !again.view.current, "the other hub to end the connection");
+    expect(await following.renew()).toBe(false);
+    expect(await again.renew()).toBe(false);
+  });
+
+  test("of a hub is refused by its edges", async () => {
+    const following = await follow(await start());
+    expect(following.view.current).toBe(true);
+    await revoke("hub");
+    await eventually(() => !following.view.current, "the edge to leave");
+    expect(await following.renew()).toBe(false);
+  });
+});
+
 test("at a distance, with lost packets, a follower keeps its lease", async () => {
   const distance = { roundTripMs: 120, jitterMs: 5, loss: 0.01, random: Math.random };
   const proxy = await startDistantProxy(Number(new URL(api.database.url).port), distance);
@@ -225,11 +269,10 @@ test("at a distance, with lost packets, a follower keeps its lease", async () =>
     ),
     log,
   });
-  const following = follower(
-    [KEY],
-    createHubOpener(() => undefined),
-    `ws://127.0.0.1:${distant.address.port}`,
-  );
+  const following = follower({
+    open: createHubOpener(() => undefined),
+    hub: `ws://127.0.0.1:${distant.address.port}`,
+  });
   try {
     await following.start();
     const client = await provision(api);
@@ -242,7 +285,7 @@ test("at a distance, with lost packets, a follower keeps its lease", async () =>
     expect(current).toBeGreaterThan(90);
     await api.admin("POST", `/credentials/${client.credentialId}/revoke`, {});
     await eventually(
-      async () => await Promise.resolve(following.view.verdict(tokenOf(client)) === "revoked"),
+      async () => await Promise.resolve(following.view.verdict(claimsOf(client)) === "revoked"),
       "the revocation to arrive",
     );
   } finally {

@@ -1,0 +1,197 @@
+/** Hubs: processes of the production build with mutual TLS to the edges behind them, or in this process. */
+import { randomBytes, randomInt } from "node:crypto";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { Client } from "pg";
+import type { Environment } from "../../src/config/config.ts";
+import { setLeaseKeys } from "../../src/database/repositories/tokens/lease-keys.ts";
+import { REVOCATION_LINES_CHANNEL } from "../../src/database/repositories/tokens/revocations.ts";
+import { subscribe } from "../../src/database/subscription.ts";
+import { type Clock, monotonic, systemClock } from "../../src/domain/clock.ts";
+import type { Logger } from "../../src/observability/logger.ts";
+import type { RevocableToken } from "../../src/revocation/deny-list.ts";
+import { HubFollower } from "../../src/revocation/hub-follower.ts";
+import type { OpenHubConnection } from "../../src/revocation/hub-messages.ts";
+import { Hub } from "../../src/revocation/hub.ts";
+import { Primary } from "../../src/revocation/primary.ts";
+import { createCodeCheck } from "../../src/revocation/proof.ts";
+import { newRoot, today } from "./certificates.ts";
+import { eventually } from "./eventually.ts";
+import type { Provisioned } from "./factories.ts";
+import { freePorts } from "./free-port.ts";
+import { type SpawnedProcess, spawnSignet } from "./processes.ts";
+
+const START_MS = 60_000;
+const HUB_LEASE_MS = 240;
+
+/** Settings of mutual TLS for a hub, and for an edge behind it. */
+export interface HubSettings {
+  readonly hub: Environment;
+  readonly edge: Environment;
+}
+
+/** Writes certificates for hubs and edges into a directory. */
+export async function writeHubCertificates(directory: string): Promise<HubSettings> {
+  const root = await newRoot();
+  const ca = join(directory, "ca.pem");
+  writeFileSync(ca, root.cert);
+  const write = async (name: string, permitted: string): Promise<Environment> => {
+    const { key, cert } = await root.issue({
+      subject: `CN=${name}`,
+      names: [{ type: "dns", value: `${name}.test` }],
+      purposes: ["serverAuth", "clientAuth"],
+      ...today(),
+    });
+    const [keyFile, certFile] = [join(directory, `${name}.key`), join(directory, `${name}.pem`)];
+    writeFileSync(keyFile, key);
+    writeFileSync(certFile, cert);
+    return {
+      SIGNET_HUB_CA_FILE: ca,
+      SIGNET_HUB_KEY_FILE: keyFile,
+      SIGNET_HUB_CERT_FILE: certFile,
+      SIGNET_HUB_NAMES: permitted,
+    };
+  };
+  return {
+    hub: await write("hub", "DNS:hub.test,DNS:edge.test"),
+    edge: await write("edge", "DNS:hub.test"),
+  };
+}
+
+/** A hub in a process of its own. */
+export interface HubChild {
+  readonly url: string;
+  readonly port: number;
+  /** The current process. */
+  readonly process: SpawnedProcess;
+  /** Starts it, again after it was killed. Resolves when it is ready. */
+  start(): Promise<void>;
+}
+
+/** Prepares a hub process that `start` starts. */
+export async function createHubProcess(environment: Environment): Promise<HubChild> {
+  const [port = 0, metricsPort = 0] = await freePorts(2);
+  let child: SpawnedProcess | undefined;
+  return {
+    url: `wss://127.0.0.1:${port}`,
+    port,
+    get process() {
+      if (child === undefined) {
+        throw new Error("the hub was not started");
+      }
+      return child;
+    },
+    start: async () => {
+      const started = spawnSignet(["hub"], {
+        SIGNET_ENV: "development",
+        SIGNET_LOG_LEVEL: "warn",
+        SIGNET_HUB_LISTEN: `127.0.0.1:${port}`,
+        SIGNET_METRICS_LISTEN: `127.0.0.1:${metricsPort}`,
+        ...environment,
+      });
+      child = started;
+      await eventually(
+        async () =>
+          started.state() !== undefined || (await fetch(`http://127.0.0.1:${metricsPort}/readyz`)).ok,
+        "a hub to be ready",
+        START_MS,
+      );
+      if (started.state() !== undefined) {
+        throw new Error(`a hub exited:\n${started.output()}`);
+      }
+    },
+  };
+}
+
+/** Makes these keys the lease keys of a database. */
+export async function storeLeaseKeys(
+  { adminUrl }: { readonly adminUrl: string },
+  keys: readonly Buffer[],
+): Promise<void> {
+  const owner = new Client({ connectionString: adminUrl });
+  await owner.connect();
+  await setLeaseKeys(owner, keys);
+  await owner.end();
+}
+
+export interface OpenHub {
+  readonly hub: Hub;
+  readonly close: () => Promise<void>;
+}
+
+/** Starts a hub of a database in this process, without a listener. */
+export async function openHub({ url }: { readonly url: string }, log: Logger): Promise<OpenHub> {
+  let hub: Hub | undefined;
+  const primary = new Primary({
+    subscribe: async (handlers) =>
+      await subscribe({
+        ...handlers,
+        url,
+        role: "signet_edge",
+        channel: REVOCATION_LINES_CHANNEL,
+        idleMs: 5_000,
+        pipeline: true,
+      }),
+    identity: {
+      lockKey: randomInt(2 ** 31),
+      process: "hub",
+      region: "eu",
+      version: "1",
+      leaseMs: HUB_LEASE_MS,
+    },
+    onLine: (line, state) => hub?.hear(line, state),
+    monotonic,
+    log,
+  });
+  const opened = new Hub({ upstream: primary, leaseMs: HUB_LEASE_MS, monotonic, log });
+  hub = opened;
+  await primary.start();
+  opened.start();
+  return {
+    hub: opened,
+    close: async () => {
+      opened.stop();
+      await primary.stop();
+    },
+  };
+}
+
+interface FollowerOptions {
+  readonly keys: readonly Buffer[];
+  readonly hub: string;
+  readonly open: OpenHubConnection;
+  readonly clock?: Clock;
+  readonly log: Logger;
+}
+
+/** Creates what an edge follows hubs with. */
+export function createFollower({ keys, hub, open, clock = systemClock, log }: FollowerOptions): HubFollower {
+  return new HubFollower({
+    hubs: [hub],
+    open,
+    checkCode: createCodeCheck(keys),
+    identity: { lockKey: randomInt(2 ** 31), process: "edge", region: "eu", version: "1" },
+    leaseMs: HUB_LEASE_MS,
+    onKeys: () => undefined,
+    clock,
+    monotonic,
+    randomBytes,
+    log,
+  });
+}
+
+/** Returns the claims of a token of a client. */
+export function claimsOf({
+  credentialId,
+  tenantId,
+}: Pick<Provisioned, "credentialId" | "tenantId">): RevocableToken {
+  return {
+    credentialId,
+    principalId: "prn_x",
+    tenantId,
+    jti: "x",
+    kid: "x",
+    issuedAt: 0,
+    certificateThumbprint: undefined,
+  };
+}
