@@ -164,6 +164,8 @@ export class Transport {
   }
 
   async #attempt<T>(call: ApiCall, { token, count, exchanging }: Attempt<T>): Promise<T> {
+    // Meanwhile another call may learn the address.
+    const asked = this.#addressOf(call);
     try {
       return await this.#send(call, token, exchanging);
     } catch (error) {
@@ -171,11 +173,7 @@ export class Transport {
         throw error;
       }
       const address = rightAddress(error, this.#options.baseUrl);
-      if (
-        address !== undefined &&
-        this.#addressOf(call) !== address &&
-        this.#addresses.size < ADDRESSES_MAX
-      ) {
+      if (address !== undefined && address !== asked && this.#addresses.size < ADDRESSES_MAX) {
         this.#addresses.set(kindOf(call), address);
         // The request was not processed, so any method may be sent again.
         return await this.#send(call, token, exchanging);
