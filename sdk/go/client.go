@@ -97,7 +97,7 @@ func NewClient(options Options) (*Client, error) {
 		core: &run, keeper: keeper, url: baseURL + "/v1/auth/token",
 		scope: strings.Join(options.Scopes, " "), assert: options.Assertion,
 	}
-	api := &transport{core: &run, baseURL: baseURL, source: source}
+	api := &transport{core: &run, baseURL: baseURL, source: source, elsewhere: map[string]string{}}
 	return &Client{
 		Endpoints:   &Endpoints{api},
 		EventTypes:  &EventTypes{api},

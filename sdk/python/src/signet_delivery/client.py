@@ -62,7 +62,7 @@ class SignetClient:
         assertion = None if client_assertion is None else (lambda: client_assertion(address + TOKEN_PATH))
         keeper = CredentialKeeper(configured, store)
         self._source = TokenSource(self._connections, keeper, scopes, assertion, retry, runtime)
-        transport = Transport(self._connections, self._source, retry, runtime)
+        self._transport = transport = Transport(self._connections, self._source, retry, runtime)
         self.endpoints = Endpoints(transport)
         self.event_types = EventTypes(transport)
         self.events = Events(transport)
@@ -83,4 +83,4 @@ class SignetClient:
 
     def close(self) -> None:
         """Closes idle connections. The client stays usable."""
-        self._connections.close()
+        self._transport.close()
