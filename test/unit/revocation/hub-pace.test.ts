@@ -10,7 +10,7 @@ import { leaseStatement, snapshotStatement } from "../../../src/revocation/proof
 const LEASE_MS = 240;
 const STATE = { epoch: "e", sequence: 0, head: "00".repeat(32) };
 const KEYS = "[]";
-const SECONDS = 30;
+const SECONDS = 15;
 /** A request waits this long for a lease. */
 const WAIT_MS = 100;
 const log = createLogger({ level: "silent" });
@@ -82,7 +82,7 @@ function wireTo(hubs: readonly Hub[], frozen: ReadonlySet<string>): OpenHubConne
   };
 }
 
-/** Follows for half a minute. @returns the share of time without a lease, and its longest stretch in milliseconds */
+/** Follows for a quarter of a minute. @returns the share of time without a lease, and its longest stretch in milliseconds */
 async function followed(roundTripMs: number, hubCount: number, frozen: ReadonlySet<string> = new Set()) {
   const random = seeded(roundTripMs + hubCount);
   const hubs = Array.from({ length: hubCount }, () => {
