@@ -21,6 +21,7 @@ organisation="O=Signet compose - made on this machine - do not trust elsewhere"
 days_ca=3650
 days_leaf=397
 ca="$SIGNET_INIT_CA" keys="$SIGNET_INIT_KEYS" api="$SIGNET_INIT_API" edge="$SIGNET_INIT_EDGE" worker="$SIGNET_INIT_WORKER"
+hub="$SIGNET_INIT_HUB" lease="$SIGNET_INIT_LEASE"
 trust="$SIGNET_INIT_TRUST" postgres="$SIGNET_INIT_POSTGRES" temporal="$SIGNET_INIT_TEMPORAL" ui="$SIGNET_INIT_TEMPORAL_UI"
 
 work=$(mktemp -d)
@@ -75,15 +76,16 @@ make_certificates() {
   local="DNS:localhost,IP:127.0.0.1,IP:::1"
   keep ca "$api/server" serverAuth "DNS:api,$local"
   keep ca "$edge/server" serverAuth "DNS:edge,$local"
-  # The api identifies its edge by this URI. Clients' URIs contain /client/.
+  # The api and hubs identify an edge by this URI. Clients' URIs contain /client/.
   keep ca "$edge/edge" clientAuth "URI:spiffe://signet.compose/edge"
+  keep ca "$hub/hub" serverAuth,clientAuth "URI:spiffe://signet.compose/hub"
   keep internal "$postgres/server" serverAuth "DNS:postgres,$local"
   # Temporal's services also present their server certificate as clients of each other.
   keep internal "$temporal/server" serverAuth,clientAuth "DNS:temporal,$local"
   keep internal "$keys/temporal" clientAuth "URI:spiffe://signet.compose/temporal/signet"
   keep internal "$ui/temporal" clientAuth "URI:spiffe://signet.compose/temporal/ui"
   [ -s "$trust/internal-ca.crt" ] || put "$trust/internal-ca.crt" < "$ca/internal.crt"
-  for trusted in "$api/clients-ca" "$api/proxies-ca" "$edge/clients-ca" "$edge/api-ca"; do
+  for trusted in "$api/clients-ca" "$api/proxies-ca" "$edge/clients-ca" "$edge/api-ca" "$edge/hubs-ca" "$hub/hubs-ca"; do
     [ -s "$trusted.crt" ] || put "$trusted.crt" < "$ca/ca.crt"
   done
 }
@@ -96,6 +98,7 @@ make_services() {
   [ -s "$keys/kek" ] || printf '%s\n' "${SIGNET_KEK:-$(openssl rand -base64 32)}" | put "$keys/kek"
   [ -s "$api/operator-token" ] ||
     printf '%s\n' "${SIGNET_OPERATOR_TOKEN:-$(openssl rand -hex 32)}" | put "$api/operator-token"
+  [ -s "$lease/lease-key" ] || openssl rand -base64 32 | put "$lease/lease-key"
   [ -s "$worker/checkpoint-key" ] ||
     printf '%s\n' "${SIGNET_CHECKPOINT_KEY:-$(openssl rand -base64 32)}" | put "$worker/checkpoint-key"
   # The CA certificate is public. Only its owner can read each other file.
@@ -103,7 +106,7 @@ make_services() {
   chmod 0644 "$trust/internal-ca.crt"
   # The images' users must own their files: their processes have no capability to read those of others.
   if [ "$(id -u)" = 0 ]; then
-    chown -R 1000:1000 "$keys" "$api" "$edge" "$worker" "$temporal"
+    chown -R 1000:1000 "$keys" "$api" "$edge" "$hub" "$lease" "$worker" "$temporal"
     chown -R 999:999 "$postgres"
     chown -R 5000:5000 "$ui"
   fi

@@ -24,6 +24,7 @@ import {
 
 /** Schemas that the client's methods read and write themselves, and parts of unions, which become one struct. */
 const LEFT_OUT: ReadonlySet<string> = new Set([
+  "AddedSubject",
   "AcceptedBatch",
   "AcceptedBatchItem",
   "AcceptedEventOrBatch",
@@ -50,15 +51,18 @@ const LEFT_OUT: ReadonlySet<string> = new Set([
   "OAuthError",
   "Problem",
   "RefusedBatchItem",
+  "RemovedSubject",
   "ReplayCount",
   "RevocationRequest",
   "SigningSecretList",
   "SigningSecretRevocation",
   "SigningSecretRotation",
+  "StreamOrStreams",
   "Token",
   "TokenQuestion",
   "TokenRequest",
   "UsageList",
+  "VerificationRequest",
 ]);
 
 /** Filters of lists, by operation. */
@@ -237,9 +241,9 @@ class Generator {
       return `[]${this.#typeOf(nonNull(items ?? {}), role)}`;
     }
     if (type === "object") {
-      const isMap = typeof values === "object" && values.type !== undefined;
+      const value = typeof values === "object" ? this.#typeOf(values, role) : "any";
       const open = role === "response" ? "json.RawMessage" : "any";
-      return isMap ? `map[string]${this.#typeOf(values, role)}` : open;
+      return value === "any" ? open : `map[string]${value}`;
     }
     const named = words.length > LITERALS_MAX ? undefined : this.#wordsFor(words)?.name;
     return isInstant(schema) ? "time.Time" : (named ?? SCALARS[String(type)] ?? "any");

@@ -62,6 +62,8 @@ type Client struct {
 	Credentials *Credentials
 	// Compliance is the tenant's compliance log.
 	Compliance *Compliance
+	// Streams are streams of security events.
+	Streams *Streams
 	// Portal creates sign-in links.
 	Portal *Portal
 
@@ -97,7 +99,7 @@ func NewClient(options Options) (*Client, error) {
 		core: &run, keeper: keeper, url: baseURL + "/v1/auth/token",
 		scope: strings.Join(options.Scopes, " "), assert: options.Assertion,
 	}
-	api := &transport{core: &run, baseURL: baseURL, source: source}
+	api := &transport{core: &run, baseURL: baseURL, source: source, elsewhere: map[string]string{}}
 	return &Client{
 		Endpoints:   &Endpoints{api},
 		EventTypes:  &EventTypes{api},
@@ -107,6 +109,7 @@ func NewClient(options Options) (*Client, error) {
 		Replays:     &Replays{api},
 		Credentials: &Credentials{api},
 		Compliance:  &Compliance{api},
+		Streams:     &Streams{api},
 		Portal:      &Portal{api},
 		source:      source,
 	}, nil

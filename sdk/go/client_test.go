@@ -301,6 +301,82 @@ func TestAnswersOfOthersAreErrors(t *testing.T) {
 	equal(t, len(s.requests), 2)
 }
 
+func TestA421LeadsToTheAPIThatItNames(t *testing.T) {
+	other := startService(t)
+	var both sync.WaitGroup
+	both.Add(2)
+	home := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/auth/token" {
+			other.ServeHTTP(w, r)
+			return
+		}
+		// A third request here would panic.
+		both.Done()
+		both.Wait()
+		answerJSON(421, fmt.Sprintf(`{"code":"MISDIRECTED_REQUEST","base_url":"%s/"}`, other.URL))(w, r)
+	}))
+	defer home.Close()
+	client, _ := connect(t, other, func(o *Options) { o.BaseURL = home.URL })
+	publish := func(done chan<- error) {
+		_, err := client.Events.Publish(ctx, NewEvent{Type: "a.b"})
+		done <- err
+	}
+	done := make(chan error)
+	go publish(done)
+	go publish(done)
+	equal(t, []error{<-done, <-done}, []error{nil, nil})
+	go publish(done)
+	equal(t, <-done, nil)
+	for _, request := range other.requests {
+		equal(t, request.method+request.path+request.authorization, "POST/v1/eventsBearer token-1")
+	}
+	equal(t, len(other.requests), 3)
+}
+
+func TestA421ConcernsPathsOfItsKind(t *testing.T) {
+	s, other := startService(t), startService(t)
+	client, _ := connect(t, s, nil)
+	s.answers = []http.HandlerFunc{answerJSON(421, fmt.Sprintf(`{"base_url":%q}`, other.URL))}
+	// PATCH is not safe to repeat.
+	_, err := client.Endpoints.Update(ctx, "ep_1", EndpointChange{Description: Set("x")})
+	equal(t, err, nil)
+	other.answers = []http.HandlerFunc{answerJSON(200, "{}\n", "Content-Type: application/x-ndjson")}
+	for _, err := range client.DeadLetters.Export(ctx, DeliveryQuery{}) {
+		equal(t, err, nil)
+	}
+	_, err = client.Events.Get(ctx, "evt_1")
+	equal(t, err, nil)
+	equal(t, []int{len(s.requests), len(other.requests)}, []int{2, 2})
+}
+
+func TestA421WithoutAnotherSafeAddressIsAnError(t *testing.T) {
+	s, other := startService(t), startService(t)
+	client, _ := connect(t, s, nil)
+	for _, body := range []string{
+		"<html>", `{}`, `{"base_url":7}`, `{"base_url":"ftp://example.com"}`, `{"base_url":"/"}`,
+		fmt.Sprintf(`{"base_url":%q}`, s.URL),
+	} {
+		s.answers, s.requests = []http.HandlerFunc{answerJSON(421, body)}, nil
+		_, err := client.Endpoints.Get(ctx, "ep_1")
+		equal(t, apiError(t, err).StatusCode, 421)
+		equal(t, len(s.requests), 1)
+	}
+	// The second answer, whatever it names.
+	s.answers = []http.HandlerFunc{answerJSON(421, fmt.Sprintf(`{"base_url":%q}`, other.URL))}
+	other.answers = []http.HandlerFunc{answerJSON(421, fmt.Sprintf(`{"base_url":%q}`, s.URL))}
+	_, err := client.Endpoints.Get(ctx, "ep_1")
+	equal(t, apiError(t, err).StatusCode, 421)
+	equal(t, len(other.requests), 1)
+
+	secured := &transport{baseURL: "https://a", elsewhere: map[string]string{}}
+	plain := &APIError{Problem: []byte(`{"base_url":"http://127.0.0.1"}`)}
+	equal(t, secured.learn(call{path: "/v1/events"}, "https://a", plain), false)
+	for kind := range 100 {
+		path := fmt.Sprintf("/v1/%d/x", kind)
+		equal(t, secured.learn(call{path: path}, "https://a", &APIError{Problem: []byte(`{"base_url":"https://b"}`)}), kind < 64)
+	}
+}
+
 func TestTheContextEndsACall(t *testing.T) {
 	s := startService(t)
 	ended, cancel := context.WithCancel(ctx)

@@ -44,6 +44,7 @@ const (
 	CodePayloadTooLarge      ErrorCode = "PAYLOAD_TOO_LARGE"
 	CodeURITooLong           ErrorCode = "URI_TOO_LONG"
 	CodeUnsupportedMediaType ErrorCode = "UNSUPPORTED_MEDIA_TYPE"
+	CodeMisdirectedRequest   ErrorCode = "MISDIRECTED_REQUEST"
 	CodeValidationFailed     ErrorCode = "VALIDATION_FAILED"
 	CodeTargetURLForbidden   ErrorCode = "TARGET_URL_FORBIDDEN"
 	CodeLimitExceeded        ErrorCode = "LIMIT_EXCEEDED"
@@ -375,19 +376,6 @@ type AcceptedEvent struct {
 	CreatedAt time.Time `json:"created_at"`
 	// Number of endpoints that get the event.
 	Deliveries int64 `json:"deliveries"`
-}
-
-// AddedSubject is the body of POST /v1/ssf/subjects/add.
-type AddedSubject struct {
-	StreamID string              `json:"stream_id"`
-	Subject  AddedSubjectSubject `json:"subject"`
-	// Has no effect.
-	Verified *bool `json:"verified,omitempty"`
-}
-
-// AddedSubjectSubject is part of the body of POST /v1/ssf/subjects/add. A subject identifier (RFC 9493).
-type AddedSubjectSubject struct {
-	Format string `json:"format"`
 }
 
 // Attempt is an item of GET /v1/webhooks/deliveries/{id}/attempts.
@@ -928,13 +916,7 @@ type PollRequest struct {
 	// Tokens that need not be sent again.
 	Ack []string `json:"ack,omitempty"`
 	// Errors of tokens that the receiver cannot use, by `jti`. They are not sent again.
-	SetErrs any `json:"setErrs,omitempty"`
-}
-
-// PollRequestSetErrsValue is part of the body of POST /v1/ssf/poll/{stream_id}.
-type PollRequestSetErrsValue struct {
-	Err         string  `json:"err"`
-	Description *string `json:"description,omitempty"`
+	SetErrs map[string]SetError `json:"setErrs,omitempty"`
 }
 
 // PortalLink is the answer of POST /v1/portal/links.
@@ -958,12 +940,6 @@ type RegisteredEndpoint struct {
 
 	// Shown only here.
 	Secret string `json:"secret"`
-}
-
-// RemovedSubject is the body of POST /v1/ssf/subjects/remove.
-type RemovedSubject struct {
-	StreamID string              `json:"stream_id"`
-	Subject  AddedSubjectSubject `json:"subject"`
 }
 
 // ReplayItem is an item of GET /v1/webhooks/replays/{id}/items.
@@ -1125,6 +1101,12 @@ type SecretVersion struct {
 	DeliveredCount int64 `json:"delivered_count"`
 }
 
+// SetError is part of the body of POST /v1/ssf/poll/{stream_id}.
+type SetError struct {
+	Err         string  `json:"err"`
+	Description *string `json:"description,omitempty"`
+}
+
 // SigningSecret is part of the answer of GET /v1/credentials/{id}/signing-secret.
 type SigningSecret struct {
 	Version int64              `json:"version"`
@@ -1189,16 +1171,13 @@ type StreamChange struct {
 	EventsDelivered []string           `json:"events_delivered,omitempty"`
 	// 0 to 2,147,483,647.
 	MinVerificationInterval *int64 `json:"min_verification_interval,omitempty"`
+	EndpointID              string `json:"endpoint_id,omitempty"`
 }
 
-// StreamDelivery is part of the answer of POST /v1/ssf/streams.
+// StreamDelivery is part of the answer of GET /v1/ssf/streams.
 type StreamDelivery struct {
 	Method      StreamDeliveryMethod `json:"method"`
 	EndpointURL string               `json:"endpoint_url"`
-}
-
-// StreamOrStreams is the answer of GET /v1/ssf/streams. A stream, or an array of streams.
-type StreamOrStreams struct {
 }
 
 // StreamStatus is the answer of GET /v1/ssf/status.
@@ -1213,6 +1192,19 @@ type StreamStatusChange struct {
 	StreamID string             `json:"stream_id"`
 	Status   StreamStatusStatus `json:"status"`
 	Reason   *string            `json:"reason,omitempty"`
+}
+
+// SubjectIdentifier is part of the body of POST /v1/ssf/subjects/add. A subject identifier (RFC 9493).
+type SubjectIdentifier struct {
+	// `iss_sub`, `opaque` or `jwt_id`; others match no event.
+	Format string `json:"format"`
+	Iss    string `json:"iss,omitempty"`
+	// Client id of a credential, or id of a principal.
+	Sub string `json:"sub,omitempty"`
+	// Id of the tenant.
+	ID string `json:"id,omitempty"`
+	// `jti` of a token.
+	Jti string `json:"jti,omitempty"`
 }
 
 // TestEvent is the body of POST /v1/webhooks/endpoints/{id}/test.
@@ -1246,13 +1238,6 @@ type Usage struct {
 	// Ended on this day.
 	Attempts       int64 `json:"attempts"`
 	FailedAttempts int64 `json:"failed_attempts"`
-}
-
-// VerificationRequest is the body of POST /v1/ssf/verify.
-type VerificationRequest struct {
-	StreamID string `json:"stream_id"`
-	// Comes back in the event.
-	State *string `json:"state,omitempty"`
 }
 
 // EndpointQuery selects items of a list. Empty fields select all.

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
+	"sync"
 	"time"
 )
 
@@ -31,11 +33,18 @@ type call struct {
 	idempotencyKey string
 }
 
+// maxElsewhere is the maximum number of kept addresses; there are fewer kinds of paths.
+const maxElsewhere = 64
+
 // transport calls the API with a token, and retries what is safe to repeat.
 type transport struct {
 	core    *core
 	baseURL string
 	source  *tokenSource
+
+	mu sync.Mutex
+	// elsewhere has the addresses of other regions' APIs, by kind of path.
+	elsewhere map[string]string
 }
 
 // segment encodes an id as one segment of a path.
@@ -111,7 +120,8 @@ func perform[T any](
 				return answer, err
 			}
 			sent = true
-			answer, err = send(ctx, t.exchange(c, body, token))
+			address := t.address(c)
+			answer, err = send(ctx, c.exchange(address, body, token))
 			var api *APIError
 			switch {
 			case !errors.As(err, &api):
@@ -120,7 +130,10 @@ func perform[T any](
 				if token, err = t.source.tokenInsteadOf(ctx, token.Value); err != nil {
 					return answer, err
 				}
-				return send(ctx, t.exchange(c, body, token))
+				return send(ctx, c.exchange(address, body, token))
+			case api.StatusCode == http.StatusMisdirectedRequest && t.learn(c, address, api):
+				// The request was not processed, so any method may be sent again.
+				return send(ctx, c.exchange(t.address(c), body, token))
 			case c.method == http.MethodDelete && attempt > 0 && api.StatusCode == http.StatusNotFound:
 				// The first request succeeded, but its answer was lost.
 				return answer, nil
@@ -133,8 +146,41 @@ func freshTokenHelps(code ErrorCode) bool {
 	return code == CodeTokenExpired || code == CodeTokenRevoked || code == CodeCertBindingMismatch
 }
 
-func (t *transport) exchange(c call, body []byte, token AccessToken) exchange {
-	address := t.baseURL + c.path
+// kind returns the part of the path that decides which region's API serves it, for instance /v1/events.
+func (c call) kind() string {
+	parts := strings.SplitN(c.path, "/", 4)
+	return strings.Join(parts[:min(3, len(parts))], "/")
+}
+
+// address returns the address of the API that serves the call, as far as is known.
+func (t *transport) address(c call) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return first(t.elsewhere[c.kind()], t.baseURL)
+}
+
+// learn keeps the address that an answer 421 names, and reports whether the call should go there: not if it has just been
+// there, and not if the way there is less protected.
+func (t *transport) learn(c call, asked string, answer *APIError) bool {
+	var named struct {
+		BaseURL string `json:"base_url"`
+	}
+	if json.Unmarshal(answer.Problem, &named) != nil {
+		return false
+	}
+	address, err := readBaseURL(Options{BaseURL: named.BaseURL, AllowPlainHTTP: true})
+	protected := strings.HasPrefix(address, "https:") || strings.HasPrefix(t.baseURL, "http:")
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil || !protected || address == asked || len(t.elsewhere) >= maxElsewhere {
+		return false
+	}
+	t.elsewhere[c.kind()] = address
+	return true
+}
+
+func (c call) exchange(address string, body []byte, token AccessToken) exchange {
+	address += c.path
 	if len(c.query) > 0 {
 		address += "?" + c.query.Encode()
 	}

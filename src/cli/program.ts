@@ -28,6 +28,7 @@ import { PROCESS_COMMANDS, type ProcessName, type RunProcess } from "./process-c
 import { certificateCommand, revokeCommand, tokenCommand } from "./revocation.ts";
 import { reconcileCommand } from "./reconcile.ts";
 import { roleCommand } from "./role.ts";
+import { streamCommand } from "./client/stream.ts";
 import { tenantCommand } from "./tenant.ts";
 import { SignetApiError } from "../lib/client/errors.ts";
 import { topCommand } from "./top.ts";
@@ -97,6 +98,7 @@ export function createProgram(context: CliContext, runners?: ProcessRunners): Co
     dlqCommand(context),
     replayCommand(context),
     complianceCommand(context),
+    streamCommand(context),
     gradeCommand(context),
     portalCommand(context),
     agentCommand(context),

@@ -29,15 +29,24 @@ export interface EntrySources {
   readonly randomBytes: RandomBytes;
 }
 
+type Members = Readonly<Record<string, CanonicalValue>>;
+
+/** @param before members that sort before `idx`; `after` has the others */
+function aroundIndex(before: Members, after: Members): EntryBytes {
+  return {
+    beforeIndex: Buffer.from(`${canonicalJson(before).slice(0, -1)},"idx":`),
+    afterIndex: Buffer.from(`,${canonicalJson(after).slice(1)}`),
+  };
+}
+
 /** Returns the canonical JSON of an entry in two parts. The index between them is known only once the log is locked. */
 export function encodeEntry(entry: ComplianceEntry, { clock, randomBytes }: EntrySources): EntryBytes {
-  // In sorted order, `idx` lies between these two groups of members.
-  const before = canonicalJson({
+  const before = {
     actor: entry.actor,
     at: new Date(clock.now()).toISOString(),
     details: entry.details ?? {},
-  });
-  const after = canonicalJson({
+  };
+  return aroundIndex(before, {
     reason: entry.reason ?? null,
     request_id: entry.requestId ?? null,
     salt: Buffer.from(randomBytes(SALT_BYTES)).toString("base64url"),
@@ -46,8 +55,20 @@ export function encodeEntry(entry: ComplianceEntry, { clock, randomBytes }: Entr
     type: entry.type,
     v: VERSION,
   });
-  return {
-    beforeIndex: Buffer.from(`${before.slice(0, -1)},"idx":`),
-    afterIndex: Buffer.from(`,${after.slice(1)}`),
-  };
+}
+
+/**
+ * Returns an entry of a cell's own log for the log of the home cell: its details also name the cell, and its index
+ * there. Without these two members and with that index, it has the bytes of the original.
+ *
+ * @param entry canonical JSON
+ */
+export function cellEntry(entry: Uint8Array, cell: string): EntryBytes {
+  const { actor, at, details, idx, ...after } = JSON.parse(Buffer.from(entry).toString()) as {
+    readonly actor: string;
+    readonly at: string;
+    readonly details: Members;
+    readonly idx: number;
+  } & Members;
+  return aroundIndex({ actor, at, details: { ...details, cell, cell_index: idx } }, after);
 }

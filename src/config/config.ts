@@ -4,6 +4,7 @@
  */
 import { availableParallelism, homedir } from "node:os";
 import { join, resolve } from "node:path";
+import { CELL_SETTINGS, cellProblems } from "./cell-settings.ts";
 import { CLIENT_SETTINGS } from "./client-settings.ts";
 import { COMPLIANCE_SETTINGS, complianceProblems } from "./compliance.ts";
 import { CONNECTION_SETTINGS, DATABASE_SETTINGS, URL_VARIABLES, withUrlFiles } from "./database-settings.ts";
@@ -17,7 +18,7 @@ import { EDGE_SETTINGS, edgeProblems } from "./edge-settings.ts";
 import { EGRESS_SETTINGS } from "./egress-settings.ts";
 import { KEY_SETTINGS, keyProblems } from "./key-settings.ts";
 import { ENDPOINT_SETTINGS } from "./endpoint-settings.ts";
-import { HUB_SETTINGS, hubProblems } from "./hub-settings.ts";
+import { HUB_SETTINGS, hubProblems, missingDatabase } from "./hub-settings.ts";
 import { LIMIT_SETTINGS } from "./limit-settings.ts";
 import { MUTUAL_TLS_SETTINGS, type MutualTlsMode, resolveMutualTls } from "./mutual-tls.ts";
 import { OPERATOR_SETTINGS } from "./operator-settings.ts";
@@ -73,6 +74,7 @@ export const SETTINGS = {
   ...MUTUAL_TLS_SETTINGS,
   ...EDGE_SETTINGS,
   ...HUB_SETTINGS,
+  ...CELL_SETTINGS,
   metricsListen: setting("SIGNET_METRICS_LISTEN", listen, "127.0.0.1:9464", "Prometheus metrics"),
   publicUrl: setting(
     "SIGNET_PUBLIC_URL",
@@ -302,14 +304,6 @@ function productionProblems(
 /** The kind of process that loads the settings. Edges and hubs require other settings than the service. */
 export type ConfigFor = "service" | "edge" | "hub";
 
-/** Returns the problem of a process without a database. Edges and hubs may follow hubs instead. */
-function missingDatabase({ databaseUrl, hubs }: Values, asks: ConfigFor): string[] {
-  const needed = asks === "service" || hubs === undefined;
-  return needed && databaseUrl === undefined
-    ? [`${SETTINGS.databaseUrl.variable} must be set in production`]
-    : [];
-}
-
 /** Replaces the database URL with the edges' login, if there is one. Hubs use it, too. */
 function withOwnLogin(values: Values, asks: ConfigFor): Values {
   const databaseUrl =
@@ -332,7 +326,6 @@ export function loadConfig(given: Environment, asks: ConfigFor = "service"): Con
   ]);
   problems.push(...unknownSettings(given, VARIABLES));
   const parsed = withOwnLogin(withUrlFiles(parse(environment, Object.keys(SETTINGS), problems)), asks);
-  problems.push(...databaseTlsProblems(parsed));
   // The edge does not connect to Temporal.
   const temporal = resolveTemporal(asks === "service" ? environment : {}, parsed, problems);
   const values = { ...withDatabaseTls(parsed), ...temporal };
@@ -345,8 +338,10 @@ export function loadConfig(given: Environment, asks: ConfigFor = "service"): Con
     problems.push(...furtherProblems(problems, [...missingDatabase(values, asks), ...found]));
   }
   problems.push(
+    ...databaseTlsProblems(parsed),
     ...(asks === "edge" ? edgeProblems({ ...values, ...mutualTls }, development) : []),
-    ...(asks === "service" ? [] : hubProblems(values, asks, development)),
+    ...hubProblems(values, asks, development),
+    ...cellProblems(values, asks, development),
     ...keyProblems(values),
     ...complianceProblems(values),
     ...workerVersioningProblems(values),

@@ -82,6 +82,7 @@ export const URL_VARIABLES = {
   databaseDirectUrl: "SIGNET_DATABASE_DIRECT_URL",
   databaseAdminUrl: "SIGNET_DATABASE_ADMIN_URL",
   edgeDatabaseUrl: "SIGNET_EDGE_DATABASE_URL",
+  homeDatabaseUrl: "SIGNET_HOME_DATABASE_URL",
 } as const;
 
 export type UrlName = keyof typeof URL_VARIABLES;

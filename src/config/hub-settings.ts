@@ -37,7 +37,7 @@ export const HUB_SETTINGS = {
     "SIGNET_HUBS",
     hubUrls,
     undefined,
-    "edge and hub: URLs of the hubs to follow instead of PostgreSQL, `wss://host:port`, separated by commas; the edge then needs no database",
+    "edge, hub, and api of a cell: URLs of the hubs to follow instead of PostgreSQL, `wss://host:port`, separated by commas; an edge then needs no database",
   ),
   leaseKeys: setting(
     "SIGNET_LEASE_KEY",
@@ -106,8 +106,12 @@ function hubTlsProblems(
   return problems;
 }
 
-/** Returns the problems of the settings of a hub, or of an edge that follows hubs. */
-export function hubProblems(values: HubValues, asks: "hub" | "edge", development: boolean): string[] {
+/** Returns the problems of the settings of a hub, or of an edge or a cell's api that follows hubs. */
+export function hubProblems(
+  values: HubValues,
+  asks: "hub" | "edge" | "service",
+  development: boolean,
+): string[] {
   const { hubs, leaseKeys: keys } = values;
   if (asks === "hub") {
     const problem = "SIGNET_LEASE_KEY must not be set for a hub: it proves nothing itself";
@@ -118,4 +122,13 @@ export function hubProblems(values: HubValues, asks: "hub" | "edge", development
   }
   const problem = "SIGNET_LEASE_KEY or SIGNET_LEASE_KEY_FILE must be set with SIGNET_HUBS";
   return [...(keys === undefined ? [problem] : []), ...hubTlsProblems(values, development)];
+}
+
+/** Returns the problem of a process without a database. Edges and hubs may follow hubs instead. */
+export function missingDatabase(
+  { databaseUrl, hubs }: { readonly databaseUrl?: string | undefined; readonly hubs?: unknown },
+  asks: "service" | "edge" | "hub",
+): string[] {
+  const needed = asks === "service" || hubs === undefined;
+  return needed && databaseUrl === undefined ? ["SIGNET_DATABASE_URL must be set in production"] : [];
 }

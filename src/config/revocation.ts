@@ -38,7 +38,7 @@ export const REVOCATION_SETTINGS = {
     "SIGNET_REGION",
     region,
     undefined,
-    "api and edge: region in which the process runs, such as `eu-west-1`; receipts of revocations name it",
+    "region in which the process runs, such as `eu-west-1`; receipts of revocations and metrics name it",
   ),
   revocationMode: setting(
     "SIGNET_REVOCATION_MODE",

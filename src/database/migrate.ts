@@ -7,7 +7,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import type { Logger } from "pino";
 import { BoundedClient } from "./bounded-client.ts";
-import { EDGE_ROLE, rolesBeyondEdge } from "./edge-login.ts";
+import { CELL_ROLES, EDGE_ROLE, rolesBeyondEdge } from "./edge-login.ts";
 import { type Queryable, SERVICE_ROLES, type ServiceRole } from "./pool.ts";
 import { ensurePartitions } from "./repositories/partitions.ts";
 import { setLeaseKeys } from "./repositories/tokens/lease-keys.ts";
@@ -26,6 +26,8 @@ export interface MigrateOptions {
   readonly serviceUrl?: string;
   /** The edges' login. Created in the same way, as a member of `signet_edge` only. */
   readonly edgeUrl?: string;
+  /** The login of another cell at this home cell. Created in the same way, as a member of {@link CELL_ROLES}. */
+  readonly cellUrl?: string;
   /** Keys of the proofs that reach edges through hubs. If absent, those of an earlier call stay. */
   readonly leaseKeys?: readonly Buffer[];
   readonly nowMs: number;
@@ -80,12 +82,18 @@ async function ensureLogin(client: Client, url: string, roles: readonly ServiceR
   return user;
 }
 
-/** A compromised edge can do whatever its login may, so the login must have no other roles. */
-async function requireEdgeAlone(client: Client, login: string): Promise<void> {
-  const others = await rolesBeyondEdge(client, login);
+/** An intruder in an edge or another cell can do what its login may, so the login must have no other roles. */
+async function ensureOutsideLogin(
+  client: Client,
+  url: string,
+  roles: readonly ServiceRole[],
+  whose: string,
+): Promise<void> {
+  const login = await ensureLogin(client, url, roles);
+  const others = await rolesBeyondEdge(client, login, roles);
   if (others.length > 0) {
     throw new Error(
-      `the login "${login}" must belong to the edges alone, but may also act as ${others.join(", ")}`,
+      `the login "${login}" must belong to the ${whose} alone, but may also act as ${others.join(", ")}`,
     );
   }
 }
@@ -199,7 +207,10 @@ export async function migrateDatabase(options: MigrateOptions): Promise<number> 
       await ensureLogin(client, options.serviceUrl, SERVICE_ROLES);
     }
     if (options.edgeUrl !== undefined) {
-      await requireEdgeAlone(client, await ensureLogin(client, options.edgeUrl, [EDGE_ROLE]));
+      await ensureOutsideLogin(client, options.edgeUrl, [EDGE_ROLE], "edges");
+    }
+    if (options.cellUrl !== undefined) {
+      await ensureOutsideLogin(client, options.cellUrl, CELL_ROLES, "cells");
     }
     return count;
   } finally {

@@ -10,6 +10,7 @@ export const SERVICE_ROLES = [
   "signet_operator",
   "signet_audit",
   "signet_edge",
+  "signet_cell",
 ] as const;
 
 export type ServiceRole = (typeof SERVICE_ROLES)[number];

@@ -34,6 +34,7 @@ export const ERROR_CATALOGUE = {
   PAYLOAD_TOO_LARGE: { status: 413, title: "Payload too large" },
   URI_TOO_LONG: { status: 414, title: "URI too long" },
   UNSUPPORTED_MEDIA_TYPE: { status: 415, title: "Unsupported media type" },
+  MISDIRECTED_REQUEST: { status: 421, title: "Misdirected request" },
   VALIDATION_FAILED: { status: 422, title: "Validation failed" },
   TARGET_URL_FORBIDDEN: { status: 422, title: "Target URL forbidden" },
   LIMIT_EXCEEDED: { status: 422, title: "Limit exceeded" },

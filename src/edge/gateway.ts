@@ -11,6 +11,7 @@ import { createServer } from "../http/server.ts";
 import type { SignetServer } from "../http/types.ts";
 import type { CheckingProxy } from "../config/edge-settings.ts";
 import type { Clock } from "../domain/clock.ts";
+import type { Cells } from "../domain/regions.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import { createIdentitySigner } from "../lib/edge-identity/sign.ts";
 import { PROBLEM_HEADER } from "../http/mutual-tls/client-cert-header.ts";
@@ -62,6 +63,8 @@ export interface GatewayServices {
   /** Absent if the edge serves only the data plane. */
   readonly api?: ApiLink | undefined;
   readonly limits: EdgeLimits;
+  /** Set if regions have cells of their own. */
+  readonly cells?: Cells | undefined;
   readonly readiness: readonly ReadinessCheck[];
   readonly clock: Clock;
   /** For tests: clock for the time of admission, which responses report. */
@@ -200,7 +203,11 @@ function countRequests(server: SignetServer): void {
 export async function createGateway(table: RouteTable, services: GatewayServices): Promise<SignetServer> {
   const { checks, baseUrl, clients, admit, bindingRequired, admissionInstant, api, clock, randomBytes, log } =
     services;
-  const scopes = createScopeGuard({ verify: admit, binding: { bindingRequired }, admit: createAdmission() });
+  const scopes = createScopeGuard({
+    verify: admit,
+    binding: { bindingRequired },
+    admit: createAdmission(undefined, services.cells),
+  });
   const server = createServer({
     baseUrl,
     guards: {

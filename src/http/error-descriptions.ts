@@ -158,6 +158,17 @@ export const ERROR_DESCRIPTIONS: Readonly<Record<ErrorCode, ErrorDescription>> =
     causes: ["The principal belongs to another region than this host."],
     remedies: ["Use the base URL of the token's region; the claim region names it."],
   },
+  MISDIRECTED_REQUEST: {
+    meaning: "Another region serves this request; base_url names its API.",
+    causes: [
+      "The token or its tenant belongs to another region.",
+      "Only the home region serves tokens, credentials and the compliance log.",
+    ],
+    remedies: [
+      "Send the same request to base_url.",
+      "Use that base URL for all further requests of this kind.",
+    ],
+  },
   TENANT_SUSPENDED: {
     meaning: "The tenant is suspended or erased.",
     causes: ["An operator has suspended or erased the tenant."],

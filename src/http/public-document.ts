@@ -13,7 +13,7 @@ const PIECE = 32_768;
 export interface PublicDocument {
   readonly type: string;
   readonly plain: Buffer;
-  /** The compressed document; absent if it is too small to compress. */
+  /** The compressed document; absent if compression saves too little. */
   readonly packed: Buffer | undefined;
   readonly etag: string;
 }
@@ -27,10 +27,11 @@ export interface DocumentHeaders {
 /** CORS header for documents that any origin may read, since they need no credential. */
 export const ANY_ORIGIN = { "access-control-allow-origin": "*" } as const;
 
-/** @param packed compressed body, if already available */
-export function makeDocument(type: string, body: string | Buffer, packed?: Buffer): PublicDocument {
+/** @param packed compressed body, if already available; null for a body that is compressed in itself */
+export function makeDocument(type: string, body: string | Buffer, packed?: Buffer | null): PublicDocument {
   const plain = typeof body === "string" ? Buffer.from(body) : body;
-  const gzip = packed ?? (plain.length < PACKED_FROM ? undefined : gzipSync(plain));
+  const small = packed === null || plain.length < PACKED_FROM;
+  const gzip = packed ?? (small ? undefined : gzipSync(plain));
   const digest = createHash("sha256").update(plain).digest("base64url").slice(0, 22);
   // A weak tag may cover both codings; strong tags would have to differ (RFC 9110 section 8.8.3.3).
   return { type, plain, packed: gzip, etag: `W/"${digest}"` };

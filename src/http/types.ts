@@ -44,6 +44,8 @@ declare module "fastify" {
     proxied?: true;
     /** Regions whose tokens the route accepts; absent for any. Tokens without a region are valid everywhere. */
     regions?: readonly string[];
+    /** Only the home cell serves the route: it concerns identities, revocations or the compliance log (decision 35). */
+    home?: true;
     /** A missing body counts as an empty object. */
     optionalBody?: true;
     /** Opaque body members: maximum nesting depth by JSON pointer (strict-json.ts). */

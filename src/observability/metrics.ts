@@ -81,10 +81,12 @@ const LAG_BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 3
 
 /** The metrics of this process. */
 export const metrics = {
-  build: gauge(EVERYWHERE, "signet_build_info", "Always 1; the labels name the version and the process", [
-    "version",
-    "process",
-  ]),
+  build: gauge(
+    EVERYWHERE,
+    "signet_build_info",
+    "Always 1; the labels name the version, the process and SIGNET_REGION",
+    ["version", "process", "region"],
+  ),
   checkOk: gauge(
     EVERYWHERE,
     "signet_check_ok",
@@ -203,6 +205,11 @@ export const metrics = {
     WORKER,
     "signet_late_deliveries",
     "Deliveries that are overdue by more than a minute although their workflow is open",
+  ),
+  cellLogLag: gauge(
+    WORKER,
+    "signet_cell_log_lag_seconds",
+    "Age of the oldest entry of this cell's compliance log that the home cell does not have yet; 0 if it has all",
   ),
   movedDeliveries: counter(
     WORKER,

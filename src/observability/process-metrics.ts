@@ -1,6 +1,7 @@
 /** The metrics that a process exports: its own, Node's, those of its connection pools, and Temporal's SDK's. */
 import { collectDefaultMetrics, register } from "prom-client";
 import { poolStatistics } from "../database/pool.ts";
+import { VERSION } from "../runtime/package.ts";
 import { metrics, OWN_METRICS, type ProcessName } from "./metrics.ts";
 
 /** Node's gauges whose names look like counters. A scrape does not need every handle's type. */
@@ -20,7 +21,7 @@ export function addMetricsSource(source: MetricsSource): void {
 }
 
 /** Selects the exported metrics. May be called again; `signet serve` exports the metrics of every process. */
-export function exportMetrics(processes: readonly ProcessName[], version: string): void {
+export function exportMetrics(processes: readonly ProcessName[], region = ""): void {
   if (register.getSingleMetric("process_start_time_seconds") === undefined) {
     collectDefaultMetrics();
     for (const name of MISNAMED) {
@@ -33,7 +34,8 @@ export function exportMetrics(processes: readonly ProcessName[], version: string
       register.registerMetric(metric);
     }
   }
-  metrics.build.set({ version, process: processes.length === 1 ? (processes[0] ?? "") : "serve" }, 1);
+  const process = processes.length === 1 ? (processes[0] ?? "") : "serve";
+  metrics.build.set({ version: VERSION, process, region }, 1);
 }
 
 /** Pools are measured only when they are scraped. */

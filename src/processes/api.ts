@@ -12,6 +12,7 @@ import { listenServer } from "../http/server.ts";
 import type { SignetServer } from "../http/types.ts";
 import { appendIssuedTokens, createIssuedTokens } from "../tokens/oauth/issued-tokens.ts";
 import { type Config, formatListen, type ListenAddress } from "../config/config.ts";
+import { cellsOf } from "../config/cell-settings.ts";
 import { poolAccess } from "../config/database-settings.ts";
 import type { Keyring } from "../crypto/keyring.ts";
 import type { Pepper } from "../crypto/pepper.ts";
@@ -29,6 +30,7 @@ import {
 } from "../database/repositories/tokens/clients.ts";
 import { useAssertion } from "../database/repositories/tokens/workload-credentials.ts";
 import { type Clock, type GuardedClock, monotonic } from "../domain/clock.ts";
+import { type Cells, isAway } from "../domain/regions.ts";
 import { clockReadiness, clockSkewJob } from "../observability/clock-skew.ts";
 import type { Logger } from "../observability/logger.ts";
 import type { ReadinessCheck } from "../runtime/readiness.ts";
@@ -55,12 +57,14 @@ import { openOperatorAccess } from "./api/operator-access.ts";
 import { rotationRules } from "../config/rotation-settings.ts";
 import { openPortalBrands } from "./api/portal-brands.ts";
 import { openProducers } from "./api/producers.ts";
+import { followHome } from "./home-cell.ts";
 import { followRevocations } from "./revocation.ts";
+import type { TenantLimits } from "../http/rate-limits/tenant-limits.ts";
 import { openTenantLimits } from "./api/tenant-limits.ts";
 import { createStatusLists, type StatusLists } from "./api/status-lists.ts";
 import { createTokens } from "./api/tokens.ts";
 import { createTokenRotation, credentialIssuing } from "./rotation.ts";
-import { openSigningKeys } from "./signing-keys.ts";
+import { openSigningKeys, requireVerificationKeys } from "./signing-keys.ts";
 import { createWebhooks } from "./api/webhooks.ts";
 import type { RunningProcess } from "./with-metrics.ts";
 
@@ -212,9 +216,28 @@ function createOAuth({ config, pools, pepper, keyring, keys, clock, log, view }:
   };
 }
 
-type Needs = Pick<OAuthParts, "pools" | "clock"> & { readonly temporal: Client; readonly keys: KeyStore };
+interface KnowledgeParts extends Pick<OAuthParts, "config" | "pools" | "keyring" | "clock" | "log"> {
+  readonly cells: Cells | undefined;
+  readonly tenantLimits: TenantLimits;
+}
 
-function readinessChecks({ pools, clock, temporal, keys }: Needs): readonly ReadinessCheck[] {
+/** Opens keys and revocations: those of this database, or in another cell those of the home cell. */
+async function openKnowledge({ config, cells, tenantLimits, ...parts }: KnowledgeParts) {
+  const { forget: onPolicyChange } = tenantLimits;
+  if (isAway(cells)) {
+    return await followHome({ config, onPolicyChange, ...parts });
+  }
+  const keys = await openSigningKeys({ config, ...parts });
+  return { keys, revocation: await followRevocations({ onPolicyChange, config, log: parts.log }) };
+}
+
+type Needs = Pick<OAuthParts, "pools" | "clock"> & {
+  readonly temporal: Client;
+  readonly keys: Pick<KeyStore, "signingKey" | "publicKeys" | "refresh">;
+  readonly cells: Cells | undefined;
+};
+
+function readinessChecks({ pools, clock, temporal, keys, cells }: Needs): readonly ReadinessCheck[] {
   const { api, ingest, issuer } = pools;
   return [
     databaseReadiness({
@@ -223,7 +246,10 @@ function readinessChecks({ pools, clock, temporal, keys }: Needs): readonly Read
       monotonic,
     }),
     { name: "temporal", check: async () => await checkNamespace(temporal) },
-    { name: "keys", check: async () => keys.signingKey() },
+    {
+      name: "keys",
+      check: async () => await (isAway(cells) ? requireVerificationKeys(keys) : keys.signingKey()),
+    },
     clockReadiness(clock),
   ];
 }
@@ -233,6 +259,7 @@ type OperatorsApiParts = Pick<
   "pepper" | "keyring" | "clients" | "revocation" | "clock" | "randomBytes" | "log"
 > & {
   readonly config: Config;
+  readonly cells: Cells | undefined;
   readonly pools: Pools;
   readonly readAudit: ReadAudit;
   readonly temporal: Client;
@@ -268,32 +295,40 @@ async function createOperatorsApi({
   });
 }
 
-/** Starts the api process. Resolves when it listens. */
-export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> {
-  const { config, log } = options;
-  const { pepper, keyring } = await loadServiceSecrets(config, randomBytes);
+async function openStore(options: ApiProcessOptions) {
+  const { config } = options;
+  const secrets = await loadServiceSecrets(config, randomBytes);
   const pools = openPools(options);
   await requireSafeAccess(pools.api, config);
   await requireCurrentSchema(pools.api);
-  const clock = await openProcessClock(options.clock, pools.api);
+  return { ...secrets, pools, clock: await openProcessClock(options.clock, pools.api) };
+}
+
+/** Starts the api process. Resolves when it listens. */
+export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> {
+  const { config, log } = options;
+  const { pepper, keyring, pools, clock } = await openStore(options);
   const shared = { clock, randomBytes, log };
-  const keys = await openSigningKeys({ config, pools, keyring, clock, log });
+  const cells = cellsOf(config);
+  // What callers see; SIGNET_PUBLIC_URL is the issuer, which is the home cell.
+  const own = { ...config, publicUrl: cells?.own.url ?? config.publicUrl };
   const tenantLimits = openTenantLimits(config, pools.issuer, clock);
-  const revocation = await followRevocations({ onPolicyChange: tenantLimits.forget, config, log });
+  const knowing = { ...shared, config, cells, pools, keyring, tenantLimits };
+  const { keys, revocation } = await openKnowledge(knowing);
   const signing = { ...shared, config, pools, keyring, keys };
   const oauth = createOAuth({ ...signing, pepper, view: revocation.follower.view });
   const receipts = createReceipts({ pool: pools.issuer, region: config.region, monotonic, ...shared });
   const revoking = { ...shared, keyring, receipts, deadLetterMs: config.deadLetterMs };
   reportUnknownSdk(config, log);
   const temporal = openTemporal(config, { keyring, clock, randomBytes });
-  const webhooks = createWebhooks({ ...signing, pepper, temporal, tenantLimits });
+  const webhooks = createWebhooks({ ...signing, config: own, cells, pepper, temporal, tenantLimits });
   const tokens = createTokens({ ...revoking, config, keys, pools, follower: revocation.follower });
   const producers = openProducers({ ...shared, ...tokens, config, pool: pools.issuer, keyring });
   const tls = { config, clock, log, isDenied: revocation.isDenied };
   const [mutualTls, adminListener] = [await openMutualTls(tls), await openAdminListener(tls)];
-  const readiness = [...readinessChecks({ pools, clock, temporal, keys }), revocation.readiness];
+  const readiness = [...readinessChecks({ pools, clock, temporal, keys, cells }), revocation.readiness];
   const [calls, brands] = [new InProcessCalls(), openPortalBrands(config, pools.api)];
-  const common = { ...shared, config, pools, keyring, revocation: revoking };
+  const common = { ...shared, config: own, cells, pools, keyring, revocation: revoking };
 
   const api = await createApi({
     ...common,

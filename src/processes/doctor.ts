@@ -2,11 +2,13 @@
 import { randomBytes } from "node:crypto";
 import { lookup } from "node:dns/promises";
 import type { Config } from "../config/config.ts";
+import { cellsOf } from "../config/cell-settings.ts";
 import { withoutPooler } from "../config/database-settings.ts";
 import { loadServiceSecrets } from "../crypto/service-secrets.ts";
 import { openDatabaseClock } from "../database/database-clock.ts";
 import { createPool } from "../database/pool.ts";
 import { systemClock } from "../domain/clock.ts";
+import { isAway } from "../domain/regions.ts";
 import { examine, examineBucket, type Finding } from "./doctor/checks.ts";
 import { replayOpen } from "./doctor/replay-open.ts";
 import { createLogger } from "../observability/logger.ts";
@@ -42,12 +44,17 @@ export async function runDoctor({ config: given, replay }: DoctorOptions): Promi
   const open = (role: "signet_worker" | "signet_issuer"): ReturnType<typeof createPool> =>
     createPool({ url: config.databaseUrl, role, max: 2, log });
   const [pool, issuer] = [open("signet_worker"), open("signet_issuer")];
+  const away = isAway(cellsOf(config)) && config.homeDatabaseUrl !== undefined;
+  const home = away
+    ? createPool({ url: config.homeDatabaseUrl, role: "signet_cell", max: 1, log })
+    : undefined;
   const codec = codecOf(config, { keyring, clock: systemClock, randomBytes });
   const temporal = createLazyClient(temporalOptions(config), codec);
   try {
     const findings = await examine({
       pool,
       issuer,
+      home,
       temporal,
       keyring,
       // If the database does not answer, its check reports it.
@@ -74,6 +81,6 @@ export async function runDoctor({ config: given, replay }: DoctorOptions): Promi
     return findings;
   } finally {
     await temporal.connection.close().catch(() => undefined);
-    await Promise.all([pool.end(), issuer.end()]);
+    await Promise.all([pool.end(), issuer.end(), home?.end()]);
   }
 }

@@ -10,6 +10,7 @@ import {
   formatListen,
   type ListenAddress,
 } from "../config/config.ts";
+import { cellsOf } from "../config/cell-settings.ts";
 import { directUrl, poolAccess } from "../config/database-settings.ts";
 import { createRandomPool } from "../crypto/random-pool.ts";
 import { requireSafeAccess } from "../database/access.ts";
@@ -40,7 +41,7 @@ import { startUpkeep } from "../runtime/upkeep.ts";
 import { openMutualTls } from "./mutual-tls.ts";
 import { followHubs, type HubKnowledge } from "./hub-knowledge.ts";
 import { followRevocations } from "./revocation.ts";
-import { followKeys, type FollowingKeyStore } from "./signing-keys.ts";
+import { followKeys, requireVerificationKeys, type FollowingKeyStore } from "./signing-keys.ts";
 import type { RunningProcess } from "./with-metrics.ts";
 
 /** Longer than clients and balancers keep idle connections, so that they close first. */
@@ -79,12 +80,13 @@ function limitsOf(config: Config): GatewayServices["limits"] {
 
 function settingsOf(
   config: Config,
-): Pick<GatewayServices, "checks" | "baseUrl" | "bindingRequired" | "limits"> {
+): Pick<GatewayServices, "checks" | "baseUrl" | "bindingRequired" | "limits" | "cells"> {
   return {
     checks: config.edgeChecks,
     baseUrl: config.publicUrl,
     bindingRequired: !config.development,
     limits: limitsOf(config),
+    cells: cellsOf(config),
   };
 }
 
@@ -221,15 +223,6 @@ async function openKnowledge({ config, clock: given, log }: EdgeProcessOptions):
   );
 }
 
-async function requireKeys(keys: FollowingKeyStore): Promise<void> {
-  if (keys.publicKeys().length === 0) {
-    await keys.refresh();
-  }
-  if (keys.publicKeys().length === 0) {
-    throw new Error("there are no keys to check tokens with");
-  }
-}
-
 /** Starts the edge process. Resolves when it listens. */
 export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProcess> {
   const { config, log } = options;
@@ -245,7 +238,7 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
 
   const readiness: readonly ReadinessCheck[] = [
     ...knowledge.readiness,
-    { name: "keys", check: async () => await requireKeys(keys) },
+    { name: "keys", check: async () => await requireVerificationKeys(keys) },
     revocation.readiness,
     clockReadiness(clock),
     routesReadiness(() => routes),

@@ -27,7 +27,11 @@ export interface HubKnowledge {
 /** Starts to follow the hubs. Resolves after the first proof, or after a while without one. */
 export async function followHubs(
   config: Config & { readonly hubs: readonly string[]; readonly leaseKeys: readonly Buffer[] },
-  { given, log }: { readonly given: Clock | undefined; readonly log: Logger },
+  {
+    process = "edge",
+    given,
+    log,
+  }: { readonly process?: string; readonly given: Clock | undefined; readonly log: Logger },
 ): Promise<HubKnowledge> {
   const { hubs, leaseKeys, revocationMode: mode } = config;
   const material = await openHubMaterial(config, log);
@@ -38,7 +42,7 @@ export async function followHubs(
     hubs,
     open: createHubOpener(() => material.current()),
     checkCode: createCodeCheck(leaseKeys),
-    identity: followerIdentity("edge", config),
+    identity: followerIdentity(process, config),
     leaseMs: mode.boundMs - HUB_MARGIN_MS,
     onKeys: (text) => {
       rows = readVerificationKeys(text);

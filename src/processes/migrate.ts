@@ -1,5 +1,7 @@
 /** `signet migrate`: updates the database and the Temporal namespace for this build, once, before the other processes start. */
 import { Connection } from "@temporalio/client";
+import { cellsOf } from "../config/cell-settings.ts";
+import { isAway } from "../domain/regions.ts";
 import { type Config, ConfigError } from "../config/config.ts";
 import { migrateDatabase } from "../database/migrate.ts";
 import { systemClock } from "../domain/clock.ts";
@@ -27,6 +29,10 @@ export async function runMigrate(config: Config, log: Logger): Promise<number> {
     ...(config.databaseUrl === undefined ? {} : { serviceUrl: config.databaseUrl }),
     ...(config.edgeDatabaseUrl === undefined ? {} : { edgeUrl: config.edgeDatabaseUrl }),
     ...(config.leaseKeys === undefined ? {} : { leaseKeys: config.leaseKeys }),
+    // In another cell, this is the login at the home cell's database.
+    ...(config.homeDatabaseUrl === undefined || isAway(cellsOf(config))
+      ? {}
+      : { cellUrl: config.homeDatabaseUrl }),
     nowMs: systemClock.now(),
     log,
   });

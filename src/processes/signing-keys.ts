@@ -55,3 +55,13 @@ export async function followKeys(config: DatabaseUrls, options: KeyStoreOptions)
     },
   };
 }
+
+/** @throws Error if there are no keys to check tokens with */
+export async function requireVerificationKeys(keys: Pick<KeyStore, "publicKeys" | "refresh">): Promise<void> {
+  if (keys.publicKeys().length === 0) {
+    await keys.refresh();
+  }
+  if (keys.publicKeys().length === 0) {
+    throw new Error("there are no keys to check tokens with");
+  }
+}

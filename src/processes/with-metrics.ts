@@ -26,7 +26,7 @@ function notReady(because: string): readonly ReadinessCheck[] {
   return [{ name: "process", check: async () => await Promise.reject(new Error(because)) }];
 }
 
-type Observed = Pick<Config, "metricsListen"> & TracingConfig;
+type Observed = Pick<Config, "metricsListen" | "region"> & TracingConfig;
 
 /** Enables traces if a collector is set. @returns a function that ends them without waiting for an unreachable collector */
 export async function openTracing(
@@ -46,11 +46,11 @@ export async function openTracing(
 /** Starts the metrics listener, then the process. Readiness fails before the start is complete and during shutdown. */
 export async function withMetrics(
   name: ProcessName,
-  { metricsListen, ...config }: Observed,
+  { metricsListen, region, ...config }: Observed,
   log: Logger,
   start: () => Promise<RunningProcess>,
 ): Promise<RunningProcess> {
-  exportMetrics([name], VERSION);
+  exportMetrics([name], region);
   let readiness = notReady("still starting");
   const metrics = await startMetricsServer({ listen: metricsListen, readiness: () => readiness, log });
   const endTraces = await openTracing(name, config);

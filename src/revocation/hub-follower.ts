@@ -23,19 +23,21 @@ import { processId } from "./receipt.ts";
 import type { RevocationView } from "./view.ts";
 
 /**
- * Shortest and longest pause between two nonces, over all hubs. A lease outlasts a pause twice if the distance allows it.
- * Nonces follow proofs, because a hub asks soon after it has brought some.
+ * Shortest and longest pause between two nonces. The hubs get them in turns: if each had a pace of its own, their proofs
+ * could come at the same time, and then none while a lease ends.
  */
 const PAUSE_MIN_MS = 20;
 const PAUSE_MAX_MS = 100;
-/** Share of the pause after which a proof is followed by a nonce, and after which one is drawn without a proof. */
+/** The pause as a share of what is left of a lease when its proof arrives. */
+const PAUSE_SHARE = 0.65;
+/** Share of the pause after which a proof is followed by a nonce, because a hub asks soon after it has brought a proof. */
 const EARLY = 0.75;
-const LATE = 1.25;
 /** Weight of the last proof in the average of how long proofs take. */
 const SMOOTHING = 0.125;
 const RECONNECT_FIRST_MS = 20;
 const RECONNECT_MAX_MS = 1_000;
-/** Silence, in the loop's time, after which a hub counts as lost. */
+/** Silence after which a hub's nonces no longer count, and after which the connection counts as lost, in milliseconds. */
+const QUIET_MS = 400;
 const SILENT_MS = 2_000;
 /** Loop time after which all hubs count as silent for a waiting request. */
 const RENEWAL_SILENT_MS = 100;
@@ -66,25 +68,28 @@ class HubLink {
   readonly #options: HubFollowerOptions;
   readonly #knowledge: ProvenKnowledge;
   readonly #hub: string;
-  readonly #onRenewed: () => void;
+  readonly #onProof: (renewed: boolean) => void;
   /** How long a proof takes, smoothed, in milliseconds. */
   #latencyMs = 0;
   #connection: HubConnection | undefined;
   #session: HubSession | undefined;
   #reconnectMs = RECONNECT_FIRST_MS;
   #reconnecting: NodeJS.Timeout | undefined;
-  #pauseMs = PAUSE_MIN_MS;
-  /** When the last nonce was drawn, and the last proof read. */
-  #askedAt = 0;
+  /** When the last proof was read. */
   #provedAt = 0;
   #faults = 0;
   #stopped = false;
 
-  constructor(options: HubFollowerOptions, knowledge: ProvenKnowledge, hub: string, onRenewed: () => void) {
+  constructor(
+    options: HubFollowerOptions,
+    knowledge: ProvenKnowledge,
+    hub: string,
+    onProof: (renewed: boolean) => void,
+  ) {
     this.#options = options;
     this.#knowledge = knowledge;
     this.#hub = hub;
-    this.#onRenewed = onRenewed;
+    this.#onProof = onProof;
   }
 
   async connect(): Promise<void> {
@@ -125,7 +130,6 @@ class HubLink {
     if (sequence > 0) {
       this.send({ type: "applied", lockKey: identity.lockKey, sequence, sinceMs: 0 });
     }
-    this.#askedAt = monotonic();
     this.#session.begin();
     log.info({ hub: this.#hub, follower: processId(identity) }, "following revocations through a hub");
   }
@@ -145,19 +149,17 @@ class HubLink {
   }
 
   /**
-   * Asks for a proof if none has been asked for lately; leaves a hub that is silent.
+   * Draws a nonce; leaves a hub that is silent.
    *
-   * @returns when to look again, by the monotonic clock
+   * @returns when it was drawn, by the monotonic clock; undefined if no proof is to be expected
    */
-  tick(pauseMs: number): number {
-    this.#pauseMs = pauseMs;
-    const now = this.#options.monotonic();
-    if (this.#connection !== undefined && now - this.#provedAt >= SILENT_MS) {
+  ask(): number | undefined {
+    const askedAt = this.#session?.ask();
+    const silentMs = askedAt === undefined ? 0 : askedAt - this.#provedAt;
+    if (silentMs >= SILENT_MS) {
       this.#leave("the hub brings no proof");
-    } else if (now - this.#askedAt >= LATE * pauseMs) {
-      this.#ask();
     }
-    return Math.max(this.#askedAt, now - pauseMs) + LATE * pauseMs;
+    return silentMs < QUIET_MS ? askedAt : undefined;
   }
 
   send(request: Request): void {
@@ -170,12 +172,6 @@ class HubLink {
     this.#connection?.close();
     this.#connection = undefined;
     this.#session = undefined;
-  }
-
-  #ask(): void {
-    if (this.#session !== undefined) {
-      this.#askedAt = this.#session.ask();
-    }
   }
 
   #leave(reason: string): void {
@@ -216,21 +212,17 @@ class HubLink {
       this.#leave(REVOKED);
       return;
     }
-    const now = this.#options.monotonic();
-    this.#provedAt = now;
+    this.#provedAt = this.#options.monotonic();
     this.#reconnectMs = RECONNECT_FIRST_MS;
-    if (now - this.#askedAt >= EARLY * this.#pauseMs) {
-      this.#ask();
-    }
     if (typeof effect === "object") {
       this.#latencyMs += (effect.renewedAfterMs - this.#latencyMs) * (this.#latencyMs === 0 ? 1 : SMOOTHING);
-      this.#onRenewed();
     } else if (effect === "restored") {
       this.#options.log.error(
         { hub: this.#hub, sequence: this.#knowledge.view.sequence },
         "the database lacks revocations that are known here; they are kept, and everything is read again",
       );
     }
+    this.#onProof(typeof effect === "object");
   }
 
   /** An invalid message has no effect. A hub that sends many is left. */
@@ -249,7 +241,10 @@ export class HubFollower {
   readonly #options: HubFollowerOptions;
   readonly #links: readonly HubLink[];
   readonly #waiting = new Set<() => void>();
-  #tick: NodeJS.Timeout | undefined;
+  #next: NodeJS.Timeout | undefined;
+  /** When the last nonce was drawn, and the link that draws the next one. */
+  #askedAt = Number.NEGATIVE_INFINITY;
+  #turn = 0;
   #stopped = false;
   #sweeps: NodeJS.Timeout | undefined;
   #renewal: Promise<boolean> | undefined;
@@ -259,12 +254,14 @@ export class HubFollower {
     this.#options = options;
     const knowledge = new ProvenKnowledge({ ...options, onApplied: () => this.#acknowledge() });
     this.view = knowledge.view;
-    this.#links = options.hubs.map((hub) => new HubLink(options, knowledge, hub, () => this.#wake()));
+    this.#links = options.hubs.map(
+      (hub, number) => new HubLink(options, knowledge, hub, (renewed) => this.#proved(number, renewed)),
+    );
   }
 
   /** Starts to follow. Resolves after the first proof, or after three seconds without one. */
   async start(): Promise<void> {
-    this.#tickLater(PAUSE_MIN_MS);
+    this.#plan();
     this.#sweeps = setInterval(() => this.view.prune(), SWEEP_EVERY_MS).unref();
     const started = this.#nextProof(START_MOST_MS);
     await Promise.all(this.#links.map(async (link) => await link.connect()));
@@ -273,9 +270,12 @@ export class HubFollower {
 
   /** Waits until tokens can be admitted. @returns false if no hub brings a proof */
   async renew(): Promise<boolean> {
-    this.#renewal ??= this.#untilCurrent().finally(() => {
-      this.#renewal = undefined;
-    });
+    if (this.#renewal === undefined) {
+      this.#renewal = this.#untilCurrent().finally(() => {
+        this.#renewal = undefined;
+      });
+      this.#ask();
+    }
     return await this.#renewal;
   }
 
@@ -288,7 +288,7 @@ export class HubFollower {
 
   async stop(): Promise<void> {
     this.#stopped = true;
-    clearTimeout(this.#tick);
+    clearTimeout(this.#next);
     clearInterval(this.#sweeps);
     for (const link of this.#links) {
       link.send({ type: "gone", lockKey: this.#options.identity.lockKey, stopped: true });
@@ -300,32 +300,47 @@ export class HubFollower {
     }
   }
 
-  #tickLater(ms: number): void {
-    this.#tick = setTimeout(() => {
-      if (!this.#stopped) {
-        const now = this.#options.monotonic();
-        const pauseMs = this.#pauseMs();
-        const next = Math.min(...this.#links.map((link) => link.tick(pauseMs)));
-        this.#tickLater(Math.max(PAUSE_MIN_MS / 2, next - now));
+  /** A nonce follows a proof if it is the hub's turn. */
+  #proved(number: number, renewed: boolean): void {
+    if (number === this.#turn && this.#options.monotonic() - this.#askedAt >= EARLY * this.#pauseMs()) {
+      this.#ask();
+    }
+    if (renewed) {
+      for (const wake of this.#waiting) {
+        wake();
       }
-    }, ms).unref();
+    }
   }
 
-  /** Returns the pause between two nonces for one hub: the hubs share the nonces, unless a request waits. */
+  /** Draws a nonce for the next hub that brings proofs, and plans the one after it. */
+  #ask(): void {
+    let askedAt: number | undefined;
+    for (let tries = this.#links.length; tries > 0 && askedAt === undefined; tries -= 1) {
+      askedAt = this.#links[this.#turn]?.ask();
+      this.#turn = (this.#turn + 1) % this.#links.length;
+    }
+    this.#askedAt = askedAt ?? this.#options.monotonic();
+    this.#plan();
+  }
+
+  /** Plans a nonce in case no proof comes first. */
+  #plan(): void {
+    clearTimeout(this.#next);
+    if (!this.#stopped) {
+      this.#next = setTimeout(() => this.#ask(), this.#pauseMs()).unref();
+    }
+  }
+
+  /** Returns the pause between two nonces, in milliseconds: the shortest while a request waits. */
   #pauseMs(): number {
     if (this.#renewal !== undefined) {
       return PAUSE_MIN_MS;
     }
-    const connected = this.#links.filter((link) => link.connected);
-    const slowest = Math.max(0, ...connected.map(({ latencyMs }) => latencyMs));
-    const spare = (this.#options.leaseMs - slowest) / 2;
-    return Math.min(Math.max(spare, PAUSE_MIN_MS), PAUSE_MAX_MS) * Math.max(1, connected.length);
-  }
-
-  #wake(): void {
-    for (const wake of this.#waiting) {
-      wake();
+    let slowest = 0;
+    for (const { connected, latencyMs } of this.#links) {
+      slowest = connected && latencyMs > slowest ? latencyMs : slowest;
     }
+    return Math.min(Math.max((this.#options.leaseMs - slowest) * PAUSE_SHARE, PAUSE_MIN_MS), PAUSE_MAX_MS);
   }
 
   #acknowledge(): void {
@@ -356,8 +371,6 @@ export class HubFollower {
   async #untilCurrent(): Promise<boolean> {
     const { monotonic } = this.#options;
     const giveUpAt = monotonic() + RENEWAL_MOST_MS;
-    clearTimeout(this.#tick);
-    this.#tickLater(0);
     while (!this.view.current) {
       if (!(await this.#nextProof(RENEWAL_SILENT_MS)) || monotonic() > giveUpAt) {
         return this.view.current;

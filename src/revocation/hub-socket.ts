@@ -32,11 +32,14 @@ export interface HubTls {
   readonly names: readonly string[];
 }
 
+/** `ws` masks a text in a buffer into one write with its header; a string would take two. */
+const TEXT = { binary: false };
+
 function connectionOf(socket: WebSocket, { socket: wire }: IncomingMessage): HubConnection {
   const certificate = wire instanceof TLSSocket ? wire.getPeerX509Certificate() : undefined;
   return {
     certificate: certificate === undefined ? undefined : describeCertificate(certificate).thumbprint,
-    send: (text) => socket.send(text),
+    send: (text) => socket.send(Buffer.from(text), TEXT),
     get backlog() {
       return socket.bufferedAmount;
     },

@@ -54,7 +54,7 @@ const TAIL_MAX = 5_000;
 const NONCES_OF_ONE_MAX = 4;
 /** Connections of one hub. */
 const CHILDREN_MAX = 2_000;
-/** Silence after which a connection counts as dead, in milliseconds. A process asks at least every 40 ms. */
+/** Silence after which a connection counts as dead, in milliseconds. A process asks at least every 200 ms. */
 const SILENT_MS = 10_000;
 /** A process that reads so slowly that this many bytes wait is disconnected. */
 const BACKLOG_MAX = 67_108_864;
@@ -71,6 +71,7 @@ const REVOKED = "a connection to this hub was refused: its certificate is revoke
 /** A nonce that waits for its proof. */
 interface Nonce {
   readonly text: string;
+  readonly bytes: Buffer;
   carried: number;
   answered: boolean;
 }
@@ -254,7 +255,7 @@ export class Hub {
     this.#waiting = false;
     const asked = waiting.slice(0, TREE_NONCES_MAX);
     const after = this.#sequence;
-    const { root, paths } = treeOf(asked.map(({ nonce }) => Buffer.from(nonce.text, "base64url")));
+    const { root, paths } = treeOf(asked.map(({ nonce }) => nonce.bytes));
     this.#underWay += 1;
     upstream
       .ask(root, { keysDigest: this.#keys?.digest, after })
@@ -265,12 +266,14 @@ export class Hub {
         this.#learn(answer, after);
         this.#readRevoked().catch(() => undefined);
         const proof = JSON.stringify({ type: "proof", ...answer.proof }).slice(0, -1);
+        const above = answer.trees.map((path) => `,${JSON.stringify(path)}`).join("");
         for (const [index, { child, nonce }] of asked.entries()) {
           if (nonce.answered) {
             continue;
           }
           nonce.answered = true;
-          const trees = JSON.stringify([paths[index] ?? [], ...answer.trees]);
+          const path = JSON.stringify(paths[index] ?? []);
+          const trees = `[${path}${above}]`;
           this.#prove(child, answer.proof.sequence, `${proof},"nonce":"${nonce.text}","trees":${trees}}`);
         }
         this.#dueAt = Math.max(monotonic() + GATHER_MS, this.#askedAt + this.#every() - GATHER_MS);
@@ -443,14 +446,15 @@ export class Hub {
   }
 
   #wait(child: Child, nonce: string): void {
-    if (Buffer.from(nonce, "base64url").length !== NONCE_BYTES) {
+    const bytes = Buffer.from(nonce, "base64url");
+    if (bytes.length !== NONCE_BYTES) {
       child.connection.close();
       return;
     }
     if (child.nonces.length >= NONCES_OF_ONE_MAX * CARRIED_MAX) {
       child.nonces.shift();
     }
-    child.nonces.push({ text: nonce, carried: 0, answered: false });
+    child.nonces.push({ text: nonce, bytes, carried: 0, answered: false });
     if (!this.#waiting) {
       this.#waiting = true;
       this.#plan();

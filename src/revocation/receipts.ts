@@ -14,7 +14,14 @@ import { transaction } from "../database/transaction.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
 import type { Published } from "./publish-revocation.ts";
-import { isSettled, type Receipt, receiptOf, type ReceiptWait, UNKNOWN_RECEIPT } from "./receipt.ts";
+import {
+  isSettled,
+  type Receipt,
+  receiptOf,
+  type ReceiptProcess,
+  type ReceiptWait,
+  UNKNOWN_RECEIPT,
+} from "./receipt.ts";
 
 /** Maximum number of processes that a compliance entry names. */
 const NAMED_MAX = 200;
@@ -76,14 +83,20 @@ export function createReceipts(options: ReceiptOptions): Receipts {
 
   async function write({ id, sequence, tenant }: Published, receipt: Receipt): Promise<void> {
     const { live, acked, maxMs, outcome } = receipt;
-    const processes = receipt.processes.slice(0, NAMED_MAX).map((process) => ({ ...process }));
+    // Those without an acknowledgement are named in any case.
+    const isApplied = ({ state }: ReceiptProcess): number => Number(state === "applied");
+    const processes = receipt.processes
+      .toSorted((one, other) => isApplied(one) - isApplied(other))
+      .slice(0, NAMED_MAX)
+      .map((process) => ({ ...process }));
+    const lease_expired = receipt.processes.filter(({ state }) => state === "lease_expired").length;
     const entry = encodeEntry(
       {
         type: "revocation.propagated",
         actor: "system:revocation",
         tenant,
         target: id,
-        details: { edges: live, acked, max_ms: maxMs, outcome, processes },
+        details: { edges: live, acked, lease_expired, max_ms: maxMs, outcome, processes },
       },
       options,
     );

@@ -10,23 +10,29 @@ interface Upkeep {
   readonly what: string;
 }
 
-/** Creates missing schedules. Existing ones keep the settings of operators. */
-export async function ensureSchedules(client: Client): Promise<void> {
+/**
+ * Creates missing schedules. Existing ones keep the settings of operators.
+ *
+ * @param home false in a cell that has no credentials and signing keys to rotate
+ */
+export async function ensureSchedules(client: Client, home = true): Promise<void> {
   await ensureSchedule(client, {
     workflowType: WORKFLOW_TYPES.purgeExpired,
     every: "1 hour",
     what: "removes expired data",
   });
-  await ensureSchedule(client, {
-    workflowType: WORKFLOW_TYPES.rotateCredentials,
-    every: "5 minutes",
-    what: "records the rotation of client secrets",
-  });
-  await ensureSchedule(client, {
-    workflowType: WORKFLOW_TYPES.rotateSigningKeys,
-    every: "10 minutes",
-    what: "rotates the signing keys",
-  });
+  if (home) {
+    await ensureSchedule(client, {
+      workflowType: WORKFLOW_TYPES.rotateCredentials,
+      every: "5 minutes",
+      what: "records the rotation of client secrets",
+    });
+    await ensureSchedule(client, {
+      workflowType: WORKFLOW_TYPES.rotateSigningKeys,
+      every: "10 minutes",
+      what: "rotates the signing keys",
+    });
+  }
   await ensureSchedule(client, {
     workflowType: WORKFLOW_TYPES.signCheckpoint,
     every: "1 minute",

@@ -27,6 +27,8 @@ import type { FruitlessLookups } from "../http/rate-limits/fruitless-lookups.ts"
 
 /** The scope for creating links. No session has it. */
 export const SIGN_IN_SCOPE = "portal:sign_in";
+/** Scopes of routes that only the home cell serves. */
+const HOME_SCOPES = /^(credentials|compliance|ssf):/;
 /** Longest life of a link, in seconds. */
 export const LINK_LIFE_MAX = 900;
 /** Life of a session, used or not: a working day. */
@@ -45,6 +47,8 @@ export interface PortalSessionServices {
   readonly lookups: FruitlessLookups;
   /** Whether an identity is not revoked. */
   readonly isAdmitted: (identity: Identity) => Promise<boolean>;
+  /** Set in a cell that is not the home cell: sessions there have no scopes of its routes. */
+  readonly away?: boolean;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
 }
@@ -103,12 +107,13 @@ export class PortalSessions {
     { scopes, lifeSeconds }: { readonly scopes: readonly string[]; readonly lifeSeconds: number },
     by: By,
   ): Promise<Issued> {
-    const { pool, clock } = this.#services;
+    const { pool, clock, away = false } = this.#services;
     const { tenantId, credentialId } = identity;
     const now = new Date(clock.now());
     const expiresAt = new Date(now.getTime() + lifeSeconds * 1_000);
     const secret = this.#newSecret(tenantId);
-    const grant = { ...identity, scopes: scopes.filter((scope) => scope !== SIGN_IN_SCOPE) };
+    const held = scopes.filter((scope) => scope !== SIGN_IN_SCOPE && !(away && HOME_SCOPES.test(scope)));
+    const grant = { ...identity, scopes: held };
     await tenantTransaction(pool, tenantId, async (db) => {
       await makeRoomForPortalRow(db, "portal_links", { tenantId, credentialId, now, max: LINKS_MAX });
       await insertPortalRow(db, "portal_links", {

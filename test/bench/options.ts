@@ -14,6 +14,8 @@ export const USAGE = `npm run bench -- [options]
   --rig DIR           source of the load generator for the scenario \`peers\`
   --peers DIR         the peers that \`peers\` measures; docs/benchmarks.md describes both directories
   --rounds N          turns of each system in \`peers\` (1 to 20; default 3; 1 with --quick)
+  --followers N       followers in \`borders\` (4 to 1,000; default 32 per core)
+  --seconds N         length of each phase of \`borders\` (10 to 1,200; default 600; 20 with --quick)
   --busy N            N processes that compute meanwhile (0 to 64; default 0), as on a machine that others use
   --profile           write CPU profiles of api and worker, and a summary, beside the JSON
   --no-build          use dist/ as it is
@@ -24,6 +26,7 @@ export interface BenchOptions extends CommonOptions {
   readonly pruneIndexes: boolean;
   readonly profile: boolean;
   readonly peers: PeersOptions;
+  readonly borders: BordersOptions;
   /** Number of processes that compute meanwhile. */
   readonly busy: number;
 }
@@ -35,12 +38,26 @@ export interface PeersOptions {
   readonly rounds: number;
 }
 
+/** Options of the scenario `borders`. Undefined for its default. */
+export interface BordersOptions {
+  readonly followers: number | undefined;
+  readonly seconds: number | undefined;
+}
+
 function parseCount(name: string, text: string, [least, most]: readonly [number, number]): number {
   const value = Number(text);
   if (!/^\d+$/.test(text) || value < least || value > most) {
     throw new Error(`--${name} ${text}: must be a whole number from ${least} to ${most}`);
   }
   return value;
+}
+
+function parseOptionalCount(
+  name: string,
+  text: string | undefined,
+  limits: readonly [number, number],
+): number | undefined {
+  return text === undefined ? undefined : parseCount(name, text, limits);
 }
 
 function parseSetting(text: string): [string, string] {
@@ -60,6 +77,8 @@ export function parseOptions(args: readonly string[]): BenchOptions {
     rig: { type: "string" },
     peers: { type: "string" },
     rounds: { type: "string" },
+    followers: { type: "string" },
+    seconds: { type: "string" },
     busy: { type: "string", default: "0" },
   });
   return {
@@ -71,6 +90,10 @@ export function parseOptions(args: readonly string[]): BenchOptions {
       rig: values.rig,
       peers: values.peers,
       rounds: parseCount("rounds", values.rounds ?? (common.quick ? "1" : "3"), [1, 20]),
+    },
+    borders: {
+      followers: parseOptionalCount("followers", values.followers, [4, 1_000]),
+      seconds: parseOptionalCount("seconds", values.seconds, [10, 1_200]),
     },
     busy: parseCount("busy", values.busy, [0, 64]),
   };

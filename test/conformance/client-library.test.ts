@@ -4,6 +4,7 @@
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import type { RegisteredEndpoint } from "../../src/lib/client/api-types.ts";
+import { CAEP_EVENTS } from "../../src/domain/security-events.ts";
 import { SignetClient, type SignetClientOptions } from "../../src/lib/client/signet-client.ts";
 import { useTestApi } from "../support/api.ts";
 import { collected, untilDelivered } from "../support/client-streams.ts";
@@ -82,7 +83,14 @@ function connect(more: Partial<SignetClientOptions> = {}): SignetClient {
 beforeAll(async () => {
   conformance = await readConformance(api);
   client = await provision(api, {
-    scopes: [...WEBHOOK_SCOPES, "credentials:read", "credentials:revoke", "compliance:read"],
+    scopes: [
+      ...WEBHOOK_SCOPES,
+      "credentials:read",
+      "credentials:revoke",
+      "compliance:read",
+      "ssf:read",
+      "ssf:manage",
+    ],
   });
   receiver = await startReceiver();
   signet = connect();
@@ -367,6 +375,31 @@ describe("the client", () => {
     expect(await signet.endpoints.disable(id)).toMatchObject({ state: "DISABLED" });
     expect(await signet.endpoints.enable(id)).toMatchObject({ state: "PENDING" });
     await signet.endpoints.delete(id);
+  });
+
+  test("creates, changes, pauses and polls a stream of security events", async () => {
+    const { streams } = signet;
+    const { stream_id: id } = await streams.create({ description: "first" });
+    expect(await streams.list()).toMatchObject([{ stream_id: id }]);
+    const change = { description: "second", events_requested: [CAEP_EVENTS["session-revoked"]] };
+    expect(await streams.update(id, change)).toMatchObject(change);
+    expect(await streams.get(id)).toMatchObject(change);
+    const subject = { format: "iss_sub", iss: api.publicUrl, sub: client.clientId };
+    await streams.removeSubject(id, subject);
+    await streams.addSubject(id, subject);
+    const paused = { status: "paused", reason: "maintenance" } as const;
+    expect(await streams.setStatus(id, paused)).toEqual({ stream_id: id, ...paused });
+    expect(await streams.status(id)).toMatchObject(paused);
+    await streams.setStatus(id, { status: "enabled" });
+    await streams.verify(id, { state: "here" });
+    const [jti = "", ...others] = Object.keys((await streams.poll(id)).sets);
+    expect(others).toEqual([]);
+    expect(await streams.poll(id, { ack: [jti], returnImmediately: true })).toEqual({
+      sets: {},
+      moreAvailable: false,
+    });
+    await streams.delete(id);
+    await expect(streams.get(id)).rejects.toMatchObject({ code: "NOT_FOUND" });
   });
 
   test("reads the compliance log", async () => {

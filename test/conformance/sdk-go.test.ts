@@ -92,7 +92,10 @@ describe.skipIf(lacksGo)("a program that requires the Go module", () => {
   let credentialFile: string;
 
   beforeAll(async () => {
-    client = await provision(api, { scopes: WEBHOOK_SCOPES, environment: "production" });
+    client = await provision(api, {
+      scopes: [...WEBHOOK_SCOPES, "ssf:read", "ssf:manage"],
+      environment: "production",
+    });
     cwd = await buildProgram();
     credentialFile = join(cwd, "credential.json");
     const { clientId, clientSecret } = client;
@@ -126,6 +129,7 @@ describe.skipIf(lacksGo)("a program that requires the Go module", () => {
       fingerprint: true,
       exported: true,
       letter: ["endpoint_disabled", 1, 2, true],
+      stream: ["changed", "paused", "maintenance", 1, 0],
       deleted: "NOT_FOUND",
       warnings: [],
     });

@@ -175,6 +175,8 @@ describe.skipIf(lacksPython())("the Python SDK", () => {
         "credentials:revoke",
         "compliance:read",
         "portal:sign_in",
+        "ssf:manage",
+        "ssf:read",
       ],
     });
     const output = await run([empty, join(PROGRAMS, "live.py")], {
@@ -185,7 +187,7 @@ describe.skipIf(lacksPython())("the Python SDK", () => {
       EXAMPLES: join(PACKAGE, "examples"),
       PORT: String(await freePort()),
     });
-    expect(JSON.parse(output)).toEqual({ methods: 66, uncalled: [] });
+    expect(JSON.parse(output)).toEqual({ methods: 77, uncalled: [] });
   });
 
   describe("over mutual TLS", () => {

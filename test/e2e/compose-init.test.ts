@@ -18,6 +18,8 @@ const VOLUMES = [
   "keys",
   "api",
   "edge",
+  "hub",
+  "lease",
   "worker",
   "trust",
   "postgres",
@@ -61,12 +63,17 @@ const FILES = [
   "edge/clients-ca.crt",
   "edge/edge.crt",
   "edge/edge.key",
+  "edge/hubs-ca.crt",
   "edge/server.crt",
   "edge/server.key",
+  "hub/hub.crt",
+  "hub/hub.key",
+  "hub/hubs-ca.crt",
   "keys/kek",
   "keys/pepper",
   "keys/temporal.crt",
   "keys/temporal.key",
+  "lease/lease-key",
   "postgres/server.crt",
   "postgres/server.key",
   "temporal/server.crt",
@@ -93,6 +100,7 @@ test("the first run creates everything, a second one changes nothing, a later on
     ["api/server.crt", "DNS:api"],
     ["edge/server.crt", "DNS:localhost"],
     ["edge/edge.crt", "URI:spiffe://signet.compose/edge"],
+    ["hub/hub.crt", "URI:spiffe://signet.compose/hub"],
   ] as const) {
     const made = certificate(file);
     expect(made.verify(ca.publicKey)).toBe(true);
@@ -126,16 +134,20 @@ test("the first run creates everything, a second one changes nothing, a later on
   expect(untouched.map(text)).toEqual(untouched.map((file) => first[FILES.indexOf(file)]));
 });
 
-test("a set-up from a version without an edge gets the edge's files, and keeps its keys", async () => {
+test("a set-up from a version without an edge and hubs gets their files, and keeps its keys", async () => {
   const kept = ["ca/ca.crt", "api/server.crt", "api/clients-ca.crt", "keys/pepper", "keys/kek"] as const;
   const before = kept.map(text);
-  rmSync(path("edge"), { recursive: true });
-  mkdirSync(path("edge"));
+  for (const volume of ["edge", "hub", "lease"]) {
+    rmSync(path(volume), { recursive: true });
+    mkdirSync(path(volume));
+  }
   rmSync(path("api/proxies-ca.crt"));
   await init();
   expect(kept.map(text)).toEqual(before);
   expect(certificate("edge/edge.crt").verify(certificate("ca/ca.crt").publicKey)).toBe(true);
   expect(text("api/proxies-ca.crt")).toBe(text("ca/ca.crt"));
+  expect(certificate("hub/hub.crt").keyUsage).toEqual([SERVER, CLIENT]);
+  expect(Buffer.from(text("lease/lease-key"), "base64")).toHaveLength(32);
 });
 
 test("a set-up from a version without internal TLS gets its files, and keeps its keys", async () => {
@@ -167,6 +179,8 @@ test("others can read only public certificates, and each key has its reader", ()
     keys: 1000,
     api: 1000,
     edge: 1000,
+    hub: 1000,
+    lease: 1000,
     worker: 1000,
     temporal: 1000,
     postgres: 999,

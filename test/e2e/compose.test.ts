@@ -19,11 +19,17 @@ import {
   parseSeconds,
   type Variables,
 } from "../support/compose-file.ts";
-import { clientFetch, pasteTokenRequest, requireReachable } from "../support/compose-reach.ts";
+import {
+  call,
+  clientFetch,
+  type Json,
+  pasteTokenRequest,
+  requireReachable,
+} from "../support/compose-reach.ts";
 import { type ComposeRun, makePlace, type Place, prepareCompose } from "../support/compose-run.ts";
+import { type DataPlane, startDataPlane, withVariables } from "../support/compose-region.ts";
 import { type ComposeServers, startServers } from "../support/compose-servers.ts";
 import { type ComposeStarts, openStarts } from "../support/compose-starts.ts";
-import type { createTlsFetch } from "../../src/lib/client/tls-fetch.ts";
 import { newRoot, serverPair } from "../support/certificates.ts";
 import { eventually } from "../support/eventually.ts";
 import { productionImage } from "../support/processes.ts";
@@ -36,6 +42,8 @@ allowMinutes(4);
 const run = promisify(execFile);
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 const SERVICES = ["edge", "worker", "api", "migrate"] as const;
+/** Services of the profile `region`. */
+const REGION = ["remote-edge", "hub-b", "hub-a"] as const;
 
 const read = async (name: string): Promise<string> => await readFile(join(REPOSITORY, name), "utf8");
 
@@ -49,6 +57,7 @@ let servers: ComposeServers;
 let place: Place;
 let compose: ComposeRun;
 let receiver: Receiver;
+let region: DataPlane | undefined;
 /** PostgreSQL and Temporal as they are before `migrate`. */
 let empty: Place;
 let starts: ComposeStarts;
@@ -70,14 +79,6 @@ async function prepare(composed: ComposeFile, where = place, beside?: ComposeRun
   return await prepareCompose({ file: composed, image, directory, place: where, beside });
 }
 
-/** Returns the file for a receiver on this machine: its range is allowed, and the worker trusts its CA. */
-async function forReceiver(rootFile: string): Promise<ComposeFile> {
-  const opened = parseCompose(text, { ...variables, SIGNET_ALLOWED_TARGET_CIDRS: "127.0.0.0/8" });
-  const { worker = {} } = opened.services;
-  const trusting = { ...worker, environment: { ...worker.environment, NODE_EXTRA_CA_CERTS: rootFile } };
-  return { ...opened, services: { ...opened.services, worker: trusting } };
-}
-
 beforeAll(async () => {
   text = await read("docker-compose.yml");
   variables = await makeEnvFile();
@@ -94,40 +95,26 @@ beforeAll(async () => {
   const rootFile = join(place.volumes, "receivers.crt");
   await writeFile(rootFile, root.cert);
   receiver = await startReceiver({ tls: await serverPair(root) });
-  compose = await prepare(await forReceiver(rootFile));
-  await compose.up(SERVICES);
+  region = await startDataPlane(place);
+  const opened = parseCompose(text, { ...variables, SIGNET_ALLOWED_TARGET_CIDRS: "127.0.0.0/8" });
+  compose = await prepare(
+    withVariables(opened, {
+      // The worker trusts the receiver's CA.
+      worker: { NODE_EXTRA_CA_CERTS: rootFile },
+      "remote-edge": { SIGNET_EDGE_ROUTES: region.routesFile },
+    }),
+  );
+  await compose.up([...REGION, ...SERVICES]);
 });
 
 afterAll(async () => {
   await compose?.down();
   await starts?.close();
   await receiver?.close();
+  region?.close();
   await Promise.all([place?.close(), empty?.close()]);
   await servers?.close();
 });
-
-interface Json {
-  readonly [member: string]: unknown;
-}
-
-async function call(
-  tls: ReturnType<typeof createTlsFetch>,
-  url: string,
-  token: string | undefined,
-  body?: Json,
-): Promise<Json> {
-  const response = await tls(url, {
-    method: body === undefined ? "GET" : "POST",
-    headers: {
-      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
-      ...(body === undefined ? {} : { "content-type": "application/json" }),
-    },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  const answer = (await response.json()) as Json;
-  expect(response.ok, JSON.stringify(answer)).toBe(true);
-  return answer;
-}
 
 async function signet(...args: readonly string[]): Promise<Json> {
   return JSON.parse(await compose.exec("api", ["signet", ...args, "--json"])) as Json;
@@ -185,6 +172,35 @@ describe("the services as the file runs them", () => {
       { type: "ping" },
       { type: "inference.completed", id: event["id"], data: { tokens: 42 } },
     ]);
+  });
+
+  test("revoke a token in the second region, behind hubs, and refuse it there while the hubs are gone", async () => {
+    const [origin, remote] = [compose.published(8443), compose.published(8444)];
+    const tls = clientFetch(place);
+    const { client_id, client_secret } = await provision();
+    const asked = { client_id, client_secret, grant_type: "client_credentials" };
+    const token = String((await call(tls, `${origin}/v1/auth/token`, undefined, asked))["access_token"]);
+    const ask = async (): Promise<Response> =>
+      await tls(`${remote}/v1/data`, { headers: { authorization: `Bearer ${token}` } });
+    expect((await ask()).status).toBe(200);
+    const { followers } = (await signet("top")) as { readonly followers: readonly Json[] };
+    expect(followers.filter(({ region }) => region === "ap")).toMatchObject([
+      { kind: "edge", connected: 1, behind: 0 },
+      { kind: "hub", connected: 2, behind: 0 },
+    ]);
+
+    // The drill of the runbook.
+    await compose.down(["hub-a", "hub-b"]);
+    const refused = async () => [await ask()].find(({ status }) => status === 503);
+    const answer = await eventually(refused, "the edge without hubs to refuse");
+    expect(await answer.json()).toMatchObject({ code: "REVOCATION_STALE" });
+    expect(answer.headers.get("retry-after")).toBe("1");
+    await compose.up(["hub-a", "hub-b"]);
+    await eventually(async () => (await ask()).ok, "the edge to admit again");
+
+    const receipt = await signet("revoke", String(client_id), "--reason", "leaked");
+    expect(JSON.stringify(receipt)).toContain('"region":"ap"');
+    expect((await ask()).status).toBe(401);
   });
 
   test("have no unnecessary setting in the file", () => {
@@ -429,7 +445,7 @@ test.concurrent.for<readonly [name: string, what: string, how: Change, because: 
 
 test("the services end with code 0 in their time", async () => {
   const ends = await compose.down();
-  expect(ends.size).toBe(RUNNING.length);
+  expect(ends.size).toBe(RUNNING.length + REGION.length);
   for (const [name, { code, tookMs }] of ends) {
     expect.soft({ name, code }).toEqual({ name, code: 0 });
     expect.soft(tookMs).toBeLessThan(parseSeconds(file.services[name]?.stop_grace_period ?? ""));

@@ -34,14 +34,14 @@ const MACHINE: Readonly<Record<string, readonly string[]>> = {
   chronyc: ["tracking"],
 };
 /** Commands for a container engine, which test/unit/deploy/commands.test.ts checks against the file. */
-const ELSEWHERE = /^(temporal |docker (compose (ps|up|logs (SERVICE|temporal))|stats))/;
+const ELSEWHERE = /^(temporal |docker (compose (ps|up|stop|logs (SERVICE|temporal|hub-a))|stats))/;
 
 /**
  * Commands that run until stopped, are incomplete, or need a tenant's session, a delivery or a leaked token. Their own
  * tests run those: test/integration/revocation/leaks.test.ts and test/integration/admin/support.test.ts.
  */
 const NOT_RUN =
-  /^signet (?:(?:api|worker|edge|…|revoke|credential own revoke|operator token revoke)$|why |endpoint secret |revoke (?:JTI|KID|SHA256|--token-stdin)|revoke cl_…$)/;
+  /^signet (?:(?:api|worker|edge|hub|…|revoke|credential own revoke|operator token revoke)$|why |endpoint secret |revoke (?:JTI|KID|SHA256|--token-stdin)|revoke cl_…$)/;
 
 const TIMEOUT_MS = 200_000;
 

@@ -62,7 +62,7 @@ export type ServiceUnderTest = Pick<TestApi, "publicUrl" | "request" | "admin" |
 
 export interface TestApiOptions {
   /** Settings in addition to those of every test. */
-  readonly environment?: Environment;
+  readonly environment?: Environment | (() => Promise<Environment>);
   /** Also runs a worker on the same database, in its own Temporal namespace. The worker's clock cannot be advanced. */
   readonly worker?: boolean;
   /** Creates the database, if not on the run's server; dropped at the end. */
@@ -113,7 +113,7 @@ async function startTestApi(options: TestApiOptions): Promise<StartedApi> {
   const environment = {
     ...(await testEnvironment(database)),
     ...(options.worker === true ? { TEMPORAL_NAMESPACE: await testNamespace() } : {}),
-    ...options.environment,
+    ...(typeof options.environment === "function" ? await options.environment() : options.environment),
   };
   const config = loadConfig(environment);
   const temporalAddress = inject("temporalAddress");

@@ -24,6 +24,7 @@ export interface ComposeService {
   readonly cap_drop?: readonly string[];
   readonly cap_add?: readonly string[];
   readonly network_mode?: string;
+  readonly networks?: readonly string[];
   readonly security_opt?: readonly string[];
   readonly privileged?: boolean;
   readonly user?: string;
@@ -74,7 +75,8 @@ function interpolateAll(value: unknown, variables: Variables): unknown {
 
 /** @throws Error if a variable that the file requires is missing or empty */
 export function parseCompose(text: string, variables: Variables): ComposeFile {
-  return interpolateAll(parse(text, { merge: true }), variables) as ComposeFile;
+  // The limit on aliases is against files of strangers.
+  return interpolateAll(parse(text, { merge: true, maxAliasCount: -1 }), variables) as ComposeFile;
 }
 
 /** Parses the variables of a .env file. */

@@ -5,11 +5,37 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { expect } from "vitest";
 import { createTlsFetch } from "../../src/lib/client/tls-fetch.ts";
 import type { ComposeRun, Place } from "./compose-run.ts";
 import { shellLines } from "./documents.ts";
 
 const run = promisify(execFile);
+
+/** An answer of the API. */
+export interface Json {
+  readonly [member: string]: unknown;
+}
+
+/** Calls the API, and expects success. */
+export async function call(
+  tls: ReturnType<typeof createTlsFetch>,
+  url: string,
+  token: string | undefined,
+  body?: Json,
+): Promise<Json> {
+  const response = await tls(url, {
+    method: body === undefined ? "GET" : "POST",
+    headers: {
+      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+      ...(body === undefined ? {} : { "content-type": "application/json" }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const answer = (await response.json()) as Json;
+  expect(response.ok, JSON.stringify(answer)).toBe(true);
+  return answer;
+}
 
 /** Returns a `fetch` with the client certificate that the init job has created. */
 export function clientFetch({ client: { ca, pair } }: Place): ReturnType<typeof createTlsFetch> {

@@ -19,6 +19,7 @@ const LISTENERS = [
   SETTINGS.apiListen,
   SETTINGS.adminListen,
   SETTINGS.edgeListen,
+  SETTINGS.hubListen,
   SETTINGS.metricsListen,
 ] as const;
 
@@ -87,7 +88,7 @@ function rewriteDatabase(text: string, { suffix, databaseUrl }: Place): string {
 export class ComposeRun {
   readonly #options: RunOptions;
   readonly #ports: ReadonlyMap<string, number>;
-  readonly #running: Running[] = [];
+  #running: Running[] = [];
 
   constructor(options: RunOptions, ports: ReadonlyMap<string, number>) {
     this.#options = options;
@@ -177,6 +178,13 @@ export class ComposeRun {
       environment["SIGNET_EDGE_API_URL"] = apiUrl.replace(
         /\/\/api:(\d+)/,
         (_all, port: string) => `//127.0.0.1:${this.#port("api", port)}`,
+      );
+    }
+    const { SIGNET_HUBS: hubs } = environment;
+    if (hubs !== undefined) {
+      environment["SIGNET_HUBS"] = hubs.replaceAll(
+        /\/\/([a-z-]+):(\d+)/g,
+        (_all, hub: string, port: string) => `//127.0.0.1:${this.#port(hub, port)}`,
       );
     }
     if (environment["SIGNET_TRUSTED_PROXIES"] !== undefined) {
@@ -322,10 +330,14 @@ export class ComposeRun {
     }
   }
 
-  /** Stops the services in reverse order, like the engine: SIGTERM, then SIGKILL after the grace period. */
-  async down(): Promise<ReadonlyMap<string, { readonly code: number | null; readonly tookMs: number }>> {
+  /** Stops services, or all, in reverse order, like the engine: SIGTERM, then SIGKILL after the grace period. */
+  async down(
+    names?: readonly string[],
+  ): Promise<ReadonlyMap<string, { readonly code: number | null; readonly tookMs: number }>> {
     const ends = new Map<string, { code: number | null; tookMs: number }>();
-    for (const { name, service, process } of this.#running.splice(0).toReversed()) {
+    const ending = this.#running.filter(({ name }) => names?.includes(name) !== false);
+    this.#running = this.#running.filter((running) => !ending.includes(running));
+    for (const { name, service, process } of ending.toReversed()) {
       if (process.state() !== undefined) {
         continue;
       }

@@ -77,5 +77,7 @@ export const OPTIONAL: readonly string[] = [
   "SIGNET_DENIED_TARGET_CIDRS",
   "SIGNET_OUTBOUND_PROXY",
   "SIGNET_LOG_LEVEL",
+  // Without edges behind hubs.
+  "SIGNET_LEASE_KEY_FILE",
 ];
 export const NOT_OF_MIGRATE: readonly string[] = ["SIGNET_METRICS_LISTEN"];

@@ -127,7 +127,9 @@ export function selects(
 ) {
   return (
     Object.entries(matchLabels).every(([name, value]) => labels[name] === value) &&
-    matchExpressions.every(({ key, values }) => values.includes(labels[key] ?? ""))
+    matchExpressions.every(
+      ({ key, operator, values }) => values.includes(labels[key] ?? "") === (operator === "In"),
+    )
   );
 }
 

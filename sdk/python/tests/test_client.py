@@ -12,7 +12,9 @@ from typing import Any, List, Optional, Sequence
 
 from signet_delivery import CredentialStoreError, RetryPolicy, SignetApiError, SignetClient
 from signet_delivery import SignetTransportError, StoredCredential, StoredSecret, TlsFiles
+from signet_delivery._http import Connections
 from signet_delivery._runtime import Runtime
+from signet_delivery._transport import Call
 from signet_delivery.resources.resource import Resource
 
 from .server import CLIENT_ID, Answer, ScriptedService, eventually, secret_of
@@ -294,6 +296,63 @@ class Retries(WithService):
         self.service.answers = [Answer(404, {"code": "NOT_FOUND"})]
         with self.assertRaises(SignetApiError):
             signet.endpoints.delete("ep_1")
+
+
+class Misdirected(WithService):
+    def setUp(self) -> None:
+        super().setUp()
+        self.other = ScriptedService().__enter__()
+        self.addCleanup(self.other.__exit__)
+
+    def test_requests_go_to_the_api_that_a_421_names(self) -> None:
+        signet = self.client()
+        self.service.answers = [Answer(421, {"code": "MISDIRECTED_REQUEST", "base_url": f"{self.other.url}/"})]
+        # Not safe to repeat.
+        signet.endpoints.update("ep_1", {"description": "x"})
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\ncontent-length: "
+        self.other.answers.append(Answer(raw=head + b'9\r\n\r\n{"id":1}\n'))
+        self.assertEqual([each["id"] for each in signet.dead_letters.export()], [1])
+        signet.events.get("evt_1")
+        self.assertEqual([each.path for each in self.service.calls], ["/v1/webhooks/endpoints/ep_1", "/v1/events/evt_1"])
+        first, second = self.other.seen
+        self.assertEqual((first.method, first.path), ("PATCH", "/v1/webhooks/endpoints/ep_1"))
+        self.assertEqual((first.headers["authorization"], first.body), ("Bearer token-1", b'{"description":"x"}'))
+        self.assertEqual(second.path, "/v1/webhooks/dlq/export")
+        # Kinds of the same API share its connections.
+        self.service.answers = [Answer(421, {"base_url": self.other.url})]
+        signet.events.get("evt_1")
+        self.assertEqual(len(set(signet._transport._elsewhere.values())), 1)
+        # Another thread may have learned the address since this one sent its request.
+        call, asked = Call("GET", "/v1/events", {}, None, None, True), signet._connections
+        self.assertIsNotNone(signet._transport._learn(call, asked, self.other.url))
+
+    def test_requests_without_another_safe_address_fail(self) -> None:
+        signet = self.client()
+        for named in (None, 7, "ftp://example.com", "/", "https://a:b", "https://a@b", self.service.url):
+            self.service.answers = [Answer(421, {"base_url": named})]
+            with self.assertRaises(SignetApiError, msg=str(named)) as caught:
+                signet.endpoints.get("ep_1")
+            self.assertEqual(caught.exception.status, 421)
+        self.assertEqual(len(self.service.calls), 7)
+        self.service.answers = [Answer(421, {"base_url": self.other.url})]
+        self.other.answers = [Answer(421, {"base_url": self.service.url})]
+        with self.assertRaises(SignetApiError):
+            signet.endpoints.get("ep_1")
+        self.assertEqual((len(self.service.calls), len(self.other.seen)), (8, 1))
+
+    def test_requests_keep_their_certificate_and_stay_encrypted(self) -> None:
+        files = TlsFiles()
+        secured = Connections("https://a", files, 1, self.runtime())
+        self.assertIs(secured.elsewhere("https://b")._tls, files)
+        with self.assertRaises(ValueError):
+            secured.elsewhere("http://127.0.0.1")
+
+    def test_requests_have_a_limited_memory(self) -> None:
+        transport = self.client()._transport
+        for kind in range(100):
+            call = Call("GET", f"/v1/{kind}/x", {}, None, None, True)
+            found = transport._learn(call, transport._connections, self.other.url)
+            self.assertEqual(found is not None, kind < 64)
 
 
 class Exchanges(WithService):

@@ -1,4 +1,5 @@
 /** The operators' API, on a separate listener. */
+import { isAway } from "../../domain/regions.ts";
 import { transaction } from "../../database/transaction.ts";
 import { installRequestMetrics } from "../../observability/request-metrics.ts";
 import { collectOpenApi, registerAdminOpenApiRoute } from "../openapi.ts";
@@ -37,6 +38,7 @@ export async function createAdmin(services: AdminServices): Promise<SignetServer
     baseUrl,
     guards: {
       operator: createOperatorGuard(access),
+      away: isAway(services.cells) ? services.cells : undefined,
       ...(console === undefined ? {} : { portal: console.guard }),
     },
     clients,

@@ -60,6 +60,7 @@ export function registerCredentialRoutes(server: SignetServer, services: AdminSe
     operation({
       id: "createCredential",
       tag: "credentials",
+      home: true,
       operator: "provision",
       audits: "credential.created",
       summary: "Add a credential to a principal",

@@ -68,6 +68,7 @@ export function registerPrincipalRoutes(server: SignetServer, services: AdminSer
     operation({
       id: "createPrincipal",
       tag: "principals",
+      home: true,
       operator: "provision",
       audits: "principal.created",
       summary: "Add a principal to a tenant",
@@ -142,6 +143,7 @@ function registerReprovision(server: SignetServer, { commit, revocation, clock }
     operation({
       id: "reprovisionPrincipal",
       tag: "principals",
+      home: true,
       operator: "provision",
       audits: "principal.reprovisioned",
       summary: "Copy the role's scopes to a principal again",

@@ -61,6 +61,7 @@ function registerStateRevocation(
     operation({
       ...texts,
       tag: `${noun}s`,
+      home: true,
       operator: "security",
       audits: [REVOCATION_ENTRIES[noun], "tenant.held"],
       optionalBody: true,
@@ -143,6 +144,7 @@ function registerLeakRevocation(server: SignetServer, services: AdminServices): 
     operation({
       id: "revokeTarget",
       tag: "revocations",
+      home: true,
       operator: "security",
       audits: [
         REVOCATION_ENTRIES.credential,

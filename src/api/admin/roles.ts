@@ -60,6 +60,7 @@ export function registerRoleRoutes(server: SignetServer, services: AdminServices
     operation({
       id: "createRole",
       tag: "roles",
+      home: true,
       operator: "provision",
       audits: "role.created",
       summary: "Add a role to a tenant",
@@ -117,6 +118,7 @@ function registerRoleUpdate(server: SignetServer, { commit }: AdminServices): vo
     operation({
       id: "updateRole",
       tag: "roles",
+      home: true,
       operator: "provision",
       audits: "role.changed",
       summary: "Replace a role's scopes",

@@ -5,6 +5,7 @@ import type { Pepper } from "../../crypto/pepper.ts";
 import type { Pool } from "../../database/pool.ts";
 import type { SigningAlgorithm } from "../../database/repositories/tokens/signing-keys.ts";
 import type { Clock } from "../../domain/clock.ts";
+import type { Cells } from "../../domain/regions.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
 import type { RotationRules } from "../../domain/secret-version.ts";
 import type { ClientIdentification } from "../../http/mutual-tls/client-identification.ts";
@@ -28,6 +29,8 @@ export interface Console {
 export interface AdminServices {
   /** Public URL of the service: base of the problem types, and issuer of the tokens. */
   readonly baseUrl: string;
+  /** Set if regions have cells of their own. */
+  readonly cells?: Cells | undefined;
   readonly access: OperatorAccess;
   /** Creates the console; absent for the API alone. */
   readonly console?: ((overview: () => Promise<Overview>) => Console) | undefined;

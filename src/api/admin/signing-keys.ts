@@ -62,6 +62,8 @@ function presentKeys(rows: readonly SigningKeyRow[], nowMs: number) {
   }));
 }
 
+const COMMON = { tag: "signing-keys", home: true } as const;
+
 export function registerSigningKeyRoutes(server: SignetServer, services: AdminServices): void {
   const { pool, clock } = services;
 
@@ -69,7 +71,7 @@ export function registerSigningKeyRoutes(server: SignetServer, services: AdminSe
     "/admin/v1/signing-keys",
     operation({
       id: "listSigningKeys",
-      tag: "signing-keys",
+      ...COMMON,
       operator: "read",
       summary: "List the keys that sign tokens",
       description: "Newest first, without private keys.",
@@ -85,7 +87,7 @@ export function registerSigningKeyRoutes(server: SignetServer, services: AdminSe
     "/admin/v1/signing-keys/rotate",
     operation({
       id: "rotateSigningKey",
-      tag: "signing-keys",
+      ...COMMON,
       operator: "security",
       audits: "key.created",
       summary: "Rotate the signing key early",
@@ -105,7 +107,7 @@ export function registerSigningKeyRoutes(server: SignetServer, services: AdminSe
     "/admin/v1/signing-keys/:kid/revoke",
     operation({
       id: "revokeSigningKey",
-      tag: "signing-keys",
+      ...COMMON,
       operator: "security",
       audits: "key.revoked",
       summary: "Revoke a signing key",

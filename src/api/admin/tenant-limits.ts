@@ -77,6 +77,7 @@ export function registerTenantLimitRoutes(
   server.patch(
     "/admin/v1/tenants/:id/limits",
     operation({
+      home: true,
       ...OPERATION,
       id: "updateTenantLimits",
       operator: "provision",

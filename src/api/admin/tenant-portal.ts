@@ -166,6 +166,7 @@ export function registerTenantPortalRoutes(server: SignetServer, { pool, commit 
   server.patch(
     "/admin/v1/tenants/:id/portal",
     operation({
+      home: true,
       ...common,
       id: "updateTenantPortal",
       operator: "provision",

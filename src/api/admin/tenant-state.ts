@@ -23,6 +23,7 @@ import { presentTenant, Tenant } from "./tenants.ts";
 
 const OPERATION = {
   tag: "tenants",
+  home: true,
   operator: "security",
   errors: ["INVALID_STATE"],
   params: IdParams("tenant"),

@@ -77,6 +77,7 @@ export function registerTenantRoutes(server: SignetServer, services: AdminServic
     operation({
       id: "createTenant",
       tag: "tenants",
+      home: true,
       operator: "provision",
       audits: "tenant.created",
       summary: "Add a tenant",

@@ -17,7 +17,7 @@ import { Entry, presentEntryWithBytes } from "../schemas/compliance.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 
-const OPERATION = { tag: "compliance", scopes: ["compliance:read"] } as const;
+const OPERATION = { tag: "compliance", home: true, scopes: ["compliance:read"] } as const;
 
 const EntriesQuery = Closed({ ...ENTRY_FILTERS, ...PageQuery });
 

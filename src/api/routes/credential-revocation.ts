@@ -31,6 +31,7 @@ export function registerCredentialRevocation(
     operation({
       id: "revokeCredential",
       tag: "credentials",
+      home: true,
       // In an emergency the body may be omitted.
       scopes: ["credentials:revoke"],
       optionalBody: true,
@@ -78,6 +79,7 @@ export function registerLeakRevocation(
     operation({
       id: "revokeLeak",
       tag: "credentials",
+      home: true,
       scopes: ["credentials:revoke"],
       summary: "Revoke by what leaked",
       description:

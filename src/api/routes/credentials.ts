@@ -67,6 +67,7 @@ export function registerCredentialRoutes(server: SignetServer, services: TenantC
     operation({
       id: "createCredential",
       tag: "credentials",
+      home: true,
       scopes: ["credentials:write"],
       summary: "Create a credential, or a replacement",
       description:
@@ -116,6 +117,7 @@ function registerReading(server: SignetServer, { pool, rules, clock }: TenantCre
     operation({
       id: "listCredentials",
       tag: "credentials",
+      home: true,
       scopes: ["credentials:read"],
       summary: "List the tenant's credentials",
       description: "Newest first, including revoked credentials, without secrets.",
@@ -140,6 +142,7 @@ function registerReading(server: SignetServer, { pool, rules, clock }: TenantCre
     operation({
       id: "getCredential",
       tag: "credentials",
+      home: true,
       scopes: ["credentials:read"],
       summary: "Read a credential with the versions of its secret",
       description:

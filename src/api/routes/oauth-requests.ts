@@ -6,6 +6,7 @@ import type { TokenRequest } from "../../tokens/oauth/token.ts";
 /** What the declarations of the OAuth endpoints share. They validate query and body, for the OAuth error format. */
 export const OAUTH_ENDPOINT = {
   tag: "tokens",
+  home: true,
   public: true,
   rawBody: true,
   querystring: Type.Unsafe<Readonly<Record<string, unknown>>>({}),

@@ -118,6 +118,7 @@ function registerDocuments(server: SignetServer, services: OAuthServices): void 
     operation({
       id: "authorizationServerMetadata",
       tag: "tokens",
+      home: true,
       public: true,
       summary: "Read the authorization server's metadata",
       description: "RFC 8414: the URLs and capabilities of the endpoints. May be cached for an hour.",
@@ -146,6 +147,7 @@ function registerDocuments(server: SignetServer, services: OAuthServices): void 
     operation({
       id: "jsonWebKeySet",
       tag: "tokens",
+      home: true,
       public: true,
       summary: "Read the keys that tokens are signed with",
       description:

@@ -146,6 +146,7 @@ function registerVersions(server: SignetServer, services: ProducerSecretRoutes):
     operation({
       id: "listSigningSecrets",
       tag: "credentials",
+      home: true,
       scopes: ["credentials:read"],
       summary: "List the versions of a credential's signing secret",
       description: "Newest first, with fingerprints instead of values.",
@@ -165,6 +166,7 @@ function registerVersions(server: SignetServer, services: ProducerSecretRoutes):
     operation({
       id: "revokeSigningSecrets",
       tag: "credentials",
+      home: true,
       scopes: ["credentials:revoke"],
       // In an emergency the body may be omitted, as for a credential.
       optionalBody: true,
@@ -194,6 +196,7 @@ function registerRequirement(server: SignetServer, services: ProducerSecretRoute
     operation({
       id: "updateCredential",
       tag: "credentials",
+      home: true,
       scopes: ["credentials:write"],
       summary: "Set whether a credential must sign its events",
       description:
@@ -229,6 +232,7 @@ function registerMaking(server: SignetServer, services: ProducerSecretRoutes): v
     operation({
       id: "createSigningSecret",
       tag: "credentials",
+      home: true,
       scopes: ["credentials:write"],
       optionalBody: true,
       summary: "Create or replace a credential's signing secret",

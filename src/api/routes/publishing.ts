@@ -16,6 +16,7 @@ import { scopeViolation } from "../../http/bearer-errors.ts";
 import { isReservedType, RESERVED_TYPE_PROBLEM } from "../../domain/own-event-types.ts";
 import type { TenantLimits } from "../../http/rate-limits/tenant-limits.ts";
 import { type FieldProblem, SignetError, validationFailed } from "../../domain/errors.ts";
+import { type Cells, EVERY_REGION, requireOwnCell } from "../../domain/regions.ts";
 import { bodyInstant } from "../../http/instants.ts";
 import { sendRaw } from "../../http/raw-json.ts";
 import { IdempotencyHeaders, Named, Resource } from "../../http/common.ts";
@@ -44,7 +45,9 @@ export interface PublishingServices {
   readonly ingestPool: Pool;
   readonly ingest: Ingest;
   readonly notePlatformPublishing: NotePlatformPublishing;
-  readonly tenantLimits: Pick<TenantLimits, "chargeEvents">;
+  readonly tenantLimits: Pick<TenantLimits, "chargeEvents" | "policyOf">;
+  /** Set if regions have cells of their own. */
+  readonly cells?: Cells | undefined;
 }
 
 type NewEvent = Static<typeof NewEvent>;
@@ -143,9 +146,9 @@ function readEvent(value: unknown, signed?: "signed"): ReadEvent {
   return { event, occurredAt: occurredAt === undefined ? null : bodyInstant(occurredAt, "/occurred_at") };
 }
 
-/** Checks that the caller may publish for another tenant, and records it. */
+/** Checks that the caller may publish for another tenant, which must belong to this cell, and records it. */
 async function permitPublishAny(
-  { ingestPool, notePlatformPublishing }: PublishingServices,
+  { ingestPool, notePlatformPublishing, tenantLimits, cells }: PublishingServices,
   { identity, id: requestId }: Caller,
   tenantId: string,
 ): Promise<void> {
@@ -156,6 +159,9 @@ async function permitPublishAny(
   });
   if (violation !== undefined) {
     throw violation;
+  }
+  if (cells !== undefined) {
+    requireOwnCell(cells, EVERY_REGION, (await tenantLimits.policyOf(tenantId)).region);
   }
   const state = await findTenantState(ingestPool, tenantId);
   if (state === "SUSPENDED") {

@@ -17,6 +17,7 @@ import {
   SSF_BODY_MAX,
   Stream,
   StreamChange,
+  StreamOrStreams,
   StreamQuery,
 } from "../schemas/ssf.ts";
 
@@ -61,10 +62,26 @@ function changesOf({ delivery, events_requested: events, description }: Given): 
 /** Rejects members that the transmitter supplies and that differ (SSF 1.0 section 8.1.1.3). */
 function requireSame(given: Static<typeof StreamChange>, current: StreamRow, publicUrl: string): void {
   const shown = presentStream(current, publicUrl);
-  const names = ["iss", "aud", "events_supported", "events_delivered", "min_verification_interval"] as const;
-  const different = names.filter(
+  const names = [
+    "iss",
+    "aud",
+    "events_supported",
+    "events_delivered",
+    "min_verification_interval",
+    "endpoint_id",
+  ] as const;
+  const different: string[] = names.filter(
     (name) => given[name] !== undefined && JSON.stringify(given[name]) !== JSON.stringify(shown[name]),
   );
+  const { method, endpoint_url: url } = given.delivery ?? {};
+  if (
+    method === POLL &&
+    url !== undefined &&
+    shown.delivery.method === POLL &&
+    url !== shown.delivery.endpoint_url
+  ) {
+    different.push("delivery.endpoint_url");
+  }
   if (different.length > 0) {
     throw new SignetError("INVALID_REQUEST", {
       detail: `The service sets ${different.join(", ")}. The request has another value.`,
@@ -84,6 +101,7 @@ function registerStreams(server: SignetServer, { streams, publicUrl }: StreamRou
     operation({
       id: "createStream",
       tag: "security events",
+      home: true,
       scopes: ["ssf:manage"],
       summary: "Create a stream of security events",
       description:
@@ -116,27 +134,21 @@ function registerStreams(server: SignetServer, { streams, publicUrl }: StreamRou
     operation({
       id: "readStreams",
       tag: "security events",
+      home: true,
       scopes: ["ssf:read"],
       summary: "Read a stream, or list all",
       description:
         "With `stream_id` the answer is that stream, without it a list of all streams of the tenant.",
       errors: ["NOT_FOUND"],
       querystring: OptionalStreamQuery,
-      documentedResponse: {
-        "x-name": "StreamOrStreams",
-        description: "A stream, or an array of streams",
-      },
-      responseExample: [],
+      response: { 200: StreamOrStreams },
     }),
     async ({ identity, query }, reply) => {
       const { stream_id: id } = query;
-      const found =
-        id === undefined
-          ? (await streams.list(identity.tenantId)).map((stream) => presentStream(stream, publicUrl))
-          : presentStream(await streams.find(identity.tenantId, id), publicUrl);
-      return await reply
-        .headers({ ...NO_STORE, "content-type": "application/json; charset=utf-8" })
-        .send(JSON.stringify(found));
+      reply.headers(NO_STORE);
+      return id === undefined
+        ? (await streams.list(identity.tenantId)).map((stream) => presentStream(stream, publicUrl))
+        : presentStream(await streams.find(identity.tenantId, id), publicUrl);
     },
   );
 }
@@ -154,6 +166,7 @@ function registerChanges(server: SignetServer, { streams, publicUrl }: StreamRou
     operation({
       id: "updateStream",
       tag: "security events",
+      home: true,
       scopes: ["ssf:manage"],
       summary: "Change a stream",
       description:
@@ -183,6 +196,7 @@ function registerChanges(server: SignetServer, { streams, publicUrl }: StreamRou
     operation({
       id: "replaceStream",
       tag: "security events",
+      home: true,
       scopes: ["ssf:manage"],
       summary: "Replace a stream's configuration",
       description:
@@ -209,6 +223,7 @@ function registerRemoval(server: SignetServer, { streams }: StreamRouteServices)
     operation({
       id: "deleteStream",
       tag: "security events",
+      home: true,
       scopes: ["ssf:manage"],
       summary: "Delete a stream",
       description: "Nothing more is sent. Waiting deliveries end as `CANCELLED`.",
@@ -218,7 +233,7 @@ function registerRemoval(server: SignetServer, { streams }: StreamRouteServices)
     }),
     async (request, reply) => {
       await streams.remove(request.identity.tenantId, request.query.stream_id, callerOf(request));
-      return await reply.code(204).send(null);
+      return await reply.code(204).headers(NO_STORE).send(null);
     },
   );
 }

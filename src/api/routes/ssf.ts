@@ -64,6 +64,7 @@ function registerConfiguration(server: SignetServer, issuer: string): void {
     operation({
       id: "ssfConfiguration",
       tag: "security events",
+      home: true,
       public: true,
       summary: "Read the transmitter's configuration",
       description:
@@ -94,6 +95,7 @@ function registerStatus(server: SignetServer, streams: StreamService): void {
     operation({
       id: "readStreamStatus",
       tag: "security events",
+      home: true,
       scopes: READ,
       summary: "Read a stream's status",
       description:
@@ -113,6 +115,7 @@ function registerStatus(server: SignetServer, streams: StreamService): void {
     operation({
       id: "updateStreamStatus",
       tag: "security events",
+      home: true,
       scopes: MANAGE,
       summary: "Enable, pause or disable a stream",
       description:
@@ -139,6 +142,7 @@ function registerSubjects(server: SignetServer, streams: StreamService): void {
     operation({
       id: "addStreamSubject",
       tag: "security events",
+      home: true,
       scopes: MANAGE,
       summary: "Add a removed subject to a stream again",
       description: "Every subject of the tenant is in a new stream, so adding others changes nothing.",
@@ -159,6 +163,7 @@ function registerSubjects(server: SignetServer, streams: StreamService): void {
     operation({
       id: "removeStreamSubject",
       tag: "security events",
+      home: true,
       scopes: MANAGE,
       summary: "Remove a subject from a stream",
       description:
@@ -181,6 +186,7 @@ function registerSubjects(server: SignetServer, streams: StreamService): void {
     operation({
       id: "verifyStream",
       tag: "security events",
+      home: true,
       scopes: MANAGE,
       summary: "Send a verification event over a stream",
       description: "The event contains `state`. Once in `min_verification_interval` seconds.",
@@ -206,6 +212,7 @@ function registerPolling(server: SignetServer, polls: PollService): void {
     operation({
       id: "pollStream",
       tag: "security events",
+      home: true,
       scopes: READ,
       summary: "Poll for security events",
       description:

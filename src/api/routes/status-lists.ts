@@ -10,6 +10,8 @@ import { ANY_ORIGIN, makeJsonDocument, sendDocument } from "../../http/public-do
 import type { FruitlessLookups } from "../../http/rate-limits/fruitless-lookups.ts";
 import type { SignetServer } from "../../http/types.ts";
 import type { StatusListDocuments } from "../../tokens/status-lists/documents.ts";
+import { STATUS_LIST_CWT } from "../../lib/status-list/cwt.ts";
+import { STATUS_LIST_JWT } from "../../tokens/status-lists/status-list.ts";
 import { operation } from "../openapi/operation.ts";
 
 const EXAMPLE_LIST = "https://signet.example/.well-known/status-lists/stl_01jd3c5xq8m2v7k9r4t6w0zy";
@@ -21,6 +23,21 @@ export interface StatusListServices {
   readonly lookups: FruitlessLookups;
 }
 
+/** Returns the weight of a media type in an Accept header (RFC 9110 section 12.5.1); 0 without it. */
+function weightOf(accept: string, type: string): number {
+  const ranges = accept.toLowerCase().split(",");
+  const range = ranges
+    .map((text) => text.split(";").map((part) => part.trim()))
+    .find(([name]) => name === type);
+  const weight = range?.find((parameter) => parameter.startsWith("q="))?.slice(2) ?? "1";
+  return range === undefined ? 0 : Number(weight) || 0;
+}
+
+/** Whether a client asks for the CWT. Without either type it gets the JWT, which every implementation reads. */
+function prefersCwt(accept = ""): boolean {
+  return weightOf(accept, STATUS_LIST_CWT) > weightOf(accept, STATUS_LIST_JWT);
+}
+
 export function registerStatusListRoutes(server: SignetServer, services: StatusListServices): void {
   const { documents, addresses, lookups } = services;
   const headers = () => ({ ...ANY_ORIGIN, "cache-control": `public, max-age=${documents.ttlSeconds}` });
@@ -30,6 +47,7 @@ export function registerStatusListRoutes(server: SignetServer, services: StatusL
     operation({
       id: "statusLists",
       tag: "tokens",
+      home: true,
       public: true,
       summary: "List the status lists",
       description:
@@ -50,10 +68,11 @@ export function registerStatusListRoutes(server: SignetServer, services: StatusL
     operation({
       id: "statusList",
       tag: "tokens",
+      home: true,
       public: true,
       summary: "Read a status list",
       description:
-        "A signed JWT (`typ` is `statuslist+jwt`) with one bit per token (draft-ietf-oauth-status-list): 1 means revoked. Tokens name their list and bit in `status.status_list`. Use a list for `ttl` seconds, and never beyond `exp`. With `If-None-Match`, returns 304 if nothing has changed.",
+        "A signed JWT (`typ` is `statuslist+jwt`) with one bit per token (draft-ietf-oauth-status-list): 1 means revoked. Tokens name their list and bit in `status.status_list`. Use a list for `ttl` seconds, and never beyond `exp`. With `If-None-Match`, returns 304 if nothing has changed. `Accept: application/statuslist+cwt` gets the list as CWT (COSE_Sign1), which is a quarter smaller.",
       errors: ["NOT_FOUND", "RATE_LIMITED", "CLOCK_SKEWED"],
       documentedResponse: { type: "string" },
       responseType: "application/statuslist+jwt",
@@ -70,7 +89,8 @@ export function registerStatusListRoutes(server: SignetServer, services: StatusL
         void reply.headers(ANY_ORIGIN);
         throw nothingHere();
       }
-      return sendDocument(request, reply, found, headers());
+      const form = prefersCwt(request.headers.accept) ? found.cwt : found.jwt;
+      return sendDocument(request, reply, form, { ...headers(), vary: "accept, accept-encoding" });
     },
   );
 }

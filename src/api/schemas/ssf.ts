@@ -83,6 +83,7 @@ export const StreamChange = Body("StreamChange", {
   events_supported: Type.Optional(EventUris),
   events_delivered: Type.Optional(EventUris),
   min_verification_interval: Type.Optional(Type.Integer({ minimum: 0, maximum: INTEGER_MAX })),
+  endpoint_id: Type.Optional(Id("endpoint")),
 });
 
 export const Stream = Resource("Stream", {
@@ -102,6 +103,9 @@ export const Stream = Resource("Stream", {
     ),
   ),
 });
+
+/** The answer of a read with or without an id. */
+export const StreamOrStreams = Named("StreamOrStreams", Type.Union([Stream, Type.Array(Stream)]));
 
 /** Returns the wire form of a stream. @param publicUrl base of the address for polling */
 export function presentStream(stream: StreamRow, publicUrl: string): Static<typeof Stream> {
@@ -140,16 +144,30 @@ export function presentStatus(stream: StreamRow): Static<typeof StreamStatus> {
   return { stream_id: stream.id, status, ...(reason === null ? {} : { reason }) };
 }
 
-/** A subject identifier (RFC 9493). */
-const Subject = Type.Unsafe<SubjectId>({
-  type: "object",
-  required: ["format"],
-  properties: { format: { type: "string", minLength: 1, maxLength: 64 } },
-  additionalProperties: true,
-  maxProperties: 16,
-  description: "A subject identifier (RFC 9493)",
-  examples: [{ format: "iss_sub", iss: "https://signet.example", sub: "prn_01jd3c5xq8m2v7k9r4t6w0zy" }],
-});
+const Format = { type: "string", minLength: 1, maxLength: 64 } as const;
+
+/** A subject identifier (RFC 9493). Generated clients know the members of the formats that events have. */
+const Subject = Named(
+  "SubjectIdentifier",
+  Type.Unsafe<SubjectId>({
+    type: "object",
+    required: ["format"],
+    properties: { format: Format },
+    additionalProperties: true,
+    maxProperties: 16,
+    description: "A subject identifier (RFC 9493)",
+    examples: [{ format: "iss_sub", iss: "https://signet.example", sub: "prn_01jd3c5xq8m2v7k9r4t6w0zy" }],
+    ...Documented({
+      properties: {
+        format: { ...Format, description: "`iss_sub`, `opaque` or `jwt_id`; others match no event" },
+        iss: { type: "string", minLength: 1 },
+        sub: { type: "string", minLength: 1, description: "Client id of a credential, or id of a principal" },
+        id: { type: "string", minLength: 1, description: "Id of the tenant" },
+        jti: { type: "string", minLength: 1, description: "`jti` of a token" },
+      },
+    }),
+  }),
+);
 
 export const AddedSubject = Body("AddedSubject", {
   stream_id: StreamId,
@@ -190,6 +208,7 @@ export const PollRequest = Body("PollRequest", {
       propertyNames: { maxLength: 64, pattern: "^[\\x21-\\x7e]+$" },
       maxProperties: POLL_SETS_MAX,
       additionalProperties: {
+        "x-name": "SetError",
         type: "object",
         required: ["err"],
         properties: {

@@ -48,7 +48,7 @@ export function examplesOf(command: Command): readonly string[] {
 }
 
 /** Reads an option's value: the content of a file for `@file`, standard input for `-`, otherwise the value itself. */
-async function argumentText(option: string, value: string): Promise<string> {
+export async function argumentText(option: string, value: string): Promise<string> {
   try {
     if (value === "-") {
       return await readStream(process.stdin);

@@ -4,6 +4,7 @@ import type { Queryable } from "../pool.ts";
 
 export interface TenantPolicyRow {
   readonly id: string;
+  readonly region: string;
   /** Its own limits. Missing ones come from the settings. */
   readonly limits: Partial<TenantLimitValues>;
   /** Credentials that must sign what they publish. */
@@ -17,7 +18,7 @@ export async function findTenantPolicies(
 ): Promise<TenantPolicyRow[]> {
   const { rows } = await db.query<TenantPolicyRow>({
     name: "find-tenant-policies",
-    text: `SELECT t.id, t.limits,
+    text: `SELECT t.id, t.region, t.limits,
         ARRAY(SELECT c.id FROM credentials c WHERE c.tenant_id = t.id AND c.signature_required) AS signing
       FROM tenants t WHERE t.id = ANY ($1::text[])`,
     values: [tenantIds],

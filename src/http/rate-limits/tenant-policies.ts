@@ -15,6 +15,8 @@ const LOOKUP_BATCH = { maxItems: 64, maxInFlight: 2 };
 
 export interface TenantPolicy {
   readonly limits: TenantLimitValues;
+  /** Undefined for an unknown tenant. */
+  readonly region: string | undefined;
   /** Credentials whose events must be signed. */
   readonly signing: ReadonlySet<string>;
 }
@@ -57,9 +59,11 @@ export function createTenantPolicies({ find, defaults, clock }: TenantPoliciesOp
         const row = rows.get(tenantId);
         const policy = {
           limits: effectiveLimits(defaults, row?.limits),
+          region: row?.region,
           signing: new Set(row?.signing),
         };
-        if (forgotten === forgottenBefore) {
+        // A cell learns of a new tenant within a second, so what is unknown is read again.
+        if (row !== undefined && forgotten === forgottenBefore) {
           putBounded(kept, tenantId, { policy, until }, TENANTS_MAX);
         }
         return policy;

@@ -785,6 +785,107 @@ export interface ComplianceQuery {
   readonly to?: string | Date;
 }
 
+/** The body of `POST /v1/ssf/streams`. */
+export interface NewStream {
+  readonly events_requested?: readonly string[];
+  readonly delivery?: {
+    /** Push (RFC 8935) or poll (RFC 8936). */
+    readonly method: "urn:ietf:rfc:8935" | "urn:ietf:rfc:8936";
+    /** Where tokens are pushed. The service sets it for polling. */
+    readonly endpoint_url?: string;
+    /** Sent with every push. Never shown. Absent in a change to keep it, `null` to remove it. */
+    readonly authorization_header?: string | null;
+  };
+  readonly description?: string;
+}
+
+/** The response of `POST /v1/ssf/streams`. */
+export interface Stream {
+  readonly stream_id: string;
+  /** `iss` of the tokens. */
+  readonly iss: string;
+  /** `aud` of the tokens: the id of the stream. */
+  readonly aud: string;
+  readonly events_supported: readonly string[];
+  readonly events_requested: readonly string[];
+  readonly events_delivered: readonly string[];
+  readonly delivery: {
+    readonly method: "urn:ietf:rfc:8935" | "urn:ietf:rfc:8936";
+    readonly endpoint_url: string;
+  };
+  /** In seconds. */
+  readonly min_verification_interval: number;
+  readonly description?: string;
+  /** The endpoint of a push stream: its deliveries, attempts and dead letters are the stream's. */
+  readonly endpoint_id?: string;
+}
+
+/** The body of `PATCH /v1/ssf/streams`. */
+export interface StreamChange extends NewStream {
+  readonly stream_id: string;
+  readonly iss?: string;
+  readonly aud?: string;
+  readonly events_supported?: readonly string[];
+  readonly events_delivered?: readonly string[];
+  /** 0 to 2,147,483,647. */
+  readonly min_verification_interval?: number;
+  readonly endpoint_id?: string;
+}
+
+/** The response of `GET /v1/ssf/status`. */
+export interface StreamStatus {
+  readonly stream_id: string;
+  readonly status: "enabled" | "paused" | "disabled";
+  readonly reason?: string;
+}
+
+/** The body of `POST /v1/ssf/status`. */
+export interface StreamStatusChange {
+  readonly stream_id: string;
+  readonly status: "enabled" | "paused" | "disabled";
+  readonly reason?: string;
+}
+
+/** Part of the body of `POST /v1/ssf/subjects/remove`. */
+export interface SubjectIdentifier {
+  /** `iss_sub`, `opaque` or `jwt_id`; others match no event. */
+  readonly format: string;
+  readonly iss?: string;
+  /** Client id of a credential, or id of a principal. */
+  readonly sub?: string;
+  /** Id of the tenant. */
+  readonly id?: string;
+  /** `jti` of a token. */
+  readonly jti?: string;
+}
+
+/** The body of `POST /v1/ssf/poll/{stream_id}`. */
+export interface PollRequest {
+  /** Most tokens in the answer: 100 at most and by default; 0 only acknowledges; 0 to 2,147,483,647. */
+  readonly maxEvents?: number;
+  /** Whether to answer at once if there are no tokens; by default after 20 seconds. */
+  readonly returnImmediately?: boolean;
+  /** Tokens that need not be sent again. */
+  readonly ack?: readonly string[];
+  /** Errors of tokens that the receiver cannot use, by `jti`. They are not sent again. */
+  readonly setErrs?: Readonly<
+    Record<
+      string,
+      {
+        readonly err: string;
+        readonly description?: string;
+      }
+    >
+  >;
+}
+
+/** The response of `POST /v1/ssf/poll/{stream_id}`. */
+export interface PollAnswer {
+  /** Signed tokens by `jti`. */
+  readonly sets: Readonly<Record<string, string>>;
+  readonly moreAvailable: boolean;
+}
+
 /** The body of `POST /v1/portal/links`. */
 export interface NewPortalLink {
   /** Lifetime of the link; 300 by default; 1 to 900. */

@@ -37,6 +37,9 @@ export type {
   NewEventType,
   NewPortalLink,
   NewReplay,
+  NewStream,
+  PollAnswer,
+  PollRequest,
   PortalLink,
   RegisteredEndpoint,
   ReplayItem,
@@ -48,6 +51,11 @@ export type {
   SecretVersion,
   SigningSecret,
   StoredEvent,
+  Stream,
+  StreamChange,
+  StreamStatus,
+  StreamStatusChange,
+  SubjectIdentifier,
   TestEvent,
 } from "./api-types.ts";
 export type { ComplianceFilter } from "./resources/compliance.ts";

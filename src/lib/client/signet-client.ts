@@ -8,6 +8,7 @@ import { EventTypes } from "./resources/event-types.ts";
 import { Events } from "./resources/events.ts";
 import { Replays } from "./resources/replays.ts";
 import { Portal } from "./resources/portal.ts";
+import { Streams } from "./resources/streams.ts";
 import type { AccessToken, TokenSource } from "./token-source.ts";
 import { connect, type ConnectionOptions } from "./token-sources.ts";
 import { Transport } from "./transport.ts";
@@ -44,6 +45,7 @@ export class SignetClient {
   readonly replays: Replays;
   readonly credentials: Credentials;
   readonly compliance: Compliance;
+  readonly streams: Streams;
   readonly portal: Portal;
   readonly #source: TokenSource;
 
@@ -66,6 +68,7 @@ export class SignetClient {
     this.replays = new Replays(transport);
     this.credentials = new Credentials(transport);
     this.compliance = new Compliance(transport);
+    this.streams = new Streams(transport);
     this.portal = new Portal(transport);
   }
 

@@ -9,6 +9,9 @@ import type { AccessToken, TokenSource } from "./token-source.ts";
 /** Codes of a 401 that a new token fixes: expired, revoked, or bound to a renewed certificate. */
 const FRESH_TOKEN_HELPS = new Set(["TOKEN_EXPIRED", "TOKEN_REVOKED", "CERT_BINDING_MISMATCH"]);
 
+/** Maximum number of kept addresses; there are fewer kinds of paths. */
+const ADDRESSES_MAX = 64;
+
 /** Query values; undefined ones are omitted. */
 export type Query = Readonly<Record<string, string | number | Date | undefined>>;
 
@@ -80,8 +83,31 @@ interface Attempt<T> {
   readonly exchanging: Exchanging<T>;
 }
 
+/**
+ * Returns the API that an answer 421 names: the one of another region. It must be as well protected as the first.
+ *
+ * @param baseUrl where the request went
+ */
+function rightAddress(error: SignetApiError, baseUrl: string): string | undefined {
+  const { base_url: named } = error.problem;
+  if (error.status !== 421 || typeof named !== "string" || !URL.canParse(named)) {
+    return undefined;
+  }
+  const { protocol } = new URL(named);
+  return protocol === "https:" || protocol === new URL(baseUrl).protocol
+    ? named.replace(/\/$/, "")
+    : undefined;
+}
+
+/** Returns the part of a path that decides which cell serves it, for instance `/v1/events`. */
+function kindOf({ path }: ApiCall): string {
+  return path.split("/", 3).join("/");
+}
+
 export class Transport {
   readonly #options: TransportOptions;
+  /** APIs of other regions, by kind of path. */
+  readonly #addresses = new Map<string, string>();
 
   constructor(options: TransportOptions) {
     this.#options = options;
@@ -138,11 +164,19 @@ export class Transport {
   }
 
   async #attempt<T>(call: ApiCall, { token, count, exchanging }: Attempt<T>): Promise<T> {
+    // Meanwhile another call may learn the address.
+    const asked = this.#addressOf(call);
     try {
       return await this.#send(call, token, exchanging);
     } catch (error) {
       if (!(error instanceof SignetApiError)) {
         throw error;
+      }
+      const address = rightAddress(error, this.#options.baseUrl);
+      if (address !== undefined && address !== asked && this.#addresses.size < ADDRESSES_MAX) {
+        this.#addresses.set(kindOf(call), address);
+        // The request was not processed, so any method may be sent again.
+        return await this.#send(call, token, exchanging);
       }
       if (error.status === 401 && FRESH_TOKEN_HELPS.has(error.code)) {
         const fresh = this.#options.source.tokenInsteadOf(token.value);
@@ -156,12 +190,16 @@ export class Transport {
     }
   }
 
+  #addressOf(call: ApiCall): string {
+    return this.#addresses.get(kindOf(call)) ?? this.#options.baseUrl;
+  }
+
   async #send<T>(call: ApiCall, token: AccessToken, exchanging: Exchanging<T>): Promise<T> {
-    const { runtime, baseUrl, timeoutMs } = this.#options;
+    const { runtime, timeoutMs } = this.#options;
     const { body, idempotencyKey } = call;
     return await exchanging(runtime, {
       method: call.method,
-      url: addressOf(baseUrl, call),
+      url: addressOf(this.#addressOf(call), call),
       headers: {
         ...call.headers,
         authorization: `Bearer ${token.value}`,

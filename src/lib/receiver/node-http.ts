@@ -100,7 +100,7 @@ export function ssfListener(
         return;
       }
       const answer = await receiver.receive(body, request.headersDistinct);
-      response.writeHead(answer.status, { "Content-Type": "application/json" }).end(answer.body);
+      response.writeHead(answer.status, answer.headers).end(answer.body);
     });
   };
 }

@@ -13,6 +13,8 @@ export interface SecurityEventToken {
   readonly jti: string;
   /** Unix seconds. */
   readonly iat: number;
+  /** The same for all events of one cause (SSF 1.0 section 4.1.9). */
+  readonly txn: string | undefined;
   /** The subject (RFC 9493), for instance `{ format: "iss_sub", iss, sub }`. */
   readonly subId: Members;
   /** Events by the URI of their type. */
@@ -28,7 +30,10 @@ export interface SsfReceiverOptions {
   readonly fetchKeys?: () => Promise<unknown>;
   /** The Authorization header of pushes, as in the stream's `authorization_header`; by default it is not checked. */
   readonly authorization?: string;
-  /** Called once per token, before it is accepted. If it throws, the token is sent again. */
+  /**
+   * Called once per token, before it is accepted. If it throws, the token is sent again; a {@link SetError} is the answer,
+   * for instance `invalid_state` for a verification event with another `state` (SSF 1.0 section 8.1.4.1).
+   */
   readonly onToken?: (token: SecurityEventToken) => unknown;
   /** Longest life of an access token, in seconds; 900. Revocations are remembered a little longer. */
   readonly tokenLifeSeconds?: number;
@@ -53,6 +58,8 @@ export interface SetAnswer {
   readonly status: 202 | 400 | 503;
   /** JSON; empty for 202. */
   readonly body: string;
+  /** Send them too: a 400 needs the language of its description (RFC 8935 section 2.3). */
+  readonly headers: Readonly<Record<string, string>>;
 }
 
 const SESSION_REVOKED = "https://schemas.openid.net/secevent/caep/event-type/session-revoked";
@@ -61,6 +68,7 @@ const HASHES = new Map<unknown, string | null>([
   ["RS256", "sha256"],
   ["Ed25519", null],
 ]);
+const ERROR_HEADERS = { "Content-Type": "application/json", "Content-Language": "en" } as const;
 const MAX_BYTES = 65_536;
 const SKEW_S = 60;
 /** How far an issuer's clock may be ahead of the one that dates revocations, in seconds. */
@@ -125,11 +133,11 @@ export class SsfReceiver {
     try {
       this.#checkRequest(body, headers);
       await this.accept(Buffer.from(body).toString("latin1"));
-      return { status: 202, body: "" };
+      return { status: 202, body: "", headers: {} };
     } catch (error) {
-      return error instanceof SetError
-        ? { status: 400, body: JSON.stringify({ err: error.err, description: error.message }) }
-        : { status: 503, body: "{}" };
+      const isInvalid = error instanceof SetError;
+      const reason = isInvalid ? { err: error.err, description: error.message } : {};
+      return { status: isInvalid ? 400 : 503, body: JSON.stringify(reason), headers: ERROR_HEADERS };
     }
   }
 
@@ -183,7 +191,7 @@ export class SsfReceiver {
     return this.#check(claims);
   }
 
-  #check({ iss, aud, iat, jti, exp, sub, sub_id: subId, events }: Members): SecurityEventToken {
+  #check({ iss, aud, iat, jti, txn, exp, sub, sub_id: subId, events }: Members): SecurityEventToken {
     if (iss !== this.#options.issuer) {
       throw new SetError("invalid_issuer", "iss is not the transmitter");
     }
@@ -196,7 +204,13 @@ export class SsfReceiver {
     if (typeof iat !== "number" || iat > latest || typeof jti !== "string" || !isSet) {
       throw new SetError("invalid_request", "a claim is missing or wrong");
     }
-    return { jti, iat, subId: objectIn(subId), events: objectIn(events) as SecurityEventToken["events"] };
+    return {
+      jti,
+      iat,
+      txn: typeof txn === "string" ? txn : undefined,
+      subId: objectIn(subId),
+      events: objectIn(events) as SecurityEventToken["events"],
+    };
   }
 
   /** Reads the keys again after five minutes, or for an unknown key once in ten seconds. */

@@ -4,6 +4,7 @@
  */
 import { createPublicKey, type JsonWebKey, verify } from "node:crypto";
 import { inflateSync } from "node:zlib";
+import { readCwt, STATUS_LIST_CWT } from "./cwt.ts";
 
 const TIMEOUT_MS = 5_000;
 const JWKS_KEPT_MS = 300_000;
@@ -12,6 +13,8 @@ const RETRY_MS = 1_000;
 const BYTES_MAX = 1_048_576;
 const LISTS_MAX = 100;
 const SKEW_SECONDS = 5;
+/** The CWT is a quarter smaller; an issuer without it answers with a JWT. */
+const ACCEPTED = `${STATUS_LIST_CWT}, application/statuslist+jwt;q=0.9`;
 
 /** `STATUS_MISSING`: the token names no list. `LIST_INVALID`, `LIST_UNAVAILABLE`: nothing is known about the token. */
 export type StatusListErrorCode = "STATUS_MISSING" | "LIST_INVALID" | "LIST_UNAVAILABLE";
@@ -42,6 +45,23 @@ interface List {
   freshUntil: number;
 }
 type Claims = Readonly<Record<string, unknown>>;
+
+/** A list whose signature is not verified yet. */
+interface Token {
+  readonly typ: unknown;
+  readonly kid: unknown;
+  readonly alg: unknown;
+  readonly signed: Buffer;
+  readonly signature: Buffer;
+  readonly claims: () => Claims;
+}
+
+interface Answer {
+  readonly body: Buffer;
+  /** Media type, without parameters. */
+  readonly type: string;
+  readonly ageSeconds: number;
+}
 
 interface KeySet {
   readonly at: number;
@@ -97,32 +117,37 @@ export class StatusListClient {
     }
   }
 
-  async #get(url: string, accept: string): Promise<{ readonly text: string; readonly ageSeconds: number }> {
+  async #get(url: string, accept: string): Promise<Answer> {
     if (new URL(url).origin !== new URL(this.#options.issuer).origin) {
       throw new StatusListError("LIST_INVALID", "the status list is not the issuer's");
     }
     const signal = AbortSignal.timeout(TIMEOUT_MS);
     const response = await this.#options.fetch(url, { headers: { accept }, redirect: "error", signal });
-    const text = await response.text();
-    if (!response.ok || text.length > BYTES_MAX) {
+    const body = Buffer.from(await response.arrayBuffer());
+    if (!response.ok || body.length > BYTES_MAX) {
       throw new StatusListError("LIST_UNAVAILABLE", `${url} answers ${response.status}`);
     }
-    return { text, ageSeconds: Number(response.headers.get("age") ?? 0) || 0 };
+    const [type = ""] = (response.headers.get("content-type") ?? "").split(";");
+    const ageSeconds = Number(response.headers.get("age") ?? 0) || 0;
+    return { body, type: type.trim().toLowerCase(), ageSeconds };
   }
 
   async #read(uri: string): Promise<List> {
     const sentAt = this.#options.now();
-    const { text, ageSeconds } = await this.#get(uri, "application/statuslist+jwt");
-    const { iss, sub, iat, exp, ttl, status_list: list } = await this.#verified(text);
-    const { bits, lst } = (list ?? {}) as Claims;
+    const { body, type, ageSeconds } = await this.#get(uri, ACCEPTED);
+    const isCwt = type === STATUS_LIST_CWT;
+    const token = isCwt ? readCwt(body) : readJwt(body.toString());
+    const wanted = isCwt ? STATUS_LIST_CWT : "statuslist+jwt";
+    const { iss, sub, iat, exp, ttl, status_list: list } = await this.#verified(token, wanted);
     const now = sentAt / 1_000;
     const isLive = Number(iat) <= now + SKEW_SECONDS && Number(exp) > now && Number(ttl) > 0;
-    if (iss !== this.#options.issuer || sub !== uri || bits !== 1 || typeof lst !== "string" || !isLive) {
+    const packed = packedBits(list);
+    if (iss !== this.#options.issuer || sub !== uri || packed === undefined || !isLive) {
       throw new StatusListError("LIST_INVALID", "the status list is another one, or not valid now");
     }
     const freshUntil = sentAt + Math.max(0, Number(ttl) - ageSeconds) * 1_000;
     const made: List = {
-      bits: inflateSync(Buffer.from(lst, "base64url"), { maxOutputLength: BYTES_MAX }),
+      bits: inflateSync(packed, { maxOutputLength: BYTES_MAX }),
       freshUntil: Math.min(freshUntil, Number(exp) * 1_000),
       usableUntil: Math.min(freshUntil + this.#options.staleSeconds * 1_000, Number(exp) * 1_000),
     };
@@ -133,26 +158,43 @@ export class StatusListClient {
   }
 
   /** Returns the claims of a list that a published key of the issuer signed. */
-  async #verified(jwt: string): Promise<Claims> {
-    const [head = "", body = "", signature = ""] = jwt.split(".");
-    const decode = (part: string) => JSON.parse(Buffer.from(part, "base64url").toString()) as Claims;
-    const { typ, kid, alg } = decode(head);
+  async #verified({ typ, kid, alg, signed, signature, claims }: Token, wanted: string): Promise<Claims> {
     const isOld = this.#options.now() - this.#keys.at > JWKS_KEPT_MS;
     if (isOld || !this.#keys.keys.some((key) => key["kid"] === kid)) {
-      const { text } = await this.#get(`${this.#options.issuer}/.well-known/jwks.json`, "application/json");
-      this.#keys = { ...(JSON.parse(text) as KeySet), at: this.#options.now() };
+      const { body } = await this.#get(`${this.#options.issuer}/.well-known/jwks.json`, "application/json");
+      this.#keys = { ...(JSON.parse(body.toString()) as KeySet), at: this.#options.now() };
     }
     const jwk = this.#keys.keys.find((key) => key["kid"] === kid);
     // The key determines the algorithm (RFC 8725 section 3.1).
-    if (jwk === undefined || alg !== jwk["alg"] || typ !== "statuslist+jwt") {
+    if (jwk === undefined || alg !== jwk["alg"] || typ !== wanted) {
       throw new StatusListError("LIST_INVALID", "the status list is signed by no key of the issuer");
     }
     const key = createPublicKey({ key: jwk, format: "jwk" });
     const digest = jwk.kty === "OKP" ? null : "sha256";
-    const signed = Buffer.from(`${head}.${body}`);
-    if (!verify(digest, signed, { key, dsaEncoding: "ieee-p1363" }, Buffer.from(signature, "base64url"))) {
+    if (!verify(digest, signed, { key, dsaEncoding: "ieee-p1363" }, signature)) {
       throw new StatusListError("LIST_INVALID", "the signature of the status list is wrong");
     }
-    return decode(body);
+    return claims();
   }
+}
+
+/** Returns the compressed list of one bit per token; undefined for another. */
+function packedBits(list: unknown): Buffer | undefined {
+  const { bits, lst } = (list ?? {}) as Claims;
+  const bytes = typeof lst === "string" ? Buffer.from(lst, "base64url") : lst;
+  return bits === 1 && Buffer.isBuffer(bytes) ? bytes : undefined;
+}
+
+function readJwt(jwt: string): Token {
+  const [head = "", body = "", signature = ""] = jwt.split(".");
+  const decode = (part: string) => JSON.parse(Buffer.from(part, "base64url").toString()) as Claims;
+  const { typ, kid, alg } = decode(head);
+  return {
+    typ,
+    kid,
+    alg,
+    signed: Buffer.from(`${head}.${body}`),
+    signature: Buffer.from(signature, "base64url"),
+    claims: () => decode(body),
+  };
 }

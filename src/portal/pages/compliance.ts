@@ -20,6 +20,7 @@ import { facts, jsonBlock, moment, nextPage, table } from "../parts.ts";
 import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import { actorText, COMPLIANCE, thing } from "./compliance-parts.ts";
+import { entryProcesses } from "./receipt.ts";
 
 const PAGE = 50;
 const READING = { portal: ["compliance:read"] };
@@ -164,7 +165,7 @@ async function entryPage(visit: Visit, idx: string): Promise<PageContent> {
         ${
           Object.keys(details).length > 0 &&
           html`<h3>Details</h3>
-            ${jsonBlock("Details", details)}`
+            ${entryProcesses(type, details)} ${jsonBlock("Details", details)}`
         }
       </section>
       ${proofSection(index, checkpoint)}`,

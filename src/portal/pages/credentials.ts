@@ -22,9 +22,9 @@ import type { PageContent } from "../layout.ts";
 import { badge, facts, formFields, moment, nextPage, table, timeAgo, typedConfirmation } from "../parts.ts";
 import { fieldErrors, type FieldErrors, refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
-import { entryLink } from "./compliance-parts.ts";
 import { OVERLAPS } from "./endpoint/endpoint-signing.ts";
 import { createdPage, CREDENTIALS as PLACE, registerCreation, WRITING } from "./new-credential.ts";
+import { receiptPart, WAIT_FIELDS, waitField, waiting } from "./receipt.ts";
 
 /** Credentials per page. */
 const LISTED = 50;
@@ -102,7 +102,7 @@ function leakForm(visit: Visit, errors: FieldErrors): Part {
         },
         errors,
       )}
-      ${errors.text("confirm", "The confirmation")}`,
+      ${waitField("wait-leak")} ${errors.text("confirm", "The confirmation")}`,
     })}
   </section>`;
 }
@@ -150,6 +150,7 @@ function revocation(visit: Visit, { id, client_id: client }: Credential): Part {
       id: "confirm-revoke",
       warning: html`Its tokens stop working everywhere immediately, and it gets no new ones. This cannot be
       undone. ${id === visit.identity.credentialId && html`<strong>This also ends your session.</strong>`}`,
+      fields: waitField("wait-revoke"),
     })}
   </section>`;
 }
@@ -222,34 +223,8 @@ async function credentialPage(
   };
 }
 
-const PROCESS_STATES = {
-  applied: badge("good", "applied"),
-  lease_expired: badge("wait", "admits nothing"),
-  pending: badge("bad", "not confirmed"),
-} as const;
-
-/** Renders a receipt: when, how far, and which processes. */
-function receiptPart(visit: Visit, { committed_at: at, edges, compliance }: Revocation): Part {
-  return html`${facts([
-      ["Committed", moment(at)],
-      ["Processes that enforce it", `${edges.acked} of ${edges.live}`],
-      ["Compliance log", entryLink(visit, compliance.log_index)],
-    ])}
-    <p>${edges.summary}</p>
-    ${
-      edges.processes.length > 0 &&
-      table(
-        "Processes that admit tokens",
-        ["Process", "Kind", "Region", "State", "Milliseconds"],
-        edges.processes.map(({ id, kind, region, state, ms }) => [
-          html`<code>${id}</code>`,
-          kind,
-          region ?? "–",
-          PROCESS_STATES[state],
-          ms === null ? "–" : String(ms),
-        ]),
-      )
-    }
+function receiptBody(visit: Visit, revocation: Revocation): Part {
+  return html`${receiptPart(visit, revocation)}
     <p><a href="${PLACE}">All credentials</a></p>`;
 }
 
@@ -258,7 +233,7 @@ function revokedPage(visit: Visit, client: string, revocation: Revocation): Page
     title: "Credential revoked",
     place: PLACE,
     notice: { kind: "done", text: html`<code>${client}</code> is revoked.` },
-    body: receiptPart(visit, revocation),
+    body: receiptBody(visit, revocation),
   };
 }
 
@@ -287,7 +262,7 @@ function leakRevokedPage(visit: Visit, answer: LeakRevocation): PageContent {
       kind: "done",
       text: answer.revoked.map((revoked) => html`<p>${revokedText(revoked)}</p>`),
     },
-    body: receiptPart(visit, answer),
+    body: receiptBody(visit, answer),
   };
 }
 
@@ -296,11 +271,15 @@ function registerRevocation(scope: SignetServer, { send }: PortalParts): void {
     "/credentials/:id/revoke",
     {
       config: { portal: ["credentials:read", "credentials:revoke"] },
-      schema: { hide: true, params: IdParams("credential"), body: Form({ confirm: Line(64) }) },
+      schema: {
+        hide: true,
+        params: IdParams("credential"),
+        body: Form({ confirm: Line(64), ...WAIT_FIELDS }),
+      },
     },
-    async ({ visit, params: { id }, body: { confirm, once } }, reply) => {
+    async ({ visit, params: { id }, body: { confirm, wait, once } }, reply) => {
       const { client_id: client } = await visit.api.get<CredentialDetails>(`/v1/credentials/${id}`);
-      const path = `/v1/credentials/${id}/revoke`;
+      const path = waiting(`/v1/credentials/${id}/revoke`, wait);
       const revoked = await refused(
         confirm.trim() === client
           ? visit.api.send<Revocation>("POST", path, {}, once)
@@ -331,14 +310,19 @@ function registerLeakRevocation(scope: SignetServer, { send }: PortalParts): voi
       config: { portal: ["credentials:read", "credentials:revoke"] },
       schema: {
         hide: true,
-        body: Form({ target: Line(LEAK_LENGTH_MAX), reason: Line(500), confirm: Line(64) }),
+        body: Form({
+          target: Line(LEAK_LENGTH_MAX),
+          reason: Line(500),
+          confirm: Line(64),
+          ...WAIT_FIELDS,
+        }),
       },
     },
-    async ({ visit, body: { target, reason, confirm, once } }, reply) => {
+    async ({ visit, body: { target, reason, confirm, wait, once } }, reply) => {
       const body = { target, ...(reason.trim() === "" ? {} : { reason: reason.trim() }) };
       const revoked = await refused(
         confirm.trim() === LEAK_WORD
-          ? visit.api.send<LeakRevocation>("POST", "/v1/revocations", body, once)
+          ? visit.api.send<LeakRevocation>("POST", waiting("/v1/revocations", wait), body, once)
           : Promise.reject(
               validationFailed([
                 { pointer: "/confirm", code: "mismatch", detail: `must be the word ${LEAK_WORD}` },

@@ -4,6 +4,7 @@ import type { Keyring } from "../../crypto/keyring.ts";
 import type { Pool } from "../../database/pool.ts";
 import { tenantTransaction } from "../../database/transaction.ts";
 import { type Clock, monotonic } from "../../domain/clock.ts";
+import { type Cells, isAway } from "../../domain/regions.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
 import type { ClientIdentification } from "../../http/mutual-tls/client-identification.ts";
 import type { Logger } from "../../observability/logger.ts";
@@ -90,6 +91,8 @@ export interface ApiServices {
   };
   readonly revocation: RevocationServices;
   readonly tenantLimits: TenantLimits;
+  /** Set if regions have cells of their own. */
+  readonly cells?: Cells | undefined;
   /** Authentication of signed producers. */
   readonly producers: ProducerAuthenticator;
   /** Seals signing secrets. */
@@ -112,6 +115,7 @@ function portalOptions(services: ApiServices) {
       pool: pools.api,
       lookups: lookupsOf(config),
       isAdmitted: tokens.isAdmitted,
+      away: isAway(services.cells),
       clock,
       randomBytes,
     }),
@@ -145,21 +149,45 @@ function registerDocumentation(server: SignetServer, config: ApiServices["config
   registerRootRoute(server, publicUrl, development ? createDevelopmentPage(brand, temporalUiUrl) : undefined);
 }
 
+function registerCredentials(server: SignetServer, services: ApiServices): void {
+  const { pools, clock, randomBytes } = services;
+  registerCredentialRoutes(server, {
+    ...services.revocation,
+    ...services.credentials,
+    pool: pools.api,
+    credentialsMax: async (tenantId) =>
+      (await services.tenantLimits.policyOf(tenantId)).limits.credentials_per_principal,
+    clock,
+    randomBytes,
+  });
+  registerProducerSecretRoutes(server, {
+    pool: pools.api,
+    keyring: services.keyring,
+    pepper: services.credentials.pepper,
+    receipts: services.revocation.receipts,
+    clock,
+    randomBytes,
+  });
+}
+
 /** Builds the public API without listening. */
 export async function createApi(services: ApiServices): Promise<SignetServer> {
   const { config, clock, randomBytes, log, pools, calls } = services;
-  const admit = createAdmission(services.tenantLimits);
+  const admit = createAdmission(services.tenantLimits, services.cells);
   const ingress = createIngressValidator(services.producers, admit);
   const portal = portalOptions(services);
   const binding = { bindingRequired: !config.development };
-  const verify = services.tokens.admit;
-  const scopes = calls.guard(createScopeGuard({ verify, binding, admit, ingress }), admit);
+  const scopes = calls.guard(
+    createScopeGuard({ verify: services.tokens.admit, binding, admit, ingress }),
+    admit,
+  );
   const server = createServer({
     baseUrl: config.publicUrl,
     guards: {
       scopes,
       signatures: (required) => ingress.guard(required),
       portal: createPortalGuard(() => server, portal),
+      away: isAway(services.cells) ? services.cells : undefined,
       open: createPublicRate(config.publicRatePerAddress, monotonic),
     },
     clients: calls.clients(services.clients),
@@ -191,23 +219,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
   registerOAuthRoutes(server, { ...services.oauth, ...services.tokens.status }, scopes);
   registerStatusListRoutes(server, { ...services.oauth.statusDocuments, lookups: lookupsOf(config) });
   registerEndpointKeyRoutes(server, { pool: pools.issuer, lookups: lookupsOf(config), clock });
-  registerCredentialRoutes(server, {
-    ...services.revocation,
-    ...services.credentials,
-    pool: pools.api,
-    credentialsMax: async (tenantId) =>
-      (await services.tenantLimits.policyOf(tenantId)).limits.credentials_per_principal,
-    clock,
-    randomBytes,
-  });
-  registerProducerSecretRoutes(server, {
-    pool: pools.api,
-    keyring: services.keyring,
-    pepper: services.credentials.pepper,
-    receipts: services.revocation.receipts,
-    clock,
-    randomBytes,
-  });
+  registerCredentials(server, services);
   registerRevocations(server, services);
   registerWebhookRoutes(server, services.webhooks, services.tokens.isAdmitted);
   registerDeliveryStream(server, portal.streaming, services.tokens.isAdmitted);

@@ -16,6 +16,7 @@ import { createIngest } from "../../webhooks/ingest/ingest.ts";
 import { ownTargets } from "../../webhooks/sending/own-listeners.ts";
 import { createPlatformPublishingAudit } from "../../webhooks/ingest/platform-publishing.ts";
 import { Releaser } from "../../webhooks/engine/release.ts";
+import type { Cells } from "../../domain/regions.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { EndpointService } from "../../webhooks/endpoints/endpoint-service.ts";
 import { createPacedVerification, createVerification } from "../../webhooks/endpoints/verification.ts";
@@ -39,6 +40,7 @@ export interface WebhookParts {
   readonly pepper: Pepper;
   readonly temporal: Client;
   readonly tenantLimits: TenantLimits;
+  readonly cells: Cells | undefined;
   /** Keys of security event tokens. */
   readonly keys: { readonly signingKey: SetKeys };
   readonly clock: Clock;
@@ -64,13 +66,15 @@ function createSsf(
   };
 }
 
+function openVerification({ config, temporal }: WebhookParts) {
+  const verification = createVerification(temporal, Math.random);
+  return createPacedVerification(verification, config.verificationsPerSecond);
+}
+
 export function createWebhooks(parts: WebhookParts): WebhookServices & { drain(): Promise<void> } {
   const { config, pools, keyring, pepper, temporal, tenantLimits, clock, log } = parts;
   const policy = configuredPolicy(config, ownTargets(config));
-  const verification = createPacedVerification(
-    createVerification(temporal, Math.random),
-    config.verificationsPerSecond,
-  );
+  const verification = openVerification(parts);
   const registering = {
     pool: pools.api,
     keyring,
@@ -127,6 +131,7 @@ export function createWebhooks(parts: WebhookParts): WebhookServices & { drain()
     ssf: createSsf(parts, { ...registering, endpoints, replays }),
     ingestPool: pools.ingest,
     tenantLimits,
+    cells: parts.cells,
     notePlatformPublishing: createPlatformPublishingAudit(pools.api, { clock, randomBytes }),
     drain: async () => {
       verification.stop();

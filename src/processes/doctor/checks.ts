@@ -5,6 +5,7 @@ import type { Keyring } from "../../crypto/keyring.ts";
 import { CLOCK_SKEW_MAX_MS, openDatabaseClock } from "../../database/database-clock.ts";
 import { requireCurrentSchema } from "../../database/migrate.ts";
 import type { Pool } from "../../database/pool.ts";
+import { findKnownTenants, readHomeTenants } from "../../database/repositories/cells.ts";
 import { CLAIM_SETTLES_MS } from "../../webhooks/engine/reconciler.ts";
 import { findOverdue, readLag } from "../../database/repositories/webhooks/reconciliation.ts";
 import type { Clock } from "../../domain/clock.ts";
@@ -17,6 +18,7 @@ import { checkNamespace } from "../../temporal/client.ts";
 import { failureOf, messageOf } from "../../runtime/thrown.ts";
 
 const LAG_MAX_SECONDS = 60;
+const TENANTS_CHECKED = 1_000;
 const OVERDUE_AFTER_MS = 60_000;
 const OVERDUE_SHOWN_MAX = 1_000;
 
@@ -32,6 +34,8 @@ export interface Patient {
   readonly pool: Pool;
   /** signet_issuer */
   readonly issuer: Pool;
+  /** signet_cell, at the home cell; absent in the home cell and without cells. */
+  readonly home?: Pool | undefined;
   readonly temporal: Client;
   readonly keyring: Keyring;
   readonly clock: Clock;
@@ -70,6 +74,25 @@ const CHECKS: readonly Check[] = [
     look: async ({ pool }) => {
       await requireCurrentSchema(pool);
       return { ok: true, detail: "reachable, schema up to date" };
+    },
+  },
+  {
+    name: "home cell",
+    fix: "check SIGNET_HOME_DATABASE_URL, that PostgreSQL of the home cell accepts this login, and that it was migrated first",
+    look: async ({ pool, home }) => {
+      if (home === undefined) {
+        return { ok: true, detail: "this is the home cell, or the only one" };
+      }
+      const { tenants } = await readHomeTenants(home, { since: null, after: "", limit: TENANTS_CHECKED });
+      const ids = tenants.filter(({ state }) => state !== "ERASED").map(({ id }) => id);
+      const known = await findKnownTenants(pool, ids);
+      const missing = ids.filter((id) => !known.has(id));
+      return missing.length === 0
+        ? { ok: true, detail: "reachable, its tenants are known here" }
+        : {
+            ok: false,
+            detail: `${missing.length} of its first ${ids.length} tenants are not known here: check that a worker of this cell runs, and its log for failed upkeep`,
+          };
     },
   },
   {

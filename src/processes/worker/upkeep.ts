@@ -2,6 +2,8 @@
 import { randomBytes } from "node:crypto";
 import type { NativeConnection } from "@temporalio/worker";
 import type { Keyring } from "../../crypto/keyring.ts";
+import { cellsOf } from "../../config/cell-settings.ts";
+import { isAway } from "../../domain/regions.ts";
 import { CLOCK_SKEW_MAX_MS } from "../../database/database-clock.ts";
 import type { Pool } from "../../database/pool.ts";
 import { beatWorker, readHealth, writeHealth } from "../../database/repositories/health.ts";
@@ -33,6 +35,7 @@ import type { PayloadCodec } from "@temporalio/common";
 import { createNativeClient } from "../../temporal/native-client.ts";
 import { ensureSchedules } from "../../temporal/schedules.ts";
 import { startUpkeep, type UpkeepJob } from "../../runtime/upkeep.ts";
+import { homeJobs } from "../home-cell.ts";
 import { openMeasures } from "./measures.ts";
 import type { WorkerProcessOptions } from "./options.ts";
 
@@ -307,6 +310,8 @@ function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
     codec,
     options: { config, log },
   } = parts;
+  const cells = cellsOf(config);
+  const away = isAway(cells) ? cells : undefined;
   const verification = createPacedVerification(
     createVerification(createNativeClient(connection, config.temporalNamespace, codec), Math.random),
     config.verificationsPerSecond,
@@ -319,8 +324,13 @@ function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
     {
       name: "schedules",
       everyMs: SCHEDULES_MS,
-      run: async () => await ensureSchedules(createNativeClient(connection, config.temporalNamespace, codec)),
+      run: async () =>
+        await ensureSchedules(
+          createNativeClient(connection, config.temporalNamespace, codec),
+          away === undefined,
+        ),
     },
+    ...(away === undefined ? [] : homeJobs({ ...parts, config, cell: away.own, log })),
     healthExchange(parts, company),
     ...endpointFailures(parts),
     {

@@ -2,6 +2,7 @@
 import { timingSafeEqual } from "node:crypto";
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from "fastify";
 import { SignetError } from "../../domain/errors.ts";
+import { type Cells, EVERY_REGION, requireOwnCell } from "../../domain/regions.ts";
 import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
 import { scopeViolation, tokenMisplaced, tokenMissing, tokenRefused } from "../../http/bearer-errors.ts";
 import type { VerifyToken } from "../oauth/verify-access-token.ts";
@@ -12,8 +13,6 @@ import type { TenantPolicy } from "../../http/rate-limits/tenant-policies.ts";
 import type { AdmitRequest } from "./admission.ts";
 import type { IngressValidator } from "./ingress-validator.ts";
 
-/** A principal without region affinity. */
-const EVERY_REGION = "global";
 const BEARER_SCHEME = /^Bearer(?![!#$%&'*+.^_`|~0-9a-z-])/i;
 const BEARER = /^Bearer +([^ ]+)$/i;
 
@@ -75,11 +74,17 @@ function requireBoundCertificate(
   }
 }
 
-/** @throws SignetError `REGION_MISMATCH` if the route excludes the token's region */
-function requireRegion(request: FastifyRequest): void {
+/**
+ * @throws SignetError if the route excludes the token's region: `MISDIRECTED_REQUEST` if another cell serves it,
+ *   otherwise `REGION_MISMATCH`
+ */
+function requireRegion(request: FastifyRequest, cells: Cells | undefined): void {
   const { regions } = request.routeOptions.config;
   const { region } = request.identity;
   if (regions !== undefined && region !== EVERY_REGION && !regions.includes(region)) {
+    if (cells !== undefined) {
+      requireOwnCell(cells, region, undefined);
+    }
     throw new SignetError("REGION_MISMATCH", {
       detail: `${operationOf(request)} is for region ${regions.join(" or ")}; the access token is for ${region}.`,
       extensions: { required_regions: regions, token_region: region },
@@ -87,10 +92,20 @@ function requireRegion(request: FastifyRequest): void {
   }
 }
 
+/** @throws SignetError `UNAVAILABLE` for a tenant that was created in the home cell only a moment ago */
+function requireKnown({ region }: TenantPolicy): void {
+  if (region === undefined) {
+    throw new SignetError("UNAVAILABLE", {
+      detail: "This cell does not know the tenant yet. Send the request again in a second.",
+      headers: { "retry-after": "1" },
+    });
+  }
+}
+
 /** Creates the guard of a route from its required scopes. */
 export type ScopeGuard = (required: readonly string[]) => onRequestHookHandler;
 
-function requireScopes(request: FastifyRequest, required: readonly string[]): void {
+function requireScopes(request: FastifyRequest, required: readonly string[], cells: Cells | undefined): void {
   const { scopes: granted } = request.identity;
   // Nearly every request passes, so the name of the operation is built only for errors.
   const violation = required.every((scope) => granted.has(scope))
@@ -99,26 +114,35 @@ function requireScopes(request: FastifyRequest, required: readonly string[]): vo
   if (violation !== undefined) {
     throw violation;
   }
-  requireRegion(request);
+  requireRegion(request, cells);
 }
 
-/** Creates the admission. `limits` are the tenants' rates, if this process keeps them. */
-export function createAdmission(limits?: TenantLimits): AdmitRequest {
+/**
+ * Creates the admission.
+ *
+ * @param limits the tenants' rates, if this process keeps them
+ * @param cells set if regions have cells of their own
+ */
+export function createAdmission(limits?: TenantLimits, cells?: Cells): AdmitRequest {
   if (limits === undefined) {
-    return (request, _reply, required) => requireScopes(request, required);
+    return (request, _reply, required) => requireScopes(request, required, cells);
   }
   function admit(
     request: FastifyRequest,
     reply: FastifyReply,
     { required, policy }: { readonly required: readonly string[]; readonly policy: TenantPolicy },
   ): void {
-    const { tenantId, credentialId } = request.identity;
-    const { signatures, tenantRate } = request.routeOptions.config;
+    const { tenantId, credentialId, region } = request.identity;
+    const { signatures, tenantRate, home } = request.routeOptions.config;
+    if (cells !== undefined && home !== true) {
+      requireOwnCell(cells, region, policy.region);
+      requireKnown(policy);
+    }
     limits?.admit(tenantId, policy, tenantRate ?? "api", reply);
     if (signatures === true && request.signer === undefined && policy.signing.has(credentialId)) {
       throw signatureInvalid("This credential must sign what it publishes: a token alone is not sufficient.");
     }
-    requireScopes(request, required);
+    requireScopes(request, required, cells);
   }
   return (request, reply, required) => {
     const policy = limits.policyOf(request.identity.tenantId);

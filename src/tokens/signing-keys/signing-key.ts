@@ -23,7 +23,7 @@ export type PublicJwk = Readonly<JWK> & { readonly kid: string; readonly alg: st
 export interface SigningKey {
   readonly kid: string;
   readonly alg: SigningAlgorithm;
-  /** Signs an ASCII text. Returns base64url. */
+  /** Signs a text whose characters are bytes (Latin-1). Returns base64url. */
   sign(text: string): string | Promise<string>;
 }
 

@@ -1,11 +1,12 @@
-/** The status list token: a signed list of one bit per token (draft-ietf-oauth-status-list, sections 4 and 5.1). */
+/** The status list token: a signed list of one bit per token (draft-ietf-oauth-status-list, sections 4 and 5). */
 import { promisify } from "node:util";
 import { deflate } from "node:zlib";
 import type { RevokedPlaces } from "../../database/repositories/tokens/status-lists.ts";
+import { signCwt } from "../../lib/status-list/cwt.ts";
 import type { SigningKey } from "../signing-keys/signing-key.ts";
 import { LIST_SIZE, placeOfJti } from "./places.ts";
 
-export const STATUS_LIST_TYPE = "application/statuslist+jwt";
+export const STATUS_LIST_JWT = "application/statuslist+jwt";
 
 const deflated = promisify(deflate);
 
@@ -37,17 +38,27 @@ export interface StatusListClaims {
   readonly ttl: number;
 }
 
+/** A signed list in its two forms. */
+export interface StatusListTokens {
+  readonly jwt: string;
+  readonly cwt: Buffer;
+}
+
 /** Signs a list. */
 export async function signStatusList(
   bits: Buffer,
   claims: StatusListClaims,
   key: SigningKey,
-): Promise<string> {
-  const lst = (await deflated(bits)).toString("base64url");
+): Promise<StatusListTokens> {
+  const lst = await deflated(bits);
   const header = { alg: key.alg, kid: key.kid, typ: "statuslist+jwt" };
-  const payload = { ...claims, status_list: { bits: 1, lst } };
+  const payload = { ...claims, status_list: { bits: 1, lst: lst.toString("base64url") } };
   const signed = [header, payload]
     .map((part) => Buffer.from(JSON.stringify(part)).toString("base64url"))
     .join(".");
-  return `${signed}.${await key.sign(signed)}`;
+  const jwt = `${signed}.${await key.sign(signed)}`;
+  const cwt = await signCwt({ ...claims, status_list: { bits: 1, lst } }, key, async (bytes) =>
+    Buffer.from(await key.sign(bytes.toString("latin1")), "base64url"),
+  );
+  return { jwt, cwt };
 }

@@ -20,6 +20,8 @@ const SCOPES = [
   "credentials:read",
   "compliance:read",
   "portal:sign_in",
+  "ssf:manage",
+  "ssf:read",
 ];
 const REQUEST_TIMEOUT_MS = 30_000;
 const REPEAT_MS = 500;

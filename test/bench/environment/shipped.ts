@@ -5,6 +5,7 @@ import type { ComposeFile } from "../../support/compose-file.ts";
 
 const file = parse(readFileSync(new URL("../../../docker-compose.yml", import.meta.url), "utf8"), {
   merge: true,
+  maxAliasCount: -1,
 }) as ComposeFile;
 
 /** Settings that belong to the container: certificates and files. */

@@ -3,7 +3,7 @@ import type { Settings, Shape } from "../environment/signet.ts";
 import type { Stack } from "../environment/stack.ts";
 import { type TenantGroup, World } from "../environment/world.ts";
 import type { LoadGenerator } from "../load/load-generator.ts";
-import type { PeersOptions } from "../options.ts";
+import type { BordersOptions, PeersOptions } from "../options.ts";
 import type { TimeWindow } from "../measure/cpu-profile.ts";
 import { describeMeasurement, type LoadDescription, type Measurement } from "../report/measurement.ts";
 import { measurementLine } from "../report/print.ts";
@@ -24,6 +24,7 @@ export interface BenchParts {
   readonly raised: Settings;
   readonly profiles: string | undefined;
   readonly peers: PeersOptions;
+  readonly borders: BordersOptions;
   /** Pids of the processes that only keep the machine busy. */
   readonly busy: readonly number[];
   readonly log: (line: string) => void;
@@ -63,6 +64,7 @@ export class Bench {
   readonly load: LoadGenerator;
   readonly quick: boolean;
   readonly peers: PeersOptions;
+  readonly borders: BordersOptions;
   readonly busy: readonly number[];
   readonly log: (line: string) => void;
   readonly measurements: Measurement[] = [];
@@ -79,6 +81,7 @@ export class Bench {
     this.load = parts.load;
     this.quick = parts.quick;
     this.peers = parts.peers;
+    this.borders = parts.borders;
     this.busy = parts.busy;
     this.log = parts.log;
   }

@@ -24,8 +24,12 @@ const FOLLOWER_PROCESSES = 4;
 const BOUND_MS = 250;
 const PAUSE_MS = 700;
 const WATCHED_MS = 500;
-/** A follower and its share of a hub take half a percent of a core, so a machine carries so many. */
 const CORES = availableParallelism();
+/** A follower and its share of hubs take up to a percent of a core. The rest is for the primary and the distance. */
+const FOLLOWERS_PER_CORE = 32;
+const FOLLOWERS_MAX = 1_000;
+const HUBS_MAX = 10;
+const REST_MS = 20_000;
 const FAULT_MS = 1_500;
 const SETTLE_MS = 3_000;
 
@@ -138,14 +142,56 @@ async function causeFaults(world: World, regions: Regions, over: AbortSignal): P
 }
 
 function totals(samples: readonly Samples[]): Record<string, number> {
-  const taken = samples.reduce((sum, each) => sum + each.taken, 0);
-  const stale = samples.reduce((sum, each) => sum + each.stale, 0);
+  const sum = (of: (each: Samples) => number): number =>
+    samples.reduce((before, each) => before + of(each), 0);
   return {
-    samples: taken,
-    stale_share: round(stale / taken, 5),
-    would_reject: samples.reduce((sum, each) => sum + each.rejecting, 0),
+    samples: sum(({ taken }) => taken),
+    stale_share: round(sum(({ staleMs }) => staleMs) / sum(({ sampledMs }) => sampledMs), 5),
+    would_reject: sum(({ rejecting }) => rejecting),
     longest_stale_ms: round(Math.max(...samples.map(({ longestStaleMs }) => longestStaleMs)), 1),
     longest_pause_ms: round(Math.max(...samples.map(({ longestPauseMs }) => longestPauseMs)), 1),
+  };
+}
+
+/** CPU seconds of these processes since they started. */
+function cpu(of: readonly Served[]): number {
+  const pids = Object.fromEntries(of.map(({ pid }) => [pid, pid]));
+  return Object.values(cpuSeconds(pids)).reduce((sum, each) => sum + each, 0);
+}
+
+interface Asked {
+  readonly count: number;
+  readonly roundTripMs: number;
+}
+
+async function asked({
+  hubs,
+}: Regions): Promise<{ readonly statements: number; readonly roundTripMs: number }> {
+  const all = await Promise.all(hubs.map(async (hub) => await hub.call<Asked>("asked")));
+  return {
+    statements: all.reduce((sum, { count }) => sum + count, 0),
+    roundTripMs: Math.max(...all.map(({ roundTripMs }) => roundTripMs)),
+  };
+}
+
+/** What following costs, without revocations and without the samples of this bench. */
+async function measureCost(regions: Regions, { hubs, followers }: Size) {
+  await Promise.all(regions.followers.map(async (served) => await served.call("rest")));
+  await asked(regions);
+  const before = { hubs: cpu(regions.hubs), followers: cpu(regions.followers) };
+  const beganAt = performance.now();
+  await delay(REST_MS);
+  const seconds = (performance.now() - beganAt) / 1_000;
+  const { statements, roundTripMs } = await asked(regions);
+  return {
+    seconds: round(seconds, 1),
+    statements_per_second: round(statements / seconds, 1),
+    round_trip_ms: round(roundTripMs, 1),
+    cpu_per_follower_percent: round(
+      (100 * (cpu(regions.followers) - before.followers)) / seconds / followers,
+      3,
+    ),
+    cpu_per_hub_percent: round((100 * (cpu(regions.hubs) - before.hubs)) / seconds / hubs, 2),
   };
 }
 
@@ -153,17 +199,7 @@ async function phase(world: World, regions: Regions, { size, faults }: { size: S
   const denied: number[] = [];
   const admitted: number[] = [];
   await Promise.all(regions.followers.map(async (served) => await served.call("samples")));
-  await Promise.all(regions.hubs.map(async (hub) => await hub.call("asked")));
-  const pids = {
-    hubs: regions.hubs.map(({ pid }) => pid),
-    followers: regions.followers.map(({ pid }) => pid),
-  };
-  const cpu = (of: readonly number[]): number =>
-    Object.values(cpuSeconds(Object.fromEntries(of.map((pid) => [pid, pid])))).reduce(
-      (sum, each) => sum + each,
-      0,
-    );
-  const before = { hubs: cpu(pids.hubs), followers: cpu(pids.followers) };
+  await asked(regions);
   const beganAt = performance.now();
   const over = new AbortController();
   const faulting = faults ? causeFaults(world, regions, over.signal) : Promise.resolve();
@@ -178,51 +214,52 @@ async function phase(world: World, regions: Regions, { size, faults }: { size: S
   over.abort();
   await faulting;
   const seconds = (performance.now() - beganAt) / 1_000;
-  const asked = await Promise.all(
-    regions.hubs.map(async (hub) => await hub.call<{ count: number; roundTripMs: number }>("asked")),
-  );
+  const { statements } = await asked(regions);
   const samples = await Promise.all(
     regions.followers.map(async (served) => await served.call<Samples>("samples")),
   );
   const { p50, p99, max } = percentiles(denied);
-  const perFollower = faults
-    ? Number.NaN
-    : (cpu(pids.followers) - before.followers) / seconds / size.followers;
   return {
     seconds: round(seconds, 1),
     revocations,
     denied: denied.length,
+    not_denied_within_500_ms: revocations * size.followers - denied.length,
     denied_ms: { p50: round(p50, 1), p99: round(p99, 1), max: round(max, 1) },
     last_admission_ms: round(Math.max(0, ...admitted), 1),
     admitted_after_250_ms: admitted.filter((ms) => ms > BOUND_MS).length,
     ...totals(samples),
-    ...(faults
-      ? {}
-      : {
-          statements_per_second: round(asked.reduce((sum, { count }) => sum + count, 0) / seconds, 1),
-          round_trip_ms: round(Math.max(...asked.map(({ roundTripMs }) => roundTripMs)), 1),
-          cpu_per_follower_percent: round(100 * perFollower, 3),
-          cpu_per_hub_percent: round((100 * (cpu(pids.hubs) - before.hubs)) / seconds / size.hubs, 2),
-        }),
+    // A hub that was killed does not say how much it asked.
+    ...(faults ? {} : { statements_per_second: round(statements / seconds, 1) }),
+  };
+}
+
+function sizeOf({ quick, borders: { followers, seconds } }: Bench): Size {
+  const most = Math.min(FOLLOWERS_MAX, FOLLOWERS_PER_CORE * CORES);
+  const wanted = followers ?? (quick ? 40 : most);
+  return {
+    hubs: quick ? 2 : Math.min(HUBS_MAX, 2 * CORES),
+    followers: FOLLOWER_PROCESSES * Math.ceil(wanted / FOLLOWER_PROCESSES),
+    hubsEach: quick ? 1 : 2,
+    seconds: seconds ?? (quick ? 20 : 600),
   };
 }
 
 async function runScenario(bench: Bench): Promise<void> {
-  const size: Size = bench.quick
-    ? { hubs: 2, followers: 40, hubsEach: 1, seconds: 20 }
-    : { hubs: Math.min(10, 2 * CORES), followers: Math.min(1_000, 48 * CORES), hubsEach: 2, seconds: 600 };
+  const size = sizeOf(bench);
   const world = await bench.world({}, "borders");
   const key = randomBytes(32);
   await withClient(world.adminDatabaseUrl, async (client) => await setLeaseKeys(client, [key]));
   const regions = await open(world, key, size);
   try {
     await delay(SETTLE_MS);
+    const cost = await measureCost(regions, size);
+    bench.log(`cost: ${JSON.stringify(cost)}`);
     const quiet = await phase(world, regions, { size, faults: false });
     bench.log(`without faults: ${JSON.stringify(quiet)}`);
     const faulty = await phase(world, regions, { size, faults: true });
     bench.log(`with faults: ${JSON.stringify(faulty)}`);
     const lost = regions.proxies.reduce((sum, proxy) => sum + proxy.lost, 0);
-    bench.findings["borders"] = { size, lost_packets: lost, quiet, faulty };
+    bench.findings["borders"] = { size, lost_packets: lost, cost, quiet, faulty };
   } finally {
     for (const served of [...regions.followers, ...regions.hubs]) {
       served.stop();

@@ -24,6 +24,7 @@ import { borders } from "./borders.ts";
 import { revocation } from "./revocation.ts";
 import { rotation } from "./rotation.ts";
 import { saturation } from "./saturation.ts";
+import { ssf } from "./ssf.ts";
 import { frontier, steady } from "./steady.ts";
 import { tenants } from "./tenants.ts";
 import { tokens } from "./tokens.ts";
@@ -45,6 +46,7 @@ export const SCENARIOS: readonly Scenario[] = [
   compliance,
   revocation,
   borders,
+  ssf,
   rotation,
   verification,
   million,

@@ -142,6 +142,7 @@ func call(ctx context.Context, client *signet.Client, found map[string]any) {
 	for event := receive(events); event.Type != "inference.failed"; event = receive(events) {
 	}
 	deadLetters(ctx, client, endpoint.ID, events, found)
+	stream(ctx, client, found)
 	check(client.Endpoints.Delete(ctx, endpoint.ID))
 	_, err = client.Endpoints.Get(ctx, endpoint.ID)
 	found["deleted"] = codeOf(err)
@@ -285,6 +286,42 @@ func deadLetters(
 	check(err)
 	received := receive(events)
 	found["letter"] = []any{*letter.Reason, count, replayed.Cycle, received.ID == event.ID}
+}
+
+// stream follows security events by polling.
+func stream(ctx context.Context, client *signet.Client, found map[string]any) {
+	made, err := client.Streams.Create(ctx, signet.NewStream{})
+	check(err)
+	id := made.StreamID
+	changed, err := client.Streams.Update(ctx, id, signet.StreamChange{Description: signet.Ptr("changed")})
+	check(err)
+	subject := signet.SubjectIdentifier{Format: "opaque", ID: "ten_1"}
+	check(client.Streams.RemoveSubject(ctx, id, subject))
+	check(client.Streams.AddSubject(ctx, id, subject))
+	_, err = client.Streams.SetStatus(ctx, id, signet.StreamStatusStatusPaused, "maintenance")
+	check(err)
+	status, err := client.Streams.Status(ctx, id)
+	check(err)
+	_, err = client.Streams.SetStatus(ctx, id, signet.StreamStatusStatusEnabled, "")
+	check(err)
+	check(client.Streams.Verify(ctx, id, "here"))
+	first, err := client.Streams.Poll(ctx, id, signet.PollRequest{})
+	check(err)
+	done := signet.PollRequest{ReturnImmediately: signet.Ptr(true)}
+	for jti := range first.Sets {
+		done.SetErrs = map[string]signet.SetError{jti: {Err: "invalid_audience"}}
+	}
+	rest, err := client.Streams.Poll(ctx, id, done)
+	check(err)
+	found["stream"] = []any{
+		changed.Description, status.Status, status.Reason, len(first.Sets), len(rest.Sets),
+	}
+	check(client.Streams.Delete(ctx, id))
+	_, err = client.Streams.Get(ctx, id)
+	need(codeOf(err) == signet.CodeNotFound, err)
+	streams, err := client.Streams.List(ctx)
+	check(err)
+	need(len(streams) == 0, "no stream is left")
 }
 
 func receive(events chan *signet.WebhookEvent) *signet.WebhookEvent {

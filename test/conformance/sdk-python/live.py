@@ -248,6 +248,26 @@ def manage():
     until(lambda: signet.compliance.checkpoint()["size"] > 0, "a checkpoint")
 
 
+def follow():
+    """A stream of security events, polled."""
+    streams = signet.streams
+    id = streams.create({"description": "python"})["stream_id"]
+    assert [each["stream_id"] for each in streams.list()] == [id]
+    assert streams.update(id, {"description": "changed"})["description"] == "changed"
+    assert streams.get(id)["description"] == "changed"
+    subject = {"format": "iss_sub", "iss": URL, "sub": CLIENT_ID}
+    streams.remove_subject(id, subject)
+    streams.add_subject(id, subject)
+    assert streams.set_status(id, "paused", reason="maintenance")["status"] == "paused"
+    assert streams.status(id)["reason"] == "maintenance"
+    streams.set_status(id, "enabled")
+    streams.verify(id, state="python")
+    [jti] = streams.poll(id)["sets"]
+    assert streams.poll(id, {"ack": [jti], "returnImmediately": True})["sets"] == {}
+    streams.delete(id)
+    refused("NOT_FOUND", lambda: streams.get(id))
+
+
 methods = len(uncalled)
 endpoint, receiver = receive()
 grade(endpoint)
@@ -257,4 +277,5 @@ change(endpoint, receiver)
 receiver.kill()
 cancel()
 manage()
+follow()
 print(json.dumps({"methods": methods, "uncalled": sorted(uncalled)}))

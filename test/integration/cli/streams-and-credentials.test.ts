@@ -1,4 +1,4 @@
-/** A tenant's commands that follow, export and hold credentials: the real binary against a real service. */
+/** A tenant's commands that follow, export, hold credentials and manage streams: the real binary against a real service. */
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { useSharedApi } from "../../support/api.ts";
@@ -7,7 +7,7 @@ import { freePort } from "../../support/free-port.ts";
 import { allowMinutes } from "../../support/limits.ts";
 import { runProcess } from "../../support/processes.ts";
 import { signetProgram, startSignet } from "../../support/signet-command.ts";
-import { SAFE_SUMMARY, WEBHOOK_SCOPES } from "../../support/tenant.ts";
+import { SAFE_SUMMARY, sql, WEBHOOK_SCOPES } from "../../support/tenant.ts";
 import { useTenantCommands } from "../../support/tenant-commands.ts";
 
 allowMinutes(3);
@@ -19,6 +19,8 @@ const { terminal, signet, json } = useTenantCommands(api, [
   "credentials:read",
   "credentials:write",
   "credentials:revoke",
+  "ssf:read",
+  "ssf:manage",
 ]);
 
 interface Identified {
@@ -35,6 +37,72 @@ async function deadEndpoint(type: string, team: string): Promise<string> {
   await json("endpoint", "disable", created.id);
   return created.id;
 }
+
+test("stream commands manage streams of security events", async () => {
+  interface Stream {
+    readonly stream_id: string;
+    readonly endpoint_id: string;
+  }
+  const url = `http://127.0.0.1:${await freePort()}/hook`;
+  const push = ["--push", url, "--authorization", "-", "--events", "session-revoked"];
+  const made = await signet(["stream", "create", ...push, "--json"], {}, "Bearer of-the-receiver\n");
+  expect(made).toMatchObject({ code: 0, stderr: "" });
+  const { stream_id: id, endpoint_id: endpoint } = JSON.parse(made.stdout) as Stream;
+  const revoked = "https://schemas.openid.net/secevent/caep/event-type/session-revoked";
+  expect(await json("stream", "show", id)).toMatchObject({
+    events_delivered: [revoked],
+    delivery: { endpoint_url: url },
+  });
+  expect(await json("endpoint", "show", endpoint)).toMatchObject({
+    authentication: { type: "header", name: "Authorization" },
+  });
+  const polled = await json<Stream>("stream", "create", "--description", "polled");
+  expect(await json<readonly Stream[]>("stream", "list")).toMatchObject([
+    { stream_id: id },
+    { stream_id: polled.stream_id, description: "polled" },
+  ]);
+  const table = await signet(["stream", "list"]);
+  expect(table.stdout).toMatch(
+    /^STREAM_ID +METHOD +ENDPOINT_URL +EVENTS .*\nssf_\w+ +push +http\S+ +session-r/,
+  );
+  expect(await json("stream", "update", polled.stream_id, "--events", revoked)).toMatchObject({
+    description: "polled",
+    events_requested: [revoked],
+  });
+  const change = ["--set", "paused", "--reason", "maintenance"];
+  expect(await json("stream", "status", polled.stream_id, ...change)).toMatchObject({ status: "paused" });
+  expect(await json("stream", "status", polled.stream_id)).toEqual({
+    stream_id: polled.stream_id,
+    status: "paused",
+    reason: "maintenance",
+  });
+  const quiet = { code: 0, stdout: "", stderr: "" };
+  const { clientId, principalId, tenantId } = terminal.current.client;
+  for (const subject of [clientId, principalId, tenantId, "AbCdEf0123456789-_AbCd"]) {
+    expect(await signet(["stream", "subject", "remove", id, subject])).toEqual(quiet);
+  }
+  expect(await signet(["stream", "subject", "add", id, clientId])).toEqual(quiet);
+  const removed = await sql(api, "SELECT subject FROM ssf_removed_subjects WHERE stream_id = $1", [id]);
+  const iss = api.publicUrl;
+  expect(removed.map(({ subject }) => JSON.parse(String(subject)) as object)).toEqual(
+    expect.arrayContaining([
+      { format: "iss_sub", iss, sub: principalId },
+      { format: "opaque", id: tenantId },
+      { format: "jwt_id", iss, jti: "AbCdEf0123456789-_AbCd" },
+    ]),
+  );
+  expect(removed).toHaveLength(3);
+  expect(await signet(["stream", "verify", id, "--state", "here"])).toEqual(quiet);
+  for (const wrong of [
+    ["create", "--events", "x"],
+    ["create", "--authorization", "x"],
+    ["update", id],
+  ]) {
+    expect(await signet(["stream", ...wrong])).toMatchObject({ code: 2, stdout: "" });
+  }
+  expect(await signet(["stream", "delete", id])).toEqual(quiet);
+  expect(await signet(["stream", "show", id])).toMatchObject({ code: 3 });
+});
 
 test("dlq export prints every letter as it was published, filtered by endpoint and metadata", async () => {
   const endpoint = await deadEndpoint("export.letter", "export");

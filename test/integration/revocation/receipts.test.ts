@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type Answer, useTestApi } from "../../support/api.ts";
 import { eventually } from "../../support/eventually.ts";
 import { accessToken, bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
+import { signInToPortal } from "../../support/portal.ts";
 import { type SecondApi, startSecondApi } from "../../support/second-api.ts";
 import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
 import { asTenant, createEndpoint, sql, WEBHOOK_SCOPES } from "../../support/tenant.ts";
@@ -82,7 +83,8 @@ describe("a receipt", () => {
     await eventually(async () => (await reports(client)).length > 0, "the report");
     expect((await revoke(client)).text).toBe(text);
     const { max_ms, outcome, processes } = edges;
-    expect(await reports(client)).toEqual([{ details: { edges: 2, acked: 2, max_ms, outcome, processes } }]);
+    const details = { edges: 2, acked: 2, lease_expired: 0, max_ms, outcome, processes };
+    expect(await reports(client)).toEqual([{ details }]);
   });
 
   test("reports a process that cannot receive, waits no longer, and does not count it once it has disconnected", async () => {
@@ -106,6 +108,73 @@ describe("a receipt", () => {
     // It lost its connection, but may still run.
     expect(gone).toMatchObject({ live: 1, acked: 1, outcome: "slow_but_safe" });
     expect(gone.processes.map(({ id }) => id)).toContain(silent);
+    proxy.thaw();
+    await bothAcknowledge();
+  });
+
+  test.each(["none", "region"])("with wait=%s, the log still says how all processes did", async (wait) => {
+    await bothAcknowledge();
+    const client = await provision(api);
+    proxy.freeze();
+    const path = `/credentials/${client.credentialId}/revoke?wait=${wait}`;
+    const { body } = await api.admin("POST", path, {});
+    const silent = idIn(second.log);
+    // Both apis have no region, so `region` waits for both.
+    const lostLease = expect.objectContaining({ id: silent, state: "lease_expired" }) as unknown;
+    const named = expect.objectContaining({ id: silent }) as unknown;
+    const { processes } = body["edges"] as Edges;
+    expect(processes).toContainEqual(wait === "region" ? lostLease : named);
+    const [report] = await eventually(async () => {
+      const found = await reports(client);
+      return found.length > 0 && found;
+    }, "the report");
+    const lost = expect.objectContaining({ id: silent, state: "lease_expired", ms: null }) as unknown;
+    const details = { edges: 2, acked: 1, lease_expired: 1, outcome: "slow_but_safe" };
+    expect(report).toEqual({
+      details: {
+        ...details,
+        max_ms: expect.any(Number) as number,
+        // The silent one first: an entry names at most 200.
+        processes: [lost, expect.objectContaining({ state: "applied", ms: expect.any(Number) as number })],
+      },
+    });
+    proxy.thaw();
+    await bothAcknowledge();
+  });
+
+  test("is on the portal's page and in its log, with who had lost its lease", async () => {
+    const scopes = ["portal:sign_in", "credentials:read", "credentials:revoke", "compliance:read"];
+    const own = await provision(api, { scopes });
+    const visitor = await signInToPortal(api, await accessToken(api, own));
+    const path = (client: Provisioned) => `/portal/credentials/${client.credentialId}`;
+    await bothAcknowledge();
+    proxy.freeze();
+    const client = await provision(api, { tenantId: own.tenantId });
+    expect((await visitor.get(path(client))).text).toContain('<option value="region">');
+    const page = await visitor.post(`${path(client)}/revoke`, { confirm: client.clientId, wait: "all" });
+    const silent = idIn(second.log);
+    const cells = (text: string): string => text.replaceAll(/<[^>]*>|\s+/g, " ").replaceAll(/ +/g, " ");
+    expect(cells(page.text)).toContain(
+      "Admit it no longer 2 of 2 processes Applied 1 Had lost their lease 1",
+    );
+    expect(cells(page.text)).toContain(`${silent} api – cannot admit: no lease –`);
+    expect(cells(page.text)).toMatch(/api-[0-9a-f]{8} api – applied \d+ ms/);
+    const [entry] = await eventually(async () => {
+      const found = await sql<{ idx: string }>(
+        api,
+        "SELECT idx FROM clog WHERE type = 'revocation.propagated' AND tenant_id = $1",
+        [own.tenantId],
+      );
+      return found.length > 0 && found;
+    }, "the report");
+    const logged = await visitor.get(`/portal/compliance/${String(entry?.idx)}`);
+    expect(cells(logged.text)).toContain(`${silent} api – cannot admit: no lease –`);
+    const early = await eventually(async () => {
+      const other = await provision(api, { tenantId: own.tenantId });
+      const { text } = await visitor.post(`${path(other)}/revoke`, { confirm: other.clientId, wait: "none" });
+      return cells(text).includes("Receipt not certain yet") && text;
+    }, "a receipt before the lease ends");
+    expect(early).toContain("/portal/compliance?type=revocation.propagated");
     proxy.thaw();
     await bothAcknowledge();
   });

@@ -99,6 +99,10 @@ describe("a stream is not created", () => {
     });
     const wrong = await tenant.send("PATCH", "/v1/ssf/streams", { body: { stream_id: id, aud: "other" } });
     expect(wrong).toMatchObject({ status: 400, body: { code: "INVALID_REQUEST" } });
+    const elsewhere = { method: "urn:ietf:rfc:8936", endpoint_url: "https://example.com/" };
+    expect(
+      await tenant.send("PATCH", "/v1/ssf/streams", { body: { stream_id: id, delivery: elsewhere } }),
+    ).toMatchObject({ status: 400, body: { code: "INVALID_REQUEST" } });
     const method = { method: PUSH, endpoint_url: "https://example.com/" };
     expect(
       await tenant.send("PATCH", "/v1/ssf/streams", { body: { stream_id: id, delivery: method } }),

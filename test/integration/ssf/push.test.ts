@@ -104,6 +104,8 @@ describe("a revoked credential", () => {
     });
     try {
       const { port } = server.address() as AddressInfo;
+      const rejected = await fetch(`http://127.0.0.1:${port}/events`, { method: "POST", body: "{}" });
+      expect([rejected.status, rejected.headers.get("content-language")]).toEqual([400, "en"]);
       const moved = await tenant.send("PATCH", "/v1/ssf/streams", {
         body: {
           stream_id: id,
@@ -309,6 +311,27 @@ describe("a stream", () => {
     });
     await untilAll(endpointId, "DELIVERED", 1);
     expect((await untilSet(api, receiver, id)).request.path).toBe("/moved");
+  });
+
+  test("is replaced by what its receiver has read of it, and by nothing that the service sets", async () => {
+    const stream = await pushStream(tenant, receiver, { description: "the gateway" });
+    const { body: shown } = await tenant.get(`/v1/ssf/streams?stream_id=${stream.id}`);
+    expect(shown).toMatchObject({ endpoint_id: stream.endpointId, delivery: { method: PUSH } });
+    for (const method of ["PUT", "PATCH"]) {
+      expect(await tenant.send(method, "/v1/ssf/streams", { body: shown })).toMatchObject({
+        status: 200,
+        body: shown,
+      });
+      const other = { ...shown, endpoint_id: "ep_01jd3c5xq8m2v7k9r4t6w0zy" };
+      expect(await tenant.send(method, "/v1/ssf/streams", { body: other })).toMatchObject({
+        status: 400,
+        body: { code: "INVALID_REQUEST", detail: expect.stringContaining("endpoint_id") },
+      });
+    }
+    await revoke((await provision(api, { tenantId: tenant.tenantId })).credentialId);
+    // The header that the answer does not show has stayed.
+    const { request } = await untilSet(api, receiver, stream.id);
+    expect(request.headers).toMatchObject({ authorization: AUTHORIZATION });
   });
 
   test("verifies itself at its receiver's request, with its state, once in 30 seconds", async () => {

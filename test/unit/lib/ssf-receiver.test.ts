@@ -38,6 +38,8 @@ function receiver(options: Partial<SsfReceiverOptions> = {}): SsfReceiver {
   });
 }
 
+const VERIFICATION = "https://schemas.openid.net/secevent/ssf/event-type/verification";
+
 const subject = (sub: string) => ({ format: "iss_sub", iss: ISSUER, sub });
 
 async function token(claims: object = {}, header: object = {}): Promise<string> {
@@ -71,7 +73,11 @@ describe("a revocation", () => {
   ])("of %s denies its tokens and no others", async (_what, subId, other) => {
     const denying = receiver();
     expect(denying.isDenied(access)).toBe(false);
-    expect(await push(denying, await token({ sub_id: subId }))).toEqual({ status: 202, body: "" });
+    expect(await push(denying, await token({ sub_id: subId }))).toEqual({
+      status: 202,
+      body: "",
+      headers: {},
+    });
     expect(denying.isDenied(access)).toBe(true);
     expect(denying.isDenied({ ...access, iat: undefined })).toBe(true);
     expect(denying.isDenied({ ...access, ...other })).toBe(false);
@@ -134,7 +140,9 @@ describe("a token", () => {
     const denying = receiver();
     const answer = await push(denying, await token(claims, header));
     expect(answer.status).toBe(400);
-    expect(JSON.parse(answer.body)).toMatchObject({ err, description: expect.any(String) });
+    expect(JSON.parse(answer.body)).toEqual({ err, description: expect.any(String) as string });
+    // RFC 8935 section 2.3.
+    expect(answer.headers).toEqual({ "Content-Type": "application/json", "Content-Language": "en" });
     expect(denying.isDenied(access)).toBe(false);
   });
 
@@ -186,6 +194,24 @@ describe("a token", () => {
     expect(failures).toBe(-1);
   });
 
+  test("whose handler rejects it is answered with the reason", async () => {
+    const txns: (string | undefined)[] = [];
+    const verifying = receiver({
+      onToken: ({ txn, events }) => {
+        txns.push(txn);
+        if (events[VERIFICATION]?.["state"] !== "mine") {
+          throw new SetError("invalid_state", "the state is not the one that was requested");
+        }
+      },
+    });
+    const verification = (state: string): object => ({ txn: "evt_1", events: { [VERIFICATION]: { state } } });
+    const answer = await push(verifying, await token(verification("other")));
+    expect(answer.status).toBe(400);
+    expect(JSON.parse(answer.body)).toMatchObject({ err: "invalid_state" });
+    expect(await push(verifying, await token(verification("mine")))).toMatchObject({ status: 202 });
+    expect(txns).toEqual(["evt_1", "evt_1"]);
+  });
+
   test("of a poll is verified in the same way", async () => {
     const denying = receiver();
     expect(await denying.accept(await token())).toMatchObject({ iat: NOW_S, subId: subject("cl_1") });
@@ -233,6 +259,6 @@ describe("a push", () => {
     const denying = receiver({
       fetchKeys: async () => await Promise.reject(new Error("unreachable")),
     });
-    expect(await push(denying, await token())).toEqual({ status: 503, body: "{}" });
+    expect(await push(denying, await token())).toMatchObject({ status: 503, body: "{}" });
   });
 });

@@ -72,6 +72,9 @@ describe("every service", () => {
       "api",
       "worker",
       "edge",
+      "hub-a",
+      "hub-b",
+      "remote-edge",
       "prometheus",
       "grafana",
     ]);
@@ -120,9 +123,13 @@ describe("every service", () => {
       expect(target).toBe(`/run/signet/${source}`);
       expect(mode, name).toBe(name === "init" ? undefined : "ro");
     }
-    for (const own of ["api", "worker", "edge"]) {
+    for (const own of ["api", "worker"]) {
       expect(holders(own)).toEqual(["init", own]);
     }
+    expect(holders("edge")).toEqual(["init", "edge", "remote-edge"]);
+    expect(holders("hub")).toEqual(["init", "hub-a", "hub-b"]);
+    // Hubs hold no key of PostgreSQL's proofs.
+    expect(holders("lease")).toEqual(["init", "migrate", "remote-edge"]);
     expect(service("init")).toMatchObject({ network_mode: "none", read_only: true, cap_drop: ["ALL"] });
     expect(service("init").image).toBe(service("postgres").image);
   });
@@ -168,7 +175,7 @@ describe("every service", () => {
 
 describe("our services", () => {
   test("have no writable files and no capabilities, and exit before they are killed", () => {
-    for (const name of ["migrate", "api", "worker", "edge"]) {
+    for (const name of ["migrate", "api", "worker", "edge", "hub-a", "hub-b", "remote-edge"]) {
       expect(service(name)).toMatchObject({ init: true, read_only: true, cap_drop: ["ALL"] });
       expect(parseSeconds(service(name).stop_grace_period ?? "")).toBeGreaterThan(CLOSE_TIMEOUT_MS);
     }
@@ -218,6 +225,42 @@ describe("the edge", () => {
     expect(name).not.toContain("/temporal/");
     expect(name).not.toContain("/client/");
     expect(script).toContain(`serverAuth "${environment("edge")["SIGNET_EDGE_API_NAMES"]},`);
+  });
+});
+
+describe("the second region", () => {
+  const REGION = ["hub-a", "hub-b", "remote-edge"];
+
+  test("starts only with its profile, beside services that do not wait for it", () => {
+    expect(
+      all().flatMap(([name, { profiles }]) => (profiles?.includes("region") === true ? [name] : [])),
+    ).toEqual(REGION);
+    for (const [name, { depends_on: needs = {} }] of all().filter(([name]) => !REGION.includes(name))) {
+      expect(
+        Object.keys(needs).filter((need) => REGION.includes(need)),
+        name,
+      ).toEqual([]);
+    }
+  });
+
+  test("has an edge without a login and without a network that leads to PostgreSQL", () => {
+    expect(Object.keys(environment("remote-edge")).join()).not.toContain("DATABASE_URL");
+    const networks = (name: string): readonly string[] => service(name).networks ?? ["default"];
+    expect(networks("remote-edge").filter((network) => networks("postgres").includes(network))).toEqual([]);
+    for (const hub of ["hub-a", "hub-b", "api"]) {
+      expect(networks("remote-edge").filter((network) => networks(hub).includes(network))).toContain(
+        "region",
+      );
+    }
+    expect(environment("remote-edge")["SIGNET_HUBS"]).toBe("wss://hub-a:8446,wss://hub-b:8446");
+  });
+
+  test("has names in its certificates that the other side asks for", async () => {
+    const script = await read("compose/init.sh");
+    expect(script).toContain(
+      `"$hub/hub" serverAuth,clientAuth "${environment("remote-edge")["SIGNET_HUB_NAMES"]}"`,
+    );
+    expect(script).toContain(`"$edge/edge" clientAuth "${environment("hub-a")["SIGNET_HUB_NAMES"]}"`);
   });
 });
 
@@ -281,10 +324,10 @@ describe("PostgreSQL", () => {
     // Temporal's four services: 20 each, and 10 each for visibility. Ours are in a table of docs/operations.md.
     const temporal = 4 * (20 + 10);
     const table = await read("docs/operations.md");
-    const ours = ["api", "worker", "edge"].map((name) =>
+    const ours = ["api", "worker", "edge", "hub", "hub"].map((name) =>
       Number(new RegExp(`^\\| ${name} \\| .* \\| .* \\| (\\d+) \\|`, "m").exec(table)?.[1]),
     );
-    expect(ours).toEqual([58, 20, 6]);
+    expect(ours).toEqual([58, 20, 6, 3, 3]);
     expect(most).toBeGreaterThan(temporal + ours.reduce((sum, count) => sum + count, 0) + 20);
   });
 });

@@ -46,10 +46,59 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- (urlParse .Values.publicUrl).hostname -}}
 {{- end -}}
 
+{{/* Host of this installation's own URL: that of its cell, or publicUrl. */}}
+{{- define "signet.ownHost" -}}
+{{- $url := .Values.publicUrl -}}
+{{- range .Values.cells.all }}{{ if eq .region $.Values.cells.own }}{{ $url = .url }}{{ end }}{{ end -}}
+{{- (urlParse $url).hostname -}}
+{{- end -}}
+
+{{/* Not empty in a cell that is not the home cell. */}}
+{{- define "signet.away" -}}
+{{- with .Values.cells.all }}{{ if ne (first .).region $.Values.cells.own }}away{{ end }}{{ end -}}
+{{- end -}}
+
 {{- define "signet.edgeIdentity" -}}
 {{- $made := ternary (printf "DNS:%s-edge-client" (include "signet.name" .)) (printf "URI:spiffe://%s/edge" (include "signet.publicHost" .)) .Values.allInside.enabled -}}
 {{- .Values.edge.identity | default $made -}}
 {{- end -}}
+
+{{/* Names in the certificates of hubs, and of edges as clients of hubs. */}}
+{{- define "signet.hubIdentity" -}}
+{{- $made := ternary (printf "DNS:%s-hub" (include "signet.name" .)) (printf "URI:spiffe://%s/hub" (include "signet.publicHost" .)) .Values.allInside.enabled -}}
+{{- .Values.hub.identity | default $made -}}
+{{- end -}}
+
+{{/* URLs of the hubs that edges follow, with commas: those of the values, or the release's own. Empty: PostgreSQL. */}}
+{{- define "signet.edgeHubs" -}}
+{{- $urls := .Values.edge.hubs -}}
+{{- if and (not $urls) .Values.hub.enabled -}}
+{{- $name := include "signet.name" . -}}
+{{- range $index := until (int .Values.hub.replicas) }}{{ $urls = append $urls (printf "wss://%s-hub-%d.%s-hub:8446" $name $index $name) }}{{ end -}}
+{{- end -}}
+{{- join "," $urls -}}
+{{- end -}}
+
+{{/* Not empty if apis follow hubs too: those of a cell that is not the home cell, if there are any. */}}
+{{- define "signet.apiHubs" -}}
+{{- if include "signet.away" . }}{{ include "signet.edgeHubs" . }}{{ end -}}
+{{- end -}}
+
+{{/* Settings of a process that follows hubs. */}}
+{{- define "signet.followHubs" }}
+# It follows all of them, and PostgreSQL proves to it what it knows.
+- { name: SIGNET_HUBS, value: {{ include "signet.edgeHubs" . | quote }} }
+- { name: SIGNET_LEASE_KEY_FILE, value: /run/signet/lease/lease-key }
+{{- include "signet.hubTls" (dict "root" . "from" "/run/signet/hub-client" "names" (list (include "signet.hubIdentity" .))) }}
+{{- end }}
+
+{{/* Settings by which a hub and what follows it know each other. Arguments: root, from (directory of the certificate), names */}}
+{{- define "signet.hubTls" }}
+- { name: SIGNET_HUB_CA_FILE, value: {{ ternary (printf "%s/ca.crt" .from) "/run/signet/trust/hubs-ca.crt" (eq .root.Values.certificates.source "certManager") }} }
+- { name: SIGNET_HUB_NAMES, value: {{ join "," .names | quote }} }
+- { name: SIGNET_HUB_KEY_FILE, value: {{ .from }}/tls.key }
+- { name: SIGNET_HUB_CERT_FILE, value: {{ .from }}/tls.crt }
+{{- end }}
 
 {{/* The annotations of objects that the hooks need, and that therefore must exist before them. */}}
 {{- define "signet.beforeHooks" -}}
@@ -64,6 +113,12 @@ annotations:
 {{- define "signet.commonSettings" -}}
 {{- $own := dict "SIGNET_PUBLIC_URL" .Values.publicUrl "SIGNET_METRICS_LISTEN" "0.0.0.0:9464" -}}
 {{- if .Values.database.privateCa }}{{ $_ := set $own "SIGNET_DATABASE_CA_FILE" "/run/signet/trust/database-ca.crt" }}{{ end -}}
+{{- with .Values.cells.all -}}
+{{- $cells := list -}}
+{{- range . }}{{ $cells = append $cells (printf "%s=%s" .region .url) }}{{ end -}}
+{{- $_ := set $own "SIGNET_CELLS" (join "," $cells) -}}
+{{- $_ := set $own "SIGNET_CELL" $.Values.cells.own -}}
+{{- end -}}
 {{- mergeOverwrite $own .Values.settings | toYaml -}}
 {{- end -}}
 
@@ -75,7 +130,8 @@ annotations:
   "TEMPORAL_NAMESPACE" .Values.temporal.namespace
   "SIGNET_PEPPER_FILE" "/run/signet/keys/pepper"
   "SIGNET_KEK_FILE" "/run/signet/keys/kek"
-  "SIGNET_CHECKPOINT_NAME" (.Values.checkpointName | default (printf "%s/log" (include "signet.publicHost" .))) -}}
+  "SIGNET_CHECKPOINT_NAME" (.Values.checkpointName | default (printf "%s/log" (include "signet.ownHost" .))) -}}
+{{- if include "signet.away" . }}{{ $_ := set $own "SIGNET_HOME_DATABASE_URL_FILE" "/run/signet/database-home/url" }}{{ end -}}
 {{- if .Values.database.pooler }}{{ $_ := set $own "SIGNET_DATABASE_DIRECT_URL_FILE" "/run/signet/database/direct-url" }}{{ end -}}
 {{- with .Values.temporal -}}
 {{- if .privateCa }}{{ $_ := set $own "TEMPORAL_TLS_SERVER_CA_CERT_PATH" "/run/signet/trust/temporal-ca.crt" }}
@@ -103,6 +159,7 @@ annotations:
 {{- define "signet.serviceVolumes" -}}
 {{- $names := list "keys" "database" "trust" -}}
 {{- if ne .Values.temporal.authentication "none" }}{{ $names = append $names "temporal" }}{{ end -}}
+{{- if include "signet.away" . }}{{ $names = append $names "database-home" }}{{ end -}}
 {{- toJson $names -}}
 {{- end -}}
 

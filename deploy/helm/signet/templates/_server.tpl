@@ -1,13 +1,15 @@
 {{/*
-A Deployment with its PodDisruptionBudget and its autoscaler. Arguments: root, component, wave (Argo CD's), env, ports, names
-(of volumes), mounts and volumes (further ones, as YAML), grace (seconds), pause (seconds before the process is told to stop)
+A Deployment with its PodDisruptionBudget and its autoscaler. Arguments: root, component, wave (Argo CD's), env, names (of
+volumes), mounts and volumes (further ones, as YAML), grace (seconds), pause (seconds before the process is told to stop),
+named (a StatefulSet instead, whose pods have names)
 */}}
 {{- define "signet.server" -}}
 {{- $root := .root -}}
 {{- $values := index $root.Values .component -}}
 {{- $name := printf "%s-%s" (include "signet.name" $root) .component -}}
+{{- $scales := dig "autoscaling" "enabled" false $values -}}
 apiVersion: apps/v1
-kind: Deployment
+kind: {{ ternary "StatefulSet" "Deployment" (hasKey . "named") }}
 metadata:
   name: {{ $name }}
   labels:
@@ -15,14 +17,20 @@ metadata:
   annotations:
     argocd.argoproj.io/sync-wave: {{ .wave | quote }}
 spec:
-  {{- if $values.autoscaling.enabled }}
+  {{- if $scales }}
   # No `replicas`: the autoscaler sets the number.
   {{- else }}
   replicas: {{ $values.replicas }}
   {{- end }}
   revisionHistoryLimit: 5
+  {{- if hasKey . "named" }}
+  serviceName: {{ $name }}
+  # An upgrade still replaces one pod after the other.
+  podManagementPolicy: Parallel
+  {{- else }}
   strategy:
     rollingUpdate: { maxSurge: 1, maxUnavailable: 0 }
+  {{- end }}
   selector:
     matchLabels:
       {{- include "signet.selector" . | nindent 6 }}
@@ -75,7 +83,7 @@ spec:
           args: [{{ .component }}]
           envFrom:
             - configMapRef: { name: {{ include "signet.name" $root }}-common }
-            {{- if ne .component "edge" }}
+            {{- if has .component (list "api" "worker") }}
             - configMapRef: { name: {{ include "signet.name" $root }}-service }
             {{- end }}
           env:
@@ -84,7 +92,9 @@ spec:
             {{- include "signet.variables" (toYaml .) | trim | nindent 12 }}
             {{- end }}
           ports:
-            {{- if ne .component "worker" }}
+            {{- if eq .component "hub" }}
+            - { name: hub, containerPort: 8446 }
+            {{- else if ne .component "worker" }}
             - { name: https, containerPort: 8443 }
             {{- end }}
             - { name: metrics, containerPort: 9464 }
@@ -140,7 +150,7 @@ spec:
       {{- include "signet.selector" $ | nindent 6 }}
 {{- end }}
 {{- end }}
-{{- if $values.autoscaling.enabled }}
+{{- if $scales }}
 ---
 {{ include "signet.autoscaler" (dict "root" $root "component" .component "name" $name) }}
 {{- end }}

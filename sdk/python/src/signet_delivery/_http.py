@@ -155,6 +155,7 @@ class Connections:
 
     def __init__(self, base_url: str, tls: Optional[TlsFiles], timeout: float, runtime: Runtime) -> None:
         url = urlsplit(base_url)
+        self.base_url = base_url
         self._secure = url.scheme == "https"
         if tls is not None and not self._secure:
             raise ValueError("tls needs an https address")
@@ -169,6 +170,17 @@ class Connections:
         self._fingerprint = self._tls.fingerprint()
         self._context = self._tls.context() if self._secure else None
         self._checked = time.monotonic()
+
+    def elsewhere(self, base_url: str) -> "Connections":
+        """Returns connections to another service, with the same certificate.
+
+        :raises ValueError: if the way there is less protected
+        :raises OSError: for certificates that cannot be read
+        """
+        secure = base_url.startswith("https:")
+        if self._secure and not secure:
+            raise ValueError("a token does not change from https to http")
+        return Connections(base_url, self._tls if secure else None, self.timeout, self._runtime)
 
     def close(self) -> None:
         """Closes the idle connections."""

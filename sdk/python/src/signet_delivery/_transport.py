@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import uuid
 from contextlib import closing
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any, Callable, Dict, Generator, Generic, Iterator, Mapping, O
 from typing import Union
 from urllib.parse import quote, urlencode
 
-from ._http import Connections, Request, parse_json
+from ._http import Connections, Request, parse_json, read_base_url
 from ._runtime import RetryPolicy, Runtime, is_rate_limited, is_repeatable, with_retries
 from ._tokens import AccessToken, TokenSource
 from .errors import SignetApiError, SignetTransportError
@@ -21,6 +22,8 @@ from .errors import SignetApiError, SignetTransportError
 _FRESH_TOKEN_HELPS = frozenset({"TOKEN_EXPIRED", "TOKEN_REVOKED", "CERT_BINDING_MISMATCH"})
 # Above any line of the service: an event of 256 KiB with its envelope.
 _MAX_LINE_BYTES = 4_194_304
+# Of kept addresses; there are fewer kinds of paths.
+_MAX_ELSEWHERE = 64
 
 Item = TypeVar("Item")
 T = TypeVar("T")
@@ -66,6 +69,11 @@ class Call:
     idempotency_key: Optional[str]
     repeatable: bool
 
+    @property
+    def kind(self) -> str:
+        """The part of the path that decides which region's API serves it, for instance ``/v1/events``."""
+        return "/".join(self.path.split("/", 3)[:3])
+
     def request(self, token: str) -> Request:
         query = urlencode({name: _query_text(value) for name, value in self.query.items() if value is not None})
         headers = {"authorization": f"Bearer {token}"}
@@ -93,38 +101,50 @@ class Transport:
         self._source = source
         self._retry = retry
         self._runtime = runtime
+        self._lock = threading.Lock()
+        # APIs of other regions, by kind of path.
+        self._elsewhere: Dict[str, Connections] = {}
+
+    def close(self) -> None:
+        """Closes the idle connections."""
+        with self._lock:
+            known = (self._connections, *self._elsewhere.values())
+        for each in known:
+            each.close()
 
     def get(self, path: str, query: Optional[Mapping[str, QueryValue]] = None) -> Any:
-        return self._perform(Call("GET", path, query or {}, None, None, True), self._connections.exchange)
+        return self._perform(Call("GET", path, query or {}, None, None, True), Connections.exchange)
 
     def post(
         self, path: str, body: Any = None, *, key: Optional[str] = None, repeatable: bool = False
     ) -> Any:
         """Sends a POST, which is retried freely with a key or if it is repeatable by nature, else after a 429."""
         call = Call("POST", path, {}, body, key, repeatable or key is not None)
-        return self._perform(call, self._connections.exchange)
+        return self._perform(call, Connections.exchange)
 
     def patch(self, path: str, body: Any) -> Any:
-        return self._perform(Call("PATCH", path, {}, body, None, False), self._connections.exchange)
+        return self._perform(Call("PATCH", path, {}, body, None, False), Connections.exchange)
 
-    def delete(self, path: str) -> None:
-        self._perform(Call("DELETE", path, {}, None, None, True), self._connections.exchange)
+    def delete(self, path: str, query: Optional[Mapping[str, QueryValue]] = None) -> None:
+        self._perform(Call("DELETE", path, query or {}, None, None, True), Connections.exchange)
 
     def lines(self, path: str, query: Mapping[str, QueryValue], media_type: str) -> Iterator[Any]:
         """Yields the parsed lines of a streamed answer. Only its beginning is retried."""
 
-        def begin(request: Request) -> "tuple[Optional[bytes], Generator[bytes, None, None]]":
+        def begin(
+            connections: Connections, request: Request
+        ) -> "tuple[str, Optional[bytes], Generator[bytes, None, None]]":
             headers = {**request.headers, "accept": media_type}
             streamed = Request(request.method, request.path, headers, None, request.confidential)
-            lines = self._connections.lines(streamed, media_type, _MAX_LINE_BYTES)
-            return next(lines, None), lines
+            lines = connections.lines(streamed, media_type, _MAX_LINE_BYTES)
+            return connections.origin, next(lines, None), lines
 
-        first, rest = self._perform(Call("GET", path, query, None, None, True), begin)
+        origin, first, rest = self._perform(Call("GET", path, query, None, None, True), begin)
         with closing(rest):
             for line in chain(() if first is None else (first,), rest):
-                yield parse_json(line, self._connections.origin)
+                yield parse_json(line, origin)
 
-    def _perform(self, call: Call, send: Callable[[Request], T]) -> T:
+    def _perform(self, call: Call, send: Callable[[Connections, Request], T]) -> T:
         repeat = is_repeatable if call.repeatable else is_rate_limited
         sent = False
 
@@ -138,21 +158,47 @@ class Transport:
         # The source has already retried its own requests.
         return with_retries(attempt, self._runtime, self._retry, lambda error: sent and repeat(error))
 
-    def _attempt(self, call: Call, token: AccessToken, count: int, send: Callable[[Request], T]) -> T:
+    def _attempt(
+        self, call: Call, token: AccessToken, count: int, send: Callable[[Connections, Request], T]
+    ) -> T:
+        connections = self._elsewhere.get(call.kind, self._connections)
+        other = None
         try:
-            return send(call.request(token.value))
+            return send(connections, call.request(token.value))
         except SignetApiError as error:
-            if error.status == 401 and error.code in _FRESH_TOKEN_HELPS:
+            if error.status == 421:
+                other = self._learn(call, connections, error.problem.get("base_url"))
+            if other is not None or (error.status == 401 and error.code in _FRESH_TOKEN_HELPS):
                 refused = error
             elif error.status == 404 and call.method == "DELETE" and count > 0:
                 # An earlier request succeeded, but its answer was lost. A DELETE answers nothing.
                 return None  # type: ignore[return-value]
             else:
                 raise
+        if other is not None:
+            # The request was not processed, so any method may be sent again.
+            return send(other, call.request(token.value))
         fresh = self._source.token_instead_of(token.value)
         if fresh.value == token.value:
             raise refused
-        return send(call.request(fresh.value))
+        return send(connections, call.request(fresh.value))
+
+    def _learn(self, call: Call, asked: Connections, named: Any) -> Optional[Connections]:
+        """Keeps the API that an answer 421 names. Returns None if it was asked, or the way there is less protected."""
+        if not isinstance(named, str):
+            return None
+        with self._lock:
+            try:
+                address = read_base_url(named, allow_plain_http=True)
+                known = (self._connections, *self._elsewhere.values())
+                same = next((each for each in known if each.base_url == address), None)
+                other = same or self._connections.elsewhere(address)
+            except (ValueError, OSError):
+                return None
+            if other is asked or len(self._elsewhere) >= _MAX_ELSEWHERE:
+                return None
+            self._elsewhere[call.kind] = other
+            return other
 
 
 def new_key(key: Optional[str]) -> str:

@@ -13,6 +13,7 @@ from .resources.account import Compliance, Credentials, Portal
 from .resources.deliveries import DeadLetters, Deliveries, Replays
 from .resources.endpoints import Endpoints
 from .resources.events import Events, EventTypes
+from .resources.streams import Streams
 
 
 class SignetClient:
@@ -62,7 +63,7 @@ class SignetClient:
         assertion = None if client_assertion is None else (lambda: client_assertion(address + TOKEN_PATH))
         keeper = CredentialKeeper(configured, store)
         self._source = TokenSource(self._connections, keeper, scopes, assertion, retry, runtime)
-        transport = Transport(self._connections, self._source, retry, runtime)
+        self._transport = transport = Transport(self._connections, self._source, retry, runtime)
         self.endpoints = Endpoints(transport)
         self.event_types = EventTypes(transport)
         self.events = Events(transport)
@@ -71,6 +72,7 @@ class SignetClient:
         self.replays = Replays(transport)
         self.credentials = Credentials(transport)
         self.compliance = Compliance(transport)
+        self.streams = Streams(transport)
         self.portal = Portal(transport)
 
     def access_token(self) -> AccessToken:
@@ -83,4 +85,4 @@ class SignetClient:
 
     def close(self) -> None:
         """Closes idle connections. The client stays usable."""
-        self._connections.close()
+        self._transport.close()

@@ -44,18 +44,12 @@ AcceptedEventOrBatch = Union["AcceptedEvent", "AcceptedBatch"]
 
 class _AddedSubject(TypedDict):
     stream_id: str
-    subject: AddedSubjectSubject
+    subject: SubjectIdentifier
 
 
 class AddedSubject(_AddedSubject, total=False):
     #: Has no effect.
     verified: bool
-
-
-class AddedSubjectSubject(TypedDict):
-    """A subject identifier (RFC 9493)."""
-
-    format: str
 
 
 class _Attempt(TypedDict):
@@ -861,15 +855,7 @@ class PollRequest(TypedDict, total=False):
     #: Tokens that need not be sent again.
     ack: Sequence[str]
     #: Errors of tokens that the receiver cannot use, by `jti`. They are not sent again.
-    setErrs: Mapping[str, PollRequestSetErrsValue]
-
-
-class _PollRequestSetErrsValue(TypedDict):
-    err: str
-
-
-class PollRequestSetErrsValue(_PollRequestSetErrsValue, total=False):
-    description: str
+    setErrs: Mapping[str, SetError]
 
 
 class PortalLink(TypedDict):
@@ -922,7 +908,7 @@ class RegisteredEndpoint(_RegisteredEndpoint, total=False):
 
 class RemovedSubject(TypedDict):
     stream_id: str
-    subject: AddedSubjectSubject
+    subject: SubjectIdentifier
 
 
 class ReplayCount(TypedDict):
@@ -1112,6 +1098,14 @@ class SecretVersion(TypedDict):
     delivered_count: int
 
 
+class _SetError(TypedDict):
+    err: str
+
+
+class SetError(_SetError, total=False):
+    description: str
+
+
 class SigningSecret(TypedDict):
     version: int
     state: Literal["GOOD", "ENDED", "REVOKED"]
@@ -1177,6 +1171,7 @@ class _Stream(TypedDict):
     min_verification_interval: int
 
 
+@final
 class Stream(_Stream, total=False):
     description: str
     #: The endpoint of a push stream: its deliveries, attempts and dead letters are the stream's.
@@ -1197,6 +1192,7 @@ class StreamChange(_StreamChange, total=False):
     events_delivered: Sequence[str]
     #: 0 to 2,147,483,647.
     min_verification_interval: int
+    endpoint_id: str
 
 
 class StreamDelivery(TypedDict):
@@ -1204,7 +1200,7 @@ class StreamDelivery(TypedDict):
     endpoint_url: str
 
 
-StreamOrStreams = Any
+StreamOrStreams = Union["Stream", Sequence["Stream"]]
 
 
 class _StreamStatus(TypedDict):
@@ -1223,6 +1219,23 @@ class _StreamStatusChange(TypedDict):
 
 class StreamStatusChange(_StreamStatusChange, total=False):
     reason: str
+
+
+class _SubjectIdentifier(TypedDict):
+    #: `iss_sub`, `opaque` or `jwt_id`; others match no event.
+    format: str
+
+
+class SubjectIdentifier(_SubjectIdentifier, total=False):
+    """A subject identifier (RFC 9493)."""
+
+    iss: str
+    #: Client id of a credential, or id of a principal.
+    sub: str
+    #: Id of the tenant.
+    id: str
+    #: `jti` of a token.
+    jti: str
 
 
 class TestEvent(TypedDict, total=False):

@@ -7,7 +7,7 @@ test("a tenant's policy is read once in five seconds for all concurrent requests
   const policies = createTenantPolicies({
     find: async (ids) => {
       asked.push(ids);
-      return [{ id: "ten_a", limits: { endpoints: 7 }, signing: ["crd_a"] }];
+      return [{ id: "ten_a", region: "eu", limits: { endpoints: 7 }, signing: ["crd_a"] }];
     },
     defaults: {
       apiRatePerTenant: 1,
@@ -40,7 +40,7 @@ test("a policy that changes while it is read is not kept", async () => {
   const policies = createTenantPolicies({
     find: async () =>
       await new Promise((resolve) => {
-        answers.push((signing) => resolve([{ id: "ten_a", limits: {}, signing }]));
+        answers.push((signing) => resolve([{ id: "ten_a", region: "eu", limits: {}, signing }]));
       }),
     defaults: {
       apiRatePerTenant: 1,

@@ -98,6 +98,34 @@ describe("a 401", () => {
   });
 });
 
+describe("a 421", () => {
+  type Incident = (typeof server.incidents)[number];
+  const twice = (incident: Incident): readonly Incident[] => [incident, incident];
+
+  test("leads to the API that it names, for all further calls of its kind", async () => {
+    const other = await startRotatingServer();
+    const misdirected = { code: "MISDIRECTED_REQUEST", base_url: other.url };
+    // `fetch` itself repeats a request that gets 421, over another connection.
+    const answers = twice({ kind: "answer", status: 421, body: misdirected });
+    server.incidents.push(...answers, ...answers);
+    await Promise.all([signet.events.publish(EVENT), signet.events.publish(EVENT)]);
+    await signet.events.publish(EVENT);
+    expect(calls()).toHaveLength(4);
+    expect(other.requests.map(({ path }) => path)).toEqual(Array(3).fill("/v1/events"));
+    await other.close();
+  });
+
+  test.each([{}, { base_url: 7 }, { base_url: "ftp://example.com" }, { base_url: "/" }])(
+    "with %o goes to the caller",
+    async (named) => {
+      const body = { code: "MISDIRECTED_REQUEST", ...named };
+      server.incidents.push(...twice({ kind: "answer", status: 421, body }));
+      await expect(signet.endpoints.get("ep_1")).rejects.toMatchObject({ status: 421 });
+      expect(calls()).toHaveLength(2);
+    },
+  );
+});
+
 describe("an error", () => {
   test("has status, code, request id and the problem document", async () => {
     const problem = {

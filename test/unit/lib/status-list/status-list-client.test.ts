@@ -1,7 +1,10 @@
 /** The client of status lists: what it accepts, how long it uses it, and that it fails closed. */
 import { generateKeyPairSync, randomBytes, sign } from "node:crypto";
 import { deflateSync } from "node:zlib";
+import { decode, encode } from "cborg";
+import * as fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
+import { decodeCbor, encodeCbor } from "../../../../src/lib/status-list/cbor.ts";
 import { StatusListClient, StatusListError } from "../../../../src/lib/status-list/index.ts";
 
 const ISSUER = "https://issuer.example";
@@ -197,6 +200,158 @@ describe("fails closed", () => {
   ])("for %s", async (_name, prepare) => {
     prepare();
     expect(await codeOf(client().isRevoked(claimsOf(0)))).toBe("LIST_UNAVAILABLE");
+  });
+});
+
+const ALGORITHMS = { ES256: -7, RS256: -257, Ed25519: -19 } as const;
+const CWT = "application/statuslist+cwt";
+
+/** Makes a CWT by another implementation of CBOR. Members that are undefined are left out. */
+function cwtOf(
+  claims: Readonly<Record<number, unknown>> = {},
+  header: Readonly<Record<number, unknown>> = {},
+  alg: Alg = "ES256",
+): Buffer {
+  const map = (members: Readonly<Record<number, unknown>>): Uint8Array =>
+    encode(
+      new Map(
+        Object.entries(members).flatMap(([key, value]) =>
+          value === undefined ? [] : [[Number(key), value]],
+        ),
+      ),
+    );
+  const lst = new Uint8Array(deflateSync(Buffer.from([0b10])));
+  const payload = map({
+    1: ISSUER,
+    2: URI,
+    4: NOW + 300,
+    6: NOW,
+    65_534: 15,
+    65_533: { bits: 1, lst },
+    ...claims,
+  });
+  const kid = new Uint8Array(Buffer.from(alg));
+  const protectedHeader = map({ 1: ALGORITHMS[alg], 4: kid, 16: CWT, ...header });
+  const signed = encode(["Signature1", protectedHeader, new Uint8Array(), payload]);
+  const key = { key: KINDS[alg].privateKey, dsaEncoding: "ieee-p1363" } as const;
+  const signature = new Uint8Array(sign(alg === "Ed25519" ? null : "sha256", signed, key));
+  return Buffer.concat([Buffer.from([0xd2]), encode([protectedHeader, new Map(), payload, signature])]);
+}
+
+function serveCwt(bytes: Buffer): void {
+  answers.set(URI, () => new Response(new Uint8Array(bytes), { headers: { "content-type": CWT } }));
+}
+
+describe("a list as CWT", () => {
+  test.each(Object.keys(KINDS) as Alg[])("is read if it is signed with %s", async (alg) => {
+    serveCwt(cwtOf({}, {}, alg));
+    const status = client();
+    expect([await status.isRevoked(claimsOf(0)), await status.isRevoked(claimsOf(1))]).toEqual([false, true]);
+  });
+
+  test("is read without its tag", async () => {
+    serveCwt(cwtOf().subarray(1));
+    expect(await client().isRevoked(claimsOf(1))).toBe(true);
+  });
+
+  test.each([
+    ["of another issuer", () => cwtOf({ 1: "https://other.example" })],
+    ["of another address", () => cwtOf({ 2: `${URI}2` })],
+    ["that has expired", () => cwtOf({ 4: NOW })],
+    ["without exp", () => cwtOf({ 4: undefined })],
+    ["without ttl", () => cwtOf({ 65_534: undefined })],
+    ["of two bits", () => cwtOf({ 65_533: { bits: 2, lst: new Uint8Array() } })],
+    ["whose list is a text", () => cwtOf({ 65_533: { bits: 1, lst: new Map() } })],
+    ["without a list", () => cwtOf({ 65_533: undefined })],
+    ["of another type", () => cwtOf({}, { 16: "application/statuslist+jwt" })],
+    ["of an unknown key", () => cwtOf({}, { 4: new Uint8Array([1]) })],
+    ["of another algorithm than its key's", () => cwtOf({}, { 1: -257 })],
+    ["of no known algorithm", () => cwtOf({}, { 1: 5 })],
+    ["with a changed bit", () => Buffer.from(cwtOf().map((byte, at) => (at === 80 ? byte ^ 1 : byte)))],
+  ])("fails closed for one %s", async (_name, list) => {
+    serveCwt(list());
+    expect(await codeOf(client().isRevoked(claimsOf(1)))).toMatch(/^LIST_(INVALID|UNAVAILABLE)$/);
+  });
+
+  test.each([
+    ["nothing", Buffer.alloc(0)],
+    ["a cut one", cwtOf().subarray(0, -1)],
+    ["more than one", Buffer.concat([cwtOf(), cwtOf()])],
+    ["a JWT", Buffer.from("a.b.c")],
+    ["another structure", Buffer.from(encode([1, 2, 3, 4]))],
+    [
+      "a COSE_Sign1 with five members",
+      Buffer.from(encode([new Uint8Array([0xa0]), {}, new Uint8Array(), 1, 1])),
+    ],
+    ["nesting without end", Buffer.alloc(100_000, 0x81)],
+    ["a long array of nothing", Buffer.from("9affffffff", "hex")],
+    ["an indefinite length", Buffer.from("9f01ff", "hex")],
+  ])("fails closed for %s", async (_name, bytes) => {
+    serveCwt(bytes);
+    expect(await codeOf(client().isRevoked(claimsOf(1)))).toBe("LIST_UNAVAILABLE");
+  });
+});
+
+describe("CBOR", () => {
+  const leaf = fc.oneof(
+    fc.integer({ min: -(2 ** 32), max: 2 ** 32 - 1 }),
+    fc.string({ unit: "binary" }),
+    fc.uint8Array({ maxLength: 300 }),
+  );
+  const value = fc.oneof(
+    leaf,
+    fc.array(leaf, { maxLength: 32 }),
+    fc
+      .uniqueArray(fc.tuple(fc.oneof(fc.nat(), fc.string()), leaf), { selector: ([key]) => key })
+      .map((pairs) => new Map(pairs.slice(0, 32))),
+  );
+  const plain = (decoded: unknown): unknown =>
+    decoded instanceof Uint8Array
+      ? [...decoded]
+      : decoded instanceof Map
+        ? [...(decoded as Map<unknown, unknown>)].map(([key, member]) => [key, plain(member)])
+        : Array.isArray(decoded)
+          ? decoded.map(plain)
+          : decoded;
+
+  test("is what another implementation writes and reads", () => {
+    fc.assert(
+      fc.property(value, (given) => {
+        const bytes = encodeCbor(given);
+        expect(plain(decode(bytes, { useMaps: true, strict: true }))).toEqual(plain(given));
+        expect(plain(decodeCbor(bytes))).toEqual(plain(given));
+        expect(plain(decodeCbor(Buffer.from(encode(given, { mapSorter: () => 0 }))))).toEqual(plain(given));
+      }),
+    );
+  });
+
+  test("ends with a TypeError or a value for any bytes", () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 64 }), (bytes) => {
+        const thrown = (() => {
+          try {
+            return void decodeCbor(Buffer.from(bytes));
+          } catch (error) {
+            return error;
+          }
+        })();
+        expect(thrown === undefined || thrown instanceof TypeError).toBe(true);
+      }),
+    );
+  });
+
+  test.each([
+    "1817",
+    "190017",
+    "1a00000017",
+    "1b0000000000000001",
+    "a201010102",
+    "61ff",
+    "f6",
+    "c101",
+    "0101",
+  ])("rejects %s", (hex) => {
+    expect(() => decodeCbor(Buffer.from(hex, "hex"))).toThrow(TypeError);
   });
 });
 

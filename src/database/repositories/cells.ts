@@ -1,0 +1,144 @@
+/** What cells exchange with the home cell (decision 35, migration 0054). */
+import type { Pool, Queryable } from "../pool.ts";
+import { transaction } from "../transaction.ts";
+import type { EntryBytes } from "./compliance-entries.ts";
+import { postponeMoves } from "./endpoints/endpoint-secrets.ts";
+import { lockTenantHold, type TenantRow } from "./tenants.ts";
+
+/** A tenant as the home cell knows it. Data keys stay in their cells. */
+export interface HomeTenant extends Pick<
+  TenantRow,
+  "id" | "name" | "region" | "state" | "platform" | "held_at" | "created_at"
+> {
+  readonly limits: object;
+  readonly portal_brand: object;
+}
+
+export interface HomeTenantsPage {
+  readonly tenants: readonly HomeTenant[];
+  /** `since` of the pass after the one that this page began. */
+  readonly upto: string;
+}
+
+/**
+ * Returns the next tenants that have changed, by id (role signet_cell, at the home cell).
+ *
+ * @param since what an earlier pass returned; null for all tenants
+ */
+export async function readHomeTenants(
+  home: Queryable,
+  { since, after, limit }: { readonly since: string | null; readonly after: string; readonly limit: number },
+): Promise<HomeTenantsPage> {
+  const { rows } = await home.query<{ [Name in keyof HomeTenant]: HomeTenant[Name] } & { upto: string }>(
+    "SELECT *, upto::text FROM tenants_for_cells($1::xid8, $2, $3)",
+    [since, after, limit],
+  );
+  const upto = rows[0]?.upto ?? "0";
+  return { tenants: rows.filter(({ id }) => (id as string | null) !== null), upto };
+}
+
+/** Returns those of these tenants that the cell knows (role signet_operator). */
+export async function findKnownTenants(
+  db: Queryable,
+  ids: readonly string[],
+): Promise<Map<string, HomeTenant>> {
+  const { rows } = await db.query<HomeTenant>(
+    `SELECT id, name, region, state, platform, held_at, limits, portal_brand, created_at
+      FROM tenants WHERE id = ANY ($1::text[])`,
+    [ids],
+  );
+  return new Map(rows.map((row) => [row.id, row]));
+}
+
+/** Adds a tenant of the home cell with a data key of this cell's own (role signet_operator). */
+export async function insertHomeTenant(db: Queryable, tenant: HomeTenant, dataKey: string): Promise<void> {
+  const { id, name, region, state, platform, held_at, limits, portal_brand, created_at } = tenant;
+  await db.query(
+    `INSERT INTO tenants (id, name, region, state, platform, held_at, limits, portal_brand, created_at, data_key)
+      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO NOTHING`,
+    [
+      id,
+      name,
+      region,
+      state,
+      platform,
+      held_at,
+      JSON.stringify(limits),
+      JSON.stringify(portal_brand),
+      created_at,
+      dataKey,
+    ],
+  );
+}
+
+/**
+ * Makes a tenant what the home cell says (role signet_operator). Rotations that a hold has paused go on for their full
+ * time.
+ */
+export async function updateHomeTenant(pool: Pool, tenant: HomeTenant, now: Date): Promise<void> {
+  const { id, name, region, state, platform, held_at, limits, portal_brand } = tenant;
+  await transaction(pool, async (db) => {
+    const heldAt = await lockTenantHold(db, id);
+    await db.query(
+      `UPDATE tenants SET name = $2, region = $3, state = $4, platform = $5, held_at = $6, limits = $7, portal_brand = $8
+        WHERE id = $1 AND state <> 'ERASED'`,
+      [id, name, region, state, platform, held_at, JSON.stringify(limits), JSON.stringify(portal_brand)],
+    );
+    if (heldAt !== null && held_at === null) {
+      await postponeMoves(db, id, { heldAt, releasedAt: now });
+    }
+  });
+}
+
+export interface LogEntryRow {
+  readonly idx: number;
+  readonly at: Date;
+  readonly entry: Buffer;
+  readonly leaf_hash: Buffer;
+}
+
+/** Returns entries of this cell's own log from `first` on, in order (role signet_audit). */
+export async function readEntriesFrom(db: Queryable, first: number, limit: number): Promise<LogEntryRow[]> {
+  const { rows } = await db.query<LogEntryRow>(
+    "SELECT idx, at, entry, leaf_hash FROM clog WHERE log_id = 1 AND idx >= $1 ORDER BY idx LIMIT $2",
+    [first, limit],
+  );
+  return rows;
+}
+
+/** Returns how many entries of a cell's log the home cell has (role signet_cell, at the home cell). */
+export async function cellLogSize(home: Queryable, cell: string): Promise<number> {
+  const { rows } = await home.query<{ size: number }>("SELECT cell_log_size($1) AS size", [cell]);
+  return rows[0]?.size ?? 0;
+}
+
+export interface CellEntries {
+  readonly cell: string;
+  /** Index of the first in the cell's log. */
+  readonly first: number;
+  readonly entries: readonly EntryBytes[];
+  /** Leaf hash of the entry before the first; null for the first of all. */
+  readonly leafBefore: Buffer | null;
+  /** Their leaf hashes in the cell's log. */
+  readonly leaves: readonly Buffer[];
+}
+
+/**
+ * Appends entries of a cell's log to that of the home cell, each once (role signet_cell, at the home cell). Returns how
+ * many it has then.
+ */
+export async function appendCellEntries(home: Queryable, given: CellEntries): Promise<number> {
+  const { cell, first, entries, leafBefore, leaves } = given;
+  const { rows } = await home.query<{ size: number }>(
+    "SELECT append_cell_entries($1, $2, $3::bytea[], $4::bytea[], $5, $6::bytea[]) AS size",
+    [
+      cell,
+      first,
+      entries.map(({ beforeIndex }) => beforeIndex),
+      entries.map(({ afterIndex }) => afterIndex),
+      leafBefore,
+      leaves,
+    ],
+  );
+  return rows[0]?.size ?? 0;
+}

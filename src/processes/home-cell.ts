@@ -1,0 +1,225 @@
+/**
+ * A cell's ties to the home cell (decision 35). An api learns verification keys and revocations from it. A worker keeps
+ * the tenants as the home cell has them, and sends it the compliance log of this cell.
+ */
+import { randomBytes } from "node:crypto";
+import { appendEntry } from "../compliance/append-entry.ts";
+import { cellEntry } from "../compliance/entry.ts";
+import { type Config, ConfigError } from "../config/config.ts";
+import type { Keyring } from "../crypto/keyring.ts";
+import { createPool, type Pool } from "../database/pool.ts";
+import {
+  appendCellEntries,
+  cellLogSize,
+  findKnownTenants,
+  type HomeTenant,
+  insertHomeTenant,
+  type LogEntryRow,
+  readEntriesFrom,
+  readHomeTenants,
+  updateHomeTenant,
+} from "../database/repositories/cells.ts";
+import { destroyTenant } from "../database/repositories/tenant-erasure.ts";
+import { transaction } from "../database/transaction.ts";
+import type { Clock } from "../domain/clock.ts";
+import type { Cell } from "../domain/regions.ts";
+import type { Logger } from "../observability/logger.ts";
+import { metrics } from "../observability/metrics.ts";
+import type { UpkeepJob } from "../runtime/upkeep.ts";
+import { followHubs } from "./hub-knowledge.ts";
+import { followRevocations, type RunningFollower } from "./revocation.ts";
+import { followKeys, type FollowingKeyStore } from "./signing-keys.ts";
+
+const EVERY_MS = 1_000;
+/** All tenants are compared again this often, in case the home cell was restored from a backup. */
+const WHOLE_PASS_MS = 600_000;
+const TENANTS_PAGE = 500;
+const ENTRIES_PAGE = 100;
+
+function homeDatabase({ homeDatabaseUrl }: Config): string {
+  if (homeDatabaseUrl === undefined) {
+    throw new ConfigError(["SIGNET_HOME_DATABASE_URL must be set in a cell that is not the home cell"]);
+  }
+  return homeDatabaseUrl;
+}
+
+export interface FollowHomeOptions {
+  readonly config: Config;
+  readonly onPolicyChange: (tenantId: string) => void;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** Follows the verification keys and the revocations of the home cell, through hubs if SIGNET_HUBS names some. */
+export async function followHome(
+  options: FollowHomeOptions,
+): Promise<{ readonly keys: FollowingKeyStore; readonly revocation: RunningFollower }> {
+  const { config, clock, log } = options;
+  const { hubs, leaseKeys } = config;
+  if (hubs !== undefined && leaseKeys !== undefined) {
+    return await followHubs({ ...config, hubs, leaseKeys }, { process: "api", given: clock, log });
+  }
+  const url = homeDatabase(config);
+  const home = { ...config, databaseUrl: url, databaseDirectUrl: undefined };
+  const pool = createPool({ url, role: "signet_edge", max: 2, log });
+  const keys = await followKeys(home, { db: pool, clock, log });
+  return {
+    keys: {
+      ...keys,
+      close: async () => {
+        await keys.close();
+        await pool.end();
+      },
+    },
+    revocation: await followRevocations({ ...options, config: home }),
+  };
+}
+
+export interface HomeJobsOptions {
+  readonly config: Config;
+  readonly cell: Cell;
+  /** Role signet_operator. */
+  readonly operatorPool: Pool;
+  /** Role signet_audit. */
+  readonly auditPool: Pool;
+  readonly keyring: Keyring;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** Returns the jobs of a worker. Several workers may run them at once. */
+export function homeJobs(options: HomeJobsOptions): readonly UpkeepJob[] {
+  const home = createPool({
+    url: homeDatabase(options.config),
+    role: "signet_cell",
+    max: 2,
+    log: options.log,
+  });
+  const jobs = [new TenantsOfHome(home, options), new LogForHome(home, options)];
+  return jobs.map((job, index) => ({
+    name: job.name,
+    everyMs: EVERY_MS,
+    run: async () => await job.run(),
+    ...(index === 0 ? { end: async () => await home.end() } : {}),
+  }));
+}
+
+/** Keeps the tenants as the home cell has them. */
+class TenantsOfHome {
+  readonly name = "tenants of the home cell";
+  readonly #home: Pool;
+  readonly #options: HomeJobsOptions;
+  #since: string | null = null;
+  #wholeAt = Number.NEGATIVE_INFINITY;
+
+  constructor(home: Pool, options: HomeJobsOptions) {
+    this.#home = home;
+    this.#options = options;
+  }
+
+  async run(): Promise<void> {
+    const now = this.#options.clock.now();
+    const whole = this.#since === null || now - this.#wholeAt >= WHOLE_PASS_MS;
+    const since = whole ? null : this.#since;
+    let next: string | undefined;
+    let after = "";
+    for (;;) {
+      const { tenants, upto } = await readHomeTenants(this.#home, { since, after, limit: TENANTS_PAGE });
+      // What changes during the pass may be on a page that was read already.
+      next ??= upto;
+      await this.#apply(tenants);
+      const last = tenants.at(-1);
+      if (last === undefined || tenants.length < TENANTS_PAGE) {
+        break;
+      }
+      after = last.id;
+    }
+    this.#since = next;
+    this.#wholeAt = whole ? now : this.#wholeAt;
+  }
+
+  async #apply(tenants: readonly HomeTenant[]): Promise<void> {
+    const { operatorPool, keyring, clock } = this.#options;
+    const known = await findKnownTenants(
+      operatorPool,
+      tenants.map(({ id }) => id),
+    );
+    for (const tenant of tenants) {
+      const own = known.get(tenant.id);
+      if (tenant.state === "ERASED") {
+        if (own !== undefined && own.state !== "ERASED") {
+          await this.#erase(tenant.id);
+        }
+      } else if (own === undefined) {
+        await insertHomeTenant(operatorPool, tenant, await keyring.newTenantDataKey(tenant.id));
+      } else if (own.state !== "ERASED" && JSON.stringify(own) !== JSON.stringify(tenant)) {
+        await updateHomeTenant(operatorPool, tenant, new Date(clock.now()));
+      }
+    }
+  }
+
+  async #erase(id: string): Promise<void> {
+    const { operatorPool, clock, log } = this.#options;
+    await transaction(operatorPool, async (db) => {
+      await destroyTenant(db, id, new Date(clock.now()));
+      await appendEntry(
+        db,
+        { type: "tenant.erased", actor: "system:cell", tenant: id, target: id },
+        { clock, randomBytes },
+      );
+    });
+    log.info({ tenant_id: id }, "erased a tenant that the home cell has erased");
+  }
+}
+
+/** Sends the compliance log of this cell to the home cell, in order, each entry once. */
+class LogForHome {
+  readonly name = "compliance log for the home cell";
+  readonly #home: Pool;
+  readonly #options: HomeJobsOptions;
+  /** Number of entries that the home cell has, as far as known. */
+  #sent = 0;
+
+  constructor(home: Pool, options: HomeJobsOptions) {
+    this.#home = home;
+    this.#options = options;
+  }
+
+  async run(): Promise<void> {
+    const { cell, auditPool } = this.#options;
+    await this.#measure();
+    for (let size = await cellLogSize(this.#home, cell.region); ;) {
+      // With the entry before, by which the home cell knows this log.
+      const from = Math.max(0, size - 1);
+      const rows = await readEntriesFrom(auditPool, from, ENTRIES_PAGE);
+      const fresh = rows.filter(({ idx }) => idx >= size);
+      if (rows.length < size - from) {
+        throw new Error(`the home cell has ${size} entries of this cell, whose own log is shorter`);
+      }
+      this.#sent = size;
+      if (fresh.length === 0) {
+        await this.#measure();
+        return;
+      }
+      size = await this.#send(size, rows[0] as LogEntryRow, fresh);
+    }
+  }
+
+  /** Measures how long the oldest entry has waited, also while the home cell cannot be reached. */
+  async #measure(): Promise<void> {
+    const { auditPool, clock } = this.#options;
+    const [oldest] = await readEntriesFrom(auditPool, this.#sent, 1);
+    metrics.cellLogLag.set(oldest === undefined ? 0 : Math.max(0, clock.now() - oldest.at.getTime()) / 1_000);
+  }
+
+  async #send(first: number, before: LogEntryRow, fresh: readonly LogEntryRow[]): Promise<number> {
+    const { region } = this.#options.cell;
+    return await appendCellEntries(this.#home, {
+      cell: region,
+      first,
+      entries: fresh.map(({ entry }) => cellEntry(entry, region)),
+      leafBefore: first === 0 ? null : before.leaf_hash,
+      leaves: fresh.map(({ leaf_hash }) => leaf_hash),
+    });
+  }
+}

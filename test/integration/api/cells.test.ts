@@ -1,0 +1,500 @@
+/** Two regions: a home cell, and one with its own database, Temporal namespace, api and worker (decision 35). */
+import { createHash, randomBytes } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
+import { Client } from "pg";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { cellEntry, encodeEntry } from "../../../src/compliance/entry.ts";
+import { readLog } from "../../../src/compliance/read-log.ts";
+import { verifyLog } from "../../../src/compliance/verify-log.ts";
+import { loadConfig } from "../../../src/config/config.ts";
+import { migrateDatabase } from "../../../src/database/migrate.ts";
+import { createPool } from "../../../src/database/pool.ts";
+import { appendCellEntries, type CellEntries } from "../../../src/database/repositories/cells.ts";
+import { systemClock } from "../../../src/domain/clock.ts";
+import { SignetClient } from "../../../src/lib/client/signet-client.ts";
+import { NODE_CRYPTO } from "../../../src/lib/transparency-log/node-crypto.ts";
+import { parseVerifierKey } from "../../../src/lib/transparency-log/signed-note.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { startHub } from "../../../src/processes/hub.ts";
+import { type Answer, parseObject } from "../../support/answer.ts";
+import { useTestApi } from "../../support/api.ts";
+import { openTestSigner } from "../../support/checkpoints.ts";
+import { useTestEdge } from "../../support/edge.ts";
+import { eventually } from "../../support/eventually.ts";
+import { accessToken, grant, provision, type Provisioned } from "../../support/factories.ts";
+import { freePorts } from "../../support/free-port.ts";
+import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
+import { useStarted } from "../../support/started.ts";
+import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
+
+const SCOPES = [
+  "events:publish",
+  "webhooks:read",
+  "webhooks:write",
+  "credentials:read",
+  "compliance:read",
+  "portal:sign_in",
+];
+const [homePort = 0, usPort = 0, saPort = 0] = await freePorts(3);
+const [homeUrl, usUrl, saUrl] = [homePort, usPort, saPort].map((port) => `http://127.0.0.1:${port}`) as [
+  string,
+  string,
+  string,
+];
+const LEASE_KEY = randomBytes(32);
+const CELLS = { SIGNET_CELLS: `eu=${homeUrl},us=${usUrl},sa=${saUrl}`, SIGNET_PUBLIC_URL: homeUrl };
+
+const home = useTestApi({
+  worker: true,
+  environment: { ...CELLS, SIGNET_CELL: "eu", SIGNET_API_LISTEN: `127.0.0.1:${homePort}` },
+});
+/** Between the cell `us` and the database of the home cell. */
+const wire = useStarted("the wire", async () => await startTcpProxy(Number(new URL(home.database.url).port)));
+const us = useTestApi({
+  worker: true,
+  environment: async () => ({
+    ...CELLS,
+    SIGNET_CELL: "us",
+    SIGNET_API_LISTEN: `127.0.0.1:${usPort}`,
+    SIGNET_RETRY_WINDOW_MS: "4000",
+    SIGNET_HOME_DATABASE_URL: through(wire.current, await cellLogin()),
+  }),
+});
+const edge = useTestEdge(home);
+const hub = useStarted("the hub", async () => {
+  const adminUrl = home.database.adminUrl;
+  await migrateDatabase({ adminUrl, leaseKeys: [LEASE_KEY], nowMs: Date.now() });
+  const environment = {
+    SIGNET_ENV: "development",
+    SIGNET_DATABASE_URL: home.database.url,
+    SIGNET_HUB_LISTEN: "127.0.0.1:0",
+  };
+  const log = createLogger({ level: "silent" });
+  return await startHub({ config: loadConfig(environment, "hub"), log });
+});
+const sa = useTestApi({
+  worker: true,
+  environment: async () => ({
+    ...CELLS,
+    SIGNET_CELL: "sa",
+    SIGNET_REGION: "sa-east-1",
+    SIGNET_API_LISTEN: `127.0.0.1:${saPort}`,
+    SIGNET_HOME_DATABASE_URL: await cellLogin(),
+    SIGNET_HUBS: `ws://127.0.0.1:${hub.current.address.port}`,
+    SIGNET_LEASE_KEY: LEASE_KEY.toString("base64"),
+  }),
+});
+
+/** Creates the login of the other cell, as `signet migrate` does in the home cell. */
+async function cellLogin(): Promise<string> {
+  const url = new URL(home.database.adminUrl);
+  url.username = `cell_${home.database.name}`;
+  url.password = "of-the-cell";
+  await migrateDatabase({ adminUrl: home.database.adminUrl, cellUrl: url.href, nowMs: Date.now() });
+  return url.href;
+}
+
+function through({ port }: TcpProxy, to: string): string {
+  const url = new URL(to);
+  url.port = String(port);
+  return url.href;
+}
+
+let receiver: Receiver;
+beforeAll(async () => {
+  receiver = await startReceiver();
+});
+afterAll(async () => await receiver.close());
+
+async function call(base: string, token: string, path: string, body?: unknown): Promise<Answer> {
+  const answer = await fetch(base + path, {
+    method: body === undefined ? "GET" : "POST",
+    headers: {
+      authorization: `Bearer ${token}`,
+      ...(body === undefined ? {} : { "content-type": "application/json" }),
+    },
+    redirect: "manual",
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const text = await answer.text();
+  const { status, headers } = answer;
+  return { status, headers, text, body: text.startsWith("{") ? parseObject(text) : {} };
+}
+
+async function client(
+  region: string,
+  more: { tenantId?: string } = {},
+): Promise<Provisioned & { token: string }> {
+  const made = await provision(home, { region, scopes: SCOPES, ...more });
+  return { ...made, token: await accessToken(home, made) };
+}
+
+/** Waits until the cell knows the tenant, which it says itself. */
+async function untilKnown(token: string, cell = usUrl): Promise<void> {
+  await eventually(
+    async () => {
+      const { status } = await call(cell, token, "/v1/webhooks/endpoints");
+      return status !== 503;
+    },
+    "the cell to know the tenant",
+    15_000,
+  );
+}
+
+type Row = Readonly<Record<string, unknown>>;
+
+async function rows(
+  of: { readonly database: { readonly adminUrl: string } },
+  text: string,
+  values: readonly unknown[] = [],
+): Promise<Row[]> {
+  const db = new Client({ connectionString: of.database.adminUrl });
+  await db.connect();
+  try {
+    return (await db.query<Row>(text, [...values])).rows;
+  } finally {
+    await db.end();
+  }
+}
+
+test("events of a region are accepted, stored and delivered in its own cell", async () => {
+  const { token, tenantId } = await client("us");
+  const wrong = await call(homeUrl, token, "/v1/events", { type: "order.paid", data: {} });
+  expect(wrong).toMatchObject({
+    status: 421,
+    body: { code: "MISDIRECTED_REQUEST", region: "us", base_url: usUrl },
+  });
+  await untilKnown(token);
+  const made = await call(usUrl, token, "/v1/webhooks/endpoints", {
+    url: `${receiver.url}/us`,
+    events: ["order.paid"],
+  });
+  expect(made).toMatchObject({ status: 201 });
+  const endpoint = String(made.body["id"]);
+  await eventually(
+    async () => (await call(usUrl, token, `/v1/webhooks/endpoints/${endpoint}`)).body["state"] === "ACTIVE",
+    "the endpoint to be ACTIVE",
+  );
+  expect(await call(usUrl, token, "/v1/events", { type: "order.paid", data: { of: "us" } })).toMatchObject({
+    status: 202,
+  });
+  await eventually(
+    async () => receiver.requests.some(({ rawBody }) => rawBody.includes('"of":"us"')),
+    "the delivery",
+  );
+  expect(await rows(home, "SELECT FROM events WHERE tenant_id = $1", [tenantId])).toEqual([]);
+  expect(
+    await rows(us, "SELECT FROM events WHERE tenant_id = $1 AND type = 'order.paid'", [tenantId]),
+  ).toHaveLength(1);
+
+  const [entry] = await eventually(async () => {
+    const found = await rows(
+      home,
+      "SELECT convert_from(entry, 'UTF8')::json AS entry, entry AS bytes FROM clog WHERE tenant_id = $1 AND type = 'endpoint.created'",
+      [tenantId],
+    );
+    return found.length === 1 ? found : undefined;
+  }, "the entry in the log of the home cell");
+  expect(entry).toMatchObject({ entry: { target: endpoint, details: { cell: "us" } } });
+  const listed = await call(homeUrl, token, "/v1/compliance/entries?type=endpoint.created");
+  expect(listed).toMatchObject({ status: 200 });
+  expect(listed.text).toContain(endpoint);
+});
+
+test("a token of the home region, and one of a region without a cell, are served at home", async () => {
+  for (const region of ["eu", "eu-west-1", "ap"]) {
+    const { token } = await client(region);
+    expect(await call(homeUrl, token, "/v1/webhooks/endpoints")).toMatchObject({ status: 200 });
+    expect(await call(usUrl, token, "/v1/webhooks/endpoints")).toMatchObject({
+      status: 421,
+      body: { base_url: homeUrl },
+    });
+  }
+});
+
+test("a token without region affinity belongs where its tenant does", async () => {
+  const { tenantId, token: regional } = await client("us");
+  const { token } = await client("global", { tenantId });
+  await untilKnown(regional);
+  expect(await call(usUrl, token, "/v1/webhooks/endpoints")).toMatchObject({ status: 200 });
+  expect(await call(homeUrl, token, "/v1/webhooks/endpoints")).toMatchObject({
+    status: 421,
+    body: { region: "us", base_url: usUrl },
+  });
+});
+
+test("only the home cell serves identities and the log", async () => {
+  const made = await client("us");
+  for (const path of ["/v1/credentials", "/v1/compliance/entries"]) {
+    expect(await call(usUrl, made.token, path)).toMatchObject({
+      status: 421,
+      body: { code: "MISDIRECTED_REQUEST", region: "eu", base_url: homeUrl },
+    });
+    expect(await call(homeUrl, made.token, path)).toMatchObject({ status: 200 });
+  }
+  expect(await call(usUrl, "", "/v1/auth/token", grant(made))).toMatchObject({ status: 421 });
+  const keys = await call(usUrl, "", "/.well-known/jwks.json");
+  expect(keys.status).toBe(307);
+  expect(keys.headers.get("location")).toBe(`${homeUrl}/.well-known/jwks.json`);
+  expect(await us.admin("POST", "/tenants", { name: "x", region: "us" })).toMatchObject({ status: 421 });
+});
+
+test("a revocation at home applies in the cell within 250 ms", async () => {
+  const made = await client("us");
+  await untilKnown(made.token);
+  expect(await call(usUrl, made.token, "/v1/webhooks/endpoints")).toMatchObject({ status: 200 });
+  const revoked = await home.admin("POST", `/credentials/${made.credentialId}/revoke`, {});
+  expect(revoked).toMatchObject({ status: 200, body: { edges: { outcome: "applied" } } });
+  // The receipt names the cell's api among the processes that have applied it.
+  expect(await call(usUrl, made.token, "/v1/webhooks/endpoints")).toMatchObject({
+    status: 401,
+    body: { code: "TOKEN_REVOKED" },
+  });
+});
+
+test("a cell behind a hub learns of a revocation in the same time", async () => {
+  const made = await client("sa");
+  await untilKnown(made.token, saUrl);
+  expect(await call(saUrl, made.token, "/v1/webhooks/endpoints")).toMatchObject({ status: 200 });
+  const { body } = await home.admin("POST", `/credentials/${made.credentialId}/revoke`, {});
+  const { processes } = body["edges"] as { processes: unknown[] };
+  expect(processes).toContainEqual(
+    expect.objectContaining({ kind: "api", region: "sa-east-1", state: "applied" }),
+  );
+  expect(await call(saUrl, made.token, "/v1/webhooks/endpoints")).toMatchObject({ status: 401 });
+  expect(await rows(sa, "SELECT FROM tenants WHERE id = $1", [made.tenantId])).toHaveLength(1);
+});
+
+test("holds, limits and erasures of the home cell reach the cell", async () => {
+  const { tenantId, token } = await client("us");
+  await untilKnown(token);
+  const inCell = async (): Promise<Row> =>
+    (await rows(us, "SELECT state, held_at, limits, data_key FROM tenants WHERE id = $1", [tenantId]))[0] ??
+    {};
+  const { data_key: key } = await inCell();
+  expect(await rows(home, "SELECT FROM tenants WHERE id = $1 AND data_key = $2", [tenantId, key])).toEqual(
+    [],
+  );
+  const becomes = async (wanted: Row): Promise<void> => {
+    await eventually(
+      async () => {
+        const found = await inCell();
+        return Object.entries(wanted).every(([name, value]) => isDeepStrictEqual(found[name], value));
+      },
+      `the cell's tenant to become ${JSON.stringify(wanted)}`,
+    );
+  };
+  await home.admin("PATCH", `/tenants/${tenantId}/limits`, { endpoints: 3 });
+  expect(await home.admin("POST", `/tenants/${tenantId}/hold`, {})).toMatchObject({ status: 200 });
+  await eventually(async () => (await inCell())["held_at"] !== null, "the hold");
+  await becomes({ limits: { endpoints: 3 } });
+  expect(await home.admin("POST", `/tenants/${tenantId}/release`, {})).toMatchObject({ status: 200 });
+  await becomes({ held_at: null });
+  expect(await home.admin("POST", `/tenants/${tenantId}/erase`, { confirm: "tenant" })).toMatchObject({
+    status: 200,
+  });
+  await becomes({ state: "ERASED", data_key: "" });
+  await eventually(
+    async () =>
+      (
+        await rows(
+          home,
+          "SELECT FROM clog WHERE tenant_id = $1 AND type = 'tenant.erased' AND convert_from(entry, 'UTF8')::json #>> '{details,cell}' = 'us'",
+          [tenantId],
+        )
+      ).length === 1,
+    "the entry of the cell's erasure",
+  );
+});
+
+test("the log of the home cell has every entry of the cell once, in order, and stays verifiable", async () => {
+  const { token } = await client("us");
+  await untilKnown(token);
+  await eventually(async () => {
+    const [sent] = await rows(home, "SELECT size FROM cell_logs WHERE cell = 'us'");
+    const [own] = await rows(us, "SELECT size FROM clog_head WHERE log_id = 1");
+    return own !== undefined && sent?.["size"] === own["size"];
+  }, "all entries to arrive");
+  const places = await rows(
+    home,
+    `SELECT (convert_from(entry, 'UTF8')::json #>> '{details,cell_index}')::int AS place FROM clog
+      WHERE convert_from(entry, 'UTF8')::json #>> '{details,cell}' = 'us' ORDER BY idx`,
+  );
+  expect(places.length).toBeGreaterThan(0);
+  expect(places.map(({ place }) => place)).toEqual(places.map((_row, index) => index));
+  expect(await verifiedEntries()).toBeGreaterThan(places.length);
+});
+
+/** Verifies the log of the home cell as `signet audit verify` does. Returns its number of entries. */
+async function verifiedEntries(): Promise<number> {
+  const signer = openTestSigner(home);
+  const keys = [await parseVerifierKey(signer.key.verifierKey, NODE_CRYPTO)];
+  const pool = createPool({
+    url: home.database.url,
+    role: "signet_audit",
+    max: 1,
+    log: createLogger({ level: "silent" }),
+  });
+  try {
+    return (await verifyLog(readLog(pool), { keys, kept: [] })).entries;
+  } finally {
+    await Promise.all([pool.end(), signer.close()]);
+  }
+}
+
+describe("a cell's log at the home cell", () => {
+  const leaf = (text: string): Buffer => createHash("sha256").update(text).digest();
+  /** Entries of a log, from `first` on, each named by a letter of `names`. */
+  function entries(cell: string, names: string, first = 0): CellEntries {
+    const all = names.split("");
+    return {
+      cell,
+      first,
+      leafBefore: first === 0 ? null : leaf(all[first - 1] ?? ""),
+      leaves: all.slice(first).map(leaf),
+      entries: all.slice(first).map((name, index) => {
+        const parts = encodeEntry(
+          { type: "endpoint.created", actor: "system:test", tenant: null, target: name },
+          { clock: systemClock, randomBytes },
+        );
+        const own = Buffer.concat([parts.beforeIndex, Buffer.from(String(first + index)), parts.afterIndex]);
+        return cellEntry(own, cell);
+      }),
+    };
+  }
+
+  async function append(given: CellEntries, login = us.environment["SIGNET_HOME_DATABASE_URL"] ?? "") {
+    const pool = createPool({
+      url: login,
+      role: "signet_cell",
+      max: 1,
+      log: createLogger({ level: "silent" }),
+    });
+    try {
+      return await appendCellEntries(pool, given);
+    } finally {
+      await pool.end();
+    }
+  }
+
+  test("takes each entry once, and none beyond a gap", async () => {
+    expect(await append(entries("ap", "ab"))).toBe(2);
+    expect(await append(entries("ap", "ab"))).toBe(2);
+    expect(await append(entries("ap", "abc", 1))).toBe(3);
+    expect(await append(entries("ap", "abcdef", 5))).toBe(3);
+  });
+
+  test("refuses another past, entries of other cells, and other logins", async () => {
+    expect(await append(entries("xx", "ab"))).toBe(2);
+    await expect(append(entries("xx", "xyz"))).rejects.toThrow("is not the one whose 2 entries are here");
+    await expect(append(entries("xx", "xyz", 2))).rejects.toThrow("is not the one whose 2 entries are here");
+    await expect(append({ ...entries("xx", "ab"), cell: "yy" })).rejects.toThrow("names its cell");
+    await expect(append(entries("xx", "abc", 2), home.database.url)).rejects.toThrow("another login");
+  });
+
+  test("a cell's login reads tenants and revocations, and nothing else", async () => {
+    const db = new Client({ connectionString: us.environment["SIGNET_HOME_DATABASE_URL"] });
+    await db.connect();
+    for (const table of ["tenants", "credentials", "events", "clog", "signing_keys", "lease_keys"]) {
+      await db.query("SET ROLE signet_cell");
+      await expect(db.query(`SELECT * FROM ${table}`)).rejects.toThrow("permission denied");
+    }
+    await expect(db.query("SET ROLE signet_operator")).rejects.toThrow("permission denied");
+    await db.end();
+  });
+});
+
+test("a platform's publishing for a tenant of another region names the right cell", async () => {
+  const platform = await home.admin("POST", "/tenants", {
+    name: "platform",
+    region: "global",
+    platform: true,
+  });
+  const publisher = await provision(home, {
+    region: "global",
+    tenantId: String(platform.body["id"]),
+    scopes: ["events:publish", "events:publish_any"],
+  });
+  const token = await accessToken(home, publisher);
+  const { tenantId, token: regional } = await client("us");
+  await untilKnown(regional);
+  const event = { type: "order.paid", data: {}, tenant_id: tenantId };
+  expect(await call(homeUrl, token, "/v1/events", event)).toMatchObject({
+    status: 421,
+    body: { region: "us", base_url: usUrl },
+  });
+  await eventually(async () => (await call(usUrl, token, "/v1/events", event)).status === 202, "the event");
+});
+
+test("a portal session of a cell has no scopes of the home cell", async () => {
+  const { token } = await client("us");
+  await untilKnown(token);
+  const link = await call(usUrl, token, "/v1/portal/links", {});
+  expect(link).toMatchObject({ status: 201 });
+  expect(String(link.body["url"])).toContain(usUrl);
+  const signIn = await fetch(String(link.body["url"]));
+  expect(signIn.status).toBe(200);
+});
+
+test("a cell that is cut off from the home cell rejects tokens, and delivers what it has accepted", async () => {
+  let failing = false;
+  const recovering = await startReceiver({
+    script: () => ({ kind: "answer", status: failing ? 500 : 200 }),
+  });
+  onTestFinished(async () => await recovering.close());
+  const { token } = await client("us");
+  await untilKnown(token);
+  const made = await call(usUrl, token, "/v1/webhooks/endpoints", {
+    url: recovering.url,
+    events: ["order.paid"],
+  });
+  const path = `/v1/webhooks/endpoints/${String(made.body["id"])}`;
+  await eventually(async () => (await call(usUrl, token, path)).body["state"] === "ACTIVE", "the endpoint");
+  failing = true;
+  const event = await call(usUrl, token, "/v1/events", { type: "order.paid", data: {} });
+  expect(event).toMatchObject({ status: 202 });
+  await recovering.waitFor(2);
+  wire.current.freeze();
+  onTestFinished(() => wire.current.thaw());
+  await eventually(async () => {
+    const { status, body } = await call(usUrl, token, path);
+    return status === 503 && body["code"] === "REVOCATION_STALE";
+  }, "the cell to reject tokens");
+  failing = false;
+  const delivered = "SELECT FROM deliveries WHERE event_id = $1 AND state = 'DELIVERED'";
+  await eventually(
+    async () => (await rows(us, delivered, [event.body["id"]])).length === 1,
+    "the delivery without the home cell",
+  );
+  wire.current.thaw();
+  await eventually(async () => (await call(usUrl, token, path)).status === 200, "the cell to admit tokens");
+});
+
+test("the client finds the cell of its region by itself", async () => {
+  const made = await client("us");
+  await untilKnown(made.token);
+  const { clientId, clientSecret } = made;
+  const signet = new SignetClient({ baseUrl: homeUrl, clientId, clientSecret });
+  const published = await signet.events.publish({ type: "order.paid", data: {} });
+  expect(await rows(us, "SELECT FROM events WHERE id = $1", [published.id])).toHaveLength(1);
+  const listed: string[] = [];
+  for await (const credential of signet.credentials.list()) {
+    listed.push(credential.client_id);
+  }
+  expect(listed).toEqual([clientId]);
+});
+
+test("an edge names the cell of a token that a regional route excludes", async () => {
+  const scopes = [...SCOPES, "inference:read"];
+  const [american, asian] = await Promise.all(
+    ["us", "ap"].map(async (region) => await accessToken(home, await provision(home, { region, scopes }))),
+  );
+  const misdirected = { status: 421, body: { code: "MISDIRECTED_REQUEST", base_url: usUrl } };
+  expect(await call(edge.url, american ?? "", "/v1/regional")).toMatchObject(misdirected);
+  expect(await call(edge.url, american ?? "", "/v1/webhooks/endpoints")).toMatchObject(misdirected);
+  // This cell serves its region, but not on this route.
+  expect(await call(edge.url, asian ?? "", "/v1/regional")).toMatchObject({
+    status: 403,
+    body: { code: "REGION_MISMATCH" },
+  });
+});

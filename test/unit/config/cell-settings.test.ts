@@ -1,0 +1,54 @@
+import { expect, test } from "vitest";
+import { type ConfigError, loadConfig } from "../../../src/config/config.ts";
+
+const KEY = Buffer.alloc(32, 7).toString("base64");
+const PRODUCTION = {
+  SIGNET_DATABASE_URL: "postgres://signet@localhost/signet",
+  TEMPORAL_ADDRESS: "localhost:7233",
+  SIGNET_PUBLIC_URL: "https://api.example.com",
+  SIGNET_PEPPER: KEY,
+  SIGNET_KEK: KEY,
+};
+
+function problemsOf(environment: Record<string, string>): readonly string[] {
+  try {
+    loadConfig(environment);
+    return [];
+  } catch (error) {
+    return (error as ConfigError).problems;
+  }
+}
+
+test("cells name themselves, the home cell and its database", () => {
+  const cells = "eu=https://api.example.com,us=https://us.example.com";
+  const home = { ...PRODUCTION, SIGNET_CELLS: cells, SIGNET_CELL: "eu" };
+  const other = {
+    ...home,
+    SIGNET_CELL: "us",
+    SIGNET_HOME_DATABASE_URL: "postgres://cell@home/signet?sslmode=verify-full",
+  };
+  expect(problemsOf(home)).toEqual([]);
+  expect(problemsOf(other)).toEqual([]);
+  const { SIGNET_HOME_DATABASE_URL: _url, ...withoutHome } = other;
+  expect(problemsOf(withoutHome)).toEqual([
+    "SIGNET_HOME_DATABASE_URL must be set in a cell that is not the home cell",
+  ]);
+  const unknown = "SIGNET_CELL must be one of the regions in SIGNET_CELLS; set both or neither";
+  expect(problemsOf({ ...home, SIGNET_CELL: "ap" })).toEqual([unknown]);
+  expect(problemsOf({ ...PRODUCTION, SIGNET_CELL: "eu" })).toEqual([unknown]);
+  expect(problemsOf({ ...home, SIGNET_PUBLIC_URL: "https://us.example.com" })).toEqual([
+    "SIGNET_PUBLIC_URL must be the URL of the home cell, the first in SIGNET_CELLS",
+  ]);
+  expect(problemsOf({ ...home, SIGNET_CELLS: `${cells},ap=http://ap.example.com` })).toEqual([
+    "SIGNET_CELLS must have https URLs in production",
+  ]);
+  for (const wrong of [
+    "eu=https://a.example.com",
+    "eu=https://a,eu=https://b",
+    "eu=https://a,us=https://a",
+    "eu,us",
+    "Europe=https://a,us=https://b",
+  ]) {
+    expect(problemsOf({ ...home, SIGNET_CELLS: wrong }).join()).toMatch(/^SIGNET_CELLS must/);
+  }
+});
