@@ -20,7 +20,7 @@ export interface FollowerNews extends FollowerRow {
   readonly at: number;
 }
 
-/** Who is told of the followers: the primary, or another hub. */
+/** What followers are reported to: the primary, or another hub. */
 export interface FollowerRegister {
   /** Reports followers of this hub: new ones, or what they apply. */
   report(followers: readonly FollowerNews[]): Promise<void>;

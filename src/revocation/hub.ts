@@ -65,6 +65,8 @@ const BACKLOG_MAX = 67_108_864;
  */
 const CARRIED_MAX = 3;
 
+/** Pause before the revoked certificates are read again after a failure. */
+const READ_AGAIN_MS = 5_000;
 const REVOKED = "a connection to this hub was refused: its certificate is revoked";
 /** A nonce that waits for its proof. */
 interface Nonce {
@@ -95,6 +97,8 @@ export class Hub {
   /** SHA-256 of revoked certificates, in hexadecimal. */
   readonly #revoked = new Set<string>();
   #knowsRevoked = false;
+  /** When they are read, unless they are known. */
+  #readsRevokedAt = Number.NEGATIVE_INFINITY;
   #snapshot: Promise<Snapshot> | undefined;
   #epoch: string | undefined;
   #sequence = 0;
@@ -318,7 +322,9 @@ export class Hub {
 
   /** Reads the certificates that were revoked before this hub started, unless that is done. */
   async #readRevoked(): Promise<void> {
-    if (!this.#knowsRevoked && this.#snapshot === undefined) {
+    const now = this.#options.monotonic();
+    if (!this.#knowsRevoked && this.#snapshot === undefined && now >= this.#readsRevokedAt) {
+      this.#readsRevokedAt = now + READ_AGAIN_MS;
       await this.#readSnapshot();
     }
   }

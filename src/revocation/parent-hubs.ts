@@ -129,7 +129,7 @@ class Parent {
     });
   }
 
-  /** Gives the snapshot up if its next part does not come. Whoever needs it requests it again. */
+  /** Gives the snapshot up if its next part does not come. The processes behind this hub request it again. */
   #limitSilence(): void {
     clearTimeout(this.#silence);
     this.#silence = setTimeout(() => {

@@ -28,6 +28,8 @@ const RECONNECT_FIRST_MS = 50;
 const RECONNECT_MAX_MS = 1_000;
 /** Silence, in the loop's time, after which a connection counts as broken. */
 const SILENT_MS = 2_000;
+/** The same while a snapshot is read, whose time depends on its size. */
+const SNAPSHOT_SILENT_MS = 10_000;
 const SEEN_EVERY_MS = 60_000;
 const NOTICE = /^(\S{1,300}) (\S{36}) ([0-9a-f]{64}) ?(\S*)$/;
 
@@ -49,6 +51,8 @@ const REGISTER_AGAIN_MS = 500;
 interface Slot {
   subscription: Subscription | undefined;
   underWay: number;
+  /** Whether a snapshot is being read, behind which other answers wait. */
+  isReading: boolean;
   reconnectMs: number;
   timer: NodeJS.Timeout | undefined;
 }
@@ -80,6 +84,7 @@ export class Primary implements Upstream {
   readonly #slots: Slot[] = Array.from({ length: CONNECTIONS }, () => ({
     subscription: undefined,
     underWay: 0,
+    isReading: false,
     reconnectMs: RECONNECT_FIRST_MS,
     timer: undefined,
   }));
@@ -122,7 +127,7 @@ export class Primary implements Upstream {
   }
 
   async snapshot(): Promise<Snapshot> {
-    const { clock: sequence, ...rest } = await this.#over(readRevocationSnapshot);
+    const { clock: sequence, ...rest } = await this.#over(readRevocationSnapshot, SNAPSHOT_SILENT_MS);
     return { sequence, ...rest };
   }
 
@@ -147,10 +152,11 @@ export class Primary implements Upstream {
   }
 
   /** Runs a query over the connection with the fewest unanswered ones, so that one that stalls is avoided. */
-  async #over<T>(query: (db: Queryable) => Promise<T>): Promise<T> {
+  async #over<T>(query: (db: Queryable) => Promise<T>, silentMs = SILENT_MS): Promise<T> {
     let best: Slot | undefined;
     for (const slot of this.#slots) {
-      if (slot.subscription !== undefined && (best === undefined || slot.underWay < best.underWay)) {
+      const isFree = slot.subscription !== undefined && !slot.isReading;
+      if (isFree && (best === undefined || slot.underWay < best.underWay)) {
         best = slot;
       }
     }
@@ -159,17 +165,19 @@ export class Primary implements Upstream {
       throw new Error("there is no connection to the database");
     }
     best.underWay += 1;
+    best.isReading = silentMs > SILENT_MS;
     // The other connections get the next ones.
     this.#slots.push(...this.#slots.splice(this.#slots.indexOf(best), 1));
     const slot = best;
     try {
-      return await withinLoopTime(SILENT_MS, query(subscription.db), () => {
+      return await withinLoopTime(silentMs, query(subscription.db), () => {
         this.#lose(slot, subscription, new Error("the primary does not answer"));
         void subscription.close();
       });
     } finally {
       if (slot.subscription === subscription) {
         slot.underWay -= 1;
+        slot.isReading &&= silentMs === SILENT_MS;
       }
     }
   }
@@ -197,6 +205,7 @@ export class Primary implements Upstream {
       return;
     }
     slot.underWay = 0;
+    slot.isReading = false;
     slot.reconnectMs = RECONNECT_FIRST_MS;
     slot.subscription = subscription;
     log.debug({}, "a connection to the primary is open");

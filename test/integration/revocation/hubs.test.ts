@@ -103,6 +103,7 @@ test("a follower that connected again stays in receipts when its earlier connect
     );
     return row !== undefined && row.via !== null && Number(row.seq) === 7;
   }, "the follower to be reported");
+  later?.onMessage(JSON.stringify({ type: "gone", lockKey, stopped: true }));
   later?.onClose();
 });
 
