@@ -144,28 +144,28 @@ export function presentStatus(stream: StreamRow): Static<typeof StreamStatus> {
   return { stream_id: stream.id, status, ...(reason === null ? {} : { reason }) };
 }
 
-const Format = { type: "string", minLength: 1, maxLength: 64 } as const;
-
-/** A subject identifier (RFC 9493). Generated clients know the members of the formats that events have. */
+/** A subject identifier (RFC 9493). Others than the named formats match no event. */
 const Subject = Named(
   "SubjectIdentifier",
   Type.Unsafe<SubjectId>({
     type: "object",
     required: ["format"],
-    properties: { format: Format },
+    properties: {
+      format: {
+        type: "string",
+        minLength: 1,
+        maxLength: 64,
+        description: "`iss_sub`, `opaque` or `jwt_id`; others match no event",
+      },
+      iss: { type: "string", minLength: 1 },
+      sub: { type: "string", minLength: 1, description: "Client id of a credential, or id of a principal" },
+      id: { type: "string", minLength: 1, description: "Id of the tenant" },
+      jti: { type: "string", minLength: 1, description: "`jti` of a token" },
+    },
     additionalProperties: true,
     maxProperties: 16,
     description: "A subject identifier (RFC 9493)",
     examples: [{ format: "iss_sub", iss: "https://signet.example", sub: "prn_01jd3c5xq8m2v7k9r4t6w0zy" }],
-    ...Documented({
-      properties: {
-        format: { ...Format, description: "`iss_sub`, `opaque` or `jwt_id`; others match no event" },
-        iss: { type: "string", minLength: 1 },
-        sub: { type: "string", minLength: 1, description: "Client id of a credential, or id of a principal" },
-        id: { type: "string", minLength: 1, description: "Id of the tenant" },
-        jti: { type: "string", minLength: 1, description: "`jti` of a token" },
-      },
-    }),
   }),
 );
 
