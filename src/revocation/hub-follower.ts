@@ -39,8 +39,11 @@ const RECONNECT_MAX_MS = 1_000;
 /** Silence after which a hub's nonces no longer count, and after which the connection counts as lost, in milliseconds. */
 const QUIET_MS = 400;
 const SILENT_MS = 2_000;
-/** Loop time after which all hubs count as silent for a waiting request. */
-const RENEWAL_SILENT_MS = 100;
+/**
+ * Loop time after which all hubs count as silent for a waiting request: more than the longest way to the primary and
+ * back, so that the answer to a nonce drawn now can still come.
+ */
+const RENEWAL_SILENT_MS = 250;
 /** Longest wait for a current proof, in milliseconds. */
 const RENEWAL_MOST_MS = 5_000;
 /** How long a start waits for the first proof, in milliseconds. */

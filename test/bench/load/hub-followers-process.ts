@@ -13,7 +13,7 @@ const LOCK_KEYS = 2 ** 31;
 const WATCH_MS = 5;
 const SAMPLE_MS = 20;
 /** A request waits this long for a lease, then it is rejected. */
-const REJECTED_AFTER_MS = 100;
+const REJECTED_AFTER_MS = 250;
 const STARTED_AT_ONCE = 25;
 
 const NO_TARGET = "none";
