@@ -1,16 +1,9 @@
 /** Settings of cells: regions with databases, Temporal and workers of their own (decision 35). */
 import { resolve } from "node:path";
-import { type Cell, type Cells, isAway, REGION } from "../domain/regions.ts";
-import { list, type Parser, postgresUrl, setting, url } from "./setting.ts";
+import { type Cell, type Cells, isAway } from "../domain/regions.ts";
+import { list, type Parser, postgresUrl, region, setting, url } from "./setting.ts";
 
 const CELLS_MAX = 16;
-
-const region: Parser<string> = (value) => {
-  if (!REGION.test(value)) {
-    throw new Error("must be a region such as eu or eu-west-1");
-  }
-  return value;
-};
 
 const cellUrl = url("https:", "http:");
 

@@ -1,6 +1,5 @@
 /** Settings of the time within which a revocation takes effect. */
-import { REGION } from "../domain/regions.ts";
-import { integer, list, oneOf, type Parser, setting } from "./setting.ts";
+import { integer, list, oneOf, type Parser, region, setting } from "./setting.ts";
 
 /** A revocation reaches every process that admits tokens within this time (specification 8), in milliseconds. */
 export const STRICT_BOUND_MS = 250;
@@ -24,13 +23,6 @@ const revocationMode: Parser<RevocationMode> = (value) => {
     );
   }
   return { name: "bounded", boundMs };
-};
-
-const region: Parser<string> = (value) => {
-  if (!REGION.test(value)) {
-    throw new Error("must be a region such as eu or eu-west-1");
-  }
-  return value;
 };
 
 export const REVOCATION_SETTINGS = {

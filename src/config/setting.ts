@@ -2,6 +2,7 @@
  * Declares one setting, and the parsers of its text. Groups of settings lie beside this file. Only config.ts, which
  * combines them, reads the environment.
  */
+import { REGION } from "../domain/regions.ts";
 import { addressSet } from "../runtime/address-set.ts";
 import type { ListenAddress } from "../runtime/http-server.ts";
 
@@ -62,6 +63,13 @@ export function url(...protocols: readonly string[]): Parser<string> {
 }
 
 export const postgresUrl: Parser<string> = url("postgres:", "postgresql:");
+
+export function region(value: string): string {
+  if (!REGION.test(value)) {
+    throw new Error("must be a region such as eu or eu-west-1");
+  }
+  return value;
+}
 
 /** Parses 32 bytes or more in base64, as printed by `openssl rand -base64 32`. */
 export function keyMaterial(value: string): Buffer {

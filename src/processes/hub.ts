@@ -15,7 +15,7 @@ import type { ReadinessCheck } from "../runtime/readiness.ts";
 import { Hub, type Upstream } from "../revocation/hub.ts";
 import { createHubOpener, listenForFollowers } from "../revocation/hub-socket.ts";
 import { ParentHubs } from "../revocation/parent-hubs.ts";
-import { Primary } from "../revocation/primary.ts";
+import { Primary, type PrimaryOptions } from "../revocation/primary.ts";
 import type { Attestation } from "../revocation/proof.ts";
 import { openHubMaterial } from "./hub-tls.ts";
 import { HUB_MARGIN_MS } from "./hub-knowledge.ts";
@@ -41,6 +41,20 @@ interface AboveOptions {
   readonly log: Logger;
 }
 
+/** Returns how a hub opens its connections to the primary. */
+export function hubSubscription(url: string): PrimaryOptions["subscribe"] {
+  return async (handlers) =>
+    await subscribe({
+      ...handlers,
+      url,
+      role: EDGE_ROLE,
+      name: "signet_hub",
+      channel: REVOCATION_LINES_CHANNEL,
+      idleMs: SILENT_MS,
+      pipeline: true,
+    });
+}
+
 async function openPrimary(
   config: Config & { readonly databaseUrl: string },
   { log, ...options }: AboveOptions,
@@ -52,16 +66,7 @@ async function openPrimary(
   await pool.end();
   return new Primary({
     ...options,
-    subscribe: async (handlers) =>
-      await subscribe({
-        ...handlers,
-        url,
-        role: EDGE_ROLE,
-        name: "signet_hub",
-        channel: REVOCATION_LINES_CHANNEL,
-        idleMs: SILENT_MS,
-        pipeline: true,
-      }),
+    subscribe: hubSubscription(url),
     monotonic,
     log,
   });

@@ -5,11 +5,10 @@ import { join } from "node:path";
 import { Client } from "pg";
 import type { Environment } from "../../src/config/config.ts";
 import { setLeaseKeys } from "../../src/database/repositories/tokens/lease-keys.ts";
-import { REVOCATION_LINES_CHANNEL } from "../../src/database/repositories/tokens/revocations.ts";
-import { subscribe } from "../../src/database/subscription.ts";
 import { type Clock, monotonic, systemClock } from "../../src/domain/clock.ts";
 import type { Logger } from "../../src/observability/logger.ts";
 import type { RevocableToken } from "../../src/revocation/deny-list.ts";
+import { hubSubscription } from "../../src/processes/hub.ts";
 import { HubFollower } from "../../src/revocation/hub-follower.ts";
 import type { OpenHubConnection } from "../../src/revocation/hub-messages.ts";
 import { Hub } from "../../src/revocation/hub.ts";
@@ -123,15 +122,7 @@ export interface OpenHub {
 export async function openHub({ url }: { readonly url: string }, log: Logger): Promise<OpenHub> {
   let hub: Hub | undefined;
   const primary = new Primary({
-    subscribe: async (handlers) =>
-      await subscribe({
-        ...handlers,
-        url,
-        role: "signet_edge",
-        channel: REVOCATION_LINES_CHANNEL,
-        idleMs: 5_000,
-        pipeline: true,
-      }),
+    subscribe: hubSubscription(url),
     identity: {
       lockKey: randomInt(2 ** 31),
       process: "hub",

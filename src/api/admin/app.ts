@@ -1,5 +1,4 @@
 /** The operators' API, on a separate listener. */
-import { isAway } from "../../domain/regions.ts";
 import { transaction } from "../../database/transaction.ts";
 import { installRequestMetrics } from "../../observability/request-metrics.ts";
 import { collectOpenApi, registerAdminOpenApiRoute } from "../openapi.ts";
@@ -38,7 +37,7 @@ export async function createAdmin(services: AdminServices): Promise<SignetServer
     baseUrl,
     guards: {
       operator: createOperatorGuard(access),
-      away: isAway(services.cells) ? services.cells : undefined,
+      cells: services.cells,
       ...(console === undefined ? {} : { portal: console.guard }),
     },
     clients,

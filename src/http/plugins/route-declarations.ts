@@ -11,7 +11,7 @@ import type {
 } from "fastify";
 import { Type } from "typebox";
 import { isOperatorRole, OPERATOR_ROLES, type OperatorRole } from "../../domain/operator-roles.ts";
-import { type Cells, misdirected } from "../../domain/regions.ts";
+import { type Cells, isAway, misdirected } from "../../domain/regions.ts";
 import { OAUTH_PATHS } from "../oauth-error.ts";
 import type { PublicRate } from "../rate-limits/public-rate.ts";
 import type { SignetServer } from "../types.ts";
@@ -31,8 +31,8 @@ export interface RouteGuards {
   readonly operator?: (required: OperatorRole) => onRequestAsyncHookHandler;
   /** Rate limit of public routes per address; absent for no limit. */
   readonly open?: PublicRate;
-  /** Set in a cell that is not the home cell. */
-  readonly away?: Cells | undefined;
+  /** Set if regions have cells of their own. */
+  readonly cells?: Cells | undefined;
 }
 
 const NO_QUERY = Type.Object({}, { additionalProperties: false });
@@ -170,17 +170,20 @@ function guardAfterBody(route: RouteOptions, { signatures }: RouteGuards): void 
  * Returns the hook that sends callers of a route of the home cell there. Public documents redirect, since they need no
  * token and clients follow; anything else gets 421.
  */
-function leadHome({ method, config }: RouteOptions, { away }: RouteGuards): onRequestHookHandler | undefined {
-  if (config?.home !== true || away === undefined) {
+function leadHome(
+  { method, config }: RouteOptions,
+  { cells }: RouteGuards,
+): onRequestHookHandler | undefined {
+  if (config?.home !== true || !isAway(cells)) {
     return undefined;
   }
   if (config.public === true && isReading({ method })) {
     return (request, reply) => {
-      reply.redirect(`${away.home.url}${request.url}`, 307);
+      reply.redirect(`${cells.home.url}${request.url}`, 307);
     };
   }
   return (_request, _reply, done) => {
-    done(misdirected(away.home, "Only the home cell serves this."));
+    done(misdirected(cells.home, "Only the home cell serves this."));
   };
 }
 

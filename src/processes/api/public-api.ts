@@ -187,7 +187,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
       scopes,
       signatures: (required) => ingress.guard(required),
       portal: createPortalGuard(() => server, portal),
-      away: isAway(services.cells) ? services.cells : undefined,
+      cells: services.cells,
       open: createPublicRate(config.publicRatePerAddress, monotonic),
     },
     clients: calls.clients(services.clients),

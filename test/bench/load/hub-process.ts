@@ -1,18 +1,16 @@
 /** One hub with the product's own code, in a process of its own. */
 import { randomInt } from "node:crypto";
-import { REVOCATION_LINES_CHANNEL } from "../../../src/database/repositories/tokens/revocations.ts";
 // Also makes `pg` read 64-bit numbers as such.
 import "../../../src/database/pool.ts";
-import { subscribe } from "../../../src/database/subscription.ts";
 import { monotonic } from "../../../src/domain/clock.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { Hub } from "../../../src/revocation/hub.ts";
 import { listenForFollowers } from "../../../src/revocation/hub-socket.ts";
+import { hubSubscription } from "../../../src/processes/hub.ts";
 import { Primary } from "../../../src/revocation/primary.ts";
 import { serve } from "./rpc.ts";
 
 const LEASE_MS = 240;
-const IDLE_MS = 5_000;
 const LOCK_KEYS = 2 ** 31;
 
 export interface HubPlan {
@@ -29,15 +27,7 @@ let asked = 0;
 
 async function start({ url, region, port }: HubPlan): Promise<number> {
   const primary = new Primary({
-    subscribe: async (handlers) =>
-      await subscribe({
-        ...handlers,
-        url,
-        role: "signet_edge",
-        channel: REVOCATION_LINES_CHANNEL,
-        idleMs: IDLE_MS,
-        pipeline: true,
-      }),
+    subscribe: hubSubscription(url),
     identity: { lockKey: randomInt(LOCK_KEYS), process: "hub", region, version: "bench", leaseMs: LEASE_MS },
     onLine: (line, state) => hub?.hear(line, state),
     monotonic,

@@ -1,23 +1,5 @@
 import { expect, test } from "vitest";
-import { type ConfigError, loadConfig } from "../../../src/config/config.ts";
-
-const KEY = Buffer.alloc(32, 7).toString("base64");
-const PRODUCTION = {
-  SIGNET_DATABASE_URL: "postgres://signet@localhost/signet",
-  TEMPORAL_ADDRESS: "localhost:7233",
-  SIGNET_PUBLIC_URL: "https://api.example.com",
-  SIGNET_PEPPER: KEY,
-  SIGNET_KEK: KEY,
-};
-
-function problemsOf(environment: Record<string, string>): readonly string[] {
-  try {
-    loadConfig(environment);
-    return [];
-  } catch (error) {
-    return (error as ConfigError).problems;
-  }
-}
+import { PRODUCTION, problemsOf } from "../../support/config-problems.ts";
 
 test("cells name themselves, the home cell and its database", () => {
   const cells = "eu=https://api.example.com,us=https://us.example.com";

@@ -1,8 +1,8 @@
 import { networkInterfaces } from "node:os";
 import { expect, test } from "vitest";
+import { PRODUCTION, problemsOf } from "../../support/config-problems.ts";
 import {
   ConfigError,
-  type ConfigFor,
   DEAD_LETTER_MS,
   formatListen,
   loadClientSettings,
@@ -14,23 +14,6 @@ import { RETRY_WINDOW_MS } from "../../../src/domain/retry-schedule.ts";
 import { ownTargets } from "../../../src/webhooks/sending/own-listeners.ts";
 
 const KEY = Buffer.alloc(32, 7).toString("base64");
-const PRODUCTION = {
-  SIGNET_DATABASE_URL: "postgres://signet@localhost/signet",
-  TEMPORAL_ADDRESS: "localhost:7233",
-  SIGNET_PUBLIC_URL: "https://api.example.com",
-  SIGNET_PEPPER: KEY,
-  SIGNET_KEK: KEY,
-};
-
-function problemsOf(environment: Record<string, string>, asks?: ConfigFor): readonly string[] {
-  try {
-    loadConfig(environment, asks);
-    return [];
-  } catch (error) {
-    return (error as ConfigError).problems;
-  }
-}
-
 test("development needs no settings", () => {
   expect(loadConfig({ SIGNET_ENV: "development" })).toMatchObject({
     development: true,
