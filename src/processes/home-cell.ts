@@ -1,21 +1,27 @@
 /**
  * A cell's ties to the home cell (decision 35). An api learns verification keys and revocations from it. A worker keeps
- * the tenants as the home cell has them, and sends it the compliance log of this cell.
+ * the tenants as the home cell has them, sends it the compliance log of this cell, and notifies the endpoints here of
+ * credentials that the home cell has revoked.
  */
 import { randomBytes } from "node:crypto";
 import { appendEntry } from "../compliance/append-entry.ts";
 import { cellEntry } from "../compliance/entry.ts";
+import type { Actor } from "../compliance/entry-types.ts";
 import { type Config, ConfigError } from "../config/config.ts";
 import type { Keyring } from "../crypto/keyring.ts";
-import { createPool, type Pool } from "../database/pool.ts";
+import { createPool, type Pool, type Queryable } from "../database/pool.ts";
 import {
   appendCellEntries,
   cellLogSize,
   findKnownTenants,
+  type HomeRevocation,
   type HomeTenant,
   insertHomeTenant,
   type LogEntryRow,
   readEntriesFrom,
+  moveHomePosition,
+  readHomePosition,
+  readHomeRevocations,
   readHomeTenants,
   updateHomeTenant,
 } from "../database/repositories/cells.ts";
@@ -25,6 +31,7 @@ import type { Clock } from "../domain/clock.ts";
 import type { Cell } from "../domain/regions.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
+import { tellEndpoints } from "../revocation/revoke.ts";
 import type { UpkeepJob } from "../runtime/upkeep.ts";
 import { followHubs } from "./hub-knowledge.ts";
 import { followRevocations, type RunningFollower } from "./revocation.ts";
@@ -35,6 +42,7 @@ const EVERY_MS = 1_000;
 const WHOLE_PASS_MS = 600_000;
 const TENANTS_PAGE = 500;
 const ENTRIES_PAGE = 100;
+const REVOCATIONS_PAGE = 100;
 
 function homeDatabase({ homeDatabaseUrl }: Config): string {
   if (homeDatabaseUrl === undefined) {
@@ -95,7 +103,11 @@ export function homeJobs(options: HomeJobsOptions): readonly UpkeepJob[] {
     max: 2,
     log: options.log,
   });
-  const jobs = [new TenantsOfHome(home, options), new LogForHome(home, options)];
+  const jobs = [
+    new TenantsOfHome(home, options),
+    new LogForHome(home, options),
+    new RevocationsOfHome(home, options),
+  ];
   return jobs.map((job, index) => ({
     name: job.name,
     everyMs: EVERY_MS,
@@ -221,5 +233,45 @@ class LogForHome {
       leafBefore: first === 0 ? null : before.leaf_hash,
       leaves: fresh.map(({ leaf_hash }) => leaf_hash),
     });
+  }
+}
+
+/** Publishes `credential.revoked` to the endpoints of this cell, once for each revocation of the home cell. */
+class RevocationsOfHome {
+  readonly name = "revoked credentials of the home cell";
+  readonly #home: Pool;
+  readonly #options: HomeJobsOptions;
+
+  constructor(home: Pool, options: HomeJobsOptions) {
+    this.#home = home;
+    this.#options = options;
+  }
+
+  async run(): Promise<void> {
+    const { operatorPool } = this.#options;
+    for (let isLast = false; !isLast;) {
+      const position = await readHomePosition(operatorPool);
+      const { clock, revocations } = await readHomeRevocations(this.#home, position, REVOCATIONS_PAGE);
+      isLast = revocations.length < REVOCATIONS_PAGE;
+      // Lower than before if the home cell was restored from a backup.
+      const next = isLast ? clock : (revocations.at(-1) as HomeRevocation).seq;
+      if (next !== position) {
+        await transaction(operatorPool, async (db) => {
+          // Otherwise another worker has published these.
+          if (await moveHomePosition(db, position, next)) {
+            await this.#publish(db, revocations);
+          }
+        });
+      }
+    }
+  }
+
+  async #publish(db: Queryable, revocations: readonly HomeRevocation[]): Promise<void> {
+    const { config, keyring, clock } = this.#options;
+    const sources = { keyring, clock, randomBytes, deadLetterMs: config.deadLetterMs };
+    for (const { tenant_id: tenantId, target: credentialId, reason, actor, at } of revocations) {
+      const credential = { tenantId, credentialId, atMs: at.getTime(), onlyIfTaken: true };
+      await tellEndpoints(db, credential, { actor: actor as Actor, reason: reason ?? undefined }, sources);
+    }
   }
 }

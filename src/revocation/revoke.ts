@@ -1,7 +1,7 @@
 /** Emergency revocation of a credential, a principal or a tenant: disabled, and published at once. */
 import type { Queryable } from "../database/pool.ts";
 import { type Revocable, takeOutOfUse } from "../database/repositories/tokens/revocable.ts";
-import { type OwnEventSources, publishOwnEvent } from "../webhooks/ingest/own-event.ts";
+import { type OwnEvent, type OwnEventSources, publishOwnEvent } from "../webhooks/ingest/own-event.ts";
 import { found } from "../domain/errors.ts";
 import { CAEP_EVENTS } from "../domain/security-events.ts";
 import { caepMembers, credentialChanges } from "../webhooks/ssf/publish.ts";
@@ -29,15 +29,23 @@ function eventData(credentialId: string, by: RevokedBy, nowMs: number): Readonly
   };
 }
 
-/** Publishes an event about a credential that the caller's transaction has just disabled. */
+/** A credential that was revoked. */
+export interface RevokedCredential extends Pick<OwnEvent, "onlyIfTaken"> {
+  readonly tenantId: string;
+  readonly credentialId: string;
+  /** Unix milliseconds (default: now). */
+  readonly atMs?: number;
+}
+
+/** Publishes `credential.revoked` in the caller's transaction. */
 export async function tellEndpoints(
   db: Queryable,
-  { tenantId, credentialId }: { readonly tenantId: string; readonly credentialId: string },
+  { tenantId, credentialId, atMs, onlyIfTaken = false }: RevokedCredential,
   by: RevokedBy,
   sources: OwnEventSources,
 ): Promise<void> {
-  const data = JSON.stringify(eventData(credentialId, by, sources.clock.now()));
-  await publishOwnEvent(db, { tenantId, type: "credential.revoked", data }, sources);
+  const data = JSON.stringify(eventData(credentialId, by, atMs ?? sources.clock.now()));
+  await publishOwnEvent(db, { tenantId, type: "credential.revoked", data, onlyIfTaken }, sources);
 }
 
 /**

@@ -1,4 +1,4 @@
-/** What cells exchange with the home cell (decision 35, migration 0054). */
+/** What cells exchange with the home cell (decision 35, migrations 0054 and 0056). */
 import type { Pool, Queryable } from "../pool.ts";
 import { transaction } from "../transaction.ts";
 import type { EntryBytes } from "./compliance-entries.ts";
@@ -88,6 +88,53 @@ export async function updateHomeTenant(pool: Pool, tenant: HomeTenant, now: Date
       await postponeMoves(db, id, { heldAt, releasedAt: now });
     }
   });
+}
+
+/** A credential that the home cell has revoked. */
+export interface HomeRevocation {
+  /** Its number in the sequence of all revocations. */
+  readonly seq: number;
+  readonly tenant_id: string;
+  /** Id of the credential. */
+  readonly target: string;
+  readonly reason: string | null;
+  readonly actor: string;
+  readonly at: Date;
+}
+
+/**
+ * Returns the next revocations of credentials, and the sequence's last number (role signet_cell, at the home cell).
+ *
+ * @param after number of the last known one; null for the sequence's last number only
+ */
+export async function readHomeRevocations(
+  home: Queryable,
+  after: number | null,
+  limit: number,
+): Promise<{ readonly clock: number; readonly revocations: readonly HomeRevocation[] }> {
+  const { rows } = await home.query<
+    { [Name in keyof HomeRevocation]: HomeRevocation[Name] } & { clock: number }
+  >("SELECT * FROM credential_revocations_for_cells($1, $2)", [after, limit]);
+  return {
+    clock: rows[0]?.clock ?? 0,
+    revocations: rows.filter(({ seq }) => (seq as number | null) !== null),
+  };
+}
+
+/** Returns the number of the last revocation that this cell has published; null at first (role signet_operator). */
+export async function readHomePosition(db: Queryable): Promise<number | null> {
+  const { rows } = await db.query<{ seq: number }>("SELECT seq FROM home_position WHERE id = 1");
+  return rows[0]?.seq ?? null;
+}
+
+/** Replaces that number (role signet_operator). @returns false if it is no longer `from` */
+export async function moveHomePosition(db: Queryable, from: number | null, to: number): Promise<boolean> {
+  const { rowCount } = await db.query(
+    `INSERT INTO home_position (id, seq) VALUES (1, $2)
+      ON CONFLICT (id) DO UPDATE SET seq = excluded.seq WHERE home_position.seq = $1`,
+    [from, to],
+  );
+  return rowCount === 1;
 }
 
 export interface LogEntryRow {

@@ -1,7 +1,6 @@
 /** Two regions: a home cell, and one with its own database, Temporal namespace, api and worker (decision 35). */
 import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import { Client } from "pg";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { readLog } from "../../../src/compliance/read-log.ts";
 import { verifyLog } from "../../../src/compliance/verify-log.ts";
@@ -22,6 +21,7 @@ import { accessToken, grant, provision, type Provisioned } from "../../support/f
 import { freePorts } from "../../support/free-port.ts";
 import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
 import { useStarted } from "../../support/started.ts";
+import { sql } from "../../support/tenant.ts";
 import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
 
 const SCOPES = [
@@ -138,20 +138,19 @@ async function untilKnown(token: string, cell = usUrl): Promise<void> {
   );
 }
 
-type Row = Readonly<Record<string, unknown>>;
-
-async function rows(
-  of: { readonly database: { readonly adminUrl: string } },
-  text: string,
-  values: readonly unknown[] = [],
-): Promise<Row[]> {
-  const db = new Client({ connectionString: of.database.adminUrl });
-  await db.connect();
-  try {
-    return (await db.query<Row>(text, [...values])).rows;
-  } finally {
-    await db.end();
-  }
+/** Creates an endpoint in the cell `us`, and returns its id when it is ACTIVE. */
+async function activeEndpoint(
+  token: string,
+  wanted: { readonly url: string; readonly events: readonly string[] },
+): Promise<string> {
+  const made = await call(usUrl, token, "/v1/webhooks/endpoints", wanted);
+  expect(made).toMatchObject({ status: 201 });
+  const id = String(made.body["id"]);
+  await eventually(
+    async () => (await call(usUrl, token, `/v1/webhooks/endpoints/${id}`)).body["state"] === "ACTIVE",
+    "the endpoint to be ACTIVE",
+  );
+  return id;
 }
 
 test("events of a region are accepted, stored and delivered in its own cell", async () => {
@@ -162,16 +161,7 @@ test("events of a region are accepted, stored and delivered in its own cell", as
     body: { code: "MISDIRECTED_REQUEST", region: "us", base_url: usUrl },
   });
   await untilKnown(token);
-  const made = await call(usUrl, token, "/v1/webhooks/endpoints", {
-    url: `${receiver.url}/us`,
-    events: ["order.paid"],
-  });
-  expect(made).toMatchObject({ status: 201 });
-  const endpoint = String(made.body["id"]);
-  await eventually(
-    async () => (await call(usUrl, token, `/v1/webhooks/endpoints/${endpoint}`)).body["state"] === "ACTIVE",
-    "the endpoint to be ACTIVE",
-  );
+  const endpoint = await activeEndpoint(token, { url: `${receiver.url}/us`, events: ["order.paid"] });
   expect(await call(usUrl, token, "/v1/events", { type: "order.paid", data: { of: "us" } })).toMatchObject({
     status: 202,
   });
@@ -179,13 +169,13 @@ test("events of a region are accepted, stored and delivered in its own cell", as
     async () => receiver.requests.some(({ rawBody }) => rawBody.includes('"of":"us"')),
     "the delivery",
   );
-  expect(await rows(home, "SELECT FROM events WHERE tenant_id = $1", [tenantId])).toEqual([]);
+  expect(await sql(home, "SELECT FROM events WHERE tenant_id = $1", [tenantId])).toEqual([]);
   expect(
-    await rows(us, "SELECT FROM events WHERE tenant_id = $1 AND type = 'order.paid'", [tenantId]),
+    await sql(us, "SELECT FROM events WHERE tenant_id = $1 AND type = 'order.paid'", [tenantId]),
   ).toHaveLength(1);
 
   const [entry] = await eventually(async () => {
-    const found = await rows(
+    const found = await sql(
       home,
       "SELECT convert_from(entry, 'UTF8')::json AS entry, entry AS bytes FROM clog WHERE tenant_id = $1 AND type = 'endpoint.created'",
       [tenantId],
@@ -249,6 +239,40 @@ test("a revocation at home applies in the cell within 250 ms", async () => {
   });
 });
 
+test("endpoints of the cell are notified once of a credential that is revoked at home", async () => {
+  const made = await client("us");
+  await untilKnown(made.token);
+  const position = async (): Promise<unknown> => (await sql(us, "SELECT seq FROM home_position"))[0]?.["seq"];
+  await activeEndpoint(made.token, { url: `${receiver.url}/revoked`, events: ["credential.revoked"] });
+  await eventually(async () => (await position()) !== undefined, "the cell to know the last revocation");
+  const { credentialId } = await provision(home, { region: "us", tenantId: made.tenantId });
+  const { body } = await home.admin("POST", `/credentials/${credentialId}/revoke`, { reason: "leaked" });
+  const ofTenant = "SELECT id FROM events WHERE tenant_id = $1 AND type = 'credential.revoked'";
+  const notices = async () => await sql<{ id: string }>(us, ofTenant, [made.tenantId]);
+  const [notice] = await eventually(async () => {
+    const found = await notices();
+    return found.length > 0 && found;
+  }, "the event");
+  const received = await eventually(
+    () => receiver.requests.find(({ headers }) => headers["webhook-id"] === notice?.id),
+    "the delivery",
+  );
+  expect(JSON.parse(received.rawBody.toString())).toMatchObject({
+    type: "credential.revoked",
+    data: { credential_id: credentialId, reason: "leaked", revoked_at: body["committed_at"] },
+  });
+
+  // A later revocation follows the first in the same order, so nothing is left to be repeated.
+  const before = await position();
+  await home.admin("POST", `/credentials/${(await client("us")).credentialId}/revoke`, {});
+  await eventually(async () => Number(await position()) > Number(before), "the later revocation");
+  expect(await notices()).toHaveLength(1);
+  // A home cell that was restored from a backup has lower numbers than this cell remembers.
+  await sql(us, "UPDATE home_position SET seq = seq + 1000000");
+  await eventually(async () => Number(await position()) < 1_000_000, "the number of the restored sequence");
+  expect(await notices()).toHaveLength(1);
+});
+
 test("a cell behind a hub learns of a revocation in the same time", async () => {
   const made = await client("sa");
   await untilKnown(made.token, saUrl);
@@ -259,20 +283,18 @@ test("a cell behind a hub learns of a revocation in the same time", async () => 
     expect.objectContaining({ kind: "api", region: "sa-east-1", state: "applied" }),
   );
   expect(await call(saUrl, made.token, "/v1/webhooks/endpoints")).toMatchObject({ status: 401 });
-  expect(await rows(sa, "SELECT FROM tenants WHERE id = $1", [made.tenantId])).toHaveLength(1);
+  expect(await sql(sa, "SELECT FROM tenants WHERE id = $1", [made.tenantId])).toHaveLength(1);
 });
 
 test("holds, limits and erasures of the home cell reach the cell", async () => {
   const { tenantId, token } = await client("us");
   await untilKnown(token);
-  const inCell = async (): Promise<Row> =>
-    (await rows(us, "SELECT state, held_at, limits, data_key FROM tenants WHERE id = $1", [tenantId]))[0] ??
+  const inCell = async (): Promise<Readonly<Record<string, unknown>>> =>
+    (await sql(us, "SELECT state, held_at, limits, data_key FROM tenants WHERE id = $1", [tenantId]))[0] ??
     {};
   const { data_key: key } = await inCell();
-  expect(await rows(home, "SELECT FROM tenants WHERE id = $1 AND data_key = $2", [tenantId, key])).toEqual(
-    [],
-  );
-  const becomes = async (wanted: Row): Promise<void> => {
+  expect(await sql(home, "SELECT FROM tenants WHERE id = $1 AND data_key = $2", [tenantId, key])).toEqual([]);
+  const becomes = async (wanted: Readonly<Record<string, unknown>>): Promise<void> => {
     await eventually(
       async () => {
         const found = await inCell();
@@ -291,15 +313,10 @@ test("holds, limits and erasures of the home cell reach the cell", async () => {
     status: 200,
   });
   await becomes({ state: "ERASED", data_key: "" });
+  const erased = `SELECT FROM clog WHERE tenant_id = $1 AND type = 'tenant.erased'
+      AND convert_from(entry, 'UTF8')::json #>> '{details,cell}' = 'us'`;
   await eventually(
-    async () =>
-      (
-        await rows(
-          home,
-          "SELECT FROM clog WHERE tenant_id = $1 AND type = 'tenant.erased' AND convert_from(entry, 'UTF8')::json #>> '{details,cell}' = 'us'",
-          [tenantId],
-        )
-      ).length === 1,
+    async () => (await sql(home, erased, [tenantId])).length === 1,
     "the entry of the cell's erasure",
   );
 });
@@ -308,11 +325,11 @@ test("the log of the home cell has every entry of the cell once, in order, and s
   const { token } = await client("us");
   await untilKnown(token);
   await eventually(async () => {
-    const [sent] = await rows(home, "SELECT size FROM cell_logs WHERE cell = 'us'");
-    const [own] = await rows(us, "SELECT size FROM clog_head WHERE log_id = 1");
+    const [sent] = await sql(home, "SELECT size FROM cell_logs WHERE cell = 'us'");
+    const [own] = await sql(us, "SELECT size FROM clog_head WHERE log_id = 1");
     return own !== undefined && sent?.["size"] === own["size"];
   }, "all entries to arrive");
-  const places = await rows(
+  const places = await sql(
     home,
     `SELECT (convert_from(entry, 'UTF8')::json #>> '{details,cell_index}')::int AS place FROM clog
       WHERE convert_from(entry, 'UTF8')::json #>> '{details,cell}' = 'us' ORDER BY idx`,
@@ -334,16 +351,10 @@ async function verifiedEntries(): Promise<number> {
 }
 
 test("a platform's publishing for a tenant of another region names the right cell", async () => {
-  const platform = await home.admin("POST", "/tenants", {
-    name: "platform",
-    region: "global",
-    platform: true,
-  });
-  const publisher = await provision(home, {
-    region: "global",
-    tenantId: String(platform.body["id"]),
-    scopes: ["events:publish", "events:publish_any"],
-  });
+  const region = "global";
+  const { body } = await home.admin("POST", "/tenants", { name: "platform", region, platform: true });
+  const scopes = ["events:publish", "events:publish_any"];
+  const publisher = await provision(home, { region, tenantId: String(body["id"]), scopes });
   const token = await accessToken(home, publisher);
   const { tenantId, token: regional } = await client("us");
   await untilKnown(regional);
@@ -361,7 +372,7 @@ test("a portal session of a cell has no scopes of the home cell", async () => {
   const link = await call(usUrl, token, "/v1/portal/links", {});
   expect(link).toMatchObject({ status: 201 });
   expect(String(link.body["url"])).toContain(usUrl);
-  const [stored] = await rows(us, "SELECT scopes FROM portal_links WHERE tenant_id = $1", [tenantId]);
+  const [stored] = await sql(us, "SELECT scopes FROM portal_links WHERE tenant_id = $1", [tenantId]);
   expect(stored).toEqual({ scopes: ["events:publish", "webhooks:read", "webhooks:write"] });
 });
 
@@ -373,12 +384,8 @@ test("a cell that is cut off from the home cell rejects tokens, and delivers wha
   onTestFinished(async () => await recovering.close());
   const { token } = await client("us");
   await untilKnown(token);
-  const made = await call(usUrl, token, "/v1/webhooks/endpoints", {
-    url: recovering.url,
-    events: ["order.paid"],
-  });
-  const path = `/v1/webhooks/endpoints/${String(made.body["id"])}`;
-  await eventually(async () => (await call(usUrl, token, path)).body["state"] === "ACTIVE", "the endpoint");
+  const id = await activeEndpoint(token, { url: recovering.url, events: ["order.paid"] });
+  const path = `/v1/webhooks/endpoints/${id}`;
   failing = true;
   const event = await call(usUrl, token, "/v1/events", { type: "order.paid", data: {} });
   expect(event).toMatchObject({ status: 202 });
@@ -392,7 +399,7 @@ test("a cell that is cut off from the home cell rejects tokens, and delivers wha
   failing = false;
   const delivered = "SELECT FROM deliveries WHERE event_id = $1 AND state = 'DELIVERED'";
   await eventually(
-    async () => (await rows(us, delivered, [event.body["id"]])).length === 1,
+    async () => (await sql(us, delivered, [event.body["id"]])).length === 1,
     "the delivery without the home cell",
   );
   wire.current.thaw();
@@ -405,7 +412,7 @@ test("the client finds the cell of its region by itself", async () => {
   const { clientId, clientSecret } = made;
   const signet = new SignetClient({ baseUrl: homeUrl, clientId, clientSecret });
   const published = await signet.events.publish({ type: "order.paid", data: {} });
-  expect(await rows(us, "SELECT FROM events WHERE id = $1", [published.id])).toHaveLength(1);
+  expect(await sql(us, "SELECT FROM events WHERE id = $1", [published.id])).toHaveLength(1);
   const listed: string[] = [];
   for await (const credential of signet.credentials.list()) {
     listed.push(credential.client_id);
