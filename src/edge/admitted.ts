@@ -23,12 +23,12 @@ export class Admitted {
   readonly #requests: (UnderWay | undefined)[] = [];
   readonly #tokens: (RevocableToken | undefined)[] = [];
   readonly #free: number[] = [];
-  readonly #timer: NodeJS.Timeout;
+  /** Runs while there are requests: it would wake an idle process. */
+  #timer: NodeJS.Timeout | undefined;
 
   /** @param isRevoked returns true only if the token is known to be revoked; an unknown state aborts nothing */
   constructor(isRevoked: (token: RevocableToken) => boolean) {
     this.#isRevoked = isRevoked;
-    this.#timer = setInterval(() => this.#check(), CHECK_EVERY_MS).unref();
   }
 
   /** Adds a request and returns its slot. */
@@ -36,6 +36,7 @@ export class Admitted {
     const place = this.#free.pop() ?? this.#requests.length;
     this.#requests[place] = request;
     this.#tokens[place] = token;
+    this.#timer ??= setInterval(() => this.#check(), CHECK_EVERY_MS).unref();
     return place;
   }
 
@@ -48,9 +49,14 @@ export class Admitted {
 
   close(): void {
     clearInterval(this.#timer);
+    this.#timer = undefined;
   }
 
   #check(): void {
+    if (this.#free.length === this.#requests.length) {
+      this.close();
+      return;
+    }
     for (const [place, request] of this.#requests.entries()) {
       const token = this.#tokens[place];
       if (request !== undefined && token !== undefined && this.#isRevoked(token)) {

@@ -40,8 +40,8 @@ export interface HubOptions {
   readonly log: Logger;
 }
 
-/** Shortest and longest pause between two questions, in milliseconds. */
-const ASK_EVERY_MIN_MS = 20;
+/** Shortest and longest pause between two questions, in milliseconds. Ten hubs ask the primary less than 500 times a second. */
+const ASK_EVERY_MIN_MS = 22;
 const ASK_EVERY_MAX_MS = 60;
 /** Pause after a proof before the next question, in which the processes send their next nonces. */
 const GATHER_MS = 3;
