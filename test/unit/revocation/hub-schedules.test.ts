@@ -6,14 +6,8 @@ import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
 import type { Reply, Request } from "../../../src/revocation/hub-messages.ts";
 import { HubSession, ProvenKnowledge } from "../../../src/revocation/hub-session.ts";
-import { rootOf } from "../../../src/revocation/nonce-tree.ts";
-import {
-  leaseStatement,
-  nextHead,
-  revocationStatement,
-  type SequenceState,
-  snapshotStatement,
-} from "../../../src/revocation/proof.ts";
+import { nextHead, revocationStatement } from "../../../src/revocation/proof.ts";
+import { ModelPrimary } from "../../support/model-primary.ts";
 
 const BOUND_MS = 250;
 const LEASE_MS = 240;
@@ -22,9 +16,6 @@ const LENGTH = Number(process.env["SIGNET_SCHEDULE_LENGTH"] ?? 4);
 const REPAIRED_EVERY = LENGTH > 4 ? 64 : 8;
 /** Speeds of the process's clock. A slow one is the dangerous one. */
 const RATES = LENGTH > 5 ? [1 - 5e-4, 1, 1 + 5e-4] : [1 - 5e-4];
-const EPOCH = "00000000-0000-4000-8000-000000000000";
-const KEYS = "[]";
-const KEYS_DIGEST = "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945";
 const TOKEN = {
   credentialId: "crd_1",
   principalId: "prn_1",
@@ -36,54 +27,6 @@ const TOKEN = {
 };
 /** What a hub may have stored: nonces repeat between schedules, so each run uses the same ones. */
 const NONCES = Array.from({ length: 64 }, () => randomBytes(32));
-
-/** The primary. Its code of a statement is the statement itself, and nobody else makes codes. */
-class ModelPrimary {
-  readonly lines: string[] = [];
-  readonly heads: string[] = ["00".repeat(32)];
-
-  get state(): SequenceState {
-    return { epoch: EPOCH, sequence: this.lines.length, head: this.heads.at(-1) ?? "" };
-  }
-
-  commit(target: string): Reply {
-    const line = `${this.lines.length + 1}:tenant:${target}:1000:`;
-    this.heads.push(nextHead(this.state.head, line));
-    this.lines.push(line);
-    return { type: "line", line, ...this.state, codes: revocationStatement(this.state) };
-  }
-
-  prove(nonce: string): Extract<Reply, { type: "proof" }> {
-    const proof = { ...this.state, keysDigest: KEYS_DIGEST, atUs: 1, codes: "" };
-    const root = rootOf(Buffer.from(nonce, "base64url"), [[]])?.toString("hex") ?? "";
-    return { type: "proof", nonce, trees: [[]], ...proof, codes: leaseStatement(proof, root) };
-  }
-
-  answer(request: Request): Reply[] {
-    switch (request.type) {
-      case "nonce":
-        return [this.prove(request.nonce)];
-      case "lines":
-        return [{ type: "lines", lines: this.lines.slice(request.after) }];
-      case "keys":
-        return [{ type: "keys", keys: KEYS }];
-      case "snapshot": {
-        const text = this.lines.join("\n");
-        const codes = snapshotStatement({ ...this.state, codes: "", lines: text });
-        return [
-          { type: "snapshot", chunks: 1, ...this.state, codes },
-          { type: "chunk", text },
-        ];
-      }
-      case "follow":
-      case "applied":
-      case "gone":
-        return [];
-      default:
-        return request satisfies never;
-    }
-  }
-}
 
 /** One process, its hub, and the real time that neither of them knows. */
 class World {
