@@ -11,6 +11,9 @@
 # Files and certificates have the form of `signet dev-ca` (src/http/mutual-tls/dev-ca.ts), and each continues a directory of the
 # other. Production does not trust that one's CA, hence another name here.
 #
+# With SIGNET_INIT_CELL=us it creates what that cell needs, for services such as postgres-us. Only the authorities are
+# those of the home cell.
+#
 # There are two authorities, because a certificate of the internal one gives full control of Temporal. Clients of the
 # service get theirs from the other.
 set -eu
@@ -20,6 +23,8 @@ umask 077
 organisation="O=Signet compose - made on this machine - do not trust elsewhere"
 days_ca=3650
 days_leaf=397
+# The names of a cell's services end with this.
+of="${SIGNET_INIT_CELL:+-$SIGNET_INIT_CELL}"
 ca="$SIGNET_INIT_CA" keys="$SIGNET_INIT_KEYS" api="$SIGNET_INIT_API" edge="$SIGNET_INIT_EDGE" worker="$SIGNET_INIT_WORKER"
 hub="$SIGNET_INIT_HUB" lease="$SIGNET_INIT_LEASE"
 trust="$SIGNET_INIT_TRUST" postgres="$SIGNET_INIT_POSTGRES" temporal="$SIGNET_INIT_TEMPORAL" ui="$SIGNET_INIT_TEMPORAL_UI"
@@ -72,44 +77,62 @@ keep() {
   put "$2.crt" < "$work/leaf.crt"
 }
 
-make_certificates() {
-  local="DNS:localhost,IP:127.0.0.1,IP:::1"
-  keep ca "$api/server" serverAuth "DNS:api,$local"
-  keep ca "$edge/server" serverAuth "DNS:edge,$local"
-  # The api and hubs identify an edge by this URI. Clients' URIs contain /client/.
-  keep ca "$edge/edge" clientAuth "URI:spiffe://signet.compose/edge"
-  keep ca "$hub/hub" serverAuth,clientAuth "URI:spiffe://signet.compose/hub"
-  keep internal "$postgres/server" serverAuth "DNS:postgres,$local"
-  # Temporal's services also present their server certificate as clients of each other.
-  keep internal "$temporal/server" serverAuth,clientAuth "DNS:temporal,$local"
-  keep internal "$keys/temporal" clientAuth "URI:spiffe://signet.compose/temporal/signet"
-  keep internal "$ui/temporal" clientAuth "URI:spiffe://signet.compose/temporal/ui"
-  [ -s "$trust/internal-ca.crt" ] || put "$trust/internal-ca.crt" < "$ca/internal.crt"
-  for trusted in "$api/clients-ca" "$api/proxies-ca" "$edge/clients-ca" "$edge/api-ca" "$edge/hubs-ca" "$hub/hubs-ca"; do
-    [ -s "$trusted.crt" ] || put "$trusted.crt" < "$ca/ca.crt"
-  done
+# keep_authority FILE: creates FILE.crt, which clients' certificates are verified with, if missing.
+keep_authority() {
+  [ -s "$1.crt" ] || put "$1.crt" < "$ca/ca.crt"
 }
 
-make_services() {
-  make_authorities
-  make_certificates
+# own USER DIRECTORIES: the images' users must own their files, because their processes cannot read those of others.
+own() {
+  [ "$(id -u)" != 0 ] || chown -R "$@"
+}
+
+local="DNS:localhost,IP:127.0.0.1,IP:::1"
+
+# What every cell has.
+make_cell() {
+  keep ca "$api/server" serverAuth "DNS:api$of,$local"
+  keep internal "$postgres/server" serverAuth "DNS:postgres$of,$local"
+  # Temporal's services also present their server certificate as clients of each other.
+  keep internal "$temporal/server" serverAuth,clientAuth "DNS:temporal$of,$local"
+  keep internal "$keys/temporal" clientAuth "URI:spiffe://signet.compose/temporal/signet$of"
+  keep_authority "$api/clients-ca"
   # Takes values from .env if set: earlier versions kept the keys there.
   [ -s "$keys/pepper" ] || printf '%s\n' "${SIGNET_PEPPER:-$(openssl rand -base64 32)}" | put "$keys/pepper"
   [ -s "$keys/kek" ] || printf '%s\n' "${SIGNET_KEK:-$(openssl rand -base64 32)}" | put "$keys/kek"
   [ -s "$api/operator-token" ] ||
     printf '%s\n' "${SIGNET_OPERATOR_TOKEN:-$(openssl rand -hex 32)}" | put "$api/operator-token"
-  [ -s "$lease/lease-key" ] || openssl rand -base64 32 | put "$lease/lease-key"
   [ -s "$worker/checkpoint-key" ] ||
     printf '%s\n' "${SIGNET_CHECKPOINT_KEY:-$(openssl rand -base64 32)}" | put "$worker/checkpoint-key"
+  own 1000:1000 "$keys" "$api" "$worker" "$temporal"
+  own 999:999 "$postgres"
+}
+
+# What only the home cell has: edges, hubs and Temporal's UI.
+make_home() {
+  keep ca "$edge/server" serverAuth "DNS:edge,$local"
+  # The api and hubs identify an edge by this URI. Clients' URIs contain /client/.
+  keep ca "$edge/edge" clientAuth "URI:spiffe://signet.compose/edge"
+  keep ca "$hub/hub" serverAuth,clientAuth "URI:spiffe://signet.compose/hub"
+  keep internal "$ui/temporal" clientAuth "URI:spiffe://signet.compose/temporal/ui"
+  keep_authority "$api/proxies-ca"
+  keep_authority "$edge/clients-ca"
+  keep_authority "$edge/api-ca"
+  keep_authority "$edge/hubs-ca"
+  keep_authority "$hub/hubs-ca"
+  [ -s "$lease/lease-key" ] || openssl rand -base64 32 | put "$lease/lease-key"
+  own 1000:1000 "$api" "$edge" "$hub" "$lease"
+  own 5000:5000 "$ui"
+}
+
+make_services() {
+  make_authorities
   # The CA certificate is public. Only its owner can read each other file.
+  [ -s "$trust/internal-ca.crt" ] || put "$trust/internal-ca.crt" < "$ca/internal.crt"
   chmod 0755 "$trust"
   chmod 0644 "$trust/internal-ca.crt"
-  # The images' users must own their files: their processes have no capability to read those of others.
-  if [ "$(id -u)" = 0 ]; then
-    chown -R 1000:1000 "$keys" "$api" "$edge" "$hub" "$lease" "$worker" "$temporal"
-    chown -R 999:999 "$postgres"
-    chown -R 5000:5000 "$ui"
-  fi
+  make_cell
+  [ -n "$of" ] || make_home
 }
 
 case "${1-}" in

@@ -5,7 +5,7 @@ import { execFile } from "node:child_process";
 import { X509Certificate } from "node:crypto";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { promisify } from "node:util";
 import { X509Certificate as ParsedCertificate } from "@peculiar/x509";
 import { afterAll, expect, test } from "vitest";
@@ -39,16 +39,20 @@ const text = (file: string): string => readFileSync(path(file), "utf8");
 const certificate = (file: string): X509Certificate => new X509Certificate(text(file));
 
 async function init(...words: readonly string[]): Promise<string> {
-  return await initIn(directory, ...words);
+  return await initIn(directory, words);
 }
 
-async function initIn(parent: string, ...words: readonly string[]): Promise<string> {
+async function initIn(
+  parent: string,
+  words: readonly string[] = [],
+  more: Readonly<Record<string, string>> = {},
+): Promise<string> {
   const volumes = VOLUMES.map((volume) => [
     `SIGNET_INIT_${volume.toUpperCase().replace("-", "_")}`,
     join(parent, volume),
   ]);
   const { stdout } = await run("sh", [SCRIPT, ...words], {
-    env: { PATH: process.env["PATH"], ...(Object.fromEntries(volumes) as Record<string, string>) },
+    env: { PATH: process.env["PATH"], ...(Object.fromEntries(volumes) as Record<string, string>), ...more },
   });
   return stdout;
 }
@@ -164,6 +168,40 @@ test("a set-up from a version without internal TLS gets its files, and keeps its
   await init();
   expect(kept.map(text)).toEqual(before);
   expect(certificate("postgres/server.crt").verify(certificate("ca/internal.crt").publicKey)).toBe(true);
+});
+
+test("a second cell gets keys of its own, and certificates with its names from the same authorities", async () => {
+  const files = FILES.filter((file) => /^(api|keys|worker|postgres|temporal)\//.test(file));
+  const own = files.filter((file) => file !== "api/proxies-ca.crt");
+  const home = files.map(text);
+  const cell = mkdtempSync(join(tmpdir(), "signet-init-"));
+  try {
+    for (const volume of new Set(own.map((file) => file.replace(/\/.*/, "")))) {
+      mkdirSync(join(cell, volume));
+    }
+    const shared = { SIGNET_INIT_CA: path("ca"), SIGNET_INIT_TRUST: path("trust") };
+    await initIn(cell, [], { ...shared, SIGNET_INIT_CELL: "us" });
+    expect(files.map(text)).toEqual(home);
+    const made = readdirSync(cell, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map(({ parentPath, name }) => join(relative(cell, parentPath), name));
+    expect(made.toSorted()).toEqual(own);
+    const same = own.filter((file) => readFileSync(join(cell, file), "utf8") === text(file));
+    expect(same).toEqual([]);
+    expect(readFileSync(join(cell, "api/clients-ca.crt"), "utf8")).toBe(text("ca/ca.crt"));
+    for (const [file, name, authority] of [
+      ["api/server.crt", "DNS:api-us", "ca"],
+      ["postgres/server.crt", "DNS:postgres-us", "internal"],
+      ["temporal/server.crt", "DNS:temporal-us", "internal"],
+      ["keys/temporal.crt", "URI:spiffe://signet.compose/temporal/signet-us", "internal"],
+    ] as const) {
+      const issued = new X509Certificate(readFileSync(join(cell, file)));
+      expect(issued.verify(certificate(`ca/${authority}.crt`).publicKey), file).toBe(true);
+      expect(issued.subjectAltName?.split(", ")[0]).toBe(name);
+    }
+  } finally {
+    rmSync(cell, { recursive: true });
+  }
 });
 
 test("others can read only public certificates, and each key has its reader", () => {

@@ -3,7 +3,7 @@
  * file's commands, environment, health checks and order, once. Files with a fault are tried in one further process.
  */
 import { execFile } from "node:child_process";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -20,30 +20,28 @@ import {
   type Variables,
 } from "../support/compose-file.ts";
 import {
+  activeEndpoint,
   call,
   clientFetch,
-  type Json,
   pasteTokenRequest,
+  provision,
   requireReachable,
 } from "../support/compose-reach.ts";
 import { type ComposeRun, makePlace, type Place, prepareCompose } from "../support/compose-run.ts";
-import { type DataPlane, startDataPlane, withVariables } from "../support/compose-region.ts";
+import { startTrustedReceiver, withVariables } from "../support/compose-region.ts";
 import { type ComposeServers, startServers } from "../support/compose-servers.ts";
 import { type ComposeStarts, openStarts } from "../support/compose-starts.ts";
-import { newRoot, serverPair } from "../support/certificates.ts";
 import { eventually } from "../support/eventually.ts";
 import { productionImage } from "../support/processes.ts";
 import { MISSED, NOT_OF_MIGRATE, OPTIONAL, REFUSED } from "../support/compose-settings.ts";
 import { allowMinutes } from "../support/limits.ts";
-import { type Receiver, startReceiver, verifyReceived } from "../support/receiver-server.ts";
+import { type Receiver, verifyReceived } from "../support/receiver-server.ts";
 
 allowMinutes(4);
 
 const run = promisify(execFile);
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 const SERVICES = ["edge", "worker", "api", "migrate"] as const;
-/** Services of the profile `region`. */
-const REGION = ["remote-edge", "hub-b", "hub-a"] as const;
 
 const read = async (name: string): Promise<string> => await readFile(join(REPOSITORY, name), "utf8");
 
@@ -57,7 +55,6 @@ let servers: ComposeServers;
 let place: Place;
 let compose: ComposeRun;
 let receiver: Receiver;
-let region: DataPlane | undefined;
 /** PostgreSQL and Temporal as they are before `migrate`. */
 let empty: Place;
 let starts: ComposeStarts;
@@ -91,46 +88,20 @@ beforeAll(async () => {
     makePlace(file, servers),
     openStarts(directory),
   ]);
-  const root = await newRoot("Receivers");
-  const rootFile = join(place.volumes, "receivers.crt");
-  await writeFile(rootFile, root.cert);
-  receiver = await startReceiver({ tls: await serverPair(root) });
-  region = await startDataPlane(place);
+  const trusted = await startTrustedReceiver(place);
+  ({ receiver } = trusted);
   const opened = parseCompose(text, { ...variables, SIGNET_ALLOWED_TARGET_CIDRS: "127.0.0.0/8" });
-  compose = await prepare(
-    withVariables(opened, {
-      // The worker trusts the receiver's CA.
-      worker: { NODE_EXTRA_CA_CERTS: rootFile },
-      "remote-edge": { SIGNET_EDGE_ROUTES: region.routesFile },
-    }),
-  );
-  await compose.up([...REGION, ...SERVICES]);
+  compose = await prepare(withVariables(opened, { worker: trusted.variables }));
+  await compose.up(SERVICES);
 });
 
 afterAll(async () => {
   await compose?.down();
   await starts?.close();
   await receiver?.close();
-  region?.close();
   await Promise.all([place?.close(), empty?.close()]);
   await servers?.close();
 });
-
-async function signet(...args: readonly string[]): Promise<Json> {
-  return JSON.parse(await compose.exec("api", ["signet", ...args, "--json"])) as Json;
-}
-
-/** Creates a client for webhooks, as an operator does. */
-async function provision(): Promise<Json> {
-  const { id: tenant } = await signet("tenant", "create", "Example", "--region", "eu");
-  const of = ["--tenant", String(tenant)];
-  const scopes = "webhooks:write webhooks:read events:publish";
-  const { id: role } = await signet("role", "create", "publisher", ...of, "--scopes", scopes);
-  const what = ["--role", String(role), "--region", "eu", "--environment", "production"];
-  const { id: principal } = await signet("principal", "create", "service", ...of, ...what);
-  const certificate = ["--san-uri", "spiffe://signet.compose/client/example"];
-  return await signet("credential", "create", "--principal", String(principal), ...certificate);
-}
 
 describe("the services as the file runs them", () => {
   test("start in order, and serve what clients and Prometheus reach", async () => {
@@ -144,7 +115,7 @@ describe("the services as the file runs them", () => {
   test("deliver an event for a tenant created inside the api container", async () => {
     const origin = compose.published(8443);
     const tls = clientFetch(place);
-    const client = await provision();
+    const client = await provision(compose);
     expect(await pasteTokenRequest(place, origin, client)).toMatchObject({ token_type: "Bearer" });
     const { client_id, client_secret } = client;
     const issued = await call(tls, `${origin}/v1/auth/token`, undefined, {
@@ -153,12 +124,7 @@ describe("the services as the file runs them", () => {
       grant_type: "client_credentials",
     });
     const token = String(issued["access_token"]);
-    const endpoint = await call(tls, `${origin}/v1/webhooks/endpoints`, token, {
-      url: `${receiver.url}/hook`,
-      events: ["inference.completed"],
-    });
-    const member = `${origin}/v1/webhooks/endpoints/${String(endpoint["id"])}`;
-    await eventually(async () => (await call(tls, member, token))["state"] === "ACTIVE", "the endpoint");
+    const endpoint = await activeEndpoint(tls, origin, token, `${receiver.url}/hook`);
     const event = await call(tls, `${origin}/v1/events`, token, {
       type: "inference.completed",
       data: { tokens: 42 },
@@ -172,35 +138,6 @@ describe("the services as the file runs them", () => {
       { type: "ping" },
       { type: "inference.completed", id: event["id"], data: { tokens: 42 } },
     ]);
-  });
-
-  test("revoke a token in the second region, behind hubs, and refuse it there while the hubs are gone", async () => {
-    const [origin, remote] = [compose.published(8443), compose.published(8444)];
-    const tls = clientFetch(place);
-    const { client_id, client_secret } = await provision();
-    const asked = { client_id, client_secret, grant_type: "client_credentials" };
-    const token = String((await call(tls, `${origin}/v1/auth/token`, undefined, asked))["access_token"]);
-    const ask = async (): Promise<Response> =>
-      await tls(`${remote}/v1/data`, { headers: { authorization: `Bearer ${token}` } });
-    expect((await ask()).status).toBe(200);
-    const { followers } = (await signet("top")) as { readonly followers: readonly Json[] };
-    expect(followers.filter(({ region }) => region === "ap")).toMatchObject([
-      { kind: "edge", connected: 1, behind: 0 },
-      { kind: "hub", connected: 2, behind: 0 },
-    ]);
-
-    // The drill of the runbook.
-    await compose.down(["hub-a", "hub-b"]);
-    const refused = async () => [await ask()].find(({ status }) => status === 503);
-    const answer = await eventually(refused, "the edge without hubs to refuse");
-    expect(await answer.json()).toMatchObject({ code: "REVOCATION_STALE" });
-    expect(answer.headers.get("retry-after")).toBe("1");
-    await compose.up(["hub-a", "hub-b"]);
-    await eventually(async () => (await ask()).ok, "the edge to admit again");
-
-    const receipt = await signet("revoke", String(client_id), "--reason", "leaked");
-    expect(JSON.stringify(receipt)).toContain('"region":"ap"');
-    expect((await ask()).status).toBe(401);
   });
 
   test("have no unnecessary setting in the file", () => {
@@ -445,7 +382,7 @@ test.concurrent.for<readonly [name: string, what: string, how: Change, because: 
 
 test("the services end with code 0 in their time", async () => {
   const ends = await compose.down();
-  expect(ends.size).toBe(RUNNING.length + REGION.length);
+  expect(ends.size).toBe(RUNNING.length);
   for (const [name, { code, tookMs }] of ends) {
     expect.soft({ name, code }).toEqual({ name, code: 0 });
     expect.soft(tookMs).toBeLessThan(parseSeconds(file.services[name]?.stop_grace_period ?? ""));

@@ -39,8 +39,8 @@ export interface ComposeFile {
 
 export type Variables = Readonly<Record<string, string>>;
 
-/** `${NAME}`, `${NAME:-default}`, `${NAME:?message}` and `$$`. */
-const VARIABLE = /\$\$|\$\{(\w+)(?::([-?])([^}]*))?\}/g;
+/** `${NAME}`, `${NAME:-default}`, `${NAME:+replacement}`, `${NAME:?message}` and `$$`; the texts may contain variables. */
+const VARIABLE = /\$\$|\$\{(\w+)(?::([-+?])((?:\$\{[^}]*\}|[^}])*))?\}/g;
 
 function interpolate(text: string, variables: Variables): string {
   return text.replace(
@@ -53,7 +53,8 @@ function interpolate(text: string, variables: Variables): string {
       if (value === "" && kind === "?") {
         throw new Error(`required variable ${name} is missing a value: ${rest}`);
       }
-      return value === "" && kind === "-" ? (rest ?? "") : value;
+      const replaces = kind === "+" ? value !== "" : kind === "-" && value === "";
+      return replaces ? interpolate(rest ?? "", variables) : kind === "+" ? "" : value;
     },
   );
 }

@@ -3,12 +3,14 @@ import { X509Certificate } from "node:crypto";
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { expect } from "vitest";
 import { createTlsFetch } from "../../src/lib/client/tls-fetch.ts";
 import type { ComposeRun, Place } from "./compose-run.ts";
-import { shellLines } from "./documents.ts";
+import { eventually } from "./eventually.ts";
+import { labelledBlocks, shellLines } from "./documents.ts";
+import { IMAGE_ENVIRONMENT, productionImage } from "./processes.ts";
 
 const run = promisify(execFile);
 
@@ -84,6 +86,37 @@ export async function requireReachable(compose: ComposeRun, name: string, place:
   }
 }
 
+/** Runs the command line in the container `api`, and returns its object. */
+export async function signet(compose: ComposeRun, ...args: readonly string[]): Promise<Json> {
+  return JSON.parse(await compose.exec("api", ["signet", ...args, "--json"])) as Json;
+}
+
+/** Creates a client for webhooks, as an operator does. */
+export async function provision(compose: ComposeRun): Promise<Json> {
+  const { id: tenant } = await signet(compose, "tenant", "create", "Example", "--region", "eu");
+  const of = ["--tenant", String(tenant)];
+  const scopes = "webhooks:write webhooks:read events:publish";
+  const { id: role } = await signet(compose, "role", "create", "publisher", ...of, "--scopes", scopes);
+  const what = ["--role", String(role), "--region", "eu", "--environment", "production"];
+  const { id: principal } = await signet(compose, "principal", "create", "service", ...of, ...what);
+  const certificate = ["--san-uri", "spiffe://signet.compose/client/example"];
+  return await signet(compose, "credential", "create", "--principal", String(principal), ...certificate);
+}
+
+/** Creates an endpoint for `inference.completed`, and waits until it is active. */
+export async function activeEndpoint(
+  tls: ReturnType<typeof createTlsFetch>,
+  origin: string,
+  token: string,
+  url: string,
+): Promise<Json> {
+  const body = { url, events: ["inference.completed"] };
+  const endpoint = await call(tls, `${origin}/v1/webhooks/endpoints`, token, body);
+  const member = `${origin}/v1/webhooks/endpoints/${String(endpoint["id"])}`;
+  await eventually(async () => (await call(tls, member, token))["state"] === "ACTIVE", "the endpoint");
+  return endpoint;
+}
+
 /** Runs the token request of docs/operations.md in a directory with the certificates that it names. */
 export async function pasteTokenRequest(
   place: Place,
@@ -102,6 +135,52 @@ export async function pasteTokenRequest(
     await writeFile(join(scratch, "ca.crt"), place.client.ca);
     await writeFile(join(scratch, "example.pem"), place.client.pair);
     return JSON.parse((await run("bash", ["-euc", filled], { cwd: scratch })).stdout);
+  } finally {
+    await rm(scratch, { recursive: true });
+  }
+}
+
+/** In place of `docker compose`: the init job's certificates are there already, and `exec` runs the image's program. */
+const DOCKER = `docker() {
+  case "$*" in
+    *" init ca" | *" init client example") cat "$PREPARED/\${!#}" ;;
+    "compose exec -T api signet "*) shift 5; (cd "$IMAGE" && node src/bootstrap.mjs "$@") ;;
+    *) echo "docker $*" >&2; return 1 ;;
+  esac
+}
+`;
+
+/** Runs the commands of docs/regions.md that show the second cell. Returns its last lines, and the token. */
+export async function pasteCellExample(
+  compose: ComposeRun,
+  { client: { ca, pair } }: Place,
+): Promise<{ readonly answers: readonly unknown[]; readonly token: string }> {
+  const block =
+    labelledBlocks(await readFile(join(import.meta.dirname, "..", "..", "docs", "regions.md"), "utf8")).get(
+      "cell",
+    ) ?? "exit 1";
+  const filled = block.replaceAll(/https:\/\/localhost:(\d+)/g, (_all, port: string) =>
+    compose.published(Number(port)),
+  );
+  const scratch = await mkdtemp(join(tmpdir(), "signet-compose-"));
+  try {
+    await writeFile(join(scratch, "ca"), ca);
+    await writeFile(join(scratch, "example"), pair);
+    const { stdout } = await run("bash", ["-euc", `${DOCKER}${filled}\necho "$TOKEN"`], {
+      cwd: scratch,
+      env: {
+        ...compose.environment("api"),
+        ...IMAGE_ENVIRONMENT,
+        PATH: `${dirname(process.execPath)}:/usr/bin:/bin`,
+        IMAGE: productionImage(),
+        PREPARED: scratch,
+      },
+    });
+    const lines = stdout.trimEnd().split("\n");
+    return {
+      answers: lines.slice(0, -1).map((line): unknown => JSON.parse(line)),
+      token: lines.at(-1) ?? "",
+    };
   } finally {
     await rm(scratch, { recursive: true });
   }

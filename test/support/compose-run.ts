@@ -10,7 +10,7 @@ import { inject } from "vitest";
 import { type ListenAddress, SETTINGS } from "../../src/config/config.ts";
 import type { ComposeFile, ComposeService, ImageFile, Variables } from "./compose-file.ts";
 import { parseSeconds } from "./compose-file.ts";
-import { type ComposeServers, VOLUMES } from "./compose-servers.ts";
+import { type ComposeServers, inVolumes } from "./compose-servers.ts";
 import { freePort } from "./free-port.ts";
 import { IMAGE_ENVIRONMENT, runProcess, type SpawnedProcess, spawnProcess } from "./processes.ts";
 import { execute, withDatabase } from "./test-database.ts";
@@ -48,7 +48,10 @@ export async function makePlace({ services }: ComposeFile, servers: ComposeServe
     suffix,
     close: async () => {
       await execute(superuser, `DROP DATABASE "${POSTGRES_DB}${suffix}" WITH (FORCE)`);
-      await execute(superuser, `DROP ROLE IF EXISTS "signet${suffix}", "signet_edge_login${suffix}"`);
+      await execute(
+        superuser,
+        `DROP ROLE IF EXISTS "signet${suffix}", "signet_edge_login${suffix}", "cell_us${suffix}"`,
+      );
       await execute(
         superuser,
         `REASSIGN OWNED BY "postgres${suffix}" TO CURRENT_USER; DROP OWNED BY "postgres${suffix}"; DROP ROLE "postgres${suffix}"`,
@@ -63,6 +66,8 @@ export interface RunOptions {
   /** Directory with the image's content. */
   readonly directory: string;
   readonly place: Place;
+  /** The second cell's; its services' names end with `-us`. */
+  readonly cell?: Place | undefined;
   /** A run whose api serves the edge of this one. */
   readonly beside?: ComposeRun | undefined;
 }
@@ -75,11 +80,7 @@ interface Running {
 
 function rewriteDatabase(text: string, { suffix, databaseUrl }: Place): string {
   const url = new URL(text);
-  const server = new URL(databaseUrl);
-  if (url.host !== "postgres:5432") {
-    return text;
-  }
-  url.host = server.host;
+  url.host = new URL(databaseUrl).host;
   url.username += suffix;
   return withDatabase(url.href, `${url.pathname.slice(1)}${suffix}`);
 }
@@ -108,6 +109,12 @@ export class ComposeRun {
     return beside !== undefined && name === "api"
       ? beside.#port(name, port)
       : (this.#ports.get(`${name}:${port}`) ?? Number(port));
+  }
+
+  /** Returns where a service, or the server of this name, is. */
+  #placeOf(name: string): Place {
+    const { place, cell = place } = this.#options;
+    return name.endsWith("-us") ? cell : place;
   }
 
   #listen(name: string, { variable, fallback, parse }: (typeof LISTENERS)[number]): ListenAddress {
@@ -149,57 +156,48 @@ export class ComposeRun {
     return this.#options.beside?.origin ?? this.published(8443);
   }
 
+  /** Returns the value of a service's variable, with addresses and paths of this run. */
+  #here(name: string, value: string): string {
+    const { services } = this.#options.file;
+    const [, database, temporal] =
+      /^postgres:.*@(postgres|postgres-us):5432\/|^(temporal|temporal-us):7233$/.exec(value) ?? [];
+    if (database !== undefined) {
+      return rewriteDatabase(value, this.#placeOf(database));
+    }
+    if (temporal !== undefined) {
+      return this.#placeOf(temporal).temporalAddress;
+    }
+    return inVolumes(this.#service(name), this.#placeOf(name).volumes, value)
+      .replace("//localhost:8443", "//edge:8443")
+      .replace("//localhost:8445", "//api-us:8443")
+      .replaceAll(/\/\/([a-z-]+):(\d+)/g, (all, host: string, port: string) =>
+        host in services ? `//127.0.0.1:${this.#port(host, port)}` : all,
+      );
+  }
+
   /** Returns the complete environment of a service's container. */
   environment(name: string): Variables {
-    const { place, image } = this.#options;
-    const given = this.#service(name).environment ?? {};
-    const environment: Record<string, string> = { ...image.environment, ...given };
+    const { image } = this.#options;
+    const { suffix } = this.#placeOf(name);
+    const given = Object.entries({ ...image.environment, ...this.#service(name).environment });
+    const environment = Object.fromEntries(
+      given.map(([variable, value]) => [variable, this.#here(name, value)]),
+    );
     for (const listener of LISTENERS) {
       environment[listener.variable] = `127.0.0.1:${this.#port(name, this.#listen(name, listener).port)}`;
     }
-    for (const variable of ["SIGNET_DATABASE_URL", "SIGNET_EDGE_DATABASE_URL", "SIGNET_DATABASE_ADMIN_URL"]) {
-      const url = environment[variable];
-      if (url !== undefined) {
-        environment[variable] = rewriteDatabase(url, place);
-      }
-    }
     if (environment["SIGNET_CHECKPOINT_DIR"] !== undefined) {
       // A separate volume for each service.
-      environment["SIGNET_CHECKPOINT_DIR"] = join(inject("runDirectory"), `${name}${place.suffix}`);
-    }
-    if (environment["TEMPORAL_ADDRESS"] === "temporal:7233") {
-      environment["TEMPORAL_ADDRESS"] = place.temporalAddress;
-    }
-    for (const [variable, value] of Object.entries(environment)) {
-      environment[variable] = value.replace(`${VOLUMES}/`, `${place.volumes}/`);
-    }
-    const apiUrl = environment["SIGNET_EDGE_API_URL"];
-    if (apiUrl !== undefined) {
-      environment["SIGNET_EDGE_API_URL"] = apiUrl.replace(
-        /\/\/api:(\d+)/,
-        (_all, port: string) => `//127.0.0.1:${this.#port("api", port)}`,
-      );
-    }
-    const { SIGNET_HUBS: hubs } = environment;
-    if (hubs !== undefined) {
-      environment["SIGNET_HUBS"] = hubs.replaceAll(
-        /\/\/([a-z-]+):(\d+)/g,
-        (_all, hub: string, port: string) => `//127.0.0.1:${this.#port(hub, port)}`,
-      );
+      environment["SIGNET_CHECKPOINT_DIR"] = join(inject("runDirectory"), `${name}${suffix}`);
     }
     if (environment["SIGNET_TRUSTED_PROXIES"] !== undefined) {
       // A container's address is in a private network; here it is loopback.
       environment["SIGNET_TRUSTED_PROXIES"] += ",127.0.0.0/8";
     }
-    const published = `127.0.0.1:${this.#port("edge", 8443)}`;
-    environment["SIGNET_PUBLIC_URL"] = (given["SIGNET_PUBLIC_URL"] ?? "").replace(
-      "localhost:8443",
-      published,
-    );
     const { variable, fallback } = SETTINGS.temporalNamespace;
     return {
       ...environment,
-      [variable]: `${environment[variable] ?? fallback}${place.suffix}`,
+      [variable]: `${environment[variable] ?? fallback}${suffix}`,
       ...IMAGE_ENVIRONMENT,
     };
   }
@@ -251,14 +249,14 @@ export class ComposeRun {
     return code === 0;
   }
 
-  async #untilHealthy({ name, process }: Running): Promise<void> {
+  async #untilHealthy({ name, service, process }: Running): Promise<void> {
     const began = performance.now();
     let nextCheck = began + EARLY_CHECK_INTERVAL_MS;
     for (;;) {
       if (process.state() !== undefined) {
         throw new Error(`${name} ended with code ${process.state()?.code}:\n${process.output()}`);
       }
-      if (process.output().includes(`"${name} started"`) || performance.now() > nextCheck) {
+      if (process.output().includes(`"${service.command?.[0]} started"`) || performance.now() > nextCheck) {
         if (await this.isHealthy(name)) {
           break;
         }

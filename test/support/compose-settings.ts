@@ -77,6 +77,10 @@ export const OPTIONAL: readonly string[] = [
   "SIGNET_DENIED_TARGET_CIDRS",
   "SIGNET_OUTBOUND_PROXY",
   "SIGNET_LOG_LEVEL",
+  // Without a second cell.
+  "SIGNET_CELLS",
+  "SIGNET_CELL",
+  "SIGNET_HOME_DATABASE_URL",
   // Without edges behind hubs.
   "SIGNET_LEASE_KEY_FILE",
 ];

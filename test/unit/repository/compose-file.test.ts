@@ -75,6 +75,10 @@ describe("every service", () => {
       "hub-a",
       "hub-b",
       "remote-edge",
+      "postgres-us",
+      "temporal-us",
+      "api-us",
+      "worker-us",
       "prometheus",
       "grafana",
     ]);
@@ -115,16 +119,17 @@ describe("every service", () => {
     );
     const holders = (volume: string): readonly string[] =>
       mounts.filter(([, source]) => source === volume).map(([name]) => name);
-    expect(holders("ca")).toEqual(["init"]);
+    expect(holders("ca")).toEqual(["init", "init-us"]);
     for (const name of ["postgres", "temporal", "temporal-ui"]) {
       expect(holders(`${name}-tls`)).toEqual(["init", name]);
     }
     for (const [name, source, target, mode] of mounts.filter(([, , path]) => path.startsWith("/run/"))) {
-      expect(target).toBe(`/run/signet/${source}`);
-      expect(mode, name).toBe(name === "init" ? undefined : "ro");
+      expect(target).toBe(`/run/signet/${source.replace(/-us\b/, "")}`);
+      expect(mode, name).toBe(name.startsWith("init") ? undefined : "ro");
     }
     for (const own of ["api", "worker"]) {
       expect(holders(own)).toEqual(["init", own]);
+      expect(holders(`${own}-us`)).toEqual(["init-us", `${own}-us`]);
     }
     expect(holders("edge")).toEqual(["init", "edge", "remote-edge"]);
     expect(holders("hub")).toEqual(["init", "hub-a", "hub-b"]);
@@ -142,15 +147,14 @@ describe("every service", () => {
         environment("init")[setting],
       ]),
     );
-    const [, copies = ""] = /for trusted in (.*); do\n.*put "\$trusted\.crt"/.exec(script) ?? [];
-    const made = (lines: string, pattern: RegExp, endings: readonly string[]): readonly string[] =>
-      [...lines.matchAll(pattern)].flatMap(([, variable, name]) =>
+    const made = (pattern: RegExp, endings: readonly string[]): readonly string[] =>
+      [...script.matchAll(pattern)].flatMap(([, variable, name]) =>
         endings.map((ending) => `${settings.get(variable)}/${name}${ending}`),
       );
     const created = [
-      ...made(script, /^ *keep [a-z]+ "\$([a-z]+)\/([a-z-]+)"/gm, [".key", ".crt"]),
-      ...made(script, /\bput "\$([a-z]+)\/([a-z.-]+)"/g, [""]),
-      ...made(copies, /"\$([a-z]+)\/([a-z-]+)"/g, [".crt"]),
+      ...made(/^ *keep [a-z]+ "\$([a-z]+)\/([a-z-]+)"/gm, [".key", ".crt"]),
+      ...made(/\bput "\$([a-z]+)\/([a-z.-]+)"/g, [""]),
+      ...made(/^ *keep_authority "\$([a-z]+)\/([a-z-]+)"/gm, [".crt"]),
     ];
     const used = new Set(JSON.stringify(file.services).match(/\/run\/signet\/[a-z-]+\/[a-z.-]+/g));
     expect(used.size).toBeGreaterThan(15);
@@ -164,7 +168,7 @@ describe("every service", () => {
     expect(() => parseCompose(text, {})).toThrow(
       /required variable \w+ is missing a value: see \.env\.example/,
     );
-    const optional = [...text.matchAll(/\$\{(\w+):-/g)].map(([, name]) => name);
+    const optional = [...text.matchAll(/\$\{(\w+):[-+]/g)].map(([, name]) => name);
     const commented = [...example.matchAll(/^#(\w+)=/gm)].map(([, name]) => name);
     expect(new Set(optional)).toEqual(new Set(commented));
     for (const name of listed) {
@@ -175,7 +179,7 @@ describe("every service", () => {
 
 describe("our services", () => {
   test("have no writable files and no capabilities, and exit before they are killed", () => {
-    for (const name of ["migrate", "api", "worker", "edge", "hub-a", "hub-b", "remote-edge"]) {
+    for (const [name] of all().filter(([, { build }]) => build !== undefined)) {
       expect(service(name)).toMatchObject({ init: true, read_only: true, cap_drop: ["ALL"] });
       expect(parseSeconds(service(name).stop_grace_period ?? "")).toBeGreaterThan(CLOSE_TIMEOUT_MS);
     }
@@ -194,8 +198,8 @@ describe("our services", () => {
     expect(environment("api")).not.toHaveProperty("SIGNET_ADMIN_LISTEN");
     expect(SETTINGS.adminListen.fallback).toMatch(/^127\.0\.0\.1:/);
     for (const [name] of all()) {
-      expect("SIGNET_OPERATOR_TOKEN_FILE" in environment(name)).toBe(name === "api");
-      expect("SIGNET_DATABASE_ADMIN_URL" in environment(name)).toBe(name === "migrate");
+      expect("SIGNET_OPERATOR_TOKEN_FILE" in environment(name)).toBe(/^api(-us)?$/.test(name));
+      expect("SIGNET_DATABASE_ADMIN_URL" in environment(name)).toBe(/^migrate(-us)?$/.test(name));
     }
   });
 });
@@ -224,43 +228,7 @@ describe("the edge", () => {
     expect(script).toMatch(/^ {2}client \| temporal\)$/m);
     expect(name).not.toContain("/temporal/");
     expect(name).not.toContain("/client/");
-    expect(script).toContain(`serverAuth "${environment("edge")["SIGNET_EDGE_API_NAMES"]},`);
-  });
-});
-
-describe("the second region", () => {
-  const REGION = ["hub-a", "hub-b", "remote-edge"];
-
-  test("starts only with its profile, beside services that do not wait for it", () => {
-    expect(
-      all().flatMap(([name, { profiles }]) => (profiles?.includes("region") === true ? [name] : [])),
-    ).toEqual(REGION);
-    for (const [name, { depends_on: needs = {} }] of all().filter(([name]) => !REGION.includes(name))) {
-      expect(
-        Object.keys(needs).filter((need) => REGION.includes(need)),
-        name,
-      ).toEqual([]);
-    }
-  });
-
-  test("has an edge without a login and without a network that leads to PostgreSQL", () => {
-    expect(Object.keys(environment("remote-edge")).join()).not.toContain("DATABASE_URL");
-    const networks = (name: string): readonly string[] => service(name).networks ?? ["default"];
-    expect(networks("remote-edge").filter((network) => networks("postgres").includes(network))).toEqual([]);
-    for (const hub of ["hub-a", "hub-b", "api"]) {
-      expect(networks("remote-edge").filter((network) => networks(hub).includes(network))).toContain(
-        "region",
-      );
-    }
-    expect(environment("remote-edge")["SIGNET_HUBS"]).toBe("wss://hub-a:8446,wss://hub-b:8446");
-  });
-
-  test("has names in its certificates that the other side asks for", async () => {
-    const script = await read("compose/init.sh");
-    expect(script).toContain(
-      `"$hub/hub" serverAuth,clientAuth "${environment("remote-edge")["SIGNET_HUB_NAMES"]}"`,
-    );
-    expect(script).toContain(`"$edge/edge" clientAuth "${environment("hub-a")["SIGNET_HUB_NAMES"]}"`);
+    expect(script).toContain(`serverAuth "${environment("edge")["SIGNET_EDGE_API_NAMES"]}$of,`);
   });
 });
 
@@ -269,7 +237,7 @@ describe("the worker", () => {
     const { SIGNET_CHECKPOINT_DIR: directory } = environment("worker");
     expect(service("worker").volumes).toContain(`checkpoints:${directory}`);
     const others = all().filter(([name]) => name !== "worker");
-    expect(others.flatMap(([, { volumes = [] }]) => volumes).join()).not.toContain("checkpoints");
+    expect(others.flatMap(([, { volumes = [] }]) => volumes).join()).not.toContain("checkpoints:");
     expect(directory).toBe("/var/lib/signet/checkpoints");
     expect(dockerfile).toContain(" /image/state/checkpoints ");
     expect(image.copies).toContain(
