@@ -110,9 +110,9 @@ class Wires {
     this.#hubs = hubs;
   }
 
-  readonly open: OpenHubConnection = async (url, { onMessage }) => {
+  readonly open: OpenHubConnection = async (url, handlers) => {
     const ends = { backlog: 0, close: () => undefined };
-    const back = (text: string): void => this.#carry(url, () => onMessage(text));
+    const back = (text: string): void => this.#carry(url, () => handlers.onMessage(text));
     const peer = this.#hubs[Number(url)]?.accept({ ...ends, send: back });
     const send = (text: string): void => this.#carry(url, () => peer?.onMessage(text));
     return await Promise.resolve({ ...ends, send });
