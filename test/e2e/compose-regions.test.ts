@@ -115,6 +115,9 @@ test("an event of the region us is delivered in the second cell, to which the ho
   expect(await compose.exec("api-us", ["signet", "doctor"])).toMatch(
     /^(ok .*\n)*ok +home cell.*\n(ok .*\n)*$/,
   );
+  const otherKey = ["SIGNET_KEK_FILE=", `SIGNET_KEK=${Buffer.alloc(32, 1).toString("base64")}`];
+  const withOtherKey = compose.exec("api-us", ["env", ...otherKey, "node", "src/bootstrap.mjs", "doctor"]);
+  await expect(withOtherKey).rejects.toThrow(/keys .*check that SIGNET_KEK is the one/);
   const tls = clientFetch(place);
   const origin = compose.published(8445);
   const { answers, token } = await pasteCellExample(compose, place);

@@ -26,3 +26,13 @@ export async function findDataKeys(
   });
   return new Map(rows.map((row) => [row.id, row.data_key]));
 }
+
+/** Returns a tenant and its wrapped data key, to check that it can be opened; undefined if there is none. */
+export async function findAnyDataKey(
+  db: Queryable,
+): Promise<{ readonly id: string; readonly data_key: string } | undefined> {
+  const { rows } = await db.query<{ id: string; data_key: string }>(
+    "SELECT id, data_key FROM tenants WHERE data_key <> '' LIMIT 1",
+  );
+  return rows[0];
+}

@@ -6,6 +6,7 @@ import { CLOCK_SKEW_MAX_MS, openDatabaseClock } from "../../database/database-cl
 import { requireCurrentSchema } from "../../database/migrate.ts";
 import type { Pool } from "../../database/pool.ts";
 import { findKnownTenants, readHomeTenants } from "../../database/repositories/cells.ts";
+import { findAnyDataKey } from "../../database/repositories/data-keys.ts";
 import { CLAIM_SETTLES_MS } from "../../webhooks/engine/reconciler.ts";
 import { findOverdue, readLag } from "../../database/repositories/webhooks/reconciliation.ts";
 import type { Clock } from "../../domain/clock.ts";
@@ -118,10 +119,14 @@ const CHECKS: readonly Check[] = [
   },
   {
     name: "keys",
-    fix: "check that SIGNET_KEK is the one that the signing keys were sealed with",
-    look: async ({ issuer, home, keyring, clock, log }) => {
+    fix: "check that SIGNET_KEK is the one that the keys in the database were sealed with",
+    look: async ({ pool, issuer, home, keyring, clock, log }) => {
       if (home !== undefined) {
-        return { ok: true, detail: "the home cell signs the tokens" };
+        const tenant = await findAnyDataKey(pool);
+        if (tenant !== undefined) {
+          await keyring.contentRoot(tenant.data_key, tenant.id);
+        }
+        return { ok: true, detail: "the tenants' keys open; the home cell signs the tokens" };
       }
       const keys = await openKeyStore({ db: issuer, keyring, clock, log });
       const { kid } = keys.signingKey();
