@@ -18,8 +18,8 @@ import {
   type HomeTenant,
   insertHomeTenant,
   type LogEntryRow,
-  readEntriesFrom,
   moveHomePosition,
+  readEntriesFrom,
   readHomePosition,
   readHomeRevocations,
   readHomeTenants,
@@ -249,10 +249,10 @@ class RevocationsOfHome {
 
   async run(): Promise<void> {
     const { operatorPool } = this.#options;
-    for (let isLast = false; !isLast;) {
+    for (;;) {
       const position = await readHomePosition(operatorPool);
       const { clock, revocations } = await readHomeRevocations(this.#home, position, REVOCATIONS_PAGE);
-      isLast = revocations.length < REVOCATIONS_PAGE;
+      const isLast = revocations.length < REVOCATIONS_PAGE;
       // Lower than before if the home cell was restored from a backup.
       const next = isLast ? clock : (revocations.at(-1) as HomeRevocation).seq;
       if (next !== position) {
@@ -262,6 +262,9 @@ class RevocationsOfHome {
             await this.#publish(db, revocations);
           }
         });
+      }
+      if (isLast) {
+        return;
       }
     }
   }

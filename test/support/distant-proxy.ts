@@ -27,7 +27,7 @@ export interface DistantProxy {
 }
 
 /** A lost packet is noticed when later ones are acknowledged: one more round trip and a quarter (RFC 8985 section 6.2). */
-const LOST_ROUND_TRIPS = 1.25;
+export const LOST_ROUND_TRIPS = 1.25;
 
 /** Starts a proxy to a port of 127.0.0.1. */
 export async function startDistantProxy(target: number, distance: Distance): Promise<DistantProxy> {

@@ -51,7 +51,6 @@ export class ModelPrimary {
   }
 
   /** Answers a process as a hub without other processes would. */
-
   answer(request: Request): Reply[] {
     switch (request.type) {
       case "nonce":
