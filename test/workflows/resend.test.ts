@@ -68,10 +68,12 @@ async function replay({ tenant }: Pick<Made, "tenant">, selection: StatesSelecti
 
 describe("a resend", () => {
   test("delivers again with the same webhook-id, and keeps the first attempt in the log", async () => {
-    const { tenant, id, receiver, until, resend } = await make([OK]);
+    const reply = Promise.withResolvers<undefined>();
+    const { tenant, id, receiver, until, resend } = await make([OK, { ...OK, after: reply.promise }, OK]);
     await until(delivered);
     const [first] = await made.current.attempts(tenant, id);
     expect(await resend()).toMatchObject({ state: "QUEUED", cycle: 2, attemptCount: 0, deliveredAt: null });
+    reply.resolve(undefined);
     await until(({ state, cycle }) => state === "DELIVERED" && cycle === 2);
     const [one, two] = receiver.requests.map(({ headers }) => headers);
     expect(receiver.requests).toHaveLength(2);
@@ -94,8 +96,10 @@ describe("a resend", () => {
   test("that is requested many times at once starts one cycle", async () => {
     const { id, receiver, tenant, until, resend } = await make([OK]);
     await until(delivered);
-    receiver.answer([{ ...OK, delayMs: 300 }]);
+    const requests = Promise.withResolvers<undefined>();
+    receiver.answer([{ ...OK, after: requests.promise }]);
     const asked = await Promise.allSettled(Array.from({ length: 8 }, resend));
+    requests.resolve(undefined);
     expect(asked.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
     await until(({ state, cycle }) => state === "DELIVERED" && cycle === 2);
     expect(await made.current.attempts(tenant, id)).toHaveLength(2);

@@ -201,14 +201,16 @@ describe.concurrent("the fence", () => {
   );
 
   test("keeps a cancellation that arrived while the request was in flight", async () => {
+    const cancellation = Promise.withResolvers<undefined>();
     const { receiver, run, find, id, tenant } = await publishTo({
       kind: "answer",
       status: 500,
-      delayMs: 500,
+      after: cancellation.promise,
     });
     const running = run(startSender(), true);
     await receiver.waitFor(1);
     await made.current.sql.query("UPDATE deliveries SET state = 'CANCELLED' WHERE id = $1", [id]);
+    cancellation.resolve(undefined);
     await running;
     // On a slow machine the run ends before the outcome is recorded.
     await eventually(
@@ -223,10 +225,12 @@ describe.concurrent("the fence", () => {
 
 describe("an unavailable database", () => {
   test("delays the record of an outcome without a second request", async () => {
-    const { receiver, run, find, tenant, id } = await publishTo({ kind: "answer", delayMs: 600 });
+    const outage = Promise.withResolvers<undefined>();
+    const { receiver, run, find, tenant, id } = await publishTo({ kind: "answer", after: outage.promise });
     const running = run(startSender(), true);
     await receiver.waitFor(1);
     await stopDatabase(made.current);
+    outage.resolve(undefined);
     // The request ends but its outcome cannot be written; the first caller times out.
     await running.catch((error: unknown) => error);
     await startDatabase(made.current);

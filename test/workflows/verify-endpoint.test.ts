@@ -226,18 +226,22 @@ describe("one host", () => {
 
 describe.concurrent("a late acknowledgement", () => {
   test("does not activate an endpoint that was changed meanwhile", async () => {
-    const { receiver, id, find } = await register({ kind: "answer", delayMs: 1_500 });
+    const change = Promise.withResolvers<undefined>();
+    const { receiver, id, find } = await register({ kind: "answer", after: change.promise });
     await receiver.waitFor(1);
     await made.current.sql.query("UPDATE endpoints SET generation = 2 WHERE id = $1", [id]);
+    change.resolve(undefined);
     expect(await resultOf(id)).toEqual({ outcome: "superseded", pings: 1 });
     expect(await find()).toMatchObject({ state: "PENDING", generation: 2 });
     await receiver.close();
   });
 
   test("does not bring back an endpoint that was deleted meanwhile", async () => {
-    const { receiver, tenant, id, find } = await register({ kind: "answer", delayMs: 1_500 });
+    const removal = Promise.withResolvers<undefined>();
+    const { receiver, tenant, id, find } = await register({ kind: "answer", after: removal.promise });
     await receiver.waitFor(1);
     await made.current.endpoints.remove(tenant, id, TEST_CALLER);
+    removal.resolve(undefined);
     expect(await resultOf(id)).toEqual({ outcome: "superseded", pings: 1 });
     await expect(find()).rejects.toMatchObject({ code: "NOT_FOUND" });
     await receiver.close();
