@@ -86,6 +86,24 @@ class Tokens(WithService):
         self.assertEqual(signet.access_token().scope, "a b")
         self.assertEqual(len(self.service.token_requests), 1)
 
+    def test_are_not_requested_again_by_a_thread_that_was_late(self) -> None:
+        signet = self.client()
+        found: List[str] = []
+        others = iter([None, threading.Thread(target=lambda: found.append(signet.access_token().value))])
+
+        def clock() -> float:
+            # The other thread gets its token after this one has found none.
+            other = next(others, None)
+            if other is not None:
+                other.start()
+                other.join(10)
+            return self.now
+
+        signet._source._runtime = replace(self.runtime(), clock=clock)
+        found.append(signet.access_token().value)
+        self.assertEqual(found, ["token-1"] * 2)
+        self.assertEqual(len(self.service.token_requests), 1)
+
     def test_are_renewed_in_the_background_and_used_meanwhile(self) -> None:
         signet = self.client()
         self.assertEqual(signet.access_token().value, "token-1")

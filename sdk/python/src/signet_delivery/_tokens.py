@@ -182,13 +182,18 @@ class TokenSource:
         """Returns a valid token. Only the first callers, and callers with an expired token, wait."""
         now = self._runtime.clock()
         with self._lock:
-            held = self._held
-            if held is not None and now < held.usable_until:
+            held = self._usable(now)
+            if held is not None:
                 if now >= held.refresh_at and self._flight is None:
                     held.refresh_at = now + _REFRESH_AGAIN
                     threading.Thread(target=self._renew_early, name="signet-token", daemon=True).start()
                 return held.token
-        return self._renew()
+        return self._renew(unless_usable=True)
+
+    def _usable(self, now: float) -> Optional[_Held]:
+        """Returns what is held if it can still be used. The caller holds the lock."""
+        held = self._held
+        return held if held is not None and now < held.usable_until else None
 
     def token_instead_of(self, refused: str) -> AccessToken:
         """Returns a token other than the rejected one; concurrent callers share the renewal."""
@@ -203,9 +208,14 @@ class TokenSource:
         except Exception as error:
             LOG.warning("REFRESH_FAILED: the token could not be renewed yet: %s", error)
 
-    def _renew(self) -> AccessToken:
+    def _renew(self, unless_usable: bool = False) -> AccessToken:
         mine: "Future[AccessToken]" = Future()
+        now = self._runtime.clock()
         with self._lock:
+            # Another thread may have renewed it since the caller looked.
+            held = self._usable(now) if unless_usable else None
+            if held is not None:
+                return held.token
             flight = self._flight
             if flight is None:
                 self._flight = mine
