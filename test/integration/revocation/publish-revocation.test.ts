@@ -89,8 +89,8 @@ test("a revocation has a number, a row, an entry in the log and a notification",
       },
     },
   ]);
-  await eventually(() => received.length > 0, "the notification");
-  expect(received).toEqual([`${published.sequence}:credential:${revocation.target}`]);
+  const notification = `${published.sequence}:credential:${revocation.target}`;
+  await eventually(() => received.includes(notification), "the notification");
 });
 
 test("an already revoked target keeps its revocation, also for concurrent requests", async () => {
@@ -122,14 +122,19 @@ test("a rollback publishes nothing and leaves no gap", async () => {
   ).rejects.toThrow("changed its mind");
   const after = await revoke(aCredential());
   expect(after.sequence).toBe(before.sequence + 1);
-  await eventually(() => received.length === 2, "both notifications");
+  // Those of the previous test may arrive in this one.
+  const own = () => received.filter((payload) => Number(payload.split(":")[0]) >= before.sequence);
+  await eventually(() => own().length === 2, "both notifications");
   expect(received.join()).not.toContain(taken.target);
 });
 
 test("numbers follow the commit order, without gaps", async () => {
+  const before = await revoke(aCredential());
   await Promise.all(Array.from({ length: 60 }, async () => await revoke(aCredential())));
-  await eventually(() => received.length === 60, "all notifications");
-  const numbers = received.map((payload) => Number(payload.split(":")[0]));
+  const sequences = () => received.map((payload) => Number(payload.split(":")[0]));
+  const own = () => sequences().filter((sequence) => sequence > before.sequence);
+  await eventually(() => own().length === 60, "all notifications");
+  const numbers = own();
   expect(numbers).toEqual(numbers.map((_, index) => (numbers[0] ?? 0) + index));
 });
 
