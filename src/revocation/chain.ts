@@ -6,8 +6,11 @@ import type { FollowedRevocation } from "../database/repositories/tokens/revocat
 import { isRevocationKind, REVOCATION_LIFE_MS } from "./kinds.ts";
 import { nextHead, type SequenceState } from "./proof.ts";
 
-/** Maximum number of lines of a hub that wait for an authenticated head. */
-const WAITING_MAX = 20_000;
+/**
+ * Maximum number of lines of a hub that wait for an authenticated head. A process that reads a snapshot gets all lines
+ * since it was made.
+ */
+const WAITING_MAX = 65_536;
 /** Number of past states that a late answer is compared with. */
 const PAST_STATES = 1_024;
 const LINE = /^(\d{1,15}):([a-z]+):([^:\n]{1,200}):(\d{1,17}):(\d{0,12})$/;
@@ -63,6 +66,7 @@ interface Waiting {
 /** Lines of one hub that no authenticated head covers yet. Each hub has its own, so that none can displace another's. */
 export class WaitingLines {
   readonly #lines = new Map<number, Waiting>();
+  #forgotten = 0;
 
   /** Keeps a line. If there are too many, the hub sent what it should not, and all are dropped. */
   offer(line: string): void {
@@ -95,6 +99,10 @@ export class WaitingLines {
 
   /** Drops the lines up to a number. */
   forget(sequence: number): void {
+    if (sequence === this.#forgotten) {
+      return;
+    }
+    this.#forgotten = sequence;
     for (const known of this.#lines.keys()) {
       if (known <= sequence) {
         this.#lines.delete(known);
@@ -116,11 +124,6 @@ export class RevocationChain {
   begin(state: SequenceState): void {
     this.#heads.clear();
     this.#enter({ epoch: state.epoch, sequence: state.sequence, head: state.head });
-  }
-
-  /** Returns the revocations of a snapshot's lines. */
-  readAll(lines: string): FollowedRevocation[] {
-    return lines.split("\n").flatMap((line) => readLine(line) ?? []);
   }
 
   /**

@@ -42,6 +42,13 @@ function hashOf(target: string): void {
   third = avalanche(c ^ second);
 }
 
+/** Makes the target in a slot the hashed one. */
+function readHash(keys: Uint32Array, slot: number): void {
+  first = keys[WORDS * slot] ?? 0;
+  second = keys[WORDS * slot + 1] ?? 0;
+  third = keys[WORDS * slot + 2] ?? 0;
+}
+
 export class DeniedTargets {
   #keys = new Uint32Array(WORDS * SLOTS_FIRST);
   /** End of each denial, in whole seconds of the caller's clock; 0 for a free slot. */
@@ -68,13 +75,37 @@ export class DeniedTargets {
 
   /** Denies a target until an instant of the caller's clock, in milliseconds; never earlier than before. */
   add(target: string, untilMs: number): void {
-    if (this.#size >= this.#until.length * LOAD_MAX) {
-      this.#grow();
-    }
     hashOf(target);
+    this.#add(
+      untilMs === Infinity ? FOR_EVER : Math.min(FOR_EVER - 1, Math.max(1, Math.ceil(untilMs / 1_000))),
+    );
+  }
+
+  /** Takes over the targets of another table, which must not be used afterwards. */
+  absorb(other: DeniedTargets): void {
+    if (other.#size > this.#size) {
+      [this.#keys, other.#keys] = [other.#keys, this.#keys];
+      [this.#until, other.#until] = [other.#until, this.#until];
+      [this.#size, other.#size] = [other.#size, this.#size];
+      this.#cursor = 0;
+    }
+    for (let slot = 0; slot < other.#until.length; slot += 1) {
+      const until = other.#until[slot] ?? 0;
+      if (until !== 0) {
+        readHash(other.#keys, slot);
+        this.#add(until);
+      }
+    }
+  }
+
+  /** Denies the hashed target until a second of the caller's clock. */
+  #add(until: number): void {
+    if (this.#size >= this.#until.length * LOAD_MAX) {
+      const [one, two, three] = [first, second, third];
+      this.#grow();
+      [first, second, third] = [one, two, three];
+    }
     const slot = this.#find();
-    const until =
-      untilMs === Infinity ? FOR_EVER : Math.min(FOR_EVER - 1, Math.max(1, Math.ceil(untilMs / 1_000)));
     const known = this.#until[slot] ?? 0;
     if (known === 0) {
       this.#put(slot, first, second, third);
@@ -151,9 +182,7 @@ export class DeniedTargets {
     this.#cursor = 0;
     for (let slot = 0; slot < until.length; slot += 1) {
       if (until[slot] !== 0) {
-        first = keys[WORDS * slot] ?? 0;
-        second = keys[WORDS * slot + 1] ?? 0;
-        third = keys[WORDS * slot + 2] ?? 0;
+        readHash(keys, slot);
         const place = this.#find();
         this.#put(place, first, second, third);
         this.#until[place] = until[slot] ?? 0;

@@ -39,7 +39,7 @@ type Forever = Exclude<RevocationKind, "tenant">;
 
 export class DenyList {
   readonly #tenants = new Map<string, TenantDenial>();
-  readonly #kinds = new Map(
+  readonly #kinds = new Map<Forever, DeniedTargets>(
     REVOCATION_KINDS.filter((kind) => kind !== "tenant").map((kind) => [kind, new DeniedTargets()]),
   );
   readonly #credentials = this.#of("credential");
@@ -81,6 +81,13 @@ export class DenyList {
     const known = this.#tenants.get(target);
     if (known !== undefined && known.atMs <= atMs) {
       this.#tenants.set(target, { until: known.until, atMs, issuedBefore });
+    }
+  }
+
+  /** Takes over all but the tenants of another list, which must not be used afterwards. */
+  absorb(other: DenyList): void {
+    for (const [kind, denied] of this.#kinds) {
+      denied.absorb(other.#of(kind));
     }
   }
 

@@ -9,6 +9,7 @@ import {
   acknowledge,
   type FollowerRow,
   markFollowerSeen,
+  readAllRevocations,
   readRevocationNews,
   registerFollower,
   removeFollower,
@@ -33,6 +34,8 @@ const RECONNECT_MAX_MS = 1_000;
 const SWEEP_EVERY_MS = 60_000;
 /** Silence, in the loop's time (see `afterLoopTime`), after which a connection counts as broken. */
 const LISTENING_SILENT_MS = 1_000;
+/** The same while all live revocations are read, of which there may be a million. */
+const READING_SILENT_MS = 5_000;
 const OTHER_SILENT_MS = 500;
 /** Loop time after which the database counts as silent for a waiting request. */
 const RENEWAL_SILENT_MS = 100;
@@ -45,6 +48,8 @@ const ACKNOWLEDGE_AFTER_MS = 5;
 const ACKNOWLEDGE_SPREAD_MS = 20;
 /** Longest wait for a current answer, in milliseconds. If all answers come too late, this process is unusable, too. */
 const RENEWAL_MOST_MS = 5_000;
+
+const STANDBY = "the database is a standby: revocations are followed on the primary only";
 
 export interface FollowerOptions {
   /** Opens the connection for notifications. */
@@ -180,7 +185,8 @@ export class RevocationFollower {
         () => void subscription?.close(),
       );
       // Reads everything, even after a short interruption, because the database may have been replaced.
-      await this.#learnOver(subscription, true);
+      await this.#learnAll(subscription);
+      await this.#learnOver(subscription);
     } catch (error) {
       await subscription?.close();
       this.#lose(undefined, error);
@@ -231,9 +237,29 @@ export class RevocationFollower {
   }
 
   /** Reads over the subscription. Closes it if no answer comes, whatever the network reports. */
-  async #learnOver(subscription: Subscription, everything = false): Promise<void> {
-    const learning = this.#learnFrom(subscription.db, everything);
+  async #learnOver(subscription: Subscription): Promise<void> {
+    const learning = this.#learnFrom(subscription.db);
     await withinLoopTime(LISTENING_SILENT_MS, learning, () => void subscription.close());
+  }
+
+  /** Reads all live revocations over a subscription that is not in use yet. */
+  async #learnAll(subscription: Subscription): Promise<void> {
+    const question = this.view.ask(true);
+    const news = await readAllRevocations(
+      subscription.db,
+      async (answer) => await withinLoopTime(READING_SILENT_MS, answer, () => void subscription.close()),
+      (page) => this.view.gather(page),
+    );
+    const result = this.view.learn(question, news);
+    if (result === "standby") {
+      throw new Error(STANDBY);
+    }
+    if (result === "replaced") {
+      this.#options.log.error(
+        { sequence: question.known.sequence },
+        "the database lacks revocations that are known here; they are kept, and everything was read again",
+      );
+    }
   }
 
   #hear(payload: string): void {
@@ -324,21 +350,15 @@ export class RevocationFollower {
     }
   }
 
-  async #learnFrom(db: Queryable, everything = false): Promise<void> {
-    const question = this.view.ask(everything);
+  /** @throws if everything must be read again, over a new connection */
+  async #learnFrom(db: Queryable): Promise<void> {
+    const question = this.view.ask();
     const result = this.view.learn(question, await readRevocationNews(db, question.after));
     if (result === "standby") {
-      throw new Error("the database is a standby: revocations are followed on the primary only");
+      throw new Error(STANDBY);
     }
     if (result === "restored") {
-      await this.#learnFrom(db, true);
-      return;
-    }
-    if (result === "replaced") {
-      this.#options.log.error(
-        { sequence: question.known.sequence },
-        "the database lacks revocations that are known here; they are kept, and everything was read again",
-      );
+      throw new Error("the database was restored or replaced");
     }
     this.#onAnswer();
     void this.#acknowledge();

@@ -262,7 +262,7 @@ export class HubFollower {
     );
   }
 
-  /** Starts to follow. Resolves after the first proof, or after three seconds without one. */
+  /** Starts to follow. Resolves after the first proof that counts, or after three seconds without one. */
   async start(): Promise<void> {
     this.#plan();
     this.#sweeps = setInterval(() => this.view.prune(), SWEEP_EVERY_MS).unref();

@@ -3,7 +3,7 @@
  * as far as the primary has authenticated it (proof.ts); what a process says is about itself.
  */
 import type { FollowerRow } from "../database/repositories/tokens/revocations.ts";
-import type { Attestation, Proof, Snapshot } from "./proof.ts";
+import type { Attestation, Proof } from "./proof.ts";
 import type { Path } from "./nonce-tree.ts";
 
 /** Version of these messages. A hub ends a connection of another one. */
@@ -24,6 +24,8 @@ export type Request =
   /** Asks for the lines after a number. */
   | { readonly type: "lines"; readonly after: number }
   | { readonly type: "snapshot" }
+  /** Asks for another chunk of the snapshot, after one has been read. */
+  | { readonly type: "more" }
   | { readonly type: "keys" }
   /** A process applies everything up to a number, for a time in milliseconds. */
   | {
@@ -42,17 +44,16 @@ export type Reply =
   | { readonly type: "lines"; readonly lines: readonly string[] }
   | ({ readonly type: "proof"; readonly nonce: string; readonly trees: readonly Path[] } & Proof)
   | { readonly type: "keys"; readonly keys: string }
-  /** The head of a snapshot. As many messages with its lines follow. */
+  /** The head of a snapshot. As many messages with its lines follow, the first few without being asked for. */
   | ({ readonly type: "snapshot"; readonly chunks: number } & Attestation)
   | { readonly type: "chunk"; readonly text: string };
 
 /** Maximum number of chunks of a snapshot: 256 MiB of text. */
 const CHUNKS_MAX = 1_024;
 
-/** Puts the chunks of a snapshot together. */
+/** Reads the messages of a snapshot in order. */
 export class SnapshotReader {
   #head: Attestation | undefined;
-  #texts: string[] = [];
   #left = 0;
 
   /** Whether chunks are missing. */
@@ -60,32 +61,27 @@ export class SnapshotReader {
     return this.#head !== undefined;
   }
 
-  /** Takes a message of a hub. @returns the snapshot after its last chunk */
-  read(reply: Extract<Reply, { type: "snapshot" | "chunk" }>): Snapshot | "reading" | "malformed" {
+  /** Takes a message of a hub. @returns the head of the snapshot after its last chunk */
+  read(reply: Extract<Reply, { type: "snapshot" | "chunk" }>): Attestation | "reading" | "malformed" {
     if (reply.type === "snapshot") {
       const { chunks, epoch, sequence, head, codes } = reply;
       if (chunks < 0 || chunks > CHUNKS_MAX) {
         return "malformed";
       }
       this.#head = { epoch, sequence, head, codes };
-      this.#texts = [];
       this.#left = chunks;
     } else {
-      this.#texts.push(reply.text);
       this.#left -= 1;
     }
     const head = this.#head;
     if (head === undefined) {
-      this.#texts = [];
       return "malformed";
     }
     if (this.#left > 0) {
       return "reading";
     }
-    const lines = this.#texts.join("");
     this.#head = undefined;
-    this.#texts = [];
-    return { ...head, lines };
+    return head;
   }
 }
 
@@ -113,6 +109,7 @@ const FIELDS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   nonce: { nonce: "string" },
   lines: { after: "number" },
   snapshot: {},
+  more: {},
   keys: {},
   applied: { lockKey: "number", sequence: "number", sinceMs: "number" },
   gone: { lockKey: "number", stopped: "boolean" },

@@ -2,9 +2,9 @@
  * What a process learns from one hub, and decides of it: pure, without a connection or timers (decision 33). Nothing that
  * a hub says counts unless the primary has authenticated it.
  */
-import { hash } from "node:crypto";
+import { createHash, hash } from "node:crypto";
 import type { RandomBytes } from "../domain/ids.ts";
-import { RevocationChain, WaitingLines } from "./chain.ts";
+import { readLine, RevocationChain, WaitingLines } from "./chain.ts";
 import { type Reply, type Request, SnapshotReader } from "./hub-messages.ts";
 import { rootOf } from "./nonce-tree.ts";
 import {
@@ -16,14 +16,18 @@ import {
   revocationStatement,
   snapshotStatement,
 } from "./proof.ts";
-import { type Question, RevocationView, type ViewOptions } from "./view.ts";
+import { type Question, RevocationView, type StagedRevocations, type ViewOptions } from "./view.ts";
 
 /** Nonces of one hub that may wait for their proof. */
 const NONCES_MAX = 64;
 /** Proofs that a hub may bring without the lines that were requested. */
 const BEHIND_MAX = 50;
+/** The same while it has a snapshot to bring, which it may first have to read from afar. */
+const BEHIND_SNAPSHOT_MAX = 1_000;
 /** Such proofs after which the lines or the snapshot are requested again. */
 const BEHIND_AGAIN = 10;
+/** Maximum number of revocations in a snapshot. */
+const SNAPSHOT_MAX = 4_000_000;
 
 export interface KnowledgeOptions extends ViewOptions {
   readonly checkCode: CheckCode;
@@ -62,6 +66,40 @@ export type Effect =
   /** The message is not what an honest hub sends: the reason. */
   | { readonly fault: string };
 
+/** A snapshot that is being read: each chunk is taken apart when it arrives, so that none takes long. */
+class SnapshotLines {
+  readonly staged: StagedRevocations;
+  readonly #hash = createHash("sha256");
+  /** The beginning of a line that the next chunk continues. */
+  #rest = "";
+
+  constructor(staged: StagedRevocations) {
+    this.staged = staged;
+  }
+
+  take(text: string): void {
+    this.#hash.update(text);
+    const lines = (this.#rest + text).split("\n");
+    this.#rest = lines.pop() ?? "";
+    for (const line of lines) {
+      this.#add(line);
+    }
+  }
+
+  /** Ends the last line. @returns the SHA-256 of all lines, in hexadecimal */
+  end(): string {
+    this.#add(this.#rest);
+    return this.#hash.digest("hex");
+  }
+
+  #add(line: string): void {
+    const revocation = readLine(line);
+    if (revocation !== undefined) {
+      this.staged.add(revocation);
+    }
+  }
+}
+
 /** The conversation over one connection to a hub. */
 export class HubSession {
   readonly #knowledge: ProvenKnowledge;
@@ -69,6 +107,7 @@ export class HubSession {
   readonly #questions = new Map<string, Question>();
   readonly #waiting = new WaitingLines();
   readonly #snapshot = new SnapshotReader();
+  #lines: SnapshotLines | undefined;
   /** What was requested; `lines-taken` if the lines came, but no authenticated state has been compared with them yet. */
   #requested: "lines" | "lines-taken" | "snapshot" | undefined;
   #wantedKeys: string | undefined;
@@ -198,7 +237,7 @@ export class HubSession {
 
   /** Requests what a proof covers and is missing here. */
   #catchUp(): Effect {
-    if (this.#behind > BEHIND_MAX) {
+    if (this.#behind > (this.#requested === "snapshot" ? BEHIND_SNAPSHOT_MAX : BEHIND_MAX)) {
       return { fault: "proofs without the revocations" };
     }
     const again = this.#behind % BEHIND_AGAIN === 0 && !this.#snapshot.isReading;
@@ -238,21 +277,33 @@ export class HubSession {
       // Answered twice, because it was requested again.
       return "none";
     }
+    const { chain, view, options } = this.#knowledge;
     const snapshot = this.#snapshot.read(reply);
-    if (snapshot === "malformed") {
+    if (reply.type === "snapshot") {
+      this.#lines = new SnapshotLines(view.stage());
+    } else {
+      this.#lines?.take(reply.text);
+    }
+    const lines = this.#lines;
+    if (snapshot === "malformed" || lines === undefined || lines.staged.size > SNAPSHOT_MAX) {
+      this.#lines = undefined;
       return { fault: "malformed snapshot" };
     }
     if (snapshot === "reading") {
+      if (reply.type === "chunk") {
+        this.#behind = 0;
+        this.#send({ type: "more" });
+      }
       return "none";
     }
     this.#requested = undefined;
-    const { chain, view, options } = this.#knowledge;
-    if (!options.checkCode(snapshotStatement(snapshot), snapshot.codes)) {
+    this.#lines = undefined;
+    if (!options.checkCode(snapshotStatement(snapshot, lines.end()), snapshot.codes)) {
       return { fault: "code of a snapshot" };
     }
     chain.begin(snapshot);
     this.#waiting.forget(snapshot.sequence);
-    view.take(snapshot, chain.readAll(snapshot.lines), true);
+    view.adopt(snapshot, lines.staged);
     options.onApplied();
     return "none";
   }

@@ -20,6 +20,8 @@ const RECONNECT_FIRST_MS = 50;
 const RECONNECT_MAX_MS = 1_000;
 /** How long an answer may take, in the loop's time. */
 const ANSWER_MS = 2_000;
+/** The same for the first part of a snapshot, which the parent may first have to read. */
+const SNAPSHOT_MS = 20_000;
 const REVOKED = "the parent hub's certificate is revoked";
 /** Unanswered questions at once. */
 const QUESTIONS_MAX = 64;
@@ -57,6 +59,7 @@ class Parent {
   /** Proofs that wait for the text of the keys. */
   #waiting: { readonly proof: Extract<Reply, { type: "proof" }>; readonly question: Question }[] = [];
   readonly #reader = new SnapshotReader();
+  #texts: string[] = [];
   #silence: NodeJS.Timeout | undefined;
   #snapshots: { resolve(snapshot: Snapshot): void; reject(error: Error): void }[] = [];
   #reconnectMs = RECONNECT_FIRST_MS;
@@ -124,18 +127,18 @@ class Parent {
       this.#snapshots.push({ resolve, reject });
       if (this.#snapshots.length === 1) {
         this.send({ type: "snapshot" });
-        this.#limitSilence();
+        this.#limitSilence(SNAPSHOT_MS);
       }
     });
   }
 
   /** Gives the snapshot up if its next part does not come. The processes behind this hub request it again. */
-  #limitSilence(): void {
+  #limitSilence(ms: number): void {
     clearTimeout(this.#silence);
     this.#silence = setTimeout(() => {
       const error = new Error("the parent hub brings no snapshot");
       this.#snapshots.splice(0).forEach((waiting) => waiting.reject(error));
-    }, ANSWER_MS);
+    }, ms);
   }
 
   report(followers: readonly FollowerNews[]): void {
@@ -263,13 +266,23 @@ class Parent {
   }
 
   #readSnapshot(reply: Extract<Reply, { type: "snapshot" | "chunk" }>): void {
-    const snapshot = this.#reader.read(reply);
-    if (snapshot === "malformed") {
+    const head = this.#reader.read(reply);
+    if (reply.type === "snapshot") {
+      this.#texts = [];
+    } else {
+      this.#texts.push(reply.text);
+    }
+    if (head === "malformed") {
       this.#leave(new Error("the parent hub's messages are invalid"));
-    } else if (snapshot === "reading") {
-      this.#limitSilence();
+    } else if (head === "reading") {
+      this.#limitSilence(ANSWER_MS);
+      if (reply.type === "chunk") {
+        this.send({ type: "more" });
+      }
     } else {
       clearTimeout(this.#silence);
+      const snapshot = { ...head, lines: this.#texts.join("") };
+      this.#texts = [];
       this.#snapshots.splice(0).forEach((waiting) => waiting.resolve(snapshot));
     }
   }

@@ -13,6 +13,7 @@ import {
   registerFollower,
   removeFollower,
   reportFollowers,
+  type Within,
 } from "../database/repositories/tokens/revocations.ts";
 import type { Queryable } from "../database/pool.ts";
 import type { Subscription, SubscriptionOptions } from "../database/subscription.ts";
@@ -28,8 +29,8 @@ const RECONNECT_FIRST_MS = 50;
 const RECONNECT_MAX_MS = 1_000;
 /** Silence, in the loop's time, after which a connection counts as broken. */
 const SILENT_MS = 2_000;
-/** The same while a snapshot is read, whose time depends on its size. */
-const SNAPSHOT_SILENT_MS = 10_000;
+/** The same before each part of a snapshot. Making one of a million revocations takes 4 s. */
+const SNAPSHOT_SILENT_MS = 9_000;
 const SEEN_EVERY_MS = 60_000;
 const NOTICE = /^(\S{1,300}) (\S{36}) ([0-9a-f]{64}) ?(\S*)$/;
 
@@ -127,7 +128,7 @@ export class Primary implements Upstream {
   }
 
   async snapshot(): Promise<Snapshot> {
-    const { clock: sequence, ...rest } = await this.#over(readRevocationSnapshot, SNAPSHOT_SILENT_MS);
+    const { clock: sequence, ...rest } = await this.#over(readRevocationSnapshot, true);
     return { sequence, ...rest };
   }
 
@@ -151,8 +152,12 @@ export class Primary implements Upstream {
     await this.#over(async (db) => await loseFollowers(db, { hub, lockKeys, stopped }));
   }
 
-  /** Runs a query over the connection with the fewest unanswered ones, so that one that stalls is avoided. */
-  async #over<T>(query: (db: Queryable) => Promise<T>, silentMs = SILENT_MS): Promise<T> {
+  /**
+   * Runs a query over the connection with the fewest unanswered ones, so that one that stalls is avoided.
+   *
+   * @param reads whether it reads in several steps, for which it gets the connection for itself
+   */
+  async #over<T>(query: (db: Queryable, within: Within) => Promise<T>, reads = false): Promise<T> {
     let best: Slot | undefined;
     for (const slot of this.#slots) {
       const isFree = slot.subscription !== undefined && !slot.isReading;
@@ -165,19 +170,30 @@ export class Primary implements Upstream {
       throw new Error("there is no connection to the database");
     }
     best.underWay += 1;
-    best.isReading = silentMs > SILENT_MS;
+    best.isReading = reads;
     // The other connections get the next ones.
     this.#slots.push(...this.#slots.splice(this.#slots.indexOf(best), 1));
     const slot = best;
+    const leave = (error: Error): void => {
+      this.#lose(slot, subscription, error);
+      void subscription.close();
+    };
+    const silence = new Error("the primary does not answer");
+    const within: Within = async (answer) =>
+      await withinLoopTime(reads ? SNAPSHOT_SILENT_MS : SILENT_MS, answer, () => leave(silence));
     try {
-      return await withinLoopTime(silentMs, query(subscription.db), () => {
-        this.#lose(slot, subscription, new Error("the primary does not answer"));
-        void subscription.close();
-      });
+      const answer = query(subscription.db, within);
+      return await (reads ? answer : within(answer));
+    } catch (error) {
+      if (reads) {
+        // A transaction may be open.
+        leave(error as Error);
+      }
+      throw error;
     } finally {
       if (slot.subscription === subscription) {
         slot.underWay -= 1;
-        slot.isReading &&= silentMs === SILENT_MS;
+        slot.isReading &&= !reads;
       }
     }
   }

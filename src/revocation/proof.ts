@@ -72,9 +72,9 @@ export function leaseStatement({ epoch, sequence, head, keysDigest, atUs }: Proo
   return `signet-lease-1 ${epoch} ${sequence} ${head} ${keysDigest} ${atUs} ${nonce}`;
 }
 
-/** The statement that these are all live revocations of this state. */
-export function snapshotStatement({ epoch, sequence, head, lines }: Snapshot): string {
-  return `signet-snapshot-1 ${epoch} ${sequence} ${head} ${hash("sha256", lines, "hex")}`;
+/** The statement that lines with this SHA-256, in hexadecimal, are all live revocations of this state. */
+export function snapshotStatement({ epoch, sequence, head }: SequenceState, linesDigest: string): string {
+  return `signet-snapshot-1 ${epoch} ${sequence} ${head} ${linesDigest}`;
 }
 
 /** Returns the head of the chain after another line. */

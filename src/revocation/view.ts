@@ -2,7 +2,7 @@
 import type { FollowedRevocation, RevocationNews } from "../database/repositories/tokens/revocations.ts";
 import { DenyList, type RevocableToken } from "./deny-list.ts";
 import { isRevocationKind, POLICY_CHANGE, REVOCATION_LIFE_MS } from "./kinds.ts";
-import { Lease, type LeaseOptions, type Moment } from "./lease.ts";
+import { Lease, type LeaseOptions, type Moment, type Monotonic } from "./lease.ts";
 
 export type Verdict = "admit" | "revoked" | "stale";
 
@@ -28,6 +28,31 @@ export interface Question {
 export interface ViewOptions extends LeaseOptions {
   /** Called before a change of a tenant's policy counts as applied. Cached policies of the tenant are then invalid. */
   readonly onPolicyChange?: ((tenantId: string) => void) | undefined;
+}
+
+/** Revocations that are not authenticated yet. As compact as the view itself, because there may be a million. */
+export class StagedRevocations {
+  readonly denied = new DenyList();
+  /** In order, because a later one may lift an earlier one. */
+  readonly tenants: FollowedRevocation[] = [];
+  readonly #monotonic: Monotonic;
+
+  constructor(monotonic: Monotonic) {
+    this.#monotonic = monotonic;
+  }
+
+  get size(): number {
+    return this.denied.size + this.tenants.length;
+  }
+
+  add(revocation: FollowedRevocation): void {
+    const { kind, target, lifeMs } = revocation;
+    if (kind === "tenant") {
+      this.tenants.push(revocation);
+    } else if (isRevocationKind(kind)) {
+      this.denied.add(kind, target, lifeMs === null ? Infinity : this.#monotonic() + lifeMs);
+    }
+  }
 }
 
 export class RevocationView {
@@ -111,9 +136,7 @@ export class RevocationView {
     if (news.standby) {
       return "standby";
     }
-    for (const revocation of news.revocations) {
-      this.#take(revocation);
-    }
+    this.gather(news.revocations);
     const whole = after === 0;
     const other = known.epoch !== undefined && (news.epoch !== known.epoch || news.seq < known.sequence);
     if (!whole && (other || news.epoch !== this.#epoch)) {
@@ -156,20 +179,41 @@ export class RevocationView {
   }
 
   /**
-   * Applies revocations that are known to be all between this view's state and another one, or all live ones (`whole`).
-   * Does not renew the lease: that they are recent is proved otherwise.
+   * Applies revocations that are known to be all between this view's state and another one. Does not renew the lease:
+   * that they are recent is proved otherwise.
    */
   take(
     { epoch, sequence }: { readonly epoch: string; readonly sequence: number },
     revocations: readonly FollowedRevocation[],
-    whole = false,
   ): void {
+    this.gather(revocations);
+    this.#epoch = epoch;
+    this.#sequence = Math.max(this.#sequence, sequence);
+    this.#applied = this.#sequence;
+  }
+
+  /** Applies revocations that are a part of what is being read. That proves nothing. */
+  gather(revocations: readonly FollowedRevocation[]): void {
     for (const revocation of revocations) {
       this.#take(revocation);
     }
+  }
+
+  /** Begins to collect revocations that do not count before {@link adopt}. */
+  stage(): StagedRevocations {
+    return new StagedRevocations(this.#options.monotonic);
+  }
+
+  /** Applies staged revocations, known to be all live ones of a state. Does not renew the lease. */
+  adopt(
+    { epoch, sequence }: { readonly epoch: string; readonly sequence: number },
+    staged: StagedRevocations,
+  ): void {
+    this.#denied.absorb(staged.denied);
+    this.gather(staged.tenants);
     this.#epoch = epoch;
-    this.#sequence = whole ? sequence : Math.max(this.#sequence, sequence);
-    this.#applied = this.#sequence;
+    this.#sequence = sequence;
+    this.#applied = sequence;
   }
 
   /** Ends the lease. */

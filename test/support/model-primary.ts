@@ -47,7 +47,7 @@ export class ModelPrimary {
 
   snapshot(): Snapshot {
     const lines = this.lines.join("\n");
-    return { ...this.state, lines, codes: snapshotStatement({ ...this.state, codes: "", lines }) };
+    return { ...this.state, lines, codes: snapshotStatement(this.state, hash("sha256", lines, "hex")) };
   }
 
   /** Answers a process as a hub without other processes would. */
@@ -66,6 +66,7 @@ export class ModelPrimary {
           { type: "chunk", text },
         ];
       }
+      case "more":
       case "follow":
       case "applied":
       case "gone":
