@@ -2,7 +2,7 @@
  * One process's copy of the sequence of revocations, as far as the primary has authenticated it. Lines arrive over hubs
  * that are not trusted: they wait until an authenticated head covers them. Pure: no I/O.
  */
-import type { FollowedRevocation } from "../database/repositories/tokens/revocations.ts";
+import type { FollowedRevocation } from "../database/repositories/tokens/followed-revocations.ts";
 import { isRevocationKind, REVOCATION_LIFE_MS } from "./kinds.ts";
 import { nextHead, type SequenceState } from "./proof.ts";
 
@@ -113,6 +113,7 @@ export class WaitingLines {
 
 export class RevocationChain {
   #state: SequenceState | undefined;
+  #begun = 0;
   readonly #heads = new Map<number, string>();
 
   /** The last state up to which everything is known; undefined before the first snapshot. */
@@ -120,8 +121,14 @@ export class RevocationChain {
     return this.#state;
   }
 
+  /** Number of snapshots at which it began. */
+  get begun(): number {
+    return this.#begun;
+  }
+
   /** Begins at an authenticated snapshot. */
   begin(state: SequenceState): void {
+    this.#begun += 1;
     this.#heads.clear();
     this.#enter({ epoch: state.epoch, sequence: state.sequence, head: state.head });
   }

@@ -6,11 +6,13 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Pool, Queryable } from "../database/pool.ts";
 import {
+  readAllRevocations,
+  readRevocationNews,
+} from "../database/repositories/tokens/followed-revocations.ts";
+import {
   acknowledge,
   type FollowerRow,
   markFollowerSeen,
-  readAllRevocations,
-  readRevocationNews,
   registerFollower,
   removeFollower,
 } from "../database/repositories/tokens/revocations.ts";

@@ -24,6 +24,8 @@ const NONCES_MAX = 64;
 const BEHIND_MAX = 50;
 /** The same while it has a snapshot to bring, which it may first have to read from afar. */
 const BEHIND_SNAPSHOT_MAX = 1_000;
+/** Proofs for which a conversation waits for the snapshot of another one. */
+const WAITS_MAX = 40;
 /** Such proofs after which the lines or the snapshot are requested again. */
 const BEHIND_AGAIN = 10;
 /** Maximum number of revocations in a snapshot. */
@@ -47,6 +49,8 @@ export class ProvenKnowledge {
   readonly options: KnowledgeOptions;
   /** Digest of the verification keys that are known. */
   keysDigest: string | undefined;
+  /** The conversation that reads a snapshot. The others wait for it, because a large one takes long. */
+  reader: HubSession | undefined;
 
   constructor(options: KnowledgeOptions) {
     this.options = options;
@@ -106,7 +110,11 @@ export class HubSession {
   readonly #send: (request: Request) => void;
   readonly #questions = new Map<string, Question>();
   readonly #waiting = new WaitingLines();
-  readonly #snapshot = new SnapshotReader();
+  #snapshot = new SnapshotReader();
+  /** How often the chain had begun when the snapshot was requested. */
+  #begunBefore = 0;
+  /** Proofs since this conversation waits for the snapshot of another one; undefined if it does not. */
+  #waits: number | undefined;
   #lines: SnapshotLines | undefined;
   /** What was requested; `lines-taken` if the lines came, but no authenticated state has been compared with them yet. */
   #requested: "lines" | "lines-taken" | "snapshot" | undefined;
@@ -164,6 +172,8 @@ export class HubSession {
     }
     this.#requested = what;
     if (what === "snapshot") {
+      this.#waits = undefined;
+      this.#begunBefore = this.#knowledge.chain.begun;
       this.#send({ type: "snapshot" });
     } else {
       this.#send({ type: "lines", after: this.#knowledge.chain.state?.sequence ?? 0 });
@@ -210,6 +220,7 @@ export class HubSession {
       return "none";
     }
     this.#questions.delete(proof.nonce);
+    this.#stopWaiting();
     const root = rootOf(Buffer.from(proof.nonce, "base64url"), proof.trees);
     if (root === undefined || !options.checkCode(leaseStatement(proof, root.toString("hex")), proof.codes)) {
       return { fault: "code of a proof" };
@@ -272,12 +283,51 @@ export class HubSession {
     return "none";
   }
 
+  /** Asks for the next chunk, unless another hub's snapshot is being read. */
+  #readOn(): void {
+    const { reader = this } = this.#knowledge;
+    if (reader !== this) {
+      this.#waits ??= 0;
+      return;
+    }
+    this.#knowledge.reader = this;
+    this.#send({ type: "more" });
+  }
+
+  /** At a proof: reads on if the other snapshot does not come. */
+  #stopWaiting(): void {
+    if (this.#waits !== undefined && !this.#isOvertaken()) {
+      this.#waits += 1;
+      if (this.#waits > WAITS_MAX) {
+        this.#waits = undefined;
+        this.#knowledge.reader = this;
+        this.#send({ type: "more" });
+      }
+    }
+  }
+
+  /** Gives the requested snapshot up if another hub has brought one. That one may lack the last lines. */
+  #isOvertaken(): boolean {
+    if (this.#knowledge.chain.begun === this.#begunBefore) {
+      return false;
+    }
+    this.#waits = undefined;
+    this.#requested = undefined;
+    this.#lines = undefined;
+    this.#snapshot = new SnapshotReader();
+    this.#request("lines");
+    return true;
+  }
+
   #readSnapshot(reply: Extract<Reply, { type: "snapshot" | "chunk" }>): Effect {
     if (this.#requested !== "snapshot") {
       // Answered twice, because it was requested again.
       return "none";
     }
     const { chain, view, options } = this.#knowledge;
+    if (this.#isOvertaken()) {
+      return "none";
+    }
     const snapshot = this.#snapshot.read(reply);
     if (reply.type === "snapshot") {
       this.#lines = new SnapshotLines(view.stage());
@@ -292,12 +342,13 @@ export class HubSession {
     if (snapshot === "reading") {
       if (reply.type === "chunk") {
         this.#behind = 0;
-        this.#send({ type: "more" });
+        this.#readOn();
       }
       return "none";
     }
     this.#requested = undefined;
     this.#lines = undefined;
+    this.#knowledge.reader = undefined;
     if (!options.checkCode(snapshotStatement(snapshot, lines.end()), snapshot.codes)) {
       return { fault: "code of a snapshot" };
     }

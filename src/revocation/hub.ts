@@ -3,10 +3,11 @@
  * them (decision 33). It holds no key and decides nothing. It follows the primary or another hub.
  */
 import type { Logger } from "../observability/logger.ts";
-import { CHUNK_CHARACTERS_MAX, type HubConnection, readRequest, type Reply } from "./hub-messages.ts";
+import { type HubConnection, readRequest, type Reply } from "./hub-messages.ts";
 import { type FollowerRegister, FollowerReports, type Reporting } from "./follower-reports.ts";
 import type { Monotonic } from "./lease.ts";
 import { certificatesIn } from "./chain.ts";
+import { HubLines, SnapshotChunks } from "./hub-lines.ts";
 import { type Path, TREE_NONCES_MAX, treeOf } from "./nonce-tree.ts";
 import { NONCE_BYTES, type Attestation, type Proof, type Snapshot } from "./proof.ts";
 
@@ -48,10 +49,6 @@ const GATHER_MS = 3;
 /** The same while no process waits for a proof. */
 const IDLE_MS = 500;
 const UNDER_WAY_MAX = 48;
-/** Lines that are kept; a snapshot is replaced when twice as many have come since. */
-const TAIL_MAX = 20_000;
-/** Lines in one message. */
-const LINES_AT_ONCE = 5_000;
 /**
  * Chunks of a snapshot that are under way to one process: 1 MiB, so that proofs do not wait long behind them, and a
  * round trip of 180 ms still carries 46 Mbit/s.
@@ -92,8 +89,8 @@ interface Child extends Reporting {
   sent: number;
   /** Whether a snapshot is being read for it. */
   awaitsSnapshot: boolean;
-  /** The lines of a snapshot that it reads, from the next chunk on. */
-  snapshot: { readonly lines: string; readonly at: number } | undefined;
+  /** The snapshot that it reads. */
+  snapshot: SnapshotChunks | undefined;
   /** When its last message came. */
   heardAt: number;
 }
@@ -101,7 +98,7 @@ interface Child extends Reporting {
 export class Hub {
   readonly #options: HubOptions;
   readonly #children = new Set<Child>();
-  readonly #lines = new Map<number, string>();
+  readonly #lines = new HubLines();
   readonly #followers: FollowerReports;
   /** SHA-256 of revoked certificates, in hexadecimal. */
   readonly #revoked = new Set<string>();
@@ -270,9 +267,9 @@ export class Hub {
     upstream
       .ask(root, { keysDigest: this.#keys?.digest, after })
       .then((answer) => {
-        const rtt = monotonic() - askedAt;
-        this.#rttMs = this.#rttMs === 0 ? rtt : this.#rttMs + (rtt - this.#rttMs) / 8;
         this.#answeredAt = monotonic();
+        const rtt = this.#answeredAt - askedAt;
+        this.#rttMs = this.#rttMs === 0 ? rtt : this.#rttMs + (rtt - this.#rttMs) / 8;
         this.#learn(answer, after);
         this.#readRevoked().catch(() => undefined);
         const proof = JSON.stringify({ type: "proof", ...answer.proof }).slice(0, -1);
@@ -361,50 +358,22 @@ export class Hub {
 
   #keep(lines: readonly string[]): void {
     for (const line of lines) {
-      const sequence = Number(line.slice(0, line.indexOf(":")));
-      if (Number.isSafeInteger(sequence)) {
-        this.#lines.set(sequence, line);
+      const sequence = this.#lines.keep(line);
+      if (sequence !== undefined) {
         this.#denyCertificates(line);
         this.#sequence = Math.max(this.#sequence, sequence);
       }
     }
-    if (this.#lines.size > 2 * TAIL_MAX) {
+    if (this.#lines.shorten(this.#sequence)) {
       this.#snapshot = undefined;
-      for (const sequence of this.#lines.keys()) {
-        if (sequence <= this.#sequence - TAIL_MAX) {
-          this.#lines.delete(sequence);
-        }
-      }
     }
-  }
-
-  /** Returns the known lines after a number, up to another. */
-  #linesBetween(after: number, sequence: number): string[] {
-    const lines: string[] = [];
-    for (let next = after + 1; next <= sequence; next += 1) {
-      const line = this.#lines.get(next);
-      if (line !== undefined) {
-        lines.push(line);
-      }
-    }
-    return lines;
   }
 
   /** Sends the lines that a child lacks up to a number. */
   #bring(child: Child, sequence: number): void {
-    const lines = this.#linesBetween(child.sent, sequence);
+    const parts = this.#lines.between(child.sent, sequence);
     child.sent = Math.max(child.sent, sequence);
-    if (lines.length > 0) {
-      this.#sendInParts(child, lines);
-    }
-  }
-
-  #sendInParts(child: Child, lines: readonly string[]): void {
-    let at = 0;
-    do {
-      this.#send(child, { type: "lines", lines: lines.slice(at, at + LINES_AT_ONCE) });
-      at += LINES_AT_ONCE;
-    } while (at < lines.length);
+    parts.forEach((lines) => this.#send(child, { type: "lines", lines }));
   }
 
   /** Sends a proof, whose text is mostly the same for all, after the lines that it covers. */
@@ -484,20 +453,17 @@ export class Hub {
 
   /** Answers a request for lines, also without any. */
   #sendLines(child: Child, after: number): void {
+    child.snapshot = undefined; // It reads none, or no longer.
     child.sent = this.#sequence;
-    this.#sendInParts(child, this.#linesBetween(after, this.#sequence));
+    for (const lines of [...this.#lines.between(after, this.#sequence), []]) {
+      this.#send(child, { type: "lines", lines });
+    }
   }
 
   #sendChunk(child: Child): void {
-    const { snapshot } = child;
-    if (snapshot === undefined) {
-      return;
-    }
-    const { lines, at } = snapshot;
-    const end = at + CHUNK_CHARACTERS_MAX;
-    child.snapshot = end < lines.length ? { lines, at: end } : undefined;
-    if (at < lines.length) {
-      this.#send(child, { type: "chunk", text: lines.slice(at, end) });
+    const text = child.snapshot?.next();
+    if (text !== undefined) {
+      this.#send(child, { type: "chunk", text });
     }
   }
 
@@ -509,11 +475,10 @@ export class Hub {
     child.awaitsSnapshot = true;
     try {
       const { lines, ...head } = await this.#readSnapshot();
-      const chunks = Math.ceil(lines.length / CHUNK_CHARACTERS_MAX);
-      this.#send(child, { type: "snapshot", chunks, ...head });
+      child.snapshot = new SnapshotChunks(lines);
+      this.#send(child, { type: "snapshot", chunks: child.snapshot.count, ...head });
       child.sent = Math.min(child.sent, head.sequence);
       this.#bring(child, this.#sequence);
-      child.snapshot = { lines, at: 0 };
       for (let ahead = 0; ahead < CHUNKS_AHEAD; ahead += 1) {
         this.#sendChunk(child);
       }

@@ -2,6 +2,7 @@
  * The primary as a hub asks it: several connections, each of which carries questions one after the other without waiting
  * for answers. A lost packet delays the questions of one connection only. Each connection also listens.
  */
+import { readRevocationSnapshot, type Within } from "../database/repositories/tokens/followed-revocations.ts";
 import {
   acknowledge,
   type FollowerRow,
@@ -9,11 +10,9 @@ import {
   markFollowerSeen,
   proveRevocations,
   type ProofRow,
-  readRevocationSnapshot,
   registerFollower,
   removeFollower,
   reportFollowers,
-  type Within,
 } from "../database/repositories/tokens/revocations.ts";
 import type { Queryable } from "../database/pool.ts";
 import type { Subscription, SubscriptionOptions } from "../database/subscription.ts";
@@ -158,22 +157,15 @@ export class Primary implements Upstream {
    * @param reads whether it reads in several steps, for which it gets the connection for itself
    */
   async #over<T>(query: (db: Queryable, within: Within) => Promise<T>, reads = false): Promise<T> {
-    let best: Slot | undefined;
-    for (const slot of this.#slots) {
-      const isFree = slot.subscription !== undefined && !slot.isReading;
-      if (isFree && (best === undefined || slot.underWay < best.underWay)) {
-        best = slot;
-      }
-    }
-    const subscription = best?.subscription;
-    if (best === undefined || subscription === undefined) {
+    const slot = this.#freest();
+    const subscription = slot?.subscription;
+    if (slot === undefined || subscription === undefined) {
       throw new Error("there is no connection to the database");
     }
-    best.underWay += 1;
-    best.isReading = reads;
+    slot.underWay += 1;
+    slot.isReading = reads;
     // The other connections get the next ones.
-    this.#slots.push(...this.#slots.splice(this.#slots.indexOf(best), 1));
-    const slot = best;
+    this.#slots.push(...this.#slots.splice(this.#slots.indexOf(slot), 1));
     const leave = (error: Error): void => {
       this.#lose(slot, subscription, error);
       void subscription.close();
@@ -196,6 +188,17 @@ export class Primary implements Upstream {
         slot.isReading &&= !reads;
       }
     }
+  }
+
+  #freest(): Slot | undefined {
+    let best: Slot | undefined;
+    for (const slot of this.#slots) {
+      const isFree = slot.subscription !== undefined && !slot.isReading;
+      if (isFree && (best === undefined || slot.underWay < best.underWay)) {
+        best = slot;
+      }
+    }
+    return best;
   }
 
   async #connect(slot: Slot): Promise<void> {

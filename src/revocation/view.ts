@@ -1,5 +1,8 @@
 /** One process's knowledge of the revocations, and whether it is recent enough to admit tokens. Pure: no I/O. */
-import type { FollowedRevocation, RevocationNews } from "../database/repositories/tokens/revocations.ts";
+import type {
+  FollowedRevocation,
+  RevocationNews,
+} from "../database/repositories/tokens/followed-revocations.ts";
 import { DenyList, type RevocableToken } from "./deny-list.ts";
 import { isRevocationKind, POLICY_CHANGE, REVOCATION_LIFE_MS } from "./kinds.ts";
 import { Lease, type LeaseOptions, type Moment, type Monotonic } from "./lease.ts";

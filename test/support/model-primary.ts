@@ -31,9 +31,9 @@ export class ModelPrimary {
     return { epoch: EPOCH, sequence: this.lines.length, head: this.heads.at(-1) ?? "" };
   }
 
-  /** Revokes a tenant. @returns the notice of the commit */
-  commit(target: string): Extract<Reply, { type: "line" }> {
-    const line = `${this.lines.length + 1}:tenant:${target}:1000:`;
+  /** Revokes a tenant, or another target. @returns the notice of the commit */
+  commit(target: string, kind = "tenant"): Extract<Reply, { type: "line" }> {
+    const line = `${this.lines.length + 1}:${kind}:${target}:1000:`;
     this.heads.push(nextHead(this.state.head, line));
     this.lines.push(line);
     return { type: "line", line, ...this.state, codes: revocationStatement(this.state) };

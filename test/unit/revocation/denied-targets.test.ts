@@ -48,6 +48,28 @@ test("targets that are denied for ever stay", () => {
   expect(table.has("kid")).toBe(true);
 });
 
+test.each([
+  ["a larger", 500, 3],
+  ["a smaller", 3, 500],
+  ["an equal", 200, 200],
+])("%s table is taken over, with the later end of each target", (_name, count, before) => {
+  const [table, other] = [new DeniedTargets(), new DeniedTargets()];
+  for (let number = 0; number < before; number += 1) {
+    table.add(`own_${number}`, 5_000);
+  }
+  for (let number = 0; number < count; number += 1) {
+    other.add(`other_${number}`, 5_000);
+  }
+  table.add("both", 9_000);
+  other.add("both", 2_000);
+  table.absorb(other);
+  expect(table.size).toBe(before + count + 1);
+  table.prune(4_000);
+  expect(table.has("both") && table.has("own_0") && table.has(`other_${count - 1}`)).toBe(true);
+  table.prune(6_000);
+  expect([table.size, table.has("both")]).toEqual([1, true]);
+});
+
 test("a million targets fit in 64 MiB, and none is mistaken for another", () => {
   const table = new DeniedTargets();
   const targets = Array.from({ length: 1_000_000 }, () => randomBytes(16).toString("base64url"));

@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import type {
   FollowedRevocation,
   RevocationNews,
-} from "../../../src/database/repositories/tokens/revocations.ts";
+} from "../../../src/database/repositories/tokens/followed-revocations.ts";
 import type { RevocableToken } from "../../../src/revocation/deny-list.ts";
 import { REVOCATION_KINDS } from "../../../src/revocation/kinds.ts";
 import { RevocationView } from "../../../src/revocation/view.ts";
