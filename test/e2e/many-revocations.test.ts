@@ -23,6 +23,7 @@ import { eventually } from "../support/eventually.ts";
 import { createHubProcess, type HubChild, storeLeaseKeys, writeHubCertificates } from "../support/hubs.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { type OwnDatabase, startOwnDatabase } from "../support/own-database.ts";
+import { fillRevocations } from "../support/many-revocations.ts";
 import { THOROUGH } from "../support/properties.ts";
 import { useStarted } from "../support/started.ts";
 import { sql } from "../support/tenant.ts";
@@ -32,7 +33,6 @@ allowMinutes(6);
 const REVOCATIONS = THOROUGH ? 1_000_000 : 100_000;
 /** For a hub that reads from afar. */
 const START_MS = 120_000;
-/** The product allows one of less than a second to find its way. */
 const DISTANCE = { roundTripMs: 180, jitterMs: 10, loss: 0.01, random: Math.random };
 
 let database: OwnDatabase;
@@ -43,32 +43,16 @@ const api = useTestApi({
   },
 });
 
-/** Revokes as many tokens, in one statement. The chain of the lines begins after them, as at an upgrade. */
-async function fill(): Promise<void> {
-  const owner = new Client({ connectionString: database.adminUrl });
-  await owner.connect();
-  await owner.query("ALTER TABLE revocations DISABLE TRIGGER USER");
-  await owner.query(
-    `WITH clock AS (
-       UPDATE rev_clock SET seq = seq + $1::int WHERE id = 1 RETURNING seq - $1::int AS before
-     )
-     INSERT INTO revocations (seq, id, kind, target, actor, at, expires_at, log_index, leaf_hash)
-     SELECT before + n, 'rev_' || n, 'jti', encode(substr(sha256(n::text::bytea), 1, 16), 'hex'), 'test', now(),
-            now() + interval '20 minutes', 0, ''
-       FROM clock, generate_series(1, $1::int) AS n`,
-    [REVOCATIONS],
-  );
-  await owner.query("ALTER TABLE revocations ENABLE TRIGGER USER");
-  await owner.end();
-}
-
 let victim: Holder;
 let live: Holder;
 
 beforeAll(async () => {
   [victim, live] = [await tokenHolder(api), await tokenHolder(api)];
   await revokeCredential(api, victim.client);
-  await fill();
+  const owner = new Client({ connectionString: database.adminUrl });
+  await owner.connect();
+  await fillRevocations(owner, REVOCATIONS);
+  await owner.end();
 });
 
 /** Two hubs far from the primary, and a third behind them. */

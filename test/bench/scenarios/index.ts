@@ -1,6 +1,7 @@
 /** Every scenario, in running order. Scenarios that leave work behind have their own worlds and run last. */
 import type { Scenario } from "./bench.ts";
 import { backlog } from "./backlog.ts";
+import { coldEdge } from "./cold-edge.ts";
 import { compliance } from "./compliance.ts";
 import { deadLetters } from "./dead-letters.ts";
 import { endpoints } from "./endpoints.ts";
@@ -46,6 +47,7 @@ export const SCENARIOS: readonly Scenario[] = [
   compliance,
   revocation,
   borders,
+  coldEdge,
   ssf,
   rotation,
   verification,
