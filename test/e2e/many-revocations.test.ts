@@ -24,6 +24,7 @@ import { createHubProcess, type HubChild, storeLeaseKeys, writeHubCertificates }
 import { allowMinutes } from "../support/limits.ts";
 import { type OwnDatabase, startOwnDatabase } from "../support/own-database.ts";
 import { fillRevocations } from "../support/many-revocations.ts";
+import { imageNodeOptions } from "../support/production-image.ts";
 import { THOROUGH } from "../support/properties.ts";
 import { useStarted } from "../support/started.ts";
 import { sql } from "../support/tenant.ts";
@@ -64,16 +65,20 @@ const made = useStarted("hubs", async () => {
   const url = new URL(database.url);
   const line = await startDistantProxy(Number(url.port), DISTANCE);
   url.port = String(line.port);
+  // With the image's limits on memory.
+  const limits = { NODE_OPTIONS: await imageNodeOptions() };
+  const below = { ...hub, ...limits };
   const parents = await Promise.all(
-    [0, 1].map(async () => await createHubProcess({ ...hub, SIGNET_DATABASE_URL: url.href })),
+    [0, 1].map(async () => await createHubProcess({ ...below, SIGNET_DATABASE_URL: url.href })),
   );
-  const child = await createHubProcess({ ...hub, SIGNET_HUBS: parents.map((each) => each.url).join(",") });
+  const child = await createHubProcess({ ...below, SIGNET_HUBS: parents.map((each) => each.url).join(",") });
   const hubs = [...parents, child];
   for (const each of hubs) {
     await each.start();
   }
   const behind = (followed: readonly HubChild[]): Environment => ({
     ...edge,
+    ...limits,
     SIGNET_HUBS: followed.map((each) => each.url).join(","),
     SIGNET_LEASE_KEY: key.toString("base64"),
   });
@@ -130,7 +135,10 @@ test("an edge starts with them from a hub behind hubs", async () => {
 });
 
 test("an edge starts with them from the database, and reads them again after its connection was lost", async () => {
-  const direct = await start({ SIGNET_DATABASE_URL: database.url });
+  const direct = await start({
+    SIGNET_DATABASE_URL: database.url,
+    NODE_OPTIONS: await imageNodeOptions(),
+  });
   await untilServing(direct);
   const ended = await sql(
     api,

@@ -121,3 +121,13 @@ export async function makeImage(directory: string, cacheDir: string): Promise<vo
   }
   await sweep(builds);
 }
+
+/** Returns the image's NODE_OPTIONS. @throws if the Dockerfile sets none */
+export async function imageNodeOptions(): Promise<string> {
+  const dockerfile = await readFile(join(REPOSITORY, "Dockerfile"), "utf8");
+  const options = /\bNODE_OPTIONS="([^"]+)"/.exec(dockerfile)?.[1];
+  if (options === undefined) {
+    throw new Error("the Dockerfile sets no NODE_OPTIONS");
+  }
+  return options;
+}

@@ -1,5 +1,5 @@
 /** Signet from dist/: `api` and `worker` as separate processes, as in production. */
-import { mkdir, readFile } from "node:fs/promises";
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { setTimeout as delay } from "node:timers/promises";
@@ -10,6 +10,7 @@ import {
   type StopStep,
 } from "../../../src/processes/embedded/server-process.ts";
 import { freePorts } from "../../support/free-port.ts";
+import { imageNodeOptions } from "../../support/production-image.ts";
 import type { Janitor } from "./janitor.ts";
 import { Restartable } from "./restartable.ts";
 import { untilReady } from "./until-ready.ts";
@@ -78,16 +79,6 @@ export interface Process {
   untilReady(): Promise<void>;
 }
 
-/** Returns the image's NODE_OPTIONS. @throws if the Dockerfile sets none */
-async function nodeOptions(): Promise<string> {
-  const dockerfile = await readFile(join(DIST, "..", "Dockerfile"), "utf8");
-  const options = /\bNODE_OPTIONS="([^"]+)"/.exec(dockerfile)?.[1];
-  if (options === undefined) {
-    throw new Error("the Dockerfile sets no NODE_OPTIONS");
-  }
-  return options;
-}
-
 function profileFlags(directory: string | undefined, name: string): string[] {
   return directory === undefined
     ? []
@@ -124,7 +115,7 @@ async function launch(options: SignetOptions, what: Launch): Promise<ServerProce
     command: program,
     args,
     cwd: options.directory,
-    env: { NODE_OPTIONS: await nodeOptions(), ...env },
+    env: { NODE_OPTIONS: await imageNodeOptions(), ...env },
     logFile: logFileOf(options, what),
   });
   options.janitor.mind(server.pid, "SIGTERM");
