@@ -12,7 +12,7 @@ export async function fillRevocations(owner: Client, count: number): Promise<voi
        UPDATE rev_clock SET seq = seq + $1::int WHERE id = 1 RETURNING seq - $1::int AS before
      )
      INSERT INTO revocations (seq, id, kind, target, actor, at, expires_at, log_index, leaf_hash)
-     SELECT before + n, 'rev_' || n, 'jti', encode(substr(sha256(n::text::bytea), 1, 16), 'hex'), 'test', now(),
+     SELECT before + n, 'rev_' || before + n, 'jti', encode(substr(sha256(n::text::bytea), 1, 16), 'hex'), 'test', now(),
             now() + interval '20 minutes', 0, ''
        FROM clock, generate_series(1, $1::int) AS n`,
     [count],
