@@ -2,8 +2,13 @@
 import { randomUUID } from "node:crypto";
 import { link, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { processIdentity } from "./process-identity.ts";
 import { hasCode, startUpError } from "./start-up-error.ts";
+
+/** Pauses while another process takes over the lock of a dead one, in milliseconds, and how many there are. */
+const LOOK_AGAIN_MS = 10;
+const LOOKS_MAX = 500;
 
 export interface Lock {
   /** Releases the lock; does nothing the second time, or if another process holds it by now. */
@@ -32,6 +37,10 @@ async function readHolder(path: string): Promise<{ text: string; holder: Holder 
   }
 }
 
+function isAlive(holder: Holder | undefined): holder is Holder {
+  return holder !== undefined && processIdentity(holder.pid) === holder.identity;
+}
+
 /** Puts a complete file in place, or reports an existing one, so that no process reads a half-written lock. */
 async function place(path: string, text: string): Promise<boolean> {
   const draft = `${path}.${randomUUID()}`;
@@ -49,20 +58,35 @@ async function place(path: string, text: string): Promise<boolean> {
   }
 }
 
-/** Removes a stale lock. Renaming lets only one process win; a new lock is put back. */
-async function removeStale(path: string, staleText: string): Promise<void> {
-  const aside = `${path}.${randomUUID()}`;
-  try {
-    await rename(path, aside);
-    if ((await readFile(aside, "utf8")) !== staleText) {
-      await link(aside, path);
+/**
+ * Replaces the lock of a dead holder, if nobody else does. A process that has placed `lock.next` looks at the lock again
+ * and renames the one to the other. So the lock is never away for a moment. No live lock is replaced either: of two
+ * processes, the later one places its file after the rename of the first, and finds that one's lock. But a process may
+ * remove the `lock.next` of one that is alive by now, whose rename then moves another file or none. So the caller looks
+ * afterwards whose lock it is.
+ */
+async function takeOver(path: string, text: string): Promise<void> {
+  const next = `${path}.next`;
+  if (!(await place(next, text))) {
+    const rival = await readHolder(next);
+    if (rival === undefined || isAlive(rival.holder)) {
+      await delay(LOOK_AGAIN_MS);
+    } else {
+      await rm(next, { force: true });
     }
+    return;
+  }
+  const found = await readHolder(path);
+  if (found === undefined || isAlive(found.holder)) {
+    await rm(next, { force: true });
+    return;
+  }
+  try {
+    await rename(next, path);
   } catch (error) {
-    if (!hasCode(error, "ENOENT", "EEXIST")) {
+    if (!hasCode(error, "ENOENT")) {
       throw error;
     }
-  } finally {
-    await rm(aside, { force: true });
   }
 }
 
@@ -75,16 +99,20 @@ async function removeStale(path: string, staleText: string): Promise<void> {
 export async function lockHome(home: string): Promise<Lock> {
   const path = join(home, "lock");
   await mkdir(dirname(path), { recursive: true });
-  const text = JSON.stringify({ pid: process.pid, identity: processIdentity(process.pid) ?? "" });
-  while (!(await place(path, text))) {
+  const identity = processIdentity(process.pid) ?? "";
+  const text = JSON.stringify({ pid: process.pid, identity, attempt: randomUUID() });
+  for (let looks = 0; !(await place(path, text)); looks += 1) {
     const found = await readHolder(path);
-    if (found?.holder !== undefined && processIdentity(found.holder.pid) === found.holder.identity) {
+    if (found?.text === text) {
+      break;
+    }
+    if (isAlive(found?.holder) || looks > LOOKS_MAX) {
       throw startUpError(
-        `${home} is in use by another signet (pid ${found.holder.pid}): stop it first, or set SIGNET_HOME to another directory`,
+        `${home} is in use by another signet (pid ${found?.holder?.pid}): stop it first, or set SIGNET_HOME to another directory`,
       );
     }
     if (found !== undefined) {
-      await removeStale(path, found.text);
+      await takeOver(path, text);
     }
   }
   return {
