@@ -290,6 +290,10 @@ export class HubSession {
       this.#waits ??= 0;
       return;
     }
+    this.#askForMore();
+  }
+
+  #askForMore(): void {
     this.#knowledge.reader = this;
     this.#send({ type: "more" });
   }
@@ -300,8 +304,7 @@ export class HubSession {
       this.#waits += 1;
       if (this.#waits > WAITS_MAX) {
         this.#waits = undefined;
-        this.#knowledge.reader = this;
-        this.#send({ type: "more" });
+        this.#askForMore();
       }
     }
   }

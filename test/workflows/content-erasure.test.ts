@@ -134,6 +134,7 @@ test("neither data nor a late response remains of an event that was stored as te
     "the outcome to be written",
   );
   const attempts = await world.attempts(tenant, delivery);
+  expect(attempts).toHaveLength(withText());
   expect(attempts.map(({ responseBody }) => responseBody)).toEqual(attempts.map(() => null));
   expect(await rowsOf(event)).not.toContain(CANARY);
   await receiver.close();

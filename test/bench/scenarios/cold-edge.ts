@@ -70,16 +70,13 @@ async function runScenario(bench: Bench): Promise<void> {
     await withClient(world.adminDatabaseUrl, async (client) => await setLeaseKeys(client, [key]));
     const urls = await startHubs(world, hubs);
     const common = { SIGNET_EDGE_ROUTES: routes, SIGNET_MTLS_MODE: "off", SIGNET_ENV: "development" };
-    const sources = {
-      hubs: {
-        ...common,
-        SIGNET_DATABASE_URL: "",
-        SIGNET_HUBS: urls.join(","),
-        SIGNET_LEASE_KEY: key.toString("base64"),
-      },
-      database: common,
-    };
-    const few = { hubs: await startOften(world, sources.hubs), database: await startOften(world, common) };
+    const behind = (hubUrls: readonly string[]): Settings => ({
+      ...common,
+      SIGNET_DATABASE_URL: "",
+      SIGNET_HUBS: hubUrls.join(","),
+      SIGNET_LEASE_KEY: key.toString("base64"),
+    });
+    const few = { hubs: await startOften(world, behind(urls)), database: await startOften(world, common) };
     bench.log(`few revocations: ${JSON.stringify(few)}`);
     const revocations = bench.events(REVOCATIONS);
     await withClient(world.adminDatabaseUrl, async (client) => await fillRevocations(client, revocations));
@@ -88,7 +85,7 @@ async function runScenario(bench: Bench): Promise<void> {
       hub.stop();
     }
     hubs.push(...Array.from({ length: HUBS }, () => new Served(HUB)));
-    const filled = { ...sources.hubs, SIGNET_HUBS: (await startHubs(world, hubs)).join(",") };
+    const filled = behind(await startHubs(world, hubs));
     await startOnce(world, filled);
     const many = { hubs: await startOften(world, filled), database: await startOften(world, common) };
     bench.log(`${revocations} revocations: ${JSON.stringify(many)}`);

@@ -1,4 +1,5 @@
 /** Reads the revocations that processes follow: new ones, or all live ones in parts. */
+import type { QueryResultRow } from "pg";
 import type { Queryable } from "../../pool.ts";
 
 /** A revocation as needed to admit tokens. */
@@ -39,6 +40,8 @@ interface FollowedRow {
 const FOLLOWED = `r.seq, r.kind, r.target, (extract(epoch FROM r.expires_at - clock_timestamp()) * 1000)::float8 AS life_ms,
        (extract(epoch FROM r.at) * 1000)::float8 AS at_ms, r.issued_before`;
 
+const LIVE = "(r.expires_at IS NULL OR r.expires_at > clock_timestamp())";
+
 interface ClockRow {
   readonly clock: number;
   readonly epoch: string;
@@ -63,7 +66,7 @@ export async function readRevocationNews(db: Queryable, after: number): Promise<
     name: "revocation-news",
     text: `SELECT c.seq AS clock, c.epoch, pg_is_in_recovery() AS standby, ${FOLLOWED}
              FROM rev_clock c
-             LEFT JOIN revocations r ON r.seq > $1 AND (r.expires_at IS NULL OR r.expires_at > clock_timestamp())
+             LEFT JOIN revocations r ON r.seq > $1 AND ${LIVE}
             ORDER BY r.seq`,
     values: [after],
   });
@@ -78,6 +81,22 @@ const PAGE_ROWS = 5_000;
 
 /** Limits how long an answer may take, each for itself. */
 export type Within = <T>(answer: Promise<T>) => Promise<T>;
+
+/** Reads the rows of a query to the end, in answers of so many, inside a transaction. */
+async function readInParts<Row extends QueryResultRow>(
+  db: Queryable,
+  within: Within,
+  { query, rowsAtOnce }: { readonly query: string; readonly rowsAtOnce: number },
+  take: (rows: readonly Row[]) => void,
+): Promise<void> {
+  await within(db.query(`DECLARE parts NO SCROLL CURSOR FOR ${query}`));
+  let read = rowsAtOnce;
+  while (read === rowsAtOnce) {
+    const { rows } = await within(db.query<Row>(`FETCH ${rowsAtOnce} FROM parts`));
+    take(rows);
+    read = rows.length;
+  }
+}
 
 /**
  * Reads all live revocations, of which there may be a million, over a connection that nothing else uses meanwhile (role
@@ -94,23 +113,13 @@ export async function readAllRevocations(
   );
   // A cursor is otherwise planned for its first rows, which reads ended revocations, too.
   await within(db.query("SET LOCAL cursor_tuple_fraction = 1"));
-  await within(
-    db.query(
-      `DECLARE live NO SCROLL CURSOR FOR
-       SELECT ${FOLLOWED} FROM revocations r
-        WHERE r.kind <> 'tenant' AND (r.expires_at IS NULL OR r.expires_at > clock_timestamp())`,
-    ),
+  const query = `SELECT ${FOLLOWED} FROM revocations r WHERE r.kind <> 'tenant' AND ${LIVE}`;
+  await readInParts<FollowedRow>(db, within, { query, rowsAtOnce: PAGE_ROWS }, (rows) =>
+    take(rows.map(followedOf)),
   );
-  let read = PAGE_ROWS;
-  while (read === PAGE_ROWS) {
-    const { rows } = await within(db.query<FollowedRow>(`FETCH ${PAGE_ROWS} FROM live`));
-    take(rows.map(followedOf));
-    read = rows.length;
-  }
   const { rows: tenants } = await within(
     db.query<FollowedRow>(
-      `SELECT ${FOLLOWED} FROM revocations r
-        WHERE r.kind = 'tenant' AND (r.expires_at IS NULL OR r.expires_at > clock_timestamp()) ORDER BY r.seq`,
+      `SELECT ${FOLLOWED} FROM revocations r WHERE r.kind = 'tenant' AND ${LIVE} ORDER BY r.seq`,
     ),
   );
   await within(db.query("COMMIT"));
@@ -134,19 +143,11 @@ export interface SnapshotRow {
  */
 export async function readRevocationSnapshot(db: Queryable, within: Within): Promise<SnapshotRow> {
   await within(db.query("BEGIN"));
-  await within(
-    db.query(
-      `DECLARE snapshot NO SCROLL CURSOR FOR
-       SELECT clock, epoch, head, lines, codes FROM revocation_snapshot()`,
-    ),
-  );
   const parts: SnapshotRow[] = [];
-  let read = PARTS_AT_ONCE;
-  while (read === PARTS_AT_ONCE) {
-    const { rows } = await within(db.query<SnapshotRow>(`FETCH ${PARTS_AT_ONCE} FROM snapshot`));
+  const query = "SELECT clock, epoch, head, lines, codes FROM revocation_snapshot()";
+  await readInParts<SnapshotRow>(db, within, { query, rowsAtOnce: PARTS_AT_ONCE }, (rows) => {
     parts.push(...rows);
-    read = rows.length;
-  }
+  });
   await within(db.query("COMMIT"));
   return { ...(parts[0] as SnapshotRow), lines: parts.map(({ lines }) => lines).join("\n") };
 }
