@@ -2,6 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import type { DeliveryState } from "../../src/domain/delivery.ts";
+import { WANTED_AFTER_MS } from "../../src/webhooks/endpoints/verification-sweep.ts";
 import { ATTEMPT_MAX, RETRY_WINDOW_MS } from "../../src/domain/retry-schedule.ts";
 import { verifyWorkflowId } from "../../workflows/messages.ts";
 import { type BillableActions, billableActions, totalOf } from "../support/billable-actions.ts";
@@ -184,14 +185,16 @@ test("a verification, and the upkeep", async () => {
     await world.startWorker();
     const receiver = await startReceiver({ script: [OK] });
     const tenant = await world.createTenant();
+    const registeredAt = performance.now();
     const { endpoint } = await world.endpoints.register(tenant, registrationOf(receiver.url), TEST_CALLER);
     await eventually(
       async () => (await world.endpoints.find(tenant, endpoint.id)).state === "ACTIVE",
       "the endpoint to be verified",
     );
     const { signals, ...others } = await actionsOf(world, verifyWorkflowId(endpoint.id, 1));
-    // On a busy machine, the sweep repeats a start that takes long.
-    expect(signals).toBeLessThanOrEqual(1);
+    // The sweep repeats a start that takes so long, as on a busy machine.
+    const sweeps = Math.floor((performance.now() - registeredAt) / WANTED_AFTER_MS);
+    expect(signals).toBeLessThanOrEqual(sweeps);
     const verification = { ...others, signals: 0 };
     expect(verification).toEqual({ ...NONE, starts: 1, localActivities: 1 });
     expect(totalOf(verification)).toBe(documented.get("the verification of an endpoint, at the first ping"));
