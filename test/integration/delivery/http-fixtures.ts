@@ -8,6 +8,7 @@ import type {
 } from "../../../src/webhooks/sending/http-sender.ts";
 import { createHttpSender } from "../../../src/webhooks/sending/http-sender.ts";
 import { systemClock } from "../../../src/domain/clock.ts";
+import { PATIENCE_MS } from "../../support/eventually.ts";
 
 export const developmentPolicy: AddressPolicy = createAddressPolicy({
   allowedCidrs: ["127.0.0.0/8", "::1"],
@@ -26,7 +27,7 @@ export function requestTo(url: string, options: Partial<SendRequest> = {}): Send
     url,
     headers: { "Content-Type": "application/json" },
     body: Buffer.from("{}"),
-    deadlineMs: 5_000,
+    deadlineMs: PATIENCE_MS,
     ...options,
   };
 }

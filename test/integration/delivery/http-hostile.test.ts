@@ -4,6 +4,7 @@ import { gzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { HttpSender } from "../../../src/webhooks/sending/http-sender.ts";
 import type { Behaviour, Receiver } from "../../support/receiver-server.ts";
+import { PATIENCE_MS } from "../../support/eventually.ts";
 import { startReceiver } from "../../support/receiver-server.ts";
 import { createTestSender, requestTo } from "./http-fixtures.ts";
 
@@ -51,12 +52,10 @@ describe("a receiver that violates the protocol", () => {
       },
     ],
   ];
-  it.each(aborted)("and %s aborts the attempt at once", async (_what, behaviour) => {
+  it.each(aborted)("and %s aborts the attempt before its deadline", async (_what, behaviour) => {
     receiver.answer([behaviour]);
     const result = await sender.send(requestTo(receiver.url));
     expect(result).toMatchObject({ status: null, error: "aborted", responseBody: null });
-    // Waiting for the deadline would have been a timeout.
-    expect(result.durationMs).toBeLessThan(5_000);
     await receiver.waitForConnections(0);
     expect(receiver.requests).toHaveLength(1);
   });
@@ -112,32 +111,38 @@ describe("an endless receiver", () => {
   it("does not increase memory, however often", async () => {
     setFlagsFromString("--expose-gc");
     const collectGarbage = runInNewContext("gc") as () => void;
-    const behaviours: readonly Behaviour[] = [
-      { kind: "endless-body" },
-      { kind: "informational-flood", everyMs: 0 },
-      { kind: "hang" },
-      { kind: "drip-headers", everyMs: 5 },
-      { kind: "reset" },
-      { kind: "raw", bytes: `HTTP/1.1 200 OK\r\nX-Long: ${"x".repeat(1_000_000)}` },
-      { kind: "raw", bytes: `HTTP/1.1 200 OK\r\n${"X-A: b\r\n".repeat(50_000)}` },
-      { kind: "raw", bytes: "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\nhalf", close: true },
-      {
-        kind: "raw",
-        bytes: Buffer.concat([
-          Buffer.from("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 1000000\r\n\r\n"),
-          gzipSync(Buffer.alloc(50_000_000)),
-        ]),
-        close: true,
-      },
+    const behaviours: readonly (readonly [Behaviour, 200 | "timeout" | "aborted"])[] = [
+      [{ kind: "endless-body" }, 200],
+      [{ kind: "informational-flood", everyMs: 0 }, "aborted"],
+      [{ kind: "hang" }, "timeout"],
+      [{ kind: "drip-headers", everyMs: 5 }, "timeout"],
+      [{ kind: "reset" }, "aborted"],
+      [{ kind: "raw", bytes: `HTTP/1.1 200 OK\r\nX-Long: ${"x".repeat(1_000_000)}` }, "aborted"],
+      [{ kind: "raw", bytes: `HTTP/1.1 200 OK\r\n${"X-A: b\r\n".repeat(50_000)}` }, "aborted"],
+      [{ kind: "raw", bytes: "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\nhalf", close: true }, 200],
+      [
+        {
+          kind: "raw",
+          bytes: Buffer.concat([
+            Buffer.from("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 1000000\r\n\r\n"),
+            gzipSync(Buffer.alloc(50_000_000)),
+          ]),
+          close: true,
+        },
+        200,
+      ],
     ];
-    let count = 0;
-    receiver.answer(() => behaviours[(count += 1) % behaviours.length] ?? { kind: "hang" });
+    receiver.answer(({ path }) => behaviours[Number(path.slice(1))]?.[0] ?? { kind: "hang" });
     const round = async () => {
-      const sends = Array.from({ length: 50 }, () =>
-        sender.send(requestTo(receiver.url, { deadlineMs: 400 })),
-      );
-      const outcomes = new Set((await Promise.all(sends)).map(({ status, error }) => error ?? status));
-      expect(outcomes).toEqual(new Set([200, "timeout", "aborted"]));
+      const sends = Array.from({ length: 50 }, async (_, count) => {
+        const [, expected] = behaviours[count % behaviours.length] ?? [];
+        // Only silence waits for the deadline.
+        const deadlineMs = expected === "timeout" ? 400 : PATIENCE_MS;
+        const url = `${receiver.url}/${count % behaviours.length}`;
+        const { status, error } = await sender.send(requestTo(url, { deadlineMs }));
+        expect(error ?? status).toBe(expected);
+      });
+      await Promise.all(sends);
       await receiver.waitForConnections(0);
       receiver.clear();
       collectGarbage();
