@@ -48,8 +48,6 @@ const LOOK_AGAIN_MS = 10;
  */
 const ACKNOWLEDGE_AFTER_MS = 5;
 const ACKNOWLEDGE_SPREAD_MS = 20;
-/** Longest wait for a current answer, in milliseconds. If all answers come too late, this process is unusable, too. */
-const RENEWAL_MOST_MS = 5_000;
 
 const STANDBY = "the database is a standby: revocations are followed on the primary only";
 
@@ -111,9 +109,11 @@ export class RevocationFollower {
    * @returns false if the database is silent
    */
   async renew(): Promise<boolean> {
-    this.#renewal ??= this.#askUntilCurrent().finally(() => {
-      this.#renewal = undefined;
-    });
+    this.#renewal ??= this.view
+      .renewedBy(async () => await this.#nextAnswer())
+      .finally(() => {
+        this.#renewal = undefined;
+      });
     return await this.#renewal;
   }
 
@@ -295,17 +295,6 @@ export class RevocationFollower {
     } finally {
       this.#acknowledging = false;
     }
-  }
-
-  async #askUntilCurrent(): Promise<boolean> {
-    const { monotonic } = this.#options;
-    const giveUpAt = monotonic() + RENEWAL_MOST_MS;
-    while (!this.view.current) {
-      if (!(await this.#nextAnswer()) || monotonic() > giveUpAt) {
-        return this.view.current;
-      }
-    }
-    return true;
   }
 
   /** Resolves with true at the next answer, or with false if none comes within the loop's time. */

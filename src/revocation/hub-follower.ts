@@ -44,8 +44,6 @@ const SILENT_MS = 2_000;
  * back, so that the answer to a nonce drawn now can still come.
  */
 const RENEWAL_SILENT_MS = 250;
-/** Longest wait for a current proof, in milliseconds. */
-const RENEWAL_MOST_MS = 5_000;
 /** How long a start waits for the first proof, in milliseconds. */
 const START_MOST_MS = 3_000;
 const SWEEP_EVERY_MS = 60_000;
@@ -274,9 +272,11 @@ export class HubFollower {
   /** Waits until tokens can be admitted. @returns false if no hub brings a proof */
   async renew(): Promise<boolean> {
     if (this.#renewal === undefined) {
-      this.#renewal = this.#untilCurrent().finally(() => {
-        this.#renewal = undefined;
-      });
+      this.#renewal = this.view
+        .renewedBy(async () => await this.#nextProof(RENEWAL_SILENT_MS))
+        .finally(() => {
+          this.#renewal = undefined;
+        });
       this.#ask();
     }
     return await this.#renewal;
@@ -369,16 +369,5 @@ export class HubFollower {
       const cancel = afterLoopTime(ms, () => settle(false));
       this.#waiting.add(wake);
     });
-  }
-
-  async #untilCurrent(): Promise<boolean> {
-    const { monotonic } = this.#options;
-    const giveUpAt = monotonic() + RENEWAL_MOST_MS;
-    while (!this.view.current) {
-      if (!(await this.#nextProof(RENEWAL_SILENT_MS)) || monotonic() > giveUpAt) {
-        return this.view.current;
-      }
-    }
-    return true;
   }
 }

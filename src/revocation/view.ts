@@ -7,6 +7,9 @@ import { DenyList, type RevocableToken } from "./deny-list.ts";
 import { isRevocationKind, POLICY_CHANGE, REVOCATION_LIFE_MS } from "./kinds.ts";
 import { Lease, type LeaseOptions, type Moment, type Monotonic } from "./lease.ts";
 
+/** Longest wait for current knowledge, in milliseconds. If all answers come too late, this process is unusable. */
+const RENEWAL_MOST_MS = 5_000;
+
 export type Verdict = "admit" | "revoked" | "stale";
 
 /** The meaning of an answer from the database. */
@@ -95,6 +98,22 @@ export class RevocationView {
   /** Whether tokens can be admitted. */
   get current(): boolean {
     return this.#holds();
+  }
+
+  /**
+   * Waits until tokens can be admitted.
+   *
+   * @param next resolves at the next answer; with false if none comes
+   * @returns false if the knowledge is still too old
+   */
+  async renewedBy(next: () => Promise<boolean>): Promise<boolean> {
+    const giveUpAt = this.#options.monotonic() + RENEWAL_MOST_MS;
+    while (!this.current) {
+      if (!(await next()) || this.#options.monotonic() > giveUpAt) {
+        return this.current;
+      }
+    }
+    return true;
   }
 
   /** How long nobody has asked whether tokens can be admitted, in milliseconds. */
