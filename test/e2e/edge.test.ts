@@ -137,8 +137,15 @@ async function startEdge(): Promise<SpawnedProcess> {
   return edge;
 }
 
-const ask = async (path: string, options: CallOptions = {}): Promise<CallAnswer> =>
-  await call(path, { port, ca: root.cert, pair: leaf, ...options });
+/** Sends a request, again while the edge or the api cannot hear revocations. Rejects if it fails. */
+async function ask(path: string, options: CallOptions = {}): Promise<CallAnswer> {
+  const { sent } = await eventually(async () => {
+    const sending = call(path, { port, ca: root.cert, pair: leaf, ...options });
+    const code = await sending.then(({ body }) => body["code"]).catch(() => undefined);
+    return code !== "REVOCATION_STALE" && { sent: sending };
+  }, "a process that hears revocations");
+  return await sent;
+}
 
 /** Requests a token through the edge. */
 async function newToken(): Promise<string> {
@@ -162,8 +169,10 @@ test("in production it needs no pepper, no key-encryption key and no Temporal, a
   });
   expect(await ask("/v1/credentials", { headers })).toMatchObject({ status: 200 });
   expect(await ask("/v1/inference/x", { headers, pair: undefined })).toMatchObject({ status: 401 });
-  const ready = await fetch(`http://${environment["SIGNET_METRICS_LISTEN"]}/readyz`);
-  expect(ready.status).toBe(200);
+  await eventually(
+    async () => (await fetch(`http://${environment["SIGNET_METRICS_LISTEN"]}/readyz`)).status === 200,
+    "the edge to be ready",
+  );
   expect(await edge.stop()).toMatchObject({ code: 0 });
 });
 
@@ -292,18 +301,21 @@ test("SIGTERM completes slow responses, whether they have started or not, and re
       response.write("one ");
     }
   });
-  const stream = httpsRequest({
-    host: "127.0.0.1",
-    port,
-    path: "/v1/inference/slow",
-    headers,
-    ca: root.cert,
-    key: leaf.key,
-    cert: leaf.cert,
-    agent: false,
-  });
-  stream.end();
-  const [begun] = (await once(stream, "response")) as [IncomingMessage];
+  const begun = await eventually(async () => {
+    const stream = httpsRequest({
+      host: "127.0.0.1",
+      port,
+      path: "/v1/inference/slow",
+      headers,
+      ca: root.cert,
+      key: leaf.key,
+      cert: leaf.cert,
+      agent: false,
+    });
+    stream.end();
+    const [response] = (await once(stream, "response")) as [IncomingMessage];
+    return response.statusCode === 200 && response;
+  }, "the beginning of a response");
   let text = "";
   begun.setEncoding("utf8").on("data", (piece: string) => (text += piece));
   const waiting = ask("/v1/inference/slow", { headers });

@@ -9,18 +9,21 @@ import { newId } from "../../src/domain/ids.ts";
 import { useTestApi } from "../support/api.ts";
 import {
   Asking,
+  committedAt,
   EDGE_SCOPE,
   type EdgeChild,
+  endConnections,
   type Holder,
   revokeCredential,
   type Revoked,
   startEdgeProcesses,
   tokenHolder,
+  verdictOf,
 } from "../support/edge-processes.ts";
 import { eventually } from "../support/eventually.ts";
 import { grant, provision, type Provisioned } from "../support/factories.ts";
 import { allowMinutes } from "../support/limits.ts";
-import { monotonicMs, monotonicOf } from "../support/monotonic.ts";
+import { monotonicMs } from "../support/monotonic.ts";
 import { type OwnDatabase, startOwnDatabase } from "../support/own-database.ts";
 import { useStarted } from "../support/started.ts";
 import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
@@ -96,19 +99,18 @@ describe(`a revocation, with ${EDGES} edges under continuous requests`, () => {
       const next = await client();
       const asked = asking(next.token);
       await asked.until(EDGES, "admitted");
-      const { at, edges } = await revoke(next.client);
+      const { at } = await revoke(next.client);
       await asked.until(EDGES, "TOKEN_REVOKED");
       await asked.stop();
       expect(asked.lastAdmission() - at).toBeLessThanOrEqual(BOUND_MS);
-      // The api admits tokens too.
-      expect(edges.live).toBe(EDGES + 1);
     }
   });
 
   test("has a receipt from all of them", async () => {
     const receipt = await eventually(async () => {
       const { edges } = await revoke((await client()).client);
-      return edges.acked === edges.live && edges;
+      // The api admits tokens too. On a busy machine, one may be late or about to connect again.
+      return edges.acked === EDGES + 1 && edges.outcome === "applied" && edges;
     }, "a receipt from all edges");
     expect(receipt).toMatchObject({ live: EDGES + 1, acked: EDGES + 1, max_ms: expect.any(Number) });
     const kinds = receipt.processes.map(({ kind }) => kind);
@@ -119,16 +121,18 @@ describe(`a revocation, with ${EDGES} edges under continuous requests`, () => {
   test("without a notification ends the token within 250 ms", async () => {
     const asked = asking(lost);
     await asked.until(EDGES, "admitted");
-    const [published] = await sql<{ at: Date }>(
+    const id = newId("revocation", 0, randomBytes);
+    await sql(
       api,
       `WITH clock AS (UPDATE rev_clock SET seq = seq + 1 RETURNING seq)
        INSERT INTO revocations (seq, id, kind, target, actor, at, log_index, leaf_hash)
-       SELECT seq, $1, 'credential', $2, 'system:test', clock_timestamp(), 0, '' FROM clock RETURNING at`,
-      [newId("revocation", 0, randomBytes), victim.credentialId],
+       SELECT seq, $1, 'credential', $2, 'system:test', clock_timestamp(), 0, '' FROM clock`,
+      [id, victim.credentialId],
     );
+    const at = await committedAt(api, id);
     await asked.until(EDGES, "TOKEN_REVOKED");
     await asked.stop();
-    expect(asked.lastAdmission() - monotonicOf(published?.at ?? "")).toBeLessThanOrEqual(BOUND_MS);
+    expect(asked.lastAdmission() - at).toBeLessThanOrEqual(BOUND_MS);
   });
 
   test(`also ends tokens issued meanwhile, with ${RACES * TOKENS_PER_RACE} requested`, async () => {
@@ -143,7 +147,8 @@ describe(`a revocation, with ${EDGES} edges under continuous requests`, () => {
         const edge = made.current.edges[number % EDGES];
         return status === 200 ? [{ token, first: await edge?.ask(token) }] : [];
       });
-      await delay(2 * race);
+      // The last revocation comes after a token, so that at least one is issued.
+      await (race < RACES - 1 ? delay(2 * race) : Promise.race(asked));
       const { at } = await revoke(racing);
       const tokens = (await Promise.all(asked)).flat();
       issued += tokens.length;
@@ -154,7 +159,9 @@ describe(`a revocation, with ${EDGES} edges under continuous requests`, () => {
         await after.stop();
       }
       for (const { token } of tokens) {
-        const answers = await Promise.all(made.current.edges.map(async (edge) => await edge.ask(token)));
+        const answers = await Promise.all(
+          made.current.edges.map(async (edge) => await verdictOf(edge, token)),
+        );
         expect(answers.filter(({ outcome }) => outcome !== "TOKEN_REVOKED")).toEqual([]);
       }
     }
@@ -206,11 +213,7 @@ describe("PostgreSQL", () => {
   test("that ends all edges' connections causes no late admission", async () => {
     const [others, revoked] = [asking(live), asking(lost)];
     await Promise.all([others.until(EDGES, "admitted"), revoked.until(EDGES, "admitted")]);
-    const ended = await sql(
-      api,
-      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'signet_edge'",
-    );
-    expect(ended.length).toBeGreaterThanOrEqual(EDGES);
+    await endConnections(api, "signet_edge", EDGES);
     const { at } = await revoke(victim);
     await revoked.until(EDGES, "TOKEN_REVOKED");
     await others.until(EDGES, "admitted");

@@ -11,11 +11,13 @@ import { useTestApi } from "../support/api.ts";
 import {
   Asking,
   type EdgeChild,
+  endConnections,
   type Holder,
   type Outcome,
   revokeCredential,
   startEdgeProcesses,
   tokenHolder,
+  verdictOf,
 } from "../support/edge-processes.ts";
 import { eventually } from "../support/eventually.ts";
 import { createHubProcess, type HubChild, storeLeaseKeys, writeHubCertificates } from "../support/hubs.ts";
@@ -26,7 +28,6 @@ import { type OwnDatabase, startOwnDatabase } from "../support/own-database.ts";
 import { THOROUGH } from "../support/properties.ts";
 import { useStarted } from "../support/started.ts";
 import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
-import { sql } from "../support/tenant.ts";
 
 allowMinutes(4);
 
@@ -192,13 +193,7 @@ const FAULTS: readonly Fault[] = [
   {
     name: "PostgreSQL ends the hubs' connections",
     affected: "no edge",
-    begin: async () => {
-      const ended = await sql(
-        api,
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'signet_hub'",
-      );
-      expect(ended.length).toBeGreaterThanOrEqual(HUBS.length);
-    },
+    begin: async () => await endConnections(api, "signet_hub", HUBS.length),
     end: () => undefined,
   },
 ];
@@ -292,7 +287,7 @@ describe(`${EDGES} edges behind two hubs admit no revoked token while`, () => {
 test("an edge that was suspended during a revocation does not admit the token when it continues", async () => {
   const [edge] = made.current.edges as [EdgeChild];
   const victim = await tokenHolder(api);
-  expect(await edge.ask(victim.token)).toMatchObject({ outcome: "admitted" });
+  expect(await verdictOf(edge, victim.token)).toMatchObject({ outcome: "admitted" });
   onTestFinished(() => edge.process.signal("SIGCONT"));
   edge.process.signal("SIGSTOP");
   const { edges } = await revokeCredential(api, victim.client);

@@ -14,6 +14,7 @@ import { startDistantProxy } from "../support/distant-proxy.ts";
 import {
   Asking,
   type EdgeProcesses,
+  endConnections,
   type Holder,
   revokeCredential,
   startEdgeProcesses,
@@ -27,7 +28,6 @@ import { fillRevocations } from "../support/many-revocations.ts";
 import { imageNodeOptions } from "../support/production-image.ts";
 import { THOROUGH } from "../support/properties.ts";
 import { useStarted } from "../support/started.ts";
-import { sql } from "../support/tenant.ts";
 
 allowMinutes(6);
 
@@ -140,10 +140,6 @@ test("an edge starts with them from the database, and reads them again after its
     NODE_OPTIONS: await imageNodeOptions(),
   });
   await untilServing(direct);
-  const ended = await sql(
-    api,
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'signet_edge'",
-  );
-  expect(ended.length).toBeGreaterThan(0);
+  await endConnections(api, "signet_edge", 1);
   await untilServing(direct);
 });

@@ -2,9 +2,10 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { deployedApi, publishOne, untilDelivery, verifiedEndpoint } from "../support/deployed-api.ts";
+import { committedAt } from "../support/edge-processes.ts";
 import { eventually } from "../support/eventually.ts";
 import { accessToken, bearer, grant, provision, type Provisioned } from "../support/factories.ts";
-import { monotonicMs, monotonicOf } from "../support/monotonic.ts";
+import { monotonicMs } from "../support/monotonic.ts";
 import type { Json } from "../support/tenant.ts";
 
 const api = deployedApi();
@@ -62,12 +63,12 @@ test("a revoked credential's tokens end at both edges and the api within 250 ms;
     reason: "compromised",
   });
   expect(answer).toMatchObject({ status: 200 });
-  const committedAt = monotonicOf(String(answer.body["committed_at"]));
+  const at = await committedAt(api, String(answer.body["revocation_id"]));
   await untilBoth(loops, 401);
   for (const loop of loops) {
     const asked = await loop.stop();
     // A request that was sent after the bound is never admitted.
-    const late = asked.filter(({ sentAt }) => sentAt > committedAt + BOUND_MS);
+    const late = asked.filter(({ sentAt }) => sentAt > at + BOUND_MS);
     expect(late.filter(({ status }) => status === 200)).toEqual([]);
     const last = asked.findLast(({ code }) => code !== "REVOCATION_STALE");
     expect(last).toMatchObject({ status: 401, code: "TOKEN_REVOKED" });
@@ -89,10 +90,10 @@ test("the receipt counts both edges and the api, all of which acknowledged withi
     expect(answer).toMatchObject({ status: 200 });
     return answer.body["edges"] as Json;
   };
-  // A busy machine may be late once; then the receipt says so.
+  // A busy machine may be late once, or an edge about to connect again; then the receipt says so.
   const receipt = await eventually(async () => {
     const edges = await revoke();
-    return edges["acked"] === edges["live"] ? edges : undefined;
+    return edges["acked"] === 3 && edges["outcome"] === "applied" ? edges : undefined;
   }, "a receipt from all processes");
   expect(receipt).toMatchObject({ live: 3, acked: 3 });
   expect(receipt["max_ms"]).toBeLessThanOrEqual(BOUND_MS);

@@ -9,7 +9,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { expect } from "vitest";
 import type { Environment } from "../../src/config/config.ts";
 import { parseObject } from "./answer.ts";
-import type { TestApi } from "./api.ts";
+import type { ServiceUnderTest, TestApi } from "./api.ts";
 import { eventually } from "./eventually.ts";
 import { accessToken, provision, type Provisioned } from "./factories.ts";
 import { freePorts } from "./free-port.ts";
@@ -285,18 +285,41 @@ export interface Revoked {
   };
 }
 
+/** Returns when a revocation was committed, by CLOCK_MONOTONIC. */
+export async function committedAt(api: ServiceUnderTest, revocationId: string): Promise<number> {
+  const [commit] = await sql<{ at: Date }>(
+    api,
+    "SELECT pg_xact_commit_timestamp(xmin) AS at FROM revocations WHERE id = $1",
+    [revocationId],
+  );
+  return monotonicOf(commit?.at ?? "");
+}
+
+/** Ends all connections to PostgreSQL with this name, once there are so many: on a busy machine, one may be new. */
+export async function endConnections(api: TestApi, name: string, atLeast: number): Promise<void> {
+  const all = "FROM pg_stat_activity WHERE application_name = $1";
+  await eventually(
+    async () => (await sql(api, `SELECT ${all}`, [name])).length >= atLeast,
+    `${atLeast} connections of ${name}`,
+  );
+  await sql(api, `SELECT pg_terminate_backend(pid) ${all}`, [name]);
+}
+
+/** Returns the edge's decision about a token, once it hears revocations. */
+export async function verdictOf(edge: EdgeChild, token: string): Promise<Asked> {
+  return await eventually(async () => {
+    const asked = await edge.ask(token);
+    return asked.outcome !== "REVOCATION_STALE" && asked;
+  }, "an edge that hears revocations");
+}
+
 /** Revokes a credential. */
 export async function revokeCredential(api: TestApi, { credentialId }: Provisioned): Promise<Revoked> {
   const sentAt = monotonicMs();
   const answer = await api.admin("POST", `/credentials/${credentialId}/revoke`, { reason: "compromised" });
   expect(answer).toMatchObject({ status: 200 });
   // `committed_at` precedes the commit by a turn of the api's event loop, which this busy process may delay.
-  const [commit] = await sql<{ at: Date }>(
-    api,
-    "SELECT pg_xact_commit_timestamp(xmin) AS at FROM revocations WHERE id = $1",
-    [answer.body["revocation_id"]],
-  );
-  const at = monotonicOf(commit?.at ?? "");
+  const at = await committedAt(api, String(answer.body["revocation_id"]));
   expect(at).toBeGreaterThan(sentAt - 5);
   expect(at).toBeGreaterThan(monotonicOf(String(answer.body["committed_at"])) - 5);
   expect(at).toBeLessThan(monotonicMs());

@@ -15,9 +15,6 @@ export interface OwnDatabase extends TestDatabase {
   start(): Promise<void>;
 }
 
-/** Commits have times, from which tests measure. */
-const SETTINGS = { ...THROWN_AWAY, track_commit_timestamp: "on" } as const;
-
 /** Starts a server with one migrated, empty database. `drop` ends it and removes its files. */
 export async function startOwnDatabase(): Promise<OwnDatabase> {
   const home = await mkdtemp(join(inject("runDirectory"), "own-"));
@@ -27,7 +24,7 @@ export async function startOwnDatabase(): Promise<OwnDatabase> {
   let server: EmbeddedPostgres | undefined;
   const leave = interruptOnExit(() => server?.pid);
   const start = async (): Promise<EmbeddedPostgres> => {
-    server = await startEmbeddedPostgres({ home, port, settings: SETTINGS, log: () => undefined });
+    server = await startEmbeddedPostgres({ home, port, settings: THROWN_AWAY, log: () => undefined });
     return server;
   };
   const stop = async (): Promise<void> => {

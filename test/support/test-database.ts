@@ -6,8 +6,13 @@ export const TEMPLATE_DATABASE = "signet_template";
 /** The service's login in tests; a member of the service roles, as in production. */
 export const SERVICE_LOGIN = { user: "signet_service", password: "signet_service" } as const;
 
-/** Settings of a disposable server: nothing waits for the disk. */
-export const THROWN_AWAY = { fsync: "off", synchronous_commit: "off", full_page_writes: "off" } as const;
+/** Settings of a disposable server: nothing waits for the disk, and commits have times, from which tests measure. */
+export const THROWN_AWAY = {
+  fsync: "off",
+  synchronous_commit: "off",
+  full_page_writes: "off",
+  track_commit_timestamp: "on",
+} as const;
 
 /** Returns the URL of another database on the same server, with another login if given. */
 export function withDatabase(
