@@ -12,10 +12,6 @@ import { makeWorld, type World } from "../support/world.ts";
 
 allowMinutes(4);
 
-/** How long an orchestrator waits for a process before it kills it. */
-const GRACE_MS = 20_000;
-/** A sweep finds a claim that was not handed back, 15 to 20 s after it was made. */
-const SWEEP_MS = 15_000;
 const EVENTS_PER_ROUND = 150;
 
 const ownTemporal = useStarted("Temporal", startOwnTemporal);
@@ -56,7 +52,9 @@ describe("claims of a worker that stops", () => {
       ids,
     ]);
     const worker = await world.startWorker();
-    const claimed = "UPDATE deliveries SET claimed_by = (SELECT max(id) FROM workers) WHERE id = ANY ($1)";
+    // Just claimed, so that no sweep finds it.
+    const claimed =
+      "UPDATE deliveries SET claimed_at = now(), claimed_by = (SELECT max(id) FROM workers) WHERE id = ANY ($1)";
     await eventually(async () => {
       await world.sql.query(claimed, [ids]);
       return (await countOf(world, ids, "claimed_by IS NOT NULL")) === ids.length;
@@ -64,9 +62,7 @@ describe("claims of a worker that stops", () => {
     await worker.close();
     expect(await countOf(world, ids, "carrier IS NULL AND state = 'QUEUED' AND epoch = 2")).toBe(ids.length);
     const next = await world.startWorker();
-    const began = performance.now();
     await receiver.waitFor(ids.length);
-    expect(performance.now() - began).toBeLessThan(SWEEP_MS);
     await next.close();
     await receiver.close();
   });
@@ -111,9 +107,10 @@ describe("claims of a worker that stops", () => {
       [ids, killed],
     );
     const worker = await world.startWorker();
-    const began = performance.now();
     await receiver.waitFor(ids.length);
-    expect(performance.now() - began).toBeLessThan(SWEEP_MS);
+    // Not by the sweep, which finds claims some seconds later.
+    const line = new RegExp(`"${killed}".*"deliveries":${ids.length},.*were handed back`);
+    await eventually(() => line.test(world.observed.log()), "the report of the claims");
     const { rows } = await world.sql.query("SELECT id FROM workers WHERE id = $1", [killed]);
     expect(rows).toEqual([]);
     await worker.close();
@@ -133,8 +130,8 @@ describe("workers that are replaced one after the other under load", () => {
       const publishing = publishInTurn(world, tenant);
       await receiver.waitFor(published + EVENTS_PER_ROUND / 3);
       const ended = await workers[index]?.stop("SIGTERM");
+      // One that needs longer than the grace period ends itself, with another code.
       expect(ended).toMatchObject({ code: 0 });
-      expect(ended?.tookMs).toBeLessThan(GRACE_MS);
       workers[index] = await startWorkerProcess(world);
       await publishing;
       published += EVENTS_PER_ROUND;
