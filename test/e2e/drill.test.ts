@@ -168,7 +168,8 @@ test("late deliveries are explained", async () => {
 
 test("everything since two is replayed once the receiver is fixed", async () => {
   status = 200;
-  const values = { "ep_…": endpointId };
+  // Also if it is just past two now.
+  const values = { "ep_…": endpointId, "02:00": "1h" };
   const replay = "signet replay --endpoint ep_… --since 02:00";
   expect(await pasteAsTenant(await documented(`${replay} --dry-run`, values))).toMatch(/total +1\b/);
   expect(await pasteAsTenant(await documented(replay, values))).toMatch(/done +1\b/);

@@ -11,6 +11,7 @@ import type { ComposeRun, Place } from "./compose-run.ts";
 import { eventually } from "./eventually.ts";
 import { labelledBlocks, shellLines } from "./documents.ts";
 import { IMAGE_ENVIRONMENT, productionImage } from "./processes.ts";
+import { unlessStale } from "./tenant.ts";
 
 const run = promisify(execFile);
 
@@ -19,24 +20,26 @@ export interface Json {
   readonly [member: string]: unknown;
 }
 
-/** Calls the API, and expects success. */
+/** Calls the API, again while it cannot hear revocations, and expects success. */
 export async function call(
   tls: ReturnType<typeof createTlsFetch>,
   url: string,
   token: string | undefined,
   body?: Json,
 ): Promise<Json> {
-  const response = await tls(url, {
-    method: body === undefined ? "GET" : "POST",
-    headers: {
-      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
-      ...(body === undefined ? {} : { "content-type": "application/json" }),
-    },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  const answer = await unlessStale(async () => {
+    const response = await tls(url, {
+      method: body === undefined ? "GET" : "POST",
+      headers: {
+        ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    return { status: response.status, ok: response.ok, body: (await response.json()) as Json };
   });
-  const answer = (await response.json()) as Json;
-  expect(response.ok, JSON.stringify(answer)).toBe(true);
-  return answer;
+  expect(answer.ok, JSON.stringify(answer.body)).toBe(true);
+  return answer.body;
 }
 
 /** Returns a `fetch` with the client certificate that the init job has created. */

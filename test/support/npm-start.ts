@@ -167,9 +167,11 @@ export async function callAsDemo(
 ): Promise<Readonly<Record<string, unknown>>> {
   const post = { method: "POST", headers: { "content-type": "application/json" } };
   const ask = async (to: string, init: RequestInit): Promise<Readonly<Record<string, unknown>>> =>
-    (await (await fetch(`http://${settings["SIGNET_API_LISTEN"]}${to}`, init)).json()) as Readonly<
-      Record<string, unknown>
-    >;
+    await eventually(async () => {
+      const response = await fetch(`http://${settings["SIGNET_API_LISTEN"]}${to}`, init);
+      const answer = (await response.json()) as Readonly<Record<string, unknown>>;
+      return answer["code"] !== "REVOCATION_STALE" && answer;
+    }, "a service that hears revocations");
   const grant = await readFile(join(settings["SIGNET_HOME"] ?? "", "demo.json"), "utf8");
   const { access_token: token } = await ask("/v1/auth/token", { ...post, body: grant });
   const authorization = `Bearer ${String(token)}`;
