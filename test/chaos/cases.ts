@@ -40,11 +40,11 @@ const SILENT_FLOW_SECONDS = 15;
 const TWO: Setting = { shape: { apis: 2, workers: 2 } };
 
 /** Resets, hangs, and responses just within and just beyond the sender's timeout of 10 s. */
-const HOSTILE: readonly HostileEndpoint[] = [
+const hostile = (beyondMs = 10_100): readonly HostileEndpoint[] => [
   { behaviour: { kind: "reset", attempts: 1 }, punctual: false },
   { behaviour: { kind: "hang", attempts: 1 }, punctual: false },
   { behaviour: { kind: "delay", ms: 9_900 }, punctual: true },
-  { behaviour: { kind: "delay", ms: 10_100, attempts: 1 }, punctual: false },
+  { behaviour: { kind: "delay", ms: beyondMs, attempts: 1 }, punctual: false },
 ];
 
 const PACES = ["steady", "saturation"] as const;
@@ -108,7 +108,7 @@ function receivers(): ChaosCase[] {
       name: `receivers-${PACE_NAMES[pace]}`,
       about: `receivers that reset, hang, answer after 9.9 s and after 10.1 s beside healthy ones, ${PACE_WORDS[pace]}`,
       pace,
-      hostile: HOSTILE,
+      hostile: hostile(),
     }),
   );
 }
@@ -294,6 +294,7 @@ export const CASES: readonly ChaosCase[] = [
 export const SHORT_CASE: FaultCase = {
   pace: "steady",
   faults: [kill("worker"), kill("postgres")],
-  hostile: HOSTILE,
+  // A busy machine that stalls at 10 s would send the response before the sender closes the connection.
+  hostile: hostile(13_000),
   flowSeconds: BUSY_FLOW_SECONDS,
 };

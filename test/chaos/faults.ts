@@ -8,6 +8,8 @@ import type { Scene, Trial } from "./trial.ts";
 const RESTART_AFTER_MS = 1_000;
 /** Time for data that a killed process gave to the kernel to reach its destination. */
 const ECHO_MS = 200;
+/** Turns of the receiver's loop in which it accepts connections and reads that data, also if it is slow. */
+const ECHO_TURNS = 20;
 const READY_TIMEOUT_MS = 2_000;
 
 export type VictimName = "api" | "worker" | "temporal" | "postgres";
@@ -72,6 +74,14 @@ export async function readiness(metricsUrl: string): Promise<number> {
     .catch(() => 0);
 }
 
+/** Waits until the receiver has what killed processes gave to the kernel. */
+async function untilEchoed({ load }: Scene): Promise<void> {
+  await delay(ECHO_MS);
+  for (let turn = 0; turn < ECHO_TURNS; turn += 1) {
+    await load.progress();
+  }
+}
+
 /** Kills the victims with SIGKILL at once and restarts them a second later. */
 export function kill(victim: VictimName | "all"): Fault {
   return {
@@ -81,7 +91,7 @@ export function kill(victim: VictimName | "all"): Fault {
       const before = victim === "postgres" ? await trial.inFlight() : undefined;
       const struckAtMs = monotonicMs();
       await Promise.all(victims.map(async (each) => await each.kill()));
-      await delay(ECHO_MS);
+      await untilEchoed(trial.scene);
       // Otherwise count afterwards: requests sent and not recorded before the kill.
       let inFlight = before ?? (victim === "all" ? undefined : await trial.inFlight());
       await delay(RESTART_AFTER_MS - ECHO_MS);

@@ -116,9 +116,13 @@ export class Trial {
     await load.drain(({ ok }) => ok >= this.events, limits);
     const left = await untilNone(async () => await undelivered(world), SETTLE_MS);
     const openWorkflows = await untilNone(async () => await openCarriers(world), SETTLE_MS);
-    // The gauge updates within seconds.
-    await untilNone(async () => ((await oldestUnattempted(world)) === 0 ? 0 : 1), SETTLE_MS);
-    const oldest = { end: await oldestUnattempted(world), max: await this.#watch.end() };
+    // The gauge updates within seconds, and a busy worker may not report it in time.
+    let end = Number.NaN;
+    await untilNone(async () => {
+      end = await oldestUnattempted(world);
+      return end === 0 ? 0 : 1;
+    }, SETTLE_MS);
+    const oldest = { end, max: await this.#watch.end() };
     return { undelivered: left, openWorkflows, miscounted: await miscounted(world), oldest };
   }
 
