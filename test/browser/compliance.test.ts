@@ -4,7 +4,15 @@ import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createCheckpointKey } from "../../src/compliance/checkpoint-key.ts";
 import { useTestApi } from "../support/api.ts";
-import { complaintsOf, lookAt, NO_BROWSER, NOTHING_WRONG, openBrowser, sizesOf } from "../support/browser.ts";
+import {
+  clickThrough,
+  complaintsOf,
+  lookAt,
+  NO_BROWSER,
+  NOTHING_WRONG,
+  openBrowser,
+  sizesOf,
+} from "../support/browser.ts";
 import { openTestSigner, type TestSigner } from "../support/checkpoints.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { mintLink } from "../support/portal.ts";
@@ -31,7 +39,8 @@ describe.skipIf(NO_BROWSER)("compliance entries", () => {
   let complaints: string[];
   let index: number;
 
-  const button = async (name: string): Promise<void> => await page.getByRole("button", { name }).click();
+  const button = async (name: string): Promise<void> =>
+    await clickThrough(page.getByRole("button", { name }));
   const keyField = () => page.getByLabel("Verifier key");
   const alert = async (): Promise<string> => await page.getByRole("alert").innerText();
   const heading = async (): Promise<string> => await page.getByRole("heading", { level: 1 }).innerText();

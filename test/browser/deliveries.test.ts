@@ -117,8 +117,11 @@ describe.skipIf(NO_BROWSER).each(READERS)("deliveries in the portal $name", ({ j
 
   test("an attempt is made now, and a delivered delivery offers no further actions", async () => {
     const { receiver, page } = journey;
-    receiver.answer([{ kind: "answer", status: 200, body: "thanks" }]);
-    await button("Attempt now").click();
+    // An attempt by schedule, just before the click, must not deliver: then there would be no button.
+    const pressed = Promise.withResolvers<undefined>();
+    receiver.answer([{ kind: "answer", status: 200, body: "thanks", after: pressed.promise }]);
+    await journey.press("Attempt now");
+    pressed.resolve(undefined);
     expect(await page.getByRole("status").innerText()).toContain("attempt starts now");
     await untilState("delivered");
     expect(await button("Attempt now").count()).toBe(0);
@@ -134,7 +137,7 @@ describe.skipIf(NO_BROWSER).each(READERS)("deliveries in the portal $name", ({ j
     const id = await deliveryOf(await publish(journey.tenant, { type: "pipeline.failed" }));
     await journey.open(`/deliveries/${id}`);
     await untilState("retrying");
-    await button("Cancel").click();
+    await journey.press("Cancel");
     expect(await page.getByRole("status").innerText()).toContain("cancelled");
     await untilState("cancelled");
     expect(await button("Cancel").count()).toBe(0);
@@ -145,18 +148,18 @@ describe.skipIf(NO_BROWSER).each(READERS)("deliveries in the portal $name", ({ j
     const { page } = journey;
     await journey.follow("Deliveries");
     await page.getByLabel("State").selectOption({ label: "cancelled" });
-    await button("Filter").click();
+    await journey.press("Filter");
     expect(await line("pipeline.failed").count()).toBe(1);
     expect(await line("inference.completed").count()).toBe(0);
     expect(await page.getByLabel("State").inputValue()).toBe("CANCELLED");
     await page.getByLabel("State").selectOption({ label: "All" });
     await page.getByLabel("Event type").fill("inference.completed");
     await page.getByLabel("Endpoint").selectOption({ label: `${journey.receiver.url}/billing` });
-    await button("Filter").click();
+    await journey.press("Filter");
     expect(await line("inference.completed").count()).toBe(1);
     expect(await line("pipeline.failed").count()).toBe(0);
     await page.getByLabel("Event type").fill("nothing.such");
-    await button("Filter").click();
+    await journey.press("Filter");
     expect(await page.getByText("No deliveries match these filters").count()).toBe(1);
     await journey.check("deliveries-none-found");
     await journey.open("/deliveries?state=LOST");

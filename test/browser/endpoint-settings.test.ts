@@ -2,7 +2,14 @@
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { useTestApi } from "../support/api.ts";
-import { complaintsOf, lookAt, NO_BROWSER, NOTHING_WRONG, openBrowser } from "../support/browser.ts";
+import {
+  clickThrough,
+  complaintsOf,
+  lookAt,
+  NO_BROWSER,
+  NOTHING_WRONG,
+  openBrowser,
+} from "../support/browser.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { mintLink } from "../support/portal.ts";
 import { createTenant, rows, type Tenant } from "../support/tenant.ts";
@@ -26,7 +33,8 @@ describe.skipIf(NO_BROWSER).each([
     const wrong = javaScript ? await lookAt(page, name) : NOTHING_WRONG;
     expect({ name, wrong }).toEqual({ name, wrong: NOTHING_WRONG });
   }
-  const button = async (name: string): Promise<void> => await page.getByRole("button", { name }).click();
+  const button = async (name: string): Promise<void> =>
+    await clickThrough(page.getByRole("button", { name }));
   const settled = async () => rows(await tenant.get("/v1/webhooks/endpoints"))[0];
 
   beforeAll(async () => {

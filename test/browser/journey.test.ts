@@ -2,7 +2,15 @@
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { useTestApi } from "../support/api.ts";
-import { complaintsOf, lookAt, NO_BROWSER, NOTHING_WRONG, openBrowser, sizesOf } from "../support/browser.ts";
+import {
+  clickThrough,
+  complaintsOf,
+  lookAt,
+  NO_BROWSER,
+  NOTHING_WRONG,
+  openBrowser,
+  sizesOf,
+} from "../support/browser.ts";
 import { accessToken, provision, type Provisioned } from "../support/factories.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { mintLink } from "../support/portal.ts";
@@ -41,9 +49,10 @@ describe.skipIf(NO_BROWSER).each([
     const wrong = javaScript ? await lookAt(page, name) : NOTHING_WRONG;
     expect({ name, wrong }).toEqual({ name, wrong: NOTHING_WRONG });
   }
-  const button = async (name: string): Promise<void> => await page.getByRole("button", { name }).click();
+  const button = async (name: string): Promise<void> =>
+    await clickThrough(page.getByRole("button", { name }));
   const link = async (name: string): Promise<void> =>
-    await page.getByRole("link", { name, exact: true }).click();
+    await clickThrough(page.getByRole("link", { name, exact: true }));
   const heading = async (): Promise<string> => await page.getByRole("heading", { level: 1 }).innerText();
   const state = async (): Promise<string> =>
     await page.getByRole("heading", { level: 2, name: "State" }).innerText();
@@ -144,7 +153,7 @@ describe.skipIf(NO_BROWSER).each([
     await untilState("active");
     await page.goto(`${api.publicUrl}/portal/endpoints`);
     await check("endpoints");
-    await page.getByRole("link", { name: receiver.url }).click();
+    await clickThrough(page.getByRole("link", { name: receiver.url }));
   });
 
   test("it links to Temporal for operators, and shows the pending verification", async () => {
@@ -171,7 +180,7 @@ describe.skipIf(NO_BROWSER).each([
     await link("Home");
     expect(await page.getByRole("link", { name: `${receiver.url}/other` }).count()).toBe(1);
     await check("home");
-    await page.getByRole("link", { name: `${receiver.url}/other` }).click();
+    await clickThrough(page.getByRole("link", { name: `${receiver.url}/other` }));
     // The button is there while the verification fails. The next attempt by schedule would make the endpoint active.
     await page.getByRole("button", { name: "Verify now" }).waitFor();
     receiver.answer([{ kind: "answer" }]);

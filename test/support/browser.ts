@@ -8,6 +8,7 @@ import {
   type BrowserContext,
   type BrowserContextOptions,
   chromium,
+  type Locator,
   type Page,
   type Response,
 } from "playwright-core";
@@ -77,6 +78,12 @@ export async function sizesOf(page: Page, url: string): Promise<number[]> {
   page.on("response", (response) => responses.push(response));
   await page.goto(url);
   return await Promise.all(responses.map(async (response) => (await response.body()).length));
+}
+
+/** Clicks, and waits until all of the page is there that this may open: a click waits for its beginning only. */
+export async function clickThrough(locator: Locator): Promise<void> {
+  await locator.click();
+  await locator.page().waitForLoadState("domcontentloaded");
 }
 
 /** Collects a page's errors: script errors, and violations of its content security policy. */

@@ -3,7 +3,7 @@ import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect } from "vitest";
 import type { Environment } from "../../src/config/config.ts";
 import { type TestApi, useTestApi } from "./api.ts";
-import { complaintsOf, lookAt, lookAtPlain, NOTHING_WRONG, openBrowser } from "./browser.ts";
+import { clickThrough, complaintsOf, lookAt, lookAtPlain, NOTHING_WRONG, openBrowser } from "./browser.ts";
 import { eventually } from "./eventually.ts";
 import { mintLink } from "./portal.ts";
 import { type Receiver, startReceiver } from "./receiver-server.ts";
@@ -97,8 +97,8 @@ export function useJourney({ javaScript, scopes, environment }: JourneyOptions):
       return id;
     },
     open: async (path) => void (await started.page.goto(`${api.publicUrl}/portal${path}`)),
-    press: async (name) => await started.page.getByRole("button", { name, exact: true }).click(),
-    follow: async (name) => await started.page.getByRole("link", { name, exact: true }).click(),
+    press: async (name) => await clickThrough(started.page.getByRole("button", { name, exact: true })),
+    follow: async (name) => await clickThrough(started.page.getByRole("link", { name, exact: true })),
     heading: async () => await started.page.getByRole("heading", { level: 1 }).innerText(),
     check: async (name) => {
       const { page } = started;
