@@ -1,5 +1,3 @@
-import { once } from "node:events";
-import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Delivery } from "../../src/database/repositories/webhooks/deliveries.ts";
 import { eventually } from "../support/eventually.ts";
@@ -193,7 +191,7 @@ describe("a worker that is killed repeatedly under load", () => {
       }
       await receiver.waitFor(before + 5, TIMEOUT_MS);
       await worker.stop("SIGKILL");
-      await untilRead(receiver);
+      await receiver.untilRead();
       inFlight += new Set(receiver.requests.map(deliveryOf)).size - (await recorded(tenant));
       worker = await startWorkerProcess(world);
     }
@@ -206,14 +204,6 @@ describe("a worker that is killed repeatedly under load", () => {
     expect(await recorded(tenant)).toBe(ids.length);
     await receiver.close();
   });
-
-  /** Resolves when the receiver has read what a killed worker gave to the kernel. */
-  async function untilRead(receiver: Receiver): Promise<void> {
-    // The receiver accepts connections in order, so this one comes after the worker's.
-    const last = connect(receiver.port, receiver.host).resume().end();
-    await once(last, "close");
-    await receiver.waitForConnections(0);
-  }
 
   /** Counts attempts that have an outcome. */
   async function recorded(tenant: string): Promise<number> {

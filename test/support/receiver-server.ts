@@ -5,7 +5,8 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { createServer } from "node:http";
 import { createServer as createTlsServer } from "node:https";
-import type { AddressInfo, Socket } from "node:net";
+import { once } from "node:events";
+import { type AddressInfo, connect, type Socket } from "node:net";
 import type { VerifiedPayload } from "../../src/lib/receiver/verify.ts";
 import { verify } from "../../src/lib/receiver/verify.ts";
 import { PATIENCE_MS } from "./eventually.ts";
@@ -81,6 +82,8 @@ export interface Receiver {
   waitFor(count: number, timeoutMs?: number): Promise<readonly ReceivedRequest[]>;
   /** Resolves once at most `atMost` connections are open. */
   waitForConnections(atMost: number, timeoutMs?: number): Promise<void>;
+  /** Resolves when it has read all that ended senders gave to the kernel, and no connection is open. */
+  untilRead(): Promise<void>;
   /** Clears the recorded requests. */
   clear(): void;
   /** Closes idle connections, as servers do after their keep-alive timeout. */
@@ -289,6 +292,15 @@ export async function startReceiver(options: ReceiverOptions = {}): Promise<Rece
     waitForConnections(atMost, timeoutMs = PATIENCE_MS) {
       const what = () => `at most ${atMost} connections; it has ${sockets.size}`;
       return waiters.wait(() => sockets.size <= atMost, what, timeoutMs);
+    },
+    async untilRead() {
+      // Connections are accepted in order, so this one comes after the others.
+      await once(connect(port, host).resume().end(), "close");
+      await waiters.wait(
+        () => sockets.size === 0,
+        () => `no connections; it has ${sockets.size}`,
+        PATIENCE_MS,
+      );
     },
     clear() {
       requests.length = 0;
