@@ -72,9 +72,13 @@ function shape(line: string): string {
     .replaceAll(/\d+ ms/g, "N ms");
 }
 
-/** Creates an `npx` without npm's start, two thirds of each command. test/promises/readme.test.ts runs npm's own. */
-async function makeNpx(directory: string): Promise<string> {
+/**
+ * Creates an `npx` without npm's start, two thirds of each command. test/promises/readme.test.ts runs npm's own. Beside it,
+ * curl is told to ask again while a process is unavailable, as one is that cannot hear revocations for a moment.
+ */
+async function makePrograms(directory: string): Promise<string> {
   await mkdir(directory);
+  await writeFile(join(directory, ".curlrc"), "retry = 9\n");
   const bootstrap = join(REPOSITORY, "src", "bootstrap.mjs");
   await writeFile(join(directory, "npx"), `#!/bin/sh\nshift\nexec node ${bootstrap} "$@"\n`, { mode: 0o755 });
   return directory;
@@ -83,10 +87,12 @@ async function makeNpx(directory: string): Promise<string> {
 beforeAll(async () => {
   tour = await readFile(join(REPOSITORY, "docs", "tour.md"), "utf8");
   directory = await makeHome();
+  const programs = await makePrograms(join(dirname(directory.home), "bin"));
   settings = {
     ...(await ownSettings(directory.home)),
     SIGNET_CONFIG_DIR: join(directory.home, "profiles"),
-    PATH: [await makeNpx(join(dirname(directory.home), "bin")), process.env["PATH"] ?? ""].join(delimiter),
+    PATH: [programs, process.env["PATH"] ?? ""].join(delimiter),
+    CURL_HOME: programs,
   };
   receiverPort = await freePort();
   service = npmStart(settings);
