@@ -7,6 +7,10 @@ import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { isRunning } from "../../src/processes/embedded/process-identity.ts";
 import { type BootstrapProject, createBootstrapProject } from "../support/bootstrap-project.ts";
+import { allowMinutes } from "../support/limits.ts";
+
+// The real npm installs two versions of Node.
+allowMinutes(3);
 
 const run = promisify(execFile);
 

@@ -6,9 +6,13 @@ import { Hub, type HubAnswer, type Upstream } from "../../../src/revocation/hub.
 import type { OpenHubConnection, Reply } from "../../../src/revocation/hub-messages.ts";
 import { LOST_ROUND_TRIPS } from "../../support/distant-proxy.ts";
 import { claimsOf } from "../../support/hubs.ts";
+import { allowMinutes } from "../../support/limits.ts";
 import { KEYS, ModelPrimary } from "../../support/model-primary.ts";
 import { THOROUGH } from "../../support/properties.ts";
 import { SimulatedTime } from "../../support/simulated-time.ts";
+
+// A thousand followers take half a minute of a fast core.
+allowMinutes(5);
 
 const LEASE_MS = 240;
 const BOUND_MS = 250;
