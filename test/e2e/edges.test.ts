@@ -179,8 +179,7 @@ describe("an edge", () => {
     const frozenAt = monotonicMs();
     line.freeze();
     const { edges } = await revoke(victim);
-    expect(edges).toMatchObject({ live: EDGES + 1, acked: expect.any(Number) });
-    expect(edges.acked).toBeLessThanOrEqual(EDGES);
+    expect(edges.acked).toBeLessThan(edges.live);
     expect(edges.outcome).toBe("slow_but_safe");
     expect(edges.processes).toContainEqual(expect.objectContaining({ kind: "edge", state: "lease_expired" }));
     await Promise.all([others.until(1, "REVOCATION_STALE", 10), revoked.until(1, "REVOCATION_STALE", 10)]);
