@@ -72,7 +72,7 @@ describe.skipIf(NO_BROWSER)("compliance entries", () => {
   }
   async function signIn(on: Page): Promise<void> {
     await on.goto(await mintLink(api, tenant.token));
-    await on.getByRole("button", { name: "Sign in to the portal" }).click();
+    await clickThrough(on.getByRole("button", { name: "Sign in to the portal" }));
     await on.getByRole("heading", { level: 1, name: "Home" }).waitFor();
   }
 
@@ -102,11 +102,11 @@ describe.skipIf(NO_BROWSER)("compliance entries", () => {
   });
 
   test("can be found from the navigation by type, and read", async () => {
-    await page.getByRole("link", { name: "Compliance", exact: true }).click();
+    await clickThrough(page.getByRole("link", { name: "Compliance", exact: true }));
     await check("compliance");
     await page.getByLabel("Type").selectOption("endpoint.created");
     await button("Filter");
-    await page.getByRole("link", { name: String(index), exact: true }).click();
+    await clickThrough(page.getByRole("link", { name: String(index), exact: true }));
     expect(await heading()).toBe(`Entry ${index}: endpoint.created`);
     await check("compliance-entry");
   });
@@ -278,8 +278,8 @@ describe.skipIf(NO_BROWSER)("compliance entries", () => {
     try {
       const fresh = plain.context.pages()[0] ?? (await plain.context.newPage());
       await signIn(fresh);
-      await fresh.getByRole("link", { name: "Compliance", exact: true }).click();
-      await fresh.getByRole("link", { name: String(index), exact: true }).click();
+      await clickThrough(fresh.getByRole("link", { name: "Compliance", exact: true }));
+      await clickThrough(fresh.getByRole("link", { name: String(index), exact: true }));
       expect(await fresh.getByText(`signet compliance verify ${index} --vkey "$VKEY"`).isVisible()).toBe(
         true,
       );

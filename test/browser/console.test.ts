@@ -1,7 +1,14 @@
 /** The operators' console in a real browser: sign-in, overview, search, a tenant's pages read-only, and leaving. */
 import { describe, expect, test } from "vitest";
 import { useTestApi } from "../support/api.ts";
-import { complaintsOf, lookAt, NO_BROWSER, NOTHING_WRONG, openBrowser } from "../support/browser.ts";
+import {
+  clickThrough,
+  complaintsOf,
+  lookAt,
+  NO_BROWSER,
+  NOTHING_WRONG,
+  openBrowser,
+} from "../support/browser.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { createEndpoint, createTenant, publish, sql } from "../support/tenant.ts";
 
@@ -31,28 +38,28 @@ describe.skipIf(NO_BROWSER)("the operators' console", () => {
       await page.goto(`${api.adminUrl}/portal/operator/sign-in`);
       expect({ wrong: await lookAt(page, "console-sign-in") }).toEqual({ wrong: NOTHING_WRONG });
       await page.getByLabel("Operator token").fill(api.operatorToken);
-      await page.getByRole("button", { name: "Sign in", exact: true }).click();
+      await clickThrough(page.getByRole("button", { name: "Sign in", exact: true }));
       expect(await heading()).toBe("Overview");
       expect(await page.getByText("No worker is alive").count()).toBe(1);
       expect({ wrong: await lookAt(page, "console-overview") }).toEqual({ wrong: NOTHING_WRONG });
 
-      await page.getByRole("link", { name: "Tenants", exact: true }).click();
+      await clickThrough(page.getByRole("link", { name: "Tenants", exact: true }));
       await page.getByLabel("Id, name, client id or URL").fill("19999/hooks");
-      await page.getByRole("button", { name: "Find" }).click();
+      await clickThrough(page.getByRole("button", { name: "Find" }));
       expect({ wrong: await lookAt(page, "console-find") }).toEqual({ wrong: NOTHING_WRONG });
-      await page.getByRole("link", { name: id }).click();
+      await clickThrough(page.getByRole("link", { name: id }));
       expect(await page.getByText("No worker is alive, so nothing is delivered.").count()).toBe(1);
       expect({ wrong: await lookAt(page, "console-why") }).toEqual({ wrong: NOTHING_WRONG });
 
-      await page.getByRole("button", { name: "View Acme" }).click();
+      await clickThrough(page.getByRole("button", { name: "View Acme" }));
       expect(await heading()).toBe("Home");
       expect(await page.getByText("read-only, without content").count()).toBe(1);
-      await page.getByRole("link", { name: "Endpoints", exact: true }).click();
+      await clickThrough(page.getByRole("link", { name: "Endpoints", exact: true }));
       expect(await page.getByRole("link", { name: "Add endpoint" }).count()).toBe(0);
       expect({ wrong: await lookAt(page, "console-view") }).toEqual({ wrong: NOTHING_WRONG });
-      await page.getByRole("button", { name: "Leave the tenant" }).click();
+      await clickThrough(page.getByRole("button", { name: "Leave the tenant" }));
       expect(await heading()).toBe("Tenants");
-      await page.getByRole("button", { name: "Sign out" }).click();
+      await clickThrough(page.getByRole("button", { name: "Sign out" }));
       expect(await heading()).toBe("Operators: sign in");
       expect(complaints).toEqual([]);
     } finally {

@@ -2,7 +2,7 @@
 import { readFile } from "node:fs/promises";
 import type { Locator } from "playwright-core";
 import { describe, expect, test } from "vitest";
-import { NO_BROWSER } from "../support/browser.ts";
+import { clickThrough, NO_BROWSER } from "../support/browser.ts";
 import { eventually } from "../support/eventually.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { READERS, useJourney } from "../support/portal-journey.ts";
@@ -86,7 +86,7 @@ describe.skipIf(NO_BROWSER).each(READERS)("dead letters in the portal $name", ({
     expect(await letters().count()).toBe(6);
     expect(await letters().first().innerText()).toMatch(javaScript ? /in 6 d 23 h/ : /\d\d:\d\d UTC/);
     await journey.check("dead-letters");
-    await failed.getByRole("link").click();
+    await clickThrough(failed.getByRole("link"));
     expect(await letters().count()).toBe(2);
     expect(await page.getByLabel("Last failure").inputValue()).toBe("status");
     expect(new URL(page.url()).pathname).toBe("/portal/dead-letters");
@@ -110,7 +110,7 @@ describe.skipIf(NO_BROWSER).each(READERS)("dead letters in the portal $name", ({
 
   test("one letter is replayed from its own page and delivered by the new cycle", async () => {
     const { page, receiver } = journey;
-    await letters().first().getByRole("link").click();
+    await clickThrough(letters().first().getByRole("link"));
     expect(await page.getByRole("heading", { level: 2, name: /^State/ }).innerText()).toContain(
       "dead letter",
     );
@@ -193,7 +193,7 @@ describe.skipIf(NO_BROWSER).each(READERS)("dead letters in the portal $name", ({
     await journey.press("Replay all that match the filters");
     expect(await journey.heading()).toBe("Replay dead letters");
     await journey.check("dead-letters-confirm");
-    await page.getByRole("button", { name: /^Replay \S+ dead letters$/ }).click();
+    await clickThrough(page.getByRole("button", { name: /^Replay \S+ dead letters$/ }));
     await untilProgress("completed");
     expect(await progress().getAttribute("value")).toBe(await progress().getAttribute("max"));
     await journey.check("replay-completed");

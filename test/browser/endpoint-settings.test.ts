@@ -114,7 +114,7 @@ describe.skipIf(NO_BROWSER).each([
     await page.getByLabel("Verification").selectOption("yes");
     await page.getByLabel("Header value").fill("s3cret-value");
     await button("Add endpoint");
-    await page.getByRole("link", { name: "Go to the endpoint" }).click();
+    await clickThrough(page.getByRole("link", { name: "Go to the endpoint" }));
     expect(await settled()).toMatchObject({
       filter: { "data.amount": { $gte: 100 } },
       headers: { "X-Environment": "staging", "X-Team": "ml" },
@@ -124,7 +124,7 @@ describe.skipIf(NO_BROWSER).each([
       authentication: { type: "header", name: "X-Api-Key" },
     });
     await check("endpoint-with-settings");
-    await page.getByRole("link", { name: "Edit", exact: true }).click();
+    await clickThrough(page.getByRole("link", { name: "Edit", exact: true }));
     expect(await page.getByLabel("Unchanged: header X-Api-Key").isChecked()).toBe(true);
     await check("endpoint-settings-edit");
     await page.getByLabel("Custom headers").fill("");
@@ -135,7 +135,7 @@ describe.skipIf(NO_BROWSER).each([
   });
 
   test("saves OAuth client credentials, and removes the authentication", async () => {
-    await page.getByRole("link", { name: "Edit", exact: true }).click();
+    await clickThrough(page.getByRole("link", { name: "Edit", exact: true }));
     await page.getByLabel("OAuth 2.0 client credentials").check();
     await page.getByLabel("Token URL").fill("https://tokens.example.com/token");
     await page.getByLabel("Client id").fill("billing");
@@ -144,14 +144,14 @@ describe.skipIf(NO_BROWSER).each([
     expect(await settled()).toMatchObject({
       authentication: { type: "oauth2_client_credentials", client_id: "billing" },
     });
-    await page.getByRole("link", { name: "Edit", exact: true }).click();
+    await clickThrough(page.getByRole("link", { name: "Edit", exact: true }));
     await page.getByLabel("None", { exact: true }).check();
     await button("Save");
     expect(await settled()).toMatchObject({ authentication: null });
   });
 
   test("shows and changes how deliveries are signed", async () => {
-    await page.getByRole("link", { name: "Change signatures and rotation" }).click();
+    await clickThrough(page.getByRole("link", { name: "Change signatures and rotation" }));
     await page.getByLabel("Automatic rotation, in days").fill("30");
     await button("Save");
     expect(await page.getByText("requires a recipient").isVisible()).toBe(true);
@@ -162,7 +162,7 @@ describe.skipIf(NO_BROWSER).each([
     await page.getByLabel("The current secret continues to sign").selectOption("0");
     await button("Rotate secret");
     expect(await page.getByText("all earlier secrets have stopped signing").isVisible()).toBe(true);
-    await page.getByRole("link", { name: "Back to the endpoint" }).click();
+    await clickThrough(page.getByRole("link", { name: "Back to the endpoint" }));
     await check("endpoint-signing-shown");
   });
 

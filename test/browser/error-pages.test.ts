@@ -1,7 +1,14 @@
 /** `/errors/{slug}`, and `/` in development, in a real browser: accessible pages without scripts. */
 import { describe, expect, test } from "vitest";
 import { useTestApi } from "../support/api.ts";
-import { complaintsOf, lookAt, NO_BROWSER, NOTHING_WRONG, openBrowser } from "../support/browser.ts";
+import {
+  clickThrough,
+  complaintsOf,
+  lookAt,
+  NO_BROWSER,
+  NOTHING_WRONG,
+  openBrowser,
+} from "../support/browser.ts";
 import { allowMinutes } from "../support/limits.ts";
 
 allowMinutes(4);
@@ -41,7 +48,7 @@ describe.skipIf(NO_BROWSER)("the page of an error", () => {
       expect({ wrong: await lookAt(page, "error") }).toEqual({ wrong: NOTHING_WRONG });
       await page.getByText("All errors").click();
       expect({ wrong: await lookAt(page, "errors") }).toEqual({ wrong: NOTHING_WRONG });
-      await page.getByRole("link", { name: "SCOPE_VIOLATION", exact: true }).click();
+      await clickThrough(page.getByRole("link", { name: "SCOPE_VIOLATION", exact: true }));
       expect(await page.getByRole("heading", { level: 1 }).innerText()).toBe("Scope violation");
       await page.goto(`${api.publicUrl}/errors/none`);
       expect(await page.getByRole("heading", { level: 1 }).innerText()).toBe("Unknown error code");

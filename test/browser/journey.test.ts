@@ -198,7 +198,7 @@ describe.skipIf(NO_BROWSER).each([
       : await deleting.click().then(async () => await page.getByRole("alert").innerText());
     expect(said).toContain("must be the word delete");
     await page.getByLabel("Type delete to confirm").fill("delete");
-    await deleting.click();
+    await clickThrough(deleting);
     expect(await page.getByRole("status").innerText()).toContain("deleted");
     expect(await page.getByRole("link", { name: `${receiver.url}/other` }).count()).toBe(0);
   });
