@@ -95,10 +95,10 @@ export function createLazyClient(options: TemporalOptions, codec?: PayloadCodec)
 }
 
 /** Rejects if Temporal is unreachable or the namespace does not exist. */
-export async function checkNamespace(client: Client): Promise<void> {
+export async function checkNamespace(client: Client, timeoutMs = CHECK_TIMEOUT_MS): Promise<void> {
   const { namespace } = client.options;
   await client.withDeadline(
-    Date.now() + CHECK_TIMEOUT_MS,
+    Date.now() + timeoutMs,
     async () => await client.workflowService.describeNamespace({ namespace }),
   );
 }

@@ -47,6 +47,9 @@ export interface Patient {
   readonly resolve: (name: string) => Promise<unknown>;
 }
 
+/** Longer than for readiness, which is asked again in seconds: this one connects first, perhaps on a busy machine. */
+const TEMPORAL_TIMEOUT_MS = 10_000;
+
 interface Check {
   readonly name: string;
   /** The fix if the check throws. */
@@ -113,7 +116,7 @@ const CHECKS: readonly Check[] = [
     name: "temporal",
     fix: "check TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE; `signet migrate` creates the namespace",
     look: async ({ temporal }) => {
-      await checkNamespace(temporal);
+      await checkNamespace(temporal, TEMPORAL_TIMEOUT_MS);
       return { ok: true, detail: `namespace ${temporal.options.namespace} answers` };
     },
   },
