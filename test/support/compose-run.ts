@@ -29,6 +29,8 @@ const LOOK_INTERVAL_MS = 50;
 const EARLY_CHECK_INTERVAL_MS = 10_000;
 /** How long a service may take to become healthy, on a busy machine. */
 const HEALTHY_MS = 120_000;
+/** How much longer than in the file a health check may take: many services start at once here, beside other tests. */
+const BUSY_FACTOR = 10;
 
 /** Replaces the containers of PostgreSQL and Temporal; both are empty. */
 export interface Place extends ComposeServers {
@@ -243,7 +245,7 @@ export class ComposeRun {
       cwd: this.#options.directory,
       environment: this.environment(name),
     });
-    const timer = setTimeout(() => void check.stop("SIGKILL"), parseSeconds(timeout));
+    const timer = setTimeout(() => void check.stop("SIGKILL"), BUSY_FACTOR * parseSeconds(timeout));
     const { code } = await check.ended;
     clearTimeout(timer);
     return code === 0;
