@@ -7,12 +7,18 @@ const api = useSharedApi();
 const ENDPOINTS = 10;
 const EVENTS = 300;
 
-/** Returns the duration of `work` and the longest stall of the event loop meanwhile, in milliseconds. */
+/** The CPU time of this process, in microseconds. It stands still while the machine does. */
+function cpuTime(): number {
+  const { user, system } = process.cpuUsage();
+  return user + system;
+}
+
+/** Returns the CPU time of `work`, and of the longest turn of the event loop meanwhile. */
 async function longestStall(work: () => Promise<unknown>): Promise<{ took: number; stalled: number }> {
-  const begunAt = performance.now();
+  const begunAt = cpuTime();
   let [lookedAt, stalled, going] = [begunAt, 0, true];
   const measure = (): void => {
-    const now = performance.now();
+    const now = cpuTime();
     stalled = Math.max(stalled, now - lookedAt);
     lookedAt = now;
     if (going) {
@@ -22,7 +28,7 @@ async function longestStall(work: () => Promise<unknown>): Promise<{ took: numbe
   measure();
   await work();
   going = false;
-  return { took: performance.now() - begunAt, stalled };
+  return { took: cpuTime() - begunAt, stalled };
 }
 
 test("a batch that takes seconds to check delays no other request until it ends", async () => {
