@@ -229,9 +229,12 @@ describe("a running replay", () => {
     const owner = await makeOwner();
     const { tenant } = owner;
     const ids = await seedLetters(owner, 4);
-    const job = await start(tenant, { filter: {}, rate_per_second: 1 });
     const last = ids[3] ?? "";
-    await sql(api, "UPDATE deliveries SET cycle = 2, dead_lettered_at = now() WHERE id = $1", [last]);
+    // The job finds the letter as it was. Whoever carries it out waits for the change.
+    await database.query("BEGIN");
+    await database.query("UPDATE deliveries SET cycle = 2, dead_lettered_at = now() WHERE id = $1", [last]);
+    const job = await start(tenant, { filter: {} });
+    await database.query("COMMIT");
     expect(await until(tenant, job, "COMPLETED")).toMatchObject({ done: 3, skipped: 1, failed: 0 });
     expect(await cycles([last])).toEqual([2]);
   });
