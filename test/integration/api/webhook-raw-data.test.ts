@@ -99,7 +99,7 @@ beforeAll(async () => {
   batched = (batch.body["data"] as Json[]).map(({ id }) => String(id));
   byLibrary = await publishWithLibrary();
   byCommand = await publishWithCommands();
-  await receiver.waitFor(WAYS * SPELLINGS.length, 30_000);
+  await receiver.waitFor(WAYS * SPELLINGS.length);
 });
 afterAll(async () => {
   await receiver.close();

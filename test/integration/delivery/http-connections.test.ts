@@ -3,6 +3,7 @@ import { Worker } from "node:worker_threads";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { loadConfig } from "../../../src/config/config.ts";
 import type { HttpSender } from "../../../src/webhooks/sending/http-sender.ts";
+import { PATIENCE_MS } from "../../support/eventually.ts";
 import type { Receiver } from "../../support/receiver-server.ts";
 import { startReceiver } from "../../support/receiver-server.ts";
 import { createTestSender, requestTo } from "./http-fixtures.ts";
@@ -166,7 +167,7 @@ describe("an idle connection that the receiver closes just before the next reque
         expect(await sender.send(requestTo(url))).toMatchObject({ status: 200, error: null });
         expect(sender.statistics().idle).toBe(1);
         command(how);
-        Atomics.wait(new Int32Array(flag), 0, 0, 5_000);
+        Atomics.wait(new Int32Array(flag), 0, 0, PATIENCE_MS);
         new Int32Array(flag)[0] = 0;
         expect(await sender.send(requestTo(url))).toMatchObject({
           status: 200,

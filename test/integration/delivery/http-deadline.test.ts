@@ -5,6 +5,7 @@ import type { AddressInfo, Server, Socket } from "node:net";
 import { connect, createServer } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { HttpSender } from "../../../src/webhooks/sending/http-sender.ts";
+import { PATIENCE_MS } from "../../support/eventually.ts";
 import type { Receiver } from "../../support/receiver-server.ts";
 import { startReceiver } from "../../support/receiver-server.ts";
 import { startTcpProxy } from "../../support/tcp-proxy.ts";
@@ -34,31 +35,40 @@ async function expectTimeout(url: string, using = sender): Promise<void> {
 }
 
 describe("the deadline of a process that is blocked beyond it", () => {
-  /** Starts a receiver in its own thread, which reports each request and answers while this thread is blocked. */
-  async function receiverInThread(): Promise<{ url: string; thread: Worker }> {
+  /** The request must arrive before. */
+  const BLOCKED_BEYOND_MS = 3_000;
+  /** Places of the flags that the threads share. */
+  const [BLOCKED, ANSWERED, NEVER] = [0, 1, 2];
+
+  /** Starts a receiver in its own thread, which reports each request and answers once this thread is blocked. */
+  async function receiverInThread(flags: Int32Array): Promise<{ url: string; thread: Worker }> {
     const thread = new Worker(
       `const { createServer } = require("node:http");
-       const { parentPort } = require("node:worker_threads");
+       const { parentPort, workerData: flags } = require("node:worker_threads");
        const server = createServer((request, response) => {
          parentPort.postMessage("received");
-         setTimeout(() => response.end("ok"), ${DEADLINE_MS / 5});
+         Atomics.wait(flags, ${BLOCKED}, 0);
+         response.end("ok", () => {
+           Atomics.store(flags, ${ANSWERED}, 1);
+           Atomics.notify(flags, ${ANSWERED});
+         });
        });
        server.listen(0, "127.0.0.1", () => parentPort.postMessage(server.address().port));`,
-      { eval: true },
+      { eval: true, workerData: flags },
     );
     const [port] = (await once(thread, "message")) as [number];
     return { url: `http://127.0.0.1:${port}/`, thread };
   }
 
-  function blockFor(ms: number): void {
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
-  }
-
   it("does not fail a request that was answered in time", async () => {
-    const { url, thread } = await receiverInThread();
-    const sending = sender.send(requestTo(url, { deadlineMs: DEADLINE_MS }));
+    const flags = new Int32Array(new SharedArrayBuffer(12));
+    const { url, thread } = await receiverInThread(flags);
+    const sending = sender.send(requestTo(url, { deadlineMs: BLOCKED_BEYOND_MS }));
     await once(thread, "message");
-    blockFor(2 * DEADLINE_MS);
+    Atomics.store(flags, BLOCKED, 1);
+    Atomics.notify(flags, BLOCKED);
+    expect(Atomics.wait(flags, ANSWERED, 0, PATIENCE_MS)).not.toBe("timed-out");
+    Atomics.wait(flags, NEVER, 0, BLOCKED_BEYOND_MS);
     expect(await sending).toMatchObject({ status: 200, error: null });
     await thread.terminate();
   });

@@ -166,7 +166,7 @@ describe("behind a forward proxy", () => {
     expect(await away.send(requestTo("https://hooks.example.com/"))).toMatchObject({ error: "connect" });
     const proxy = await startProxy({ hang: true });
     const hanging = sender(`http://127.0.0.1:${proxy.port}`);
-    const request = requestTo("https://hooks.example.com/", { deadlineMs: 300 });
+    const request = requestTo("https://hooks.example.com/", { deadlineMs: 2_000 });
     expect(await hanging.send(request)).toMatchObject({ error: "timeout" });
     expect(proxy.heads).toHaveLength(1);
   });

@@ -4,6 +4,7 @@ import { buildEnvelope } from "../../../src/webhooks/sending/envelope.ts";
 import type { HttpSender } from "../../../src/webhooks/sending/http-sender.ts";
 import { createSigner } from "../../../src/webhooks/sending/signer.ts";
 import { generateSecret } from "../../../src/lib/receiver/secret.ts";
+import { createGate } from "../../support/gate.ts";
 import type { Receiver } from "../../support/receiver-server.ts";
 import { runProcess } from "../../support/processes.ts";
 import { startReceiver, verifyReceived } from "../../support/receiver-server.ts";
@@ -180,11 +181,13 @@ describe("the response body", () => {
 
 describe("closing the sender", () => {
   it("completes running requests, rejects new ones and leaves no connection", async () => {
-    receiver.answer([{ kind: "answer", delayMs: 80 }]);
+    const gate = createGate();
+    receiver.answer([{ kind: "answer", after: gate.opened }]);
     const sending = sender.send(requestTo(receiver.url));
     await receiver.waitFor(1);
     const closing = sender.close();
     expect(await sender.send(requestTo(receiver.url))).toMatchObject({ status: null, error: "aborted" });
+    gate.open();
     await closing;
     expect(await sending).toMatchObject({ status: 200, error: null });
     await receiver.waitForConnections(0);
@@ -207,7 +210,7 @@ const WITHOUT_DESCRIPTORS = `
   const { idle } = sender.statistics();
   // Closing the idle connection has freed its descriptor, as soon as the socket is closed.
   let last = second;
-  for (const until = Date.now() + 10_000; last === second && Date.now() < until;) {
+  for (const until = Date.now() + 40_000; last === second && Date.now() < until;) {
     last = await send(url);
   }
   process.stdout.write(JSON.stringify([first.status, second, idle, last]), () => process.exit());

@@ -67,9 +67,7 @@ describe("an https receiver", () => {
       certificateAuthorities: [authority.cert],
     });
     const sending = sender.send(
-      requestTo(`https://hooks.example.com:${(server.address() as AddressInfo).port}/`, {
-        deadlineMs: 1_000,
-      }),
+      requestTo(`https://hooks.example.com:${(server.address() as AddressInfo).port}/`),
     );
     const [socket] = (await seen) as [{ servername: string; alpnProtocol: string; destroy(): void }];
     expect(socket).toMatchObject({ servername: "hooks.example.com", alpnProtocol: "http/1.1" });

