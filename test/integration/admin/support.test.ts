@@ -212,7 +212,7 @@ describe("why", () => {
       waits_until: null,
       summary: expect.stringContaining("No worker is alive, so nothing is delivered.") as string,
     });
-    await sql(api, "INSERT INTO workers (id, seen_at) VALUES ('w1', now())");
+    await sql(api, "INSERT INTO workers (id, seen_at) VALUES ('w1', now() + interval '1 min')");
     try {
       expect(await why(deliveryId)).toMatchObject({ cause: "queued" });
       await api.admin("POST", `/tenants/${tenant.tenantId}/hold`, {});
@@ -234,7 +234,7 @@ describe("why", () => {
   });
 
   test("explains an endpoint by its deliveries and its failures", async () => {
-    await sql(api, "INSERT INTO workers (id, seen_at) VALUES ('w1', now())");
+    await sql(api, "INSERT INTO workers (id, seen_at) VALUES ('w1', now() + interval '1 min')");
     await fail("now() - interval '2 h'");
     try {
       expect(await why(endpoint)).toMatchObject({
@@ -266,7 +266,7 @@ describe("the overview", () => {
   test("has workers, queues, tenants behind, and endpoints that fail", async () => {
     await sql(
       api,
-      "INSERT INTO workers (id, seen_at, attempts_per_second) VALUES ('alive', now(), 2.5), ('gone', now() - interval '1 min', 9)",
+      "INSERT INTO workers (id, seen_at, attempts_per_second) VALUES ('alive', now() + interval '1 min', 2.5), ('gone', now() - interval '1 min', 9)",
     );
     await fail("now()");
     await sql(api, "UPDATE deliveries SET created_at = created_at - interval '5 min' WHERE id = $1", [

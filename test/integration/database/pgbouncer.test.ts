@@ -231,7 +231,7 @@ describe.skipIf(skipped)("roles that share sessions", () => {
       role: "signet_api",
       max: 1,
       log,
-      statementMs: 200,
+      statementMs: 2_000,
       sharesSessions: true,
     });
     try {
