@@ -2,7 +2,7 @@
 import { expect } from "vitest";
 import { signDelivery } from "../../src/lib/receiver/sign.ts";
 import type { Answer, ServiceUnderTest, TestApi } from "./api.ts";
-import { createTenant, type Json, type Tenant } from "./tenant.ts";
+import { ask, createTenant, type Json, type Tenant } from "./tenant.ts";
 
 export const PRODUCER_SCOPES = [
   "events:publish",
@@ -86,6 +86,7 @@ export function signedV1(
   };
 }
 
+/** Sends it, also while the process cannot hear revocations. */
 export async function sendSigned(api: ServiceUnderTest, { body, headers }: SignedParts): Promise<Answer> {
-  return await api.request("/v1/events", { method: "POST", body, headers });
+  return await ask(api, "/v1/events", { method: "POST", body, headers });
 }

@@ -79,6 +79,15 @@ export async function unlessStale<T extends Pick<Answer, "status" | "body">>(
   }, "a process that hears revocations");
 }
 
+/** Sends a request to the public API, as {@link unlessStale}. */
+export async function ask(
+  api: Pick<ServiceUnderTest, "request">,
+  path: string,
+  init?: RequestInit,
+): Promise<Answer> {
+  return await unlessStale(async () => await api.request(path, init));
+}
+
 /** Returns the same client with another token, for instance after the clock was advanced. */
 export function asTenant(api: Pick<ServiceUnderTest, "request">, client: Provisioned, token: string): Tenant {
   const send: Tenant["send"] = async (method, path, { body, raw, headers } = {}) => {

@@ -1,9 +1,11 @@
 /** Sends bad inputs to every route. Each answer must be a 4xx with a code, never a 500. */
 import { beforeAll, describe, expect, test } from "vitest";
+import { readAnswer } from "../../support/answer.ts";
 import { type Answer, useSharedApi } from "../../support/api.ts";
 import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
 import { adminRoutes } from "../../support/openapi.ts";
 import { createOperator, type TestOperator } from "../../support/operators.ts";
+import { unlessStale } from "../../support/tenant.ts";
 
 const api = useSharedApi();
 let own: Provisioned;
@@ -70,7 +72,7 @@ function filled(path: string): string {
 
 async function sendRequest(route: Route, path: string, init: RequestInit = {}): Promise<Answer> {
   const admin = route.path.startsWith("/admin/");
-  const response = await fetch((admin ? api.adminUrl : api.publicUrl) + path, {
+  const request = {
     method: route.method,
     ...init,
     headers: {
@@ -78,14 +80,9 @@ async function sendRequest(route: Route, path: string, init: RequestInit = {}): 
       ...(init.body === undefined ? {} : { "content-type": "application/json" }),
       ...(init.headers as Record<string, string> | undefined),
     },
-  });
-  const text = await response.text();
-  return {
-    status: response.status,
-    headers: response.headers,
-    text,
-    body: JSON.parse(text) as Record<string, unknown>,
   };
+  const url = (admin ? api.adminUrl : api.publicUrl) + path;
+  return await unlessStale(async () => await readAnswer(await fetch(url, request)));
 }
 
 /** Returns one line for each unexpected answer. */

@@ -42,7 +42,11 @@ afterEach(() => {
 
 async function listen(headers: Record<string, string>, path = PATH): Promise<Listening> {
   const abort = new AbortController();
-  const response = await fetch(`${api.publicUrl}${path}`, { headers, signal: abort.signal });
+  const response = await eventually(async () => {
+    const answer = await fetch(`${api.publicUrl}${path}`, { headers, signal: abort.signal });
+    // A process that cannot hear revocations.
+    return answer.status === 503 ? undefined : answer;
+  }, "a stream");
   const received: Received[] = [];
   const positions: string[] = [];
   const read = async (): Promise<void> => {

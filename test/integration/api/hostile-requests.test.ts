@@ -2,6 +2,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { exchange, useSharedApi } from "../../support/api.ts";
 import { accessToken, provision } from "../../support/factories.ts";
+import { unlessStale } from "../../support/tenant.ts";
 
 const api = useSharedApi();
 let token: string;
@@ -32,7 +33,7 @@ function parse(text: string): Parsed {
 }
 
 async function send(bytes: string): Promise<Parsed> {
-  return parse(await exchange(api.publicPort, bytes));
+  return await unlessStale(async () => parse(await exchange(api.publicPort, bytes)));
 }
 
 function expectProblem({ status, head, body }: Parsed, expectedStatus: number, code: string): void {

@@ -6,8 +6,9 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { withoutReferences } from "../../../docs/described-api.ts";
 import type { DocumentedSchema } from "../../../src/api/openapi/examples.ts";
 import { ERROR_CATALOGUE } from "../../../src/domain/errors.ts";
+import { readAnswer } from "../../support/answer.ts";
 import { type Answer, useSharedApi } from "../../support/api.ts";
-import { createTenant, type Tenant, WEBHOOK_SCOPES } from "../../support/tenant.ts";
+import { createTenant, type Tenant, unlessStale, WEBHOOK_SCOPES } from "../../support/tenant.ts";
 import { NO_NUMBERS, violationsOf } from "../../support/violations.ts";
 
 const api = useSharedApi();
@@ -86,7 +87,7 @@ interface Sent {
 async function sendRequest(route: Route, { query = "", headers = {}, body }: Sent): Promise<Answer> {
   const admin = route.path.startsWith("/admin/");
   const base = admin ? api.adminUrl : api.publicUrl;
-  const response = await fetch(base + addressOf(route) + query, {
+  const request = {
     method: route.method,
     headers: {
       authorization: `Bearer ${admin ? api.operatorToken : tenant.token}`,
@@ -94,14 +95,9 @@ async function sendRequest(route: Route, { query = "", headers = {}, body }: Sen
       ...headers,
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  const text = await response.text();
-  return {
-    status: response.status,
-    headers: response.headers,
-    text,
-    body: (text.startsWith("{") ? JSON.parse(text) : {}) as Answer["body"],
   };
+  const url = base + addressOf(route) + query;
+  return await unlessStale(async () => await readAnswer(await fetch(url, request)));
 }
 
 /** Returns the fault of an error response, or undefined if there is none. */

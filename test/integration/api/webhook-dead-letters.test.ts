@@ -6,6 +6,7 @@ import { useTestApi } from "../../support/api.ts";
 import {
   anId,
   anInstant,
+  ask,
   createEndpoint,
   createTenant,
   expectRefusal,
@@ -261,8 +262,8 @@ describe("a list with large events", () => {
   test("is compressed for a client that accepts gzip, and plain for others", async () => {
     const encodingOf = async (accepted: string): Promise<string | null> => {
       const headers = { authorization: `Bearer ${large.token}`, "accept-encoding": accepted };
-      const answer = await fetch(`${api.publicUrl}${DLQ}`, { headers });
-      expect(await answer.json()).toMatchObject({ next_cursor: expect.any(String) as string });
+      const answer = await ask(api, DLQ, { headers });
+      expect(answer.body).toMatchObject({ next_cursor: expect.any(String) as string });
       return answer.headers.get("content-encoding");
     };
     expect(await encodingOf("gzip")).toBe("gzip");

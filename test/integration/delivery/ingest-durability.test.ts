@@ -61,7 +61,11 @@ test.each([1, 10])(
       const send = async (): Promise<Json> => {
         const response = await fetch(`${url}/v1/events`, {
           method: "POST",
-          headers: { ...bearer(tenant.token), "content-type": "application/json", "idempotency-key": `k${n}` },
+          headers: {
+            ...bearer(tenant.token),
+            "content-type": "application/json",
+            "idempotency-key": `k${n}`,
+          },
           body: JSON.stringify({ type: "a.b", data: { n } }),
         });
         // The status line is the promise; the rest may be cut off.
