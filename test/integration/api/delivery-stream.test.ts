@@ -40,16 +40,25 @@ afterEach(() => {
   }
 });
 
-async function listen(headers: Record<string, string>, path = PATH): Promise<Listening> {
+/** Follows the stream. A process that cannot hear revocations rejects and closes streams: then it connects again. */
+async function listen(headers: Record<string, string>): Promise<Listening> {
   const abort = new AbortController();
-  const response = await eventually(async () => {
-    const answer = await fetch(`${api.publicUrl}${path}`, { headers, signal: abort.signal });
-    // A process that cannot hear revocations.
-    return answer.status === 503 ? undefined : answer;
-  }, "a stream");
   const received: Received[] = [];
   const positions: string[] = [];
-  const read = async (): Promise<void> => {
+  const connect = async (): Promise<Response> => {
+    const position = positions.at(-1);
+    const own = position === undefined ? headers : { ...headers, "last-event-id": position };
+    return await eventually(async () => {
+      const answer = await fetch(`${api.publicUrl}${PATH}`, { headers: own, signal: abort.signal });
+      return answer.status === 503 ? undefined : answer;
+    }, "a stream");
+  };
+  const take = (event: Received): void => {
+    if (event.event !== "ready" || received.every(({ event: name }) => name !== "ready")) {
+      received.push(event);
+    }
+  };
+  const readOne = async (response: Response): Promise<void> => {
     let text = "";
     const decoder = new TextDecoder();
     for await (const chunk of response.body ?? []) {
@@ -63,9 +72,17 @@ async function listen(headers: Record<string, string>, path = PATH): Promise<Lis
           positions.push(position);
         }
         if (event !== undefined) {
-          received.push({ event, data: JSON.parse(data ?? "") as Received["data"] });
+          take({ event, data: JSON.parse(data ?? "") as Received["data"] });
         }
       }
+    }
+  };
+  const response = await connect();
+  const read = async (): Promise<void> => {
+    await readOne(response);
+    while (received.at(-1)?.data["reason"] === "closing" && !abort.signal.aborted) {
+      received.pop();
+      await readOne(await connect());
     }
   };
   const listening = {
