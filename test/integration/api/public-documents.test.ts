@@ -9,7 +9,8 @@ import { adminRoutes, apiRoutes } from "../../support/openapi.ts";
 import { createEndpoint, createTenant, type Tenant, WEBHOOK_SCOPES } from "../../support/tenant.ts";
 
 const api = useSharedApi();
-const limited = useTestApi({ environment: { SIGNET_PUBLIC_RATE_PER_ADDRESS: "5" } });
+/** Two at once. What some megabytes cost takes seconds to come back. */
+const limited = useTestApi({ environment: { SIGNET_PUBLIC_RATE_PER_ADDRESS: "2" } });
 const SCOPES = [...WEBHOOK_SCOPES, "credentials:read", "compliance:read", "portal:sign_in"];
 let tenant: Tenant;
 beforeAll(async () => {
