@@ -229,10 +229,8 @@ test("a revocation at home applies in the cell within 250 ms", async () => {
   await untilKnown(made.token);
   expect(await call(usUrl, made.token, "/v1/webhooks/endpoints")).toMatchObject({ status: 200 });
   const revoked = await home.admin("POST", `/credentials/${made.credentialId}/revoke`, {});
-  expect(revoked).toMatchObject({
-    status: 200,
-    body: { edges: { outcome: expect.toBeOneOf(["applied", "slow_but_safe"]) as string } },
-  });
+  expect(revoked.status).toBe(200);
+  expect(["applied", "slow_but_safe"]).toContain((revoked.body["edges"] as { outcome: string }).outcome);
   // The receipt names the cell's api among the processes that have applied it.
   expect(await call(usUrl, made.token, "/v1/webhooks/endpoints")).toMatchObject({
     status: 401,
@@ -279,14 +277,9 @@ test("a cell behind a hub learns of a revocation in the same time", async () => 
   await untilKnown(made.token, saUrl);
   expect(await call(saUrl, made.token, "/v1/webhooks/endpoints")).toMatchObject({ status: 200 });
   const { body } = await home.admin("POST", `/credentials/${made.credentialId}/revoke`, {});
-  const { processes } = body["edges"] as { processes: unknown[] };
-  expect(processes).toContainEqual(
-    expect.objectContaining({
-      kind: "api",
-      region: "sa-east-1",
-      state: expect.toBeOneOf(["applied", "lease_expired"]) as string,
-    }),
-  );
+  const { processes } = body["edges"] as { processes: { kind: string; region: string; state: string }[] };
+  const cell = processes.find(({ kind, region }) => kind === "api" && region === "sa-east-1");
+  expect(["applied", "lease_expired"]).toContain(cell?.state);
   expect(await call(saUrl, made.token, "/v1/webhooks/endpoints")).toMatchObject({ status: 401 });
   expect(await sql(sa, "SELECT FROM tenants WHERE id = $1", [made.tenantId])).toHaveLength(1);
 });
