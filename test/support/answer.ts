@@ -1,4 +1,5 @@
 /** HTTP responses in the form that tests check. */
+import { eventually } from "./eventually.ts";
 
 /** A response whose body has been read. */
 export interface Answer {
@@ -22,6 +23,28 @@ export function parseObject(text: string): Readonly<Record<string, unknown>> {
 export async function readAnswer(response: Response): Promise<Answer> {
   const text = await response.text();
   return { status: response.status, headers: response.headers, text, body: parseObject(text) };
+}
+
+/**
+ * Repeats a request while the process cannot hear revocations, as clients do (503 with Retry-After): on a busy machine, a
+ * process or its database may stall for longer than a lease of 200 ms.
+ */
+export async function unlessStale<T extends Pick<Answer, "status" | "text">>(
+  send: () => Promise<T>,
+): Promise<T> {
+  const result = await eventually(async () => {
+    const [settled] = await Promise.allSettled([send()]);
+    // The portal's pages name the code, too.
+    return settled.status === "fulfilled" &&
+      settled.value.status === 503 &&
+      settled.value.text.includes("REVOCATION_STALE")
+      ? undefined
+      : settled;
+  }, "a process that hears revocations");
+  if (result.status === "rejected") {
+    throw result.reason;
+  }
+  return result.value;
 }
 
 /** Returns a request's body and content type; nothing without a body. */

@@ -8,7 +8,7 @@ import { createLogger } from "../../src/observability/logger.ts";
 import { type ApiProcess, startApi } from "../../src/processes/api.ts";
 import type { WorkerProcess } from "../../src/processes/worker.ts";
 import type { WorkerProcessOptions } from "../../src/processes/worker/options.ts";
-import type { Answer } from "./answer.ts";
+import { type Answer, unlessStale } from "./answer.ts";
 import { observe, type Observed, RequestTrail } from "./failure-report.ts";
 import { freePort } from "./free-port.ts";
 import { checkpointSettings } from "./checkpoints.ts";
@@ -37,8 +37,10 @@ export interface TestApi {
   readonly clock: Clock;
   /** Environment for child processes that use the same database. */
   readonly environment: Environment;
-  /** Sends a request to the public API. */
+  /** Sends a request to the public API, as `unlessStale`. */
   request(path: string, init?: RequestInit): Promise<Answer>;
+  /** The same, once, also while the process cannot hear revocations. */
+  requestOnce(path: string, init?: RequestInit): Promise<Answer>;
   /** Sends a request to the operators' API with the operator token and `body` as JSON. */
   admin(method: string, path: string, body?: unknown): Promise<Answer>;
   /** Sends a token request as JSON. */
@@ -145,7 +147,8 @@ async function startTestApi(options: TestApiOptions): Promise<StartedApi> {
     clock,
     log: lines,
     environment: { ...environment, SIGNET_ADMIN_LISTEN: `127.0.0.1:${running.adminAddress.port}` },
-    request: async (path, init) => await requests.send(config.publicUrl + path, init),
+    request: async (path, init) => await unlessStale(async () => await api.requestOnce(path, init)),
+    requestOnce: async (path, init) => await requests.send(config.publicUrl + path, init),
     admin: async (method, path, body) =>
       await requests.send(`${adminUrl}/admin/v1${path}`, {
         method,

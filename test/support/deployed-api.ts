@@ -3,15 +3,15 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { expect, inject, onTestFailed, onTestFinished } from "vitest";
 import { createTlsFetch } from "../../src/lib/client/tls-fetch.ts";
-import { type Answer, askOperators, jsonBody, readAnswer } from "./answer.ts";
+import { type Answer, askOperators, jsonBody, readAnswer, unlessStale } from "./answer.ts";
 import type { ServiceUnderTest } from "./api.ts";
 import { thumbprint } from "./certificates.ts";
 import type { Deployment } from "./deployed-service.ts";
 import { eventually } from "./eventually.ts";
-import { call, type CallAnswer, type CallOptions } from "./https-request.ts";
+import { callOnce, type CallAnswer, type CallOptions } from "./https-request.ts";
 import { type Receiver, type ReceiverOptions, startReceiver } from "./receiver-server.ts";
 import { untilTaken } from "./temporal-cli.ts";
-import { createTenant, type Json, publish, rows, type Tenant, unlessStale } from "./tenant.ts";
+import { createTenant, type Json, publish, rows, type Tenant } from "./tenant.ts";
 
 const run = promisify(execFile);
 const COMMAND_MS = 30_000;
@@ -38,7 +38,7 @@ export function deployedApi(deployment: Deployment = inject("deployment")): Depl
   const { cert, key } = clients.first;
   const tlsFetch = createTlsFetch({ cert, key, ca });
   const over = async (port: number, path: string, options: CallOptions = {}): Promise<CallAnswer> =>
-    await call(path, { port, ca, pair: clients.first, ...options });
+    await callOnce(path, { port, ca, pair: clients.first, ...options });
   const api: DeployedApi = {
     deployment,
     publicUrl,

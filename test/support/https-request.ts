@@ -3,7 +3,7 @@ import { request as httpsRequest, type Agent } from "node:https";
 import { request as httpRequest, type IncomingHttpHeaders, type OutgoingHttpHeaders } from "node:http";
 import type { TLSSocket } from "node:tls";
 import type { KeyPair } from "../../src/http/mutual-tls/authority.ts";
-import { parseObject } from "./answer.ts";
+import { parseObject, unlessStale } from "./answer.ts";
 
 export interface CallOptions {
   readonly port?: number;
@@ -36,8 +36,13 @@ export interface CallAnswer {
   readonly session: Buffer | undefined;
 }
 
-/** Sends one request and reads the whole response. */
+/** Sends one request and reads the whole response, as `unlessStale`. */
 export async function call(path: string, options: CallOptions): Promise<CallAnswer> {
+  return await unlessStale(async () => await callOnce(path, options));
+}
+
+/** Sends one request once, also while the process cannot hear revocations. */
+export async function callOnce(path: string, options: CallOptions): Promise<CallAnswer> {
   const { ca, pair, json, port, socketPath, agent, session, maxVersion } = options;
   const payload = json === undefined ? undefined : JSON.stringify(json);
   const contentType = payload === undefined ? {} : { "content-type": "application/json" };

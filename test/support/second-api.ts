@@ -2,15 +2,17 @@
 import { loadConfig } from "../../src/config/config.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { startApi } from "../../src/processes/api.ts";
-import type { Answer } from "./answer.ts";
+import { type Answer, unlessStale } from "./answer.ts";
 import type { TestApi } from "./api.ts";
 import { observe, RequestTrail } from "./failure-report.ts";
 import { freePort } from "./free-port.ts";
 
 export interface SecondApi {
   readonly log: readonly string[];
-  /** Sends a request to its public API, which issues and accepts the same tokens. */
+  /** Sends a request to its public API, which issues and accepts the same tokens, as `unlessStale`. */
   request(path: string, init?: RequestInit): Promise<Answer>;
+  /** The same, once, also while the process cannot hear revocations. */
+  requestOnce(path: string, init?: RequestInit): Promise<Answer>;
   close(): Promise<void>;
 }
 
@@ -38,9 +40,12 @@ export async function startSecondApi(api: TestApi, port?: number): Promise<Secon
   });
   const requests = new RequestTrail();
   observe({ name: "another api", log: () => lines.join(""), requests });
+  const requestOnce: SecondApi["requestOnce"] = async (path, init) =>
+    await requests.send(`http://${listen}${path}`, init);
   return {
     log: lines,
-    request: async (path, init) => await requests.send(`http://${listen}${path}`, init),
+    request: async (path, init) => await unlessStale(async () => await requestOnce(path, init)),
+    requestOnce,
     close: async () => await running.close(),
   };
 }

@@ -2,7 +2,8 @@
 import { Client } from "pg";
 import { expect } from "vitest";
 import { type IdNoun, idPattern } from "../../src/domain/ids.ts";
-import type { Answer, ServiceUnderTest } from "./api.ts";
+import { type Answer, unlessStale } from "./answer.ts";
+import type { ServiceUnderTest } from "./api.ts";
 import { eventually } from "./eventually.ts";
 import { accessToken, bearer, provision, type Provisioned } from "./factories.ts";
 
@@ -64,28 +65,6 @@ export function aSafeReceipt(): Json {
       },
     ],
   };
-}
-
-/**
- * Repeats a request while the process cannot hear revocations, as clients do (503 with Retry-After): on a busy machine, a
- * process may stall for longer than its lease of 200 ms.
- */
-export async function unlessStale<T extends Pick<Answer, "status" | "body">>(
-  send: () => Promise<T>,
-): Promise<T> {
-  return await eventually(async () => {
-    const answer = await send();
-    return answer.status === 503 && answer.body["code"] === "REVOCATION_STALE" ? undefined : answer;
-  }, "a process that hears revocations");
-}
-
-/** Sends a request to the public API, as {@link unlessStale}. */
-export async function ask(
-  api: Pick<ServiceUnderTest, "request">,
-  path: string,
-  init?: RequestInit,
-): Promise<Answer> {
-  return await unlessStale(async () => await api.request(path, init));
 }
 
 /** Returns the same client with another token, for instance after the clock was advanced. */

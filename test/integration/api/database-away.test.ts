@@ -32,7 +32,7 @@ test.each([
   ["GET", "/v1/credentials", undefined],
   ["POST", "/v1/events", JSON.stringify({ type: "inference.completed", data: {} })],
 ])("%s %s answers 503 with Retry-After and does not mention the database", async (method, path, body) => {
-  const answer = await api.request(path, { method, headers, ...(body === undefined ? {} : { body }) });
+  const answer = await api.requestOnce(path, { method, headers, ...(body === undefined ? {} : { body }) });
   expect(answer.status).toBe(503);
   expect(answer.headers.get("retry-after")).toMatch(/^\d+$/);
   // Without the database, the revocation state soon becomes stale too.
@@ -41,7 +41,7 @@ test.each([
 });
 
 test("a status list is not served once revocations are unknown, though it was made before", async () => {
-  const status = async (): Promise<number> => (await api.request(list)).status;
+  const status = async (): Promise<number> => (await api.requestOnce(list)).status;
   await expect.poll(status, { timeout: 50_000 }).toBe(503);
 });
 

@@ -34,8 +34,13 @@ async function probe(ask: Ask, access = token): Promise<Outcome> {
   return outcome as Outcome;
 }
 
-const first: Ask = async (path, init) => await api.request(path, init);
-const other: Ask = async (path, init) => await second.request(path, init);
+const first: Ask = async (path, init) => await api.requestOnce(path, init);
+const other: Ask = async (path, init) => await second.requestOnce(path, init);
+/** The same, but as clients that repeat what a process without news of revocations rejects. */
+const patient: readonly Ask[] = [
+  async (path, init) => await api.request(path, init),
+  async (path, init) => await second.request(path, init),
+];
 
 /** Waits until both processes reject the token; neither may admit it later than 250 ms after the call. */
 async function expectRevoked(access = token): Promise<void> {
@@ -170,7 +175,9 @@ describe("a revocation", () => {
       status: 200,
     });
     await expectRevoked();
-    expect([await probe(first, another), await probe(other, another)]).toEqual(["admitted", "admitted"]);
+    for (const ask of patient) {
+      expect(await probe(ask, another)).toBe("admitted");
+    }
   });
 
   test("is known to a process that starts later", async () => {
@@ -196,10 +203,10 @@ describe("a process with a frozen database connection", () => {
     const late = probed.filter(({ sentAt }) => sentAt > frozenAt + BOUND_MS);
     expect(late.length).toBeGreaterThan(0);
     expect(late.filter(({ outcome }) => outcome !== "REVOCATION_STALE")).toEqual([]);
-    const refused = await second.request("/v1/credentials", { headers: bearer(token) });
+    const refused = await second.requestOnce("/v1/credentials", { headers: bearer(token) });
     expect(refused).toMatchObject({ status: 503, body: { code: "REVOCATION_STALE" } });
     expect(refused.headers.get("retry-after")).toBe("1");
-    expect(await second.request("/readyz")).toMatchObject({ status: 503, body: { code: "UNAVAILABLE" } });
+    expect(await second.requestOnce("/readyz")).toMatchObject({ status: 503, body: { code: "UNAVAILABLE" } });
     proxy.thaw();
     const thawed = await probeUntil(other, (all) => all.some(({ outcome }) => outcome === "TOKEN_REVOKED"));
     expect(thawed.map(({ outcome }) => outcome)).not.toContain("admitted");
@@ -253,7 +260,9 @@ describe("an older database state", () => {
 
     client = await provision(api, { scopes: SCOPES });
     token = await accessToken(api, client);
-    expect([await probe(first), await probe(other)]).toEqual(["admitted", "admitted"]);
+    for (const ask of patient) {
+      expect(await probe(ask)).toBe("admitted");
+    }
     await revokeCredential();
     await expectRevoked();
     await expectRevoked(victim.token);

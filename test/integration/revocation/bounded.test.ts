@@ -3,7 +3,7 @@ import { expect, inject, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import { startDatabase, stopDatabase } from "../../support/database-outage.ts";
 import { eventually } from "../../support/eventually.ts";
-import { accessToken, bearer, provision } from "../../support/factories.ts";
+import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
 import { startSecondApi } from "../../support/second-api.ts";
 import { startTcpProxy } from "../../support/tcp-proxy.ts";
 
@@ -29,14 +29,14 @@ test("a receipt does not call a silent process safe before its bound", async () 
   const proxy = await startTcpProxy(Number(new URL(api.database.url).port));
   const second = await startSecondApi(api, proxy.port);
   try {
-    const outcomeOf = async (): Promise<unknown> => {
-      const { clientId: target } = await provision(api);
+    const outcomeOf = async ({ clientId: target }: Provisioned): Promise<unknown> => {
       const { body } = await api.admin("POST", "/revocations", { target });
       return (body["edges"] as { outcome: unknown }).outcome;
     };
-    await eventually(async () => (await outcomeOf()) === "applied", "both processes");
+    await eventually(async () => (await outcomeOf(await provision(api))) === "applied", "both processes");
+    const client = await provision(api);
     proxy.freeze();
-    expect(await outcomeOf()).toBe("pending");
+    expect(await outcomeOf(client)).toBe("pending");
   } finally {
     proxy.thaw();
     await second.close();
@@ -48,7 +48,7 @@ test("tokens are admitted without the database up to the bound, which /readyz an
   const client = await provision(api, { scopes: ["events:publish"] });
   const token = await accessToken(api, client);
   const probe = async (): Promise<unknown> => {
-    const { status, body } = await api.request("/v1/events", {
+    const { status, body } = await api.requestOnce("/v1/events", {
       method: "POST",
       headers: { ...bearer(token), "content-type": "application/json" },
       body: "{}",

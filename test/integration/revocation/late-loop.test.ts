@@ -20,7 +20,7 @@ function stall(): void {
 
 /** Sends a body that is rejected right after admission. */
 async function probe(): Promise<unknown> {
-  const { status, body } = await api.request("/v1/events", {
+  const { status, body } = await api.requestOnce("/v1/events", {
     method: "POST",
     headers: { ...bearer(token), "content-type": "application/json" },
     body: "{}",
