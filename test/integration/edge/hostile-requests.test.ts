@@ -1,5 +1,6 @@
 /** Requests that two servers could interpret differently, and headers that could impersonate the edge. */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { unlessStale } from "../../support/answer.ts";
 import { exchange, useSharedApi } from "../../support/api.ts";
 import { useTestEdge } from "../../support/edge.ts";
 import { accessToken, bearer, provision } from "../../support/factories.ts";
@@ -20,10 +21,21 @@ beforeEach(() => {
   edge.upstream.requests.length = 0;
 });
 
+/** Sends bytes, as `unlessStale`. */
+async function sendBytes(bytes: string): Promise<string> {
+  const before = edge.upstream.requests.length;
+  const { text } = await unlessStale(async () => {
+    edge.upstream.requests.length = before;
+    const answers = await exchange(edge.port, bytes);
+    return { status: answers.includes("REVOCATION_STALE") ? 503 : status(answers), text: answers };
+  });
+  return text;
+}
+
 /** Sends raw lines, adding a token, a host and a final blank line. */
 async function raw(requestLine: string, headers: readonly string[] = [], body = ""): Promise<string> {
   const head = [requestLine, "Host: edge", `Authorization: Bearer ${token}`, "Connection: close", ...headers];
-  return await exchange(edge.port, `${head.join("\r\n")}\r\n\r\n${body}`);
+  return await sendBytes(`${head.join("\r\n")}\r\n\r\n${body}`);
 }
 
 const status = (answer: string): number => Number(/^HTTP\/1\.1 (\d{3})/.exec(answer)?.[1]);
@@ -143,8 +155,7 @@ describe("one request remains one request:", () => {
 
   test("two on one connection are two, each with its own decision", async () => {
     const head = `Host: edge\r\nAuthorization: Bearer ${token}\r\n`;
-    const answers = await exchange(
-      edge.port,
+    const answers = await sendBytes(
       `GET /v1/inference/a HTTP/1.1\r\n${head}\r\nPOST /v1/pipelines HTTP/1.1\r\n${head}Content-Length: 0\r\nConnection: close\r\n\r\n`,
     );
     expect([...answers.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, code]) => code)).toEqual(["200", "403"]);

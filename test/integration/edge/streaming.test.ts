@@ -10,16 +10,18 @@ import { accessToken, bearer, provision } from "../../support/factories.ts";
 import { call } from "../../support/https-request.ts";
 
 const api = useSharedApi();
-const edge = useTestEdge(api, {
+const routes = [
+  { method: "GET", path: "/v1/files/*", scope: "files:read", upstream: "data" },
+  { method: "POST", path: "/v1/files/*", scope: "files:read", upstream: "data" },
+  { method: "POST", path: "/v1/small", scope: "files:read", upstream: "data", body_limit_bytes: 10 },
+];
+const edge = useTestEdge(api, { routes });
+const impatient = useTestEdge(api, {
   environment: () => ({
     SIGNET_EDGE_HEADERS_TIMEOUT_MS: "1500",
     SIGNET_EDGE_IDLE_TIMEOUT_MS: "1500",
   }),
-  routes: [
-    { method: "GET", path: "/v1/files/*", scope: "files:read", upstream: "data" },
-    { method: "POST", path: "/v1/files/*", scope: "files:read", upstream: "data" },
-    { method: "POST", path: "/v1/small", scope: "files:read", upstream: "data", body_limit_bytes: 10 },
-  ],
+  routes,
 });
 
 let token: string;
@@ -27,11 +29,14 @@ beforeAll(async () => {
   const client = await provision(api, { scopes: ["files:read"], environment: "development" });
   token = await accessToken(api, client);
 });
-afterEach(() => edge.upstream.behave(undefined));
+afterEach(() => {
+  edge.upstream.behave(undefined);
+  impatient.upstream.behave(undefined);
+});
 
-function open(method: string, path: string): ClientRequest {
+function open(method: string, path: string, at = edge): ClientRequest {
   return httpRequest({
-    port: edge.port,
+    port: at.port,
     host: "127.0.0.1",
     path,
     method,
@@ -100,11 +105,11 @@ test.each([
   ["does not answer", () => undefined],
 ])("an upstream that %s causes a 503, and the request is not repeated", async (_name, act) => {
   let requests = 0;
-  edge.upstream.behave((request) => {
+  impatient.upstream.behave((request) => {
     requests += 1;
     act(request.socket);
   });
-  const answer = await call("/v1/files/a", { port: edge.port, headers: bearer(token) });
+  const answer = await call("/v1/files/a", { port: impatient.port, headers: bearer(token) });
   expect(answer).toMatchObject({
     status: 503,
     headers: { "retry-after": "1", "content-type": "application/problem+json" },
@@ -155,11 +160,11 @@ test("an upstream's 503 is forwarded once", async () => {
 });
 
 test("an upstream whose answer stalls is disconnected", async () => {
-  edge.upstream.behave((_request, response) => {
+  impatient.upstream.behave((_request, response) => {
     response.writeHead(200);
     response.write("some");
   });
-  const download = open("GET", "/v1/files/a");
+  const download = open("GET", "/v1/files/a", impatient);
   download.end();
   const answer = await answered(download);
   answer.resume();
@@ -169,8 +174,10 @@ test("an upstream whose answer stalls is disconnected", async () => {
 test.each(["while it waits", "while it reads"])(
   "a client that leaves %s ends its request at the upstream",
   async (when) => {
+    let begun = false;
     let closed = false;
     edge.upstream.behave((request, response) => {
+      begun = true;
       request.socket.once("close", () => (closed = true));
       if (when === "while it reads") {
         response.write("some");
@@ -184,7 +191,7 @@ test.each(["while it waits", "while it reads"])(
       answer.on("error", () => undefined);
       await chunkOf(answer);
     } else {
-      await once(download, "finish");
+      await eventually(() => begun, "the request at the upstream");
     }
     download.destroy();
     await eventually(() => closed, "the upstream's connection to close");
@@ -215,11 +222,11 @@ test("a body beyond the limit is rejected, by its length or while it is read", a
 
 test("a client that stops within its upload is disconnected, and so is its request at the upstream", async () => {
   let aborted = false;
-  edge.upstream.behave((request) => {
+  impatient.upstream.behave((request) => {
     request.on("error", () => (aborted = true));
     request.resume();
   });
-  const socket = connect(edge.port, "127.0.0.1");
+  const socket = connect(impatient.port, "127.0.0.1");
   socket.write(
     `POST /v1/files/a HTTP/1.1\r\nHost: edge\r\nAuthorization: Bearer ${token}\r\nContent-Length: 10\r\n\r\nabc`,
   );

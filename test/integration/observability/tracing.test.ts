@@ -5,6 +5,8 @@ import { startTracing } from "../../../src/observability/tracing.ts";
 import { useTestApi } from "../../support/api.ts";
 import { useTestEdge } from "../../support/edge.ts";
 import { eventually } from "../../support/eventually.ts";
+import { bearer } from "../../support/factories.ts";
+import { call } from "../../support/https-request.ts";
 import { type CollectedSpan, type OtlpCollector, startOtlpCollector } from "../../support/otlp-collector.ts";
 import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
 import { createEndpoint, createTenant, publish, sql } from "../../support/tenant.ts";
@@ -44,24 +46,23 @@ describe("a trace", () => {
   it("leads from the publisher's span over the request to the attempt, without addresses or payloads", async () => {
     const tenant = await createTenant(api);
     const { id: endpointId } = await createEndpoint(api, tenant, { url: receiver.url });
-    const published = await fetch(`${api.publicUrl}/v1/events`, {
-      method: "POST",
-      headers: {
-        authorization: `Bearer ${tenant.token}`,
-        "content-type": "application/json",
-        traceparent: `00-${TRACE}-${CALLER}-01`,
-      },
-      body: JSON.stringify({ type: "inference.completed", data: { needle: "in-the-payload" } }),
-    });
-    const { id: eventId } = (await published.json()) as { id: string };
+    const published = await tenant.post(
+      "/v1/events",
+      { type: "inference.completed", data: { needle: "in-the-payload" } },
+      { traceparent: `00-${TRACE}-${CALLER}-01` },
+    );
     expect(published.status).toBe(202);
+    const eventId = String(published.body["id"]);
+    const requestId = published.headers.get("x-request-id");
 
     const attempt = await untilSpan(
       ({ name, traceId }) => name === "attempt" && traceId === TRACE,
       "attempt",
     );
+    // One may have been rejected before, while the api had no news of revocations.
     const request = await untilSpan(
-      ({ name, traceId }) => name === "POST /v1/events" && traceId === TRACE,
+      ({ name, traceId, attributes }) =>
+        name === "POST /v1/events" && traceId === TRACE && attributes["signet.request_id"] === requestId,
       "request",
     );
     const commit = await untilSpan(
@@ -87,7 +88,7 @@ describe("a trace", () => {
     expect(request.attributes).toMatchObject({
       "http.route": "/v1/events",
       "http.response.status_code": 202,
-      "signet.request_id": published.headers.get("x-request-id"),
+      "signet.request_id": requestId,
     });
     expect(request.service).toBe("signet-serve");
     expect(request.resource).toMatchObject({ "k8s.pod.name": "api-0" });
@@ -102,50 +103,51 @@ describe("a trace", () => {
     const trace = "f".repeat(32);
     const tenant = await createTenant(api);
     await createEndpoint(api, tenant, { url: receiver.url });
-    const published = await fetch(`${edge.url}/v1/events`, {
-      method: "POST",
+    const published = await call("/v1/events", {
+      port: edge.port,
       headers: {
-        authorization: `Bearer ${tenant.token}`,
+        ...bearer(tenant.token),
         "content-type": "application/json",
         traceparent: `00-${trace}-${CALLER}-01`,
         tracestate: "vendor=1",
       },
-      body: JSON.stringify({ type: "inference.completed", data: {} }),
+      json: { type: "inference.completed", data: {} },
     });
     expect(published.status).toBe(202);
-    const spans = async (name: string, parent: string): Promise<CollectedSpan> =>
-      await untilSpan(
-        (span) => span.name === name && span.traceId === trace && span.parentSpanId === parent,
-        `${name} below ${parent}`,
-      );
-    const atEdge = await untilSpan(
-      ({ traceId, parentSpanId }) => traceId === trace && parentSpanId === CALLER,
-      "the edge's span",
+    const requestId = published.headers["x-request-id"];
+    const request = await untilSpan(
+      ({ traceId, attributes }) => traceId === trace && attributes["signet.request_id"] === requestId,
+      "the api's span",
     );
-    const request = await spans("POST /v1/events", atEdge.spanId);
-    await spans("attempt", request.spanId);
+    const atEdge = await untilSpan(({ spanId }) => spanId === request.parentSpanId, "the edge's span");
+    expect([request.name, atEdge.parentSpanId]).toEqual(["POST /v1/events", CALLER]);
+    await untilSpan(
+      ({ name, parentSpanId }) => name === "attempt" && parentSpanId === request.spanId,
+      "the attempt",
+    );
     expect(atEdge.attributes).toMatchObject({ "http.response.status_code": 202 });
   });
 
   it("leads from the edge to a data plane, with the caller's tracestate only in the caller's trace", async () => {
     const tenant = await createTenant(api, ["inference:read"]);
-    const call = async (traceparent: string) => {
-      const answer = await fetch(`${edge.url}/v1/inference/m-1`, {
-        headers: { authorization: `Bearer ${tenant.token}`, traceparent, tracestate: "vendor=1" },
+    const ask = async (traceparent: string) => {
+      const answer = await call("/v1/inference/m-1", {
+        port: edge.port,
+        headers: { ...bearer(tenant.token), traceparent, tracestate: "vendor=1" },
       });
       expect(answer.status).toBe(200);
-      const id = answer.headers.get("x-request-id");
+      const id = answer.headers["x-request-id"];
       const span = await untilSpan(({ attributes }) => attributes["signet.request_id"] === id, "the request");
       return { span, headers: edge.upstream.requests.at(-1)?.headers };
     };
-    const continued = await call(`00-${"9".repeat(32)}-${CALLER}-01`);
+    const continued = await ask(`00-${"9".repeat(32)}-${CALLER}-01`);
     expect(continued.span).toMatchObject({ traceId: "9".repeat(32), parentSpanId: CALLER });
     expect(continued.span.attributes).toMatchObject({ "signet.tenant_id": tenant.tenantId });
     expect(continued.headers).toMatchObject({
       traceparent: `00-${continued.span.traceId}-${continued.span.spanId}-01`,
       tracestate: "vendor=1",
     });
-    const fresh = await call("not a traceparent");
+    const fresh = await ask("not a traceparent");
     expect(fresh.headers?.["traceparent"]).toBe(`00-${fresh.span.traceId}-${fresh.span.spanId}-01`);
     expect(fresh.headers).not.toHaveProperty("tracestate");
   });
