@@ -142,7 +142,7 @@ test("a revoked certificate of the edge is reported with its fix", async () => {
   const { status } = await api.admin("POST", "/revocations", { kind: "cert", target: thumbprint({ cert }) });
   expect(status).toBe(200);
   await expect
-    .poll(async () => await findingOf())
+    .poll(async () => await findingOf(), { timeout: 50_000 })
     .toMatchObject({
       ok: false,
       detail: expect.stringContaining("check that this edge's certificate is not revoked"),
