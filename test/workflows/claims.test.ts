@@ -35,9 +35,9 @@ afterAll(async () => {
   await pool.end();
 });
 
-const DAYS = [utcDay(Date.now() - DAY_MS), utcDay(Date.now())];
+/** A day may begin between two tests. */
+const days = (): [string, string] => [utcDay(Date.now() - DAY_MS), utcDay(Date.now())];
 const CLAIM = {
-  days: DAYS,
   atLeast: 1,
   limit: 64,
   opens: true,
@@ -94,6 +94,7 @@ function literal(value: unknown): string {
 // First, because the partitions must be as empty as at the start of a day, and never vacuumed.
 describe("a first attempt", () => {
   const now = new Date();
+  const [yesterday, today] = days();
   const id = newId("delivery", now.getTime(), randomBytes);
   const key = { deliveryId: id, carrier: id, epoch: 1, attempt: 1 };
   const outcome: AttemptOutcome = {
@@ -112,13 +113,14 @@ describe("a first attempt", () => {
     expiresAt: null,
     leaves: false,
   };
-  const claim = { ...CLAIM, carrier: newId("batch", now.getTime(), randomBytes), now };
+  const carrier = newId("batch", now.getTime(), randomBytes);
+  const claim = { ...CLAIM, days: [yesterday, today], carrier, now };
 
   test.each<[string, first: string | undefined, (db: Queryable) => Promise<unknown>]>([
-    ["is claimed", DAYS[0], async (db) => await claimFirst(db, claim)],
-    ["is claimed by id", DAYS[1], async (db) => await claimNamed(db, { ...claim, ids: [id] })],
-    ["is loaded", DAYS[1], async (db) => await loadForAttempt(db, [key])],
-    ["is recorded", DAYS[1], async (db) => await recordOutcomes(db, [outcome])],
+    ["is claimed", yesterday, async (db) => await claimFirst(db, claim)],
+    ["is claimed by id", today, async (db) => await claimNamed(db, { ...claim, ids: [id] })],
+    ["is loaded", today, async (db) => await loadForAttempt(db, [key])],
+    ["is recorded", today, async (db) => await recordOutcomes(db, [outcome])],
   ])("%s by its key, without the partitions of earlier days", async (_, first = "", run) => {
     await made.current.sql.query("SELECT ensure_day_partitions((now() - interval '29 days')::date, 29)");
     const plan: string[] = [];
@@ -184,7 +186,7 @@ async function claimAs(
   opens = true,
   exceptTenants: readonly string[] = [],
 ): Promise<readonly ClaimedFirst[]> {
-  const claim = { ...CLAIM, carrier, opens, exceptTenants, worker, now: new Date() };
+  const claim = { ...CLAIM, days: days(), carrier, opens, exceptTenants, worker, now: new Date() };
   const { claimed } = await claimFirst(pool, claim);
   return claimed;
 }
@@ -326,10 +328,11 @@ describe("a claim of first attempts", () => {
       };
       await claimFirst(explaining, {
         ...CLAIM,
+        days: days(),
         carrier: newId("batch", Date.now(), randomBytes),
         now: new Date(),
       });
-      await findOtherDays(explaining, [DAYS[0] ?? "", DAYS[1] ?? ""], 30);
+      await findOtherDays(explaining, days(), 30);
       await client.query("ROLLBACK");
     } finally {
       client.release();
@@ -353,7 +356,7 @@ describe("a claim of first attempts", () => {
       const before = await setting();
       await client.query("BEGIN");
       const { claimed } = await claimFirst(client, {
-        days: DAYS,
+        days: days(),
         atLeast: 1,
         limit: 64,
         carrier: newId("batch", Date.now(), randomBytes),

@@ -14,7 +14,8 @@ import { workflowBundle } from "../support/processes.ts";
 import { createLazyClient } from "../../src/temporal/client.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { paste } from "../support/temporal-cli.ts";
-import { accessToken, bearer } from "../support/factories.ts";
+import { accessToken } from "../support/factories.ts";
+import { asTenant, type Tenant } from "../support/tenant.ts";
 
 const UI = "http://127.0.0.1:8233";
 const api = useTestApi({
@@ -60,13 +61,13 @@ describe("with the codec on", () => {
   let own: Provisioned;
   let receiver: Receiver;
   let temporal: Client;
-  let headers: Readonly<Record<string, string>>;
+  let tenant: Tenant;
 
   beforeAll(async () => {
     own = await provision(api, {
       scopes: ["webhooks:read", "webhooks:write", "webhooks:replay", "events:publish"],
     });
-    headers = bearer(await accessToken(api, own));
+    tenant = asTenant(api, own, await accessToken(api, own));
     receiver = await startReceiver();
     temporal = createLazyClient({
       address: api.environment["TEMPORAL_ADDRESS"] ?? "",
@@ -81,13 +82,6 @@ describe("with the codec on", () => {
     await receiver.close();
     await temporal.connection.close();
   });
-
-  const send = async (method: string, path: string, body?: unknown) =>
-    await api.request(path, {
-      method,
-      headers: { ...headers, "content-type": "application/json" },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
 
   /** Runs the commands of docs/temporal.md for an encrypted history, with this service's addresses. */
   async function byCli(workflowId: string): Promise<string> {
@@ -109,19 +103,19 @@ describe("with the codec on", () => {
   }
 
   test("a delivery's history is unreadable, operators can decrypt it, also with `temporal`, and json/plain signals take effect", async () => {
-    const { body: endpoint } = await send("POST", "/v1/webhooks/endpoints", {
+    const { body: endpoint } = await tenant.post("/v1/webhooks/endpoints", {
       url: `${receiver.url}/hook`,
       events: ["codec.tried"],
     });
     const endpointId = String(endpoint["id"]);
     await eventually(
-      async () => (await send("GET", `/v1/webhooks/endpoints/${endpointId}`)).body["state"] === "ACTIVE",
+      async () => (await tenant.get(`/v1/webhooks/endpoints/${endpointId}`)).body["state"] === "ACTIVE",
       "the endpoint's verification",
     );
     receiver.answer([{ kind: "answer", status: 500 }]);
-    await send("POST", "/v1/events", { type: "codec.tried", data: { run: 1 } });
+    await tenant.post("/v1/events", { type: "codec.tried", data: { run: 1 } });
     const letter = await eventually(async () => {
-      const { body } = await send("GET", "/v1/webhooks/dlq");
+      const { body } = await tenant.get("/v1/webhooks/dlq");
       return (body["data"] as { id: string; workflow_id: string }[])[0];
     }, "the dead letter");
 
@@ -161,7 +155,7 @@ describe("with the codec on", () => {
       "the signal in the history, as it was sent",
     );
     await eventually(
-      async () => (await send("GET", `/v1/webhooks/deliveries/${letter.id}`)).body["state"] === "DELIVERED",
+      async () => (await tenant.get(`/v1/webhooks/deliveries/${letter.id}`)).body["state"] === "DELIVERED",
       "the replay",
     );
   });

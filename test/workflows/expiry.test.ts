@@ -11,15 +11,15 @@ import { TEST_CALLER, useWorld } from "../support/world.ts";
 const made = useWorld({ retryWindowMs: 1_000, deadLetterMs: 5_000 });
 let worker: WorkerProcess;
 let receiver: Receiver;
+/** Resolves when the first list has its workflow. */
+const carried = Promise.withResolvers<undefined>();
 /** A dead letter that never had a workflow: its endpoint was disabled when the event was published. */
 let uncarried: string;
 
 beforeAll(async () => {
   const world = made.current;
-  const failure = { kind: "answer", status: 500 } as const;
-  // A worker that starts claims once more when it listens. A member that fails meanwhile leaves its list.
-  const later = { ...failure, delayMs: 700 };
-  receiver = await startReceiver({ script: [later, later, later, failure] });
+  // A worker that starts claims once more when it listens. A member that fails before its list starts may leave it.
+  receiver = await startReceiver({ script: [{ kind: "answer", status: 500, after: carried.promise }] });
   const tenant = await world.createTenant();
   const { id: endpoint } = await world.createEndpoint(tenant, receiver.url);
   await world.sql.query("UPDATE endpoints SET state = 'DISABLED' WHERE id = $1", [endpoint]);
@@ -39,6 +39,8 @@ async function makeDeadLetters(count: number): Promise<{ tenant: string; letters
     ids.push(deliveries[0]?.id ?? "");
   }
   worker = await world.startWorker();
+  await world.workflowOf(tenant, ids[0] ?? "");
+  carried.resolve(undefined);
   const letters = await Promise.all(
     ids.map(async (id) => await world.untilDelivery(tenant, id, ({ state }) => state === "DEAD_LETTERED")),
   );

@@ -3,9 +3,11 @@ import { expect, test } from "vitest";
 import { setTenantHold } from "../../src/database/repositories/tenants.ts";
 import { eventually } from "../support/eventually.ts";
 import { startReceiver } from "../support/receiver-server.ts";
-import { useSharedWorld } from "../support/world.ts";
+import { type SharedWorld, useSharedWorld, useWorld } from "../support/world.ts";
 
 const made = useSharedWorld();
+/** With the real schedule, in which a receiver may request a wait of minutes. */
+const patient = useWorld({ retryWindowMs: 259_200_000 });
 
 /** Whether an activity of that name has completed in any run of the chain; the run may have continued as new. */
 async function hasCarriedOut(workflowId: string, activity: string): Promise<boolean> {
@@ -29,8 +31,8 @@ async function hasCarriedOut(workflowId: string, activity: string): Promise<bool
   return false;
 }
 
-async function hold(tenant: string, held: boolean): Promise<void> {
-  expect(await setTenantHold(made.current.sql as never, tenant, held ? new Date() : null)).toBe(true);
+async function hold(tenant: string, held: boolean, { sql }: SharedWorld = made.current): Promise<void> {
+  expect(await setTenantHold(sql as never, tenant, held ? new Date() : null)).toBe(true);
 }
 
 test("new deliveries wait in the outbox while other tenants are served, and are delivered after the release", async () => {
@@ -57,7 +59,8 @@ test("new deliveries wait in the outbox while other tenants are served, and are 
 });
 
 test("deliveries with a workflow wait there without an attempt, and continue after the release", async () => {
-  const world = made.current;
+  const world = patient.current;
+  await world.startWorker();
   // The next attempt by schedule is late, so that it does not precede the hold on a busy machine.
   const busy = { kind: "answer", status: 503, headers: { "retry-after": "600" } } as const;
   const receiver = await startReceiver({ script: [busy, { kind: "answer" }] });
@@ -67,7 +70,7 @@ test("deliveries with a workflow wait there without an attempt, and continue aft
   const id = delivery?.id ?? "";
   await world.untilDelivery(tenant, id, ({ state }) => state === "RETRYING");
   const workflow = await world.workflowOf(tenant, id);
-  await hold(tenant, true);
+  await hold(tenant, true, world);
   // Make it due now.
   await workflow.signal("attemptNow");
   await eventually(async () => {
@@ -76,7 +79,7 @@ test("deliveries with a workflow wait there without an attempt, and continue aft
     return inMs > 0 && inMs < 300_000;
   }, "the workflow to put it off");
   expect(await world.attempts(tenant, id)).toHaveLength(1);
-  await hold(tenant, false);
+  await hold(tenant, false, world);
   await workflow.signal("attemptNow");
   await world.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
   expect(await world.attempts(tenant, id)).toHaveLength(2);

@@ -17,7 +17,7 @@ import { useWorld } from "../support/world.ts";
 // No worker runs: the tests call the activities' code themselves, as two processes if needed.
 const made = useWorld();
 const OFFSETS = drawOffsets(259_200_000, () => 0.5);
-const FAILURE: Behaviour = { kind: "answer", status: 500 };
+const FAILURE = { kind: "answer", status: 500 } as const;
 
 const processes: (() => Promise<void>)[] = [];
 
@@ -94,19 +94,29 @@ const kinds = (run: AttemptRun): string[] => run.outcomes.map(({ kind }) => kind
 
 describe.concurrent("one attempt that is run more than once", () => {
   test("makes one request if the runs are concurrent in one process", async () => {
-    const { receiver, run } = await publishTo({ kind: "answer", delayMs: 300 });
+    const joined = Promise.withResolvers<undefined>();
+    const { receiver, run } = await publishTo({ kind: "answer", after: joined.promise });
     const engine = startSender();
-    const runs = await Promise.all([run(engine, true), run(engine, true), run(engine), run(engine)]);
-    expect(runs.map(kinds)).toEqual([["delivered"], ["delivered"], ["delivered"], ["delivered"]]);
+    const runs = [run(engine), run(engine), run(engine), run(engine)];
+    await receiver.waitFor(1);
+    runs.push(run(engine));
+    joined.resolve(undefined);
+    expect((await Promise.all(runs)).map(kinds)).toEqual(runs.map(() => ["delivered"]));
     expect(receiver.requests).toHaveLength(1);
     await receiver.close();
   });
 
   test("makes one request, and takes one lease, when that takes longer than the first second", async () => {
-    const { receiver, run } = await publishTo({ kind: "answer", delayMs: 1_500 });
+    const left = Promise.withResolvers<undefined>();
+    const { receiver, run } = await publishTo({ kind: "answer", after: left.promise });
     const engine = startSender();
-    const runs = await Promise.all([run(engine, true), run(engine, true), run(engine), run(engine)]);
-    expect(runs.map(kinds)).toEqual([["unsettled"], ["unsettled"], ["delivered"], ["delivered"]]);
+    const [first, rest] = [
+      [run(engine, true), run(engine, true)],
+      [run(engine), run(engine)],
+    ];
+    expect((await Promise.all(first)).map(kinds)).toEqual([["unsettled"], ["unsettled"]]);
+    left.resolve(undefined);
+    expect((await Promise.all(rest)).map(kinds)).toEqual([["delivered"], ["delivered"]]);
     expect(receiver.requests).toHaveLength(1);
     await receiver.close();
   });
@@ -114,7 +124,7 @@ describe.concurrent("one attempt that is run more than once", () => {
   test("makes no request once there is an outcome, and returns the same outcome", async () => {
     const { receiver, run, find } = await publishTo(FAILURE);
     const [before, after] = [startSender(), startSender()];
-    const first = await run(before, true);
+    const first = await run(before);
     const again = await run(after);
     expect(kinds(first)).toEqual(["failed"]);
     // The row does not record when the answer came, and whether it requested the wait; the second run assumes it did.
@@ -167,15 +177,20 @@ describe.concurrent("one attempt that is run more than once", () => {
   });
 
   test("that two processes made has one outcome, the first recorded, which both use", async () => {
-    const slowFailure: Behaviour = { kind: "answer", status: 500, delayMs: 2_000 };
-    const { receiver, run, find } = await publishTo(slowFailure, { kind: "answer", delayMs: 4_000 });
+    const [second, recorded] = [Promise.withResolvers<undefined>(), Promise.withResolvers<undefined>()];
+    const { receiver, run, find } = await publishTo(
+      { ...FAILURE, after: second.promise },
+      { kind: "answer", after: recorded.promise },
+    );
     // By the second process's clock, the first one's lease has ended.
     const [one, other] = [startSender(), startSender(60_000)];
     expect(kinds(await run(one, true))).toEqual(["unsettled"]);
     const taken = run(other);
     await receiver.waitFor(2);
-    expect(kinds(await taken)).toEqual(["failed"]);
+    second.resolve(undefined);
     expect(kinds(await run(one))).toEqual(["failed"]);
+    recorded.resolve(undefined);
+    expect(kinds(await taken)).toEqual(["failed"]);
     expect(await find()).toMatchObject({ state: "RETRYING", attemptCount: 1, lastStatus: 500 });
     await receiver.close();
   });
@@ -184,7 +199,7 @@ describe.concurrent("one attempt that is run more than once", () => {
 describe.concurrent("the fence", () => {
   test("prevents a carrier from sending under another epoch", async () => {
     const { receiver, run } = await publishTo({ kind: "answer" });
-    expect(kinds(await run(startSender(), true, 2))).toEqual(["moved"]);
+    expect(kinds(await run(startSender(), false, 2))).toEqual(["moved"]);
     expect(receiver.requests).toHaveLength(0);
     await receiver.close();
   });
@@ -194,7 +209,7 @@ describe.concurrent("the fence", () => {
     async (state) => {
       const { receiver, run, id } = await publishTo({ kind: "answer" });
       await made.current.sql.query("UPDATE deliveries SET state = $2 WHERE id = $1", [id, state]);
-      expect(kinds(await run(startSender(), true))).toEqual(["moved"]);
+      expect(kinds(await run(startSender()))).toEqual(["moved"]);
       expect(receiver.requests).toHaveLength(0);
       await receiver.close();
     },

@@ -23,8 +23,10 @@ async function untilDetails(workflowId: string, wanted: RegExp): Promise<string>
   }, `${workflowId} to say ${wanted}`);
 }
 
+/** Without the further activity of a first attempt that was not answered within a second, as on a busy machine. */
 async function summaries(workflowId: string): Promise<string[]> {
-  return (await fetchRuns(made.current, workflowId)).flatMap(summariesOf);
+  const all = (await fetchRuns(made.current, workflowId)).flatMap(summariesOf);
+  return all.filter((summary) => !summary.endsWith(", not answered at once"));
 }
 
 /** Returns a signal's command from the details. */
@@ -36,7 +38,9 @@ function commandOf(details: string, signal: string): string {
 describe.concurrent("in Temporal's UI", () => {
   test("a retrying delivery shows attempts, times and commands, and the commands work", async () => {
     const world = made.current;
-    const receiver = await startReceiver({ script: [{ kind: "answer", status: 500 }] });
+    // No attempt by schedule comes before the commands.
+    const failure = { kind: "answer", status: 500, headers: { "retry-after": "3600" } } as const;
+    const receiver = await startReceiver({ script: [failure] });
     const tenant = await world.createTenant();
     const { id: endpoint } = await world.createEndpoint(tenant, receiver.url);
     const { deliveries } = await world.publish(tenant);
@@ -137,7 +141,10 @@ describe.concurrent("in Temporal's UI", () => {
     await world.temporal.workflow.execute(type, { workflowId, taskQueue: TASK_QUEUES.control, args: [] });
     expect(await detailsOf(world, workflowId)).toMatch(words);
     expect(await summaries(workflowId)).toHaveLength(1);
-    const schedule = await world.temporal.schedule.getHandle(type).describe();
+    const schedule = await eventually(
+      async () => await world.temporal.schedule.getHandle(type).describe(),
+      "the schedule to be created",
+    );
     expect(schedule.action).toMatchObject({ staticSummary: expect.any(String) as string });
   });
 

@@ -112,7 +112,8 @@ afterAll(async () => {
 test("a running workflow moves to the current version, in a ramp, and back", async () => {
   const { current } = world;
   await asDocumented("set-current-version", DOCUMENTED.one);
-  const receiver = await startReceiver({ script: [{ kind: "answer", status: 500 }] });
+  const failure = { kind: "answer", status: 500, headers: { "retry-after": "3600" } } as const;
+  const receiver = await startReceiver({ script: [failure] });
   const tenant = await current.createTenant();
   await current.createEndpoint(tenant, receiver.url);
   const { deliveries } = await current.publish(tenant);
