@@ -132,6 +132,7 @@ describe("waiting tasks", () => {
       }
       await eventually(async () => (await backlogOf(client)) >= TASKS, "every task of the first tenant");
       await start(`second/${run}`, "second");
+      await eventually(async () => (await backlogOf(client)) > TASKS, "the task of the second tenant");
       for (let turn = 1; ; turn += 1) {
         const { workflowExecution } = await client.withDeadline(
           Date.now() + 30_000,

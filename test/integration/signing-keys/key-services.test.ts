@@ -183,7 +183,7 @@ describe.skipIf(withoutAwsServer("Local KMS", "keys in AWS KMS"))("a key in AWS 
             () => undefined,
             (error: unknown) => error,
           ),
-        { timeout: 10_000 },
+        { timeout: 50_000 },
       )
       .toMatchObject({ code: "UNAVAILABLE", refused: true, cause: { name: "DisabledException" } });
   });

@@ -1,7 +1,7 @@
 /** Security events pushed to receivers (RFC 8935): each is a delivery of the engine. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { CAEP_EVENTS, STREAM_EVENTS } from "../../../src/domain/security-events.ts";
 import { ssfListener, SsfReceiver } from "../../../src/lib/receiver/index.ts";
 import { useTestApi } from "../../support/api.ts";
@@ -26,13 +26,11 @@ const CHANGED = CAEP_EVENTS["credential-change"];
 let tenant: Tenant;
 let receiver: Receiver;
 
-beforeAll(async () => {
-  receiver = await startReceiver();
-  return async () => await receiver.close();
-});
 beforeEach(async () => {
+  // Of its own: late tokens of the previous test's stream are for another audience.
+  receiver = await startReceiver();
   tenant = await streamTenant(api);
-  receiver.clear();
+  return async () => await receiver.close();
 });
 
 const revoke = async (id: string, reason = "leaked"): Promise<void> => {

@@ -5,11 +5,14 @@ import { checkNamespace, createLazyClient } from "../../../src/temporal/client.t
 import { connectNative } from "../../../src/temporal/native-client.ts";
 import { certificateFiles, newRoot, serverPair } from "../../support/certificates.ts";
 import { eventually } from "../../support/eventually.ts";
+import { allowMinutes } from "../../support/limits.ts";
 import { startReceiver } from "../../support/receiver-server.ts";
 import { testNamespace } from "../../support/services.ts";
 import { askTemporal, temporalOptionsOf } from "../../support/temporal-connection.ts";
 import { startTemporalProxy, type TemporalProxy } from "../../support/temporal-proxy.ts";
 import { makeWorld, type World } from "../../support/world.ts";
+
+allowMinutes(2);
 
 const files = certificateFiles();
 /** Keys that the frontend accepts now. */
