@@ -180,15 +180,22 @@ export async function openKeyStore(options: KeyStoreOptions): Promise<KeyStore> 
   let readAt = -Infinity;
   let reads = 0;
   let applied = 0;
+  let reading: Promise<void> | undefined;
 
   async function refresh(): Promise<void> {
+    const mine = read().finally(() => void (reading = reading === mine ? undefined : reading));
+    reading = mine;
+    await mine;
+  }
+
+  async function read(): Promise<void> {
     readAt = clock.now();
     reads += 1;
-    const read = reads;
+    const number = reads;
     const held = await readKeys(options, keys, new Date(readAt - REVOKED_KEPT_MS));
     // Of two concurrent reads, the later one has newer data.
-    if (read > applied) {
-      applied = read;
+    if (number > applied) {
+      applied = number;
       keys = held;
       standing = standingAt(keys, clock.now());
     }
@@ -231,10 +238,12 @@ export async function openKeyStore(options: KeyStoreOptions): Promise<KeyStore> 
     signingSince: () => current().signing?.activatedAt ?? 0,
     verificationKey: (kid) => {
       const found = lookUp(kid);
-      if (found !== undefined || clock.now() - readAt < UNKNOWN_KEY_COOLDOWN_MS) {
+      if (found !== undefined) {
         return found;
       }
-      return refresh().then(() => lookUp(kid));
+      // Keys that are being read may include it.
+      const fresh = clock.now() - readAt < UNKNOWN_KEY_COOLDOWN_MS ? reading : refresh();
+      return fresh?.then(() => lookUp(kid));
     },
     publicKeys: () => [...current().published.values()].map(({ jwk }) => jwk),
     refresh,

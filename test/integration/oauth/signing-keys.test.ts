@@ -124,6 +124,15 @@ test("another process's key is loaded when a token names it, at most every 30 se
   expect(store.signingKey().kid).toBe(kid);
 });
 
+test("a key that is being read is waited for", async () => {
+  const store = await open();
+  await ensureSigningKey({ db: pool("signet_operator"), keyring, clock, alg: "ES256" });
+  const [row] = await keysInDatabase();
+  const reading = store.refresh();
+  expect(await store.verificationKey(row?.kid ?? "")).toBeDefined();
+  await reading;
+});
+
 test("the issuer can read but not write keys", async () => {
   const db = pool("signet_issuer");
   await expect(insertFirstKey(db, await generateSigningKey("ES256", keyring), nowMs)).rejects.toThrow(
