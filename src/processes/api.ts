@@ -134,14 +134,18 @@ interface OAuth extends OAuthServices {
   close(): Promise<void>;
 }
 
-/** Returns the function that reads the keys again if the one that signs is revoked. */
-function keyReplacement(keys: OAuthParts["keys"], view: OAuthParts["view"]): () => Promise<boolean> {
-  return async () => {
-    const { kid } = keys.signingKey();
+/** Returns the function that reads the keys again if a key, by default the one that signs, is revoked and signs. */
+function keyReplacement(
+  keys: OAuthParts["keys"],
+  view: OAuthParts["view"],
+): (kid?: string) => Promise<boolean> {
+  return async (kid = keys.signingKey().kid) => {
     if (view.issuableFrom({ ...NOBODY, kid }) !== Infinity) {
       return false;
     }
-    await keys.refresh();
+    if (keys.signingKey().kid === kid) {
+      await keys.refresh();
+    }
     return keys.signingKey().kid !== kid;
   };
 }
@@ -192,7 +196,7 @@ function createOAuth({ config, pools, pepper, keyring, keys, clock, log, view }:
     limits: createTokenLimits(config, monotonic),
     mint: createTokenMint({ issuer, audience, signingKey: keys.signingKey, clock, randomBytes }),
     clock,
-    issuableFrom: (subject, issuedAt) =>
+    issuableFrom: (subject, kid, issuedAt) =>
       // Not a copy of the whole subject: V8 would place it in the old generation.
       view.issuableFrom({
         credentialId: subject.credentialId,
@@ -200,7 +204,7 @@ function createOAuth({ config, pools, pepper, keyring, keys, clock, log, view }:
         tenantId: subject.tenantId,
         certificateThumbprint: subject.certificateThumbprint,
         jti: "",
-        kid: keys.signingKey().kid,
+        kid,
         issuedAt,
       }),
     replaceRevokedKey,

@@ -145,7 +145,7 @@ function createServices(
     }),
     mint: {
       mint: async ({ credentialId, secretVersion }) =>
-        await Promise.resolve({ token: `${credentialId}/${secretVersion}`, jti: "" }),
+        await Promise.resolve({ token: `${credentialId}/${secretVersion}`, jti: "", kid: "" }),
     },
     lastUsed,
     issued: { note: () => undefined },

@@ -42,6 +42,8 @@ export interface MintedToken {
   readonly token: string;
   /** The token's id. */
   readonly jti: string;
+  /** Id of the key that signed it. */
+  readonly kid: string;
 }
 
 export interface TokenMint {
@@ -93,7 +95,7 @@ export function createTokenMint(options: TokenMintOptions): TokenMint {
       };
       const header = encode(`{"alg":"${key.alg}","typ":"at+jwt","kid":"${key.kid}"}`);
       const signed = `${header}.${encode(JSON.stringify(claims))}`;
-      return { token: `${signed}.${await key.sign(signed)}`, jti };
+      return { token: `${signed}.${await key.sign(signed)}`, jti, kid: key.kid };
     },
   };
 }

@@ -76,12 +76,12 @@ export interface TokenServices {
   readonly resources: readonly string[];
   readonly clock: Clock;
   /**
-   * Returns the second of Unix time from which a token of this holder is valid: 0 if `second` itself is, infinity if
-   * the holder is revoked.
+   * Returns the second of Unix time from which a token of this holder and key is valid: 0 if `second` itself is,
+   * infinity if the holder or the key is revoked.
    */
-  readonly issuableFrom: (subject: TokenSubject, second: number) => number;
-  /** Reads the signing keys again if the one that signs is revoked. Resolves with whether another one signs now. */
-  readonly replaceRevokedKey: () => Promise<boolean>;
+  readonly issuableFrom: (subject: TokenSubject, kid: string, second: number) => number;
+  /** Reads the signing keys again if this one is revoked and signs. Resolves with whether another one signs now. */
+  readonly replaceRevokedKey: (kid: string) => Promise<boolean>;
 }
 
 /** Answers a token request. Rejects with a SignetError whose code corresponds to the OAuth error. */
@@ -145,16 +145,16 @@ async function mintUnlessRevoked(
     const second = Math.floor(clock.now() / 1_000);
     const place = places === undefined ? undefined : await places.take();
     const minted = await mint.mint(place === undefined ? subject : { ...subject, place });
-    if (place !== undefined && issuableFrom(subject, second) === 0) {
+    if (place !== undefined && issuableFrom(subject, minted.kid, second) === 0) {
       // Before the last look at the revocations: a status list made since one of them has this token.
       await places?.record(place, subject, second);
     }
-    const from = issuableFrom(subject, second);
+    const from = issuableFrom(subject, minted.kid, second);
     if (from === 0) {
       return minted;
     }
-    // A key's revocation may be known before its successor.
-    if (from === Infinity && (await replaceRevokedKey())) {
+    // A key's revocation may be known before its successor, or become known while it signs.
+    if (from === Infinity && (await replaceRevokedKey(minted.kid))) {
       continue;
     }
     const waitMs = from * 1_000 - clock.now();

@@ -1,8 +1,11 @@
 import { expect, test } from "vitest";
 import { issueToken, type TokenServices } from "../../../../src/tokens/oauth/token.ts";
 
-/** Issues a token with a key that is revoked until it is replaced; `replaceable` says whether another one exists. */
-async function issueAfterRevocation(replaceable: boolean): Promise<string> {
+/**
+ * Issues a token with a key that is revoked until it is replaced; `replaceable` says whether another one exists,
+ * `meanwhile` whether it takes over while the first token is signed.
+ */
+async function issueAfterRevocation(replaceable: boolean, meanwhile = false): Promise<string> {
   let key = "revoked";
   const client = {
     clientId: "cl_1",
@@ -20,13 +23,19 @@ async function issueAfterRevocation(replaceable: boolean): Promise<string> {
       authenticate: async (_address: string, _client: string, authenticate: () => Promise<unknown>) =>
         await authenticate(),
     },
-    mint: { mint: async () => await Promise.resolve({ token: `signed with the ${key} key`, jti: "jti_1" }) },
+    mint: {
+      mint: async () => {
+        const kid = key;
+        key = meanwhile ? "next" : key;
+        return await Promise.resolve({ token: `signed with the ${kid} key`, jti: "jti_1", kid });
+      },
+    },
     issued: { note: () => undefined },
     clock: { now: () => 1e12 },
-    issuableFrom: () => (key === "revoked" ? Infinity : 0),
-    replaceRevokedKey: async () => {
+    issuableFrom: (_subject: unknown, kid: string) => (kid === "revoked" ? Infinity : 0),
+    replaceRevokedKey: async (kid: string) => {
       key = replaceable ? "next" : key;
-      return await Promise.resolve(replaceable);
+      return await Promise.resolve(key !== kid);
     },
     audience: "signet",
     resources: [],
@@ -43,6 +52,10 @@ async function issueAfterRevocation(replaceable: boolean): Promise<string> {
 
 test("a request after the revocation of the signing key gets a token of the next key", async () => {
   expect(await issueAfterRevocation(true)).toBe("signed with the next key");
+});
+
+test("a token is not handed out whose key was revoked and replaced while it was signed", async () => {
+  expect(await issueAfterRevocation(true, true)).toBe("signed with the next key");
 });
 
 test("a request of a revoked client, or without a next key, is refused", async () => {
