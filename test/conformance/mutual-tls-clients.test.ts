@@ -8,7 +8,7 @@ import { privateKeyAssertion } from "../../src/lib/client/client-assertion.ts";
 import { SignetClient, type SignetClientOptions } from "../../src/lib/client/signet-client.ts";
 import type { KeyPair } from "../../src/http/mutual-tls/authority.ts";
 import { createTlsFetch, type TlsMaterial } from "../../src/lib/client/tls-fetch.ts";
-import { readAnswer } from "../support/answer.ts";
+import { readAnswer, unlessStale } from "../support/answer.ts";
 import { useTestApi } from "../support/api.ts";
 import {
   certificateFiles,
@@ -25,7 +25,6 @@ import { bearer, provision, type Provisioned } from "../support/factories.ts";
 import { freePort } from "../support/free-port.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { spawnSignet } from "../support/processes.ts";
-import { unlessStale } from "../support/tenant.ts";
 
 allowMinutes(2);
 

@@ -2,11 +2,10 @@
 import * as oauth from "oauth4webapi";
 import * as openid from "openid-client";
 import { beforeAll, describe, expect, test } from "vitest";
-import { readAnswer } from "../support/answer.ts";
+import { readAnswer, unlessStale } from "../support/answer.ts";
 import { useSharedApi } from "../support/api.ts";
 import { eventually } from "../support/eventually.ts";
 import { bearer, provision, type Provisioned } from "../support/factories.ts";
-import { unlessStale } from "../support/tenant.ts";
 
 const api = useSharedApi();
 const SCOPES = ["credentials:read", "webhooks:read"];
@@ -20,9 +19,7 @@ beforeAll(async () => {
 });
 
 async function expectToken(token: string, scope: string): Promise<void> {
-  const answer = await unlessStale(
-    async () => await api.request("/v1/credentials", { headers: bearer(token) }),
-  );
+  const answer = await api.request("/v1/credentials", { headers: bearer(token) });
   expect(answer.status).toBe(scope.includes("credentials:read") ? 200 : 403);
 }
 
@@ -73,9 +70,7 @@ describe("openid-client", () => {
       async () => !(await openid.tokenIntrospection(configuration, token)).active,
       "the revocation",
     );
-    const answer = await unlessStale(
-      async () => await api.request("/v1/credentials", { headers: bearer(token) }),
-    );
+    const answer = await api.request("/v1/credentials", { headers: bearer(token) });
     expect(answer).toMatchObject({ status: 401, body: { code: "TOKEN_REVOKED" } });
   });
 

@@ -3,7 +3,7 @@ import { beforeEach, expect, test } from "vitest";
 import { type Answer, useSharedApi } from "../support/api.ts";
 import { eventually } from "../support/eventually.ts";
 import { accessToken, bearer, provision, type Provisioned } from "../support/factories.ts";
-import { sql, unlessStale } from "../support/tenant.ts";
+import { sql } from "../support/tenant.ts";
 
 const api = useSharedApi();
 let client: Provisioned;
@@ -26,9 +26,7 @@ async function revoke(parameters: Record<string, string>, as: Provisioned = clie
 }
 
 async function uses(access: string): Promise<unknown> {
-  const { status, body } = await unlessStale(
-    async () => await api.request("/v1/credentials", { headers: bearer(access) }),
-  );
+  const { status, body } = await api.request("/v1/credentials", { headers: bearer(access) });
   return status === 200 ? "admitted" : body["code"];
 }
 

@@ -3,7 +3,6 @@ import { beforeEach, expect, test } from "vitest";
 import { type Answer, useTestApi } from "../support/api.ts";
 import { eventually } from "../support/eventually.ts";
 import { accessToken, bearer, grant, provision, type Provisioned } from "../support/factories.ts";
-import { unlessStale } from "../support/tenant.ts";
 
 const api = useTestApi({ environment: { SIGNET_TOKEN_RATE_PER_ADDRESS: "10000" } });
 let client: Provisioned;
@@ -20,14 +19,11 @@ beforeEach(async () => {
 type Parameters = Readonly<Record<string, string>>;
 
 async function introspect(parameters: Parameters, headers: Parameters = {}): Promise<Answer> {
-  return await unlessStale(
-    async () =>
-      await api.request("/v1/auth/introspect", {
-        method: "POST",
-        headers,
-        body: new URLSearchParams(parameters),
-      }),
-  );
+  return await api.request("/v1/auth/introspect", {
+    method: "POST",
+    headers,
+    body: new URLSearchParams(parameters),
+  });
 }
 
 const credentialsOf = ({ clientId, clientSecret }: Provisioned): Parameters => ({

@@ -2,7 +2,7 @@
 import { expect } from "vitest";
 import { signDelivery } from "../../src/lib/receiver/sign.ts";
 import type { Answer, ServiceUnderTest, TestApi } from "./api.ts";
-import { ask, createTenant, type Json, type Tenant } from "./tenant.ts";
+import { createTenant, type Json, type Tenant } from "./tenant.ts";
 
 export const PRODUCER_SCOPES = [
   "events:publish",
@@ -86,7 +86,6 @@ export function signedV1(
   };
 }
 
-/** Sends it, also while the process cannot hear revocations. */
 export async function sendSigned(api: ServiceUnderTest, { body, headers }: SignedParts): Promise<Answer> {
-  return await ask(api, "/v1/events", { method: "POST", body, headers });
+  return await api.request("/v1/events", { method: "POST", body, headers });
 }

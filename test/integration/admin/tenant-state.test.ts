@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { useSharedApi } from "../../support/api.ts";
 import { accessToken, bearer, grant, provision } from "../../support/factories.ts";
 import { eventually } from "../../support/eventually.ts";
-import { ask, sql } from "../../support/tenant.ts";
+import { sql } from "../../support/tenant.ts";
 
 const api = useSharedApi();
 
@@ -23,7 +23,7 @@ test("gets no token until it is resumed, without effect on others", async () => 
 test("that is resumed at once gets valid tokens, and its old ones stay revoked", async () => {
   const tenant = await provision(api);
   const old = await accessToken(api, tenant);
-  const use = async (token: string) => await ask(api, "/v1/credentials", { headers: bearer(token) });
+  const use = async (token: string) => await api.request("/v1/credentials", { headers: bearer(token) });
   for (const what of ["suspend", "revoke"]) {
     await api.admin("POST", `/tenants/${tenant.tenantId}/${what}`);
     await api.admin("POST", `/tenants/${tenant.tenantId}/resume`, {});
@@ -39,7 +39,7 @@ test("has its existing tokens rejected", async () => {
   const other = await provision(api);
   const [token, others] = [await accessToken(api, suspended), await accessToken(api, other)];
   const use = async (bearerToken: string) =>
-    await ask(api, "/v1/credentials", { headers: bearer(bearerToken) });
+    await api.request("/v1/credentials", { headers: bearer(bearerToken) });
   expect(await use(token)).toMatchObject({ status: 200 });
   await api.admin("POST", `/tenants/${suspended.tenantId}/suspend`);
   const refused = await eventually(async () => {

@@ -3,7 +3,6 @@ import { expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import { execute } from "../../support/test-database.ts";
 import { accessToken, bearer, grant, provision } from "../../support/factories.ts";
-import { ask } from "../../support/tenant.ts";
 
 const api = useTestApi();
 
@@ -48,7 +47,7 @@ test("an internal error shows the caller only the request id, and the log all de
   const token = await accessToken(api, client);
   await execute(api.database.adminUrl, "ALTER TABLE credentials RENAME COLUMN san_uri TO elsewhere");
   try {
-    const answer = await ask(api, "/v1/credentials", { headers: bearer(token) });
+    const answer = await api.request("/v1/credentials", { headers: bearer(token) });
     expect(answer).toMatchObject({ status: 500, body: { code: "INTERNAL", title: "Internal error" } });
     expect(answer.text).not.toMatch(/san_uri|column|select|postgres|error:/i);
     const line = api.log.find((text) => text.includes(String(answer.body["request_id"])));

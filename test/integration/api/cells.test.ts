@@ -12,7 +12,7 @@ import { NODE_CRYPTO } from "../../../src/lib/transparency-log/node-crypto.ts";
 import { parseVerifierKey } from "../../../src/lib/transparency-log/signed-note.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { startHub } from "../../../src/processes/hub.ts";
-import { type Answer, jsonBody, readAnswer } from "../../support/answer.ts";
+import { type Answer, jsonBody, readAnswer, unlessStale } from "../../support/answer.ts";
 import { useTestApi } from "../../support/api.ts";
 import { openTestSigner } from "../../support/checkpoints.ts";
 import { useTestEdge } from "../../support/edge.ts";
@@ -21,7 +21,7 @@ import { accessToken, bearer, grant, provision, type Provisioned } from "../../s
 import { freePorts } from "../../support/free-port.ts";
 import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
 import { useStarted } from "../../support/started.ts";
-import { sql, unlessStale } from "../../support/tenant.ts";
+import { sql } from "../../support/tenant.ts";
 import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
 
 const SCOPES = [

@@ -3,7 +3,6 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { ERROR_CATALOGUE } from "../../../src/domain/errors.ts";
 import { type Answer, useSharedApi } from "../../support/api.ts";
 import { accessToken, bearer, provision } from "../../support/factories.ts";
-import { ask } from "../../support/tenant.ts";
 
 const api = useSharedApi();
 let token: string;
@@ -74,7 +73,7 @@ describe("401", () => {
       () => bearer(token.replace(/\.[^.]+\./, (part) => part.replace(/.\.$/, "x."))),
     ],
   ])("with %s is TOKEN_INVALID", async (_name, headers) => {
-    const answer = await ask(api, instance, { headers: headers() });
+    const answer = await api.request(instance, { headers: headers() });
     expectProblem(answer, {
       status: 401,
       code: "TOKEN_INVALID",
@@ -99,7 +98,7 @@ describe("401", () => {
 });
 
 test("403 SCOPE_VIOLATION names the missing permission", async () => {
-  const answer = await ask(api, "/v1/credentials?limit=1", { headers: bearer(narrow) });
+  const answer = await api.request("/v1/credentials?limit=1", { headers: bearer(narrow) });
   expectProblem(
     answer,
     {
@@ -124,8 +123,8 @@ test("403 SCOPE_VIOLATION names the missing permission", async () => {
 
 test("403 takes precedence over 404, so a caller without the scope cannot learn what exists", async () => {
   const path = "/v1/credentials/crd_000000000000000000000000";
-  expect(await ask(api, path, { headers: bearer(narrow) })).toMatchObject({ status: 403 });
-  expect(await ask(api, path, { headers: bearer(token) })).toMatchObject({ status: 404 });
+  expect(await api.request(path, { headers: bearer(narrow) })).toMatchObject({ status: 403 });
+  expect(await api.request(path, { headers: bearer(token) })).toMatchObject({ status: 404 });
 });
 
 describe("404 and 405", () => {
@@ -142,7 +141,7 @@ describe("404 and 405", () => {
     "/.git/config",
     "/v1/auth",
   ])("%s is not found", async (instance) => {
-    expectProblem(await ask(api, instance, { headers: bearer(token) }), { ...nothing, instance });
+    expectProblem(await api.request(instance, { headers: bearer(token) }), { ...nothing, instance });
   });
 
   test.each([
@@ -156,7 +155,7 @@ describe("404 and 405", () => {
     "a".repeat(5_000),
   ])("a credential with the id %s is not found", async (id) => {
     const instance = `/v1/credentials/${id}`;
-    expectProblem(await ask(api, instance, { headers: bearer(token) }), { ...nothing, instance });
+    expectProblem(await api.request(instance, { headers: bearer(token) }), { ...nothing, instance });
   });
 
   test.each([
@@ -165,7 +164,7 @@ describe("404 and 405", () => {
     ["PUT", "/v1/credentials/crd_000000000000000000000000", "GET, HEAD, PATCH"],
     ["OPTIONS", "/healthz", "GET, HEAD"],
   ])("%s %s is a 405 with the header Allow: %s", async (method, instance, allow) => {
-    const answer = await ask(api, instance, { method, headers: bearer(token) });
+    const answer = await api.request(instance, { method, headers: bearer(token) });
     expectProblem(answer, {
       status: 405,
       code: "METHOD_NOT_ALLOWED",
@@ -192,7 +191,7 @@ test("answers to authenticated callers are never cached", async () => {
   const reader = await provision(api, { scopes: ["credentials:read", "webhooks:read", "compliance:read"] });
   const headers = bearer(await accessToken(api, reader));
   for (const path of ["/v1/credentials", "/v1/webhooks/endpoints", "/v1/compliance/entries"]) {
-    const answer = await ask(api, path, { headers });
+    const answer = await api.request(path, { headers });
     expect({ path, status: answer.status }).toEqual({ path, status: 200 });
     expect(answer.headers.get("cache-control")).toBe("no-store");
   }

@@ -1,8 +1,8 @@
 /** Malformed HTTP requests, sent byte by byte because no client library would send them. */
 import { beforeAll, describe, expect, test } from "vitest";
+import { unlessStale } from "../../support/answer.ts";
 import { exchange, useSharedApi } from "../../support/api.ts";
 import { accessToken, provision } from "../../support/factories.ts";
-import { unlessStale } from "../../support/tenant.ts";
 
 const api = useSharedApi();
 let token: string;
@@ -20,15 +20,18 @@ function request(line: string, ...headers: readonly string[]): string {
 interface Parsed {
   readonly status: number;
   readonly head: string;
+  /** The content as it arrived. */
+  readonly text: string;
   readonly body: Record<string, unknown>;
 }
 
 function parse(text: string): Parsed {
-  const [head = "", body = ""] = text.split("\r\n\r\n", 2);
+  const [head = "", content = ""] = text.split("\r\n\r\n", 2);
   return {
     status: Number(head.split(" ")[1]),
     head: head.toLowerCase(),
-    body: JSON.parse(body) as Record<string, unknown>,
+    text: content,
+    body: JSON.parse(content) as Record<string, unknown>,
   };
 }
 

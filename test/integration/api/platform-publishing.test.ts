@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
-import { ask, sql } from "../../support/tenant.ts";
+import { sql } from "../../support/tenant.ts";
 
 const api = useTestApi();
 const HOUR_MS = 3_600_000;
@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 
 async function publish(client: Provisioned, body: unknown): Promise<number> {
-  const response = await ask(api, "/v1/events", {
+  const response = await api.request("/v1/events", {
     method: "POST",
     headers: { ...bearer(await accessToken(api, client)), "content-type": "application/json" },
     body: JSON.stringify(body),
@@ -76,7 +76,7 @@ describe("publishing for another tenant", () => {
     await api.admin("POST", `/tenants/${tenantId}/suspend`, {});
     const headers = { ...bearer(await accessToken(api, platform)), "content-type": "application/json" };
     const body = JSON.stringify(event(tenantId));
-    expect(await ask(api, "/v1/events", { method: "POST", headers, body })).toMatchObject({
+    expect(await api.request("/v1/events", { method: "POST", headers, body })).toMatchObject({
       status: 403,
       body: { code: "TENANT_SUSPENDED" },
     });

@@ -6,9 +6,9 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { withoutReferences } from "../../../docs/described-api.ts";
 import type { DocumentedSchema } from "../../../src/api/openapi/examples.ts";
 import { ERROR_CATALOGUE } from "../../../src/domain/errors.ts";
-import { readAnswer } from "../../support/answer.ts";
+import { readAnswer, unlessStale } from "../../support/answer.ts";
 import { type Answer, useSharedApi } from "../../support/api.ts";
-import { createTenant, type Tenant, unlessStale, WEBHOOK_SCOPES } from "../../support/tenant.ts";
+import { createTenant, type Tenant, WEBHOOK_SCOPES } from "../../support/tenant.ts";
 import { NO_NUMBERS, violationsOf } from "../../support/violations.ts";
 
 const api = useSharedApi();

@@ -6,7 +6,6 @@ import { useTestApi } from "../../support/api.ts";
 import {
   anId,
   anInstant,
-  ask,
   createEndpoint,
   createTenant,
   expectRefusal,
@@ -262,7 +261,7 @@ describe("a list with large events", () => {
   test("is compressed for a client that accepts gzip, and plain for others", async () => {
     const encodingOf = async (accepted: string): Promise<string | null> => {
       const headers = { authorization: `Bearer ${large.token}`, "accept-encoding": accepted };
-      const answer = await ask(api, DLQ, { headers });
+      const answer = await api.request(DLQ, { headers });
       expect(answer.body).toMatchObject({ next_cursor: expect.any(String) as string });
       return answer.headers.get("content-encoding");
     };

@@ -5,7 +5,7 @@ import { newId } from "../../../src/domain/ids.ts";
 import { type Answer, useSharedApi } from "../../support/api.ts";
 import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
 import { type ApiRoute, apiRoutes } from "../../support/openapi.ts";
-import { ask, asTenant, createTenant, rows, sql, type Tenant } from "../../support/tenant.ts";
+import { asTenant, createTenant, rows, sql, type Tenant } from "../../support/tenant.ts";
 
 const api = useSharedApi();
 
@@ -95,7 +95,7 @@ const guarded = (): readonly ApiRoute[] =>
   routes.filter(({ scopes }) => scopes !== null && scopes.length > 0);
 
 async function call({ method, path, takesBody }: ApiRoute, headers: Record<string, string>): Promise<Answer> {
-  return await ask(api, path.replaceAll(/\{\w+\}/g, newId("endpoint", 0, randomBytes)), {
+  return await api.request(path.replaceAll(/\{\w+\}/g, newId("endpoint", 0, randomBytes)), {
     method,
     headers: { ...headers, ...(takesBody ? { "content-type": "application/json" } : {}) },
     ...(takesBody ? { body: "{}" } : {}),

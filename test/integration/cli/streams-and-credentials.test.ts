@@ -7,7 +7,7 @@ import { freePort } from "../../support/free-port.ts";
 import { allowMinutes } from "../../support/limits.ts";
 import { runProcess } from "../../support/processes.ts";
 import { signetProgram, startSignet } from "../../support/signet-command.ts";
-import { ask, SAFE_SUMMARY, sql, WEBHOOK_SCOPES } from "../../support/tenant.ts";
+import { SAFE_SUMMARY, sql, WEBHOOK_SCOPES } from "../../support/tenant.ts";
 import { useTenantCommands } from "../../support/tenant-commands.ts";
 
 allowMinutes(3);
@@ -108,7 +108,7 @@ test("dlq export prints every letter as it was published, filtered by endpoint a
   const endpoint = await deadEndpoint("export.letter", "export");
   const token = (await signet(["token"])).stdout.trim();
   const data = '{"big":1152921504606846977,"exact":1.0,"b":1,"a":2}';
-  const published = await ask(api, "/v1/events", {
+  const published = await api.request("/v1/events", {
     method: "POST",
     headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
     body: `{"type":"export.letter","data":${data}}`,
@@ -140,7 +140,7 @@ test("a reader that closes the pipe early causes no crash", async () => {
     data: { text: "x".repeat(50_000) },
   }));
   const token = (await signet(["token"])).stdout.trim();
-  const published = await ask(api, "/v1/events", {
+  const published = await api.request("/v1/events", {
     method: "POST",
     headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
     body: JSON.stringify({ events }),

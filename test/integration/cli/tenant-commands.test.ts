@@ -7,7 +7,7 @@ import { eventually } from "../../support/eventually.ts";
 import { provision } from "../../support/factories.ts";
 import { freePort } from "../../support/free-port.ts";
 import { allowMinutes } from "../../support/limits.ts";
-import { ask, WEBHOOK_SCOPES } from "../../support/tenant.ts";
+import { WEBHOOK_SCOPES } from "../../support/tenant.ts";
 import { openLink } from "../../support/portal.ts";
 import { useTenantCommands } from "../../support/tenant-commands.ts";
 
@@ -277,7 +277,7 @@ describe("a command's credential", () => {
 
 test("token prints a working access token with the requested scopes", async () => {
   const token = (await signet(["token", "--scope", "webhooks:read"])).stdout.trim();
-  const answer = await ask(api, "/v1/webhooks/endpoints", {
+  const answer = await api.request("/v1/webhooks/endpoints", {
     headers: { authorization: `Bearer ${token}` },
   });
   expect(answer.status).toBe(200);

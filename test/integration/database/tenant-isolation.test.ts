@@ -7,7 +7,6 @@ import { newId } from "../../../src/domain/ids.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { useSharedApi } from "../../support/api.ts";
 import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
-import { ask } from "../../support/tenant.ts";
 
 const api = useSharedApi();
 const pools = new Map<ServiceRole, Pool>();
@@ -200,31 +199,31 @@ test("row-level security is enabled and forced on every table with a tenant", as
 
 describe("over HTTP", () => {
   test("a tenant lists its own credentials and no others", async () => {
-    const { body } = await ask(api, "/v1/credentials", { headers: bearer(await accessToken(api, a)) });
+    const { body } = await api.request("/v1/credentials", { headers: bearer(await accessToken(api, a)) });
     expect((body["data"] as { id: string }[]).map(({ id }) => id)).toEqual([a.credentialId]);
   });
 
   test("a foreign id and an id that never existed get the same answer", async () => {
     const headers = bearer(await accessToken(api, a));
-    const foreign = await ask(api, `/v1/credentials/${b.credentialId}`, { headers });
-    const never = await ask(api, `/v1/credentials/${newId("credential", Date.now(), randomBytes)}`, {
+    const foreign = await api.request(`/v1/credentials/${b.credentialId}`, { headers });
+    const never = await api.request(`/v1/credentials/${newId("credential", Date.now(), randomBytes)}`, {
       headers,
     });
     const shape = ({ status, body }: typeof foreign) => ({ status, ...body, instance: "", request_id: "" });
     expect(foreign.status).toBe(404);
     expect(shape(foreign)).toEqual(shape(never));
-    expect(await ask(api, `/v1/credentials/${a.credentialId}`, { headers })).toMatchObject({
+    expect(await api.request(`/v1/credentials/${a.credentialId}`, { headers })).toMatchObject({
       status: 200,
     });
   });
 
   test("a cursor of one tenant is rejected for another", async () => {
     await api.admin("POST", `/principals/${a.principalId}/credentials`, {});
-    const { body } = await ask(api, "/v1/credentials?limit=1", {
+    const { body } = await api.request("/v1/credentials?limit=1", {
       headers: bearer(await accessToken(api, a)),
     });
     const cursor = body["next_cursor"] as string;
-    const answer = await ask(api, `/v1/credentials?cursor=${cursor}`, {
+    const answer = await api.request(`/v1/credentials?cursor=${cursor}`, {
       headers: bearer(await accessToken(api, b)),
     });
     expect(answer).toMatchObject({ status: 400, body: { code: "INVALID_REQUEST" } });
