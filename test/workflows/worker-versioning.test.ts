@@ -9,9 +9,13 @@ import { eventually } from "../support/eventually.ts";
 import { fetchRuns, type HistoryEvent } from "../support/histories.ts";
 import { startTestWorker } from "../support/in-process-worker.ts";
 import { shellLines } from "../support/documents.ts";
+import { allowMinutes } from "../support/limits.ts";
 import { startReceiver } from "../support/receiver-server.ts";
 import { paste, signalByCli, temporalCli, untilTaken } from "../support/temporal-cli.ts";
 import { useWorld } from "../support/world.ts";
+
+// Each of its many commands starts a process.
+allowMinutes(3);
 
 const DEPLOYMENT = "signet-test";
 /** Task queues by kind of task, workflow or activity. */

@@ -16,20 +16,18 @@ import { createHubOpener } from "../../../src/revocation/hub-socket.ts";
 import type { HubFollower } from "../../../src/revocation/hub-follower.ts";
 import type { Hub } from "../../../src/revocation/hub.ts";
 import { useTestApi } from "../../support/api.ts";
+import { committedAt } from "../../support/edge-processes.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Provisioned, provision } from "../../support/factories.ts";
 import { claimsOf, createFollower, openHub, type OpenHub, storeLeaseKeys } from "../../support/hubs.ts";
-import { monotonicMs, monotonicOf } from "../../support/monotonic.ts";
-import { startOwnDatabase } from "../../support/own-database.ts";
+import { monotonicMs } from "../../support/monotonic.ts";
 import { createTestDatabase } from "../../support/services.ts";
 import { startTcpProxy } from "../../support/tcp-proxy.ts";
-import { sql } from "../../support/tenant.ts";
 import type { TestDatabase } from "../../support/test-database.ts";
 
 const BOUND_MS = 250;
 const KEY = randomBytes(32);
-// A server of its own: its commits have times.
-const api = useTestApi({ database: startOwnDatabase });
+const api = useTestApi();
 const lines: string[] = [];
 const log = createLogger({ level: "error", destination: { write: (line) => void lines.push(line) } });
 
@@ -136,12 +134,7 @@ async function revoke({ credentialId }: Provisioned): Promise<number> {
   const { status, body } = await api.admin("POST", `/credentials/${credentialId}/revoke?wait=none`, {});
   expect(status).toBe(200);
   // `committed_at` precedes the commit by a turn of the api's event loop, which a busy machine delays.
-  const [commit] = await sql<{ at: Date }>(
-    api,
-    "SELECT pg_xact_commit_timestamp(xmin) AS at FROM revocations WHERE id = $1",
-    [body["revocation_id"]],
-  );
-  return monotonicOf(commit?.at ?? "");
+  return await committedAt(api, String(body["revocation_id"]));
 }
 
 type Proof = Extract<Reply, { type: "proof" }>;
