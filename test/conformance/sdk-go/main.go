@@ -149,6 +149,10 @@ func call(ctx context.Context, client *signet.Client, found map[string]any) {
 }
 
 func waitActive(ctx context.Context, client *signet.Client, id string) {
+	// Another ping now instead of at its time. It may be ACTIVE meanwhile.
+	if _, err := client.Endpoints.Verify(ctx, id); codeOf(err) != signet.CodeInvalidState {
+		check(err)
+	}
 	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		endpoint, err := client.Endpoints.Get(ctx, id)
 		check(err)
@@ -156,10 +160,6 @@ func waitActive(ctx context.Context, client *signet.Client, id string) {
 			return
 		}
 		need(time.Now().Before(end), "the endpoint is not verified")
-		// Another ping now instead of at its time. It may be ACTIVE meanwhile.
-		if _, err := client.Endpoints.Verify(ctx, id); codeOf(err) != signet.CodeInvalidState {
-			check(err)
-		}
 	}
 }
 

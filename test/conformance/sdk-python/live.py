@@ -5,6 +5,7 @@ import inspect
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -58,7 +59,7 @@ def refused(code, call):
 
 
 def start_receiver(secret):
-    """Starts the example. It ends with this program at the latest."""
+    """Starts the example, and waits until it listens. It ends with this program at the latest."""
     receiver = subprocess.Popen(
         [sys.executable, "-u", os.path.join(EXAMPLES, "receiver.py")],
         env={**os.environ, "SIGNET_WEBHOOK_SECRET": secret, "PORT": PORT},
@@ -66,6 +67,15 @@ def start_receiver(secret):
         text=True,
     )
     atexit.register(receiver.kill)
+
+    def listens():
+        try:
+            socket.create_connection(("127.0.0.1", int(PORT))).close()
+            return True
+        except ConnectionRefusedError:
+            return False
+
+    until(listens, "the receiver")
     return receiver
 
 
@@ -82,15 +92,12 @@ endpoints, events, deliveries, letters = (
 
 
 def until_active(endpoint_id):
-    def active():
-        # Nobody answered the first ping, and the next one may succeed before this one.
-        try:
-            endpoints.verify(endpoint_id)
-        except SignetApiError as error:
-            assert error.code == "INVALID_STATE", error
-        return endpoints.get(endpoint_id)["state"] == "ACTIVE"
-
-    until(active, "an active endpoint")
+    # Nobody answered the first ping, and the next one may succeed before this one.
+    try:
+        endpoints.verify(endpoint_id)
+    except SignetApiError as error:
+        assert error.code == "INVALID_STATE", error
+    until(lambda: endpoints.get(endpoint_id)["state"] == "ACTIVE", "an active endpoint")
 
 
 def delivery_of(event_id, wanted):
