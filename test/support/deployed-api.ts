@@ -8,7 +8,7 @@ import type { ServiceUnderTest } from "./api.ts";
 import { thumbprint } from "./certificates.ts";
 import type { Deployment } from "./deployed-service.ts";
 import { eventually } from "./eventually.ts";
-import { callOnce, type CallAnswer, type CallOptions } from "./https-request.ts";
+import { call, callOnce, type CallAnswer, type CallOptions } from "./https-request.ts";
 import { type Receiver, type ReceiverOptions, startReceiver } from "./receiver-server.ts";
 import { untilTaken } from "./temporal-cli.ts";
 import { createTenant, type Json, publish, rows, type Tenant } from "./tenant.ts";
@@ -37,8 +37,12 @@ export function deployedApi(deployment: Deployment = inject("deployment")): Depl
   const { publicUrl, adminUrl, operatorToken, ca, clients, database, temporal } = deployment;
   const { cert, key } = clients.first;
   const tlsFetch = createTlsFetch({ cert, key, ca });
-  const over = async (port: number, path: string, options: CallOptions = {}): Promise<CallAnswer> =>
-    await callOnce(path, { port, ca, pair: clients.first, ...options });
+  const over = (port = 0, options: CallOptions = {}): CallOptions => ({
+    port,
+    ca,
+    pair: clients.first,
+    ...options,
+  });
   const api: DeployedApi = {
     deployment,
     publicUrl,
@@ -53,11 +57,10 @@ export function deployedApi(deployment: Deployment = inject("deployment")): Depl
       await askOperators({ adminUrl, token: operatorToken }, method, path, body),
     token: async (parameters) =>
       await api.request("/v1/auth/token", { method: "POST", ...jsonBody(parameters) }),
-    overTls: async (path, options) =>
-      await unlessStale(async () => await over(deployment.apiTlsPort, path, options)),
-    edge: async (index, path, options) =>
-      await unlessStale(async () => await api.edgeOnce(index, path, options)),
-    edgeOnce: async (index, path, options) => await over(deployment.edgePorts[index] ?? 0, path, options),
+    overTls: async (path, options) => await call(path, over(deployment.apiTlsPort, options)),
+    edge: async (index, path, options) => await call(path, over(deployment.edgePorts[index], options)),
+    edgeOnce: async (index, path, options) =>
+      await callOnce(path, over(deployment.edgePorts[index], options)),
     temporal: async (...args) =>
       await untilTaken(async () => {
         const where = ["--address", temporal.address, "--namespace", temporal.namespace];

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { isRunning } from "../../src/processes/embedded/process-identity.ts";
+import { readAnswer, unlessStale } from "./answer.ts";
 import { eventually } from "./eventually.ts";
 import { freePorts } from "./free-port.ts";
 
@@ -166,12 +167,10 @@ export async function callAsDemo(
   body?: unknown,
 ): Promise<Readonly<Record<string, unknown>>> {
   const post = { method: "POST", headers: { "content-type": "application/json" } };
-  const ask = async (to: string, init: RequestInit): Promise<Readonly<Record<string, unknown>>> =>
-    await eventually(async () => {
-      const response = await fetch(`http://${settings["SIGNET_API_LISTEN"]}${to}`, init);
-      const answer = (await response.json()) as Readonly<Record<string, unknown>>;
-      return answer["code"] !== "REVOCATION_STALE" && answer;
-    }, "a service that hears revocations");
+  const ask = async (to: string, init: RequestInit): Promise<Readonly<Record<string, unknown>>> => {
+    const url = `http://${settings["SIGNET_API_LISTEN"]}${to}`;
+    return (await unlessStale(async () => await readAnswer(await fetch(url, init)))).body;
+  };
   const grant = await readFile(join(settings["SIGNET_HOME"] ?? "", "demo.json"), "utf8");
   const { access_token: token } = await ask("/v1/auth/token", { ...post, body: grant });
   const authorization = `Bearer ${String(token)}`;

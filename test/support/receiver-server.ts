@@ -225,6 +225,10 @@ export async function startReceiver(options: ReceiverOptions = {}): Promise<Rece
   let step = 0;
   let connections = 0;
 
+  async function waitForConnections(atMost: number, timeoutMs = PATIENCE_MS): Promise<void> {
+    const what = () => `at most ${atMost} connections; it has ${sockets.size}`;
+    await waiters.wait(() => sockets.size <= atMost, what, timeoutMs);
+  }
   function next(request: ReceivedRequest): Behaviour {
     if (typeof script === "function") {
       return script(request);
@@ -289,18 +293,11 @@ export async function startReceiver(options: ReceiverOptions = {}): Promise<Rece
       await waiters.wait(() => requests.length >= count, what, timeoutMs);
       return requests;
     },
-    waitForConnections(atMost, timeoutMs = PATIENCE_MS) {
-      const what = () => `at most ${atMost} connections; it has ${sockets.size}`;
-      return waiters.wait(() => sockets.size <= atMost, what, timeoutMs);
-    },
+    waitForConnections,
     async untilRead() {
       // Connections are accepted in order, so this one comes after the others.
       await once(connect(port, host).resume().end(), "close");
-      await waiters.wait(
-        () => sockets.size === 0,
-        () => `no connections; it has ${sockets.size}`,
-        PATIENCE_MS,
-      );
+      await waitForConnections(0);
     },
     clear() {
       requests.length = 0;
