@@ -7,6 +7,7 @@ import { decodeJwt, decodeProtectedHeader } from "jose";
 import { expect, test } from "vitest";
 import { LIST_SIZE } from "../../../../src/tokens/status-lists/places.ts";
 import { signStatusList, statusBits } from "../../../../src/tokens/status-lists/status-list.ts";
+import { seededRandom } from "../../../support/seeded-random.ts";
 
 const CLAIMS = { iss: "https://issuer", sub: "https://issuer/1", iat: 1, exp: 301, ttl: 15 };
 const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
@@ -19,19 +20,8 @@ const KEY = {
     ),
 } as const;
 
-/** A generator of reproducible numbers from 0 to 1 (mulberry32). */
-function numbers(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 function placesWith(share: number): Buffer {
-  const random = numbers(1);
+  const random = seededRandom(1);
   const places: number[] = [];
   for (let idx = 0; idx < LIST_SIZE; idx += 1) {
     if (random() < share) {
