@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { Slices } from "../../../src/runtime/slices.ts";
 
@@ -34,7 +33,7 @@ describe("work in slices", () => {
     expect(later.every((each) => each instanceof Promise)).toBe(true);
     let turns = 0;
     while (done.length < 20) {
-      await nextTurn();
+      await new Promise(setImmediate);
       turns += 1;
     }
     expect(turns).toBeGreaterThanOrEqual(18);

@@ -101,8 +101,7 @@ test("files that killed processes left are removed, and those still being writte
   const present = `${path}.4712.abcdef012345.tmp`;
   await writeFile(leftover, "x");
   await writeFile(present, "x");
-  const longAgo = new Date(Date.now() - 3_600_000);
-  await utimes(leftover, longAgo, longAgo);
+  await utimes(leftover, 0, 0);
   await new FileCredentialStore(path).save(CREDENTIAL);
   expect((await readdir(directory)).toSorted()).toEqual([
     "credential.json",

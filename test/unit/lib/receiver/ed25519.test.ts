@@ -1,6 +1,6 @@
 import { createPublicKey, verify as verifyBytes } from "node:crypto";
 import { Webhook } from "standardwebhooks";
-import { describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { createSigner } from "../../../../src/webhooks/sending/signer.ts";
 import { publicKeyOf, signAsymmetric, verifyAsymmetric } from "../../../../src/lib/receiver/ed25519.ts";
 import { generateSecret } from "../../../../src/lib/receiver/secret.ts";
@@ -13,9 +13,16 @@ const RFC_PUBLIC = Buffer.from("3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968c
 const seeds = [1, 2].map((byte) => Buffer.alloc(32, byte));
 const [current, next] = seeds.map(publicKeyOf) as [string, string];
 const secret = generateSecret((size) => new Uint8Array(size).fill(3));
-const timestampSeconds = Math.floor(Date.now() / 1_000);
+const timestampSeconds = 1_763_650_000;
 const body = Buffer.from(JSON.stringify({ id: "evt_1", sent_at: timestampSeconds }));
 const message = { id: "evt_1", timestamp: String(timestampSeconds), body };
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["Date"], now: timestampSeconds * 1_000 });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
 
 function headersWith(signingKeys: readonly Uint8Array[]): Record<string, string> {
   return createSigner({ headerBrand: "Service", docsUrl: "https://signet.example/docs" }).headers({

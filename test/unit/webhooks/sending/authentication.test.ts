@@ -3,13 +3,14 @@ import { X509Certificate } from "node:crypto";
 import { expect, test } from "vitest";
 import { createAuthority } from "../../../../src/http/mutual-tls/authority.ts";
 import { checkAuthentication } from "../../../../src/webhooks/sending/authentication.ts";
-import { today } from "../../../support/certificates.ts";
 
-const NOW_MS = Date.now();
+const NOW_MS = 1_763_650_000_000;
+const VALIDITY = { notBefore: new Date(NOW_MS - 3_600_000), notAfter: new Date(NOW_MS + 86_400_000) };
+
 async function selfSigned(
   subject: string,
 ): Promise<{ readonly certificate: string; readonly private_key: string }> {
-  const { cert, key } = await createAuthority({ subject, ...today() });
+  const { cert, key } = await createAuthority({ subject, ...VALIDITY });
   return { certificate: cert, private_key: key };
 }
 

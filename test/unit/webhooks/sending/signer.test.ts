@@ -1,5 +1,5 @@
 import { Webhook } from "standardwebhooks";
-import { describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { createSigner } from "../../../../src/webhooks/sending/signer.ts";
 import { generateSecret } from "../../../../src/lib/receiver/secret.ts";
 import { verify } from "../../../../src/lib/receiver/verify.ts";
@@ -7,7 +7,7 @@ import { verify } from "../../../../src/lib/receiver/verify.ts";
 const current = generateSecret((size) => new Uint8Array(size).fill(1));
 const next = generateSecret((size) => new Uint8Array(size).fill(2));
 const docsUrl = "https://signet.example/docs";
-const timestampSeconds = Math.floor(Date.now() / 1000);
+const timestampSeconds = 1_763_650_000;
 const request = {
   secret: current,
   // Parsing and serializing would change these bytes.
@@ -18,6 +18,13 @@ const request = {
   attempt: 3,
   timestampSeconds,
 };
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["Date"], now: timestampSeconds * 1_000 });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
 
 describe("createSigner", () => {
   it("returns exactly the documented headers", () => {
