@@ -4,6 +4,8 @@ import { defineConfig } from "vitest/config";
 
 const SERVERS = ["./test/support/global-setup.ts"];
 const SYSTEM = ["integration", "workflows", "replay", "conformance", "e2e", "chaos", "upgrade"];
+/** A file that leaves its process changed fails. */
+const RESTORED = "./test/support/restored-globals.ts";
 const FAILURES = ["./test/support/report-failures.ts"];
 const RECORDING = process.env["SIGNET_RECORD_HISTORIES"] === "1";
 
@@ -16,8 +18,9 @@ const files = SYSTEM.flatMap((directory) =>
 const SHARING = files.filter((path) => /useShared(Api|World)\(/.test(readFileSync(path, "utf8")));
 
 /**
- * `unit` needs only Node. The others share one PostgreSQL, one Temporal and one build (test/support/global-setup.ts);
- * `promises` also shares a deployment. `npm test` runs these two, `npm run test:all` every project.
+ * `unit` and `machine` need only Node. The others share one PostgreSQL, one Temporal and one build
+ * (test/support/global-setup.ts); `promises` also shares a deployment. `npm test` runs these three, `npm run test:all`
+ * every project.
  */
 export default defineConfig({
   test: {
@@ -37,8 +40,15 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["test/unit/**/*.test.ts"],
-          // A file that leaves its process changed fails.
-          setupFiles: ["./test/support/restored-globals.ts"],
+          setupFiles: [RESTORED],
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: "machine",
+          include: ["test/machine/**/*.test.ts"],
+          setupFiles: [RESTORED],
         },
       },
       {

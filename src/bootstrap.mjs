@@ -4,7 +4,7 @@
  * of Node too, up to the point where it replaces them.
  *
  *   node src/bootstrap.mjs start            the whole service on embedded defaults (`npm start`)
- *   node src/bootstrap.mjs test [args]      unit tests and promises, or what args name (`npm test`)
+ *   node src/bootstrap.mjs test [args]      what to run before a commit, or what args name (`npm test`)
  *   node src/bootstrap.mjs test:all [args]  all tests (`npm run test:all`)
  *   node src/bootstrap.mjs run file [args]  a program of the clone, TypeScript or JavaScript (package.json's scripts)
  *   node src/bootstrap.mjs <command …>      the signet command line (package.json's bin)
@@ -58,6 +58,8 @@ const BUILT_COMMANDS = join(ROOT, "dist", "command-line", "main.js");
 const PROCESSES = ["api", "worker", "edge", "hub", "serve", "doctor", "migrate"];
 /** Commands of a clone. */
 const OF_CLONE = ["start", "test", "test:all", "run"];
+/** Projects of vitest.config.ts that `npm test` runs. */
+const BEFORE_A_COMMIT = ["unit", "machine", "promises"];
 const SOURCES = ["src", "activities", "workflows"];
 const BUNDLES = join(ROOT, ".signet", "bundles");
 /** Record of the command line's bundle: its path, and size and time of every file that it was made from. */
@@ -445,8 +447,8 @@ async function become(program, args) {
  */
 function vitestArguments(command, rest) {
   const chosen = rest.some((argument) => /^(--project|[^-].*\/)/.test(argument));
-  const projects = command === "test" && !chosen ? ["--project", "unit", "--project", "promises"] : [];
-  return ["run", ...projects, ...rest];
+  const projects = command === "test" && !chosen ? BEFORE_A_COMMIT : [];
+  return ["run", ...projects.flatMap((name) => ["--project", name]), ...rest];
 }
 
 async function main() {

@@ -261,7 +261,7 @@ describe("a command", () => {
     expect(JSON.parse(stdout)).toMatchObject({ args: ["doctor"], environment: null });
   });
 
-  const promises = ["--project", "unit", "--project", "promises"];
+  const promises = ["--project", "unit", "--project", "machine", "--project", "promises"];
   it.each([
     [["test"], ["run", ...promises]],
     [

@@ -20,7 +20,7 @@ const USAGE = `npm run test:mutants -- [options]
   --list         lists the mutants and exits
 `;
 /** The test files that `npm test` runs. */
-const IN_NPM_TEST = /^test\/(?:unit|promises)\//;
+const IN_NPM_TEST = /^test\/(?:unit|machine|promises)\//;
 
 interface Options {
   readonly chosen: readonly Mutant[];

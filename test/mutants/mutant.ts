@@ -12,7 +12,7 @@ export interface Mutant {
   readonly find: string;
   /** Must compile: a fault that no process starts with would be noticed by any test. */
   readonly replace: string;
-  /** The test file that should fail. `npm test` runs those in test/unit and test/promises. */
+  /** The test file that should fail. `npm test` runs those in test/unit, test/machine and test/promises. */
   readonly caughtBy: string;
 }
 

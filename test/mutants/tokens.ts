@@ -141,7 +141,7 @@ export const TOKENS: readonly Mutant[] = [
     file: "src/runtime/pipelined-requests.ts",
     find: "setTimeout(() => this.#next(), PACE_MS);",
     replace: "setTimeout(() => this.#next(), PACE_MS / 100);",
-    caughtBy: "test/unit/runtime/pipelined-requests.test.ts",
+    caughtBy: "test/machine/runtime/pipelined-requests.test.ts",
   },
   {
     name: "right-token-locked-out",

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { afterEach, expect, test, vi } from "vitest";
 import { registerHealthRoutes } from "../../../src/http/health.ts";
-import { createServer, listenServer } from "../../../src/http/server.ts";
+import { createServer } from "../../../src/http/server.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import type { ReadinessCheck } from "../../../src/runtime/readiness.ts";
 
@@ -60,17 +60,4 @@ test("a check that throws synchronously fails too", async () => {
     },
   };
   expect((await ready([thrown])).ready.statusCode).toBe(503);
-});
-
-test("localhost is one listener, with the usual limits", async () => {
-  const server = createServer({
-    baseUrl: "http://service.example",
-    guards: {},
-    clock: { now: () => 0 },
-    randomBytes,
-    log: createLogger({ level: "silent" }),
-  });
-  const { host, port } = await listenServer(server, { host: "localhost", port: 0 });
-  expect(server.addresses()).toMatchObject([{ address: host, port }]);
-  await server.close();
 });

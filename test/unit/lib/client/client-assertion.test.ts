@@ -1,23 +1,12 @@
 /** Assertions of private_key_jwt, parsed by a JOSE library. */
 import { generateKeyPairSync, type KeyObject } from "node:crypto";
 import { jwtVerify } from "jose";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { privateKeyAssertion } from "../../../../src/lib/client/client-assertion.ts";
-import { SignetClient } from "../../../../src/lib/client/signet-client.ts";
 import { testRuntime } from "../../../support/client-runtime.ts";
-import { CLIENT_ID, type RotatingServer, startRotatingServer } from "../../../support/rotating-server.ts";
+import { CLIENT_ID } from "../../../support/rotating-server.ts";
 
 const AUDIENCE = "https://api.example.com";
-
-let server: RotatingServer;
-
-beforeEach(async () => {
-  server = await startRotatingServer();
-});
-
-afterEach(async () => {
-  await server.close();
-});
 
 test.each<[string, { publicKey: KeyObject; privateKey: KeyObject }]>([
   ["ES256", generateKeyPairSync("ec", { namedCurve: "P-256" })],
@@ -44,35 +33,6 @@ test.each<[string, { publicKey: KeyObject; privateKey: KeyObject }]>([
     });
   },
 );
-
-test("each request carries a new assertion and no secret, and errors show none", async () => {
-  let made = 0;
-  const runtime = testRuntime();
-  const clientAssertion = (audience: string) => {
-    expect(audience).toBe(`${server.url}/v1/auth/token`);
-    made += 1;
-    return `assertion-canary-${made}`;
-  };
-  const signet = new SignetClient({ baseUrl: server.url, clientId: CLIENT_ID, clientAssertion, ...runtime });
-  server.incidents.push(
-    { kind: "answer", status: 503 },
-    {
-      kind: "answer",
-      status: 400,
-      body: { error: "invalid_request", error_description: "assertion-canary-2" },
-    },
-  );
-  const error = await signet.accessToken().catch((reason: unknown) => reason);
-  expect(String(error)).toContain("[removed]");
-  expect(server.tokenRequests.map(({ body }) => body)).toEqual(
-    [1, 2].map((number) => ({
-      grant_type: "client_credentials",
-      client_id: CLIENT_ID,
-      client_assertion_type: "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
-      client_assertion: `assertion-canary-${number}`,
-    })),
-  );
-});
 
 test.each([generateKeyPairSync("x25519"), generateKeyPairSync("ec", { namedCurve: "P-384" })])(
   "a key of another kind is rejected at once",

@@ -1,43 +1,18 @@
 /** A receiver's responses, and the events it processes: each once, and none lost. */
-import { createServer, request as httpRequest, type RequestListener } from "node:http";
-import type { AddressInfo } from "node:net";
-import { afterEach, describe, expect, it } from "vitest";
-import { webhookListener } from "../../../../src/lib/receiver/node-http.ts";
+import { describe, expect, it } from "vitest";
 import {
   createReceiver,
   type ReceiverOptions,
   type WebhookEvent,
 } from "../../../../src/lib/receiver/receive.ts";
 import { MemoryReplayStore } from "../../../../src/lib/receiver/replay-store.ts";
-import { signDelivery } from "../../../../src/lib/receiver/sign.ts";
-
-const NOW_MS = 1_763_650_000_000;
-const secret = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
-
-function delivery({
-  id = "evt_1",
-  type = "a.b",
-  source,
-  data = {},
-}: { id?: string; type?: string; source?: string; data?: object } = {}) {
-  const timestampSeconds = NOW_MS / 1_000;
-  const body = Buffer.from(JSON.stringify({ id, type, source, sent_at: timestampSeconds, data }));
-  const { sha256, v1 } = signDelivery({ secret, body, id, timestampSeconds });
-  const headers = {
-    "x-service-signature-256": sha256,
-    "x-service-timestamp": String(timestampSeconds),
-    "webhook-id": id,
-    "webhook-timestamp": String(timestampSeconds),
-    "webhook-signature": v1,
-  };
-  return { body, headers };
-}
+import { delivery, NOW_MS, SECRET } from "../../../support/library-delivery.ts";
 
 function receiver(options: Partial<ReceiverOptions> = {}) {
   const events: WebhookEvent[] = [];
   const errors: unknown[] = [];
   const made = createReceiver({
-    secrets: [secret],
+    secrets: [SECRET],
     onEvent: (event) => void events.push(event),
     onError: (error) => void errors.push(error),
     now: () => NOW_MS,
@@ -158,7 +133,7 @@ describe("a receiver", () => {
     let known: string[] = [`whsec_${Buffer.alloc(32, 8).toString("base64")}`];
     const { receive } = receiver({ secrets: async () => known });
     expect(await receive()).toMatchObject({ status: 401 });
-    known = [...known, secret];
+    known = [...known, SECRET];
     expect(await receive()).toMatchObject({ status: 200 });
   });
 
@@ -193,80 +168,5 @@ describe("the memory of ids", () => {
     }
     expect([store.seen("b", 1), store.seen("c", 1), store.seen("a", 1)]).toEqual([true, true, false]);
     expect(() => new MemoryReplayStore({ max: 0 })).toThrow(TypeError);
-  });
-});
-
-describe("the listener for node:http and Express", () => {
-  const servers: { close(): void; closeAllConnections(): void }[] = [];
-  afterEach(() => {
-    for (const server of servers.splice(0)) {
-      server.closeAllConnections();
-      server.close();
-    }
-  });
-
-  async function listen(listener: RequestListener): Promise<number> {
-    const server = createServer(listener);
-    servers.push(server);
-    await new Promise<void>((resolve) => {
-      server.listen(0, "127.0.0.1", resolve);
-    });
-    return (server.address() as AddressInfo).port;
-  }
-
-  const options = (more: Partial<ReceiverOptions> = {}): ReceiverOptions => ({
-    secrets: [secret],
-    onEvent: () => undefined,
-    now: () => NOW_MS,
-    ...more,
-  });
-
-  async function post(port: number, { body, headers } = delivery(), method = "POST"): Promise<number> {
-    const response = await fetch(`http://127.0.0.1:${port}/`, {
-      method,
-      headers,
-      ...(method === "POST" ? { body } : {}),
-    });
-    await response.text();
-    return response.status;
-  }
-
-  it("answers 200, 401, 405 and 413", async () => {
-    const port = await listen(webhookListener(options({ maxBodyBytes: 1_000 })));
-    const { body, headers } = delivery();
-    expect(await post(port)).toBe(200);
-    expect(await post(port, { body: Buffer.from("{}"), headers })).toBe(401);
-    expect(await post(port, { body, headers }, "GET")).toBe(405);
-    expect(await post(port, { body: Buffer.alloc(1_001, "x"), headers })).toBe(413);
-  });
-
-  it("waits for a body up to its timeout", async () => {
-    const port = await listen(webhookListener(options({ bodyMs: 50 })));
-    const status = await new Promise((resolve, reject) => {
-      const request = httpRequest({ port, host: "127.0.0.1", method: "POST" }, (response) => {
-        response.resume();
-        resolve(response.statusCode);
-      });
-      request.on("error", reject);
-      request.write("{");
-    });
-    expect(status).toBe(408);
-  });
-
-  it("uses the bytes that express.raw() read, and reports a parsed body as the error", async () => {
-    const errors: unknown[] = [];
-    const listener = webhookListener(options({ onError: (error) => void errors.push(error) }));
-    const withBody =
-      (make: (body: Buffer) => unknown): RequestListener =>
-      async (request, response) => {
-        const chunks: Buffer[] = [];
-        for await (const chunk of request) {
-          chunks.push(chunk as Buffer);
-        }
-        listener(Object.assign(request, { body: make(Buffer.concat(chunks)) }), response);
-      };
-    expect(await post(await listen(withBody((body) => body)))).toBe(200);
-    expect(await post(await listen(withBody((body) => JSON.parse(body.toString()) as unknown)))).toBe(500);
-    expect(String(errors[0])).toContain("before it");
   });
 });

@@ -10,9 +10,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import type { KmsKey } from "../../../src/config/key-settings.ts";
 import { EnvelopeError } from "../../../src/crypto/envelope.ts";
 import { createKeyEncryption, fixedKeys, type KeyEncryption } from "../../../src/crypto/key-encryption.ts";
-import { createServiceEncryption, KeyServiceError } from "../../../src/crypto/key-service.ts";
+import { createServiceEncryption } from "../../../src/crypto/key-service.ts";
 import { googleKeyService } from "../../../src/crypto/key-service-clients.ts";
-import { createKeyring } from "../../../src/crypto/keyring.ts";
 
 const key = (name: string): KmsKey => ({
   name: `projects/p/locations/europe-west3/keyRings/r/cryptoKeys/${name}`,
@@ -174,88 +173,5 @@ describe("a key in Google Cloud KMS", () => {
     expect(calls).toEqual([]);
     nowMs += 1;
     expect((await unwrap()).toString()).toBe("secret");
-  });
-});
-
-describe("a cached data key", () => {
-  const HOUR_MS = 3_600_000;
-
-  async function cached() {
-    let clockMs = 0;
-    let unwraps = 0;
-    let failure: Error | undefined;
-    const dataKey = randomBytes(32);
-    const keyring = createKeyring({
-      keyEncryption: {
-        currentKeyId: async () => "kms",
-        wrap: async () => "kms1.kms.blob",
-        unwrap: async () => {
-          unwraps += 1;
-          return failure === undefined ? dataKey : await Promise.reject(failure);
-        },
-      },
-      randomBytes,
-      monotonicMs: () => clockMs,
-    });
-    return {
-      use: async () => {
-        const used = await keyring.sealForTenant("kms1.kms.blob", "ten_a", "place", "x").then(
-          () => "used",
-          () => "failed",
-        );
-        // Lets the attempt in the background end.
-        await new Promise((resolve) => setImmediate(resolve));
-        return used;
-      },
-      unwraps: () => unwraps,
-      at: (ms: number) => (clockMs = ms),
-      fail: (error: Error | undefined) => (failure = error),
-    };
-  }
-
-  const silent = new KeyServiceError(new Error("no answer"), false);
-
-  test("is unwrapped again after an hour, while the old one serves", async () => {
-    const { use, unwraps, at } = await cached();
-    await use();
-    at(HOUR_MS - 1);
-    await use();
-    expect(unwraps()).toBe(1);
-    at(HOUR_MS);
-    expect(await use()).toBe("used");
-    await use();
-    expect(unwraps()).toBe(2);
-  });
-
-  test("serves for 12 hours if the service does not answer, asked once a minute", async () => {
-    const { use, unwraps, at, fail } = await cached();
-    await use();
-    fail(silent);
-    at(HOUR_MS);
-    await use();
-    await use();
-    expect(unwraps()).toBe(2);
-    at(HOUR_MS + 60_000);
-    await use();
-    expect(unwraps()).toBe(3);
-    at(12 * HOUR_MS - 1);
-    expect(await use()).toBe("used");
-    at(12 * HOUR_MS);
-    expect(await use()).toBe("failed");
-    fail(undefined);
-    expect(await use()).toBe("used");
-  });
-
-  test.each([
-    ["refuses the key", new KeyServiceError(new Error("disabled"), true)],
-    ["cannot decrypt it", new EnvelopeError("changed")],
-  ])("is forgotten once the service %s", async (_what, error) => {
-    const { use, at, fail } = await cached();
-    await use();
-    fail(error);
-    expect(await use()).toBe("used");
-    at(HOUR_MS);
-    await use();
-    expect(await use()).toBe("failed");
   });
 });
