@@ -40,7 +40,7 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["test/unit/**/*.test.ts"],
-          setupFiles: [RESTORED],
+          setupFiles: [RESTORED, "./test/support/without-machine.ts"],
         },
       },
       {
