@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { array, assert, asyncProperty, integer } from "fast-check";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { closeAtOnce, listenOn } from "../../../src/runtime/http-server.ts";
 import { limitPipelining, UNANSWERED_MAX } from "../../../src/runtime/pipelined-requests.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -10,6 +10,7 @@ import { cases } from "../../support/properties.ts";
 
 const servers: Server[] = [];
 afterEach(async () => {
+  vi.restoreAllMocks();
   await Promise.all(servers.splice(0).map(closeAtOnce));
 });
 
@@ -137,6 +138,7 @@ test("pipelined requests of all connections start one every 4 ms, and bodies do 
     request.on("data", (data: Buffer) => (bodies += data.length));
     request.on("end", () => response.end("answered"));
   });
+  const timers = vi.spyOn(globalThis, "setTimeout");
   const began = performance.now();
   const clients = numbers(10).map(() => open(server));
   for (const { socket } of clients) {
@@ -154,6 +156,8 @@ test("pipelined requests of all connections start one every 4 ms, and bodies do 
   );
   // Timers may fire up to a millisecond early.
   expect(performance.now() - began).toBeGreaterThan(600);
+  // A slow machine takes as long without the pace.
+  expect(timers.mock.calls.filter(([, ms]) => ms === 4).length).toBeGreaterThan(150);
   for (const { socket } of [...clients, lone]) {
     socket.destroy();
   }
