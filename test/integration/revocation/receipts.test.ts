@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type Answer, useTestApi } from "../../support/api.ts";
 import { eventually } from "../../support/eventually.ts";
 import { accessToken, bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
+import { withoutPause } from "../../support/pauses.ts";
 import { signInToPortal } from "../../support/portal.ts";
 import { type SecondApi, startSecondApi } from "../../support/second-api.ts";
 import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
@@ -60,21 +61,33 @@ async function reports(client: Provisioned): Promise<readonly unknown[]> {
   );
 }
 
-/** Resolves with a revocation that both processes acknowledged in time; a busy one may miss the first. */
-async function bothAcknowledge(): Promise<{ readonly client: Provisioned; readonly answer: Revoked }> {
-  return await eventually(async () => {
-    const client = await provision(api);
-    const answer = await revoke(client);
-    return answer.edges.live === 2 && answer.edges.acked === 2 && { client, answer };
-  }, "both processes to acknowledge in time");
+/** Resolves once both processes follow revocations, and no other. */
+async function bothFollow(): Promise<void> {
+  await eventually(async () => {
+    const { edges } = await revoke(await provision(api));
+    return edges.live === 2 && edges.acked === 2;
+  }, "both processes to follow");
+}
+
+/** Cuts the second process off, once both follow. */
+async function cutOff(): Promise<void> {
+  proxy.thaw();
+  await bothFollow();
+  proxy.freeze();
 }
 
 describe("a receipt", () => {
   test("counts the acknowledging processes and the time of the slowest, is repeatable, and is logged once", async () => {
-    const { client, answer } = await bothAcknowledge();
+    const { client, answer } = await withoutPause(async () => {
+      await bothFollow();
+      const revoked = await provision(api);
+      const receipt = await revoke(revoked);
+      const applied = { live: 2, acked: 2, max_ms: expect.any(Number) as number, outcome: "applied" };
+      expect(receipt.edges).toMatchObject(applied);
+      expect(receipt.edges.max_ms).toBeLessThanOrEqual(BOUND_MS);
+      return { client: revoked, answer: receipt };
+    });
     const { edges, text } = answer;
-    expect(edges).toMatchObject({ live: 2, acked: 2, max_ms: expect.any(Number), outcome: "applied" });
-    expect(edges.max_ms).toBeLessThanOrEqual(BOUND_MS);
     const times = edges.processes.map(({ ms }) => ms ?? Infinity);
     expect(Math.max(...times)).toBe(edges.max_ms);
     expect(edges.processes.map(({ id }) => id).toSorted()).toEqual(
@@ -88,17 +101,15 @@ describe("a receipt", () => {
   });
 
   test("reports a process that cannot receive, waits no longer, and does not count it once it has disconnected", async () => {
-    await bothAcknowledge();
-    proxy.freeze();
-    // A busy machine may delay the other process, too.
-    const { client, edges, tookMs } = await eventually(async () => {
+    const { client, edges, tookMs } = await withoutPause(async () => {
+      await cutOff();
       const revoked = await provision(api);
       const startedAt = performance.now();
       const answer = await revoke(revoked);
       const times = { tookMs: performance.now() - startedAt };
-      return answer.edges.acked === 1 && { client: revoked, edges: answer.edges, ...times };
-    }, "a receipt of the other process alone");
-    expect(edges).toMatchObject({ live: 2, acked: 1, outcome: "slow_but_safe" });
+      expect(answer.edges).toMatchObject({ live: 2, acked: 1, outcome: "slow_but_safe" });
+      return { client: revoked, edges: answer.edges, ...times };
+    });
     const silent = idIn(second.log);
     expect(edges.summary).toContain(`Slow but safe: ${silent} did not acknowledge within 250 ms.`);
     expect(edges.processes).toContainEqual(
@@ -112,15 +123,11 @@ describe("a receipt", () => {
     // It lost its connection, but may still run.
     expect(gone).toMatchObject({ live: 1, acked: 1, outcome: "slow_but_safe" });
     expect(gone.processes.map(({ id }) => id)).toContain(silent);
-    proxy.thaw();
-    await bothAcknowledge();
   });
 
   test.each(["none", "region"])("with wait=%s, the log still says how all processes did", async (wait) => {
-    await bothAcknowledge();
-    proxy.freeze();
-    // A busy machine may delay the other process, too.
-    const { body, report } = await eventually(async () => {
+    const { body, report } = await withoutPause(async () => {
+      await cutOff();
       const client = await provision(api);
       const path = `/credentials/${client.credentialId}/revoke?wait=${wait}`;
       const answer = await api.admin("POST", path, {});
@@ -128,9 +135,9 @@ describe("a receipt", () => {
         const all = await reports(client);
         return all.length > 0 && all;
       }, "the report");
-      const { acked } = (found as { details: { acked: number } }).details;
-      return acked === 1 && { body: answer.body, report: found };
-    }, "a report of the other process alone");
+      expect(found).toMatchObject({ details: { acked: 1 } });
+      return { body: answer.body, report: found };
+    });
     const silent = idIn(second.log);
     // Both apis have no region, so `region` waits for both.
     const lostLease = expect.objectContaining({ id: silent, state: "lease_expired" }) as unknown;
@@ -147,8 +154,6 @@ describe("a receipt", () => {
         processes: [lost, expect.objectContaining({ state: "applied", ms: expect.any(Number) as number })],
       },
     });
-    proxy.thaw();
-    await bothAcknowledge();
   });
 
   test("is on the portal's page and in its log, with who had lost its lease", async () => {
@@ -156,19 +161,18 @@ describe("a receipt", () => {
     const own = await provision(api, { scopes });
     const visitor = await signInToPortal(api, await accessToken(api, own));
     const path = (client: Provisioned) => `/portal/credentials/${client.credentialId}`;
-    await bothAcknowledge();
-    proxy.freeze();
-    const silent = idIn(second.log);
     const cells = (text: string): string => text.replaceAll(/<[^>]*>|\s+/g, " ").replaceAll(/ +/g, " ");
     const counts = "Admit it no longer 2 of 2 processes Applied 1 Had lost their lease 1";
-    // A busy machine may delay the other process, too.
-    const page = await eventually(async () => {
+    const page = await withoutPause(async () => {
+      await cutOff();
       const client = await provision(api, { tenantId: own.tenantId });
       expect((await visitor.get(path(client))).text).toContain('<option value="region">');
       const confirmed = { confirm: client.clientId, wait: "all" };
       const { text } = await visitor.post(`${path(client)}/revoke`, confirmed);
-      return cells(text).includes(counts) && text;
-    }, `a page with ${counts}`);
+      expect(cells(text)).toContain(counts);
+      return text;
+    });
+    const silent = idIn(second.log);
     expect(cells(page)).toContain(`${silent} api – cannot admit: no lease –`);
     expect(cells(page)).toMatch(/api-[0-9a-f]{8} api – applied \d+ ms/);
     const [entry] = await eventually(async () => {
@@ -181,18 +185,18 @@ describe("a receipt", () => {
     }, "the report");
     const logged = await visitor.get(`/portal/compliance/${String(entry?.idx)}`);
     expect(cells(logged.text)).toContain(`${silent} api – cannot admit: no lease –`);
-    const early = await eventually(async () => {
+    await withoutPause(async () => {
+      await cutOff();
       const other = await provision(api, { tenantId: own.tenantId });
       const { text } = await visitor.post(`${path(other)}/revoke`, { confirm: other.clientId, wait: "none" });
-      return cells(text).includes("Receipt not certain yet") && text;
-    }, "a receipt before the lease ends");
-    expect(early).toContain("/portal/compliance?type=revocation.propagated");
-    proxy.thaw();
-    await bothAcknowledge();
+      // The lease has not ended.
+      expect(cells(text)).toContain("Receipt not certain yet");
+      expect(text).toContain("/portal/compliance?type=revocation.propagated");
+    });
   });
 
   test("counts a process that started later and read the revocation", async () => {
-    await bothAcknowledge();
+    await bothFollow();
     const client = await provision(api);
     await revoke(client);
     const third = await startSecondApi(api);
@@ -209,8 +213,9 @@ describe("a receipt", () => {
   test("does not name a process that has stopped", async () => {
     const third = await startSecondApi(api);
     await third.close();
-    const { answer } = await bothAcknowledge();
-    expect(answer.edges.processes.map(({ id }) => id)).not.toContain(idIn(third.log));
+    await bothFollow();
+    const { edges } = await revoke(await provision(api));
+    expect(edges.processes.map(({ id }) => id)).not.toContain(idIn(third.log));
   });
 });
 
