@@ -2,6 +2,7 @@
 import { afterEach, expect, test, vi } from "vitest";
 import { eventually } from "../../support/eventually.ts";
 import { useTestApi } from "../../support/api.ts";
+import { withoutPause } from "../../support/pauses.ts";
 import { type SecondApi, startSecondApi } from "../../support/second-api.ts";
 import { useStarted } from "../../support/started.ts";
 import { createTenant } from "../../support/tenant.ts";
@@ -45,10 +46,12 @@ test.each([600_000, -600_000])(
     );
 
     vi.restoreAllMocks();
-    const token = await ask();
-    expect(token.status).toBe(200);
-    const [, claims = ""] = (token.body as { access_token: string }).access_token.split(".");
-    const { iat } = JSON.parse(Buffer.from(claims, "base64url").toString()) as { iat: number };
-    expect(Math.abs(iat * 1_000 - Date.now())).toBeLessThan(5_000);
+    await withoutPause(async () => {
+      const token = await ask();
+      expect(token.status).toBe(200);
+      const [, claims = ""] = (token.body as { access_token: string }).access_token.split(".");
+      const { iat } = JSON.parse(Buffer.from(claims, "base64url").toString()) as { iat: number };
+      expect(Math.abs(iat * 1_000 - Date.now())).toBeLessThan(5_000);
+    });
   },
 );

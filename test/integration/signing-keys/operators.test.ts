@@ -9,12 +9,17 @@ import { type CommandRun, runSignet } from "../../support/command-line.ts";
 import { eventually } from "../../support/eventually.ts";
 import { accessToken, bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
 import { call } from "../../support/https-request.ts";
+import { withoutPause } from "../../support/pauses.ts";
 import { createTenant, sql } from "../../support/tenant.ts";
 
 const HOUR = 3_600_000;
 
 async function cli(environment: Environment, ...argv: string[]): Promise<CommandRun> {
   return await runSignet(argv, environment);
+}
+
+function kidOf(token: string): string {
+  return (JSON.parse(Buffer.from(token.split(".")[0] ?? "", "base64url").toString()) as { kid: string }).kid;
 }
 
 describe.each(["ES256", "RS256", "Ed25519"])("with %s", (alg) => {
@@ -58,24 +63,25 @@ describe.each(["ES256", "RS256", "Ed25519"])("with %s", (alg) => {
   });
 
   test("revoking the key invalidates its tokens in every process within 250 ms, and new ones are issued", async () => {
-    const token = await accessToken(api, client);
-    expect((await onSecond(token)).status).toBe(200);
-    const kid = (await jwks())[0]?.["kid"] ?? "";
-    const revoked = await cli(api.environment, "keys", "revoke", kid, "--reason", "leaked", "--json");
-    const at = performance.now();
-    expect(JSON.parse(revoked.stdout)).toMatchObject({ kid, state: "GONE", revocation_reason: "leaked" });
-    for (const ask of [onSecond, onFirst]) {
-      // Measured when the last admitted request was sent: on a busy machine its answer may be late.
-      let lastAdmitted = at;
-      await eventually(async () => {
-        const sentAt = performance.now();
-        const { status } = await ask(token);
-        lastAdmitted = status === 200 ? sentAt : lastAdmitted;
-        return status === 401;
-      }, "the token to be rejected");
-      expect(lastAdmitted - at).toBeLessThan(250);
-    }
-    expect((await onFirst(token)).body).toMatchObject({ code: "TOKEN_REVOKED" });
+    await withoutPause(async () => {
+      const token = await accessToken(api, client);
+      expect((await onSecond(token)).status).toBe(200);
+      const kid = kidOf(token);
+      const revoked = await cli(api.environment, "keys", "revoke", kid, "--reason", "leaked", "--json");
+      const at = performance.now();
+      expect(JSON.parse(revoked.stdout)).toMatchObject({ kid, state: "GONE", revocation_reason: "leaked" });
+      for (const ask of [onSecond, onFirst]) {
+        let lastAdmitted = at;
+        await eventually(async () => {
+          const sentAt = performance.now();
+          const { status } = await ask(token);
+          lastAdmitted = status === 200 ? sentAt : lastAdmitted;
+          return status === 401;
+        }, "the token to be rejected");
+        expect(lastAdmitted - at).toBeLessThan(250);
+      }
+      expect((await onFirst(token)).body).toMatchObject({ code: "TOKEN_REVOKED" });
+    });
     const fresh = await accessToken(api, client);
     expect(await onFirst(fresh)).toMatchObject({ status: 200 });
     expect(await onSecond(fresh)).toMatchObject({ status: 200 });
@@ -96,8 +102,6 @@ describe.each(["ES256", "RS256", "Ed25519"])("with %s", (alg) => {
     const last = await accessToken(api, client);
     api.clock.advance(120_000);
     const first = await accessToken(api, client);
-    const kidOf = (text: string) =>
-      (JSON.parse(Buffer.from(text.split(".")[0] ?? "", "base64url").toString()) as { kid: string }).kid;
     expect([kidOf(last), kidOf(first)]).toEqual([before, next["kid"]]);
     expect(await onFirst(last)).toMatchObject({ status: 200 });
     expect(await onSecond(first)).toMatchObject({ status: 200 });
