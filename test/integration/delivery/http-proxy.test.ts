@@ -5,6 +5,7 @@ import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { createAddressPolicy } from "../../../src/webhooks/sending/address-policy.ts";
 import type { HttpSender, HttpSenderOptions } from "../../../src/webhooks/sending/http-sender.ts";
 import { outboundProxy } from "../../../src/config/egress-settings.ts";
+import { withoutPause } from "../../support/pauses.ts";
 import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
 import vectors from "../../support/vectors/targets.json" with { type: "json" };
 import { type Authority, createAuthority, type KeyPair } from "./http-certificates.ts";
@@ -153,9 +154,11 @@ describe("behind a forward proxy", () => {
   it.each(broken)("a proxy %s causes a connect failure at once", async (_which, answer) => {
     const proxy = await startProxy(answer);
     const http = sender(`http://127.0.0.1:${proxy.port}`);
-    const result = await http.send(requestTo("https://hooks.example.com/"));
-    expect(result).toMatchObject({ status: null, error: "connect", responseBody: null });
-    expect(result.durationMs).toBeLessThan(5_000);
+    await withoutPause(async () => {
+      const result = await http.send(requestTo("https://hooks.example.com/"));
+      expect(result).toMatchObject({ status: null, error: "connect", responseBody: null });
+      expect(result.durationMs).toBeLessThan(1_000);
+    });
   });
 
   it("an unreachable proxy causes a connect failure, a hanging one a timeout", async () => {
