@@ -4,10 +4,11 @@ import type { Delivery } from "../../src/database/repositories/webhooks/deliveri
 import { eventually } from "../support/eventually.ts";
 import { countEvents, fetchRuns } from "../support/histories.ts";
 import { allowMinutes } from "../support/limits.ts";
+import { withoutPause } from "../support/pauses.ts";
 import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { LIST_SIZES, type ListSize, useWorld, type World } from "../support/world.ts";
 
-allowMinutes(2);
+allowMinutes(4);
 
 interface Published {
   readonly world: World;
@@ -59,7 +60,7 @@ const inState =
     states.includes(state);
 
 const OK: Behaviour = { kind: "answer" };
-const FAILURE: Behaviour = { kind: "answer", status: 500 };
+const FAILURE = { kind: "answer", status: 500 } as const;
 
 describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax) => {
   const publish = publishers[listMax];
@@ -125,20 +126,16 @@ describe.concurrent.each(LIST_SIZES)("with at most %i in a workflow:", (listMax)
     });
 
     test("keeps its place in the schedule when it fails", async () => {
-      const { world, receiver, tenant, id, until } = await publish({
-        kind: "answer",
-        status: 500,
-        delayMs: 2_000,
+      await withoutPause(async () => {
+        const { world, receiver, tenant, id, until } = await publish({ ...FAILURE, delayMs: 2_000 });
+        const failed = await until(inState("RETRYING"));
+        const [attempt] = await world.attempts(tenant, id);
+        const dueMs = failed.nextAttemptAt?.getTime() ?? 0;
+        await receiver.close();
+        // The schedule starts between the acceptance of the event and the request.
+        expect(dueMs - failed.createdAt.getTime()).toBeGreaterThan(6_000);
+        expect(dueMs - (attempt?.startedAt.getTime() ?? 0)).toBeLessThan(7_000);
       });
-      const failed = await until(inState("RETRYING"));
-      const [attempt] = await world.attempts(tenant, id);
-      const dueMs = failed.nextAttemptAt?.getTime() ?? 0;
-      // The schedule starts between the acceptance of the event and the request.
-      expect(dueMs - failed.createdAt.getTime()).toBeGreaterThan(6_000);
-      // A response that takes long on a busy machine moves it: half the gap always follows a response.
-      const latestMs = Math.max(7_000, (attempt?.durationMs ?? 0) + 3_500);
-      expect(dueMs - (attempt?.startedAt.getTime() ?? 0)).toBeLessThan(latestMs);
-      await receiver.close();
     });
   });
 });
@@ -147,20 +144,22 @@ const publishTo = publishers[64];
 
 describe.concurrent("attemptNow", () => {
   test("makes the next attempt at once in its slot; later slots keep their times", async () => {
-    const { world, receiver, tenant, id, until, carrier } = await publishTo(FAILURE);
-    await until(inState("RETRYING"));
-    await world.temporal.workflow.getHandle(await carrier()).signal("attemptNow");
-    await until(({ attemptCount, nextAttemptAt }) => attemptCount === 2 && nextAttemptAt !== null);
-    const [first, second] = await world.attempts(tenant, id);
-    const startedMs = first?.startedAt.getTime() ?? 0;
-    expect((second?.startedAt.getTime() ?? 0) - startedMs).toBeLessThan(6_000);
-    const { nextAttemptAt, createdAt } = await until(() => true);
-    // Slot of the third attempt: 15.8 s, less a second and at most a tenth of its gap. The schedule starts with the
-    // workflow's first run, after the event was accepted and before the second attempt.
-    expect((nextAttemptAt?.getTime() ?? 0) - createdAt.getTime()).toBeGreaterThan(13_900);
-    expect((nextAttemptAt?.getTime() ?? 0) - (second?.startedAt.getTime() ?? 0)).toBeLessThan(14_900);
-    expect(receiver.requests.map(({ headers }) => headers["x-service-attempt"])).toEqual(["1", "2"]);
-    await receiver.close();
+    await withoutPause(async () => {
+      const { world, receiver, tenant, id, until, carrier } = await publishTo(FAILURE);
+      await until(inState("RETRYING"));
+      await world.temporal.workflow.getHandle(await carrier()).signal("attemptNow");
+      await until(({ attemptCount, nextAttemptAt }) => attemptCount === 2 && nextAttemptAt !== null);
+      const [first, second] = await world.attempts(tenant, id);
+      const startedMs = first?.startedAt.getTime() ?? 0;
+      expect((second?.startedAt.getTime() ?? 0) - startedMs).toBeLessThan(6_000);
+      const { nextAttemptAt, createdAt } = await until(() => true);
+      // Slot of the third attempt: 15.8 s, less a second and at most a tenth of its gap. The schedule starts with the
+      // workflow's first run, after the event was accepted and before the second attempt.
+      expect((nextAttemptAt?.getTime() ?? 0) - createdAt.getTime()).toBeGreaterThan(13_900);
+      expect((nextAttemptAt?.getTime() ?? 0) - (second?.startedAt.getTime() ?? 0)).toBeLessThan(14_900);
+      expect(receiver.requests.map(({ headers }) => headers["x-service-attempt"])).toEqual(["1", "2"]);
+      await receiver.close();
+    });
   });
 
   test("delivers at once if the receiver has recovered", async () => {
@@ -204,41 +203,49 @@ describe.concurrent("Retry-After", () => {
   }
 
   test.each([301, 400, 404, 429, 500, 503])("of a %i is respected", async (status) => {
-    const { pauseMs } = await pausesAfter(status, "9");
-    expect(Math.abs(pauseMs - 9_000)).toBeLessThanOrEqual(5);
+    await withoutPause(async () => {
+      const { pauseMs } = await pausesAfter(status, "9");
+      expect(Math.abs(pauseMs - 9_000)).toBeLessThanOrEqual(5);
+    });
   });
 
   test("is respected up to 24 hours", async () => {
     for (const asked of ["86400", "172800"]) {
-      const { pauseMs } = await pausesAfter(503, asked);
-      expect(Math.abs(pauseMs - 86_400_000)).toBeLessThanOrEqual(5);
+      await withoutPause(async () => {
+        const { pauseMs } = await pausesAfter(503, asked);
+        expect(Math.abs(pauseMs - 86_400_000)).toBeLessThanOrEqual(5);
+      });
     }
   });
 
   test("shorter than the schedule changes nothing", async () => {
-    const { pauseMs, dueMs } = await pausesAfter(503, "1");
-    expect(dueMs).toBeGreaterThan(6_000);
-    expect(pauseMs).toBeLessThan(7_000);
+    await withoutPause(async () => {
+      const { pauseMs, dueMs } = await pausesAfter(503, "1");
+      expect(dueMs).toBeGreaterThan(6_000);
+      expect(pauseMs).toBeLessThan(7_000);
+    });
   });
 });
 
 describe.concurrent("a receiver that hangs", () => {
   test("gets a pause of at least three seconds after each timed-out request", async () => {
-    const { world, receiver, tenant, id } = await publishTo({ kind: "hang" });
-    await receiver.waitFor(3, 45_000);
-    const attempts = await world.attempts(tenant, id);
-    const ended = attempts.slice(0, 2).map((attempt) => {
-      expect(attempt).toMatchObject({ status: null, error: "timeout", responseBody: null });
-      expect(attempt.durationMs).toBeGreaterThanOrEqual(9_990);
-      expect(attempt.durationMs).toBeLessThan(15_000);
-      return attempt.startedAt.getTime() + (attempt.durationMs ?? 0);
+    await withoutPause(async () => {
+      const { world, receiver, tenant, id } = await publishTo({ kind: "hang" });
+      await receiver.waitFor(3, 45_000);
+      const attempts = await world.attempts(tenant, id);
+      const ended = attempts.slice(0, 2).map((attempt) => {
+        expect(attempt).toMatchObject({ status: null, error: "timeout", responseBody: null });
+        expect(attempt.durationMs).toBeGreaterThanOrEqual(9_990);
+        expect(attempt.durationMs).toBeLessThan(11_500);
+        return attempt.startedAt.getTime() + (attempt.durationMs ?? 0);
+      });
+      expect(ended).toHaveLength(2);
+      for (const [index, endedMs] of ended.entries()) {
+        expect((receiver.requests[index + 1]?.receivedAt ?? 0) - endedMs).toBeGreaterThanOrEqual(3_000);
+      }
+      expect(receiver.requests.map(({ headers }) => headers["x-service-attempt"])).toEqual(["1", "2", "3"]);
+      await receiver.close();
     });
-    expect(ended).toHaveLength(2);
-    for (const [index, endedMs] of ended.entries()) {
-      expect((receiver.requests[index + 1]?.receivedAt ?? 0) - endedMs).toBeGreaterThanOrEqual(3_000);
-    }
-    expect(receiver.requests.map(({ headers }) => headers["x-service-attempt"])).toEqual(["1", "2", "3"]);
-    await receiver.close();
   });
 
   test("delays no other deliveries, even if there are many such receivers", async () => {
