@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { useTestApi } from "../support/api.ts";
 import {
-  Asking,
+  type Asking,
   type EdgeChild,
   endConnections,
   type Holder,
@@ -17,6 +17,7 @@ import {
   revokeCredential,
   startEdgeProcesses,
   tokenHolder,
+  useAsking,
   verdictOf,
 } from "../support/edge-processes.ts";
 import { eventually } from "../support/eventually.ts";
@@ -25,6 +26,7 @@ import { createJumpingClock } from "../support/jumping-clock.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { monotonicMs } from "../support/monotonic.ts";
 import { type OwnDatabase, startOwnDatabase } from "../support/own-database.ts";
+import { withoutPause } from "../support/pauses.ts";
 import { THOROUGH } from "../support/properties.ts";
 import { useStarted } from "../support/started.ts";
 import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
@@ -100,10 +102,21 @@ const made = useStarted("hubs and edges", async () => {
 /** Its token stays valid, to show that an edge serves. */
 let live: Holder;
 
-function asking({ token }: Holder, edges: readonly EdgeChild[] = made.current.edges): Asking {
-  const begun = new Asking(edges, token);
-  onTestFinished(async () => void (await begun.stop().catch(() => undefined)));
-  return begun;
+const asking = useAsking(() => made.current.edges);
+
+/** Measures while the machine runs. `end` undoes what the measurement does to the processes. */
+async function measure(
+  check: () => Promise<void>,
+  end: () => Promise<unknown> | void = () => undefined,
+): Promise<void> {
+  await withoutPause(async () => {
+    try {
+      await check();
+    } finally {
+      await end();
+      await asking.stop();
+    }
+  });
 }
 
 function theHub(number: number): HubChild {
@@ -206,8 +219,8 @@ class Split {
   constructor(holder: Holder, affected: Fault["affected"]) {
     const { edges } = made.current;
     const count = { "no edge": 0, "the first edge": 1, "all edges": EDGES }[affected];
-    this.#cut = { count, asking: asking(holder, edges.slice(0, count)) };
-    this.#served = { count: EDGES - count, asking: asking(holder, edges.slice(count)) };
+    this.#cut = { count, asking: asking.start(holder.token, edges.slice(0, count)) };
+    this.#served = { count: EDGES - count, asking: asking.start(holder.token, edges.slice(count)) };
   }
 
   /** Resolves when the affected edges have answered the first, and the others the second. */
@@ -237,50 +250,56 @@ async function untilReceiptNames(): Promise<void> {
 describe(`${EDGES} edges behind two hubs admit no revoked token while`, () => {
   for (const { name, affected, begin, end } of FAULTS) {
     test(`${name}, and serve afterwards`, async () => {
-      const [early, late] = [await tokenHolder(api), await tokenHolder(api)];
-      const [valid, first, second] = [live, early, late].map((holder) => new Split(holder, affected)) as [
-        Split,
-        Split,
-        Split,
-      ];
-      await Promise.all([valid, first, second].map(async (all) => await all.until("admitted", "admitted")));
-      onTestFinished(async () => void (await end()));
+      await measure(async () => {
+        const [early, late] = [await tokenHolder(api), await tokenHolder(api)];
+        const [valid, first, second] = [live, early, late].map((holder) => new Split(holder, affected)) as [
+          Split,
+          Split,
+          Split,
+        ];
+        await Promise.all([valid, first, second].map(async (all) => await all.until("admitted", "admitted")));
 
-      // One revocation races with the fault. The other one meets it.
-      const [racing] = await Promise.all([revokeCredential(api, early.client), begin()]);
-      const meeting = await revokeCredential(api, late.client);
-      await Promise.all([
-        valid.until("REVOCATION_STALE", "admitted"),
-        second.until("REVOCATION_STALE", "TOKEN_REVOKED"),
-      ]);
-      await end();
-      await Promise.all([
-        valid.until("admitted", "admitted"),
-        first.until("TOKEN_REVOKED", "TOKEN_REVOKED"),
-        second.until("TOKEN_REVOKED", "TOKEN_REVOKED"),
-      ]);
-      await valid.stop();
-      await untilReceiptNames();
-      expect((await first.stop()) - racing.at).toBeLessThanOrEqual(BOUND_MS);
-      expect((await second.stop()) - meeting.at).toBeLessThanOrEqual(BOUND_MS);
+        // One revocation races with the fault. The other one meets it.
+        const [racing] = await Promise.all([revokeCredential(api, early.client), begin()]);
+        const meeting = await revokeCredential(api, late.client);
+        await Promise.all([
+          valid.until("REVOCATION_STALE", "admitted"),
+          second.until("REVOCATION_STALE", "TOKEN_REVOKED"),
+        ]);
+        await end();
+        await Promise.all([
+          valid.until("admitted", "admitted"),
+          first.until("TOKEN_REVOKED", "TOKEN_REVOKED"),
+          second.until("TOKEN_REVOKED", "TOKEN_REVOKED"),
+        ]);
+        await valid.stop();
+        await untilReceiptNames();
+        expect((await first.stop()) - racing.at).toBeLessThanOrEqual(BOUND_MS);
+        expect((await second.stop()) - meeting.at).toBeLessThanOrEqual(BOUND_MS);
+      }, end);
     });
   }
 
   test("PostgreSQL restarts, and serve afterwards", async () => {
-    const victim = await tokenHolder(api);
-    const [valid, revoked] = [asking(live), asking(victim)];
-    await Promise.all([valid.until(EDGES, "admitted"), revoked.until(EDGES, "admitted")]);
-    const { at } = await revokeCredential(api, victim.client);
-    await database.stop();
-    const stoppedAt = monotonicMs();
-    await valid.until(EDGES, "REVOCATION_STALE");
-    await database.start();
-    await Promise.all([valid.until(EDGES, "admitted"), revoked.until(EDGES, "TOKEN_REVOKED")]);
-    await Promise.all([valid.stop(), revoked.stop()]);
-    await untilReceiptNames();
-    const outage = valid.answers.filter(({ admittedAt }) => admittedAt > stoppedAt);
-    expect(outage.length).toBeGreaterThan(0);
-    expect(revoked.lastAdmission() - at).toBeLessThanOrEqual(BOUND_MS);
+    await measure(async () => {
+      const victim = await tokenHolder(api);
+      const [valid, revoked] = [asking.start(live.token), asking.start(victim.token)];
+      await Promise.all([valid.until(EDGES, "admitted"), revoked.until(EDGES, "admitted")]);
+      const { at } = await revokeCredential(api, victim.client);
+      await database.stop();
+      const stoppedAt = monotonicMs();
+      try {
+        await valid.until(EDGES, "REVOCATION_STALE");
+      } finally {
+        await database.start();
+      }
+      await Promise.all([valid.until(EDGES, "admitted"), revoked.until(EDGES, "TOKEN_REVOKED")]);
+      await Promise.all([valid.stop(), revoked.stop()]);
+      await untilReceiptNames();
+      const outage = valid.answers.filter(({ admittedAt }) => admittedAt > stoppedAt);
+      expect(outage.length).toBeGreaterThan(0);
+      expect(revoked.lastAdmission() - at).toBeLessThanOrEqual(BOUND_MS);
+    });
   });
 });
 
@@ -297,7 +316,7 @@ test("an edge that was suspended during a revocation does not admit the token wh
   edge.process.signal("SIGCONT");
   const answers = await Promise.all(waiting.map(async ({ answer }) => await answer));
   expect(answers.filter(({ outcome }) => outcome === "admitted")).toEqual([]);
-  const [revoked, valid] = [asking(victim, [edge]), asking(live, [edge])];
+  const [revoked, valid] = [asking.start(victim.token, [edge]), asking.start(live.token, [edge])];
   await Promise.all([revoked.until(1, "TOKEN_REVOKED"), valid.until(1, "admitted")]);
   await Promise.all([revoked.stop(), valid.stop()]);
   expect(revoked.lastAdmission()).toBe(-Infinity);
@@ -305,16 +324,20 @@ test("an edge that was suspended during a revocation does not admit the token wh
 
 test("steps of the wall clock of hubs and edges admit no revoked token, and the edges keep serving", async () => {
   const { clock } = made.current;
-  onTestFinished(async () => await clock.jump(0));
-  const valid = asking(live);
-  for (const offsetMs of [STEP_MS, -STEP_MS, 0]) {
-    const victim = await tokenHolder(api);
-    const revoked = asking(victim);
-    await revoked.until(EDGES, "admitted");
-    const [{ at }] = await Promise.all([revokeCredential(api, victim.client), clock.jump(offsetMs)]);
-    await Promise.all([revoked.until(EDGES, "TOKEN_REVOKED"), valid.until(EDGES, "admitted")]);
-    await revoked.stop();
-    expect(revoked.lastAdmission() - at).toBeLessThanOrEqual(BOUND_MS);
-  }
-  await valid.stop();
+  await measure(
+    async () => {
+      const valid = asking.start(live.token);
+      for (const offsetMs of [STEP_MS, -STEP_MS, 0]) {
+        const victim = await tokenHolder(api);
+        const revoked = asking.start(victim.token);
+        await revoked.until(EDGES, "admitted");
+        const [{ at }] = await Promise.all([revokeCredential(api, victim.client), clock.jump(offsetMs)]);
+        await Promise.all([revoked.until(EDGES, "TOKEN_REVOKED"), valid.until(EDGES, "admitted")]);
+        await revoked.stop();
+        expect(revoked.lastAdmission() - at).toBeLessThanOrEqual(BOUND_MS);
+      }
+      await valid.stop();
+    },
+    async () => await clock.jump(0),
+  );
 });

@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { expect } from "vitest";
+import { afterEach, expect } from "vitest";
 import type { Environment } from "../../src/config/config.ts";
 import { parseObject } from "./answer.ts";
 import type { ServiceUnderTest, TestApi } from "./api.ts";
@@ -258,6 +258,26 @@ export class Asking {
       await delay(PAUSE_MS);
     }
   }
+}
+
+/** Provides the calling file with requests to its edges, which end with `stop`, at the latest with each test. */
+export function useAsking(edges: () => readonly EdgeChild[]): {
+  start(token: string, some?: readonly EdgeChild[]): Asking;
+  stop(): Promise<void>;
+} {
+  const running: Asking[] = [];
+  const stop = async (): Promise<void> => {
+    await Promise.allSettled(running.splice(0).map(async (asking) => await asking.stop()));
+  };
+  afterEach(stop);
+  return {
+    start: (token, some = edges()) => {
+      const asking = new Asking(some, token);
+      running.push(asking);
+      return asking;
+    },
+    stop,
+  };
 }
 
 /** A client with a token for the edges' route. */
