@@ -10,7 +10,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { startBusy } from "../bench/environment/busy.ts";
 import { Janitor } from "../bench/environment/janitor.ts";
-import { type Failure, readReport, type Report } from "../ci/verdict.ts";
+import { type Failure, firstLine, readReport, type Report } from "../ci/verdict.ts";
 import { seededRandom } from "../support/seeded-random.ts";
 import { ProcessTree } from "./processes.ts";
 import { linesOf, tableOf } from "./table.ts";
@@ -149,9 +149,13 @@ async function main(): Promise<number> {
     for (let run = 0; run < options.runs; run += 1) {
       const seed = options.seed + run;
       const began = performance.now();
-      runs.push(await runOnce(options, seed, join(directory, "report.json")));
+      const failures = await runOnce(options, seed, join(directory, "report.json"));
+      runs.push(failures);
       const seconds = Math.round((performance.now() - began) / 1_000);
-      console.log(`run ${run + 1}, seed ${seed}: ${runs.at(-1)?.length ?? 0} failures in ${seconds} s`);
+      console.log(`run ${run + 1}, seed ${seed}: ${failures.length} failures in ${seconds} s`);
+      failures.forEach(({ file, test, message }) =>
+        console.log(`  ${file} › ${test}: ${firstLine(message)}`),
+      );
     }
   } finally {
     janitor.end();
