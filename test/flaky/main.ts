@@ -3,7 +3,7 @@
  * processes keep the machine busy, and all processes of the tests stop for seconds at a time.
  */
 import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -123,10 +123,13 @@ async function runOnce(options: Options, seed: number, path: string): Promise<re
     options.pauses ? pauseAgainAndAgain(tree, seededRandom(seed), ended.signal) : undefined,
   ]);
   process.off("exit", leave);
-  const { failures } = readReport(JSON.parse(readFileSync(path, "utf8")) as Report, ROOT);
-  return (await closed) === 0 || failures.length > 0
+  const code = await closed;
+  const failures = existsSync(path)
+    ? readReport(JSON.parse(readFileSync(path, "utf8")) as Report, ROOT).failures
+    : [];
+  return code === 0 || failures.length > 0
     ? failures
-    : [{ file: "(no file)", test: "(the run)", message: `exit code ${await closed}` }];
+    : [{ file: "(no file)", test: "(the run)", message: `exit code ${code}` }];
 }
 
 async function main(): Promise<number> {
