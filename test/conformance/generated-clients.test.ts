@@ -2,15 +2,14 @@
  * Clients that generators make from the OpenAPI documents compile, and call a real api. The linters of OpenAPI find no
  * error. docs/generated-clients.md has the table.
  */
-import { spawnSync } from "node:child_process";
 import { copyFile, mkdir, mkdtemp, readFile, writeFile } from "node:fs/promises";
-import { homedir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, inject, test } from "vitest";
 import { useSharedApi } from "../support/api.ts";
+import { CACHE } from "../support/cache.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { runProcess, spawnProcess } from "../support/processes.ts";
-import { skipUnless } from "../support/skips.ts";
+import { lacks } from "../support/skips.ts";
 import { createEndpoint, createTenant, rows } from "../support/tenant.ts";
 
 const MINUTES = 10;
@@ -28,14 +27,7 @@ const PROGRAMS = join(import.meta.dirname, "generated-clients");
 const DOCS = join(import.meta.dirname, "..", "..", "docs");
 const AUDIENCES = ["openapi.json", "openapi-operators.json"] as const;
 /** Tools stay here between runs, by their versions. */
-const CACHE = join(process.env["SIGNET_CACHE"] ?? join(homedir(), ".cache", "signet"), "generators");
-
-/** Whether the runtime and the registry of a tool are missing, which skips its tests. */
-function lacks(tests: string, ...[program = "", ...args]: readonly string[]): boolean {
-  const found = spawnSync(program, args, { timeout: 60_000 });
-  const reason = found.error?.message ?? found.stderr.toString().slice(0, 200);
-  return skipUnless(found.status === 0, tests, `${[program, ...args].join(" ")} fails: ${reason}`);
-}
+const GENERATORS = join(CACHE, "generators");
 
 async function execute(
   cwd: string,
@@ -47,7 +39,7 @@ async function execute(
 
 /** Returns a directory with the packages, installed unless an earlier run did. */
 async function npmPackages(packages: readonly string[]): Promise<string> {
-  const directory = join(CACHE, packages.join("+").replaceAll("/", "-"));
+  const directory = join(GENERATORS, packages.join("+").replaceAll("/", "-"));
   await mkdir(directory, { recursive: true });
   const flags = ["--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error", "--prefer-offline"];
   await execute(directory, ["npm", "install", "--prefix", directory, ...flags, ...packages]);
@@ -96,7 +88,7 @@ async function expectToCall(cwd: string, command: readonly string[]): Promise<Ca
   return called;
 }
 
-describe.skipIf(lacks("openapi-typescript's client", "npm", "view", "openapi-typescript", "version"))(
+describe.skipIf(lacks("openapi-typescript's client", "npm view openapi-typescript version"))(
   "openapi-typescript",
   () => {
     let packages: string;
@@ -128,7 +120,7 @@ describe.skipIf(lacks("openapi-typescript's client", "npm", "view", "openapi-typ
   },
 );
 
-describe.skipIf(lacks("oapi-codegen's client", "go", "list", "-m", OAPI_CODEGEN))("oapi-codegen", () => {
+describe.skipIf(lacks("oapi-codegen's client", `go list -m ${OAPI_CODEGEN}`))("oapi-codegen", () => {
   /** Generates a client into the package `api` of a module. */
   async function generate(name: string, document: string): Promise<string> {
     const cwd = await scratch(name);
@@ -157,24 +149,15 @@ describe.skipIf(lacks("oapi-codegen's client", "go", "list", "-m", OAPI_CODEGEN)
   });
 });
 
-describe.skipIf(
-  lacks(
-    "openapi-python-client's client",
-    "python3",
-    "-m",
-    "pip",
-    "index",
-    "versions",
-    "openapi-python-client",
-  ),
-)("openapi-python-client", () => {
-  const environment = join(CACHE, OPENAPI_PYTHON_CLIENT);
+const PIP = "python3 -m pip index versions openapi-python-client";
+describe.skipIf(lacks("openapi-python-client's client", PIP))("openapi-python-client", () => {
+  const environment = join(GENERATORS, OPENAPI_PYTHON_CLIENT);
   const python = join(environment, "bin", "python");
 
   beforeAll(async () => {
-    await mkdir(CACHE, { recursive: true });
-    await execute(CACHE, ["python3", "-m", "venv", environment]);
-    await execute(CACHE, [python, "-m", "pip", "install", "--quiet", OPENAPI_PYTHON_CLIENT]);
+    await mkdir(GENERATORS, { recursive: true });
+    await execute(GENERATORS, ["python3", "-m", "venv", environment]);
+    await execute(GENERATORS, [python, "-m", "pip", "install", "--quiet", OPENAPI_PYTHON_CLIENT]);
   });
 
   /** Generates a client into the package `generated`. */
@@ -217,7 +200,7 @@ describe.skipIf(
   });
 });
 
-describe.skipIf(lacks("the linters of OpenAPI", "npm", "view", "@redocly/cli", "version"))("linters", () => {
+describe.skipIf(lacks("the linters of OpenAPI", "npm view @redocly/cli version"))("linters", () => {
   let packages: string;
   beforeAll(async () => {
     packages = await npmPackages(LINTERS);

@@ -3,7 +3,7 @@
  * portal shows accept and reject what they should.
  * test/unit/lib/receiver/vectors.test.ts has our own library.
  */
-import { execFile, spawn, spawnSync } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -14,7 +14,7 @@ import { generateSecret } from "../../src/lib/receiver/secret.ts";
 import { receiverCode } from "../../src/portal/pages/endpoint/receiver-code.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
-import { skipUnless } from "../support/skips.ts";
+import { lacks } from "../support/skips.ts";
 import { webhookSignatures } from "../vectors/cases.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..");
@@ -22,13 +22,7 @@ const TOOLCHAIN_MS = 300_000;
 const run = promisify(execFile);
 const { vectors } = webhookSignatures();
 
-/** Returns whether a toolchain is missing. */
-function lacks(program: string, argument: string): boolean {
-  const found = spawnSync(program, [argument]).status === 0;
-  return skipUnless(found, `the vectors with the receiver for ${program}`, `${program} is not on PATH`);
-}
-
-it.skipIf(lacks("python3", "--version"))(
+it.skipIf(lacks("the Python example", "python3 --version"))(
   "the Python example returns the expected results",
   async () => {
     const { stdout } = await run("python3", ["test/vectors/check.py"], { cwd: REPOSITORY });
@@ -38,7 +32,7 @@ it.skipIf(lacks("python3", "--version"))(
   TOOLCHAIN_MS,
 );
 
-it.skipIf(lacks("go", "version"))(
+it.skipIf(lacks("the Go example", "go version"))(
   "the Go example returns the expected results",
   async () => {
     const cwd = join(REPOSITORY, "docs", "examples", "go");
@@ -66,7 +60,8 @@ const RECEIVERS = [
 ] as const;
 
 for (const { key, file, command, version, before } of RECEIVERS) {
-  it.skipIf(lacks(command, version) || lacks("curl", "--version") || lacks("openssl", "version"))(
+  const probes = [`${command} ${version}`, "curl --version", "openssl version"];
+  it.skipIf(probes.some((probe) => lacks(`the portal's receiver for ${key}`, probe)))(
     `the receiver for ${key} in the portal accepts its endpoint's requests, and no others`,
     async () => {
       const directory = await mkdtemp(join(tmpdir(), "signet-receiver-"));

@@ -2,7 +2,6 @@
  * The Go SDK: its own tests with the shared vectors, and a program in a module of its own that requires it and uses a real
  * service.
  */
-import { spawnSync } from "node:child_process";
 import { generateKeyPairSync, type KeyObject, randomBytes } from "node:crypto";
 import { copyFile, mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -24,7 +23,7 @@ import { accessToken, provision, type Provisioned } from "../support/factories.t
 import { freePort } from "../support/free-port.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { runProcess, spawnProcess } from "../support/processes.ts";
-import { skipUnless } from "../support/skips.ts";
+import { lacks } from "../support/skips.ts";
 import { asTenant, sql, WEBHOOK_SCOPES } from "../support/tenant.ts";
 import { webhookSignatures } from "../vectors/cases.ts";
 
@@ -45,8 +44,7 @@ async function go(cwd: string, ...args: readonly string[]): Promise<string> {
   return await runProcess({ command: ["go", ...args], cwd, environment: GO });
 }
 
-const found = spawnSync("go", ["version"]);
-const lacksGo = skipUnless(found.status === 0, "the Go SDK", "go is not on PATH");
+const lacksGo = lacks("the Go SDK", "go version");
 
 describe.skipIf(lacksGo)("the Go module", () => {
   test("is formatted, vetted, and needs no other module", async () => {

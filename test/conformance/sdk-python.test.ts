@@ -2,13 +2,12 @@
  * The Python SDK: its wheel, built offline and installed in an empty environment, passes its own tests, its types hold,
  * and it calls a real service.
  */
-import { spawnSync } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
 import { mkdir, mkdtemp, readFile, writeFile } from "node:fs/promises";
-import { homedir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { useTestApi } from "../support/api.ts";
+import { CACHE } from "../support/cache.ts";
 import {
   certificateFiles,
   clientPair,
@@ -21,7 +20,7 @@ import { provision, type Provisioned } from "../support/factories.ts";
 import { freePort } from "../support/free-port.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { runProcess } from "../support/processes.ts";
-import { skipUnless } from "../support/skips.ts";
+import { lacks } from "../support/skips.ts";
 import { sql, WEBHOOK_SCOPES } from "../support/tenant.ts";
 import { webhookSignatures } from "../vectors/cases.ts";
 
@@ -32,15 +31,11 @@ const PACKAGE = join(REPOSITORY, "sdk", "python");
 const PROGRAMS = join(import.meta.dirname, "sdk-python");
 /** The last version of mypy that checks for Python 3.9. */
 const TOOLS = ["hatchling==1.33.0", "mypy==1.19.1", "cryptography==50.0.2"];
-const CACHE = join(process.env["SIGNET_CACHE"] ?? join(homedir(), ".cache", "signet"), "sdk-python");
+const ENVIRONMENTS = join(CACHE, "sdk-python");
 const DAY_MS = 86_400_000;
 
 /** Whether Python or PyPI is missing, which skips these tests. */
-function lacksPython(): boolean {
-  const found = spawnSync("python3", ["-m", "pip", "index", "versions", "hatchling"], { timeout: 60_000 });
-  const reason = found.error?.message ?? found.stderr.toString().slice(0, 200);
-  return skipUnless(found.status === 0, "the Python SDK", `python3 -m pip index fails: ${reason}`);
-}
+const lacksPython = lacks("the Python SDK", "python3 -m pip index versions hatchling");
 
 const { vectors } = webhookSignatures();
 const root = await newRoot();
@@ -50,7 +45,7 @@ const files = certificateFiles();
 const edge = `127.0.0.1:${await freePort()}`;
 afterAll(() => files.remove());
 
-describe.skipIf(lacksPython())("the Python SDK", () => {
+describe.skipIf(lacksPython)("the Python SDK", () => {
   /** A short retry window: an event becomes a dead letter before the test times out. */
   const api = useTestApi({ worker: true, environment: { SIGNET_RETRY_WINDOW_MS: "2000" } });
   let directory: string;
@@ -73,9 +68,9 @@ describe.skipIf(lacksPython())("the Python SDK", () => {
   beforeAll(async () => {
     directory = await mkdtemp(join(inject("runDirectory"), "sdk-python-"));
     // Tools stay between runs, by their versions.
-    const environment = join(CACHE, TOOLS.join("+"));
+    const environment = join(ENVIRONMENTS, TOOLS.join("+"));
     tools = join(environment, "bin", "python");
-    await mkdir(CACHE, { recursive: true });
+    await mkdir(ENVIRONMENTS, { recursive: true });
     await run(["python3", "-m", "venv", environment]);
     await run([tools, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", ...TOOLS]);
     const offline = ["--quiet", "--no-index", "--no-deps"];

@@ -1,5 +1,5 @@
 /** `npm run release`: equal files from two directories, and provenance that notices a changed byte. */
-import { execFile, spawnSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { createHash, generateKeyPairSync } from "node:crypto";
 import { cp, mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -9,7 +9,7 @@ import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { GO_MODULE, VERSION } from "../../src/runtime/package.ts";
 import { allowMinutes } from "../support/limits.ts";
-import { skipUnless } from "../support/skips.ts";
+import { lacks } from "../support/skips.ts";
 
 allowMinutes(10);
 
@@ -25,13 +25,8 @@ const IDENTITY = {
   GIT_COMMITTER_DATE: "2026-01-02T03:04:05Z",
 };
 
-const lacksGo = skipUnless(
-  spawnSync("go", ["version"]).status === 0,
-  "the release's Go module",
-  "go is not on PATH",
-);
-const pip = spawnSync("python3", ["-m", "pip", "index", "versions", "hatchling"], { timeout: 60_000 });
-const lacksPython = skipUnless(pip.status === 0, "the release", "python3 -m pip index fails");
+const lacksGo = lacks("the release's Go module", "go version");
+const lacksPython = lacks("the release", "python3 -m pip index versions hatchling");
 
 let directory: string;
 let key: string;

@@ -27,11 +27,11 @@ const run = promisify(execFile);
 const RUNBOOK = "docs/runbook.md";
 const OPERATIONS = "docs/operations.md";
 const PROCESSES = ["api", "worker", "edge"] as const;
-/** Programs that may be missing or restricted on this machine. */
-const MACHINE: Readonly<Record<string, readonly string[]>> = {
-  psql: ["--version"],
-  timedatectl: ["status"],
-  chronyc: ["tracking"],
+/** Programs that may be missing or restricted on this machine: what shows it, and what they need. */
+const MACHINE: Readonly<Record<string, readonly [probe: string, needs: string]>> = {
+  psql: ["--version", ".ci/programs installs it"],
+  timedatectl: ["status", "it needs systemd as the first process"],
+  chronyc: ["tracking", "it needs a running chronyd, which sets the machine's clock"],
 };
 /** Commands for a container engine, which test/unit/deploy/commands.test.ts checks against the file. */
 const ELSEWHERE = /^(temporal |docker (compose (ps|up|stop|logs (SERVICE|temporal|hub-a))|stats))/;
@@ -59,15 +59,16 @@ let credential: string;
 /** Returns whether this machine has no working program for a command. */
 async function lacksProgram(text: string): Promise<boolean> {
   const [program = ""] = text.split(" ");
-  const probe = MACHINE[program];
-  if (probe === undefined) {
+  const known = MACHINE[program];
+  if (known === undefined) {
     return false;
   }
-  const works = await run(program, probe).then(
+  const [probe, needs] = known;
+  const works = await run(program, [probe]).then(
     () => true,
     () => false,
   );
-  return skipUnless(works, `\`${text}\` of the runbook`, `${program} does not work here`);
+  return skipUnless(works, `\`${text}\` of the runbook`, `${program} does not work here: ${needs}`);
 }
 
 /** Runs lines in a shell with `signet` on its path and the settings of a process. */

@@ -4,24 +4,21 @@
  * - VersityGW, an S3 gateway for production. It checks signatures, and keeps versions and locks on disk.
  * - Local KMS, a KMS for development: AES-GCM with the context, and the states of keys. It checks no credentials.
  */
-import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { mkdir, mkdtemp } from "node:fs/promises";
-import { homedir } from "node:os";
 import { join } from "node:path";
 import { inject } from "vitest";
 import type { Environment } from "../../src/config/config.ts";
+import { CACHE } from "./cache.ts";
 import { eventually } from "./eventually.ts";
 import { freePort } from "./free-port.ts";
 import { runProcess, spawnProcess } from "./processes.ts";
-import { skipUnless } from "./skips.ts";
+import { lacks } from "./skips.ts";
 
 export const AWS_REGION = "eu-west-1";
 
 /** The variables that the clients of AWS read. */
 const CREDENTIALS = { AWS_ACCESS_KEY_ID: "test", AWS_SECRET_ACCESS_KEY: "test-secret" };
-/** Programs stay here between runs, by their versions. */
-const CACHE = join(process.env["SIGNET_CACHE"] ?? join(homedir(), ".cache", "signet"), "aws-servers");
 
 interface Server {
   readonly module: string;
@@ -71,20 +68,20 @@ type ServerName = keyof typeof SERVERS;
 function pathOf(name: ServerName): string {
   const { module, version } = SERVERS[name];
   const program = module.split("/").at(-1) ?? "";
-  return join(CACHE, `${program}@${version}`, program);
+  return join(CACHE, "aws-servers", `${program}@${version}`, program);
 }
 
 /** For `skipIf`. */
 export function withoutAwsServer(name: ServerName, tests: string): boolean {
   const { module, version } = SERVERS[name];
-  const found = existsSync(pathOf(name))
-    ? undefined
-    : spawnSync("go", ["list", "-m", `${module}@${version}`], { timeout: 60_000 });
-  const reason = found?.error?.message ?? found?.stderr.toString().slice(0, 200) ?? "";
-  return skipUnless(found === undefined || found.status === 0, tests, `${name} cannot be built: ${reason}`);
+  return !existsSync(pathOf(name)) && lacks(tests, `go list -m ${module}@${version}`);
 }
 
+/** Builds a server unless an earlier run did: some minutes. */
 async function build(name: ServerName): Promise<void> {
+  if (existsSync(pathOf(name))) {
+    return;
+  }
   const { module, version, program } = SERVERS[name];
   const directory = join(pathOf(name), "..");
   await mkdir(directory, { recursive: true });
@@ -113,14 +110,9 @@ export interface AwsServer {
   close(): Promise<void>;
 }
 
-/**
- * Starts a server without content, and builds it unless an earlier run did: some minutes. Clients in this process have
- * its credentials, and find a KMS.
- */
+/** Builds and starts a server without content. Clients in this process have its credentials, and find a KMS. */
 export async function startAwsServer(name: ServerName): Promise<AwsServer> {
-  if (!existsSync(pathOf(name))) {
-    await build(name);
-  }
+  await build(name);
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const directory = await mkdtemp(join(inject("runDirectory"), "aws-server-"));

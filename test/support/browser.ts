@@ -32,7 +32,7 @@ const BROWSER = [process.env["SIGNET_TEST_BROWSER"] ?? "", ...PLACES].find(isPro
 export const NO_BROWSER = skipUnless(
   BROWSER !== undefined,
   "the tests of the portal in a browser",
-  `none of ${PLACES.join(", ")} exists; install chromium, or set SIGNET_TEST_BROWSER`,
+  `none of ${PLACES.join(", ")} exists; .ci/programs installs chromium, or set SIGNET_TEST_BROWSER`,
 );
 
 /** A combination of window width, color scheme and similar settings. */

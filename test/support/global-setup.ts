@@ -3,7 +3,7 @@
  * production build.
  */
 import { chmod, mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from "node:fs/promises";
-import { homedir, tmpdir } from "node:os";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestProject } from "vitest/node";
 import { migrateDatabase } from "../../src/database/migrate.ts";
@@ -12,6 +12,7 @@ import { stopLeftOverPostgres } from "../../src/processes/embedded/postgres-clus
 import { processIdentity } from "../../src/processes/embedded/process-identity.ts";
 import { resolveTemporalBinary } from "../../src/processes/embedded/temporal-binary.ts";
 import { startEmbeddedTemporal, stopLeftOverTemporal } from "../../src/processes/embedded/temporal.ts";
+import { CACHE } from "./cache.ts";
 import { freePorts } from "./free-port.ts";
 import { interruptOnExit } from "./interrupt-on-exit.ts";
 import { makeImage } from "./production-image.ts";
@@ -89,8 +90,7 @@ interface TestRun {
 
 async function startRun(): Promise<TestRun> {
   await sweepDeadRuns();
-  const cacheDir = process.env["SIGNET_CACHE"] ?? join(homedir(), ".cache", "signet");
-  const binary = await resolveTemporalBinary({ environment: process.env, cacheDir, log: say });
+  const binary = await resolveTemporalBinary({ environment: process.env, cacheDir: CACHE, log: say });
   const home = await makeRunDirectory();
   const image = join(home, "image");
   const namespaces = Array.from({ length: NAMESPACES }, (_, index) => `t${index + 1}`);
@@ -106,7 +106,7 @@ async function startRun(): Promise<TestRun> {
       dbFilename: null,
       log: say,
     }),
-    makeImage(image, cacheDir),
+    makeImage(image, CACHE),
   ]);
   // An interrupted run ends without a teardown.
   const left = [postgres, temporal].map(({ pid }) => interruptOnExit(() => pid));

@@ -46,7 +46,7 @@ export async function tool(source: string, tests: string): Promise<string | unde
   try {
     return await goProgram(source);
   } catch (error) {
-    skipUnless(false, tests, `${source} is neither installed nor can be built: ${(error as Error).message}`);
+    skipUnless(false, tests, `${source} cannot be built with Go: ${(error as Error).message}`);
     return undefined;
   }
 }

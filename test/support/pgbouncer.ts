@@ -17,7 +17,7 @@ export type PoolMode = "session" | "transaction";
 
 /** For `skipIf`. */
 export const withoutPgBouncer = (tests: string): boolean =>
-  skipUnless(existsSync(PROGRAM), tests, `${PROGRAM} is missing: apt-get install pgbouncer`);
+  skipUnless(existsSync(PROGRAM), tests, `${PROGRAM} is missing; .ci/programs installs it`);
 
 interface Login {
   readonly user: string;

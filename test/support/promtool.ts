@@ -1,15 +1,9 @@
-/** Prometheus' own checker, if installed (Debian: the package `prometheus`). */
-import { spawn, spawnSync } from "node:child_process";
-import { skipUnless } from "./skips.ts";
-
-const PROGRAM = "promtool";
+/** Prometheus' own checker, if installed. */
+import { spawn } from "node:child_process";
+import { lacks } from "./skips.ts";
 
 /** For `skipIf`: whether it is missing. */
-export const NO_PROMTOOL = skipUnless(
-  spawnSync(PROGRAM, ["--version"]).error === undefined,
-  "the checks with promtool",
-  "it is not on PATH (Debian: apt install prometheus)",
-);
+export const NO_PROMTOOL = lacks("the checks with promtool", "promtool --version");
 
 export interface PromtoolResult {
   readonly code: number | null;
@@ -18,7 +12,7 @@ export interface PromtoolResult {
 
 /** Runs it with a text on its standard input. */
 export async function promtool(args: readonly string[], input = ""): Promise<PromtoolResult> {
-  const child = spawn(PROGRAM, args, { stdio: ["pipe", "pipe", "pipe"] });
+  const child = spawn("promtool", args, { stdio: ["pipe", "pipe", "pipe"] });
   let output = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => (output += text));
   child.stderr.setEncoding("utf8").on("data", (text: string) => (output += text));

@@ -1,4 +1,5 @@
 /** Tests that this machine cannot run. */
+import { spawnSync } from "node:child_process";
 
 const said = new Set<string>();
 
@@ -17,4 +18,18 @@ export function skipUnless(possible: boolean, tests: string, reason: string): bo
     console.warn(line);
   }
   return !possible;
+}
+
+/**
+ * The same for tests that need a command to succeed: a program that works, or also reaches its registry.
+ *
+ * @param command its words, with single spaces
+ */
+export function lacks(tests: string, command: string): boolean {
+  const [program = "", ...args] = command.split(" ");
+  const { status, error, stderr } = spawnSync(program, args, { timeout: 60_000 });
+  const missing = error !== undefined && "code" in error && error.code === "ENOENT";
+  const source = program === "go" ? "https://go.dev/dl has it" : ".ci/programs installs it";
+  const reason = missing ? source : (error?.message ?? stderr.toString().slice(0, 200));
+  return skipUnless(status === 0, tests, `${command} fails: ${reason}`);
 }

@@ -214,7 +214,7 @@ describe("readiness", () => {
       () => true,
       () => false,
     );
-    skip(skipUnless(mounted, "the test of a full disk", "only root can mount a disk"));
+    skip(skipUnless(mounted, "the test of a full disk", "mounting needs root and CAP_SYS_ADMIN"));
     try {
       await mkdir(join(directory, "space"));
       await chown(join(directory, "space"), uid, gid);

@@ -36,7 +36,7 @@ const programs = await findSystemPostgres();
 const skipped = skipUnless(
   programs !== undefined && existsSync(join(programs, "pg_dump")),
   "the restore drill",
-  "PostgreSQL's server and pg_dump are missing: apt-get install postgresql",
+  "PostgreSQL's server or pg_dump is missing; .ci/programs installs them",
 );
 const OWNER = { user: "owner", password: "owner" };
 const BACKUP = { user: "backup", password: "backup" };

@@ -35,7 +35,7 @@ const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 const NOT_ROOT = skipUnless(
   process.getuid?.() === 0,
   "the tests of PostgreSQL under root",
-  "this is not root",
+  "this is not root: sudo runs them",
 );
 
 /** Whether PostgreSQL's user can run this clone: every directory above it must be accessible. */
@@ -50,7 +50,7 @@ const CLOSED =
   skipUnless(
     isOpenToOthers(),
     "the test of PostgreSQL under an ordinary user",
-    "this clone is closed to other users",
+    "this clone is closed to other users: chmod o+rx opens its directories",
   );
 
 type Printed = Omit<EmbeddedPostgres, "stop">;
