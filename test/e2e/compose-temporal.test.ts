@@ -4,13 +4,14 @@
  */
 import { existsSync } from "node:fs";
 import { mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
-import { homedir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { loadConfig } from "../../src/config/config.ts";
 import { checkNamespace, createLazyClient, temporalOptions } from "../../src/temporal/client.ts";
 import { ensureNamespace } from "../../src/temporal/namespace.ts";
 import { Client, type QueryResult } from "pg";
+import { temporalDirectory } from "../bench/environment/temporal-programs.ts";
+import { CACHE } from "../support/cache.ts";
 import { type ComposeFile, parseCompose } from "../support/compose-file.ts";
 import { type ComposeServers, startServers, VOLUMES } from "../support/compose-servers.ts";
 import { savedViews, shellLines } from "../support/documents.ts";
@@ -32,18 +33,15 @@ const PASSWORDS = {
   SIGNET_EDGE_DATABASE_PASSWORD: "d",
 };
 
-/** The images' programs, as built by `npm run bench`. */
-const BUILT = join(
-  process.env["SIGNET_CACHE"] ?? join(homedir(), ".cache", "signet"),
-  "temporal-server-1.32.1",
-);
+/** The images' programs. */
+const BUILT = temporalDirectory(CACHE);
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 /** The jobs on Temporal's databases, in order. */
 const JOBS = ["temporal-indexes-back", "temporal-schema", "temporal-indexes"] as const;
 const NOT_BUILT = skipUnless(
-  existsSync(join(BUILT, "server")) && existsSync(join(BUILT, "sql")),
+  [join(BUILT, "server"), join(BUILT, "sql"), "/usr/bin/psql"].every(existsSync),
   "the tests of Temporal's own server with TLS",
-  `${BUILT} does not exist; npm run bench builds it`,
+  `${BUILT} or /usr/bin/psql does not exist; .ci/programs fetches them`,
 );
 
 describe.skipIf(NOT_BUILT)("the real Temporal of docker-compose.yml", () => {

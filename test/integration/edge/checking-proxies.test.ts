@@ -1,4 +1,5 @@
 /** The configurations of docs/proxies for checks, in a real Envoy and a real nginx before a real upstream. */
+import { existsSync } from "node:fs";
 import { mkdir, readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
@@ -138,11 +139,11 @@ describe.skipIf(withoutEnvoy("docs/proxies/envoy-ext-authz.yaml in a real Envoy"
   });
 });
 
-const nginx = process.env["SIGNET_TEST_NGINX"];
+const nginx = process.env["SIGNET_TEST_NGINX"] ?? "/usr/sbin/nginx";
 const NO_NGINX = skipUnless(
-  nginx !== undefined,
+  existsSync(nginx),
   "docs/proxies/nginx-auth-request.conf in a real nginx",
-  "SIGNET_TEST_NGINX does not name the program",
+  `${nginx} is missing; .ci/programs installs it`,
 );
 
 describe.skipIf(NO_NGINX)("auth_request", () => {
@@ -175,7 +176,7 @@ describe.skipIf(NO_NGINX)("auth_request", () => {
         server { listen 127.0.0.1:${port}; ${locations} }
       }`;
     running = spawnProcess({
-      command: [nginx ?? "", "-p", files.path("nginx"), "-c", files.write("nginx.conf", config)],
+      command: [nginx, "-p", files.path("nginx"), "-c", files.write("nginx.conf", config)],
       cwd: files.path(""),
       environment: {},
     });
