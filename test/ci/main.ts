@@ -1,6 +1,6 @@
 /**
- * The rest of `.ci/run`, after the README's test command: every other test, the README's test command on other versions
- * of Node, the checks, and failed files once more.
+ * The rest of `.ci/run`, after the README's test command: the programs that other tests need, every other test, the
+ * README's test command on other versions of Node, the checks, and failed files once more.
  *
  *   node src/bootstrap.mjs run test/ci/main.ts <directory> <exit code> <seconds>
  *
@@ -108,6 +108,7 @@ const first: Part = { name: "npm test", command: ["npm", "test", "--"] };
 times.push([first.name, Number(firstSeconds)]);
 noteSkipped(readFileSync(join(directory, "output.log"), "utf8"));
 const results = [resultOf(first.name, Number(firstExitCode), join(directory, "report.json"))];
+await run({ name: ".ci/programs", command: [".ci/programs"] });
 const parts = [first, ...(await partsOf())];
 for (const part of parts.slice(1)) {
   results.push(await test(part));
