@@ -1,11 +1,12 @@
 /** Long answers over real sockets end within 250 ms of the revocation of their credential or operator. */
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { once } from "node:events";
 import { get, type IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { Client } from "pg";
-import { describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
-import { eventually } from "../../support/eventually.ts";
 import { accessToken, bearer, provision, type Provisioned } from "../../support/factories.ts";
 import { createOperator } from "../../support/operators.ts";
 import { withoutPause } from "../../support/pauses.ts";
@@ -14,9 +15,15 @@ import { createEndpoint, createTenant, sql, WEBHOOK_SCOPES } from "../../support
 
 const api = useTestApi();
 const LIMIT_MS = 250;
-const ABORTED = "response aborted";
 /** Number of dead letters. Their export exceeds the socket buffers, so an idle reader blocks it. */
 const DEAD_LETTERS = 40_000;
+
+/** The service's ends of connections. It runs in this process. */
+const accepted: Socket[] = [];
+const onAccept = (message: unknown): void =>
+  void accepted.push((message as { readonly socket: Socket }).socket);
+beforeAll(() => subscribe("net.server.socket", onAccept));
+afterAll(() => unsubscribe("net.server.socket", onAccept));
 
 /** Starts a request and pauses its answer after the first data. */
 async function begin(url: string, token: string): Promise<IncomingMessage> {
@@ -28,13 +35,11 @@ async function begin(url: string, token: string): Promise<IncomingMessage> {
   return answer;
 }
 
-/** Returns when the service aborts the next answer, in Unix milliseconds. */
-function nextAbort(): Promise<number> {
-  const from = api.log.length;
-  return eventually(() => {
-    const line = api.log.slice(from).find((entry) => entry.includes(ABORTED));
-    return line === undefined ? undefined : Date.parse((JSON.parse(line) as { readonly time: string }).time);
-  }, "the abort of the answer");
+/** Returns when the service aborts an answer, in Unix milliseconds. */
+async function abortOf({ socket }: IncomingMessage): Promise<number> {
+  const end = accepted.find(({ remotePort }) => remotePort === socket.localPort);
+  await once(end as Socket, "close");
+  return Date.now();
 }
 
 async function revoke({ credentialId }: Provisioned): Promise<number> {
@@ -55,7 +60,7 @@ describe("within 250 ms of a revocation", () => {
     await withoutPause(async () => {
       const reader = await provision(api, { tenantId: tenant.tenantId, scopes: WEBHOOK_SCOPES });
       const answer = await begin(url, await accessToken(api, reader));
-      const abortedAt = nextAbort();
+      const abortedAt = abortOf(answer);
       const committedAt = await revoke(reader);
       expect((await abortedAt) - committedAt).toBeLessThan(LIMIT_MS);
       await expect(text(answer)).rejects.toThrow("aborted");
@@ -86,7 +91,7 @@ describe("within 250 ms of a revocation", () => {
       await withoutPause(async () => {
         const operator = await createOperator(api, "read");
         const answer = await begin(`${api.adminUrl}/admin/v1/audit/export`, operator.token);
-        const abortedAt = nextAbort();
+        const abortedAt = abortOf(answer);
         await sql(api, statement, [operator.id]);
         const revokedAt = Date.now();
         expect((await abortedAt) - revokedAt).toBeLessThan(LIMIT_MS);
