@@ -170,10 +170,7 @@ describe("with 5 requests a second and tenant", () => {
   test("publishing has a separate rate, which is unlimited by default", async () => {
     const tenant = asTenant(api, client, token);
     const answers = await burst(40, async () => await tenant.post("/v1/events", { type: "a.b", data: {} }));
-    // Other answers are possible: a loaded machine may lag behind with revocations.
-    const statuses = answers.map(({ status }) => status);
-    expect(statuses).toContain(202);
-    expect(statuses).not.toContain(429);
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([202]));
   });
 });
 
