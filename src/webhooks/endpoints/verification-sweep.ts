@@ -9,7 +9,7 @@ import type { Clock } from "../../domain/clock.ts";
 import type { Verification } from "./verification.ts";
 
 /** The API starts a verification immediately. One that still waits after this time was missed. */
-export const WANTED_AFTER_MS = 10_000;
+const WANTED_AFTER_MS = 10_000;
 
 export interface VerificationSweepOptions {
   readonly pool: Pool;
