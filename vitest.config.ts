@@ -33,6 +33,7 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 60_000,
     teardownTimeout: 60_000,
+    setupFiles: ["./test/support/seed.ts"],
     reporters: ["default", "./test/support/run-summary.ts"],
     projects: [
       {

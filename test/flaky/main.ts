@@ -18,7 +18,7 @@ import { linesOf, tableOf } from "./table.ts";
 const USAGE = `npm run test:flaky -- [files] [options]
 
   --runs N      how often (default 20)
-  --seed N      of the first run's pauses; the next run has the next seed (default 1)
+  --seed N      of the first run's pauses and properties; the next run has the next seed (default 1)
   --load N      busy processes beside the tests (default 8)
   --no-pauses   the tests' processes are never stopped
   --shard I/N   a part of the files
@@ -109,7 +109,13 @@ async function runOnce(options: Options, seed: number, path: string): Promise<re
   const child = spawn(
     process.execPath,
     [join("src", "bootstrap.mjs"), "test:all", ...options.tests, ...reporters],
-    { cwd: ROOT, stdio: ["ignore", "ignore", "ignore"], timeout: RUN_MAX_MS, killSignal: "SIGINT" },
+    {
+      cwd: ROOT,
+      env: { ...process.env, SIGNET_TEST_SEED: String(seed) },
+      stdio: "ignore",
+      timeout: RUN_MAX_MS,
+      killSignal: "SIGINT",
+    },
   );
   const tree = new ProcessTree(child.pid ?? 0);
   const leave = (): void => tree.goOn();
