@@ -89,4 +89,12 @@ export const RECORDS: readonly Mutant[] = [
     replace: 'ALTER TABLE deliveries ADD COLUMN claimed_by text COLLATE "C";\nTRUNCATE attempts;\n',
     caughtBy: "test/promises/upgrade.test.ts",
   },
+  {
+    name: "doctor-resolves-with-an-index",
+    breaks: "signet doctor resolves every name as a connection would (docs/operations.md)",
+    file: "src/processes/doctor/checks.ts",
+    find: "names.map(async (name) => await resolve(name))",
+    replace: "names.map(resolve)",
+    caughtBy: "test/machine/processes/doctor/names.test.ts",
+  },
 ];

@@ -62,7 +62,7 @@ const CHECKS: readonly Check[] = [
     name: "dns",
     fix: "check the resolver of this machine, and the name in the setting",
     look: async ({ names, resolve }) => {
-      const outcomes = await Promise.allSettled(names.map(resolve));
+      const outcomes = await Promise.allSettled(names.map(async (name) => await resolve(name)));
       const failed = names.filter((_name, index) => outcomes[index]?.status === "rejected");
       return failed.length === 0
         ? { ok: true, detail: `${names.length} names in the settings resolve` }
