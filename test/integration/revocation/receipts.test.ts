@@ -61,11 +61,11 @@ async function reports(client: Provisioned): Promise<readonly unknown[]> {
   );
 }
 
-/** Resolves once both processes follow revocations, and no other. */
-async function bothFollow(): Promise<void> {
-  await eventually(async () => {
+/** Resolves with a receipt once both processes follow revocations, and no other. */
+async function bothFollow(): Promise<Edges> {
+  return await eventually(async () => {
     const { edges } = await revoke(await provision(api));
-    return edges.live === 2 && edges.acked === 2;
+    return edges.live === 2 && edges.acked === 2 && edges;
   }, "both processes to follow");
 }
 
@@ -213,9 +213,8 @@ describe("a receipt", () => {
   test("does not name a process that has stopped", async () => {
     const third = await startSecondApi(api);
     await third.close();
-    await bothFollow();
-    const { edges } = await revoke(await provision(api));
-    expect(edges.processes.map(({ id }) => id)).not.toContain(idIn(third.log));
+    const { processes } = await bothFollow();
+    expect(processes.map(({ id }) => id)).not.toContain(idIn(third.log));
   });
 });
 
