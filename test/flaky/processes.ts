@@ -1,5 +1,5 @@
 /** Stops a process with all that descend from it, and lets them go on (Linux). */
-import { readdirSync, readFileSync } from "node:fs";
+import { allPids, statFields } from "../bench/measure/process-tree.ts";
 
 /** Field numbers of proc_pid_stat(5), counted from the one after the parenthesised command. */
 const STATE = 0;
@@ -16,19 +16,16 @@ interface Entry {
   readonly identity: string;
 }
 
-function readEntry(pid: string): Entry | undefined {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    return {
-      pid: Number(pid),
-      parent: Number(fields[PARENT]),
-      state: fields[STATE] ?? "",
-      identity: `${pid}/${fields[START_TIME]}`,
-    };
-  } catch {
-    return undefined;
-  }
+function readEntry(pid: number): Entry | undefined {
+  const fields = statFields(pid);
+  return fields === undefined
+    ? undefined
+    : {
+        pid,
+        parent: Number(fields[PARENT]),
+        state: fields[STATE] ?? "",
+        identity: `${pid}/${fields[START_TIME]}`,
+      };
 }
 
 function signal(pid: number, name: NodeJS.Signals): void {
@@ -48,14 +45,12 @@ export class ProcessTree {
   readonly #stopped: Entry[] = [];
 
   constructor(root: number) {
-    this.#known.add(readEntry(String(root))?.identity ?? "");
+    this.#known.add(readEntry(root)?.identity ?? "");
   }
 
   /** Looks for new descendants. Returns all that run. Call it often: an orphan is found only if its parent was seen. */
   look(): readonly Entry[] {
-    const entries = readdirSync("/proc")
-      .filter((name) => /^\d+$/.test(name))
-      .flatMap((name) => readEntry(name) ?? []);
+    const entries = allPids().flatMap((pid) => readEntry(pid) ?? []);
     const ours = new Set(entries.filter(({ identity }) => this.#known.has(identity)).map(({ pid }) => pid));
     for (let before = -1; before !== ours.size;) {
       before = ours.size;

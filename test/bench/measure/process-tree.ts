@@ -24,12 +24,23 @@ function read(path: string): string | undefined {
   }
 }
 
-function readTimes(pid: number): ProcessTimes | undefined {
+/** Returns the fields of proc_pid_stat(5) after the parenthesised command; undefined if the process has ended. */
+export function statFields(pid: number): readonly string[] | undefined {
   const stat = read(`/proc/${pid}/stat`);
-  if (stat === undefined) {
+  return stat?.slice(stat.lastIndexOf(")") + 2).split(" ");
+}
+
+/** Returns the pids of all processes. */
+export function allPids(): readonly number[] {
+  const names = process.platform === "linux" ? readdirSync("/proc") : [];
+  return names.filter((name) => /^\d+$/.test(name)).map(Number);
+}
+
+function readTimes(pid: number): ProcessTimes | undefined {
+  const fields = statFields(pid);
+  if (fields === undefined) {
     return undefined;
   }
-  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   let ticks = 0;
   for (let field = FIRST_TIME; field <= LAST_TIME; field += 1) {
     ticks += Number(fields[field]);
@@ -39,10 +50,10 @@ function readTimes(pid: number): ProcessTimes | undefined {
 
 function allProcesses(): Map<number, ProcessTimes> {
   const processes = new Map<number, ProcessTimes>();
-  for (const name of process.platform === "linux" ? readdirSync("/proc") : []) {
-    const times = /^\d+$/.test(name) ? readTimes(Number(name)) : undefined;
+  for (const pid of allPids()) {
+    const times = readTimes(pid);
     if (times !== undefined) {
-      processes.set(Number(name), times);
+      processes.set(pid, times);
     }
   }
   return processes;
