@@ -55,6 +55,27 @@ export function countEvents(events: readonly HistoryEvent[], type: string): numb
   return events.filter(({ eventType }) => eventType === `EVENT_TYPE_${type}`).length;
 }
 
+const SETTLED = /^ACTIVITY_TASK_SCHEDULED: attempt 1 of \d+.*, not answered at once$/;
+/** How long a first attempt waits for its response, less what clocks may round. */
+const FIRST_WAIT_MS = 990;
+
+/**
+ * Returns how many first attempts have a further activity: each that was not answered within a second. Checks that the
+ * workflow's task did take that long, as it does on a busy machine.
+ */
+export function lateFirstAttempts(events: readonly HistoryEvent[]): number {
+  const late = summariesOf({ events }).filter((summary) => SETTLED.test(summary)).length;
+  const timesOf = (type: string): number[] =>
+    events
+      .filter(({ eventType }) => eventType === `EVENT_TYPE_WORKFLOW_TASK_${type}`)
+      .map((event) => Date.parse(String(event["eventTime"])));
+  const ends = timesOf("COMPLETED");
+  const slow = timesOf("STARTED").filter(
+    (startedMs, index) => (ends[index] ?? 0) - startedMs >= FIRST_WAIT_MS,
+  );
+  return Math.min(late, slow.length);
+}
+
 /**
  * Returns the causes of failed workflow tasks. Omits UNHANDLED_COMMAND, which is no fault: a signal arrived while a run
  * completed or continued as new.
