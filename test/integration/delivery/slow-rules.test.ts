@@ -1,24 +1,19 @@
 /** A tenant's slow rules do not block the event loop for others. */
 import { expect, test } from "vitest";
 import { useSharedApi } from "../../support/api.ts";
+import { cpuMs } from "../../support/cpu-time.ts";
 import { createEndpoint, createTenant } from "../../support/tenant.ts";
 
 const api = useSharedApi();
 const ENDPOINTS = 10;
 const EVENTS = 300;
 
-/** The CPU time of this process, in microseconds. It stands still while the machine does. */
-function cpuTime(): number {
-  const { user, system } = process.cpuUsage();
-  return user + system;
-}
-
 /** Returns the CPU time of `work`, and of the longest turn of the event loop meanwhile. */
 async function longestStall(work: () => Promise<unknown>): Promise<{ took: number; stalled: number }> {
-  const begunAt = cpuTime();
+  const begunAt = cpuMs();
   let [lookedAt, stalled, going] = [begunAt, 0, true];
   const measure = (): void => {
-    const now = cpuTime();
+    const now = cpuMs();
     stalled = Math.max(stalled, now - lookedAt);
     lookedAt = now;
     if (going) {
@@ -28,7 +23,7 @@ async function longestStall(work: () => Promise<unknown>): Promise<{ took: numbe
   measure();
   await work();
   going = false;
-  return { took: cpuTime() - begunAt, stalled };
+  return { took: cpuMs() - begunAt, stalled };
 }
 
 test("a batch that takes seconds to check delays no other request until it ends", async () => {
