@@ -92,7 +92,7 @@ async function partOnNode(version: string): Promise<Part | undefined> {
   };
 }
 
-async function partsOf(): Promise<readonly Part[]> {
+async function otherParts(): Promise<readonly Part[]> {
   const projects = ["system", "shared", "portal"].flatMap((project) => ["--project", project]);
   const rest = { name: "all other tests", command: ["npm", "run", "test:all", "--", ...projects] };
   // A clone on an older Node has run the first command on its own, which is the one that is supported for long.
@@ -109,7 +109,7 @@ times.push([first.name, Number(firstSeconds)]);
 noteSkipped(readFileSync(join(directory, "output.log"), "utf8"));
 const results = [resultOf(first.name, Number(firstExitCode), join(directory, "report.json"))];
 await run({ name: ".ci/programs", command: [".ci/programs"] });
-const parts = [first, ...(await partsOf())];
+const parts = [first, ...(await otherParts())];
 for (const part of parts.slice(1)) {
   results.push(await test(part));
 }

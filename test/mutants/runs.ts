@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { readFile, rm } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import type { Report } from "../ci/verdict.ts";
 
 /** Longest run, in milliseconds. Tests have limits of their own, so a longer one hangs. */
 const RUN_MAX_MS = 45 * 60_000;
@@ -19,14 +20,6 @@ export type RunResult =
   | { readonly kind: "green" }
   | { readonly kind: "failed"; readonly file: string; readonly test: string }
   | { readonly kind: "broken"; readonly message: string };
-
-interface Report {
-  readonly testResults: readonly {
-    readonly name: string;
-    readonly status: string;
-    readonly assertionResults: readonly { readonly status: string; readonly fullName: string }[];
-  }[];
-}
 
 interface Ended {
   readonly code: number | null;
@@ -88,7 +81,8 @@ export class Runs {
 
   /** A file that could not be loaded has no tests, and says nothing about a fault. */
   #failureIn(text: string | undefined): RunResult | undefined {
-    const { testResults }: Report = text === undefined ? { testResults: [] } : (JSON.parse(text) as Report);
+    const { testResults }: Pick<Report, "testResults"> =
+      text === undefined ? { testResults: [] } : (JSON.parse(text) as Report);
     const failures = testResults.flatMap(({ name, status, assertionResults }) => {
       const test = assertionResults.find((each) => each.status === "failed");
       const loaded = status === "failed" && assertionResults.length > 0;

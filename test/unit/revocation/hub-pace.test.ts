@@ -9,6 +9,7 @@ import { claimsOf } from "../../support/hubs.ts";
 import { allowMinutes } from "../../support/limits.ts";
 import { KEYS, ModelPrimary } from "../../support/model-primary.ts";
 import { THOROUGH } from "../../support/properties.ts";
+import { seededRandom } from "../../support/seeded-random.ts";
 import { SimulatedTime } from "../../support/simulated-time.ts";
 
 // A thousand followers take half a minute of a fast core.
@@ -28,15 +29,6 @@ beforeEach(() => {
   time = new SimulatedTime();
 });
 afterEach(() => time.end());
-
-/** Numbers in [0, 1), the same in each run. */
-function seeded(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
-    return state / 2 ** 31;
-  };
-}
 
 interface Distance {
   readonly roundTripMs: number;
@@ -155,7 +147,7 @@ interface Plan extends Omit<Distance, "random"> {
 
 /** Starts hubs and followers. Each follower has two hubs, if there are two. */
 async function start({ hubs: hubCount, followers: followerCount, ...distance }: Plan) {
-  const random = seeded(distance.roundTripMs + hubCount);
+  const random = seededRandom(distance.roundTripMs + hubCount);
   const model = new ModelPrimary();
   const primaries = Array.from(
     { length: hubCount },
