@@ -20,6 +20,12 @@ export function alternativeNames(value: string): readonly string[] {
 }
 
 export const MUTUAL_TLS_SETTINGS = {
+  edgeListenShared: setting(
+    "SIGNET_EDGE_LISTEN_SHARED",
+    oneOf("on", "off"),
+    "off",
+    "whether several processes of one user may listen on SIGNET_EDGE_LISTEN (SO_REUSEPORT; Linux): the kernel spreads connections over them, so that one can be replaced while another serves",
+  ),
   mtlsMode: setting(
     "SIGNET_MTLS_MODE",
     oneOf(...MODES),

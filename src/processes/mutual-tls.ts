@@ -138,7 +138,7 @@ export async function openMutualTls(options: MutualTlsOptions): Promise<MutualTl
         return undefined;
       }
       tlsServer = createTlsServer(material, handler);
-      return await listenOn(tlsServer, address);
+      return await listenOn(tlsServer, address, config.edgeListenShared === "on");
     },
     close: async () => {
       files?.close();

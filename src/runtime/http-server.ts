@@ -9,13 +9,18 @@ export interface ListenAddress {
   readonly port: number;
 }
 
-/** Starts listening. Returns the actual address, also for port 0. */
+/**
+ * Starts listening. Returns the actual address, also for port 0.
+ *
+ * @param reusePort whether other processes of this user may listen there too (SO_REUSEPORT)
+ */
 export async function listenOn(
   server: Server | HttpsServer,
   { host, port }: ListenAddress,
+  reusePort = false,
 ): Promise<ListenAddress> {
   await new Promise<void>((resolve, reject) => {
-    server.once("error", reject).listen(port, host, resolve);
+    server.once("error", reject).listen({ port, host, reusePort }, resolve);
   });
   const { address, port: chosen } = server.address() as AddressInfo;
   return { host: address, port: chosen };

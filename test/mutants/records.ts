@@ -97,4 +97,13 @@ export const RECORDS: readonly Mutant[] = [
     replace: "names.map(resolve)",
     caughtBy: "test/machine/processes/doctor/names.test.ts",
   },
+  {
+    name: "ports-never-shared",
+    breaks:
+      "SIGNET_EDGE_LISTEN_SHARED lets one edge be replaced while another serves (docs/operations.md, Compose)",
+    file: "src/runtime/http-server.ts",
+    find: "listen({ port, host, reusePort }, resolve)",
+    replace: "listen({ port, host }, resolve)",
+    caughtBy: "test/machine/runtime/http-server.test.ts",
+  },
 ];

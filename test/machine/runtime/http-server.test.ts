@@ -2,7 +2,8 @@ import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { trackUnused } from "../../../src/runtime/http-server.ts";
+import { listenOn, trackUnused } from "../../../src/runtime/http-server.ts";
+import { skipUnless } from "../../support/skips.ts";
 
 let server: Server;
 let closeUnused: () => void;
@@ -55,4 +56,18 @@ test("a request that is arriving is still answered", async () => {
   socket.write("\r\n");
   const [answer] = (await once(socket, "data")) as [Buffer];
   expect(answer.toString()).toMatch(/^HTTP\/1\.1 200 /);
+});
+
+const notLinux = skipUnless(process.platform === "linux", "shared ports", "only Linux spreads connections");
+
+test.skipIf(notLinux)("listenOn shares a port only with servers that share it too", async () => {
+  const at = { host: "127.0.0.1", port: 0 };
+  const servers = [createServer(), createServer(), createServer()] as const;
+  try {
+    const address = await listenOn(servers[0], at, true);
+    expect(await listenOn(servers[1], address, true)).toEqual(address);
+    await expect(listenOn(servers[2], address)).rejects.toThrow("EADDRINUSE");
+  } finally {
+    servers.forEach((server) => server.close());
+  }
 });
