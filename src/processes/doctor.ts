@@ -3,13 +3,13 @@ import { randomBytes } from "node:crypto";
 import { lookup } from "node:dns/promises";
 import type { Config } from "../config/config.ts";
 import { cellsOf } from "../config/cell-settings.ts";
-import { withoutPooler } from "../config/database-settings.ts";
+import { directUrl, withoutPooler } from "../config/database-settings.ts";
 import { loadServiceSecrets } from "../crypto/service-secrets.ts";
 import { openDatabaseClock } from "../database/database-clock.ts";
 import { createPool } from "../database/pool.ts";
 import { systemClock } from "../domain/clock.ts";
 import { isAway } from "../domain/regions.ts";
-import { examine, examineBucket, type Finding } from "./doctor/checks.ts";
+import { examine, examineBucket, examineOutside, type Finding } from "./doctor/checks.ts";
 import { replayOpen } from "./doctor/replay-open.ts";
 import { createLogger } from "../observability/logger.ts";
 import { codecOf } from "./codec.ts";
@@ -23,17 +23,30 @@ export interface DoctorOptions {
   readonly replay: number;
 }
 
-/** Returns the hosts named by the settings. */
-function namesOf({
-  databaseUrl,
-  temporalAddress,
-  publicUrl,
-  outboundProxy,
-}: DoctorOptions["config"]): string[] {
-  const addresses = [databaseUrl, `http://${temporalAddress}`, publicUrl];
-  const hosts = [...addresses.map((address) => new URL(address).hostname), outboundProxy?.hostname ?? ""];
+/** Returns the hosts of URLs, and a further host. */
+function hostsOf(urls: readonly string[], further = ""): string[] {
+  const hosts = [...urls.map((url) => new URL(url).hostname), further];
   // Without the brackets of an IPv6 address; a socket's path has no host.
   return [...new Set(hosts.map((host) => host.replaceAll(/^\[|\]$/g, "")))].filter((host) => host !== "");
+}
+
+/** Checks what an edge or a hub with a login of its own depends on. */
+export async function runOutsideDoctor(
+  config: Config & { readonly databaseUrl: string },
+): Promise<Finding[]> {
+  const pool = createPool({
+    url: directUrl(config),
+    role: "signet_edge",
+    max: 1,
+    log: createLogger({ level: "silent" }),
+  });
+  try {
+    const { edgeApiUrl: api } = config;
+    const names = hostsOf([config.databaseUrl, config.publicUrl, ...(api === undefined ? [] : [api])]);
+    return await examineOutside({ pool, names, resolve: lookup });
+  } finally {
+    await pool.end();
+  }
 }
 
 /** Runs the checks. Returns the findings in order of dependency. */
@@ -60,7 +73,10 @@ export async function runDoctor({ config: given, replay }: DoctorOptions): Promi
       // If the database does not answer, its check reports it.
       clock: await openDatabaseClock(pool).catch(() => systemClock),
       log,
-      names: namesOf(config),
+      names: hostsOf(
+        [config.databaseUrl, `http://${config.temporalAddress}`, config.publicUrl],
+        config.outboundProxy?.hostname,
+      ),
       resolve: lookup,
     });
     if (config.checkpointBucket !== undefined) {

@@ -143,15 +143,28 @@ async function doctorsConfig(): Promise<Config> {
   return beside ? developmentConfigFromProcess() : configFromProcess();
 }
 
-/** Checks the hubs of an edge that has no database. Undefined for any other process. */
-async function examineEdge(): Promise<readonly Finding[] | undefined> {
-  const { SIGNET_HUBS: followed, SIGNET_DATABASE_URL: database } = processEnvironment();
-  if ((followed ?? "") === "" || (database ?? "") !== "") {
+/** Checks an edge or a hub, which have no login of the service. Undefined for any other process. */
+async function examineOutside(): Promise<readonly Finding[] | undefined> {
+  const given = processEnvironment();
+  const has = (variable: string): boolean =>
+    (given[variable] ?? "") !== "" || (given[`${variable}_FILE`] ?? "") !== "";
+  if (has("SIGNET_DATABASE_URL")) {
     return undefined;
   }
-  const { examineHubs } = await import("./doctor/hubs.ts");
-  const { hubs = [], ...config } = configFromProcess("edge");
-  return await examineHubs({ ...config, hubs }, { monotonic, log: await createLog("silent") });
+  if (has("SIGNET_HUBS")) {
+    const { examineHubs } = await import("./doctor/hubs.ts");
+    const { hubs = [], ...config } = configFromProcess("edge");
+    return await examineHubs({ ...config, hubs }, { monotonic, log: await createLog("silent") });
+  }
+  if (!has("SIGNET_EDGE_DATABASE_URL")) {
+    return undefined;
+  }
+  const config = configFromProcess(has("SIGNET_HUB_KEY") ? "hub" : "edge");
+  const { runOutsideDoctor } = await import("./doctor.ts");
+  return await runOutsideDoctor({
+    ...config,
+    databaseUrl: need(config, "databaseUrl", "SIGNET_EDGE_DATABASE_URL"),
+  });
 }
 
 async function examineService(replay: number): Promise<readonly Finding[]> {
@@ -165,7 +178,7 @@ async function examineService(replay: number): Promise<readonly Finding[]> {
 
 async function doctor(options: Readonly<Record<string, unknown>>): Promise<void> {
   const replay = replayCount(options["replay"]);
-  const findings = (await examineEdge()) ?? (await examineService(replay));
+  const findings = (await examineOutside()) ?? (await examineService(replay));
   const well = findings.every(({ ok }) => ok);
   if (options["json"] === true) {
     process.stdout.write(`${JSON.stringify({ ok: well, data: findings }, null, 2)}\n`);

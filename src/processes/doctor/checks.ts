@@ -50,14 +50,17 @@ export interface Patient {
 /** Longer than for readiness, which is asked again in seconds: this one connects first, perhaps on a busy machine. */
 const TEMPORAL_TIMEOUT_MS = 10_000;
 
-interface Check {
+interface Check<Of = Patient> {
   readonly name: string;
   /** The fix if the check throws. */
   readonly fix: string;
-  readonly look: (patient: Patient) => Promise<{ readonly ok: boolean; readonly detail: string }>;
+  readonly look: (patient: Of) => Promise<{ readonly ok: boolean; readonly detail: string }>;
 }
 
-const CHECKS: readonly Check[] = [
+/** What an edge or a hub with a login of its own depends on. */
+export type Outside = Pick<Patient, "names" | "resolve" | "pool">;
+
+const OUTSIDE_CHECKS: readonly Check<Outside>[] = [
   {
     name: "dns",
     fix: "check the resolver of this machine, and the name in the setting",
@@ -80,6 +83,10 @@ const CHECKS: readonly Check[] = [
       return { ok: true, detail: "reachable, schema up to date" };
     },
   },
+];
+
+const CHECKS: readonly Check[] = [
+  ...OUTSIDE_CHECKS,
   {
     name: "home cell",
     fix: "check SIGNET_HOME_DATABASE_URL, that PostgreSQL of the home cell accepts this login, and that it was migrated first",
@@ -181,8 +188,17 @@ const CHECKS: readonly Check[] = [
 
 /** Runs every check in sequence; one that throws does not stop the others. */
 export async function examine(patient: Patient): Promise<Finding[]> {
+  return await runChecks(CHECKS, patient);
+}
+
+/** Runs the checks of an edge or a hub; `pool` has its role. */
+export async function examineOutside(outside: Outside): Promise<Finding[]> {
+  return await runChecks(OUTSIDE_CHECKS, outside);
+}
+
+async function runChecks<Of>(checks: readonly Check<Of>[], patient: Of): Promise<Finding[]> {
   const findings: Finding[] = [];
-  for (const { name, fix, look } of CHECKS) {
+  for (const { name, fix, look } of checks) {
     try {
       findings.push({ check: name, ...(await look(patient)) });
     } catch (error) {
