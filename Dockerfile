@@ -18,14 +18,15 @@ RUN npm prune --omit=dev --ignore-scripts --no-audit --no-fund
 RUN mkdir -p /image/bin /image/state/checkpoints /image/state/home \
     && ln -s ../../../app/src/bootstrap.mjs /image/bin/signet
 ARG TARGETARCH
-RUN node src/processes/image.mjs . "$TARGETARCH"
+# A clone may be readable by its owner alone.
+RUN node src/processes/image.mjs . "$TARGETARCH" && chmod -R a+rX dist src package.json
 
 FROM node:24.21.0-bookworm-slim
 WORKDIR /app
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
-COPY package.json ./
-COPY src/bootstrap.mjs src/
+COPY --from=build /app/package.json ./
+COPY --from=build /app/src/bootstrap.mjs src/
 COPY --from=build /image/bin/ /usr/local/bin/
 # Mount points: checkpoints of the compliance log, and data of a try-out (`serve`). A new volume inherits its owner.
 COPY --from=build --chown=node:node /image/state/ /var/lib/signet/

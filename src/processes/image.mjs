@@ -9,6 +9,8 @@ import { pathToFileURL } from "node:url";
 
 const WORKER = "node_modules/@temporalio/worker";
 const NATIVE_LIBRARIES = "node_modules/@temporalio/core-bridge/releases";
+/** Its sources in Rust. */
+const NATIVE_SOURCES = "node_modules/@temporalio/core-bridge/sdk-core";
 /** Dependencies of {@link WORKER} that only its bundler needs. */
 const BUNDLER = ["@swc/core", "memfs", "source-map-loader", "swc-loader", "unionfs", "webpack"];
 /** Native libraries by architecture, in Docker's words and in Node's. */
@@ -139,9 +141,26 @@ function removeNativeLibraries(root, architecture) {
   }
 }
 
+/**
+ * Removes what Node never loads from packages: types, source maps, texts, and the native library's sources.
+ *
+ * @param {string} root
+ */
+function removeUnused(root) {
+  const modules = join(root, "node_modules");
+  for (const name of readdirSync(modules, { recursive: true, encoding: "utf8" })) {
+    const licence = /(?:^|\/)(?:licen[cs]e|notice|copying)[^/]*$/i.test(name);
+    if (/\.(?:[cm]?ts|map|md|markdown|flow|rs|toml)$/.test(name) && !licence) {
+      rmSync(join(modules, name), { recursive: true });
+    }
+  }
+  rmSync(join(root, NATIVE_SOURCES), { recursive: true, force: true });
+}
+
 if (process.argv[1] !== undefined && pathToFileURL(process.argv[1]).href === import.meta.url) {
   const root = resolve(process.argv[2] ?? ".");
   removeNativeLibraries(root, process.argv[3] || process.arch);
   removeBundler(root);
   removePackages(root);
+  removeUnused(root);
 }
