@@ -86,6 +86,13 @@ export default defineConfig({
       {
         extends: true,
         test: {
+          name: "containers",
+          include: ["test/containers/**/*.test.ts"],
+        },
+      },
+      {
+        extends: true,
+        test: {
           name: "portal",
           include: ["test/browser/**/*.test.ts"],
           globalSetup: SERVERS,

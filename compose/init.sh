@@ -26,7 +26,8 @@ days_leaf=397
 # The names of a cell's services end with this.
 of="${SIGNET_INIT_CELL:+-$SIGNET_INIT_CELL}"
 ca="$SIGNET_INIT_CA" keys="$SIGNET_INIT_KEYS" api="$SIGNET_INIT_API" edge="$SIGNET_INIT_EDGE" worker="$SIGNET_INIT_WORKER"
-hub="$SIGNET_INIT_HUB" lease="$SIGNET_INIT_LEASE"
+hub="$SIGNET_INIT_HUB" lease="$SIGNET_INIT_LEASE" config="$SIGNET_INIT_CONFIG" initdb="$SIGNET_INIT_INITDB"
+target_ca="${SIGNET_INIT_TARGET_CA:-}"
 trust="$SIGNET_INIT_TRUST" postgres="$SIGNET_INIT_POSTGRES" temporal="$SIGNET_INIT_TEMPORAL" ui="$SIGNET_INIT_TEMPORAL_UI"
 
 work=$(mktemp -d)
@@ -121,8 +122,32 @@ make_home() {
   keep_authority "$edge/hubs-ca"
   keep_authority "$hub/hubs-ca"
   [ -s "$lease/lease-key" ] || openssl rand -base64 32 | put "$lease/lease-key"
-  own 1000:1000 "$api" "$edge" "$hub" "$lease"
-  own 5000:5000 "$ui"
+  own 1000:1000 "$api" "$edge" "$hub" "$lease" "$ui"
+}
+
+# Configuration that is no secret, readable by every user whatever its mode in the clone. Each run copies it again, because
+# a new version may have changed it.
+copy_configuration() {
+  here=$(dirname "$0")
+  (
+    umask 022
+    mkdir -p "$config/prometheus" "$config/grafana/datasources" "$config/grafana/dashboards"
+    for file in pg_hba.conf temporal-dynamic-config.yaml prune-visibility-indexes.sql restore-visibility-indexes.sql \
+      grafana/datasources/signet.yaml grafana/dashboards/signet.yaml; do
+      put "$config/$file" < "$here/$file"
+    done
+    for file in prometheus/prometheus.yml prometheus/alerts.yml grafana/dashboard.json; do
+      put "$config/$file" < "$here/../deploy/$file"
+    done
+    put "$initdb/temporal-login.sh" < "$here/initdb/temporal-login.sh"
+  )
+  # Without SIGNET_TARGET_CA_FILE, it is /dev/null.
+  if [ -s "$target_ca" ]; then
+    grep -q 'BEGIN CERTIFICATE' "$target_ca" || { echo "init: SIGNET_TARGET_CA_FILE has no certificate in PEM" >&2; exit 1; }
+    put "$config/target-ca.crt" < "$target_ca"
+    chmod 0644 "$config/target-ca.crt"
+  fi
+  chmod 0755 "$config" "$initdb"
 }
 
 make_services() {
@@ -132,7 +157,7 @@ make_services() {
   chmod 0755 "$trust"
   chmod 0644 "$trust/internal-ca.crt"
   make_cell
-  [ -n "$of" ] || make_home
+  [ -n "$of" ] || { make_home; copy_configuration; }
 }
 
 case "${1-}" in

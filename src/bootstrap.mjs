@@ -60,6 +60,8 @@ const PROCESSES = ["api", "worker", "edge", "hub", "serve", "doctor", "migrate"]
 const OF_CLONE = ["start", "test", "test:all", "run"];
 /** Projects of vitest.config.ts that `npm test` runs. */
 const BEFORE_A_COMMIT = ["unit", "machine", "promises"];
+/** Those that `npm run test:all` runs; `npm run test:containers` takes the machine's ports for itself. */
+const ALL = ["!containers"];
 const SOURCES = ["src", "activities", "workflows"];
 const BUNDLES = join(ROOT, ".signet", "bundles");
 /** Record of the command line's bundle: its path, and size and time of every file that it was made from. */
@@ -447,7 +449,7 @@ async function become(program, args) {
  */
 function vitestArguments(command, rest) {
   const chosen = rest.some((argument) => /^(--project|[^-].*\/)/.test(argument));
-  const projects = command === "test" && !chosen ? BEFORE_A_COMMIT : [];
+  const projects = chosen ? [] : command === "test" ? BEFORE_A_COMMIT : ALL;
   return ["run", ...projects.flatMap((name) => ["--project", name]), ...rest];
 }
 

@@ -101,7 +101,9 @@ async function otherParts(): Promise<readonly Part[]> {
   for (const version of versions) {
     others.push(await partOnNode(version));
   }
-  return [rest, ...others.filter((part) => part !== undefined)];
+  const core = ["npm", "run", "test:containers", "--", "test/containers/core.test.ts"];
+  const containers = { name: "in a container engine", command: core };
+  return [rest, ...others.filter((part) => part !== undefined), containers];
 }
 
 const first: Part = { name: "npm test", command: ["npm", "test", "--"] };

@@ -289,7 +289,7 @@ describe.skipIf(helm === undefined)("the chart", () => {
   });
 
   test("gives them the settings of the compose file, if all is inside", async () => {
-    const { services, configs } = await composeFile();
+    const { services } = await composeFile();
     const containers = podsOf("values-all-inside.yaml").flatMap(({ spec }) => containersOf(spec));
     const settings = (words: unknown): readonly string[] =>
       (words as readonly string[]).filter((word) => !word.includes("_file="));
@@ -299,7 +299,7 @@ describe.skipIf(helm === undefined)("the chart", () => {
       ({ metadata }) => metadata.name === "signet-all-inside",
     )?.data;
     expect(parse(files?.["dynamic-config.yaml"] ?? "")).toEqual(
-      parse(configs["temporal-dynamic-config"]?.content ?? ""),
+      parse(await readFile(join(REPOSITORY, "compose", "temporal-dynamic-config.yaml"), "utf8")),
     );
   });
 

@@ -15,8 +15,10 @@ export interface ComposeService {
   };
   /** `host address:host port:container port` */
   readonly ports?: readonly string[];
-  readonly configs?: readonly { readonly source: string; readonly target: string }[];
-  readonly volumes?: readonly string[];
+  readonly volumes?: readonly (
+    | string
+    | { readonly source: string; readonly target: string; readonly read_only?: boolean }
+  )[];
   readonly restart?: string;
   readonly stop_grace_period?: string;
   readonly init?: boolean;
@@ -24,7 +26,7 @@ export interface ComposeService {
   readonly cap_drop?: readonly string[];
   readonly cap_add?: readonly string[];
   readonly network_mode?: string;
-  readonly networks?: readonly string[];
+  readonly networks?: readonly string[] | Readonly<Record<string, { readonly aliases?: readonly string[] }>>;
   readonly security_opt?: readonly string[];
   readonly privileged?: boolean;
   readonly user?: string;
@@ -34,10 +36,31 @@ export interface ComposeService {
 
 export interface ComposeFile {
   readonly services: Readonly<Record<string, ComposeService>>;
-  readonly configs: Readonly<Record<string, { readonly content?: string; readonly file?: string }>>;
 }
 
 export type Variables = Readonly<Record<string, string>>;
+
+/** Returns a service's mounts: the volume or path, and where it is in the container. */
+export function mountsOf({
+  volumes = [],
+}: ComposeService): readonly { readonly source: string; readonly target: string; readonly mode: string }[] {
+  return volumes.map((volume) => {
+    if (typeof volume !== "string") {
+      return { ...volume, mode: volume.read_only === true ? "ro" : "" };
+    }
+    const [source = "", target = "", mode = ""] = volume.split(":");
+    return { source, target, mode };
+  });
+}
+
+/** Returns the names of the networks of a service. */
+export function networksOf(file: ComposeFile, name: string): readonly string[] {
+  const { networks = ["default"], network_mode: mode } = file.services[name] ?? {};
+  if (mode?.startsWith("service:") === true) {
+    return networksOf(file, mode.slice("service:".length));
+  }
+  return Array.isArray(networks) ? networks : Object.keys(networks);
+}
 
 /** `${NAME}`, `${NAME:-default}`, `${NAME:+replacement}`, `${NAME:?message}` and `$$`; the texts may contain variables. */
 const VARIABLE = /\$\$|\$\{(\w+)(?::([-+?])((?:\$\{[^}]*\}|[^}])*))?\}/g;
@@ -102,7 +125,7 @@ export interface ImageFile {
 }
 
 /** Returns a Dockerfile's instructions: names and the rest of their lines. */
-export function instructionsOf(text: string): readonly (readonly [string, string])[] {
+function instructionsOf(text: string): readonly (readonly [string, string])[] {
   return text
     .replace(/^#.*\n/gm, "")
     .replace(/\\\n\s*/g, "")

@@ -1,13 +1,10 @@
 /** Fetches into the cache what tests would build on first use, or be skipped without. .ci/programs runs it. */
 import { goProgram, HELM, KUBECONFORM } from "../../docs/go-program.ts";
-import { temporalPrograms } from "../bench/environment/temporal-programs.ts";
 import { fetchAwsServers } from "./aws-server.ts";
-import { CACHE } from "./cache.ts";
 import { fetchEnvoy } from "./envoy.ts";
 
 const PROGRAMS: Readonly<Record<string, () => Promise<unknown>>> = {
   Envoy: fetchEnvoy,
-  "Temporal's server": async () => await temporalPrograms(CACHE, (line) => console.warn(line)),
   Helm: async () => await goProgram(HELM),
   kubeconform: async () => await goProgram(KUBECONFORM),
   "servers for AWS": fetchAwsServers,

@@ -22,4 +22,7 @@ export const POSTGRES_SETTINGS: Readonly<Record<string, string>> = Object.fromEn
 export const HISTORY_SHARDS = Number(file.services["temporal"]?.environment?.["NUM_HISTORY_SHARDS"]);
 
 /** Temporal's dynamic configuration, as YAML. */
-export const DYNAMIC_CONFIG = file.configs["temporal-dynamic-config"]?.content ?? "";
+export const DYNAMIC_CONFIG = readFileSync(
+  new URL("../../../compose/temporal-dynamic-config.yaml", import.meta.url),
+  "utf8",
+);

@@ -65,7 +65,7 @@ async function copySchema(target: string): Promise<void> {
 }
 
 /** Returns where they are cached. */
-export function temporalDirectory(cache: string): string {
+function temporalDirectory(cache: string): string {
   return join(cache, `temporal-server-${TEMPORAL_SERVER_VERSION}`);
 }
 

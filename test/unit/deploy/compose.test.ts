@@ -15,7 +15,6 @@ const PASSWORDS = {
 };
 /** Services that differ from the others. */
 const ROOT = ["init", "init-us"];
-const WRITES_TO_ITS_IMAGE = ["temporal-ui"];
 
 let check: Check;
 let file: ComposeFile;
@@ -39,7 +38,7 @@ test.for<[name: string, from: string, to: string]>([
   expect(check(parseCompose(text.replace(from, to), PASSWORDS))).not.toEqual([]);
 });
 
-test("no service runs as root, writes to its image, has capabilities, or exceeds its limits", async () => {
+test("no service runs as root, can write to its image, has capabilities, or exceeds its limits", async () => {
   const { user } = parseDockerfile(await read("Dockerfile"));
   expect(user).toBe("node");
   const services = Object.entries(file.services);
@@ -47,16 +46,15 @@ test("no service runs as root, writes to its image, has capabilities, or exceeds
   for (const [name, service] of services) {
     expect(service.cap_drop, name).toEqual(["ALL"]);
     expect(service.security_opt, name).toEqual(["no-new-privileges:true"]);
-    expect(service.read_only, name).toBe(!WRITES_TO_ITS_IMAGE.includes(name));
+    expect(service.read_only, name).toBe(true);
     expect(service.privileged, name).toBeUndefined();
     expect(service.deploy?.resources.limits, name).toMatchObject({
       memory: expect.stringMatching(/^\d+[MG]$/) as string,
       pids: expect.any(Number) as number,
     });
-    // The image of Temporal's UI sets its own user.
-    const own = service.build === undefined ? service.user : user;
+    const own = service.image === "signet" ? user : service.user;
+    expect(own, name).toBeDefined();
     expect(own === "root", name).toBe(ROOT.includes(name));
-    expect(own === undefined ? [name] : [], name).toEqual(own === undefined ? WRITES_TO_ITS_IMAGE : []);
     expect(service.cap_add !== undefined, name).toBe(ROOT.includes(name));
   }
 });
@@ -66,19 +64,34 @@ test("Prometheus and Grafana start only with their profile, with the files of de
     profiles?.includes("monitoring"),
   );
   expect(monitoring.map(([name, { profiles, volumes }]) => [name, profiles, volumes?.[0]])).toEqual([
-    ["prometheus", ["monitoring"], "./deploy/prometheus:/etc/prometheus:ro"],
-    ["grafana", ["monitoring"], "./deploy/grafana:/etc/signet/grafana:ro"],
+    ["prometheus", ["monitoring"], "config:/run/signet/config:ro"],
+    ["grafana", ["monitoring"], "config:/run/signet/config:ro"],
   ]);
+  const home = file.services["grafana"]?.environment?.["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"] ?? "";
+  expect(JSON.parse(await read(home.replace("/run/signet/config", "deploy")))).toHaveProperty("panels");
+});
+
+test("Prometheus asks every process: those of a profile by name service, so that none is down without it", async () => {
   const { scrape_configs: scraped } = parse(await read("deploy/prometheus/prometheus.yml")) as {
     readonly scrape_configs: readonly {
-      readonly static_configs: readonly { readonly targets: readonly string[] }[];
+      readonly static_configs?: readonly { readonly targets: readonly string[] }[];
+      readonly dns_sd_configs?: readonly { readonly names: readonly string[] }[];
     }[];
   };
-  const targets = scraped.flatMap(({ static_configs: groups }) => groups.flatMap((group) => group.targets));
-  const ours = Object.entries(file.services).filter(
-    ([, { build, restart }]) => build !== undefined && restart !== "no",
+  const fixed = scraped.flatMap(({ static_configs: groups = [] }) =>
+    groups.flatMap(({ targets }) => targets),
   );
-  expect(targets).toEqual(ours.map(([name]) => `${name}:9464`));
-  const home = file.services["grafana"]?.environment?.["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"] ?? "";
-  expect(JSON.parse(await read(home.replace("/etc/signet", "deploy")))).toHaveProperty("panels");
+  const found = scraped.flatMap(({ dns_sd_configs: groups = [] }) => groups.flatMap(({ names }) => names));
+  const ours = Object.entries(file.services).filter(
+    ([, { image, restart, command }]) => image === "signet" && restart !== "no" && command !== undefined,
+  );
+  const listener = (name: string): string => {
+    const { network_mode: shared, environment } = file.services[name] ?? {};
+    const port = environment?.["SIGNET_METRICS_LISTEN"]?.split(":")[1];
+    return `${shared === undefined ? name : "edge"}:${port}`;
+  };
+  const always = ours.filter(([, { profiles }]) => profiles === undefined);
+  expect(fixed.toSorted()).toEqual(always.map(([name]) => listener(name)).toSorted());
+  const others = ours.filter(([, { profiles }]) => profiles !== undefined);
+  expect(found.toSorted()).toEqual(others.map(([name]) => name).toSorted());
 });

@@ -10,6 +10,7 @@ import {
   type ComposeFile,
   type ComposeService,
   type ImageFile,
+  mountsOf,
   parseCompose,
   parseDockerfile,
   parseEnvFile,
@@ -57,7 +58,9 @@ const isJob = ({ restart }: ComposeService): boolean => restart === "no";
 describe("every service", () => {
   test("runs a pinned image other than auto-setup, or one built here", () => {
     for (const [name, { image: used, build }] of all()) {
-      expect(build === undefined ? used : build, name).toMatch(build === undefined ? PINNED : /^\.$/);
+      expect(used, name).toMatch(used === "signet" ? /^/ : PINNED);
+      // One service builds the image of all, which otherwise has an id for each.
+      expect(build, name).toBe(name === "migrate" ? "." : undefined);
     }
     expect(text).not.toContain("auto-setup");
     expect(text).not.toContain("latest");
@@ -70,8 +73,11 @@ describe("every service", () => {
       "temporal",
       "temporal-ui",
       "api",
+      "api-b",
       "worker",
+      "edge-port",
       "edge",
+      "edge-b",
       "hub-a",
       "hub-b",
       "remote-edge",
@@ -83,7 +89,8 @@ describe("every service", () => {
       "grafana",
     ]);
     for (const [name, { healthcheck, restart }] of running) {
-      expect(healthcheck?.test[0], name).toBe("CMD");
+      // It only sleeps.
+      expect(healthcheck?.test[0], name).toBe(name === "edge-port" ? undefined : "CMD");
       expect(restart, name).toBe("unless-stopped");
     }
   });
@@ -111,11 +118,8 @@ describe("every service", () => {
   });
 
   test("leaves the CA's key and the writing of keys to the job that creates them", () => {
-    const mounts = all().flatMap(([name, { volumes = [] }]) =>
-      volumes.map((volume) => {
-        const [source = "", path = "", mode] = volume.split(":");
-        return [name, source, path, mode] as const;
-      }),
+    const mounts = all().flatMap(([name, of]) =>
+      mountsOf(of).map(({ source, target, mode }) => [name, source, target, mode] as const),
     );
     const holders = (volume: string): readonly string[] =>
       mounts.filter(([, source]) => source === volume).map(([name]) => name);
@@ -123,15 +127,17 @@ describe("every service", () => {
     for (const name of ["postgres", "temporal", "temporal-ui"]) {
       expect(holders(`${name}-tls`)).toEqual(["init", name]);
     }
+    expect(holders("initdb")).toEqual(["init", "postgres", "postgres-us"]);
     for (const [name, source, target, mode] of mounts.filter(([, , path]) => path.startsWith("/run/"))) {
       expect(target).toBe(`/run/signet/${source.replace(/-us\b/, "")}`);
-      expect(mode, name).toBe(name.startsWith("init") ? undefined : "ro");
+      expect(mode, name).toBe(name.startsWith("init") ? "" : "ro");
     }
+    expect(holders("api")).toEqual(["init", "api", "api-b"]);
+    expect(holders("worker")).toEqual(["init", "worker"]);
     for (const own of ["api", "worker"]) {
-      expect(holders(own)).toEqual(["init", own]);
       expect(holders(`${own}-us`)).toEqual(["init-us", `${own}-us`]);
     }
-    expect(holders("edge")).toEqual(["init", "edge", "remote-edge"]);
+    expect(holders("edge")).toEqual(["init", "edge", "edge-b", "remote-edge"]);
     expect(holders("hub")).toEqual(["init", "hub-a", "hub-b"]);
     // Hubs hold no key of PostgreSQL's proofs.
     expect(holders("lease")).toEqual(["init", "migrate", "remote-edge"]);
@@ -156,9 +162,17 @@ describe("every service", () => {
       ...made(/\bput "\$([a-z]+)\/([a-z.-]+)"/g, [""]),
       ...made(/^ *keep_authority "\$([a-z]+)\/([a-z-]+)"/gm, [".crt"]),
     ];
-    const used = new Set(JSON.stringify(file.services).match(/\/run\/signet\/[a-z-]+\/[a-z.-]+/g));
+    const copied = [...script.matchAll(/[a-z_-]+(?:\/[a-z-]+)*\.(?:conf|ya?ml|sql|json|crt)\b/g)];
+    const configuration = new Set(copied.map(([path]) => `/run/signet/config/${path}`));
+    const used = new Set(
+      JSON.stringify(file.services).match(
+        /\/run\/signet\/[a-z-]+\/[a-z./_-]+\.[a-z]+\b|\/run\/signet\/[a-z-]+\/[a-z-]+(?=")/g,
+      ),
+    );
     expect(used.size).toBeGreaterThan(15);
-    expect([...used].filter((path) => !created.includes(path))).toEqual([]);
+    const directories = ["/run/signet/config/grafana"];
+    const known = [...created, ...configuration, ...directories];
+    expect([...used].filter((path) => !known.includes(path))).toEqual([]);
   });
 
   test("gets its passwords from .env, which .env.example lists", () => {
@@ -179,7 +193,7 @@ describe("every service", () => {
 
 describe("our services", () => {
   test("have no writable files and no capabilities, and exit before they are killed", () => {
-    for (const [name] of all().filter(([, { build }]) => build !== undefined)) {
+    for (const [name] of all().filter(([, { image: used }]) => used === "signet")) {
       expect(service(name)).toMatchObject({ init: true, read_only: true, cap_drop: ["ALL"] });
       expect(parseSeconds(service(name).stop_grace_period ?? "")).toBeGreaterThan(CLOSE_TIMEOUT_MS);
     }
@@ -190,7 +204,17 @@ describe("our services", () => {
     for (const [name] of all()) {
       expect(environment(name)).not.toHaveProperty("SIGNET_ENV");
       // In production, the default is native.
-      expect(environment(name)["SIGNET_MTLS_MODE"]).toBe(name === "api" ? "proxy" : undefined);
+      expect(environment(name)["SIGNET_MTLS_MODE"]).toBe(/^api(-b)?$/.test(name) ? "proxy" : undefined);
+    }
+  });
+
+  test("have settings that exist", () => {
+    const settings = new Set(Object.values(SETTINGS).map(({ variable }): string => variable));
+    for (const [name] of all().filter(([, { image: used }]) => used === "signet")) {
+      expect(
+        Object.keys(environment(name)).filter((key) => !settings.has(key)),
+        name,
+      ).toEqual([]);
     }
   });
 
@@ -198,15 +222,25 @@ describe("our services", () => {
     expect(environment("api")).not.toHaveProperty("SIGNET_ADMIN_LISTEN");
     expect(SETTINGS.adminListen.fallback).toMatch(/^127\.0\.0\.1:/);
     for (const [name] of all()) {
-      expect("SIGNET_OPERATOR_TOKEN_FILE" in environment(name)).toBe(/^api(-us)?$/.test(name));
+      expect("SIGNET_OPERATOR_TOKEN_FILE" in environment(name)).toBe(/^api(-b|-us)?$/.test(name));
       expect("SIGNET_DATABASE_ADMIN_URL" in environment(name)).toBe(/^migrate(-us)?$/.test(name));
     }
   });
 });
 
 describe("the edge", () => {
-  test("is the only way in, over a port that others may publish and the api may not", () => {
-    expect(service("edge").ports).toEqual(["127.0.0.1:8443:8443"]);
+  test("is the only way in, over a port that both edges share and the api does not publish", () => {
+    expect(service("edge-port").ports).toEqual(["127.0.0.1:8443:8443"]);
+    for (const name of ["edge", "edge-b"]) {
+      expect(service(name)).toMatchObject({ network_mode: "service:edge-port" });
+      expect(environment(name)).toMatchObject({
+        SIGNET_EDGE_LISTEN: "0.0.0.0:8443",
+        SIGNET_EDGE_LISTEN_SHARED: "on",
+      });
+    }
+    expect(environment("edge")["SIGNET_METRICS_LISTEN"]).not.toBe(
+      environment("edge-b")["SIGNET_METRICS_LISTEN"],
+    );
     expect(service("api").ports).toBeUndefined();
     expect(environment("api")).not.toHaveProperty("SIGNET_API_LISTEN");
     expect(SETTINGS.apiListen.fallback).toMatch(/^127\.0\.0\.1:/);
@@ -237,7 +271,7 @@ describe("the worker", () => {
     const { SIGNET_CHECKPOINT_DIR: directory } = environment("worker");
     expect(service("worker").volumes).toContain(`checkpoints:${directory}`);
     const others = all().filter(([name]) => name !== "worker");
-    expect(others.flatMap(([, { volumes = [] }]) => volumes).join()).not.toContain("checkpoints:");
+    expect(others.flatMap(([, of]) => mountsOf(of).map(({ source }) => source))).not.toContain("checkpoints");
     expect(directory).toBe("/var/lib/signet/checkpoints");
     expect(dockerfile).toContain(" /image/state/checkpoints ");
     expect(image.copies).toContain(
@@ -252,23 +286,22 @@ describe("PostgreSQL", () => {
     expect(service("postgres").volumes?.[0]).toBe("postgres:/var/lib/postgresql");
   });
 
-  test("accepts no network connections without TLS", () => {
-    const { command = [], configs = [] } = service("postgres");
+  test("accepts no network connections without TLS", async () => {
+    const { command = [] } = service("postgres");
     expect(command).toContain("--ssl=on");
-    const hba = command.find((word) => word.startsWith("--hba_file="))?.replace("--hba_file=", "");
-    const rules = file.configs[configs.find(({ target }) => target === hba)?.source ?? ""]?.content ?? "";
-    const network = rules.split("\n").filter((rule) => rule !== "" && !rule.startsWith("local "));
+    expect(command).toContain("--hba_file=/run/signet/config/pg_hba.conf");
+    const rules = await read("compose/pg_hba.conf");
+    const network = rules.split("\n").filter((rule) => /^[^#]/.test(rule) && !rule.startsWith("local "));
     expect(network).toEqual(["hostssl all all all scram-sha-256"]);
   });
 
-  test("has a login for Temporal that is not a superuser, with the password that Temporal uses", () => {
+  test("has a login for Temporal that is not a superuser, with the password that Temporal uses", async () => {
     const { POSTGRES_USER: user, POSTGRES_PWD: password } = environment("temporal");
-    const mounted = service("postgres").configs?.find(({ target }) =>
-      target.startsWith("/docker-entrypoint-initdb.d/"),
-    );
-    expect(file.configs[mounted?.source ?? ""]?.content).toBe(
-      `CREATE ROLE ${user} LOGIN CREATEDB PASSWORD '${password}'`,
-    );
+    expect(service("postgres").volumes).toContain("initdb:/docker-entrypoint-initdb.d:ro");
+    const script = await read("compose/initdb/temporal-login.sh");
+    expect(script).toContain(`CREATE ROLE ${user} LOGIN CREATEDB PASSWORD :'password'`);
+    expect(script).toContain('--set=password="$TEMPORAL_DATABASE_PASSWORD"');
+    expect(environment("postgres")["TEMPORAL_DATABASE_PASSWORD"]).toBe(password);
     expect(environment("temporal-schema")).toMatchObject({ SQL_USER: user, SQL_PASSWORD: password });
   });
 
@@ -292,10 +325,10 @@ describe("PostgreSQL", () => {
     // Temporal's four services: 20 each, and 10 each for visibility. Ours are in a table of docs/operations.md.
     const temporal = 4 * (20 + 10);
     const table = await read("docs/operations.md");
-    const ours = ["api", "worker", "edge", "hub", "hub"].map((name) =>
+    const ours = ["api", "api", "worker", "edge", "edge", "hub", "hub"].map((name) =>
       Number(new RegExp(`^\\| ${name} \\| .* \\| .* \\| (\\d+) \\|`, "m").exec(table)?.[1]),
     );
-    expect(ours).toEqual([58, 20, 6, 3, 3]);
+    expect(ours).toEqual([58, 58, 20, 6, 6, 3, 3]);
     expect(most).toBeGreaterThan(temporal + ours.reduce((sum, count) => sum + count, 0) + 20);
   });
 });
@@ -328,16 +361,19 @@ describe("Temporal", () => {
     expect(environment("temporal")).toMatchObject({ DB: "postgres12_pgx", POSTGRES_SEEDS: "postgres" });
   });
 
-  test("reads its dynamic configuration (bounded cache, fairness by tenant) as its own user", () => {
-    const [mounted] = service("temporal").configs ?? [];
-    expect(mounted?.target).toBe(environment("temporal")["DYNAMIC_CONFIG_FILE_PATH"]);
-    const settings = parse(file.configs[mounted?.source ?? ""]?.content ?? "") as Record<string, unknown>;
+  test("reads its dynamic configuration: bounded cache, fairness by tenant", async () => {
+    expect(environment("temporal")["DYNAMIC_CONFIG_FILE_PATH"]).toBe(
+      "/run/signet/config/temporal-dynamic-config.yaml",
+    );
+    const settings = parse(await read("compose/temporal-dynamic-config.yaml")) as Record<string, unknown>;
     expect(settings).toEqual({
       "history.hostLevelCacheMaxSize": [{ value: 5_000 }],
       "matching.enableFairness": [{ value: true }],
     });
-    // Some versions of Compose make such files readable by root only by default.
-    expect(text.match(/mode: 0444/g)).toHaveLength(text.match(/- source: /g)?.length ?? 0);
+  });
+
+  test("has no configs, which Compose cannot put into read-only services", () => {
+    expect(text).not.toMatch(/^ *configs:/m);
   });
 
   test("listens for other containers, and its UI opens with our namespace", () => {
@@ -366,7 +402,10 @@ describe("the image", () => {
   test("has the command line under its name", () => {
     expect(dockerfile).toContain(`ln -s ../../..${image.workdir}/src/bootstrap.mjs /image/bin/signet`);
     expect(image.copies).toEqual(
-      expect.arrayContaining(["src/bootstrap.mjs src/", "--from=build /image/bin/ /usr/local/bin/"]),
+      expect.arrayContaining([
+        "--from=build /app/src/bootstrap.mjs src/",
+        "--from=build /image/bin/ /usr/local/bin/",
+      ]),
     );
   });
 

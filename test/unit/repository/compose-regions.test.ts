@@ -2,7 +2,13 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { type ComposeFile, type ComposeService, parseCompose } from "../../support/compose-file.ts";
+import {
+  type ComposeFile,
+  type ComposeService,
+  mountsOf,
+  networksOf,
+  parseCompose,
+} from "../../support/compose-file.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..", "..");
 
@@ -17,7 +23,7 @@ beforeAll(async () => {
 const all = (): [string, ComposeService][] => Object.entries(file.services);
 const service = (name: string): ComposeService => file.services[name] ?? {};
 const environment = (name: string): Readonly<Record<string, string>> => service(name).environment ?? {};
-const networks = (name: string): readonly string[] => service(name).networks ?? ["default"];
+const networks = (name: string): readonly string[] => networksOf(file, name);
 const ofProfile = (profile: string): readonly string[] =>
   all().flatMap(([name, { profiles = [] }]) => (profiles.includes(profile) ? [name] : []));
 
@@ -87,13 +93,15 @@ describe("the second cell", () => {
     }
   });
 
-  test("shares with the home cell only the authorities' volumes", () => {
+  test("shares with the home cell only the authorities' volumes and configuration", () => {
     const sources = (inside: boolean): readonly string[] =>
       all()
         .filter(([name]) => CELL.includes(name) === inside)
-        .flatMap(([, { volumes = [] }]) => volumes.map((volume) => volume.split(":")[0] ?? ""));
+        .flatMap(([, of]) => mountsOf(of).map(({ source }) => source));
     const home = new Set(sources(false));
-    expect(new Set(sources(true).filter((source) => home.has(source)))).toEqual(new Set(["ca", "trust"]));
+    expect(new Set(sources(true).filter((source) => home.has(source)))).toEqual(
+      new Set(["./compose", "ca", "trust", "config", "initdb"]),
+    );
   });
 
   test("differs from the home cell only in its settings of cells, databases and Temporal", () => {

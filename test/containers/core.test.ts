@@ -1,0 +1,210 @@
+/**
+ * README's Production and docs/operations.md's Compose, line by line, in a real container engine and a fresh clone that
+ * only its owner can read.
+ */
+import { setTimeout as delay } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { ContainerStack, linesOf, NO_ENGINE, verifyDelivered } from "../support/container-stack.ts";
+import { eventually } from "../support/eventually.ts";
+import { allowMinutes } from "../support/limits.ts";
+import { type Published, startPublisher } from "../support/publisher.ts";
+import { type Json, StackClient } from "../support/stack-client.ts";
+import { describeTemporal } from "./temporal.ts";
+
+allowMinutes(10);
+
+const ORIGIN = "https://localhost:8443";
+const TYPE = "inference.completed";
+/** Longest time without a taken connection while settings change or a version is replaced. */
+const REFUSED_MAX_MS = 2_000;
+/** Attempts of a cycle. */
+const ATTEMPTS = 17;
+const PATIENCE_MS = 120_000;
+
+describe.skipIf(NO_ENGINE)("the compose file in a container engine", () => {
+  let stack: ContainerStack;
+  let client: StackClient;
+
+  async function temporal(command: string): Promise<string> {
+    const [line = "exit 1"] = await linesOf("docs/operations.md", /^temporal workflow list .*--tls-/);
+    const connection = line.slice(line.indexOf("--namespace")).replace("localhost:7233", "temporal:7233");
+    return await stack.run(
+      'docker compose run --rm --no-deps -T --user "$(id -u)" -v "$PWD:/here:ro" -w /here --entrypoint temporal ' +
+        `temporal-schema ${command} ${connection}`,
+    );
+  }
+
+  /** Publishes while something happens. Resolves once every accepted event has arrived. */
+  async function publishDuring(perSecond: number, what: () => Promise<unknown>): Promise<Published> {
+    const { directory } = stack;
+    const token = async (): Promise<string> => await client.token();
+    const publisher = startPublisher({ directory, origin: ORIGIN, token, type: TYPE, perSecond });
+    await what();
+    await delay(1_000);
+    const published = await publisher.stop();
+    await eventually(
+      () => {
+        const arrived = new Set(stack.received().map(({ headers }) => headers["webhook-id"]));
+        return published.accepted.every((id) => arrived.has(id));
+      },
+      "every accepted event to arrive",
+      PATIENCE_MS,
+    );
+    return published;
+  }
+
+  const say = (what: string, { accepted, refusals, longestRefusalMs }: Published): void =>
+    console.log(
+      `${what}: ${accepted.length} accepted and delivered, repeated ${JSON.stringify(refusals)}, ` +
+        `no connection for ${longestRefusalMs} ms`,
+    );
+
+  beforeAll(async () => {
+    stack = new ContainerStack();
+    await stack.makeReceiver();
+    await stack.configure({
+      SIGNET_ALLOWED_TARGET_CIDRS: "172.16.0.0/12",
+      SIGNET_TARGET_CA_FILE: "./receivers-ca.crt",
+    });
+  });
+
+  afterAll(async () => {
+    await stack?.remove();
+  });
+
+  test("starts as README says, and its operator creates a tenant", async () => {
+    const [up = "exit 1", create = "exit 1", ...more] = await linesOf("README.md", /^docker compose /);
+    expect(more).toEqual([]);
+    await stack.run(up);
+    expect(await stack.paste(create)).toContain("ten_");
+    await stack.startReceiver();
+  });
+
+  test("issues tokens over mutual TLS with the commands of docs/operations.md", async () => {
+    for (const line of await linesOf("docs/operations.md", /^docker compose run --rm -T init \w/)) {
+      await stack.run(line);
+    }
+    client = await StackClient.provision(stack, ORIGIN);
+    const [curl = "exit 1"] = await linesOf("docs/operations.md", /^curl .*\/v1\/auth\/token/);
+    const filled = curl
+      .replace("cl_…", String(client.credential["client_id"]))
+      .replace("sgn_…", String(client.credential["client_secret"]));
+    expect(JSON.parse(await stack.run(filled))).toMatchObject({ token_type: "Bearer" });
+    const anonymous = await stack.run(`curl -s --cacert ca.crt ${ORIGIN}/v1/auth/token -d '{}'`);
+    expect(anonymous).toContain("CLIENT_CERT_REQUIRED");
+  });
+
+  test("verifies an endpoint with a private authority's certificate, and delivers", async () => {
+    const { secret } = await client.newEndpoint("/hook", TYPE);
+    const id = await client.publish(TYPE, { tokens: 42 });
+    const received = await stack.untilReceived(id);
+    expect(verifyDelivered(received, String(secret)).payload).toMatchObject({ id, data: { tokens: 42 } });
+  });
+
+  test("shows what it does: doctor, top, the portal, Temporal's UI", async () => {
+    for (const service of ["api", "api-b", "worker", "edge", "edge-b"]) {
+      const found = await stack.run(`docker compose exec -T ${service} signet doctor`);
+      expect(found, service).toMatch(/^(ok .*\n)+$/);
+    }
+    expect(await stack.signet("top")).toHaveProperty("followers");
+    const link = await client.call("POST", "/v1/portal/links", { scopes: ["webhooks:read"] });
+    const page = await stack.run(`curl -s --cacert ca.crt --cert example.pem '${String(link["url"])}'`);
+    expect(page).toContain("<form");
+    expect(await stack.run("curl -sf http://localhost:8233/")).toContain("<html");
+    const listed = await stack.run("curl -sf http://localhost:8233/api/v1/namespaces/signet/workflows");
+    expect(listed).toContain("deliver");
+  });
+
+  test("makes a dead letter of a failing delivery, which a signal replays", async () => {
+    await client.newEndpoint("/broken", "order.paid");
+    stack.breakReceiver(true);
+    const id = await client.publish("order.paid");
+    const delivery = async (): Promise<Json | undefined> => {
+      const { data } = await client.call("GET", `/v1/webhooks/deliveries?event_id=${id}`);
+      return (data as readonly Json[])[0];
+    };
+    const attempted = async (count: number): Promise<Json> => {
+      const found = async (): Promise<Json | undefined> => {
+        const now = await delivery();
+        return Number(now?.["attempt_count"]) >= count ? now : undefined;
+      };
+      return await eventually(found, `attempt ${count}`, PATIENCE_MS);
+    };
+    const workflow = String((await attempted(1))["workflow_id"]);
+    const signal = async (name: string): Promise<string> =>
+      await temporal(`workflow signal --workflow-id ${workflow} --name ${name}`);
+    for (let count = 2; count <= ATTEMPTS; count += 1) {
+      await signal("attemptNow");
+      await attempted(count);
+    }
+    const is = async (state: string): Promise<boolean> => (await delivery())?.["state"] === state;
+    await eventually(async () => await is("DEAD_LETTERED"), "the dead letter", PATIENCE_MS);
+    stack.breakReceiver(false);
+    await signal("replay");
+    await eventually(async () => await is("DELIVERED"), "the replayed delivery", PATIENCE_MS);
+  });
+
+  describeTemporal(() => stack, temporal);
+
+  test("loses nothing when the main process of any container is killed at 50 events a second", async () => {
+    for (const service of ["worker", "api", "edge", "temporal", "postgres", "edge-port"]) {
+      say(`kill -9 of ${service}`, await publishDuring(50, async () => await stack.crash(service)));
+    }
+  });
+
+  test("changes a setting without refusing connections", async () => {
+    const [upgrade = "exit 1"] = await linesOf("docs/operations.md", /compose\/upgrade\.sh/);
+    stack.set({ SIGNET_LOG_LEVEL: "debug" });
+    const published = await publishDuring(20, async () => await stack.run(upgrade));
+    say("a changed setting", published);
+    expect(published.longestRefusalMs).toBeLessThanOrEqual(REFUSED_MAX_MS);
+    expect(await stack.run("docker compose logs --tail 1000 api")).toContain('"level":"debug"');
+  });
+
+  describe("a wrong line in .env leaves the running services untouched, and its message names it", () => {
+    const containers = async (): Promise<string> =>
+      await stack.run(
+        "docker compose ps --format '{{.Service}} {{.ID}} {{.RunningFor}}' | cut -d' ' -f1,2 | sort",
+      );
+
+    test.for<readonly [name: string, value: string, says: RegExp]>([
+      ["POSTGRES_PASSWORD", "", /POSTGRES_PASSWORD is missing a value: see \.env\.example/],
+      ["TEMPORAL_DATABASE_PASSWORD", "", /TEMPORAL_DATABASE_PASSWORD is missing a value/],
+      ["SIGNET_DATABASE_PASSWORD", "", /SIGNET_DATABASE_PASSWORD is missing a value/],
+      ["SIGNET_EDGE_DATABASE_PASSWORD", "", /SIGNET_EDGE_DATABASE_PASSWORD is missing a value/],
+      ["POSTGRES_PASSWORD", "other", /password authentication failed for user \\?"postgres/],
+      ["TEMPORAL_DATABASE_PASSWORD", "other", /password authentication failed for user "temporal"/],
+      ["SIGNET_DATABASE_PASSWORD", "other", /password authentication failed for user "signet"/],
+      [
+        "SIGNET_EDGE_DATABASE_PASSWORD",
+        "other",
+        /password authentication failed for user "signet_edge_login"/,
+      ],
+      ["SIGNET_DATABASE_PASSWORD", "'p@ss/w#rd?'", /SIGNET_DATABASE_URL/],
+      ["SIGNET_PUBLIC_URL", "localhost", /SIGNET_PUBLIC_URL must be/],
+      ["SIGNET_PUBLIC_URL", "http://localhost", /SIGNET_PUBLIC_URL must be https/],
+      ["SIGNET_ALLOWED_TARGET_CIDRS", "172.16.0.0/99", /SIGNET_ALLOWED_TARGET_CIDRS must be/],
+      ["SIGNET_DENIED_TARGET_CIDRS", "everything", /SIGNET_DENIED_TARGET_CIDRS must be/],
+      ["SIGNET_OUTBOUND_PROXY", "ftp://proxy", /SIGNET_OUTBOUND_PROXY must be/],
+      ["SIGNET_TARGET_CA_FILE", "./missing.crt", /missing\.crt/],
+      ["SIGNET_TARGET_CA_FILE", "./README.md", /SIGNET_TARGET_CA_FILE has no certificate in PEM/],
+      ["SIGNET_LOG_LEVEL", "loud", /SIGNET_LOG_LEVEL must be one of/],
+      ["SIGNET_IMAGE", "localhost:1/signet", /localhost:1/],
+    ])("%s=%s", async ([name, value, says]) => {
+      const before = { line: stack.value(name), containers: await containers() };
+      stack.set({ [name]: value });
+      const { code, output } = await stack.try("sh compose/upgrade.sh");
+      stack.set({ [name]: before.line });
+      expect(output).toMatch(says);
+      expect(code).not.toBe(0);
+      expect(await containers()).toBe(before.containers);
+      console.log(`${name}=${value}: ${output.split("\n").find((line) => says.test(line))}`);
+    });
+  });
+
+  test("starts again with its data after it was removed", async () => {
+    await stack.run("docker compose down");
+    await stack.run("docker compose up --detach --wait");
+    await stack.untilReceived(await client.publish(TYPE));
+  });
+});
