@@ -21,6 +21,8 @@ const VOLUMES = [
   "hub",
   "lease",
   "worker",
+  "config",
+  "initdb",
   "trust",
   "postgres",
   "temporal",
@@ -204,11 +206,13 @@ test("a second cell gets keys of its own, and certificates with its names from t
   }
 });
 
-test("others can read only public certificates, and each key has its reader", () => {
+test("others can read only public certificates and configuration, and each key has its reader", () => {
+  const open = ["trust", "config", "initdb"];
   for (const volume of VOLUMES) {
-    for (const name of readdirSync(path(volume))) {
-      const { mode } = statSync(path(`${volume}/${name}`));
-      expect(mode & 0o777, `${volume}/${name}`).toBe(volume === "trust" ? 0o644 : 0o600);
+    for (const name of readdirSync(path(volume), { recursive: true, encoding: "utf8" })) {
+      const found = statSync(path(`${volume}/${name}`));
+      const mode = found.isDirectory() ? 0o755 : open.includes(volume) ? 0o644 : 0o600;
+      expect(found.mode & 0o777, `${volume}/${name}`).toBe(mode);
     }
   }
   // As root the job gives the files to the users of the images; otherwise they keep the caller's user.
@@ -222,7 +226,7 @@ test("others can read only public certificates, and each key has its reader", ()
     worker: 1000,
     temporal: 1000,
     postgres: 999,
-    "temporal-ui": 5000,
+    "temporal-ui": 1000,
   };
   for (const [volume, uid] of Object.entries({ ...owners, ca: 0, trust: 0 })) {
     for (const file of readdirSync(path(volume), { withFileTypes: true })) {
