@@ -60,7 +60,7 @@ say "checking TEMPORAL_DATABASE_PASSWORD"
 job temporal-indexes-back psql --no-psqlrc --quiet --tuples-only --dbname postgres --command ''  > /dev/null
 each check worker worker-us api api-us edge hub-a remote-edge
 each migrate migrate migrate-us
-each replace worker worker-us api-b api api-us hub-a hub-b edge-b edge remote-edge
+each replace worker worker-us api-b api api-us hub-a hub-b edge edge-b remote-edge
 # The rest: PostgreSQL, Temporal, monitoring. Without a change it does nothing.
 # shellcheck disable=SC2086
 compose $profiles up --detach --wait

@@ -2,12 +2,11 @@
  * README's Production and docs/operations.md's Compose, line by line, in a real container engine and a fresh clone that
  * only its owner can read.
  */
-import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ContainerStack, linesOf, NO_ENGINE, verifyDelivered } from "../support/container-stack.ts";
 import { eventually } from "../support/eventually.ts";
 import { allowMinutes } from "../support/limits.ts";
-import { type Published, startPublisher } from "../support/publisher.ts";
+import { type Published, publishDuring } from "../support/publisher.ts";
 import { type Json, StackClient } from "../support/stack-client.ts";
 import { describeTemporal } from "./temporal.ts";
 
@@ -34,24 +33,8 @@ describe.skipIf(NO_ENGINE)("the compose file in a container engine", () => {
     );
   }
 
-  /** Publishes while something happens. Resolves once every accepted event has arrived. */
-  async function publishDuring(perSecond: number, what: () => Promise<unknown>): Promise<Published> {
-    const { directory } = stack;
-    const token = async (): Promise<string> => await client.token();
-    const publisher = startPublisher({ directory, origin: ORIGIN, token, type: TYPE, perSecond });
-    await what();
-    await delay(1_000);
-    const published = await publisher.stop();
-    await eventually(
-      () => {
-        const arrived = new Set(stack.received().map(({ headers }) => headers["webhook-id"]));
-        return published.accepted.every((id) => arrived.has(id));
-      },
-      "every accepted event to arrive",
-      PATIENCE_MS,
-    );
-    return published;
-  }
+  const publishing = async (perSecond: number, what: () => Promise<unknown>): Promise<Published> =>
+    await publishDuring({ stack, client, origin: ORIGIN, type: TYPE, perSecond }, what);
 
   const say = (what: string, { accepted, refusals, longestRefusalMs }: Published): void =>
     console.log(
@@ -148,14 +131,14 @@ describe.skipIf(NO_ENGINE)("the compose file in a container engine", () => {
 
   test("loses nothing when the main process of any container is killed at 50 events a second", async () => {
     for (const service of ["worker", "api", "edge", "temporal", "postgres", "edge-port"]) {
-      say(`kill -9 of ${service}`, await publishDuring(50, async () => await stack.crash(service)));
+      say(`kill -9 of ${service}`, await publishing(50, async () => await stack.crash(service)));
     }
   });
 
   test("changes a setting without refusing connections", async () => {
     const [upgrade = "exit 1"] = await linesOf("docs/operations.md", /compose\/upgrade\.sh/);
     stack.set({ SIGNET_LOG_LEVEL: "debug" });
-    const published = await publishDuring(20, async () => await stack.run(upgrade));
+    const published = await publishing(20, async () => await stack.run(upgrade));
     say("a changed setting", published);
     expect(published.longestRefusalMs).toBeLessThanOrEqual(REFUSED_MAX_MS);
     expect(await stack.run("docker compose logs --tail 1000 api")).toContain('"level":"debug"');

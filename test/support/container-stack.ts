@@ -199,16 +199,17 @@ export class ContainerStack {
     writeFileSync(join(this.#receiver, "received.jsonl"), "");
   }
 
-  /** Starts the receiver on the stack's networks. Its image is the service's, which has Node. */
-  async startReceiver(networks: readonly string[] = ["default"]): Promise<void> {
-    const [first, ...others] = networks.map((name) => `${PROJECT}_${name}`);
+  /** Starts the receiver on the stack's network, from an image of the service, which has Node. */
+  async startReceiver(image = "signet"): Promise<void> {
     await this.run(
-      `docker run --detach --name ${PROJECT}-receiver --user root --entrypoint node --network ${first} ` +
-        `--network-alias ${RECEIVER} --volume '${this.#receiver}:/receiver' signet /receiver/receiver.mjs`,
+      `docker run --detach --name ${PROJECT}-receiver --user root --entrypoint node --network ${PROJECT}_default ` +
+        `--network-alias ${RECEIVER} --volume '${this.#receiver}:/receiver' ${image} /receiver/receiver.mjs`,
     );
-    for (const other of others) {
-      await this.run(`docker network connect --alias ${RECEIVER} ${other} ${PROJECT}-receiver`);
-    }
+  }
+
+  /** Lets a further network of the stack reach the receiver. */
+  async joinReceiver(network: string): Promise<void> {
+    await this.run(`docker network connect --alias ${RECEIVER} ${PROJECT}_${network} ${PROJECT}-receiver`);
   }
 
   /** Lets the receiver fail, or accept again, what arrives below /broken. */
@@ -229,10 +230,10 @@ export class ContainerStack {
       .map((line) => JSON.parse(line) as Received);
   }
 
-  /** Waits for a received webhook whose body contains a text. */
-  async untilReceived(text: string): Promise<Received> {
+  /** Waits for the nth received webhook whose body contains a text. */
+  async untilReceived(text: string, nth = 1): Promise<Received> {
     return await eventually(
-      () => this.received().find(({ body }) => Buffer.from(body, "base64").includes(text)),
+      () => this.received().filter(({ body }) => Buffer.from(body, "base64").includes(text))[nth - 1],
       `a webhook with ${text}`,
       120_000,
     );

@@ -4,6 +4,9 @@ import { readFileSync } from "node:fs";
 import { request } from "node:https";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import type { ContainerStack } from "./container-stack.ts";
+import { eventually } from "./eventually.ts";
+import type { StackClient } from "./stack-client.ts";
 
 const AGAIN_MS = 100;
 /** How long one event may take until it is accepted. */
@@ -20,11 +23,9 @@ export interface Published {
 }
 
 export interface PublisherOptions {
-  /** Has `ca.crt` and `example.pem`. */
-  readonly directory: string;
+  readonly stack: ContainerStack;
+  readonly client: StackClient;
   readonly origin: string;
-  /** Returns a valid access token. */
-  readonly token: () => Promise<string>;
   readonly type: string;
   readonly perSecond: number;
 }
@@ -33,8 +34,8 @@ export interface PublisherOptions {
 const NOT_TAKEN = /^(?:ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT)$/;
 
 /** Publishes in the background. `stop` resolves once every event is accepted. */
-export function startPublisher(options: PublisherOptions): { stop(): Promise<Published> } {
-  const read = (name: string): string => readFileSync(join(options.directory, name), "utf8");
+function startPublisher(options: PublisherOptions): { stop(): Promise<Published> } {
+  const read = (name: string): string => readFileSync(join(options.stack.directory, name), "utf8");
   const tls = { ca: read("ca.crt"), key: read("example.pem"), cert: read("example.pem") };
   const accepted: string[] = [];
   const refusals: Record<string, number> = {};
@@ -77,7 +78,7 @@ export function startPublisher(options: PublisherOptions): { stop(): Promise<Pub
     const deadline = performance.now() + PATIENCE_MS;
     for (;;) {
       const [outcome, text] = await send(body, {
-        authorization: `Bearer ${await options.token()}`,
+        authorization: `Bearer ${await options.client.token()}`,
         "content-type": "application/json",
         "idempotency-key": key,
       });
@@ -111,4 +112,24 @@ export function startPublisher(options: PublisherOptions): { stop(): Promise<Pub
       return { accepted, refusals, longestRefusalMs: Math.round(longestRefusalMs) };
     },
   };
+}
+
+/** Publishes while something happens, and a second longer. Resolves once every accepted event has arrived. */
+export async function publishDuring(
+  options: PublisherOptions,
+  what: () => Promise<unknown>,
+): Promise<Published> {
+  const publisher = startPublisher(options);
+  await what();
+  await delay(1_000);
+  const published = await publisher.stop();
+  await eventually(
+    () => {
+      const arrived = new Set(options.stack.received().map(({ headers }) => headers["webhook-id"]));
+      return published.accepted.every((id) => arrived.has(id));
+    },
+    "every accepted event to arrive",
+    PATIENCE_MS,
+  );
+  return published;
 }

@@ -40,6 +40,13 @@ export class StackClient {
     return new StackClient(stack, origin, credential);
   }
 
+  /** Returns a client that has a token already. */
+  static withToken(stack: ContainerStack, origin: string, token: string): StackClient {
+    const client = new StackClient(stack, origin, {});
+    client.#held = { token: Promise.resolve(token), untilMs: Number.POSITIVE_INFINITY };
+    return client;
+  }
+
   /** Returns the same client at another address. */
   at(origin: string): StackClient {
     return new StackClient(this.#stack, origin, this.credential);
