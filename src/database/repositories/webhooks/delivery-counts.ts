@@ -66,7 +66,7 @@ export interface LastFailure {
 export async function takeChanges(db: Queryable, limit: number): Promise<ChangeLine[]> {
   const { rows } = await db.query<ChangeLine>({
     name: "take-delivery-changes",
-    // The table has no index: it holds the lines of about a second, and each line would pay for it.
+    // By no index: the table holds the lines of about a second. Its key is for logical replication.
     ...sql`DELETE FROM delivery_changes WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM delivery_changes LIMIT ${limit} FOR UPDATE SKIP LOCKED))
       RETURNING tenant_id AS "tenantId", endpoint_id AS "endpointId", event_type AS "eventType", hour,
