@@ -1,7 +1,8 @@
 /** Settings of cells: regions with databases, Temporal and workers of their own (decision 35). */
 import { resolve } from "node:path";
 import { type Cell, type Cells, isAway } from "../domain/regions.ts";
-import { list, type Parser, postgresUrl, region, setting, url } from "./setting.ts";
+import { postgresUrl } from "./postgres-url.ts";
+import { list, type Parser, region, setting, url } from "./setting.ts";
 
 const CELLS_MAX = 16;
 

@@ -1,7 +1,8 @@
 /** Settings of the connections to PostgreSQL: logins, a pooler, limits. Those of their encryption are in database-tls.ts. */
 import { resolve } from "node:path";
-import { integer, postgresUrl, setting } from "./setting.ts";
-import { withUrlFile } from "./url-file.ts";
+import { postgresUrl } from "./postgres-url.ts";
+import { integer, setting } from "./setting.ts";
+import { isFromFile, withUrlFile } from "./url-file.ts";
 
 export const DATABASE_SETTINGS = {
   databaseUrl: setting(
@@ -90,7 +91,8 @@ export type UrlName = keyof typeof URL_VARIABLES;
 /** The names of these settings. */
 export const URL_NAMES = Object.keys(URL_VARIABLES) as UrlName[];
 
-type UrlValues = Readonly<Partial<Record<UrlName | `${UrlName}File`, string | undefined>>>;
+/** The database URLs among a process's settings. */
+export type UrlValues = Readonly<Partial<Record<UrlName | `${UrlName}File`, string | undefined>>>;
 
 /** Returns the values with each URL that came from a file naming it. */
 export function withUrlFiles<Values extends UrlValues>(values: Values): Values {
@@ -99,4 +101,17 @@ export function withUrlFiles<Values extends UrlValues>(values: Values): Values {
     return url === undefined || path === undefined ? [] : [[name, withUrlFile(url, path)]];
   });
   return { ...values, ...(Object.fromEntries(named) as Partial<Values>) };
+}
+
+/** A database's URL, and the variable that it came from, if any. */
+export interface NamedUrl {
+  readonly url: string;
+  readonly variable: string | undefined;
+}
+
+/** Returns a URL with its variable: that of the narrowest use, as a process may use its own login as the service's. */
+export function named(values: UrlValues, url: string): NamedUrl {
+  const name = URL_NAMES.toReversed().find((candidate) => values[candidate] === url);
+  const variable = name && URL_VARIABLES[name];
+  return { url, variable: variable !== undefined && isFromFile(url) ? `${variable}_FILE` : variable };
 }

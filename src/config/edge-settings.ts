@@ -1,7 +1,8 @@
 /** Settings of the edge: its upstreams and its timeouts. */
 import { resolve } from "node:path";
 import { alternativeNames, type MutualTlsMode } from "./mutual-tls.ts";
-import { integer, oneOf, postgresUrl, setting, url } from "./setting.ts";
+import { postgresUrl } from "./postgres-url.ts";
+import { integer, oneOf, setting, url } from "./setting.ts";
 
 const LONGEST_MS = 3_600_000;
 const LARGEST_BODY = 1_099_511_627_776;

@@ -62,8 +62,6 @@ export function url(...protocols: readonly string[]): Parser<string> {
   };
 }
 
-export const postgresUrl: Parser<string> = url("postgres:", "postgresql:");
-
 export function region(value: string): string {
   if (!REGION.test(value)) {
     throw new Error("must be a region such as eu or eu-west-1");

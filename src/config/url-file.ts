@@ -4,7 +4,7 @@
  */
 import { readFileSync } from "node:fs";
 import { messageOf } from "../runtime/thrown.ts";
-import { postgresUrl } from "./setting.ts";
+import { postgresUrl } from "./postgres-url.ts";
 
 const PARAMETER = "signet_url_file";
 
@@ -18,6 +18,11 @@ export function withUrlFile(url: string, path: string): string {
   const named = new URL(url);
   named.searchParams.set(PARAMETER, path);
   return named.href;
+}
+
+/** Whether a URL came from a file. */
+export function isFromFile(url: string): boolean {
+  return new URL(url).searchParams.has(PARAMETER);
 }
 
 /**
@@ -34,7 +39,7 @@ export function currentUrl(url: string): string {
   const path = current.searchParams.get(PARAMETER) ?? "";
   current.searchParams.delete(PARAMETER);
   try {
-    const { username, password } = new URL(postgresUrl(readFileSync(path, "utf8").trim()));
+    const { username, password } = new URL(postgresUrl(readFileSync(path, "utf8")));
     current.username = username;
     current.password = password;
   } catch (error) {
