@@ -3,11 +3,22 @@
  * one. A process that finds otherwise does not start.
  */
 import type { Client } from "pg";
-import { type DatabaseUrls, directUrl, poolAccess } from "../config/database-settings.ts";
+import {
+  type DatabaseUrls,
+  directUrl,
+  named,
+  type NamedUrl,
+  poolAccess,
+  type UrlValues,
+} from "../config/database-settings.ts";
+import { SignetError } from "../domain/errors.ts";
 import { BoundedClient } from "./bounded-client.ts";
+import { requireCurrentSchema } from "./migrate.ts";
 import type { Pool, Queryable } from "./pool.ts";
 import { SERVICE_ROLES } from "./role-settings.ts";
 import { requireRowSecurity } from "./row-security.ts";
+import { requireUtf8 } from "./server-checks.ts";
+import { OF_START, unreachable, unusable } from "./unreachable.ts";
 
 /** A pooler may lend the same session again by chance. */
 const PROBES = 8;
@@ -57,9 +68,10 @@ async function requireOwnSession(client: Client, url: string): Promise<void> {
     return;
   }
   if (await withClient(url, async (other) => await losesSession(client, other))) {
-    throw new Error(
-      "the database is behind a pooler in transaction mode: set SIGNET_DATABASE_DIRECT_URL to the database itself, or use session mode",
-    );
+    throw new SignetError("UNAVAILABLE", {
+      detail:
+        "the database is behind a pooler in transaction mode: set SIGNET_DATABASE_DIRECT_URL to the database itself, or use session mode",
+    });
   }
 }
 
@@ -73,9 +85,9 @@ async function requireNoRightsOfItsOwn(db: Queryable): Promise<void> {
     [[...SERVICE_ROLES]],
   );
   if (rows.length > 0) {
-    throw new Error(
-      `the database login inherits ${rows.map(({ role }) => role).join(", ")}: behind a pooler it must be NOINHERIT, as created by \`signet migrate\``,
-    );
+    throw new SignetError("UNAVAILABLE", {
+      detail: `the database login inherits ${rows.map(({ role }) => role).join(", ")}: behind a pooler it must be NOINHERIT, as created by \`signet migrate\``,
+    });
   }
 }
 
@@ -90,7 +102,7 @@ async function placeOf(db: Queryable): Promise<string> {
 
 /**
  * @param pool a pool of the process, opened with {@link poolAccess} of the same settings
- * @throws Error if the process must not use this database
+ * @throws SignetError `UNAVAILABLE` if the process must not use this database
  */
 export async function requireSafeAccess(
   pool: Pool,
@@ -99,6 +111,7 @@ export async function requireSafeAccess(
   const direct = directUrl(urls);
   await withClient(direct, async (client) => {
     await requireOwnSession(client, direct);
+    await requireUtf8(client);
     await requireRowSecurity(client, { development });
     if (!poolAccess(urls).sharesSessions) {
       return;
@@ -106,9 +119,47 @@ export async function requireSafeAccess(
     await requireRowSecurity(pool, { development });
     await requireNoRightsOfItsOwn(pool);
     if ((await placeOf(client)) !== (await placeOf(pool))) {
-      throw new Error(
-        "SIGNET_DATABASE_DIRECT_URL leads to another server or database than SIGNET_DATABASE_URL: revocations would be missed",
-      );
+      throw new SignetError("UNAVAILABLE", {
+        detail:
+          "SIGNET_DATABASE_DIRECT_URL leads to another server or database than SIGNET_DATABASE_URL: revocations would be missed",
+      });
     }
   });
+}
+
+/**
+ * Connects once.
+ *
+ * @throws SignetError `UNAVAILABLE`, one sentence with the host, the setting and the answer
+ */
+export async function requireReachable(place: NamedUrl): Promise<void> {
+  try {
+    await withClient(place.url, async () => await Promise.resolve());
+  } catch (error) {
+    throw unreachable(error, place);
+  }
+}
+
+/**
+ * Checks a process's database when it starts: connection, access, encoding and schema.
+ *
+ * @param pool as in {@link requireSafeAccess}
+ * @param settings name the variables that the URLs come from
+ * @throws SignetError `UNAVAILABLE`, one sentence, for what an operator can correct
+ */
+export async function requireUsableDatabase(
+  pool: Pool,
+  config: DatabaseUrls & { readonly development: boolean },
+  settings: UrlValues,
+): Promise<void> {
+  const place = named(settings, config.databaseUrl);
+  for (const url of new Set([directUrl(config), config.databaseUrl])) {
+    await requireReachable(named(settings, url));
+  }
+  try {
+    await requireSafeAccess(pool, config);
+    await requireCurrentSchema(pool);
+  } catch (error) {
+    throw unusable(error, place, OF_START);
+  }
 }

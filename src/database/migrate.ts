@@ -6,11 +6,13 @@ import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import type { Logger } from "pino";
+import { SignetError } from "../domain/errors.ts";
 import { BoundedClient } from "./bounded-client.ts";
 import { CELL_ROLES, EDGE_ROLE, rolesBeyondEdge } from "./edge-login.ts";
 import { type Queryable, SERVICE_ROLES, type ServiceRole } from "./pool.ts";
 import { ensurePartitions } from "./repositories/partitions.ts";
 import { setLeaseKeys } from "./repositories/tokens/lease-keys.ts";
+import { requireOwnRoles, requireUtf8 } from "./server-checks.ts";
 
 const MIGRATIONS = new URL("./migrations/", import.meta.url);
 /** Reads everything, for logical backups, and belongs to no login of the service (docs/operations.md). */
@@ -104,9 +106,11 @@ async function prepareDatabase(client: Client): Promise<void> {
   );
   const server = rows[0];
   if (server === undefined || server.version < OLDEST_SERVER) {
-    throw new Error("PostgreSQL 15 or newer is required");
+    throw new SignetError("UNAVAILABLE", { detail: "PostgreSQL 15 or newer is required" });
   }
+  await requireUtf8(client);
   await ensureRoles(client);
+  await requireOwnRoles(client, ["signet_owner", ...SERVICE_ROLES]);
   await client.query(`GRANT signet_owner TO CURRENT_USER`);
   await client.query(`GRANT CREATE, USAGE ON SCHEMA public TO signet_owner`);
   await client.query(`GRANT USAGE ON SCHEMA public TO ${SERVICE_ROLES.join(", ")}`);
@@ -233,6 +237,8 @@ async function schemaIsCurrent(queryable: Queryable): Promise<boolean> {
  */
 export async function requireCurrentSchema(queryable: Queryable): Promise<void> {
   if (!(await schemaIsCurrent(queryable))) {
-    throw new Error("the database schema is not up to date: run `signet migrate`");
+    throw new SignetError("UNAVAILABLE", {
+      detail: "the database schema is not up to date: run `signet migrate`",
+    });
   }
 }

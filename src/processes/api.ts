@@ -17,9 +17,8 @@ import { poolAccess } from "../config/database-settings.ts";
 import type { Keyring } from "../crypto/keyring.ts";
 import type { Pepper } from "../crypto/pepper.ts";
 import { loadServiceSecrets } from "../crypto/service-secrets.ts";
-import { requireSafeAccess } from "../database/access.ts";
+import { requireUsableDatabase } from "../database/access.ts";
 import { openProcessClock } from "../database/database-clock.ts";
-import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool, type ServiceRole } from "../database/pool.ts";
 import { databaseReadiness } from "../database/readiness.ts";
 import {
@@ -48,7 +47,8 @@ import { mutualTlsAddress } from "../config/mutual-tls.ts";
 import { openTemporal } from "./codec.ts";
 import { createPayloadCodec } from "../temporal/codec.ts";
 import { reportUnknownSdk } from "../temporal/sdk-patches.ts";
-import { checkNamespace } from "../temporal/client.ts";
+import { checkNamespace, temporalOptions } from "../temporal/client.ts";
+import { reportUnreachable } from "../temporal/unreachable.ts";
 import { startUpkeep } from "../runtime/upkeep.ts";
 import { openAdminListener } from "./api/admin-listener.ts";
 import { handlerOf, openMutualTls } from "./mutual-tls.ts";
@@ -303,8 +303,7 @@ async function openStore(options: ApiProcessOptions) {
   const { config } = options;
   const secrets = await loadServiceSecrets(config, randomBytes);
   const pools = openPools(options);
-  await requireSafeAccess(pools.api, config);
-  await requireCurrentSchema(pools.api);
+  await requireUsableDatabase(pools.api, config, config);
   return { ...secrets, pools, clock: await openProcessClock(options.clock, pools.api) };
 }
 
@@ -361,6 +360,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const edgeAddress = await mutualTls.listen(handlerOf(api), options.mutualTlsListen);
   const edge = edgeAddress && formatListen(edgeAddress);
   const measures = startUpkeep([clockSkewJob(clock, log), readAudit.job], log);
+  void reportUnreachable(temporalOptions(config), log);
   log.info({ public: formatListen(publicAddress), admin: formatListen(adminAddress), edge }, "api started");
   return {
     publicAddress,

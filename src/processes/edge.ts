@@ -13,10 +13,9 @@ import {
 import { cellsOf } from "../config/cell-settings.ts";
 import { directUrl, poolAccess } from "../config/database-settings.ts";
 import { createRandomPool } from "../crypto/random-pool.ts";
-import { requireSafeAccess } from "../database/access.ts";
+import { requireUsableDatabase } from "../database/access.ts";
 import { openProcessClock } from "../database/database-clock.ts";
 import { EDGE_ROLE, rolesBeyondEdge } from "../database/edge-login.ts";
-import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool } from "../database/pool.ts";
 import { databaseReadiness } from "../database/readiness.ts";
 import { type Clock, monotonic } from "../domain/clock.ts";
@@ -157,7 +156,7 @@ function routesReadiness(routes: () => RouteFile | undefined): ReadinessCheck {
 /** Edges face the internet: production rejects a login that bypasses row-level security, and warns of one with excess rights. */
 async function checkPowers(pool: Pool, config: WithDatabase, log: Logger) {
   const { development, databaseUrl } = config;
-  await requireSafeAccess(pool, config);
+  await requireUsableDatabase(pool, config, config);
   const logins = new Set(
     [databaseUrl, directUrl(config)].map((url) => decodeURIComponent(new URL(url).username)),
   );
@@ -184,7 +183,6 @@ async function openDatabase(
 ): Promise<Knowledge> {
   const pool = createPool({ ...poolAccess(config), role: EDGE_ROLE, max: DATABASE_CONNECTIONS, log });
   await checkPowers(pool, config, log);
-  await requireCurrentSchema(pool);
   const clock = await openProcessClock(given, pool);
   const keys = await followKeys(config, { db: pool, clock, log });
   const revocation = await followRevocations({ process: "edge", config, log });

@@ -8,7 +8,9 @@ import { appendEntry } from "../compliance/append-entry.ts";
 import { cellEntry } from "../compliance/entry.ts";
 import type { Actor } from "../compliance/entry-types.ts";
 import { type Config, ConfigError } from "../config/config.ts";
+import { named } from "../config/database-settings.ts";
 import type { Keyring } from "../crypto/keyring.ts";
+import { requireReachable } from "../database/access.ts";
 import { createPool, type Pool, type Queryable } from "../database/pool.ts";
 import {
   appendCellEntries,
@@ -69,6 +71,7 @@ export async function followHome(
   }
   const url = homeDatabase(config);
   const home = { ...config, databaseUrl: url, databaseDirectUrl: undefined };
+  await requireReachable(named(config, url));
   const pool = createPool({ url, role: "signet_edge", max: 2, log });
   const keys = await followKeys(home, { db: pool, clock, log });
   return {

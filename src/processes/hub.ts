@@ -1,10 +1,9 @@
 /** The hub process: relays proofs of the revocations to the edges of a region (decision 33). */
 import { type Config, ConfigError, formatListen, type ListenAddress } from "../config/config.ts";
-import { directUrl } from "../config/database-settings.ts";
+import { directUrl, withoutPooler } from "../config/database-settings.ts";
 import { STRICT_BOUND_MS } from "../config/revocation.ts";
-import { requireSafeAccess } from "../database/access.ts";
+import { requireUsableDatabase } from "../database/access.ts";
 import { EDGE_ROLE } from "../database/edge-login.ts";
-import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool } from "../database/pool.ts";
 import { type FollowerRow, REVOCATION_LINES_CHANNEL } from "../database/repositories/tokens/revocations.ts";
 import { subscribe } from "../database/subscription.ts";
@@ -61,8 +60,7 @@ async function openPrimary(
 ): Promise<Above> {
   const url = directUrl(config);
   const pool = createPool({ url, role: EDGE_ROLE, max: 1, log });
-  await requireSafeAccess(pool, { ...config, databaseUrl: url });
-  await requireCurrentSchema(pool);
+  await requireUsableDatabase(pool, withoutPooler(config), config);
   await pool.end();
   return new Primary({
     ...options,

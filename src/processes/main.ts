@@ -13,6 +13,7 @@ import {
   processEnvironment,
 } from "../config/config.ts";
 import { monotonic } from "../domain/clock.ts";
+import { SignetError } from "../domain/errors.ts";
 import type { Logger } from "../observability/logger.ts";
 import { createLog, runHere } from "./command-line.ts";
 import type { Finding } from "./doctor/checks.ts";
@@ -238,6 +239,10 @@ function untilSignal(
     const running = await starting.catch((error: unknown) => {
       if (stopping.signal.aborted) {
         return undefined;
+      }
+      // A terminal gets the sentence on standard error; collectors read the lines of the log.
+      if (error instanceof SignetError && logsEnding && !process.stdout.isTTY) {
+        log.fatal({ reasons: [error.message] }, "could not start");
       }
       throw error;
     });

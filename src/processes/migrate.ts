@@ -1,18 +1,24 @@
 /** `signet migrate`: updates the database and the Temporal namespace for this build, once, before the other processes start. */
-import { Connection } from "@temporalio/client";
+import { isGrpcServiceError } from "@temporalio/client";
 import { cellsOf } from "../config/cell-settings.ts";
 import { isAway } from "../domain/regions.ts";
 import { type Config, ConfigError } from "../config/config.ts";
+import { named } from "../config/database-settings.ts";
+import { requireReachable } from "../database/access.ts";
 import { migrateDatabase } from "../database/migrate.ts";
+import { OF_MIGRATION, unusable } from "../database/unreachable.ts";
 import { systemClock } from "../domain/clock.ts";
 import type { Logger } from "../observability/logger.ts";
-import { connectionOptions, type TemporalOptions, temporalOptions } from "../temporal/client.ts";
+import { type TemporalOptions, temporalOptions } from "../temporal/client.ts";
 import { ensureNamespace } from "../temporal/namespace.ts";
+import { connectTemporal, whyUnreachable } from "../temporal/unreachable.ts";
 
 async function prepareNamespace(options: TemporalOptions): Promise<void> {
-  const connection = await Connection.connect(connectionOptions(options));
+  const connection = await connectTemporal(options);
   try {
     await ensureNamespace(connection, options);
+  } catch (error) {
+    throw isGrpcServiceError(error) ? await whyUnreachable(options, error) : error;
   } finally {
     await connection.close();
   }
@@ -24,6 +30,8 @@ export async function runMigrate(config: Config, log: Logger): Promise<number> {
   if (adminUrl === undefined) {
     throw new ConfigError(["SIGNET_DATABASE_URL must be set"]);
   }
+  const place = named(config, adminUrl);
+  await requireReachable(place);
   const applied = await migrateDatabase({
     adminUrl,
     ...(config.databaseUrl === undefined ? {} : { serviceUrl: config.databaseUrl }),
@@ -35,6 +43,8 @@ export async function runMigrate(config: Config, log: Logger): Promise<number> {
       : { cellUrl: config.homeDatabaseUrl }),
     nowMs: systemClock.now(),
     log,
+  }).catch((error: unknown) => {
+    throw unusable(error, place, OF_MIGRATION);
   });
   log.info({ applied }, "schema is up to date");
   const { temporalAddress } = config;

@@ -13,10 +13,9 @@ import { createVerifyActivities } from "../../activities/verify.ts";
 import type { CheckpointSigner } from "../compliance/sign-checkpoint.ts";
 import { withoutPooler } from "../config/database-settings.ts";
 import { loadServiceSecrets } from "../crypto/service-secrets.ts";
-import { requireSafeAccess } from "../database/access.ts";
+import { requireUsableDatabase } from "../database/access.ts";
 import { openDatabaseClock } from "../database/database-clock.ts";
 import { type Listener, listen } from "../database/listener.ts";
-import { requireCurrentSchema } from "../database/migrate.ts";
 import { createPool, type Pool } from "../database/pool.ts";
 import { databaseReadiness } from "../database/readiness.ts";
 import { GRADES_CHANNEL } from "../database/repositories/endpoints/endpoint-grades.ts";
@@ -41,6 +40,7 @@ import { connectNative, createNativeClient } from "../temporal/native-client.ts"
 import { ReplacedConnection } from "../temporal/replaced-connection.ts";
 import { installTemporalRuntime } from "../temporal/runtime.ts";
 import { isPatched, reportUnknownSdk } from "../temporal/sdk-patches.ts";
+import { whyUnreachable } from "../temporal/unreachable.ts";
 import { useLeanWorkflowThreads } from "../temporal/workflow-threads.ts";
 import { startWorkers, type Workers } from "../temporal/workers.ts";
 import type { Config } from "../config/config.ts";
@@ -48,6 +48,7 @@ import { workerVersion } from "../config/worker-versioning.ts";
 import { rotationRules } from "../config/rotation-settings.ts";
 import { loadCheckpointMeans, openCheckpointSigner, requestCheckpoints } from "./worker/checkpoints.ts";
 import { openRotatorPool } from "./rotation.ts";
+import { messageOf } from "../runtime/thrown.ts";
 import { startUpkeep } from "../runtime/upkeep.ts";
 import type { RunningProcess } from "./with-metrics.ts";
 import { startWorkerUpkeep } from "./worker/upkeep.ts";
@@ -69,7 +70,8 @@ async function connect({ config, log, stopping }: WorkerProcessOptions): Promise
       return await connectNative(temporal);
     } catch (error) {
       stopping?.throwIfAborted();
-      log.warn({ err: error, address: temporal.address }, "Temporal cannot be reached yet");
+      const reasons = [messageOf(await whyUnreachable(temporal, error))];
+      log.warn({ reasons, address: temporal.address }, "Temporal cannot be reached yet");
       await delay(CONNECT_RETRY_MS, undefined, stopping === undefined ? {} : { signal: stopping });
     }
   }
@@ -242,8 +244,7 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
     log,
   });
   const rotatorPool = openRotatorPool(options);
-  await requireSafeAccess(pool, config);
-  await requireCurrentSchema(pool);
+  await requireUsableDatabase(pool, config, given.config);
   const clock = await openDatabaseClock(pool);
   const operatorPool = createPool({ url: config.databaseUrl, role: "signet_operator", max: 2, log });
   const signingKeys = { pool: operatorPool, keyring, clock, randomBytes, alg: config.jwtAlg };
@@ -259,7 +260,9 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
   const temporal = createNativeClient(connection, config.temporalNamespace, codec);
   const replays = createWorkerReplays({ pool, clock, temporal, log, onQueued: () => hint(1) });
   const running = { clock, engine, pool, rotatorPool, connection, codec, signingKeys, checkpoints, replays };
-  const workers = await runWorkers(options, running);
+  const workers = await runWorkers(options, running).catch(async (error: unknown) => {
+    throw await whyUnreachable(temporalOptions(config), error);
+  });
   const watching = startUpkeep([replaced.watch(workers)], log);
   const dispatcher = engine.createDispatcher(temporal);
   hint = (count) => dispatcher.hint(count);
