@@ -23,6 +23,24 @@ const GENERIC_PLANS: ReadonlySet<ServiceRole> = new Set(["signet_ingest", "signe
 
 const IDLE_IN_TRANSACTION_MS = 15_000;
 
+/**
+ * Values that statements and the parsing of their answers rely on. The database or the login may have others, set by
+ * ALTER DATABASE or ALTER ROLE.
+ */
+const RELIED_ON = {
+  TimeZone: "UTC",
+  DateStyle: "ISO",
+  IntervalStyle: "postgres",
+  extra_float_digits: 1,
+  array_nulls: "on",
+  standard_conforming_strings: "on",
+  transform_null_equals: "off",
+  row_security: "on",
+  search_path: "public",
+  // The timeout of statements ends waits for locks, too.
+  lock_timeout: 0,
+} as const;
+
 /** How long the settings of a role apply. */
 export type SettingsScope = "session" | "transaction";
 
@@ -34,7 +52,8 @@ export function roleSettings(role: ServiceRole, statementMs: number, scope: Sett
   const set = scope === "session" ? "SET" : "SET LOCAL";
   const settings = {
     role,
-    TimeZone: "UTC",
+    ...RELIED_ON,
+    [scope === "session" ? "default_transaction_isolation" : "transaction_isolation"]: "read committed",
     statement_timeout: statementMs,
     idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
     // A pooler may pass on a session that another role has used.

@@ -1,8 +1,9 @@
 /** A dedicated connection that both listens and queries, so that notifications and answers arrive over one line. */
 import type { Client } from "pg";
 import { withinLoopTime } from "../runtime/loop-time.ts";
-import { BoundedClient } from "./bounded-client.ts";
-import type { Queryable, ServiceRole } from "./pool.ts";
+import { BoundedClient, STATEMENT_TIMEOUT_MS } from "./bounded-client.ts";
+import type { Queryable } from "./pool.ts";
+import { roleSettings, type ServiceRole } from "./role-settings.ts";
 
 /** Timeout for opening, in milliseconds. It takes several turns of the event loop, each of which may be late. */
 const CONNECT_MS = 3_000;
@@ -63,8 +64,8 @@ export async function subscribe(options: SubscriptionOptions): Promise<Subscript
       ANSWER_MS,
       // Data written over it can be written again, so no commit needs to wait for the disk.
       client.query(
-        `SET ROLE ${role}; SET TimeZone = 'UTC'; SET idle_session_timeout = ${idleMs}; SET synchronous_commit = off;
-         LISTEN ${channel}`,
+        `${roleSettings(role, STATEMENT_TIMEOUT_MS, "session")}; SET idle_session_timeout = ${idleMs};
+         SET synchronous_commit = off; LISTEN ${channel}`,
       ),
       () => void client.end(),
     );

@@ -34,6 +34,7 @@ const server = useStarted("the server", async () => {
   );
   await execute(postgres.url, `CREATE DATABASE managed OWNER ${OWNER.user}`);
   return {
+    superuserUrl: postgres.url,
     url: (login: typeof OWNER) => withDatabase(postgres.url, "managed", login),
     close: async () => {
       await postgres.stop();
@@ -117,4 +118,29 @@ test("it grants backups to a login of their own, which reads every row of every 
   } finally {
     await client.end();
   }
+});
+
+test("the owner of a second database on the server migrates it once the first owner has granted the roles", async () => {
+  const second = { user: "second", password: "second" };
+  const { superuserUrl } = server.current;
+  await execute(superuserUrl, `CREATE ROLE ${second.user} LOGIN CREATEROLE PASSWORD '${second.password}'`);
+  await execute(superuserUrl, `CREATE DATABASE another OWNER ${second.user}`);
+  const migrate = async (): Promise<number> =>
+    await migrateDatabase({
+      adminUrl: withDatabase(superuserUrl, "another", second),
+      serviceUrl: withDatabase(superuserUrl, "another", { user: "second_service", password: "x" }),
+      nowMs: Date.now(),
+    });
+  const refused = await migrate().then(
+    () => "",
+    (error: unknown) => String(error),
+  );
+  const [, owners, grant = ""] =
+    /second may not grant the roles .*let their owner \((.*)\) run (GRANT .* WITH ADMIN OPTION)$/.exec(
+      refused,
+    ) ?? [];
+  expect(owners, refused).toBe(OWNER.user);
+  expect(grant).toMatch(/\bsignet_owner, .*\bsignet_worker TO second\b/);
+  await ask(OWNER, grant);
+  expect(await migrate()).toBeGreaterThan(0);
 });
