@@ -1,6 +1,7 @@
 /** Settings of the connection to PostgreSQL. They become URL parameters, as in libpq, so a URL suffices to connect. */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
+import { ENCRYPTED_KEY, isEncryptedKey } from "../runtime/encrypted-key.ts";
 import { messageOf } from "../runtime/thrown.ts";
 import { URL_NAMES, URL_VARIABLES, type UrlName } from "./database-settings.ts";
 import { isThisMachine, oneOf, setting } from "./setting.ts";
@@ -69,11 +70,14 @@ export function databaseTlsProblems(values: DatabaseTlsValues): string[] {
       "SIGNET_DATABASE_CERT_FILE needs SIGNET_DATABASE_CA_FILE: client certificates require a verified server",
     );
   }
-  for (const path of [ca, cert, key]) {
+  for (const name of ["databaseCaFile", "databaseCertFile", "databaseKeyFile"] as const) {
+    const { variable } = DATABASE_TLS_SETTINGS[name];
     try {
-      void (path === undefined || readFileSync(path));
+      if (values[name] !== undefined && isEncryptedKey(readFileSync(values[name], "utf8"))) {
+        problems.push(`${variable} ${ENCRYPTED_KEY}`);
+      }
     } catch (error) {
-      problems.push(`SIGNET_DATABASE_*: a file cannot be read: ${messageOf(error)}`);
+      problems.push(`${variable} cannot be read: ${messageOf(error)}`);
     }
   }
   for (const [, variable, url] of ca === undefined ? [] : given(values)) {

@@ -5,6 +5,7 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import type * as EnvConfig from "@temporalio/envconfig";
+import { ENCRYPTED_KEY, isEncryptedKey } from "../runtime/encrypted-key.ts";
 import { messageOf } from "../runtime/thrown.ts";
 import { isThisMachine, oneOf, type Parser, setting, text } from "./setting.ts";
 
@@ -191,16 +192,24 @@ function tlsOf(profile: EnvConfig.ClientConfigProfile, problems: string[]): Temp
   if (tls === undefined || tls.disabled === true) {
     return tls === undefined && profile.apiKey !== undefined;
   }
-  const read = (source: EnvConfig.ConfigDataSource | undefined): Buffer | undefined => {
+  const read = (
+    source: EnvConfig.ConfigDataSource | undefined,
+    { variable }: { readonly variable: string },
+  ): Buffer | undefined => {
     try {
       const data = envconfig().loadConfigData(source);
       return data === undefined ? undefined : Buffer.from(data);
     } catch (error) {
-      problems.push(`TEMPORAL_TLS: a file cannot be read: ${messageOf(error)}`);
+      problems.push(`${variable} cannot be read: ${messageOf(error)}`);
       return undefined;
     }
   };
-  const [ca, crt, key] = [read(tls.serverCACert), read(tls.clientCert), read(tls.clientKey)];
+  const { temporalCaFile, temporalCertFile, temporalKeyFile } = TEMPORAL_SETTINGS;
+  const ca = read(tls.serverCACert, temporalCaFile);
+  const [crt, key] = [read(tls.clientCert, temporalCertFile), read(tls.clientKey, temporalKeyFile)];
+  if (key !== undefined && isEncryptedKey(key.toString("utf8"))) {
+    problems.push(`${temporalKeyFile.variable} ${ENCRYPTED_KEY}`);
+  }
   return {
     ...(tls.serverName === undefined ? {} : { serverNameOverride: tls.serverName }),
     ...(ca === undefined ? {} : { serverRootCACertificate: ca }),

@@ -2,6 +2,7 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import type { Logger } from "../../observability/logger.ts";
 import { metrics } from "../../observability/metrics.ts";
+import { ENCRYPTED_KEY, isEncryptedKey } from "../../runtime/encrypted-key.ts";
 import { watchFiles } from "../../runtime/watched-files.ts";
 import { certificatesOf, readPem, readTrustAnchors, type TrustAnchors, TrustError } from "./trust.ts";
 
@@ -35,6 +36,9 @@ async function readTls({
   certFile: string;
 }): Promise<Material["tls"]> {
   const [key, cert] = await Promise.all([readPem(keyFile), readPem(certFile)]);
+  if (isEncryptedKey(key)) {
+    throw new TrustError(`${keyFile} ${ENCRYPTED_KEY}`);
+  }
   let matches: boolean;
   try {
     matches = new X509Certificate(cert).checkPrivateKey(createPrivateKey(key));

@@ -8,6 +8,7 @@ const KEY = Buffer.alloc(32, 7).toString("base64");
 const files = certificateFiles();
 const CA = files.write("ca.crt", "a certificate");
 const OWN = { cert: files.write("own.crt", "another"), key: files.write("own.key", "its key") };
+const ENCRYPTED = files.write("encrypted.key", "-----BEGIN ENCRYPTED PRIVATE KEY-----\n");
 afterAll(files.remove);
 
 const PRODUCTION = {
@@ -125,7 +126,20 @@ describe("PostgreSQL", () => {
       { SIGNET_DATABASE_CERT_FILE: OWN.cert, SIGNET_DATABASE_KEY_FILE: OWN.key },
       /SIGNET_DATABASE_CERT_FILE needs SIGNET_DATABASE_CA_FILE/,
     ],
-    ["a missing file", { SIGNET_DATABASE_CA_FILE: files.path("absent") }, /cannot be read: ENOENT/],
+    [
+      "a missing file",
+      { SIGNET_DATABASE_CA_FILE: files.path("absent") },
+      /^SIGNET_DATABASE_CA_FILE cannot be read: ENOENT/,
+    ],
+    [
+      "an encrypted key",
+      {
+        SIGNET_DATABASE_CA_FILE: CA,
+        SIGNET_DATABASE_CERT_FILE: OWN.cert,
+        SIGNET_DATABASE_KEY_FILE: ENCRYPTED,
+      },
+      /^SIGNET_DATABASE_KEY_FILE is encrypted/,
+    ],
     [
       "a conflicting sslmode",
       { SIGNET_DATABASE_CA_FILE: CA, SIGNET_DATABASE_URL: `${ELSEWHERE}?sslmode=disable` },
@@ -147,6 +161,17 @@ describe("Temporal", () => {
     expect(temporal({ SIGNET_ACCEPT_PLAIN_TEMPORAL: "true" })).toEqual([]);
     expect(problemsOf({ TEMPORAL_ADDRESS: "[::1]:7233" })).toEqual([]);
     expect(temporal({ SIGNET_EDGE_ROUTES: CA }, "edge")).toEqual([]);
+  });
+
+  test("is not used with a file that is missing, or with an encrypted key", () => {
+    const missing = { TEMPORAL_TLS_SERVER_CA_CERT_PATH: files.path("absent") };
+    expect(temporal(missing)).toEqual([
+      expect.stringMatching(/^TEMPORAL_TLS_SERVER_CA_CERT_PATH cannot be read: /),
+    ]);
+    const encrypted = { TEMPORAL_TLS_CLIENT_CERT_PATH: OWN.cert, TEMPORAL_TLS_CLIENT_KEY_PATH: ENCRYPTED };
+    expect(temporal(encrypted)).toEqual([
+      expect.stringMatching(/^TEMPORAL_TLS_CLIENT_KEY_PATH is encrypted/),
+    ]);
   });
 
   test("may not be on another machine without TLS", () => {
