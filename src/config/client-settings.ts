@@ -1,6 +1,6 @@
 /** Settings with which the command line reaches the service as a tenant. The service itself reads none of these. */
-import { homedir } from "node:os";
 import { join, resolve } from "node:path";
+import { homeDirectory } from "./home-directory.ts";
 import { setting, text, url } from "./setting.ts";
 
 function profileName(value: string): string {
@@ -57,7 +57,7 @@ export const CLIENT_SETTINGS = {
   profileDir: setting(
     "SIGNET_CONFIG_DIR",
     resolve,
-    join(homedir(), ".config", "signet"),
+    join(homeDirectory(), ".config", "signet"),
     "command line: directory of the profiles, mode 0700",
   ),
 } as const;

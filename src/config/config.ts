@@ -2,7 +2,7 @@
  * The only reader of the environment. Each setting is declared once, with its default and its meaning.
  * The README's table is generated from this file. All problems are reported at once.
  */
-import { availableParallelism, homedir } from "node:os";
+import { availableParallelism } from "node:os";
 import { join, resolve } from "node:path";
 import { CELL_SETTINGS, cellProblems } from "./cell-settings.ts";
 import { CLIENT_SETTINGS } from "./client-settings.ts";
@@ -18,6 +18,7 @@ import { EDGE_SETTINGS, edgeProblems } from "./edge-settings.ts";
 import { EGRESS_SETTINGS } from "./egress-settings.ts";
 import { KEY_SETTINGS, keyProblems } from "./key-settings.ts";
 import { ENDPOINT_SETTINGS } from "./endpoint-settings.ts";
+import { homeDirectory } from "./home-directory.ts";
 import { HUB_SETTINGS, hubProblems, missingDatabase } from "./hub-settings.ts";
 import { LIMIT_SETTINGS } from "./limit-settings.ts";
 import { MUTUAL_TLS_SETTINGS, type MutualTlsMode, resolveMutualTls } from "./mutual-tls.ts";
@@ -120,7 +121,7 @@ export const SETTINGS = {
   cache: setting(
     "SIGNET_CACHE",
     resolve,
-    join(homedir(), ".cache", "signet"),
+    join(homeDirectory(), ".cache", "signet"),
     "where the downloaded Temporal binary is kept",
   ),
   ...OPERATOR_SETTINGS,

@@ -106,7 +106,9 @@ async function initialise({ place, programs, password, durable, signal }: Cluste
   } catch (error) {
     signal?.throwIfAborted();
     const stderr = error instanceof Error && "stderr" in error ? String(error.stderr).trim() : String(error);
-    throw startUpError(`initdb failed: ${stderr}`, error);
+    // Without an entry in /etc/passwd, PostgreSQL does not run.
+    const wayOut = stderr.includes("user ID") ? "; set SIGNET_DATABASE_URL to a server of your own" : "";
+    throw startUpError(`initdb failed: ${stderr}${wayOut}`, error);
   } finally {
     await rm(passwordFile, { force: true });
   }

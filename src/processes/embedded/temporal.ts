@@ -1,7 +1,7 @@
 /** The embedded Temporal: the CLI's development server as a child process (architecture 1). */
 import { existsSync } from "node:fs";
 import { chmod, readFile, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Connection } from "@temporalio/client";
 import { TypedSearchAttributes } from "@temporalio/common";
@@ -93,8 +93,13 @@ async function isFair({ home, dbFilename }: EmbeddedTemporalOptions): Promise<bo
   return true;
 }
 
+/** SQLite takes the name as a URI, whose path a # or ? would end. The server runs in the home. */
+function uriPath(home: string, dbFilename: string): string {
+  return /[#?%]/.test(dbFilename) ? relative(home, dbFilename) : dbFilename;
+}
+
 function serverArguments(options: EmbeddedTemporalOptions, fair: boolean): string[] {
-  const { port, uiPort, namespaces, dbFilename } = options;
+  const { home, port, uiPort, namespaces, dbFilename } = options;
   const dynamicConfig = { ...(fair ? FAIRNESS : {}), ...options.dynamicConfig };
   return [
     "server",
@@ -103,7 +108,7 @@ function serverArguments(options: EmbeddedTemporalOptions, fair: boolean): strin
     `--port=${port}`,
     "--log-level=warn",
     ...(uiPort === null ? ["--headless"] : ["--ui-port", String(uiPort)]),
-    ...(dbFilename === null ? [] : ["--db-filename", dbFilename]),
+    ...(dbFilename === null ? [] : ["--db-filename", uriPath(home, dbFilename)]),
     ...namespaces.flatMap((name) => ["--namespace", name]),
     ...Object.entries(SEARCH_ATTRIBUTE_TYPES).flatMap(([name, type]) => [
       "--search-attribute",

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { chmod, mkdtemp, readdir, rm, stat, unlink, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readdir, rm, stat, unlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { Client, Connection } from "@temporalio/client";
@@ -83,6 +83,18 @@ it("an open workflow is still open after a restart, and the UI answers", async (
   expect(await workflowStatus(second.address)).toBe("RUNNING");
   expect((await fetch(`http://127.0.0.1:${uiPort}/`)).status).toBe(200);
   expect(await isListening("127.0.0.2", port)).toBe(false);
+});
+
+it("its database is in the home, whatever characters the path has", async () => {
+  const odd = join(home, "C#", "a?b=c&mode=memory", "100%25");
+  await mkdir(odd, { recursive: true });
+  const own = { home: odd, dbFilename: join(odd, "temporal.db") };
+  const first = await start(own);
+  await startWorkflow(first.address);
+  await first.stop();
+  expect(await workflowStatus((await start(own)).address)).toBe("RUNNING");
+  expect(await readdir(odd)).toContain("temporal.db");
+  expect(await readdir(home)).toEqual(["C#"]);
 });
 
 it("its files are readable only by their owner, even if an earlier version left them open", async () => {
