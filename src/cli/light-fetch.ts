@@ -2,9 +2,10 @@
  * `fetch` over node:http and node:https, for the API's answers. Loading the global one takes a command a third of its
  * CPU. Requests with other than texts are left to the global one.
  */
-import { type IncomingMessage, request as httpRequest } from "node:http";
-import { request as httpsRequest } from "node:https";
+import { Agent, type IncomingMessage, request as httpRequest } from "node:http";
+import { Agent as TlsAgent, request as httpsRequest } from "node:https";
 import { Readable } from "node:stream";
+import { isThisMachine } from "../config/setting.ts";
 
 type Init = NonNullable<Parameters<typeof fetch>[1]>;
 
@@ -19,6 +20,15 @@ function isText(init: Init): init is TextInit {
   return plain && (body === undefined || typeof body === "string" || body instanceof URLSearchParams);
 }
 
+/** As Node's own agents, which send even calls to this machine through the environment's proxy (NODE_USE_ENV_PROXY). */
+const KEPT = { keepAlive: true, timeout: 5_000 } as const;
+const DIRECT = { "http:": new Agent(KEPT), "https:": new TlsAgent(KEPT) } as const;
+
+function agentFor(url: string): Agent | undefined {
+  const { hostname, protocol } = new URL(url);
+  return isThisMachine(hostname) ? DIRECT[protocol as keyof typeof DIRECT] : undefined;
+}
+
 async function send(
   url: string,
   { method = "GET", headers = {}, body, signal }: TextInit,
@@ -26,8 +36,10 @@ async function send(
   const content = body === undefined ? undefined : Buffer.from(body.toString());
   const form = body instanceof URLSearchParams ? { "content-type": "application/x-www-form-urlencoded" } : {};
   const request = url.startsWith("https:") ? httpsRequest : httpRequest;
+  const agent = agentFor(url);
   const options = {
     method,
+    ...(agent === undefined ? {} : { agent }),
     headers: {
       ...form,
       ...headers,

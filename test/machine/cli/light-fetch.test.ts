@@ -1,7 +1,10 @@
 /** The command line's `fetch`, compared with the global one. */
+import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
+import { pathToFileURL } from "node:url";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { lightFetch } from "../../../src/cli/light-fetch.ts";
 
@@ -69,4 +72,18 @@ test("a redirect is an answer, and nothing is sent elsewhere", async () => {
 test("a signal ends the request, and a refused connection rejects with its code", async () => {
   await expect(lightFetch(`${url}/hang`, { signal: AbortSignal.timeout(20) })).rejects.toThrow("aborted");
   await expect(lightFetch("http://127.0.0.1:1/")).rejects.toMatchObject({ code: "ECONNREFUSED" });
+});
+
+test("calls to this machine leave out the proxy that Node takes from the environment", async () => {
+  const own = pathToFileURL(`${import.meta.dirname}/../../../src/cli/light-fetch.ts`).href;
+  const code = `const { lightFetch } = await import(${JSON.stringify(own)});
+    process.stdout.write(String((await lightFetch(process.argv[1])).status));`;
+  const options = ["--disable-warning=ExperimentalWarning", "--input-type=module", "--eval", code];
+  for (const address of [url, url.replace("127.0.0.1", "localhost")]) {
+    const { stdout } = await promisify(execFile)(process.execPath, [...options, address], {
+      // Nothing listens there.
+      env: { NODE_USE_ENV_PROXY: "1", http_proxy: "http://127.0.0.1:1" },
+    });
+    expect(stdout).toBe("200");
+  }
 });
