@@ -1,8 +1,10 @@
 /** `signet serve`, the command of `npm start`: every process in one, on embedded PostgreSQL and Temporal, after a demo. */
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { painter } from "../cli/colours.ts";
 import { createAdminCall } from "../cli/admin-client.ts";
+import { lightFetch } from "../cli/light-fetch.ts";
 import { type Config, formatListen, SETTINGS, wantsColour } from "../config/config.ts";
 import { loadOperatorToken } from "../crypto/service-secrets.ts";
 import { curlLines } from "./demo/curl-lines.ts";
@@ -15,6 +17,8 @@ import {
   portalLink,
   runDemo,
 } from "./demo/demo.ts";
+import { patientFetch } from "./demo/patient-fetch.ts";
+import { inTime } from "./demo/tenant-api.ts";
 import { startDemoReceiver } from "./demo/demo-receiver.ts";
 import type { EdgeAccess } from "./demo/edge-demo.ts";
 import { monotonic, systemClock } from "../domain/clock.ts";
@@ -81,14 +85,18 @@ type DemoParts = Pick<Start, "closers" | "screen" | "detail">;
 
 async function prepareDemo(config: ReadyConfig, { screen, detail }: DemoParts): Promise<DemoOptions> {
   const operatorToken = await loadOperatorToken(config, randomBytes);
+  const patience = { say: screen.say, wait: delay, monotonicMs: monotonic };
+  const calls = patientFetch(inTime(lightFetch), patience);
   return {
+    fetch: calls,
+    patience,
     baseUrl: `http://${formatListen(config.apiListen)}`,
     home: config.home,
     admin: createAdminCall({
       settings: () => ({ ...config, operatorToken, production: !config.development }),
       stdout: screen.say,
       stderr: screen.say,
-      fetch,
+      fetch: calls as typeof fetch,
     }),
     sanUri: DEMO_SPIFFE_ID,
     clock: systemClock,

@@ -234,8 +234,9 @@ describe("npm start", () => {
     });
   });
 
-  test("keeps its data, and shows the main job beside other endpoints of its tenant", async () => {
-    service = start();
+  test("keeps its data, and shows the main job beside other endpoints of its tenant, also with a proxy", async () => {
+    // Calls to this machine do not reach it.
+    service = start({ NODE_USE_ENV_PROXY: "1", http_proxy: "http://127.0.0.1:1" });
     await service.untilPrinted(READY);
     expect(service.stdout()).toMatch(/^✓ 1 token .* for the demo tenant of an earlier start$/m);
     expect(service.stdout()).not.toMatch(/curl|^ {2}/m);

@@ -9,9 +9,11 @@ import type { AdminCall } from "../../cli/admin-client.ts";
 import { ATTEMPT_MAX } from "../../domain/retry-schedule.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { StartScreen, Step } from "../serve/screen.ts";
+import type { Fetch } from "../../lib/client/runtime.ts";
 import type { DemoReceiver } from "./demo-receiver.ts";
 import { type DemoTenant, demoTenant } from "./demo-tenant.ts";
 import { type EdgeAccess, tryEdge } from "./edge-demo.ts";
+import type { Patience } from "./patient-fetch.ts";
 import { type Json, signIn, type TenantApi } from "./tenant-api.ts";
 
 const TIMEOUT_MS = 30_000;
@@ -24,6 +26,9 @@ const EVENT_TYPE = "inference.completed";
 
 export interface DemoOptions {
   readonly baseUrl: string;
+  /** Waits while the started processes are late. */
+  readonly fetch: Fetch;
+  readonly patience: Patience;
   readonly home: string;
   readonly admin: AdminCall;
   /** The SPIFFE id of the tenant's certificate; absent without mutual TLS. */
@@ -87,7 +92,7 @@ async function until(
 
 async function showToken(options: DemoOptions, known: boolean, tenant: DemoTenant): Promise<TenantApi> {
   return await shown(options, "1 token", async () => {
-    const api = await signIn(options.baseUrl, tenant);
+    const api = await signIn(options, tenant);
     const claims = JSON.parse(Buffer.from(api.token.split(".")[1] ?? "", "base64url").toString()) as Json;
     const seconds = Number(claims["exp"]) - Number(claims["iat"]);
     const scope = String(claims["scope"]);
@@ -255,9 +260,9 @@ export async function openDemo(options: DemoOptions): Promise<OpenDemo> {
 
 /** Runs the rest of the demo once. Throws if a step fails. */
 export async function runDemo({ tenant }: OpenDemo, options: JobOptions): Promise<DemoResult> {
-  const { baseUrl, edge } = options;
+  const { edge } = options;
   // The first token may have expired while Temporal was built.
-  const api = await signIn(baseUrl, tenant);
+  const api = await signIn(options, tenant);
   const endpointId = await showEndpoint(options, api);
   await showDelivery(options, api, endpointId);
   const deliveryId = await showFailures(options, api, endpointId);

@@ -3,8 +3,8 @@ import { readFile } from "node:fs/promises";
 import type { Fetch } from "../../lib/client/runtime.ts";
 import { createTlsFetch } from "../../lib/client/tls-fetch.ts";
 import type { Clock } from "../../domain/clock.ts";
-
 import type { DemoTenant } from "./demo-tenant.ts";
+import { type Patience, patientFetch } from "./patient-fetch.ts";
 
 /** How the demo's tenant reaches the mutual TLS listener. */
 export interface MutualTlsAccess {
@@ -21,14 +21,22 @@ export interface EdgeAccess {
   readonly mutualTls?: MutualTlsAccess | undefined;
 }
 
-async function fetchFor({ mutualTls }: EdgeAccess, clock: Clock): Promise<Fetch> {
+interface EdgeDemo {
+  readonly clock: Clock;
+  readonly fetch: Fetch;
+  readonly patience: Patience;
+  readonly detail: (line: string) => void;
+}
+
+async function fetchFor({ mutualTls }: EdgeAccess, { clock, fetch, patience }: EdgeDemo): Promise<Fetch> {
   if (mutualTls === undefined) {
     return fetch;
   }
   const [ca, cert, key] = await Promise.all(
     [mutualTls.caFile, mutualTls.certFile, mutualTls.keyFile].map(async (path) => await readFile(path)),
   );
-  return createTlsFetch({ ca, cert, key } as { ca: Buffer; cert: Buffer; key: Buffer }, clock);
+  const material = { ca, cert, key } as { ca: Buffer; cert: Buffer; key: Buffer };
+  return patientFetch(createTlsFetch(material, clock), patience);
 }
 
 /**
@@ -37,12 +45,9 @@ async function fetchFor({ mutualTls }: EdgeAccess, clock: Clock): Promise<Fetch>
  * @returns its answers, for people
  * @throws Error if the edge's decision does not match the scopes
  */
-export async function tryEdge(
-  access: EdgeAccess,
-  tenant: DemoTenant,
-  { clock, detail }: { readonly clock: Clock; readonly detail: (line: string) => void },
-): Promise<string> {
-  const ask = await fetchFor(access, clock);
+export async function tryEdge(access: EdgeAccess, tenant: DemoTenant, demo: EdgeDemo): Promise<string> {
+  const { detail } = demo;
+  const ask = await fetchFor(access, demo);
   const request = await readFile(tenant.file, "utf8");
   const json = { "content-type": "application/json" };
   const granted = await ask(`${access.baseUrl}/v1/auth/token`, {

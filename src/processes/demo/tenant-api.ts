@@ -1,4 +1,8 @@
 /** The public API as the demo's tenant calls it: plain HTTP only. */
+import type { Fetch } from "../../lib/client/runtime.ts";
+
+/** Longest time for an answer, in milliseconds. */
+const ANSWER_MS = 15_000;
 
 export type Json = Readonly<Record<string, unknown>>;
 
@@ -8,8 +12,13 @@ export interface TenantApi {
   call(method: "GET" | "POST" | "DELETE", path: string, body?: Json): Promise<Json>;
 }
 
-async function request(url: string, init: RequestInit): Promise<Json> {
-  const response = await fetch(url, { ...init, signal: AbortSignal.timeout(15_000) });
+/** Limits the time for each answer. */
+export function inTime(fetch: Fetch): Fetch {
+  return async (url, init) => await fetch(url, { ...init, signal: AbortSignal.timeout(ANSWER_MS) });
+}
+
+async function request(fetch: Fetch, url: string, init: RequestInit): Promise<Json> {
+  const response = await fetch(url, init);
   const answer = (response.status === 204 ? {} : await response.json()) as Json;
   if (!response.ok) {
     const { code, detail, error_description: description } = answer;
@@ -22,11 +31,11 @@ async function request(url: string, init: RequestInit): Promise<Json> {
 
 /** Gets a token with the credential and returns the API with it. */
 export async function signIn(
-  baseUrl: string,
+  { baseUrl, fetch }: { readonly baseUrl: string; readonly fetch: Fetch },
   credential: { readonly clientId: string; readonly clientSecret: string },
 ): Promise<TenantApi> {
   const headers = { "content-type": "application/json" };
-  const { access_token: token } = await request(`${baseUrl}/v1/auth/token`, {
+  const { access_token: token } = await request(fetch, `${baseUrl}/v1/auth/token`, {
     method: "POST",
     headers,
     body: JSON.stringify({
@@ -39,7 +48,7 @@ export async function signIn(
   return {
     token: String(token),
     call: async (method, path, body) =>
-      await request(`${baseUrl}${path}`, {
+      await request(fetch, `${baseUrl}${path}`, {
         method,
         headers: body === undefined ? { authorization } : { ...headers, authorization },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
