@@ -141,7 +141,10 @@ describe.skipIf(NO_ENGINE)("the compose file in a container engine", () => {
     const published = await publishing(20, async () => await stack.run(upgrade));
     say("a changed setting", published);
     expect(published.longestRefusalMs).toBeLessThanOrEqual(REFUSED_MAX_MS);
-    expect(await stack.run("docker compose logs --tail 1000 api")).toContain('"level":"debug"');
+    for (const service of ["worker", "api", "api-b", "edge", "edge-b"]) {
+      const level = await stack.run(`docker compose exec -T ${service} printenv SIGNET_LOG_LEVEL`);
+      expect(level, service).toBe("debug\n");
+    }
   });
 
   describe("a wrong line in .env leaves the running services untouched, and its message names it", () => {
