@@ -17,7 +17,7 @@ test("a call during an outage says that it waits, and is answered afterwards", a
   const tenant = await createTenant(api, ["webhooks:read"]);
   const said: string[] = [];
   let answer: Promise<unknown> | undefined;
-  const fetch = patientFetch(lightFetch as typeof globalThis.fetch, {
+  const fetch = patientFetch(lightFetch, {
     say: (line) => void said.push(line),
     wait: delay,
     monotonicMs,
