@@ -21,6 +21,7 @@ export interface ComposeService {
   )[];
   readonly restart?: string;
   readonly stop_grace_period?: string;
+  readonly hostname?: string;
   readonly init?: boolean;
   readonly read_only?: boolean;
   readonly cap_drop?: readonly string[];
