@@ -1,13 +1,12 @@
 /**
- * The Helm chart: helm lint and kubeconform accept what it renders for each file of values, its schema rejects mistakes, and the
- * plain manifests are what it renders.
+ * The Helm chart: helm lint accepts it with each file of values, its schema rejects mistakes, and the plain manifests are what it
+ * renders. A real API server checks what it renders (kubernetes.test.ts).
  */
-import { createPrivateKey, X509Certificate } from "node:crypto";
-import { mkdtemp, readFile, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, inject, test } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
-import { KUBECONFORM, run } from "../../docs/go-program.ts";
+import { run } from "../../docs/go-program.ts";
 import {
   chartWithVersion,
   helmTemplate,
@@ -16,9 +15,7 @@ import {
   sharedFile,
 } from "../../docs/kubernetes-manifests.ts";
 import { loadConfig, SETTINGS } from "../../src/config/config.ts";
-import { readTrustAnchors } from "../../src/http/mutual-tls/trust.ts";
 import { PUBLIC_BLOCKS } from "../../src/webhooks/sending/address-policy.ts";
-import { type ComposeFile, parseCompose } from "../support/compose-file.ts";
 import {
   CELL,
   containersOf,
@@ -33,37 +30,16 @@ import {
   POOLER,
   renderedText,
   renderVariants,
-  tool,
   VARIANTS,
 } from "../support/helm-chart.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { type Manifest, sampleEnvironment } from "../support/manifests.ts";
-import { writeKindSchemas } from "../support/schemas.ts";
 
 // The first run builds Helm.
 allowMinutes(15);
 
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 const CHART = "deploy/helm/signet";
-/** Services of the compose file, and the containers that do the same if all is inside. */
-const INSIDE = [
-  ["postgres", "postgresql"],
-  ["temporal-indexes-back", "temporal-indexes-back"],
-  ["temporal-schema", "temporal-schema"],
-  ["temporal-indexes", "temporal-indexes"],
-  ["temporal", "temporal"],
-] as const;
-/** Their variables with names of hosts, paths and secrets, which differ. */
-const OF_THE_CLUSTER =
-  /_TLS_.*(CERT|KEY|NAME|FILE)$|^SQL_CA|SSLROOTCERT|HOST$|SEEDS$|PASSWORD$|PWD$|^DYNAMIC_CONFIG/;
-
-const kubeconform = await tool(KUBECONFORM, "kubeconform's checks");
-
-async function composeFile(): Promise<ComposeFile> {
-  const text = await readFile(join(REPOSITORY, "docker-compose.yml"), "utf8");
-  return parseCompose(text.replaceAll(/:\?[^}]*\}/g, ":-x}"), {});
-}
-
 async function failure(...args: readonly string[]): Promise<string> {
   return await helmTemplate(...args).then(
     () => "",
@@ -97,26 +73,6 @@ describe.skipIf(helm === undefined)("the chart", () => {
     expect(stdout).toContain("0 chart(s) failed");
   });
 
-  test.skipIf(kubeconform === undefined).for(NAMES)("passes kubeconform -strict with %s", async (name) => {
-    const directory = await mkdtemp(join(inject("runDirectory"), "helm-chart-"));
-    await writeKindSchemas(directory);
-    const file = join(directory, "rendered.yaml");
-    const location = ["-schema-location", join(directory, "{{.ResourceKind}}.json")];
-    const validate = async (text: string): Promise<string> => {
-      await writeFile(file, text);
-      const args = ["-strict", "-summary", ...location, file];
-      return await run(kubeconform ?? "", args).then(
-        ({ stdout }) => stdout,
-        (error: unknown) => String((error as { readonly stdout?: string }).stdout),
-      );
-    };
-    const text = renderedText(name);
-    expect(await validate(text)).toMatch(/Valid: \d+, Invalid: 0, Errors: 0, Skipped: 0/);
-    expect(await validate(text.replace("readOnlyRootFilesystem", "readonlyRootFilesystem"))).toMatch(
-      /readonlyRootFilesystem/,
-    );
-  });
-
   test.for(NAMES)("gives every pod only the privileges it needs with %s", (name) => {
     const pods = podsOf(name);
     expect(pods.length).toBeGreaterThan(1);
@@ -136,6 +92,32 @@ describe.skipIf(helm === undefined)("the chart", () => {
         expect(container.resources.limits["memory"], `${of} ${container.name}`).toMatch(/^\d+[MG]i$/);
       }
     }
+  });
+
+  test.for(NAMES)("mounts nothing over what an image has, with %s", (name) => {
+    const empty =
+      /^\/((run|etc)\/signet|tmp|backups|dev\/shm|var\/(run\/postgresql|lib\/postgresql|lib\/signet\/checkpoints))(\/|$)/;
+    for (const { name: of, spec } of podsOf(name)) {
+      const mounts = containersOf(spec)
+        .flatMap(({ volumeMounts }) => volumeMounts ?? [])
+        .filter(({ subPath }) => subPath === undefined);
+      expect(
+        mounts.filter(({ mountPath }) => !empty.test(mountPath)),
+        of,
+      ).toEqual([]);
+    }
+  });
+
+  test.for(NAMES)("gives every probe time on a busy node with %s", (name) => {
+    const probes = podsOf(name).flatMap(({ name: of, spec }) =>
+      containersOf(spec).flatMap(({ livenessProbe, readinessProbe, startupProbe }) =>
+        [livenessProbe, readinessProbe, startupProbe].flatMap((probe) =>
+          probe === undefined ? [] : [[of, probe.timeoutSeconds ?? 1] as const],
+        ),
+      ),
+    );
+    expect(probes.length).toBeGreaterThan(3);
+    expect(probes.filter(([, seconds]) => seconds < 5)).toEqual([]);
   });
 
   test.for(NAMES)("sets only known settings, each once, with %s", (name) => {
@@ -268,86 +250,6 @@ describe.skipIf(helm === undefined)("the chart", () => {
       to.flatMap(({ ipBlock }) => ipBlock ?? []),
     );
     expect(blocks).toEqual(PUBLIC_BLOCKS);
-  });
-
-  test("runs PostgreSQL and Temporal as the compose file does, if all is inside", async () => {
-    const { services } = await composeFile();
-    const containers = podsOf("values-all-inside.yaml").flatMap(({ spec }) => containersOf(spec));
-    for (const [service, own] of INSIDE) {
-      const container = containers.find(({ name }) => name === own);
-      const composed = services[service];
-      expect(container?.image, service).toBe(composed?.image);
-      const variables = (container?.env ?? []).filter(({ name }) => name !== "TEMPORAL_PASSWORD");
-      const names = variables.map(({ name }) => name);
-      expect(new Set(names), service).toEqual(new Set(Object.keys(composed?.environment ?? {})));
-      for (const { name, value = "" } of variables.filter(
-        (variable) => !OF_THE_CLUSTER.test(variable.name),
-      )) {
-        expect(value, `${service} ${name}`).toBe(composed?.environment?.[name]);
-      }
-    }
-  });
-
-  test("gives them the settings of the compose file, if all is inside", async () => {
-    const { services } = await composeFile();
-    const containers = podsOf("values-all-inside.yaml").flatMap(({ spec }) => containersOf(spec));
-    const settings = (words: unknown): readonly string[] =>
-      (words as readonly string[]).filter((word) => !word.includes("_file="));
-    const postgresql = containers.find(({ name }) => name === "postgresql");
-    expect(settings(postgresql?.args)).toEqual(settings(services["postgres"]?.command));
-    const files = manifestsOf("values-all-inside.yaml").find(
-      ({ metadata }) => metadata.name === "signet-all-inside",
-    )?.data;
-    expect(parse(files?.["dynamic-config.yaml"] ?? "")).toEqual(
-      parse(await readFile(join(REPOSITORY, "compose", "temporal-dynamic-config.yaml"), "utf8")),
-    );
-  });
-
-  test("makes certificates by which the processes know each other, and one for a client, if all is inside", async () => {
-    const directory = await mkdtemp(join(inject("runDirectory"), "helm-notes-"));
-    const secrets = new Map(
-      manifestsOf("values-all-inside.yaml")
-        .filter(({ kind }) => kind === "Secret")
-        .map(({ metadata, data = {} }) => [metadata.name, data]),
-    );
-    const read = (secret: string, file: string): string =>
-      Buffer.from(secrets.get(secret)?.[file] ?? "", "base64").toString();
-    const [clients, internal] = ["clients-ca.crt", "internal-ca.crt"].map(
-      (file) => new X509Certificate(read("signet-all-inside-ca", file)),
-    );
-    for (const [secret, ca, name] of [
-      ["signet-api-tls", clients, "signet-api"],
-      ["signet-edge-tls", clients, "localhost"],
-      ["signet-edge-client", clients, "signet-edge-client"],
-      ["signet-hub-tls", clients, "signet-hub"],
-      ["signet-hub-client", clients, "signet-edge-client"],
-      ["signet-postgresql", internal, "signet-postgresql"],
-      ["signet-temporal-server", internal, "signet-temporal"],
-      ["signet-temporal-client", internal, "signet"],
-    ] as const) {
-      const certificate = new X509Certificate(read(secret, "tls.crt"));
-      expect(certificate.checkHost(name), secret).toBe(name);
-      expect(ca !== undefined && certificate.checkIssued(ca), secret).toBe(true);
-      expect(certificate.checkPrivateKey(createPrivateKey(read(secret, "tls.key"))), secret).toBe(true);
-    }
-    const trust = manifestsOf("values-all-inside.yaml").find(
-      ({ metadata }) => metadata.name === "signet-trust",
-    );
-    await writeFile(join(directory, "trust.crt"), trust?.data?.["clients-ca.crt"] ?? "");
-    const anchors = await readTrustAnchors(join(directory, "trust.crt"), { development: false });
-    expect(anchors.pem).toBe(read("signet-all-inside-ca", "clients-ca.crt"));
-
-    const notes = await readFile(join(REPOSITORY, CHART, "templates", "NOTES.txt"), "utf8");
-    const commands = notes
-      .split("\n")
-      .flatMap((line) => /^ {2}((?:openssl|printf) .*)/.exec(line)?.[1] ?? []);
-    expect(commands).toHaveLength(3);
-    await writeFile(join(directory, "ca.crt"), read("signet-all-inside-ca", "clients-ca.crt"));
-    await writeFile(join(directory, "ca.key"), read("signet-all-inside-ca", "clients-ca.key"));
-    await run("sh", ["-euc", commands.join("\n")], { cwd: directory });
-    const client = new X509Certificate(await readFile(join(directory, "client.crt")));
-    expect(clients !== undefined && client.checkIssued(clients)).toBe(true);
-    expect(client.subjectAltName).toBe("URI:spiffe://signet.example/client/example");
   });
 
   test.for<[what: string, args: readonly string[], said: RegExp]>([

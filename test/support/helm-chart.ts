@@ -2,10 +2,15 @@
 import { mkdtemp } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, inject } from "vitest";
-import { parseAllDocuments } from "yaml";
 import { goProgram, HELM } from "../../docs/go-program.ts";
 import { helmTemplate } from "../../docs/kubernetes-manifests.ts";
-import { type Container, type Manifest, type PodSpec, sampleEnvironment } from "./manifests.ts";
+import {
+  type Container,
+  type Manifest,
+  parseManifests,
+  type PodSpec,
+  sampleEnvironment,
+} from "./manifests.ts";
 import { skipUnless } from "./skips.ts";
 
 export const MINIMAL = ["--set=publicUrl=https://signet.example.com", "--set=temporal.address=temporal:7233"];
@@ -68,7 +73,7 @@ export function renderedText(name: string): string {
 
 /** Returns its objects. */
 export function manifestsOf(name: string): readonly Manifest[] {
-  return parseAllDocuments(renderedText(name)).map((document) => document.toJS() as Manifest);
+  return parseManifests(renderedText(name));
 }
 
 export interface Pods {

@@ -11,6 +11,11 @@ export interface Variable {
   readonly valueFrom?: { readonly secretKeyRef: { readonly name: string; readonly key: string } };
 }
 
+interface Probe {
+  readonly httpGet?: unknown;
+  readonly timeoutSeconds?: number;
+}
+
 export interface Container {
   readonly name: string;
   readonly image: string;
@@ -21,12 +26,17 @@ export interface Container {
   readonly volumeMounts: readonly {
     readonly name: string;
     readonly mountPath: string;
+    readonly subPath?: string;
     readonly readOnly?: boolean;
   }[];
-  readonly resources: { readonly limits: Readonly<Record<string, string>> };
+  readonly resources: {
+    readonly requests: { readonly cpu: string; readonly memory: string };
+    readonly limits: Readonly<Record<string, string>>;
+  };
   readonly securityContext: unknown;
-  readonly livenessProbe?: { readonly httpGet: unknown };
-  readonly readinessProbe?: { readonly httpGet: unknown };
+  readonly livenessProbe?: Probe;
+  readonly readinessProbe?: Probe;
+  readonly startupProbe?: Probe;
   readonly lifecycle?: { readonly preStop: { readonly sleep: { readonly seconds: number } } };
 }
 
@@ -75,6 +85,9 @@ export interface Manifest {
     readonly podSelector?: Selector;
     readonly policyTypes?: readonly string[];
     readonly selector?: Selector & Readonly<Record<string, unknown>>;
+    readonly replicas?: number;
+    readonly strategy?: { readonly type?: string };
+    readonly persistentVolumeClaimRetentionPolicy?: unknown;
     readonly scaleTargetRef?: { readonly name: string };
     readonly egress?: readonly {
       readonly to?: readonly Peer[];
@@ -89,16 +102,20 @@ interface Kustomization {
   readonly patches?: readonly { readonly path: string }[];
 }
 
-/** Returns all documents of a file. @throws Error if it is invalid YAML or repeats a key */
-async function documentsOf(path: string): Promise<readonly Manifest[]> {
-  const documents = parseAllDocuments(await readFile(path, "utf8"), { merge: true });
-  return [...documents].map((document) => {
+/** Returns all objects of a text. @throws Error if it is invalid YAML or repeats a key */
+export function parseManifests(text: string): readonly Manifest[] {
+  return [...parseAllDocuments(text, { merge: true })].map((document) => {
     const [error] = document.errors;
     if (error !== undefined) {
       throw error;
     }
     return document.toJS() as Manifest;
   });
+}
+
+/** Returns all objects of a file. */
+async function documentsOf(path: string): Promise<readonly Manifest[]> {
+  return parseManifests(await readFile(path, "utf8"));
 }
 
 export interface Directory {

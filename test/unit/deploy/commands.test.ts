@@ -272,7 +272,16 @@ describe("kubectl", async () => {
 
 /** helm.sh/docs/helm */
 const HELM: Readonly<Record<string, KnownOptions>> = {
-  upgrade: { "--install": false, "--namespace": true, "--values": true, "--timeout": true },
+  upgrade: {
+    "--install": false,
+    "--namespace": true,
+    "--create-namespace": false,
+    "--values": true,
+    "--wait": false,
+    "--timeout": true,
+  },
+  rollback: { "--namespace": true, "--wait": false, "--timeout": true },
+  uninstall: { "--namespace": true, "--wait": false, "--timeout": true },
 };
 
 describe("helm", async () => {
@@ -286,13 +295,19 @@ describe("helm", async () => {
     }
     const { options, words, problems } = parseOptions(rest, HELM[verb] ?? {});
     const [release = "", chart = ""] = words;
-    return [
+    const { "--values": values = "no values" } = options;
+    const common = [
       ...problems,
       ...missing([verb], Object.keys(HELM)),
       ...missing([release, options["--namespace"] ?? "no namespace"], ["signet"]),
-      ...missing([options["--values"] ?? "no values"], ["my-values.yaml"]),
-      ...(existsSync(join(REPOSITORY, chart, "Chart.yaml")) ? [] : [`${chart} is no chart`]),
     ];
+    return verb !== "upgrade"
+      ? common
+      : [
+          ...common,
+          ...(existsSync(join(REPOSITORY, values)) ? [] : missing([values], ["my-values.yaml"])),
+          ...(existsSync(join(REPOSITORY, chart, "Chart.yaml")) ? [] : [`${chart} is no chart`]),
+        ];
   }
 
   test("commands are in the manifests' README", () => {

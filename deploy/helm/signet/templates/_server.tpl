@@ -116,6 +116,7 @@ spec:
           startupProbe:
             httpGet: { path: /healthz, port: metrics }
             periodSeconds: 2
+            timeoutSeconds: 5
             failureThreshold: 60
           {{- with .pause }}
           # Load balancers stop sending requests before the process stops listening. Requests in progress then have 18 s.
