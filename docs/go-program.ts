@@ -10,7 +10,6 @@ export const run = promisify(execFile);
 const BUILD_MS = 900_000;
 
 export const HELM = "helm.sh/helm/v3/cmd/helm@v3.22.0";
-export const KUBECONFORM = "github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0";
 
 async function exists(path: string): Promise<boolean> {
   return await access(path).then(

@@ -28,7 +28,6 @@ import {
   ownPodsOf,
   podsOf,
   POOLER,
-  renderedText,
   renderVariants,
   VARIANTS,
 } from "../support/helm-chart.ts";

@@ -1,4 +1,4 @@
-/** The schemas that check docker-compose.yml and deploy/ match the Go modules that they name. */
+/** The schemas that check docker-compose.yml match the Go modules that they name. */
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { deriveFrom, findModule, SOURCES } from "../schemas/derive.ts";

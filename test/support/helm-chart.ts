@@ -24,7 +24,7 @@ const KEDA = [
   "--set=certificates.certManager.temporalIssuer.name=b",
   "--set=edge.routes=[]",
   '--set-json=networkPolicies.extraEgress.worker=[{"to":[{"ipBlock":{"cidr":"10.1.0.0/16"}}]}]',
-  '--set-json=sidecars=[{"name":"proxy","image":"proxy:1"}]',
+  '--set-json=sidecars=[{"name":"proxy","image":"proxy:1","securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}}]',
 ];
 const MANAGED = "--values=deploy/helm/values-managed.yaml";
 export const HUBS = "hubs, edges behind them, and certificates of your own";
@@ -46,17 +46,11 @@ export const VARIANTS: Readonly<Record<string, readonly string[]>> = {
   [POOLER]: KEDA,
 };
 export const NAMES = Object.keys(VARIANTS);
-/** Returns the path of a program, or undefined if it cannot be had. @param tests what is skipped then */
-export async function tool(source: string, tests: string): Promise<string | undefined> {
-  try {
-    return await goProgram(source);
-  } catch (error) {
-    skipUnless(false, tests, `${source} cannot be built with Go: ${(error as Error).message}`);
-    return undefined;
-  }
-}
-/** Undefined if there is no helm. */
-export const helm = await tool(HELM, "the tests of the Helm chart");
+/** Path of Helm; undefined if it cannot be had. */
+export const helm = await goProgram(HELM).catch((error: Error) => {
+  skipUnless(false, "the tests of the Helm chart", `${HELM} cannot be built with Go: ${error.message}`);
+  return undefined;
+});
 const rendered = new Map<string, string>();
 
 /** Renders the variants with these names. */
@@ -66,14 +60,9 @@ export async function renderVariants(names: readonly string[]): Promise<void> {
   }
 }
 
-/** Returns what was rendered for a variant. */
-export function renderedText(name: string): string {
-  return rendered.get(name) ?? "";
-}
-
-/** Returns its objects. */
+/** Returns the objects that were rendered for a variant. */
 export function manifestsOf(name: string): readonly Manifest[] {
-  return parseManifests(renderedText(name));
+  return parseManifests(rendered.get(name) ?? "");
 }
 
 export interface Pods {

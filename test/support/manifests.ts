@@ -12,7 +12,7 @@ export interface Variable {
 }
 
 interface Probe {
-  readonly httpGet?: unknown;
+  readonly httpGet?: { readonly path: string; readonly port: string };
   readonly timeoutSeconds?: number;
 }
 
@@ -70,9 +70,12 @@ interface Selector {
 }
 
 export interface Manifest {
+  readonly apiVersion: string;
   readonly kind: string;
   readonly metadata: {
     readonly name: string;
+    readonly namespace?: string;
+    readonly deletionTimestamp?: string;
     readonly labels?: Readonly<Record<string, string>>;
     readonly annotations?: Readonly<Record<string, string>>;
   };
@@ -99,7 +102,6 @@ export interface Manifest {
 
 interface Kustomization {
   readonly resources: readonly string[];
-  readonly patches?: readonly { readonly path: string }[];
 }
 
 /** Returns all objects of a text. @throws Error if it is invalid YAML or repeats a key */
@@ -118,23 +120,12 @@ async function documentsOf(path: string): Promise<readonly Manifest[]> {
   return parseManifests(await readFile(path, "utf8"));
 }
 
-export interface Directory {
-  readonly manifests: readonly Manifest[];
-  readonly patches: readonly Manifest[];
-}
-
-/** Reads the files of this directory that its kustomization lists. */
-export async function readManifests(directory: string): Promise<Directory> {
+/** Returns the objects of the files that this directory's kustomization lists. */
+export async function readManifests(directory: string): Promise<readonly Manifest[]> {
   const here = join(DEPLOY, directory);
-  const { resources, patches = [] } = parse(
-    await readFile(join(here, "kustomization.yaml"), "utf8"),
-  ) as Kustomization;
-  const read = async (names: readonly string[]): Promise<readonly Manifest[]> =>
-    (await Promise.all(names.map(async (name) => await documentsOf(join(here, name))))).flat();
-  return {
-    manifests: await read(resources.filter((name) => name.endsWith(".yaml"))),
-    patches: await read(patches.map(({ path }) => path)),
-  };
+  const { resources } = parse(await readFile(join(here, "kustomization.yaml"), "utf8")) as Kustomization;
+  const files = resources.filter((name) => name.endsWith(".yaml"));
+  return (await Promise.all(files.map(async (name) => await documentsOf(join(here, name))))).flat();
 }
 
 /** Whether a selector matches pods with these labels. */

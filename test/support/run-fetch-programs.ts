@@ -1,12 +1,14 @@
 /** Fetches into the cache what tests would build on first use, or be skipped without. .ci/programs runs it. */
-import { goProgram, HELM, KUBECONFORM } from "../../docs/go-program.ts";
+import { goProgram, HELM } from "../../docs/go-program.ts";
 import { fetchAwsServers } from "./aws-server.ts";
+import { CACHE } from "./cache.ts";
 import { fetchEnvoy } from "./envoy.ts";
+import { fetchKubernetes } from "./kubernetes-programs.ts";
 
 const PROGRAMS: Readonly<Record<string, () => Promise<unknown>>> = {
   Envoy: fetchEnvoy,
   Helm: async () => await goProgram(HELM),
-  kubeconform: async () => await goProgram(KUBECONFORM),
+  "Kubernetes' API server": async () => await fetchKubernetes(CACHE, (line) => console.warn(line)),
   "servers for AWS": fetchAwsServers,
 };
 

@@ -178,9 +178,7 @@ const KINDS: Readonly<Record<string, string>> = {
 const COMPONENTS = ["worker", "api", "edge"];
 
 describe("kubectl", async () => {
-  const all = (await Promise.all(["base", "doctor"].map(readManifests))).flatMap(
-    ({ manifests }) => manifests,
-  );
+  const all = (await Promise.all(["base", "doctor"].map(readManifests))).flat();
   const objects = all.map(({ kind, metadata }) => `${kind} ${metadata.name}`);
   const specs = all.flatMap(({ spec }) => (spec?.template === undefined ? [] : [spec.template.spec]));
   /** Values that may name a file of a Secret. */
