@@ -222,12 +222,18 @@ export async function migrateDatabase(options: MigrateOptions): Promise<number> 
   }
 }
 
-async function schemaIsCurrent(queryable: Queryable): Promise<boolean> {
+/**
+ * Returns how many migrations `signet migrate` of this build will apply. Undefined if it would refuse, because the schema
+ * is another build's. Later migrations are no obstacle.
+ */
+export async function countPending(queryable: Queryable): Promise<number | undefined> {
   const expected = await readMigrations();
   const { rows } = await queryable.query<{ sha256: string }>(
     "SELECT sha256 FROM schema_migrations ORDER BY version",
   );
-  return expected.every((migration, index) => rows[index]?.sha256 === migration.sha256);
+  const applied = Math.min(rows.length, expected.length);
+  const same = expected.slice(0, applied).every(({ sha256 }, index) => rows[index]?.sha256 === sha256);
+  return same ? expected.length - applied : undefined;
 }
 
 /**
@@ -236,7 +242,7 @@ async function schemaIsCurrent(queryable: Queryable): Promise<boolean> {
  * @throws if a migration of this build has not been applied
  */
 export async function requireCurrentSchema(queryable: Queryable): Promise<void> {
-  if (!(await schemaIsCurrent(queryable))) {
+  if ((await countPending(queryable)) !== 0) {
     throw new SignetError("UNAVAILABLE", {
       detail: "the database schema is not up to date: run `signet migrate`",
     });

@@ -3,7 +3,7 @@ import type { Client } from "@temporalio/client";
 import type { CheckpointSink } from "../../compliance/checkpoint-sink.ts";
 import type { Keyring } from "../../crypto/keyring.ts";
 import { CLOCK_SKEW_MAX_MS, openDatabaseClock } from "../../database/database-clock.ts";
-import { requireCurrentSchema } from "../../database/migrate.ts";
+import { countPending } from "../../database/migrate.ts";
 import type { Pool } from "../../database/pool.ts";
 import { findKnownTenants, readHomeTenants } from "../../database/repositories/cells.ts";
 import { findAnyDataKey } from "../../database/repositories/data-keys.ts";
@@ -79,8 +79,15 @@ const OUTSIDE_CHECKS: readonly Check<Outside>[] = [
     name: "database",
     fix: "check SIGNET_DATABASE_URL, and that PostgreSQL runs and accepts this login",
     look: async ({ pool }) => {
-      await requireCurrentSchema(pool);
-      return { ok: true, detail: "reachable, schema up to date" };
+      const pending = await countPending(pool);
+      if (pending === undefined) {
+        return {
+          ok: false,
+          detail: "the schema is another build's: a migration differs from what was applied",
+        };
+      }
+      const migrations = `${pending} ${pending === 1 ? "migration" : "migrations"} will be applied`;
+      return { ok: true, detail: `reachable, ${pending === 0 ? "schema up to date" : migrations}` };
     },
   },
 ];
