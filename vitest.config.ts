@@ -20,7 +20,7 @@ const SHARING = files.filter((path) => /useShared(Api|World)\(/.test(readFileSyn
 /**
  * `unit` and `machine` need only Node. The others share one PostgreSQL, one Temporal and one build
  * (test/support/global-setup.ts); `promises` also shares a deployment. `npm test` runs these three, `npm run test:all`
- * every project.
+ * every project but `cluster`.
  */
 export default defineConfig({
   test: {
@@ -88,6 +88,13 @@ export default defineConfig({
         test: {
           name: "containers",
           include: ["test/containers/**/*.test.ts"],
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: "cluster",
+          include: ["test/cluster/**/*.test.ts"],
         },
       },
       {

@@ -58,10 +58,16 @@ const BUILT_COMMANDS = join(ROOT, "dist", "command-line", "main.js");
 const PROCESSES = ["api", "worker", "edge", "hub", "serve", "doctor", "migrate"];
 /** Commands of a clone. */
 const OF_CLONE = ["start", "test", "test:all", "run"];
-/** Projects of vitest.config.ts that `npm test` runs. */
-const BEFORE_A_COMMIT = ["unit", "machine", "promises"];
-/** Those that `npm run test:all` runs; `npm run test:containers` takes the machine's ports for itself. */
-const ALL = ["!containers"];
+/**
+ * Projects of vitest.config.ts that the commands run.
+ *
+ * @type {Readonly<Record<string, readonly string[]>>}
+ */
+const PROJECTS = {
+  test: ["unit", "machine", "promises"],
+  // Not those that need a container engine or a cluster.
+  "test:all": ["unit", "machine", "promises", "system", "shared", "portal"],
+};
 const SOURCES = ["src", "activities", "workflows"];
 const BUNDLES = join(ROOT, ".signet", "bundles");
 /** Record of the command line's bundle: its path, and size and time of every file that it was made from. */
@@ -443,13 +449,14 @@ async function become(program, args) {
 }
 
 /**
- * Returns the arguments of vitest. Without a path or a project, `test` runs what everybody runs before a commit.
+ * Returns the arguments of vitest. Without a path or a project, `test` runs what everybody runs before a commit. `test:all`
+ * leaves out the cluster, which may be anybody's.
  *
  * @param {string} command @param {string[]} rest
  */
 function vitestArguments(command, rest) {
-  const chosen = rest.some((argument) => /^(--project|[^-].*\/)/.test(argument));
-  const projects = chosen ? [] : command === "test" ? BEFORE_A_COMMIT : ALL;
+  const chosen = command === "test" ? /^(--project|[^-].*\/)/ : /^--project/;
+  const projects = rest.some((argument) => chosen.test(argument)) ? [] : (PROJECTS[command] ?? []);
   return ["run", ...projects.flatMap((name) => ["--project", name]), ...rest];
 }
 

@@ -278,7 +278,15 @@ describe("a command", () => {
     ],
     [
       ["test:all", "--shard", "1/4"],
-      ["run", "--shard", "1/4"],
+      [
+        "run",
+        ...["unit", "machine", "promises", "system", "shared", "portal"].flatMap((name) => [
+          "--project",
+          name,
+        ]),
+        "--shard",
+        "1/4",
+      ],
     ],
   ])("%j runs vitest with %j", async (line, vitest) => {
     expect(JSON.parse((await project.signet(...line)).stdout)).toEqual(vitest);

@@ -40,7 +40,7 @@ describe("each alert", () => {
       const fired = tested
         .filter(({ alertname }) => alertname === alert)
         .map((test) => test.exp_alerts.length > 0);
-      expect([fired.length, new Set(fired).size], alert).toEqual([2, 2]);
+      expect(new Set(fired), alert).toEqual(new Set([true, false]));
     }
   });
 
