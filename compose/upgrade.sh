@@ -8,7 +8,6 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-compose() { docker compose --progress quiet "$@"; }
 say() { printf 'upgrade: %s\n' "$*" >&2; }
 profiles=
 while [ "${1-}" = --profile ] && [ -n "${2-}" ]; do
@@ -18,9 +17,10 @@ done
 [ $# = 0 ] || { sed -n '2,/^$/{/^#/s/^# \{0,1\}//p;}' "$0"; exit 2; }
 
 # shellcheck disable=SC2086
-compose $profiles config --quiet
-# shellcheck disable=SC2086
-services=" $(compose $profiles config --services | tr '\n' ' ')"
+compose() { docker compose --progress quiet $profiles "$@"; }
+
+compose config --quiet
+services=" $(compose config --services | tr '\n' ' ')"
 # each COMMAND SERVICE …: runs the command with each of these services that the profiles have.
 each() {
   action=$1
@@ -62,6 +62,5 @@ each check worker worker-us api api-us edge hub-a remote-edge
 each migrate migrate migrate-us
 each replace worker worker-us api-b api api-us hub-a hub-b edge edge-b remote-edge
 # The rest: PostgreSQL, Temporal, monitoring. Without a change it does nothing.
-# shellcheck disable=SC2086
-compose $profiles up --detach --wait
+compose up --detach --wait
 say "done"
