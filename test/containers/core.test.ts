@@ -2,11 +2,12 @@
  * README's Production and docs/operations.md's Compose, line by line, in a real container engine and a fresh clone that
  * only its owner can read.
  */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { ContainerStack, linesOf, NO_ENGINE, verifyDelivered } from "../support/container-stack.ts";
 import { eventually } from "../support/eventually.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { type Published, publishDuring } from "../support/publisher.ts";
+import { useStarted } from "../support/started.ts";
 import { type Json, StackClient } from "../support/stack-client.ts";
 import { describeTemporal } from "./temporal.ts";
 
@@ -21,20 +22,20 @@ const ATTEMPTS = 17;
 const PATIENCE_MS = 120_000;
 
 describe.skipIf(NO_ENGINE)("the compose file in a container engine", () => {
-  let stack: ContainerStack;
+  const stack = useStarted("the stack", async () => await ContainerStack.prepare());
   let client: StackClient;
 
   async function temporal(command: string): Promise<string> {
     const [line = "exit 1"] = await linesOf("docs/operations.md", /^temporal workflow list .*--tls-/);
     const connection = line.slice(line.indexOf("--namespace")).replace("localhost:7233", "temporal:7233");
-    return await stack.run(
+    return await stack.current.run(
       'docker compose run --rm --no-deps -T --user "$(id -u)" -v "$PWD:/here:ro" -w /here --entrypoint temporal ' +
         `temporal-schema ${command} ${connection}`,
     );
   }
 
   const publishing = async (perSecond: number, what: () => Promise<unknown>): Promise<Published> =>
-    await publishDuring({ stack, client, origin: ORIGIN, type: TYPE, perSecond }, what);
+    await publishDuring({ stack: stack.current, client, origin: ORIGIN, type: TYPE, perSecond }, what);
 
   const say = (what: string, { accepted, refusals, longestRefusalMs }: Published): void =>
     console.log(
@@ -42,65 +43,56 @@ describe.skipIf(NO_ENGINE)("the compose file in a container engine", () => {
         `no connection for ${longestRefusalMs} ms`,
     );
 
-  beforeAll(async () => {
-    stack = new ContainerStack();
-    await stack.makeReceiver();
-    await stack.configure({
-      SIGNET_ALLOWED_TARGET_CIDRS: "172.16.0.0/12",
-      SIGNET_TARGET_CA_FILE: "./receivers-ca.crt",
-    });
-  });
-
-  afterAll(async () => {
-    await stack?.remove();
-  });
-
   test("starts as README says, and its operator creates a tenant", async () => {
     const [up = "exit 1", create = "exit 1", ...more] = await linesOf("README.md", /^docker compose /);
     expect(more).toEqual([]);
-    await stack.run(up);
-    expect(await stack.paste(create)).toContain("ten_");
-    await stack.startReceiver();
+    await stack.current.run(up);
+    expect(await stack.current.paste(create)).toContain("ten_");
+    await stack.current.startReceiver();
   });
 
   test("issues tokens over mutual TLS with the commands of docs/operations.md", async () => {
     for (const line of await linesOf("docs/operations.md", /^docker compose run --rm -T init \w/)) {
-      await stack.run(line);
+      await stack.current.run(line);
     }
-    client = await StackClient.provision(stack, ORIGIN);
+    client = await StackClient.provision(stack.current, ORIGIN);
     const [curl = "exit 1"] = await linesOf("docs/operations.md", /^curl .*\/v1\/auth\/token/);
     const filled = curl
       .replace("cl_…", String(client.credential["client_id"]))
       .replace("sgn_…", String(client.credential["client_secret"]));
-    expect(JSON.parse(await stack.run(filled))).toMatchObject({ token_type: "Bearer" });
-    const anonymous = await stack.run(`curl -s --cacert ca.crt ${ORIGIN}/v1/auth/token -d '{}'`);
+    expect(JSON.parse(await stack.current.run(filled))).toMatchObject({ token_type: "Bearer" });
+    const anonymous = await stack.current.run(`curl -s --cacert ca.crt ${ORIGIN}/v1/auth/token -d '{}'`);
     expect(anonymous).toContain("CLIENT_CERT_REQUIRED");
   });
 
   test("verifies an endpoint with a private authority's certificate, and delivers", async () => {
     const { secret } = await client.newEndpoint("/hook", TYPE);
     const id = await client.publish(TYPE, { tokens: 42 });
-    const received = await stack.untilReceived(id);
+    const received = await stack.current.untilReceived(id);
     expect(verifyDelivered(received, String(secret)).payload).toMatchObject({ id, data: { tokens: 42 } });
   });
 
   test("shows what it does: doctor, top, the portal, Temporal's UI", async () => {
     for (const service of ["api", "api-b", "worker", "edge", "edge-b"]) {
-      const found = await stack.run(`docker compose exec -T ${service} signet doctor`);
+      const found = await stack.current.run(`docker compose exec -T ${service} signet doctor`);
       expect(found, service).toMatch(/^(ok .*\n)+$/);
     }
-    expect(await stack.signet("top")).toHaveProperty("followers");
+    expect(await stack.current.signet("top")).toHaveProperty("followers");
     const link = await client.call("POST", "/v1/portal/links", { scopes: ["webhooks:read"] });
-    const page = await stack.run(`curl -s --cacert ca.crt --cert example.pem '${String(link["url"])}'`);
+    const page = await stack.current.run(
+      `curl -s --cacert ca.crt --cert example.pem '${String(link["url"])}'`,
+    );
     expect(page).toContain("<form");
-    expect(await stack.run("curl -sf http://localhost:8233/")).toContain("<html");
-    const listed = await stack.run("curl -sf http://localhost:8233/api/v1/namespaces/signet/workflows");
+    expect(await stack.current.run("curl -sf http://localhost:8233/")).toContain("<html");
+    const listed = await stack.current.run(
+      "curl -sf http://localhost:8233/api/v1/namespaces/signet/workflows",
+    );
     expect(listed).toContain("deliver");
   });
 
   test("makes a dead letter of a failing delivery, which a signal replays", async () => {
     await client.newEndpoint("/broken", "order.paid");
-    stack.breakReceiver(true);
+    stack.current.breakReceiver(true);
     const id = await client.publish("order.paid");
     const delivery = async (): Promise<Json | undefined> => {
       const { data } = await client.call("GET", `/v1/webhooks/deliveries?event_id=${id}`);
@@ -122,34 +114,34 @@ describe.skipIf(NO_ENGINE)("the compose file in a container engine", () => {
     }
     const is = async (state: string): Promise<boolean> => (await delivery())?.["state"] === state;
     await eventually(async () => await is("DEAD_LETTERED"), "the dead letter", PATIENCE_MS);
-    stack.breakReceiver(false);
+    stack.current.breakReceiver(false);
     await signal("replay");
     await eventually(async () => await is("DELIVERED"), "the replayed delivery", PATIENCE_MS);
   });
 
-  describeTemporal(() => stack, temporal);
+  describeTemporal(() => stack.current, temporal);
 
   test("loses nothing when the main process of any container is killed at 50 events a second", async () => {
     for (const service of ["worker", "api", "edge", "temporal", "postgres", "edge-port"]) {
-      say(`kill -9 of ${service}`, await publishing(50, async () => await stack.crash(service)));
+      say(`kill -9 of ${service}`, await publishing(50, async () => await stack.current.crash(service)));
     }
   });
 
   test("changes a setting without refusing connections", async () => {
     const [upgrade = "exit 1"] = await linesOf("docs/operations.md", /compose\/upgrade\.sh/);
-    stack.set({ SIGNET_LOG_LEVEL: "debug" });
-    const published = await publishing(20, async () => await stack.run(upgrade));
+    stack.current.set({ SIGNET_LOG_LEVEL: "debug" });
+    const published = await publishing(20, async () => await stack.current.run(upgrade));
     say("a changed setting", published);
     expect(published.longestRefusalMs).toBeLessThanOrEqual(REFUSED_MAX_MS);
     for (const service of ["worker", "api", "api-b", "edge", "edge-b"]) {
-      const level = await stack.run(`docker compose exec -T ${service} printenv SIGNET_LOG_LEVEL`);
+      const level = await stack.current.run(`docker compose exec -T ${service} printenv SIGNET_LOG_LEVEL`);
       expect(level, service).toBe("debug\n");
     }
   });
 
   describe("a wrong line in .env leaves the running services untouched, and its message names it", () => {
     const containers = async (): Promise<string> =>
-      await stack.run(
+      await stack.current.run(
         "docker compose ps --format '{{.Service}} {{.ID}} {{.RunningFor}}' | cut -d' ' -f1,2 | sort",
       );
 
@@ -177,10 +169,10 @@ describe.skipIf(NO_ENGINE)("the compose file in a container engine", () => {
       ["SIGNET_LOG_LEVEL", "loud", /SIGNET_LOG_LEVEL must be one of/],
       ["SIGNET_IMAGE", "localhost:1/signet", /localhost:1/],
     ])("%s=%s", async ([name, value, says]) => {
-      const before = { line: stack.value(name), containers: await containers() };
-      stack.set({ [name]: value });
-      const { code, output } = await stack.try("sh compose/upgrade.sh");
-      stack.set({ [name]: before.line });
+      const before = { line: stack.current.value(name), containers: await containers() };
+      stack.current.set({ [name]: value });
+      const { code, output } = await stack.current.try("sh compose/upgrade.sh");
+      stack.current.set({ [name]: before.line });
       expect(output).toMatch(says);
       expect(code).not.toBe(0);
       expect(await containers()).toBe(before.containers);
@@ -189,8 +181,8 @@ describe.skipIf(NO_ENGINE)("the compose file in a container engine", () => {
   });
 
   test("starts again with its data after it was removed", async () => {
-    await stack.run("docker compose down");
-    await stack.run("docker compose up --detach --wait");
-    await stack.untilReceived(await client.publish(TYPE));
+    await stack.current.run("docker compose down");
+    await stack.current.run("docker compose up --detach --wait");
+    await stack.current.untilReceived(await client.publish(TYPE));
   });
 });

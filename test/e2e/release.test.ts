@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { GO_MODULE, VERSION } from "../../src/runtime/package.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { lacks } from "../support/skips.ts";
+import { workTreeFiles } from "../support/work-tree.ts";
 
 allowMinutes(10);
 
@@ -42,13 +43,9 @@ async function git(cwd: string, ...args: readonly string[]): Promise<string> {
 
 /** Copies the sources as they are now, and commits them. */
 async function makeClone(clone: string): Promise<void> {
-  const listed = await git(REPOSITORY, "ls-files", "--cached", "--others", "--exclude-standard", "-z");
-  const deleted = new Set((await git(REPOSITORY, "ls-files", "--deleted", "-z")).split("\0"));
-  for (const path of new Set(listed.split("\0"))) {
-    if (path !== "" && !deleted.has(path)) {
-      await mkdir(dirname(join(clone, path)), { recursive: true });
-      await cp(join(REPOSITORY, path), join(clone, path), { verbatimSymlinks: true });
-    }
+  for (const path of workTreeFiles()) {
+    await mkdir(dirname(join(clone, path)), { recursive: true });
+    await cp(join(REPOSITORY, path), join(clone, path), { verbatimSymlinks: true });
   }
   await git(clone, "init", "--quiet");
   await git(clone, "add", "--all");

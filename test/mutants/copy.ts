@@ -1,9 +1,9 @@
 /** A temporary copy of the work tree as it is, so that a fault never touches the tree that somebody works in. */
-import { execFileSync } from "node:child_process";
-import { existsSync, rmSync } from "node:fs";
+import { rmSync } from "node:fs";
 import { cp, mkdtemp, readFile, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { workTreeFiles } from "../support/work-tree.ts";
 import { type Mutant, withFault } from "./mutant.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
@@ -22,18 +22,9 @@ export interface Copy {
  * removed when this process exits.
  */
 export async function copyTree(): Promise<Copy> {
-  const listed = execFileSync("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], {
-    cwd: ROOT,
-    encoding: "utf8",
-    maxBuffer: 16_777_216,
-  });
   const directory = await mkdtemp(join(tmpdir(), "signet-mutants-"));
   process.once("exit", () => rmSync(directory, { recursive: true, force: true, maxRetries: 5 }));
-  // Git also lists files that were deleted and not committed.
-  const paths = listed
-    .split("\0")
-    .filter((path) => path !== "" && path !== TEST_OF_LIST && existsSync(join(ROOT, path)));
-  for (const path of paths) {
+  for (const path of workTreeFiles().filter((each) => each !== TEST_OF_LIST)) {
     await cp(join(ROOT, path), join(directory, path), { verbatimSymlinks: true });
   }
   await symlink(join(ROOT, "node_modules"), join(directory, "node_modules"));

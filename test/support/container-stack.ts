@@ -2,7 +2,7 @@
  * docker-compose.yml in a real container engine, in a copy of this clone: commands run as they are printed in README.md
  * and docs/. Ports and networks are those of the file, so one stack runs at a time.
  */
-import { execFile, execFileSync, spawnSync } from "node:child_process";
+import { execFile, spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
@@ -13,6 +13,7 @@ import { today } from "./certificates.ts";
 import { shellLines } from "./documents.ts";
 import { eventually } from "./eventually.ts";
 import { skipUnless } from "./skips.ts";
+import { workTreeFiles } from "./work-tree.ts";
 
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 /** Another project than the file's, so that a stack in use keeps its volumes. */
@@ -89,16 +90,9 @@ export function verifyDelivered({ headers, body }: Received, secret: string): Ve
 
 /** Copies what git would clone here, also what is not committed yet, readable by its owner only. */
 function copyClone(directory: string): void {
-  const files = execFileSync("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], {
-    cwd: REPOSITORY,
-    maxBuffer: 64 * 1_048_576,
-  })
-    .toString()
-    .split("\0")
-    .filter((file) => file !== "" && existsSync(join(REPOSITORY, file)));
   const archive = spawnSync("tar", ["--create", "--mode=go=", "--null", "--files-from=-"], {
     cwd: REPOSITORY,
-    input: files.join("\0"),
+    input: workTreeFiles().join("\0"),
     maxBuffer: 1_024 * 1_048_576,
   });
   spawnSync("tar", ["--extract"], { cwd: directory, input: archive.stdout });
@@ -110,7 +104,7 @@ export class ContainerStack {
   readonly #environment: NodeJS.ProcessEnv;
   readonly #receiver = join(this.directory, "receiver");
 
-  constructor() {
+  private constructor() {
     this.#environment = {
       HOME: process.env["HOME"],
       PATH: path,
@@ -120,6 +114,18 @@ export class ContainerStack {
     };
     copyClone(this.directory);
     chmodSync(this.directory, 0o755);
+  }
+
+  /** Makes a clone with `.env` and the files of a receiver with a private authority. Adds further lines to `.env`. */
+  static async prepare(added: Readonly<Record<string, string>> = {}): Promise<ContainerStack> {
+    const stack = new ContainerStack();
+    await stack.#makeReceiver();
+    await stack.#configure({
+      SIGNET_ALLOWED_TARGET_CIDRS: "172.16.0.0/12",
+      SIGNET_TARGET_CA_FILE: "./receivers-ca.crt",
+      ...added,
+    });
+    return stack;
   }
 
   /** Runs lines in bash, in the clone. Resolves also if they fail. */
@@ -163,7 +169,7 @@ export class ContainerStack {
   }
 
   /** Creates `.env` by the command in .env.example, and adds lines. */
-  async configure(added: Readonly<Record<string, string>> = {}): Promise<void> {
+  async #configure(added: Readonly<Record<string, string>>): Promise<void> {
     const example = readFileSync(join(this.directory, ".env.example"), "utf8");
     const command = [...example.matchAll(/^# {3}(.*)$/gm)].map(([, line]) => line).join("\n");
     await this.run(command);
@@ -187,7 +193,7 @@ export class ContainerStack {
   }
 
   /** Makes the receiver's certificate, and the file with its root that `.env` may name. */
-  async makeReceiver(): Promise<void> {
+  async #makeReceiver(): Promise<void> {
     mkdirSync(this.#receiver);
     const root = await createAuthority({ subject: "CN=Receivers", ...today() });
     const names = [{ type: "dns", value: RECEIVER } as const];
@@ -260,7 +266,7 @@ export class ContainerStack {
   }
 
   /** Removes everything: containers, volumes, the clone. */
-  async remove(): Promise<void> {
+  async close(): Promise<void> {
     await this.try(
       `docker rm --force ${PROJECT}-receiver; docker compose --profile '*' down --volumes --remove-orphans`,
     );
