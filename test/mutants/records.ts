@@ -103,7 +103,7 @@ export const RECORDS: readonly Mutant[] = [
       "SIGNET_EDGE_LISTEN_SHARED lets one edge be replaced while another serves (docs/operations.md, Compose)",
     file: "src/runtime/http-server.ts",
     find: "listen({ port, host, reusePort }, resolve)",
-    replace: "listen({ port, host }, resolve)",
+    replace: "listen({ port, host, reusePort: reusePort && port < 0 }, resolve)",
     caughtBy: "test/machine/runtime/http-server.test.ts",
   },
 
