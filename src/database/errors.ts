@@ -17,10 +17,10 @@ export class DatabaseBusyError extends Error {
 
 /**
  * Connection exceptions; a login that is rejected, for instance while its password is changed; no disk, memory or
- * connection left; a standby; a database that accepts no connections; a statement timeout; shutdown, crash, start-up; a
- * failing disk.
+ * connection left; a standby; a serialization failure; a deadlock; a database that accepts no connections; a lock or a
+ * statement timeout; shutdown, crash, start-up; a failing disk.
  */
-const AWAY = /^(?:08...|28000|28P01|53...|25006|55000|57014|57P0[1-5]|58030)$/;
+const AWAY = /^(?:08...|28000|28P01|53...|25006|40001|40P01|55000|55P03|57014|57P0[1-5]|58030)$/;
 const NO_CONNECTION: ReadonlySet<string> = new Set([
   "ECONNREFUSED",
   "ECONNRESET",

@@ -36,6 +36,14 @@ export const RECORDS: readonly Mutant[] = [
     caughtBy: "test/integration/admin/console.test.ts",
   },
   {
+    name: "deadlocked-publish-fails",
+    breaks: "A publish that PostgreSQL ends in a deadlock is repeated (docs/guarantees.md)",
+    file: "src/webhooks/ingest/ingest.ts",
+    find: "const { inserted, outdated } = await retryDeadlocks(\n    async () => await insertEvents(pool, sealed, times, expected),\n  );",
+    replace: "const { inserted, outdated } = await insertEvents(pool, sealed, times, expected);",
+    caughtBy: "test/integration/api/deadlocks.test.ts",
+  },
+  {
     name: "lost-deliveries-add-up",
     breaks: "Reconciliation finds deliveries that were accepted and are missing (docs/operations.md)",
     file: "src/database/repositories/webhooks/delivery-balance.ts",

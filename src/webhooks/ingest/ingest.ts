@@ -18,6 +18,7 @@ import {
   freeIdempotencyKey,
   type TakenKey,
 } from "../../database/repositories/idempotency.ts";
+import { retryDeadlocks } from "../../database/transaction.ts";
 import { putBounded } from "../../domain/bounded-map.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { newId, type RandomBytes } from "../../domain/ids.ts";
@@ -251,7 +252,10 @@ async function commit(
     signedKeysAfter: new Date(nowMs - REPLAY_MS),
     expiresAt: new Date(nowMs + deadLetterMs),
   };
-  const { inserted, outdated } = await insertEvents(pool, sealed, times, [...matches.values()]);
+  const expected = [...matches.values()];
+  const { inserted, outdated } = await retryDeadlocks(
+    async () => await insertEvents(pool, sealed, times, expected),
+  );
   metrics.eventsAccepted.inc(inserted.size);
   return made.map((flushed, index) => {
     if (typeof flushed === "string" || flushed instanceof Error || inserted.has(flushed.id)) {

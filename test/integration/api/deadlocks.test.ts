@@ -1,0 +1,51 @@
+/** What a publisher sees if PostgreSQL ends the commit of its event in favour of another transaction. */
+import { expect, test } from "vitest";
+import { useTestApi } from "../../support/api.ts";
+import { createEndpoint, createTenant, publish, sql } from "../../support/tenant.ts";
+
+const api = useTestApi();
+
+/** Makes PostgreSQL end the next `times` inserts of an event with an error, as it ends one side of a deadlock. */
+async function endInserts(code: string, times: number): Promise<void> {
+  await sql(
+    api,
+    `CREATE SEQUENCE ended;
+    GRANT USAGE ON ended TO PUBLIC;
+    CREATE FUNCTION end_insert() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+      -- A rollback leaves the sequence.
+      IF nextval('public.ended') <= ${times} THEN
+        RAISE EXCEPTION 'ended' USING ERRCODE = '${code}';
+      END IF;
+      RETURN NEW;
+    END $$;
+    CREATE TRIGGER ended BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION end_insert()`,
+  );
+}
+
+async function endNoInserts(): Promise<void> {
+  await sql(api, "DROP TRIGGER ended ON events; DROP FUNCTION end_insert(); DROP SEQUENCE ended");
+}
+
+test("a publish that loses in a deadlock is repeated, and its event is accepted once", async () => {
+  const tenant = await createTenant(api);
+  await createEndpoint(api, tenant);
+  await endInserts("40P01", 2);
+  const id = await publish(tenant);
+  await endNoInserts();
+  expect(await sql(api, "SELECT id FROM events WHERE tenant_id = $1", [tenant.tenantId])).toEqual([{ id }]);
+  const stored = await sql(api, "SELECT event_id FROM deliveries WHERE tenant_id = $1", [tenant.tenantId]);
+  expect(stored).toEqual([{ event_id: id }]);
+});
+
+test.each([
+  ["a deadlock", "40P01"],
+  ["a serialization failure", "40001"],
+  ["a lock that is not free in time", "55P03"],
+])("a publish that ends with %s again and again is 503 with Retry-After", async (_what, code) => {
+  const tenant = await createTenant(api);
+  await endInserts(code, 1_000);
+  const answer = await tenant.post("/v1/events", { type: "inference.completed", data: {} });
+  await endNoInserts();
+  expect(answer).toMatchObject({ status: 503, body: { code: "UNAVAILABLE" } });
+  expect(answer.headers.get("retry-after")).toBe("5");
+});
