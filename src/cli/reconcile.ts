@@ -20,6 +20,7 @@ interface Options extends OutputOptions {
 
 interface Reconciliation extends Resource {
   readonly adds_up: boolean;
+  readonly uncounted_hours: number;
   readonly counted: Readonly<Record<string, number>>;
   readonly stored: Readonly<Record<string, number>>;
   readonly data: readonly Row[];
@@ -71,9 +72,14 @@ export function reconcileCommand(context: CliContext): Command {
     const rows = parts.flatMap(({ data }) => data);
     const stored = sumOf(parts.map((part) => part.stored));
     const addsUp = parts.every((part) => part.adds_up);
+    const uncounted = parts.reduce((sum, part) => sum + part.uncounted_hours, 0);
     if (output.json === true) {
       const counted = sumOf(parts.map((part) => part.counted));
-      printResource(context, { adds_up: addsUp, counted, stored, data: rows }, output);
+      printResource(
+        context,
+        { adds_up: addsUp, uncounted_hours: uncounted, counted, stored, data: rows },
+        output,
+      );
     } else if (rows.length > 0) {
       const data = rows.map(({ stored: now, counted, ...row }) => ({
         ...row,
@@ -88,6 +94,11 @@ export function reconcileCommand(context: CliContext): Command {
         `the deliveries do not add up in ${rows.filter((row) => !row.adds_up).length} hours${
           events.length === 0 ? "" : `; events with missing deliveries: ${events.join(" ")}`
         }`,
+      );
+    }
+    if (uncounted > 0) {
+      throw new CommandError(
+        `${uncounted} hours from before the upgrade are still being counted: repeat this when \`signet doctor\` says that every stored delivery is counted`,
       );
     }
     if (output.json !== true) {

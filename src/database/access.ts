@@ -13,7 +13,7 @@ import {
 } from "../config/database-settings.ts";
 import { SignetError } from "../domain/errors.ts";
 import { BoundedClient } from "./bounded-client.ts";
-import { requireCurrentSchema } from "./migrate.ts";
+import { requireCurrentSchema } from "./migration-files.ts";
 import type { Pool, Queryable } from "./pool.ts";
 import { SERVICE_ROLES } from "./role-settings.ts";
 import { requireRowSecurity } from "./row-security.ts";

@@ -17,10 +17,10 @@ export class DatabaseBusyError extends Error {
 
 /**
  * Connection exceptions; a login that is rejected, for instance while its password is changed; no disk, memory or
- * connection left; a standby; a serialization failure; a deadlock; a database that accepts no connections; a lock or a
- * statement timeout; shutdown, crash, start-up; a failing disk.
+ * connection left; a standby; a database that accepts no connections; a statement timeout; shutdown, crash, start-up; a
+ * failing disk.
  */
-const AWAY = /^(?:08...|28000|28P01|53...|25006|40001|40P01|55000|55P03|57014|57P0[1-5]|58030)$/;
+const AWAY = /^(?:08...|28000|28P01|53...|25006|55000|57014|57P0[1-5]|58030)$/;
 const NO_CONNECTION: ReadonlySet<string> = new Set([
   "ECONNREFUSED",
   "ECONNRESET",
@@ -38,7 +38,7 @@ const LOST =
 /** Whether a query failed because the database is unavailable, so that it may succeed later. */
 export function isDatabaseAway(error: unknown): boolean {
   if (error instanceof DatabaseError) {
-    return AWAY.test(error.code ?? "");
+    return AWAY.test(error.code ?? "") || isContention(error);
   }
   if (error instanceof AggregateError) {
     // The host name has several addresses.
@@ -89,4 +89,14 @@ export function isRefusedByState(error: unknown, constraint: string): boolean {
 /** Whether PostgreSQL ended a transaction because of a deadlock, so that a retry may succeed. */
 export function isDeadlock(error: unknown): boolean {
   return error instanceof DatabaseError && error.code === "40P01";
+}
+
+/** Whether PostgreSQL ended a transaction in favour of others: a deadlock, a lock timeout, a serialization failure. */
+export function isContention(error: unknown): boolean {
+  return error instanceof DatabaseError && /^(?:40001|40P01|55P03)$/.test(error.code ?? "");
+}
+
+/** Whether a statement names a table, a column, a role or a function that the schema lacks, or has not granted. */
+export function isSchemaError(error: unknown): boolean {
+  return error instanceof DatabaseError && /^42(?:P01|501|703|704|883)$/.test(error.code ?? "");
 }

@@ -2,19 +2,18 @@
  * Forward-only migrations: `migrations/NNNN-name.sql`, each in one transaction, under an advisory lock. The sha256 of
  * each applied text is stored, so that a changed file is rejected, not skipped.
  */
-import { createHash } from "node:crypto";
-import { readdir, readFile } from "node:fs/promises";
+import { setTimeout } from "node:timers/promises";
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import type { Logger } from "pino";
+import { applyMigrations, type Migrator, openSession, patiently, type Pause } from "./apply-migrations.ts";
 import { SignetError } from "../domain/errors.ts";
 import { BoundedClient } from "./bounded-client.ts";
 import { CELL_ROLES, EDGE_ROLE, rolesBeyondEdge } from "./edge-login.ts";
-import { type Queryable, SERVICE_ROLES, type ServiceRole } from "./pool.ts";
+import { SERVICE_ROLES, type ServiceRole } from "./pool.ts";
 import { ensurePartitions } from "./repositories/partitions.ts";
 import { setLeaseKeys } from "./repositories/tokens/lease-keys.ts";
 import { requireOwnRoles, requireUtf8 } from "./server-checks.ts";
 
-const MIGRATIONS = new URL("./migrations/", import.meta.url);
 /** Reads everything, for logical backups, and belongs to no login of the service (docs/operations.md). */
 const BACKUP_ROLE = "signet_backup";
 /** "signet" in hexadecimal. The lock admits one migrator at a time per database. */
@@ -34,28 +33,8 @@ export interface MigrateOptions {
   readonly leaseKeys?: readonly Buffer[];
   readonly nowMs: number;
   readonly log?: Logger;
-}
-
-interface MigrationFile {
-  readonly version: number;
-  readonly name: string;
-  readonly sql: string;
-  readonly sha256: string;
-}
-
-async function readMigrations(): Promise<MigrationFile[]> {
-  const names = (await readdir(MIGRATIONS)).filter((name) => /^\d{4}-[a-z0-9-]+\.sql$/.test(name)).sort();
-  return await Promise.all(
-    names.map(async (name) => {
-      const sql = await readFile(new URL(name, MIGRATIONS), "utf8");
-      return {
-        version: Number(name.slice(0, 4)),
-        name,
-        sql,
-        sha256: createHash("sha256").update(sql).digest("hex"),
-      };
-    }),
-  );
+  /** Waits until other transactions have ended. */
+  readonly pause?: Pause;
 }
 
 async function ensureRoles(client: Client): Promise<void> {
@@ -120,68 +99,31 @@ async function prepareDatabase(client: Client): Promise<void> {
   await client.query(`GRANT SELECT ON schema_migrations TO ${SERVICE_ROLES.join(", ")}`);
 }
 
-async function applyMigrations(client: Client, nowMs: number, log?: Logger): Promise<number> {
-  const applied = new Map<number, string>();
-  const { rows } = await client.query<{ version: number; sha256: string }>(
-    "SELECT version, sha256 FROM schema_migrations",
-  );
-  for (const row of rows) {
-    applied.set(row.version, row.sha256);
-  }
-  let count = 0;
-  for (const migration of await readMigrations()) {
-    const known = applied.get(migration.version);
-    if (known !== undefined) {
-      if (known !== migration.sha256) {
-        throw new Error(
-          `${migration.name} was changed after it was applied; migrations are forward-only: add a new file`,
-        );
-      }
-      continue;
-    }
-    await client.query("BEGIN");
-    try {
-      await client.query("INSERT INTO schema_migrations VALUES ($1, $2, $3, $4)", [
-        migration.version,
-        migration.name,
-        migration.sha256,
-        new Date(nowMs),
-      ]);
-      await client.query(migration.sql);
-      await client.query("COMMIT");
-    } catch (error) {
-      await client.query("ROLLBACK");
-      throw new Error(`migration ${migration.name} failed`, { cause: error });
-    }
-    log?.info({ migration: migration.name }, "migration applied");
-    count += 1;
-  }
-  return count;
-}
-
 /**
  * Lets {@link BACKUP_ROLE} read every table and every row. Forced row-level security hides rows even from the owner, and
  * only a superuser can create a role that bypasses it. All tables, whichever migration created them: a dump without
  * their rows would look complete.
  */
-async function allowBackups(client: Client): Promise<void> {
+async function allowBackups(migrator: Migrator): Promise<void> {
+  const { client } = migrator;
   await client.query(`GRANT USAGE ON SCHEMA public TO ${BACKUP_ROLE};
     ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO ${BACKUP_ROLE};
-    ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON SEQUENCES TO ${BACKUP_ROLE};
-    DO $$ DECLARE found record; BEGIN
-      FOR found IN SELECT oid::regclass AS name, relkind, relrowsecurity, oid FROM pg_class
-        WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'S') LOOP
-        IF found.relkind = 'S' THEN
-          EXECUTE format('GRANT SELECT ON SEQUENCE %s TO ${BACKUP_ROLE}', found.name);
-        ELSIF NOT has_table_privilege('${BACKUP_ROLE}', found.oid, 'SELECT') THEN
-          EXECUTE format('GRANT SELECT ON %s TO ${BACKUP_ROLE}', found.name);
-        END IF;
-        IF found.relrowsecurity AND NOT EXISTS (SELECT FROM pg_policy
-          WHERE polrelid = found.oid AND polname = 'backup_rows') THEN
-          EXECUTE format('CREATE POLICY backup_rows ON %s FOR SELECT TO ${BACKUP_ROLE} USING (true)', found.name);
-        END IF;
-      END LOOP;
-    END $$`);
+    ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON SEQUENCES TO ${BACKUP_ROLE}`);
+  const { rows } = await client.query<{ statement: string }>(
+    `SELECT statement FROM pg_class c CROSS JOIN LATERAL (VALUES
+        (CASE WHEN relkind = 'S' THEN format('GRANT SELECT ON SEQUENCE %s TO ${BACKUP_ROLE}', c.oid::regclass)
+          WHEN NOT has_table_privilege('${BACKUP_ROLE}', c.oid, 'SELECT')
+          THEN format('GRANT SELECT ON %s TO ${BACKUP_ROLE}', c.oid::regclass) END),
+        (CASE WHEN relrowsecurity AND NOT EXISTS (SELECT FROM pg_policy
+            WHERE polrelid = c.oid AND polname = 'backup_rows')
+          THEN format('CREATE POLICY backup_rows ON %s FOR SELECT TO ${BACKUP_ROLE} USING (true)', c.oid::regclass) END)
+      ) AS missing (statement)
+      WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'S') AND statement IS NOT NULL`,
+  );
+  // One by one: a policy locks its table.
+  for (const { statement } of rows) {
+    await patiently(migrator, statement, async () => await client.query(statement));
+  }
 }
 
 /**
@@ -196,16 +138,17 @@ export async function migrateDatabase(options: MigrateOptions): Promise<number> 
     application_name: "signet_migrate",
     answerMs: Number.POSITIVE_INFINITY,
   });
+  const migrator: Migrator = { client, pause: options.pause ?? setTimeout, log: options.log };
   await client.connect();
   try {
-    await client.query("SELECT pg_advisory_lock($1)", [LOCK_KEY.toString()]);
+    await openSession(migrator, LOCK_KEY);
     await prepareDatabase(client);
-    const count = await applyMigrations(client, options.nowMs, options.log);
-    await ensurePartitions(client, options.nowMs);
+    const count = await applyMigrations(migrator, options.nowMs);
+    await patiently(migrator, "partitions", async () => await ensurePartitions(client, options.nowMs));
     if (options.leaseKeys !== undefined) {
       await setLeaseKeys(client, options.leaseKeys);
     }
-    await allowBackups(client);
+    await allowBackups(migrator);
     await client.query("RESET ROLE");
     if (options.serviceUrl !== undefined && options.serviceUrl !== options.adminUrl) {
       await ensureLogin(client, options.serviceUrl, SERVICE_ROLES);
@@ -219,32 +162,5 @@ export async function migrateDatabase(options: MigrateOptions): Promise<number> 
     return count;
   } finally {
     await client.end();
-  }
-}
-
-/**
- * Returns how many migrations `signet migrate` of this build will apply. Undefined if it would refuse, because the schema
- * is another build's. Later migrations are no obstacle.
- */
-export async function countPending(queryable: Queryable): Promise<number | undefined> {
-  const expected = await readMigrations();
-  const { rows } = await queryable.query<{ sha256: string }>(
-    "SELECT sha256 FROM schema_migrations ORDER BY version",
-  );
-  const applied = Math.min(rows.length, expected.length);
-  const same = expected.slice(0, applied).every(({ sha256 }, index) => rows[index]?.sha256 === sha256);
-  return same ? expected.length - applied : undefined;
-}
-
-/**
- * Checks the schema. Called when a process starts and by /readyz.
- *
- * @throws if a migration of this build has not been applied
- */
-export async function requireCurrentSchema(queryable: Queryable): Promise<void> {
-  if ((await countPending(queryable)) !== 0) {
-    throw new SignetError("UNAVAILABLE", {
-      detail: "the database schema is not up to date: run `signet migrate`",
-    });
   }
 }

@@ -2,7 +2,7 @@
 import { DatabaseError } from "pg";
 import type { ReadinessCheck } from "../runtime/readiness.ts";
 import { within } from "../runtime/within.ts";
-import { requireCurrentSchema } from "./migrate.ts";
+import { requireCurrentSchema } from "./migration-files.ts";
 import { beginStatement, type Pool, type PoolClient, type Queryable } from "./pool.ts";
 
 /** Timeout for trivial queries, in milliseconds. A connection that exceeds it is not used again. */

@@ -201,6 +201,11 @@ export const metrics = {
     "Active endpoints by health: degraded, failing",
     ["health"],
   ),
+  uncountedHours: gauge(
+    WORKER,
+    "signet_uncounted_hours",
+    "Hours whose deliveries were stored before an upgrade and are still to be counted",
+  ),
   lateDeliveries: gauge(
     WORKER,
     "signet_late_deliveries",

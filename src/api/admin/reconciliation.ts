@@ -8,6 +8,7 @@ import {
   findIncompleteEvents,
   type HourBalance,
 } from "../../database/repositories/webhooks/delivery-balance.ts";
+import { findUncounted } from "../../database/repositories/webhooks/uncounted-hours.ts";
 import { transaction } from "../../database/transaction.ts";
 import { invalidParameters } from "../../domain/errors.ts";
 import { HOUR_MS } from "../../domain/ids.ts";
@@ -48,6 +49,9 @@ const Reconciliation = Resource("Reconciliation", {
   from: Timestamp,
   to: Timestamp,
   adds_up: Type.Boolean(),
+  uncounted_hours: Type.Integer({
+    description: "Hours from before an upgrade that are left out, because a worker has still to count them",
+  }),
   counted: Numbers,
   stored: Numbers,
   data: Type.Array(Row, {
@@ -116,8 +120,9 @@ async function reconcile(
 ): Promise<Static<typeof Reconciliation>> {
   return await transaction(pool, async (db) => {
     await db.query("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY");
+    const uncounted = await findUncounted(db, hours);
     const balances: HourBalance[] = [];
-    for (const hour of hours) {
+    for (const hour of hours.filter((each) => !uncounted.has(each.getTime()))) {
       balances.push(...(await balanceHour(db, hour, tenantId)));
     }
     const shown = balances.filter((balance) => tenantId !== null || !addsUp(balance)).slice(0, ROWS_MAX);
@@ -131,6 +136,7 @@ async function reconcile(
       from: first.toISOString(),
       to: new Date(last.getTime() + HOUR_MS).toISOString(),
       adds_up: balances.every(addsUp),
+      uncounted_hours: uncounted.size,
       counted: sumOf(balances.map(({ counted }) => counted)),
       stored: sumOf(balances.map(({ stored }) => stored)),
       data,

@@ -1,5 +1,6 @@
 -- Exact counts of deliveries and attempts, per tenant, endpoint, event type and hour, and the health of endpoints. Like
--- dead letters (migration 0027), each statement appends what it changed, and the worker folds the lines.
+-- dead letters (migration 0027), each statement appends what it changed, and the worker folds the lines. What is stored
+-- already is counted by the worker (migration 0059).
 -- The hour inside an id (wire.md, Ids).
 CREATE FUNCTION id_hour(id text) RETURNS timestamptz LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
   SET search_path = pg_catalog, pg_temp AS $$
@@ -80,27 +81,6 @@ CREATE TABLE endpoint_activity (
 ) WITH (fillfactor = 70);
 CREATE INDEX endpoint_activity_unhealthy ON endpoint_activity (tenant_id, endpoint_id) WHERE health <> 'healthy';
 
-ALTER TABLE deliveries NO FORCE ROW LEVEL SECURITY;
-INSERT INTO delivery_counts (tenant_id, hour, endpoint_id, event_type, events, bytes, accepted, delivered, dead, expired,
-    cancelled, attempts, failed)
-  SELECT tenant_id, id_hour(id), endpoint_id, event_type, 0, 0, count(*),
-    count(*) FILTER (WHERE state = 'DELIVERED'), count(*) FILTER (WHERE state = 'DEAD_LETTERED'),
-    count(*) FILTER (WHERE state = 'EXPIRED'), count(*) FILTER (WHERE state = 'CANCELLED'), 0, 0
-  FROM deliveries GROUP BY 1, 2, 3, 4;
-INSERT INTO endpoint_activity (endpoint_id, tenant_id, health, results, retrying, dead)
-  SELECT d.endpoint_id, d.tenant_id, 'healthy', '', count(*) FILTER (WHERE d.state = 'RETRYING'),
-    count(*) FILTER (WHERE d.state = 'DEAD_LETTERED')
-  FROM deliveries d JOIN endpoints e ON e.id = d.endpoint_id
-  WHERE d.state IN ('RETRYING', 'DEAD_LETTERED') GROUP BY 1, 2;
-ALTER TABLE deliveries FORCE ROW LEVEL SECURITY;
-ALTER TABLE events NO FORCE ROW LEVEL SECURITY;
-INSERT INTO delivery_counts (tenant_id, hour, endpoint_id, event_type, events, bytes, accepted, delivered, dead, expired,
-    cancelled, attempts, failed)
-  SELECT tenant_id, id_hour(id), '', type, count(*),
-    sum(coalesce(octet_length(content), octet_length(data), 0)), 0, 0, 0, 0, 0, 0, 0
-  FROM events WHERE own IS NOT TRUE GROUP BY 1, 2, 4;
-ALTER TABLE events FORCE ROW LEVEL SECURITY;
-
 ALTER TABLE delivery_changes ENABLE ROW LEVEL SECURITY;
 ALTER TABLE delivery_changes FORCE ROW LEVEL SECURITY;
 ALTER TABLE delivery_counts ENABLE ROW LEVEL SECURITY;
@@ -127,8 +107,8 @@ GRANT SELECT, UPDATE, DELETE ON delivery_changes TO signet_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON delivery_counts, endpoint_activity TO signet_worker;
 
 -- For the reconciliation of counts and rows, without contents and answers.
-CREATE POLICY reconciled_rows ON deliveries FOR SELECT TO signet_operator USING (true);
 CREATE POLICY reconciled_rows ON events FOR SELECT TO signet_operator USING (true);
+CREATE POLICY reconciled_rows ON deliveries FOR SELECT TO signet_operator USING (true);
 GRANT SELECT (day, id, tenant_id, endpoint_id, event_id, event_type, state) ON deliveries TO signet_operator;
 GRANT SELECT (day, id, tenant_id, type, deliveries, own) ON events TO signet_operator;
 

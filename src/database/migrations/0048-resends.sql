@@ -10,7 +10,8 @@ GRANT UPDATE (id, started_at, duration_ms, status, lease_until) ON attempts TO s
 
 ALTER TABLE replay_jobs
   DROP CONSTRAINT replay_jobs_kind,
-  ADD CONSTRAINT replay_jobs_kind CHECK (kind IN ('dead_letters', 'deliveries', 'missing')),
+  -- Migration 0059 validates both constraints, without stopping anything.
+  ADD CONSTRAINT replay_jobs_kind CHECK (kind IN ('dead_letters', 'deliveries', 'missing')) NOT VALID,
   -- The selected states of a job over deliveries.
   ADD COLUMN states text[];
 
@@ -22,5 +23,5 @@ ALTER TABLE replay_items
   DROP CONSTRAINT replay_items_result,
   ADD CONSTRAINT replay_items_result CHECK (result IN
     ('replayed', 'attempted', 'not_in_queue', 'state_changed', 'content_erased', 'delivery_exists', 'expired', 'not_found',
-     'endpoint_unavailable'));
+     'endpoint_unavailable')) NOT VALID;
 GRANT UPDATE (attempts) ON replay_items TO signet_worker;

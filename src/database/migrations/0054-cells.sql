@@ -2,8 +2,8 @@
 -- cell's, which the others read tenants from and send their compliance logs to, or that of another cell.
 
 -- The transaction that last changed a tenant, so that cells read only what has changed. NULL: before this migration.
+-- Migration 0059 creates the index.
 ALTER TABLE tenants ADD COLUMN changed_by xid8;
-CREATE INDEX tenants_by_change ON tenants (changed_by);
 CREATE FUNCTION note_tenant_change() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   NEW.changed_by := pg_current_xact_id();

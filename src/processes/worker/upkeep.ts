@@ -9,6 +9,7 @@ import type { Pool } from "../../database/pool.ts";
 import { beatWorker, readHealth, writeHealth } from "../../database/repositories/health.ts";
 import { bringBackCycles, bringBackInstants } from "../../database/repositories/webhooks/future-instants.ts";
 import { countUnhealthy } from "../../database/repositories/webhooks/delivery-counts.ts";
+import { countUncounted } from "../../database/repositories/webhooks/uncounted-hours.ts";
 import { forgetStatusLists } from "../../database/repositories/tokens/status-lists.ts";
 import { ensurePartitions } from "../../database/repositories/partitions.ts";
 import { readLag } from "../../database/repositories/webhooks/reconciliation.ts";
@@ -26,6 +27,7 @@ import { sweepVerifications } from "../../webhooks/endpoints/verification-sweep.
 import { whileRight } from "../../observability/clock-skew.ts";
 import { metrics } from "../../observability/metrics.ts";
 import { foldDeadLetters, publishNotices } from "../../webhooks/engine/dead-letter-notices.ts";
+import { countStored } from "../../webhooks/engine/count-stored.ts";
 import { foldDeliveryChanges } from "../../webhooks/engine/delivery-counts.ts";
 import { createReplayStarter } from "../../webhooks/replay/replay-starter.ts";
 import { sweepReplays } from "../../webhooks/replay/replay-sweep.ts";
@@ -49,6 +51,9 @@ const DEAD_LETTER_COUNTS_IDLE_MS = 8_000;
 /** Readers add the changes that are not folded yet; only health waits. */
 const DELIVERY_COUNTS_MS = 1_000;
 const DELIVERY_COUNTS_IDLE_MS = 8_000;
+/** Between two hours that are counted. */
+const STORED_COUNTS_MS = 1_000;
+const STORED_COUNTS_IDLE_MS = 60_000;
 const DEAD_LETTER_NOTICES_MS = 10_000;
 const REPLAY_SWEEP_MS = 5_000;
 /** For grades lost by a worker, which no notification reports. */
@@ -257,15 +262,28 @@ function deadLetterNews({ pool, keyring, clock, options: { config } }: UpkeepPar
   ];
 }
 
-/** Folds the counts of deliveries, and reports endpoints that begin or cease to fail. */
-function deliveryCounts({ pool, keyring, clock, options: { config } }: UpkeepParts): UpkeepJob {
+/** Folds the counts of deliveries, reports endpoints that begin or cease to fail, and counts what an upgrade found. */
+function deliveryCounts({ pool, keyring, clock, options: { config } }: UpkeepParts): readonly UpkeepJob[] {
   const { deadLetterMs } = config;
-  return {
-    name: "delivery counts",
-    everyMs: DELIVERY_COUNTS_MS,
-    idleMs: DELIVERY_COUNTS_IDLE_MS,
-    run: async () => await foldDeliveryChanges({ pool, keyring, clock, randomBytes, deadLetterMs }),
-  };
+  return [
+    {
+      name: "delivery counts",
+      everyMs: DELIVERY_COUNTS_MS,
+      idleMs: DELIVERY_COUNTS_IDLE_MS,
+      run: async () => await foldDeliveryChanges({ pool, keyring, clock, randomBytes, deadLetterMs }),
+    },
+    {
+      name: "stored deliveries",
+      everyMs: STORED_COUNTS_MS,
+      idleMs: STORED_COUNTS_IDLE_MS,
+      run: async () => {
+        const now = new Date(clock.now());
+        const counted = await countStored(pool, now);
+        metrics.uncountedHours.set(await countUncounted(pool, now));
+        return counted;
+      },
+    },
+  ];
 }
 
 /** Brings impossible instants back; retries only when some may exist, since that reads them all. */
@@ -342,7 +360,7 @@ function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
     replaySweep(parts),
     grading(parts),
     ...deadLetterNews(parts),
-    deliveryCounts(parts),
+    ...deliveryCounts(parts),
     statusLists(parts),
     {
       name: "endpoint secrets",

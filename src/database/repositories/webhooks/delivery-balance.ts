@@ -27,10 +27,14 @@ export interface HourBalance {
   readonly promised: number;
 }
 
-/** Returns the ids between which an hour's rows lie. */
-function idsOf(noun: "delivery" | "event", hour: Date): { readonly low: string; readonly high: string } {
+/** Returns the ids between which the rows of a span lie; of an hour, by default. */
+export function idsOf(
+  noun: "delivery" | "event",
+  from: Date,
+  spanMs = HOUR_MS,
+): { readonly low: string; readonly high: string } {
   const least = (ms: number): string => newId(noun, ms, (size) => new Uint8Array(size));
-  return { low: least(hour.getTime()), high: least(hour.getTime() + HOUR_MS) };
+  return { low: least(from.getTime()), high: least(from.getTime() + spanMs) };
 }
 
 /** Returns both sides for each tenant that accepted something in an hour (role signet_operator). */
