@@ -8,7 +8,7 @@ import { isContention, isSchemaError } from "./errors.ts";
 import { type MigrationFile, readSchemaState } from "./migration-files.ts";
 
 /** How long a lock may be waited for that stops others, in milliseconds. Shorter than PostgreSQL's check for deadlocks. */
-const LOCK_MS = 300;
+const LOCK_MS = 200;
 /** The same for locks that stop only maintenance. After a second, PostgreSQL ends an autovacuum that is in the way. */
 const MAINTENANCE_LOCK_MS = 5_000;
 /** The same for an index that is built beside writers: it waits for all transactions that are older. */

@@ -47,7 +47,7 @@ export const RECORDS: readonly Mutant[] = [
     name: "migration-waits-in-front-of-publishers",
     breaks: "A migration stops nobody for longer than a second (docs/operations.md, Upgrade)",
     file: "src/database/apply-migrations.ts",
-    find: "const LOCK_MS = 300;",
+    find: "const LOCK_MS = 200;",
     replace: "const LOCK_MS = 30_000;",
     caughtBy: "test/upgrade/beside-traffic.test.ts",
   },
@@ -58,6 +58,15 @@ export const RECORDS: readonly Mutant[] = [
     find: "addTo(sums, await countedOf(db, hour), -1);",
     replace: "await countedOf(db, hour);",
     caughtBy: "test/upgrade/beside-traffic.test.ts",
+  },
+  {
+    name: "doctor-fails-before-migrations",
+    breaks:
+      "`signet doctor` before `signet migrate` says what will be applied, and exits 0 (docs/operations.md, Upgrade)",
+    file: "src/processes/doctor/checks.ts",
+    find: "    ok: true,\n    detail:\n      pending.length === 0",
+    replace: "    ok: pending.length === 0,\n    detail:\n      pending.length === 0",
+    caughtBy: "test/upgrade/steps.test.ts",
   },
   {
     name: "migration-reads-under-its-lock",

@@ -5,7 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { Pool } from "pg";
 import { pino } from "pino";
-import { expect, inject, test } from "vitest";
+import { expect, test } from "vitest";
 import { migrateDatabase } from "../../src/database/migrate.ts";
 import { createPool } from "../../src/database/pool.ts";
 import { addsUp, balanceHour } from "../../src/database/repositories/webhooks/delivery-balance.ts";
@@ -16,8 +16,8 @@ import { foldDeliveryChanges } from "../../src/webhooks/engine/delivery-counts.t
 import { testKeyring } from "../support/keyring.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { withoutPause } from "../support/pauses.ts";
-import { execute, SERVICE_LOGIN, withDatabase } from "../support/test-database.ts";
-import { loadRelease } from "./releases.ts";
+import type { TestDatabase } from "../support/test-database.ts";
+import { createReleaseDatabase } from "./releases.ts";
 import { startTraffic, storeDeliveries, type Waits } from "./traffic.ts";
 
 const STORED = Number(process.env["SIGNET_TEST_STORED"] ?? 20_000);
@@ -60,8 +60,7 @@ async function wrongHours(sql: Pool, nowMs: number): Promise<unknown[]> {
 }
 
 /** Migrates beside traffic. Counts while deliveries change, with two workers. */
-async function upgrade(adminUrl: string, serviceUrl: string): Promise<Upgraded> {
-  await loadRelease(RELEASE, adminUrl);
+async function upgrade({ adminUrl, url: serviceUrl }: TestDatabase): Promise<Upgraded> {
   const stored = await storeDeliveries(adminUrl, STORED);
   const traffic = await startTraffic(adminUrl);
   const began = performance.now();
@@ -91,22 +90,17 @@ async function upgrade(adminUrl: string, serviceUrl: string): Promise<Upgraded> 
 }
 
 test("a migration stops publishers, receivers and readers for less than a second, and what is stored is counted once", async () => {
-  const server = inject("databaseUrl");
   await withoutPause(async () => {
-    const name = `traffic_${randomBytes(6).toString("hex")}`;
-    await execute(server, `CREATE DATABASE ${name}`);
+    const database = await createReleaseDatabase(RELEASE);
     try {
-      const { waits, wrong, activity, ...others } = await upgrade(
-        withDatabase(server, name),
-        withDatabase(server, name, SERVICE_LOGIN),
-      );
+      const { waits, wrong, activity, ...others } = await upgrade(database);
       process.stderr.write(`${JSON.stringify({ release: RELEASE, ...others, longest_wait_ms: waits })}\n`);
       expect(others.hours).toBeGreaterThan(48);
       expect(wrong).toEqual([]);
       expect(activity).toEqual([]);
       expect(Math.max(...Object.values(waits))).toBeLessThan(STOPPED_MAX_MS);
     } finally {
-      await execute(server, `DROP DATABASE ${name} WITH (FORCE)`);
+      await database.drop();
     }
   });
 });

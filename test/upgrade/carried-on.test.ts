@@ -1,6 +1,6 @@
 /** Deliveries that an earlier release had accepted are delivered by today's worker, on the upgraded database. */
 import { randomBytes } from "node:crypto";
-import { describe, expect, inject, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { migrateDatabase } from "../../src/database/migrate.ts";
 import { secretAad, secretFingerprint } from "../../src/crypto/endpoint-secret.ts";
 import { generateSecret } from "../../src/lib/receiver/secret.ts";
@@ -8,9 +8,9 @@ import { eventually } from "../support/eventually.ts";
 import { testKeyring } from "../support/keyring.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { type Receiver, startReceiver, verifyReceived } from "../support/receiver-server.ts";
-import { execute, SERVICE_LOGIN, type TestDatabase, withDatabase } from "../support/test-database.ts";
+import type { TestDatabase } from "../support/test-database.ts";
 import { makeWorld, TEST_CALLER, type World } from "../support/world.ts";
-import { keysOf, loadRelease, RELEASES } from "./releases.ts";
+import { createReleaseDatabase, keysOf, RELEASES } from "./releases.ts";
 
 allowMinutes(3);
 
@@ -18,22 +18,12 @@ const DAY_MS = 86_400_000;
 
 /** Loads schema and rows of a release and upgrades them days later. */
 async function upgraded(release: string): Promise<TestDatabase> {
-  const name = `carried_${randomBytes(6).toString("hex")}`;
-  const server = inject("databaseUrl");
-  await execute(server, `CREATE DATABASE ${name}`);
-  const adminUrl = withDatabase(server, name);
-  await loadRelease(release, adminUrl);
-  const url = withDatabase(server, name, SERVICE_LOGIN);
+  const database = await createReleaseDatabase(release);
   // Partitions for today's deliveries and the days in between.
   for (const nowMs of [Date.now() - 3 * DAY_MS, Date.now()]) {
-    await migrateDatabase({ adminUrl, serviceUrl: url, nowMs });
+    await migrateDatabase({ adminUrl: database.adminUrl, serviceUrl: database.url, nowMs });
   }
-  return {
-    name,
-    url,
-    adminUrl,
-    drop: async () => await execute(server, `DROP DATABASE ${name} WITH (FORCE)`),
-  };
+  return database;
 }
 
 /** Decrypts the release's secrets with its own keys, and points endpoints to existing receivers. */

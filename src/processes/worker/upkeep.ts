@@ -27,7 +27,7 @@ import { sweepVerifications } from "../../webhooks/endpoints/verification-sweep.
 import { whileRight } from "../../observability/clock-skew.ts";
 import { metrics } from "../../observability/metrics.ts";
 import { foldDeadLetters, publishNotices } from "../../webhooks/engine/dead-letter-notices.ts";
-import { countStored } from "../../webhooks/engine/count-stored.ts";
+import { countStoredFor } from "../../webhooks/engine/count-stored.ts";
 import { foldDeliveryChanges } from "../../webhooks/engine/delivery-counts.ts";
 import { createReplayStarter } from "../../webhooks/replay/replay-starter.ts";
 import { sweepReplays } from "../../webhooks/replay/replay-sweep.ts";
@@ -51,7 +51,8 @@ const DEAD_LETTER_COUNTS_IDLE_MS = 8_000;
 /** Readers add the changes that are not folded yet; only health waits. */
 const DELIVERY_COUNTS_MS = 1_000;
 const DELIVERY_COUNTS_IDLE_MS = 8_000;
-/** Between two hours that are counted. */
+/** Counts for so long, then pauses. */
+const STORED_COUNTS_WORK_MS = 500;
 const STORED_COUNTS_MS = 1_000;
 const STORED_COUNTS_IDLE_MS = 60_000;
 const DEAD_LETTER_NOTICES_MS = 10_000;
@@ -278,7 +279,7 @@ function deliveryCounts({ pool, keyring, clock, options: { config } }: UpkeepPar
       idleMs: STORED_COUNTS_IDLE_MS,
       run: async () => {
         const now = new Date(clock.now());
-        const counted = await countStored(pool, now);
+        const counted = await countStoredFor(STORED_COUNTS_WORK_MS, pool, now, () => performance.now());
         metrics.uncountedHours.set(await countUncounted(pool, now));
         return counted;
       },

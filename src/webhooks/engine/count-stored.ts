@@ -32,3 +32,25 @@ export async function countStored(pool: Pool, now: Date): Promise<number> {
     throw error;
   }
 }
+
+/**
+ * Counts hours until a time has passed or there are none. Returns 0 if there were none.
+ *
+ * @param ms the time, in milliseconds
+ */
+export async function countStoredFor(
+  ms: number,
+  pool: Pool,
+  now: Date,
+  monotonic: () => number,
+): Promise<number> {
+  const until = monotonic() + ms;
+  let counted = 0;
+  while ((await countStored(pool, now)) > 0) {
+    counted += 1;
+    if (monotonic() >= until) {
+      break;
+    }
+  }
+  return counted;
+}
