@@ -1,6 +1,7 @@
 /** Usage by tenant and day, and the proof that nothing was lost. */
 import { expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
+import { startSignet } from "../../support/signet-command.ts";
 import { createEndpoint, createTenant, expectRefusal, publish, sql } from "../../support/tenant.ts";
 
 const api = useTestApi();
@@ -89,4 +90,29 @@ test("the reconciliation adds up, and names the events of missing deliveries", a
   for (const since of ["2020-01-01T00:00:00Z", "2099-01-01T00:00:00Z"]) {
     expectRefusal(await api.admin("GET", `/reconciliation?since=${since}`), 400, "INVALID_REQUEST");
   }
+});
+
+test("hours that an upgrade has left uncounted are no loss: the reconciliation leaves them out and says how many", async () => {
+  const tenant = await createTenant(api);
+  await createEndpoint(api, tenant);
+  await publish(tenant);
+  // What an older version has stored is not counted.
+  await sql(api, "DELETE FROM delivery_changes WHERE tenant_id = $1", [tenant.tenantId]);
+  const path = `/reconciliation?tenant_id=${tenant.tenantId}`;
+  expect((await api.admin("GET", path)).body).toMatchObject({ adds_up: false, uncounted_hours: 0 });
+  await sql(
+    api,
+    `INSERT INTO uncounted_hours SELECT date_trunc('hour', now(), 'UTC') - make_interval(hours => n)
+      FROM generate_series(0, 1) AS n`,
+  );
+  expect((await api.admin("GET", path)).body).toMatchObject({
+    adds_up: true,
+    uncounted_hours: 2,
+    stored: { accepted: 0 },
+  });
+  const signet = startSignet(["reconcile", "--tenant", tenant.tenantId], api.environment);
+  const { code, stderr } = await signet.ended;
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/2 hours from before the upgrade are still being counted/);
+  await sql(api, "DELETE FROM uncounted_hours");
 });

@@ -1,0 +1,105 @@
+/** `signet migrate` in a database that others use, that has settings of its own, or in which an earlier run was interrupted. */
+import { Client } from "pg";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { migrateDatabase } from "../../../src/database/migrate.ts";
+import { requireCurrentSchema } from "../../../src/database/migration-files.ts";
+import { createTestDatabase } from "../../support/services.ts";
+import { execute, type TestDatabase } from "../../support/test-database.ts";
+import { createReleaseDatabase } from "../../upgrade/releases.ts";
+
+describe("a database of 0.2.0", () => {
+  let database: TestDatabase;
+  let other: Client;
+
+  beforeAll(async () => {
+    database = await createReleaseDatabase("0.2.0");
+    other = new Client({ connectionString: database.adminUrl });
+    await other.connect();
+  });
+
+  afterAll(async () => {
+    await other.end();
+    await database.drop();
+  });
+
+  test("is migrated whatever it sets for sessions, after others have ended, and an interrupted index is built again", async () => {
+    await other.query(`ALTER DATABASE ${database.name} SET search_path = pg_catalog;
+      ALTER DATABASE ${database.name} SET statement_timeout = '1ms';
+      ALTER DATABASE ${database.name} SET lock_timeout = '1h';
+      ALTER DATABASE ${database.name} SET standard_conforming_strings = off;
+      ALTER DATABASE ${database.name} SET TimeZone = 'Pacific/Kiritimati';
+      ALTER DATABASE ${database.name} SET DateStyle = 'SQL, DMY';
+      ALTER DATABASE ${database.name} SET IntervalStyle = 'sql_standard'`);
+    const { rows: filled } = await other.query<{ name: string }>(
+      "SELECT tableoid::regclass::text AS name FROM public.deliveries LIMIT 1",
+    );
+    const partition = filled[0]?.name.replace("public.", "") ?? "";
+    const index = partition.replace("deliveries", "deliveries_of_endpoint");
+    await other.query(`CREATE INDEX ${index} ON public.${partition} (tenant_id)`);
+    await other.query(
+      `UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'public.${index}'::regclass`,
+    );
+
+    await other.query("BEGIN; LOCK TABLE public.endpoint_grades IN ACCESS SHARE MODE");
+    let pauses = 0;
+    await migrateDatabase({
+      adminUrl: database.adminUrl,
+      nowMs: Date.now(),
+      pause: async () => {
+        pauses += 1;
+        await other.query("COMMIT");
+      },
+    });
+    expect(pauses).toBe(1);
+    await other.query("SET search_path = public");
+    await requireCurrentSchema(other);
+    const { rows } = await other.query(
+      `SELECT i.indisvalid AS valid, inhparent::regclass::text AS parent, pg_get_indexdef(i.indexrelid) AS definition
+        FROM pg_index i JOIN pg_inherits ON inhrelid = i.indexrelid WHERE i.indexrelid = $1::regclass`,
+      [index],
+    );
+    expect(rows).toEqual([
+      {
+        valid: true,
+        parent: "deliveries_of_endpoint",
+        definition: expect.stringContaining(
+          "(tenant_id, endpoint_id, day, id) WHERE (state <> 'QUEUED'::text)",
+        ),
+      },
+    ]);
+  });
+});
+
+test("of two migrations at once, the second waits for the first without holding up its indexes", async () => {
+  const database = await createReleaseDatabase("0.3.0");
+  try {
+    const options = { adminUrl: database.adminUrl, nowMs: Date.now() };
+    const applied = await Promise.all([migrateDatabase(options), migrateDatabase(options)]);
+    expect(applied.toSorted((a, b) => a - b)).toEqual([0, expect.any(Number)]);
+    expect(Math.max(...applied)).toBeGreaterThan(0);
+  } finally {
+    await database.drop();
+  }
+});
+
+test.each([
+  ["is counted again by workers if migration 0046 has not counted it", false],
+  ["is left alone if the first text of migration 0046 has counted it", true],
+])("what is stored %s", async (_what, counted) => {
+  const database = await createTestDatabase();
+  const client = new Client({ connectionString: database.adminUrl });
+  await client.connect();
+  try {
+    await execute(
+      database.adminUrl,
+      `DROP TABLE uncounted_hours; DELETE FROM schema_migrations WHERE version = 58;
+      INSERT INTO delivery_counts SELECT 'ten_1', now(), 'ep_1', 'a', 0, 0, 1, 1, 0, 0, 0, 0, 0 WHERE ${counted}`,
+    );
+    expect(await migrateDatabase({ adminUrl: database.adminUrl, nowMs: Date.now() })).toBe(1);
+    const { rows } = await client.query<{ n: number }>("SELECT count(*)::int AS n FROM uncounted_hours");
+    expect(rows[0]?.n === 0).toBe(counted);
+  } finally {
+    await client.end();
+    await database.drop();
+  }
+});
