@@ -95,11 +95,10 @@ describe.each(["0.2.0", "0.3.0"])("the upgrade from %s", (release) => {
       expect(after.stdout).toMatch(/^ok +counts +every stored delivery is counted$/m);
 
       await world.sql.query("INSERT INTO schema_migrations VALUES (9999, '9999-later.sql', 'x', now())");
+      // Going back: a version starts on every schema that contains its own.
       const old = await startSignet(["doctor"], environment).ended;
-      expect(old.code).toBe(1);
-      expect(old.stdout).toMatch(
-        /^FAIL +database +the schema is newer than this build: it has 9999-later.sql/m,
-      );
+      expect(old).toMatchObject({ code: 0 });
+      expect(old.stdout).toMatch(/^ok +database +reachable, schema up to date$/m);
     } finally {
       await Promise.all(processes.map(async (process) => await process.stop("SIGKILL")));
       await world.close();
