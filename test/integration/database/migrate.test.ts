@@ -92,7 +92,7 @@ test.each([
   try {
     await execute(
       database.adminUrl,
-      `DROP TABLE uncounted_hours; DELETE FROM schema_migrations WHERE version = 58;
+      `DROP TABLE uncounted_hours; DELETE FROM schema_migrations WHERE version = 59;
       INSERT INTO delivery_counts SELECT 'ten_1', now(), 'ep_1', 'a', 0, 0, 1, 1, 0, 0, 0, 0, 0 WHERE ${counted}`,
     );
     expect(await migrateDatabase({ adminUrl: database.adminUrl, nowMs: Date.now() })).toBe(1);
