@@ -9,7 +9,15 @@
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
-import { filesToRepeat, judge, readReport, type Repeated, type Report, type Result } from "./verdict.ts";
+import {
+  filesToRepeat,
+  judge,
+  readOutside,
+  readReport,
+  type Repeated,
+  type Report,
+  type Result,
+} from "./verdict.ts";
 
 /** The oldest Node that runs the service, and the one that is supported for the longest time. */
 const OLDEST_NODE = "22.19.0";
@@ -38,31 +46,36 @@ function noteSkipped(output: string): void {
   }
 }
 
-/** Runs a command, and passes on its output. Returns its exit code. */
-async function run({ name, command: [program = "", ...args], environment = {} }: Part): Promise<number> {
+/** Runs a command, and passes on its output. */
+async function run({
+  name,
+  command: [program = "", ...args],
+  environment = {},
+}: Part): Promise<{ readonly exitCode: number; readonly output: string }> {
   const began = performance.now();
   const child = spawn(program, args, {
     cwd: ROOT,
     env: { ...process.env, ...environment },
     stdio: ["ignore", "pipe", "inherit"],
   });
-  const output: string[] = [];
+  const texts: string[] = [];
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
-    output.push(text);
+    texts.push(text);
     process.stdout.write(text);
   });
   const exitCode = await new Promise<number>((resolve, reject) => {
     child.once("error", reject).once("close", (code) => resolve(code ?? 1));
   });
-  noteSkipped(output.join(""));
+  const output = texts.join("");
+  noteSkipped(output);
   times.push([name, Math.round((performance.now() - began) / 1_000)]);
-  return exitCode;
+  return { exitCode, output };
 }
 
-function resultOf(part: string, exitCode: number, path: string): Result {
+function resultOf(part: string, exitCode: number, output: string, path: string): Result {
   try {
-    const report = JSON.parse(readFileSync(path, "utf8")) as Report;
-    return { part, exitCode, ...readReport(report, ROOT) };
+    const { passed, failures } = readReport(JSON.parse(readFileSync(path, "utf8")) as Report, ROOT);
+    return { part, exitCode, passed, failures: [...failures, ...readOutside(output)] };
   } catch (error) {
     console.error(`cannot read the report of ${part}: ${String(error)}`);
     return { part, exitCode: exitCode === 0 ? 1 : exitCode, passed: 0, failures: [] };
@@ -72,7 +85,8 @@ function resultOf(part: string, exitCode: number, path: string): Result {
 async function test({ name, command, ...part }: Part): Promise<Result> {
   const path = join(directory, `report-${times.length}.json`);
   const reported = [...command, ...REPORTERS, `--outputFile.json=${path}`];
-  return resultOf(name, await run({ name, command: reported, ...part }), path);
+  const { exitCode, output } = await run({ name, command: reported, ...part });
+  return resultOf(name, exitCode, output, path);
 }
 
 /** Installs a Node from npm. Returns the part that runs on it, if there is one. */
@@ -80,7 +94,8 @@ async function partOnNode(version: string): Promise<Part | undefined> {
   const prefix = join(directory, `node-${version}`);
   const options = ["--no-audit", "--no-fund", "--loglevel=error"];
   const command = ["npm", "install", "--prefix", prefix, ...options, `node@${version}`];
-  if ((await run({ name: `install Node ${version}`, command })) !== 0) {
+  const { exitCode } = await run({ name: `install Node ${version}`, command });
+  if (exitCode !== 0) {
     skipped.add(`npm test on Node ${version}, because npm cannot install it`);
     return undefined;
   }
@@ -108,14 +123,16 @@ async function otherParts(): Promise<readonly Part[]> {
 
 const first: Part = { name: "npm test", command: ["npm", "test", "--"] };
 times.push([first.name, Number(firstSeconds)]);
-noteSkipped(readFileSync(join(directory, "output.log"), "utf8"));
-const results = [resultOf(first.name, Number(firstExitCode), join(directory, "report.json"))];
+const firstOutput = readFileSync(join(directory, "output.log"), "utf8");
+noteSkipped(firstOutput);
+const results = [resultOf(first.name, Number(firstExitCode), firstOutput, join(directory, "report.json"))];
 await run({ name: ".ci/programs", command: [".ci/programs"] });
 const parts = [first, ...(await otherParts())];
 for (const part of parts.slice(1)) {
   results.push(await test(part));
 }
-const checked = (await run({ name: "npm run check", command: ["npm", "run", "check"] })) === 0;
+const { exitCode: checkExitCode } = await run({ name: "npm run check", command: ["npm", "run", "check"] });
+const checked = checkExitCode === 0;
 
 const repeated: Repeated[] = [];
 for (const { part, file } of filesToRepeat(results)) {

@@ -77,12 +77,23 @@ export function readReport(report: Report, root: string): Pick<Result, "passed" 
   return { passed: report.numPassedTests, failures };
 }
 
+/**
+ * Returns the errors outside of tests, which vitest's JSON leaves out. Each counts as a failed test of its file.
+ *
+ * @param output what test/support/run-summary.ts printed
+ */
+export function readOutside(output: string): readonly Failure[] {
+  return [...output.matchAll(/^signet: outside a test: ([^:\n]+): (.*)$/gm)].map(
+    ([, file = "", message = ""]) => ({ file, test: "(outside a test)", message }),
+  );
+}
+
 /** Returns the failed files that may be run again: none if one of them is final, or if there are too many. */
 export function filesToRepeat(results: readonly Result[]): readonly Pick<Repeated, "part" | "file">[] {
   const failed = results.flatMap(({ part, failures }) =>
     [...new Set(failures.map(({ file }) => file))].map((file) => ({ part, file })),
   );
-  const final = failed.some(({ file }) => file.startsWith("test/unit/"));
+  const final = failed.some(({ file }) => !file.startsWith("test/") || file.startsWith("test/unit/"));
   return final || failed.length > FLAKED_MAX ? [] : failed;
 }
 

@@ -2,11 +2,12 @@
 import { readdirSync } from "node:fs";
 import { join, relative, sep } from "node:path";
 import type { UserConsoleLog } from "vitest";
-import type { Reporter, TestModule, Vitest } from "vitest/node";
+import type { Reporter, SerializedError, TestModule, Vitest } from "vitest/node";
 
 /** Begins the lines of `skipUnless` (test/support/skips.ts). */
 const SKIPPED = "SKIPPED: ";
 const TESTS = join(import.meta.dirname, "..");
+const ROOT = join(TESTS, "..");
 const count = (n: number, noun: string): string => `${n} ${noun}${n === 1 ? "" : "s"}`;
 
 /** Returns every test file, relative to test/. */
@@ -36,7 +37,7 @@ export default class RunSummary implements Reporter {
     }
   }
 
-  onTestRunEnd(modules: readonly TestModule[]): void {
+  onTestRunEnd(modules: readonly TestModule[], unhandled: readonly SerializedError[]): void {
     const tests = { passed: 0, failed: 0, skipped: 0, pending: 0 };
     for (const module of modules) {
       const before = tests.failed;
@@ -51,6 +52,10 @@ export default class RunSummary implements Reporter {
     const lines = [
       `${tests.passed} passed, ${tests.failed} failed, ${tests.skipped} skipped: ` +
         `${count(modules.length, "file")} (${projects}) in ${Math.floor(seconds / 60)} min ${seconds % 60} s`,
+      ...unhandled.map(
+        ({ VITEST_TEST_PATH: path, message }) =>
+          `outside a test: ${typeof path === "string" ? relative(ROOT, path) : "no file"}: ${message.split("\n", 1)[0]}`,
+      ),
       ...[...this.#reasons.keys()].map((reason) => `skipped: ${reason}`),
       ...this.#notRun(modules),
     ];

@@ -1,5 +1,12 @@
 import { expect, test } from "vitest";
-import { filesToRepeat, judge, readReport, type Repeated, type Result } from "../../ci/verdict.ts";
+import {
+  filesToRepeat,
+  judge,
+  readOutside,
+  readReport,
+  type Repeated,
+  type Result,
+} from "../../ci/verdict.ts";
 
 const EDGE = "test/e2e/edge.test.ts";
 const failureIn = (file: string, name = "a bound") => ({ file, test: name, message: "late by 3 ms\n at x" });
@@ -63,6 +70,28 @@ test("three failed files are run again, four are not", () => {
 test("a command that fails without a failed test makes the run red", () => {
   expect(judge([{ ...part(), exitCode: 1 }], [])).toMatchObject({
     lines: ["FAILED all other tests: exit code 1, without a failed test"],
+    green: false,
+  });
+});
+
+test("an error outside a test is a failure of its file, and final without a file", () => {
+  const lines = [
+    "signet: 10 passed, 0 failed, 0 skipped: 2 files (system) in 1 min 0 s",
+    `signet: outside a test: ${EDGE}: read ECONNRESET`,
+    "signet: outside a test: no file: Worker exited: 1",
+  ];
+  const [ofFile, ofNone] = readOutside(lines.join("\n"));
+  expect(ofFile).toEqual({ file: EDGE, test: "(outside a test)", message: "read ECONNRESET" });
+  expect(ofNone).toMatchObject({ file: "no file", message: "Worker exited: 1" });
+  const result = (...failures: (typeof ofFile)[]) => ({
+    ...part(EDGE),
+    failures: failures.filter((f) => f !== undefined),
+  });
+  expect(filesToRepeat([result(ofFile)])).toEqual([{ part: "all other tests", file: EDGE }]);
+  expect(filesToRepeat([result(ofFile, ofNone)])).toEqual([]);
+  expect(judge([result(failureIn(EDGE), ofNone)], [again(EDGE, 0)])).toMatchObject({
+    flaked: 1,
+    failed: 1,
     green: false,
   });
 });
