@@ -44,6 +44,8 @@ migrate() {
   job "$1"
 }
 # shellcheck disable=SC2329
+begin() { [ -n "$(compose ps --quiet "$1")" ] || compose up --detach --no-deps "$1"; }
+# shellcheck disable=SC2329
 replace() {
   say "replacing $1"
   compose up --detach --no-deps --wait "$1"
@@ -60,6 +62,8 @@ say "checking TEMPORAL_DATABASE_PASSWORD"
 job temporal-indexes-back psql --no-psqlrc --quiet --tuples-only --dbname postgres --command ''  > /dev/null
 each check worker worker-us api api-us edge hub-a remote-edge
 each migrate migrate migrate-us
+# What a version before 0.4.0 has not. Its edge shares no port, so the second one waits for the port.
+each begin api-b edge-b
 each replace worker worker-us api-b api api-us hub-a hub-b edge edge-b remote-edge
 # The rest: PostgreSQL, Temporal, monitoring. Without a change it does nothing.
 compose up --detach --wait

@@ -2,6 +2,7 @@
 import type { IncomingMessage, Server } from "node:http";
 import type { Server as HttpsServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
+import { setTimeout } from "node:timers/promises";
 
 /** Address on which a server listens: a host name or address, and a port (0: any free one). */
 export interface ListenAddress {
@@ -9,19 +10,38 @@ export interface ListenAddress {
   readonly port: number;
 }
 
+/** How often a port is tried that another process holds alone, in milliseconds, and how many times. */
+const TAKEN_PORT_MS = 100;
+const TAKEN_PORT_TRIES = 3_000;
+
 /**
  * Starts listening. Returns the actual address, also for port 0.
  *
- * @param reusePort whether other processes of this user may listen there too (SO_REUSEPORT)
+ * @param reusePort whether other processes of this user may listen there too (SO_REUSEPORT). One that does not share the
+ *   port, such as an older version, is waited for, five minutes at most.
  */
 export async function listenOn(
   server: Server | HttpsServer,
   { host, port }: ListenAddress,
   reusePort = false,
 ): Promise<ListenAddress> {
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject).listen({ port, host, reusePort }, resolve);
-  });
+  for (let tries = 1; ; tries += 1) {
+    try {
+      await new Promise<void>((resolve, reject) => {
+        const fail = (error: Error): void => {
+          server.off("listening", resolve);
+          reject(error);
+        };
+        server.once("error", fail).listen({ port, host, reusePort }, resolve);
+      });
+      break;
+    } catch (error) {
+      if (!reusePort || tries === TAKEN_PORT_TRIES || (error as NodeJS.ErrnoException).code !== "EADDRINUSE") {
+        throw error;
+      }
+      await setTimeout(TAKEN_PORT_MS);
+    }
+  }
   const { address, port: chosen } = server.address() as AddressInfo;
   return { host: address, port: chosen };
 }

@@ -71,6 +71,7 @@ describe.skipIf(skipped)("a stack of the last release", () => {
       `from ${release?.version}: ${published.accepted.length} accepted and delivered, repeated ` +
         `${JSON.stringify(published.refusals)}, no connection for ${published.longestRefusalMs} ms`,
     );
+    expect(published.longestRefusalMs).toBeLessThanOrEqual(2_000);
     stack.current.breakReceiver(false);
     const { data } = await client.call("GET", `/v1/webhooks/deliveries?event_id=${retrying}`);
     const [delivery] = data as readonly Json[];

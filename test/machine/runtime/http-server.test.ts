@@ -71,3 +71,17 @@ test.skipIf(notLinux)("listenOn shares a port only with servers that share it to
     servers.forEach((server) => server.close());
   }
 });
+
+test.skipIf(notLinux)("listenOn waits for a port that another server holds alone", async () => {
+  const [older, newer] = [createServer(), createServer()];
+  try {
+    const address = await listenOn(older, { host: "127.0.0.1", port: 0 });
+    const refused = once(newer, "error");
+    const listening = listenOn(newer, address, true);
+    expect(await refused).toMatchObject([{ code: "EADDRINUSE" }]);
+    older.close();
+    expect(await listening).toEqual(address);
+  } finally {
+    newer.close();
+  }
+});
