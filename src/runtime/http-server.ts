@@ -36,7 +36,11 @@ export async function listenOn(
       });
       break;
     } catch (error) {
-      if (!reusePort || tries === TAKEN_PORT_TRIES || (error as NodeJS.ErrnoException).code !== "EADDRINUSE") {
+      if (
+        !reusePort ||
+        tries === TAKEN_PORT_TRIES ||
+        (error as NodeJS.ErrnoException).code !== "EADDRINUSE"
+      ) {
         throw error;
       }
       await setTimeout(TAKEN_PORT_MS);

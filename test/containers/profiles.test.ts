@@ -35,6 +35,15 @@ describe.skipIf(NO_ENGINE)("the profiles of the compose file", () => {
       expect(found, service).toMatch(/^(ok .*\n)+$/);
     }
 
+    stack.current.set({ SIGNET_LOG_LEVEL: "debug" });
+    await stack.current.run("sh compose/upgrade.sh --profile region");
+    for (const service of ["remote-edge", "hub-a", "hub-b"]) {
+      expect(await stack.current.run(`docker compose exec -T ${service} env`), service).toContain(
+        "SIGNET_LOG_LEVEL=debug\n",
+      );
+    }
+    await stack.current.untilReceived(await client.publish(TYPE));
+
     await stack.current.run("docker compose stop hub-a hub-b");
     // The runbook's drill. An edge that is not ready admits nobody to its data plane (test/e2e/hub-faults.test.ts).
     const ask = `fetch("http://127.0.0.1:9464/readyz").then(async (answer) => console.log(answer.status, await answer.text()))`;

@@ -104,7 +104,7 @@ const OUTSIDE_CHECKS: readonly Check<Outside>[] = [
   },
   {
     name: "database",
-    fix: "check SIGNET_DATABASE_URL, and that PostgreSQL runs and accepts this login",
+    fix: "check SIGNET_DATABASE_URL (of an edge or a hub, SIGNET_EDGE_DATABASE_URL), and that PostgreSQL runs and accepts this login",
     look: async ({ pool }) => {
       return describeSchema(await readSchemaState(pool));
     },
