@@ -32,7 +32,7 @@ COPY --from=build /image/bin/ /usr/local/bin/
 COPY --from=build --chown=node:node /image/state/ /var/lib/signet/
 # Without limits, heaps grow beyond their need. At saturation, these limits save a quarter of the memory and cost no CPU
 # (docs/benchmarks.md measures processes with the same options).
-ENV NODE_ENV=production SIGNET_ENV=production \
+ENV NODE_ENV=production SIGNET_ENV=production SIGNET_HOME=/var/lib/signet/home \
     NODE_OPTIONS="--enable-source-maps --max-old-space-size=256 --max-semi-space-size=8"
 USER node
 # Node receives signals directly. Run the image under an init (compose: `init: true`, docker run: `--init`).
