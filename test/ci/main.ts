@@ -6,9 +6,9 @@
  *
  * The directory has the first command's report, `report.json`, and its output, `output.log`.
  */
-import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
+import { type Part, Parts, type Print, type Ran } from "./parts.ts";
 import {
   filesToRepeat,
   judge,
@@ -27,15 +27,9 @@ const REPORTERS = ["default", "./test/support/run-summary.ts", "json"].map((name
 /** Begins a line of test/support/run-summary.ts about tests that the machine cannot run. */
 const SKIPPED = "signet: skipped: ";
 
-interface Part {
-  readonly name: string;
-  readonly command: readonly string[];
-  /** Variables besides those of this process. */
-  readonly environment?: NodeJS.ProcessEnv;
-}
-
 const [directory = "", firstExitCode = "1", firstSeconds = "0"] = process.argv.slice(2);
-const times: [name: string, seconds: number][] = [];
+const began = performance.now();
+const parts = new Parts(ROOT);
 const skipped = new Set<string>();
 
 function noteSkipped(output: string): void {
@@ -46,30 +40,11 @@ function noteSkipped(output: string): void {
   }
 }
 
-/** Runs a command, and passes on its output. */
-async function run({
-  name,
-  command: [program = "", ...args],
-  environment = {},
-}: Part): Promise<{ readonly exitCode: number; readonly output: string }> {
-  const began = performance.now();
-  const child = spawn(program, args, {
-    cwd: ROOT,
-    env: { ...process.env, ...environment },
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const texts: string[] = [];
-  child.stdout.setEncoding("utf8").on("data", (text: string) => {
-    texts.push(text);
-    process.stdout.write(text);
-  });
-  const exitCode = await new Promise<number>((resolve, reject) => {
-    child.once("error", reject).once("close", (code) => resolve(code ?? 1));
-  });
-  const output = texts.join("");
-  noteSkipped(output);
-  times.push([name, Math.round((performance.now() - began) / 1_000)]);
-  return { exitCode, output };
+/** Runs a command. @param print by default, it prints at once */
+async function run(part: Part, print?: Print): Promise<Ran> {
+  const ran = await parts.run(part, print);
+  noteSkipped(ran.output);
+  return ran;
 }
 
 function resultOf(part: string, exitCode: number, output: string, path: string): Result {
@@ -82,19 +57,22 @@ function resultOf(part: string, exitCode: number, output: string, path: string):
   }
 }
 
-async function test({ name, command, ...part }: Part): Promise<Result> {
-  const path = join(directory, `report-${times.length}.json`);
+let reports = 0;
+
+async function test({ command, ...part }: Part, print?: Print): Promise<Result> {
+  reports += 1;
+  const path = join(directory, `report-${reports}.json`);
   const reported = [...command, ...REPORTERS, `--outputFile.json=${path}`];
-  const { exitCode, output } = await run({ name, command: reported, ...part });
-  return resultOf(name, exitCode, output, path);
+  const { exitCode, output } = await run({ ...part, command: reported }, print);
+  return resultOf(part.name, exitCode, output, path);
 }
 
 /** Installs a Node from npm. Returns the part that runs on it, if there is one. */
-async function partOnNode(version: string): Promise<Part | undefined> {
+async function partOnNode(version: string, print: Print): Promise<Part | undefined> {
   const prefix = join(directory, `node-${version}`);
   const options = ["--no-audit", "--no-fund", "--loglevel=error"];
   const command = ["npm", "install", "--prefix", prefix, ...options, `node@${version}`];
-  const { exitCode } = await run({ name: `install Node ${version}`, command });
+  const { exitCode } = await run({ name: `install Node ${version}`, command }, print);
   if (exitCode !== 0) {
     skipped.add(`npm test on Node ${version}, because npm cannot install it`);
     return undefined;
@@ -107,46 +85,62 @@ async function partOnNode(version: string): Promise<Part | undefined> {
   };
 }
 
-async function otherParts(): Promise<readonly Part[]> {
-  const projects = ["system", "shared", "portal"].flatMap((project) => ["--project", project]);
-  const rest = { name: "all other tests", command: ["npm", "run", "test:all", "--", ...projects] };
+/** Returns the parts on other versions of Node. */
+async function partsOnNodes(print: Print): Promise<readonly Part[]> {
   // A clone on an older Node has run the first command on its own, which is the one that is supported for long.
   const versions = [OLDEST_NODE, ...(/^2[23]\./.test(process.versions.node) ? [LONGEST_NODE] : [])];
   const others: (Part | undefined)[] = [];
   for (const version of versions) {
-    others.push(await partOnNode(version));
+    others.push(await partOnNode(version, print));
   }
-  const core = ["npm", "run", "test:containers", "--", "test/containers/core.test.ts"];
-  const containers = { name: "in a container engine", command: core };
-  return [rest, ...others.filter((part) => part !== undefined), containers];
+  return others.filter((part) => part !== undefined);
 }
 
 const first: Part = { name: "npm test", command: ["npm", "test", "--"] };
-times.push([first.name, Number(firstSeconds)]);
+parts.add(first.name, Number(firstSeconds));
 const firstOutput = readFileSync(join(directory, "output.log"), "utf8");
 noteSkipped(firstOutput);
 const results = [resultOf(first.name, Number(firstExitCode), firstOutput, join(directory, "report.json"))];
-await run({ name: ".ci/programs", command: [".ci/programs"] });
-const parts = [first, ...(await otherParts())];
-for (const part of parts.slice(1)) {
-  results.push(await test(part));
-}
-const { exitCode: checkExitCode } = await run({ name: "npm run check", command: ["npm", "run", "check"] });
-const checked = checkExitCode === 0;
+
+const projects = ["system", "shared", "portal"].flatMap((project) => ["--project", project]);
+const rest: Part = { name: "all other tests", command: ["npm", "run", "test:all", "--", ...projects] };
+// Programs and Nodes come over the network. The checks use the cores meanwhile.
+const [others, { checked, onNodes }] = await parts.together(
+  async () => {
+    await run({ name: ".ci/programs", command: [".ci/programs"] });
+    return await test(rest);
+  },
+  async (print) => {
+    const { exitCode } = await run({ name: "npm run check", command: ["npm", "run", "check"] }, print);
+    return { checked: exitCode === 0, onNodes: await partsOnNodes(print) };
+  },
+);
+// The containers mostly wait. Their bounds are seconds, and hold on a busy machine.
+const core = ["npm", "run", "test:containers", "--", "test/containers/core.test.ts"];
+const [byNode, contained] = await parts.together(
+  async () => {
+    const ran: Result[] = [];
+    for (const part of onNodes) {
+      ran.push(await test(part));
+    }
+    return ran;
+  },
+  async (print) => await test({ name: "in a container engine", command: core }, print),
+);
+results.push(others, ...byNode, contained);
 
 const repeated: Repeated[] = [];
 for (const { part, file } of filesToRepeat(results)) {
-  const environment = parts.find(({ name }) => name === part)?.environment ?? {};
+  const environment = onNodes.find(({ name }) => name === part)?.environment ?? {};
   const result = await test({ name: `again: ${file}`, command: ["npm", "test", "--", file], environment });
   repeated.push({ ...result, part, file });
 }
 
 const { lines, passed, failed, flaked, green } = judge(results, repeated);
-times.push(["total", times.reduce((sum, [, seconds]) => sum + seconds, 0)]);
 const report = [
   ...lines,
   ...(checked ? [] : ["FAILED npm run check"]),
-  ...times.map(([name, seconds]) => `${name.padEnd(60)}${String(seconds).padStart(6)} s`),
+  ...parts.lines(Number(firstSeconds) + (performance.now() - began) / 1_000),
   ...[...skipped].map((reason) => `SKIPPED ${reason}`),
   `${flaked} flaked`,
   `${passed} passed, ${failed} failed`,
