@@ -33,6 +33,11 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 60_000,
     teardownTimeout: 60_000,
+    // Each project transforms every module by itself. It finds here, by their content, what another project or run did.
+    experimental: {
+      fsModuleCache: true,
+      fsModuleCachePath: join(import.meta.dirname, ".signet", "test-modules"),
+    },
     setupFiles: ["./test/support/seed.ts"],
     reporters: ["default", "./test/support/run-summary.ts"],
     projects: [
