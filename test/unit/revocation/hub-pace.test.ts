@@ -167,7 +167,7 @@ async function start({ hubs: hubCount, followers: followerCount, ...distance }: 
       onKeys: () => undefined,
       clock: { now: monotonic },
       monotonic,
-      randomBytes: (length) => Buffer.from(Array.from({ length }, () => Math.floor(256 * random()))),
+      randomBytes: (length) => Buffer.alloc(length).map(() => Math.floor(256 * random())),
       log,
     });
   });
@@ -289,10 +289,10 @@ test(`${FOLLOWERS} followers behind ten hubs at 180 ms, where 1 % is lost: all d
   // Half a round trip, and 25 ms.
   expect(sorted[Math.floor(0.99 * sorted.length)]).toBeLessThanOrEqual(115);
 
-  // Two neighbours are cut off together, and with them all hubs of some followers.
+  // Two neighbours are cut off together, and with them all hubs of some followers. Each hub is cut off once.
   const cut = new Verdicts(followers);
-  for (let number = 0; number < REVOCATIONS; number += 1) {
-    const pair = [number % plan.hubs, (number + 1) % plan.hubs].map(String);
+  for (let number = 0; number < plan.hubs; number += 2) {
+    const pair = [number, number + 1].map(String);
     pair.forEach((hub) => wires.cutOff(hub));
     revoke(`cut-${number}`);
     expect(await cut.watch(`cut-${number}`)).toBe(plan.followers / plan.hubs);
