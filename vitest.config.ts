@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
+import { LongAmongFirst } from "./test/support/file-order.ts";
 
 const SERVERS = ["./test/support/global-setup.ts"];
 const SYSTEM = ["integration", "workflows", "replay", "conformance", "e2e", "chaos", "upgrade"];
@@ -38,6 +39,7 @@ export default defineConfig({
       fsModuleCache: true,
       fsModuleCachePath: join(import.meta.dirname, ".signet", "test-modules"),
     },
+    sequence: { sequencer: LongAmongFirst },
     setupFiles: ["./test/support/seed.ts"],
     reporters: ["default", "./test/support/run-summary.ts"],
     projects: [
