@@ -1,5 +1,7 @@
 /** Loads the workflow code that workers run in their sandbox. */
 import { existsSync } from "node:fs";
+import { rename, writeFile } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { bundleWorkflowCode, type WorkflowBundleOption } from "@temporalio/worker";
 import { FAILURE_CONVERTER } from "./codec.ts";
@@ -10,13 +12,34 @@ const PREBUILT = fileURLToPath(new URL("../../workflow-bundle.js", import.meta.u
 const PREBUILT_FOR_CODEC = fileURLToPath(new URL("../../workflow-bundle-codec.js", import.meta.url));
 
 /**
- * Loads the prebuilt bundle if there is one. Otherwise bundles workflows/ now, which takes a second or two.
+ * Loads the prebuilt bundle if there is one. Otherwise bundles workflows/ now, which takes a second or two. A clone's own
+ * bundle of the program keeps it for the next start: it has a directory for each state of the sources.
  *
  * @param codec whether payloads and failure messages are encrypted
  */
 export async function loadWorkflowBundle(codec = false): Promise<WorkflowBundleOption> {
   const prebuilt = codec ? PREBUILT_FOR_CODEC : PREBUILT;
-  return existsSync(prebuilt) ? { codePath: prebuilt } : await bundleWorkflows(codec);
+  if (existsSync(prebuilt)) {
+    return { codePath: prebuilt };
+  }
+  // In a bundle, the URL is still that of the source, but not the name of the file.
+  const isBundled = import.meta.filename !== fileURLToPath(import.meta.url);
+  const kept = join(dirname(import.meta.filename), basename(prebuilt));
+  if (isBundled && existsSync(kept)) {
+    return { codePath: kept };
+  }
+  const bundle = await bundleWorkflows(codec);
+  if (isBundled) {
+    await keep(kept, bundle.code);
+  }
+  return bundle;
+}
+
+/** Writes a file as a whole, so that other processes never read a part. */
+async function keep(path: string, code: string): Promise<void> {
+  const draft = `${path}.${process.pid}`;
+  await writeFile(draft, code);
+  await rename(draft, path);
 }
 
 /**

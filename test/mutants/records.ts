@@ -147,6 +147,14 @@ export const RECORDS: readonly Mutant[] = [
     replace: "listen({ port, host, reusePort: reusePort && port < 0 }, resolve)",
     caughtBy: "test/machine/runtime/http-server.test.ts",
   },
+  {
+    name: "workflows-bundled-at-every-start",
+    breaks: "`npm start` bundles the workflows once for each state of the sources (CHANGELOG.md)",
+    file: "src/temporal/bundle.ts",
+    find: "  if (isBundled) {\n    await keep",
+    replace: "  if (isBundled && codec) {\n    await keep",
+    caughtBy: "test/machine/temporal/bundle.test.ts",
+  },
 
   // Databases as people have them.
   {
