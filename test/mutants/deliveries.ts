@@ -305,6 +305,22 @@ export const DELIVERIES: readonly Mutant[] = [
     caughtBy: "test/unit/runtime/paced-turns.test.ts",
   },
   {
+    name: "lost-verifications-stay-lost",
+    breaks: "A verification whose workflow is gone goes on within two minutes (docs/temporal.md)",
+    file: "src/webhooks/endpoints/lost-verifications.ts",
+    find: "open[index] === false",
+    replace: "open[index] === undefined",
+    caughtBy: "test/workflows/lost-verifications.test.ts",
+  },
+  {
+    name: "paused-workflows-are-gone",
+    breaks: "What an open workflow carries is carried once (architecture 3)",
+    file: "src/temporal/open-workflow.ts",
+    find: "return !CLOSED.has(status);",
+    replace: 'return !CLOSED.has(status) && status !== "PAUSED";',
+    caughtBy: "test/unit/temporal/open-workflow.test.ts",
+  },
+  {
     name: "five-failures-are-healthy",
     breaks: "An endpoint is failing after five failures in a row (docs/endpoints.md)",
     file: "src/domain/endpoint-health.ts",

@@ -20,10 +20,8 @@ import { Reconciler } from "../../webhooks/engine/reconciler.ts";
 import { Releaser } from "../../webhooks/engine/release.ts";
 import type { GuardedClock } from "../../domain/clock.ts";
 import { disableFailing, writeFailures } from "../../webhooks/endpoints/disable-failing.ts";
-import { createPacedVerification, createVerification } from "../../webhooks/endpoints/verification.ts";
 import { rotateOnSchedule } from "../../webhooks/endpoints/scheduled-rotation.ts";
 import { sweepSecrets } from "../../webhooks/endpoints/secret-sweep.ts";
-import { sweepVerifications } from "../../webhooks/endpoints/verification-sweep.ts";
 import { whileRight } from "../../observability/clock-skew.ts";
 import { metrics } from "../../observability/metrics.ts";
 import { foldDeadLetters, publishNotices } from "../../webhooks/engine/dead-letter-notices.ts";
@@ -40,11 +38,8 @@ import { startUpkeep, type UpkeepJob } from "../../runtime/upkeep.ts";
 import { homeJobs } from "../home-cell.ts";
 import { openMeasures } from "./measures.ts";
 import type { WorkerProcessOptions } from "./options.ts";
+import { verificationJobs } from "./verifications.ts";
 
-const VERIFICATION_SWEEP_MS = 1_000;
-const VERIFICATION_SWEEP_IDLE_MS = 5_000;
-/** Length of a round of the sweep at the rate of verifications, in seconds. The end of the worker waits for it. */
-const VERIFICATION_ROUND_SECONDS = 2;
 const DEAD_LETTER_COUNTS_MS = 1_000;
 /** Readers add the changes that are not folded yet; only notices wait, of which each covers a minute. */
 const DEAD_LETTER_COUNTS_IDLE_MS = 8_000;
@@ -331,11 +326,7 @@ function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
   } = parts;
   const cells = cellsOf(config);
   const away = isAway(cells) ? cells : undefined;
-  const verification = createPacedVerification(
-    createVerification(createNativeClient(connection, config.temporalNamespace, codec), Math.random),
-    config.verificationsPerSecond,
-  );
-  const limit = VERIFICATION_ROUND_SECONDS * config.verificationsPerSecond;
+  const client = createNativeClient(connection, config.temporalNamespace, codec);
   return [
     futureInstants(parts),
     reconciliation(parts),
@@ -343,21 +334,12 @@ function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
     {
       name: "schedules",
       everyMs: SCHEDULES_MS,
-      run: async () =>
-        await ensureSchedules(
-          createNativeClient(connection, config.temporalNamespace, codec),
-          away === undefined,
-        ),
+      run: async () => await ensureSchedules(client, away === undefined),
     },
     ...(away === undefined ? [] : homeJobs({ ...parts, config, cell: away.own, log })),
     healthExchange(parts, company),
     ...endpointFailures(parts),
-    {
-      name: "verification sweep",
-      everyMs: VERIFICATION_SWEEP_MS,
-      idleMs: VERIFICATION_SWEEP_IDLE_MS,
-      run: async () => await sweepVerifications({ pool, verification, limit, clock, log }),
-    },
+    ...verificationJobs({ ...parts, client }),
     replaySweep(parts),
     grading(parts),
     ...deadLetterNews(parts),

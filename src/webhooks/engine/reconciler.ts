@@ -4,7 +4,7 @@
  * open workflow is signalled and reported, but keeps its deliveries. So no delivery is ever carried twice
  * (architecture 3).
  */
-import { type Client, WorkflowNotFoundError } from "@temporalio/client";
+import type { Client } from "@temporalio/client";
 import type { Logger } from "pino";
 import { attemptNowSignal } from "../../../workflows/messages.ts";
 import type { Pool } from "../../database/pool.ts";
@@ -15,6 +15,7 @@ import {
 } from "../../database/repositories/webhooks/reconciliation.ts";
 import { putBounded } from "../../domain/bounded-map.ts";
 import type { Clock } from "../../domain/clock.ts";
+import { isOpen } from "../../temporal/open-workflow.ts";
 import { byCarrier } from "./by-carrier.ts";
 
 /** Longer than an attempt with all its waits. */
@@ -75,8 +76,8 @@ export class Reconciler {
   }
 
   async #settle(carrier: string, members: readonly OverdueDelivery[]): Promise<Reconciliation> {
-    const { pool, log } = this.#options;
-    if (await this.#isOpen(carrier)) {
+    const { pool, client, log } = this.#options;
+    if (await isOpen(client, carrier)) {
       await this.#nudge(carrier, members);
       return { moved: 0, late: members.length };
     }
@@ -84,19 +85,6 @@ export class Reconciler {
     const ids = members.map((member) => member.deliveryId);
     log.error({ carrier, delivery_ids: ids, moved }, "a carrier is gone; its deliveries are carried again");
     return { moved, late: 0 };
-  }
-
-  /** Looks the workflow up by id, which is consistent; visibility is not. */
-  async #isOpen(carrier: string): Promise<boolean> {
-    try {
-      const { status } = await this.#options.client.workflow.getHandle(carrier).describe();
-      return status.name === "RUNNING" || status.name === "CONTINUED_AS_NEW";
-    } catch (error) {
-      if (error instanceof WorkflowNotFoundError) {
-        return false;
-      }
-      throw error;
-    }
   }
 
   /** Deliveries of a slow endpoint are late because of its queue, so signals would not help them. */

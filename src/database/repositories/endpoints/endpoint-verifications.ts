@@ -71,6 +71,57 @@ export async function takeWantedVerifications(
   return rows.map((row) => ({ id: row.id, tenantId: row.tenant_id, generation: row.generation }));
 }
 
+/** A verification whose next ping is overdue. */
+export interface OverdueVerification extends WantedVerification {
+  readonly nextAttemptAt: Date;
+}
+
+export interface OverdueVerificationsQuery {
+  /** Pings due before this instant are overdue. */
+  readonly before: Date;
+  /** The last one of the page before; undefined for the first page. */
+  readonly after: OverdueVerification | undefined;
+  readonly limit: number;
+}
+
+/** Returns a page of verifications whose next ping is overdue, the most overdue first. */
+export async function findOverdueVerifications(
+  db: Queryable,
+  { before, after, limit }: OverdueVerificationsQuery,
+): Promise<OverdueVerification[]> {
+  const { rows } = await db.query<OverdueVerification>({
+    name: "find-overdue-verifications",
+    ...sql`SELECT id, tenant_id AS "tenantId", generation, verification_next_attempt_at AS "nextAttemptAt" FROM endpoints
+      WHERE verification_state = 'RUNNING' AND state = 'PENDING' AND verification_next_attempt_at < ${before}
+        AND (verification_next_attempt_at, id) > (${after?.nextAttemptAt ?? "-infinity"}::timestamptz, ${after?.id ?? ""})
+      ORDER BY verification_next_attempt_at, id LIMIT ${limit}`,
+  });
+  return rows;
+}
+
+/**
+ * Requests the next generation of verifications whose workflow is gone, unless a ping was recorded meanwhile: then
+ * none is overdue. The sweep starts them.
+ *
+ * @param before as in the query that found them
+ * @returns the number of verifications that go on
+ */
+export async function restartVerifications(
+  db: Queryable,
+  lost: readonly WantedVerification[],
+  { before, now }: { readonly before: Date; readonly now: Date },
+): Promise<number> {
+  const { rowCount } = await db.query({
+    name: "restart-verifications",
+    ...sql`UPDATE endpoints e SET generation = e.generation + 1, verification_state = 'WANTED',
+        verification_requested_at = ${now}, verification_next_attempt_at = NULL
+      FROM unnest(${lost.map(({ id }) => id)}::text[], ${lost.map(({ generation }) => generation)}::int[]) AS l(id, generation)
+      WHERE e.id = l.id AND e.generation = l.generation AND e.verification_state = 'RUNNING' AND e.state = 'PENDING'
+        AND e.verification_next_attempt_at < ${before}`,
+  });
+  return rowCount ?? 0;
+}
+
 /** The data for a ping. */
 export interface PingTarget extends EndpointTarget {
   readonly metadata: string | null;

@@ -1,0 +1,77 @@
+/**
+ * Finds verifications whose workflow was ended by hand or lost with Temporal's data: their next ping is overdue, and
+ * Temporal does not know an open workflow of their id. The sweep starts their next generation.
+ */
+import type { Client } from "@temporalio/client";
+import type { Logger } from "pino";
+import { verifyWorkflowId } from "../../../workflows/messages.ts";
+import type { Pool } from "../../database/pool.ts";
+import {
+  findOverdueVerifications,
+  type OverdueVerification,
+  restartVerifications,
+} from "../../database/repositories/endpoints/endpoint-verifications.ts";
+import type { Clock } from "../../domain/clock.ts";
+import { isOpen } from "../../temporal/open-workflow.ts";
+
+/** Longer than a ping, and its retries in another worker. */
+const OVERDUE_AFTER_MS = 60_000;
+const LOOKUPS_AT_ONCE = 8;
+
+export interface LostVerificationsOptions {
+  readonly pool: Pool;
+  readonly client: Client;
+  /** Maximum number of verifications per round. The next round goes on behind them, since open ones stay overdue. */
+  readonly limit: number;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+interface Instants {
+  /** Pings due before it are overdue. */
+  readonly before: Date;
+  readonly now: Date;
+}
+
+export class LostVerifications {
+  readonly #options: LostVerificationsOptions;
+  #after: OverdueVerification | undefined;
+
+  constructor(options: LostVerificationsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Runs one round.
+   *
+   * @returns the number of verifications that go on in another workflow
+   * @throws if the database or Temporal is unavailable; nothing was restarted on a guess then
+   */
+  async restart(): Promise<number> {
+    const { pool, limit, clock } = this.#options;
+    const nowMs = clock.now();
+    const instants = { before: new Date(nowMs - OVERDUE_AFTER_MS), now: new Date(nowMs) };
+    const overdue = await findOverdueVerifications(pool, { ...instants, after: this.#after, limit });
+    let restarted = 0;
+    for (let from = 0; from < overdue.length; from += LOOKUPS_AT_ONCE) {
+      restarted += await this.#settle(overdue.slice(from, from + LOOKUPS_AT_ONCE), instants);
+    }
+    this.#after = overdue.length < limit ? undefined : overdue.at(-1);
+    return restarted;
+  }
+
+  async #settle(overdue: readonly OverdueVerification[], instants: Instants): Promise<number> {
+    const { pool, client, log } = this.#options;
+    const open = await Promise.all(
+      overdue.map(async ({ id, generation }) => await isOpen(client, verifyWorkflowId(id, generation))),
+    );
+    const lost = overdue.filter((_, index) => open[index] === false);
+    if (lost.length === 0) {
+      return 0;
+    }
+    const restarted = await restartVerifications(pool, lost, instants);
+    const ids = lost.map(({ id }) => id);
+    log.error({ endpoint_ids: ids, restarted }, "workflows of verifications are gone; the next ones begin");
+    return restarted;
+  }
+}
