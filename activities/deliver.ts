@@ -49,8 +49,9 @@ export function createDeliverActivities({ attempts, carriers }: DeliverDependenc
     attemptFirst: async (input) => await run(input, true),
     settle: async (input) => await heartbeating(async () => await run(input, false)),
     attempt: async (input) => await heartbeating(async () => await run(input, false)),
-    replay: async ({ members, by }) => ({ changed: await carriers.replay(carrier(), members, by) }),
-    cancel: async ({ members, by }) => ({ changed: await carriers.cancel(carrier(), members, by) }),
+    replay: async ({ members, ...by }) => await carriers.replay(carrier(), members, by),
+    cancel: async ({ members, ...by }) => await carriers.cancel(carrier(), members, by),
+    recordAttemptNow: async ({ members, ...by }) => await carriers.recordAttemptNow(carrier(), members, by),
     expire: async ({ members }) => await carriers.expire(carrier(), members),
   };
 }

@@ -68,16 +68,18 @@ export interface AttemptResult {
   readonly places?: readonly IndexedReservation[];
 }
 
-/** Members that an operator's signal names, by index. */
+/** Members that an operator's request names, by index. */
 export interface MembersInput {
   readonly members: readonly Member[];
-  /** Who requested it, as the signal says; goes to the log. */
+  /** Who requested it and why, as the request says; goes to the logs. */
   readonly by?: string;
+  readonly reason?: string;
 }
 
-/** Members that were changed. The others were not in a suitable state, or did not belong to this carrier. */
+/** Members that were changed, or do not belong to this carrier any more; and why the others were not. */
 export interface MembersResult {
   readonly changed: readonly number[];
+  readonly refused?: readonly (readonly [index: number, reason: string])[];
 }
 
 export interface ExpireResult {
@@ -97,6 +99,8 @@ export interface DeliverActivities {
   /** Returns dead letters to the outbox with a new cycle. */
   readonly replay: (input: MembersInput) => Promise<MembersResult>;
   readonly cancel: (input: MembersInput) => Promise<MembersResult>;
+  /** Enters into the compliance log that the next attempts are made now. */
+  readonly recordAttemptNow: (input: MembersInput) => Promise<MembersResult>;
   readonly expire: (input: MembersInput) => Promise<ExpireResult>;
 }
 

@@ -3,6 +3,7 @@
  * whose members are dead letters *are* the dead-letter queue (docs/decisions/0001).
  */
 import {
+  allHandlersFinished,
   ApplicationFailure,
   condition,
   continueAsNew,
@@ -24,16 +25,23 @@ import {
   DELIVER_HANDLERS,
   deliverDetails,
   outcomeWords,
+  requestNote,
+  requestSummary,
+  unknownSignalNote,
 } from "./descriptions.ts";
 import {
-  attemptNowSignal,
-  cancelSignal,
+  isOwn,
+  type Judged,
+  judge,
+  listenForRequests,
+  type MemberRequest,
+  refusedAnswer,
+} from "./member-requests.ts";
+import {
   DELIVERY_EXPIRED,
   type DeliverInput,
   type DeliverResult,
-  type MemberSignal,
-  releaseSignal,
-  replaySignal,
+  type MemberAnswer,
   SEARCH_ATTRIBUTES,
   statusQuery,
   TASK_QUEUES,
@@ -54,7 +62,7 @@ const { attempt, settle } = proxyActivities<DeliverActivities>({
 });
 
 // On a separate queue, so that an operator's replay does not wait behind hanging receivers.
-const { replay, cancel, expire } = proxyActivities<DeliverActivities>({
+const { replay, cancel, expire, recordAttemptNow } = proxyActivities<DeliverActivities>({
   taskQueue: TASK_QUEUES.control,
   startToCloseTimeout: "30 seconds",
   retry: { initialInterval: "1 second", backoffCoefficient: 2, maximumInterval: "30 seconds" },
@@ -64,23 +72,30 @@ const { replay, cancel, expire } = proxyActivities<DeliverActivities>({
 const UPSERT_AT: ReadonlySet<number> = new Set([2, 5, 9, 13, 17]);
 const POSTPONE_MS = 30_000;
 const WAITS_PATCH = "retry-after-is-not-brought-forward";
+const REQUESTS_PATCH = "requests-mean-what-they-name";
+const RECORDED_PATCH = "attempt-now-is-recorded";
 const EXACTLY_PATCH = "attempt-now-means-the-next-attempt";
 /** Most carriers never get another description. */
 const FIRST_UNDER_WAY = "The first attempts are under way.";
 /** A run with a longer history is continued as new before the dead-letter week, to keep little history. */
 const LONG_HISTORY = 40;
 
-type Message = {
-  readonly kind: "replay" | "attemptNow" | "cancel" | "release";
-  readonly signal: MemberSignal;
-};
+/** What became of the last request, for the current details. */
+interface Notes {
+  last: string | undefined;
+}
 
 export async function deliver(input: DeliverInput): Promise<DeliverResult> {
   const ledger = new DeliveryLedger(input, Date.now());
-  const inbox: Message[] = [];
+  const inbox: MemberRequest[] = [];
+  const notes: Notes = { last: input.last_request };
   let waves = 0;
   let landed = 0;
-  listen(inbox, ledger);
+  listenForRequests(inbox, ledger, (name) => {
+    notes.last = unknownSignalNote(name);
+    describe(ledger, notes);
+  });
+  setHandler(statusQuery, () => ({ open: ledger.open, members: ledger.status() }), DELIVER_HANDLERS.status);
   decideWaits(ledger);
   const fresh = input.progress === undefined;
   if (fresh) {
@@ -88,8 +103,8 @@ export async function deliver(input: DeliverInput): Promise<DeliverResult> {
   }
 
   while (ledger.open > 0) {
-    while (inbox.length > 0) {
-      await handleSignal(inbox.shift(), ledger);
+    for (let request = inbox.shift(); request !== undefined; request = inbox.shift()) {
+      await handle(request, ledger, notes);
     }
     for (
       let wave = ledger.takeDueWave(Date.now());
@@ -105,13 +120,17 @@ export async function deliver(input: DeliverInput): Promise<DeliverResult> {
     await expireOverdue(ledger);
     const seen = landed;
     if (waves === landed && inbox.length === 0) {
-      await rest(ledger);
+      await rest(ledger, notes);
     }
-    if (!fresh || landed > 0) {
-      describe(ledger);
+    if (!fresh || landed > 0 || notes.last !== undefined) {
+      describe(ledger, notes);
     }
     await waitUntil(ledger, () => inbox.length > 0 || landed > seen || ledger.open === 0);
   }
+  for (const { answer, ...request } of inbox) {
+    answer?.(refusedAnswer(judge(request, ledger)));
+  }
+  await condition(allHandlersFinished);
   const result = ledger.result;
   setCurrentDetails(`Ended: ${outcomeWords(result)}.`);
   if (result.expired > 0) {
@@ -125,82 +144,70 @@ export async function deliver(input: DeliverInput): Promise<DeliverResult> {
   return result;
 }
 
-function listen(inbox: Message[], ledger: DeliveryLedger): void {
-  const push = (kind: Message["kind"]) => (signal: unknown) => {
-    inbox.push({ kind, signal: readSignal(signal) });
-  };
-  setHandler(replaySignal, push("replay"), DELIVER_HANDLERS.replay);
-  setHandler(attemptNowSignal, push("attemptNow"), DELIVER_HANDLERS.attemptNow);
-  setHandler(cancelSignal, push("cancel"), DELIVER_HANDLERS.cancel);
-  setHandler(releaseSignal, push("release"), DELIVER_HANDLERS.release);
-  setHandler(statusQuery, () => ({ open: ledger.open, members: ledger.status() }), DELIVER_HANDLERS.status);
+/** Carries out a request, answers it, and notes what became of it. Never throws, except for a cancellation. */
+async function handle(request: MemberRequest, ledger: DeliveryLedger, notes: Notes): Promise<void> {
+  const judged = judgeAsRecorded(request, ledger);
+  const answer = judged.entries.length === 0 ? refusedAnswer(judged) : await carryOutRequest(request, judged, ledger);
+  request.answer?.(answer);
+  if (!isOwn(request)) {
+    notes.last = requestNote(request, answer, judged.problem);
+  }
 }
 
-/** Reads a signal input, which operators type by hand. An invalid input names no member instead of all of them. */
-function readSignal(signal: unknown): MemberSignal {
-  if (signal === undefined || signal === null) {
-    return {};
+/** Runs of 0.3.0 took an input without ids for all members of any list, and read no reason. */
+function judgeAsRecorded(request: MemberRequest, ledger: DeliveryLedger): Judged {
+  const { kind, input } = request;
+  const asBefore = input.reason === undefined && (input.delivery_ids !== undefined || !ledger.mixed);
+  if (asBefore || request.problem !== undefined || patched(REQUESTS_PATCH)) {
+    return judge(request, ledger);
   }
-  if (typeof signal !== "object" || Array.isArray(signal)) {
-    return { delivery_ids: [] };
-  }
-  const { delivery_ids: ids, by, ...unknown } = signal as { delivery_ids?: unknown; by?: unknown };
-  if (Object.keys(unknown).length > 0) {
-    return { delivery_ids: [] };
-  }
+  const entries = input.reason === undefined && kind !== "release" ? ledger.named(undefined) : [];
   return {
-    ...(ids === undefined
-      ? {}
-      : { delivery_ids: Array.isArray(ids) ? ids.filter((id) => typeof id === "string") : [] }),
-    ...(typeof by === "string" ? { by } : {}),
+    entries: kind === "replay" ? entries.filter((index) => ledger.phaseOf(index) === "DEAD_LETTERED") : entries,
+    refused: [],
   };
 }
 
-async function handleSignal(message: Message | undefined, ledger: DeliveryLedger): Promise<void> {
-  if (message === undefined) {
-    return;
+async function carryOutRequest(
+  request: MemberRequest,
+  { entries, refused }: Judged,
+  ledger: DeliveryLedger,
+): Promise<MemberAnswer> {
+  const ids = (indexes: readonly number[]): string[] => ledger.members(indexes).map(({ id }) => id);
+  const { kind, input } = request;
+  if (kind === "release") {
+    ledger.close(entries, "moved");
+    return { changed: ids(entries), refused };
   }
-  const named = ledger.named(message.signal.delivery_ids);
-  switch (message.kind) {
-    case "attemptNow":
-      ledger.attemptNow(named, Date.now());
-      return;
-    case "release":
-      // A release without members must not close the whole carrier.
-      ledger.close(message.signal.delivery_ids === undefined ? [] : named, "moved");
-      return;
-    case "replay":
-      await change(
-        replay,
-        named.filter((index) => ledger.isDeadLetter(index)),
-        { ledger, message, as: "replayed" },
-      );
-      return;
-    case "cancel":
-      await change(cancel, named, { ledger, message, as: "cancelled" });
-  }
-}
-
-async function change(
-  activity: typeof replay,
-  entries: readonly number[],
-  { ledger, message, as }: { ledger: DeliveryLedger; message: Message; as: "replayed" | "cancelled" },
-): Promise<void> {
-  if (entries.length === 0) {
-    return;
-  }
-  const { by } = message.signal;
+  const { by, reason } = input;
+  const activity = { replay, cancel, attemptNow: recordAttemptNow }[kind];
   try {
-    const { changed } = await activity.executeWithOptions({ summary: changeSummary(as, entries.length) }, [
-      { members: ledger.members(entries), ...(by === undefined ? {} : { by }) },
-    ]);
-    ledger.close(
-      changed.flatMap((index) => entries[index] ?? []),
-      as,
+    if (kind === "attemptNow" && (isOwn(request) || !patched(RECORDED_PATCH))) {
+      ledger.attemptNow(entries, Date.now());
+      return { changed: ids(entries), refused };
+    }
+    const { changed, refused: kept = [] } = await activity.executeWithOptions(
+      { summary: requestSummary(kind, entries.length) },
+      [
+        {
+          members: ledger.members(entries),
+          ...(by === undefined ? {} : { by }),
+          ...(reason === undefined ? {} : { reason }),
+        },
+      ],
     );
+    const done = changed.flatMap((index) => entries[index] ?? []);
+    if (kind === "attemptNow") {
+      ledger.attemptNow(done, Date.now());
+    } else {
+      ledger.close(done, kind === "replay" ? "replayed" : "cancelled");
+    }
+    const against = kept.map(([index, why]) => ({ id: ids(entries)[index] ?? "", reason: why }));
+    return { changed: ids(done), refused: [...refused, ...against] };
   } catch (error) {
     rethrowCancellation(error);
-    log.warn("signal could not be carried out", { kind: message.kind });
+    log.warn("a request could not be carried out", { kind });
+    return { changed: [], refused: [...refused, ...ids(entries).map((id) => ({ id, reason: "failed" }))] };
   }
 }
 
@@ -295,7 +302,7 @@ async function expireOverdue(ledger: DeliveryLedger): Promise<void> {
  * Runs while nothing is in progress. Continues a long run as new, once for the dead-letter week or if the server
  * suggests it.
  */
-async function rest(ledger: DeliveryLedger): Promise<void> {
+async function rest(ledger: DeliveryLedger, notes: Notes): Promise<void> {
   if (ledger.open === 0) {
     return;
   }
@@ -304,8 +311,13 @@ async function rest(ledger: DeliveryLedger): Promise<void> {
     publish(ledger, undefined);
   }
   if ((ledger.onlyDeadLetters && historyLength > LONG_HISTORY) || continueAsNewSuggested) {
-    describe(ledger);
-    await continueAsNew<typeof deliver>(ledger.successor());
+    describe(ledger, notes);
+    await condition(allHandlersFinished);
+    const { last } = notes;
+    await continueAsNew<typeof deliver>({
+      ...ledger.successor(),
+      ...(last === undefined ? {} : { last_request: last }),
+    });
   }
 }
 
@@ -335,10 +347,11 @@ function publish(ledger: DeliveryLedger, attempt: number | undefined): void {
   }
 }
 
-function describe(ledger: DeliveryLedger): void {
+function describe(ledger: DeliveryLedger, { last }: Notes): void {
   const { namespace, workflowId, typedSearchAttributes } = workflowInfo();
   const endpoints = typedSearchAttributes.get(SEARCH_ATTRIBUTES.endpoint) ?? [];
-  setCurrentDetails(deliverDetails({ namespace, workflowId, endpoints }, ledger.status()));
+  const { mixed } = ledger;
+  setCurrentDetails(deliverDetails({ namespace, workflowId, endpoints, mixed, last }, ledger.status()));
 }
 
 async function waitUntil({ nextDue }: DeliveryLedger, woken: () => boolean): Promise<void> {

@@ -6,7 +6,7 @@ import type { AttemptInput, AttemptResult, IndexedReservation, Member } from "..
 import { ATTEMPT_MAX, shiftForLateness, togetherMs } from "../src/domain/retry-schedule.ts";
 import type { DeliverInput, DeliverResult, MemberProgress, MemberStatus } from "./messages.ts";
 
-type Phase = "RETRYING" | "DEAD_LETTERED" | "DONE";
+export type Phase = "RETRYING" | "DEAD_LETTERED" | "DONE";
 
 interface Entry {
   readonly member: Member;
@@ -230,16 +230,34 @@ export class DeliveryLedger {
     }
   }
 
-  /** Returns the open members with the given delivery ids, or all open members without ids. */
+  /** Whether the members belong to several endpoints. */
+  get mixed(): boolean {
+    return this.#mixed;
+  }
+
+  /** Returns the members with the given delivery ids, undefined for unknown ids; or all open members without ids. */
+  find(
+    deliveryIds: readonly string[] | undefined,
+  ): readonly (readonly [index: number | undefined, id: string])[] {
+    const open = this.#entries.flatMap(({ phase, member }, index) =>
+      phase === "DONE" ? [] : [[index, member.id] as const],
+    );
+    if (deliveryIds === undefined) {
+      return open;
+    }
+    const byId = new Map(this.#entries.map(({ member }, index) => [member.id, index]));
+    return [...new Set(deliveryIds)].map((id) => [byId.get(id), id] as const);
+  }
+
+  /** Returns the open members among those of {@link find}. */
   named(deliveryIds: readonly string[] | undefined): number[] {
-    const wanted = deliveryIds === undefined ? undefined : new Set(deliveryIds);
-    return this.#entries.flatMap((entry, index) =>
-      entry.phase !== "DONE" && (wanted === undefined || wanted.has(entry.member.id)) ? [index] : [],
+    return this.find(deliveryIds).flatMap(([index]) =>
+      index === undefined || this.#at(index).phase === "DONE" ? [] : [index],
     );
   }
 
-  isDeadLetter(index: number): boolean {
-    return this.#at(index).phase === "DEAD_LETTERED";
+  phaseOf(index: number): Phase {
+    return this.#at(index).phase;
   }
 
   /** Makes the next attempt due now. A member with an attempt in progress only records the request. */

@@ -4,16 +4,18 @@
  * none. Ids, numbers and times only (docs/decisions/0002).
  */
 import { ATTEMPT_MAX } from "../src/domain/retry-schedule.ts";
-import type { DeliverResult, MemberStatus } from "./messages.ts";
+import type { DeliverResult, MemberAnswer, MemberStatus } from "./messages.ts";
 
 /** Maximum number of members shown individually. The query `status` returns all of them. */
 const SHOWN_MAX = 10;
 
 /** Descriptions of the signals and queries of `deliver` for `temporal workflow metadata` and the UI. */
 export const DELIVER_HANDLERS = {
-  replay: { description: "Dead letters start again with 17 attempts. Optional: delivery_ids, by." },
-  attemptNow: { description: "The next attempt is made now and uses its slot. Optional: delivery_ids, by." },
-  cancel: { description: "No further attempts. Optional: delivery_ids, by." },
+  replay: { description: "Dead letters start again with 17 attempts. Optional: delivery_ids, by, reason." },
+  attemptNow: {
+    description: "The next attempt is made now and uses its slot. Optional: delivery_ids, by, reason.",
+  },
+  cancel: { description: "No further attempts. Optional: delivery_ids, by, reason." },
   release: { description: "Internal: these deliveries are carried elsewhere." },
   status: { description: "Every delivery: state, attempts made, time of the next." },
 } as const;
@@ -43,7 +45,43 @@ export function attemptSummary(attempt: number, members: number): string {
   return members === 1 ? which : `${which}, ${members} deliveries`;
 }
 
-/** Summary of a change by signal, or of the end of the dead-letter week. */
+/** Summary of what a request asks for. Whether it happens is in the activity's result. */
+export function requestSummary(kind: "replay" | "attemptNow" | "cancel", members: number): string {
+  const what = { replay: "replay", attemptNow: "attempt now", cancel: "cancellation" }[kind];
+  return `${what} of ${deliveries(members)}`;
+}
+
+/** Characters of a signal's name that are shown. */
+const NAME_MAX = 64;
+/** Maximum number of refusals in a note. */
+const REFUSALS_MAX = 3;
+/** What Markdown could take for more than text. */
+const MARKDOWN = /[\p{C}\\`*{}[\]()<>#|!~&]/gu;
+
+/** Returns what became of a request. Its names are typed by people. */
+export function requestNote(
+  { kind, input }: { readonly kind: string; readonly input: { readonly by?: string; readonly reason?: string } },
+  { changed, refused }: MemberAnswer,
+  problem: string | undefined,
+): string {
+  const plain = (text: string): string => text.replaceAll(MARKDOWN, " ").trim();
+  const by = input.by === undefined ? "" : ` by ${plain(input.by)}`;
+  const why = input.reason === undefined ? "" : ` (${plain(input.reason)})`;
+  if (problem !== undefined) {
+    return `${kind}${by}${why} was refused: ${plain(problem)}.`;
+  }
+  const shown = refused.slice(0, REFUSALS_MAX).map(({ id, reason }) => `${plain(id)} \`${reason}\``);
+  const rest = refused.length > REFUSALS_MAX ? ["…"] : [];
+  const against = refused.length === 0 ? "" : `; refused: ${[...shown, ...rest].join(", ")}`;
+  return `${kind}${by}${why}: ${changed.length} of ${deliveries(changed.length + refused.length)} changed${against}.`;
+}
+
+/** Returns the note about a signal that nothing handles. */
+export function unknownSignalNote(name: string): string {
+  return `the signal "${name.replaceAll(MARKDOWN, " ").slice(0, NAME_MAX)}" is unknown: replay, attemptNow and cancel are.`;
+}
+
+/** Summary of the end of the dead-letter week. */
 export function changeSummary(what: string, members: number): string {
   return `${what}: ${deliveries(members)}`;
 }
@@ -91,7 +129,11 @@ function memberRow({
 
 /** Returns the current details of an open `deliver`. */
 export function deliverDetails(
-  carrier: Addressed & { readonly endpoints: readonly string[] },
+  carrier: Addressed & {
+    readonly endpoints: readonly string[];
+    readonly mixed: boolean;
+    readonly last: string | undefined;
+  },
   members: readonly MemberStatus[],
 ): string {
   const open = members.filter(({ state }) => state !== "DONE");
@@ -110,6 +152,8 @@ export function deliverDetails(
     ...open.slice(0, SHOWN_MAX).map(memberRow),
     ...(open.length > SHOWN_MAX ? [`| ${open.length - SHOWN_MAX} more: query \`status\` | | |`] : []),
     "",
+    ...(carrier.last === undefined ? [] : [`Last request: ${carrier.last}`, ""]),
+    ...(carrier.mixed ? ["The endpoints differ, so a request must name its `delivery_ids`.", ""] : []),
     ...signalCommands(carrier, [
       ...(dead > 0 ? ["replay"] : []),
       ...(open.length > dead ? ["attemptNow"] : []),

@@ -3,7 +3,7 @@
  * API (wire.md, Temporal) and stays in histories for up to ten days.
  */
 import { defineSearchAttributeKey } from "@temporalio/common";
-import { defineQuery, defineSignal } from "@temporalio/workflow";
+import { defineQuery, defineSignal, defineUpdate } from "@temporalio/workflow";
 import type { Member, ReplayJobStatus } from "../activities/types.ts";
 
 export const TASK_QUEUES = {
@@ -37,10 +37,29 @@ export const SEARCH_ATTRIBUTES = {
   attempt: defineSearchAttributeKey("SignetAttempt", "INT"),
 } as const;
 
-/** Argument of the signals: the members (by default all of the carrier), and who requests the change. */
+/**
+ * Argument of the signals and Updates: the members, who requests the change, and why. By default all members of the
+ * carrier, unless they belong to several endpoints.
+ */
 export interface MemberSignal {
   readonly delivery_ids?: readonly string[];
   readonly by?: string;
+  readonly reason?: string;
+}
+
+/**
+ * Why a member was not changed: `ended`, `not_carried` (by this workflow), `not_in_queue` (not a dead letter), `in_queue`
+ * (a dead letter: replay it), `expired`, `tenant_held`, `endpoint_unavailable`, `failed` (try again).
+ */
+export interface Refusal {
+  readonly id: string;
+  readonly reason: string;
+}
+
+/** Answer of the Updates. */
+export interface MemberAnswer {
+  readonly changed: readonly string[];
+  readonly refused: readonly Refusal[];
 }
 
 /** Dead letters start a new cycle of 17 attempts under a new carrier. */
@@ -49,6 +68,10 @@ export const replaySignal = defineSignal<[MemberSignal?]>("replay");
 export const attemptNowSignal = defineSignal<[MemberSignal?]>("attemptNow");
 /** No further attempts. */
 export const cancelSignal = defineSignal<[MemberSignal?]>("cancel");
+/** The signals as Updates, whose caller waits for the answer. */
+export const replayUpdate = defineUpdate<MemberAnswer, [MemberSignal?]>("replay");
+export const attemptNowUpdate = defineUpdate<MemberAnswer, [MemberSignal?]>("attemptNow");
+export const cancelUpdate = defineUpdate<MemberAnswer, [MemberSignal?]>("cancel");
 /** Internal: these members were moved in the database and no longer belong to this carrier. */
 export const releaseSignal = defineSignal<[MemberSignal?]>("release");
 
@@ -97,6 +120,8 @@ export interface DeliverInput {
   readonly mixed?: boolean;
   /** The endpoint was recently slow or failing, so no local activity waits for it. */
   readonly slow?: boolean;
+  /** What became of the last request, in the run before. */
+  readonly last_request?: string;
   /** Present after the first attempts: the state to continue from. */
   readonly progress?: {
     /** Start of the offsets, in Unix milliseconds; null before the first attempt. */

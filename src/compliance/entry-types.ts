@@ -15,6 +15,8 @@ export const ENTRY_TYPES = [
   "credential.signing_secret_revoked",
   "credential.successor_created",
   "credential.successor_delivered",
+  "delivery.cancelled",
+  "delivery.hastened",
   "delivery.resent",
   "dlq.replayed",
   "endpoint.created",

@@ -171,7 +171,7 @@ export function createEngine(options: EngineOptions, onQueued: () => void): Engi
     attempts,
     health,
     failures,
-    carriers: createCarrierService({ pool, clock, log, onQueued }),
+    carriers: createCarrierService({ pool, clock, randomBytes, log, onQueued }),
     challenge: createChallenge({
       ...outbound,
       setKeys: options.setKeys,

@@ -117,7 +117,7 @@ async function runWorkers(
   { config, log, workflowBundle }: WorkerProcessOptions,
   { clock, engine, pool, rotatorPool, connection, codec, signingKeys, checkpoints, replays }: WorkerParts,
 ): Promise<Workers> {
-  const { attemptFirst, attempt, settle, replay, cancel, expire } = createDeliverActivities({
+  const { attemptFirst, attempt, settle, ...requests } = createDeliverActivities({
     attempts: engine.attempts,
     carriers: engine.carriers,
   });
@@ -135,9 +135,7 @@ async function runWorkers(
       verification: guarded(pings, clock),
       control: guarded(
         {
-          replay,
-          cancel,
-          expire,
+          ...requests,
           ...pings,
           ...createReplayActivities(replays.runner),
           ...createSigningKeyActivities(signingKeys),

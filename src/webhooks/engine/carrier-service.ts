@@ -1,11 +1,16 @@
-/** Replays, cancels and expires the members of a carrier, as an operator's signal or a timer requires. */
+/** Replays, cancels and expires the members of a carrier, as an operator's request or a timer requires. */
 import type { Logger } from "pino";
-import type { Pool } from "../../database/pool.ts";
+import { appendEntry } from "../../compliance/append-entry.ts";
+import type { EntrySources } from "../../compliance/entry.ts";
+import type { EntryType } from "../../compliance/entry-types.ts";
+import type { Pool, Queryable } from "../../database/pool.ts";
+import { transaction } from "../../database/transaction.ts";
 import {
   cancelFromCarrier,
   expireFromCarrier,
   type Fenced,
   heldByCarrier,
+  type Owned,
   replayFromCarrier,
 } from "../../database/repositories/webhooks/carriers.ts";
 import type { Clock } from "../../domain/clock.ts";
@@ -15,11 +20,26 @@ interface FencedMember {
   readonly epoch: number;
 }
 
+/** Who requests a change in Temporal, and why, as the request says. */
+export interface Requested {
+  readonly by?: string | undefined;
+  readonly reason?: string | undefined;
+}
+
+/** Indexes of members that the carrier no longer holds, and why others were not changed. */
+interface Changes {
+  readonly changed: number[];
+  readonly refused?: (readonly [index: number, reason: string])[];
+}
+
+/** Each change at an operator's request is an entry of the compliance log. */
 export interface CarrierService {
-  /** Returns dead letters to the outbox. Resolves to the indexes of members that the carrier no longer holds. */
-  replay(carrier: string, members: readonly FencedMember[], by: string | undefined): Promise<number[]>;
-  /** Cancels open members. Resolves to the indexes of members that the carrier no longer holds. */
-  cancel(carrier: string, members: readonly FencedMember[], by: string | undefined): Promise<number[]>;
+  /** Returns dead letters to the outbox. */
+  replay(carrier: string, members: readonly FencedMember[], requested: Requested): Promise<Changes>;
+  /** Cancels open members. */
+  cancel(carrier: string, members: readonly FencedMember[], requested: Requested): Promise<Changes>;
+  /** Enters that the next attempts are made now. Resolves to the members that the carrier holds. */
+  recordAttemptNow(carrier: string, members: readonly FencedMember[], requested: Requested): Promise<Changes>;
   /** Resolves to the indexes of expired members, and of those with time left, in milliseconds. */
   expire(
     carrier: string,
@@ -27,7 +47,7 @@ export interface CarrierService {
   ): Promise<{ expired: number[]; later: (readonly [index: number, delayMs: number])[] }>;
 }
 
-export interface CarrierServiceOptions {
+export interface CarrierServiceOptions extends EntrySources {
   readonly pool: Pool;
   readonly clock: Clock;
   readonly log: Logger;
@@ -48,35 +68,96 @@ function indexesOf(members: readonly FencedMember[], ids: readonly string[]): nu
   return members.flatMap((member, index) => (wanted.has(member.id) ? [index] : []));
 }
 
-export function createCarrierService({ pool, clock, log, onQueued }: CarrierServiceOptions): CarrierService {
+export function createCarrierService(options: CarrierServiceOptions): CarrierService {
+  const { pool, clock, log, onQueued } = options;
+  const now = (): Date => new Date(clock.now());
+
   /** Also correct if the activity runs again: members released by the first run are not held now. */
-  async function indexesLeft(carrier: string, members: readonly FencedMember[]): Promise<number[]> {
-    const held = new Set(await heldByCarrier(pool, fence(carrier, members)));
-    return members.flatMap((member, index) => (held.has(member.id) ? [] : [index]));
+  async function changesOf(carrier: string, members: readonly FencedMember[], always?: string): Promise<Changes> {
+    const held = new Map(
+      (await heldByCarrier(pool, fence(carrier, members), now())).map(({ id, against }) => [id, always ?? against]),
+    );
+    const refused = members.flatMap(({ id }, index) => {
+      const reason = held.get(id);
+      return reason === undefined ? [] : [[index, reason] as const];
+    });
+    const changed = members.flatMap(({ id }, index) => (held.has(id) ? [] : [index]));
+    return { changed, ...(refused.length > 0 ? { refused } : {}) };
+  }
+
+  /** One entry for each tenant, after the change and in its transaction. */
+  async function enter(
+    db: Queryable,
+    { type, carrier, owned }: { readonly type: EntryType; readonly carrier: string; readonly owned: readonly Owned[] },
+    { by, reason }: Requested,
+  ): Promise<void> {
+    for (const [tenant, mine] of Map.groupBy(owned, ({ tenantId }) => tenantId)) {
+      const ids = mine.map(({ id }) => id);
+      const [only] = ids;
+      const details = { workflow_id: carrier, ...(by === undefined ? {} : { by }) };
+      await appendEntry(
+        db,
+        {
+          actor: "operator:temporal",
+          type,
+          tenant,
+          ...(ids.length === 1 && only !== undefined
+            ? { target: only, details }
+            : { target: carrier, details: { ...details, delivery_ids: ids } }),
+          ...(reason === undefined ? {} : { reason }),
+        },
+        options,
+      );
+    }
   }
 
   return {
-    replay: async (carrier, members, by) => {
-      const ids = await replayFromCarrier(pool, fence(carrier, members), new Date(clock.now()));
-      log.info({ carrier, delivery_ids: ids, by }, "dead letters replayed by signal");
+    replay: async (carrier, members, requested) => {
+      const owned = await transaction(pool, async (db) => {
+        const replayed = await replayFromCarrier(db, fence(carrier, members), now());
+        await enter(db, { type: "dlq.replayed", carrier, owned: replayed }, requested);
+        return replayed;
+      });
+      const ids = owned.map(({ id }) => id);
+      log.info({ carrier, delivery_ids: ids, ...requested }, "dead letters replayed on request in Temporal");
       onQueued();
-      return await indexesLeft(carrier, members);
+      return await changesOf(carrier, members);
     },
-    cancel: async (carrier, members, by) => {
-      const ids = await cancelFromCarrier(pool, fence(carrier, members));
-      log.info({ carrier, delivery_ids: ids, by }, "deliveries cancelled by signal");
-      return await indexesLeft(carrier, members);
+    cancel: async (carrier, members, requested) => {
+      const owned = await transaction(pool, async (db) => {
+        const cancelled = await cancelFromCarrier(db, fence(carrier, members));
+        await enter(db, { type: "delivery.cancelled", carrier, owned: cancelled }, requested);
+        return cancelled;
+      });
+      const ids = owned.map(({ id }) => id);
+      log.info({ carrier, delivery_ids: ids, ...requested }, "deliveries cancelled on request in Temporal");
+      return await changesOf(carrier, members, "ended");
+    },
+    recordAttemptNow: async (carrier, members, requested) => {
+      const owned = await transaction(pool, async (db) => {
+        const held = await heldByCarrier(db, fence(carrier, members), now());
+        await enter(db, { type: "delivery.hastened", carrier, owned: held }, requested);
+        return held;
+      });
+      const changed = indexesOf(
+        members,
+        owned.map(({ id }) => id),
+      );
+      const refused = members.flatMap((_member, index) =>
+        changed.includes(index) ? [] : [[index, "ended"] as const],
+      );
+      return { changed, ...(refused.length > 0 ? { refused } : {}) };
     },
     expire: async (carrier, members) => {
-      const now = clock.now();
-      const rows = await expireFromCarrier(pool, fence(carrier, members), new Date(now));
+      const nowMs = clock.now();
+      const rows = await expireFromCarrier(pool, fence(carrier, members), new Date(nowMs));
       const expired = rows.filter((row) => row.expired).map((row) => row.id);
       return {
         expired: indexesOf(members, expired),
         later: rows
           .filter((row) => !row.expired)
           .flatMap((row) =>
-            indexesOf(members, [row.id]).map((index) => [index, row.expiresAt.getTime() - now + 1] as const),
+            indexesOf(members, [row.id]).map((index) => [index, row.expiresAt.getTime() - nowMs + 1] as const),
           ),
       };
     },

@@ -98,8 +98,13 @@ async function start(
       staticSummary: summaryOf(members.length, endpoints, attempt),
       ...(tenants.length === 1 && tenant !== undefined ? { priority: { fairnessKey: tenant } } : {}),
       typedSearchAttributes: [
-        { key: SEARCH_ATTRIBUTES.tenant, value: tenants },
-        { key: SEARCH_ATTRIBUTES.endpoint, value: endpoints },
+        // A signal to all workflows of an endpoint or a tenant must not reach others, so mixed lists have neither.
+        ...(endpoints.length === 1
+          ? [
+              { key: SEARCH_ATTRIBUTES.tenant, value: tenants },
+              { key: SEARCH_ATTRIBUTES.endpoint, value: endpoints },
+            ]
+          : []),
         { key: SEARCH_ATTRIBUTES.delivery, value: members.map((member) => member.deliveryId) },
         { key: SEARCH_ATTRIBUTES.state, value: state },
         { key: SEARCH_ATTRIBUTES.open, value: members.length },

@@ -104,7 +104,7 @@ export class Releaser {
     const { signal, carrier, ids } = sending;
     const [waitMs, ...later] = sending.waitsMs;
     try {
-      await this.#client.workflow.getHandle(carrier).signal(signal, { delivery_ids: ids });
+      await this.#client.workflow.getHandle(carrier).signal(signal, { delivery_ids: ids, by: "api" });
     } catch (error) {
       if (waitMs === undefined || this.#ends || !(error instanceof WorkflowNotFoundError)) {
         throw error;

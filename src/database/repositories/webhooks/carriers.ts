@@ -16,52 +16,67 @@ function fencedValues({ carrier, ids, epochs }: Fenced): unknown[] {
   return [ids.map(idDay), ids, epochs, carrier];
 }
 
+/** A delivery and its tenant. */
+export interface Owned {
+  readonly id: string;
+  readonly tenantId: string;
+}
+
+const OWNED = 'd.id, d.tenant_id AS "tenantId"';
+
 /**
  * Returns a carrier's dead letters to the outbox with a new cycle, unless their tenant is on hold or their endpoint
  * deleted.
  *
- * @returns the ids of those returned
+ * @returns those returned
  */
-export async function replayFromCarrier(db: Queryable, fenced: Fenced, now: Date): Promise<string[]> {
-  const { rows } = await db.query<{ id: string }>({
+export async function replayFromCarrier(db: Queryable, fenced: Fenced, now: Date): Promise<Owned[]> {
+  const { rows } = await db.query<Owned>({
     name: "replay-from-carrier",
     text: `UPDATE deliveries d SET ${NEW_CYCLE}
       FROM unnest($1::date[], $2::text[], $3::int[]) AS m(day, id, epoch)
       WHERE d.day = m.day AND d.id = m.id AND d.carrier = $4 AND d.epoch = m.epoch
         AND d.state = 'DEAD_LETTERED' AND d.expires_at > $5 AND d.tenant_id NOT IN ${HELD_TENANTS} AND ${HAS_ENDPOINT}
-      RETURNING d.id`,
+      RETURNING ${OWNED}`,
     values: [...fencedValues(fenced), now],
   });
-  return rows.map((row) => row.id);
+  return rows;
 }
 
-/** Cancels a carrier's open deliveries. Returns the ids of those that were open. */
-export async function cancelFromCarrier(db: Queryable, fenced: Fenced): Promise<string[]> {
-  const { rows } = await db.query<{ id: string }>({
+/** Cancels a carrier's open deliveries. Returns those that were open. */
+export async function cancelFromCarrier(db: Queryable, fenced: Fenced): Promise<Owned[]> {
+  const { rows } = await db.query<Owned>({
     name: "cancel-from-carrier",
     text: `UPDATE deliveries d SET state = 'CANCELLED', next_attempt_at = NULL, expires_at = NULL
       FROM unnest($1::date[], $2::text[], $3::int[]) AS m(day, id, epoch)
       WHERE d.day = m.day AND d.id = m.id AND d.carrier = $4 AND d.epoch = m.epoch
         AND d.state IN ('QUEUED', 'RETRYING', 'DEAD_LETTERED')
-      RETURNING d.id`,
+      RETURNING ${OWNED}`,
     values: fencedValues(fenced),
   });
-  return rows.map((row) => row.id);
+  return rows;
+}
+
+/** A delivery that its carrier holds, and what stands against a replay. */
+export interface Held extends Owned {
+  readonly against: "not_in_queue" | "expired" | "tenant_held" | "endpoint_unavailable";
 }
 
 /**
  * Returns which of these deliveries are still the carrier's: the fence holds, and they are not cancelled. Includes
  * those delivered or expired meanwhile, which the carrier must learn of.
  */
-export async function heldByCarrier(db: Queryable, fenced: Fenced): Promise<string[]> {
-  const { rows } = await db.query<{ id: string }>({
+export async function heldByCarrier(db: Queryable, fenced: Fenced, now: Date): Promise<Held[]> {
+  const { rows } = await db.query<Held>({
     name: "held-by-carrier",
-    text: `SELECT d.id FROM unnest($1::date[], $2::text[], $3::int[]) AS m(day, id, epoch)
+    text: `SELECT ${OWNED}, CASE WHEN d.state <> 'DEAD_LETTERED' THEN 'not_in_queue' WHEN d.expires_at <= $5 THEN 'expired'
+          WHEN d.tenant_id IN ${HELD_TENANTS} THEN 'tenant_held' ELSE 'endpoint_unavailable' END AS against
+      FROM unnest($1::date[], $2::text[], $3::int[]) AS m(day, id, epoch)
       JOIN deliveries d ON d.day = m.day AND d.id = m.id AND d.carrier = $4 AND d.epoch = m.epoch
       WHERE d.state <> 'CANCELLED'`,
-    values: fencedValues(fenced),
+    values: [...fencedValues(fenced), now],
   });
-  return rows.map((row) => row.id);
+  return rows;
 }
 
 /** Expires a carrier's dead letters after their week. Returns the state of those that are still its own. */

@@ -1,0 +1,202 @@
+/** An operator's signal or Update reaches what it names and nothing else. It is answered, shown and logged. */
+import { WorkflowUpdateFailedError } from "@temporalio/client";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { setTenantHold } from "../../src/database/repositories/tenants.ts";
+import { attemptNowUpdate, cancelUpdate, type MemberSignal, replayUpdate } from "../../workflows/messages.ts";
+import { eventually } from "../support/eventually.ts";
+import { createGate } from "../support/gate.ts";
+import { detailsOf, fetchRuns, summariesOf } from "../support/histories.ts";
+import { type Receiver, startReceiver } from "../support/receiver-server.ts";
+import { signalByCli, temporalCli } from "../support/temporal-cli.ts";
+import { useWorld } from "../support/world.ts";
+
+// Deliveries that wait when the worker starts share a list.
+const made = useWorld({ retryWindowMs: 1_000 });
+/** Its attempts are far apart. */
+const slow = useWorld();
+const gate = createGate();
+const FAILURE = { kind: "answer", status: 500 } as const;
+
+interface Group {
+  readonly tenant: string;
+  readonly endpoint: string;
+  readonly receiver: Receiver;
+  readonly ids: readonly string[];
+}
+
+async function publishGroup(count: number, after: Promise<void> = Promise.resolve()): Promise<Group> {
+  const world = made.current;
+  const receiver = await startReceiver({ script: [{ ...FAILURE, after }] });
+  const tenant = await world.createTenant();
+  const { id: endpoint } = await world.createEndpoint(tenant, receiver.url);
+  const published = await Promise.all(Array.from({ length: count }, async () => await world.publish(tenant)));
+  return { tenant, endpoint, receiver, ids: published.map(({ deliveries }) => deliveries[0]?.id ?? "") };
+}
+
+interface Entry {
+  readonly actor: string;
+  readonly target: string;
+  readonly reason: string | null;
+  readonly details: Readonly<Record<string, unknown>>;
+}
+
+async function entriesOf(tenant: string, type: string, world = made.current): Promise<Entry[]> {
+  const { rows } = await world.sql.query<{ entry: Buffer }>(
+    "SELECT entry FROM clog WHERE tenant_id = $1 AND type = $2 ORDER BY idx",
+    [tenant, type],
+  );
+  return rows.map(({ entry }) => JSON.parse(entry.toString()) as Entry);
+}
+
+let mine: Group;
+let others: Group;
+
+beforeAll(async () => {
+  mine = await publishGroup(2, gate.opened);
+  others = await publishGroup(2, gate.opened);
+  await made.current.startWorker();
+});
+
+afterAll(async () => {
+  await Promise.all([mine, others].map(async ({ receiver }) => await receiver.close()));
+});
+
+describe("a list of several tenants", () => {
+  test("takes no request that names no delivery, is found under no endpoint or tenant, and says so", async () => {
+    const world = made.current;
+    const handle = await world.workflowOf(mine.tenant, mine.ids[0] ?? "");
+    const { typedSearchAttributes } = await handle.describe();
+    const names = typedSearchAttributes.getAll().map(({ key }) => key.name);
+    expect(names).toContain("SignetDelivery");
+    expect(names).not.toContain("SignetEndpoint");
+    expect(names).not.toContain("SignetTenant");
+
+    await signalByCli(world, handle.workflowId, "cancel", "--input", '{"by":"ada"}');
+    for (const update of [replayUpdate, cancelUpdate, attemptNowUpdate]) {
+      await expect(handle.executeUpdate(update)).rejects.toThrow(WorkflowUpdateFailedError);
+    }
+    expect(await detailsOf(world, handle.workflowId)).toMatch(
+      /Last request: cancel by ada was refused: the deliveries belong to several endpoints: give delivery_ids/,
+    );
+    const [cancelled = "", kept = ""] = mine.ids;
+    const answer = await handle.executeUpdate(cancelUpdate, { args: [{ delivery_ids: [cancelled], by: "ada" }] });
+    expect(answer).toEqual({ changed: [cancelled], refused: [] });
+    gate.open();
+    for (const [{ tenant }, id] of [
+      [mine, kept],
+      [others, others.ids[0] ?? ""],
+      [others, others.ids[1] ?? ""],
+    ] as const) {
+      await world.untilDelivery(tenant, id, ({ state }) => state === "DEAD_LETTERED");
+    }
+    expect(await world.deliveries.find(mine.tenant, cancelled)).toMatchObject({ state: "CANCELLED" });
+  });
+});
+
+describe("a request", () => {
+  async function makeLetters(count: number): Promise<Group & { readonly carrier: string }> {
+    const group = await publishGroup(count);
+    const carriers = new Set<string>();
+    for (const id of group.ids) {
+      const dead = ({ state }: { state: string }): boolean => state === "DEAD_LETTERED";
+      carriers.add((await made.current.untilDelivery(group.tenant, id, dead)).carrier ?? "");
+    }
+    const [carrier = ""] = carriers;
+    const handle = made.current.temporal.workflow.getHandle(carrier);
+    await eventually(async () => {
+      const { workflowExecutionInfo: info } = (await handle.describe()).raw;
+      return info?.firstRunId !== info?.execution?.runId;
+    }, "the quiet run");
+    return { ...group, carrier };
+  }
+
+  test("as an Update is answered for each delivery, and logged with who asked and why", async () => {
+    const world = made.current;
+    const { tenant, receiver, ids, carrier } = await makeLetters(1);
+    const [id = ""] = ids;
+    const handle = world.temporal.workflow.getHandle(carrier);
+    const request = (input: MemberSignal) => ({ args: [input] as [MemberSignal] });
+    const refusedAs = async (reason: string): Promise<void> => {
+      const answer = await handle.executeUpdate(replayUpdate, request({ by: "ada" }));
+      expect(answer).toEqual({ changed: [], refused: [{ id, reason }] });
+      expect(await detailsOf(world, carrier)).toContain(
+        `Last request: replay by ada: 0 of 1 delivery changed; refused: ${id} \`${reason}\`.`,
+      );
+    };
+    await setTenantHold(world.sql as never, tenant, new Date());
+    await refusedAs("tenant_held");
+    await setTenantHold(world.sql as never, tenant, null);
+    expect(await handle.executeUpdate(attemptNowUpdate)).toEqual({
+      changed: [],
+      refused: [{ id, reason: "in_queue" }],
+    });
+    expect(await handle.executeUpdate(replayUpdate, request({ delivery_ids: [] }))).toEqual({
+      changed: [],
+      refused: [],
+    });
+    for (const [input, why] of [
+      [{ delivery_id: id }, "unknown member of the input: delivery_id"],
+      [{ delivery_ids: id }, "delivery_ids must be a list of ids"],
+      [{ delivery_ids: [id, "dlv_x"] }, "this workflow does not carry dlv_x"],
+      ["all", "the input must be a JSON object"],
+    ] as const) {
+      const refused = handle.executeUpdate(replayUpdate, request(input as MemberSignal));
+      await expect(refused).rejects.toMatchObject({ cause: { message: why } });
+    }
+    expect(await entriesOf(tenant, "dlq.replayed")).toEqual([]);
+
+    receiver.answer([{ kind: "answer" }]);
+    const answer = await handle.executeUpdate(replayUpdate, request({ by: "ada", reason: "fixed" }));
+    expect(answer).toEqual({ changed: [id], refused: [] });
+    await world.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
+    expect(await entriesOf(tenant, "dlq.replayed")).toMatchObject([
+      { actor: "operator:temporal", target: id, reason: "fixed", details: { by: "ada", workflow_id: carrier } },
+    ]);
+    const summaries = (await fetchRuns(world, carrier)).flatMap(summariesOf);
+    expect(summaries).toContain("ACTIVITY_TASK_SCHEDULED: replay of 1 delivery");
+    await receiver.close();
+  });
+
+  test("as a signal that changes nothing is shown, whatever its words are", async () => {
+    const world = made.current;
+    const { tenant, receiver, ids, carrier } = await makeLetters(1);
+    for (const [name, input, shown] of [
+      ["Replay", "{}", 'the signal "Replay" is unknown: replay, attemptNow and cancel are.'],
+      ["replay", '{"by":"ada","ticket":"7"}', "replay by ada was refused: unknown member of the input: ticket."],
+      ["replay", '"all"', "replay was refused: the input must be a JSON object."],
+      ["replay", '{"delivery_ids":["dlv_x"]}', "0 of 1 delivery changed; refused: dlv_x `not_carried`."],
+      ["attemptNow", '{"by":"`a`[b](http://c)"}', "attemptNow by a  b  http://c"],
+    ] as const) {
+      await signalByCli(world, carrier, name, "--input", input);
+      expect(await detailsOf(world, carrier)).toContain(shown);
+    }
+    expect(await world.deliveries.find(tenant, ids[0] ?? "")).toMatchObject({ state: "DEAD_LETTERED", cycle: 1 });
+    await receiver.close();
+  });
+
+  test("by the command line's update prints what became of it", async () => {
+    const world = made.current;
+    const { tenant, receiver, ids, carrier } = await makeLetters(1);
+    const [id = ""] = ids;
+    const args = ["--workflow-id", carrier, "--name", "cancel", "--input", '{"by":"ada"}', "--output", "json"];
+    const printed = await temporalCli(world, "workflow", "update", "execute", ...args);
+    expect(JSON.parse(printed)).toMatchObject({ result: { changed: [id], refused: [] } });
+    expect(await entriesOf(tenant, "delivery.cancelled")).toMatchObject([{ target: id, details: { by: "ada" } }]);
+    await receiver.close();
+  });
+});
+
+test("an attempt now is logged if an operator asks for it", async () => {
+  const world = slow.current;
+  await world.startWorker();
+  const receiver = await startReceiver({ script: [FAILURE] });
+  const tenant = await world.createTenant();
+  await world.createEndpoint(tenant, receiver.url);
+  const [delivery] = (await world.publish(tenant)).deliveries;
+  const id = delivery?.id ?? "";
+  const handle = await world.workflowOf(tenant, id);
+  const answer = await handle.executeUpdate(attemptNowUpdate, { args: [{ by: "ada", delivery_ids: [id] }] });
+  expect(answer).toEqual({ changed: [id], refused: [] });
+  expect(await entriesOf(tenant, "delivery.hastened", world)).toMatchObject([{ target: id, details: { by: "ada" } }]);
+  await receiver.close();
+});
