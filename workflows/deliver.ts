@@ -147,7 +147,8 @@ export async function deliver(input: DeliverInput): Promise<DeliverResult> {
 /** Carries out a request, answers it, and notes what became of it. Never throws, except for a cancellation. */
 async function handle(request: MemberRequest, ledger: DeliveryLedger, notes: Notes): Promise<void> {
   const judged = judgeAsRecorded(request, ledger);
-  const answer = judged.entries.length === 0 ? refusedAnswer(judged) : await carryOutRequest(request, judged, ledger);
+  const answer =
+    judged.entries.length === 0 ? refusedAnswer(judged) : await carryOutRequest(request, judged, ledger);
   request.answer?.(answer);
   if (!isOwn(request)) {
     notes.last = requestNote(request, answer, judged.problem);
@@ -163,7 +164,8 @@ function judgeAsRecorded(request: MemberRequest, ledger: DeliveryLedger): Judged
   }
   const entries = input.reason === undefined && kind !== "release" ? ledger.named(undefined) : [];
   return {
-    entries: kind === "replay" ? entries.filter((index) => ledger.phaseOf(index) === "DEAD_LETTERED") : entries,
+    entries:
+      kind === "replay" ? entries.filter((index) => ledger.phaseOf(index) === "DEAD_LETTERED") : entries,
     refused: [],
   };
 }

@@ -60,7 +60,10 @@ const MARKDOWN = /[\p{C}\\`*{}[\]()<>#|!~&]/gu;
 
 /** Returns what became of a request. Its names are typed by people. */
 export function requestNote(
-  { kind, input }: { readonly kind: string; readonly input: { readonly by?: string; readonly reason?: string } },
+  {
+    kind,
+    input,
+  }: { readonly kind: string; readonly input: { readonly by?: string; readonly reason?: string } },
   { changed, refused }: MemberAnswer,
   problem: string | undefined,
 ): string {

@@ -85,7 +85,8 @@ export function judge({ kind, input, problem }: MemberRequest, ledger: DeliveryL
     return { entries: [], refused: [], problem };
   }
   if (ids === undefined && (kind === "release" || ledger.mixed)) {
-    const why = kind === "release" ? "release names its deliveries" : "the deliveries belong to several endpoints";
+    const why =
+      kind === "release" ? "release names its deliveries" : "the deliveries belong to several endpoints";
     return { entries: [], refused: [], problem: `${why}: give delivery_ids` };
   }
   const refused: Refusal[] = [];
@@ -147,7 +148,10 @@ export function listenForRequests(
       update,
       async (input?: MemberSignal) =>
         await new Promise<MemberAnswer>((answer) => inbox.push({ ...readInput(kind, input), answer })),
-      { ...DELIVER_HANDLERS[kind], validator: (input?: MemberSignal) => validate(readInput(kind, input), ledger) },
+      {
+        ...DELIVER_HANDLERS[kind],
+        validator: (input?: MemberSignal) => validate(readInput(kind, input), ledger),
+      },
     );
   }
   setHandler(

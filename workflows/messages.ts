@@ -69,9 +69,9 @@ export const attemptNowSignal = defineSignal<[MemberSignal?]>("attemptNow");
 /** No further attempts. */
 export const cancelSignal = defineSignal<[MemberSignal?]>("cancel");
 /** The signals as Updates, whose caller waits for the answer. */
-export const replayUpdate = defineUpdate<MemberAnswer, [MemberSignal?]>("replay");
-export const attemptNowUpdate = defineUpdate<MemberAnswer, [MemberSignal?]>("attemptNow");
-export const cancelUpdate = defineUpdate<MemberAnswer, [MemberSignal?]>("cancel");
+export const replayUpdate = defineUpdate<MemberAnswer, [MemberSignal]>("replay");
+export const attemptNowUpdate = defineUpdate<MemberAnswer, [MemberSignal]>("attemptNow");
+export const cancelUpdate = defineUpdate<MemberAnswer, [MemberSignal]>("cancel");
 /** Internal: these members were moved in the database and no longer belong to this carrier. */
 export const releaseSignal = defineSignal<[MemberSignal?]>("release");
 

@@ -73,13 +73,15 @@ describe("a list of several tenants", () => {
 
     await signalByCli(world, handle.workflowId, "cancel", "--input", '{"by":"ada"}');
     for (const update of [replayUpdate, cancelUpdate, attemptNowUpdate]) {
-      await expect(handle.executeUpdate(update)).rejects.toThrow(WorkflowUpdateFailedError);
+      await expect(handle.executeUpdate(update, { args: [{}] })).rejects.toThrow(WorkflowUpdateFailedError);
     }
     expect(await detailsOf(world, handle.workflowId)).toMatch(
       /Last request: cancel by ada was refused: the deliveries belong to several endpoints: give delivery_ids/,
     );
     const [cancelled = "", kept = ""] = mine.ids;
-    const answer = await handle.executeUpdate(cancelUpdate, { args: [{ delivery_ids: [cancelled], by: "ada" }] });
+    const answer = await handle.executeUpdate(cancelUpdate, {
+      args: [{ delivery_ids: [cancelled], by: "ada" }],
+    });
     expect(answer).toEqual({ changed: [cancelled], refused: [] });
     gate.open();
     for (const [{ tenant }, id] of [
@@ -123,10 +125,10 @@ describe("a request", () => {
         `Last request: replay by ada: 0 of 1 delivery changed; refused: ${id} \`${reason}\`.`,
       );
     };
-    await setTenantHold(world.sql as never, tenant, new Date());
+    await setTenantHold(world.sql, tenant, new Date());
     await refusedAs("tenant_held");
-    await setTenantHold(world.sql as never, tenant, null);
-    expect(await handle.executeUpdate(attemptNowUpdate)).toEqual({
+    await setTenantHold(world.sql, tenant, null);
+    expect(await handle.executeUpdate(attemptNowUpdate, request({}))).toEqual({
       changed: [],
       refused: [{ id, reason: "in_queue" }],
     });
@@ -150,7 +152,12 @@ describe("a request", () => {
     expect(answer).toEqual({ changed: [id], refused: [] });
     await world.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
     expect(await entriesOf(tenant, "dlq.replayed")).toMatchObject([
-      { actor: "operator:temporal", target: id, reason: "fixed", details: { by: "ada", workflow_id: carrier } },
+      {
+        actor: "operator:temporal",
+        target: id,
+        reason: "fixed",
+        details: { by: "ada", workflow_id: carrier },
+      },
     ]);
     const summaries = (await fetchRuns(world, carrier)).flatMap(summariesOf);
     expect(summaries).toContain("ACTIVITY_TASK_SCHEDULED: replay of 1 delivery");
@@ -162,7 +169,11 @@ describe("a request", () => {
     const { tenant, receiver, ids, carrier } = await makeLetters(1);
     for (const [name, input, shown] of [
       ["Replay", "{}", 'the signal "Replay" is unknown: replay, attemptNow and cancel are.'],
-      ["replay", '{"by":"ada","ticket":"7"}', "replay by ada was refused: unknown member of the input: ticket."],
+      [
+        "replay",
+        '{"by":"ada","ticket":"7"}',
+        "replay by ada was refused: unknown member of the input: ticket.",
+      ],
       ["replay", '"all"', "replay was refused: the input must be a JSON object."],
       ["replay", '{"delivery_ids":["dlv_x"]}', "0 of 1 delivery changed; refused: dlv_x `not_carried`."],
       ["attemptNow", '{"by":"`a`[b](http://c)"}', "attemptNow by a  b  http://c"],
@@ -170,7 +181,10 @@ describe("a request", () => {
       await signalByCli(world, carrier, name, "--input", input);
       expect(await detailsOf(world, carrier)).toContain(shown);
     }
-    expect(await world.deliveries.find(tenant, ids[0] ?? "")).toMatchObject({ state: "DEAD_LETTERED", cycle: 1 });
+    expect(await world.deliveries.find(tenant, ids[0] ?? "")).toMatchObject({
+      state: "DEAD_LETTERED",
+      cycle: 1,
+    });
     await receiver.close();
   });
 
@@ -178,10 +192,21 @@ describe("a request", () => {
     const world = made.current;
     const { tenant, receiver, ids, carrier } = await makeLetters(1);
     const [id = ""] = ids;
-    const args = ["--workflow-id", carrier, "--name", "cancel", "--input", '{"by":"ada"}', "--output", "json"];
+    const args = [
+      "--workflow-id",
+      carrier,
+      "--name",
+      "cancel",
+      "--input",
+      '{"by":"ada"}',
+      "--output",
+      "json",
+    ];
     const printed = await temporalCli(world, "workflow", "update", "execute", ...args);
     expect(JSON.parse(printed)).toMatchObject({ result: { changed: [id], refused: [] } });
-    expect(await entriesOf(tenant, "delivery.cancelled")).toMatchObject([{ target: id, details: { by: "ada" } }]);
+    expect(await entriesOf(tenant, "delivery.cancelled")).toMatchObject([
+      { target: id, details: { by: "ada" } },
+    ]);
     await receiver.close();
   });
 });
@@ -197,6 +222,8 @@ test("an attempt now is logged if an operator asks for it", async () => {
   const handle = await world.workflowOf(tenant, id);
   const answer = await handle.executeUpdate(attemptNowUpdate, { args: [{ by: "ada", delivery_ids: [id] }] });
   expect(answer).toEqual({ changed: [id], refused: [] });
-  expect(await entriesOf(tenant, "delivery.hastened", world)).toMatchObject([{ target: id, details: { by: "ada" } }]);
+  expect(await entriesOf(tenant, "delivery.hastened", world)).toMatchObject([
+    { target: id, details: { by: "ada" } },
+  ]);
   await receiver.close();
 });

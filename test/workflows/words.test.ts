@@ -63,9 +63,10 @@ describe.concurrent("in Temporal's UI", () => {
       expect(await summaries(workflowId)).toEqual([
         `WORKFLOW_EXECUTION_STARTED: 1 delivery to ${endpoint}`,
         "TIMER_STARTED: until attempt 2 of 17",
+        "ACTIVITY_TASK_SCHEDULED: attempt now of 1 delivery",
         "ACTIVITY_TASK_SCHEDULED: attempt 2 of 17",
         "TIMER_STARTED: until attempt 3 of 17",
-        "ACTIVITY_TASK_SCHEDULED: cancelled: 1 delivery",
+        "ACTIVITY_TASK_SCHEDULED: cancellation of 1 delivery",
       ]);
       await receiver.close();
     });

@@ -68,75 +68,91 @@ function indexesOf(members: readonly FencedMember[], ids: readonly string[]): nu
   return members.flatMap((member, index) => (wanted.has(member.id) ? [index] : []));
 }
 
+/** One entry for each tenant, after the change and in its transaction. */
+async function enter(
+  { db, sources }: { readonly db: Queryable; readonly sources: EntrySources },
+  {
+    type,
+    carrier,
+    owned,
+  }: { readonly type: EntryType; readonly carrier: string; readonly owned: readonly Owned[] },
+  { by, reason }: Requested,
+): Promise<void> {
+  for (const [tenant, mine] of Map.groupBy(owned, ({ tenantId }) => tenantId)) {
+    const ids = mine.map(({ id }) => id);
+    const [only] = ids;
+    const details = { workflow_id: carrier, ...(by === undefined ? {} : { by }) };
+    await appendEntry(
+      db,
+      {
+        actor: "operator:temporal",
+        type,
+        tenant,
+        ...(ids.length === 1 && only !== undefined
+          ? { target: only, details }
+          : { target: carrier, details: { ...details, delivery_ids: ids } }),
+        ...(reason === undefined ? {} : { reason }),
+      },
+      sources,
+    );
+  }
+}
+
+/** Also correct if the activity runs again: members released by the first run are not held now. */
+async function changesOf(
+  { pool, clock }: Pick<CarrierServiceOptions, "pool" | "clock">,
+  carrier: string,
+  members: readonly FencedMember[],
+  always?: string,
+): Promise<Changes> {
+  const held = new Map(
+    (await heldByCarrier(pool, fence(carrier, members), new Date(clock.now()))).map(({ id, against }) => [
+      id,
+      always ?? against,
+    ]),
+  );
+  const refused = members.flatMap(({ id }, index) => {
+    const reason = held.get(id);
+    return reason === undefined ? [] : [[index, reason] as const];
+  });
+  const changed = members.flatMap(({ id }, index) => (held.has(id) ? [] : [index]));
+  return { changed, ...(refused.length > 0 ? { refused } : {}) };
+}
+
 export function createCarrierService(options: CarrierServiceOptions): CarrierService {
   const { pool, clock, log, onQueued } = options;
   const now = (): Date => new Date(clock.now());
-
-  /** Also correct if the activity runs again: members released by the first run are not held now. */
-  async function changesOf(carrier: string, members: readonly FencedMember[], always?: string): Promise<Changes> {
-    const held = new Map(
-      (await heldByCarrier(pool, fence(carrier, members), now())).map(({ id, against }) => [id, always ?? against]),
-    );
-    const refused = members.flatMap(({ id }, index) => {
-      const reason = held.get(id);
-      return reason === undefined ? [] : [[index, reason] as const];
-    });
-    const changed = members.flatMap(({ id }, index) => (held.has(id) ? [] : [index]));
-    return { changed, ...(refused.length > 0 ? { refused } : {}) };
-  }
-
-  /** One entry for each tenant, after the change and in its transaction. */
-  async function enter(
-    db: Queryable,
-    { type, carrier, owned }: { readonly type: EntryType; readonly carrier: string; readonly owned: readonly Owned[] },
-    { by, reason }: Requested,
-  ): Promise<void> {
-    for (const [tenant, mine] of Map.groupBy(owned, ({ tenantId }) => tenantId)) {
-      const ids = mine.map(({ id }) => id);
-      const [only] = ids;
-      const details = { workflow_id: carrier, ...(by === undefined ? {} : { by }) };
-      await appendEntry(
-        db,
-        {
-          actor: "operator:temporal",
-          type,
-          tenant,
-          ...(ids.length === 1 && only !== undefined
-            ? { target: only, details }
-            : { target: carrier, details: { ...details, delivery_ids: ids } }),
-          ...(reason === undefined ? {} : { reason }),
-        },
-        options,
-      );
-    }
-  }
 
   return {
     replay: async (carrier, members, requested) => {
       const owned = await transaction(pool, async (db) => {
         const replayed = await replayFromCarrier(db, fence(carrier, members), now());
-        await enter(db, { type: "dlq.replayed", carrier, owned: replayed }, requested);
+        await enter({ db, sources: options }, { type: "dlq.replayed", carrier, owned: replayed }, requested);
         return replayed;
       });
       const ids = owned.map(({ id }) => id);
       log.info({ carrier, delivery_ids: ids, ...requested }, "dead letters replayed on request in Temporal");
       onQueued();
-      return await changesOf(carrier, members);
+      return await changesOf(options, carrier, members);
     },
     cancel: async (carrier, members, requested) => {
       const owned = await transaction(pool, async (db) => {
         const cancelled = await cancelFromCarrier(db, fence(carrier, members));
-        await enter(db, { type: "delivery.cancelled", carrier, owned: cancelled }, requested);
+        await enter(
+          { db, sources: options },
+          { type: "delivery.cancelled", carrier, owned: cancelled },
+          requested,
+        );
         return cancelled;
       });
       const ids = owned.map(({ id }) => id);
       log.info({ carrier, delivery_ids: ids, ...requested }, "deliveries cancelled on request in Temporal");
-      return await changesOf(carrier, members, "ended");
+      return await changesOf(options, carrier, members, "ended");
     },
     recordAttemptNow: async (carrier, members, requested) => {
       const owned = await transaction(pool, async (db) => {
         const held = await heldByCarrier(db, fence(carrier, members), now());
-        await enter(db, { type: "delivery.hastened", carrier, owned: held }, requested);
+        await enter({ db, sources: options }, { type: "delivery.hastened", carrier, owned: held }, requested);
         return held;
       });
       const changed = indexesOf(
@@ -157,7 +173,9 @@ export function createCarrierService(options: CarrierServiceOptions): CarrierSer
         later: rows
           .filter((row) => !row.expired)
           .flatMap((row) =>
-            indexesOf(members, [row.id]).map((index) => [index, row.expiresAt.getTime() - nowMs + 1] as const),
+            indexesOf(members, [row.id]).map(
+              (index) => [index, row.expiresAt.getTime() - nowMs + 1] as const,
+            ),
           ),
       };
     },
