@@ -1,13 +1,15 @@
 /** An operator's signal or Update reaches what it names and nothing else. It is answered, shown and logged. */
+import { readFileSync } from "node:fs";
 import { WorkflowUpdateFailedError } from "@temporalio/client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { setTenantHold } from "../../src/database/repositories/tenants.ts";
 import { attemptNowUpdate, cancelUpdate, type MemberSignal, replayUpdate } from "../../workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
+import { labelledBlocks } from "../support/documents.ts";
 import { createGate } from "../support/gate.ts";
 import { detailsOf, fetchRuns, summariesOf } from "../support/histories.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
-import { signalByCli, temporalCli } from "../support/temporal-cli.ts";
+import { paste, signalByCli } from "../support/temporal-cli.ts";
 import { useWorld } from "../support/world.ts";
 
 // Deliveries that wait when the worker starts share a list.
@@ -188,25 +190,17 @@ describe("a request", () => {
     await receiver.close();
   });
 
-  test("by the command line's update prints what became of it", async () => {
+  test("by the document's command prints what became of it", async () => {
     const world = made.current;
     const { tenant, receiver, ids, carrier } = await makeLetters(1);
     const [id = ""] = ids;
-    const args = [
-      "--workflow-id",
-      carrier,
-      "--name",
-      "cancel",
-      "--input",
-      '{"by":"ada"}',
-      "--output",
-      "json",
-    ];
-    const printed = await temporalCli(world, "workflow", "update", "execute", ...args);
+    const block = labelledBlocks(readFileSync("docs/temporal.md", "utf8")).get("update") ?? "exit 1";
+    const lines = block
+      .replace("--workflow-id dlv_…", `--workflow-id ${carrier}`)
+      .replace("--namespace signet", `--namespace ${world.config.temporalNamespace}`);
+    const printed = await paste(world.config.temporalAddress, `${lines.trimEnd()} --output json`);
     expect(JSON.parse(printed)).toMatchObject({ result: { changed: [id], refused: [] } });
-    expect(await entriesOf(tenant, "delivery.cancelled")).toMatchObject([
-      { target: id, details: { by: "ada" } },
-    ]);
+    expect(await entriesOf(tenant, "dlq.replayed")).toMatchObject([{ target: id, details: { by: "ada" } }]);
     await receiver.close();
   });
 });
