@@ -203,7 +203,7 @@ export const metrics = {
   ),
   uncountedHours: gauge(
     WORKER,
-    "signet_uncounted_hours",
+    "signet_uncounted_parts",
     "Hours whose deliveries were stored before an upgrade and are still to be counted",
   ),
   lateDeliveries: gauge(
