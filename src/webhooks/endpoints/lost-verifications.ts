@@ -71,7 +71,10 @@ export class LostVerifications {
     }
     const restarted = await restartVerifications(pool, lost, instants);
     const ids = lost.map(({ id }) => id);
-    log.error({ endpoint_ids: ids, count: restarted }, "workflows of verifications are gone; the next ones begin");
+    log.error(
+      { endpoint_ids: ids, count: restarted },
+      "workflows of verifications are gone; the next ones begin",
+    );
     return restarted;
   }
 }
