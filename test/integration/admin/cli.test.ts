@@ -6,6 +6,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import type { Environment } from "../../../src/config/config.ts";
 import { useTestApi } from "../../support/api.ts";
 import { type CommandRun, runSignet } from "../../support/command-line.ts";
+import { eventually } from "../../support/eventually.ts";
 import { freePort } from "../../support/free-port.ts";
 
 const api = useTestApi();
@@ -67,9 +68,13 @@ test("--json prints the API's object", async () => {
       (await api.admin("GET", `/${noun}s/${shown["id"]}`)).body,
     );
   }
-  expect(await json("credential", "list", "--principal", principal["id"] ?? "")).toEqual(
-    (await api.admin("GET", `/principals/${principal["id"]}/credentials`)).body,
-  );
+  const credentials = async () =>
+    (await api.admin("GET", `/principals/${principal["id"]}/credentials`)).body as {
+      readonly data: readonly { readonly last_used_at: string | null }[];
+    };
+  // The token above is noted a moment after its answer.
+  await eventually(async () => (await credentials()).data[0]?.last_used_at, "the use of the credential");
+  expect(await json("credential", "list", "--principal", principal["id"] ?? "")).toEqual(await credentials());
 });
 
 test("without --json, an object is a line per member and a list is a table", async () => {
