@@ -175,41 +175,42 @@ async function carryOutRequest(
   { entries, refused }: Judged,
   ledger: DeliveryLedger,
 ): Promise<MemberAnswer> {
-  const ids = (indexes: readonly number[]): string[] => ledger.members(indexes).map(({ id }) => id);
   const { kind, input } = request;
-  if (kind === "release") {
-    ledger.close(entries, "moved");
-    return { changed: ids(entries), refused };
+  const members = ledger.members(entries);
+  const ids = members.map(({ id }) => id);
+  if (kind === "release" || (kind === "attemptNow" && (isOwn(request) || !patched(RECORDED_PATCH)))) {
+    apply(kind, entries, ledger);
+    return { changed: ids, refused };
   }
-  const { by, reason } = input;
+  const { delivery_ids: _, ...requested } = input;
   const activity = { replay, cancel, attemptNow: recordAttemptNow }[kind];
+  const id = (index: number): string => ids[index] ?? "";
   try {
-    if (kind === "attemptNow" && (isOwn(request) || !patched(RECORDED_PATCH))) {
-      ledger.attemptNow(entries, Date.now());
-      return { changed: ids(entries), refused };
-    }
     const { changed, refused: kept = [] } = await activity.executeWithOptions(
       { summary: requestSummary(kind, entries.length) },
-      [
-        {
-          members: ledger.members(entries),
-          ...(by === undefined ? {} : { by }),
-          ...(reason === undefined ? {} : { reason }),
-        },
-      ],
+      [{ members, ...requested }],
     );
-    const done = changed.flatMap((index) => entries[index] ?? []);
-    if (kind === "attemptNow") {
-      ledger.attemptNow(done, Date.now());
-    } else {
-      ledger.close(done, kind === "replay" ? "replayed" : "cancelled");
-    }
-    const against = kept.map(([index, why]) => ({ id: ids(entries)[index] ?? "", reason: why }));
-    return { changed: ids(done), refused: [...refused, ...against] };
+    apply(
+      kind,
+      changed.flatMap((index) => entries[index] ?? []),
+      ledger,
+    );
+    return {
+      changed: changed.map(id),
+      refused: [...refused, ...kept.map(([index, reason]) => ({ id: id(index), reason }))],
+    };
   } catch (error) {
     rethrowCancellation(error);
     log.warn("a request could not be carried out", { kind });
-    return { changed: [], refused: [...refused, ...ids(entries).map((id) => ({ id, reason: "failed" }))] };
+    return { changed: [], refused: [...refused, ...ids.map((each) => ({ id: each, reason: "failed" }))] };
+  }
+}
+
+function apply(kind: MemberRequest["kind"], entries: readonly number[], ledger: DeliveryLedger): void {
+  if (kind === "attemptNow") {
+    ledger.attemptNow(entries, Date.now());
+  } else {
+    ledger.close(entries, ({ replay: "replayed", cancel: "cancelled", release: "moved" } as const)[kind]);
   }
 }
 

@@ -58,6 +58,10 @@ const REFUSALS_MAX = 3;
 /** What Markdown could take for more than text. */
 const MARKDOWN = /[\p{C}\\`*{}[\]()<>#|!~&]/gu;
 
+function plain(text: string): string {
+  return text.replaceAll(MARKDOWN, " ").trim();
+}
+
 /** Returns what became of a request. Its names are typed by people. */
 export function requestNote(
   {
@@ -67,7 +71,6 @@ export function requestNote(
   { changed, refused }: MemberAnswer,
   problem: string | undefined,
 ): string {
-  const plain = (text: string): string => text.replaceAll(MARKDOWN, " ").trim();
   const by = input.by === undefined ? "" : ` by ${plain(input.by)}`;
   const why = input.reason === undefined ? "" : ` (${plain(input.reason)})`;
   if (problem !== undefined) {
@@ -81,7 +84,7 @@ export function requestNote(
 
 /** Returns the note about a signal that nothing handles. */
 export function unknownSignalNote(name: string): string {
-  return `the signal "${name.replaceAll(MARKDOWN, " ").slice(0, NAME_MAX)}" is unknown: replay, attemptNow and cancel are.`;
+  return `the signal "${plain(name).slice(0, NAME_MAX)}" is unknown: replay, attemptNow and cancel are.`;
 }
 
 /** Summary of the end of the dead-letter week. */

@@ -74,8 +74,7 @@ function readInput(kind: RequestKind, input: unknown): MemberRequest {
 
 /** Whether the service itself sent the request. */
 export function isOwn({ kind, input }: MemberRequest): boolean {
-  // The api names deliveries and nobody else.
-  return kind === "release" || (input.by === undefined ? false : SERVICE.has(input.by));
+  return kind === "release" || SERVICE.has(input.by ?? "");
 }
 
 /** Judges a request by what the workflow carries at this moment. */

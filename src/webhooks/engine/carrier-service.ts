@@ -9,6 +9,7 @@ import {
   cancelFromCarrier,
   expireFromCarrier,
   type Fenced,
+  type Held,
   heldByCarrier,
   type Owned,
   replayFromCarrier,
@@ -98,24 +99,18 @@ async function enter(
   }
 }
 
-/** Also correct if the activity runs again: members released by the first run are not held now. */
-async function changesOf(
-  { pool, clock }: Pick<CarrierServiceOptions, "pool" | "clock">,
-  carrier: string,
-  members: readonly FencedMember[],
-  always?: string,
-): Promise<Changes> {
-  const held = new Map(
-    (await heldByCarrier(pool, fence(carrier, members), new Date(clock.now()))).map(({ id, against }) => [
-      id,
-      always ?? against,
-    ]),
-  );
-  const refused = members.flatMap(({ id }, index) => {
-    const reason = held.get(id);
-    return reason === undefined ? [] : [[index, reason] as const];
+/** @param against why a member was not changed; undefined if the carrier is to let it go */
+function changesOf(members: readonly FencedMember[], against: (id: string) => string | undefined): Changes {
+  const changed: number[] = [];
+  const refused: (readonly [index: number, reason: string])[] = [];
+  members.forEach(({ id }, index) => {
+    const reason = against(id);
+    if (reason === undefined) {
+      changed.push(index);
+    } else {
+      refused.push([index, reason]);
+    }
   });
-  const changed = members.flatMap(({ id }, index) => (held.has(id) ? [] : [index]));
   return { changed, ...(refused.length > 0 ? { refused } : {}) };
 }
 
@@ -123,46 +118,62 @@ export function createCarrierService(options: CarrierServiceOptions): CarrierSer
   const { pool, clock, log, onQueued } = options;
   const now = (): Date => new Date(clock.now());
 
+  /** Changes members, and enters and logs which of them. */
+  async function change(
+    {
+      carrier,
+      type,
+      requested,
+    }: { readonly carrier: string; readonly type: EntryType; readonly requested: Requested },
+    work: (db: Queryable) => Promise<readonly Owned[]>,
+  ): Promise<readonly Owned[]> {
+    const owned = await transaction(pool, async (db) => {
+      const changed = await work(db);
+      await enter({ db, sources: options }, { type, carrier, owned: changed }, requested);
+      return changed;
+    });
+    const ids = owned.map(({ id }) => id);
+    log.info(
+      { carrier, operation: type, delivery_ids: ids, ...requested },
+      "an operator's request in Temporal",
+    );
+    return owned;
+  }
+
+  /** Also correct if the activity runs again: members released by the first run are not held now. */
+  async function held(
+    carrier: string,
+    members: readonly FencedMember[],
+  ): Promise<ReadonlyMap<string, Held["against"]>> {
+    const rows = await heldByCarrier(pool, fence(carrier, members), now());
+    return new Map(rows.map(({ id, against }) => [id, against]));
+  }
+
   return {
     replay: async (carrier, members, requested) => {
-      const owned = await transaction(pool, async (db) => {
-        const replayed = await replayFromCarrier(db, fence(carrier, members), now());
-        await enter({ db, sources: options }, { type: "dlq.replayed", carrier, owned: replayed }, requested);
-        return replayed;
-      });
-      const ids = owned.map(({ id }) => id);
-      log.info({ carrier, delivery_ids: ids, ...requested }, "dead letters replayed on request in Temporal");
+      await change(
+        { carrier, type: "dlq.replayed", requested },
+        async (db) => await replayFromCarrier(db, fence(carrier, members), now()),
+      );
       onQueued();
-      return await changesOf(options, carrier, members);
+      const left = await held(carrier, members);
+      return changesOf(members, (id) => left.get(id));
     },
     cancel: async (carrier, members, requested) => {
-      const owned = await transaction(pool, async (db) => {
-        const cancelled = await cancelFromCarrier(db, fence(carrier, members));
-        await enter(
-          { db, sources: options },
-          { type: "delivery.cancelled", carrier, owned: cancelled },
-          requested,
-        );
-        return cancelled;
-      });
-      const ids = owned.map(({ id }) => id);
-      log.info({ carrier, delivery_ids: ids, ...requested }, "deliveries cancelled on request in Temporal");
-      return await changesOf(options, carrier, members, "ended");
+      await change(
+        { carrier, type: "delivery.cancelled", requested },
+        async (db) => await cancelFromCarrier(db, fence(carrier, members)),
+      );
+      const left = await held(carrier, members);
+      return changesOf(members, (id) => (left.has(id) ? "ended" : undefined));
     },
     recordAttemptNow: async (carrier, members, requested) => {
-      const owned = await transaction(pool, async (db) => {
-        const held = await heldByCarrier(db, fence(carrier, members), now());
-        await enter({ db, sources: options }, { type: "delivery.hastened", carrier, owned: held }, requested);
-        return held;
-      });
-      const changed = indexesOf(
-        members,
-        owned.map(({ id }) => id),
+      const owned = await change(
+        { carrier, type: "delivery.hastened", requested },
+        async (db) => await heldByCarrier(db, fence(carrier, members), now()),
       );
-      const refused = members.flatMap((_member, index) =>
-        changed.includes(index) ? [] : [[index, "ended"] as const],
-      );
-      return { changed, ...(refused.length > 0 ? { refused } : {}) };
+      const ids = new Set(owned.map(({ id }) => id));
+      return changesOf(members, (id) => (ids.has(id) ? undefined : "ended"));
     },
     expire: async (carrier, members) => {
       const nowMs = clock.now();
