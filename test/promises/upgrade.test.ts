@@ -1,11 +1,10 @@
 /** A database that an earlier release has left is migrated by today's code (record.ts keeps them). */
-import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 import { migrateDatabase } from "../../src/database/migrate.ts";
 import { readSchemaState, requireCurrentSchema } from "../../src/database/migration-files.ts";
-import { execute, SERVICE_LOGIN, TEMPLATE_DATABASE, withDatabase } from "../support/test-database.ts";
-import { loadRelease, RELEASES } from "../upgrade/releases.ts";
+import { TEMPLATE_DATABASE, type TestDatabase, withDatabase } from "../support/test-database.ts";
+import { createReleaseDatabase, RELEASES } from "../upgrade/releases.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -52,25 +51,24 @@ async function describeSchema(client: Client): Promise<Record<string, unknown[]>
   return described;
 }
 
-async function connect(database: string): Promise<Client> {
-  const client = new Client({ connectionString: withDatabase(inject("databaseUrl"), database) });
+async function connect(connectionString: string): Promise<Client> {
+  const client = new Client({ connectionString });
   await client.connect();
   return client;
 }
 
 describe.each(RELEASES)("the database of %s", (release) => {
-  const name = `upgrade_${randomBytes(6).toString("hex")}`;
+  let database: TestDatabase;
   let client: Client;
 
   beforeAll(async () => {
-    await execute(inject("databaseUrl"), `CREATE DATABASE ${name}`);
-    await loadRelease(release, withDatabase(inject("databaseUrl"), name));
-    client = await connect(name);
+    database = await createReleaseDatabase(release);
+    client = await connect(database.adminUrl);
   });
 
   afterAll(async () => {
     await client.end();
-    await execute(inject("databaseUrl"), `DROP DATABASE ${name} WITH (FORCE)`);
+    await database.drop();
   });
 
   test("has rows in every table, keeps them all through the migration, and ends with the schema of a new one", async () => {
@@ -90,8 +88,8 @@ describe.each(RELEASES)("the database of %s", (release) => {
 
     // The upgrade happens days later, when another week has partitions.
     const options = {
-      adminUrl: withDatabase(inject("databaseUrl"), name),
-      serviceUrl: withDatabase(inject("databaseUrl"), name, SERVICE_LOGIN),
+      adminUrl: database.adminUrl,
+      serviceUrl: database.url,
       nowMs: (times[0]?.newest.getTime() ?? 0) + 3 * DAY_MS,
     };
     const { pending } = await readSchemaState(client);
@@ -112,7 +110,7 @@ describe.each(RELEASES)("the database of %s", (release) => {
     expect(after).toMatchObject(kept);
     expect((await client.query(states)).rows).toEqual(statesBefore);
 
-    const fresh = await connect(TEMPLATE_DATABASE);
+    const fresh = await connect(withDatabase(inject("databaseUrl"), TEMPLATE_DATABASE));
     const wanted = await describeSchema(fresh);
     await fresh.end();
     const found = await describeSchema(client);

@@ -1,10 +1,9 @@
 /** Reads the records of releases that record.ts has written. */
-import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { gunzipSync } from "node:zlib";
 import { inject } from "vitest";
-import { execute, SERVICE_LOGIN, type TestDatabase, withDatabase } from "../support/test-database.ts";
+import { createDatabase, execute, type TestDatabase } from "../support/test-database.ts";
 
 const HERE = new URL("./", import.meta.url);
 export const RELEASES: readonly string[] = (await readdir(HERE)).filter((name) =>
@@ -20,7 +19,7 @@ async function readKept(release: string, file: string): Promise<string> {
 }
 
 /** Fills an empty database with a release's schema and rows. */
-export async function loadRelease(release: string, adminUrl: string): Promise<void> {
+async function loadRelease(release: string, adminUrl: string): Promise<void> {
   for (const file of ["schema.sql", "rows.sql"]) {
     await execute(adminUrl, await readKept(release, file));
   }
@@ -28,17 +27,9 @@ export async function loadRelease(release: string, adminUrl: string): Promise<vo
 
 /** Creates a database as a release has left it. */
 export async function createReleaseDatabase(release: string): Promise<TestDatabase> {
-  const server = inject("databaseUrl");
-  const name = `release_${randomBytes(6).toString("hex")}`;
-  await execute(server, `CREATE DATABASE ${name}`);
-  const adminUrl = withDatabase(server, name);
-  await loadRelease(release, adminUrl);
-  return {
-    name,
-    url: withDatabase(server, name, SERVICE_LOGIN),
-    adminUrl,
-    drop: async () => await execute(server, `DROP DATABASE ${name} WITH (FORCE)`),
-  };
+  const database = await createDatabase(inject("databaseUrl"), "release");
+  await loadRelease(release, database.adminUrl);
+  return database;
 }
 
 /** Returns the settings for the keys that sealed the rows; undefined if they were not kept (0.1.0). */

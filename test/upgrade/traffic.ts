@@ -2,6 +2,7 @@
  * What the processes of an older release do with a database: they publish, deliver and read, in statements that need no
  * later schema. Beside them, someone keeps a transaction open, as a report or a backup does.
  */
+import { setTimeout as delay } from "node:timers/promises";
 import { Client } from "pg";
 import { DAY_MS, HOUR_MS, newId, utcDay } from "../../src/domain/ids.ts";
 import { isContention } from "../../src/database/errors.ts";
@@ -15,7 +16,6 @@ const OPEN_MS = 1_500;
 const BETWEEN_MS = 3_000;
 const CONTENT = Buffer.alloc(200, 7);
 
-const sleep = async (ms: number): Promise<void> => await new Promise((resolve) => setTimeout(resolve, ms));
 const zeros = (size: number): Uint8Array => new Uint8Array(size);
 
 async function connect(url: string, role?: string): Promise<Client> {
@@ -111,7 +111,7 @@ class Loop {
         await untilDone(work);
         this.longestMs = Math.max(this.longestMs, performance.now() - began);
         this.count += 1;
-        await sleep(pauseMs);
+        await delay(pauseMs);
       }
     })();
     // Awaited when it stops.
@@ -196,7 +196,7 @@ export async function startTraffic(url: string): Promise<Traffic> {
   const reading = new Loop(async () => await reader.query(READ, [first?.tenant]), 20);
   const open = new Loop(async () => {
     await admin.query("BEGIN; SELECT FROM events LIMIT 1; SELECT FROM deliveries LIMIT 1");
-    await sleep(OPEN_MS);
+    await delay(OPEN_MS);
     await admin.query("COMMIT");
   }, BETWEEN_MS);
   const stopPublishing = async (): Promise<number> => {
