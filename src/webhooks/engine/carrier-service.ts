@@ -114,61 +114,66 @@ function changesOf(members: readonly FencedMember[], against: (id: string) => st
   return { changed, ...(refused.length > 0 ? { refused } : {}) };
 }
 
+/** Changes members, and enters and logs which of them. */
+async function change(
+  options: CarrierServiceOptions,
+  {
+    carrier,
+    type,
+    requested,
+  }: { readonly carrier: string; readonly type: EntryType; readonly requested: Requested },
+  work: (db: Queryable) => Promise<readonly Owned[]>,
+): Promise<readonly Owned[]> {
+  const owned = await transaction(options.pool, async (db) => {
+    const changed = await work(db);
+    await enter({ db, sources: options }, { type, carrier, owned: changed }, requested);
+    return changed;
+  });
+  const ids = owned.map(({ id }) => id);
+  options.log.info(
+    { carrier, operation: type, delivery_ids: ids, ...requested },
+    "an operator's request in Temporal",
+  );
+  return owned;
+}
+
+/** Also correct if the activity runs again: members released by the first run are not held now. */
+async function held(
+  { pool, clock }: CarrierServiceOptions,
+  carrier: string,
+  members: readonly FencedMember[],
+): Promise<ReadonlyMap<string, Held["against"]>> {
+  const rows = await heldByCarrier(pool, fence(carrier, members), new Date(clock.now()));
+  return new Map(rows.map(({ id, against }) => [id, against]));
+}
+
 export function createCarrierService(options: CarrierServiceOptions): CarrierService {
-  const { pool, clock, log, onQueued } = options;
+  const { pool, clock, onQueued } = options;
   const now = (): Date => new Date(clock.now());
-
-  /** Changes members, and enters and logs which of them. */
-  async function change(
-    {
-      carrier,
-      type,
-      requested,
-    }: { readonly carrier: string; readonly type: EntryType; readonly requested: Requested },
-    work: (db: Queryable) => Promise<readonly Owned[]>,
-  ): Promise<readonly Owned[]> {
-    const owned = await transaction(pool, async (db) => {
-      const changed = await work(db);
-      await enter({ db, sources: options }, { type, carrier, owned: changed }, requested);
-      return changed;
-    });
-    const ids = owned.map(({ id }) => id);
-    log.info(
-      { carrier, operation: type, delivery_ids: ids, ...requested },
-      "an operator's request in Temporal",
-    );
-    return owned;
-  }
-
-  /** Also correct if the activity runs again: members released by the first run are not held now. */
-  async function held(
-    carrier: string,
-    members: readonly FencedMember[],
-  ): Promise<ReadonlyMap<string, Held["against"]>> {
-    const rows = await heldByCarrier(pool, fence(carrier, members), now());
-    return new Map(rows.map(({ id, against }) => [id, against]));
-  }
 
   return {
     replay: async (carrier, members, requested) => {
       await change(
+        options,
         { carrier, type: "dlq.replayed", requested },
         async (db) => await replayFromCarrier(db, fence(carrier, members), now()),
       );
       onQueued();
-      const left = await held(carrier, members);
+      const left = await held(options, carrier, members);
       return changesOf(members, (id) => left.get(id));
     },
     cancel: async (carrier, members, requested) => {
       await change(
+        options,
         { carrier, type: "delivery.cancelled", requested },
         async (db) => await cancelFromCarrier(db, fence(carrier, members)),
       );
-      const left = await held(carrier, members);
+      const left = await held(options, carrier, members);
       return changesOf(members, (id) => (left.has(id) ? "ended" : undefined));
     },
     recordAttemptNow: async (carrier, members, requested) => {
       const owned = await change(
+        options,
         { carrier, type: "delivery.hastened", requested },
         async (db) => await heldByCarrier(db, fence(carrier, members), now()),
       );
