@@ -10,7 +10,7 @@ import { allowMinutes } from "../support/limits.ts";
 import { type Receiver, startReceiver, verifyReceived } from "../support/receiver-server.ts";
 import type { TestDatabase } from "../support/test-database.ts";
 import { makeWorld, TEST_CALLER, type World } from "../support/world.ts";
-import { createReleaseDatabase, keysOf, RELEASES } from "./releases.ts";
+import { createReleaseDatabase, KEPT, keysOf, RELEASES } from "./releases.ts";
 
 allowMinutes(3);
 
@@ -79,7 +79,7 @@ describe.concurrent.each(RELEASES)("deliveries of %s", (release) => {
     const environment = await keysOf(release);
     const world = await makeWorld({
       database: await upgraded(release),
-      ...(environment === undefined ? {} : { environment }),
+      environment: { ...KEPT, ...environment },
     });
     const receiver = await startReceiver();
     try {

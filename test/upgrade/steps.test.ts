@@ -12,7 +12,7 @@ import { type Run, startSignet } from "../support/signet-command.ts";
 import { execute } from "../support/test-database.ts";
 import { startWorkerProcess } from "../support/worker-process.ts";
 import { makeWorld } from "../support/world.ts";
-import { createReleaseDatabase, keysOf } from "./releases.ts";
+import { createReleaseDatabase, KEPT, keysOf } from "./releases.ts";
 
 allowMinutes(4);
 
@@ -55,7 +55,7 @@ describe.each(["0.2.0", "0.3.0"])("the upgrade from %s", (release) => {
     const [, check, migrate, workers, apis, end, ...others] = await steps();
     expect(others).toEqual([]);
     const database = await createReleaseDatabase(release);
-    const world = await makeWorld({ database, environment: { ...(await keysOf(release)) } });
+    const world = await makeWorld({ database, environment: { ...KEPT, ...(await keysOf(release)) } });
     const environment = { ...world.environment, SIGNET_DATABASE_ADMIN_URL: database.adminUrl };
     const processes: SpawnedProcess[] = [];
     try {
