@@ -48,6 +48,7 @@ import { openTemporal } from "./codec.ts";
 import { createPayloadCodec } from "../temporal/codec.ts";
 import { reportUnknownSdk } from "../temporal/sdk-patches.ts";
 import { checkNamespace, temporalOptions } from "../temporal/client.ts";
+import { temporalReadiness } from "../temporal/readiness.ts";
 import { reportUnreachable } from "../temporal/unreachable.ts";
 import { startUpkeep } from "../runtime/upkeep.ts";
 import { openAdminListener } from "./api/admin-listener.ts";
@@ -249,7 +250,7 @@ function readinessChecks({ pools, clock, temporal, keys, cells }: Needs): readon
       writes: true,
       monotonic,
     }),
-    { name: "temporal", check: async () => await checkNamespace(temporal) },
+    temporalReadiness(temporal, monotonic),
     {
       name: "keys",
       check: async () => await (isAway(cells) ? requireVerificationKeys(keys) : keys.signingKey()),

@@ -32,7 +32,7 @@ import { SIGNING_KEYS_CHANNEL } from "../database/repositories/tokens/signing-ke
 import { type KeyStore, openKeyStore } from "../tokens/signing-keys/key-store.ts";
 import type { SigningKeyServices } from "../tokens/signing-keys/rotate.ts";
 import { loadWorkflowBundle } from "../temporal/bundle.ts";
-import { checkNamespace } from "../temporal/client.ts";
+import { temporalReadiness } from "../temporal/readiness.ts";
 import { temporalOptions } from "../temporal/client.ts";
 import type { PayloadCodec } from "@temporalio/common";
 import { codecOf } from "./codec.ts";
@@ -280,7 +280,7 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
   return {
     readiness: [
       databaseReadiness({ pools: [pool], writes: true, monotonic }),
-      { name: "temporal", check: async () => await checkNamespace(temporal) },
+      temporalReadiness(temporal, monotonic),
       clockReadiness(clock),
     ],
     failed: Promise.race([stuck, workers.run.then(async () => await new Promise<never>(() => undefined))]),

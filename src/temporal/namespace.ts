@@ -192,17 +192,36 @@ async function ensureRegistered(
   );
 }
 
+/** Whether visibility knows the attributes. The query is for one id, so it is cheap however many workflows there are. */
+async function isQueryable(
+  { workflowService }: Pick<NamespaceConnection, "workflowService">,
+  namespace: string,
+  names: readonly string[],
+): Promise<boolean> {
+  const query = ['WorkflowId = "none"', ...names.map((name) => `${name} IS NULL`)].join(" AND ");
+  try {
+    await workflowService.countWorkflowExecutions({ namespace, query });
+    return true;
+  } catch (error) {
+    if (!failedWith(error, INVALID_ARGUMENT)) {
+      throw error;
+    }
+    return false;
+  }
+}
+
 /** Returns the attributes that no query may use. This takes fewer rights than listing them. */
-async function unqueryable({ workflowService }: NamespaceConnection, namespace: string): Promise<string[]> {
+export async function unqueryable(
+  connection: Pick<NamespaceConnection, "workflowService">,
+  namespace: string,
+): Promise<string[]> {
+  const names = Object.keys(SEARCH_ATTRIBUTE_TYPES);
   const missing: string[] = [];
-  for (const name of Object.keys(SEARCH_ATTRIBUTE_TYPES)) {
-    try {
-      await workflowService.countWorkflowExecutions({ namespace, query: `${name} IS NULL` });
-    } catch (error) {
-      if (!failedWith(error, INVALID_ARGUMENT)) {
-        throw error;
+  if (!(await isQueryable(connection, namespace, names))) {
+    for (const name of names) {
+      if (!(await isQueryable(connection, namespace, [name]))) {
+        missing.push(name);
       }
-      missing.push(name);
     }
   }
   return missing;
@@ -281,15 +300,6 @@ async function eventually(what: string, check: () => Promise<boolean>): Promise<
   }
 }
 
-/** Queries by every attribute, which works only once visibility knows all of them. */
-async function canQuery(connection: NamespaceConnection, namespace: string): Promise<boolean> {
-  const query = Object.keys(SEARCH_ATTRIBUTE_TYPES)
-    .map((name) => `${name} IS NULL`)
-    .join(" AND ");
-  await connection.workflowService.countWorkflowExecutions({ namespace, query });
-  return true;
-}
-
 /**
  * Ensures that the namespace exists, keeps closed workflows for 72 hours or longer, and has the search attributes. Waits
  * until the server uses it. Does nothing if everything is in place; safe to call concurrently.
@@ -314,5 +324,5 @@ export async function ensureNamespace(
   if (refused.commands.length > 0) {
     throw new AdministratorNeededError(options, refused.commands, refused.cause);
   }
-  await eventually(what, async () => await canQuery(connection, namespace));
+  await eventually(what, async () => (await unqueryable(connection, namespace)).length === 0);
 }

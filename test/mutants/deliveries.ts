@@ -329,6 +329,14 @@ export const DELIVERIES: readonly Mutant[] = [
     caughtBy: "test/workflows/lost-verifications.test.ts",
   },
   {
+    name: "ready-without-search-attributes",
+    breaks: "`/readyz` says 503 while a search attribute is missing (docs/temporal.md)",
+    file: "src/temporal/readiness.ts",
+    find: "if (missing.length > 0) {",
+    replace: "if (missing.length > 6) {",
+    caughtBy: "test/integration/temporal/readiness.test.ts",
+  },
+  {
     name: "paused-workflows-are-gone",
     breaks: "What an open workflow carries is carried once (architecture 3)",
     file: "src/temporal/open-workflow.ts",
