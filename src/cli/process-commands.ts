@@ -30,7 +30,8 @@ export const PROCESS_COMMANDS: readonly ProcessCommand[] = [
     options: [
       {
         flags: "--replay <count>",
-        description: "replay this number of open workflows on this build, before a deployment",
+        description:
+          "replay this number of open workflows on this build, the oldest and the newest of each type, before a deployment",
       },
       { flags: "--json", description: "print an object as JSON" },
     ],

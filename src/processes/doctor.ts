@@ -90,8 +90,8 @@ export async function runDoctor({ config: given, replay }: DoctorOptions): Promi
         ok: failures.length === 0,
         detail:
           failures.length === 0
-            ? `${replayed} open workflows would continue with this build`
-            : `${failures.length} of ${replayed} open workflows would fail with this build, first ${failures[0]?.workflowId}: ${failures[0]?.reason}`,
+            ? `${replayed.length} open workflows would continue with this build`
+            : `${failures.length} of ${replayed.length} open workflows would fail with this build, first ${failures[0]?.workflowId}: ${failures[0]?.reason}`,
       });
     }
     return findings;

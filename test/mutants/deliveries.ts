@@ -337,6 +337,14 @@ export const DELIVERIES: readonly Mutant[] = [
     caughtBy: "test/integration/temporal/readiness.test.ts",
   },
   {
+    name: "doctor-replays-the-newest",
+    breaks: "`signet doctor --replay` reads the oldest workflows too (docs/operations.md, Upgrade)",
+    file: "src/processes/doctor/replay-open.ts",
+    find: "const half = Math.floor(limit / 2);",
+    replace: "const half = Math.floor(limit / 200);",
+    caughtBy: "test/integration/temporal/replay-open.test.ts",
+  },
+  {
     name: "paused-workflows-are-gone",
     breaks: "What an open workflow carries is carried once (architecture 3)",
     file: "src/temporal/open-workflow.ts",

@@ -1,48 +1,116 @@
 /** Replays open workflows on this build before its deployment, to find those that would fail in production. */
-import type { Client } from "@temporalio/client";
+import type { Client, WorkflowExecutionInfo } from "@temporalio/client";
 import type { PayloadCodec } from "@temporalio/common";
 import { Worker } from "@temporalio/worker";
 import { WORKFLOW_TYPES } from "../../../workflows/messages.ts";
 import { dataConverterOf } from "../../temporal/codec.ts";
 import { loadWorkflowBundle } from "../../temporal/bundle.ts";
+import { DAY_MS } from "../../domain/ids.ts";
 
 export interface ReplayFailure {
   readonly workflowId: string;
   readonly reason: string;
 }
 
+type Run = Pick<WorkflowExecutionInfo, "workflowId" | "runId" | "startTime">;
+
+/** Types whose runs last. The rarest come first, and leave the rest of their share to the others. */
+const TYPES = [
+  WORKFLOW_TYPES.replayDeadLetters,
+  WORKFLOW_TYPES.replayDeliveries,
+  WORKFLOW_TYPES.verifyEndpoint,
+  WORKFLOW_TYPES.deliver,
+] as const;
+/** The start of the oldest runs is searched within this time, to a second. Few are older: paused jobs. */
+const SEARCHED_MS = 30 * DAY_MS;
+const PRECISION_MS = 1_000;
+
+/** Returns up to `limit` runs, the newest first: visibility knows no other order. */
+async function newest(client: Client, query: string, limit: number): Promise<Run[]> {
+  const runs: Run[] = [];
+  if (limit > 0) {
+    for await (const { workflowId, runId, startTime } of client.workflow.list({ query })) {
+      runs.push({ workflowId, runId, startTime });
+      if (runs.length === limit) {
+        break;
+      }
+    }
+  }
+  return runs;
+}
+
+/**
+ * Returns the `limit` oldest of the runs, the last of which has started at `lastMs`. Searches for the time by which so
+ * many had started, because lists begin at the other end.
+ */
+async function oldest(
+  client: Client,
+  query: string,
+  { limit, lastMs }: { readonly limit: number; readonly lastMs: number },
+): Promise<Run[]> {
+  const startedBy = (ms: number): string => `${query} AND StartTime <= "${new Date(ms).toISOString()}"`;
+  let [before, by] = [lastMs - SEARCHED_MS, lastMs + 1];
+  while (by - before > PRECISION_MS) {
+    const middle = Math.floor((before + by) / 2);
+    if ((await client.workflow.count(startedBy(middle))).count >= limit) {
+      by = middle;
+    } else {
+      before = middle;
+    }
+  }
+  const runs = await newest(client, startedBy(by), Number.MAX_SAFE_INTEGER);
+  return runs.slice(-limit);
+}
+
+/** Returns up to `limit` open runs of a type, half from each end. */
+async function bothEnds(client: Client, type: string, limit: number): Promise<Run[]> {
+  // Not "Running", because a paused run is open too.
+  const query = `WorkflowType = "${type}" AND CloseTime IS NULL`;
+  const runs = await newest(client, query, limit);
+  const [last] = runs;
+  const half = Math.floor(limit / 2);
+  if (last === undefined || runs.length < limit || half === 0) {
+    return runs;
+  }
+  const old = await oldest(client, query, { limit: half, lastMs: last.startTime.getTime() });
+  const known = new Set(old.map(({ runId }) => runId));
+  return [...runs.filter(({ runId }) => !known.has(runId)).slice(0, limit - old.length), ...old];
+}
+
 async function* openHistories(
   client: Client,
   limit: number,
 ): AsyncGenerator<{ workflowId: string; history: unknown }> {
-  const types = [WORKFLOW_TYPES.deliver, WORKFLOW_TYPES.verifyEndpoint].map((type) => `"${type}"`).join(", ");
-  let taken = 0;
-  for await (const { workflowId, runId } of client.workflow.list({
-    query: `ExecutionStatus = "Running" AND WorkflowType IN (${types})`,
-  })) {
-    if (taken === limit) {
-      return;
+  let left = limit;
+  for (const [index, type] of TYPES.entries()) {
+    const runs = await bothEnds(client, type, Math.floor(left / (TYPES.length - index)));
+    left -= runs.length;
+    for (const { workflowId, runId } of runs) {
+      yield { workflowId, history: await client.workflow.getHandle(workflowId, runId).fetchHistory() };
     }
-    taken += 1;
-    yield { workflowId, history: await client.workflow.getHandle(workflowId, runId).fetchHistory() };
   }
 }
 
-/** Replays up to `limit` open workflows. Returns their number, and those that this build would break. */
+/**
+ * Replays up to `limit` open workflows of all types, half of each the newest and half the oldest, which another version
+ * has begun.
+ *
+ * @returns their ids, and those that this build would break
+ */
 export async function replayOpen(
   client: Client,
   limit: number,
   codec?: PayloadCodec,
-): Promise<{ readonly replayed: number; readonly failures: readonly ReplayFailure[] }> {
+): Promise<{ readonly replayed: readonly string[]; readonly failures: readonly ReplayFailure[] }> {
   const bundle = await loadWorkflowBundle(codec !== undefined);
   const failures: ReplayFailure[] = [];
-  let replayed = 0;
+  const replayed: string[] = [];
   const results = Worker.runReplayHistories(
     { workflowBundle: bundle, ...dataConverterOf(codec) },
     openHistories(client, limit),
   );
   for await (const { workflowId, error } of results) {
-    replayed += 1;
+    replayed.push(workflowId);
     if (error !== undefined) {
       failures.push({ workflowId, reason: error.message });
     }

@@ -1,0 +1,69 @@
+/** `signet doctor --replay` reads both ends of the open workflows of every type. */
+import { beforeAll, expect, onTestFinished, test } from "vitest";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { replayOpen } from "../../../src/processes/doctor/replay-open.ts";
+import { installTemporalRuntime } from "../../../src/temporal/runtime.ts";
+import { WORKFLOW_TYPES } from "../../../workflows/messages.ts";
+import { eventually } from "../../support/eventually.ts";
+import { useWorld } from "../../support/world.ts";
+
+const TYPES = ["replayDeadLetters", "replayDeliveries", "verifyEndpoint", "deliver"] as const;
+const EACH = 7;
+
+// No worker: the workflows stay at their start.
+const world = useWorld();
+
+beforeAll(async () => {
+  await installTemporalRuntime(createLogger({ level: "silent" }));
+});
+
+test("the newest and the oldest of each type are replayed, and the rest of a type's share goes to others", async () => {
+  const { temporal } = world.current;
+  const ids: string[] = [];
+  for (let number = 1; number <= EACH; number += 1) {
+    for (const type of TYPES) {
+      const workflowId = `${type}/${number}`;
+      await temporal.workflow.start(WORKFLOW_TYPES[type], {
+        workflowId,
+        taskQueue: "nobody-polls-here",
+        args: [],
+      });
+      ids.push(workflowId);
+    }
+  }
+  onTestFinished(async () => {
+    await Promise.allSettled(ids.map(async (id) => await temporal.workflow.getHandle(id).terminate()));
+  });
+  await eventually(
+    async () => (await temporal.workflow.count("CloseTime IS NULL")).count === ids.length,
+    "visibility to know them",
+  );
+
+  const few = await replayOpen(temporal, 4 * TYPES.length);
+  expect(few.failures).toEqual([]);
+  expect(few.replayed.toSorted()).toEqual(
+    TYPES.flatMap((type) => [1, 2, EACH - 1, EACH].map((number) => `${type}/${number}`)).toSorted(),
+  );
+
+  // Without open jobs, verifications and deliveries have all places.
+  await Promise.all(
+    ids
+      .filter((id) => id.startsWith("replay"))
+      .map(async (id) => await temporal.workflow.getHandle(id).terminate()),
+  );
+  await eventually(
+    async () => (await temporal.workflow.count("CloseTime IS NULL")).count === 2 * EACH,
+    "visibility to know what is closed",
+  );
+  const rest = await replayOpen(temporal, 9);
+  expect(rest.replayed.toSorted()).toEqual(
+    [
+      ...[1, 2, EACH - 1, EACH].map((number) => `verifyEndpoint/${number}`),
+      ...[1, 2, EACH - 2, EACH - 1, EACH].map((number) => `deliver/${number}`),
+    ].toSorted(),
+  );
+
+  const all = await replayOpen(temporal, 1_000);
+  expect(new Set(all.replayed).size).toBe(2 * EACH);
+  expect(all.replayed).toHaveLength(2 * EACH);
+});
