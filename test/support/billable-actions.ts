@@ -14,6 +14,8 @@ export interface BillableActions {
 interface Attributes {
   readonly attempt?: number;
   readonly workflowTaskCompletedEventId?: string;
+  readonly markerName?: string;
+  readonly searchAttributes?: { readonly indexedFields?: Readonly<Record<string, unknown>> };
   readonly meteringMetadata?: { readonly nonfirstLocalActivityExecutionAttempts?: number };
 }
 
@@ -27,9 +29,11 @@ export function billableActions(runs: readonly RunHistory[]): BillableActions {
   const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
   // The markers of one workflow task are one action.
   const tasks = new Set(
-    of("MARKER_RECORDED").map(
-      (event) => `${event.index}/${attributesOf(event, "markerRecorded").workflowTaskCompletedEventId ?? ""}`,
-    ),
+    of("MARKER_RECORDED")
+      .map((event) => ({ ...attributesOf(event, "markerRecorded"), run: event.index }))
+      // Those of patches are free.
+      .filter(({ markerName }) => markerName === "core_local_activity")
+      .map(({ run, workflowTaskCompletedEventId }) => `${run}/${workflowTaskCompletedEventId ?? ""}`),
   );
   return {
     starts: of("WORKFLOW_EXECUTION_STARTED").length,
@@ -50,7 +54,10 @@ export function billableActions(runs: readonly RunHistory[]): BillableActions {
         ),
       ),
     timers: of("TIMER_STARTED").length,
-    searchAttributes: of("UPSERT_WORKFLOW_SEARCH_ATTRIBUTES").length,
+    searchAttributes: of("UPSERT_WORKFLOW_SEARCH_ATTRIBUTES").filter((event) => {
+      const { searchAttributes } = attributesOf(event, "upsertWorkflowSearchAttributes");
+      return searchAttributes?.indexedFields?.["TemporalChangeVersion"] === undefined;
+    }).length,
     signals: of("WORKFLOW_EXECUTION_SIGNALED").length,
   };
 }

@@ -3,7 +3,9 @@ import { readFile } from "node:fs/promises";
 import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import type { DeliveryState } from "../../src/domain/delivery.ts";
 import { ATTEMPT_MAX, RETRY_WINDOW_MS } from "../../src/domain/retry-schedule.ts";
-import { verifyWorkflowId } from "../../workflows/messages.ts";
+import { createLogger } from "../../src/observability/logger.ts";
+import { createCheckpointRequests } from "../../src/temporal/checkpoint-requests.ts";
+import { replaySignal, replayWorkflowId, verifyWorkflowId } from "../../workflows/messages.ts";
 import { type BillableActions, billableActions, totalOf } from "../support/billable-actions.ts";
 import { certificateFiles, newRoot, serverPair } from "../support/certificates.ts";
 import { eventually } from "../support/eventually.ts";
@@ -12,6 +14,7 @@ import { allowMinutes } from "../support/limits.ts";
 import { withoutPause } from "../support/pauses.ts";
 import { type Behaviour, startReceiver } from "../support/receiver-server.ts";
 import { registrationOf } from "../support/registration.ts";
+import { seedDeadLetters } from "../support/seeded-letters.ts";
 import { testNamespace } from "../support/services.ts";
 import { startTemporalProxy } from "../support/temporal-proxy.ts";
 import { makeWorld, TEST_CALLER, type World, type WorldOptions } from "../support/world.ts";
@@ -146,6 +149,25 @@ describe("a delivery", () => {
     });
   });
 
+  test("whose receiver asks to wait", async () => {
+    await inWorld({ retryWindowMs: RETRY_WINDOW_MS }, async (world) => {
+      const busy: Behaviour = { ...FAILURE, status: 503, headers: { "Retry-After": "12" } };
+      const { tenant, id } = await deliver(world, "DELIVERED", busy, OK);
+      const { workflowId } = await world.workflowOf(tenant, id);
+      const actions = await actionsOf(world, workflowId);
+      expect(JSON.stringify(await fetchRuns(world, workflowId))).toContain("core_patch");
+      expect(actions).toEqual({
+        ...NONE,
+        starts: 1,
+        localActivities: 1,
+        activities: 1,
+        timers: 1,
+        searchAttributes: 1,
+      });
+      expect(totalOf(actions)).toBe(documented.get("one delivery with a retry that `Retry-After` postpones"));
+    });
+  });
+
   test("that expires as a dead letter", async () => {
     await inWorld({ retryWindowMs: 10_000, deadLetterMs: 5_000 }, async (world) => {
       const { tenant, id } = await deliver(world, "EXPIRED", FAILURE);
@@ -192,6 +214,52 @@ describe("a delivery", () => {
   });
 });
 
+describe("a replay", () => {
+  const EXHAUSTED = Array.from({ length: ATTEMPT_MAX }, () => FAILURE);
+
+  test("of a dead letter by a signal, and by the API", async () => {
+    await inWorld({ retryWindowMs: 10_000 }, async (world) => {
+      const ways: readonly (readonly [string, (tenant: string, id: string) => Promise<unknown>])[] = [
+        [
+          "the replay of a dead letter by a signal, delivered at the first attempt",
+          async (tenant, id) => await (await world.workflowOf(tenant, id)).signal(replaySignal),
+        ],
+        ["the same by the API", async (tenant, id) => await world.deliveries.replay(tenant, id, TEST_CALLER)],
+      ];
+      for (const [what, replay] of ways) {
+        const { tenant, id } = await deliver(world, "DEAD_LETTERED", ...EXHAUSTED, OK);
+        const { workflowId } = await world.workflowOf(tenant, id);
+        await replay(tenant, id);
+        await world.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
+        const before = await actionsOf(world, workflowId);
+        const replayed = await actionsOf(world, (await world.workflowOf(tenant, id)).workflowId);
+        // The endpoint is failing, so that its first attempts are no local activities.
+        expect(replayed).toEqual({ ...NONE, starts: 1, activities: 1 });
+        const asked = before.signals + before.activities - (ATTEMPT_MAX - 1);
+        expect(asked + totalOf(replayed), what).toBe(documented.get(what));
+      }
+    });
+  });
+
+  test("job", async () => {
+    await inWorld({}, async (world) => {
+      await world.startWorker();
+      const tenant = await world.createTenant();
+      const { id: endpointId } = await world.createEndpoint(tenant, "http://127.0.0.1:9/never");
+      const pages = 3;
+      // At one a second, a page has one dead letter. These have no workflow to release them.
+      await seedDeadLetters(world.sql, { tenantId: tenant, endpointId, count: pages });
+      const job = await world.makeReplay(tenant, { selection: { filter: {} }, ratePerSecond: 1 });
+      world.replays.kick(job);
+      const workflowId = replayWorkflowId(job.id);
+      await eventually(async () => (await world.replays.find(tenant, job.id)).state === "COMPLETED", job.id);
+      const actions = await actionsOf(world, workflowId);
+      expect(actions).toEqual({ ...NONE, starts: 1, activities: pages, timers: pages - 1 });
+      expect(totalOf(actions)).toBe(pages * (documented.get("each page of a replay job") ?? 0));
+    });
+  });
+});
+
 test("a verification, and the upkeep", async () => {
   await inWorld({}, async (world) => {
     await world.startWorker();
@@ -206,6 +274,16 @@ test("a verification, and the upkeep", async () => {
     expect(verification).toEqual({ ...NONE, starts: 1, localActivities: 1 });
     expect(totalOf(verification)).toBe(documented.get("the verification of an endpoint, at the first ping"));
     await receiver.close();
+
+    const requests = createCheckpointRequests(world.temporal, createLogger({ level: "silent" }));
+    requests.request(1);
+    const checkpoint = await eventually(
+      async () => await actionsOf(world, "signCheckpoint/1").then((it) => it.starts > 0 && it),
+      "the checkpoint",
+    );
+    await requests.stop();
+    expect(checkpoint).toEqual({ ...NONE, starts: 1, activities: 1 });
+    expect(totalOf(checkpoint)).toBe(documented.get("the checkpoint after a revocation"));
 
     for (const scheduleId of ["purgeExpired", "rotateCredentials", "rotateSigningKeys", "signCheckpoint"]) {
       const schedule = world.temporal.schedule.getHandle(scheduleId);
