@@ -67,11 +67,15 @@ function hasFewParts(value: unknown): boolean {
   return true;
 }
 
-/** Compiles a check that stops at the first fault, and then collects all faults if the value is small. */
+/**
+ * Returns a check that stops at the first fault, and then collects all faults if the value is small. Its first use
+ * compiles it: an api has hundreds, which would take most of the time of its start.
+ */
 function compile(schema: object): Check {
-  const first = firstFault.compile(schema);
+  let first: ValidateFunction | undefined;
   let every: ValidateFunction | undefined;
   const check: Check = (value) => {
+    first ??= firstFault.compile(schema);
     const valid = first(value);
     check.errors = first.errors ?? null;
     if (!valid && hasFewParts(value)) {
