@@ -51,6 +51,7 @@ export function createDeliverActivities({ attempts, carriers }: DeliverDependenc
     attempt: async (input) => await heartbeating(async () => await run(input, false)),
     replay: async ({ members, ...by }) => await carriers.replay(carrier(), members, by),
     cancel: async ({ members, ...by }) => await carriers.cancel(carrier(), members, by),
+    handBack: async ({ members, by }) => await carriers.handBack(carrier(), members, by),
     recordAttemptNow: async ({ members, ...by }) => await carriers.recordAttemptNow(carrier(), members, by),
     expire: async ({ members }) => await carriers.expire(carrier(), members),
   };

@@ -99,6 +99,8 @@ export interface DeliverActivities {
   /** Returns dead letters to the outbox with a new cycle. */
   readonly replay: (input: MembersInput) => Promise<MembersResult>;
   readonly cancel: (input: MembersInput) => Promise<MembersResult>;
+  /** Lets the dispatcher give unfinished deliveries another carrier. */
+  readonly handBack: (input: MembersInput) => Promise<void>;
   /** Enters into the compliance log that the next attempts are made now. */
   readonly recordAttemptNow: (input: MembersInput) => Promise<MembersResult>;
   readonly expire: (input: MembersInput) => Promise<ExpireResult>;

@@ -5,6 +5,7 @@
 import {
   allHandlersFinished,
   ApplicationFailure,
+  CancellationScope,
   condition,
   continueAsNew,
   isCancellation,
@@ -14,16 +15,15 @@ import {
   proxyLocalActivities,
   setCurrentDetails,
   setHandler,
-  upsertSearchAttributes,
   workflowInfo,
 } from "@temporalio/workflow";
 import type { AttemptResult, DeliverActivities } from "../activities/types.ts";
 import { DeliveryLedger, type Wave } from "./delivery-ledger.ts";
+import { describe, type Notes, publish, publishAttempt } from "./carrier-visibility.ts";
 import {
   attemptSummary,
   changeSummary,
   DELIVER_HANDLERS,
-  deliverDetails,
   outcomeWords,
   requestNote,
   requestSummary,
@@ -42,7 +42,6 @@ import {
   type DeliverInput,
   type DeliverResult,
   type MemberAnswer,
-  SEARCH_ATTRIBUTES,
   statusQuery,
   TASK_QUEUES,
 } from "./messages.ts";
@@ -62,33 +61,43 @@ const { attempt, settle } = proxyActivities<DeliverActivities>({
 });
 
 // On a separate queue, so that an operator's replay does not wait behind hanging receivers.
-const { replay, cancel, expire, recordAttemptNow } = proxyActivities<DeliverActivities>({
+const { replay, cancel, handBack, expire, recordAttemptNow } = proxyActivities<DeliverActivities>({
   taskQueue: TASK_QUEUES.control,
   startToCloseTimeout: "30 seconds",
   retry: { initialInterval: "1 second", backoffCoefficient: 2, maximumInterval: "30 seconds" },
 });
 
-/** Attempts that update the search attributes. Each upsert costs a write in Temporal's visibility store. */
-const UPSERT_AT: ReadonlySet<number> = new Set([2, 5, 9, 13, 17]);
 const POSTPONE_MS = 30_000;
 const WAITS_PATCH = "retry-after-is-not-brought-forward";
 const REQUESTS_PATCH = "requests-mean-what-they-name";
 const RECORDED_PATCH = "attempt-now-is-recorded";
 const EXACTLY_PATCH = "attempt-now-means-the-next-attempt";
+const CANCELLATION_PATCH = "cancellation-cancels-deliveries";
+/** The button of Temporal's UI. */
+const REQUEST_CANCELLATION = "Request Cancellation";
 /** Most carriers never get another description. */
 const FIRST_UNDER_WAY = "The first attempts are under way.";
 /** A run with a longer history is continued as new before the dead-letter week, to keep little history. */
 const LONG_HISTORY = 40;
 
-/** What became of the last request, for the current details. */
-interface Notes {
-  last: string | undefined;
+/** A cancellation of the workflow is a request to cancel its deliveries, so nothing else here is cancelled by it. */
+export async function deliver(input: DeliverInput): Promise<DeliverResult> {
+  const inbox: MemberRequest[] = [];
+  const asked = CancellationScope.current().cancelRequested;
+  return await CancellationScope.nonCancellable(async () => await carry(input, inbox, asked));
 }
 
-export async function deliver(input: DeliverInput): Promise<DeliverResult> {
+async function carry(
+  input: DeliverInput,
+  inbox: MemberRequest[],
+  asked: Promise<never>,
+): Promise<DeliverResult> {
   const ledger = new DeliveryLedger(input, Date.now());
-  const inbox: MemberRequest[] = [];
   const notes: Notes = { last: input.last_request };
+  let cancellation: unknown;
+  asked.catch((error: unknown) => {
+    cancellation = error;
+  });
   let waves = 0;
   let landed = 0;
   listenForRequests(inbox, ledger, (name) => {
@@ -103,6 +112,10 @@ export async function deliver(input: DeliverInput): Promise<DeliverResult> {
   }
 
   while (ledger.open > 0) {
+    if (cancellation !== undefined) {
+      await cancelMembers(ledger, notes, cancellation);
+      cancellation = undefined;
+    }
     for (let request = inbox.shift(); request !== undefined; request = inbox.shift()) {
       await handle(request, ledger, notes);
     }
@@ -125,7 +138,10 @@ export async function deliver(input: DeliverInput): Promise<DeliverResult> {
     if (!fresh || landed > 0 || notes.last !== undefined) {
       describe(ledger, notes);
     }
-    await waitUntil(ledger, () => inbox.length > 0 || landed > seen || ledger.open === 0);
+    await waitUntil(
+      ledger,
+      () => inbox.length > 0 || landed > seen || ledger.open === 0 || cancellation !== undefined,
+    );
   }
   for (const { answer, ...request } of inbox) {
     answer?.(refusedAnswer(judge(request, ledger)));
@@ -142,6 +158,25 @@ export async function deliver(input: DeliverInput): Promise<DeliverResult> {
     });
   }
   return result;
+}
+
+/**
+ * Does what a cancellation of the workflow means: cancels its deliveries, or hands them back if they belong to several
+ * endpoints. Runs of 0.3.0 ended, and left them to the reconciler.
+ */
+async function cancelMembers(ledger: DeliveryLedger, notes: Notes, cancellation: unknown): Promise<void> {
+  if (!patched(CANCELLATION_PATCH)) {
+    throw cancellation;
+  }
+  const entries = ledger.named(undefined);
+  if (!ledger.mixed) {
+    await handle({ kind: "cancel", input: { by: REQUEST_CANCELLATION } }, ledger, notes);
+    return;
+  }
+  const members = ledger.members(entries);
+  const summary = requestSummary("handBack", entries.length);
+  await handBack.executeWithOptions({ summary }, [{ members, by: REQUEST_CANCELLATION }]);
+  ledger.close(entries, "moved");
 }
 
 /** Carries out a request, answers it, and notes what became of it. Never throws, except for a cancellation. */
@@ -322,39 +357,6 @@ async function rest(ledger: DeliveryLedger, notes: Notes): Promise<void> {
       ...(last === undefined ? {} : { last_request: last }),
     });
   }
-}
-
-function publishAttempt(ledger: DeliveryLedger, attempt: number): void {
-  if (UPSERT_AT.has(attempt)) {
-    publish(ledger, attempt);
-  }
-}
-
-/** Upserts the changed search attributes only, because each upsert adds an event. */
-function publish(ledger: DeliveryLedger, attempt: number | undefined): void {
-  const { typedSearchAttributes } = workflowInfo();
-  const { state, open } = ledger;
-  const updates = [
-    ...(typedSearchAttributes.get(SEARCH_ATTRIBUTES.state) === state
-      ? []
-      : [{ key: SEARCH_ATTRIBUTES.state, value: state }]),
-    ...(typedSearchAttributes.get(SEARCH_ATTRIBUTES.open) === open
-      ? []
-      : [{ key: SEARCH_ATTRIBUTES.open, value: open }]),
-    ...(attempt === undefined || typedSearchAttributes.get(SEARCH_ATTRIBUTES.attempt) === attempt
-      ? []
-      : [{ key: SEARCH_ATTRIBUTES.attempt, value: attempt }]),
-  ];
-  if (updates.length > 0) {
-    upsertSearchAttributes(updates);
-  }
-}
-
-function describe(ledger: DeliveryLedger, { last }: Notes): void {
-  const { namespace, workflowId, typedSearchAttributes } = workflowInfo();
-  const endpoints = typedSearchAttributes.get(SEARCH_ATTRIBUTES.endpoint) ?? [];
-  const { mixed } = ledger;
-  setCurrentDetails(deliverDetails({ namespace, workflowId, endpoints, mixed, last }, ledger.status()));
 }
 
 async function waitUntil({ nextDue }: DeliveryLedger, woken: () => boolean): Promise<void> {

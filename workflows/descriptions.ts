@@ -46,8 +46,12 @@ export function attemptSummary(attempt: number, members: number): string {
 }
 
 /** Summary of what a request asks for. Whether it happens is in the activity's result. */
-export function requestSummary(kind: "replay" | "attemptNow" | "cancel", members: number): string {
-  const what = { replay: "replay", attemptNow: "attempt now", cancel: "cancellation" }[kind];
+export function requestSummary(
+  kind: "replay" | "attemptNow" | "cancel" | "handBack",
+  members: number,
+): string {
+  const words = { replay: "replay", attemptNow: "attempt now", cancel: "cancellation", handBack: "return" };
+  const what = words[kind];
   return `${what} of ${deliveries(members)}`;
 }
 

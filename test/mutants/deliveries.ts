@@ -273,6 +273,15 @@ export const DELIVERIES: readonly Mutant[] = [
     caughtBy: "test/workflows/operator-requests.test.ts",
   },
   {
+    name: "cancellation-loses-deliveries",
+    breaks:
+      "Request Cancellation of a list of several endpoints hands its deliveries back (docs/temporal.md)",
+    file: "workflows/deliver.ts",
+    find: "if (!ledger.mixed) {",
+    replace: "if (ledger.mixed || !ledger.mixed) {",
+    caughtBy: "test/workflows/operator-requests.test.ts",
+  },
+  {
     name: "mixed-list-found-by-endpoint",
     breaks: "A batch by endpoint or tenant reaches no list of several (docs/temporal.md)",
     file: "src/webhooks/engine/carrier-starter.ts",
@@ -283,7 +292,7 @@ export const DELIVERIES: readonly Mutant[] = [
   {
     name: "workflow-command-without-patch",
     breaks: "Workflows that earlier releases started continue under this code (CONTRIBUTING)",
-    file: "workflows/deliver.ts",
+    file: "workflows/carrier-visibility.ts",
     find: "new Set([2, 5, 9, 13, 17]);",
     replace: "new Set([2, 3, 5, 9, 13, 17]);",
     caughtBy: "test/promises/histories.test.ts",

@@ -85,6 +85,9 @@ describe("a list of several tenants", () => {
       args: [{ delivery_ids: [cancelled], by: "ada" }],
     });
     expect(answer).toEqual({ changed: [cancelled], refused: [] });
+    // The button of Temporal's UI hands the others back.
+    await handle.cancel();
+    expect(await handle.result()).toMatchObject({ cancelled: 1, moved: 3 });
     gate.open();
     for (const [{ tenant }, id] of [
       [mine, kept],
@@ -203,6 +206,24 @@ describe("a request", () => {
     expect(await entriesOf(tenant, "dlq.replayed")).toMatchObject([{ target: id, details: { by: "ada" } }]);
     await receiver.close();
   });
+});
+
+test("Request Cancellation cancels a delivery, with an entry", async () => {
+  const world = slow.current;
+  await world.startWorker();
+  const receiver = await startReceiver({ script: [FAILURE] });
+  const tenant = await world.createTenant();
+  await world.createEndpoint(tenant, receiver.url);
+  const [delivery] = (await world.publish(tenant)).deliveries;
+  const id = delivery?.id ?? "";
+  const handle = await world.workflowOf(tenant, id);
+  await handle.cancel();
+  await world.untilDelivery(tenant, id, ({ state }) => state === "CANCELLED");
+  expect(await handle.result()).toMatchObject({ cancelled: 1 });
+  expect(await entriesOf(tenant, "delivery.cancelled", world)).toMatchObject([
+    { target: id, details: { by: "Request Cancellation" } },
+  ]);
+  await receiver.close();
 });
 
 test("an attempt now is logged if an operator asks for it", async () => {

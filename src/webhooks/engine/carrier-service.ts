@@ -14,6 +14,7 @@ import {
   type Owned,
   replayFromCarrier,
 } from "../../database/repositories/webhooks/carriers.ts";
+import { takeFromCarrier } from "../../database/repositories/webhooks/reconciliation.ts";
 import type { Clock } from "../../domain/clock.ts";
 
 interface FencedMember {
@@ -39,6 +40,8 @@ export interface CarrierService {
   replay(carrier: string, members: readonly FencedMember[], requested: Requested): Promise<Changes>;
   /** Cancels open members. */
   cancel(carrier: string, members: readonly FencedMember[], requested: Requested): Promise<Changes>;
+  /** Takes unfinished members from the carrier, for the dispatcher. */
+  handBack(carrier: string, members: readonly FencedMember[], by: string | undefined): Promise<void>;
   /** Enters that the next attempts are made now. Resolves to the members that the carrier holds. */
   recordAttemptNow(carrier: string, members: readonly FencedMember[], requested: Requested): Promise<Changes>;
   /** Resolves to the indexes of expired members, and of those with time left, in milliseconds. */
@@ -170,6 +173,14 @@ export function createCarrierService(options: CarrierServiceOptions): CarrierSer
       );
       const left = await held(options, carrier, members);
       return changesOf(members, (id) => (left.has(id) ? "ended" : undefined));
+    },
+    handBack: async (carrier, members, by) => {
+      const taken = await takeFromCarrier(
+        pool,
+        members.map(({ id, epoch }) => ({ deliveryId: id, carrier, epoch })),
+      );
+      log.info({ carrier, taken, by }, "deliveries handed back on request in Temporal");
+      onQueued();
     },
     recordAttemptNow: async (carrier, members, requested) => {
       const owned = await change(
