@@ -19,10 +19,14 @@ export function publishAttempt(ledger: DeliveryLedger, attempt: number): void {
   }
 }
 
-/** Upserts the changed search attributes only, because each upsert adds an event. */
-export function publish(ledger: DeliveryLedger, attempt: number | undefined): void {
+/**
+ * Upserts the changed search attributes only, because each upsert adds an event.
+ *
+ * @param letters whether to publish the number of dead letters, and when the first expires
+ */
+export function publish(ledger: DeliveryLedger, attempt: number | undefined, letters = false): void {
   const { typedSearchAttributes } = workflowInfo();
-  const { state, open } = ledger;
+  const { state, open, dead, firstExpiryMs = 0 } = ledger;
   const updates = [
     ...(typedSearchAttributes.get(SEARCH_ATTRIBUTES.state) === state
       ? []
@@ -33,6 +37,12 @@ export function publish(ledger: DeliveryLedger, attempt: number | undefined): vo
     ...(attempt === undefined || typedSearchAttributes.get(SEARCH_ATTRIBUTES.attempt) === attempt
       ? []
       : [{ key: SEARCH_ATTRIBUTES.attempt, value: attempt }]),
+    ...(!letters || typedSearchAttributes.get(SEARCH_ATTRIBUTES.dead) === dead
+      ? []
+      : [{ key: SEARCH_ATTRIBUTES.dead, value: dead }]),
+    ...(!letters || typedSearchAttributes.get(SEARCH_ATTRIBUTES.expires)?.getTime() === firstExpiryMs
+      ? []
+      : [{ key: SEARCH_ATTRIBUTES.expires, value: new Date(firstExpiryMs) }]),
   ];
   if (updates.length > 0) {
     upsertSearchAttributes(updates);

@@ -1,12 +1,14 @@
 /**
- * Carries 1 to 64 deliveries through one cycle of 17 attempts and the dead-letter week (architecture 3). Open runs
- * whose members are dead letters *are* the dead-letter queue (docs/decisions/0001).
+ * `deliver` carries 1 to 64 deliveries through one cycle of 17 attempts (architecture 3). Dead letters go on as a
+ * `deadLetter`, until each is replayed, cancelled or expired: its open runs *are* the dead-letter queue
+ * (docs/decisions/0001).
  */
 import {
   allHandlersFinished,
   ApplicationFailure,
   CancellationScope,
   condition,
+  makeContinueAsNewFunc,
   continueAsNew,
   isCancellation,
   log,
@@ -18,32 +20,34 @@ import {
   workflowInfo,
 } from "@temporalio/workflow";
 import type { AttemptResult, DeliverActivities } from "../activities/types.ts";
-import { DeliveryLedger, type Wave } from "./delivery-ledger.ts";
+import { DeliveryLedger, fromLetters, type Wave } from "./delivery-ledger.ts";
 import { describe, type Notes, publish, publishAttempt } from "./carrier-visibility.ts";
 import {
   attemptSummary,
   changeSummary,
   DELIVER_HANDLERS,
   outcomeWords,
-  requestNote,
-  requestSummary,
   unknownSignalNote,
 } from "./descriptions.ts";
 import {
-  isOwn,
-  type Judged,
+  cancelMembers,
+  expire,
+  handBack,
+  handle,
   judge,
   listenForRequests,
   type MemberRequest,
   refusedAnswer,
+  rethrowCancellation,
 } from "./member-requests.ts";
 import {
   DELIVERY_EXPIRED,
+  type DeadLetterInput,
   type DeliverInput,
   type DeliverResult,
-  type MemberAnswer,
   statusQuery,
   TASK_QUEUES,
+  WORKFLOW_TYPES,
 } from "./messages.ts";
 
 // Waits at most a second for responses and writes once. `settle` does what fails at the first try.
@@ -60,28 +64,26 @@ const { attempt, settle } = proxyActivities<DeliverActivities>({
   retry: { initialInterval: "1 second", backoffCoefficient: 2, maximumInterval: "30 seconds" },
 });
 
-// On a separate queue, so that an operator's replay does not wait behind hanging receivers.
-const { replay, cancel, handBack, expire, recordAttemptNow } = proxyActivities<DeliverActivities>({
-  taskQueue: TASK_QUEUES.control,
-  startToCloseTimeout: "30 seconds",
-  retry: { initialInterval: "1 second", backoffCoefficient: 2, maximumInterval: "30 seconds" },
-});
-
 const POSTPONE_MS = 30_000;
 const WAITS_PATCH = "retry-after-is-not-brought-forward";
-const REQUESTS_PATCH = "requests-mean-what-they-name";
-const RECORDED_PATCH = "attempt-now-is-recorded";
 const EXACTLY_PATCH = "attempt-now-means-the-next-attempt";
-const CANCELLATION_PATCH = "cancellation-cancels-deliveries";
-/** The button of Temporal's UI. */
-const REQUEST_CANCELLATION = "Request Cancellation";
+const APART_PATCH = "dead-letters-are-carried-apart";
 /** Most carriers never get another description. */
 const FIRST_UNDER_WAY = "The first attempts are under way.";
-/** A run with a longer history is continued as new before the dead-letter week, to keep little history. */
+/** Runs of 0.3.0 with a longer history are continued as new before the dead-letter week, to keep little history. */
 const LONG_HISTORY = 40;
 
-/** A cancellation of the workflow is a request to cancel its deliveries, so nothing else here is cancelled by it. */
 export async function deliver(input: DeliverInput): Promise<DeliverResult> {
+  return await carryUncancelled(input);
+}
+
+/** A type of its own, so that every list of workflows shows what is in the dead-letter queue. */
+export async function deadLetter(input: DeadLetterInput): Promise<DeliverResult> {
+  return await carryUncancelled(fromLetters(input));
+}
+
+/** A cancellation of the workflow is a request to cancel its deliveries, so nothing else here is cancelled by it. */
+async function carryUncancelled(input: DeliverInput): Promise<DeliverResult> {
   const inbox: MemberRequest[] = [];
   const asked = CancellationScope.current().cancelRequested;
   return await CancellationScope.nonCancellable(async () => await carry(input, inbox, asked));
@@ -94,12 +96,11 @@ async function carry(
 ): Promise<DeliverResult> {
   const ledger = new DeliveryLedger(input, Date.now());
   const notes: Notes = { last: input.last_request };
+  const work: Work = { begun: 0, ended: 0 };
   let cancellation: unknown;
   asked.catch((error: unknown) => {
     cancellation = error;
   });
-  let waves = 0;
-  let landed = 0;
   listenForRequests(inbox, ledger, (name) => {
     notes.last = unknownSignalNote(name);
     describe(ledger, notes);
@@ -119,35 +120,53 @@ async function carry(
     for (let request = inbox.shift(); request !== undefined; request = inbox.shift()) {
       await handle(request, ledger, notes);
     }
-    for (
-      let wave = ledger.takeDueWave(Date.now());
-      wave !== undefined;
-      wave = ledger.takeDueWave(Date.now())
-    ) {
-      waves += 1;
-      publishAttempt(ledger, wave.input.attempt);
-      void carryOut(wave, ledger, input.slow === true).finally(() => {
-        landed += 1;
-      });
-    }
+    beginWaves(ledger, work, input.slow === true);
     await expireOverdue(ledger);
-    const seen = landed;
-    if (waves === landed && inbox.length === 0) {
+    const seen = work.ended;
+    if (work.begun === work.ended && ledger.strayLetters.length > 0 && patched(APART_PATCH)) {
+      begin(work, letGo(ledger));
+    }
+    if (work.begun === work.ended && inbox.length === 0) {
       await rest(ledger, notes);
     }
-    if (!fresh || landed > 0 || notes.last !== undefined) {
+    if (!fresh || work.ended > 0 || notes.last !== undefined) {
       describe(ledger, notes);
     }
     await waitUntil(
       ledger,
-      () => inbox.length > 0 || landed > seen || ledger.open === 0 || cancellation !== undefined,
+      () => inbox.length > 0 || work.ended > seen || ledger.open === 0 || cancellation !== undefined,
     );
   }
+  return await end(ledger, inbox);
+}
+
+/** Numbers of activities that the loop does not wait for. */
+interface Work {
+  begun: number;
+  ended: number;
+}
+
+function begin(work: Work, activity: Promise<void>): void {
+  work.begun += 1;
+  void activity.finally(() => {
+    work.ended += 1;
+  });
+}
+
+function beginWaves(ledger: DeliveryLedger, work: Work, slow: boolean): void {
+  for (let wave = ledger.takeDueWave(Date.now()); wave !== undefined; wave = ledger.takeDueWave(Date.now())) {
+    publishAttempt(ledger, wave.input.attempt);
+    begin(work, carryOut(wave, ledger, slow));
+  }
+}
+
+/** Answers what is left, and returns the outcomes. @throws ApplicationFailure if a member expired */
+async function end(ledger: DeliveryLedger, inbox: readonly MemberRequest[]): Promise<DeliverResult> {
   for (const { answer, ...request } of inbox) {
     answer?.(refusedAnswer(judge(request, ledger)));
   }
   await condition(allHandlersFinished);
-  const result = ledger.result;
+  const { result } = ledger;
   setCurrentDetails(`Ended: ${outcomeWords(result)}.`);
   if (result.expired > 0) {
     throw ApplicationFailure.create({
@@ -160,92 +179,17 @@ async function carry(
   return result;
 }
 
-/**
- * Does what a cancellation of the workflow means: cancels its deliveries, or hands them back if they belong to several
- * endpoints. Runs of 0.3.0 ended, and left them to the reconciler.
- */
-async function cancelMembers(ledger: DeliveryLedger, notes: Notes, cancellation: unknown): Promise<void> {
-  if (!patched(CANCELLATION_PATCH)) {
-    throw cancellation;
-  }
-  const entries = ledger.named(undefined);
-  if (!ledger.mixed) {
-    await handle({ kind: "cancel", input: { by: REQUEST_CANCELLATION } }, ledger, notes);
-    return;
-  }
-  const members = ledger.members(entries);
-  const summary = requestSummary("handBack", entries.length);
-  await handBack.executeWithOptions({ summary }, [{ members, by: REQUEST_CANCELLATION }]);
-  ledger.close(entries, "moved");
-}
-
-/** Carries out a request, answers it, and notes what became of it. Never throws, except for a cancellation. */
-async function handle(request: MemberRequest, ledger: DeliveryLedger, notes: Notes): Promise<void> {
-  const judged = judgeAsRecorded(request, ledger);
-  const answer =
-    judged.entries.length === 0 ? refusedAnswer(judged) : await carryOutRequest(request, judged, ledger);
-  request.answer?.(answer);
-  if (!isOwn(request)) {
-    notes.last = requestNote(request, answer, judged.problem);
-  }
-}
-
-/** Runs of 0.3.0 took an input without ids for all members of any list, and read no reason. */
-function judgeAsRecorded(request: MemberRequest, ledger: DeliveryLedger): Judged {
-  const { kind, input } = request;
-  const asBefore = input.reason === undefined && (input.delivery_ids !== undefined || !ledger.mixed);
-  if (asBefore || request.problem !== undefined || patched(REQUESTS_PATCH)) {
-    return judge(request, ledger);
-  }
-  const entries = input.reason === undefined && kind !== "release" ? ledger.named(undefined) : [];
-  return {
-    entries:
-      kind === "replay" ? entries.filter((index) => ledger.phaseOf(index) === "DEAD_LETTERED") : entries,
-    refused: [],
-  };
-}
-
-async function carryOutRequest(
-  request: MemberRequest,
-  { entries, refused }: Judged,
-  ledger: DeliveryLedger,
-): Promise<MemberAnswer> {
-  const { kind, input } = request;
-  const members = ledger.members(entries);
-  const ids = members.map(({ id }) => id);
-  if (kind === "release" || (kind === "attemptNow" && (isOwn(request) || !patched(RECORDED_PATCH)))) {
-    apply(kind, entries, ledger);
-    return { changed: ids, refused };
-  }
-  const { delivery_ids: _, ...requested } = input;
-  const activity = { replay, cancel, attemptNow: recordAttemptNow }[kind];
-  const id = (index: number): string => ids[index] ?? "";
+/** Hands dead letters back, for a `deadLetter` of their endpoint. Never throws. Runs of 0.3.0 kept them. */
+async function letGo(ledger: DeliveryLedger): Promise<void> {
+  const entries = ledger.takeStrayLetters();
   try {
-    const { changed, refused: kept = [] } = await activity.executeWithOptions(
-      { summary: requestSummary(kind, entries.length) },
-      [{ members, ...requested }],
-    );
-    apply(
-      kind,
-      changed.flatMap((index) => entries[index] ?? []),
-      ledger,
-    );
-    return {
-      changed: changed.map(id),
-      refused: [...refused, ...kept.map(([index, reason]) => ({ id: id(index), reason }))],
-    };
-  } catch (error) {
-    rethrowCancellation(error);
-    log.warn("a request could not be carried out", { kind });
-    return { changed: [], refused: [...refused, ...ids.map((each) => ({ id: each, reason: "failed" }))] };
-  }
-}
-
-function apply(kind: MemberRequest["kind"], entries: readonly number[], ledger: DeliveryLedger): void {
-  if (kind === "attemptNow") {
-    ledger.attemptNow(entries, Date.now());
-  } else {
-    ledger.close(entries, ({ replay: "replayed", cancel: "cancelled", release: "moved" } as const)[kind]);
+    await handBack.executeWithOptions({ summary: changeSummary("dead letters leave", entries.length) }, [
+      { members: ledger.members(entries) },
+    ]);
+    ledger.close(entries, "moved");
+  } catch {
+    log.warn("dead letters could not be handed back");
+    ledger.free(entries);
   }
 }
 
@@ -344,18 +288,24 @@ async function rest(ledger: DeliveryLedger, notes: Notes): Promise<void> {
   if (ledger.open === 0) {
     return;
   }
-  const { historyLength, continueAsNewSuggested } = workflowInfo();
-  if (ledger.onlyDeadLetters) {
-    publish(ledger, undefined);
+  const { historyLength, continueAsNewSuggested, workflowType } = workflowInfo();
+  const { onlyDeadLetters } = ledger;
+  const apart = onlyDeadLetters && (workflowType === WORKFLOW_TYPES.deadLetter || patched(APART_PATCH));
+  if (onlyDeadLetters) {
+    publish(ledger, undefined, apart);
   }
-  if ((ledger.onlyDeadLetters && historyLength > LONG_HISTORY) || continueAsNewSuggested) {
+  const becomesApart = apart && workflowType !== WORKFLOW_TYPES.deadLetter;
+  const isLong = onlyDeadLetters && !apart && historyLength > LONG_HISTORY;
+  if (becomesApart || isLong || continueAsNewSuggested) {
     describe(ledger, notes);
     await condition(allHandlersFinished);
-    const { last } = notes;
-    await continueAsNew<typeof deliver>({
-      ...ledger.successor(),
-      ...(last === undefined ? {} : { last_request: last }),
-    });
+    const last = notes.last === undefined ? {} : { last_request: notes.last };
+    await (apart
+      ? makeContinueAsNewFunc<typeof deadLetter>({ workflowType: WORKFLOW_TYPES.deadLetter })({
+          ...ledger.letters(),
+          ...last,
+        })
+      : continueAsNew<typeof deliver>({ ...ledger.successor(), ...last }));
   }
 }
 
@@ -372,12 +322,6 @@ async function waitUntil({ nextDue }: DeliveryLedger, woken: () => boolean): Pro
     const { attempt: next } = nextDue;
     const summary = next === undefined ? "the dead-letter week" : `until ${attemptSummary(next, 1)}`;
     await condition(woken, waitMs, { summary });
-  }
-}
-
-function rethrowCancellation(error: unknown): void {
-  if (isCancellation(error)) {
-    throw error;
   }
 }
 

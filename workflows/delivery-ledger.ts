@@ -4,7 +4,13 @@
  */
 import type { AttemptInput, AttemptResult, IndexedReservation, Member } from "../activities/types.ts";
 import { ATTEMPT_MAX, shiftForLateness, togetherMs } from "../src/domain/retry-schedule.ts";
-import type { DeliverInput, DeliverResult, MemberProgress, MemberStatus } from "./messages.ts";
+import type {
+  DeadLetterInput,
+  DeliverInput,
+  DeliverResult,
+  MemberProgress,
+  MemberStatus,
+} from "./messages.ts";
 
 export type Phase = "RETRYING" | "DEAD_LETTERED" | "DONE";
 
@@ -50,6 +56,22 @@ const RESERVATIONS_TOGETHER_MS = 1_000;
 
 function isAfter(askedMs: number, answeredMs: number): boolean {
   return askedMs + ASKED_SLACK_MS >= answeredMs;
+}
+
+/** Returns the state of dead letters as the input of a `deliver`. They need no offsets. */
+export function fromLetters({ letters, dead_letter_ms, done, last_request }: DeadLetterInput): DeliverInput {
+  return {
+    v: 1,
+    members: letters.map(([id, epoch]) => ({ id, epoch })),
+    offsets_ms: [],
+    dead_letter_ms,
+    ...(last_request === undefined ? {} : { last_request }),
+    progress: {
+      anchor_ms: null,
+      members: letters.map(([, , attempts, due_ms]) => ({ attempts, phase: "DEAD_LETTERED", due_ms })),
+      ...(done === undefined ? {} : { done }),
+    },
+  };
 }
 
 const NOTHING_DONE: DeliverResult = { delivered: 0, replayed: 0, cancelled: 0, moved: 0, expired: 0 };
@@ -106,6 +128,17 @@ export class DeliveryLedger {
     return this.#entries.every((entry) => entry.phase !== "RETRYING" && !entry.busy);
   }
 
+  /** Number of dead letters. */
+  get dead(): number {
+    return this.#letters().length;
+  }
+
+  /** When the first dead letter expires, in Unix milliseconds; undefined without dead letters. */
+  get firstExpiryMs(): number | undefined {
+    const ends = this.#letters().map((entry) => entry.dueMs);
+    return ends.length === 0 ? undefined : Math.min(...ends);
+  }
+
   /** The next due time; undefined while all open members are busy. */
   get nextDue(): Due | undefined {
     let next: Entry | undefined;
@@ -152,6 +185,22 @@ export class DeliveryLedger {
     const entries = this.#idle("DEAD_LETTERED").filter((index) => this.#at(index).dueMs <= nowMs);
     this.#setBusy(entries, true);
     return entries;
+  }
+
+  /** The dead letters that may not stay: beside members that are retried, or of several endpoints. */
+  get strayLetters(): number[] {
+    return this.#mixed || !this.onlyDeadLetters ? this.#idle("DEAD_LETTERED") : [];
+  }
+
+  takeStrayLetters(): number[] {
+    const entries = this.strayLetters;
+    this.#setBusy(entries, true);
+    return entries;
+  }
+
+  /** Ends the work on members without an outcome. */
+  free(entries: readonly number[]): void {
+    this.#setBusy(entries, false);
   }
 
   /** Returns the members of a wave without a response, for `settle`. */
@@ -314,6 +363,25 @@ export class DeliveryLedger {
       ...(this.#mixed ? { mixed: true } : {}),
       progress: { anchor_ms: this.#anchorMs, members: progress, done: this.result },
     };
+  }
+
+  /** Returns the input of the `deadLetter` that continues a run with dead letters only. */
+  letters(): DeadLetterInput {
+    return {
+      v: 1,
+      letters: this.#letters().map(({ member, attempts, dueMs }) => [
+        member.id,
+        member.epoch,
+        attempts,
+        dueMs,
+      ]),
+      dead_letter_ms: this.#deadLetterMs,
+      done: this.result,
+    };
+  }
+
+  #letters(): Entry[] {
+    return this.#entries.filter(({ phase }) => phase === "DEAD_LETTERED");
   }
 
   #wave(entries: readonly number[], attempt: number, dueMs: number | null): Wave {

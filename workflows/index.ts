@@ -1,5 +1,5 @@
 /** Entry of the workflow bundle. Every export is a workflow type, so each is exported by name. */
-export { deliver } from "./deliver.ts";
+export { deadLetter, deliver } from "./deliver.ts";
 export { purgeExpired } from "./purge-expired.ts";
 export { replayDeadLetters, replayDeliveries } from "./replay-deliveries.ts";
 export { rotateCredentials } from "./rotate-credentials.ts";

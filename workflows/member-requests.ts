@@ -2,9 +2,19 @@
  * Requests about the members of a `deliver`: signals, and Updates, whose caller gets an answer. People type them by hand,
  * so each is judged before anything happens, and what became of the last one is shown in the current details.
  */
-import { ApplicationFailure, setDefaultSignalHandler, setHandler } from "@temporalio/workflow";
+import {
+  ApplicationFailure,
+  isCancellation,
+  log,
+  patched,
+  proxyActivities,
+  setDefaultSignalHandler,
+  setHandler,
+} from "@temporalio/workflow";
+import type { DeliverActivities } from "../activities/types.ts";
+import type { Notes } from "./carrier-visibility.ts";
 import type { DeliveryLedger } from "./delivery-ledger.ts";
-import { DELIVER_HANDLERS } from "./descriptions.ts";
+import { DELIVER_HANDLERS, requestNote, requestSummary } from "./descriptions.ts";
 import {
   attemptNowSignal,
   attemptNowUpdate,
@@ -16,7 +26,23 @@ import {
   releaseSignal,
   replaySignal,
   replayUpdate,
+  TASK_QUEUES,
 } from "./messages.ts";
+
+// On a separate queue, so that an operator's replay does not wait behind hanging receivers.
+const control = proxyActivities<DeliverActivities>({
+  taskQueue: TASK_QUEUES.control,
+  startToCloseTimeout: "30 seconds",
+  retry: { initialInterval: "1 second", backoffCoefficient: 2, maximumInterval: "30 seconds" },
+});
+const { replay, cancel, recordAttemptNow } = control;
+export const { handBack, expire } = control;
+
+const REQUESTS_PATCH = "requests-mean-what-they-name";
+const RECORDED_PATCH = "attempt-now-is-recorded";
+const CANCELLATION_PATCH = "cancellation-cancels-deliveries";
+/** The button of Temporal's UI. */
+const REQUEST_CANCELLATION = "Request Cancellation";
 
 export type RequestKind = "replay" | "attemptNow" | "cancel" | "release";
 
@@ -73,7 +99,7 @@ function readInput(kind: RequestKind, input: unknown): MemberRequest {
 }
 
 /** Whether the service itself sent the request. */
-export function isOwn({ kind, input }: MemberRequest): boolean {
+function isOwn({ kind, input }: MemberRequest): boolean {
   return kind === "release" || SERVICE.has(input.by ?? "");
 }
 
@@ -166,4 +192,103 @@ export function listenForRequests(
 /** Returns the answer of a request that changed nothing. */
 export function refusedAnswer({ refused }: Judged): MemberAnswer {
   return { changed: [], refused };
+}
+
+/**
+ * Does what a cancellation of the workflow means: cancels its deliveries, or hands them back if they belong to several
+ * endpoints. Runs of 0.3.0 ended, and left them to the reconciler.
+ */
+export async function cancelMembers(
+  ledger: DeliveryLedger,
+  notes: Notes,
+  cancellation: unknown,
+): Promise<void> {
+  if (!patched(CANCELLATION_PATCH)) {
+    throw cancellation;
+  }
+  const entries = ledger.named(undefined);
+  if (!ledger.mixed) {
+    await handle({ kind: "cancel", input: { by: REQUEST_CANCELLATION } }, ledger, notes);
+    return;
+  }
+  const members = ledger.members(entries);
+  const summary = requestSummary("handBack", entries.length);
+  await handBack.executeWithOptions({ summary }, [{ members, by: REQUEST_CANCELLATION }]);
+  ledger.close(entries, "moved");
+}
+
+/** Carries out a request, answers it, and notes what became of it. Never throws, except for a cancellation. */
+export async function handle(request: MemberRequest, ledger: DeliveryLedger, notes: Notes): Promise<void> {
+  const judged = judgeAsRecorded(request, ledger);
+  const answer =
+    judged.entries.length === 0 ? refusedAnswer(judged) : await carryOutRequest(request, judged, ledger);
+  request.answer?.(answer);
+  if (!isOwn(request)) {
+    notes.last = requestNote(request, answer, judged.problem);
+  }
+}
+
+/** Runs of 0.3.0 took an input without ids for all members of any list, and read no reason. */
+function judgeAsRecorded(request: MemberRequest, ledger: DeliveryLedger): Judged {
+  const { kind, input } = request;
+  const asBefore = input.reason === undefined && (input.delivery_ids !== undefined || !ledger.mixed);
+  if (asBefore || request.problem !== undefined || patched(REQUESTS_PATCH)) {
+    return judge(request, ledger);
+  }
+  const entries = input.reason === undefined && kind !== "release" ? ledger.named(undefined) : [];
+  return {
+    entries:
+      kind === "replay" ? entries.filter((index) => ledger.phaseOf(index) === "DEAD_LETTERED") : entries,
+    refused: [],
+  };
+}
+
+async function carryOutRequest(
+  request: MemberRequest,
+  { entries, refused }: Judged,
+  ledger: DeliveryLedger,
+): Promise<MemberAnswer> {
+  const { kind, input } = request;
+  const members = ledger.members(entries);
+  const ids = members.map(({ id }) => id);
+  if (kind === "release" || (kind === "attemptNow" && (isOwn(request) || !patched(RECORDED_PATCH)))) {
+    apply(kind, entries, ledger);
+    return { changed: ids, refused };
+  }
+  const { delivery_ids: _, ...requested } = input;
+  const activity = { replay, cancel, attemptNow: recordAttemptNow }[kind];
+  const id = (index: number): string => ids[index] ?? "";
+  try {
+    const { changed, refused: kept = [] } = await activity.executeWithOptions(
+      { summary: requestSummary(kind, entries.length) },
+      [{ members, ...requested }],
+    );
+    apply(
+      kind,
+      changed.flatMap((index) => entries[index] ?? []),
+      ledger,
+    );
+    return {
+      changed: changed.map(id),
+      refused: [...refused, ...kept.map(([index, reason]) => ({ id: id(index), reason }))],
+    };
+  } catch (error) {
+    rethrowCancellation(error);
+    log.warn("a request could not be carried out", { kind });
+    return { changed: [], refused: [...refused, ...ids.map((each) => ({ id: each, reason: "failed" }))] };
+  }
+}
+
+function apply(kind: MemberRequest["kind"], entries: readonly number[], ledger: DeliveryLedger): void {
+  if (kind === "attemptNow") {
+    ledger.attemptNow(entries, Date.now());
+  } else {
+    ledger.close(entries, ({ replay: "replayed", cancel: "cancelled", release: "moved" } as const)[kind]);
+  }
+}
+
+export function rethrowCancellation(error: unknown): void {
+  if (isCancellation(error)) {
+    throw error;
+  }
 }

@@ -19,6 +19,8 @@ export const TASK_QUEUES = {
 
 export const WORKFLOW_TYPES = {
   deliver: "deliver",
+  /** Dead letters of one endpoint, until each is replayed, cancelled or expired. */
+  deadLetter: "deadLetter",
   verifyEndpoint: "verifyEndpoint",
   replayDeadLetters: "replayDeadLetters",
   replayDeliveries: "replayDeliveries",
@@ -35,6 +37,10 @@ export const SEARCH_ATTRIBUTES = {
   state: defineSearchAttributeKey("SignetState", "KEYWORD"),
   open: defineSearchAttributeKey("SignetOpen", "INT"),
   attempt: defineSearchAttributeKey("SignetAttempt", "INT"),
+  /** Members in the dead-letter queue. */
+  dead: defineSearchAttributeKey("SignetDead", "INT"),
+  /** When the first of them expires. */
+  expires: defineSearchAttributeKey("SignetExpires", "DATETIME"),
 } as const;
 
 /**
@@ -130,6 +136,20 @@ export interface DeliverInput {
     /** Outcomes of members that are no longer listed. */
     readonly done?: DeliverResult;
   };
+}
+
+/** A dead letter in the input of `deadLetter`, which lists up to 1,000. Its week ends in Unix milliseconds. */
+export type Letter = readonly [id: string, epoch: number, attempts: number, expiresMs: number];
+
+/** Input of `deadLetter`: a `deliver` continues as this when only dead letters are left. All belong to one endpoint. */
+export interface DeadLetterInput {
+  readonly v: 1;
+  readonly letters: readonly Letter[];
+  readonly dead_letter_ms: number;
+  /** Outcomes of members that are no longer listed. */
+  readonly done?: DeliverResult;
+  /** What became of the last request, in the run before. */
+  readonly last_request?: string;
 }
 
 /** Outcomes of a carrier's members. */

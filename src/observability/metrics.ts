@@ -211,6 +211,11 @@ export const metrics = {
     "signet_late_deliveries",
     "Deliveries that are overdue by more than a minute although their workflow is open",
   ),
+  uncarriedDeadLetters: gauge(
+    WORKER,
+    "signet_uncarried_dead_letters",
+    "Dead letters that no open workflow carries, by the last comparison with Temporal",
+  ),
   cellLogLag: gauge(
     WORKER,
     "signet_cell_log_lag_seconds",

@@ -4,21 +4,17 @@
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { type Connection, isGrpcServiceError } from "@temporalio/client";
-import { SearchAttributeType, TypedSearchAttributes } from "@temporalio/common";
+import { type SearchAttributeType, TypedSearchAttributes } from "@temporalio/common";
 import { encodeSearchAttributeIndexedValueType } from "@temporalio/common/lib/search-attributes.js";
 import { msToTs, tsToMs } from "@temporalio/common/lib/time.js";
+import { SEARCH_ATTRIBUTES } from "../../workflows/messages.ts";
 import { SignetError } from "../domain/errors.ts";
 import { HOUR_MS } from "../domain/ids.ts";
 
-/** Search attributes by name. SQL visibility allows at most three keyword lists per namespace. */
-export const SEARCH_ATTRIBUTE_TYPES: Readonly<Record<string, SearchAttributeType>> = {
-  SignetTenant: SearchAttributeType.KEYWORD_LIST,
-  SignetEndpoint: SearchAttributeType.KEYWORD_LIST,
-  SignetDelivery: SearchAttributeType.KEYWORD_LIST,
-  SignetState: SearchAttributeType.KEYWORD,
-  SignetOpen: SearchAttributeType.INT,
-  SignetAttempt: SearchAttributeType.INT,
-};
+/** Search attributes by name. SQL visibility allows at most three keyword lists and three integers per namespace. */
+export const SEARCH_ATTRIBUTE_TYPES: Readonly<Record<string, SearchAttributeType>> = Object.fromEntries(
+  Object.values(SEARCH_ATTRIBUTES).map(({ name, type }) => [name, type]),
+);
 
 /** Minimum retention of closed workflows: 72 hours. */
 export const RETENTION_MS = 72 * HOUR_MS;

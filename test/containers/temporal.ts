@@ -120,8 +120,10 @@ export function describeTemporal(
           Object.fromEntries(columns.map(([column, name]) => [name, column.replace(/\d+$/, "")])),
         ).toEqual({
           SignetAttempt: "Int",
+          SignetDead: "Int",
           SignetDelivery: "KeywordList",
           SignetEndpoint: "KeywordList",
+          SignetExpires: "Datetime",
           SignetOpen: "Int",
           SignetState: "Keyword",
           SignetTenant: "KeywordList",
@@ -129,7 +131,12 @@ export function describeTemporal(
         for (const [name] of columns) {
           const column = name.toLowerCase();
           const [, type = "", number = ""] = /^(.*?)(\d+)$/.exec(name) ?? [];
-          const prefix = { Keyword: "by_keyword_", KeywordList: "by_keyword_list_", Int: "by_int_" }[type];
+          const prefix = {
+            Keyword: "by_keyword_",
+            KeywordList: "by_keyword_list_",
+            Int: "by_int_",
+            Datetime: "by_datetime_",
+          }[type];
           expect(definition(`${prefix}${number}`)).toBe(
             type === "KeywordList"
               ? `gin (namespace_id, ${column} jsonb_path_ops)`
@@ -141,7 +148,7 @@ export function describeTemporal(
       test("all come back before the schema is updated, and are pruned again after it", async () => {
         const pruned = await indexes();
         const partial = [...pruned.values()].filter((definition) => definition.includes(" WHERE "));
-        expect([pruned.size, partial.length]).toEqual([39, 13]);
+        expect([pruned.size, partial.length]).toEqual([42, 16]);
         // An interrupted run leaves an invalid index of the same name.
         await sql(DATABASE, "CREATE INDEX by_text_03 ON executions_visibility (run_id)");
         const invalid = "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'by_text_03'::regclass";

@@ -2,6 +2,7 @@
 import { DELIVERIES } from "./deliveries.ts";
 import type { Mutant } from "./mutant.ts";
 import { RECORDS } from "./records.ts";
+import { TEMPORAL } from "./temporal.ts";
 import { TOKENS } from "./tokens.ts";
 
-export const MUTANTS: readonly Mutant[] = [...TOKENS, ...DELIVERIES, ...RECORDS];
+export const MUTANTS: readonly Mutant[] = [...TOKENS, ...DELIVERIES, ...TEMPORAL, ...RECORDS];

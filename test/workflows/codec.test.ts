@@ -96,7 +96,7 @@ describe("with the codec on", () => {
     });
     // Each output contains a decrypted value.
     expect(printed).toMatch(/QueryResult +\{.*"state":"DEAD_LETTERED"/);
-    expect(printed).toContain("offsets_ms");
+    expect(printed).toContain("dead_letter_ms");
     expect(printed).toMatch(/Current Details:\n +\*\*1 delivery\*\*/);
     expect(printed).toContain("Signal workflow succeeded");
     return printed;
@@ -131,7 +131,7 @@ describe("with the codec on", () => {
     }
     expect(payloads.length).toBeGreaterThan(readable.length);
     expect(payloads.map(({ data }) => Buffer.from(data, "base64").toString("latin1")).join("\n")).not.toMatch(
-      /dlv_|ep_|ten_|offsets_ms/,
+      /dlv_|ep_|ten_|offsets_ms|dead_letter_ms/,
     );
 
     const decoded = await api.admin("POST", "/codec/decode", { payloads });
@@ -140,7 +140,7 @@ describe("with the codec on", () => {
       Buffer.from(data, "base64").toString(),
     );
     expect(texts.join("\n")).toContain(letter.id);
-    expect(texts.join("\n")).toContain("offsets_ms");
+    expect(texts.join("\n")).toContain("dead_letter_ms");
 
     expect(await byCli(letter.workflow_id)).toContain(letter.id);
 

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Delivery } from "../../src/database/repositories/webhooks/deliveries.ts";
-import { statusQuery } from "../../workflows/messages.ts";
+import { attemptNowUpdate, statusQuery } from "../../workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { failedTasks, fetchRuns, textOf } from "../support/histories.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
@@ -11,6 +11,9 @@ const worlds = {
   1: useWorld({ retryWindowMs: 1_000, listMax: 1 }),
   64: useWorld({ retryWindowMs: 1_000, listMax: 64 }),
 } as const;
+
+/** Its attempts are far apart. */
+const slow = useWorld({ retryWindowMs: 259_200_000 });
 
 beforeAll(async () => {
   await Promise.all(Object.values(worlds).map(async ({ current }) => await current.startWorker()));
@@ -80,7 +83,85 @@ async function expectStatus({ world }: DeadLetter, workflowId: string, name: str
   );
 }
 
+/** Waits until a workflow of dead letters carries the delivery under its own id. */
+async function untilCarriedAlone({ temporal, deliveries }: World, tenant: string, id: string): Promise<void> {
+  await eventually(async () => {
+    const { carrier } = await deliveries.find(tenant, id);
+    const { type, status } = await temporal.workflow
+      .getHandle(carrier ?? "none")
+      .describe()
+      .catch(() => ({ type: "", status: { name: "" } }));
+    return carrier === id && type === "deadLetter" && status.name === "RUNNING";
+  }, `a workflow of dead letter ${id}`);
+}
+
 describe.concurrent("a dead letter", () => {
+  test("that dies beside retrying deliveries moves to a workflow of dead letters; the others stay", async () => {
+    const world = slow.current;
+    // The first one waits, as its receiver requested.
+    const waits = { kind: "answer", status: 500, headers: { "retry-after": "7200" } } as const;
+    const receiver = await startReceiver({ script: [waits, { kind: "answer", status: 500 }] });
+    const tenant = await world.createTenant();
+    await world.createEndpoint(tenant, receiver.url);
+    const published = [await world.publish(tenant), await world.publish(tenant)];
+    const worker = await world.startWorker();
+    const failed = await Promise.all(
+      published.map(
+        async ({ deliveries }) =>
+          await world.untilDelivery(
+            tenant,
+            deliveries[0]?.id ?? "",
+            ({ attemptCount }) => attemptCount === 1,
+          ),
+      ),
+    );
+    const [id = "", other = ""] = failed
+      .toSorted((a, b) => Number(a.nextAttemptAt) - Number(b.nextAttemptAt))
+      .map((delivery) => delivery.id);
+    const { workflowId } = await world.workflowOf(tenant, id);
+    expect((await world.workflowOf(tenant, other)).workflowId).toBe(workflowId);
+    for (let attempts = 1; attempts < 17; attempts += 1) {
+      await world.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === attempts);
+      const handle = await world.workflowOf(tenant, id);
+      await handle.executeUpdate(attemptNowUpdate, { args: [{ delivery_ids: [id], by: "ada" }] });
+    }
+    await untilCarriedAlone(world, tenant, id);
+    const retried = await world.deliveries.find(tenant, other);
+    expect(retried).toMatchObject({ state: "RETRYING", attemptCount: 1, carrier: workflowId });
+    expect(workflowId).not.toBe(id);
+    await worker.close();
+    await receiver.close();
+  });
+
+  test.each(["terminated", "deleted"])(
+    "whose workflow was %s gets another one, and can be replayed",
+    async (how) => {
+      const letter = await makeDeadLetter();
+      const { world, tenant, id, carrier } = letter;
+      const handle = world.temporal.workflow.getHandle(carrier);
+      await (how === "terminated"
+        ? handle.terminate("by hand")
+        : world.temporal.workflowService.deleteWorkflowExecution({
+            namespace: world.config.temporalNamespace,
+            workflowExecution: { workflowId: carrier },
+          }));
+      await eventually(
+        async () =>
+          ["TERMINATED", "gone"].includes(
+            await handle.describe().then(
+              ({ status }) => status.name,
+              () => "gone",
+            ),
+          ),
+        "the end of its workflow",
+      );
+      await untilCarriedAlone(world, tenant, id);
+      await signalByCli(world, id, "replay");
+      await expectReplayed(letter);
+      await letter.receiver.close();
+    },
+  );
+
   test("is replayed by an operator's signal from the command line, in a new cycle under a new carrier", async () => {
     const letter = await makeDeadLetter();
     await signalByCli(letter.world, letter.carrier, "replay");

@@ -13,7 +13,7 @@ let worker: WorkerProcess;
 let receiver: Receiver;
 /** Resolves when the first list has its workflow. */
 const carried = Promise.withResolvers<undefined>();
-/** A dead letter that never had a workflow: its endpoint was disabled when the event was published. */
+/** A dead letter whose worker ended before it started a workflow. */
 let uncarried: string;
 
 beforeAll(async () => {
@@ -25,6 +25,9 @@ beforeAll(async () => {
   await world.sql.query("UPDATE endpoints SET state = 'DISABLED' WHERE id = $1", [endpoint]);
   const { deliveries } = await world.publish(tenant);
   uncarried = deliveries[0]?.id ?? "";
+  await world.sql.query("UPDATE deliveries SET carrier = 'bat_gone', claimed_at = now() WHERE id = $1", [
+    uncarried,
+  ]);
   return async () => await receiver.close();
 });
 
@@ -93,7 +96,7 @@ describe("a dead letter whose week has ended", () => {
     const { rows } = await made.current.sql.query("SELECT carrier FROM deliveries WHERE id = $1", [
       uncarried,
     ]);
-    expect(rows).toEqual([{ carrier: null }]);
+    expect(rows).toEqual([{ carrier: "bat_gone" }]);
     await worker.close();
   });
 

@@ -113,7 +113,7 @@ describe.concurrent("a disabled endpoint", () => {
     await receiver.close();
   });
 
-  test("gets no new event: dead letters at once, without a workflow until they are replayed", async () => {
+  test("gets no new event: dead letters at once, which get a workflow of their own within seconds", async () => {
     const world = made.current;
     const receiver = await startReceiver();
     const tenant = await world.createTenant();
@@ -125,10 +125,30 @@ describe.concurrent("a disabled endpoint", () => {
     expect(event.deliveries).toBe(1);
     const id = deliveries[0]?.id ?? "";
     expect(deliveries).toMatchObject([
-      { state: "DEAD_LETTERED", reason: "endpoint_disabled", carrier: null, attemptCount: 0 },
+      { state: "DEAD_LETTERED", reason: "endpoint_disabled", attemptCount: 0 },
     ]);
+    // One alone is found by its own id.
+    await world.untilDelivery(tenant, id, ({ carrier }) => carrier === id);
+    const { typedSearchAttributes, type } = await (await world.workflowOf(tenant, id)).describe();
+    expect(type).toBe("deadLetter");
+    expect(
+      Object.fromEntries(
+        typedSearchAttributes
+          .getAll()
+          .filter(({ key }) => key.name.startsWith("Signet"))
+          .map(({ key, value }) => [key.name, value]),
+      ),
+    ).toEqual({
+      SignetTenant: [tenant],
+      SignetEndpoint: [endpoint],
+      SignetDelivery: [id],
+      SignetState: "DEAD_LETTERED",
+      SignetOpen: 1,
+      SignetDead: 1,
+      SignetExpires: deliveries[0]?.expiresAt,
+    });
 
-    // Replayed too early, it becomes a dead letter again, this time with a workflow.
+    // Replayed too early, it becomes a dead letter again.
     await world.deliveries.replay(tenant, id, TEST_CALLER);
     const again = await world.untilDelivery(
       tenant,

@@ -131,9 +131,13 @@ const started = (run: RunHistory | undefined): Record<string, unknown> =>
   attributesOf(run?.events[0], "workflowExecutionStartedEventAttributes");
 
 function upserts(run: RunHistory | undefined): Record<string, unknown>[] {
-  return (run?.events ?? [])
-    .filter(({ eventType }) => eventType === "EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES")
-    .map((event) => attributesOf(event, "upsertWorkflowSearchAttributesEventAttributes"));
+  return (
+    (run?.events ?? [])
+      .filter(({ eventType }) => eventType === "EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES")
+      .map((event) => attributesOf(event, "upsertWorkflowSearchAttributesEventAttributes"))
+      // A patch's own attribute.
+      .filter((attributes) => Object.keys(attributes).length > 0)
+  );
 }
 
 describe("the search attributes of a carrier", () => {
@@ -155,11 +159,14 @@ describe("the search attributes of a carrier", () => {
       { attempt: 9 },
       { attempt: 13 },
       { attempt: 17 },
-      { state: "DEAD_LETTERED" },
+      { state: "DEAD_LETTERED", dead: 1, expires: expect.any(Date) as Date },
     ]);
   });
 
-  test("survive continue-as-new", () => {
+  test("survive in the run of its own type that a dead letter continues in", () => {
+    expect(story.first[1]?.events[0]?.["workflowExecutionStartedEventAttributes"]).toMatchObject({
+      workflowType: { name: "deadLetter" },
+    });
     expect(started(story.first[1])).toEqual({
       tenant: [story.tenant],
       endpoint: [story.endpoint],
@@ -167,6 +174,8 @@ describe("the search attributes of a carrier", () => {
       state: "DEAD_LETTERED",
       open: 1,
       attempt: 17,
+      dead: 1,
+      expires: expect.any(Date) as Date,
     });
     expect(upserts(story.first[1])).toEqual([]);
   });
@@ -189,10 +198,10 @@ describe("the history of a delivery that failed 17 times", () => {
     expect(story.first[1]?.events.length).toBeLessThanOrEqual(20);
   });
 
-  test("has 16 activities and one marker: the first attempt is a local activity", () => {
+  test("has 16 activities and two markers: the first attempt is a local activity, and a patch moves the dead letter", () => {
     const events = story.first[0]?.events ?? [];
     expect(countEvents(events, "ACTIVITY_TASK_SCHEDULED")).toBe(16);
-    expect(countEvents(events, "MARKER_RECORDED")).toBe(1);
+    expect(countEvents(events, "MARKER_RECORDED")).toBe(2);
     expect(countEvents(events, "ACTIVITY_TASK_FAILED")).toBe(0);
     expect(countEvents(events, "WORKFLOW_TASK_FAILED")).toBe(0);
   });

@@ -7,10 +7,15 @@ import { readSchemaState, type SchemaState } from "../../database/migration-file
 import type { Pool } from "../../database/pool.ts";
 import { findKnownTenants, readHomeTenants } from "../../database/repositories/cells.ts";
 import { findAnyDataKey } from "../../database/repositories/data-keys.ts";
+import { LetterReconciler, UNCARRIED_AFTER_MS } from "../../webhooks/engine/letter-reconciler.ts";
 import { CLAIM_SETTLES_MS } from "../../webhooks/engine/reconciler.ts";
 import { countUncounted } from "../../database/repositories/webhooks/uncounted-hours.ts";
 import { isSchemaError } from "../../database/errors.ts";
-import { findOverdue, readLag } from "../../database/repositories/webhooks/reconciliation.ts";
+import {
+  countUncarriedLetters,
+  findOverdue,
+  readLag,
+} from "../../database/repositories/webhooks/reconciliation.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { DAY_MS } from "../../domain/ids.ts";
 import { openKeyStore } from "../../tokens/signing-keys/key-store.ts";
@@ -207,6 +212,22 @@ const CHECKS: readonly Check[] = [
         : {
             ok: false,
             detail: `${stuck.length} deliveries are overdue, carried by ${shown} …: a running worker starts new workflows for them within a minute if theirs are gone`,
+          };
+    },
+  },
+  {
+    name: "dead letters",
+    fix: "check the database and Temporal first",
+    look: async ({ pool, temporal, clock, log }) => {
+      const differences = await new LetterReconciler({ pool, client: temporal, clock, log }).differences();
+      const waiting = await countUncarriedLetters(pool, new Date(clock.now() - UNCARRIED_AFTER_MS));
+      const lost = differences.reduce((sum, difference) => sum + difference.lost.length, waiting);
+      const ghosts = differences.reduce((sum, difference) => sum + difference.ghosts.length, 0);
+      return lost + ghosts === 0
+        ? { ok: true, detail: "each is in an open workflow" }
+        : {
+            ok: false,
+            detail: `${lost} are in no open workflow, and workflows hold ${ghosts} that are none any more: a running worker corrects it within two minutes`,
           };
     },
   },

@@ -16,6 +16,7 @@ import { readLag } from "../../database/repositories/webhooks/reconciliation.ts"
 import type { Dispatcher } from "../../webhooks/engine/dispatcher.ts";
 import type { Engine } from "../engine.ts";
 import { handBackOfDead } from "../../webhooks/engine/hand-back.ts";
+import { LetterReconciler } from "../../webhooks/engine/letter-reconciler.ts";
 import { Reconciler } from "../../webhooks/engine/reconciler.ts";
 import { Releaser } from "../../webhooks/engine/release.ts";
 import type { GuardedClock } from "../../domain/clock.ts";
@@ -172,25 +173,33 @@ function endpointFailures({
   ];
 }
 
-/** Finds overdue deliveries, and gives them a new workflow if theirs is gone. */
+/** Gives overdue deliveries and dead letters a new workflow if theirs is gone. */
 function reconciliation({
   pool,
   clock,
   connection,
   codec,
   options: { config, log },
-}: UpkeepParts): UpkeepJob {
+}: UpkeepParts): readonly UpkeepJob[] {
   const client = createNativeClient(connection, config.temporalNamespace, codec);
   const reconciler = new Reconciler({ pool, client, clock, log });
-  return {
-    name: "reconciliation",
-    everyMs: RECONCILE_MS,
-    run: async () => {
-      const { moved, late } = await reconciler.reconcile();
-      metrics.movedDeliveries.inc(moved);
-      metrics.lateDeliveries.set(late);
+  const letters = new LetterReconciler({ pool, client, clock, log });
+  return [
+    {
+      name: "reconciliation",
+      everyMs: RECONCILE_MS,
+      run: async () => {
+        const { moved, late } = await reconciler.reconcile();
+        metrics.movedDeliveries.inc(moved);
+        metrics.lateDeliveries.set(late);
+      },
     },
-  };
+    {
+      name: "reconciliation of dead letters",
+      everyMs: RECONCILE_MS,
+      run: async () => metrics.uncarriedDeadLetters.set(await letters.reconcile()),
+    },
+  ];
 }
 
 /** Removes the rest of erased tenants, and ends the workflows of their deliveries. */
@@ -329,7 +338,7 @@ function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
   const client = createNativeClient(connection, config.temporalNamespace, codec);
   return [
     futureInstants(parts),
-    reconciliation(parts),
+    ...reconciliation(parts),
     erasure(parts),
     {
       name: "schedules",

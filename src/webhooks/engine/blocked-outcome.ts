@@ -32,10 +32,11 @@ export async function blockedOutcome(
   /** Takes a delivery that cannot be sent out of the schedule. */
   const park = async (to: ParkedDelivery["to"], reason: ParkedDelivery["reason"]): Promise<MemberOutcome> => {
     const expiresAt = new Date(nowMs + plan.deadLetterMs);
-    if (await parkDelivery(pool, { ...key, to, reason, now: new Date(nowMs), expiresAt })) {
+    const leaves = to === "DEAD_LETTERED" && plan.leaves(delivery.endpointId);
+    if (await parkDelivery(pool, { ...key, to, reason, now: new Date(nowMs), expiresAt, leaves })) {
       countEnded(to);
     }
-    return { kind: to === "CANCELLED" ? "moved" : "dead" };
+    return { kind: to === "CANCELLED" || leaves ? "moved" : "dead" };
   };
   if (isErased(delivery)) {
     return await park("CANCELLED", "content_erased");

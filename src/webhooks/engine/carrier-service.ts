@@ -175,11 +175,11 @@ export function createCarrierService(options: CarrierServiceOptions): CarrierSer
       return changesOf(members, (id) => (left.has(id) ? "ended" : undefined));
     },
     handBack: async (carrier, members, by) => {
-      const taken = await takeFromCarrier(
+      const moved = await takeFromCarrier(
         pool,
         members.map(({ id, epoch }) => ({ deliveryId: id, carrier, epoch })),
       );
-      log.info({ carrier, taken, by }, "deliveries handed back on request in Temporal");
+      options.log.info({ carrier, moved, by }, "deliveries were handed back by their workflow");
       onQueued();
     },
     recordAttemptNow: async (carrier, members, requested) => {

@@ -1,13 +1,15 @@
 /** Starts `deliver` workflows for claimed deliveries. */
 import { type Client, WorkflowExecutionAlreadyStartedError } from "@temporalio/client";
+import type { SearchAttributePair } from "@temporalio/common";
 import {
+  type DeadLetterInput,
   type DeliverInput,
   SEARCH_ATTRIBUTES,
   TASK_QUEUES,
   WORKFLOW_TYPES,
 } from "../../../workflows/messages.ts";
 import type { Claimed } from "../../database/repositories/webhooks/claims.ts";
-import type { ClaimedRetry } from "../../database/repositories/webhooks/list-claims.ts";
+import type { ClaimedLetter, ClaimedRetry } from "../../database/repositories/webhooks/list-claims.ts";
 import { drawOffsets, type Random } from "../../domain/retry-schedule.ts";
 import type { AttemptRequest } from "./member-outcome.ts";
 
@@ -41,8 +43,14 @@ export interface CarrierStarter {
   unknownTo(carrier: string, members: readonly Claimed[]): Promise<readonly Claimed[]>;
   /** Starts a carrier for first attempts to a slow or failing endpoint, for which no local activity waits. */
   startSlow(carrier: string, members: readonly Claimed[]): Promise<void>;
-  /** Starts a carrier in mid-cycle. All its members belong to one endpoint. */
-  startRetries(carrier: string, members: readonly ClaimedRetry[]): Promise<void>;
+  /**
+   * Starts a carrier of dead letters. All its members belong to one endpoint.
+   *
+   * @returns false if another workflow has that id
+   */
+  startLetters(carrier: string, members: readonly ClaimedLetter[]): Promise<boolean>;
+  /** Starts a carrier in mid-cycle. All its members belong to one endpoint. @returns like {@link startLetters} */
+  startRetries(carrier: string, members: readonly ClaimedRetry[]): Promise<boolean>;
 }
 
 export interface CarrierStarterOptions {
@@ -60,42 +68,72 @@ export interface CarrierStarterOptions {
 interface Start {
   readonly carrier: string;
   readonly members: readonly Claimed[];
-  readonly input: DeliverInput;
-  readonly state: "QUEUED" | "RETRYING";
-  readonly attempt: number;
+  readonly input: DeliverInput | DeadLetterInput;
+  readonly type: "deliver" | "deadLetter";
+  /** For the UI, which the SDK writes into the history. */
+  readonly summary: string;
+  readonly attributes: readonly SearchAttributePair[];
+  /** Whether a closed workflow may have had the id: of a delivery that is carried alone again. */
+  readonly again: boolean;
 }
+
+/** The fence of a delivery that is carried alone again, in its workflow's memo. */
+interface Memo {
+  readonly epoch: number;
+}
+
+/** Longer lists are found by their endpoint, not by each delivery. */
+const FOUND_BY_DELIVERY_MAX = 64;
 
 function distinct(values: readonly string[]): string[] {
   return [...new Set(values)];
 }
 
-/** Returns the carrier's summary for the UI, which the SDK writes into the history. */
-function summaryOf(members: number, endpoints: readonly string[], attempt: number): string {
-  const what = members === 1 ? "1 delivery" : `${members} deliveries`;
-  const [endpoint] = endpoints;
-  const where = endpoints.length === 1 ? endpoint : `${endpoints.length} endpoints`;
-  return attempt === 1 ? `${what} to ${where}` : `${what} to ${where}, from attempt ${attempt}`;
+/** Returns what is carried, and where to. */
+function summaryOf(members: readonly Claimed[], one: string, several: string): string {
+  const endpoints = distinct(members.map((member) => member.endpointId));
+  const where = endpoints.length === 1 ? endpoints.join("") : `${endpoints.length} endpoints`;
+  return `${members.length} ${members.length === 1 ? one : several} to ${where}`;
 }
 
-/** @returns false if the carrier was started before */
+/** Returns the part of a start that differs between first attempts and retries. */
+function attempts(
+  members: readonly Claimed[],
+  state: "QUEUED" | "RETRYING",
+  attempt: number,
+): Pick<Start, "type" | "summary" | "attributes" | "again"> {
+  const what = summaryOf(members, "delivery", "deliveries");
+  return {
+    type: "deliver",
+    summary: attempt === 1 ? what : `${what}, from attempt ${attempt}`,
+    attributes: [
+      { key: SEARCH_ATTRIBUTES.state, value: state },
+      { key: SEARCH_ATTRIBUTES.attempt, value: attempt },
+    ],
+    again: false,
+  };
+}
+
+/** @returns false if the carrier was started before, or, with `again`, if another workflow has its id */
 async function start(
   { client, eager }: Pick<CarrierStarterOptions, "client" | "eager">,
-  { carrier, members, input, state, attempt }: Start,
+  { carrier, members, input, type, summary, attributes, again }: Start,
 ): Promise<boolean> {
   const tenants = distinct(members.map((member) => member.tenantId));
   const endpoints = distinct(members.map((member) => member.endpointId));
   const [tenant] = tenants;
   try {
-    await client.workflow.start(WORKFLOW_TYPES.deliver, {
+    await client.workflow.start(WORKFLOW_TYPES[type], {
       workflowId: carrier,
       taskQueue: TASK_QUEUES.deliveries,
       args: [input],
       requestEagerStart: eager,
-      // Each id has one run. A later carrier of the same delivery gets its own id.
-      workflowIdReusePolicy: "REJECT_DUPLICATE",
+      // The first list of an id is the only one. The fence guards a delivery that is carried alone again.
+      workflowIdReusePolicy: again ? "ALLOW_DUPLICATE" : "REJECT_DUPLICATE",
+      ...(again ? { memo: { epoch: members[0]?.epoch } } : {}),
       workflowIdConflictPolicy: "FAIL",
       workflowTaskTimeout: "5 seconds",
-      staticSummary: summaryOf(members.length, endpoints, attempt),
+      staticSummary: summary,
       ...(tenants.length === 1 && tenant !== undefined ? { priority: { fairnessKey: tenant } } : {}),
       typedSearchAttributes: [
         // A signal to all workflows of an endpoint or a tenant must not reach others, so mixed lists have neither.
@@ -105,23 +143,65 @@ async function start(
               { key: SEARCH_ATTRIBUTES.endpoint, value: endpoints },
             ]
           : []),
-        { key: SEARCH_ATTRIBUTES.delivery, value: members.map((member) => member.deliveryId) },
-        { key: SEARCH_ATTRIBUTES.state, value: state },
+        ...(members.length <= FOUND_BY_DELIVERY_MAX
+          ? [{ key: SEARCH_ATTRIBUTES.delivery, value: members.map((member) => member.deliveryId) }]
+          : []),
         { key: SEARCH_ATTRIBUTES.open, value: members.length },
-        { key: SEARCH_ATTRIBUTES.attempt, value: attempt },
+        ...attributes,
       ],
     });
     return true;
   } catch (error) {
     if (error instanceof WorkflowExecutionAlreadyStartedError) {
-      return false;
+      return again && (await epochOf(client, carrier)) === members[0]?.epoch;
     }
     throw error;
   }
 }
 
+/** Returns the epoch of a delivery that its workflow carries alone; undefined for a list. */
+async function epochOf(client: Client, carrier: string): Promise<number | undefined> {
+  const { memo } = await client.workflow.getHandle(carrier).describe();
+  return (memo as Partial<Memo> | undefined)?.epoch;
+}
+
+/** Whether a delivery is carried alone, under its id. */
+function isOwn(carrier: string, members: readonly Claimed[]): boolean {
+  return members[0]?.deliveryId === carrier;
+}
+
 function named(members: readonly Claimed[]): DeliverInput["members"] {
   return members.map((member) => ({ id: member.deliveryId, epoch: member.epoch }));
+}
+
+/** Returns the start of a carrier of dead letters. */
+function lettersStart(
+  carrier: string,
+  members: readonly ClaimedLetter[],
+  deadLetterMs: number,
+): Omit<Start, "carrier" | "members"> {
+  const input: DeadLetterInput = {
+    v: 1,
+    letters: members.map(({ deliveryId, epoch, attemptCount, expiresAt }) => [
+      deliveryId,
+      epoch,
+      attemptCount,
+      expiresAt.getTime(),
+    ]),
+    dead_letter_ms: deadLetterMs,
+  };
+  const firstMs = Math.min(...members.map(({ expiresAt }) => expiresAt.getTime()));
+  return {
+    input,
+    type: "deadLetter",
+    summary: summaryOf(members, "dead letter", "dead letters"),
+    attributes: [
+      { key: SEARCH_ATTRIBUTES.state, value: "DEAD_LETTERED" },
+      { key: SEARCH_ATTRIBUTES.dead, value: members.length },
+      { key: SEARCH_ATTRIBUTES.expires, value: new Date(firstMs) },
+    ],
+    again: isOwn(carrier, members),
+  };
 }
 
 export function createCarrierStarter(options: CarrierStarterOptions): CarrierStarter {
@@ -139,7 +219,7 @@ export function createCarrierStarter(options: CarrierStarterOptions): CarrierSta
   ): Promise<boolean> {
     const mixed = distinct(members.map((member) => member.endpointId)).length > 1;
     const whole = { ...input, ...(mixed ? { mixed } : {}) };
-    return await start(options, { carrier, members, input: whole, state: "QUEUED", attempt: 1 });
+    return await start(options, { carrier, members, input: whole, ...attempts(members, "QUEUED", 1) });
   }
 
   return {
@@ -161,7 +241,7 @@ export function createCarrierStarter(options: CarrierStarterOptions): CarrierSta
       await startFirst(carrier, members, { ...inputOf(members), slow: true });
     },
     startRetries: async (carrier, members) => {
-      const attempts = Math.max(0, ...members.map((member) => member.attemptCount));
+      const made = Math.max(0, ...members.map((member) => member.attemptCount));
       const input: DeliverInput = {
         ...inputOf(members),
         progress: {
@@ -173,7 +253,16 @@ export function createCarrierStarter(options: CarrierStarterOptions): CarrierSta
           })),
         },
       };
-      await start(options, { carrier, members, input, state: "RETRYING", attempt: attempts + 1 });
+      return await start(options, {
+        carrier,
+        members,
+        input,
+        ...attempts(members, "RETRYING", made + 1),
+        again: isOwn(carrier, members),
+      });
+    },
+    startLetters: async (carrier, members) => {
+      return await start(options, { carrier, members, ...lettersStart(carrier, members, deadLetterMs) });
     },
   };
 }

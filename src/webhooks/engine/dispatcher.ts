@@ -130,6 +130,7 @@ export class Dispatcher {
       this.#firstLane(),
       this.#every(LANE_MS, "slow lane", async () => await this.#lanes.slowRound()),
       this.#every(LANE_MS, "retry lane", async () => await this.#lanes.retryRound()),
+      this.#every(SWEEP_MS, "dead-letter lane", async () => await this.#lanes.letterRound()),
       this.#every(SWEEP_MS, "sweep", async () => {
         await this.#sweep();
         return false;

@@ -1,15 +1,19 @@
 /**
- * Lists of one endpoint each: first attempts to slow endpoints, and retries that wait for a workflow. Their rounds leave
- * the cores to first attempts, and stay short while starts are slow.
+ * Lists of one endpoint each: first attempts to slow endpoints, and retries and dead letters that wait for a workflow.
+ * Their rounds leave the cores to first attempts, and stay short while starts are slow.
  */
 import type { Pool } from "../../database/pool.ts";
 import type { Claimed } from "../../database/repositories/webhooks/claims.ts";
 import {
   claimForEndpoints,
+  claimLetters,
   claimRetries,
   hasWaitingRetries,
+  type Listed,
   type ListsClaim,
 } from "../../database/repositories/webhooks/list-claims.ts";
+import { takeFromCarrier } from "../../database/repositories/webhooks/reconciliation.ts";
+import { putBounded } from "../../domain/bounded-map.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { newId, type RandomBytes } from "../../domain/ids.ts";
 import type { EndpointHealth } from "../pacing/endpoint-health.ts";
@@ -22,6 +26,15 @@ export const LANE_MS = 250;
 const SLOW_LISTS_MAX = 64;
 const RETRY_LISTS_MAX = 32;
 const RETRY_SPREAD_SECONDS = 2;
+/**
+ * After a list of dead letters, those of the same endpoint are collected, because nobody waits for them: 50 per second
+ * make a full list in 20 s.
+ */
+const LETTERS_MS = 30_000;
+const LETTER_ENDPOINTS_MAX = 10_000;
+const LETTER_LISTS_MAX = 16;
+/** Dead letters in a workflow. Its input takes about 60 bytes for each. */
+const LETTERS_MAX = 1_000;
 /**
  * How long a round should take. It claims less while starts are slow, because the next list of a tenant waits for its
  * end.
@@ -39,7 +52,7 @@ export interface ListLanesOptions {
   /** Id of this worker in claims. */
   readonly worker: string;
   readonly pool: Pool;
-  readonly starter: Pick<CarrierStarter, "startSlow" | "startRetries">;
+  readonly starter: Pick<CarrierStarter, "startSlow" | "startRetries" | "startLetters">;
   readonly starts: Starts;
   readonly health: Pick<EndpointHealth, "slow">;
   readonly clock: Clock;
@@ -48,7 +61,7 @@ export interface ListLanesOptions {
   readonly batchMax: number;
 }
 
-/** Starts the workflow of a carrier with its members. */
+/** Starts the workflow of a carrier with its members. Resolves to false if another workflow has that id. */
 type Start<T> = (carrier: string, members: readonly T[]) => Promise<unknown>;
 
 /** A round that has ended. */
@@ -67,7 +80,11 @@ export class ListLanes {
   readonly #options: ListLanesOptions;
   #slowLists = SLOW_LISTS_MAX;
   #retryLists = RETRY_LISTS_MAX;
+  #letterLists = LETTER_LISTS_MAX;
   #afterRetryTenant = "";
+  #afterLetterEndpoint = "";
+  /** When the last list of an endpoint's dead letters was claimed. */
+  readonly #lettersAtMs = new Map<string, number>();
   /** When first attempts were last claimed. */
   #claimedAtMs = Number.NEGATIVE_INFINITY;
 
@@ -120,6 +137,34 @@ export class ListLanes {
     return this.#isFollowed(round);
   }
 
+  /** Starts lists of dead letters. Returns whether the next round should follow at once. */
+  async letterRound(): Promise<boolean> {
+    const { pool, clock, starter, starts } = this.#options;
+    if (starts.pauseMs > 0) {
+      return false;
+    }
+    const lists = { ...this.#newLists(this.#letterLists), listMax: LETTERS_MAX };
+    const nowMs = performance.now();
+    const recent = [...this.#lettersAtMs].filter(([, atMs]) => atMs > nowMs - LETTERS_MS);
+    const { claimed, nextEndpoint } = await claimLetters(pool, {
+      ...lists,
+      recentEndpoints: recent.map(([endpoint]) => endpoint),
+      diedBefore: new Date(clock.now() - LETTERS_MS),
+      afterEndpoint: this.#afterLetterEndpoint,
+    });
+    this.#afterLetterEndpoint = nextEndpoint;
+    for (const { endpointId } of claimed) {
+      putBounded(this.#lettersAtMs, endpointId, nowMs, LETTER_ENDPOINTS_MAX);
+    }
+    const round = await this.#startRound(
+      lists,
+      claimed,
+      async (carrier, members) => await starter.startLetters(carrier, members),
+    );
+    this.#letterLists = nextLists(this.#letterLists, LETTER_LISTS_MAX, round);
+    return nextEndpoint !== "" || this.#isFollowed(round);
+  }
+
   /** Starts each carrier with all the members that were claimed for it. */
   async startAll<T extends Claimed>(
     lists: Iterable<readonly [carrier: string, members: readonly T[]]>,
@@ -132,21 +177,20 @@ export class ListLanes {
   }
 
   /** Starts the lists of a round in the order of their numbers, in which tenants take turns. */
-  async #startRound<T extends Claimed>(
+  async #startRound<T extends Listed>(
     { carriers }: ListsClaim,
     claimed: readonly T[],
     start: Start<T>,
   ): Promise<Round> {
     const began = performance.now();
-    const members = byCarrier(claimed);
-    await this.startAll(
-      carriers.flatMap((carrier) => {
-        const own = members.get(carrier);
-        return own === undefined ? [] : [[carrier, own] as const];
-      }),
-      start,
-    );
-    return { full: members.size === carriers.length, tookMs: performance.now() - began };
+    const lists = byCarrier(claimed.toSorted((a, b) => a.list - b.list));
+    await this.startAll(lists, async (carrier, members) => {
+      // A workflow of the delivery's id has let it go, but has not ended. The next round tries again.
+      if ((await start(carrier, members)) === false) {
+        await takeFromCarrier(this.#options.pool, members);
+      }
+    });
+    return { full: lists.size === carriers.length, tookMs: performance.now() - began };
   }
 
   #isFollowed({ full, tookMs }: Round): boolean {

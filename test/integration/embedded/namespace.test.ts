@@ -9,6 +9,7 @@ import { ensureNamespace, RETENTION_MS } from "../../../src/temporal/namespace.t
 /** temporal.api.enums.v1.IndexedValueType */
 const KEYWORD = 2;
 const INT = 3;
+const DATETIME = 6;
 const KEYWORD_LIST = 7;
 
 const WIRE = {
@@ -18,6 +19,8 @@ const WIRE = {
   SignetState: KEYWORD,
   SignetOpen: INT,
   SignetAttempt: INT,
+  SignetDead: INT,
+  SignetExpires: DATETIME,
 };
 
 let connection: Connection;
@@ -60,7 +63,7 @@ async function register(days: number, attribute: string): Promise<void> {
   });
 }
 
-it("a missing namespace is created with 72 hours of retention and six search attributes, ready for starts and queries", async () => {
+it("a missing namespace is created with 72 hours of retention and eight search attributes, ready for starts and queries", async () => {
   await ensure(namespace);
   expect(await attributes()).toEqual(WIRE);
   expect(await retentionMs()).toBe(259_200_000);

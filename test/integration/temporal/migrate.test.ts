@@ -21,7 +21,7 @@ const ADMINISTRATORS = [
   "AddSearchAttributes",
 ];
 const ATTRIBUTES =
-  "--name SignetTenant --type KeywordList --name SignetEndpoint --type KeywordList --name SignetDelivery --type KeywordList --name SignetState --type Keyword --name SignetOpen --type Int --name SignetAttempt --type Int";
+  "--name SignetTenant --type KeywordList --name SignetEndpoint --type KeywordList --name SignetDelivery --type KeywordList --name SignetState --type Keyword --name SignetOpen --type Int --name SignetAttempt --type Int --name SignetDead --type Int --name SignetExpires --type Datetime";
 
 const database = useTestDatabase();
 const files = certificateFiles();

@@ -262,6 +262,8 @@ describe("words", () => {
       "SignetState KEYWORD",
       "SignetOpen INT",
       "SignetAttempt INT",
+      "SignetDead INT",
+      "SignetExpires DATETIME",
     ]);
   });
 });

@@ -23,7 +23,7 @@ test.each(["signet.a1b2c.tmprl.cloud:7233", "eu-central-1.aws.api.temporal.io:72
     }).catch((error: unknown) => (error instanceof AdministratorNeededError ? error.commands : error));
     expect(commands).toEqual([
       "tcld namespace create --namespace signet.a1b2c --region <region> --auth-method api_key --retention-days 3",
-      "tcld namespace search-attributes add --namespace signet.a1b2c --search-attribute SignetTenant=KeywordList --search-attribute SignetEndpoint=KeywordList --search-attribute SignetDelivery=KeywordList --search-attribute SignetState=Keyword --search-attribute SignetOpen=Int --search-attribute SignetAttempt=Int",
+      "tcld namespace search-attributes add --namespace signet.a1b2c --search-attribute SignetTenant=KeywordList --search-attribute SignetEndpoint=KeywordList --search-attribute SignetDelivery=KeywordList --search-attribute SignetState=Keyword --search-attribute SignetOpen=Int --search-attribute SignetAttempt=Int --search-attribute SignetDead=Int --search-attribute SignetExpires=Datetime",
     ]);
   },
 );

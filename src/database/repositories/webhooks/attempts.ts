@@ -406,6 +406,8 @@ export interface ParkedDelivery {
   readonly expiresAt: Date;
   readonly to: "DEAD_LETTERED" | "CANCELLED";
   readonly reason: DeliveryReason | null;
+  /** Whether it leaves its carrier, for one of dead letters. */
+  readonly leaves: boolean;
 }
 
 /** Takes a delivery out of the schedule without an attempt. Returns true if it was open and still the carrier's. */
@@ -414,7 +416,8 @@ export async function parkDelivery(db: Queryable, parked: ParkedDelivery): Promi
     name: "park-delivery",
     ...sql`UPDATE deliveries SET state = ${parked.to}, reason = ${parked.reason}, next_attempt_at = NULL,
         dead_lettered_at = CASE WHEN ${parked.to} = 'DEAD_LETTERED' THEN ${parked.now}::timestamptz END,
-        expires_at = CASE WHEN ${parked.to} = 'DEAD_LETTERED' THEN ${parked.expiresAt}::timestamptz END
+        expires_at = CASE WHEN ${parked.to} = 'DEAD_LETTERED' THEN ${parked.expiresAt}::timestamptz END,
+        carrier = CASE WHEN NOT ${parked.leaves} THEN carrier END, epoch = epoch + ${parked.leaves}::boolean::int
       WHERE day = ${idDay(parked.deliveryId)} AND id = ${parked.deliveryId} AND carrier = ${parked.carrier} AND epoch = ${parked.epoch} AND state IN ('QUEUED', 'RETRYING')`,
   });
   return rowCount === 1;

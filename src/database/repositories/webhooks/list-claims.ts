@@ -1,10 +1,18 @@
-/** Claims of lists of one endpoint each: first attempts to slow endpoints, and retries. Tenants are served in turns. */
+/**
+ * Claims of lists of one endpoint each: first attempts to slow endpoints, retries, and dead letters. Tenants are served in
+ * turns, except for dead letters, for which nobody waits.
+ */
 import type { Queryable } from "../../pool.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 import { CLAIMED, type Claimed, TENANTS_MAX, WAITING } from "./claims.ts";
 
+/** A member of a list. The lists of a claim are numbered from 1. */
+export interface Listed extends Claimed {
+  readonly list: number;
+}
+
 /** A delivery that continues in mid-cycle under a new carrier. */
-export interface ClaimedRetry extends Claimed {
+export interface ClaimedRetry extends Listed {
   /** Number of finished attempts in this cycle. */
   readonly attemptCount: number;
   readonly cycleStartedAt: Date;
@@ -25,12 +33,18 @@ const LISTED_MAX = 2_048;
 
 /**
  * Returns SQL that writes the carriers `$1` into numbered rows: at most `$2` per list. `numbered` has the columns day, id,
- * list and n.
+ * list, n, and the length of its list. One alone is carried under its own id, by which people look for it.
+ *
+ * @param alone further condition for that
  */
-const CARRY_LISTS = `UPDATE deliveries d SET carrier = ($1::text[])[numbered.list], claimed_at = $4, claimed_by = $5
+function carryLists(alone = "true"): string {
+  return `UPDATE deliveries d
+      SET carrier = CASE WHEN numbered.length = 1 AND ${alone} THEN d.id ELSE ($1::text[])[numbered.list] END,
+        claimed_at = $4, claimed_by = $5
       FROM numbered
       WHERE d.day = numbered.day AND d.id = numbered.id AND numbered.n <= $2 AND numbered.list <= cardinality($1::text[])
-      RETURNING ${CLAIMED}`;
+      RETURNING ${CLAIMED}, numbered.list::int`;
+}
 
 /**
  * Returns SQL that numbers the lists of `candidates`, tenants in turns. Within a turn places are random, or the same
@@ -46,7 +60,7 @@ function numberedLists(list: string): string {
           FROM candidates GROUP BY tenant_id, ${list}
         ) turns
       ), numbered AS (
-        SELECT day, id, list, row_number() OVER (PARTITION BY list ORDER BY id) AS n
+        SELECT day, id, list, row_number() OVER (PARTITION BY list ORDER BY id) AS n, count(*) OVER (PARTITION BY list) AS length
         FROM candidates JOIN lists USING (${list})
       )`;
 }
@@ -55,8 +69,8 @@ function numberedLists(list: string): string {
 export async function claimForEndpoints(
   db: Queryable,
   claim: ListsClaim & { readonly endpointIds: readonly string[] },
-): Promise<Claimed[]> {
-  const { rows } = await db.query<Claimed>({
+): Promise<Listed[]> {
+  const { rows } = await db.query<Listed>({
     name: "claim-for-endpoints",
     text: `WITH waiting AS MATERIALIZED (
         SELECT DISTINCT tenant_id FROM endpoints WHERE id = ANY ($3::text[]) AND tenant_id NOT IN ${HELD_TENANTS}
@@ -68,7 +82,7 @@ export async function claimForEndpoints(
           FOR UPDATE SKIP LOCKED
         ) mine
       ), ${numberedLists("endpoint_id")}
-      ${CARRY_LISTS}`,
+      ${carryLists("d.epoch = 1")}`,
     values: [claim.carriers, claim.listMax, claim.endpointIds, claim.now, claim.worker],
   });
   return rows;
@@ -123,7 +137,7 @@ export async function claimRetries(
           FOR UPDATE SKIP LOCKED
         ) mine
       ), ${numberedLists("endpoint_id, attempt_count, cycle_start")}
-      ${CARRY_LISTS}, d.attempt_count AS "attemptCount", d.cycle_started_at AS "cycleStartedAt",
+      ${carryLists()}, d.attempt_count AS "attemptCount", d.cycle_started_at AS "cycleStartedAt",
         d.next_attempt_at AS "nextAttemptAt",
         (SELECT coalesce(max(tenant_id), '') FROM seen WHERE n = ${TENANTS_MAX}) AS last_tenant`,
     values: [claim.carriers, claim.listMax, claim.spreadSeconds, claim.now, claim.worker, claim.afterTenant],
@@ -132,4 +146,74 @@ export async function claimRetries(
     claimed: rows.map(({ last_tenant: _last, ...row }) => row),
     nextTenant: rows[0]?.last_tenant ?? "",
   };
+}
+
+/** A dead letter with a new carrier. */
+export interface ClaimedLetter extends Listed {
+  readonly attemptCount: number;
+  readonly expiresAt: Date;
+}
+
+const WAITING_LETTER = "d.carrier IS NULL AND d.state = 'DEAD_LETTERED'";
+
+export interface LettersClaim extends ListsClaim {
+  /** Lists of these endpoints are claimed if they are full, or if one of their dead letters died before an instant. */
+  readonly recentEndpoints: readonly string[];
+  readonly diedBefore: Date;
+  /** Claims only for endpoints after this one, so that all endpoints get their turn. */
+  readonly afterEndpoint: string;
+}
+
+/**
+ * Claims dead letters without a carrier: of endpoints that were disabled before, those that left a list of retries, and
+ * those that lost their carrier.
+ *
+ * @returns the claimed dead letters, and the endpoint after which to continue if there are more than lists
+ */
+export async function claimLetters(
+  db: Queryable,
+  { carriers, listMax, worker, now, recentEndpoints, diedBefore, afterEndpoint }: LettersClaim,
+): Promise<{ readonly claimed: ClaimedLetter[]; readonly nextEndpoint: string }> {
+  const next = (after: string): string =>
+    `(SELECT d.endpoint_id FROM deliveries d WHERE ${WAITING_LETTER} AND d.endpoint_id > ${after} ORDER BY d.endpoint_id LIMIT 1)`;
+  const { rows } = await db.query<Omit<ClaimedLetter, "deliveryId"> & ClaimedRow>({
+    name: "claim-letters",
+    text: `WITH RECURSIVE seen(endpoint_id, list) AS (
+        SELECT ${next("$6::text")}, 1
+        UNION ALL
+        SELECT ${next("seen.endpoint_id")}, list + 1 FROM seen
+        WHERE seen.endpoint_id IS NOT NULL AND list < cardinality($1::text[])
+      ), waiting AS MATERIALIZED (
+        SELECT endpoint_id, list FROM seen WHERE endpoint_id IS NOT NULL
+      ), candidates AS MATERIALIZED (
+        SELECT waiting.list, mine.*, count(*) OVER mates AS length, min(mine.dead_lettered_at) OVER mates AS died_at
+        FROM waiting CROSS JOIN LATERAL (
+          SELECT d.day, d.id, d.dead_lettered_at FROM deliveries d
+          WHERE ${WAITING_LETTER} AND d.endpoint_id = waiting.endpoint_id
+          ORDER BY d.id LIMIT $2::int FOR UPDATE SKIP LOCKED
+        ) mine WINDOW mates AS (PARTITION BY waiting.list)
+      ), claimed AS (
+        UPDATE deliveries d SET carrier = CASE WHEN c.length = 1 THEN d.id ELSE ($1::text[])[c.list] END,
+          claimed_at = $3, claimed_by = $4
+        FROM candidates c
+        WHERE d.day = c.day AND d.id = c.id
+          AND (c.length >= $2::int OR c.died_at < $5 OR d.endpoint_id <> ALL ($7::text[]))
+        RETURNING ${CLAIMED}, c.list, d.attempt_count AS "attemptCount", d.expires_at AS "expiresAt"
+      )
+      SELECT claimed.*, last.endpoint_id AS last_endpoint
+      FROM (SELECT coalesce(max(endpoint_id), '') AS endpoint_id FROM waiting WHERE list = cardinality($1::text[])) last
+      LEFT JOIN claimed ON true`,
+    values: [carriers, listMax, now, worker, diedBefore, afterEndpoint, recentEndpoints],
+  });
+  return {
+    claimed: rows.flatMap(({ last_endpoint: _last, deliveryId, ...row }) =>
+      deliveryId === null ? [] : [{ deliveryId, ...row }],
+    ),
+    nextEndpoint: rows[0]?.last_endpoint ?? "",
+  };
+}
+
+interface ClaimedRow {
+  readonly deliveryId: string | null;
+  readonly last_endpoint: string;
 }

@@ -45,8 +45,9 @@ export async function findOverdue(
 }
 
 /**
- * Takes deliveries from a carrier that is gone, or does not know them. They keep their attempts and wait for a new carrier. The old carrier
- * and epoch guard the update, so that only one of two reconcilers succeeds.
+ * Takes unfinished deliveries and dead letters from a carrier that is gone, hands them back or does not know them. They
+ * keep their attempts and wait for a new carrier. The old carrier and epoch guard the update, so that only one of two
+ * reconcilers succeeds.
  *
  * @returns the number of deliveries moved
  */
@@ -59,7 +60,7 @@ export async function takeFromCarrier(
     text: `UPDATE deliveries d SET carrier = NULL, epoch = d.epoch + 1, claimed_at = NULL
       FROM unnest($1::date[], $2::text[], $3::text[], $4::int[]) AS m(day, id, carrier, epoch)
       WHERE d.day = m.day AND d.id = m.id AND d.carrier = m.carrier AND d.epoch = m.epoch
-        AND d.state IN ('QUEUED', 'RETRYING')`,
+        AND d.state IN ('QUEUED', 'RETRYING', 'DEAD_LETTERED')`,
     values: [
       deliveries.map((delivery) => idDay(delivery.deliveryId)),
       deliveries.map((delivery) => delivery.deliveryId),
@@ -68,6 +69,86 @@ export async function takeFromCarrier(
     ],
   });
   return rowCount ?? 0;
+}
+
+/** A carrier of dead letters, and how many it has. */
+export interface CarrierOfLetters {
+  readonly carrier: string;
+  readonly letters: number;
+}
+
+const COUNT_LETTERS = "SELECT carrier, count(*)::int AS letters FROM";
+
+/**
+ * Returns carriers of dead letters in the order of their names, after one of them.
+ *
+ * @param letters how many rows to read at most: more than a carrier has
+ * @returns the carriers, and after which to continue; "" after the last
+ */
+export async function findCarriersOfLetters(
+  db: Queryable,
+  {
+    after,
+    letters,
+    carriers,
+  }: { readonly after: string; readonly letters: number; readonly carriers: number },
+): Promise<{ readonly found: readonly CarrierOfLetters[]; readonly next: string }> {
+  const { rows } = await db.query<CarrierOfLetters>({
+    name: "find-carriers-of-letters",
+    text: `${COUNT_LETTERS} (
+        SELECT carrier FROM deliveries WHERE state = 'DEAD_LETTERED' AND carrier > $1 ORDER BY carrier LIMIT $2
+      ) page GROUP BY carrier ORDER BY carrier`,
+    values: [after, letters],
+  });
+  const read = rows.reduce((sum, row) => sum + row.letters, 0);
+  // The rest of the last one may be on the next page.
+  const whole = read < letters ? rows : rows.slice(0, -1);
+  const found = whole.slice(0, carriers);
+  return { found, next: found.length < rows.length ? (found.at(-1)?.carrier ?? "") : "" };
+}
+
+/** Returns how many dead letters carriers have; nothing for those without. */
+export async function lettersOfCarriers(
+  db: Queryable,
+  carriers: readonly string[],
+): Promise<ReadonlyMap<string, number>> {
+  const { rows } = await db.query<CarrierOfLetters>({
+    name: "letters-of-carriers",
+    text: `${COUNT_LETTERS} deliveries WHERE state = 'DEAD_LETTERED' AND carrier = ANY ($1::text[]) GROUP BY carrier`,
+    values: [carriers],
+  });
+  return new Map(rows.map(({ carrier, letters }) => [carrier, letters]));
+}
+
+export interface LetterOfCarrier {
+  readonly deliveryId: string;
+  readonly epoch: number;
+  readonly diedAt: Date;
+  /** Null if no dispatcher has claimed it. */
+  readonly claimedAt: Date | null;
+}
+
+/** Returns the dead letters of a carrier. */
+export async function findLettersOf(db: Queryable, carrier: string): Promise<LetterOfCarrier[]> {
+  const { rows } = await db.query<LetterOfCarrier>({
+    name: "find-letters-of-carrier",
+    text: `SELECT id AS "deliveryId", epoch, dead_lettered_at AS "diedAt", claimed_at AS "claimedAt" FROM deliveries
+      WHERE state = 'DEAD_LETTERED' AND carrier = $1 ORDER BY id`,
+    values: [carrier],
+  });
+  return rows;
+}
+
+/** Counts dead letters that have waited for a carrier since before an instant, up to 10,000. */
+export async function countUncarriedLetters(db: Queryable, before: Date): Promise<number> {
+  const { rows } = await db.query<{ count: number }>({
+    name: "count-uncarried-letters",
+    text: `SELECT count(*)::int AS count FROM (
+        SELECT FROM deliveries WHERE state = 'DEAD_LETTERED' AND carrier IS NULL AND dead_lettered_at < $1 LIMIT 10000
+      ) waiting`,
+    values: [before],
+  });
+  return rows[0]?.count ?? 0;
 }
 
 /** The lag of the outbox, in seconds. */
