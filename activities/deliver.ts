@@ -88,14 +88,28 @@ function failedMember(
   return beforeMs > ANSWERED_BEFORE_MS ? [index, delayMs, beforeMs] : [index, delayMs];
 }
 
+/** Leaves the indexes out if all members that failed have one answer, as most lists do. */
+function shortened(
+  answers: ReadonlyMap<string, readonly number[]>,
+  failures: number,
+): NonNullable<AttemptResult["answers"]> {
+  return [...answers].map(([answer, indexes]) =>
+    indexes.length === failures ? [answer] : [answer, ...indexes],
+  );
+}
+
 /** Lists only members that were not delivered, because every listed member adds to the history. */
 function exceptions({ startedAtMs, endedAtMs, outcomes }: AttemptRun): AttemptResult {
   const failed: FailedMember[] = [];
   const postponed: IndexedDelay[] = [];
   const reservations: IndexedReservation[] = [];
   const notEarlier: number[] = [];
+  const answers = new Map<string, number[]>();
   const lists = { dead: [] as number[], moved: [] as number[], unsettled: [] as number[] };
   outcomes.forEach((outcome, index) => {
+    if ("answer" in outcome) {
+      answers.set(outcome.answer, [...(answers.get(outcome.answer) ?? []), index]);
+    }
     switch (outcome.kind) {
       case "delivered":
         break;
@@ -122,6 +136,7 @@ function exceptions({ startedAtMs, endedAtMs, outcomes }: AttemptRun): AttemptRe
     started_at: startedAtMs,
     ended_at: endedAtMs,
     ...(failed.length > 0 ? { failed } : {}),
+    ...(answers.size > 0 ? { answers: shortened(answers, failed.length + lists.dead.length) } : {}),
     ...(notEarlier.length > 0 ? { not_earlier: notEarlier } : {}),
     ...(postponed.length > 0 ? { postponed } : {}),
     ...(reservations.length > 0 ? { places: reservations } : {}),

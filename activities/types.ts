@@ -51,6 +51,11 @@ export interface AttemptResult {
   readonly started_at: number;
   readonly ended_at: number;
   readonly failed?: readonly FailedMember[];
+  /**
+   * How failed and dead members were answered: a status, or what kept it away (`timeout`, `dns` …), with their indexes.
+   * Without indexes: all of them.
+   */
+  readonly answers?: readonly (readonly [answer: string, ...indexes: readonly number[]])[];
   /** Failed members that must not be attempted early, because their receiver requested the wait. */
   readonly not_earlier?: readonly number[];
   /** Members that are dead letters now: failed for the 17th time, or the tenant disabled the endpoint. */

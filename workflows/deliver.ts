@@ -20,7 +20,7 @@ import {
   workflowInfo,
 } from "@temporalio/workflow";
 import type { AttemptResult, DeliverActivities } from "../activities/types.ts";
-import { DeliveryLedger, fromLetters, type Wave } from "./delivery-ledger.ts";
+import { DeliveryLedger, type Due, fromLetters, type Wave } from "./delivery-ledger.ts";
 import { describe, type Notes, publish, publishAttempt } from "./carrier-visibility.ts";
 import {
   attemptSummary,
@@ -226,9 +226,18 @@ async function carryOut(wave: Wave, ledger: DeliveryLedger, slow: boolean): Prom
 
 /** Records the result of a wave. */
 function book(ledger: DeliveryLedger, wave: Wave, result: AttemptResult): void {
+  requireResult(result);
   // Runs of 0.3.0 and before counted requests from the wave's end, and perhaps twice.
   ledger.apply(wave, result, ledger.mustAskExactly(wave, result) && patched(EXACTLY_PATCH));
   decideWaits(ledger);
+}
+
+/** An operator may complete an activity by hand, with anything. The attempt is made again then. @throws TypeError */
+function requireResult(result: unknown): void {
+  const { started_at: started, ended_at: ended } = (result ?? {}) as Partial<AttemptResult>;
+  if (typeof started !== "number" || typeof ended !== "number") {
+    throw new TypeError("the activity was completed with something else than a result");
+  }
 }
 
 /**
@@ -309,6 +318,15 @@ async function rest(ledger: DeliveryLedger, notes: Notes): Promise<void> {
   }
 }
 
+/** Returns the timer's summary, as what it waits for is found in the history. */
+function waitSummary({ attempt, last }: Due): string {
+  if (attempt === undefined) {
+    return "the dead-letter week";
+  }
+  const next = `until ${attemptSummary(attempt, 1)}`;
+  return last === undefined ? next : `${next}, last ${last}`;
+}
+
 async function waitUntil({ nextDue }: DeliveryLedger, woken: () => boolean): Promise<void> {
   if (woken()) {
     return;
@@ -319,9 +337,7 @@ async function waitUntil({ nextDue }: DeliveryLedger, woken: () => boolean): Pro
   }
   const waitMs = nextDue.atMs - Date.now();
   if (waitMs > 0) {
-    const { attempt: next } = nextDue;
-    const summary = next === undefined ? "the dead-letter week" : `until ${attemptSummary(next, 1)}`;
-    await condition(woken, waitMs, { summary });
+    await condition(woken, waitMs, { summary: waitSummary(nextDue) });
   }
 }
 

@@ -30,6 +30,8 @@ interface Entry {
   askedMs: number;
   /** Whether an attempt was made because of it. */
   used: boolean;
+  /** How the last attempt was answered. */
+  last: string | undefined;
 }
 
 /** Members that are attempted together. */
@@ -43,6 +45,8 @@ export interface Due {
   readonly atMs: number;
   /** 1 to 17; undefined for the end of a dead letter's week. */
   readonly attempt: number | undefined;
+  /** How the last one was answered. */
+  readonly last: string | undefined;
 }
 
 /** Maximum difference of the server's and the worker's clocks. */
@@ -68,10 +72,19 @@ export function fromLetters({ letters, dead_letter_ms, done, last_request }: Dea
     ...(last_request === undefined ? {} : { last_request }),
     progress: {
       anchor_ms: null,
-      members: letters.map(([, , attempts, due_ms]) => ({ attempts, phase: "DEAD_LETTERED", due_ms })),
+      members: letters.map(([, , attempts, due_ms, last]) => ({
+        attempts,
+        phase: "DEAD_LETTERED",
+        due_ms,
+        ...(last === undefined ? {} : { last }),
+      })),
       ...(done === undefined ? {} : { done }),
     },
   };
+}
+
+function answerTo({ answers = [] }: AttemptResult, member: number): string | undefined {
+  return answers.find(([, ...indexes]) => indexes.length === 0 || indexes.includes(member))?.[0];
 }
 
 const NOTHING_DONE: DeliverResult = { delivered: 0, replayed: 0, cancelled: 0, moved: 0, expired: 0 };
@@ -104,6 +117,7 @@ export class DeliveryLedger {
         busy: false,
         askedMs: 0,
         used: false,
+        last: progress?.last,
         notEarlier: progress?.not_earlier === true,
         reservation: progress?.place,
       };
@@ -149,7 +163,11 @@ export class DeliveryLedger {
     }
     return next === undefined
       ? undefined
-      : { atMs: next.dueMs, attempt: next.phase === "RETRYING" ? next.attempts + 1 : undefined };
+      : {
+          atMs: next.dueMs,
+          attempt: next.phase === "RETRYING" ? next.attempts + 1 : undefined,
+          last: next.last,
+        };
   }
 
   /** State of the least advanced open member, for the search attribute. */
@@ -255,13 +273,10 @@ export class DeliveryLedger {
         return;
       }
       entry.attempts = attempt;
-      const [delayMs, beforeMs = 0] = failed.get(index) ?? [];
-      if (delayMs !== undefined) {
-        // If the request came after the attempt ended, but before its result arrived, it means the next attempt.
-        const asked =
-          isAfter(entry.askedMs, result.ended_at - (exactly ? beforeMs : 0)) && !(exactly && entry.used);
-        entry.used ||= asked;
-        entry.dueMs = asked ? result.ended_at : result.ended_at + delayMs;
+      entry.last = answerTo(result, index);
+      const delays = failed.get(index);
+      if (delays !== undefined) {
+        this.#retry(entry, delays, result.ended_at, exactly);
       } else if (dead.has(index)) {
         entry.phase = "DEAD_LETTERED";
         entry.dueMs = result.ended_at + this.#deadLetterMs;
@@ -340,6 +355,7 @@ export class DeliveryLedger {
       delivery_id: entry.member.id,
       state: entry.phase === "RETRYING" && entry.attempts === 0 ? "QUEUED" : entry.phase,
       attempts: entry.attempts,
+      last_answer: entry.last ?? null,
       next_attempt_at: entry.phase === "RETRYING" && !entry.busy ? new Date(entry.dueMs).toISOString() : null,
       expires_at: entry.phase === "DEAD_LETTERED" ? new Date(entry.dueMs).toISOString() : null,
     }));
@@ -354,6 +370,7 @@ export class DeliveryLedger {
       due_ms: entry.dueMs,
       ...(entry.reservation === undefined ? {} : { place: entry.reservation }),
       ...(entry.notEarlier ? { not_earlier: true } : {}),
+      ...(entry.last === undefined ? {} : { last: entry.last }),
     }));
     return {
       v: 1,
@@ -369,12 +386,11 @@ export class DeliveryLedger {
   letters(): DeadLetterInput {
     return {
       v: 1,
-      letters: this.#letters().map(({ member, attempts, dueMs }) => [
-        member.id,
-        member.epoch,
-        attempts,
-        dueMs,
-      ]),
+      letters: this.#letters().map(({ member, attempts, dueMs, last }) =>
+        last === undefined
+          ? [member.id, member.epoch, attempts, dueMs]
+          : [member.id, member.epoch, attempts, dueMs, last],
+      ),
       dead_letter_ms: this.#deadLetterMs,
       done: this.result,
     };
@@ -422,6 +438,18 @@ export class DeliveryLedger {
     for (const index of entries) {
       this.#at(index).busy = busy;
     }
+  }
+
+  /** If a request came after the attempt ended, but before its result arrived, it means the next attempt. */
+  #retry(
+    entry: Entry,
+    [delayMs = 0, beforeMs = 0]: readonly (number | undefined)[],
+    endedMs: number,
+    exactly: boolean,
+  ): void {
+    const asked = isAfter(entry.askedMs, endedMs - (exactly ? beforeMs : 0)) && !(exactly && entry.used);
+    entry.used ||= asked;
+    entry.dueMs = asked ? endedMs : endedMs + delayMs;
   }
 
   #finish(entry: Entry, outcome: keyof DeliverResult): void {

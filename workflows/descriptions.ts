@@ -129,12 +129,13 @@ export function outcomeWords(result: DeliverResult): string {
 function memberRow({
   delivery_id: id,
   attempts,
+  last_answer: last,
   next_attempt_at: next,
   expires_at: expires,
 }: MemberStatus): string {
   const then =
     expires === null ? (next === null ? "under way" : readable(next)) : `expires ${readable(expires)}`;
-  return `| ${id} | ${attempts} of ${ATTEMPT_MAX} | ${then} |`;
+  return `| ${id} | ${attempts} of ${ATTEMPT_MAX} | ${last ?? ""} | ${then} |`;
 }
 
 /** Returns the current details of an open `deliver`. */
@@ -157,10 +158,10 @@ export function deliverDetails(
   return [
     `**${deliveries(open.length)}**${where}: ${states.join(", ")}.`,
     "",
-    "| Delivery | Attempts | Next |",
-    "| --- | --- | --- |",
+    "| Delivery | Attempts | Last | Next |",
+    "| --- | --- | --- | --- |",
     ...open.slice(0, SHOWN_MAX).map(memberRow),
-    ...(open.length > SHOWN_MAX ? [`| ${open.length - SHOWN_MAX} more: query \`status\` | | |`] : []),
+    ...(open.length > SHOWN_MAX ? [`| ${open.length - SHOWN_MAX} more: query \`status\` | | | |`] : []),
     "",
     ...(carrier.last === undefined ? [] : [`Last request: ${carrier.last}`, ""]),
     ...(carrier.mixed ? ["The endpoints differ, so a request must name its `delivery_ids`.", ""] : []),

@@ -88,6 +88,8 @@ export interface MemberStatus {
   /** Number of completed attempts in this cycle. */
   readonly attempts: number;
   readonly next_attempt_at: string | null;
+  /** Status of the last attempt, or what kept it away; null before the first. */
+  readonly last_answer: string | null;
   /** End of a dead letter's week. */
   readonly expires_at: string | null;
 }
@@ -107,6 +109,8 @@ export interface MemberProgress {
   readonly due_ms: number;
   /** Whether its receiver requested a wait until then. */
   readonly not_earlier?: boolean;
+  /** How the last attempt was answered. */
+  readonly last?: string;
   /** Reservation in a rate-limit queue: Unix milliseconds, and the limit per second. */
   readonly place?: readonly [atMs: number, rateLimit: number];
 }
@@ -138,8 +142,17 @@ export interface DeliverInput {
   };
 }
 
-/** A dead letter in the input of `deadLetter`, which lists up to 1,000. Its week ends in Unix milliseconds. */
-export type Letter = readonly [id: string, epoch: number, attempts: number, expiresMs: number];
+/**
+ * A dead letter in the input of `deadLetter`, which lists up to 1,000. Its week ends in Unix milliseconds. Last is how the
+ * last attempt was answered; absent without one.
+ */
+export type Letter = readonly [
+  id: string,
+  epoch: number,
+  attempts: number,
+  expiresMs: number,
+  lastAnswer?: string,
+];
 
 /** Input of `deadLetter`: a `deliver` continues as this when only dead letters are left. All belong to one endpoint. */
 export interface DeadLetterInput {

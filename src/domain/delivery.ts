@@ -33,3 +33,14 @@ export const ATTEMPT_ERRORS = [
   "authentication",
 ] as const;
 export type AttemptError = (typeof ATTEMPT_ERRORS)[number];
+
+/** Returns how an attempt was answered, in a word: its status, or what kept it away. */
+export function answerOf({
+  status,
+  error,
+}: {
+  readonly status: number | null;
+  readonly error: string | null;
+}): string {
+  return error === null || error === "status" ? String(status) : error;
+}

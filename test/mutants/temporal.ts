@@ -33,7 +33,7 @@ export const TEMPORAL: readonly Mutant[] = [
     name: "cancellation-loses-deliveries",
     breaks:
       "Request Cancellation of a list of several endpoints hands its deliveries back (docs/temporal.md)",
-    file: "workflows/deliver.ts",
+    file: "workflows/member-requests.ts",
     find: "if (!ledger.mixed) {",
     replace: "if (ledger.mixed || !ledger.mixed) {",
     caughtBy: "test/workflows/operator-requests.test.ts",

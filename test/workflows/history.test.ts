@@ -214,7 +214,9 @@ describe("the history of a delivery that failed 17 times", () => {
   test("ends with details that show its state and the operator's options", () => {
     const [headline, ...lines] = story.details.split("\n");
     expect(headline).toBe(`**1 delivery** for ${story.endpoint}: 1 dead-lettered.`);
-    expect(lines.find((line) => line.includes(story.delivery))).toMatch(/ 17 of 17 \| expires 20\d\d-/);
+    expect(lines.find((line) => line.includes(story.delivery))).toMatch(
+      / 17 of 17 \| 500 \| expires 20\d\d-/,
+    );
     expect(story.details).toMatch(/--workflow-id dlv_\w+ --name replay\n/);
   });
 
@@ -224,7 +226,7 @@ describe("the history of a delivery that failed 17 times", () => {
       expect(summaries).toContain(`ACTIVITY_TASK_SCHEDULED: attempt ${attempt} of 17`);
     }
     // In so short a window, the first gaps end before a timer is set.
-    expect(summaries).toContain("TIMER_STARTED: until attempt 17 of 17");
+    expect(summaries).toContain("TIMER_STARTED: until attempt 17 of 17, last 500");
     expect(summaries).toContain("TIMER_STARTED: the dead-letter week");
   });
 });

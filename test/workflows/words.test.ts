@@ -51,7 +51,7 @@ describe.concurrent("in Temporal's UI", () => {
       const first = await untilDetails(workflowId, / 1 of 17 /);
       expect(first).toContain(`**1 delivery** for ${endpoint}: 1 retrying.`);
       expect(first).toMatch(
-        new RegExp(`\\| ${id} \\| 1 of 17 \\| 20\\d\\d-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\dZ \\|`),
+        new RegExp(`\\| ${id} \\| 1 of 17 \\| 500 \\| 20\\d\\d-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\dZ \\|`),
       );
       expect(commandOf(first, "replay")).toBe("exit 1");
 
@@ -62,10 +62,10 @@ describe.concurrent("in Temporal's UI", () => {
       expect(await untilDetails(workflowId, /^Ended/)).toBe("Ended: 1 cancelled.");
       expect(await summaries(workflowId)).toEqual([
         `WORKFLOW_EXECUTION_STARTED: 1 delivery to ${endpoint}`,
-        "TIMER_STARTED: until attempt 2 of 17",
+        "TIMER_STARTED: until attempt 2 of 17, last 500",
         "ACTIVITY_TASK_SCHEDULED: attempt now of 1 delivery",
         "ACTIVITY_TASK_SCHEDULED: attempt 2 of 17",
-        "TIMER_STARTED: until attempt 3 of 17",
+        "TIMER_STARTED: until attempt 3 of 17, last 500",
         "ACTIVITY_TASK_SCHEDULED: cancellation of 1 delivery",
       ]);
       await receiver.close();

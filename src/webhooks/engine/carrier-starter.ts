@@ -10,6 +10,7 @@ import {
 } from "../../../workflows/messages.ts";
 import type { Claimed } from "../../database/repositories/webhooks/claims.ts";
 import type { ClaimedLetter, ClaimedRetry } from "../../database/repositories/webhooks/list-claims.ts";
+import { answerOf } from "../../domain/delivery.ts";
 import { drawOffsets, type Random } from "../../domain/retry-schedule.ts";
 import type { AttemptRequest } from "./member-outcome.ts";
 
@@ -182,11 +183,12 @@ function lettersStart(
 ): Omit<Start, "carrier" | "members"> {
   const input: DeadLetterInput = {
     v: 1,
-    letters: members.map(({ deliveryId, epoch, attemptCount, expiresAt }) => [
+    letters: members.map(({ deliveryId, epoch, attemptCount, expiresAt, ...last }) => [
       deliveryId,
       epoch,
       attemptCount,
       expiresAt.getTime(),
+      ...(attemptCount > 0 ? ([answerOf(last)] as const) : ([] as const)),
     ]),
     dead_letter_ms: deadLetterMs,
   };
@@ -250,6 +252,7 @@ export function createCarrierStarter(options: CarrierStarterOptions): CarrierSta
             attempts: member.attemptCount,
             phase: "RETRYING",
             due_ms: member.nextAttemptAt.getTime(),
+            ...(member.attemptCount > 0 ? { last: answerOf(member) } : {}),
           })),
         },
       };

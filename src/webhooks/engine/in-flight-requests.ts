@@ -3,6 +3,7 @@ import type { Logger } from "pino";
 import type { AttemptKey, LoadedDelivery } from "../../database/repositories/webhooks/attempts.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { newId, type RandomBytes } from "../../domain/ids.ts";
+import { answerOf } from "../../domain/delivery.ts";
 import { ATTEMPT_MAX, nextDueMs } from "../../domain/retry-schedule.ts";
 import { tracer } from "../../observability/tracing.ts";
 import { type TracedSpan, traceFields } from "../../observability/tracer.ts";
@@ -273,7 +274,7 @@ function classify(
     return { kind: "delivered" };
   }
   if (plan.attempt >= ATTEMPT_MAX) {
-    return { kind: "dead" };
+    return { kind: "dead", answer: answerOf(sent) };
   }
   const answeredMs = sent.startedAtMs + sent.durationMs;
   const due = nextDueMs({
@@ -283,5 +284,5 @@ function classify(
     endedAtMs: answeredMs,
     retryAfterMs: sent.retryAfterMs,
   });
-  return { kind: "failed", ...due, answeredMs };
+  return { kind: "failed", ...due, answeredMs, answer: answerOf(sent) };
 }

@@ -41,13 +41,20 @@ export function attemptKey({ carrier, plan }: AttemptRequest, { id, epoch }: Mem
 
 /** Outcome of one member. */
 export type MemberOutcome =
-  | { readonly kind: "delivered" | "dead" | "moved" | "unsettled" }
+  | { readonly kind: "delivered" | "moved" | "unsettled" }
+  | {
+      readonly kind: "dead";
+      /** Status of the last attempt, or what kept it away; undefined without an attempt, or if another process made it. */
+      readonly answer?: string;
+    }
   | {
       readonly kind: "failed";
       /** When the next attempt is due, in Unix milliseconds. */
       readonly dueMs: number;
       /** Whether the receiver requested the wait. */
       readonly asked: boolean;
+      /** As of a dead one. */
+      readonly answer?: string;
       /** When the request ended, in Unix milliseconds; undefined if another process has sent it. */
       readonly answeredMs?: number;
     }

@@ -15,6 +15,9 @@ export interface Listed extends Claimed {
 export interface ClaimedRetry extends Listed {
   /** Number of finished attempts in this cycle. */
   readonly attemptCount: number;
+  /** Of the last attempt. */
+  readonly status: number | null;
+  readonly error: string | null;
   readonly cycleStartedAt: Date;
   readonly nextAttemptAt: Date;
 }
@@ -27,6 +30,8 @@ export interface ListsClaim {
   readonly worker: string;
   readonly now: Date;
 }
+
+const LAST_ATTEMPT = 'd.attempt_count AS "attemptCount", d.last_status AS status, d.last_error AS error';
 
 /** Most deliveries that are read for lists. Each waiting tenant gets an equal share, of at least a list. */
 const LISTED_MAX = 2_048;
@@ -137,7 +142,7 @@ export async function claimRetries(
           FOR UPDATE SKIP LOCKED
         ) mine
       ), ${numberedLists("endpoint_id, attempt_count, cycle_start")}
-      ${carryLists()}, d.attempt_count AS "attemptCount", d.cycle_started_at AS "cycleStartedAt",
+      ${carryLists()}, ${LAST_ATTEMPT}, d.cycle_started_at AS "cycleStartedAt",
         d.next_attempt_at AS "nextAttemptAt",
         (SELECT coalesce(max(tenant_id), '') FROM seen WHERE n = ${TENANTS_MAX}) AS last_tenant`,
     values: [claim.carriers, claim.listMax, claim.spreadSeconds, claim.now, claim.worker, claim.afterTenant],
@@ -151,6 +156,9 @@ export async function claimRetries(
 /** A dead letter with a new carrier. */
 export interface ClaimedLetter extends Listed {
   readonly attemptCount: number;
+  /** Of the last attempt, if there was one. */
+  readonly status: number | null;
+  readonly error: string | null;
   readonly expiresAt: Date;
 }
 
@@ -198,7 +206,7 @@ export async function claimLetters(
         FROM candidates c
         WHERE d.day = c.day AND d.id = c.id
           AND (c.length >= $2::int OR c.died_at < $5 OR d.endpoint_id <> ALL ($7::text[]))
-        RETURNING ${CLAIMED}, c.list, d.attempt_count AS "attemptCount", d.expires_at AS "expiresAt"
+        RETURNING ${CLAIMED}, c.list, ${LAST_ATTEMPT}, d.expires_at AS "expiresAt"
       )
       SELECT claimed.*, last.endpoint_id AS last_endpoint
       FROM (SELECT coalesce(max(endpoint_id), '') AS endpoint_id FROM waiting WHERE list = cardinality($1::text[])) last
