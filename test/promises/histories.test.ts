@@ -48,6 +48,9 @@ const SHAPES: Readonly<Record<string, readonly string[]>> = {
   ],
   "0.3.0": ["deliver-asked-to-wait"],
   "0.4.0": [
+    "dead-letter-cancelled",
+    "dead-letter-replayed",
+    "deliver-becomes-dead-letter",
     "replay-deliveries-cancelled",
     "replay-deliveries-completed",
     "replay-deliveries-continued",

@@ -18,6 +18,7 @@ import {
   pauseSignal,
   type ReplayInput,
   replayStatusQuery,
+  replayUpdate,
   replayWorkflowId,
   resumeSignal,
   TASK_QUEUES,
@@ -26,7 +27,7 @@ import {
 import { eventually } from "../support/eventually.ts";
 import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { seedDeadLetters } from "../support/seeded-letters.ts";
-import { useWorld, type World } from "../support/world.ts";
+import { TEST_CALLER, useWorld, type World } from "../support/world.ts";
 
 type Script = readonly Behaviour[];
 
@@ -300,6 +301,38 @@ describe("histories of deliver on the real schedule", () => {
     const carrier = await eventually(() => rows[0]?.carrier, "the longest list");
     await closed(world, carrier);
     await save(world, "deliver-rate-limited", carrier);
+  });
+});
+
+describe("histories of dead letters", () => {
+  const made = useWorld();
+  beforeAll(async () => {
+    await made.current.startWorker();
+  });
+
+  test("17 failures, then a dead letter of its own type, replayed", async () => {
+    const world = made.current;
+    const { tenant, id } = await publish(world, [FAILED]);
+    await world.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 1);
+    const handle = world.temporal.workflow.getHandle(id);
+    const { runId: first } = await handle.describe();
+    await eventually(async () => (await handle.describe()).type === WORKFLOW_TYPES.deadLetter, "its own type");
+    await handle.executeUpdate(replayUpdate, { args: [{ by: "recording" }] });
+    await closed(world, id);
+    await save(world, "deliver-becomes-dead-letter", id, first);
+    await save(world, "dead-letter-replayed", id);
+  });
+
+  test("of a disabled endpoint, cancelled by Request Cancellation", async () => {
+    const world = made.current;
+    const target = await receiver([OK]);
+    const tenant = await world.createTenant();
+    const { id: endpoint } = await world.createEndpoint(tenant, target.url);
+    await world.endpoints.disable(tenant, endpoint, TEST_CALLER);
+    const id = (await world.publish(tenant)).deliveries[0]?.id ?? "";
+    await (await world.workflowOf(tenant, id)).cancel();
+    await closed(world, id);
+    await save(world, "dead-letter-cancelled", id);
   });
 });
 
