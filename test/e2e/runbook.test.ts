@@ -118,7 +118,7 @@ async function failRequests(client: string): Promise<void> {
   expect(status).toBe(500);
 }
 
-/** Creates a dead letter, a delivery with an undecryptable secret, and one whose workflow was terminated. */
+/** Creates a dead letter and a delivery whose workflows were terminated, and one with an undecryptable secret. */
 async function failDeliveries(): Promise<void> {
   const { current: here } = world;
   const receiver = await startReceiver({ script: [{ kind: "answer", status: 500 }] });
@@ -130,7 +130,7 @@ async function failDeliveries(): Promise<void> {
   );
   await here.sql.query("UPDATE endpoints SET state = 'DISABLED' WHERE id = $1", [dead?.id]);
   await here.sql.query("UPDATE endpoint_secrets SET secret = 'broken' WHERE endpoint_id = $1", [broken?.id]);
-  const [, second, third] = await Promise.all(
+  const [first, second, third] = await Promise.all(
     ["dead.one", "broken.one", "lost.one"].map(async (type) => await here.publish(tenant, {}, type)),
   );
   const [unread, id] = [second?.deliveries[0]?.id ?? "", third?.deliveries[0]?.id ?? ""];
@@ -140,12 +140,15 @@ async function failDeliveries(): Promise<void> {
   await here.sql.query("UPDATE deliveries SET next_attempt_at = now() - interval '1 hour' WHERE id = $1", [
     id,
   ]);
+  await (await here.workflowOf(tenant, first?.deliveries[0]?.id ?? "")).terminate("by hand");
   await eventually(
     async () => {
       const output = processes.current.output("worker");
-      return output.includes("a carrier is gone") && output.includes(unread);
+      return ["a carrier is gone", "dead letters have no workflow", unread].every((text) =>
+        output.includes(text),
+      );
     },
-    "the worker to report the missing carrier and the undecryptable secret",
+    "the worker to report the missing carriers and the undecryptable secret",
     TIMEOUT_MS,
   );
   // It would wait for its secret, which `signet doctor` reports as a problem.

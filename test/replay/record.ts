@@ -316,7 +316,10 @@ describe("histories of dead letters", () => {
     await world.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 1);
     const handle = world.temporal.workflow.getHandle(id);
     const { runId: first } = await handle.describe();
-    await eventually(async () => (await handle.describe()).type === WORKFLOW_TYPES.deadLetter, "its own type");
+    await eventually(
+      async () => (await handle.describe()).type === WORKFLOW_TYPES.deadLetter,
+      "its own type",
+    );
     await handle.executeUpdate(replayUpdate, { args: [{ by: "recording" }] });
     await closed(world, id);
     await save(world, "deliver-becomes-dead-letter", id, first);

@@ -61,6 +61,13 @@ export interface LetterReconcilerOptions {
   readonly log: Logger;
 }
 
+interface Workflow {
+  readonly type: string;
+  /** Of its latest run. */
+  readonly startedAt: Date;
+  readonly members: readonly MemberStatus[];
+}
+
 export class LetterReconciler {
   readonly #options: LetterReconcilerOptions;
   #afterCarrier = "";
@@ -161,13 +168,12 @@ export class LetterReconciler {
     const { pool, clock, log } = this.#options;
     const nowMs = clock.now();
     try {
-      const workflow = await this.#open(carrier);
+      const workflow = await this.#look(carrier);
       // After the workflow: a dead letter that leaves meanwhile is no ghost, it is gone.
       const letters = await findLettersOf(pool, carrier);
       const settled = letters.filter(
         (letter) =>
-          letter.diedAt.getTime() < nowMs - MOVES_MS &&
-          (workflow !== undefined || !isStarting(letter, nowMs)),
+          letter.diedAt.getTime() < nowMs - MOVES_MS && !isStarting(letter, workflow?.startedAt, nowMs),
       );
       const members = new Map(workflow?.members.map((member) => [member.delivery_id, member]));
       const stateOf = ({ deliveryId }: LetterOfCarrier): MemberStatus["state"] =>
@@ -182,7 +188,7 @@ export class LetterReconciler {
         ghosts: [...members.values()]
           .filter((member) => !own.has(member.delivery_id) && isLetter(member, nowMs + MOVES_MS))
           .map((member) => member.delivery_id),
-        silent: workflow?.type === WORKFLOW_TYPES.deliver && settled.length > 0,
+        silent: workflow?.type === WORKFLOW_TYPES.deliver && members.size > 0 && settled.length > 0,
       };
       const { lost, retried, ghosts, silent } = difference;
       return lost.length + retried.length + ghosts.length > 0 || silent ? difference : undefined;
@@ -192,16 +198,13 @@ export class LetterReconciler {
     }
   }
 
-  /** Asks a workflow by its id, which is consistent. Undefined if none is open. */
-  async #open(
-    carrier: string,
-  ): Promise<{ readonly type: string; readonly members: readonly MemberStatus[] } | undefined> {
+  /** Asks a workflow by its id, which is consistent. Undefined if there is none; without members if it has ended. */
+  async #look(carrier: string): Promise<Workflow | undefined> {
     const handle = this.#options.client.workflow.getHandle(carrier);
     try {
-      const { status, type } = await handle.describe();
-      return isOpenStatus(status.name)
-        ? { type, members: (await handle.query(statusQuery)).members }
-        : undefined;
+      const { status, type, startTime: startedAt } = await handle.describe();
+      const members = isOpenStatus(status.name) ? (await handle.query(statusQuery)).members : [];
+      return { type, startedAt, members };
     } catch (error) {
       if (error instanceof WorkflowNotFoundError) {
         return undefined;
@@ -233,9 +236,15 @@ export class LetterReconciler {
   }
 }
 
-/** Whether the workflow of a dead letter may be about to start: it was claimed after its death, and not long ago. */
-function isStarting({ diedAt, claimedAt }: LetterOfCarrier, nowMs: number): boolean {
-  return claimedAt !== null && claimedAt > diedAt && claimedAt.getTime() >= nowMs - CLAIM_SETTLES_MS;
+/** Whether the workflow of a dead letter may be about to start: it was claimed not long ago, and none began since. */
+function isStarting(
+  { diedAt, claimedAt }: LetterOfCarrier,
+  startedAt: Date | undefined,
+  nowMs: number,
+): boolean {
+  const isClaimed =
+    claimedAt !== null && claimedAt > diedAt && claimedAt.getTime() >= nowMs - CLAIM_SETTLES_MS;
+  return isClaimed && (startedAt === undefined || startedAt < claimedAt);
 }
 
 /** Whether a workflow takes a member for a dead letter that stays beyond an instant. */

@@ -310,8 +310,9 @@ describe.skipIf(NOT_ROOT)("under root", () => {
 
   it("a whole clone below an inaccessible directory runs, also if npm ran no install scripts", async () => {
     const clone = join(scratch, "clone");
-    await cp(join(REPOSITORY, "src"), join(clone, "src"), { recursive: true });
-    await cp(join(REPOSITORY, "test"), join(clone, "test"), { recursive: true });
+    for (const directory of ["src", "workflows", "test"]) {
+      await cp(join(REPOSITORY, directory), join(clone, directory), { recursive: true });
+    }
     await cp(join(REPOSITORY, "package.json"), join(clone, "package.json"));
     await mkdir(join(clone, "node_modules"));
     for (const name of await readdir(join(REPOSITORY, "node_modules"))) {
