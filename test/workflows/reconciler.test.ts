@@ -5,6 +5,7 @@ import { Reconciler } from "../../src/webhooks/engine/reconciler.ts";
 import { createPool } from "../../src/database/pool.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
+import { eventually } from "../support/eventually.ts";
 import { useWorld } from "../support/world.ts";
 
 const world = useWorld({ retryWindowMs: 259_200_000 });
@@ -72,6 +73,37 @@ describe("an overdue delivery", () => {
     expect(await reconciler.reconcile()).toEqual({ moved: 0, late: 1 });
     const delivered = await current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
     expect(delivered).toMatchObject({ attemptCount: 2, carrier: workflowId });
+    expect(receiver.requests).toHaveLength(2);
+    await close();
+  });
+
+  test("that its open workflow takes for a dead letter, because PostgreSQL was put back, gets another one", async () => {
+    const { current } = world;
+    const { tenant, id, receiver } = await failedOnce();
+    const before = await current.deliveries.find(tenant, id);
+    const setEndpoint = async (state: string): Promise<unknown> =>
+      await current.sql.query("UPDATE endpoints SET state = $2 WHERE id = $1", [before.endpointId, state]);
+    await setEndpoint("DISABLED");
+    await (await current.workflowOf(tenant, id)).signal("attemptNow");
+    await current.untilDelivery(tenant, id, ({ state }) => state === "DEAD_LETTERED");
+    const handle = current.temporal.workflow.getHandle(before.carrier ?? "");
+    await eventually(
+      async () => (await handle.describe()).type === "deadLetter",
+      "the workflow of a dead letter",
+    );
+    await setEndpoint("ACTIVE");
+    await current.sql.query("DELETE FROM endpoint_health");
+    await current.sql.query(
+      "UPDATE deliveries SET state = 'RETRYING', reason = NULL, dead_lettered_at = NULL, expires_at = NULL, next_attempt_at = $2 WHERE id = $1",
+      [id, before.nextAttemptAt],
+    );
+    const { reconciler, close } = later();
+    await eventually(
+      async () => (await reconciler.reconcile()).moved === 1,
+      "its workflow to be a dead letter's",
+    );
+    const delivered = await current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
+    expect(delivered).toMatchObject({ attemptCount: 2, cycle: 1 });
     expect(receiver.requests).toHaveLength(2);
     await close();
   });

@@ -1,12 +1,12 @@
 /**
  * PostgreSQL is the source of truth for accepted deliveries. The reconciler looks up the carrier of each overdue
  * delivery. If the workflow is unknown or closed, its deliveries are released and carried again from their rows. An
- * open workflow is signalled and reported, but keeps its deliveries. So no delivery is ever carried twice
- * (architecture 3).
+ * open workflow is signalled and reported, but keeps the deliveries that it retries. So no delivery is ever carried
+ * twice (architecture 3).
  */
 import type { Client } from "@temporalio/client";
 import type { Logger } from "pino";
-import { attemptNowSignal } from "../../../workflows/messages.ts";
+import { attemptNowSignal, statusQuery } from "../../../workflows/messages.ts";
 import type { Pool } from "../../database/pool.ts";
 import {
   findOverdue,
@@ -77,29 +77,54 @@ export class Reconciler {
 
   async #settle(carrier: string, members: readonly OverdueDelivery[]): Promise<Reconciliation> {
     const { pool, client, log } = this.#options;
-    if (await isOpen(client, carrier)) {
-      await this.#nudge(carrier, members);
+    const left = (await isOpen(client, carrier)) ? await this.#nudge(carrier, members) : members;
+    if (left.length === 0) {
       return { moved: 0, late: members.length };
     }
-    const moved = await takeFromCarrier(pool, members);
-    const ids = members.map((member) => member.deliveryId);
+    const moved = await takeFromCarrier(pool, left);
+    const ids = left.map((member) => member.deliveryId);
     log.error({ carrier, delivery_ids: ids, moved }, "a carrier is gone; its deliveries are carried again");
-    return { moved, late: 0 };
+    return { moved, late: members.length - left.length };
   }
 
-  /** Deliveries of a slow endpoint are late because of its queue, so signals would not help them. */
-  async #nudge(carrier: string, members: readonly OverdueDelivery[]): Promise<void> {
+  /**
+   * Signals an open workflow. Deliveries of a slow endpoint are late because of its queue, so signals would not help them.
+   *
+   * @returns those that it does not retry: PostgreSQL was put back to a time before they left or died
+   */
+  async #nudge(carrier: string, members: readonly OverdueDelivery[]): Promise<readonly OverdueDelivery[]> {
     const { client, clock, log } = this.#options;
     const now = clock.now();
     const late = members.filter((member) => !member.slow && member.state === "RETRYING");
     if (late.length === 0 || (this.#nudged.get(carrier) ?? 0) > now - NUDGE_AGAIN_MS) {
-      return;
+      return [];
     }
     putBounded(this.#nudged, carrier, now, NUDGED_MAX);
     const ids = late.map((member) => member.deliveryId);
     log.warn({ carrier, delivery_ids: ids }, "deliveries are overdue although their workflow is open");
-    await client.workflow
-      .getHandle(carrier)
-      .signal(attemptNowSignal, { delivery_ids: ids, by: "reconciler" });
+    const others = await this.#notRetried(carrier, late);
+    const retried = ids.filter((id) => others.every(({ deliveryId }) => deliveryId !== id));
+    if (retried.length > 0) {
+      await client.workflow
+        .getHandle(carrier)
+        .signal(attemptNowSignal, { delivery_ids: retried, by: "reconciler" });
+    }
+    return others;
+  }
+
+  /** A workflow whose tasks fail does not answer. It keeps its deliveries, since it may go on later. */
+  async #notRetried(carrier: string, late: readonly OverdueDelivery[]): Promise<readonly OverdueDelivery[]> {
+    try {
+      const { members } = await this.#options.client.workflow.getHandle(carrier).query(statusQuery);
+      const retried = new Set(
+        members
+          .filter(({ state }) => state === "QUEUED" || state === "RETRYING")
+          .map((member) => member.delivery_id),
+      );
+      return late.filter(({ deliveryId }) => !retried.has(deliveryId));
+    } catch (error) {
+      this.#options.log.debug({ err: error, carrier }, "a late workflow did not answer");
+      return [];
+    }
   }
 }
