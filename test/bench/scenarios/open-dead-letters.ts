@@ -1,5 +1,5 @@
 /**
- * Open dead letters: 1,000,000 rows beside a steady flow and their expiry without workflows, then a sample with its
+ * Open dead letters: those of disabled endpoints; 1,000,000 rows beside a steady flow and their expiry without workflows, then a sample with its
  * workflows: what they occupy in Temporal, and what their expiry costs.
  */
 import { setTimeout as delay } from "node:timers/promises";
@@ -20,6 +20,8 @@ const SAMPLE = 2_000;
 const SAMPLE_PER_SECOND = 50;
 const PER_SECOND = 50;
 const SECONDS = 20;
+/** Two rounds of lists, and more. */
+const DISABLED_SECONDS = 70;
 const RETRY_WINDOW_MS = 1_000;
 const DEAD_LETTER_MS = 180_000;
 const WAIT_MAX_MS = 10 * 60_000;
@@ -29,6 +31,15 @@ async function count(world: World, condition: string): Promise<number> {
   return await withClient(world.adminDatabaseUrl, async (client) => {
     const { rows } = await client.query<{ n: number }>(
       `SELECT count(*)::int AS n FROM deliveries WHERE ${condition}`,
+    );
+    return rows[0]?.n ?? 0;
+  });
+}
+
+async function countCarriers(world: World): Promise<number> {
+  return await withClient(world.adminDatabaseUrl, async (client) => {
+    const { rows } = await client.query<{ n: number }>(
+      "SELECT count(DISTINCT carrier)::int AS n FROM deliveries",
     );
     return rows[0]?.n ?? 0;
   });
@@ -120,12 +131,7 @@ async function measureWorkflows(bench: Bench): Promise<Readonly<Record<string, u
   await untilNone(world, "state IN ('QUEUED', 'RETRYING')");
   cpu.push(used());
   const occupied = (await temporalBytes(bench)) - bytes;
-  const workflows = await withClient(world.adminDatabaseUrl, async (client) => {
-    const { rows } = await client.query<{ n: number }>(
-      "SELECT count(DISTINCT carrier)::int AS n FROM deliveries",
-    );
-    return rows[0]?.n ?? 0;
-  });
+  const workflows = await countCarriers(world);
   const open = await count(world, "state = 'DEAD_LETTERED'");
   await untilNone(world, "state = 'DEAD_LETTERED'");
   cpu.push(used());
@@ -144,8 +150,34 @@ async function measureWorkflows(bench: Bench): Promise<Readonly<Record<string, u
   };
 }
 
+/** Events for disabled endpoints: dead letters at once, which share workflows. */
+async function measureDisabled(bench: Bench): Promise<Readonly<Record<string, unknown>>> {
+  const world = await bench.world({}, "disabled-endpoints");
+  const group = await bench.tenTenants(world);
+  await withClient(world.adminDatabaseUrl, async (client) => {
+    await client.query("UPDATE endpoints SET state = 'DISABLED'");
+  });
+  const letters = SAMPLE_PER_SECOND * bench.seconds(DISABLED_SECONDS);
+  const bytes = await temporalBytes(bench);
+  const start = sum(cpuSeconds(world.roots.system));
+  const run = await Run.begin(world, bench.load, { events: letters });
+  const pace = { kind: "open", perSecond: SAMPLE_PER_SECOND } as const;
+  const { accepted } = await run.publish({ group, events: letters, pace });
+  const carriedSeconds = await untilNone(world, "state = 'DEAD_LETTERED' AND carrier IS NULL");
+  const used = sum(cpuSeconds(world.roots.system)) - start;
+  await run.usage();
+  return {
+    letters: accepted,
+    workflows: await countCarriers(world),
+    seconds_until_the_last_has_a_workflow: round(carriedSeconds, 1),
+    temporal_bytes_per_letter: round(((await temporalBytes(bench)) - bytes) / accepted, 0),
+    cpu_s_per_1000: round((used / accepted) * 1_000, 2),
+  };
+}
+
 async function runScenario(bench: Bench): Promise<void> {
   bench.findings["open_dead_letters"] = {
+    disabled_endpoints: await measureDisabled(bench),
     rows: await measureRows(bench),
     sample_with_workflows: await measureWorkflows(bench),
   };
@@ -154,6 +186,6 @@ async function runScenario(bench: Bench): Promise<void> {
 export const openDeadLetters: Scenario = {
   name: "open-dead-letters",
   about:
-    "1,000,000 open dead letters beside 50/s and the expiry of 50,000 at once; 2,000 with their workflows until they expire",
+    "50/s to disabled endpoints; 1,000,000 open dead letters beside 50/s and the expiry of 50,000 at once; 2,000 of a failing receiver until they expire",
   run: runScenario,
 };
