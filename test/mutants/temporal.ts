@@ -87,4 +87,20 @@ export const TEMPORAL: readonly Mutant[] = [
     replace: "false",
     caughtBy: "test/workflows/gone-endpoints.test.ts",
   },
+  {
+    name: "lone-retry-takes-the-name-of-a-list",
+    breaks: "A list starts with all of its members, even if its first one has left it (decision 37)",
+    file: "src/database/repositories/webhooks/list-claims.ts",
+    find: '"NOT EXISTS (SELECT',
+    replace: '"true OR NOT EXISTS (SELECT',
+    caughtBy: "test/workflows/list-claims.test.ts",
+  },
+  {
+    name: "retry-waits-for-the-end-of-another-workflow",
+    breaks: "A delivery whose id names an open workflow of others gets another one at once (decision 37)",
+    file: "src/webhooks/engine/list-lanes.ts",
+    find: "await this.#startElsewhere(carrier, members, start);",
+    replace: "this.#retryLists += 0;",
+    caughtBy: "test/workflows/reconciler.test.ts",
+  },
 ];

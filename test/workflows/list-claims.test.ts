@@ -1,7 +1,11 @@
 /** Claims of lists of one endpoint each: tenants are served in turns. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createPool, type Pool } from "../../src/database/pool.ts";
-import { claimForEndpoints, claimRetries } from "../../src/database/repositories/webhooks/list-claims.ts";
+import {
+  claimForEndpoints,
+  claimLetters,
+  claimRetries,
+} from "../../src/database/repositories/webhooks/list-claims.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { useWorld } from "../support/world.ts";
 
@@ -84,4 +88,39 @@ test("of retries are claimed in turns of their tenants, whoever waits longer", a
   expect(nextTenant).toBe("");
   expect(membersByTenant((await claim()).claimed)).toEqual({ [many]: 6 });
   expect((await claim()).claimed).toEqual([]);
+});
+
+test("one alone is carried under its own id, unless a list that is about to start has that name", async () => {
+  const world = made.current;
+  const tenant = await world.createTenant();
+  await world.createEndpoint(tenant, "http://127.0.0.1:1");
+  const id = (await world.publish(tenant)).deliveries[0]?.id ?? "";
+  const carrierOf: Readonly<Record<string, () => Promise<string | undefined>>> = {
+    RETRYING: async () => {
+      const { claimed } = await claimRetries(pool, { ...lists, spreadSeconds: 2, afterTenant: "" });
+      return claimed[0]?.carrier;
+    },
+    DEAD_LETTERED: async () => {
+      const claim = { ...lists, recentEndpoints: [], diedBefore: now, afterEndpoint: "" };
+      return (await claimLetters(pool, claim)).claimed[0]?.carrier;
+    },
+  };
+  for (const [state, claim] of Object.entries(carrierOf)) {
+    const wait = async (): Promise<unknown> =>
+      await world.sql.query(
+        `UPDATE deliveries SET state = $2, carrier = NULL, attempt_count = 1, cycle_started_at = now(), next_attempt_at = now(),
+          dead_lettered_at = now(), expires_at = now() + interval '1 day' WHERE id = $1`,
+        [id, state],
+      );
+    await wait();
+    await world.sql.query(
+      `INSERT INTO unstarted_lists (carrier, worker, first_day, last_day, first_id, last_id, opened_at)
+      VALUES ($1, 'key_me', current_date, current_date, $1, $1, now())`,
+      [id],
+    );
+    expect(await claim(), state).toBe("bat_list_1");
+    await wait();
+    await world.sql.query("DELETE FROM unstarted_lists");
+    expect(await claim(), state).toBe(id);
+  }
 });

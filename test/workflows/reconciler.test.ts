@@ -108,6 +108,27 @@ describe("an overdue delivery", () => {
     await close();
   });
 
+  test("whose id is the name of another open workflow gets one of another name", async () => {
+    const { current } = world;
+    const { tenant, id, receiver } = await failedOnce();
+    const handle = await current.workflowOf(tenant, id);
+    await handle.terminate("lost");
+    await current.temporal.workflow.start("deliver", {
+      workflowId: id,
+      taskQueue: "nobody-polls-here",
+      args: [],
+    });
+    await current.sql.query(
+      "UPDATE deliveries SET carrier = NULL, epoch = epoch + 1, claimed_at = NULL, next_attempt_at = now() WHERE id = $1",
+      [id],
+    );
+    const delivered = await current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
+    expect(delivered.carrier).toMatch(/^bat_/);
+    expect(delivered).toMatchObject({ attemptCount: 2, cycle: 1 });
+    expect(receiver.requests).toHaveLength(2);
+    await current.temporal.workflow.getHandle(id).terminate("done");
+  });
+
   test("that was claimed and whose workflow ended before its first attempt gets a new one", async () => {
     const { current } = world;
     const receiver = await startReceiver();

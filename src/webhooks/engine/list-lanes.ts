@@ -11,8 +11,8 @@ import {
   hasWaitingRetries,
   type Listed,
   type ListsClaim,
+  renameCarrier,
 } from "../../database/repositories/webhooks/list-claims.ts";
-import { takeFromCarrier } from "../../database/repositories/webhooks/reconciliation.ts";
 import { putBounded } from "../../domain/bounded-map.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { newId, type RandomBytes } from "../../domain/ids.ts";
@@ -185,12 +185,23 @@ export class ListLanes {
     const began = performance.now();
     const lists = byCarrier(claimed.toSorted((a, b) => a.list - b.list));
     await this.startAll(lists, async (carrier, members) => {
-      // A workflow of the delivery's id has let it go, but has not ended. The next round tries again.
       if ((await start(carrier, members)) === false) {
-        await takeFromCarrier(this.#options.pool, members);
+        await this.#startElsewhere(carrier, members, start);
       }
     });
     return { full: lists.size === carriers.length, tookMs: performance.now() - began };
+  }
+
+  /** The workflow of the delivery's id carries others, perhaps for a week. */
+  async #startElsewhere<T extends Listed>(id: string, members: readonly T[], start: Start<T>): Promise<void> {
+    const { pool, clock, randomBytes } = this.#options;
+    const carrier = newId("batch", clock.now(), randomBytes);
+    if (await renameCarrier(pool, { id, carrier })) {
+      await start(
+        carrier,
+        members.map((member) => ({ ...member, carrier })),
+      );
+    }
   }
 
   #isFollowed({ full, tookMs }: Round): boolean {

@@ -2,6 +2,7 @@
  * Claims of lists of one endpoint each: first attempts to slow endpoints, retries, and dead letters. Tenants are served in
  * turns, except for dead letters, for which nobody waits.
  */
+import { idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 import { CLAIMED, type Claimed, TENANTS_MAX, WAITING } from "./claims.ts";
@@ -31,6 +32,9 @@ export interface ListsClaim {
   readonly now: Date;
 }
 
+/** Whether no list that is about to start has the delivery's id as its name. */
+const NAMES_NO_LIST = "NOT EXISTS (SELECT FROM unstarted_lists l WHERE l.carrier = d.id)";
+
 const LAST_ATTEMPT = 'd.attempt_count AS "attemptCount", d.last_status AS status, d.last_error AS error';
 
 /** Most deliveries that are read for lists. Each waiting tenant gets an equal share, of at least a list. */
@@ -42,7 +46,7 @@ const LISTED_MAX = 2_048;
  *
  * @param alone further condition for that
  */
-function carryLists(alone = "true"): string {
+function carryLists(alone: string): string {
   return `UPDATE deliveries d
       SET carrier = CASE WHEN numbered.length = 1 AND ${alone} THEN d.id ELSE ($1::text[])[numbered.list] END,
         claimed_at = $4, claimed_by = $5
@@ -142,7 +146,7 @@ export async function claimRetries(
           FOR UPDATE SKIP LOCKED
         ) mine
       ), ${numberedLists("endpoint_id, attempt_count, cycle_start")}
-      ${carryLists()}, ${LAST_ATTEMPT}, d.cycle_started_at AS "cycleStartedAt",
+      ${carryLists(NAMES_NO_LIST)}, ${LAST_ATTEMPT}, d.cycle_started_at AS "cycleStartedAt",
         d.next_attempt_at AS "nextAttemptAt",
         (SELECT coalesce(max(tenant_id), '') FROM seen WHERE n = ${TENANTS_MAX}) AS last_tenant`,
     values: [claim.carriers, claim.listMax, claim.spreadSeconds, claim.now, claim.worker, claim.afterTenant],
@@ -151,6 +155,19 @@ export async function claimRetries(
     claimed: rows.map(({ last_tenant: _last, ...row }) => row),
     nextTenant: rows[0]?.last_tenant ?? "",
   };
+}
+
+/** Gives a delivery that was claimed under its own id another carrier. @returns false if it has been moved meanwhile */
+export async function renameCarrier(
+  db: Queryable,
+  { id, carrier }: { readonly id: string; readonly carrier: string },
+): Promise<boolean> {
+  const { rowCount } = await db.query({
+    name: "rename-carrier",
+    text: "UPDATE deliveries SET carrier = $3 WHERE day = $1 AND id = $2 AND carrier = $2",
+    values: [idDay(id), id, carrier],
+  });
+  return rowCount === 1;
 }
 
 /** A dead letter with a new carrier. */
@@ -201,7 +218,7 @@ export async function claimLetters(
           ORDER BY d.id LIMIT $2::int FOR UPDATE SKIP LOCKED
         ) mine WINDOW mates AS (PARTITION BY waiting.list)
       ), claimed AS (
-        UPDATE deliveries d SET carrier = CASE WHEN c.length = 1 THEN d.id ELSE ($1::text[])[c.list] END,
+        UPDATE deliveries d SET carrier = CASE WHEN c.length = 1 AND ${NAMES_NO_LIST} THEN d.id ELSE ($1::text[])[c.list] END,
           claimed_at = $3, claimed_by = $4
         FROM candidates c
         WHERE d.day = c.day AND d.id = c.id
