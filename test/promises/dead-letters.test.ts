@@ -105,7 +105,11 @@ test("an operator replays a dead letter by a signal to its workflow, and cancels
   await Promise.all([exhaust(tenant, one), exhaust(tenant, two)]);
   receiver.answer([{ kind: "answer" }]);
   const signal = async (id: string, name: string): Promise<void> => {
-    const { workflow_id: workflowId } = (await tenant.get(`/v1/webhooks/deliveries/${id}`)).body;
+    // One that dies before the others of its list gets a workflow of dead letters within seconds.
+    const workflowId = await eventually(
+      async () => (await tenant.get(`/v1/webhooks/deliveries/${id}`)).body["workflow_id"],
+      "the dead letter's workflow",
+    );
     const input = JSON.stringify({ delivery_ids: [id], by: "ada" });
     const args = ["--workflow-id", String(workflowId), "--name", name, "--input", input];
     await api.temporal("workflow", "signal", ...args);
