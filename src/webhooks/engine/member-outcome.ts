@@ -1,5 +1,6 @@
 /** Schedules and outcomes of the members of a run, and the conclusions from the rows that were read. */
 import type { AttemptKey, LoadedDelivery } from "../../database/repositories/webhooks/attempts.ts";
+import { answerOf } from "../../domain/delivery.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { Reservation } from "../../domain/reservation.ts";
 import { shiftForLateness } from "../../domain/retry-schedule.ts";
@@ -112,7 +113,7 @@ export function outcomeOf(delivery: LoadedDelivery | undefined, clock: Clock): M
     return { kind: "delivered" };
   }
   if (delivery.state === "DEAD_LETTERED") {
-    return { kind: "dead" };
+    return attempted ? { kind: "dead", answer: answerOf(delivery) } : { kind: "dead" };
   }
   if (delivery.state !== "QUEUED" && delivery.state !== "RETRYING") {
     return { kind: "moved" };
@@ -121,5 +122,10 @@ export function outcomeOf(delivery: LoadedDelivery | undefined, clock: Clock): M
     return undefined;
   }
   // The row does not say why it is due then. Waiting is right in either case.
-  return { kind: "failed", dueMs: delivery.nextAttemptAt?.getTime() ?? clock.now(), asked: true };
+  return {
+    kind: "failed",
+    dueMs: delivery.nextAttemptAt?.getTime() ?? clock.now(),
+    asked: true,
+    answer: answerOf(delivery),
+  };
 }

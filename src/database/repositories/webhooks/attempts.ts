@@ -62,6 +62,8 @@ export interface LoadedDelivery extends StoredContent, StoredSecrets {
   /** Null while the request is under way. */
   readonly durationMs: number | null;
   readonly error: AttemptError | null;
+  /** Of the attempt. */
+  readonly status: number | null;
   /** `traceparent` of the publishing request; undefined if traces are off. */
   readonly traceparent: string | null | undefined;
 }
@@ -87,7 +89,7 @@ export function loadedColumns(traced: boolean): string {
         CASE WHEN p.state = 'PENDING' AND p.verification_state <> 'EXHAUSTED' THEN p.verification_requested_at END
           AS "verifyingSince",
         ${SECRET_COLUMNS}, t.data_key AS "wrappedDataKey", t.held_at AS "heldAt", d.claimed_by AS "claimedBy",
-        a.lease_until AS "leaseUntil", a.duration_ms AS "durationMs", a.error${traced ? ", e.traceparent" : ""}`;
+        a.lease_until AS "leaseUntil", a.duration_ms AS "durationMs", a.error, a.status${traced ? ", e.traceparent" : ""}`;
 }
 
 export function toLoaded(row: LoadedColumns): LoadedDelivery {

@@ -35,6 +35,7 @@ const failed = {
   state: "RETRYING",
   durationMs: 5,
   error: "status",
+  status: 503,
   nextAttemptAt: new Date(NOW_MS + 9),
 } as const;
 
@@ -47,8 +48,12 @@ test.each<readonly [string, Partial<LoadedDelivery> | undefined, unknown]>([
     { ...waiting, state: "DELIVERED", durationMs: 5 },
     { kind: "delivered" },
   ],
-  ["that failed waits for the next attempt", failed, { kind: "failed", dueMs: NOW_MS + 9, asked: true }],
-  ["that is a dead letter is dead", { ...failed, state: "DEAD_LETTERED" }, { kind: "dead" }],
+  [
+    "that failed waits for the next attempt",
+    failed,
+    { kind: "failed", dueMs: NOW_MS + 9, asked: true, answer: "503" },
+  ],
+  ["that is a dead letter is dead", { ...failed, state: "DEAD_LETTERED" }, { kind: "dead", answer: "503" }],
   [
     "that was cancelled before this attempt is not sent",
     { ...waiting, state: "CANCELLED" },
