@@ -19,6 +19,7 @@ const TYPES = [
   WORKFLOW_TYPES.replayDeadLetters,
   WORKFLOW_TYPES.replayDeliveries,
   WORKFLOW_TYPES.verifyEndpoint,
+  WORKFLOW_TYPES.deadLetter,
   WORKFLOW_TYPES.deliver,
 ] as const;
 /** The start of the oldest runs is searched within this time, to a second. Few are older: paused jobs. */

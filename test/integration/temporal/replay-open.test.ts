@@ -7,7 +7,7 @@ import { WORKFLOW_TYPES } from "../../../workflows/messages.ts";
 import { eventually } from "../../support/eventually.ts";
 import { useWorld } from "../../support/world.ts";
 
-const TYPES = ["replayDeadLetters", "replayDeliveries", "verifyEndpoint", "deliver"] as const;
+const TYPES = ["replayDeadLetters", "replayDeliveries", "verifyEndpoint", "deadLetter", "deliver"] as const;
 const EACH = 7;
 
 // No worker: the workflows stay at their start.
@@ -45,25 +45,25 @@ test("the newest and the oldest of each type are replayed, and the rest of a typ
     TYPES.flatMap((type) => [1, 2, EACH - 1, EACH].map((number) => `${type}/${number}`)).toSorted(),
   );
 
-  // Without open jobs, verifications and deliveries have all places.
+  // Without open jobs, verifications, dead letters and deliveries have all places.
   await Promise.all(
     ids
       .filter((id) => id.startsWith("replay"))
       .map(async (id) => await temporal.workflow.getHandle(id).terminate()),
   );
   await eventually(
-    async () => (await temporal.workflow.count("CloseTime IS NULL")).count === 2 * EACH,
+    async () => (await temporal.workflow.count("CloseTime IS NULL")).count === 3 * EACH,
     "visibility to know what is closed",
   );
-  const rest = await replayOpen(temporal, 9);
+  const rest = await replayOpen(temporal, 14);
   expect(rest.replayed.toSorted()).toEqual(
     [
       ...[1, 2, EACH - 1, EACH].map((number) => `verifyEndpoint/${number}`),
-      ...[1, 2, EACH - 2, EACH - 1, EACH].map((number) => `deliver/${number}`),
+      ...[1, 2, EACH - 2, EACH - 1, EACH].flatMap((number) => [`deadLetter/${number}`, `deliver/${number}`]),
     ].toSorted(),
   );
 
   const all = await replayOpen(temporal, 1_000);
-  expect(new Set(all.replayed).size).toBe(2 * EACH);
-  expect(all.replayed).toHaveLength(2 * EACH);
+  expect(new Set(all.replayed).size).toBe(3 * EACH);
+  expect(all.replayed).toHaveLength(3 * EACH);
 });
