@@ -6,7 +6,7 @@ import { eventually } from "../support/eventually.ts";
 import { createGate, type Gate } from "../support/gate.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { signalByCli, temporalCli } from "../support/temporal-cli.ts";
-import { useWorld } from "../support/world.ts";
+import { useWorld, type World } from "../support/world.ts";
 
 /** Attempts are far apart. */
 const made = useWorld({ retryWindowMs: 259_200_000 });
@@ -31,14 +31,19 @@ interface Subject {
   readonly receiver: Receiver;
 }
 
-/** A delivery whose first attempt failed. */
-async function retrying(): Promise<Subject> {
-  const world = made.current;
+/** Publishes to a receiver that fails. */
+async function publishFailing(world: World): Promise<Omit<Subject, "workflowId">> {
   const receiver = await startReceiver({ script: [FAILURE] });
   receivers.push(receiver);
   const tenant = await world.createTenant();
   await world.createEndpoint(tenant, receiver.url);
-  const id = (await world.publish(tenant)).deliveries[0]?.id ?? "";
+  return { tenant, id: (await world.publish(tenant)).deliveries[0]?.id ?? "", receiver };
+}
+
+/** A delivery whose first attempt failed. */
+async function retrying(): Promise<Subject> {
+  const world = made.current;
+  const { tenant, id, receiver } = await publishFailing(world);
   await world.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 1);
   return { tenant, id, workflowId: (await world.workflowOf(tenant, id)).workflowId, receiver };
 }
@@ -80,11 +85,7 @@ async function expectThird({ tenant, id, workflowId, receiver }: Subject): Promi
 
 async function deadLetter(): Promise<Subject> {
   const world = short.current;
-  const receiver = await startReceiver({ script: [FAILURE] });
-  receivers.push(receiver);
-  const tenant = await world.createTenant();
-  await world.createEndpoint(tenant, receiver.url);
-  const id = (await world.publish(tenant)).deliveries[0]?.id ?? "";
+  const { tenant, id, receiver } = await publishFailing(world);
   await world.untilDelivery(tenant, id, ({ state }) => state === "DEAD_LETTERED");
   await untilOpen(id);
   return { tenant, id, workflowId: id, receiver };

@@ -12,13 +12,17 @@ export interface Listed extends Claimed {
   readonly list: number;
 }
 
-/** A delivery that continues in mid-cycle under a new carrier. */
-export interface ClaimedRetry extends Listed {
+/** A delivery with what {@link LAST_ATTEMPT} reads. */
+interface Attempted extends Listed {
   /** Number of finished attempts in this cycle. */
   readonly attemptCount: number;
-  /** Of the last attempt. */
+  /** Of the last attempt, if there was one. */
   readonly status: number | null;
   readonly error: string | null;
+}
+
+/** A delivery that continues in mid-cycle under a new carrier. */
+export interface ClaimedRetry extends Attempted {
   readonly cycleStartedAt: Date;
   readonly nextAttemptAt: Date;
 }
@@ -171,11 +175,7 @@ export async function renameCarrier(
 }
 
 /** A dead letter with a new carrier. */
-export interface ClaimedLetter extends Listed {
-  readonly attemptCount: number;
-  /** Of the last attempt, if there was one. */
-  readonly status: number | null;
-  readonly error: string | null;
+export interface ClaimedLetter extends Attempted {
   readonly expiresAt: Date;
 }
 
