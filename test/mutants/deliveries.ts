@@ -188,6 +188,14 @@ export const DELIVERIES: readonly Mutant[] = [
     caughtBy: "test/unit/webhooks/engine/first-lists.test.ts",
   },
   {
+    name: "list-of-one-takes-others",
+    breaks: "A signal reaches what its id means, and nothing else (guarantees, operators in Temporal)",
+    file: "src/webhooks/engine/first-lists.ts",
+    find: "list.carrier !== list.members[0]?.deliveryId",
+    replace: "list.carrier !== list.members[1]?.deliveryId",
+    caughtBy: "test/unit/webhooks/engine/first-lists.test.ts",
+  },
+  {
     name: "list-started-before-answers",
     breaks: "A request in flight is not sent again by the workflow of its list (decision 4)",
     file: "src/webhooks/engine/first-lists.ts",

@@ -40,7 +40,7 @@ const days = (): [string, string] => [utcDay(Date.now() - DAY_MS), utcDay(Date.n
 const CLAIM = {
   atLeast: 1,
   limit: 64,
-  opens: true,
+  alone: true,
   exceptEndpoints: [],
   exceptTenants: [],
   afterTenant: "",
@@ -183,10 +183,10 @@ describe("a claim whose workflow was never started", () => {
 async function claimAs(
   worker: string,
   carrier: string,
-  opens = true,
+  alone = true,
   exceptTenants: readonly string[] = [],
 ): Promise<readonly ClaimedFirst[]> {
-  const claim = { ...CLAIM, days: days(), carrier, opens, exceptTenants, worker, now: new Date() };
+  const claim = { ...CLAIM, days: days(), carrier, alone, exceptTenants, worker, now: new Date() };
   const { claimed } = await claimFirst(pool, claim);
   return claimed;
 }
@@ -360,7 +360,7 @@ describe("a claim of first attempts", () => {
         atLeast: 1,
         limit: 64,
         carrier: newId("batch", Date.now(), randomBytes),
-        opens: true,
+        alone: true,
         exceptEndpoints: [],
         exceptTenants: [],
         afterTenant: "",

@@ -37,7 +37,7 @@ const REMOVALS_MAX = 500;
 
 /** A list whose workflow has not been started. */
 interface FirstList {
-  /** Changes once: to the id of the first member, if the list began with that one alone. */
+  /** Changes once: to the id of its only member. Then the list takes no others. */
   carrier: string;
   /** The offsets of its attempts, in milliseconds: the same at every try to start it. */
   readonly draw: readonly number[];
@@ -75,6 +75,8 @@ export class FirstLists {
   readonly #removals: Batcher<string, void>;
   readonly #kept = new TokenBucket(KEPT_BURST, performance.now());
   #open: FirstList | undefined;
+  /** Whether the last list had several members. Then the next one will, too. */
+  #several = false;
   #members = 0;
 
   constructor(options: FirstListsOptions) {
@@ -113,12 +115,14 @@ export class FirstLists {
    * made: a sweep then starts the list with all of its members.
    */
   async claim<T extends { readonly claimed: readonly ClaimedFirst[] }>(
-    claim: (list: Pick<FirstClaim, "carrier" | "opens">) => Promise<T>,
+    claim: (list: Pick<FirstClaim, "carrier" | "alone">) => Promise<T>,
   ): Promise<T> {
+    const wasAlone = this.#closeAlone();
     const list = this.#open ?? this.#openList();
     list.claiming = true;
     try {
-      const result = await claim({ carrier: list.carrier, opens: list.members.length === 0 });
+      const alone = list.members.length === 0 && !wasAlone && !this.#several;
+      const result = await claim({ carrier: list.carrier, alone });
       this.#add(list, result.claimed);
       return result;
     } catch (error) {
@@ -229,6 +233,20 @@ export class FirstLists {
     return true;
   }
 
+  /**
+   * Closes the open list if it has its member's id. A signal to that id must not reach others.
+   *
+   * @returns whether it did
+   */
+  #closeAlone(): boolean {
+    const list = this.#open;
+    if (list === undefined || list.carrier !== list.members[0]?.deliveryId) {
+      return false;
+    }
+    this.#close(list);
+    return true;
+  }
+
   /** Closes a list, but not during a claim for it: the workflow must know every member. */
   #close(list: FirstList): void {
     if (list.closed) {
@@ -253,6 +271,7 @@ export class FirstLists {
   /** Lets no further claim add to a list. */
   #shut(list: FirstList): void {
     list.closed = true;
+    this.#several = list.members.length > 1;
     clearTimeout(list.timer);
     this.#open = this.#open === list ? undefined : this.#open;
   }

@@ -35,7 +35,7 @@ async function timeClaims(world: World): Promise<Percentiles> {
         atLeast: 1,
         limit: LIST,
         carrier: `bat_${claim}`,
-        opens: true,
+        alone: true,
         exceptEndpoints: [],
         exceptTenants: [],
         afterTenant,

@@ -105,7 +105,7 @@ async function stamp(wrong: Date): Promise<void> {
     atLeast: 1,
     limit: 10,
     carrier: "bat_one",
-    opens: true,
+    alone: true,
     exceptEndpoints: [],
     exceptTenants: [],
     afterTenant: "",

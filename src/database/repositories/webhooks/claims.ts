@@ -47,8 +47,8 @@ export interface FirstClaim {
   readonly atLeast: number;
   readonly limit: number;
   readonly carrier: string;
-  /** Whether the list is new. If it begins with one delivery, claimed for the first time, that is its carrier. */
-  readonly opens: boolean;
+  /** Whether the carrier is the delivery's own id if one alone is claimed, for the first time. */
+  readonly alone: boolean;
   /** Endpoints to be left for {@link claimForEndpoints}. */
   readonly exceptEndpoints: readonly string[];
   /** Tenants to be left for a later claim. */
@@ -149,13 +149,13 @@ function composeClaimFirst(days: readonly string[], traced: boolean): string {
 }
 
 /** What the claims of first attempts have in common, in the order of their first parameters. */
-type CommonClaim = Pick<FirstClaim, "carrier" | "opens" | "exceptEndpoints" | "worker" | "now" | "traced">;
+type CommonClaim = Pick<FirstClaim, "carrier" | "alone" | "exceptEndpoints" | "worker" | "now" | "traced">;
 
 function commonValues(
-  { opens, carrier, worker, now, exceptEndpoints }: CommonClaim,
+  { alone, carrier, worker, now, exceptEndpoints }: CommonClaim,
   atLeast: number,
 ): unknown[] {
-  return [opens, carrier, worker, now, exceptEndpoints, atLeast];
+  return [alone, carrier, worker, now, exceptEndpoints, atLeast];
 }
 
 /**

@@ -115,8 +115,8 @@ async function claim(
   { endpointId = "ep_a", epoch = 1 }: Claim = {},
 ): Promise<string> {
   let written = "";
-  await lists.claim(async ({ carrier, opens }) => {
-    written = opens && ids.length === 1 ? (ids[0] ?? "") : carrier;
+  await lists.claim(async ({ carrier, alone }) => {
+    written = alone && ids.length === 1 ? (ids[0] ?? "") : carrier;
     const claimed = ids.map((deliveryId): ClaimedFirst => ({
       deliveryId,
       tenantId: "ten_a",
@@ -141,18 +141,44 @@ async function answerAll(): Promise<void> {
 
 describe("a list of first attempts", () => {
   test("is sent at each claim, and its workflow starts after a second with all members", async () => {
-    const carrier = await claim(["a"]);
-    await claim(["b"], { endpointId: "ep_b" });
-    expect(sent.map(({ members }) => members.map(({ id }) => id))).toEqual([["a"], ["b"]]);
-    expect(new Set(sent.map((request) => request.carrier))).toEqual(new Set(["a"]));
+    const carrier = await claim(["a", "b"]);
+    await claim(["c"], { endpointId: "ep_b" });
+    expect(sent.map(({ members }) => members.map(({ id }) => id))).toEqual([["a", "b"], ["c"]]);
+    expect(new Set(sent.map((request) => request.carrier))).toEqual(new Set([carrier]));
     await answerAll();
     expect(started).toEqual([]);
     await vi.advanceTimersByTimeAsync(1_000);
     expect(started).toEqual([
-      { carrier, members: ["a", "b"], offsets: sent[0]?.plan.offsetsMs, mixed: true },
+      { carrier, members: ["a", "b", "c"], offsets: sent[0]?.plan.offsetsMs, mixed: true },
     ]);
     expect(sent[1]?.plan.offsetsMs).toEqual(sent[0]?.plan.offsetsMs);
     expect(removed).toEqual([carrier]);
+  });
+
+  test("has its member's id only if it never gets another", async () => {
+    expect(await claim(["a"])).toBe("a");
+    const second = await claim(["b"]);
+    expect(second).toMatch(/^bat_/);
+    expect(await claim(["c"])).toBe(second);
+    await answerAll();
+    expect(started).toMatchObject([{ carrier: "a", members: ["a"] }]);
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(started[1]).toMatchObject({ carrier: second, members: ["b", "c"] });
+  });
+
+  test("gets an id of its own at once while lists have several members", async () => {
+    await claim(["a", "b"]);
+    await answerAll();
+    await vi.advanceTimersByTimeAsync(1_000);
+    const carrier = await claim(["c"]);
+    expect(carrier).toMatch(/^bat_/);
+    expect(await claim(["d"])).toBe(carrier);
+    await answerAll();
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(await claim(["e"])).toMatch(/^bat_/);
+    await answerAll();
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(await claim(["f"])).toBe("f");
   });
 
   test("starts when it is full, and the next claim opens another", async () => {
@@ -171,11 +197,11 @@ describe("a list of first attempts", () => {
   });
 
   test("is not closed during a claim for it", async () => {
-    const carrier = await claim(["a"]);
+    const carrier = await claim(["a", "b"]);
     let end: () => void = () => undefined;
     const claiming = lists.claim(async (list) => {
       await new Promise<void>((resolve) => (end = resolve));
-      const deliveryId = "b";
+      const deliveryId = "c";
       const [tenantId, endpointId] = ["ten_a", "ep_a"];
       return {
         claimed: [{ deliveryId, tenantId, endpointId, carrier: list.carrier, epoch: 1, loaded: undefined }],
@@ -186,24 +212,24 @@ describe("a list of first attempts", () => {
     end();
     await claiming;
     await answerAll();
-    expect(started).toMatchObject([{ carrier, members: ["a", "b"] }]);
+    expect(started).toMatchObject([{ carrier, members: ["a", "b", "c"] }]);
   });
 
   test("is left to a sweep after a claim that failed, because it may have been made", async () => {
-    const carrier = await claim(["a"]);
+    const carrier = await claim(["a", "b"]);
     await expect(lists.claim(async () => await Promise.reject(new Error("lost")))).rejects.toThrow("lost");
     await answerAll();
     await vi.advanceTimersByTimeAsync(3_000);
     expect(started).toEqual([]);
-    expect(await claim(["b"])).not.toBe(carrier);
+    expect(await claim(["c"])).not.toBe(carrier);
   });
 
   test("has a delivery once that was replayed or handed back meanwhile", async () => {
-    await claim(["a"]);
+    await claim(["a", "b"]);
     await claim(["a"], { epoch: 2 });
     await answerAll();
     await vi.advanceTimersByTimeAsync(1_000);
-    expect(started.map(({ members }) => members)).toEqual([["a"]]);
+    expect(started.map(({ members }) => members)).toEqual([["a", "b"]]);
     expect(sent[1]?.members).toEqual([{ id: "a", epoch: 2 }]);
   });
 
@@ -240,8 +266,8 @@ describe("a failed member", () => {
   });
 
   test("leaves a list of several endpoints, also one that was closed", async () => {
-    await claim(["a"]);
-    await claim(["b"], { endpointId: "ep_b" });
+    await claim(["a", "b"]);
+    await claim(["c"], { endpointId: "ep_b" });
     expect([leaves(0), leaves(1, "ep_b")]).toEqual([true, true]);
     await vi.advanceTimersByTimeAsync(1_000);
     expect(leaves(0)).toBe(true);
