@@ -80,6 +80,14 @@ export const TEMPORAL: readonly Mutant[] = [
     caughtBy: "test/workflows/dead-letter.test.ts",
   },
   {
+    name: "claim-of-a-killed-worker-counts",
+    breaks: "A dead letter whose workflow is gone gets another within two minutes (docs/guarantees.md)",
+    file: "src/database/repositories/webhooks/reconciliation.ts",
+    find: "CASE WHEN w.id IS NOT NULL THEN d.claimed_at END",
+    replace: "d.claimed_at",
+    caughtBy: "test/workflows/list-claims.test.ts",
+  },
+  {
     name: "published-dead-letter-without-workflow",
     breaks: "Events for a disabled endpoint are in the queue of Temporal, too (docs/guarantees.md)",
     file: "src/webhooks/engine/dispatcher.ts",

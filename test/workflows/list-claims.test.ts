@@ -6,7 +6,9 @@ import {
   claimLetters,
   claimRetries,
 } from "../../src/database/repositories/webhooks/list-claims.ts";
+import { systemClock } from "../../src/domain/clock.ts";
 import { createLogger } from "../../src/observability/logger.ts";
+import { LetterReconciler } from "../../src/webhooks/engine/letter-reconciler.ts";
 import { useWorld } from "../support/world.ts";
 
 // No worker runs: the tests claim.
@@ -123,4 +125,25 @@ test("one alone is carried under its own id, unless a list that is about to star
     await world.sql.query("DELETE FROM unstarted_lists");
     expect(await claim(), state).toBe(id);
   }
+});
+
+test("a dead letter that its worker claimed and did not start is missed once that worker is gone", async () => {
+  const world = made.current;
+  const tenant = await world.createTenant();
+  await world.createEndpoint(tenant, "http://127.0.0.1:1");
+  const id = (await world.publish(tenant)).deliveries[0]?.id ?? "";
+  await world.sql.query(
+    `UPDATE deliveries SET state = 'DEAD_LETTERED', carrier = id, claimed_at = now(), claimed_by = 'key_starter',
+      dead_lettered_at = now() - interval '1 hour', expires_at = now() + interval '1 day' WHERE id = $1`,
+    [id],
+  );
+  const log = createLogger({ level: "silent" });
+  const missed = async (): Promise<string[]> => {
+    const reconciler = new LetterReconciler({ pool, client: world.temporal, clock: systemClock, log });
+    return (await reconciler.differences()).map(({ carrier }) => carrier);
+  };
+  await world.sql.query("INSERT INTO workers (id, seen_at) VALUES ('key_starter', now())");
+  expect(await missed()).not.toContain(id);
+  await world.sql.query("DELETE FROM workers");
+  expect(await missed()).toContain(id);
 });

@@ -124,7 +124,7 @@ export interface LetterOfCarrier {
   readonly deliveryId: string;
   readonly epoch: number;
   readonly diedAt: Date;
-  /** Null if no dispatcher has claimed it. */
+  /** Null if no worker has claimed it that still runs. */
   readonly claimedAt: Date | null;
 }
 
@@ -132,8 +132,10 @@ export interface LetterOfCarrier {
 export async function findLettersOf(db: Queryable, carrier: string): Promise<LetterOfCarrier[]> {
   const { rows } = await db.query<LetterOfCarrier>({
     name: "find-letters-of-carrier",
-    text: `SELECT id AS "deliveryId", epoch, dead_lettered_at AS "diedAt", claimed_at AS "claimedAt" FROM deliveries
-      WHERE state = 'DEAD_LETTERED' AND carrier = $1 ORDER BY id`,
+    text: `SELECT d.id AS "deliveryId", d.epoch, d.dead_lettered_at AS "diedAt",
+        CASE WHEN w.id IS NOT NULL THEN d.claimed_at END AS "claimedAt"
+      FROM deliveries d LEFT JOIN workers w ON w.id = d.claimed_by
+      WHERE d.state = 'DEAD_LETTERED' AND d.carrier = $1 ORDER BY d.id`,
     values: [carrier],
   });
   return rows;
