@@ -89,9 +89,11 @@ export interface UpkeepParts {
   readonly dispatcher: Dispatcher;
 }
 
-/** Whether other workers live. Presumed until the first beat. */
+/** The other live workers. Presumed until the first beat. */
 interface Company {
   alone: boolean;
+  /** Whether this worker does what one of them has to do. */
+  first: boolean;
 }
 
 /** Span over which the rate of attempts is measured, in beats. */
@@ -130,6 +132,7 @@ function presence(
       });
       dispatcher.shareWith(workers);
       company.alone = workers.live === 1;
+      company.first = workers.rank === 0;
       await handBackOfDead({ pool, log }, dead);
     },
   };
@@ -173,14 +176,14 @@ function endpointFailures({
   ];
 }
 
-/** Gives overdue deliveries and dead letters a new workflow if theirs is gone. */
-function reconciliation({
-  pool,
-  clock,
-  connection,
-  codec,
-  options: { config, log },
-}: UpkeepParts): readonly UpkeepJob[] {
+/**
+ * Gives overdue deliveries and dead letters a new workflow if theirs is gone. One worker compares the dead letters: Temporal
+ * limits how often a namespace is searched.
+ */
+function reconciliation(
+  { pool, clock, connection, codec, options: { config, log } }: UpkeepParts,
+  company: Company,
+): readonly UpkeepJob[] {
   const client = createNativeClient(connection, config.temporalNamespace, codec);
   const reconciler = new Reconciler({ pool, client, clock, log });
   const letters = new LetterReconciler({ pool, client, clock, log });
@@ -197,7 +200,7 @@ function reconciliation({
     {
       name: "reconciliation of dead letters",
       everyMs: RECONCILE_MS,
-      run: async () => metrics.uncarriedDeadLetters.set(await letters.reconcile()),
+      run: async () => metrics.uncarriedDeadLetters.set(company.first ? await letters.reconcile() : 0),
     },
   ];
 }
@@ -338,7 +341,7 @@ function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
   const client = createNativeClient(connection, config.temporalNamespace, codec);
   return [
     futureInstants(parts),
-    ...reconciliation(parts),
+    ...reconciliation(parts, company),
     erasure(parts),
     {
       name: "schedules",
@@ -377,7 +380,7 @@ export function startWorkerUpkeep(parts: UpkeepParts): { stop(): Promise<void> }
     clock,
     options: { log },
   } = parts;
-  const company: Company = { alone: false };
+  const company: Company = { alone: false, first: false };
   return startUpkeep(
     [
       presence(parts, company),
