@@ -69,7 +69,7 @@ export async function openCarriers(world: World): Promise<number> {
   const connection = await Connection.connect({ address: world.temporalAddress });
   try {
     const client = new Client({ connection, namespace: world.namespace });
-    const query = `WorkflowType = "${WORKFLOW_TYPES.deliver}" AND ExecutionStatus = "Running"`;
+    const query = `WorkflowType = "${WORKFLOW_TYPES.deliver}" AND CloseTime IS NULL`;
     return (await client.workflow.count(query)).count;
   } finally {
     await connection.close();

@@ -7,7 +7,7 @@ import type { Behaviour, Receiver } from "./receiver-server.ts";
 import { TEST_CALLER, type World } from "./world.ts";
 
 /** docs/temporal.md, Find. */
-export const VIEW = 'SignetDead > 0 AND ExecutionStatus="Running"';
+export const VIEW = "SignetDead > 0 AND CloseTime IS NULL";
 
 /** What a run did, and what that allows. */
 export interface Model {
@@ -284,7 +284,7 @@ async function withCarrier(
   random: Random,
   work: (carrier: string) => Promise<string | undefined | void>,
 ): Promise<string> {
-  const carrier = pick(random, await openCarriers(model, 'ExecutionStatus="Running"'));
+  const carrier = pick(random, await openCarriers(model, "CloseTime IS NULL"));
   if (carrier === undefined) {
     return "nothing is open";
   }

@@ -192,7 +192,7 @@ describe.concurrent("a dead letter", () => {
       const { tenant, receiver } = letter;
       const query = `SignetState="DEAD_LETTERED" AND SignetEndpoint="${letter.endpoint}"`;
       await eventually(async () => {
-        const { count } = await world.temporal.workflow.count(`${query} AND ExecutionStatus="Running"`);
+        const { count } = await world.temporal.workflow.count(`${query} AND CloseTime IS NULL`);
         return count === letter.carriers.size;
       }, "visibility to know the dead letters");
       const args = ["--query", query, "--name", "replay", "--yes", "--reason", "receiver fixed"];

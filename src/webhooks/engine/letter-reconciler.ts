@@ -127,7 +127,7 @@ export class LetterReconciler {
       const named = carriers.slice(from, from + NAMED_AT_ONCE);
       const ids = named.map(({ carrier }) => `"${carrier}"`).join(",");
       const dead = new Map<string, number | undefined>();
-      const query = `ExecutionStatus="Running" AND WorkflowId IN (${ids})`;
+      const query = `CloseTime IS NULL AND WorkflowId IN (${ids})`;
       for await (const { workflowId, typedSearchAttributes } of client.workflow.list({ query })) {
         dead.set(workflowId, typedSearchAttributes.get(SEARCH_ATTRIBUTES.dead));
       }
@@ -145,7 +145,7 @@ export class LetterReconciler {
     const { client, pool } = this.#options;
     const { executions, nextPageToken } = await client.workflowService.listWorkflowExecutions({
       namespace: client.options.namespace,
-      query: `ExecutionStatus="Running" AND ${SEARCH_ATTRIBUTES.dead.name} > 0`,
+      query: `CloseTime IS NULL AND ${SEARCH_ATTRIBUTES.dead.name} > 0`,
       pageSize: CARRIERS_MAX,
       nextPageToken: this.#pageToken,
     });

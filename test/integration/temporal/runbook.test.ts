@@ -62,7 +62,7 @@ async function deadLetter(): Promise<Subject> {
   const delivery = deliveries[0]?.id ?? "";
   await world.untilDelivery(subject.tenant, delivery, ({ state }) => state === "DEAD_LETTERED");
   const handle = world.temporal.workflow.getHandle(delivery);
-  const quiet = `SignetDelivery="${delivery}" AND ExecutionStatus="Running" AND SignetState="DEAD_LETTERED"`;
+  const quiet = `SignetDelivery="${delivery}" AND CloseTime IS NULL AND SignetState="DEAD_LETTERED"`;
   await eventually(async () => {
     const { workflowExecutionInfo: info } = (await handle.describe()).raw;
     const found = await world.temporal.workflow.count(quiet);
