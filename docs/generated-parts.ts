@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { SignetClient } from "../src/lib/client/index.ts";
 import { SETTINGS } from "../src/config/config.ts";
 import { type MetricDescription, OWN_METRICS } from "../src/observability/metrics.ts";
+import { type View, VIEWS } from "../src/temporal/views.ts";
 import { describedAdmin, describedApi, withoutReferences } from "./described-api.ts";
 import { fixedLimits, requestLimits, settableLimits } from "./limits.ts";
 
@@ -21,6 +22,7 @@ export const GENERATED_DOCUMENTS = [
   "docs/reference/operations.md",
   "docs/reference/settings.md",
   "docs/ssf.md",
+  "docs/temporal.md",
   "docs/tour.md",
   "docs/tutorials/express.md",
   "docs/tutorials/fastapi.md",
@@ -189,6 +191,15 @@ function clientTable(): string {
   return ["| Member | Calls |", "| --- | --- |", ...rows].join("\n");
 }
 
+/** Returns the table of the views of Temporal's list, in the order of src/temporal/views.ts. */
+function viewsTable(): string {
+  const rows = Object.values<View>(VIEWS).map(({ name, shows, query, columns }) => {
+    const added = columns.map((column) => `\`${column.name}\``).join(", ");
+    return `| ${name} | ${shows} | \`${query}\` | ${added} |`.replace("|  |", "| |");
+  });
+  return ["| View | Shows | Query | Columns to add |", "| --- | --- | --- | --- |", ...rows].join("\n");
+}
+
 /** Returns the list of decisions, by number. */
 async function decisionList(): Promise<string> {
   const names = await readdir(join(ROOT, "docs", "decisions"));
@@ -228,6 +239,9 @@ async function part(name: string): Promise<string> {
   }
   if (name === "client") {
     return clientTable();
+  }
+  if (name === "views") {
+    return viewsTable();
   }
   if (name === "decisions") {
     return await decisionList();

@@ -3,6 +3,7 @@ import type { StreamingServices } from "../api/delivery-stream.ts";
 import type { ExportDeadLetters } from "../api/routes/dead-letters.ts";
 import type { InProcessCalls } from "../api/in-process.ts";
 import type { PortalBrands } from "./brand.ts";
+import type { TemporalUi } from "../temporal/views.ts";
 import type { PortalSessions } from "../tokens/portal-sessions.ts";
 
 /** Dependencies of all pages, for tenants and for operators. */
@@ -20,8 +21,7 @@ export interface PageOptions {
   readonly frameOrigins: readonly string[];
   /** Public URL of the portal. */
   readonly portalUrl: string;
-  /** Temporal's web UI and namespace, for operators' links. */
-  readonly temporal: { readonly uiUrl: string | undefined; readonly namespace: string };
+  readonly temporal: TemporalUi;
   readonly development: boolean;
 }
 

@@ -1,11 +1,13 @@
 /** The page at `/` in development: links to everything that people look at. It runs no scripts. */
 import type { RootPage } from "../api/routes/root.ts";
+import type { Clock } from "../domain/clock.ts";
+import type { TemporalUi } from "../temporal/views.ts";
 import { loadAssets } from "./assets.ts";
 import type { Brand } from "./brand.ts";
 import { NPX_SIGNET } from "../runtime/package.ts";
 import { html, type Html, type Part } from "./html.ts";
 import { document, SCRIPTLESS_HEADERS } from "./layout.ts";
-import { facts } from "./parts.ts";
+import { facts, temporalViews } from "./parts.ts";
 
 const COMMANDS: readonly (readonly [string, string])[] = [
   [`${NPX_SIGNET} portal --open`, "Opens the portal, signed in"],
@@ -21,7 +23,7 @@ function link(url: string, text: string, help: string): Html {
   </li>`;
 }
 
-function body(temporalUiUrl: string | undefined): Part {
+function body(temporalUiUrl: string | undefined, views: Part): Part {
   return html`<section aria-labelledby="pages">
       <h2 id="pages">Pages</h2>
       <ul class="cards">
@@ -32,6 +34,7 @@ function body(temporalUiUrl: string | undefined): Part {
         ${link("/openapi.json", "OpenAPI document", "For code generators.")}
       </ul>
     </section>
+    ${views}
     <section aria-labelledby="commands">
       <h2 id="commands">Commands</h2>
       ${facts(COMMANDS.map(([command, help]) => [help, html`<code>${command}</code>`]))}
@@ -39,15 +42,15 @@ function body(temporalUiUrl: string | undefined): Part {
 }
 
 /** Creates the page. */
-export function createDevelopmentPage(brand: Brand, temporalUiUrl: string | undefined): RootPage {
+export function createDevelopmentPage(brand: Brand, temporal: TemporalUi, clock: Clock): RootPage {
   const assets = loadAssets();
   return {
     headers: SCRIPTLESS_HEADERS,
-    render: () =>
+    render: async () =>
       document(assets, brand, undefined, {
         title: "Signet in development",
         scripted: false,
-        body: body(temporalUiUrl),
+        body: body(temporal.uiUrl, await temporalViews(temporal, clock.now())),
       }),
   };
 }

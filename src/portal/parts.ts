@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { html, type Html, type Part } from "./html.ts";
 import { prettyJson } from "./pretty-json.ts";
+import { openViews, type TemporalUi } from "../temporal/views.ts";
 import type { Visit } from "./visit.ts";
 
 /** Length of an ISO time to the second. */
@@ -198,7 +199,23 @@ ${shortened(prettyJson(data, DATA_MAX), DATA_MAX)}</pre>`
 }
 
 /** Returns a link to Temporal's web UI for {@link facts}; empty if its URL is not configured. */
-export function workflowFact(visit: Visit, name: string, workflowId: string): (readonly [string, Part])[] {
-  const url = visit.workflowUrl(workflowId);
+export function temporalFact(name: string, url: string | undefined): (readonly [string, Part])[] {
   return url === undefined ? [] : [[name, html`<a href="${url}" rel="noreferrer">Open in Temporal</a>`]];
+}
+
+/** Renders links to Temporal's lists of what is open; false if its web UI is not configured. */
+export async function temporalViews(temporal: TemporalUi, now: number): Promise<Part> {
+  const views = await openViews(temporal, now);
+  return (
+    views.length > 0 &&
+    html`<section aria-labelledby="temporal">
+      <h2 id="temporal">In Temporal</h2>
+      ${facts(
+        views.map(({ name, shows, url }) => [
+          shows.charAt(0).toUpperCase() + shows.slice(1),
+          html`<a href="${url}" rel="noreferrer">${name}</a>`,
+        ]),
+      )}
+    </section>`
+  );
 }

@@ -6,6 +6,7 @@ import type { SignetServer } from "../http/types.ts";
 import { ERROR_CATALOGUE, type ErrorCode, SignetError } from "../domain/errors.ts";
 import type { Brand } from "./brand.ts";
 import type { PageOptions } from "./context.ts";
+import type { TemporalUi } from "../temporal/views.ts";
 import type { SignedIn } from "../tokens/portal-sessions.ts";
 
 declare module "fastify" {
@@ -46,8 +47,7 @@ export interface Visit extends SignedIn {
   /** Token that every form must contain; only this session's pages know it. */
   readonly csrf: string;
   readonly api: PortalApi;
-  /** Returns the URL of a workflow in Temporal's web UI; undefined if the UI is not configured. */
-  workflowUrl(workflowId: string): string | undefined;
+  readonly temporal: TemporalUi;
   /** Checks whether the session has the scope; pages hide what requires a missing scope. */
   can(scope: string): boolean;
 }
@@ -136,10 +136,7 @@ export function visitOf(
       },
       send: async (method, path, body, idempotencyKey) => await ask({ method, path, body, idempotencyKey }),
     },
-    workflowUrl: (id) =>
-      temporal.uiUrl === undefined
-        ? undefined
-        : `${temporal.uiUrl}/namespaces/${encodeURIComponent(temporal.namespace)}/workflows/${encodeURIComponent(id)}`,
+    temporal,
     can: (scope) => rest.identity.scopes.has(scope),
   };
 }

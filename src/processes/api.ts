@@ -49,6 +49,7 @@ import { createPayloadCodec } from "../temporal/codec.ts";
 import { reportUnknownSdk } from "../temporal/sdk-patches.ts";
 import { checkNamespace, temporalOptions } from "../temporal/client.ts";
 import { temporalReadiness } from "../temporal/readiness.ts";
+import { temporalUi } from "../temporal/views.ts";
 import { reportUnreachable } from "../temporal/unreachable.ts";
 import { startUpkeep } from "../runtime/upkeep.ts";
 import { openAdminListener } from "./api/admin-listener.ts";
@@ -268,7 +269,7 @@ type OperatorsApiParts = Pick<
   readonly pools: Pools;
   readonly readAudit: ReadAudit;
   readonly temporal: Client;
-  readonly console: Pick<ConsoleParts, "api" | "calls" | "streams" | "brands">;
+  readonly console: Pick<ConsoleParts, "api" | "calls" | "streams" | "brands" | "temporalUi">;
 };
 
 async function createOperatorsApi({
@@ -298,6 +299,14 @@ async function createOperatorsApi({
     limitDefaults: config,
     alg: config.jwtAlg,
   });
+}
+
+function openPageParts(config: Config, pool: Pool, temporal: Client) {
+  return {
+    calls: new InProcessCalls(),
+    brands: openPortalBrands(config, pool),
+    temporalUi: temporalUi(config, temporal),
+  };
 }
 
 async function openStore(options: ApiProcessOptions) {
@@ -331,7 +340,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const tls = { config, clock, log, isDenied: revocation.isDenied };
   const [mutualTls, adminListener] = [await openMutualTls(tls), await openAdminListener(tls)];
   const readiness = [...readinessChecks({ pools, clock, temporal, keys, cells }), revocation.readiness];
-  const [calls, brands] = [new InProcessCalls(), openPortalBrands(config, pools.api)];
+  const pages = openPageParts(config, pools.api, temporal);
   const common = { ...shared, config: own, cells, pools, keyring, revocation: revoking };
 
   const api = await createApi({
@@ -344,8 +353,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     tenantLimits,
     producers: producers.authenticator,
     readiness,
-    calls,
-    brands,
+    ...pages,
   });
   const readAudit = new ReadAudit({ pool: pools.operator, ...shared });
   const admin = await createOperatorsApi({
@@ -354,7 +362,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
     clients: adminListener.clients,
     readAudit,
     temporal,
-    console: { api, calls, streams: webhooks.streams, brands },
+    console: { api, streams: webhooks.streams, ...pages },
   });
   const publicAddress = await listenServer(api, config.apiListen);
   const adminAddress = await adminListener.listen(admin);

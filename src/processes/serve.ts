@@ -33,6 +33,7 @@ import { NPX_SIGNET, VERSION } from "../runtime/package.ts";
 import type { ReadinessCheck } from "../runtime/readiness.ts";
 import { NoAnswerError, unlessAborted, within } from "../runtime/within.ts";
 import { createLazyClient, temporalOptions } from "../temporal/client.ts";
+import { openViews, temporalUi, type ViewLink, VIEWS, viewUrl } from "../temporal/views.ts";
 import { startApi } from "./api.ts";
 import { DEMO_SPIFFE_ID, openDevelopmentCertificates } from "./development-certificates.ts";
 import { prepareEdgeLink, startEmbeddedEdge } from "./embedded-edge.ts";
@@ -124,11 +125,27 @@ async function demonstrate(
   }
 }
 
+async function viewsOf(config: ReadyConfig): Promise<readonly ViewLink[]> {
+  const client = createLazyClient(temporalOptions(config));
+  try {
+    return await openViews(temporalUi(config, client), systemClock.now());
+  } finally {
+    await client.connection.close();
+  }
+}
+
 /** Prints addresses and commands for a second look. */
 function printDetails(
   config: ReadyConfig,
   demo: DemoResult | undefined,
-  { mutualTls, detail }: { readonly mutualTls: MutualTlsAccess | undefined } & Pick<Start, "detail">,
+  {
+    mutualTls,
+    views,
+    detail,
+  }: {
+    readonly mutualTls: MutualTlsAccess | undefined;
+    readonly views: readonly ViewLink[];
+  } & Pick<Start, "detail">,
 ): void {
   const baseUrl = `http://${formatListen(config.apiListen)}`;
   const edge = formatListen(config.edgeListen);
@@ -142,6 +159,12 @@ function printDetails(
   );
   detail(`Metrics     http://${formatListen(config.metricsListen)}/metrics`);
   detail(`Log         ${join(config.home, "signet.log")}`);
+  if (views.length > 0) {
+    detail("In Temporal:");
+  }
+  for (const { name, url } of views) {
+    detail(`  ${name.padEnd(14)}  ${url}`);
+  }
   if (demo !== undefined) {
     detail("Try it with curl, in another terminal:");
     for (const line of curlLines({ baseUrl, mutualTls, demo })) {
@@ -158,10 +181,13 @@ function printEnd(
 ): void {
   const baseUrl = `http://${formatListen(config.apiListen)}`;
   const { temporalUiUrl } = config;
+  const ui = { uiUrl: temporalUiUrl, namespace: config.temporalNamespace };
+  const queue = viewUrl(ui, VIEWS.deadLetters);
   screen.box("signet ready", [
     ...(demo?.portalLink === undefined ? [] : [["Portal", demo.portalLink] as const]),
     ["API", `${baseUrl}/docs`],
     ...(temporalUiUrl === undefined ? [] : [["Temporal UI", temporalUiUrl] as const]),
+    ...(queue === undefined ? [] : [["Dead letters", queue] as const]),
     ["Receive", `${NPX_SIGNET} listen`],
     ["Publish", `${NPX_SIGNET} trigger inference.completed`],
   ]);
@@ -250,7 +276,7 @@ async function open(start: Start): Promise<ServeProcess> {
       ? await unlessAborted(stopping, demonstrate(opened, options, { config: ready, closers, edge }))
       : undefined;
   stopping.throwIfAborted();
-  printDetails(ready, demo, { mutualTls, detail });
+  printDetails(ready, demo, { mutualTls, views: await viewsOf(ready), detail });
   printEnd(ready, demo, { screen });
   return {
     readiness,

@@ -14,6 +14,8 @@ import { dataConverterOf } from "./codec.ts";
 import { isPatched } from "./sdk-patches.ts";
 
 const CHECK_TIMEOUT_MS = 2_000;
+/** A page waits no longer for what it can do without. */
+const PAGE_TIMEOUT_MS = 1_000;
 /** Temporal's frontend disconnects clients with more frequent pings. A dead connection is replaced after 15 s. */
 const KEEP_ALIVE = { "grpc.keepalive_time_ms": 10_000, "grpc.keepalive_timeout_ms": 5_000 };
 /** By default, waits between attempts to connect grow to two minutes. The API may start minutes before Temporal. */
@@ -94,11 +96,21 @@ export function createLazyClient(options: TemporalOptions, codec?: PayloadCodec)
   return new Client({ connection, namespace: options.namespace, ...dataConverterOf(codec) });
 }
 
-/** Rejects if Temporal is unreachable or the namespace does not exist. */
-export async function checkNamespace(client: Client, timeoutMs = CHECK_TIMEOUT_MS): Promise<void> {
+async function describeNamespace(client: Client, timeoutMs: number) {
   const { namespace } = client.options;
-  await client.withDeadline(
+  return await client.withDeadline(
     Date.now() + timeoutMs,
     async () => await client.workflowService.describeNamespace({ namespace }),
   );
+}
+
+/** Rejects if Temporal is unreachable or the namespace does not exist. */
+export async function checkNamespace(client: Client, timeoutMs = CHECK_TIMEOUT_MS): Promise<void> {
+  await describeNamespace(client, timeoutMs);
+}
+
+/** Whether the server has `TemporalReportedProblems`, as from 1.30; false if it does not answer in time. */
+export async function reportsProblems(client: Client): Promise<boolean> {
+  const described = await describeNamespace(client, PAGE_TIMEOUT_MS).catch(() => undefined);
+  return described?.namespaceInfo?.capabilities?.reportedProblemsSearchAttribute === true;
 }

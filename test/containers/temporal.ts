@@ -4,7 +4,9 @@ import { join } from "node:path";
 import { Connection, type TLSConfig } from "@temporalio/client";
 import { describe, expect, test } from "vitest";
 import type { ContainerStack } from "../support/container-stack.ts";
-import { savedViews } from "../support/documents.ts";
+import { VIEWS } from "../../src/temporal/views.ts";
+import { TASK_QUEUES } from "../../workflows/messages.ts";
+import { eventually } from "../support/eventually.ts";
 
 const ADDRESS = "localhost:7233";
 /** How long a connection is tried that the server refuses, which looks to the SDK like one that is late. */
@@ -66,12 +68,30 @@ export function describeTemporal(
       }
     });
 
-    test("accepts the saved views of docs/temporal.md", async () => {
-      for (const [name, query] of await savedViews()) {
-        const counted = await temporal(`workflow count --query '${query.replaceAll("'", '"')}'`);
-        expect(counted, name).toMatch(/Total: \d+/);
+    test("accepts the queries of all views", async () => {
+      for (const { name, query } of Object.values(VIEWS)) {
+        expect(await temporal(`workflow count --query '${query}'`), name).toMatch(/Total: \d+/);
       }
     });
+
+    test(
+      "lists a workflow whose tasks fail as stuck, after five failures",
+      { timeout: 180_000 },
+      async () => {
+        const id = `--workflow-id of-an-unknown-type`;
+        await temporal(`workflow start --type unknown --task-queue ${TASK_QUEUES.control} ${id}`);
+        try {
+          await eventually(
+            async () =>
+              (await temporal(`workflow count --query '${VIEWS.stuck.query}'`)).includes("Total: 1"),
+            "the stuck workflow to be listed",
+            150_000,
+          );
+        } finally {
+          await temporal(`workflow terminate ${id}`);
+        }
+      },
+    );
 
     test("connects to PostgreSQL only with TLS, as every other service must", async () => {
       const connections =

@@ -45,9 +45,3 @@ export async function inlineCommands(document: string, program: string): Promise
     .map(([, text = ""]) => ({ document, text: text.replaceAll("\\|", "|") }))
     .filter(({ text }) => text.startsWith(`${program} `));
 }
-
-/** Returns the saved views of docs/temporal.md: their names and queries. */
-export async function savedViews(): Promise<[name: string, query: string][]> {
-  const [, part = ""] = /^## Find\n([\s\S]*?)^## /m.exec(await readDocument("docs/temporal.md")) ?? [];
-  return [...part.matchAll(/^\| ([^|]+) \| `(.+)` \|$/gm)].map(([, name = "", query = ""]) => [name, query]);
-}

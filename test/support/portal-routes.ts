@@ -44,7 +44,11 @@ export async function collectPortalRoutes(): Promise<readonly PortalRoute[]> {
     }),
     frameOrigins: [],
     portalUrl: "http://portal.test",
-    temporal: { uiUrl: undefined, namespace: "signet" },
+    temporal: {
+      uiUrl: undefined,
+      reportsProblems: async () => await Promise.resolve(false),
+      namespace: "signet",
+    },
     development: true,
   });
   await server.close();

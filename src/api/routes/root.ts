@@ -1,13 +1,13 @@
 /** `/`: in development a page with links, otherwise a problem document that points to the documentation. */
 import { prefersHtml } from "../../http/accept.ts";
-import { makeDocument, onceMade, sendDocument } from "../../http/public-document.ts";
+import { makeDocument, sendDocument } from "../../http/public-document.ts";
 import { SignetError } from "../../domain/errors.ts";
 import type { SignetServer } from "../../http/types.ts";
 
 /** A page, with its headers. */
 export interface RootPage {
   readonly headers: Readonly<Record<string, string>>;
-  render(): string;
+  render(): Promise<string>;
 }
 
 /**
@@ -17,8 +17,7 @@ export interface RootPage {
  * @param page page for browsers; undefined in production
  */
 export function registerRootRoute(server: SignetServer, baseUrl: string, page: RootPage | undefined): void {
-  const document = onceMade(() => makeDocument("text/html; charset=utf-8", page?.render() ?? ""));
-  server.get("/", { config: { public: true }, schema: { hide: true } }, (request, reply) => {
+  server.get("/", { config: { public: true }, schema: { hide: true } }, async (request, reply) => {
     const vary = "accept, accept-encoding";
     if (page === undefined || !prefersHtml(request.headers.accept)) {
       throw new SignetError("NOT_FOUND", {
@@ -26,6 +25,7 @@ export function registerRootRoute(server: SignetServer, baseUrl: string, page: R
         headers: { link: '</docs>; rel="service-doc"', vary },
       });
     }
-    return sendDocument(request, reply, document(), { ...page.headers, vary, "cache-control": "no-cache" });
+    const document = makeDocument("text/html; charset=utf-8", await page.render());
+    return sendDocument(request, reply, document, { ...page.headers, vary, "cache-control": "no-cache" });
   });
 }

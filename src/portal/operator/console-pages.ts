@@ -12,7 +12,8 @@ import { Form, Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import { CONSOLE_SCOPE, type PageContent } from "../layout.ts";
 import type { PortalParts } from "../page-parts.ts";
-import { badge, facts, formFields, moment, table } from "../parts.ts";
+import { badge, facts, formFields, moment, table, temporalFact, temporalViews } from "../parts.ts";
+import { workflowsOfUrl } from "../../temporal/views.ts";
 import type { Visit } from "../visit.ts";
 import type { ConsoleOptions } from "./console-options.ts";
 
@@ -167,7 +168,7 @@ function certificateTable({ certificates }: Overview): Part {
     : table("Certificates and their ends", ["Certificate of", "Belongs to", "Ends"], rows);
 }
 
-function overviewPage(visit: Visit, overview: Overview): PageContent {
+function overviewPage(visit: Visit, overview: Overview, views: Part): PageContent {
   const items = attention(overview);
   const workers = overview.workers.map(({ id, seen_at: seen, alive, attempts_per_second: rate }) => [
     html`<code>${id}</code>`,
@@ -215,7 +216,7 @@ function overviewPage(visit: Visit, overview: Overview): PageContent {
           ),
         )}
       </div>
-      ${section("certificates", "Certificates", certificateTable(overview))}`,
+      ${section("certificates", "Certificates", certificateTable(overview))} ${views}`,
   };
 }
 
@@ -308,6 +309,7 @@ function whyPage(visit: Visit, why: Awaited<ReturnType<typeof explainOnRecord>>)
         ["State", why.state ?? "–"],
         ["Cause", html`<code>${why.cause}</code>`],
         ["Waits until", moment(why.waits_until)],
+        ...temporalFact("Workflows", workflowsOfUrl(visit.temporal, why.id)),
       ])}`,
   };
 }
@@ -315,9 +317,11 @@ function whyPage(visit: Visit, why: Awaited<ReturnType<typeof explainOnRecord>>)
 /** Registers the pages. */
 export function registerConsolePages(scope: SignetServer, parts: PortalParts, options: ConsoleOptions): void {
   const { send } = parts;
-  scope.get("/operator", { config: CONFIG, schema: { hide: true } }, async ({ visit }, reply) =>
-    send(reply, visit, overviewPage(visit, await options.overview())),
-  );
+  scope.get("/operator", { config: CONFIG, schema: { hide: true } }, async ({ visit }, reply) => {
+    const now = options.services.clock.now();
+    const [overview, views] = await Promise.all([options.overview(), temporalViews(options.temporal, now)]);
+    return send(reply, visit, overviewPage(visit, overview, views));
+  });
   scope.get(
     "/operator/why/:id",
     {

@@ -10,9 +10,10 @@ import { Form } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import type { PortalParts } from "../page-parts.ts";
-import { badge, buttonForm, dataBlock, facts, moment, shortened, workflowFact } from "../parts.ts";
+import { badge, buttonForm, dataBlock, facts, moment, shortened, temporalFact } from "../parts.ts";
 import { prettyJson } from "../pretty-json.ts";
 import { refused } from "../problems.ts";
+import { workflowUrl } from "../../temporal/views.ts";
 import type { Visit } from "../visit.ts";
 import {
   answerText,
@@ -269,7 +270,9 @@ function body(visit: Visit, shown: Shown): Part {
         <h2 id="standing">State ${deliveryBadge(delivery)}</h2>
         ${facts([
           ...standing(visit, shown),
-          ...(workflow === null ? [] : workflowFact(visit, "Workflow, for operators", workflow)),
+          ...(workflow === null
+            ? []
+            : temporalFact("Workflow, for operators", workflowUrl(visit.temporal, workflow))),
         ])}
         ${buttons(visit, delivery)}
       </section>

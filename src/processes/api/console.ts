@@ -9,6 +9,7 @@ import type { SignetServer } from "../../http/types.ts";
 import { createConsoleGuard, registerConsole } from "../../portal/operator/console.ts";
 import type { PortalBrands } from "../../portal/brand.ts";
 import { OperatorSessions } from "../../tokens/operators/operator-sessions.ts";
+import type { TemporalUi } from "../../temporal/views.ts";
 import type { DeliveryStreams } from "../../webhooks/engine/delivery-streams.ts";
 
 export interface ConsoleParts extends Pick<
@@ -22,11 +23,12 @@ export interface ConsoleParts extends Pick<
   readonly calls: InProcessCalls;
   readonly streams: DeliveryStreams;
   readonly brands: PortalBrands;
+  readonly temporalUi: TemporalUi;
 }
 
 /** Returns the function that creates the console. */
 export function createConsole(parts: ConsoleParts): NonNullable<AdminServices["console"]> {
-  const { config, access, api, calls, streams, pool, clock, randomBytes } = parts;
+  const { config, access, api, calls, streams, temporalUi, pool, clock, randomBytes } = parts;
   const operators = new OperatorSessions({
     pool,
     authenticator: access.authenticator,
@@ -48,7 +50,7 @@ export function createConsole(parts: ConsoleParts): NonNullable<AdminServices["c
       urlProblem: () => undefined,
       brands: parts.brands,
       frameOrigins: [],
-      temporal: { uiUrl: config.temporalUiUrl, namespace: config.temporalNamespace },
+      temporal: temporalUi,
       development: config.development,
     };
     return {

@@ -45,6 +45,7 @@ import { registerStatusListRoutes, type StatusListServices } from "../../api/rou
 import { registerWebhookRoutes, type WebhookServices } from "../../api/routes/webhooks.ts";
 import type { RevocableToken } from "../../revocation/deny-list.ts";
 import type { RevocationServices } from "../../revocation/receipts.ts";
+import type { TemporalUi } from "../../temporal/views.ts";
 import type { TokenStatusServices } from "../../api/routes/token-status.ts";
 import type { CredentialIssuing } from "../../api/replace-credential.ts";
 import type { PortalBrands } from "../../portal/brand.ts";
@@ -62,8 +63,6 @@ export interface ApiServices {
     | "development"
     | keyof BrandSettings
     | "portalFrameOrigins"
-    | "temporalUiUrl"
-    | "temporalNamespace"
     | "tokenRatePerAddress"
     | "publicRatePerAddress"
   >;
@@ -102,6 +101,7 @@ export interface ApiServices {
   readonly calls: InProcessCalls;
   /** Names, colours and logos of both sets of pages. */
   readonly brands: PortalBrands;
+  readonly temporalUi: TemporalUi;
 }
 
 function lookupsOf({ tokenRatePerAddress }: ApiServices["config"]): FruitlessLookups {
@@ -127,7 +127,7 @@ function portalOptions(services: ApiServices) {
     brands,
     frameOrigins: config.portalFrameOrigins ?? [],
     portalUrl: config.portalUrl ?? config.publicUrl,
-    temporal: { uiUrl: config.temporalUiUrl, namespace: config.temporalNamespace },
+    temporal: services.temporalUi,
     development: config.development,
   };
 }
@@ -141,12 +141,13 @@ function registerRevocations(
   registerLeakRevocation(server, { pool: pools.api, leaks, revocation });
 }
 
-function registerDocumentation(server: SignetServer, config: ApiServices["config"], brand: Brand): void {
-  const { development, publicUrl, temporalUiUrl } = config;
+function registerDocumentation(server: SignetServer, services: ApiServices, brand: Brand): void {
+  const { config, temporalUi, clock } = services;
   registerOpenApiRoute(server);
   registerApiReference(server);
   registerGuide(server);
-  registerRootRoute(server, publicUrl, development ? createDevelopmentPage(brand, temporalUiUrl) : undefined);
+  const page = config.development ? createDevelopmentPage(brand, temporalUi, clock) : undefined;
+  registerRootRoute(server, config.publicUrl, page);
 }
 
 function registerCredentials(server: SignetServer, services: ApiServices): void {
@@ -225,7 +226,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
   registerDeliveryStream(server, portal.streaming, services.tokens.isAdmitted);
   registerComplianceRoutes(server, pools.api);
   registerPortalLinks(server, portal.sessions, portal.portalUrl);
-  registerDocumentation(server, config, portal.brands.installation);
+  registerDocumentation(server, services, portal.brands.installation);
   await registerPortal(server, portal);
 
   await server.ready();

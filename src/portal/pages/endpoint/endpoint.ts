@@ -19,10 +19,11 @@ import {
   jsonBlock,
   moment,
   table,
+  temporalFact,
   textBlock,
   typedConfirmation,
-  workflowFact,
 } from "../../parts.ts";
+import { workflowsOfUrl, workflowUrl } from "../../../temporal/views.ts";
 import type { Visit } from "../../visit.ts";
 import { authenticationText } from "./endpoint-authentication.ts";
 import { failureText } from "../delivery-parts.ts";
@@ -203,7 +204,11 @@ function settingsSection(visit: Visit, { endpoint, metadata }: Shown): Part {
       ["Authentication to the receiver", authenticationText(authentication)],
       ["Custom headers", headersText(headers)],
       ...settingFacts(endpoint, false),
-      ...workflowFact(visit, "Verification, for operators", endpoint.verification.workflow_id),
+      ...temporalFact(
+        "Verification, for operators",
+        workflowUrl(visit.temporal, endpoint.verification.workflow_id),
+      ),
+      ...temporalFact("Workflows, for operators", workflowsOfUrl(visit.temporal, endpoint.id)),
     ])}
     ${
       filter !== null &&
