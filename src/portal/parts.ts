@@ -199,8 +199,12 @@ ${shortened(prettyJson(data, DATA_MAX), DATA_MAX)}</pre>`
 }
 
 /** Returns a link to Temporal's web UI for {@link facts}; empty if its URL is not configured. */
-export function temporalFact(name: string, url: string | undefined): (readonly [string, Part])[] {
-  return url === undefined ? [] : [[name, html`<a href="${url}" rel="noreferrer">Open in Temporal</a>`]];
+export function temporalFact(
+  name: string,
+  url: string | undefined,
+  text = "Open in Temporal",
+): (readonly [string, Part])[] {
+  return url === undefined ? [] : [[name, html`<a href="${url}" rel="noreferrer">${text}</a>`]];
 }
 
 /** Renders links to Temporal's lists of what is open; false if its web UI is not configured. */

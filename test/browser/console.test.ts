@@ -14,8 +14,10 @@ import { createEndpoint, createTenant, publish, sql } from "../support/tenant.ts
 
 allowMinutes(4);
 
+const WORKFLOWS = /^http:\/\/127\.0\.0\.1:8233\/namespaces\/[^/]+\/workflows\?query=\S+$/;
+
 describe.skipIf(NO_BROWSER)("the operators' console", () => {
-  const api = useTestApi();
+  const api = useTestApi({ environment: { SIGNET_TEMPORAL_UI_URL: "http://127.0.0.1:8233" } });
 
   test("leads from signing in to a tenant's pages and back", async () => {
     const tenant = await createTenant(api);
@@ -41,6 +43,13 @@ describe.skipIf(NO_BROWSER)("the operators' console", () => {
       await clickThrough(page.getByRole("button", { name: "Sign in", exact: true }));
       expect(await heading()).toBe("Overview");
       expect(await page.getByText("No worker is alive").count()).toBe(1);
+      for (const name of ["Retrying", "Dead letters", "Expiring today", "Verifications", "Replay jobs"]) {
+        expect(await page.getByRole("link", { name, exact: true }).getAttribute("href")).toMatch(WORKFLOWS);
+      }
+      const query = async (name: string): Promise<string | null> => {
+        const href = await page.getByRole("link", { name }).getAttribute("href");
+        return new URL(href ?? "").searchParams.get("query");
+      };
       expect({ wrong: await lookAt(page, "console-overview") }).toEqual({ wrong: NOTHING_WRONG });
 
       await clickThrough(page.getByRole("link", { name: "Tenants", exact: true }));
@@ -49,11 +58,13 @@ describe.skipIf(NO_BROWSER)("the operators' console", () => {
       expect({ wrong: await lookAt(page, "console-find") }).toEqual({ wrong: NOTHING_WRONG });
       await clickThrough(page.getByRole("link", { name: id }));
       expect(await page.getByText("No worker is alive, so nothing is delivered.").count()).toBe(1);
+      expect(await query("List in Temporal")).toBe(`SignetEndpoint="${id}"`);
       expect({ wrong: await lookAt(page, "console-why") }).toEqual({ wrong: NOTHING_WRONG });
 
       await clickThrough(page.getByRole("button", { name: "View Acme" }));
       expect(await heading()).toBe("Home");
       expect(await page.getByText("read-only, without content").count()).toBe(1);
+      expect(await query("Workflows in Temporal")).toBe(`SignetTenant="${tenant.tenantId}"`);
       await clickThrough(page.getByRole("link", { name: "Endpoints", exact: true }));
       expect(await page.getByRole("link", { name: "Add endpoint" }).count()).toBe(0);
       expect({ wrong: await lookAt(page, "console-view") }).toEqual({ wrong: NOTHING_WRONG });

@@ -1,6 +1,6 @@
 /**
- * Temporal's own UI with `npm start` and encrypted payloads: operators' view of a retrying delivery, before and after they
- * configure the codec server. `SIGNET_TEST_PICTURES=docs/temporal` regenerates the pictures of docs/temporal.md.
+ * Temporal's own UI with `npm start` and encrypted payloads: operators' views of a retrying delivery and of dead letters, by
+ * the links of the landing page, before and after they configure the codec server. `SIGNET_TEST_PICTURES=docs/temporal` regenerates the pictures of docs/temporal.md.
  */
 import { readFile } from "node:fs/promises";
 import { createServer, request, type Server } from "node:http";
@@ -28,9 +28,19 @@ const TIMEOUT_MS = 180_000;
 const PICTURES = process.env["SIGNET_TEST_PICTURES"];
 
 interface Delivery {
-  readonly workflow_id: string;
+  readonly id: string;
+  readonly workflow_id: string | null;
+  readonly state: string;
   readonly attempt_count: number;
 }
+
+/** Where the UI keeps the columns of its list, for each namespace. */
+const COLUMNS_KEY = "namespace-workflow-table-columns";
+/** What docs/temporal.md says to add for dead letters, in part, and for everything of a tenant. */
+const COLUMNS = {
+  dead: ["Status", "Workflow ID", "Type", "SignetDead", "SignetExpires"],
+  mixed: ["Status", "Workflow ID", "Type", "SignetState", "SignetAttempt"],
+} as const;
 
 /** A proxy to the codec server that adds the operator's token to requests without one. */
 async function startProxy(admin: string, token: string): Promise<Server> {
@@ -60,33 +70,76 @@ describe.skipIf(NO_BROWSER)("Temporal's UI", () => {
   let home: Home;
   let service: NpmStart;
   let receiver: Receiver;
+  let failing: Receiver;
   let proxy: Server;
   let browser: Awaited<ReturnType<typeof openBrowser>>;
   let page: Page;
   let base: string;
+  let landing: string;
   let workflow: string;
+  /** Carriers of dead letters: of the one with an attempt, and of those that followed. */
+  let dead: readonly string[];
 
   const call = async (path: string, body?: unknown) => await callAsDemo(service.settings, path, body);
 
-  /** Creates a delivery with some failed attempts; the next is minutes away. */
-  async function retrying(): Promise<string> {
-    const { id } = await call("/v1/webhooks/endpoints", { url: receiver.url, events: ["ui.looked_at"] });
+  /** Creates an endpoint, and an event for it that it answers with the status. @returns the endpoint's id */
+  async function answered(by: Receiver, type: string, status: number): Promise<string> {
+    const { id } = await call("/v1/webhooks/endpoints", { url: by.url, events: [type] });
     const endpoint = String(id);
     await eventually(
       async () => (await call(`/v1/webhooks/endpoints/${endpoint}`))["state"] === "ACTIVE",
       "the endpoint's verification",
     );
-    receiver.answer([{ kind: "answer", status: 500 }]);
-    await call("/v1/events", { type: "ui.looked_at", data: {} });
+    by.answer([{ kind: "answer", status }]);
+    await call("/v1/events", { type, data: {} });
+    return endpoint;
+  }
+
+  /** Resolves with the carriers of an endpoint's deliveries, once there are so many that are as wanted. */
+  async function carriers(
+    endpoint: string,
+    count: number,
+    wanted: (delivery: Delivery) => boolean,
+  ): Promise<readonly string[]> {
     return await eventually(
       async () => {
-        const { data } = await call(`/v1/webhooks/deliveries?endpoint_id=${endpoint}&limit=1`);
-        const [found] = data as Delivery[];
-        return found !== undefined && found.attempt_count >= 5 ? found.workflow_id : undefined;
+        const { data } = await call(`/v1/webhooks/deliveries?endpoint_id=${endpoint}`);
+        const found = (data as Delivery[]).filter(wanted).flatMap(({ workflow_id: id }) => id ?? []);
+        return found.length === count ? [...new Set(found)] : undefined;
       },
-      "five attempts",
+      "the deliveries",
       TIMEOUT_MS,
     );
+  }
+
+  /** Creates a delivery with some failed attempts; the next is minutes away. */
+  async function retrying(): Promise<string> {
+    const endpoint = await answered(receiver, "ui.looked_at", 500);
+    const [found = ""] = await carriers(endpoint, 1, ({ attempt_count: attempts }) => attempts >= 5);
+    return found;
+  }
+
+  /** Creates dead letters: one after 17 attempts, and three because its endpoint is disabled then. */
+  async function deadLetters(): Promise<readonly string[]> {
+    const endpoint = await answered(failing, "ui.failing", 500);
+    const isDead = ({ state }: Delivery): boolean => state === "DEAD_LETTERED";
+    await eventually(
+      async () => {
+        const { data } = await call(`/v1/webhooks/deliveries?endpoint_id=${endpoint}`);
+        const [found] = data as Delivery[];
+        if (found?.state === "RETRYING") {
+          await call(`/v1/webhooks/deliveries/${found.id}/retry`, {});
+        }
+        return found !== undefined && isDead(found);
+      },
+      "17 attempts",
+      TIMEOUT_MS,
+    );
+    await call(`/v1/webhooks/endpoints/${endpoint}/disable`, {});
+    for (let further = 0; further < 3; further += 1) {
+      await call("/v1/events", { type: "ui.failing", data: {} });
+    }
+    return await carriers(endpoint, 4, isDead);
   }
 
   const picture = async (name: string): Promise<void> => {
@@ -107,9 +160,11 @@ describe.skipIf(NO_BROWSER)("Temporal's UI", () => {
     });
     await service.untilPrinted(/^signet ready$/m);
     receiver = await startReceiver();
+    failing = await startReceiver();
     const token = (await readFile(join(home.home, "operator-token"), "utf8")).trim();
     proxy = await startProxy(settings["SIGNET_ADMIN_LISTEN"] ?? "", token);
-    workflow = await retrying();
+    landing = `http://${settings["SIGNET_API_LISTEN"]}/`;
+    [workflow, dead] = await Promise.all([retrying(), deadLetters()]);
     browser = await openBrowser({ viewport: { width: 1_280, height: 800 } });
     page = await browser.context.newPage();
   });
@@ -118,18 +173,44 @@ describe.skipIf(NO_BROWSER)("Temporal's UI", () => {
     await browser?.close();
     proxy?.close();
     await receiver?.close();
+    await failing?.close();
     await service?.interrupt();
     await killServersOf(home.home);
     await home.remove();
   });
 
-  test("lists the workflows of a saved view", async () => {
-    await page.goto(
-      `${base}/namespaces/signet/workflows?query=${encodeURIComponent('SignetState="RETRYING"')}`,
+  /** Follows a link of the landing page to a list. @returns how many links to each workflow it has */
+  async function follow(name: string, until: string): Promise<readonly number[]> {
+    await page.goto(landing);
+    await page.getByRole("link", { name, exact: true }).click();
+    await page.getByRole("link", { name: until }).first().waitFor();
+    const rows = page.locator("tbody tr");
+    return await Promise.all(
+      [workflow, ...dead].map(async (id) => await rows.filter({ hasText: id }).count()),
     );
-    await page.getByRole("link", { name: workflow }).waitFor();
+  }
+
+  /** Chooses the columns of the next page, as people do with the gear. */
+  async function choose(columns: readonly string[]): Promise<void> {
+    await page.evaluate(
+      ([key, labels]) =>
+        localStorage.setItem(key, JSON.stringify({ signet: labels.map((label) => ({ label })) })),
+      [COLUMNS_KEY, columns] as const,
+    );
+  }
+
+  test("lists what is retried and the dead letters by the links of the landing page", async () => {
+    expect(dead.length).toBeGreaterThanOrEqual(2);
+    const [one = ""] = dead;
+    expect(await follow("Retrying", workflow)).toEqual([1, ...dead.map(() => 0)]);
+    await choose(COLUMNS.dead);
+    expect(await follow("Dead letters", one)).toEqual([0, ...dead.map(() => 1)]);
+    expect(await page.locator("thead th").allInnerTexts()).toEqual(expect.arrayContaining([...COLUMNS.dead]));
+    await page.getByRole("button", { name: "Collapse" }).click();
+    await picture("dead-letters");
+    await choose(COLUMNS.mixed);
     await page.goto(`${base}/namespaces/signet/workflows`);
-    await page.getByRole("link", { name: workflow }).waitFor();
+    await page.getByRole("link", { name: workflow }).first().waitFor();
     await picture("workflows");
   });
 
@@ -156,6 +237,16 @@ describe.skipIf(NO_BROWSER)("Temporal's UI", () => {
       .poll(async () => await allText(page), { timeout: 50_000 })
       .toMatch(/1 delivery to ep_[\s\S]*1 retrying[\s\S]*--name attemptNow[\s\S]*--name cancel/);
     await picture("details");
+  });
+
+  test("shows the state of a dead letter, how it was answered and possible actions", async () => {
+    const lone = dead.find((id) => id.startsWith("dlv_"));
+    await page.goto(`${base}/namespaces/signet/workflows/${lone}`);
+    await page.getByText("User Metadata", { exact: true }).click();
+    await expect
+      .poll(async () => await allText(page), { timeout: 50_000 })
+      .toMatch(/1 dead-lettered[\s\S]*17 of 17\s+500\s+expires[\s\S]*--name replay[\s\S]*--name cancel/);
+    await picture("dead-letter");
   });
 });
 

@@ -124,14 +124,22 @@ describe("npm start", () => {
 
   test("ends with what to open and run next, and the portal links to Temporal's UI", async () => {
     const { SIGNET_API_LISTEN: api, SIGNET_EMBEDDED_TEMPORAL_UI_PORT: ui } = settings;
+    const views = `http://127.0.0.1:${ui}/namespaces/signet/workflows?query=`;
     const [, end = ""] = service.stdout().split(/^signet ready\n/m);
     expect(end.trimEnd().split("\n")).toEqual([
-      expect.stringMatching(new RegExp(`^Portal       http://${api}/portal\\S+$`)),
-      `API          http://${api}/docs`,
-      `Temporal UI  http://127.0.0.1:${ui}`,
-      "Receive      npx signet listen",
-      "Publish      npx signet trigger inference.completed",
+      expect.stringMatching(new RegExp(`^Portal        http://${api}/portal\\S+$`)),
+      `API           http://${api}/docs`,
+      `Temporal UI   http://127.0.0.1:${ui}`,
+      `Dead letters  ${views}SignetDead%20%3E%200%20AND%20CloseTime%20IS%20NULL`,
+      "Receive       npx signet listen",
+      "Publish       npx signet trigger inference.completed",
     ]);
+    const [, listed = ""] = service.stdout().split(/^ {2}In Temporal:\n/m);
+    expect(listed.split("\n").slice(0, 5)).toEqual(
+      ["Retrying", "Dead letters", "Expiring today", "Verifications", "Replay jobs"].map((name): unknown =>
+        expect.stringContaining(`    ${name.padEnd(14)}  ${views}`),
+      ),
+    );
   });
 
   test("prints lines that work when pasted", async () => {

@@ -309,7 +309,7 @@ function whyPage(visit: Visit, why: Awaited<ReturnType<typeof explainOnRecord>>)
         ["State", why.state ?? "–"],
         ["Cause", html`<code>${why.cause}</code>`],
         ["Waits until", moment(why.waits_until)],
-        ...temporalFact("Workflows", workflowsOfUrl(visit.temporal, why.id)),
+        ...temporalFact("Workflows", workflowsOfUrl(visit.temporal, why.id), "List in Temporal"),
       ])}`,
   };
 }

@@ -208,7 +208,11 @@ function settingsSection(visit: Visit, { endpoint, metadata }: Shown): Part {
         "Verification, for operators",
         workflowUrl(visit.temporal, endpoint.verification.workflow_id),
       ),
-      ...temporalFact("Workflows, for operators", workflowsOfUrl(visit.temporal, endpoint.id)),
+      ...temporalFact(
+        "Workflows, for operators",
+        workflowsOfUrl(visit.temporal, endpoint.id),
+        "List in Temporal",
+      ),
     ])}
     ${
       filter !== null &&
