@@ -1,7 +1,6 @@
 /** The layout of every page: head, navigation, notice, heading and body. */
 import { html, type Html, type Part } from "./html.ts";
 import type { AssetName, Assets } from "./assets.ts";
-import { workflowsOfUrl } from "../temporal/views.ts";
 import type { Brand } from "./brand.ts";
 import type { Visit } from "./visit.ts";
 
@@ -87,15 +86,13 @@ const SEARCH = html`<form action="/portal/search" role="search" aria-label="Sear
 
 /** Renders the line that says whose pages an operator sees, and how. */
 function viewing(visit: Visit): Part {
-  const workflows = workflowsOfUrl(visit.temporal, visit.identity.tenantId);
   return (
     visit.operator !== undefined &&
     visit.identity.tenantId !== "" &&
     html`<div class="viewing" role="status">
       <span
-        >Viewing <strong>${visit.session.tenantName}</strong> as an operator, read-only, without content. The
-        tenant's compliance log has an entry.
-        ${workflows !== undefined && html`<a href="${workflows}" rel="noreferrer">Workflows in Temporal</a>`}</span
+        >Viewing <a href="/portal/operator/why/${visit.identity.tenantId}">${visit.session.tenantName}</a> as
+        an operator, read-only, without content. The tenant's compliance log has an entry.</span
       >
       <form method="post" action="/portal/operator/leave">
         <input type="hidden" name="csrf" value="${visit.csrf}" />

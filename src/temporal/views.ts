@@ -50,7 +50,7 @@ export const VIEWS = {
   },
   expiringToday: {
     name: "Expiring today",
-    shows: "dead letters that expire within 24 hours",
+    shows: "those that expire within 24 hours",
     query: `${expires.name} < "${TIME}" AND ${dead.name} > 0 AND ${OPEN}`,
     blank: TIME,
     columns: [expires, dead, endpoint, tenant],

@@ -64,10 +64,11 @@ describe.skipIf(NO_BROWSER)("the operators' console", () => {
       await clickThrough(page.getByRole("button", { name: "View Acme" }));
       expect(await heading()).toBe("Home");
       expect(await page.getByText("read-only, without content").count()).toBe(1);
-      expect(await query("Workflows in Temporal")).toBe(`SignetTenant="${tenant.tenantId}"`);
       await clickThrough(page.getByRole("link", { name: "Endpoints", exact: true }));
       expect(await page.getByRole("link", { name: "Add endpoint" }).count()).toBe(0);
       expect({ wrong: await lookAt(page, "console-view") }).toEqual({ wrong: NOTHING_WRONG });
+      await clickThrough(page.getByRole("link", { name: "Acme" }));
+      expect(await query("List in Temporal")).toBe(`SignetTenant="${tenant.tenantId}"`);
       await clickThrough(page.getByRole("button", { name: "Leave the tenant" }));
       expect(await heading()).toBe("Tenants");
       await clickThrough(page.getByRole("button", { name: "Sign out" }));

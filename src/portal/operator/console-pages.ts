@@ -196,7 +196,7 @@ function overviewPage(visit: Visit, overview: Overview, views: Part): PageConten
             </ul>`,
       )}
       <div id="state" hx-get="${OVERVIEW}" hx-select="#state" hx-trigger="every 5s" hx-swap="outerHTML">
-        ${section("queues", "Queues", queueFacts(overview))}
+        ${section("queues", "Queues", queueFacts(overview))} ${views}
         ${section("lag", "Tenants behind", lagTable(visit, overview))}
         ${section("endpoints", "Endpoints that fail", endpointTable(visit, overview))}
         ${section(
@@ -216,7 +216,7 @@ function overviewPage(visit: Visit, overview: Overview, views: Part): PageConten
           ),
         )}
       </div>
-      ${section("certificates", "Certificates", certificateTable(overview))} ${views}`,
+      ${section("certificates", "Certificates", certificateTable(overview))}`,
   };
 }
 
