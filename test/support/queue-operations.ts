@@ -2,12 +2,13 @@
 import { expect } from "vitest";
 import { setTenantHold } from "../../src/database/repositories/tenants.ts";
 import type { Delivery } from "../../src/database/repositories/webhooks/deliveries.ts";
+import { VIEWS } from "../../src/temporal/views.ts";
 import { cancelUpdate, type MemberAnswer, replayUpdate, statusQuery } from "../../workflows/messages.ts";
 import type { Behaviour, Receiver } from "./receiver-server.ts";
 import { TEST_CALLER, type World } from "./world.ts";
 
-/** docs/temporal.md, Find. */
-export const VIEW = "SignetDead > 0 AND CloseTime IS NULL";
+/** The queue as operators see it. */
+export const VIEW = VIEWS.deadLetters.query;
 
 /** What a run did, and what that allows. */
 export interface Model {
