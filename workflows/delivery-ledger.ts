@@ -270,8 +270,12 @@ export class DeliveryLedger {
         entry.dueMs = result.ended_at + postponedMs;
         return;
       }
-      entry.attempts = attempt;
-      entry.last = answerTo(result, index);
+      const answer = answerTo(result, index);
+      // A dead letter without an answer was not attempted: its endpoint is disabled.
+      if (answer !== undefined || !dead.has(index) || attempt === ATTEMPT_MAX) {
+        entry.attempts = attempt;
+        entry.last = answer;
+      }
       const delays = failed.get(index);
       if (delays !== undefined) {
         this.#retry(entry, delays, result.ended_at, exactly);

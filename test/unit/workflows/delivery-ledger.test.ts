@@ -144,6 +144,19 @@ describe("the state for the search attribute", () => {
   });
 });
 
+test("a dead letter of a disabled endpoint keeps its attempts and its last answer", () => {
+  const ledger = new DeliveryLedger(carrier(1), START_MS);
+  ledger.apply(take(ledger, START_MS), {
+    started_at: START_MS,
+    ended_at: START_MS,
+    failed: [[0, 7_000]],
+    answers: [["410"]],
+  });
+  const nowMs = START_MS + 7_000;
+  ledger.apply(take(ledger, nowMs), { started_at: nowMs, ended_at: nowMs, dead: [0] });
+  expect(ledger.status()).toMatchObject([{ state: "DEAD_LETTERED", attempts: 1, last_answer: "410" }]);
+});
+
 describe("an immediate attempt requested during another", () => {
   test("is that attempt if its request had not ended, and the next one if it had", () => {
     for (const [askedMs, dueMs] of [

@@ -242,7 +242,8 @@ class Land implements Step {
       expected.dueMs = dueMs;
       return;
     }
-    expected.attempts = attempt;
+    // Without an answer, a dead letter below the last attempt was not attempted.
+    expected.attempts = fate === "dead" && attempt < ATTEMPT_MAX ? expected.attempts : attempt;
     if (fate === "failed" || fate === "asked") {
       expected.dueMs = expected.askedMs + ASKED_SLACK_MS >= nowMs ? nowMs : dueMs;
     } else if (fate === "dead") {
