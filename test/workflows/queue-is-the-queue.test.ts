@@ -28,13 +28,13 @@ const FAILING = { script: [{ kind: "answer", status: 500 }] } as const;
 let worker: Promise<WorkerProcessUnderTest>;
 let killedAtMs = 0;
 
-/** Seeds share the worker, so that the kill of one is a fault for all of them. */
+/** Seeds share the worker, so that the kill of one is a fault for all of them. They take turns. */
 async function killWorker(): Promise<void> {
-  const running = await worker;
-  killedAtMs = performance.now();
-  if (running.state() === undefined) {
-    worker = running.stop("SIGKILL").then(async () => await startWorkerProcess(made.current));
-  }
+  worker = worker.then(async (running) => {
+    killedAtMs = performance.now();
+    await running.stop("SIGKILL");
+    return await startWorkerProcess(made.current);
+  });
   await worker;
 }
 
