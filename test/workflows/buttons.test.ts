@@ -187,7 +187,7 @@ const BUTTONS: Readonly<Record<string, () => Promise<void>>> = {
     subject.gate.open();
     await expectThird(subject);
   },
-  "*Pause*, `temporal workflow pause`": async () => {
+  "*Pause Workflow*, `temporal workflow pause`": async () => {
     const subject = await retrying();
     const { workflowId, receiver } = subject;
     const world = made.current;
