@@ -47,7 +47,8 @@ import { mutualTlsAddress } from "../config/mutual-tls.ts";
 import { openTemporal } from "./codec.ts";
 import { createPayloadCodec } from "../temporal/codec.ts";
 import { reportUnknownSdk } from "../temporal/sdk-patches.ts";
-import { checkNamespace, temporalOptions } from "../temporal/client.ts";
+import { CHECK_TIMEOUT_MS, checkNamespace, temporalOptions } from "../temporal/client.ts";
+import { lookUp } from "../temporal/open-workflow.ts";
 import { temporalReadiness } from "../temporal/readiness.ts";
 import { temporalUi } from "../temporal/views.ts";
 import { reportUnreachable } from "../temporal/unreachable.ts";
@@ -281,7 +282,15 @@ async function createOperatorsApi({
 }: OperatorsApiParts): Promise<SignetServer> {
   const shared = { pool: pools.operator, ...parts };
   const access = await openOperatorAccess({ config, ...shared });
-  const reading = { tenantPool: pools.api, checkTemporal: async () => await checkNamespace(temporal) };
+  const reading = {
+    tenantPool: pools.api,
+    checkTemporal: async () => await checkNamespace(temporal),
+    findPause: async (workflowId: string) =>
+      await temporal.withDeadline(
+        Date.now() + CHECK_TIMEOUT_MS,
+        async () => (await lookUp(temporal, workflowId)).pause,
+      ),
+  };
   return await createAdmin({
     ...shared,
     ...reading,

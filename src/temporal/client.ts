@@ -13,7 +13,8 @@ import { useSynchronousContext } from "./call-context.ts";
 import { dataConverterOf } from "./codec.ts";
 import { isPatched } from "./sdk-patches.ts";
 
-const CHECK_TIMEOUT_MS = 2_000;
+/** Limit of a question that somebody waits for. */
+export const CHECK_TIMEOUT_MS = 2_000;
 /** A page waits no longer for what it can do without. */
 const PAGE_TIMEOUT_MS = 1_000;
 /** Temporal's frontend disconnects clients with more frequent pings. A dead connection is replaced after 15 s. */

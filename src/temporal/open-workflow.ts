@@ -1,5 +1,11 @@
 /** Whether a workflow is still open. PostgreSQL's rows go on without one that is not. */
-import { type Client, type WorkflowExecutionStatusName, WorkflowNotFoundError } from "@temporalio/client";
+import {
+  type Client,
+  type WorkflowExecutionDescription,
+  type WorkflowExecutionStatusName,
+  WorkflowNotFoundError,
+} from "@temporalio/client";
+import { optionalTsToDate } from "@temporalio/common/lib/time.js";
 
 /** Every other status counts as open, also one that a later server adds: what is open must not run twice. */
 const CLOSED: ReadonlySet<WorkflowExecutionStatusName> = new Set([
@@ -15,19 +21,44 @@ export function isOpenStatus(status: WorkflowExecutionStatusName): boolean {
   return !CLOSED.has(status);
 }
 
+/** A pause of a workflow by an operator (servers from 1.30 on). */
+export interface Pause {
+  /** Undefined if the server does not tell. */
+  readonly since: Date | undefined;
+  /** What the operator gave; empty if nothing. */
+  readonly reason: string;
+}
+
+/** Returns the pause of a described workflow; undefined if it is not paused. */
+function pauseOf({ status, raw }: WorkflowExecutionDescription): Pause | undefined {
+  if (status.name !== "PAUSED") {
+    return undefined;
+  }
+  const { pausedTime, reason } = raw.workflowExtendedInfo?.pauseInfo ?? {};
+  return { since: optionalTsToDate(pausedTime), reason: reason ?? "" };
+}
+
 /**
  * Looks the workflow up by id, which is consistent; visibility is not. An unknown workflow is not open.
  *
  * @throws if Temporal does not answer
  */
-export async function isOpen(client: Client, workflowId: string): Promise<boolean> {
+export async function lookUp(
+  client: Client,
+  workflowId: string,
+): Promise<{ readonly isOpen: boolean; readonly pause?: Pause | undefined }> {
   try {
-    const { status } = await client.workflow.getHandle(workflowId).describe();
-    return isOpenStatus(status.name);
+    const described = await client.workflow.getHandle(workflowId).describe();
+    return { isOpen: isOpenStatus(described.status.name), pause: pauseOf(described) };
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) {
-      return false;
+      return { isOpen: false };
     }
     throw error;
   }
+}
+
+/** Whether the workflow is open. @throws if Temporal does not answer */
+export async function isOpen(client: Client, workflowId: string): Promise<boolean> {
+  return (await lookUp(client, workflowId)).isOpen;
 }

@@ -220,12 +220,14 @@ describe.skipIf(NO_BROWSER)("Temporal's UI", () => {
     await page.getByText("Event History").first().waitFor();
     expect(await page.content()).not.toContain("attempt 3 of 17");
     const { port } = proxy.address() as AddressInfo;
-    await page.locator("button").nth(2).click();
-    await page.getByPlaceholder("Paste your endpoint here").fill(`http://127.0.0.1:${port}/admin/v1/codec`);
+    await page.getByRole("button", { name: "Configure Codec Server" }).click();
+    await page.getByText("Use my browser setting").click();
+    await page.getByPlaceholder(/endpoint here|codec-server/).fill(`http://127.0.0.1:${port}/admin/v1/codec`);
     await page.getByRole("button", { name: "Apply" }).first().click();
     await page.goto(`${base}/namespaces/signet/workflows/${workflow}`);
-    await page.getByText("attempt 3 of 17").first().waitFor();
     await page.getByText('"offsets_ms"').first().waitFor();
+    await page.getByText("Event History").first().click();
+    await page.getByText("attempt 3 of 17").first().waitFor();
     await page.mouse.move(960, 560);
     await page.mouse.wheel(0, 560);
     await picture("delivery");

@@ -278,7 +278,7 @@ test("a verification, and the upkeep", async () => {
     const requests = createCheckpointRequests(world.temporal, createLogger({ level: "silent" }));
     requests.request(1);
     const checkpoint = await eventually(
-      async () => await actionsOf(world, "signCheckpoint/1").then((it) => it.starts > 0 && it),
+      async () => await actionsOf(world, "signCheckpoint/1").then((it) => it.activities > 0 && it),
       "the checkpoint",
     );
     await requests.stop();

@@ -4,9 +4,10 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { cancelUpdate, statusQuery } from "../../workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { createGate, type Gate } from "../support/gate.ts";
+import { pauseWorkflow } from "../support/paused-workflow.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { signalByCli, temporalCli } from "../support/temporal-cli.ts";
-import { useWorld, type World } from "../support/world.ts";
+import { TEST_CALLER, useWorld, type World } from "../support/world.ts";
 
 /** Attempts are far apart. */
 const made = useWorld({ retryWindowMs: 259_200_000 });
@@ -114,6 +115,21 @@ async function expectAnother(end: readonly string[]): Promise<void> {
   });
 }
 
+/** A dead letter of a paused workflow is replayed under another one at once, and once. */
+async function expectReplayed(): Promise<void> {
+  const world = short.current;
+  const { tenant, id, workflowId, receiver } = await deadLetter();
+  const sent = receiver.requests.length;
+  const unpause = await pauseWorkflow(world.temporal, workflowId);
+  receiver.answer([{ kind: "answer" }]);
+  await world.deliveries.replay(tenant, id, TEST_CALLER);
+  const delivered = await world.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
+  expect(delivered).toMatchObject({ cycle: 2, attemptCount: 1 });
+  await unpause();
+  await world.temporal.workflow.getHandle(workflowId).result();
+  expect(receiver.requests).toHaveLength(sent + 1);
+}
+
 /** By the first column of the table. */
 const BUTTONS: Readonly<Record<string, () => Promise<void>>> = {
   "*Request Cancellation*": async () => {
@@ -170,6 +186,22 @@ const BUTTONS: Readonly<Record<string, () => Promise<void>>> = {
     await temporalCli(made.current, "activity", "fail", ...subject.activity, "--reason", "by hand");
     subject.gate.open();
     await expectThird(subject);
+  },
+  "*Pause Workflow*, `temporal workflow pause`": async () => {
+    const subject = await retrying();
+    const { workflowId, receiver } = subject;
+    const world = made.current;
+    const handle = world.temporal.workflow.getHandle(workflowId);
+    const unpause = await pauseWorkflow(world.temporal, workflowId);
+    await expect(handle.executeUpdate(cancelUpdate, { args: [{}] })).rejects.toMatchObject({
+      cause: { details: expect.stringContaining("paused") },
+    });
+    await expect(handle.query(statusQuery)).rejects.toMatchObject({ name: "QueryRejectedError" });
+    await signalByCli(world, workflowId, "attemptNow");
+    expect(receiver.requests).toHaveLength(1);
+    await unpause();
+    await expectThird(subject);
+    await expectReplayed();
   },
   "*Pause* of an activity": async () => {
     const subject = await attempting();

@@ -1,11 +1,13 @@
 import { randomBytes } from "node:crypto";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { newId } from "../../src/domain/ids.ts";
+import { LetterReconciler } from "../../src/webhooks/engine/letter-reconciler.ts";
 import { Reconciler } from "../../src/webhooks/engine/reconciler.ts";
 import { createPool } from "../../src/database/pool.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { eventually } from "../support/eventually.ts";
+import { pauseWorkflow } from "../support/paused-workflow.ts";
 import { useWorld } from "../support/world.ts";
 
 const world = useWorld({ retryWindowMs: 259_200_000 });
@@ -75,6 +77,66 @@ describe("an overdue delivery", () => {
     expect(delivered).toMatchObject({ attemptCount: 2, carrier: workflowId });
     expect(receiver.requests).toHaveLength(2);
     await close();
+  });
+
+  test("whose workflow is paused stays there unsent, also if it is asked for, and goes on once", async () => {
+    const { current } = world;
+    const { tenant, id, receiver } = await failedOnce();
+    const handle = await current.workflowOf(tenant, id);
+    await current.sql.query("DELETE FROM endpoint_health");
+    const unpause = await pauseWorkflow(current.temporal, handle.workflowId);
+    await current.deliveries.retry(tenant, id);
+    const { reconciler, close } = later();
+    for (let round = 0; round < 2; round += 1) {
+      expect(await reconciler.reconcile()).toEqual({ moved: 0, late: 1 });
+    }
+    const { events } = await handle.fetchHistory();
+    const signals = events?.filter(({ workflowExecutionSignaledEventAttributes: signal }) => signal != null);
+    // The signal of the retry; the reconciler sends none.
+    expect(signals).toHaveLength(1);
+    expect(receiver.requests).toHaveLength(1);
+    await unpause();
+    const delivered = await current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
+    expect(delivered).toMatchObject({ attemptCount: 2, cycle: 1, carrier: handle.workflowId });
+    await handle.result();
+    expect(receiver.requests).toHaveLength(2);
+    await close();
+  });
+
+  test("that is cancelled while its workflow is paused is cancelled at once, and never sent", async () => {
+    const { current } = world;
+    const { tenant, id, receiver } = await failedOnce();
+    const handle = await current.workflowOf(tenant, id);
+    const unpause = await pauseWorkflow(current.temporal, handle.workflowId);
+    expect(await current.deliveries.cancel(tenant, id)).toMatchObject({ state: "CANCELLED" });
+    await unpause();
+    await handle.result();
+    expect(receiver.requests).toHaveLength(1);
+  });
+
+  test("that is a dead letter of a paused workflow stays there, without a warning", async () => {
+    const { current } = world;
+    const { tenant, id } = await failedOnce();
+    await current.sql.query("UPDATE endpoints SET state = 'DISABLED', disabled_reason = 'tenant'");
+    await current.deliveries.retry(tenant, id);
+    await current.untilDelivery(tenant, id, ({ state }) => state === "DEAD_LETTERED");
+    const list = async (status: string): Promise<number> => {
+      const query = `WorkflowType="deadLetter" AND WorkflowId="${id}" AND ExecutionStatus="${status}"`;
+      return (await current.temporal.workflow.count(query)).count;
+    };
+    await eventually(async () => (await list("Running")) === 1, "the workflow of the dead letter");
+    const unpause = await pauseWorkflow(current.temporal, id);
+    await eventually(async () => (await list("Paused")) === 1, "visibility to show the pause");
+    const lines: string[] = [];
+    const { config, temporal } = current;
+    const log = createLogger({ level: "debug", destination: { write: (line) => void lines.push(line) } });
+    const pool = createPool({ url: config.databaseUrl, role: "signet_worker", max: 2, log });
+    const clock = { now: () => Date.now() + 120_000 };
+    const letters = new LetterReconciler({ pool, client: temporal, clock, log });
+    expect(await letters.differences()).toEqual([]);
+    expect(lines.filter((line) => line.includes(id))).toEqual([]);
+    await unpause();
+    await pool.end();
   });
 
   test("that its open workflow takes for a dead letter, because PostgreSQL was put back, gets another one", async () => {

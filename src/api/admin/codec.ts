@@ -11,7 +11,7 @@ import { SignetError } from "../../domain/errors.ts";
 import { rateLimited } from "../../http/rate-limits/rate-limited.ts";
 import { FixedWindows } from "../../domain/fixed-windows.ts";
 import type { ReadAudit } from "../../tokens/operators/read-audit.ts";
-import { Body, Formed, IdempotencyHeaders } from "../../http/common.ts";
+import { Body, Closed, Formed, IdempotencyHeaders } from "../../http/common.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 import type { CommitChange } from "./audited.ts";
@@ -100,11 +100,19 @@ function corsOf(uiOrigin: string | undefined): Record<string, string> {
     : { vary: "origin", "access-control-allow-origin": uiOrigin };
 }
 
+const Query = Closed({
+  preserveStorageRefs: Type.Optional(
+    Type.String({
+      description: "Sent by Temporal's UI from 2.54 on; has no effect: payloads are stored nowhere else",
+    }),
+  ),
+});
+
 /** Registers the CORS preflight route. */
 function registerPreflight(server: SignetServer, path: string, uiOrigin: string | undefined): void {
   server.options(
     path,
-    { config: { public: true }, schema: { hide: true } },
+    { config: { public: true }, schema: { hide: true, querystring: Query } },
     async ({ headers: { origin } }, reply) => {
       const allowed = uiOrigin !== undefined && origin === uiOrigin;
       return await reply
@@ -128,6 +136,7 @@ const OPERATION = {
   tag: "temporal",
   operator: "security",
   headers: IdempotencyHeaders,
+  querystring: Query,
   body: Payloads,
   response: { 200: Payloads },
   bodyLimit: BODY_MAX,

@@ -17,6 +17,7 @@ import type { RevocationServices } from "../../revocation/receipts.ts";
 import type { LimitDefaults } from "../../config/tenant-limits.ts";
 import type { CommitChange } from "./audited.ts";
 import type { OperatorAccess } from "./operator-guard.ts";
+import type { Pause } from "../../temporal/open-workflow.ts";
 
 /** The operators' console, which is made of pages of the portal. */
 export interface Console {
@@ -44,6 +45,8 @@ export interface AdminServices {
   readonly tenantPool: Pool;
   /** Resolves if Temporal answers. */
   readonly checkTemporal: () => Promise<void>;
+  /** Resolves to the pause of a workflow, undefined if it is not paused. Rejects if Temporal does not answer. */
+  readonly findPause: (workflowId: string) => Promise<Pause | undefined>;
   /** Pool with the role signet_audit, which reads the compliance log. */
   readonly auditPool: Pool;
   /** Commits changes with their compliance entries. */

@@ -14,7 +14,7 @@ import type { DeliveryStreams } from "../../webhooks/engine/delivery-streams.ts"
 
 export interface ConsoleParts extends Pick<
   AdminServices,
-  "pool" | "tenantPool" | "readAudit" | "checkTemporal" | "clock" | "randomBytes"
+  "pool" | "tenantPool" | "readAudit" | "checkTemporal" | "findPause" | "clock" | "randomBytes"
 > {
   readonly config: Config;
   readonly access: OperatorAccess;

@@ -211,7 +211,7 @@ const CHECKS: readonly Check[] = [
         ? { ok: true, detail: "no delivery is overdue" }
         : {
             ok: false,
-            detail: `${stuck.length} deliveries are overdue, carried by ${shown} …: a running worker starts new workflows for them within a minute if theirs are gone`,
+            detail: `${stuck.length} deliveries are overdue, carried by ${shown} …: a running worker starts new workflows for them within a minute if theirs are gone; signet why says whether one is paused`,
           };
     },
   },

@@ -13,10 +13,10 @@ import { downloadTemporal, type Fetch, OFFICIAL_RELEASE, type TemporalRelease } 
 
 const run = promisify(execFile);
 
-/** The version whose digests `OFFICIAL_RELEASE` lists; the build from source is of the same one. */
-const TEMPORAL_CLI_VERSION = "1.5.1";
+/** The version whose digests `OFFICIAL_RELEASE` lists; the build from source has the same server. */
+const TEMPORAL_CLI_VERSION = "1.9.1";
 /** Incremented when the same version is built differently, so that no older build is used. */
-const CACHE_REVISION = 2;
+const CACHE_REVISION = 1;
 /** The oldest server version in the CLI that supports the workflows. */
 const OLDEST_SERVER = [1, 24] as const;
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -65,12 +65,28 @@ function isExecutable(path: string): boolean {
   }
 }
 
+/**
+ * Returns the major and minor version of the server in a `temporal` program.
+ *
+ * @throws SignetError `UNAVAILABLE` if it is another program, or none
+ */
+export async function serverVersion(path: string): Promise<readonly [major: number, minor: number]> {
+  const stdout = await run(path, ["--version"], { timeout: 15_000 }).then(
+    (output) => output.stdout,
+    (error: unknown) => messageOf(error),
+  );
+  const [, major, minor] = /server (\d+)\.(\d+)/i.exec(stdout) ?? [];
+  if (major === undefined) {
+    throw startUpError(`${path} does not tell the version of Temporal's server: ${stdout.trim()}`);
+  }
+  return [Number(major), Number(minor)];
+}
+
 async function isRecentEnough(path: string): Promise<boolean> {
   try {
-    const { stdout } = await run(path, ["--version"], { timeout: 15_000 });
-    const [, major, minor] = /server (\d+)\.(\d+)/i.exec(stdout) ?? [];
+    const [major, minor] = await serverVersion(path);
     const [oldestMajor, oldestMinor] = OLDEST_SERVER;
-    return Number(major) > oldestMajor || (Number(major) === oldestMajor && Number(minor) >= oldestMinor);
+    return major > oldestMajor || (major === oldestMajor && minor >= oldestMinor);
   } catch {
     return false;
   }
@@ -163,7 +179,7 @@ export async function resolveTemporalBinary(options: ResolveTemporalOptions): Pr
         if (go === undefined) {
           throw new Error("there is no Go toolchain on PATH (https://go.dev/dl)");
         }
-        await buildTemporal({ go, version: TEMPORAL_CLI_VERSION, directory, environment, progress, signal });
+        await buildTemporal({ go, directory, environment, progress, signal });
       },
     ],
   ];

@@ -32,7 +32,7 @@ export interface TemporalRelease {
   readonly sha256: Readonly<Record<string, string>>;
 }
 
-/** The archives of https://github.com/temporalio/cli/releases/tag/v1.5.1 and their digests. */
+/** The archives of https://github.com/temporalio/cli/releases/tag/v1.9.1 and their digests. */
 export const OFFICIAL_RELEASE: TemporalRelease = {
   urls: (version, platform) => {
     const [os = "", arch = ""] = platform.split("_");
@@ -42,10 +42,10 @@ export const OFFICIAL_RELEASE: TemporalRelease = {
     ];
   },
   sha256: {
-    linux_amd64: "ddc95e08b0b076efd4ea9733a3f488eb7d2be875f8834e616cd2a37358b4852d",
-    linux_arm64: "bd1b0db9f18b051026de8bf6cc1505f2510f14bbb7a8b9a4a91fff46c77454f5",
-    darwin_amd64: "bbb73e2a31135abe50a1f1cdb35030c42961df618e8ce9c60ae89f201540c5d9",
-    darwin_arm64: "cca01b7ea35ad56e2a328d9ae596bf716bd22313ef63c7a761c88354457c2415",
+    linux_amd64: "09a0326a51db84d02735e53542b9ebd8c4758daf47482a9ab0abce15844e60d5",
+    linux_arm64: "6c57c352d52fc3df34412376fd9ba6f74b7e3ace8e426e6cba8600156d36a145",
+    darwin_amd64: "48cdd6c84c56e27ae8e4d9a47052b89289a9c552dee029b49dd312c6fb72873f",
+    darwin_arm64: "41e0425378fcb4fb5766340b97435e20fe47bbff2d7bf644ec2d51f7662b7c56",
   },
 };
 

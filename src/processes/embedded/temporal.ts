@@ -1,6 +1,6 @@
 /** The embedded Temporal: the CLI's development server as a child process (architecture 1). */
 import { existsSync } from "node:fs";
-import { chmod, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Connection } from "@temporalio/client";
@@ -13,11 +13,12 @@ import { isListening, requireFreePort } from "./ports.ts";
 import { processIdentity } from "./process-identity.ts";
 import { logTail, type ServerProcess, startServer, type StopStep, stopProcess } from "./server-process.ts";
 import { startUpError } from "./start-up-error.ts";
+import { serverVersion } from "./temporal-binary.ts";
 
 const HOST = "127.0.0.1";
 const READY_TIMEOUT_MS = 60_000;
-/** Waiting tasks are handed out by tenant in turn, as in docker-compose.yml. */
-const FAIRNESS = { "matching.enableFairness": "true" };
+/** Waiting tasks are handed out by tenant in turn, as in docker-compose.yml. Workflows can be paused from server 1.30 on. */
+const DYNAMIC_CONFIG = { "matching.enableFairness": "true", "frontend.WorkflowPauseEnabled": "true" };
 /** A killed server loses nothing: SQLite recovers at the next start. */
 const STOP_TEMPORAL: readonly StopStep[] = [
   ["SIGINT", 2_500],
@@ -72,25 +73,49 @@ export async function stopLeftOverTemporal(home: string, log: (line: string) => 
   await rm(pidFile(home), { force: true });
 }
 
-/** An earlier version left its database world-readable; SQLite's other files share its name as prefix. */
-async function closeToOthers(dbFilename: string): Promise<void> {
-  for (const path of [dbFilename, `${dbFilename}-wal`, `${dbFilename}-shm`]) {
-    await chmod(path, 0o600).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== "ENOENT") {
-        throw error;
-      }
-    });
+function ignoreMissing(error: NodeJS.ErrnoException): void {
+  if (error.code !== "ENOENT") {
+    throw error;
   }
 }
 
-/** This server never hands out tasks that it stored without fairness, so a database keeps how it began. */
-async function isFair({ home, dbFilename }: EmbeddedTemporalOptions): Promise<boolean> {
-  const marker = join(home, "temporal.fair");
-  if (dbFilename !== null && existsSync(dbFilename) && !existsSync(marker)) {
-    return false;
+/** An earlier version left its database world-readable; SQLite's other files share its name as prefix. */
+async function closeToOthers(dbFilename: string): Promise<void> {
+  for (const path of [dbFilename, `${dbFilename}-wal`, `${dbFilename}-shm`]) {
+    await chmod(path, 0o600).catch(ignoreMissing);
   }
-  await writeFile(marker, "", { mode: 0o600 });
-  return true;
+}
+
+/**
+ * The development server does not migrate its database, and cannot run schedules on one of an older schema. So a database
+ * of another minor version is put aside; PostgreSQL's rows are carried again.
+ */
+async function putOtherVersionAside({
+  binary,
+  home,
+  dbFilename,
+  log,
+}: EmbeddedTemporalOptions): Promise<void> {
+  if (dbFilename === null) {
+    return;
+  }
+  const server = (await serverVersion(binary)).join(".");
+  const marker = join(home, "temporal.server");
+  const recorded = await readFile(marker, "utf8").catch(() => undefined);
+  if (recorded === server) {
+    return;
+  }
+  if (existsSync(dbFilename)) {
+    const aside = `${dbFilename}.${recorded ?? "old"}`;
+    // The log first: without its database, SQLite ignores it.
+    for (const suffix of ["-shm", "-wal", ""]) {
+      await rename(`${dbFilename}${suffix}`, `${aside}${suffix}`).catch(ignoreMissing);
+    }
+    log(
+      `Temporal's server is ${server} now, so its old database was put aside as ${aside}; no delivery is lost`,
+    );
+  }
+  await writeFile(marker, server, { mode: 0o600 });
 }
 
 /** SQLite takes the name as a URI, whose path a # or ? would end. The server runs in the home. */
@@ -98,9 +123,9 @@ function uriPath(home: string, dbFilename: string): string {
   return /[#?%]/.test(dbFilename) ? relative(home, dbFilename) : dbFilename;
 }
 
-function serverArguments(options: EmbeddedTemporalOptions, fair: boolean): string[] {
+function serverArguments(options: EmbeddedTemporalOptions): string[] {
   const { home, port, uiPort, namespaces, dbFilename } = options;
-  const dynamicConfig = { ...(fair ? FAIRNESS : {}), ...options.dynamicConfig };
+  const dynamicConfig = { ...DYNAMIC_CONFIG, ...options.dynamicConfig };
   return [
     "server",
     "start-dev",
@@ -173,12 +198,13 @@ export async function startEmbeddedTemporal(options: EmbeddedTemporalOptions): P
     const uiSetting = SETTINGS.embeddedTemporalUiPort.variable;
     await requireFreePort({ what: `${what}'s UI`, host: HOST, port: uiPort, setting: uiSetting });
   }
+  await putOtherVersionAside(options);
   if (dbFilename !== null) {
     await closeToOthers(dbFilename);
   }
   const server = await startServer({
     command: options.binary,
-    args: serverArguments(options, await isFair(options)),
+    args: serverArguments(options),
     cwd: home,
     // A private HOME, so that the user's Temporal CLI configuration is not read.
     env: { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: home },

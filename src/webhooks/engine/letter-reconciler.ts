@@ -169,6 +169,9 @@ export class LetterReconciler {
     const nowMs = clock.now();
     try {
       const workflow = await this.#look(carrier);
+      if (workflow === "paused") {
+        return undefined;
+      }
       // After the workflow: a dead letter that leaves meanwhile is no ghost, it is gone.
       const letters = await findLettersOf(pool, carrier);
       const settled = letters.filter(
@@ -198,11 +201,17 @@ export class LetterReconciler {
     }
   }
 
-  /** Asks a workflow by its id, which is consistent. Undefined if there is none; without members if it has ended. */
-  async #look(carrier: string): Promise<Workflow | undefined> {
+  /**
+   * Asks a workflow by its id, which is consistent. Undefined if there is none; without members if it has ended. A paused
+   * one does not answer, and keeps its dead letters.
+   */
+  async #look(carrier: string): Promise<Workflow | "paused" | undefined> {
     const handle = this.#options.client.workflow.getHandle(carrier);
     try {
       const { status, type, startTime: startedAt } = await handle.describe();
+      if (status.name === "PAUSED") {
+        return "paused";
+      }
       const members = isOpenStatus(status.name) ? (await handle.query(statusQuery)).members : [];
       return { type, startedAt, members };
     } catch (error) {

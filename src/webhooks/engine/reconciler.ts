@@ -1,8 +1,8 @@
 /**
  * PostgreSQL is the source of truth for accepted deliveries. The reconciler looks up the carrier of each overdue
  * delivery. If the workflow is unknown or closed, its deliveries are released and carried again from their rows. An
- * open workflow is signalled and reported, but keeps the deliveries that it retries. So no delivery is ever carried
- * twice (architecture 3).
+ * open workflow is signalled and reported, but keeps the deliveries that it retries. A paused one is only reported. So
+ * no delivery is ever carried twice (architecture 3).
  */
 import type { Client } from "@temporalio/client";
 import type { Logger } from "pino";
@@ -15,7 +15,7 @@ import {
 } from "../../database/repositories/webhooks/reconciliation.ts";
 import { putBounded } from "../../domain/bounded-map.ts";
 import type { Clock } from "../../domain/clock.ts";
-import { isOpen } from "../../temporal/open-workflow.ts";
+import { lookUp, type Pause } from "../../temporal/open-workflow.ts";
 import { byCarrier } from "./by-carrier.ts";
 
 /** Longer than an attempt with all its waits. */
@@ -77,7 +77,8 @@ export class Reconciler {
 
   async #settle(carrier: string, members: readonly OverdueDelivery[]): Promise<Reconciliation> {
     const { pool, client, log } = this.#options;
-    const left = (await isOpen(client, carrier)) ? await this.#nudge(carrier, members) : members;
+    const { isOpen, pause } = await lookUp(client, carrier);
+    const left = isOpen ? await this.#nudge(carrier, { members, pause }) : members;
     if (left.length === 0) {
       return { moved: 0, late: members.length };
     }
@@ -89,10 +90,14 @@ export class Reconciler {
 
   /**
    * Signals an open workflow. Deliveries of a slow endpoint are late because of its queue, so signals would not help them.
+   * A paused workflow would get the signals all at once when it is unpaused.
    *
    * @returns those that it does not retry: PostgreSQL was put back to a time before they left or died
    */
-  async #nudge(carrier: string, members: readonly OverdueDelivery[]): Promise<readonly OverdueDelivery[]> {
+  async #nudge(
+    carrier: string,
+    { members, pause }: { readonly members: readonly OverdueDelivery[]; readonly pause: Pause | undefined },
+  ): Promise<readonly OverdueDelivery[]> {
     const { client, clock, log } = this.#options;
     const now = clock.now();
     const late = members.filter((member) => !member.slow && member.state === "RETRYING");
@@ -101,6 +106,13 @@ export class Reconciler {
     }
     putBounded(this.#nudged, carrier, now, NUDGED_MAX);
     const ids = late.map((member) => member.deliveryId);
+    if (pause !== undefined) {
+      log.warn(
+        { carrier, delivery_ids: ids, ...pause },
+        "deliveries are overdue because their workflow is paused",
+      );
+      return [];
+    }
     log.warn({ carrier, delivery_ids: ids }, "deliveries are overdue although their workflow is open");
     const others = await this.#notRetried(carrier, late);
     const retried = ids.filter((id) => others.every(({ deliveryId }) => deliveryId !== id));

@@ -68,7 +68,14 @@ const delivery = {
   expiresAt: null,
 } as unknown as Delivery;
 
-const queued: DeliveryFacts = { delivery, attempts: [], endpoint, slowUntil: undefined, waitingBefore: 7 };
+const queued: DeliveryFacts = {
+  delivery,
+  attempts: [],
+  endpoint,
+  slowUntil: undefined,
+  pause: undefined,
+  waitingBefore: 7,
+};
 const failed = { startedAt: ago(60), durationMs: 20, status: 503, error: "status" as const };
 const retrying: DeliveryFacts = {
   ...queued,
@@ -94,6 +101,17 @@ describe("a delivery", () => {
     ["no_worker", queued, noWorker, ["No worker is alive", "5 min ago", "signet worker"]],
     ["queued", queued, noTemporal, []],
     ["temporal_unreachable", retrying, noTemporal, ["Temporal is unreachable", "signet doctor"]],
+    [
+      "workflow_paused",
+      { ...retrying, pause: { since: ago(600), reason: "receiver moves" } },
+      around,
+      [
+        "workflow dlv_1 is paused in Temporal since 2026-11-25 02:50:00 UTC (10 min ago)",
+        "The reason given is: receiver moves.",
+        "temporal workflow unpause --workflow-id dlv_1",
+      ],
+    ],
+    ["tenant_held", { ...retrying, pause: { since: undefined, reason: "" } }, held, []],
     [
       "endpoint_not_verified",
       { ...queued, endpoint: { ...endpoint, state: "PENDING", verificationNextAttemptAt: ahead(30) } },

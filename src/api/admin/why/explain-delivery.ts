@@ -1,6 +1,7 @@
 /** Explains the state of a delivery. */
 import type { Endpoint } from "../../../database/repositories/endpoints/endpoints.ts";
 import type { Delivery, StoredAttempt } from "../../../database/repositories/webhooks/deliveries.ts";
+import type { Pause } from "../../../temporal/open-workflow.ts";
 import { ATTEMPT_MAX } from "../../../domain/retry-schedule.ts";
 import {
   endpointText,
@@ -22,6 +23,8 @@ export interface DeliveryFacts {
   readonly endpoint: Endpoint | undefined;
   /** Until when the endpoint's deliveries leave one after another; undefined if it is not slow. */
   readonly slowUntil: Date | undefined;
+  /** The pause of its workflow, by an operator in Temporal; undefined if it is not paused. */
+  readonly pause: Pause | undefined;
   /** Deliveries of the tenant that wait before this one; 1,000 means that or more. */
   readonly waitingBefore: number;
 }
@@ -89,6 +92,24 @@ function ended({ delivery }: DeliveryFacts, { now }: Surroundings): Explanation 
     default:
       return undefined;
   }
+}
+
+/** Returns that an operator has paused the delivery's workflow in Temporal; undefined if nobody has. */
+function stoppedByPause({ delivery, pause }: DeliveryFacts, { now }: Surroundings): Explanation | undefined {
+  if (pause === undefined) {
+    return undefined;
+  }
+  const since = pause.since === undefined ? "" : ` since ${instantText(pause.since, now)}`;
+  const reason = pause.reason === "" ? "" : ` The reason given is: ${pause.reason}.`;
+  return {
+    cause: "workflow_paused",
+    waitsUntil: null,
+    happened: [
+      `Its workflow ${delivery.carrier} is paused in Temporal${since}, so no attempt is made.${reason}`,
+      "A request to attempt it now waits, too; a cancellation has effect at once.",
+    ],
+    advice: `It waits until an operator runs: temporal workflow unpause --workflow-id ${delivery.carrier}`,
+  };
 }
 
 /** Returns how the endpoint stops an open delivery; undefined if it does not. */
@@ -209,6 +230,7 @@ export function explainDelivery(facts: DeliveryFacts, around: Surroundings): Exp
   const cause =
     ended(facts, around) ??
     stoppedByTenant(around) ??
+    stoppedByPause(facts, around) ??
     stoppedByEndpoint(facts, around) ??
     stoppedByService(around, delivery.state === "RETRYING") ??
     (delivery.state === "QUEUED" ? queued(facts, around) : retrying(facts, around));

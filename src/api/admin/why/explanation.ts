@@ -33,6 +33,7 @@ export const CAUSES = [
   "tenant_erased",
   "tenant_held",
   "tenant_suspended",
+  "workflow_paused",
 ] as const;
 export type Cause = (typeof CAUSES)[number];
 

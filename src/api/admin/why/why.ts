@@ -7,6 +7,7 @@ import { findById, type Found, kindOfId } from "../../../database/repositories/o
 import { listWorkers, readLagOf } from "../../../database/repositories/operator-overview.ts";
 import { findTenant } from "../../../database/repositories/tenants.ts";
 import {
+  type Delivery,
   findDelivery,
   listAttempts,
   listDeliveries,
@@ -62,7 +63,7 @@ const Why = Resource("Explanation", {
 
 export type WhyServices = Pick<
   AdminServices,
-  "pool" | "tenantPool" | "readAudit" | "clock" | "checkTemporal"
+  "pool" | "tenantPool" | "readAudit" | "clock" | "checkTemporal" | "findPause"
 >;
 
 /** Reads the state of the deployment around a tenant's object. */
@@ -95,8 +96,12 @@ type Explain = (
 ) => Promise<Explanation>;
 
 /** Returns how each kind is explained; `db` is a read of the tenant. */
-function explainers({ pool }: WhyServices): Readonly<Record<ExplainedKind, Explain>> {
+function explainers({ pool, findPause }: WhyServices): Readonly<Record<ExplainedKind, Explain>> {
   const slowUntil = async (id: string, { now }: Surroundings) => (await findSlow(pool, [id], now)).get(id);
+  const pauseOf = async ({ state, carrier }: Delivery, { temporalReachable }: Surroundings) =>
+    (state === "QUEUED" || state === "RETRYING") && carrier !== null && temporalReachable
+      ? await findPause(carrier).catch(() => undefined)
+      : undefined;
   return {
     delivery: async (db, { id, tenantId }, around) => {
       const delivery = found(await findDelivery(db, { tenantId, id, now: around.now }), "delivery");
@@ -106,6 +111,7 @@ function explainers({ pool }: WhyServices): Readonly<Record<ExplainedKind, Expla
         attempts: await listAttempts(db, { tenantId, deliveryId: id }, page),
         endpoint: await findEndpoint(db, tenantId, delivery.endpointId),
         slowUntil: await slowUntil(delivery.endpointId, around),
+        pause: await pauseOf(delivery, around),
         waitingBefore: delivery.state === "QUEUED" ? await countWaitingBefore(db, tenantId, id) : 0,
       };
       return explainDelivery(facts, around);

@@ -17,7 +17,7 @@ import {
 } from "../../../../src/processes/embedded/temporal-download.ts";
 
 const run = promisify(execFile);
-const RECENT = "temporal version 1.5.1 (Server 1.29.1, UI 2.42.1)";
+const RECENT = "temporal version 1.9.1 (Server 1.32.0, UI 2.54.1)";
 
 let scratch: string;
 let cacheDir: string;
@@ -32,6 +32,11 @@ beforeEach(async () => {
   lines = [];
   servers = [];
   await mkdir(bin);
+  for (const [file, text] of Object.entries(SOURCE)) {
+    const path = join(bin, "source", file);
+    await mkdir(dirname(path), { recursive: true });
+    await writeFile(path, text, { mode: 0o444 });
+  }
 });
 
 afterEach(async () => {
@@ -66,9 +71,20 @@ async function resolve(
   });
 }
 
+/** The used part of the CLI's module. */
+const SOURCE = {
+  "temporalcli/devserver/server.go":
+    'import (\n\t"go.temporal.io/server/components/callbacks"\n)\ndynConf[dynamicconfig.Key(k)] = v\n',
+  "temporalcli/commands.worker.go": "ProcessKey: info.GetProcessKey(),\n",
+} as const;
+/** Answers the question for the module's source. */
+const GO_SOURCE = 'if [ "$1" = mod ]; then echo "{\\"Dir\\": \\"${0%/*}/source\\"}"; exit; fi';
 const GO = [
+  GO_SOURCE,
   'echo "$@" >> "$0.calls"; echo "$GOPROXY/$GOOS" >> "$0.environment"',
   'while read -r line; do echo "$line"; done < go.mod > "$0.module"',
+  'while read -r line; do echo "$line"; done < cli/temporalcli/devserver/server.go > "$0.server"',
+  'while read -r line; do echo "$line"; done < cli/temporalcli/commands.worker.go > "$0.worker"',
   `printf '#!/bin/sh\\necho built\\n' > "$GOBIN/temporal"`,
 ];
 
@@ -141,7 +157,7 @@ describe("the order", () => {
     expect(origin).toBe("download");
     expect(requests).toEqual(["/gone", "/moved", "/archive"]);
     expect((await run(path)).stdout).toBe("downloaded\n");
-    expect(await cacheEntries()).toEqual([`1.5.1-r2-${process.platform}-${process.arch}`]);
+    expect(await cacheEntries()).toEqual([`1.9.1-r1-${process.platform}-${process.arch}`]);
   });
 
   it("go install comes last, with Go's own settings and this machine's platform", async () => {
@@ -153,10 +169,13 @@ describe("the order", () => {
       "install -mod=mod github.com/temporalio/cli/cmd/temporal\n",
     );
     expect(await readFile(join(bin, "go.environment"), "utf8")).toBe("https://proxy.example/\n");
-    // With the driver that this version requires, one cancelled call can break the server.
     expect(await readFile(join(bin, "go.module"), "utf8")).toMatch(
-      /\nrequire github\.com\/temporalio\/cli v1\.5\.1\nrequire modernc\.org\/sqlite v1\.51\.0\n$/,
+      /\nrequire github\.com\/temporalio\/cli v1\.5\.1\nrequire go\.temporal\.io\/server v1\.32\.0\n(.*\n)*replace github\.com\/temporalio\/cli => \.\/cli\n$/,
     );
+    expect(await readFile(join(bin, "go.server"), "utf8")).toBe(
+      'import (\ncallbacks "go.temporal.io/server/chasm/lib/callback"\n)\ndynConf[dynamicconfig.MakeKey(k)] = v\n',
+    );
+    expect(await readFile(join(bin, "go.worker"), "utf8")).toBe('ProcessKey: "",\n');
   });
 
   it("one error lists every way if all fail", async () => {
@@ -178,7 +197,7 @@ describe("nothing unverified is run", () => {
     expect(origin).toBe("go");
     expect((await run(path)).stdout).toBe("built\n");
     expect(lines.join("\n")).toMatch(/refused: its SHA-256 is [0-9a-f]{64}, not abab/);
-    expect(await cacheEntries()).toEqual([`1.5.1-r2-${process.platform}-${process.arch}`]);
+    expect(await cacheEntries()).toEqual([`1.9.1-r1-${process.platform}-${process.arch}`]);
   });
 
   it("nothing is downloaded for a platform without a known digest", async () => {
@@ -197,9 +216,9 @@ describe("nothing unverified is run", () => {
     for (const digest of Object.values(OFFICIAL_RELEASE.sha256)) {
       expect(digest).toMatch(/^[0-9a-f]{64}$/);
     }
-    expect(OFFICIAL_RELEASE.urls("1.5.1", "linux_arm64")).toEqual([
-      "https://github.com/temporalio/cli/releases/download/v1.5.1/temporal_cli_1.5.1_linux_arm64.tar.gz",
-      "https://temporal.download/cli/archive/v1.5.1?platform=linux&arch=arm64",
+    expect(OFFICIAL_RELEASE.urls("1.9.1", "linux_arm64")).toEqual([
+      "https://github.com/temporalio/cli/releases/download/v1.9.1/temporal_cli_1.9.1_linux_arm64.tar.gz",
+      "https://temporal.download/cli/archive/v1.9.1?platform=linux&arch=arm64",
     ]);
   });
 });
@@ -222,7 +241,7 @@ it("concurrent callers all get a complete program", async () => {
   const found = await Promise.all([resolve(), resolve(), resolve()]);
   expect(new Set(found.map(({ path }) => path)).size).toBe(1);
   expect((await run(found[0]?.path ?? "")).stdout).toBe("built\n");
-  expect(await cacheEntries()).toEqual([`1.5.1-r2-${process.platform}-${process.arch}`]);
+  expect(await cacheEntries()).toEqual([`1.9.1-r1-${process.platform}-${process.arch}`]);
 });
 
 it("a killed build is cleaned up, and a running one is left alone", async () => {
@@ -233,13 +252,14 @@ it("a killed build is cleaned up, and a running one is left alone", async () => 
   await utimes(abandoned, 1, 1);
   await script(join(bin, "go"), ...GO);
   await resolve();
-  expect(await cacheEntries()).toEqual([`1.5.1-r2-${process.platform}-${process.arch}`, "draft-new"]);
+  expect(await cacheEntries()).toEqual([`1.9.1-r1-${process.platform}-${process.arch}`, "draft-new"]);
 });
 
 it("an interrupted build ends its compilers and tries nothing else", async () => {
   const started = join(scratch, "started");
   await script(
     join(bin, "go"),
+    GO_SOURCE,
     "/bin/sleep 600 &",
     `echo $! > "${started}.draft"`,
     `/bin/mv "${started}.draft" "${started}"`,

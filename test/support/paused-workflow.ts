@@ -1,0 +1,16 @@
+/** Pauses workflows as `temporal workflow pause` does; the CLI that Go builds has no such command. */
+import { randomUUID } from "node:crypto";
+import type { Client } from "@temporalio/client";
+import { statusQuery } from "../../workflows/messages.ts";
+
+/** Pauses the workflow. @returns what unpauses it */
+export async function pauseWorkflow(client: Client, workflowId: string): Promise<() => Promise<void>> {
+  const { namespace } = client.options;
+  const request = { namespace, workflowId, identity: "ada", reason: "receiver moves" };
+  // The server fails to pause a workflow before its first task. An answer comes after that.
+  await client.workflow.getHandle(workflowId).query(statusQuery);
+  await client.workflowService.pauseWorkflowExecution({ ...request, requestId: randomUUID() });
+  return async () => {
+    await client.workflowService.unpauseWorkflowExecution({ ...request, requestId: randomUUID() });
+  };
+}
