@@ -23,6 +23,7 @@ export function isOpenStatus(status: WorkflowExecutionStatusName): boolean {
 
 /** A pause of a workflow by an operator (servers from 1.30 on). */
 export interface Pause {
+  readonly namespace: string;
   /** Undefined if the server does not tell. */
   readonly since: Date | undefined;
   /** What the operator gave; empty if nothing. */
@@ -30,12 +31,12 @@ export interface Pause {
 }
 
 /** Returns the pause of a described workflow; undefined if it is not paused. */
-function pauseOf({ status, raw }: WorkflowExecutionDescription): Pause | undefined {
+function pauseOf({ status, raw }: WorkflowExecutionDescription, namespace: string): Pause | undefined {
   if (status.name !== "PAUSED") {
     return undefined;
   }
   const { pausedTime, reason } = raw.workflowExtendedInfo?.pauseInfo ?? {};
-  return { since: optionalTsToDate(pausedTime), reason: reason ?? "" };
+  return { namespace, since: optionalTsToDate(pausedTime), reason: reason ?? "" };
 }
 
 /**
@@ -49,7 +50,10 @@ export async function lookUp(
 ): Promise<{ readonly isOpen: boolean; readonly pause?: Pause | undefined }> {
   try {
     const described = await client.workflow.getHandle(workflowId).describe();
-    return { isOpen: isOpenStatus(described.status.name), pause: pauseOf(described) };
+    return {
+      isOpen: isOpenStatus(described.status.name),
+      pause: pauseOf(described, client.options.namespace),
+    };
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) {
       return { isOpen: false };

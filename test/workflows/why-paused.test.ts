@@ -36,7 +36,8 @@ test("a paused delivery is explained, since when and why, until it is unpaused",
     /is paused in Temporal since \d{4}-\d\d-\d\d .* UTC \(.* ago\), so no attempt is made/,
   );
   expect(summary).toContain("The reason given is: receiver moves.");
-  expect(summary).toContain(`temporal workflow unpause --workflow-id ${workflowId}`);
+  const { namespace } = client.options;
+  expect(summary).toContain(`temporal workflow unpause --namespace ${namespace} --workflow-id ${workflowId}`);
   await unpause();
   expect(await why()).toMatchObject({ cause: "retry_scheduled" });
   await client.connection.close();

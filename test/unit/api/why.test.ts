@@ -103,15 +103,15 @@ describe("a delivery", () => {
     ["temporal_unreachable", retrying, noTemporal, ["Temporal is unreachable", "signet doctor"]],
     [
       "workflow_paused",
-      { ...retrying, pause: { since: ago(600), reason: "receiver moves" } },
+      { ...retrying, pause: { namespace: "signet", since: ago(600), reason: "receiver moves" } },
       around,
       [
         "workflow dlv_1 is paused in Temporal since 2026-11-25 02:50:00 UTC (10 min ago)",
         "The reason given is: receiver moves.",
-        "temporal workflow unpause --workflow-id dlv_1",
+        "temporal workflow unpause --namespace signet --workflow-id dlv_1",
       ],
     ],
-    ["tenant_held", { ...retrying, pause: { since: undefined, reason: "" } }, held, []],
+    ["tenant_held", { ...retrying, pause: { namespace: "signet", since: undefined, reason: "" } }, held, []],
     [
       "endpoint_not_verified",
       { ...queued, endpoint: { ...endpoint, state: "PENDING", verificationNextAttemptAt: ahead(30) } },

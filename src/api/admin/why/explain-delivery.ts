@@ -108,7 +108,7 @@ function stoppedByPause({ delivery, pause }: DeliveryFacts, { now }: Surrounding
       `Its workflow ${delivery.carrier} is paused in Temporal${since}, so no attempt is made.${reason}`,
       "A request to attempt it now waits, too; a cancellation has effect at once.",
     ],
-    advice: `It waits until an operator runs: temporal workflow unpause --workflow-id ${delivery.carrier}`,
+    advice: `It waits until an operator runs: temporal workflow unpause --namespace ${pause.namespace} --workflow-id ${delivery.carrier}`,
   };
 }
 
