@@ -66,3 +66,18 @@ export async function lookUp(
 export async function isOpen(client: Client, workflowId: string): Promise<boolean> {
   return (await lookUp(client, workflowId)).isOpen;
 }
+
+/** Few, so that they do not hold up what is urgent. */
+const LOOKUPS_AT_ONCE = 8;
+
+/** Looks something up in Temporal for each item, a few at a time. Resolves to the results in the order of the items. */
+export async function lookUpEach<T, R>(
+  items: readonly T[],
+  look: (item: T) => Promise<R>,
+): Promise<readonly R[]> {
+  const results: R[] = [];
+  for (let from = 0; from < items.length; from += LOOKUPS_AT_ONCE) {
+    results.push(...(await Promise.all(items.slice(from, from + LOOKUPS_AT_ONCE).map(look))));
+  }
+  return results;
+}

@@ -4,6 +4,7 @@ import { setTenantHold } from "../../src/database/repositories/tenants.ts";
 import type { Delivery } from "../../src/database/repositories/webhooks/deliveries.ts";
 import { VIEWS } from "../../src/temporal/views.ts";
 import { cancelUpdate, type MemberAnswer, replayUpdate, statusQuery } from "../../workflows/messages.ts";
+import { pauseWorkflow } from "./paused-workflow.ts";
 import type { Behaviour, Receiver } from "./receiver-server.ts";
 import { TEST_CALLER, type World } from "./world.ts";
 
@@ -209,6 +210,11 @@ export const OPERATIONS: Readonly<Record<string, (model: Model, random: Random) 
       const name = pick(random, Object.keys(commands)) ?? "";
       await commands[name]?.();
       return `${name} ${id}`;
+    }),
+  "pause a workflow": async (model, random) =>
+    await withCarrier(model, random, async (workflowId) => {
+      const unpause = await pauseWorkflow(model.world.temporal, workflowId);
+      model.takeBack.push(async () => await unpause().catch(refused));
     }),
   "lose Temporal's data": async (model) => {
     const { temporal } = model.world;

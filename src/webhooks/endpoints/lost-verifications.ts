@@ -12,11 +12,10 @@ import {
   restartVerifications,
 } from "../../database/repositories/endpoints/endpoint-verifications.ts";
 import type { Clock } from "../../domain/clock.ts";
-import { isOpen } from "../../temporal/open-workflow.ts";
+import { isOpen, lookUpEach } from "../../temporal/open-workflow.ts";
 
 /** Longer than a ping, and its retries in another worker. */
 const OVERDUE_AFTER_MS = 60_000;
-const LOOKUPS_AT_ONCE = 8;
 
 export interface LostVerificationsOptions {
   readonly pool: Pool;
@@ -52,18 +51,16 @@ export class LostVerifications {
     const nowMs = clock.now();
     const instants = { before: new Date(nowMs - OVERDUE_AFTER_MS), now: new Date(nowMs) };
     const overdue = await findOverdueVerifications(pool, { ...instants, after: this.#after, limit });
-    let restarted = 0;
-    for (let from = 0; from < overdue.length; from += LOOKUPS_AT_ONCE) {
-      restarted += await this.#settle(overdue.slice(from, from + LOOKUPS_AT_ONCE), instants);
-    }
+    const restarted = await this.#settle(overdue, instants);
     this.#after = overdue.length < limit ? undefined : overdue.at(-1);
     return restarted;
   }
 
   async #settle(overdue: readonly OverdueVerification[], instants: Instants): Promise<number> {
     const { pool, client, log } = this.#options;
-    const open = await Promise.all(
-      overdue.map(async ({ id, generation }) => await isOpen(client, verifyWorkflowId(id, generation))),
+    const open = await lookUpEach(
+      overdue,
+      async ({ id, generation }) => await isOpen(client, verifyWorkflowId(id, generation)),
     );
     const lost = overdue.filter((_, index) => open[index] === false);
     if (lost.length === 0) {

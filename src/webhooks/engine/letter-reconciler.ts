@@ -25,14 +25,13 @@ import {
   takeFromCarrier,
 } from "../../database/repositories/webhooks/reconciliation.ts";
 import type { Clock } from "../../domain/clock.ts";
-import { isOpenStatus } from "../../temporal/open-workflow.ts";
+import { isOpenStatus, lookUpEach } from "../../temporal/open-workflow.ts";
 
 /** Most of a round: a million dead letters, or 24,000 workflows, are compared within two minutes. */
 const LETTERS_MAX = 50_000;
 const CARRIERS_MAX = 1_000;
 /** Workflow ids in a query of visibility. */
 const NAMED_AT_ONCE = 100;
-const LOOKUPS_AT_ONCE = 8;
 /** Dead letters without a carrier for this long are counted; before, they are collected for lists. */
 export const UNCARRIED_AFTER_MS = 60_000;
 /** A claim of dead letters whose workflow is not known after this time never got one. Longer than its starter tries. */
@@ -108,15 +107,8 @@ export class LetterReconciler {
     const carriers = await findCarriersOfLetters(pool, { ...page, after: this.#afterCarrier });
     this.#afterCarrier = carriers.next;
     const suspects = new Set([...(await this.#notListed(carriers.found)), ...(await this.#listedOthers())]);
-    const differences: LetterDifference[] = [];
-    const names = [...suspects];
-    for (let from = 0; from < names.length; from += LOOKUPS_AT_ONCE) {
-      const examined = await Promise.all(
-        names.slice(from, from + LOOKUPS_AT_ONCE).map(async (carrier) => await this.#examine(carrier)),
-      );
-      differences.push(...examined.filter((difference) => difference !== undefined));
-    }
-    return differences;
+    const examined = await lookUpEach([...suspects], async (carrier) => await this.#examine(carrier));
+    return examined.filter((difference) => difference !== undefined);
   }
 
   /** Returns carriers that visibility does not show as open with as many dead letters. */

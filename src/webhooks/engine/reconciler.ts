@@ -15,7 +15,7 @@ import {
 } from "../../database/repositories/webhooks/reconciliation.ts";
 import { putBounded } from "../../domain/bounded-map.ts";
 import type { Clock } from "../../domain/clock.ts";
-import { lookUp, type Pause } from "../../temporal/open-workflow.ts";
+import { lookUp, lookUpEach, type Pause } from "../../temporal/open-workflow.ts";
 import { byCarrier } from "./by-carrier.ts";
 
 /** Longer than an attempt with all its waits. */
@@ -23,7 +23,6 @@ const OVERDUE_AFTER_MS = 60_000;
 /** Shorter than the dispatcher's sweep, which renews claims without an outcome. */
 export const CLAIM_SETTLES_MS = 10_000;
 const DELIVERIES_MAX = 5_000;
-const LOOKUPS_AT_ONCE = 8;
 /** Minimum interval between signals to the same carrier. */
 const NUDGE_AGAIN_MS = 300_000;
 const NUDGED_MAX = 10_000;
@@ -61,18 +60,14 @@ export class Reconciler {
       limit: DELIVERIES_MAX,
     });
     const carriers = [...byCarrier(overdue)];
-    let moved = 0;
-    let late = 0;
-    for (let from = 0; from < carriers.length; from += LOOKUPS_AT_ONCE) {
-      const results = await Promise.all(
-        carriers
-          .slice(from, from + LOOKUPS_AT_ONCE)
-          .map(async ([carrier, members]) => await this.#settle(carrier, members)),
-      );
-      moved += results.reduce((sum, result) => sum + result.moved, 0);
-      late += results.reduce((sum, result) => sum + result.late, 0);
-    }
-    return { moved, late };
+    const results = await lookUpEach(
+      carriers,
+      async ([carrier, members]) => await this.#settle(carrier, members),
+    );
+    return {
+      moved: results.reduce((sum, { moved }) => sum + moved, 0),
+      late: results.reduce((sum, { late }) => sum + late, 0),
+    };
   }
 
   async #settle(carrier: string, members: readonly OverdueDelivery[]): Promise<Reconciliation> {
