@@ -135,10 +135,9 @@ describe("npm start", () => {
       "Publish       npx signet trigger inference.completed",
     ]);
     const [, listed = ""] = service.stdout().split(/^ {2}In Temporal:\n/m);
-    expect(listed.split("\n").slice(0, 5)).toEqual(
-      ["Retrying", "Dead letters", "Expiring today", "Verifications", "Replay jobs"].map((name): unknown =>
-        expect.stringContaining(`    ${name.padEnd(14)}  ${views}`),
-      ),
+    const names = ["Retrying", "Dead letters", "Expiring today", "Stuck", "Verifications", "Replay jobs"];
+    expect(listed.split("\n").slice(0, names.length)).toEqual(
+      names.map((name): unknown => expect.stringContaining(`    ${name.padEnd(14)}  ${views}`)),
     );
   });
 
@@ -386,9 +385,14 @@ describe("while the Temporal CLI is being built", () => {
   /** Lets `go install` wait for a file, then "build" this machine's program. */
   async function makeGo(): Promise<string> {
     const bin = join(place.home, "bin");
-    await mkdir(bin, { recursive: true });
+    const source = join(bin, "source");
+    await mkdir(join(source, "temporalcli", "devserver"), { recursive: true });
+    for (const file of ["devserver/server.go", "commands.worker.go"]) {
+      await writeFile(join(source, "temporalcli", file), "");
+    }
+    const module = `[ "$1" = mod ] && echo '{"Dir":"${source}"}' && exit`;
     const waits = `while [ ! -e ${join(place.home, "built")} ]; do sleep 0.1; done`;
-    const script = `#!/bin/sh\n${waits}\ncp ${inject("temporalBinary")} "$GOBIN/temporal"\n`;
+    const script = `#!/bin/sh\n${module}\n${waits}\ncp ${inject("temporalBinary")} "$GOBIN/temporal"\n`;
     await writeFile(join(bin, "go"), script, { mode: 0o755 });
     return bin;
   }
