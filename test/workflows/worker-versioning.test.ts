@@ -18,6 +18,8 @@ import { useWorld } from "../support/world.ts";
 allowMinutes(3);
 
 const DEPLOYMENT = "signet-test";
+/** temporal.api.enums.v1.RoutingConfigUpdateState. */
+const IN_PROGRESS = 1;
 /** Task queues by kind of task, workflow or activity. */
 const TASK_QUEUE_KINDS = 6;
 const world = useWorld({
@@ -60,6 +62,17 @@ async function asDocumented(...words: readonly string[]): Promise<void> {
     .replace(DOCUMENTED.two, "two")
     .replace("--percentage 10", "--percentage 100");
   await untilTaken(async () => await paste(world.current.config.temporalAddress, `${line} --yes`));
+  await untilRouted();
+}
+
+/** Waits until every task queue knows where tasks go. Newer servers tell them after their answer. */
+async function untilRouted(): Promise<void> {
+  const { workflowService, options } = world.current.temporal;
+  const asked = { namespace: options.namespace, deploymentName: DEPLOYMENT };
+  await eventually(async () => {
+    const { workerDeploymentInfo } = await workflowService.describeWorkerDeployment(asked);
+    return workerDeploymentInfo?.routingConfigUpdateState !== IN_PROGRESS;
+  }, "the routing at every task queue");
 }
 
 const version = (buildId: string): string[] => ["--deployment-name", DEPLOYMENT, "--build-id", buildId];
