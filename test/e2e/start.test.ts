@@ -385,14 +385,11 @@ describe("while the Temporal CLI is being built", () => {
   /** Lets `go install` wait for a file, then "build" this machine's program. */
   async function makeGo(): Promise<string> {
     const bin = join(place.home, "bin");
-    const source = join(bin, "source");
-    await mkdir(join(source, "temporalcli", "devserver"), { recursive: true });
-    for (const file of ["devserver/server.go", "commands.worker.go"]) {
-      await writeFile(join(source, "temporalcli", file), "");
-    }
-    const module = `[ "$1" = mod ] && echo '{"Dir":"${source}"}' && exit`;
+    await mkdir(join(bin, "temporalcli", "devserver"), { recursive: true });
+    await writeFile(join(bin, "temporalcli", "devserver", "server.go"), "");
+    await writeFile(join(bin, "temporalcli", "commands.worker.go"), "");
     const waits = `while [ ! -e ${join(place.home, "built")} ]; do sleep 0.1; done`;
-    const script = `#!/bin/sh\n${module}\n${waits}\ncp ${inject("temporalBinary")} "$GOBIN/temporal"\n`;
+    const script = `#!/bin/sh\n[ "$1" = mod ] && echo '{"Dir":"${bin}"}' && exit\n${waits}\ncp ${inject("temporalBinary")} "$GOBIN/temporal"\n`;
     await writeFile(join(bin, "go"), script, { mode: 0o755 });
     return bin;
   }

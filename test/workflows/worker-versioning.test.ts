@@ -71,7 +71,7 @@ async function untilRouted(): Promise<void> {
   const asked = { namespace: options.namespace, deploymentName: DEPLOYMENT };
   await eventually(async () => {
     const { workerDeploymentInfo } = await workflowService.describeWorkerDeployment(asked);
-    return workerDeploymentInfo?.routingConfigUpdateState !== IN_PROGRESS;
+    return Number(workerDeploymentInfo?.routingConfigUpdateState) !== IN_PROGRESS;
   }, "the routing at every task queue");
 }
 
