@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
+import { setTenantHold } from "../../src/database/repositories/tenants.ts";
 import type { Delivery } from "../../src/database/repositories/webhooks/deliveries.ts";
 import { attemptNowUpdate, statusQuery } from "../../workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
@@ -98,13 +99,18 @@ async function untilCarriedAlone({ temporal, deliveries }: World, tenant: string
 describe.concurrent("a dead letter", () => {
   test("that dies beside retrying deliveries moves to a workflow of dead letters; the others stay", async () => {
     const world = slow.current;
-    // The first one waits, as its receiver requested.
-    const waits = { kind: "answer", status: 500, headers: { "retry-after": "7200" } } as const;
-    const receiver = await startReceiver({ script: [waits, { kind: "answer", status: 500 }] });
+    // The first one waits, as its receiver requested. The list has closed before it answers, so none leaves.
+    const failure = { kind: "answer", status: 500 } as const;
+    const late = { ...failure, delayMs: 2_000 };
+    const waits = { ...late, headers: { "retry-after": "7200" } };
+    const receiver = await startReceiver({ script: [waits, late, failure] });
     const tenant = await world.createTenant();
     await world.createEndpoint(tenant, receiver.url);
+    // They wait together, so that one claim takes both.
+    await setTenantHold(world.sql, tenant, new Date());
     const published = [await world.publish(tenant), await world.publish(tenant)];
     const worker = await world.startWorker();
+    await setTenantHold(world.sql, tenant, null);
     const failed = await Promise.all(
       published.map(
         async ({ deliveries }) =>
