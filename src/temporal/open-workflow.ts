@@ -7,6 +7,9 @@ import {
 } from "@temporalio/client";
 import { optionalTsToDate } from "@temporalio/common/lib/time.js";
 
+/** Query of what is open. A paused workflow is, and servers before 1.30 refuse the name of that status. */
+export const OPEN = "CloseTime IS NULL";
+
 /** Every other status counts as open, also one that a later server adds: what is open must not run twice. */
 const CLOSED: ReadonlySet<WorkflowExecutionStatusName> = new Set([
   "COMPLETED",

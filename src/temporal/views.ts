@@ -4,6 +4,7 @@ import { SEARCH_ATTRIBUTES, WORKFLOW_TYPES } from "../../workflows/messages.ts";
 import type { Config } from "../config/config.ts";
 import { DAY_MS } from "../domain/ids.ts";
 import { reportsProblems } from "./client.ts";
+import { OPEN } from "./open-workflow.ts";
 
 /** Temporal's web UI, for operators' links. */
 export interface TemporalUi {
@@ -24,8 +25,6 @@ export interface View {
   readonly columns: readonly { readonly name: string }[];
 }
 
-/** A paused workflow is open too, and servers before 1.30 refuse the name of that status. */
-const OPEN = "CloseTime IS NULL";
 const { deliver, deadLetter, verifyEndpoint, replayDeadLetters, replayDeliveries } = WORKFLOW_TYPES;
 const UPKEEP = ["purgeExpired", "rotateCredentials", "rotateSigningKeys", "signCheckpoint"] as const;
 const { tenant, endpoint, delivery, state, open, attempt, dead, expires } = SEARCH_ATTRIBUTES;

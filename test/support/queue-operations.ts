@@ -104,12 +104,8 @@ export const OPERATIONS: Readonly<Record<string, (model: Model, random: Random) 
       await model.world.temporal.workflow.getHandle(carrier).terminate("by hand");
     }),
   delete: async (model, random) =>
-    await withCarrier(model, random, async (workflowId) => {
-      const { temporal } = model.world;
-      await temporal.workflowService.deleteWorkflowExecution({
-        namespace: temporal.options.namespace,
-        workflowExecution: { workflowId },
-      });
+    await withCarrier(model, random, async (carrier) => {
+      await deleteWorkflow(model, carrier);
     }),
   reset: async (model, random) =>
     await withCarrier(model, random, async (workflowId) => {
@@ -171,6 +167,10 @@ export const OPERATIONS: Readonly<Record<string, (model: Model, random: Random) 
     await model.world.deliveries.replay(tenant, id, TEST_CALLER).catch(refused);
     return id;
   },
+};
+
+/** Faults that still find defects. */
+export const FAULTS: typeof OPERATIONS = {
   "kill the worker": async (model) => {
     await model.killWorker();
     return "";
@@ -217,14 +217,8 @@ export const OPERATIONS: Readonly<Record<string, (model: Model, random: Random) 
       model.takeBack.push(async () => await unpause().catch(refused));
     }),
   "lose Temporal's data": async (model) => {
-    const { temporal } = model.world;
-    for (const workflowId of new Set((await rowsOf(model)).map(({ carrier }) => carrier))) {
-      await temporal.workflowService
-        .deleteWorkflowExecution({
-          namespace: temporal.options.namespace,
-          workflowExecution: { workflowId: workflowId ?? "none" },
-        })
-        .catch(refused);
+    for (const carrier of new Set((await rowsOf(model)).map((row) => row.carrier))) {
+      await deleteWorkflow(model, carrier ?? "none").catch(refused);
     }
     return "";
   },
@@ -238,6 +232,11 @@ export const OPERATIONS: Readonly<Record<string, (model: Model, random: Random) 
     return "restore";
   },
 };
+
+async function deleteWorkflow({ world: { temporal } }: Model, workflowId: string): Promise<void> {
+  const { namespace } = temporal.options;
+  await temporal.workflowService.deleteWorkflowExecution({ namespace, workflowExecution: { workflowId } });
+}
 
 /** In the order in which they can be deleted. */
 const TABLES = ["attempts", "deliveries"];

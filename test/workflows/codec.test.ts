@@ -14,6 +14,7 @@ import { workflowBundle } from "../support/processes.ts";
 import { createLazyClient } from "../../src/temporal/client.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { paste } from "../support/temporal-cli.ts";
+import { temporalOptionsOf } from "../support/temporal-connection.ts";
 import { accessToken } from "../support/factories.ts";
 import { asTenant, type Tenant } from "../support/tenant.ts";
 
@@ -69,14 +70,7 @@ describe("with the codec on", () => {
     });
     tenant = asTenant(api, own, await accessToken(api, own));
     receiver = await startReceiver();
-    temporal = createLazyClient({
-      address: api.environment["TEMPORAL_ADDRESS"] ?? "",
-      namespace: api.environment["TEMPORAL_NAMESPACE"] ?? "",
-      tls: false,
-      metadata: {},
-      compression: "none",
-      patched: true,
-    });
+    temporal = createLazyClient(temporalOptionsOf(api.environment));
   });
   afterAll(async () => {
     await receiver.close();

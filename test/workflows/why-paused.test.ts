@@ -5,6 +5,7 @@ import { useTestApi } from "../support/api.ts";
 import { eventually } from "../support/eventually.ts";
 import { pauseWorkflow } from "../support/paused-workflow.ts";
 import { startReceiver } from "../support/receiver-server.ts";
+import { temporalOptionsOf } from "../support/temporal-connection.ts";
 import { createEndpoint, createTenant, type Json, publish } from "../support/tenant.ts";
 
 const api = useTestApi({ worker: true, environment: { SIGNET_RETRY_WINDOW_MS: "259200000" } });
@@ -20,14 +21,7 @@ test("a paused delivery is explained, since when and why, until it is unpaused",
     return (body["data"] as Json[])[0];
   }, "the delivery to be retried");
   const why = async (): Promise<Json> => (await api.admin("GET", `/why/${String(delivery["id"])}`)).body;
-  const client = createLazyClient({
-    address: api.environment["TEMPORAL_ADDRESS"] ?? "",
-    namespace: api.environment["TEMPORAL_NAMESPACE"] ?? "",
-    tls: false,
-    metadata: {},
-    compression: "none",
-    patched: true,
-  });
+  const client = createLazyClient(temporalOptionsOf(api.environment));
   const workflowId = String(delivery["workflow_id"]);
   const unpause = await pauseWorkflow(client, workflowId);
   const { cause, waits_until: until, summary } = await why();

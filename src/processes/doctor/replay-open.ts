@@ -5,6 +5,7 @@ import { Worker } from "@temporalio/worker";
 import { WORKFLOW_TYPES } from "../../../workflows/messages.ts";
 import { dataConverterOf } from "../../temporal/codec.ts";
 import { loadWorkflowBundle } from "../../temporal/bundle.ts";
+import { OPEN } from "../../temporal/open-workflow.ts";
 import { DAY_MS } from "../../domain/ids.ts";
 
 export interface ReplayFailure {
@@ -65,8 +66,7 @@ async function oldest(
 
 /** Returns up to `limit` open runs of a type, half from each end. */
 async function bothEnds(client: Client, type: string, limit: number): Promise<Run[]> {
-  // Not "Running", because a paused run is open too.
-  const query = `WorkflowType = "${type}" AND CloseTime IS NULL`;
+  const query = `WorkflowType = "${type}" AND ${OPEN}`;
   const runs = await newest(client, query, limit);
   const [last] = runs;
   const half = Math.floor(limit / 2);

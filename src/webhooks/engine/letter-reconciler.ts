@@ -25,7 +25,8 @@ import {
   takeFromCarrier,
 } from "../../database/repositories/webhooks/reconciliation.ts";
 import type { Clock } from "../../domain/clock.ts";
-import { isOpenStatus, lookUpEach } from "../../temporal/open-workflow.ts";
+import { isOpenStatus, lookUpEach, OPEN } from "../../temporal/open-workflow.ts";
+import { VIEWS } from "../../temporal/views.ts";
 
 /** Most of a round: a million dead letters, or 24,000 workflows, are compared within two minutes. */
 const LETTERS_MAX = 50_000;
@@ -119,7 +120,7 @@ export class LetterReconciler {
       const named = carriers.slice(from, from + NAMED_AT_ONCE);
       const ids = named.map(({ carrier }) => `"${carrier}"`).join(",");
       const dead = new Map<string, number | undefined>();
-      const query = `CloseTime IS NULL AND WorkflowId IN (${ids})`;
+      const query = `${OPEN} AND WorkflowId IN (${ids})`;
       for await (const { workflowId, typedSearchAttributes } of client.workflow.list({ query })) {
         dead.set(workflowId, typedSearchAttributes.get(SEARCH_ATTRIBUTES.dead));
       }
@@ -137,7 +138,7 @@ export class LetterReconciler {
     const { client, pool } = this.#options;
     const { executions, nextPageToken } = await client.workflowService.listWorkflowExecutions({
       namespace: client.options.namespace,
-      query: `CloseTime IS NULL AND ${SEARCH_ATTRIBUTES.dead.name} > 0`,
+      query: VIEWS.deadLetters.query,
       pageSize: CARRIERS_MAX,
       nextPageToken: this.#pageToken,
     });

@@ -192,7 +192,7 @@ export class ListLanes {
     return { full: lists.size === carriers.length, tookMs: performance.now() - began };
   }
 
-  /** The workflow of the delivery's id carries others, perhaps for a week. */
+  /** Another workflow has the delivery's id, and is open: an earlier carrier of it, or a list of 0.3.0. */
   async #startElsewhere<T extends Listed>(id: string, members: readonly T[], start: Start<T>): Promise<void> {
     const { pool, clock, randomBytes } = this.#options;
     const carrier = newId("batch", clock.now(), randomBytes);

@@ -103,7 +103,7 @@ export class Reconciler {
     const ids = late.map((member) => member.deliveryId);
     if (pause !== undefined) {
       log.warn(
-        { carrier, delivery_ids: ids, ...pause },
+        { carrier, delivery_ids: ids, since: pause.since, reason: pause.reason },
         "deliveries are overdue because their workflow is paused",
       );
       return [];
