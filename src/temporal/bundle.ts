@@ -51,13 +51,14 @@ export async function bundleWorkflows(codec = false): Promise<{ code: string }> 
   const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
   const pathOf = (name: string): string =>
     fileURLToPath(new URL(`../../workflows/${name}.${extension}`, import.meta.url));
+  const interceptors = [pathOf("stack-trace"), pathOf("task-time")];
   return await bundleWorkflowCode({
     workflowsPath: pathOf("index"),
     payloadConverterPath: pathOf("payload-converter"),
     ...(codec ? { failureConverterPath: FAILURE_CONVERTER } : {}),
-    workflowInterceptorModules: [pathOf("stack-trace")],
+    workflowInterceptorModules: interceptors,
     // Evaluated once per thread instead of once per workflow. Our modules have no state; the SDK's keep it elsewhere.
-    preloadModules: ["@temporalio/workflow", pathOf("index"), pathOf("stack-trace")],
+    preloadModules: ["@temporalio/workflow", pathOf("index"), ...interceptors],
     // The worker needs a source map inside the bundle. Without the sources, it has half the size.
     // The same sources give the same bundle in any directory. Columns depend on it: the SDK writes absolute paths into
     // its entry. So the map has lines only.

@@ -227,7 +227,10 @@ describe.skipIf(NO_BROWSER)("Temporal's UI", () => {
     await page.goto(`${base}/namespaces/signet/workflows/${workflow}`);
     await page.getByText('"offsets_ms"').first().waitFor();
     await page.getByText("Event History").first().click();
-    await page.getByText(/^attempt 3 of 17/).first().waitFor();
+    await page
+      .getByText(/^attempt 3 of 17/)
+      .first()
+      .waitFor();
     await page.getByText("until attempt 3 of 17").first().waitFor();
     await page.mouse.move(960, 560);
     await page.mouse.wheel(0, 560);

@@ -14,6 +14,14 @@ export const TEMPORAL: readonly Mutant[] = [
     caughtBy: "test/promises/histories.test.ts",
   },
   {
+    name: "query-brings-events-without-a-time",
+    breaks: "A query after a worker's end changes nothing in a workflow (decision 7)",
+    file: "workflows/task-time.ts",
+    find: "now.time === seen.time",
+    replace: 'now.time === ""',
+    caughtBy: "test/unit/workflows/task-time.test.ts",
+  },
+  {
     name: "replay-signal-ignored",
     breaks: "An operator's replay signal replays dead letters (architecture 3)",
     file: "workflows/member-requests.ts",

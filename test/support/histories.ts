@@ -2,6 +2,9 @@
 import { temporalCli } from "./temporal-cli.ts";
 import type { SharedWorld } from "./world.ts";
 
+/** Temporal's code of an error in a worker's log: a workflow does something else in a replay than before. */
+export const NONDETERMINISM = "TMPRL1100";
+
 /** One run's history, as Temporal's tools save it and `Worker.runReplayHistory` takes it. */
 export interface RunHistory {
   readonly events: readonly HistoryEvent[];

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { setTenantHold } from "../../src/database/repositories/tenants.ts";
 import { statusQuery } from "../../workflows/messages.ts";
 import { allowMinutes } from "../support/limits.ts";
+import { NONDETERMINISM } from "../support/histories.ts";
 import { cases, THOROUGH } from "../support/properties.ts";
 import { FAULTS, type Model, OPERATIONS, pick, publish, rowsOf, VIEW } from "../support/queue-operations.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
@@ -28,12 +29,24 @@ const FAILING = { script: [{ kind: "answer", status: 500 }] } as const;
 
 let worker: Promise<WorkerProcessUnderTest>;
 let killedAtMs = 0;
+/** Tasks of workflows that did something else in a replay than before. */
+const broken: string[] = [];
+
+async function kill(running: WorkerProcessUnderTest): Promise<void> {
+  await running.stop("SIGKILL");
+  broken.push(
+    ...running
+      .output()
+      .split("\n")
+      .filter((line) => line.includes(NONDETERMINISM)),
+  );
+}
 
 /** Seeds share the worker, so that the kill of one is a fault for all of them. They take turns. */
 async function killWorker(): Promise<void> {
   worker = worker.then(async (running) => {
     killedAtMs = performance.now();
-    await running.stop("SIGKILL");
+    await kill(running);
     return await startWorkerProcess(made.current);
   });
   await worker;
@@ -44,7 +57,10 @@ beforeAll(async () => {
   await worker;
 });
 
-afterAll(async () => void (await (await worker).stop("SIGKILL")));
+afterAll(async () => {
+  await kill(await worker);
+  expect(broken).toEqual([]);
+});
 
 /** Dead letters of the API by workflow, and what the view lists: each `workflow delivery`. */
 async function bothQueues(model: Model): Promise<readonly [api: string[], temporal: string[]]> {
