@@ -33,14 +33,17 @@ import {
   cancelMembers,
   expire,
   handBack,
-  handle,
+  handleAll,
   judge,
+  leaveRequests,
+  mustLeave,
   listenForRequests,
   type MemberRequest,
   refusedAnswer,
   rethrowCancellation,
 } from "./member-requests.ts";
 import {
+  type Continued,
   DELIVERY_EXPIRED,
   type DeadLetterInput,
   type DeliverInput,
@@ -84,7 +87,7 @@ export async function deadLetter(input: DeadLetterInput): Promise<DeliverResult>
 
 /** A cancellation of the workflow is a request to cancel its deliveries, so nothing else here is cancelled by it. */
 async function carryUncancelled(input: DeliverInput): Promise<DeliverResult> {
-  const inbox: MemberRequest[] = [];
+  const inbox: MemberRequest[] = [...(input.requests ?? [])];
   const asked = CancellationScope.current().cancelRequested;
   return await CancellationScope.nonCancellable(async () => await carry(input, inbox, asked));
 }
@@ -117,17 +120,15 @@ async function carry(
       await cancelMembers(ledger, notes, cancellation);
       cancellation = undefined;
     }
-    for (let request = inbox.shift(); request !== undefined; request = inbox.shift()) {
-      await handle(request, ledger, notes);
-    }
+    await handleAll(inbox, ledger, notes);
     beginWaves(ledger, work, input.slow === true);
     await expireOverdue(ledger);
     const seen = work.ended;
     if (work.begun === work.ended && ledger.strayLetters.length > 0 && patched(APART_PATCH)) {
       begin(work, letGo(ledger));
     }
-    if (work.begun === work.ended && inbox.length === 0) {
-      await rest(ledger, notes);
+    if (work.begun === work.ended && (inbox.length === 0 || mustLeave())) {
+      await rest(ledger, notes, inbox);
     }
     if (!fresh || work.ended > 0 || notes.last !== undefined) {
       describe(ledger, notes);
@@ -293,7 +294,7 @@ async function expireOverdue(ledger: DeliveryLedger): Promise<void> {
  * Runs while nothing is in progress. Continues a long run as new, once for the dead-letter week or if the server
  * suggests it.
  */
-async function rest(ledger: DeliveryLedger, notes: Notes): Promise<void> {
+async function rest(ledger: DeliveryLedger, notes: Notes, inbox: MemberRequest[]): Promise<void> {
   if (ledger.open === 0) {
     return;
   }
@@ -306,15 +307,19 @@ async function rest(ledger: DeliveryLedger, notes: Notes): Promise<void> {
   const becomesApart = apart && workflowType !== WORKFLOW_TYPES.deadLetter;
   const isLong = onlyDeadLetters && !apart && historyLength > LONG_HISTORY;
   if (becomesApart || isLong || continueAsNewSuggested) {
+    const requests = leaveRequests(inbox, ledger);
     describe(ledger, notes);
     await condition(allHandlersFinished);
-    const last = notes.last === undefined ? {} : { last_request: notes.last };
+    const left: Continued = {
+      ...(notes.last === undefined ? {} : { last_request: notes.last }),
+      ...(requests.length === 0 ? {} : { requests }),
+    };
     await (apart
       ? makeContinueAsNewFunc<typeof deadLetter>({ workflowType: WORKFLOW_TYPES.deadLetter })({
           ...ledger.letters(),
-          ...last,
+          ...left,
         })
-      : continueAsNew<typeof deliver>({ ...ledger.successor(), ...last }));
+      : continueAsNew<typeof deliver>({ ...ledger.successor(), ...left }));
   }
 }
 

@@ -63,13 +63,11 @@ function isAfter(askedMs: number, answeredMs: number): boolean {
 }
 
 /** Returns the state of dead letters as the input of a `deliver`. They need no offsets. */
-export function fromLetters({ letters, dead_letter_ms, done, last_request }: DeadLetterInput): DeliverInput {
+export function fromLetters({ letters, done, ...rest }: DeadLetterInput): DeliverInput {
   return {
-    v: 1,
+    ...rest,
     members: letters.map(([id, epoch]) => ({ id, epoch })),
     offsets_ms: [],
-    dead_letter_ms,
-    ...(last_request === undefined ? {} : { last_request }),
     progress: {
       anchor_ms: null,
       members: letters.map(([, , attempts, due_ms, last]) => ({

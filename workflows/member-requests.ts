@@ -10,6 +10,7 @@ import {
   proxyActivities,
   setDefaultSignalHandler,
   setHandler,
+  workflowInfo,
 } from "@temporalio/workflow";
 import type { DeliverActivities } from "../activities/types.ts";
 import type { Notes } from "./carrier-visibility.ts";
@@ -22,6 +23,7 @@ import {
   cancelUpdate,
   type MemberAnswer,
   type MemberSignal,
+  type QueuedRequest,
   type Refusal,
   releaseSignal,
   replaySignal,
@@ -40,17 +42,14 @@ export const { handBack, expire } = control;
 
 const REQUESTS_PATCH = "requests-mean-what-they-name";
 const RECORDED_PATCH = "attempt-now-is-recorded";
+const FLOOD_PATCH = "requests-do-not-hold-up-attempts";
 const CANCELLATION_PATCH = "cancellation-cancels-deliveries";
 /** The button of Temporal's UI. */
 const REQUEST_CANCELLATION = "Request Cancellation";
 
-export type RequestKind = "replay" | "attemptNow" | "cancel" | "release";
+export type RequestKind = QueuedRequest["kind"];
 
-export interface MemberRequest {
-  readonly kind: RequestKind;
-  readonly input: MemberSignal;
-  /** Why the input means nothing. */
-  readonly problem?: string;
+export interface MemberRequest extends QueuedRequest {
   /** Takes the answer, if the caller waits for one. */
   readonly answer?: (answer: MemberAnswer) => void;
 }
@@ -189,6 +188,31 @@ export function listenForRequests(
   setDefaultSignalHandler(unknown);
 }
 
+/** Most ids that signals leave to the next run: its input is limited to 2 MB. */
+const QUEUED_IDS_MAX = 20_000;
+
+/** Empties the inbox for the run that continues. Updates are answered here, so their caller asks again. */
+export function leaveRequests(inbox: MemberRequest[], ledger: DeliveryLedger): readonly QueuedRequest[] {
+  let ids = 0;
+  const left: QueuedRequest[] = [];
+  for (const { answer, ...request } of inbox.splice(0)) {
+    ids += 1 + (request.input.delivery_ids?.length ?? 0);
+    if (answer !== undefined) {
+      const { entries, refused } = judge(request, ledger);
+      answer({ changed: [], refused: [...refused, ...failed(ledger, entries)] });
+    } else if (ids <= QUEUED_IDS_MAX) {
+      left.push(request);
+    } else {
+      log.warn("a request is dropped, because too many are waiting", { kind: request.kind });
+    }
+  }
+  return left;
+}
+
+function failed(ledger: DeliveryLedger, entries: readonly number[]): Refusal[] {
+  return ledger.members(entries).map(({ id }) => ({ id, reason: "failed" }));
+}
+
 /** Returns the answer of a request that changed nothing. */
 export function refusedAnswer({ refused }: Judged): MemberAnswer {
   return { changed: [], refused };
@@ -217,8 +241,27 @@ export async function cancelMembers(
   ledger.close(entries, "moved");
 }
 
+/**
+ * Handles what is in the inbox. Stops early if a member is due, or the history is long: however many requests there are,
+ * they hold up no attempt, and no run grows without end. Runs of 0.3.0 emptied the inbox first.
+ */
+export async function handleAll(inbox: MemberRequest[], ledger: DeliveryLedger, notes: Notes): Promise<void> {
+  for (let request = inbox.shift(); request !== undefined; request = inbox.shift()) {
+    await handle(request, ledger, notes);
+    const isDue = (ledger.nextDue?.atMs ?? Infinity) <= Date.now();
+    if (inbox.length > 0 && (mustLeave() || (isDue && patched(FLOOD_PATCH)))) {
+      return;
+    }
+  }
+}
+
+/** Whether the run should continue as new although requests are waiting. */
+export function mustLeave(): boolean {
+  return workflowInfo().continueAsNewSuggested && patched(FLOOD_PATCH);
+}
+
 /** Carries out a request, answers it, and notes what became of it. Never throws, except for a cancellation. */
-export async function handle(request: MemberRequest, ledger: DeliveryLedger, notes: Notes): Promise<void> {
+async function handle(request: MemberRequest, ledger: DeliveryLedger, notes: Notes): Promise<void> {
   const judged = judgeAsRecorded(request, ledger);
   const answer =
     judged.entries.length === 0 ? refusedAnswer(judged) : await carryOutRequest(request, judged, ledger);
@@ -275,7 +318,7 @@ async function carryOutRequest(
   } catch (error) {
     rethrowCancellation(error);
     log.warn("a request could not be carried out", { kind });
-    return { changed: [], refused: [...refused, ...ids.map((each) => ({ id: each, reason: "failed" }))] };
+    return { changed: [], refused: [...refused, ...failed(ledger, entries)] };
   }
 }
 

@@ -115,8 +115,24 @@ export interface MemberProgress {
   readonly place?: readonly [atMs: number, rateLimit: number];
 }
 
+/** A request that a run has not handled. */
+export interface QueuedRequest {
+  readonly kind: "replay" | "attemptNow" | "cancel" | "release";
+  readonly input: MemberSignal;
+  /** Why the input means nothing. */
+  readonly problem?: string;
+}
+
+/** What a run leaves to the one that continues it. */
+export interface Continued {
+  /** What became of the last request. */
+  readonly last_request?: string;
+  /** Signals that are still to be handled. */
+  readonly requests?: readonly QueuedRequest[];
+}
+
 /** Input of `deliver`. Shown in Temporal's UI, short in tests, safe to replay. */
-export interface DeliverInput {
+export interface DeliverInput extends Continued {
   readonly v: 1;
   /** 1 to 64. */
   readonly members: readonly Member[];
@@ -130,8 +146,6 @@ export interface DeliverInput {
   readonly mixed?: boolean;
   /** The endpoint was recently slow or failing, so no local activity waits for it. */
   readonly slow?: boolean;
-  /** What became of the last request, in the run before. */
-  readonly last_request?: string;
   /** Present after the first attempts: the state to continue from. */
   readonly progress?: {
     /** Start of the offsets, in Unix milliseconds; null before the first attempt. */
@@ -155,14 +169,12 @@ export type Letter = readonly [
 ];
 
 /** Input of `deadLetter`: a `deliver` continues as this when only dead letters are left. All belong to one endpoint. */
-export interface DeadLetterInput {
+export interface DeadLetterInput extends Continued {
   readonly v: 1;
   readonly letters: readonly Letter[];
   readonly dead_letter_ms: number;
   /** Outcomes of members that are no longer listed. */
   readonly done?: DeliverResult;
-  /** What became of the last request, in the run before. */
-  readonly last_request?: string;
 }
 
 /** Outcomes of a carrier's members. */

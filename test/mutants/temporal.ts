@@ -88,6 +88,14 @@ export const TEMPORAL: readonly Mutant[] = [
     caughtBy: "test/workflows/dead-letter.test.ts",
   },
   {
+    name: "requests-hold-up-attempts",
+    breaks: "However many requests operators send, attempts leave when they are due (docs/temporal.md)",
+    file: "workflows/member-requests.ts",
+    find: "(isDue && patched(FLOOD_PATCH))",
+    replace: "(isDue && false)",
+    caughtBy: "test/workflows/operator-requests.test.ts",
+  },
+  {
     name: "claim-of-a-killed-worker-counts",
     breaks: "A dead letter whose workflow is gone gets another within two minutes (docs/guarantees.md)",
     file: "src/database/repositories/webhooks/reconciliation.ts",

@@ -106,12 +106,12 @@ test("an operator replays a dead letter by a signal to its workflow, and cancels
   receiver.answer([{ kind: "answer" }]);
   const signal = async (id: string, name: string): Promise<void> => {
     // One that dies before the others of its list gets a workflow of dead letters within seconds.
-    const workflowId = await eventually(
-      async () => (await tenant.get(`/v1/webhooks/deliveries/${id}`)).body["workflow_id"] ?? undefined,
-      "the dead letter's workflow",
-    );
+    const workflowId = await eventually(async () => {
+      const { body } = await tenant.get(`/v1/webhooks/deliveries/${id}`);
+      return typeof body["workflow_id"] === "string" && body["workflow_id"];
+    }, "the dead letter's workflow");
     const input = JSON.stringify({ delivery_ids: [id], by: "ada" });
-    const args = ["--workflow-id", String(workflowId), "--name", name, "--input", input];
+    const args = ["--workflow-id", workflowId, "--name", name, "--input", input];
     await api.temporal("workflow", "signal", ...args);
   };
   await signal(one, "replay");

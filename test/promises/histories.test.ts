@@ -18,6 +18,7 @@ const SHAPES: Readonly<Record<string, readonly string[]>> = {
     "deliver-attempt-now-cancelled",
     "deliver-dead-letter-replayed",
     "deliver-expired",
+    "deliver-many-requests",
     "deliver-mixed-list",
     "deliver-moved",
     "deliver-retried",

@@ -11,6 +11,7 @@ import { execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { promisify } from "node:util";
 import { afterEach, beforeAll, describe, inject, test } from "vitest";
+import type { WorkerProcess } from "../../src/processes/worker.ts";
 import type { ReplayJobStatus } from "../../activities/types.ts";
 import {
   cancelReplaySignal,
@@ -63,6 +64,11 @@ async function closed(world: World, workflowId: string): Promise<void> {
   );
 }
 
+async function saveClosed(world: World, name: string, workflowId: string): Promise<void> {
+  await closed(world, workflowId);
+  await save(world, name, workflowId);
+}
+
 async function publish(
   world: World,
   script: Script,
@@ -85,14 +91,12 @@ describe("histories of deliver", () => {
 
   test("delivered at once", async () => {
     const { id } = await publish(made.current, [OK]);
-    await closed(made.current, id);
-    await save(made.current, "deliver-at-once", id);
+    await saveClosed(made.current, "deliver-at-once", id);
   });
 
   test("retried, then delivered", async () => {
     const { id } = await publish(made.current, [FAILED, FAILED, FAILED, OK]);
-    await closed(made.current, id);
-    await save(made.current, "deliver-retried", id);
+    await saveClosed(made.current, "deliver-retried", id);
   });
 
   test("17 failures, continued as new, replayed by signal", async () => {
@@ -117,8 +121,7 @@ describe("histories of deliver", () => {
     const { tenant, id } = await publish(world, [asks, OK]);
     await world.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 1);
     await world.temporal.workflow.getHandle(id).signal("attemptNow", {});
-    await closed(world, id);
-    await save(world, "deliver-asked-to-wait", id);
+    await saveClosed(world, "deliver-asked-to-wait", id);
   });
 
   test("a signal during the first attempt, attempt now, and cancel", async () => {
@@ -126,14 +129,12 @@ describe("histories of deliver", () => {
     const { id, target } = await publish(world, [{ kind: "answer", status: 200, delayMs: 700 }]);
     await target.waitFor(1);
     await world.temporal.workflow.getHandle(id).signal("attemptNow", {});
-    await closed(world, id);
-    await save(world, "deliver-signal-during-attempt", id);
+    await saveClosed(world, "deliver-signal-during-attempt", id);
   });
 
   test("not answered within a second, then settled", async () => {
     const { id } = await publish(made.current, [{ kind: "answer", status: 200, delayMs: 1_600 }]);
-    await closed(made.current, id);
-    await save(made.current, "deliver-settled", id);
+    await saveClosed(made.current, "deliver-settled", id);
   });
 });
 
@@ -231,19 +232,31 @@ describe("histories of upkeep", () => {
 
 describe("histories of deliver on the real schedule", () => {
   const made = useWorld({ retryWindowMs: 259_200_000 });
+  let worker: WorkerProcess;
   beforeAll(async () => {
-    await made.current.startWorker();
+    worker = await made.current.startWorker();
+  });
+
+  test("many requests at once, between which attempts are made", async () => {
+    const world = made.current;
+    const { tenant, id } = await publish(world, [FAILED]);
+    const handle = await world.workflowOf(tenant, id);
+    await worker.close();
+    for (const name of ["attemptNow", "attemptNow", "attemptNow", "attemptNow", "cancel"]) {
+      await handle.signal(name, { by: "recording" });
+    }
+    worker = await world.startWorker();
+    await saveClosed(world, "deliver-many-requests", id);
   });
 
   test("attempt now, then cancelled by signal", async () => {
     const world = made.current;
     const { tenant, id } = await publish(world, [FAILED]);
-    await world.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 1);
-    await world.temporal.workflow.getHandle(id).signal("attemptNow");
+    const handle = await world.workflowOf(tenant, id);
+    await handle.signal("attemptNow");
     await world.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 2);
-    await world.temporal.workflow.getHandle(id).signal("cancel", { delivery_ids: [id], by: "recording" });
-    await closed(world, id);
-    await save(world, "deliver-attempt-now-cancelled", id);
+    await handle.signal("cancel", { delivery_ids: [id], by: "recording" });
+    await saveClosed(world, "deliver-attempt-now-cancelled", id);
   });
 
   test("a mixed list of 64, of which half fail and leave for lists of their endpoints", async () => {
@@ -272,19 +285,17 @@ describe("histories of deliver on the real schedule", () => {
     }, "every delivery in its list");
     const mixed = all.find((row) => row.state === "DELIVERED")?.carrier ?? "";
     const retrying = all.find((row) => row.state === "RETRYING")?.carrier ?? "";
-    await closed(world, mixed);
-    await save(world, "deliver-mixed-list", mixed);
-    await world.temporal.workflow.getHandle(retrying).signal("attemptNow");
-    await world.temporal.workflow.getHandle(retrying).signal("cancel");
-    await closed(world, retrying);
-    await save(world, "deliver-retrying-list", retrying);
+    await saveClosed(world, "deliver-mixed-list", mixed);
+    const list = world.temporal.workflow.getHandle(retrying);
+    await list.signal("attemptNow");
+    await list.signal("cancel");
+    await saveClosed(world, "deliver-retrying-list", retrying);
     // The endpoint has failed, so later deliveries take the slow lane.
     const { deliveries: late } = await world.publish(tenant, {}, "kind.bad");
     const id = late[0]?.id ?? "";
     const { carrier } = await world.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 1);
     await world.temporal.workflow.getHandle(carrier ?? "").signal("cancel");
-    await closed(world, carrier ?? "");
-    await save(world, "deliver-slow-lane", carrier ?? "");
+    await saveClosed(world, "deliver-slow-lane", carrier ?? "");
   });
 
   test("a list of an endpoint with a rate limit, whose members wait for their turns", async () => {
@@ -299,8 +310,7 @@ describe("histories of deliver on the real schedule", () => {
       [tenant],
     );
     const carrier = await eventually(() => rows[0]?.carrier, "the longest list");
-    await closed(world, carrier);
-    await save(world, "deliver-rate-limited", carrier);
+    await saveClosed(world, "deliver-rate-limited", carrier);
   });
 });
 
@@ -334,8 +344,7 @@ describe("histories of dead letters", () => {
     await world.endpoints.disable(tenant, endpoint, TEST_CALLER);
     const id = (await world.publish(tenant)).deliveries[0]?.id ?? "";
     await (await world.workflowOf(tenant, id)).cancel();
-    await closed(world, id);
-    await save(world, "dead-letter-cancelled", id);
+    await saveClosed(world, "dead-letter-cancelled", id);
   });
 });
 
@@ -348,8 +357,7 @@ describe("histories of deliver with a short week, and of verifyEndpoint", () => 
   test("expired", async () => {
     const world = made.current;
     const { id } = await publish(world, [FAILED]);
-    await closed(world, id);
-    await save(world, "deliver-expired", id);
+    await saveClosed(world, "deliver-expired", id);
   });
 
   test("verified at the second ping, superseded, exhausted", async () => {
@@ -402,8 +410,7 @@ describe("histories of deliver with a short week, and of verifyEndpoint", () => 
       taskQueue: TASK_QUEUES.deliveries,
       args: [input],
     });
-    await closed(world, "bat_recording");
-    await save(world, "deliver-moved", "bat_recording");
+    await saveClosed(world, "deliver-moved", "bat_recording");
   });
 });
 

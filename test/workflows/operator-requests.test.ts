@@ -1,9 +1,18 @@
 /** An operator's signal or Update reaches what it names and nothing else. It is answered, shown and logged. */
 import { readFileSync } from "node:fs";
-import { WorkflowUpdateFailedError } from "@temporalio/client";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type WorkflowHandle, WorkflowUpdateFailedError } from "@temporalio/client";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { setTenantHold } from "../../src/database/repositories/tenants.ts";
-import { attemptNowUpdate, cancelUpdate, type MemberSignal, replayUpdate } from "../../workflows/messages.ts";
+import type { WorkerProcess } from "../../src/processes/worker.ts";
+import {
+  attemptNowSignal,
+  attemptNowUpdate,
+  cancelUpdate,
+  type DeadLetterInput,
+  type MemberSignal,
+  replayUpdate,
+  TASK_QUEUES,
+} from "../../workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { labelledBlocks } from "../support/documents.ts";
 import { detailsOf, fetchRuns, summariesOf } from "../support/histories.ts";
@@ -14,7 +23,7 @@ import { useWorld } from "../support/world.ts";
 // Deliveries that wait when the worker starts share a list.
 const made = useWorld({ retryWindowMs: 1_000 });
 /** Its attempts are far apart. */
-const slow = useWorld();
+const slow = useWorld({ retryWindowMs: 259_200_000 });
 const FAILURE = { kind: "answer", status: 500 } as const;
 
 interface Group {
@@ -215,37 +224,78 @@ describe("a request", () => {
   });
 });
 
-test("Request Cancellation cancels a delivery, with an entry", async () => {
-  const world = slow.current;
-  await world.startWorker();
-  const receiver = await startReceiver({ script: [FAILURE] });
-  const tenant = await world.createTenant();
-  await world.createEndpoint(tenant, receiver.url);
-  const [delivery] = (await world.publish(tenant)).deliveries;
-  const id = delivery?.id ?? "";
-  const handle = await world.workflowOf(tenant, id);
-  await handle.cancel();
-  await world.untilDelivery(tenant, id, ({ state }) => state === "CANCELLED");
-  expect(await handle.result()).toMatchObject({ cancelled: 1 });
-  expect(await entriesOf(tenant, "delivery.cancelled", world)).toMatchObject([
-    { target: id, details: { by: "Request Cancellation" } },
-  ]);
-  await receiver.close();
-});
+describe("a delivery that waits for its next attempt", () => {
+  let tenant: string;
+  let id: string;
+  let handle: WorkflowHandle;
+  let worker: WorkerProcess;
+  let receiver: Receiver;
 
-test("an attempt now is logged if an operator asks for it", async () => {
-  const world = slow.current;
-  await world.startWorker();
-  const receiver = await startReceiver({ script: [FAILURE] });
-  const tenant = await world.createTenant();
-  await world.createEndpoint(tenant, receiver.url);
-  const [delivery] = (await world.publish(tenant)).deliveries;
-  const id = delivery?.id ?? "";
-  const handle = await world.workflowOf(tenant, id);
-  const answer = await handle.executeUpdate(attemptNowUpdate, { args: [{ by: "ada", delivery_ids: [id] }] });
-  expect(answer).toEqual({ changed: [id], refused: [] });
-  expect(await entriesOf(tenant, "delivery.hastened", world)).toMatchObject([
-    { target: id, details: { by: "ada" } },
-  ]);
-  await receiver.close();
+  beforeAll(async () => {
+    worker = await slow.current.startWorker();
+  });
+
+  beforeEach(async () => {
+    const world = slow.current;
+    receiver = await startReceiver({ script: [FAILURE] });
+    tenant = await world.createTenant();
+    await world.createEndpoint(tenant, receiver.url);
+    id = (await world.publish(tenant)).deliveries[0]?.id ?? "";
+    handle = await world.workflowOf(tenant, id);
+  });
+
+  afterEach(async () => await receiver.close());
+
+  test("is cancelled by Request Cancellation, with an entry", async () => {
+    await handle.cancel();
+    await slow.current.untilDelivery(tenant, id, ({ state }) => state === "CANCELLED");
+    expect(await handle.result()).toMatchObject({ cancelled: 1 });
+    expect(await entriesOf(tenant, "delivery.cancelled", slow.current)).toMatchObject([
+      { target: id, details: { by: "Request Cancellation" } },
+    ]);
+  });
+
+  test("is attempted now, with an entry if an operator asks", async () => {
+    const args = [{ by: "ada", delivery_ids: [id] }] as [MemberSignal];
+    expect(await handle.executeUpdate(attemptNowUpdate, { args })).toEqual({ changed: [id], refused: [] });
+    expect(await entriesOf(tenant, "delivery.hastened", slow.current)).toMatchObject([
+      { target: id, details: { by: "ada" } },
+    ]);
+  });
+
+  test("is attempted before further requests are handled", async () => {
+    await worker.close();
+    for (let count = 0; count < 5; count += 1) {
+      await handle.signal(attemptNowSignal, { by: "ada" });
+    }
+    worker = await slow.current.startWorker();
+    await slow.current.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount >= 2);
+    const summaries = (await fetchRuns(slow.current, id)).flatMap(summariesOf);
+    const activities = summaries.filter((summary) => summary.startsWith("ACTIVITY_TASK_SCHEDULED: "));
+    expect(activities.slice(0, 2)).toEqual([
+      "ACTIVITY_TASK_SCHEDULED: attempt now of 1 delivery",
+      "ACTIVITY_TASK_SCHEDULED: attempt 2 of 17",
+    ]);
+  });
+
+  test("has the requests that a run has left to the next", async () => {
+    const { sql, temporal } = slow.current;
+    await handle.terminate("continued by hand");
+    const workflowId = `bat_${id.slice("dlv_".length)}`;
+    const { rows } = await sql.query<{ epoch: number }>(
+      `UPDATE deliveries SET state = 'DEAD_LETTERED', carrier = $2, dead_lettered_at = now(),
+        expires_at = now() + interval '1 day' WHERE id = $1 RETURNING epoch`,
+      [id, workflowId],
+    );
+    const input: DeadLetterInput = {
+      v: 1,
+      letters: [[id, rows[0]?.epoch ?? 0, 1, Date.now() + 86_400_000]],
+      dead_letter_ms: 86_400_000,
+      requests: [{ kind: "cancel", input: { delivery_ids: [id], by: "ada" } }],
+    };
+    const { deliveries: taskQueue } = TASK_QUEUES;
+    const continued = await temporal.workflow.start("deadLetter", { workflowId, taskQueue, args: [input] });
+    expect(await continued.result()).toMatchObject({ cancelled: 1 });
+    expect(await slow.current.deliveries.find(tenant, id)).toMatchObject({ state: "CANCELLED" });
+  });
 });

@@ -10,7 +10,7 @@ function taken(activations: readonly Activation[]): number[] {
   const lengths: number[] = [];
   for (const [historyLength, nanos, isReplaying = false] of activations) {
     const activation = { historyLength, isReplaying, timestamp: { nanos } };
-    interceptor?.activate?.({ activation, batchIndex: 0 } as never, () => lengths.push(historyLength));
+    interceptor?.activate?.({ activation, batchIndex: 0 }, () => lengths.push(historyLength));
   }
   return lengths;
 }
