@@ -167,10 +167,6 @@ export const OPERATIONS: Readonly<Record<string, (model: Model, random: Random) 
     await model.world.deliveries.replay(tenant, id, TEST_CALLER).catch(refused);
     return id;
   },
-};
-
-/** Faults that still find defects. */
-export const FAULTS: typeof OPERATIONS = {
   "kill the worker": async (model) => {
     await model.killWorker();
     return "";
