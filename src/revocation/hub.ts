@@ -451,8 +451,7 @@ export class Hub {
     if (child.nonces.length >= NONCES_OF_ONE_MAX * CARRIED_MAX) {
       child.nonces.shift();
     }
-    const bytes = Buffer.from(nonce, "base64url");
-    child.nonces.push({ text: nonce, bytes, carried: 0, answered: false });
+    child.nonces.push({ text: nonce, bytes: Buffer.from(nonce, "base64url"), carried: 0, answered: false });
     if (!this.#waiting) {
       this.#waiting = true;
       this.#plan();

@@ -3,6 +3,14 @@ import type { Mutant } from "./mutant.ts";
 
 export const TOKENS: readonly Mutant[] = [
   {
+    name: "endless-answer-is-read",
+    breaks: "A client reads no more of an answer than it may have (docs/learning-of-revocations.md)",
+    file: "src/lib/bounded-body.ts",
+    find: "if (length > bytesMax) {",
+    replace: "if (length > bytesMax * 100) {",
+    caughtBy: "test/unit/lib/status-list/status-list-client.test.ts",
+  },
+  {
     name: "hub-keeps-a-moved-head",
     breaks: "A hub reads the revocations again if the database contradicts what it has (decision 33)",
     file: "src/revocation/hub-lines.ts",
