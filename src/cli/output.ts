@@ -12,14 +12,23 @@ export interface OutputOptions {
   readonly wide?: boolean;
 }
 
-// oxlint-disable-next-line no-control-regex
-const CONTROL = /[\u0000-\u001f\u007f-\u009f]/g;
+/** C1 controls, and those that reorder text (Unicode, UAX 9). JSON may have them as they are. */
+const BEYOND_ASCII = String.raw`\u0080-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069`;
+const CONTROL = new RegExp(String.raw`[\u0000-\u001f\u007f${BEYOND_ASCII}]`, "g");
+const CONTROL_IN_JSON = new RegExp(String.raw`[\u007f${BEYOND_ASCII}]`, "g");
 
-/** Escapes control characters, so that text from others cannot control the terminal. */
+function escaped(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+}
+
+/** Escapes control characters, so that text from others cannot control the terminal, or show other text than it is. */
 export function printable(text: string): string {
-  return text.replaceAll(CONTROL, (character) => {
-    return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
-  });
+  return text.replaceAll(CONTROL, escaped);
+}
+
+/** Returns a value as JSON that means the same and cannot control the terminal. */
+export function printableJson(value: unknown, indent?: number): string {
+  return stringifyWithRaw(value, indent).replaceAll(CONTROL_IN_JSON, escaped);
 }
 
 function text(value: unknown): string {
@@ -33,7 +42,7 @@ function text(value: unknown): string {
 }
 
 function printJson(context: CliContext, value: unknown): void {
-  context.stdout(`${stringifyWithRaw(value, 2)}\n`);
+  context.stdout(`${printableJson(value, 2)}\n`);
 }
 
 /** Prints one object, one line per member. */

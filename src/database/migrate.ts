@@ -127,6 +127,32 @@ async function allowBackups(migrator: Migrator): Promise<void> {
 }
 
 /**
+ * Takes the database from PUBLIC: whoever could log in to the server could connect, create temporary tables, hold advisory
+ * locks and hear notifications. Members of the service's roles may connect, also those whose logins inherit nothing.
+ */
+async function closeDatabase({ client, log }: Migrator): Promise<void> {
+  const { rows } = await client.query<{ database: string; logins: string }>(
+    `SELECT quote_ident(current_database()) AS database,
+       string_agg(DISTINCT quote_ident(login.rolname), ', ') AS logins
+     FROM pg_roles login, pg_roles role
+     WHERE role.rolname = ANY ($1) AND pg_has_role(login.oid, role.oid, 'MEMBER') AND NOT login.rolsuper`,
+    [["signet_owner", BACKUP_ROLE, ...SERVICE_ROLES]],
+  );
+  const { database = "", logins = "" } = rows[0] ?? {};
+  await client.query(`GRANT CONNECT ON DATABASE ${database} TO ${logins};
+    GRANT TEMPORARY ON DATABASE ${database} TO signet_owner;
+    REVOKE ALL ON DATABASE ${database} FROM PUBLIC`);
+  const { rows: open } = await client.query(
+    "SELECT WHERE has_database_privilege('public', current_database(), 'CONNECT')",
+  );
+  if (open.length > 0) {
+    log?.warn(
+      `every login of the server may connect to ${database}: let its owner run REVOKE ALL ON DATABASE ${database} FROM PUBLIC`,
+    );
+  }
+}
+
+/**
  * Migrates a database to the newest schema and creates the partitions until tomorrow.
  *
  * @returns the number of applied migrations; 0 if the schema was up to date
@@ -159,6 +185,7 @@ export async function migrateDatabase(options: MigrateOptions): Promise<number> 
     if (options.cellUrl !== undefined) {
       await ensureOutsideLogin(client, options.cellUrl, CELL_ROLES, "cells");
     }
+    await closeDatabase(migrator);
     return count;
   } finally {
     await client.end();

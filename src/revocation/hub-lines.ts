@@ -1,5 +1,6 @@
 /** What a hub has for processes that lack revocations: the last lines that it relayed, and a snapshot in chunks. */
 import { CHUNK_CHARACTERS_MAX } from "./hub-messages.ts";
+import { nextHead, type SequenceState } from "./proof.ts";
 
 /** Lines that are kept, at least; at most twice as many. */
 const TAIL_MAX = 20_000;
@@ -8,6 +9,26 @@ const LINES_AT_ONCE = 5_000;
 
 export class HubLines {
   readonly #lines = new Map<number, string>();
+  /** The last state that the primary has told. */
+  #state: SequenceState | undefined;
+
+  /**
+   * Whether a state that the primary tells follows from its last one by the lines between them. Otherwise the database was
+   * restored or tampered with, or a line was forged on the way.
+   */
+  lead(state: SequenceState): boolean {
+    const known = this.#state;
+    if (known !== undefined && state.sequence < known.sequence) {
+      return true; // Answered before.
+    }
+    let head = known?.head;
+    for (let next = (known?.sequence ?? 0) + 1; next <= state.sequence && head !== undefined; next += 1) {
+      const line = this.#lines.get(next);
+      head = line === undefined ? undefined : nextHead(head, line);
+    }
+    this.#state = state;
+    return head === undefined || head === state.head;
+  }
 
   /** Keeps a line. @returns its number; undefined if it has none */
   keep(line: string): number | undefined {
@@ -50,6 +71,7 @@ export class HubLines {
 
   clear(): void {
     this.#lines.clear();
+    this.#state = undefined;
   }
 }
 

@@ -10,8 +10,10 @@ import type { Path } from "./nonce-tree.ts";
 export const HUB_PROTOCOL = 1;
 /** Path of the hub's WebSocket. */
 export const HUB_PATH = "/v1/revocations";
-/** Maximum length of a message, in bytes. */
+/** Maximum length of a hub's message, in bytes. */
 export const HUB_MESSAGE_MAX = 4_194_304;
+/** The same of a message to a hub: the longest introduces a follower. */
+export const REQUEST_MAX = 4_096;
 /** Maximum number of characters of lines in a message. */
 export const CHUNK_CHARACTERS_MAX = 262_144;
 
@@ -166,6 +168,8 @@ function read<T>(text: string, fields: typeof FIELDS): T | undefined {
 }
 
 const KIND = /^[a-z]{1,20}$/;
+/** 32 bytes in base64url. It is sent back as it is. */
+const NONCE = /^[A-Za-z0-9_-]{43}$/;
 const TEXT_LENGTH_MAX = 64;
 const LEASE_MS_MAX = 900_000;
 const LOCK_KEY_END = 2 ** 31;
@@ -192,6 +196,9 @@ export function readRequest(text: string): Request | undefined {
   const request = read<Request>(text, FIELDS);
   if (request?.type === "follow") {
     return request.version === HUB_PROTOCOL && isFollower(request.follower) ? request : undefined;
+  }
+  if (request?.type === "nonce") {
+    return NONCE.test(request.nonce) ? request : undefined;
   }
   return request;
 }

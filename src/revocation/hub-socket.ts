@@ -16,7 +16,13 @@ import { tlsContext } from "../http/mutual-tls/tls-listener.ts";
 import type { Logger } from "../observability/logger.ts";
 import { type ListenAddress, listenOn } from "../runtime/http-server.ts";
 import type { Hub } from "./hub.ts";
-import { HUB_MESSAGE_MAX, HUB_PATH, type HubConnection, type OpenHubConnection } from "./hub-messages.ts";
+import {
+  HUB_MESSAGE_MAX,
+  HUB_PATH,
+  type HubConnection,
+  type OpenHubConnection,
+  REQUEST_MAX,
+} from "./hub-messages.ts";
 
 /** Timeout for TLS and the upgrade, in milliseconds. */
 const HANDSHAKE_MS = 3_000;
@@ -126,7 +132,7 @@ export async function listenForFollowers({
   const sockets = new WebSocketServer({
     noServer: true,
     perMessageDeflate: false,
-    maxPayload: HUB_MESSAGE_MAX,
+    maxPayload: REQUEST_MAX,
     clientTracking: true,
   });
   server.on("request", (_request, response) => response.writeHead(426, { connection: "close" }).end());

@@ -9,7 +9,7 @@ import type { Monotonic } from "./lease.ts";
 import { certificatesIn } from "./chain.ts";
 import { HubLines, SnapshotChunks } from "./hub-lines.ts";
 import { type Path, TREE_NONCES_MAX, treeOf } from "./nonce-tree.ts";
-import { NONCE_BYTES, type Attestation, type Proof, type Snapshot } from "./proof.ts";
+import type { Attestation, Proof, SequenceState, Snapshot } from "./proof.ts";
 
 /** An answer from above: a proof for a root, and what is new. */
 export interface HubAnswer {
@@ -293,16 +293,28 @@ export class Hub {
     this.#plan();
   }
 
+  /** Begins anew at a state: nothing that is known leads there. */
+  #begin({ epoch, sequence }: SequenceState): void {
+    this.#lines.clear();
+    this.#snapshot = undefined;
+    this.#epoch = epoch;
+    this.#sequence = sequence;
+  }
+
   #learn({ proof, lines, keys }: HubAnswer, after: number): void {
     if (proof.epoch !== this.#epoch || proof.sequence < after) {
       // Another database, or an older state of this one.
-      this.#lines.clear();
-      this.#snapshot = undefined;
-      this.#epoch = proof.epoch;
-      this.#sequence = proof.sequence;
+      this.#begin(proof);
     }
     const before = this.#sequence;
     this.#keep(lines);
+    if (!this.#lines.lead(proof)) {
+      this.#options.log.warn(
+        { sequence: proof.sequence },
+        "the revocations lead elsewhere; all are read again",
+      );
+      this.#begin(proof);
+    }
     if (this.#sequence > before) {
       for (const child of this.#children) {
         this.#bring(child, this.#sequence);
@@ -436,15 +448,10 @@ export class Hub {
   }
 
   #wait(child: Child, nonce: string): void {
-    const bytes = Buffer.from(nonce, "base64url");
-    if (bytes.length !== NONCE_BYTES) {
-      child.connection.close();
-      return;
-    }
     if (child.nonces.length >= NONCES_OF_ONE_MAX * CARRIED_MAX) {
       child.nonces.shift();
     }
-    child.nonces.push({ text: nonce, bytes, carried: 0, answered: false });
+    child.nonces.push({ text: nonce, bytes: Buffer.from(nonce, "base64url"), carried: 0, answered: false });
     if (!this.#waiting) {
       this.#waiting = true;
       this.#plan();

@@ -2,6 +2,14 @@
 import type { Mutant } from "./mutant.ts";
 
 export const DELIVERIES: readonly Mutant[] = [
+  {
+    name: "stored-secret-moves-with-the-url",
+    breaks: "A stored secret never goes to another host than the one it was given for (docs/egress.md)",
+    file: "src/webhooks/endpoints/settings.ts",
+    find: "if (moves && authentication !== null && secret === undefined) {",
+    replace: "if (moves && authentication !== null && secret === null) {",
+    caughtBy: "test/integration/api/endpoint-authentication.test.ts",
+  },
   // Registration and verification.
   {
     name: "ping-accepted-with-204",

@@ -2,6 +2,22 @@
 import type { Mutant } from "./mutant.ts";
 
 export const RECORDS: readonly Mutant[] = [
+  {
+    name: "everybody-may-connect",
+    breaks: "Other logins of the database server reach nothing of Signet (decision 5)",
+    file: "src/database/migrate.ts",
+    find: "REVOKE ALL ON DATABASE ${database} FROM PUBLIC`);",
+    replace: "REVOKE TEMPORARY ON DATABASE ${database} FROM PUBLIC`);",
+    caughtBy: "test/integration/database/rights.test.ts",
+  },
+  {
+    name: "everybody-may-execute",
+    breaks: "No function of the database is open to everybody (decision 5)",
+    file: "src/database/migrations/0062-nothing-for-everybody.sql",
+    find: "REVOKE ALL ON ALL FUNCTIONS IN SCHEMA public FROM PUBLIC;",
+    replace: "",
+    caughtBy: "test/integration/database/rights.test.ts",
+  },
   // Isolation. Elsewhere row-level security hides a missing condition, and the condition a missing policy.
   {
     name: "events-go-to-all-tenants",

@@ -2,6 +2,30 @@
 import type { Mutant } from "./mutant.ts";
 
 export const TOKENS: readonly Mutant[] = [
+  {
+    name: "endless-answer-is-read",
+    breaks: "A client reads no more of an answer than it may have (docs/learning-of-revocations.md)",
+    file: "src/lib/bounded-body.ts",
+    find: "if (length > bytesMax) {",
+    replace: "if (length > bytesMax * 100) {",
+    caughtBy: "test/unit/lib/status-list/status-list-client.test.ts",
+  },
+  {
+    name: "hub-keeps-a-moved-head",
+    breaks: "A hub reads the revocations again if the database contradicts what it has (decision 33)",
+    file: "src/revocation/hub-lines.ts",
+    find: "return head === undefined || head === state.head;",
+    replace: "return true;",
+    caughtBy: "test/integration/revocation/hubs.test.ts",
+  },
+  {
+    name: "padded-nonces-are-kept",
+    breaks: "An edge with a valid certificate cannot fill a hub's memory (docs/security-model.md)",
+    file: "src/revocation/hub-messages.ts",
+    find: "return NONCE.test(request.nonce) ? request : undefined;",
+    replace: "return request;",
+    caughtBy: "test/integration/revocation/hubs.test.ts",
+  },
   // Client authentication and rotation.
   {
     name: "any-secret-authenticates",

@@ -176,7 +176,7 @@ function registerChanges(server: SignetServer, endpoints: EndpointService): void
       opaque: { "/metadata": METADATA_DEPTH },
       summary: "Change an endpoint",
       description:
-        "Absent members stay unchanged; `null` removes an optional member. A new URL must answer the challenge again: the endpoint is `PENDING` until then.",
+        "Absent members stay unchanged; `null` removes an optional member. A new URL must answer the challenge again: the endpoint is `PENDING` until then. With another scheme, host or port, the secret of an `authentication` must be sent again, or `authentication` be `null`.",
       errors: ["INVALID_STATE", "TARGET_URL_FORBIDDEN", "LIMIT_EXCEEDED"],
       requestExamples: { "other types": { events: ["pipeline.failed"] } },
       params: IdParams("endpoint"),

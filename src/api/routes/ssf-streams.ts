@@ -170,7 +170,7 @@ function registerChanges(server: SignetServer, { streams, publicUrl }: StreamRou
       scopes: ["ssf:manage"],
       summary: "Change a stream",
       description:
-        "Absent members stay unchanged. The delivery method cannot change. A new URL is verified before tokens are sent to it.",
+        "Absent members stay unchanged. The delivery method cannot change. A new URL is verified before tokens are sent to it. With another scheme, host or port, `authorization_header` must be sent again, or be `null`.",
       errors: ["NOT_FOUND", "INVALID_STATE", "TARGET_URL_FORBIDDEN"],
       requestExamples: {
         "fewer events": {

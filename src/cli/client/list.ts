@@ -1,10 +1,9 @@
 /** Prints a tenant's lists, by page or in full. */
 import type { Command } from "commander";
 import type { List, PageOptions } from "../../lib/client/paging.ts";
-import { stringifyWithRaw } from "../../lib/client/raw-json.ts";
 import type { CliContext } from "../context.ts";
 import { type PageOfList, withPageOfList } from "../list-options.ts";
-import { printPage } from "../output.ts";
+import { printableJson, printPage } from "../output.ts";
 import { wholeNumber } from "./command.ts";
 import { given } from "./given.ts";
 import type { ClientOptions } from "./open-client.ts";
@@ -37,7 +36,7 @@ export async function printList<Item extends object>(
   }
   if (options.json === true) {
     for await (const item of list) {
-      context.stdout(`${stringifyWithRaw(item)}\n`);
+      context.stdout(`${printableJson(item)}\n`);
     }
     return;
   }

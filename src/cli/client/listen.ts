@@ -12,7 +12,7 @@ import { messageOf } from "../../runtime/thrown.ts";
 import { painter } from "../colours.ts";
 import type { CliContext } from "../context.ts";
 import { CommandError, misused } from "../exit-codes.ts";
-import { printable } from "../output.ts";
+import { printable, printableJson } from "../output.ts";
 import { asTenant, type Invocation, wholeNumber, withExamples, words } from "./command.ts";
 import { untilInterrupted } from "./interrupted.ts";
 import { type LocalReceiver, type ReceivedDelivery, startLocalReceiver } from "./local-receiver.ts";
@@ -197,7 +197,7 @@ async function listen(invocation: Invocation<ListenOptions>, context: CliContext
     enough = resolve;
   });
   const receiver = await openReceiver(options, context, (delivery) => {
-    context.stdout(options.json === true ? `${stringifyWithRaw(delivery)}\n` : describe(context, delivery));
+    context.stdout(options.json === true ? `${printableJson(delivery)}\n` : describe(context, delivery));
     left -= delivery.event_type === "ping" ? 0 : 1;
     if (left <= 0) {
       enough();

@@ -1,4 +1,5 @@
 /** One request and its JSON answer; every failure is an error of this library. */
+import { readBody } from "../bounded-body.ts";
 import { type Problem, SignetApiError, SignetTransportError } from "./errors.ts";
 import { retryAfterMs } from "./retry.ts";
 import { abortable, type Runtime } from "./runtime.ts";
@@ -72,17 +73,8 @@ async function request(runtime: Runtime, exchange: Exchange, signal: AbortSignal
   });
 }
 
-async function readText({ body }: Response): Promise<string> {
-  const decoder = new TextDecoder();
-  let [text, length] = ["", 0];
-  for await (const chunk of (body ?? []) as AsyncIterable<Uint8Array>) {
-    length += chunk.length;
-    if (length > MAX_ANSWER_BYTES) {
-      throw new Error(`the answer is longer than ${MAX_ANSWER_BYTES} bytes`);
-    }
-    text += decoder.decode(chunk, { stream: true });
-  }
-  return text + decoder.decode();
+async function textOf(response: Response): Promise<string> {
+  return new TextDecoder().decode(await readBody(response, MAX_ANSWER_BYTES));
 }
 
 function signalOf(limit: AbortSignal, signal: AbortSignal | undefined): AbortSignal {
@@ -94,7 +86,7 @@ async function send(runtime: Runtime, exchange: Exchange): Promise<{ response: R
   const timeout = AbortSignal.timeout(timeoutMs);
   try {
     const response = await request(runtime, exchange, signalOf(timeout, signal));
-    return { response, text: await readText(response) };
+    return { response, text: await textOf(response) };
   } catch (error) {
     signal?.throwIfAborted();
     throw transportError(error, { url, timeout, what: UNREACHED });
@@ -180,7 +172,7 @@ export async function exchangeStream(
     throw failure(error);
   });
   if (!response.ok) {
-    const text = await readText(response).catch((error: unknown) => {
+    const text = await textOf(response).catch((error: unknown) => {
       throw failure(error);
     });
     silence.stop();

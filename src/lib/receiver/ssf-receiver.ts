@@ -3,6 +3,7 @@
  * revoked, so that a service which verifies access tokens with a JWT library can deny revoked ones.
  */
 import { createPublicKey, type JsonWebKey, timingSafeEqual, verify } from "node:crypto";
+import { readBody } from "../bounded-body.ts";
 import { type HeaderSource, valuesOf } from "./headers.ts";
 import { MemoryReplayStore } from "./replay-store.ts";
 
@@ -75,6 +76,7 @@ const SKEW_S = 60;
 const ISSUER_SKEW_S = 1;
 const KEYS_FRESH_MS = 300_000;
 const KEYS_AGAIN_MS = 10_000;
+const KEYS_BYTES_MAX = 1_048_576;
 const REMEMBER_MS = 864_000_000;
 
 function objectIn(value: unknown): Members {
@@ -221,7 +223,9 @@ export class SsfReceiver {
     if (ageMs > KEYS_FRESH_MS || (key === undefined && ageMs > KEYS_AGAIN_MS)) {
       const url = `${issuer}/.well-known/jwks.json`;
       const set = await (fetchKeys?.() ??
-        fetch(url, { signal: AbortSignal.timeout(5_000) }).then(async (answer) => await answer.json()));
+        fetch(url, { signal: AbortSignal.timeout(5_000) }).then(
+          async (answer) => JSON.parse((await readBody(answer, KEYS_BYTES_MAX)).toString()) as unknown,
+        ));
       this.#keys = objectIn(set)["keys"] as readonly JsonWebKey[];
       this.#keysAtMs = this.#now();
       key = this.#keys.find((known) => known["kid"] === kid);

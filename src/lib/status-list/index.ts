@@ -4,6 +4,7 @@
  */
 import { createPublicKey, type JsonWebKey, verify } from "node:crypto";
 import { inflateSync } from "node:zlib";
+import { readBody } from "../bounded-body.ts";
 import { readCwt, STATUS_LIST_CWT } from "./cwt.ts";
 
 const TIMEOUT_MS = 5_000;
@@ -123,8 +124,8 @@ export class StatusListClient {
     }
     const signal = AbortSignal.timeout(TIMEOUT_MS);
     const response = await this.#options.fetch(url, { headers: { accept }, redirect: "error", signal });
-    const body = Buffer.from(await response.arrayBuffer());
-    if (!response.ok || body.length > BYTES_MAX) {
+    const body = await readBody(response, BYTES_MAX);
+    if (!response.ok) {
       throw new StatusListError("LIST_UNAVAILABLE", `${url} answers ${response.status}`);
     }
     const [type = ""] = (response.headers.get("content-type") ?? "").split(";");

@@ -37,7 +37,13 @@ import { found, SignetError, tooManyRequests } from "../../domain/errors.ts";
 import type { RequestRules } from "../sending/authentication.ts";
 import { type Registered, type Registration, registerEndpoint } from "./registration.ts";
 import { publishTestEvent, type TestEvent } from "./test-event.ts";
-import { changeSettings, checkSettings, sealAuthentication, type SettingsInput } from "./settings.ts";
+import {
+  changeSettings,
+  checkSettings,
+  requireSecretAgain,
+  sealAuthentication,
+  type SettingsInput,
+} from "./settings.ts";
 import type { Verification } from "./verification.ts";
 
 /** Abuse limits (security decisions H). */
@@ -167,7 +173,8 @@ export class EndpointService {
   }
 
   /**
-   * Changes the given settings. A new URL has not been acknowledged, so the endpoint becomes PENDING again.
+   * Changes the given settings. A new URL has not been acknowledged, so the endpoint becomes PENDING again. With another
+   * origin, the secret of an authentication must be given again.
    *
    * @throws SignetError NOT_FOUND, TARGET_URL_FORBIDDEN, VALIDATION_FAILED, RATE_LIMITED
    */
@@ -185,6 +192,7 @@ export class EndpointService {
       if (changed.length === 0) {
         return { endpoint: current, pings: false };
       }
+      requireSecretAgain(current, settings, secret);
       const at = { tenantId, id, now: new Date(this.#options.clock.now()) };
       const redirected = settings.url !== current.url && mayMove("redirect", current);
       let saved = await saveSettings(db, at, settings);

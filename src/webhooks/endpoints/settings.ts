@@ -107,6 +107,36 @@ export function checkSettings<Given extends { readonly url?: string } & RequestI
   return { settings, secret: checked === null ? null : checked?.secret };
 }
 
+const SECRETS: Readonly<Record<Authentication["type"], string>> = {
+  header: "/authentication/value",
+  oauth2_client_credentials: "/authentication/client_secret",
+  client_certificate: "/authentication/private_key",
+};
+
+/**
+ * Refuses to take a stored secret to another origin: whoever may change a URL must not learn a secret that is never shown.
+ *
+ * @param secret as {@link checkSettings} returned it
+ * @param pointer the member that has the secret in the request
+ * @throws SignetError VALIDATION_FAILED
+ */
+export function requireSecretAgain(
+  current: Endpoint,
+  settings: EndpointSettings,
+  secret: string | null | undefined,
+  pointer?: string,
+): void {
+  const { authentication } = settings;
+  const moves = new URL(current.url).origin !== new URL(settings.url).origin;
+  if (moves && authentication !== null && secret === undefined) {
+    const { type } = JSON.parse(authentication) as Pick<Authentication, "type">;
+    const where = pointer ?? SECRETS[type];
+    const detail =
+      "must be sent again, or removed with null: a stored secret stays with the URL it was given for";
+    throw validationFailed([{ pointer: where, code: "required", detail }]);
+  }
+}
+
 /**
  * Seals the secret part of an authentication that has just been saved; null erases it.
  *

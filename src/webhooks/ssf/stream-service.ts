@@ -34,7 +34,12 @@ import { newId } from "../../domain/ids.ts";
 import { type StreamStatus, type SubjectId, subjectText } from "../../domain/security-events.ts";
 import type { EndpointService } from "../endpoints/endpoint-service.ts";
 import { registerEndpoint } from "../endpoints/registration.ts";
-import { checkSettings, sealAuthentication, type SettingsInput } from "../endpoints/settings.ts";
+import {
+  checkSettings,
+  requireSecretAgain,
+  sealAuthentication,
+  type SettingsInput,
+} from "../endpoints/settings.ts";
 import type { OwnEventSources } from "../ingest/own-event.ts";
 import { REPLAY_RATE, type ReplayService } from "../replay/replay-service.ts";
 import { publishVerification } from "./publish.ts";
@@ -312,6 +317,7 @@ export class StreamService {
     }
     const { settings, secret } = this.#check(push);
     const endpoint = found(await lockEndpoint(db, tenantId, endpointId), "endpoint");
+    requireSecretAgain(endpoint, { ...endpoint, ...settings }, secret, "/delivery/authorization_header");
     const redirects = settings.url !== endpoint.url;
     if (redirects && !mayMove("redirect", endpoint)) {
       throw new SignetError("INVALID_STATE", {

@@ -116,6 +116,30 @@ describe("an endpoint's authentication", () => {
     expect(await sealed(plain["id"])).toEqual([]);
   });
 
+  test.each([
+    ["/authentication/value", { type: "header", name: "X-Key", value: "canary" }],
+    ["/authentication/client_secret", OAUTH],
+  ])("stays with the origin it was given for: %s", async (pointer, authentication) => {
+    const tenant = await createTenant(api);
+    const path = `${ENDPOINTS}/${String((await create(tenant, { authentication }))["id"])}`;
+    const change = async (body: Json) => await tenant.send("PATCH", path, { body });
+    for (const url of ["https://mine.example.com/in", "https://hooks.example.com:8443/in"]) {
+      expect(await change({ url, description: "moved" })).toMatchObject({
+        status: 422,
+        body: { errors: [{ pointer, code: "required" }] },
+      });
+    }
+    expect((await tenant.get(path)).body).toMatchObject({ url: BASE.url, description: null });
+    expect(await change({ url: "https://hooks.example.com/other" })).toMatchObject({ status: 200 });
+    const url = "https://mine.example.com/in";
+    expect(await change({ url, authentication })).toMatchObject({ status: 200, body: { url } });
+    expect(await change({ url: BASE.url, authentication: null })).toMatchObject({
+      status: 200,
+      body: { url: BASE.url, authentication: null },
+    });
+    expect(await change({ url })).toMatchObject({ status: 200, body: { url } });
+  });
+
   test("names what changed in the compliance log, without values", async () => {
     const tenant = await createTenant(api, ["webhooks:write", "webhooks:read", "compliance:read"]);
     const made = await create(tenant, {});

@@ -111,12 +111,16 @@ describe("the login of an edge", () => {
     expect(written).toEqual([{ table: "revocation_followers" }]);
     const { rows: callable } = await client.query(
       `SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'public'::regnamespace AND p.prosecdef
-         AND p.prorettype <> 'trigger'::regtype AND has_function_privilege('signet_edge', p.oid, 'EXECUTE')`,
+         AND has_function_privilege('signet_edge', p.oid, 'EXECUTE')`,
     );
     // They prove to hubs what this login may read anyway.
     expect(callable).toEqual([{ oid: "prove_revocations(bytea,text)" }, { oid: "revocation_snapshot()" }]);
     await client.query("SET ROLE signet_edge");
     await expect(client.query("CREATE TABLE mine (a int)")).rejects.toThrow(/permission denied for schema/);
+    // A trigger on it would run a function of triggers as the owner.
+    await expect(client.query("CREATE TEMP TABLE mine (a int)")).rejects.toThrow(
+      /permission denied to create temporary tables/,
+    );
   });
 
   test("is rejected if it has more privileges, and re-granting changes nothing", async () => {

@@ -231,7 +231,7 @@ describe.skipIf(skipped)("a logical backup", () => {
         const { pg_dump: dumpOptions = [], pg_restore: restoreOptions = [] } = await documentedCommands();
         await execute(
           source.ownerUrl,
-          `CREATE ROLE ${BACKUP.user} LOGIN NOINHERIT PASSWORD '${BACKUP.password}'; GRANT signet_backup TO ${BACKUP.user}`,
+          `CREATE ROLE ${BACKUP.user} LOGIN NOINHERIT PASSWORD '${BACKUP.password}'; GRANT signet_backup TO ${BACKUP.user}; GRANT CONNECT ON DATABASE signet TO ${BACKUP.user}`,
         );
         rows = await countRows(source.adminUrl);
         const script = await chartScript();

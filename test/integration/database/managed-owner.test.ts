@@ -84,7 +84,7 @@ test("an owner that may create roles migrates, again and again, and production a
 test("it grants backups to a login of their own, which reads every row of every table and writes none", async () => {
   await ask(
     OWNER,
-    `CREATE ROLE ${BACKUP.user} LOGIN NOINHERIT PASSWORD '${BACKUP.password}'; GRANT signet_backup TO ${BACKUP.user}`,
+    `CREATE ROLE ${BACKUP.user} LOGIN NOINHERIT PASSWORD '${BACKUP.password}'; GRANT signet_backup TO ${BACKUP.user}; GRANT CONNECT ON DATABASE managed TO ${BACKUP.user}`,
   );
   await ask(
     SERVICE_LOGIN,

@@ -265,6 +265,18 @@ describe("authentication to the receiver", () => {
     expect(await bodyOf(id)).toMatchObject({ description: "Newer", authentication: { type: "header" } });
   });
 
+  test("does not move to another host unless its secret is entered again", async () => {
+    for (const fields of [HEADER, OAUTH, certificate]) {
+      const id = await idOfAdded(fields);
+      const moved = { url: "https://elsewhere.example.com/in" };
+      const refused = await edit(id, { ...moved, authentication: "keep" });
+      expect(refused.status).toBe(422);
+      expect(errorOf(refused, "authentication")).toContain("must be sent again");
+      expect(await edit(id, { ...moved, ...fields })).toMatchObject({ status: 303 });
+      expect(await bodyOf(id)).toMatchObject(moved);
+    }
+  });
+
   test("that is invalid is rejected beside its fields, and its secrets must be entered again", async () => {
     const cases: readonly (readonly [Readonly<Record<string, string>>, string, string])[] = [
       [{ ...HEADER, auth_name: "no name" }, "auth_name", "must be a header name"],

@@ -111,6 +111,20 @@ test("a follower that connected again stays in receipts when its earlier connect
   later?.onClose();
 });
 
+test("a head that was moved at the same number is read anew, and later revocations apply", async () => {
+  const following = follower();
+  await following.start();
+  await eventually(async () => await following.renew(), "a proof");
+  const client = await provision(api);
+  await sql(api, "UPDATE rev_clock SET head = sha256(head)", []);
+  const isRead = () => lines.some((line) => line.includes("the revocations lead elsewhere"));
+  await eventually(isRead, "the hub to notice");
+  await eventually(async () => (await following.renew()) && following.view.current, "a new lease", 10_000);
+  await api.admin("POST", `/credentials/${client.credentialId}/revoke`, {});
+  expect(following.view.verdict(claimsOf(client))).toBe("revoked");
+  await following.stop();
+});
+
 test("a follower with another key admits nothing", async () => {
   const following = follower({ keys: [randomBytes(32)] });
   await following.start();
@@ -190,6 +204,28 @@ describe("processes", () => {
     await expect(stranger(`ws://127.0.0.1:${home.address.port}`, handlers)).rejects.toThrow(
       /socket hang up|ECONNRESET/,
     );
+  });
+
+  test.each([
+    ["a padded nonce", { type: "nonce", nonce: `${"A".repeat(43)}${"!".repeat(50)}` }],
+    ["a short nonce", { type: "nonce", nonce: "A".repeat(42) }],
+    ["more than 4 KiB", { type: "lines", after: 0, more: "!".repeat(4_096) }],
+  ])("%s ends the connection of an edge, and of no other", async (_what, message) => {
+    const material = await openHubMaterial(
+      config({ SIGNET_DATABASE_URL: api.database.url, ...certificates.edge }),
+      log,
+    );
+    const url = `wss://127.0.0.1:${home.address.port}`;
+    const opener = createHubOpener(() => material.current());
+    const states = { hostile: "open", other: "open" };
+    const connect = async (name: keyof typeof states) =>
+      await opener(url, { onMessage: () => undefined, onClose: () => void (states[name] = "closed") });
+    const [hostile, other] = await Promise.all([connect("hostile"), connect("other")]);
+    hostile.send(JSON.stringify(message));
+    await eventually(() => states.hostile === "closed", "the end of the connection");
+    expect(states.other).toBe("open");
+    other.close();
+    material.close();
   });
 });
 

@@ -332,6 +332,27 @@ describe("a stream", () => {
     expect(request.headers).toMatchObject({ authorization: AUTHORIZATION });
   });
 
+  test("does not take its authorization to another host", async () => {
+    const { id } = await pushStream(tenant, receiver);
+    const other = await startReceiver();
+    for (const method of ["PUT", "PATCH"]) {
+      const delivery = { method: PUSH, endpoint_url: `${other.url}/mine` };
+      expect(
+        await tenant.send(method, "/v1/ssf/streams", { body: { stream_id: id, delivery } }),
+      ).toMatchObject({
+        status: 422,
+        body: { errors: [{ pointer: "/delivery/authorization_header", code: "required" }] },
+      });
+    }
+    const delivery = { method: PUSH, endpoint_url: `${other.url}/mine`, authorization_header: null };
+    expect(
+      await tenant.send("PATCH", "/v1/ssf/streams", { body: { stream_id: id, delivery } }),
+    ).toMatchObject({ status: 200 });
+    await other.waitFor(1);
+    expect(other.requests[0]?.headers).not.toHaveProperty("authorization");
+    await other.close();
+  });
+
   test("verifies itself at its receiver's request, with its state, once in 30 seconds", async () => {
     const stream = await pushStream(tenant, receiver);
     const request = { stream_id: stream.id, state: "opaque ☃" };

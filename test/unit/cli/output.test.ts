@@ -1,7 +1,13 @@
 /** Tables and objects as people see them. */
 import { expect, test } from "vitest";
 import type { Terminal } from "../../../src/cli/context.ts";
-import { type OutputOptions, printPage, printResource } from "../../../src/cli/output.ts";
+import {
+  type OutputOptions,
+  printable,
+  printableJson,
+  printPage,
+  printResource,
+} from "../../../src/cli/output.ts";
 import { wantsColour } from "../../../src/config/config.ts";
 
 const ID = "dlv_06gzm2p962w98qdb6sbrsqvv";
@@ -111,3 +117,14 @@ test.each([
 ])("colours on a terminal (%s) with %j: %s", (isTerminal, environment, wanted) => {
   expect(wantsColour(isTerminal, environment)).toBe(wanted);
 });
+
+test.each(["\u001b[2J", "\u009b2J", "a\u202eb", "\u2066c\u2069", "\u061c"])(
+  "text from others cannot control the terminal: %j",
+  (text) => {
+    // oxlint-disable-next-line no-control-regex
+    const controls = /[\u0000-\u001f\u007f-\u009f\u061c\u202a-\u202e\u2066-\u2069]/;
+    expect(printable(text)).not.toMatch(controls);
+    expect(printableJson({ text })).not.toMatch(controls);
+    expect(JSON.parse(printableJson({ text }))).toEqual({ text });
+  },
+);

@@ -87,10 +87,13 @@ export function authenticationBody(
 /** Maps the API's errors to the form fields of the chosen kind. */
 export function authenticationRefusal(error: SignetError, { authentication: choice }: AuthenticationFields) {
   const problems = (error.extensions["errors"] ?? []) as readonly FieldProblem[];
-  if (!problems.some(({ pointer }) => pointer.startsWith("/authentication")) || !isKind(choice)) {
+  if (!problems.some(({ pointer }) => pointer.startsWith("/authentication"))) {
     return error;
   }
-  const fields: Readonly<Record<string, FieldName>> = KINDS[choice];
+  // The secret of an unchanged authentication has no field, but the choice has.
+  const fields: Readonly<Record<string, string>> = isKind(choice)
+    ? KINDS[choice]
+    : { value: "authentication", client_secret: "authentication", private_key: "authentication" };
   return validationFailed(
     problems.map((problem) => {
       const [, top, member = ""] = problem.pointer.split("/");

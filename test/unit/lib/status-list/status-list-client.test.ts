@@ -96,6 +96,21 @@ test.each(Object.keys(KINDS) as Alg[])("reads the bits of a list that is signed 
   expect(requests).toEqual([URI, `${ISSUER}/.well-known/jwks.json`]);
 });
 
+test("reads no more of an endless list than a list may have", async () => {
+  let read = 0;
+  answers.set(URI, () => {
+    const endless = new ReadableStream<Uint8Array>({
+      pull: (controller) => {
+        read += 65_536;
+        controller.enqueue(new Uint8Array(65_536));
+      },
+    });
+    return new Response(endless);
+  });
+  expect(await codeOf(client().isRevoked(claimsOf(0)))).toBe("LIST_UNAVAILABLE");
+  expect(read).toBeLessThan(1_500_000);
+});
+
 describe("how long a list is used", () => {
   test("for its ttl, less the time that it has spent in caches", async () => {
     serve(listOf([0]), { age: "10" });
