@@ -214,6 +214,18 @@ export async function openKeyStore(options: KeyStoreOptions): Promise<KeyStore> 
     return found ?? (keys.some((key) => key.kid === kid && key.revokedAt !== null) ? "revoked" : undefined);
   }
 
+  /** @throws SignetError UNAVAILABLE without any keys: nothing is known about the token then */
+  async function readKey(kid: string, fresh: Promise<void> | undefined): Promise<KeyLookup> {
+    await fresh;
+    if (keys.length === 0) {
+      throw new SignetError("UNAVAILABLE", {
+        detail: "There are no keys to check tokens with yet.",
+        headers: { "retry-after": "1" },
+      });
+    }
+    return lookUp(kid);
+  }
+
   await refresh().catch((error: unknown) => {
     if (options.optional !== true) {
       throw error;
@@ -243,7 +255,7 @@ export async function openKeyStore(options: KeyStoreOptions): Promise<KeyStore> 
       }
       // Keys that are being read may include it.
       const fresh = clock.now() - readAt < UNKNOWN_KEY_COOLDOWN_MS ? reading : refresh();
-      return fresh?.then(() => lookUp(kid));
+      return fresh === undefined && keys.length > 0 ? undefined : readKey(kid, fresh);
     },
     publicKeys: () => [...current().published.values()].map(({ jwk }) => jwk),
     refresh,
