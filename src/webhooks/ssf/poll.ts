@@ -10,7 +10,7 @@ import {
 import type { Keyring } from "../../crypto/keyring.ts";
 import { tenantRead, tenantTransaction } from "../../database/transaction.ts";
 import type { Clock } from "../../domain/clock.ts";
-import { found, tooManyRequests } from "../../domain/errors.ts";
+import { found } from "../../domain/errors.ts";
 import type { Logger } from "../../observability/logger.ts";
 import { findContentRoot, openEventContent } from "../ingest/event-content.ts";
 import { type SetKeys, signSet } from "./set.ts";
@@ -23,7 +23,6 @@ const WAIT_MS = 20_000;
 const LOOK_EVERY_MS = 250;
 /** Maximum number of streams of a process with a poll that waits. Each looks into the database four times a second. */
 const WAITING_MAX = 100;
-const RETRY_AFTER_MS = 5_000;
 
 /** The error that a receiver reports of a token (RFC 8936 section 2.6). */
 export interface SetError {
@@ -53,6 +52,8 @@ export interface PollServiceOptions {
   /** How long tokens wait for an acknowledgement, in milliseconds. */
   readonly keptMs: number;
   readonly wait: (ms: number) => Promise<void>;
+  /** Maximum number of polls that wait; 100 by default. */
+  readonly waitingMax?: number;
   readonly log: Logger;
 }
 
@@ -63,10 +64,14 @@ interface Look {
   readonly more: boolean;
 }
 
+interface Waiting {
+  readonly tenantId: string;
+}
+
 export class PollService {
   readonly #options: PollServiceOptions;
-  /** The polls that wait, by stream. */
-  readonly #waiting = new Map<string, symbol>();
+  /** The polls that wait, by stream, the oldest first. */
+  readonly #waiting = new Map<string, Waiting>();
 
   constructor(options: PollServiceOptions) {
     this.#options = options;
@@ -77,7 +82,7 @@ export class PollService {
    * unless the request forbids that. Tokens come again until they are acknowledged.
    *
    * @param gone whether the client has closed the connection
-   * @throws SignetError NOT_FOUND, also for a push stream; RATE_LIMITED if too many polls wait
+   * @throws SignetError NOT_FOUND, also for a push stream
    */
   async poll(
     tenantId: string,
@@ -103,11 +108,10 @@ export class PollService {
   async #wait(empty: Look, maxEvents: number, gone: () => boolean): Promise<Look> {
     const { clock, wait } = this.#options;
     const { id, tenantId } = empty.stream;
-    if (this.#waiting.size >= WAITING_MAX && !this.#waiting.has(id)) {
-      throw tooManyRequests(RETRY_AFTER_MS, "Too many polls are waiting: use returnImmediately.");
-    }
     const untilMs = clock.now() + WAIT_MS;
-    const turn = Symbol(id);
+    const turn = { tenantId };
+    this.#waiting.delete(id);
+    this.#makeRoom(tenantId);
     this.#waiting.set(id, turn);
     let look = empty;
     try {
@@ -121,6 +125,22 @@ export class PollService {
       }
     }
     return look;
+  }
+
+  /** Ends the oldest poll of the tenant with the most, if too many wait: that tenant's own if it has as many as any. */
+  #makeRoom(tenantId: string): void {
+    if (this.#waiting.size < (this.#options.waitingMax ?? WAITING_MAX)) {
+      return;
+    }
+    const counts = new Map<string, number>();
+    for (const waiting of this.#waiting.values()) {
+      counts.set(waiting.tenantId, (counts.get(waiting.tenantId) ?? 0) + 1);
+    }
+    const most = Math.max(...counts.values());
+    const isBusiest = (id: string): boolean => counts.get(id) === most;
+    const busiest = isBusiest(tenantId) ? tenantId : [...counts.keys()].find(isBusiest);
+    const oldest = [...this.#waiting].find(([, waiting]) => waiting.tenantId === busiest);
+    this.#waiting.delete(oldest?.[0] ?? "");
   }
 
   /** Answers the polls that wait. */

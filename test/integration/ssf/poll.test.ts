@@ -1,12 +1,19 @@
 /** Security events for receivers that poll (RFC 8936). */
+import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, describe, expect, test } from "vitest";
+import { createPool } from "../../../src/database/pool.ts";
+import { systemClock } from "../../../src/domain/clock.ts";
 import { CAEP_EVENTS, STREAM_EVENTS } from "../../../src/domain/security-events.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { PollService } from "../../../src/webhooks/ssf/poll.ts";
 import { type Answer, useSharedApi } from "../../support/api.ts";
+import { eventually } from "../../support/eventually.ts";
 import { grant, provision } from "../../support/factories.ts";
 import { streamTenant, verifiedSet } from "../../support/ssf.ts";
 import { createEndpoint, type Json, sql, type Tenant } from "../../support/tenant.ts";
 
 const api = useSharedApi();
+const log = createLogger({ level: "silent" });
 const REVOKED = CAEP_EVENTS["session-revoked"];
 const AT_ONCE = { returnImmediately: true };
 let tenant: Tenant;
@@ -88,6 +95,43 @@ describe("a poll", () => {
     const other = await polls[1 - place];
     expect(Object.keys(other?.answer.body["sets"] as Json)).toHaveLength(1);
     await removed(id);
+  });
+
+  test("ends the oldest of the tenant with the most, if too many wait", async () => {
+    const other = await streamTenant(api);
+    const made = await other.post("/v1/ssf/streams", { events_requested: [REVOKED] });
+    const [one, two] = [await pollStream(), await pollStream()];
+    const pool = createPool({ url: api.database.url, role: "signet_api", max: 4, log });
+    let waits = 0;
+    const service = new PollService({
+      pool,
+      keyring: { contentRoot: () => expect.fail("there is nothing to open") },
+      keys: () => expect.fail("there is nothing to sign"),
+      clock: systemClock,
+      keptMs: 1_000,
+      wait: async () => {
+        waits += 1;
+        await delay(5);
+      },
+      waitingMax: 2,
+      log,
+    });
+    const ended: string[] = [];
+    const begin = async (tenantId: string, id: string): Promise<void> => {
+      const before = waits;
+      const request = { maxEvents: 1, returnImmediately: false, ack: [], setErrs: {} };
+      void service.poll(tenantId, id, request, () => false).then(() => ended.push(id));
+      await eventually(() => waits > before, "the poll to wait");
+    };
+    await begin(tenant.tenantId, one);
+    await begin(tenant.tenantId, two);
+    await begin(other.tenantId, String(made.body["stream_id"]));
+    await eventually(() => ended.length > 0, "a poll to end");
+    expect(ended).toEqual([one]);
+    service.close();
+    await eventually(() => ended.length === 3, "the others to end");
+    await pool.end();
+    await Promise.all([one, two].map(removed));
   });
 
   test("gets nothing while the stream is paused, and everything held afterwards", async () => {
