@@ -8,7 +8,7 @@ import { fastify, type FastifyBaseLogger, LogController } from "fastify";
 import type { Clock } from "../domain/clock.ts";
 import { newId, type RandomBytes } from "../domain/ids.ts";
 import { type ClientIdentification, createClientIdentification } from "./mutual-tls/client-identification.ts";
-import { answerAll, trackUnused } from "../runtime/http-server.ts";
+import { answerAll, endUnused, trackUnused } from "../runtime/http-server.ts";
 import type { Logger } from "../observability/logger.ts";
 import { limitPipelining } from "../runtime/pipelined-requests.ts";
 import type { ListenAddress } from "../runtime/http-server.ts";
@@ -90,6 +90,7 @@ export function createServer(options: ServerOptions): SignetServer {
   }).withTypeProvider<TypeBoxTypeProvider>();
   answerAll(server.server, refuse);
   limitPipelining(server.server);
+  endUnused(server.server);
   const closeUnused = trackUnused(server.server);
   server.addHook("preClose", (done) => {
     closeUnused();

@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { register } from "prom-client";
 import { formatListen, type ListenAddress } from "../config/config.ts";
-import { closeAtOnce, listenOn } from "../runtime/http-server.ts";
+import { closeAtOnce, endUnused, listenOn } from "../runtime/http-server.ts";
 import { limitPipelining } from "../runtime/pipelined-requests.ts";
 import { messageOf } from "../runtime/thrown.ts";
 import type { Logger } from "./logger.ts";
@@ -118,6 +118,7 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
     });
   });
   limitPipelining(server);
+  endUnused(server);
   server.maxConnections = MAX_CONNECTIONS;
   const address = await listenOn(server, options.listen);
   const watched = watchChecks(options);

@@ -1,6 +1,6 @@
 /** Functions shared by the small HTTP servers of the processes, the command line and the demo. */
 import type { IncomingMessage, Server } from "node:http";
-import type { Server as HttpsServer } from "node:https";
+import { Server as HttpsServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import { setTimeout } from "node:timers/promises";
 
@@ -70,6 +70,21 @@ export function trackUnused(server: Server): () => void {
       }
     }
   };
+}
+
+/** Time for the first request of a connection, in milliseconds. */
+const FIRST_REQUEST_MS = 30_000;
+
+/** Ends the connections on which no request begins. Node's timeouts count from a request's first byte. */
+export function endUnused(server: Server | HttpsServer, afterMs = FIRST_REQUEST_MS): void {
+  server.on(server instanceof HttpsServer ? "secureConnection" : "connection", (socket: Socket) => {
+    socket.setTimeout(afterMs);
+  });
+  server.on("request", ({ socket }: IncomingMessage) => {
+    if (socket.timeout === afterMs) {
+      socket.setTimeout(server.timeout);
+    }
+  });
 }
 
 /** Closes a server and all of its connections, even with requests under way. */

@@ -3,6 +3,14 @@ import type { Mutant } from "./mutant.ts";
 
 export const TOKENS: readonly Mutant[] = [
   {
+    name: "silent-connections-stay",
+    breaks: "A connection on which no request begins ends (docs/security-model.md)",
+    file: "src/runtime/http-server.ts",
+    find: "socket.setTimeout(afterMs);",
+    replace: "socket.setTimeout(0);",
+    caughtBy: "test/machine/runtime/unused-connections.test.ts",
+  },
+  {
     name: "endless-answer-is-read",
     breaks: "A client reads no more of an answer than it may have (docs/learning-of-revocations.md)",
     file: "src/lib/bounded-body.ts",

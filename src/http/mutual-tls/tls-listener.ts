@@ -10,7 +10,7 @@ import {
 import { createServer as createHttpsServer, type Server as HttpsServer } from "node:https";
 import type { Socket } from "node:net";
 import { DEFAULT_CIPHERS } from "node:tls";
-import { answerAll } from "../../runtime/http-server.ts";
+import { answerAll, endUnused } from "../../runtime/http-server.ts";
 import { limitPipelining } from "../../runtime/pipelined-requests.ts";
 import { readPeersFirst } from "./peer-certificate.ts";
 
@@ -64,6 +64,7 @@ export function createTlsServer(material: TlsMaterial, handler: ListenerHandler)
   server.on("clientError", handler.clientError);
   answerAll(server, handler.clientError);
   limitPipelining(server);
+  endUnused(server);
   readPeersFirst(server);
   server.timeout = handler.idleTimeoutMs ?? 0;
   const timer = setInterval(
@@ -91,6 +92,7 @@ export function createPlainServer(handler: ListenerHandler): Server {
   server.on("clientError", handler.clientError);
   answerAll(server, handler.clientError);
   limitPipelining(server);
+  endUnused(server);
   server.timeout = handler.idleTimeoutMs ?? 0;
   return server;
 }
