@@ -3,6 +3,14 @@ import type { Mutant } from "./mutant.ts";
 
 export const TOKENS: readonly Mutant[] = [
   {
+    name: "any-host-is-taken",
+    breaks: "A request that others may route or frame in another way is a 400 (RFC 9112 section 3.2)",
+    file: "src/http/plugins/request-hygiene.ts",
+    find: "if (headers.host !== undefined && !HOST.test(headers.host)) {",
+    replace: 'if (headers.host === "") {',
+    caughtBy: "test/integration/api/hostile-requests.test.ts",
+  },
+  {
     name: "silent-connections-stay",
     breaks: "A connection on which no request begins ends (docs/security-model.md)",
     file: "src/runtime/http-server.ts",

@@ -62,6 +62,27 @@ export function parseQueryString(text: string): CheckedQuery {
   return text.includes("metadata") ? withMetadata(pairs) : pairs;
 }
 
+function unframed(detail: string): SignetError {
+  return new SignetError("INVALID_REQUEST", { detail, headers: { connection: "close" } });
+}
+
+/** A host and a port (RFC 3986 sections 3.2.2 and 3.2.3). */
+const HOST = /^(?:\[[0-9a-f:.]+\]|[\w.~!$&'()*+,;=%-]*)(?::\d*)?$/i;
+
+/** Rejects what other servers on the way may frame or route in another way (RFC 9112 sections 2.3, 3.2 and 6.1). */
+function checkMessage({ headers, httpVersionMajor }: IncomingMessage): void {
+  if (httpVersionMajor !== 1) {
+    throw unframed("The version must be HTTP/1.1.");
+  }
+  if (headers.host !== undefined && !HOST.test(headers.host)) {
+    throw unframed("Header host is not a host and a port.");
+  }
+  const coding = headers["transfer-encoding"];
+  if (coding !== undefined && coding.toLowerCase() !== "chunked") {
+    throw unframed("Transfer-Encoding must be chunked.");
+  }
+}
+
 function checkHeaders({ rawHeaders, httpVersion }: IncomingMessage, route: string | undefined): void {
   if (rawHeaders.length > RAW_HEADERS_MAX) {
     throw new SignetError("HEADERS_TOO_LARGE", {
@@ -117,6 +138,7 @@ export function installRequestHygiene(server: SignetServer): void {
     if (request.url.length > URI_MAX) {
       throw uriTooLong();
     }
+    checkMessage(request.raw);
     checkHeaders(request.raw, request.routeOptions.url);
     if (request.routeOptions.config.proxied !== true) {
       checkEncoding(request);

@@ -70,6 +70,28 @@ describe("duplicate headers", () => {
   });
 });
 
+test.each([
+  ["a Host with a space", LIST, ["Host: a b"]],
+  ["a Host with a user", LIST, ["Host: evil@x"]],
+  ["a Host with a path", LIST, ["Host: a/b"]],
+  ["a Host with a port that is none", LIST, ["Host: a:b"]],
+  ["HTTP/2.0", "GET /v1/credentials HTTP/2.0", [HOST]],
+  ["a coding beside chunked", "POST /v1/events HTTP/1.1", [HOST, "Transfer-Encoding: gzip, chunked"]],
+])("%s is a 400, and the connection ends", async (_name, line, headers) => {
+  const answer = await send(request(line, ...headers, `Authorization: Bearer ${token}`));
+  expectProblem(answer, 400, "INVALID_REQUEST");
+  expect(answer.head).toContain("connection: close");
+});
+
+test.each(["[::1]:8080", "a_b.example", "192.0.2.1:", "xn--4ca.example:443"])(
+  "%s is a Host",
+  async (host) => {
+    expect((await send(request(LIST, `Host: ${host}`, `Authorization: Bearer ${token}`, CLOSE))).status).toBe(
+      200,
+    );
+  },
+);
+
 test("a request without Host is a 400", async () => {
   expectProblem(await send(request("GET /healthz HTTP/1.1", CLOSE)), 400, "INVALID_REQUEST");
 });
