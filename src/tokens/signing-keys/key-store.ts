@@ -172,6 +172,15 @@ function standingAt(keys: readonly HeldKey[], at: number): Standing {
   };
 }
 
+function unavailable(detail: string): SignetError {
+  return new SignetError("UNAVAILABLE", { detail, headers: { "retry-after": "1" } });
+}
+
+/** Nothing is known about a token then. @throws SignetError UNAVAILABLE */
+function refuseWithoutKeys(): never {
+  throw unavailable("There are no keys to check tokens with yet.");
+}
+
 /** Opens the key store and reads the keys. */
 export async function openKeyStore(options: KeyStoreOptions): Promise<KeyStore> {
   const { clock, log } = options;
@@ -214,18 +223,6 @@ export async function openKeyStore(options: KeyStoreOptions): Promise<KeyStore> 
     return found ?? (keys.some((key) => key.kid === kid && key.revokedAt !== null) ? "revoked" : undefined);
   }
 
-  /** @throws SignetError UNAVAILABLE without any keys: nothing is known about the token then */
-  async function readKey(kid: string, fresh: Promise<void> | undefined): Promise<KeyLookup> {
-    await fresh;
-    if (keys.length === 0) {
-      throw new SignetError("UNAVAILABLE", {
-        detail: "There are no keys to check tokens with yet.",
-        headers: { "retry-after": "1" },
-      });
-    }
-    return lookUp(kid);
-  }
-
   await refresh().catch((error: unknown) => {
     if (options.optional !== true) {
       throw error;
@@ -240,10 +237,7 @@ export async function openKeyStore(options: KeyStoreOptions): Promise<KeyStore> 
     signingKey: () => {
       const signing = current().signing?.signing;
       if (signing === undefined) {
-        throw new SignetError("UNAVAILABLE", {
-          detail: "There is no signing key.",
-          headers: { "retry-after": "1" },
-        });
+        throw unavailable("There is no signing key.");
       }
       return signing;
     },
@@ -255,7 +249,10 @@ export async function openKeyStore(options: KeyStoreOptions): Promise<KeyStore> 
       }
       // Keys that are being read may include it.
       const fresh = clock.now() - readAt < UNKNOWN_KEY_COOLDOWN_MS ? reading : refresh();
-      return fresh === undefined && keys.length > 0 ? undefined : readKey(kid, fresh);
+      if (fresh === undefined && keys.length > 0) {
+        return undefined;
+      }
+      return Promise.resolve(fresh).then(() => (keys.length === 0 ? refuseWithoutKeys() : lookUp(kid)));
     },
     publicKeys: () => [...current().published.values()].map(({ jwk }) => jwk),
     refresh,
