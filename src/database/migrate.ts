@@ -127,7 +127,7 @@ async function allowBackups(migrator: Migrator): Promise<void> {
 }
 
 /**
- * Takes the database from PUBLIC: whoever could log in to the server could connect, create temporary tables, hold advisory
+ * Takes the database from PUBLIC: anyone who could log in to the server could connect, create temporary tables, hold advisory
  * locks and hear notifications. Members of the service's roles may connect, also those whose logins inherit nothing.
  */
 async function closeDatabase({ client, log }: Migrator): Promise<void> {

@@ -2,6 +2,7 @@
  * Keeps only end-to-end headers. The others belong to a single connection, or could be mistaken for statements of the
  * edge.
  */
+import { elementsOf } from "../http/list-header.ts";
 import type { IncomingHttpHeaders } from "node:http";
 import { putBounded } from "../domain/bounded-map.ts";
 
@@ -72,10 +73,7 @@ function isClaim(name: string): boolean {
 function namedByConnection({ connection }: Headers): readonly string[] {
   return connection === undefined || connection.toLowerCase() === "keep-alive"
     ? []
-    : connection
-        .toLowerCase()
-        .split(",")
-        .map((name) => name.trim());
+    : elementsOf(connection.toLowerCase());
 }
 
 function isForwardedRequestHeader(name: string): boolean {

@@ -1,11 +1,12 @@
 /** Content negotiation (RFC 9110 12.5.1) for routes that also have an HTML page. */
+import { elementsOf } from "./list-header.ts";
 
 /** Returns a type's quality, 0 to 1, from the most specific range of the Accept header that matches it. */
 function qualityOf(accept: string, type: string): number {
   const [main = ""] = type.split("/", 1);
   let best = { specificity: -1, quality: 0 };
-  for (const part of accept.split(",")) {
-    const [range = "", ...parameters] = part.split(";").map((text) => text.trim().toLowerCase());
+  for (const part of accept.toLowerCase().split(",")) {
+    const [range = "", ...parameters] = elementsOf(part, ";");
     const specificity = ["*/*", `${main}/*`, type].indexOf(range);
     if (specificity > best.specificity) {
       const q = parameters.find((parameter) => parameter.startsWith("q="));

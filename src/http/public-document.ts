@@ -1,4 +1,5 @@
 /** Public documents: built once, compressed once, and shared by all responses. */
+import { elementsOf } from "./list-header.ts";
 import { createHash } from "node:crypto";
 import { Readable } from "node:stream";
 import { gzipSync } from "node:zlib";
@@ -51,7 +52,7 @@ export function onceMade<T>(make: () => T): () => T {
 /** Checks whether the client accepts gzip (RFC 9110 section 12.5.3). */
 export function takesGzip(acceptEncoding: string | undefined): boolean {
   const codings = (acceptEncoding ?? "").toLowerCase().split(",");
-  const named = (coding: string) => codings.find((part) => part.split(";", 1)[0]?.trim() === coding);
+  const named = (coding: string) => codings.find((part) => elementsOf(part, ";")[0] === coding);
   const chosen = named("gzip") ?? named("*");
   return chosen !== undefined && !/;\s*q=0(?:\.0*)?\s*$/.test(chosen);
 }
@@ -64,7 +65,7 @@ function* pieces(body: Buffer): Generator<Buffer> {
 
 function isKnown(ifNoneMatch: string | undefined, etag: string): boolean {
   const opaque = etag.replace(/^W\//, "");
-  return (ifNoneMatch ?? "").split(",").some((tag) => ["*", opaque].includes(tag.trim().replace(/^W\//, "")));
+  return elementsOf(ifNoneMatch ?? "").some((tag) => ["*", opaque].includes(tag.replace(/^W\//, "")));
 }
 
 /** Sends the document, or 304 if the client has it. HEAD gets no body. */

@@ -1,4 +1,5 @@
 /** The session cookie. */
+import { elementsOf } from "../http/list-header.ts";
 import type { FastifyReply, FastifyRequest } from "fastify";
 
 export interface SessionCookie {
@@ -8,9 +9,7 @@ export interface SessionCookie {
 }
 
 function valuesOf({ headers }: FastifyRequest, name: string): string[] {
-  return (headers.cookie ?? "")
-    .split(";")
-    .map((pair) => pair.trim())
+  return elementsOf(headers.cookie ?? "", ";")
     .filter((pair) => pair.startsWith(`${name}=`))
     .map((pair) => pair.slice(name.length + 1));
 }

@@ -293,7 +293,7 @@ export class Hub {
     this.#plan();
   }
 
-  /** Begins anew at a state: nothing that is known leads there. */
+  /** Begins again, at a state that nothing known leads to. */
   #begin({ epoch, sequence }: SequenceState): void {
     this.#lines.clear();
     this.#snapshot = undefined;

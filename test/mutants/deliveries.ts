@@ -3,6 +3,14 @@ import type { Mutant } from "./mutant.ts";
 
 export const DELIVERIES: readonly Mutant[] = [
   {
+    name: "slow-names-do-not-resolve",
+    breaks: "A name that needs longer than 250 ms resolves (docs/egress.md)",
+    file: "src/webhooks/sending/http-resolver.ts",
+    find: "const TRIES = 4;",
+    replace: "const TRIES = 1;",
+    caughtBy: "test/integration/delivery/host-resolver.test.ts",
+  },
+  {
     name: "stored-secret-moves-with-the-url",
     breaks: "A stored secret never goes to another host than the one it was given for (docs/egress.md)",
     file: "src/webhooks/endpoints/settings.ts",

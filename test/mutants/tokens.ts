@@ -3,6 +3,14 @@ import type { Mutant } from "./mutant.ts";
 
 export const TOKENS: readonly Mutant[] = [
   {
+    name: "cookie-of-a-sibling",
+    breaks: "A sibling site cannot put its session into the portal (docs/security-model.md)",
+    file: "src/http/list-header.ts",
+    find: "return header.split(separator).map(withoutSpace);",
+    replace: "return header.split(separator).map((element) => element.trim());",
+    caughtBy: "test/unit/portal/cookie.test.ts",
+  },
+  {
     name: "any-host-is-taken",
     breaks: "A request that others may route or frame in another way is a 400 (RFC 9112 section 3.2)",
     file: "src/http/plugins/request-hygiene.ts",

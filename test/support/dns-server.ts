@@ -13,7 +13,13 @@ export interface DnsRecord {
 }
 
 /** The response to a question: records, an error, or none. */
-type DnsAnswer = readonly DnsRecord[] | "drop" | "SERVFAIL" | "NXDOMAIN" | "garbage";
+type DnsAnswer = readonly DnsRecord[] | "drop" | "SERVFAIL" | "NXDOMAIN" | "garbage" | LateAnswer;
+
+/** Records that arrive some milliseconds later. */
+interface LateAnswer {
+  readonly afterMs: number;
+  readonly records: readonly DnsRecord[];
+}
 
 export interface DnsQuestion {
   readonly name: string;
@@ -87,13 +93,19 @@ export async function startDnsServer(): Promise<DnsServer> {
       socket.send(Buffer.concat([packet.subarray(0, 2), Buffer.alloc(64, 0xff)]), port, address);
       return;
     }
-    const records = typeof answer === "string" ? [] : answer;
+    const records = typeof answer === "string" ? [] : "afterMs" in answer ? answer.records : answer;
     const header = Buffer.from(packet.subarray(0, HEADER_BYTES));
     header.writeUInt16BE(0x8580 | (typeof answer === "string" ? CODES[answer] : 0), 2);
     header.writeUInt16BE(records.length, 6);
     header.writeUInt32BE(0, 8);
     const body = records.map((record) => encodeRecord(record, question.name));
-    socket.send(Buffer.concat([header, packet.subarray(HEADER_BYTES, end), ...body]), port, address);
+    const whole = Buffer.concat([header, packet.subarray(HEADER_BYTES, end), ...body]);
+    const send = () => socket.send(whole, port, address);
+    if (typeof answer === "object" && "afterMs" in answer) {
+      setTimeout(send, answer.afterMs);
+    } else {
+      send();
+    }
   });
   socket.bind(0, "127.0.0.1");
   await once(socket, "listening");

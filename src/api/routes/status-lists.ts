@@ -2,6 +2,7 @@
  * `/.well-known/status-lists`: signed lists by which verifiers learn of revoked tokens (draft-ietf-oauth-status-list). Public:
  * they name nobody.
  */
+import { elementsOf } from "../../http/list-header.ts";
 import { Type } from "typebox";
 import { isId } from "../../domain/ids.ts";
 import { nothingHere } from "../../domain/errors.ts";
@@ -26,9 +27,7 @@ export interface StatusListServices {
 /** Returns the weight of a media type in an Accept header (RFC 9110 section 12.5.1); 0 without it. */
 function weightOf(accept: string, type: string): number {
   const ranges = accept.toLowerCase().split(",");
-  const range = ranges
-    .map((text) => text.split(";").map((part) => part.trim()))
-    .find(([name]) => name === type);
+  const range = ranges.map((text) => elementsOf(text, ";")).find(([name]) => name === type);
   const weight = range?.find((parameter) => parameter.startsWith("q="))?.slice(2) ?? "1";
   return range === undefined ? 0 : Number(weight) || 0;
 }

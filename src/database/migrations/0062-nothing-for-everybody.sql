@@ -1,4 +1,4 @@
--- PostgreSQL lets everybody execute a new function. Whoever could log in could attach a trigger's function that runs as
+-- PostgreSQL lets everybody execute a new function. Anyone who could log in could attach a trigger's function that runs as
 -- its owner to a temporary table, and so revoke credentials, or move the head of the revocations.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA public FROM PUBLIC;
 ALTER DEFAULT PRIVILEGES REVOKE ALL ON FUNCTIONS FROM PUBLIC;

@@ -1,6 +1,7 @@
 /**
  * Strict parser of `Client-Cert` and `Client-Cert-Chain` (RFC 9440), in which a proxy forwards a client's certificate.
  */
+import { elementsOf } from "../list-header.ts";
 import { X509Certificate } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { SignetError } from "../../domain/errors.ts";
@@ -71,7 +72,7 @@ export function readCertificateHeaders(headers: IncomingHttpHeaders): ForwardedC
     }
     return undefined;
   }
-  const items = typeof chain === "string" ? chain.split(",").map((item) => item.trim()) : [];
+  const items = typeof chain === "string" ? elementsOf(chain) : [];
   if (items.length > CHAIN_MAX) {
     throw malformed("client-cert-chain");
   }

@@ -1,4 +1,5 @@
 /** The client's address behind proxies: the last hop that is not a trusted proxy. */
+import { elementsOf } from "../list-header.ts";
 import { isIP } from "node:net";
 import type { IncomingHttpHeaders } from "node:http";
 import type { AddressSet } from "../../runtime/address-set.ts";
@@ -18,7 +19,7 @@ export function plainAddress(text: string): string | undefined {
 
 function hops(headers: IncomingHttpHeaders, header: ForwardedHeader): readonly string[] {
   const value = headers[header];
-  const elements = typeof value === "string" ? value.split(",").map((element) => element.trim()) : [];
+  const elements = typeof value === "string" ? elementsOf(value) : [];
   if (header === "x-forwarded-for") {
     return elements;
   }

@@ -4,6 +4,7 @@ import { decodeJwt, decodeProtectedHeader, jwtVerify } from "jose";
 import type { ClientRecord } from "../../database/repositories/tokens/clients.ts";
 import type { UsedAssertion } from "../../database/repositories/tokens/workload-credentials.ts";
 import type { Clock } from "../../domain/clock.ts";
+import { isClientId } from "../credentials/secret-format.ts";
 import { algorithmsOf, openClientKey } from "./client-keys.ts";
 
 /** `client_assertion_type`. */
@@ -29,7 +30,8 @@ export interface AssertionOptions {
 /** Returns the client that the assertion claims to be from, unverified. */
 export function claimedClientId(assertion: string): string | undefined {
   try {
-    return decodeJwt(assertion).sub;
+    const { sub }: Readonly<Record<string, unknown>> = decodeJwt(assertion);
+    return typeof sub === "string" && isClientId(sub) ? sub : undefined;
   } catch {
     return undefined;
   }

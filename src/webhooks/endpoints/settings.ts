@@ -114,7 +114,7 @@ const SECRETS: Readonly<Record<Authentication["type"], string>> = {
 };
 
 /**
- * Refuses to take a stored secret to another origin: whoever may change a URL must not learn a secret that is never shown.
+ * Refuses to take a stored secret to another origin: a right to change URLs must not reveal a secret that is never shown.
  *
  * @param secret as {@link checkSettings} returned it
  * @param pointer the member that has the secret in the request

@@ -48,7 +48,11 @@ async function allowedAddresses(
   }
   const { isOwnAddress } = dependencies;
   const own = addresses.map(async (address) => (await isOwnAddress?.(address, port)) === true);
-  if ((await Promise.all(own)).includes(true)) {
+  // While our own names are unknown, any address may be ours.
+  const areOwn = await Promise.all(own).catch((error: unknown) => {
+    throw new ConnectFailure("refused", error);
+  });
+  if (areOwn.includes(true)) {
     throw new ConnectFailure("refused");
   }
   if ((await origin.admitAddresses?.(addresses)) === false) {

@@ -1,14 +1,69 @@
 /** Resolves host names for the sender. */
 import { Resolver, lookup } from "node:dns/promises";
+import { setTimeout } from "node:timers/promises";
 
-/** Returns every address of a host name. Rejects or returns an empty list if there is none. */
+/** Returns every address of a host name; an empty list if there is none. Rejects if that is not known. */
 export type HostResolver = (hostname: string) => Promise<readonly string[]>;
 
-const TIMEOUT_MS = 2_000;
+/**
+ * First wait for a name server, in milliseconds, and number of tries. Each try waits twice as long as the one before. After
+ * fast answers, the library waits five times their average instead, at least 250 ms.
+ */
+const FIRST_WAIT_MS = 500;
+const TRIES = 4;
+/** Deadline of a look-up, in milliseconds. An attempt has ten seconds. */
+const DEADLINE_MS = 4_000;
+/** Wait for the other family's answer once one has addresses, in milliseconds (RFC 8305 section 3 waits 50). */
+const OTHER_FAMILY_MS = 250;
+/** The name servers say that there is no such name, or no such address. */
+const NONE = new Set(["ENOTFOUND", "ENODATA"]);
+
+function isNone(error: unknown): boolean {
+  return NONE.has(String((error as NodeJS.ErrnoException).code));
+}
 
 async function systemLookup(hostname: string): Promise<readonly string[]> {
-  const found = await lookup(hostname, { all: true });
-  return found.map(({ address }) => address);
+  try {
+    const found = await lookup(hostname, { all: true });
+    return found.map(({ address }) => address);
+  } catch (error) {
+    if (isNone(error)) {
+      return [];
+    }
+    throw error;
+  }
+}
+
+interface Answers {
+  /** Addresses by family, as far as they are known. */
+  readonly found: readonly string[];
+  /** Why something is not known; undefined if everything is. */
+  readonly failure: unknown;
+}
+
+/** Asks for both families. Resolves with what is known in time. */
+async function ask(resolver: Resolver, hostname: string): Promise<Answers> {
+  const found: [string[], string[]] = [[], []];
+  let failure: unknown = new Error(`no name server answered within ${DEADLINE_MS} ms`);
+  const timers = new AbortController();
+  const after = async (ms: number): Promise<void> =>
+    await setTimeout(ms, undefined, { signal: timers.signal, ref: false }).catch(() => undefined);
+  const queries = [resolver.resolve4(hostname), resolver.resolve6(hostname)].map(async (query, family) => {
+    found[family] = await query;
+  });
+  const all = Promise.allSettled(queries).then((results) => {
+    const errors = results.flatMap((result) =>
+      result.status === "rejected" ? [result.reason as unknown] : [],
+    );
+    failure = errors.find((error) => !isNone(error));
+  });
+  const one = Promise.any(queries).then(
+    async () => await after(OTHER_FAMILY_MS),
+    async () => await all,
+  );
+  await Promise.race([all, one, after(DEADLINE_MS)]);
+  timers.abort();
+  return { found: found.flat(), failure };
 }
 
 /**
@@ -23,7 +78,7 @@ async function systemLookup(hostname: string): Promise<readonly string[]> {
 export function createHostResolver(
   options: { readonly hostsFile?: boolean; readonly servers?: readonly string[] } = {},
 ): HostResolver {
-  const resolver = new Resolver({ timeout: TIMEOUT_MS, tries: 1 });
+  const resolver = new Resolver({ timeout: FIRST_WAIT_MS, tries: TRIES });
   if (options.servers !== undefined) {
     resolver.setServers(options.servers);
   }
@@ -31,11 +86,13 @@ export function createHostResolver(
     if (hostname === "localhost") {
       return await systemLookup(hostname);
     }
-    const [ipv4, ipv6] = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)]);
-    const addresses = [ipv4, ipv6].flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
-    if (addresses.length === 0 && options.hostsFile === true) {
+    const { found, failure } = await ask(resolver, hostname);
+    if (found.length === 0 && options.hostsFile === true) {
       return await systemLookup(hostname);
     }
-    return addresses;
+    if (found.length === 0 && failure !== undefined) {
+      throw failure;
+    }
+    return found;
   };
 }

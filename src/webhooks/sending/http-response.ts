@@ -1,4 +1,5 @@
 /** Reads what is kept of a receiver's response: text for the tenant, and the requested wait. */
+import { withoutSpace } from "../../http/list-header.ts";
 
 /** Maximum bytes of the kept body, both of the response and of the text made from it. */
 export const KEPT_BODY_BYTES = 4_096;
@@ -47,7 +48,7 @@ export function retryAfterMs(header: string | string[] | undefined, nowMs: numbe
   if (typeof header !== "string") {
     return null;
   }
-  const value = header.trim();
+  const value = withoutSpace(header);
   const wait = /^\d{1,10}$/.test(value)
     ? Number(value) * 1_000
     : HTTP_DATE.test(value)

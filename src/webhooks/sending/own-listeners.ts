@@ -81,7 +81,8 @@ interface Resolved {
 
 /**
  * Creates the check whether an address and port belong to one of our own names. Names are resolved again every 30
- * seconds, so a connection waits for it at most once. If that fails, a name keeps its addresses.
+ * seconds, so a connection waits for it at most once. If that fails, a name keeps its addresses; if it has none yet, the
+ * check rejects.
  */
 export function createOwnAddresses(
   urls: readonly ListenAddress[],
@@ -96,17 +97,25 @@ export function createOwnAddresses(
     if (before !== undefined && now - before.at < REFRESH_MS) {
       return await before.addresses;
     }
-    const earlier = before?.addresses ?? Promise.resolve([]);
     const addresses = resolve(host).then(
-      async (found) => (found.length === 0 ? await earlier : found),
-      async () => await earlier,
+      async (found) => (found.length === 0 && before !== undefined ? await before.addresses : found),
+      async (error: unknown) => {
+        if (before !== undefined) {
+          return await before.addresses;
+        }
+        // Nothing is known: the connection is refused, and the next one asks again.
+        known.delete(key);
+        throw error;
+      },
     );
-    // Later connections need not wait for the name server.
-    known.set(key, { at: now, addresses: before === undefined ? addresses : earlier });
-    if (before !== undefined) {
-      void addresses.then((found) => known.set(key, { at: now, addresses: Promise.resolve(found) }));
+    if (before === undefined) {
+      known.set(key, { at: now, addresses });
+      return await addresses;
     }
-    return await (before === undefined ? addresses : earlier);
+    // Later connections need not wait for the name server.
+    known.set(key, { at: now, addresses: before.addresses });
+    void addresses.then((found) => known.set(key, { at: now, addresses: Promise.resolve(found) }));
+    return await before.addresses;
   }
 
   return async (address, port) => {

@@ -27,7 +27,7 @@ const RIGHTS = `
       WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'S', 'v', 'm') AND NOT relispartition
     UNION ALL SELECT 3, '\`' || relname || '\`', attacl, attname FROM pg_attribute JOIN pg_class c ON c.oid = attrelid
       WHERE relnamespace = 'public'::regnamespace AND NOT relispartition AND attacl IS NOT NULL
-    UNION ALL SELECT 4, '\`' || proname || '(' || pg_get_function_identity_arguments(oid) || ')\`' ||
+    UNION ALL SELECT 4, '\`' || proname || '(' || oidvectortypes(proargtypes) || ')\`' ||
         CASE WHEN prosecdef THEN ' *as owner*' ELSE '' END, coalesce(proacl, acldefault('f', proowner)), NULL
       FROM pg_proc WHERE pronamespace = 'public'::regnamespace
   ), rights AS (

@@ -337,6 +337,15 @@ describe("private_key_jwt", () => {
     expect(answer).toMatchObject({ status: 400, body: { error: "invalid_request" } });
   });
 
+  test.each([[5], [true], [{}], [["cl_other"]], [null], ["x".repeat(1_000)]])(
+    "rejects an assertion whose sub is %j as any unknown client's",
+    async (sub) => {
+      const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString("base64url");
+      const text = `${part({ alg: "ES256" })}.${part({ sub })}.AAAA`;
+      expect(await signIn(text)).toMatchObject(REFUSED);
+    },
+  );
+
   test("also requires the registered certificate", async () => {
     expect(await signIn(await assertion(), {}, { pair: await clientPair(root) })).toMatchObject(REFUSED);
   });
