@@ -151,12 +151,14 @@ describe("a foreign name that resolves to one of our URLs", () => {
     expect(receiver.connections).toBe(0);
   });
 
-  it("is refused at no other address, nor while our own name does not resolve", async () => {
+  it("is refused at no other address, nor if our own name has none, but while that is unknown", async () => {
     const url = `http://hooks.example.com:${receiver.port}/`;
     const elsewhere = senderWithOwnName(async () => await Promise.resolve(["192.0.2.1"]));
     expect(await elsewhere.send(requestTo(url))).toMatchObject({ status: 200 });
-    const nowhere = senderWithOwnName(async () => await Promise.reject(new Error("no such name")));
+    const nowhere = senderWithOwnName(async () => await Promise.resolve([]));
     expect(await nowhere.send(requestTo(url))).toMatchObject({ status: 200 });
+    const unknown = senderWithOwnName(async () => await Promise.reject(new Error("no answer")));
+    expect(await unknown.send(requestTo(url))).toMatchObject({ status: null, error: "refused" });
   });
 });
 
