@@ -36,9 +36,9 @@ import {
   handleAll,
   judge,
   leaveRequests,
-  mustLeave,
   listenForRequests,
   type MemberRequest,
+  mustLeave,
   refusedAnswer,
   rethrowCancellation,
 } from "./member-requests.ts";

@@ -13,7 +13,7 @@ import { withExamples } from "./client/command.ts";
 import { type ClientOptions, openClient } from "./client/open-client.ts";
 import { type CliContext, CommandError } from "./context.ts";
 import { EXIT, misused } from "./exit-codes.ts";
-import type { OutputOptions } from "./output.ts";
+import { type OutputOptions, printableJson } from "./output.ts";
 
 interface GradeCommandOptions extends Partial<TenantOptions>, ClientOptions {
   readonly secretFile?: string;
@@ -172,7 +172,7 @@ async function gradeThere(
 
 function print(report: GradeReport, { json }: OutputOptions, { stdout }: CliContext): void {
   if (json === true) {
-    stdout(`${JSON.stringify(report, null, 2)}\n`);
+    stdout(`${printableJson(report, 2)}\n`);
     return;
   }
   stdout(`score ${report.score} of 100\n`);

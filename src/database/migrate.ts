@@ -16,6 +16,7 @@ import { requireOwnRoles, requireUtf8 } from "./server-checks.ts";
 
 /** Reads everything, for logical backups, and belongs to no login of the service (docs/operations.md). */
 const BACKUP_ROLE = "signet_backup";
+const ROLES = ["signet_owner", BACKUP_ROLE, ...SERVICE_ROLES] as const;
 /** "signet" in hexadecimal. The lock admits one migrator at a time per database. */
 const LOCK_KEY = 0x7369676e6574n;
 const OLDEST_SERVER = 150_000;
@@ -38,7 +39,7 @@ export interface MigrateOptions {
 }
 
 async function ensureRoles(client: Client): Promise<void> {
-  for (const role of ["signet_owner", BACKUP_ROLE, ...SERVICE_ROLES]) {
+  for (const role of ROLES) {
     // Two databases of one cluster may be migrated at once. They share roles, and CREATE ROLE has no IF NOT EXISTS.
     await client.query(`DO $$ BEGIN
       IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '${role}') THEN
@@ -127,8 +128,8 @@ async function allowBackups(migrator: Migrator): Promise<void> {
 }
 
 /**
- * Takes the database from PUBLIC: anyone who could log in to the server could connect, create temporary tables, hold advisory
- * locks and hear notifications. Members of the service's roles may connect, also those whose logins inherit nothing.
+ * Takes the database from PUBLIC: anyone who could log in to the server could connect, create temporary tables, hold
+ * advisory locks and hear notifications. Members of the service's roles may connect, also logins that inherit nothing.
  */
 async function closeDatabase({ client, log }: Migrator): Promise<void> {
   const { rows } = await client.query<{ database: string; logins: string }>(
@@ -136,7 +137,7 @@ async function closeDatabase({ client, log }: Migrator): Promise<void> {
        string_agg(DISTINCT quote_ident(login.rolname), ', ') AS logins
      FROM pg_roles login, pg_roles role
      WHERE role.rolname = ANY ($1) AND pg_has_role(login.oid, role.oid, 'MEMBER') AND NOT login.rolsuper`,
-    [["signet_owner", BACKUP_ROLE, ...SERVICE_ROLES]],
+    [ROLES],
   );
   const { database = "", logins = "" } = rows[0] ?? {};
   await client.query(`GRANT CONNECT ON DATABASE ${database} TO ${logins};

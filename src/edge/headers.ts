@@ -2,8 +2,8 @@
  * Keeps only end-to-end headers. The others belong to a single connection, or could be mistaken for statements of the
  * edge.
  */
-import { elementsOf } from "../http/list-header.ts";
 import type { IncomingHttpHeaders } from "node:http";
+import { elementsOf } from "../http/list-header.ts";
 import { putBounded } from "../domain/bounded-map.ts";
 
 /** Headers of a single connection (RFC 9110 section 7.6.1); those named in `Connection` are removed too. */

@@ -2,11 +2,8 @@
 import type { IncomingMessage } from "node:http";
 import { Transform, type Readable } from "node:stream";
 import { nothingHere, SignetError } from "../domain/errors.ts";
+import { ambiguous } from "../http/plugins/request-hygiene.ts";
 import { canonicalTarget } from "./canonical-target.ts";
-
-function invalid(detail: string): SignetError {
-  return new SignetError("INVALID_REQUEST", { detail, headers: { connection: "close" } });
-}
 
 /** Requests with a rejected target. They are routed to `/`, so that a hook can respond. */
 const refusedTargets = new WeakSet<IncomingMessage>();
@@ -34,18 +31,18 @@ function hasBody({ headers }: IncomingMessage): boolean {
 export function checkRequest(request: IncomingMessage): void {
   const { headers, method, httpVersion } = request;
   if (refusedTargets.has(request)) {
-    throw invalid("The path is not in its canonical form.");
+    throw ambiguous("The path is not in its canonical form.");
   }
   const coding = headers["transfer-encoding"];
   if (coding !== undefined && (coding.toLowerCase() !== "chunked" || httpVersion !== "1.1")) {
-    throw invalid("Transfer-Encoding must be chunked, and the version HTTP/1.1.");
+    throw ambiguous("Transfer-Encoding must be chunked, and the version HTTP/1.1.");
   }
   if ((method === "GET" || method === "HEAD") && hasBody(request)) {
-    throw invalid(`A ${method} request must not have a body.`);
+    throw ambiguous(`A ${method} request must not have a body.`);
   }
   // An offer of HTTP/2 may be ignored (RFC 9113 section 3.1); for other protocols the client would wait.
   if (headers.upgrade !== undefined && headers.upgrade.toLowerCase() !== "h2c") {
-    throw invalid("Connection upgrades are not supported.");
+    throw ambiguous("Connection upgrades are not supported.");
   }
 }
 

@@ -1,9 +1,9 @@
 /** Public documents: built once, compressed once, and shared by all responses. */
-import { elementsOf } from "./list-header.ts";
 import { createHash } from "node:crypto";
 import { Readable } from "node:stream";
 import { gzipSync } from "node:zlib";
 import type { FastifyReply, FastifyRequest } from "fastify";
+import { elementsOf } from "./list-header.ts";
 
 /** Minimum size for compression, in bytes: below it gzip saves too little to justify a second copy. */
 const PACKED_FROM = 1_024;

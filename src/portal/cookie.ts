@@ -1,6 +1,6 @@
 /** The session cookie. */
-import { elementsOf } from "../http/list-header.ts";
 import type { FastifyReply, FastifyRequest } from "fastify";
+import { elementsOf } from "../http/list-header.ts";
 
 export interface SessionCookie {
   read(request: FastifyRequest): string | undefined;

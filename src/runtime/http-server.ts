@@ -117,25 +117,6 @@ export function answerAll(
   });
 }
 
-/**
- * Reads the body of a request.
- *
- * @param maxBytes limit, in bytes
- * @throws Error if the body is larger
- */
-export async function readBody(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > maxBytes) {
-      throw new Error("body too large");
-    }
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
-}
-
 /** Returns a header's value; empty if it is missing or repeated. */
 export function headerText({ headers }: IncomingMessage, name: string): string {
   const value = headers[name];

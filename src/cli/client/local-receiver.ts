@@ -3,7 +3,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { asObject } from "../../lib/client/json.ts";
 import { parseWithRaw } from "../../lib/client/raw-json.ts";
 import type { Fetch } from "../../lib/client/runtime.ts";
-import { closeAtOnce, headerText, listenOn, readBody } from "../../runtime/http-server.ts";
+import { readBody } from "../../lib/bounded-body.ts";
+import { closeAtOnce, headerText, listenOn } from "../../runtime/http-server.ts";
 import { VerificationError } from "../../lib/receiver/errors.ts";
 import { verify } from "../../lib/receiver/verify.ts";
 import { messageOf } from "../../runtime/thrown.ts";

@@ -5,7 +5,7 @@ import type { NewStream, Stream, StreamStatusChange, SubjectIdentifier } from ".
 import type { CliContext } from "../context.ts";
 import { misused } from "../exit-codes.ts";
 import { withTable } from "../list-options.ts";
-import { printPage, printResource } from "../output.ts";
+import { printableJson, printPage, printResource } from "../output.ts";
 import { argumentText, asTenant, withExamples, words } from "./command.ts";
 import { given } from "./given.ts";
 import type { ClientOptions } from "./open-client.ts";
@@ -105,7 +105,7 @@ function addReads(stream: Command, context: CliContext): void {
   asTenant<ClientOptions & { readonly wide?: boolean }>(list, context, async ({ signet, options }) => {
     const streams = await signet.streams.list();
     if (options.json === true) {
-      context.stdout(`${JSON.stringify(streams, undefined, 2)}\n`);
+      context.stdout(`${printableJson(streams, 2)}\n`);
       return;
     }
     const columns = ["stream_id", "method", "endpoint_url", "events", "description", "endpoint_id"];

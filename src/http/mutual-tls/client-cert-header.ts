@@ -1,9 +1,9 @@
 /**
  * Strict parser of `Client-Cert` and `Client-Cert-Chain` (RFC 9440), in which a proxy forwards a client's certificate.
  */
-import { elementsOf } from "../list-header.ts";
 import { X509Certificate } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
+import { elementsOf } from "../list-header.ts";
 import { SignetError } from "../../domain/errors.ts";
 import { CERTIFICATE_PROBLEMS, type CertificateProblem } from "./certificate-chain.ts";
 

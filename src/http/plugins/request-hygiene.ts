@@ -62,7 +62,8 @@ export function parseQueryString(text: string): CheckedQuery {
   return text.includes("metadata") ? withMetadata(pairs) : pairs;
 }
 
-function unframed(detail: string): SignetError {
+/** The error of a request that others may read in another way. The rest of its connection is not trusted. */
+export function ambiguous(detail: string): SignetError {
   return new SignetError("INVALID_REQUEST", { detail, headers: { connection: "close" } });
 }
 
@@ -72,14 +73,14 @@ const HOST = /^(?:\[[0-9a-f:.]+\]|[\w.~!$&'()*+,;=%-]*)(?::\d*)?$/i;
 /** Rejects what other servers on the way may frame or route in another way (RFC 9112 sections 2.3, 3.2 and 6.1). */
 function checkMessage({ headers, httpVersionMajor }: IncomingMessage): void {
   if (httpVersionMajor !== 1) {
-    throw unframed("The version must be HTTP/1.1.");
+    throw ambiguous("The version must be HTTP/1.1.");
   }
   if (headers.host !== undefined && !HOST.test(headers.host)) {
-    throw unframed("Header host is not a host and a port.");
+    throw ambiguous("Header host is not a host and a port.");
   }
   const coding = headers["transfer-encoding"];
   if (coding !== undefined && coding.toLowerCase() !== "chunked") {
-    throw unframed("Transfer-Encoding must be chunked.");
+    throw ambiguous("Transfer-Encoding must be chunked.");
   }
 }
 

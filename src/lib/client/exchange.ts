@@ -74,7 +74,7 @@ async function request(runtime: Runtime, exchange: Exchange, signal: AbortSignal
 }
 
 async function textOf(response: Response): Promise<string> {
-  return new TextDecoder().decode(await readBody(response, MAX_ANSWER_BYTES));
+  return new TextDecoder().decode(await readBody(response.body, MAX_ANSWER_BYTES));
 }
 
 function signalOf(limit: AbortSignal, signal: AbortSignal | undefined): AbortSignal {

@@ -224,7 +224,7 @@ export class SsfReceiver {
       const url = `${issuer}/.well-known/jwks.json`;
       const set = await (fetchKeys?.() ??
         fetch(url, { signal: AbortSignal.timeout(5_000) }).then(
-          async (answer) => JSON.parse((await readBody(answer, KEYS_BYTES_MAX)).toString()) as unknown,
+          async (answer) => JSON.parse((await readBody(answer.body, KEYS_BYTES_MAX)).toString()) as unknown,
         ));
       this.#keys = objectIn(set)["keys"] as readonly JsonWebKey[];
       this.#keysAtMs = this.#now();

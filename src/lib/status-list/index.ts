@@ -124,7 +124,7 @@ export class StatusListClient {
     }
     const signal = AbortSignal.timeout(TIMEOUT_MS);
     const response = await this.#options.fetch(url, { headers: { accept }, redirect: "error", signal });
-    const body = await readBody(response, BYTES_MAX);
+    const body = await readBody(response.body, BYTES_MAX);
     if (!response.ok) {
       throw new StatusListError("LIST_UNAVAILABLE", `${url} answers ${response.status}`);
     }

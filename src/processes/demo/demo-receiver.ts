@@ -1,6 +1,7 @@
 /** The receiver of the demo: a tenant's server that verifies requests and can be set to fail. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { closeAtOnce, headerText, listenOn, readBody } from "../../runtime/http-server.ts";
+import { readBody } from "../../lib/bounded-body.ts";
+import { closeAtOnce, headerText, listenOn } from "../../runtime/http-server.ts";
 import { verify } from "../../lib/receiver/verify.ts";
 
 /** The port that the documentation's curl commands use; any free port if it is taken. */

@@ -97,24 +97,19 @@ export function createOwnAddresses(
     if (before !== undefined && now - before.at < REFRESH_MS) {
       return await before.addresses;
     }
-    const addresses = resolve(host).then(
-      async (found) => (found.length === 0 && before !== undefined ? await before.addresses : found),
-      async (error: unknown) => {
-        if (before !== undefined) {
-          return await before.addresses;
-        }
-        // Nothing is known: the connection is refused, and the next one asks again.
-        known.delete(key);
-        throw error;
-      },
-    );
     if (before === undefined) {
+      const addresses = resolve(host);
       known.set(key, { at: now, addresses });
+      // Nothing is known: the connection is refused, and the next one asks again.
+      addresses.catch(() => known.delete(key));
       return await addresses;
     }
     // Later connections need not wait for the name server.
     known.set(key, { at: now, addresses: before.addresses });
-    void addresses.then((found) => known.set(key, { at: now, addresses: Promise.resolve(found) }));
+    resolve(host).then(
+      (found) => found.length > 0 && known.set(key, { at: now, addresses: Promise.resolve(found) }),
+      () => undefined,
+    );
     return await before.addresses;
   }
 

@@ -64,6 +64,7 @@ interface Look {
   readonly more: boolean;
 }
 
+/** A poll that waits. A later one of its stream takes its place. */
 interface Waiting {
   readonly tenantId: string;
 }
