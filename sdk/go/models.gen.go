@@ -1027,7 +1027,8 @@ type RevocationReach struct {
 	// The outcome in words: `applied` by every process in time; `slow_but_safe`, when a process did not confirm in time
 	// but its lease had expired, so it admits no request; `pending`, when a process may still admit tokens; `unknown`.
 	Summary string `json:"summary"`
-	// Connected processes, and those that lost their connection in the last two minutes.
+	// Connected processes, and those that lost their connection in the last two minutes: at most 200, those without a
+	// confirmation first.
 	Processes []RevocationProcess `json:"processes"`
 }
 

@@ -63,6 +63,12 @@ export const HUB_SETTINGS = {
     undefined,
     "hub and edges behind it: permitted names, one of which the other side's certificate must have, for instance `DNS:hub.internal`",
   ),
+  hubRelayNames: setting(
+    "SIGNET_HUB_RELAY_NAMES",
+    alternativeNames,
+    undefined,
+    "hub: those of SIGNET_HUB_NAMES that hubs behind it have. A connection with any other name introduces one process",
+  ),
   hubKeyFile: setting(
     "SIGNET_HUB_KEY_FILE",
     resolve,

@@ -324,6 +324,12 @@ export const metrics = {
     "signet_edge_routes_refused",
     "1 while the newest route table is invalid and the previous one stays in use",
   ),
+  hubFaults: counter(
+    HUB,
+    "signet_hub_faults_total",
+    "What no honest process does, by reason: malformed messages, too many of them (rate), more followers than its own, a backlog, or too many connections with one certificate",
+    ["reason"],
+  ),
   hubConnections: gauge(HUB, "signet_hub_connections", "Processes and hubs connected to this hub"),
   hubRoundTrip: gauge(
     HUB,

@@ -17,12 +17,12 @@ export async function openHubMaterial(
   log: Logger,
   onChange: (tls: HubTls) => void = () => undefined,
 ): Promise<HubMaterial> {
-  const { development, hubCaFile, hubKeyFile, hubCertFile, hubNames = [] } = config;
+  const { development, hubCaFile, hubKeyFile, hubCertFile, hubNames = [], hubRelayNames = [] } = config;
   if (hubCaFile === undefined || hubKeyFile === undefined || hubCertFile === undefined) {
     return { current: () => undefined, close: () => undefined };
   }
   const tlsOf = ({ clientAnchors, tls }: Material): HubTls | undefined =>
-    tls === undefined ? undefined : { ...tls, ca: clientAnchors.pem, names: hubNames };
+    tls === undefined ? undefined : { ...tls, ca: clientAnchors.pem, names: hubNames, relays: hubRelayNames };
   const files = { keyFile: hubKeyFile, certFile: hubCertFile };
   let opened: MaterialStore;
   try {

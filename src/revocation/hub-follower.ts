@@ -5,6 +5,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { FollowerRow } from "../database/repositories/tokens/revocations.ts";
 import type { Clock } from "../domain/clock.ts";
+import { TokenBucket } from "../domain/token-buckets.ts";
 import type { RandomBytes } from "../domain/ids.ts";
 import type { Logger } from "../observability/logger.ts";
 import { afterLoopTime } from "../runtime/loop-time.ts";
@@ -47,8 +48,16 @@ const RENEWAL_SILENT_MS = 250;
 /** How long a start waits for the first proof, in milliseconds. */
 const START_MOST_MS = 3_000;
 const SWEEP_EVERY_MS = 60_000;
+/** Shortest pause between two acknowledgements, in milliseconds. */
+const ACKNOWLEDGE_EVERY_MS = 20;
 /** Invalid messages after which a connection is given up. */
 const FAULTS_MAX = 8;
+/**
+ * Characters of messages that were not requested, in a second and at once: 16,000 revocations. Reading as many takes 20
+ * and 40 ms.
+ */
+const UNASKED_PER_SECOND = 4_194_304;
+const UNASKED_BURST = 8_388_608;
 const REVOKED = "the hub's certificate is revoked";
 
 export interface HubFollowerOptions extends Pick<KnowledgeOptions, "onKeys" | "onTime"> {
@@ -79,6 +88,7 @@ class HubLink {
   /** When the last proof was read. */
   #provedAt = 0;
   #faults = 0;
+  readonly #unasked: TokenBucket;
   #stopped = false;
 
   constructor(
@@ -91,6 +101,7 @@ class HubLink {
     this.#knowledge = knowledge;
     this.#hub = hub;
     this.#onProof = onProof;
+    this.#unasked = new TokenBucket(UNASKED_BURST, options.monotonic());
   }
 
   async connect(): Promise<void> {
@@ -201,6 +212,10 @@ class HubLink {
       return;
     }
     const reply = readReply(text);
+    if ((reply === undefined || !session.awaits(reply.type)) && this.#isFlood(text.length)) {
+      this.#leave("the hub sends more than was asked for");
+      return;
+    }
     const effect = reply === undefined ? { fault: "malformed" } : session.read(reply);
     if (typeof effect === "object" && "fault" in effect) {
       this.#fault(effect.fault);
@@ -224,6 +239,12 @@ class HubLink {
       );
     }
     this.#onProof(typeof effect === "object");
+  }
+
+  /** Whether a message that was not requested is too much. A connection that is opened again changes nothing. */
+  #isFlood(length: number): boolean {
+    this.#unasked.charge(length);
+    return this.#unasked.waitMs(UNASKED_PER_SECOND, UNASKED_BURST, this.#options.monotonic()) > 0;
   }
 
   /** An invalid message has no effect. A hub that sends many is left. */
@@ -250,6 +271,8 @@ export class HubFollower {
   #sweeps: NodeJS.Timeout | undefined;
   #renewal: Promise<boolean> | undefined;
   #acknowledged = 0;
+  /** Ends the pause after an acknowledgement. */
+  #acknowledging: NodeJS.Timeout | undefined;
 
   constructor(options: HubFollowerOptions) {
     this.#options = options;
@@ -292,6 +315,7 @@ export class HubFollower {
   async stop(): Promise<void> {
     this.#stopped = true;
     clearTimeout(this.#next);
+    clearTimeout(this.#acknowledging);
     clearInterval(this.#sweeps);
     for (const link of this.#links) {
       link.send({ type: "gone", lockKey: this.#options.identity.lockKey, stopped: true });
@@ -346,11 +370,16 @@ export class HubFollower {
     return Math.min(Math.max((this.#options.leaseMs - slowest) * PAUSE_SHARE, PAUSE_MIN_MS), PAUSE_MAX_MS);
   }
 
+  /** Acknowledges what is applied: at once, but many in a row together. */
   #acknowledge(): void {
     const { applied: sequence } = this.view;
-    if (sequence === this.#acknowledged) {
+    if (sequence === this.#acknowledged || this.#acknowledging !== undefined) {
       return;
     }
+    this.#acknowledging = setTimeout(() => {
+      this.#acknowledging = undefined;
+      this.#acknowledge();
+    }, ACKNOWLEDGE_EVERY_MS).unref();
     this.#acknowledged = sequence;
     for (const link of this.#links) {
       link.send({ type: "applied", lockKey: this.#options.identity.lockKey, sequence, sinceMs: 0 });

@@ -94,6 +94,10 @@ export interface HubConnection {
   readonly backlog: number;
   /** SHA-256 of the other side's certificate, in hexadecimal; undefined in development. */
   readonly certificate?: string | undefined;
+  /** Whether the other side is a hub, which introduces the processes behind it. */
+  readonly relays?: boolean;
+  /** Stops to read, or goes on. */
+  pause?(paused: boolean): void;
   close(): void;
 }
 

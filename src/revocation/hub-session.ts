@@ -147,6 +147,13 @@ export class HubSession {
     return question.sent.monotonic;
   }
 
+  /** Whether a message of this type was requested. Only these may be long. */
+  awaits(type: Reply["type"]): boolean {
+    return type === "lines"
+      ? this.#requested === "lines"
+      : (type === "snapshot" || type === "chunk") && this.#requested === "snapshot";
+  }
+
   /** Takes a message of the hub. */
   read(reply: Reply): Effect {
     switch (reply.type) {

@@ -14,6 +14,7 @@ import {
 } from "../http/mutual-tls/client-certificate.ts";
 import { tlsContext } from "../http/mutual-tls/tls-listener.ts";
 import type { Logger } from "../observability/logger.ts";
+import { metrics } from "../observability/metrics.ts";
 import { type ListenAddress, listenOn } from "../runtime/http-server.ts";
 import type { Hub } from "./hub.ts";
 import {
@@ -24,6 +25,10 @@ import {
   REQUEST_MAX,
 } from "./hub-messages.ts";
 
+/** Connections with one certificate, which several edges may have. A twentieth of what a hub takes in all. */
+const CONNECTIONS_OF_ONE_MAX = 100;
+/** Handshakes at once. Each takes 100 kB and a millisecond of a core. Others begin again soon. */
+const HANDSHAKES_MAX = 64;
 /** Timeout for TLS and the upgrade, in milliseconds. */
 const HANDSHAKE_MS = 3_000;
 const WRONG_NAME = "the hub's certificate has none of the names in SIGNET_HUB_NAMES";
@@ -36,15 +41,24 @@ export interface HubTls {
   readonly ca: string;
   /** Permitted names, `DNS:…` or `URI:…`. */
   readonly names: readonly string[];
+  /** Those of them that hubs behind this one have. */
+  readonly relays: readonly string[];
 }
 
 /** `ws` masks a text in a buffer into one write with its header; a string would take two. */
 const TEXT = { binary: false };
 
-function connectionOf(socket: WebSocket, { socket: wire }: IncomingMessage): HubConnection {
+/** Returns this side of a connection. @param relays names of the certificates of hubs; undefined in development */
+function connectionOf(
+  socket: WebSocket,
+  { socket: wire }: IncomingMessage,
+  relays?: readonly string[],
+): HubConnection {
   const certificate = wire instanceof TLSSocket ? wire.getPeerX509Certificate() : undefined;
   return {
     certificate: certificate === undefined ? undefined : describeCertificate(certificate).thumbprint,
+    relays: relays === undefined || certificate === undefined || hasPinnedName(certificate, relays),
+    pause: (paused) => (paused ? socket.pause() : socket.resume()),
     send: (text) => socket.send(Buffer.from(text), TEXT),
     get backlog() {
       return socket.bufferedAmount;
@@ -112,6 +126,38 @@ function isPermitted(request: IncomingMessage, names: readonly string[] | undefi
   return certificate !== undefined && hasPinnedName(certificate, names);
 }
 
+/** Ends connections with one certificate beyond their limit, also those that never speak, and limits handshakes. */
+function limitConnections(server: HttpsServer, log: Logger): void {
+  const connections = new Map<string, number>();
+  let secure = 0;
+  const count = (change: number): void => {
+    secure += change;
+    server.maxConnections = secure + HANDSHAKES_MAX;
+  };
+  count(0);
+  server.on("secureConnection", (socket) => {
+    count(1);
+    socket.once("close", () => count(-1));
+    const certificate = socket.getPeerX509Certificate()?.fingerprint256 ?? "";
+    const known = connections.get(certificate) ?? 0;
+    if (known >= CONNECTIONS_OF_ONE_MAX) {
+      metrics.hubFaults.inc({ reason: "connections" });
+      log.debug({ address: socket.remoteAddress }, "too many connections with one certificate");
+      socket.destroy();
+      return;
+    }
+    connections.set(certificate, known + 1);
+    socket.once("close", () => {
+      const left = (connections.get(certificate) ?? 1) - 1;
+      if (left > 0) {
+        connections.set(certificate, left);
+      } else {
+        connections.delete(certificate);
+      }
+    });
+  });
+}
+
 /** Listens for the processes behind a hub. */
 export async function listenForFollowers({
   hub,
@@ -129,6 +175,9 @@ export async function listenForFollowers({
           rejectUnauthorized: true,
           handshakeTimeout: HANDSHAKE_MS,
         });
+  if ("setSecureContext" in server) {
+    limitConnections(server, log);
+  }
   const sockets = new WebSocketServer({
     noServer: true,
     perMessageDeflate: false,
@@ -144,7 +193,7 @@ export async function listenForFollowers({
       return;
     }
     sockets.handleUpgrade(request, stream, head, (socket) => {
-      const taken = hub.accept(connectionOf(socket, request));
+      const taken = hub.accept(connectionOf(socket, request, current?.relays));
       if (taken === undefined) {
         socket.terminate();
         return;

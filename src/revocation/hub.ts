@@ -2,37 +2,18 @@
  * A hub: relays the primary's proofs to the processes of a region, so that the primary answers one question for all of
  * them (decision 33). It holds no key and decides nothing. It follows the primary or another hub.
  */
+import type { FollowerRow } from "../database/repositories/tokens/revocations.ts";
 import type { Logger } from "../observability/logger.ts";
-import { type HubConnection, readRequest, type Reply } from "./hub-messages.ts";
-import { type FollowerRegister, FollowerReports, type Reporting } from "./follower-reports.ts";
+import { metrics } from "../observability/metrics.ts";
+import { HubPeer } from "./hub-peer.ts";
+import { type HubAnswer, HubQuestions, type Upstream } from "./hub-questions.ts";
+import { type HubConnection, readRequest, type Reply, type Request } from "./hub-messages.ts";
+import { FollowerReports, type Reporting } from "./follower-reports.ts";
 import type { Monotonic } from "./lease.ts";
 import { certificatesIn } from "./chain.ts";
 import { HubLines, SnapshotChunks } from "./hub-lines.ts";
-import { type Path, TREE_NONCES_MAX, treeOf } from "./nonce-tree.ts";
-import type { Attestation, Proof, SequenceState, Snapshot } from "./proof.ts";
-
-/** An answer from above: a proof for a root, and what is new. */
-export interface HubAnswer {
-  readonly proof: Proof;
-  /** Trees above the root, from the lowest; none if the primary answered. */
-  readonly trees: readonly Path[];
-  readonly lines: readonly string[];
-  /** The text of the verification keys, if it has changed. */
-  readonly keys: string | undefined;
-}
-
-/** What a hub follows. */
-export interface Upstream extends FollowerRegister {
-  /** Asks for a proof over a nonce. Several questions may be under way. Rejects if no answer comes. */
-  ask(
-    nonce: Buffer,
-    known: { readonly keysDigest: string | undefined; readonly after: number },
-  ): Promise<HubAnswer>;
-  /** Reads all live revocations. */
-  snapshot(): Promise<Snapshot>;
-  /** Reports that this hub has relayed all revocations up to a number. */
-  relayed(sequence: number): void;
-}
+import type { Attestation, SequenceState, Snapshot } from "./proof.ts";
+import { processId } from "./receipt.ts";
 
 export interface HubOptions {
   readonly upstream: Upstream;
@@ -41,65 +22,56 @@ export interface HubOptions {
   readonly log: Logger;
 }
 
-/** Shortest and longest pause between two questions, in milliseconds. Ten hubs ask the primary less than 500 times a second. */
-const ASK_EVERY_MIN_MS = 22;
-const ASK_EVERY_MAX_MS = 60;
-/** Pause after a proof before the next question, in which the processes send their next nonces. */
-const GATHER_MS = 3;
-/** The same while no process waits for a proof. */
-const IDLE_MS = 500;
-const UNDER_WAY_MAX = 48;
 /**
  * Chunks of a snapshot that are under way to one process: 1 MiB, so that proofs do not wait long behind them, and a
  * round trip of 180 ms still carries 46 Mbit/s.
  */
 const CHUNKS_AHEAD = 4;
-/** Nonces of one connection that may wait for the next question. A hub below sends one for all its processes. */
-const NONCES_OF_ONE_MAX = 4;
+/** Messages of one process in a second. An edge sends at most fifty nonces and as many acknowledgements. */
+const MESSAGES_MAX = 1_000;
 /** Connections of one hub. */
 const CHILDREN_MAX = 2_000;
 /** Silence after which a connection counts as dead, in milliseconds. A process asks at least every 200 ms. */
 const SILENT_MS = 10_000;
-/** A process that reads so slowly that this many bytes wait is disconnected. */
-const BACKLOG_MAX = 67_108_864;
-
-/**
- * Questions that carry a nonce until it is answered. They go out over different connections, so a lost packet delays a
- * proof by one pause instead of a retransmission.
- */
-const CARRIED_MAX = 3;
+/** Pause before a chunk is sent to a process for which too much waits. */
+const CHUNK_AGAIN_MS = 50;
 
 /** Pause before the revoked certificates are read again after a failure. */
 const READ_AGAIN_MS = 5_000;
+const TOO_MANY =
+  "a connection to this hub introduced more than its own process; if it is of a hub, SIGNET_HUB_RELAY_NAMES must name it";
 const REVOKED = "a connection to this hub was refused: its certificate is revoked";
-/** A nonce that waits for its proof. */
-interface Nonce {
-  readonly text: string;
-  readonly bytes: Buffer;
-  carried: number;
-  answered: boolean;
-}
-
 /** A process or hub behind this one. */
 interface Child extends Reporting {
   readonly connection: HubConnection;
-  /** Nonces for the next questions. */
-  nonces: Nonce[];
+  readonly peer: HubPeer;
   /** The last line sent. */
   sent: number;
   /** Whether a snapshot is being read for it. */
   awaitsSnapshot: boolean;
   /** The snapshot that it reads. */
   snapshot: SnapshotChunks | undefined;
+  /** Sends the next chunk when there is room. */
+  laterChunk: NodeJS.Timeout | undefined;
   /** When its last message came. */
   heardAt: number;
+  /** Number of its messages since a time, at most a second ago. */
+  messages: number;
+  messagesSince: number;
+  /** The lock key of the process that it has introduced. */
+  introduced: number | undefined;
+  /** Whether it is logged that it introduced too many. */
+  warned: boolean;
 }
 
 export class Hub {
   readonly #options: HubOptions;
+  readonly #questions: HubQuestions<Child>;
   readonly #children = new Set<Child>();
   readonly #lines = new HubLines();
   readonly #followers: FollowerReports;
+  /** By the certificates of their connections. */
+  readonly #peers = new Map<string, HubPeer>();
   /** SHA-256 of revoked certificates, in hexadecimal. */
   readonly #revoked = new Set<string>();
   #knowsRevoked = false;
@@ -109,20 +81,20 @@ export class Hub {
   #epoch: string | undefined;
   #sequence = 0;
   #keys: { readonly text: string; readonly digest: string } | undefined;
-  #underWay = 0;
-  #askedAt = Number.NEGATIVE_INFINITY;
-  #dueAt = Number.NEGATIVE_INFINITY;
-  #rttMs = 0;
-  #answeredAt = Number.NEGATIVE_INFINITY;
-  #timer: NodeJS.Timeout | undefined;
-  /** Whether a process waits for a proof. */
-  #waiting = false;
-  #stopped = false;
   #sweep: NodeJS.Timeout | undefined;
 
   constructor(options: HubOptions) {
     this.#options = options;
     this.#followers = new FollowerReports(options);
+    this.#questions = new HubQuestions({
+      ...options,
+      known: () => ({ keysDigest: this.#keys?.digest, after: this.#sequence }),
+      onAnswer: (answer, after) => {
+        this.#learn(answer, after);
+        this.#readRevoked().catch(() => undefined);
+      },
+      onProof: (child, sequence, text) => this.#prove(child, sequence, text),
+    });
   }
 
   /** Number of the last revocation that was relayed. */
@@ -137,27 +109,27 @@ export class Hub {
 
   /** Age of the last answer from above, in milliseconds. */
   get ageMs(): number {
-    return this.#options.monotonic() - this.#answeredAt;
+    return this.#questions.ageMs;
   }
 
   /** Smoothed round trip to the primary, in milliseconds. */
   get roundTripMs(): number {
-    return this.#rttMs;
+    return this.#questions.roundTripMs;
   }
 
   start(): void {
     this.#sweep = setInterval(() => this.#leaveSilent(), SILENT_MS / 2);
     this.#followers.start();
-    this.#ask();
+    this.#questions.start();
   }
 
   stop(): void {
-    clearTimeout(this.#timer);
-    this.#stopped = true;
+    this.#questions.stop();
     clearInterval(this.#sweep);
     this.#followers.stop();
-    for (const { connection } of this.#children) {
+    for (const { connection, peer } of this.#children) {
       connection.close();
+      peer.close();
     }
   }
 
@@ -179,20 +151,29 @@ export class Hub {
       return undefined;
     }
     const heardAt = this.#options.monotonic();
+    const peer = this.#peerOf(connection, heardAt);
     const child: Child = {
       connection,
+      peer,
       followers: new Set(),
-      nonces: [],
       sent: this.#sequence,
       awaitsSnapshot: false,
       snapshot: undefined,
+      laterChunk: undefined,
       heardAt,
+      messages: 0,
+      messagesSince: heardAt,
+      introduced: undefined,
+      warned: false,
     };
     this.#children.add(child);
+    peer.connections.add(connection);
     return {
       onMessage: (text) => this.#read(child, text),
       onClose: () => {
         this.#children.delete(child);
+        this.#questions.forget(child);
+        peer.connections.delete(connection);
         this.#followers.forget(child, [...child.followers], false);
       },
     };
@@ -213,84 +194,28 @@ export class Hub {
     }
   }
 
+  /** Returns what the connections with the same certificate share. Without certificates, in development, none do. */
+  #peerOf({ certificate }: HubConnection, nowMs: number): HubPeer {
+    const peer = this.#peers.get(certificate ?? "") ?? new HubPeer(nowMs);
+    if (certificate !== undefined) {
+      this.#peers.set(certificate, peer);
+    }
+    return peer;
+  }
+
   #leaveSilent(): void {
     const now = this.#options.monotonic();
+    for (const [certificate, peer] of this.#peers) {
+      if (peer.isGone(now)) {
+        peer.close();
+        this.#peers.delete(certificate);
+      }
+    }
     for (const { connection, heardAt } of this.#children) {
       if (now - heardAt > SILENT_MS) {
         connection.close();
       }
     }
-  }
-
-  #every(): number {
-    const spare = (this.#options.leaseMs - this.#rttMs) / 2 - ASK_EVERY_MIN_MS;
-    return Math.min(Math.max(spare, ASK_EVERY_MIN_MS), ASK_EVERY_MAX_MS);
-  }
-
-  /**
-   * Plans the next question: soon after a proof, in which the processes send their next nonces; otherwise at the pause
-   * between questions; seldom while nobody waits.
-   */
-  #plan(): void {
-    clearTimeout(this.#timer);
-    if (this.#stopped) {
-      return;
-    }
-    const now = this.#options.monotonic();
-    const pauseEnds = this.#askedAt + this.#every();
-    const wanted = this.#waiting ? Math.min(this.#dueAt, pauseEnds + GATHER_MS) : this.#askedAt + IDLE_MS;
-    this.#timer = setTimeout(() => this.#ask(), Math.max(0, Math.ceil(wanted - now)));
-  }
-
-  #ask(): void {
-    const { monotonic, upstream, log } = this.#options;
-    this.#dueAt = Number.POSITIVE_INFINITY;
-    this.#askedAt = monotonic();
-    if (this.#underWay >= UNDER_WAY_MAX) {
-      this.#plan();
-      return;
-    }
-    const askedAt = this.#askedAt;
-    const waiting: { child: Child; nonce: Nonce }[] = [];
-    for (const child of this.#children) {
-      child.nonces = child.nonces.filter(({ answered, carried }) => !answered && carried < CARRIED_MAX);
-      for (const nonce of child.nonces) {
-        nonce.carried += 1;
-        waiting.push({ child, nonce });
-      }
-    }
-    this.#waiting = false;
-    const asked = waiting.slice(0, TREE_NONCES_MAX);
-    const after = this.#sequence;
-    const { root, paths } = treeOf(asked.map(({ nonce }) => nonce.bytes));
-    this.#underWay += 1;
-    upstream
-      .ask(root, { keysDigest: this.#keys?.digest, after })
-      .then((answer) => {
-        this.#answeredAt = monotonic();
-        const rtt = this.#answeredAt - askedAt;
-        this.#rttMs = this.#rttMs === 0 ? rtt : this.#rttMs + (rtt - this.#rttMs) / 8;
-        this.#learn(answer, after);
-        this.#readRevoked().catch(() => undefined);
-        const proof = JSON.stringify({ type: "proof", ...answer.proof }).slice(0, -1);
-        const above = answer.trees.map((path) => `,${JSON.stringify(path)}`).join("");
-        for (const [index, { child, nonce }] of asked.entries()) {
-          if (nonce.answered) {
-            continue;
-          }
-          nonce.answered = true;
-          const path = JSON.stringify(paths[index] ?? []);
-          const trees = `[${path}${above}]`;
-          this.#prove(child, answer.proof.sequence, `${proof},"nonce":"${nonce.text}","trees":${trees}}`);
-        }
-        this.#dueAt = Math.max(monotonic() + GATHER_MS, this.#askedAt + this.#every() - GATHER_MS);
-        this.#plan();
-      })
-      .catch((error: unknown) => log.debug({ err: error }, "a question for a proof failed"))
-      .finally(() => {
-        this.#underWay -= 1;
-      });
-    this.#plan();
   }
 
   /** Begins again, at a state that nothing known leads to. */
@@ -393,36 +318,66 @@ export class Hub {
     if (this.#children.has(child)) {
       this.#bring(child, sequence);
       this.#sendText(child, text);
+      this.#charge(child, text);
     }
   }
 
   #send(child: Child, reply: Reply): void {
-    this.#sendText(child, JSON.stringify(reply));
+    const text = JSON.stringify(reply);
+    this.#sendText(child, text);
+    this.#charge(child, text);
   }
 
-  #sendText({ connection }: Child, text: string): void {
-    if (connection.backlog > BACKLOG_MAX) {
-      connection.close();
-      return;
+  #sendText({ connection, peer }: Child, text: string): void {
+    if (peer.hasRoom(connection)) {
+      connection.send(text);
+    } else {
+      this.#fault(connection, "backlog");
     }
-    connection.send(text);
+  }
+
+  /** Ends a connection that does what no honest process does. */
+  #fault(connection: HubConnection, reason: "malformed" | "backlog" | "rate"): void {
+    metrics.hubFaults.inc({ reason });
+    connection.close();
   }
 
   #read(child: Child, text: string): void {
     child.heardAt = this.#options.monotonic();
     const request = readRequest(text);
     if (request === undefined) {
-      child.connection.close();
-      return;
+      this.#fault(child.connection, "malformed");
+    } else if (this.#isFlood(child)) {
+      this.#fault(child.connection, "rate");
+    } else {
+      this.#answer(child, request);
     }
+    this.#charge(child, text);
+  }
+
+  #isFlood(child: Child): boolean {
+    if (child.heardAt - child.messagesSince >= 1_000) {
+      child.messagesSince = child.heardAt;
+      child.messages = 0;
+    }
+    child.messages += 1;
+    return child.connection.relays !== true && child.messages > MESSAGES_MAX;
+  }
+
+  /** Counts a message of an edge, or an answer to one, as its certificate's. */
+  #charge({ connection, peer }: Child, text: string): void {
+    if (connection.relays !== true) {
+      peer.spend(text.length, this.#options.monotonic());
+    }
+  }
+
+  #answer(child: Child, request: Request): void {
     switch (request.type) {
       case "follow":
-        if (!this.#followers.follow(child, request.follower)) {
-          child.connection.close();
-        }
+        this.#follow(child, request.follower);
         break;
       case "nonce":
-        this.#wait(child, request.nonce);
+        this.#questions.wait(child, request.nonce);
         break;
       case "lines":
         this.#sendLines(child, request.after);
@@ -447,14 +402,21 @@ export class Hub {
     }
   }
 
-  #wait(child: Child, nonce: string): void {
-    if (child.nonces.length >= NONCES_OF_ONE_MAX * CARRIED_MAX) {
-      child.nonces.shift();
+  /** Adds a process behind this hub. Only a hub may introduce several; others are counted, and in no receipt. */
+  #follow(child: Child, follower: FollowerRow): void {
+    const { connection, peer } = child;
+    const { lockKey } = follower;
+    const isOwn =
+      connection.relays === true ||
+      ((child.introduced ?? lockKey) === lockKey && peer.introduce(lockKey, this.#options.monotonic()));
+    if (isOwn && this.#followers.follow(child, follower)) {
+      child.introduced = lockKey;
+      return;
     }
-    child.nonces.push({ text: nonce, bytes: Buffer.from(nonce, "base64url"), carried: 0, answered: false });
-    if (!this.#waiting) {
-      this.#waiting = true;
-      this.#plan();
+    metrics.hubFaults.inc({ reason: "followers" });
+    if (!child.warned) {
+      child.warned = true;
+      this.#options.log.warn({ follower: processId(follower) }, TOO_MANY);
     }
   }
 
@@ -468,8 +430,15 @@ export class Hub {
   }
 
   #sendChunk(child: Child): void {
+    if (!child.peer.hasRoom(child.connection)) {
+      child.laterChunk ??= setTimeout(() => {
+        child.laterChunk = undefined;
+        this.#sendChunk(child);
+      }, CHUNK_AGAIN_MS).unref();
+      return;
+    }
     const text = child.snapshot?.next();
-    if (text !== undefined) {
+    if (text !== undefined && this.#children.has(child)) {
       this.#send(child, { type: "chunk", text });
     }
   }

@@ -3,7 +3,7 @@ import type { FollowerRow } from "../database/repositories/tokens/revocations.ts
 import type { Logger } from "../observability/logger.ts";
 import { afterLoopTime } from "../runtime/loop-time.ts";
 import type { FollowerNews } from "./follower-reports.ts";
-import type { HubAnswer, Upstream } from "./hub.ts";
+import type { HubAnswer, Upstream } from "./hub-questions.ts";
 import {
   HUB_PROTOCOL,
   type HubConnection,

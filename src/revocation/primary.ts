@@ -19,7 +19,7 @@ import type { Subscription, SubscriptionOptions } from "../database/subscription
 import type { Logger } from "../observability/logger.ts";
 import { withinLoopTime } from "../runtime/loop-time.ts";
 import type { FollowerNews } from "./follower-reports.ts";
-import type { HubAnswer, Upstream } from "./hub.ts";
+import type { HubAnswer, Upstream } from "./hub-questions.ts";
 import type { Monotonic } from "./lease.ts";
 import { type Attestation, NONCE_BYTES, type Snapshot } from "./proof.ts";
 

@@ -18,6 +18,11 @@ export const RECEIPT_OUTCOMES = ["applied", "slow_but_safe", "pending", "unknown
 
 export type ReceiptOutcome = (typeof RECEIPT_OUTCOMES)[number];
 
+/** Maximum number of processes that a receipt names, also in the log. */
+export const NAMED_MAX = 200;
+/** The same in its summary. */
+const SPELLED_OUT_MAX = 5;
+
 /** A process named in a receipt. */
 export interface ReceiptProcess {
   /** Kind and number, for instance `edge-1f3a9c02`; the process logs it when it starts to follow. */
@@ -39,8 +44,11 @@ export interface Receipt {
   /** Time that the slowest of these took, in milliseconds; null if there are none. */
   readonly maxMs: number | null;
   readonly outcome: ReceiptOutcome;
+  /** Number of processes whose leases have expired without an acknowledgement. */
+  readonly expired: number;
   /** The outcome in one or two sentences, for people. */
   readonly summary: string;
+  /** At most 200, those without an acknowledgement first. */
   readonly processes: readonly ReceiptProcess[];
 }
 
@@ -92,8 +100,10 @@ function isSlow({ ms, leaseMs }: { readonly ms: number | null; readonly leaseMs:
 }
 
 function listed(ids: readonly string[]): string {
-  const last = ids.at(-1) ?? "";
-  return ids.length < 2 ? last : `${ids.slice(0, -1).join(", ")} and ${last}`;
+  const more = ids.length - SPELLED_OUT_MAX;
+  const names = more > 1 ? [...ids.slice(0, SPELLED_OUT_MAX), `${more} more`] : ids;
+  const last = names.at(-1) ?? "";
+  return names.length < 2 ? last : `${names.slice(0, -1).join(", ")} and ${last}`;
 }
 
 interface Named extends ReceiptProcess {
@@ -172,12 +182,17 @@ export function receiptOf(propagation: Propagation, sinceCommitMs: number): Rece
   const live = followers.filter(({ connected }) => connected);
   const measured = followers.flatMap(({ connected, ms }) => (connected && ms !== null ? [ms] : []));
   const maxMs = slowestMs ?? (measured.length === 0 ? null : Math.max(...measured));
+  const isApplied = ({ state }: ReceiptProcess): number => Number(state === "applied");
   return {
     live: live.length,
     acked: live.filter(({ acked }) => acked).length,
     maxMs,
+    expired: named.filter(({ state }) => state === "lease_expired").length,
     ...conclude(named, maxMs),
-    processes: named.map(({ leaseMs: _unstated, ...process }) => process),
+    processes: named
+      .toSorted((one, other) => isApplied(one) - isApplied(other))
+      .slice(0, NAMED_MAX)
+      .map(({ leaseMs: _unstated, ...process }) => process),
   };
 }
 
@@ -186,6 +201,7 @@ export const UNKNOWN_RECEIPT: Receipt = {
   live: 0,
   acked: 0,
   maxMs: null,
+  expired: 0,
   outcome: "unknown",
   summary:
     "The revocation is in effect, but the receipt could not be read. Repeat the request for the current receipt.",

@@ -14,17 +14,8 @@ import { transaction } from "../database/transaction.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
 import type { Published } from "./publish-revocation.ts";
-import {
-  isSettled,
-  type Receipt,
-  receiptOf,
-  type ReceiptProcess,
-  type ReceiptWait,
-  UNKNOWN_RECEIPT,
-} from "./receipt.ts";
+import { isSettled, type Receipt, receiptOf, type ReceiptWait, UNKNOWN_RECEIPT } from "./receipt.ts";
 
-/** Maximum number of processes that a compliance entry names. */
-const NAMED_MAX = 200;
 /** Pauses between reads, in milliseconds. The last one repeats. */
 const LOOK_AGAIN_MS = [5, 10, 10, 15, 25] as const;
 
@@ -82,14 +73,8 @@ export function createReceipts(options: ReceiptOptions): Receipts {
   const reports = new Set<Promise<void>>();
 
   async function write({ id, sequence, tenant }: Published, receipt: Receipt): Promise<void> {
-    const { live, acked, maxMs, outcome } = receipt;
-    // Those without an acknowledgement are named in any case.
-    const isApplied = ({ state }: ReceiptProcess): number => Number(state === "applied");
-    const processes = receipt.processes
-      .toSorted((one, other) => isApplied(one) - isApplied(other))
-      .slice(0, NAMED_MAX)
-      .map((process) => ({ ...process }));
-    const lease_expired = receipt.processes.filter(({ state }) => state === "lease_expired").length;
+    const { live, acked, maxMs, outcome, expired: lease_expired } = receipt;
+    const processes = receipt.processes.map((process) => ({ ...process }));
     const entry = encodeEntry(
       {
         type: "revocation.propagated",

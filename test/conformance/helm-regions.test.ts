@@ -67,6 +67,7 @@ describe.skipIf(helm === undefined)("the chart with hubs", () => {
       const [edgeName] = names.get("signet-hub-client") ?? [];
       expect(edge.environment["SIGNET_HUB_NAMES"]).toBe(hubName);
       expect(hub.environment["SIGNET_HUB_NAMES"]).toBe(`${hubName},${edgeName}`);
+      expect(hub.environment["SIGNET_HUB_RELAY_NAMES"]).toBe(hubName);
     },
   );
 

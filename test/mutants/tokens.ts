@@ -50,6 +50,38 @@ export const TOKENS: readonly Mutant[] = [
     replace: "return request;",
     caughtBy: "test/integration/revocation/hubs.test.ts",
   },
+  {
+    name: "one-certificate-fills-a-hub",
+    breaks: "An edge with a valid certificate cannot fill a hub's memory (docs/security-model.md)",
+    file: "src/revocation/hub-peer.ts",
+    find: "return waiting <= BACKLOG_MAX;",
+    replace: "return true;",
+    caughtBy: "test/unit/revocation/hub-peer.test.ts",
+  },
+  {
+    name: "one-certificate-takes-a-hubs-time",
+    breaks: "An edge with a valid certificate does not delay the proofs of others (docs/security-model.md)",
+    file: "src/revocation/hub-peer.ts",
+    find: "this.connections.forEach((connection) => connection.pause?.(true));",
+    replace: "",
+    caughtBy: "test/unit/revocation/hub-peer.test.ts",
+  },
+  {
+    name: "an-edge-invents-processes",
+    breaks: "A connection of an edge introduces its own process only (docs/security-model.md)",
+    file: "src/revocation/hub.ts",
+    find: "((child.introduced ?? lockKey) === lockKey && peer",
+    replace: "(peer",
+    caughtBy: "test/unit/revocation/hub-peer.test.ts",
+  },
+  {
+    name: "a-hub-floods-its-edges",
+    breaks: "A hub that sends what nobody asked for is left (docs/security-model.md)",
+    file: "src/revocation/hub-follower.ts",
+    find: "this.#unasked.charge(length);",
+    replace: "",
+    caughtBy: "test/integration/revocation/hostile-hub.test.ts",
+  },
   // Client authentication and rotation.
   {
     name: "any-secret-authenticates",

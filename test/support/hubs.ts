@@ -27,6 +27,8 @@ const HUB_LEASE_MS = 240;
 export interface HubSettings {
   readonly hub: Environment;
   readonly edge: Environment;
+  /** Of an edge with a certificate of its own. */
+  readonly other: Environment;
 }
 
 /** Writes certificates for hubs and edges into a directory. */
@@ -52,8 +54,12 @@ export async function writeHubCertificates(directory: string): Promise<HubSettin
     };
   };
   return {
-    hub: await write("hub", "DNS:hub.test,DNS:edge.test"),
+    hub: {
+      ...(await write("hub", "DNS:hub.test,DNS:edge.test,DNS:other.test")),
+      SIGNET_HUB_RELAY_NAMES: "DNS:hub.test",
+    },
     edge: await write("edge", "DNS:hub.test"),
+    other: await write("other", "DNS:hub.test"),
   };
 }
 

@@ -22,6 +22,7 @@ export interface Ended {
 }
 
 export interface SpawnedProcess {
+  readonly pid: number;
   /** Returns standard output so far. */
   stdout(): string;
   /** Returns both outputs so far, in order of arrival. */
@@ -76,6 +77,7 @@ export function spawnProcess({ command, cwd, environment, logFile }: ProcessOpti
     });
   });
   return {
+    pid: child.pid ?? 0,
     stdout: () => stdout,
     output: () => output,
     state: () => state,

@@ -1,6 +1,7 @@
 import { type Static, Type } from "typebox";
 import type { CredentialOwner } from "../../database/repositories/tokens/credentials.ts";
 import {
+  NAMED_MAX,
   PROCESS_STATES,
   type Receipt,
   RECEIPT_OUTCOMES,
@@ -78,7 +79,11 @@ export const RevocationReceipt = Resource("Revocation", {
           }),
         ),
       }),
-      { description: "Connected processes, and those that lost their connection in the last two minutes" },
+      {
+        maxItems: NAMED_MAX,
+        description:
+          "Connected processes, and those that lost their connection in the last two minutes: at most 200, those without a confirmation first",
+      },
     ),
   }),
 });

@@ -686,7 +686,10 @@ export interface Revocation {
      * tokens; `unknown`.
      */
     readonly summary: string;
-    /** Connected processes, and those that lost their connection in the last two minutes. */
+    /**
+     * Connected processes, and those that lost their connection in the last two minutes: at most 200, those
+     * without a confirmation first.
+     */
     readonly processes: readonly {
       /** Identifies the process in its log (`follower`). */
       readonly id: string;

@@ -30,7 +30,7 @@ const BOUND_MS = 250;
 const KEY = randomBytes(32);
 const api = useTestApi();
 const lines: string[] = [];
-const log = createLogger({ level: "error", destination: { write: (line) => void lines.push(line) } });
+const log = createLogger({ level: "warn", destination: { write: (line) => void lines.push(line) } });
 
 /** Sends something instead of a message of the honest hub. */
 type Attack = (reply: Reply, send: (reply: Reply) => void) => void;
@@ -224,6 +224,22 @@ describe("a hub that", () => {
       expect(watched.lastAdmitted - at).toBeLessThanOrEqual(BOUND_MS);
       expect(valid.revoked).toBe(false);
     });
+  });
+
+  test.each<[string, Reply]>([
+    ["lines", { type: "lines", lines: Array.from({ length: 50_000 }, (_none, at) => `${at}:jti:x:1:`) }],
+    ["chunks", { type: "chunk", text: "!".repeat(1_000_000) }],
+    ["keys", { type: "keys", keys: "!".repeat(1_000_000) }],
+  ])("floods with %s that nobody asked for is left", async (_what, reply) => {
+    const following = await start();
+    await eventually(() => following.view.current, "a lease");
+    const known = lines.length;
+    const isLeft = (): boolean => lines.slice(known).some((line) => line.includes("more than was asked for"));
+    await eventually(() => {
+      hostile.send(reply);
+      return isLeft();
+    }, "the edge to leave");
+    await eventually(async () => await following.renew(), "an honest hub to be believed", 10_000);
   });
 
   test("forges revocations, and lifts true ones, has no effect", async () => {

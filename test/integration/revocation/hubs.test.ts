@@ -67,9 +67,11 @@ test("a follower behind a hub admits under a lease, and applies a revocation", a
   const following = follower();
   await following.start();
   await withoutPause(async () => {
-    await eventually(async () => await following.renew(), "a proof");
     const client = await provision(api);
-    expect(following.view.verdict(claimsOf(client))).toBe("admit");
+    await eventually(
+      async () => (await following.renew()) && following.view.verdict(claimsOf(client)) === "admit",
+      "the token to be admitted",
+    );
     const answer = await api.admin("POST", `/credentials/${client.credentialId}/revoke`, {});
     expect(answer).toMatchObject({ status: 200, body: { edges: { outcome: "applied" } } });
     expect(following.view.verdict(claimsOf(client))).toBe("revoked");

@@ -2,7 +2,8 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { HubFollower } from "../../../src/revocation/hub-follower.ts";
-import { Hub, type HubAnswer, type Upstream } from "../../../src/revocation/hub.ts";
+import { Hub } from "../../../src/revocation/hub.ts";
+import type { HubAnswer, Upstream } from "../../../src/revocation/hub-questions.ts";
 import type { OpenHubConnection, Reply } from "../../../src/revocation/hub-messages.ts";
 import { LOST_ROUND_TRIPS } from "../../support/distant-proxy.ts";
 import { claimsOf } from "../../support/hubs.ts";

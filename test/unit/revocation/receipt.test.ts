@@ -34,6 +34,7 @@ describe("a receipt", () => {
       live: 2,
       acked: 2,
       maxMs: 12,
+      expired: 0,
       outcome: "applied",
       summary: "All 2 processes applied the revocation within 12 ms.",
       processes: [
@@ -46,10 +47,21 @@ describe("a receipt", () => {
   it("is slow but safe if a silent process's lease has expired", () => {
     const receipt = receiptOf(propagation(follower(1), follower(2, silent)), LEASE_MS);
     expect(receipt).toMatchObject({ live: 2, acked: 1, maxMs: 7, outcome: "slow_but_safe" });
-    expect(receipt.processes[1]).toMatchObject({ id: "edge-00000002", state: "lease_expired", ms: null });
+    expect(receipt.processes[0]).toMatchObject({ id: "edge-00000002", state: "lease_expired", ms: null });
     expect(receipt.summary).toBe(
       "Slow but safe: edge-00000002 did not acknowledge within 250 ms. Its lease has expired, so it admits no request until it applies the revocation.",
     );
+  });
+
+  it("names at most 200 processes, the silent ones first, and five in its summary", () => {
+    const followers = Array.from({ length: 2_000 }, (_none, number) =>
+      follower(number, number < 300 ? {} : silent),
+    );
+    const receipt = receiptOf(propagation(...followers), LEASE_MS);
+    expect(receipt).toMatchObject({ live: 2_000, acked: 300, expired: 1_700 });
+    expect(receipt.processes).toHaveLength(200);
+    expect(receipt.processes.every(({ state }) => state === "lease_expired")).toBe(true);
+    expect(receipt.summary).toContain("edge-00000130 and 1695 more did not acknowledge");
   });
 
   it("is not certain while a silent process may hold a lease: too early, in bounded mode, or unknown", () => {
@@ -59,7 +71,7 @@ describe("a receipt", () => {
       [{ ...silent, leaseMs: null }, 250],
     ] as const) {
       const receipt = receiptOf(propagation(follower(1), follower(2, standing)), sinceCommitMs);
-      expect(receipt).toMatchObject({ outcome: "pending", processes: [{}, { state: "pending" }] });
+      expect(receipt).toMatchObject({ outcome: "pending", processes: [{ state: "pending" }, {}] });
       expect(receipt.summary).toContain("edge-00000002 did not acknowledge and may still admit tokens");
     }
   });

@@ -1007,7 +1007,8 @@ class RevocationReach(TypedDict):
     #: not confirm in time but its lease had expired, so it admits no request; `pending`, when a
     #: process may still admit tokens; `unknown`.
     summary: str
-    #: Connected processes, and those that lost their connection in the last two minutes.
+    #: Connected processes, and those that lost their connection in the last two minutes: at most
+    #: 200, those without a confirmation first.
     processes: Sequence[RevocationProcess]
 
 

@@ -1,0 +1,109 @@
+/** An edge that was taken over, with a valid certificate, and a hub in a process of its own: other edges notice nothing. */
+import { randomBytes } from "node:crypto";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Worker } from "node:worker_threads";
+import { expect, test } from "vitest";
+import { type Environment, loadConfig } from "../../src/config/config.ts";
+import { createLogger } from "../../src/observability/logger.ts";
+import { openHubMaterial } from "../../src/processes/hub-tls.ts";
+import { createHubOpener, type HubTls } from "../../src/revocation/hub-socket.ts";
+import { useTestApi } from "../support/api.ts";
+import { eventually } from "../support/eventually.ts";
+import { provision } from "../support/factories.ts";
+import { ATTACK_NAMES, type HostileOptions } from "../support/hostile-edge.ts";
+import {
+  createFollower,
+  createHubProcess,
+  type HubChild,
+  storeLeaseKeys,
+  writeHubCertificates,
+} from "../support/hubs.ts";
+import { allowMinutes } from "../support/limits.ts";
+import { useStarted } from "../support/started.ts";
+
+allowMinutes(4);
+
+const MEMORY_MAX_MIB = 128;
+const CONNECTIONS = 2_000;
+/** Connections that a hub takes with one certificate. */
+const TAKEN = 100;
+/** Renewals of the other edge's lease during an attack: more than memory that piles up would need. */
+const RENEWALS = 200;
+const api = useTestApi();
+const log = createLogger({ level: "fatal" });
+
+const made = useStarted("a hub and an honest edge", async () => {
+  const directory = await mkdtemp(join(tmpdir(), "signet-hostile-edges-"));
+  const key = randomBytes(32);
+  await storeLeaseKeys(api.database, [key]);
+  const { hub, edge, other } = await writeHubCertificates(directory);
+  // The memory holds with the image's options.
+  const dockerfile = await readFile(join(import.meta.dirname, "..", "..", "Dockerfile"), "utf8");
+  const NODE_OPTIONS = /NODE_OPTIONS="([^"]+)"/.exec(dockerfile)?.[1] ?? "";
+  const child = await createHubProcess({ ...hub, NODE_OPTIONS, SIGNET_DATABASE_URL: api.database.url });
+  await child.start();
+  const tlsOf = async (environment: Environment): Promise<HubTls> => {
+    const settings = { SIGNET_ENV: "development", SIGNET_DATABASE_URL: api.database.url, ...environment };
+    const material = await openHubMaterial(loadConfig(settings, "hub"), log);
+    material.close();
+    return material.current() as HubTls;
+  };
+  const own = await tlsOf(other);
+  const honest = createFollower({ keys: [key], hub: child.url, open: createHubOpener(() => own), log });
+  await honest.start();
+  return {
+    child,
+    honest,
+    stolen: await tlsOf(edge),
+    close: async () => {
+      await honest.stop();
+      await child.process.stop("SIGKILL");
+      await rm(directory, { recursive: true });
+    },
+  };
+});
+
+/** Peak of the hub's memory, in MiB. */
+async function peakOf({ process }: HubChild): Promise<number> {
+  const status = await readFile(`/proc/${process.pid}/status`, "utf8");
+  return Number(/VmHWM:\s+(\d+)/.exec(status)?.[1]) / 1_024;
+}
+
+/** Attacks the hub from a thread. */
+function attack(how: HostileOptions["attack"]): {
+  readonly seen: { opened: number; most: number };
+  readonly stop: () => Promise<unknown>;
+} {
+  const { child, stolen } = made.current;
+  const workerData: HostileOptions = { url: child.url, tls: stolen, connections: CONNECTIONS, attack: how };
+  const thread = new Worker(new URL("../support/hostile-edge.ts", import.meta.url), { workerData });
+  const seen = { opened: 0, most: 0 };
+  thread.on("message", (news: typeof seen) => Object.assign(seen, news));
+  return { seen, stop: async () => await thread.terminate() };
+}
+
+test.each(ATTACK_NAMES)("another edge is served beside one that, over 2,000 connections, %s", async (how) => {
+  const { child, honest } = made.current;
+  await child.process.stop("SIGKILL");
+  await child.start();
+  await eventually(async () => await honest.renew(), "a lease");
+  const { seen, stop } = attack(how);
+  let renewals = 0;
+  await eventually(async () => {
+    renewals += Number(await honest.renew());
+    return seen.opened >= CONNECTIONS && renewals >= RENEWALS;
+  }, "renewals beside the attack");
+  await stop();
+  const after = await peakOf(child);
+  expect(seen.most).toBeLessThanOrEqual(TAKEN);
+  expect(after).toBeLessThan(MEMORY_MAX_MIB);
+});
+
+test("a receipt names few invented processes", async () => {
+  const client = await provision(api);
+  const { body } = await api.admin("POST", `/credentials/${client.credentialId}/revoke`, {});
+  const { processes } = body["edges"] as { processes: unknown[] };
+  expect(processes.length).toBeLessThanOrEqual(200);
+});
