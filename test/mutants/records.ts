@@ -121,6 +121,31 @@ export const RECORDS: readonly Mutant[] = [
     caughtBy: "test/unit/compliance/merkle.test.ts",
   },
   {
+    name: "locks-of-everybody",
+    breaks: "A login from outside can lock nothing that requests wait for (docs/security-model.md)",
+    file: "src/database/lock-name.ts",
+    find: "SELECT FROM lock_slots WHERE id = hashtext($1) & 1023 FOR NO KEY UPDATE",
+    replace: "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))",
+    caughtBy: "test/integration/api/limits-at-once.test.ts",
+  },
+  {
+    name: "locks-of-nobody",
+    breaks: "Limits hold under concurrent requests (docs/reference/limits.md)",
+    file: "src/database/lock-name.ts",
+    find: " & 1023 FOR NO KEY UPDATE",
+    replace: " & 1023",
+    caughtBy: "test/integration/api/limits-at-once.test.ts",
+  },
+  {
+    name: "cell-holds-the-log",
+    breaks: "A cell's session holds up no entry and no revocation of the home cell (decision 35)",
+    file: "src/database/migrations/0063-cells-are-bounded.sql",
+    find: `    INSERT INTO public.cell_entries (cell, place, before_index, after_index, arrived_at)
+      VALUES (cell_name, known.size, befores[item], afters[item], clock_timestamp());`,
+    replace: "    PERFORM public.append_compliance_entry(befores[item], afters[item]);",
+    caughtBy: "test/integration/database/cell-login.test.ts",
+  },
+  {
     name: "cell-takes-another-name",
     breaks: "A cell's login sends the log of its own cell only (decision 35)",
     file: "src/database/migrations/0063-cells-are-bounded.sql",

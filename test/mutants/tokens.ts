@@ -20,6 +20,14 @@ export const TOKENS: readonly Mutant[] = [
     caughtBy: "test/integration/api/cell-trust.test.ts",
   },
   {
+    name: "cell-trusts-old-knowledge",
+    breaks: "A cell that does not follow the revocations opens no portal session (docs/regions.md)",
+    file: "src/database/repositories/tokens/portal-sessions.ts",
+    find: "WHERE at > clock_timestamp() - interval '1 minute')",
+    replace: "WHERE at > clock_timestamp() - interval '1 year')",
+    caughtBy: "test/integration/api/cell-trust.test.ts",
+  },
+  {
     name: "cell-keeps-revoked-sessions",
     breaks: "A portal session of a cell ends with a revocation at home, for good (docs/regions.md)",
     file: "src/processes/home-cell.ts",
