@@ -15,7 +15,7 @@ import { createAdminCall, openAdminStream } from "./admin-client.ts";
 import { type CliContext, CommandError } from "./context.ts";
 import { EXIT, misused } from "./exit-codes.ts";
 import { readNotes } from "./kept-notes.ts";
-import { type OutputOptions, printVerified } from "./output.ts";
+import { type OutputOptions, printResource, printVerified } from "./output.ts";
 
 interface VerifyOptions extends OutputOptions {
   readonly vkey: readonly string[];
@@ -137,13 +137,21 @@ async function verifyOne(
   );
 }
 
+/** Which entries a fault is about. */
+function which({ index, last }: LogProblem): string {
+  return last === index ? String(index) : `one of ${index} to ${last}`;
+}
+
+function describe(problem: LogProblem): string {
+  const where = problem.index === null ? "" : `\nfirst bad entry: ${which(problem)}`;
+  const further = problem.further.map(({ message }) => `\nalso: ${message}`);
+  return `the log is not intact: ${problem.message}${where}${further.join("")}`;
+}
+
 /** Turns the errors that a user can act on into CommandErrors; returns any other error unchanged. */
 function explain(error: unknown): unknown {
   if (error instanceof LogProblem) {
-    const { index, last } = error;
-    const which = last === index ? String(index) : `one of ${index} to ${last}`;
-    const where = index === null ? "" : `\nfirst bad entry: ${which}`;
-    return new CommandError(`the log is not intact: ${error.message}${where}`, { cause: error });
+    return new CommandError(describe(error), { cause: error });
   }
   const isExpected =
     error instanceof NoteError || error instanceof ComplianceProofError || isOfNetwork(error);
@@ -169,6 +177,14 @@ async function verify(context: CliContext, options: VerifyOptions): Promise<void
         : `entry ${result.index} is in the signed log`;
     printVerified(context, what, result, options);
   } catch (error) {
+    if (options.json === true && error instanceof LogProblem) {
+      const problems = [error, ...error.further].map(({ index, last, message }) => ({
+        index,
+        last,
+        message,
+      }));
+      printResource(context, { intact: false, problems }, options);
+    }
     throw explain(error);
   }
 }
@@ -178,7 +194,7 @@ export function addVerification(audit: Command, context: CliContext): void {
   audit
     .command("verify")
     .description(
-      "recompute the log and compare it with every checkpoint; if it differs, exit with 1 and print the first bad entry",
+      "recompute the log and compare it with every checkpoint; if it differs, exit with 1 and print the bad entries",
     )
     .requiredOption(
       "--vkey <key...>",

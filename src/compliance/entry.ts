@@ -6,7 +6,7 @@ import { type CanonicalValue, canonicalJson } from "./canonical-json.ts";
 import type { Actor, EntryType } from "./entry-types.ts";
 
 /** Version of the entries' format, for readers of old entries. */
-const VERSION = 1;
+export const ENTRY_VERSION = 1;
 /** Leaf hashes are public. Without a salt, an entry could be guessed from its hash. */
 const SALT_BYTES = 16;
 
@@ -29,10 +29,15 @@ export interface EntrySources {
   readonly randomBytes: RandomBytes;
 }
 
-type Members = Readonly<Record<string, CanonicalValue>>;
+export type Members = Readonly<Record<string, CanonicalValue>>;
 
-/** @param before members that sort before `idx`; `after` has the others */
-function aroundIndex(before: Members, after: Members): EntryBytes {
+/**
+ * Writes an entry as canonical JSON without its index.
+ *
+ * @param before members that sort before `idx`; `after` has the others
+ * @throws TypeError for a number that has no canonical form
+ */
+export function aroundIndex(before: Members, after: Members): EntryBytes {
   return {
     beforeIndex: Buffer.from(`${canonicalJson(before).slice(0, -1)},"idx":`),
     afterIndex: Buffer.from(`,${canonicalJson(after).slice(1)}`),
@@ -53,22 +58,6 @@ export function encodeEntry(entry: ComplianceEntry, { clock, randomBytes }: Entr
     target: entry.target,
     tenant: entry.tenant,
     type: entry.type,
-    v: VERSION,
+    v: ENTRY_VERSION,
   });
-}
-
-/**
- * Returns an entry of a cell's own log for the log of the home cell: its details also name the cell, and its index
- * there. Without these two members and with that index, it has the bytes of the original.
- *
- * @param entry canonical JSON
- */
-export function cellEntry(entry: Uint8Array, cell: string): EntryBytes {
-  const { actor, at, details, idx, ...after } = JSON.parse(Buffer.from(entry).toString()) as {
-    readonly actor: string;
-    readonly at: string;
-    readonly details: Members;
-    readonly idx: number;
-  } & Members;
-  return aroundIndex({ actor, at, details: { ...details, cell, cell_index: idx } }, after);
 }

@@ -12,6 +12,9 @@ import { readMembers } from "./read-members.ts";
 const HASH_BYTES = 32;
 const TILE_ENTRIES = 256;
 
+/** Faults that are listed beside the first. A log with more is beyond repair. */
+const FURTHER_MAX = 1_000;
+
 /** A fault of a log, with the first entry that cannot be trusted. */
 export class LogProblem extends Error {
   override readonly name = "LogProblem";
@@ -19,6 +22,8 @@ export class LogProblem extends Error {
   readonly index: number | null;
   /** The last entry that may be the changed one, if the hashes do not show which it is. */
   readonly last: number | null;
+  /** Later faults of the same log, in order; at most a thousand. */
+  further: readonly LogProblem[] = [];
 
   constructor(index: number | null, message: string, last: number | null = index) {
     super(message);
@@ -66,6 +71,8 @@ class LogVerifier {
   #head: Head | undefined;
   #lastSeq = 0;
   #tile: Tile | undefined;
+  /** Faults after which the log can be verified further. */
+  readonly #faults: LogProblem[] = [];
 
   constructor(keys: readonly VerifierKey[]) {
     this.#keys = keys;
@@ -111,6 +118,24 @@ class LogVerifier {
     };
   }
 
+  /**
+   * @param last the fault that ended the verification, if one did
+   * @throws LogProblem if there was any fault
+   */
+  requireNone(last?: LogProblem): void {
+    const [first, ...further] = [...this.#faults, ...(last === undefined ? [] : [last])];
+    if (first !== undefined) {
+      first.further = further;
+      throw first;
+    }
+  }
+
+  #note(fault: LogProblem | undefined): void {
+    if (fault !== undefined && this.#faults.length < FURTHER_MAX) {
+      this.#faults.push(fault);
+    }
+  }
+
   async takeCheckpoint({ seq, size, root, note }: CheckpointRow): Promise<void> {
     const label = `checkpoint ${seq} of the log`;
     if (seq !== this.#lastSeq + 1) {
@@ -131,25 +156,28 @@ class LogVerifier {
     if (row.idx !== index) {
       throw new LogProblem(index, `entry ${index} is missing: entry ${row.idx} is in its place`);
     }
-    const leaf = leafHash(row.entry);
-    if (!leaf.equals(row.leaf_hash)) {
-      throw new LogProblem(index, `entry ${index} does not match its stored hash`);
+    const computed = leafHash(row.entry);
+    const told = this.#hashInTile(index);
+    const same = computed.equals(row.leaf_hash);
+    // If only one of the three was changed, the tree goes on with the others, and checkpoints find later faults.
+    const leaf = told?.equals(computed) === true ? computed : row.leaf_hash;
+    this.#note(
+      same ? faultOfMembers(row) : new LogProblem(index, `entry ${index} does not match its stored hash`),
+    );
+    if (told !== undefined && !told.equals(leaf)) {
+      this.#note(new LogProblem(index, `entry ${index} does not match the hash in its tile`));
     }
-    this.#compareTile(index, leaf);
-    checkMembers(row);
     this.#tree.append(leaf);
     this.#compareRoots();
   }
 
-  #compareTile(index: number, leaf: Buffer): void {
+  #hashInTile(index: number): Buffer | undefined {
     const first = (this.#tile?.idx ?? -1) * TILE_ENTRIES;
     if (this.#tile === undefined || index < first || index >= first + TILE_ENTRIES) {
-      return;
+      return undefined;
     }
     const at = (index - first) * HASH_BYTES;
-    if (this.#tile.hashes.compare(leaf, 0, HASH_BYTES, at, at + HASH_BYTES) !== 0) {
-      throw new LogProblem(index, `entry ${index} does not match the hash in its tile`);
-    }
+    return this.#tile.hashes.subarray(at, at + HASH_BYTES);
   }
 
   /** Compares the tree with every signed tree of its current size. */
@@ -210,23 +238,23 @@ function columnText(at: string): string {
   return `${text.endsWith("0") ? text.replace(/\.?0+$/, "") : text}+00`;
 }
 
-/** Checks that the columns used by queries match the entry. */
-function checkMembers({ idx: index, entry, at, type, tenant_id: tenant }: LogRow): void {
+/** Compares an entry with the columns used by queries. */
+function faultOfMembers({ idx: index, entry, at, type, tenant_id: tenant }: LogRow): LogProblem | undefined {
   const members = readMembers(entry);
   if (members === undefined) {
-    throw new LogProblem(index, `entry ${index} is not canonical JSON`);
+    return new LogProblem(index, `entry ${index} is not canonical JSON`);
   }
   if (members.idx !== index) {
-    throw new LogProblem(index, `entry ${index} has the index ${String(members.idx)}`);
+    return new LogProblem(index, `entry ${index} has the index ${String(members.idx)}`);
   }
   const same =
     members.type === type &&
     members.tenant === tenant &&
     typeof members.at === "string" &&
     columnText(members.at) === at;
-  if (!same) {
-    throw new LogProblem(index, `entry ${index} does not match its columns (time, type or tenant)`);
-  }
+  return same
+    ? undefined
+    : new LogProblem(index, `entry ${index} does not match its columns (time, type or tenant)`);
 }
 
 export interface VerifyOptions {
@@ -236,16 +264,12 @@ export interface VerifyOptions {
   readonly kept: readonly KeptNote[];
 }
 
-/**
- * Verifies a whole log.
- *
- * @throws LogProblem for the first bad entry
- */
-export async function verifyLog(
+/** Takes all items. @throws LogProblem for a fault after which the log cannot be verified further */
+async function takeAll(
+  verifier: LogVerifier,
   items: AsyncIterable<readonly LogItem[]>,
-  { keys, kept }: VerifyOptions,
-): Promise<VerifiedLog> {
-  const verifier = new LogVerifier(keys);
+  kept: readonly KeptNote[],
+): Promise<void> {
   for (const note of kept) {
     await verifier.expect(note);
   }
@@ -263,5 +287,26 @@ export async function verifyLog(
   if (!ended) {
     throw new LogProblem(null, "the export is incomplete: its last line is missing");
   }
+}
+
+/**
+ * Verifies a whole log. A bad entry does not end the verification, so that it cannot hide a later one.
+ *
+ * @throws LogProblem for the first bad entry, with the further ones
+ */
+export async function verifyLog(
+  items: AsyncIterable<readonly LogItem[]>,
+  { keys, kept }: VerifyOptions,
+): Promise<VerifiedLog> {
+  const verifier = new LogVerifier(keys);
+  try {
+    await takeAll(verifier, items, kept);
+  } catch (error) {
+    if (error instanceof LogProblem) {
+      verifier.requireNone(error);
+    }
+    throw error;
+  }
+  verifier.requireNone();
   return verifier.result;
 }

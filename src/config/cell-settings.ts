@@ -38,6 +38,12 @@ export const CELL_SETTINGS = {
     undefined,
     "worker and api of a cell that is not the home cell: its login at PostgreSQL of the home cell, from which the worker reads tenants and to which it sends the compliance log. In the home cell, `signet migrate` creates that login if it is set",
   ),
+  homeDatabaseCell: setting(
+    "SIGNET_HOME_DATABASE_CELL",
+    region,
+    undefined,
+    "`signet migrate` in the home cell: the cell whose login is in SIGNET_HOME_DATABASE_URL. Only that login may send the cell's log. By default the other cell, if SIGNET_CELLS has two",
+  ),
   homeDatabaseUrlFile: setting(
     "SIGNET_HOME_DATABASE_URL_FILE",
     resolve,
@@ -51,6 +57,7 @@ export interface CellValues {
   readonly cells?: readonly Cell[] | undefined;
   readonly cell?: string | undefined;
   readonly homeDatabaseUrl?: string | undefined;
+  readonly homeDatabaseCell?: string | undefined;
   readonly publicUrl?: string | undefined;
 }
 
@@ -61,13 +68,19 @@ export function cellsOf({ cells: all, cell }: CellValues): Cells | undefined {
   return all === undefined || home === undefined || own === undefined ? undefined : { all, home, own };
 }
 
+/** Returns the cell whose login SIGNET_HOME_DATABASE_URL has, as the home cell sees it; undefined if that is unknown. */
+export function cellOfLogin(values: CellValues): string | undefined {
+  const others = (values.cells ?? []).slice(1);
+  return values.homeDatabaseCell ?? (others.length === 1 ? others[0]?.region : undefined);
+}
+
 /** Returns the problems of the settings of cells. */
 export function cellProblems(
   values: CellValues,
   asks: "service" | "edge" | "hub",
   development: boolean,
 ): string[] {
-  const { cells: all, cell, homeDatabaseUrl, publicUrl } = values;
+  const { cells: all, cell, homeDatabaseUrl, homeDatabaseCell, publicUrl } = values;
   if (asks === "hub" || (all === undefined && cell === undefined)) {
     return [];
   }
@@ -81,6 +94,12 @@ export function cellProblems(
   }
   if (!development && given.all.some((each) => each.url.startsWith("http:"))) {
     problems.push("SIGNET_CELLS must have https URLs in production");
+  }
+  if (
+    homeDatabaseCell !== undefined &&
+    !given.all.slice(1).some(({ region: name }) => name === homeDatabaseCell)
+  ) {
+    problems.push("SIGNET_HOME_DATABASE_CELL must be one of the regions in SIGNET_CELLS after the first");
   }
   if (asks === "service" && isAway(given) && homeDatabaseUrl === undefined) {
     problems.push("SIGNET_HOME_DATABASE_URL must be set in a cell that is not the home cell");

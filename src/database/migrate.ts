@@ -29,7 +29,11 @@ export interface MigrateOptions {
   /** The edges' login. Created in the same way, as a member of `signet_edge` only. */
   readonly edgeUrl?: string;
   /** The login of another cell at this home cell. Created in the same way, as a member of {@link CELL_ROLES}. */
-  readonly cellUrl?: string;
+  readonly cell?: {
+    readonly url: string;
+    /** The cell's region. May be undefined if an earlier call has bound the login. */
+    readonly name: string | undefined;
+  };
   /** Keys of the proofs that reach edges through hubs. If absent, those of an earlier call stay. */
   readonly leaseKeys?: readonly Buffer[];
   readonly nowMs: number;
@@ -70,7 +74,7 @@ async function ensureOutsideLogin(
   url: string,
   roles: readonly ServiceRole[],
   whose: string,
-): Promise<void> {
+): Promise<string> {
   const login = await ensureLogin(client, url, roles);
   const others = await rolesBeyondEdge(client, login, roles);
   if (others.length > 0) {
@@ -78,6 +82,33 @@ async function ensureOutsideLogin(
       `the login "${login}" must belong to the ${whose} alone, but may also act as ${others.join(", ")}`,
     );
   }
+  return login;
+}
+
+/** Binds the login of a cell to the cell's name: no other may send the log of that cell, and it may send no other. */
+async function bindCell(client: Client, login: string, cell: string | undefined): Promise<void> {
+  await client.query("SET ROLE signet_owner");
+  const { rows } = await client.query<{ cell: string; login: string }>(
+    "SELECT cell, login FROM cell_logs WHERE login = $1 OR cell = $2",
+    [login, cell],
+  );
+  const other = rows.find((row) => row.cell === cell && row.login !== login);
+  if (other !== undefined) {
+    throw new Error(`the log of the cell "${other.cell}" belongs to the login "${other.login}"`);
+  }
+  const further = rows.find((row) => cell !== undefined && row.cell !== cell);
+  if (further !== undefined || rows.length > 1) {
+    throw new Error(
+      `the login "${login}" belongs to the cell "${further?.cell ?? rows[0]?.cell}": each cell has a login of its own`,
+    );
+  }
+  if (rows.length === 0) {
+    if (cell === undefined) {
+      throw new Error(`SIGNET_HOME_DATABASE_CELL must name the cell of the login "${login}"`);
+    }
+    await client.query("INSERT INTO cell_logs (cell, login) VALUES ($1, $2)", [cell, login]);
+  }
+  await client.query("RESET ROLE");
 }
 
 async function prepareDatabase(client: Client): Promise<void> {
@@ -183,8 +214,9 @@ export async function migrateDatabase(options: MigrateOptions): Promise<number> 
     if (options.edgeUrl !== undefined) {
       await ensureOutsideLogin(client, options.edgeUrl, [EDGE_ROLE], "edges");
     }
-    if (options.cellUrl !== undefined) {
-      await ensureOutsideLogin(client, options.cellUrl, CELL_ROLES, "cells");
+    if (options.cell !== undefined) {
+      const { url, name } = options.cell;
+      await bindCell(client, await ensureOutsideLogin(client, url, CELL_ROLES, "cells"), name);
     }
     await closeDatabase(migrator);
     return count;

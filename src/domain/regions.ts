@@ -29,7 +29,7 @@ export function isAway(given: Cells | undefined): given is Cells {
 }
 
 /** Returns the cell of a region: its own, else that of its first part (`eu` for `eu-west-1`), else the home cell. */
-function cellOf({ home, all }: Cells, region: string): Cell {
+export function cellOf({ home, all }: Cells, region: string): Cell {
   const named = (name: string): Cell | undefined => all.find((cell) => cell.region === name);
   return named(region) ?? named(region.slice(0, 2)) ?? home;
 }

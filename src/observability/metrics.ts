@@ -219,7 +219,7 @@ export const metrics = {
   cellLogLag: gauge(
     WORKER,
     "signet_cell_log_lag_seconds",
-    "Age of the oldest entry of this cell's compliance log that the home cell does not have yet; 0 if it has all",
+    "How long the oldest entry of a cell's compliance log has waited: in the cell, to be sent; in the home cell, to be appended",
   ),
   movedDeliveries: counter(
     WORKER,

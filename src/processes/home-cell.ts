@@ -1,11 +1,11 @@
 /**
  * A cell's ties to the home cell (decision 35). An api learns verification keys and revocations from it. A worker keeps
- * the tenants as the home cell has them, sends it the compliance log of this cell, and notifies the endpoints here of
- * credentials that the home cell has revoked.
+ * the tenants as the home cell has them, sends it the compliance log of this cell, and applies its revocations to portal
+ * sessions and endpoints here.
  */
 import { randomBytes } from "node:crypto";
 import { appendEntry } from "../compliance/append-entry.ts";
-import { cellEntry } from "../compliance/entry.ts";
+import { cellEntry } from "../compliance/cell-entry.ts";
 import type { Actor } from "../compliance/entry-types.ts";
 import { type Config, ConfigError } from "../config/config.ts";
 import { named } from "../config/database-settings.ts";
@@ -15,6 +15,7 @@ import { createPool, type Pool, type Queryable } from "../database/pool.ts";
 import {
   appendCellEntries,
   cellLogSize,
+  endPortalSessionsOf,
   findKnownTenants,
   type HomeRevocation,
   type HomeTenant,
@@ -239,9 +240,12 @@ class LogForHome {
   }
 }
 
-/** Publishes `credential.revoked` to the endpoints of this cell, once for each revocation of the home cell. */
+/**
+ * Applies each revocation of the home cell once: it ends the portal sessions here, and publishes `credential.revoked` to
+ * the endpoints of this cell. The api denies revoked targets at once, but forgets them before a session ends.
+ */
 class RevocationsOfHome {
-  readonly name = "revoked credentials of the home cell";
+  readonly name = "revocations of the home cell";
   readonly #home: Pool;
   readonly #options: HomeJobsOptions;
 
@@ -254,15 +258,16 @@ class RevocationsOfHome {
     const { operatorPool } = this.#options;
     for (;;) {
       const position = await readHomePosition(operatorPool);
-      const { clock, revocations } = await readHomeRevocations(this.#home, position, REVOCATIONS_PAGE);
+      const known = position?.seq;
+      const { clock, revocations } = await readHomeRevocations(this.#home, known ?? null, REVOCATIONS_PAGE);
       const isLast = revocations.length < REVOCATIONS_PAGE;
       // Lower than before if the home cell was restored from a backup.
       const next = isLast ? clock : (revocations.at(-1) as HomeRevocation).seq;
-      if (next !== position) {
+      if (next !== known || position?.fresh !== true) {
         await transaction(operatorPool, async (db) => {
-          // Otherwise another worker has published these.
-          if (await moveHomePosition(db, position, next)) {
-            await this.#publish(db, revocations);
+          // Otherwise another worker has applied these.
+          if (await moveHomePosition(db, known, next)) {
+            await this.#apply(db, revocations, known !== undefined && next < known);
           }
         });
       }
@@ -272,12 +277,22 @@ class RevocationsOfHome {
     }
   }
 
-  async #publish(db: Queryable, revocations: readonly HomeRevocation[]): Promise<void> {
+  async #apply(db: Queryable, revocations: readonly HomeRevocation[], restored: boolean): Promise<void> {
+    // New revocations of a home cell that was restored have numbers that this cell takes for known.
+    await endPortalSessionsOf(db, restored ? [{ kind: "all", target: "" }] : revocations);
+    for (const revocation of revocations) {
+      await this.#publish(db, revocation);
+    }
+  }
+
+  async #publish(db: Queryable, revocation: HomeRevocation): Promise<void> {
+    const { kind, tenant_id: tenantId, target: credentialId, reason, actor, at } = revocation;
+    if (kind !== "credential" || tenantId === null) {
+      return;
+    }
     const { config, keyring, clock } = this.#options;
     const sources = { keyring, clock, randomBytes, deadLetterMs: config.deadLetterMs };
-    for (const { tenant_id: tenantId, target: credentialId, reason, actor, at } of revocations) {
-      const credential = { tenantId, credentialId, atMs: at.getTime(), onlyIfTaken: true };
-      await tellEndpoints(db, credential, { actor: actor as Actor, reason: reason ?? undefined }, sources);
-    }
+    const credential = { tenantId, credentialId, atMs: at.getTime(), onlyIfTaken: true };
+    await tellEndpoints(db, credential, { actor: actor as Actor, reason: reason ?? undefined }, sources);
   }
 }

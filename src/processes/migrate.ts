@@ -1,6 +1,6 @@
 /** `signet migrate`: updates the database and the Temporal namespace for this build, once, before the other processes start. */
 import { isGrpcServiceError } from "@temporalio/client";
-import { cellsOf } from "../config/cell-settings.ts";
+import { cellOfLogin, cellsOf } from "../config/cell-settings.ts";
 import { isAway } from "../domain/regions.ts";
 import { type Config, ConfigError } from "../config/config.ts";
 import { named } from "../config/database-settings.ts";
@@ -40,7 +40,7 @@ export async function runMigrate(config: Config, log: Logger): Promise<number> {
     // In another cell, this is the login at the home cell's database.
     ...(config.homeDatabaseUrl === undefined || isAway(cellsOf(config))
       ? {}
-      : { cellUrl: config.homeDatabaseUrl }),
+      : { cell: { url: config.homeDatabaseUrl, name: cellOfLogin(config) } }),
     nowMs: systemClock.now(),
     log,
   }).catch((error: unknown) => {

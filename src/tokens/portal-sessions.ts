@@ -47,7 +47,7 @@ export interface PortalSessionServices {
   readonly lookups: FruitlessLookups;
   /** Whether an identity is not revoked. */
   readonly isAdmitted: (identity: Identity) => Promise<boolean>;
-  /** Set in a cell that is not the home cell: sessions there have no scopes of its routes. */
+  /** Set in a cell that is not the home cell: principals are not there, and sessions have no scopes of its routes. */
   readonly away?: boolean;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
@@ -196,7 +196,7 @@ export class PortalSessions {
   }
 
   async #open(link: string, by: SignInBy): Promise<Issued> {
-    const { pool, clock } = this.#services;
+    const { pool, clock, away = false } = this.#services;
     const tenantId = tenantOf(link);
     const now = new Date(clock.now());
     const secret = this.#newSecret(tenantId);
@@ -216,7 +216,7 @@ export class PortalSessions {
       }
       const from = { address: by.address, userAgent: by.userAgent?.slice(0, USER_AGENT_MAX) ?? null };
       await insertPortalRow(db, "portal_sessions", { ...grant, hash, createdAt: now, expiresAt, from });
-      const session = await findPortalSession(db, { tenantId, hash, now });
+      const session = await findPortalSession(db, { tenantId, hash, now, away });
       if (session === undefined || !(await this.#services.isAdmitted(identityOf(session)))) {
         throw linkRefused();
       }
@@ -246,7 +246,7 @@ export class PortalSessions {
     if (secret === undefined || !SECRET_FORM.test(secret)) {
       return undefined;
     }
-    const { pool, clock, isAdmitted, lookups } = this.#services;
+    const { pool, clock, isAdmitted, lookups, away = false } = this.#services;
     const tenantId = tenantOf(secret);
     const hash = hashOf(secret);
     const now = new Date(clock.now());
@@ -256,7 +256,7 @@ export class PortalSessions {
         await tenantTransaction(
           pool,
           tenantId,
-          async (db) => await findPortalSession(db, { tenantId, hash, now }),
+          async (db) => await findPortalSession(db, { tenantId, hash, now, away }),
         ),
     );
     if (session === undefined) {

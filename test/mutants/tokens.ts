@@ -3,6 +3,39 @@ import type { Mutant } from "./mutant.ts";
 
 export const TOKENS: readonly Mutant[] = [
   {
+    name: "used-assertion-forgotten",
+    breaks: "An assertion is used once, though the clocks of two apis differ (RFC 7523 section 3)",
+    file: "src/tokens/oauth/client-assertion.ts",
+    find: "expiresAt: (exp + 3 * CLOCK_SKEW_SECONDS) * 1_000,",
+    replace: "expiresAt: (exp + CLOCK_SKEW_SECONDS) * 1_000,",
+    caughtBy: "test/unit/tokens/oauth/client-assertion.test.ts",
+  },
+  {
+    name: "cell-without-portal",
+    breaks: "The portal works in every cell (docs/regions.md)",
+    file: "src/tokens/portal-sessions.ts",
+    find: "const { pool, clock, away = false } = this.#services;\n    const tenantId = tenantOf(link);",
+    replace:
+      "const { pool, clock } = this.#services;\n    const away = false;\n    const tenantId = tenantOf(link);",
+    caughtBy: "test/integration/api/cell-trust.test.ts",
+  },
+  {
+    name: "cell-trusts-old-knowledge",
+    breaks: "A cell that does not follow the revocations opens no portal session (docs/regions.md)",
+    file: "src/database/repositories/tokens/portal-sessions.ts",
+    find: "WHERE at > clock_timestamp() - interval '1 minute')",
+    replace: "WHERE at > clock_timestamp() - interval '1 year')",
+    caughtBy: "test/integration/api/cell-trust.test.ts",
+  },
+  {
+    name: "cell-keeps-revoked-sessions",
+    breaks: "A portal session of a cell ends with a revocation at home, for good (docs/regions.md)",
+    file: "src/processes/home-cell.ts",
+    find: '[{ kind: "all", target: "" }] : revocations);',
+    replace: '[{ kind: "all", target: "" }] : []);',
+    caughtBy: "test/integration/api/cell-trust.test.ts",
+  },
+  {
     name: "cookie-of-a-sibling",
     breaks: "A sibling site cannot put its session into the portal (docs/security-model.md)",
     file: "src/http/list-header.ts",

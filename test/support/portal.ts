@@ -2,6 +2,9 @@
 import type { Answer, TestApi } from "./api.ts";
 import { bearer } from "./factories.ts";
 
+/** An api that shows a portal. */
+type Site = Pick<TestApi, "publicUrl" | "request">;
+
 export interface PortalVisitor {
   readonly cookie: string;
   /** Returns the CSRF token of its forms. */
@@ -12,7 +15,7 @@ export interface PortalVisitor {
 }
 
 /** Requests a sign-in link with the token. */
-export async function mintLink(api: TestApi, token: string, body: object = {}): Promise<string> {
+export async function mintLink(api: Site, token: string, body: object = {}): Promise<string> {
   const answer = await api.request("/v1/portal/links", {
     method: "POST",
     headers: { ...bearer(token), "content-type": "application/json" },
@@ -23,7 +26,7 @@ export async function mintLink(api: TestApi, token: string, body: object = {}): 
 
 /** Submits the form of a sign-in link's page. */
 export async function openLink(
-  api: TestApi,
+  api: Site,
   url: string,
   headers: Record<string, string> = {},
 ): Promise<Answer> {
@@ -41,7 +44,7 @@ function csrfOf({ text }: Answer): string {
 }
 
 /** Signs in with a token that holds portal:sign_in. */
-export async function signInToPortal(api: TestApi, token: string, body: object = {}): Promise<PortalVisitor> {
+export async function signInToPortal(api: Site, token: string, body: object = {}): Promise<PortalVisitor> {
   const opened = await openLink(api, await mintLink(api, token, body));
   const [cookie = ""] = (opened.headers.get("set-cookie") ?? "").split(";");
   const get = async (path: string): Promise<Answer> =>

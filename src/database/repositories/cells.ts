@@ -1,4 +1,5 @@
-/** What cells exchange with the home cell (decision 35, migrations 0054 and 0056). */
+/** What cells exchange with the home cell (decision 35, migrations 0054, 0056 and 0063). */
+import { EVERY_REGION } from "../../domain/regions.ts";
 import type { Pool, Queryable } from "../pool.ts";
 import { transaction } from "../transaction.ts";
 import type { EntryBytes } from "./compliance-entries.ts";
@@ -90,12 +91,13 @@ export async function updateHomeTenant(pool: Pool, tenant: HomeTenant, now: Date
   });
 }
 
-/** A credential that the home cell has revoked. */
+/** A revocation of the home cell. */
 export interface HomeRevocation {
   /** Its number in the sequence of all revocations. */
   readonly seq: number;
-  readonly tenant_id: string;
-  /** Id of the credential. */
+  readonly kind: string;
+  readonly tenant_id: string | null;
+  /** Id of a credential, or what else is revoked. */
   readonly target: string;
   readonly reason: string | null;
   readonly actor: string;
@@ -103,7 +105,7 @@ export interface HomeRevocation {
 }
 
 /**
- * Returns the next revocations of credentials, and the sequence's last number (role signet_cell, at the home cell).
+ * Returns the next revocations, and the sequence's last number (role signet_cell, at the home cell).
  *
  * @param after number of the last known one; null for the sequence's last number only
  */
@@ -114,27 +116,53 @@ export async function readHomeRevocations(
 ): Promise<{ readonly clock: number; readonly revocations: readonly HomeRevocation[] }> {
   const { rows } = await home.query<
     { [Name in keyof HomeRevocation]: HomeRevocation[Name] } & { clock: number }
-  >("SELECT * FROM credential_revocations_for_cells($1, $2)", [after, limit]);
+  >("SELECT * FROM revocations_for_cells($1, $2)", [after, limit]);
   return {
     clock: rows[0]?.clock ?? 0,
     revocations: rows.filter(({ seq }) => (seq as number | null) !== null),
   };
 }
 
-/** Returns the number of the last revocation that this cell has published; null at first (role signet_operator). */
-export async function readHomePosition(db: Queryable): Promise<number | null> {
-  const { rows } = await db.query<{ seq: number }>("SELECT seq FROM home_position WHERE id = 1");
-  return rows[0]?.seq ?? null;
+/** How far this cell has come in the home cell's revocations. */
+export interface HomePosition {
+  /** Number of the last one that it has applied. */
+  readonly seq: number;
+  /** Whether that was said a moment ago. */
+  readonly fresh: boolean;
 }
 
-/** Replaces that number (role signet_operator). @returns false if it is no longer `from` */
-export async function moveHomePosition(db: Queryable, from: number | null, to: number): Promise<boolean> {
+/** Returns how far this cell has come; undefined at first (role signet_operator). */
+export async function readHomePosition(db: Queryable): Promise<HomePosition | undefined> {
+  const { rows } = await db.query<HomePosition>(
+    `SELECT seq, coalesce(at > clock_timestamp() - interval '5 seconds', false) AS fresh
+       FROM home_position WHERE id = 1`,
+  );
+  return rows[0];
+}
+
+/** Replaces the number, and says that it is the newest now (role signet_operator). @returns false if it is no longer `from` */
+export async function moveHomePosition(
+  db: Queryable,
+  from: number | undefined,
+  to: number,
+): Promise<boolean> {
   const { rowCount } = await db.query(
-    `INSERT INTO home_position (id, seq) VALUES (1, $2)
-      ON CONFLICT (id) DO UPDATE SET seq = excluded.seq WHERE home_position.seq = $1`,
-    [from, to],
+    `INSERT INTO home_position (id, seq, at) VALUES (1, $2, clock_timestamp())
+      ON CONFLICT (id) DO UPDATE SET seq = excluded.seq, at = excluded.at WHERE home_position.seq = $1`,
+    [from ?? null, to],
   );
   return rowCount === 1;
+}
+
+/** Ends the portal sessions and links of revoked targets, or with the kind `all` every one (role signet_operator). */
+export async function endPortalSessionsOf(
+  db: Queryable,
+  revoked: readonly Pick<HomeRevocation, "kind" | "target">[],
+): Promise<void> {
+  await db.query(
+    "SELECT end_portal_sessions_of(r.kind, r.target) FROM unnest($1::text[], $2::text[]) AS r (kind, target)",
+    [revoked.map(({ kind }) => kind), revoked.map(({ target }) => target)],
+  );
 }
 
 export interface LogEntryRow {
@@ -153,7 +181,7 @@ export async function readEntriesFrom(db: Queryable, first: number, limit: numbe
   return rows;
 }
 
-/** Returns how many entries of a cell's log the home cell has (role signet_cell, at the home cell). */
+/** Returns how many entries of a cell's log have arrived in the home cell (role signet_cell, at the home cell). */
 export async function cellLogSize(home: Queryable, cell: string): Promise<number> {
   const { rows } = await home.query<{ size: number }>("SELECT cell_log_size($1) AS size", [cell]);
   return rows[0]?.size ?? 0;
@@ -171,8 +199,8 @@ export interface CellEntries {
 }
 
 /**
- * Appends entries of a cell's log to that of the home cell, each once (role signet_cell, at the home cell). Returns how
- * many it has then.
+ * Sends entries of a cell's log to the home cell, each once (role signet_cell, at the home cell). Returns how many it has
+ * then. Its worker appends them to its log.
  */
 export async function appendCellEntries(home: Queryable, given: CellEntries): Promise<number> {
   const { cell, first, entries, leafBefore, leaves } = given;
@@ -188,4 +216,72 @@ export async function appendCellEntries(home: Queryable, given: CellEntries): Pr
     ],
   );
   return rows[0]?.size ?? 0;
+}
+
+/** An entry of a cell that waits in the home cell. */
+export interface WaitingEntry {
+  /** Index in the cell's log. */
+  readonly place: number;
+  readonly sent: EntryBytes;
+}
+
+/** Returns the next waiting entries of a cell, in order (role signet_operator). */
+export async function readWaitingEntries(
+  db: Queryable,
+  cell: string,
+  limit: number,
+): Promise<WaitingEntry[]> {
+  const { rows } = await db.query<{ place: number; before_index: Buffer; after_index: Buffer }>(
+    "SELECT place, before_index, after_index FROM cell_entries WHERE cell = $1 ORDER BY place LIMIT $2",
+    [cell, limit],
+  );
+  return rows.map(({ place, before_index: beforeIndex, after_index: afterIndex }) => ({
+    place,
+    sent: { beforeIndex, afterIndex },
+  }));
+}
+
+/**
+ * Removes waiting entries from `first` to `last`, which the transaction appends (role signet_operator). Returns the
+ * places of those that nobody else has appended.
+ */
+export async function takeWaitingEntries(
+  db: Queryable,
+  cell: string,
+  { first, last }: { readonly first: number; readonly last: number },
+): Promise<Set<number>> {
+  const { rows } = await db.query<{ place: number }>(
+    "DELETE FROM cell_entries WHERE cell = $1 AND place BETWEEN $2 AND $3 RETURNING place",
+    [cell, first, last],
+  );
+  return new Set(rows.map(({ place }) => place));
+}
+
+/** Returns for how long the oldest entry of any cell has waited, in seconds (role signet_operator). */
+export async function longestWait(db: Queryable): Promise<number> {
+  const { rows } = await db.query<{ seconds: number }>(
+    `SELECT coalesce(greatest(extract(epoch FROM clock_timestamp() - min(arrived_at)), 0), 0)::float8 AS seconds
+       FROM cell_entries`,
+  );
+  return rows[0]?.seconds ?? 0;
+}
+
+/** Where a tenant and its clients belong. */
+export interface TenantPlaces {
+  readonly id: string;
+  /** Its own region, and those of its principals that have one. */
+  readonly regions: readonly string[];
+  readonly erased: boolean;
+}
+
+/** Returns where these tenants belong (role signet_operator). Omits unknown ones. */
+export async function findTenantPlaces(db: Queryable, ids: readonly string[]): Promise<TenantPlaces[]> {
+  const { rows } = await db.query<TenantPlaces>(
+    `SELECT id, state = 'ERASED' AS erased,
+        ARRAY(SELECT t.region UNION
+          SELECT p.region FROM principals p WHERE p.tenant_id = t.id AND p.region <> $2) AS regions
+      FROM tenants t WHERE id = ANY ($1::text[])`,
+    [ids, EVERY_REGION],
+  );
+  return rows;
 }

@@ -89,3 +89,13 @@ export async function appendEntryBytes(
   });
   return rows[0] as AppendedRow;
 }
+
+/** Appends entries in this order, otherwise as {@link appendEntryBytes}. */
+export async function appendManyEntries(db: Queryable, entries: readonly EntryBytes[]): Promise<void> {
+  await db.query(
+    `SELECT count(*)
+       FROM (SELECT * FROM unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY AS e (before, after, n) ORDER BY n) AS ordered
+      CROSS JOIN LATERAL append_compliance_entry(ordered.before, ordered.after)`,
+    [entries.map(({ beforeIndex }) => beforeIndex), entries.map(({ afterIndex }) => afterIndex)],
+  );
+}

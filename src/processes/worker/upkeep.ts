@@ -36,6 +36,7 @@ import type { PayloadCodec } from "@temporalio/common";
 import { createNativeClient } from "../../temporal/native-client.ts";
 import { ensureSchedules } from "../../temporal/schedules.ts";
 import { startUpkeep, type UpkeepJob } from "../../runtime/upkeep.ts";
+import { cellLogs } from "../cell-logs.ts";
 import { homeJobs } from "../home-cell.ts";
 import { openMeasures } from "./measures.ts";
 import type { WorkerProcessOptions } from "./options.ts";
@@ -338,6 +339,7 @@ function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
   } = parts;
   const cells = cellsOf(config);
   const away = isAway(cells) ? cells : undefined;
+  const atHome = away === undefined && cells !== undefined;
   const client = createNativeClient(connection, config.temporalNamespace, codec);
   return [
     futureInstants(parts),
@@ -349,6 +351,7 @@ function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
       run: async () => await ensureSchedules(client, away === undefined),
     },
     ...(away === undefined ? [] : homeJobs({ ...parts, config, cell: away.own, log })),
+    ...(atHome ? [cellLogs({ cells, pool: parts.operatorPool })] : []),
     healthExchange(parts, company),
     ...endpointFailures(parts),
     ...verificationJobs({ ...parts, client }),

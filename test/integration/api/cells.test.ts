@@ -2,62 +2,23 @@
 import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { readLog } from "../../../src/compliance/read-log.ts";
-import { verifyLog } from "../../../src/compliance/verify-log.ts";
 import { loadConfig } from "../../../src/config/config.ts";
 import { migrateDatabase } from "../../../src/database/migrate.ts";
-import { createPool } from "../../../src/database/pool.ts";
 import { SignetClient } from "../../../src/lib/client/signet-client.ts";
-import { NODE_CRYPTO } from "../../../src/lib/transparency-log/node-crypto.ts";
-import { parseVerifierKey } from "../../../src/lib/transparency-log/signed-note.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { startHub } from "../../../src/processes/hub.ts";
-import { type Answer, jsonBody, readAnswer, unlessStale } from "../../support/answer.ts";
 import { useTestApi } from "../../support/api.ts";
-import { openTestSigner } from "../../support/checkpoints.ts";
+import { call, callOnce, CELL_SCOPES, useCells } from "../../support/cells.ts";
 import { useTestEdge } from "../../support/edge.ts";
 import { eventually } from "../../support/eventually.ts";
-import { accessToken, bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
-import { freePorts } from "../../support/free-port.ts";
+import { accessToken, grant, provision } from "../../support/factories.ts";
 import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
 import { useStarted } from "../../support/started.ts";
 import { sql } from "../../support/tenant.ts";
-import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
 
-const SCOPES = [
-  "events:publish",
-  "webhooks:read",
-  "webhooks:write",
-  "credentials:read",
-  "compliance:read",
-  "portal:sign_in",
-];
-const [homePort = 0, usPort = 0, saPort = 0] = await freePorts(3);
-const [homeUrl, usUrl, saUrl] = [homePort, usPort, saPort].map((port) => `http://127.0.0.1:${port}`) as [
-  string,
-  string,
-  string,
-];
 const LEASE_KEY = randomBytes(32);
-const CELLS = { SIGNET_CELLS: `eu=${homeUrl},us=${usUrl},sa=${saUrl}`, SIGNET_PUBLIC_URL: homeUrl };
-
-const home = useTestApi({
-  worker: true,
-  environment: { ...CELLS, SIGNET_CELL: "eu", SIGNET_API_LISTEN: `127.0.0.1:${homePort}` },
-});
-/** Between the cell `us` and the database of the home cell. */
-const wire = useStarted("the wire", async () => await startTcpProxy(Number(new URL(home.database.url).port)));
-const us = useTestApi({
-  worker: true,
-  environment: async () => ({
-    ...CELLS,
-    SIGNET_CELL: "us",
-    SIGNET_API_LISTEN: `127.0.0.1:${usPort}`,
-    // Retries go on for long after the cell is cut off, and one comes soon after its receiver recovers.
-    SIGNET_RETRY_WINDOW_MS: "60000",
-    SIGNET_HOME_DATABASE_URL: through(wire.current, await cellLogin()),
-  }),
-});
+const cells = await useCells();
+const { home, us, wire, homeUrl, usUrl, saUrl, client, untilKnown, activeEndpoint } = cells;
 const edge = useTestEdge(home);
 const hub = useStarted("the hub", async () => {
   const adminUrl = home.database.adminUrl;
@@ -73,83 +34,21 @@ const hub = useStarted("the hub", async () => {
 const sa = useTestApi({
   worker: true,
   environment: async () => ({
-    ...CELLS,
+    ...cells.settings,
     SIGNET_CELL: "sa",
     SIGNET_REGION: "sa-east-1",
-    SIGNET_API_LISTEN: `127.0.0.1:${saPort}`,
-    SIGNET_HOME_DATABASE_URL: await cellLogin(),
+    SIGNET_API_LISTEN: new URL(saUrl).host,
+    SIGNET_HOME_DATABASE_URL: await cells.login("sa"),
     SIGNET_HUBS: `ws://127.0.0.1:${hub.current.address.port}`,
     SIGNET_LEASE_KEY: LEASE_KEY.toString("base64"),
   }),
 });
-
-/** Creates the login of the other cell, as `signet migrate` does in the home cell. */
-async function cellLogin(): Promise<string> {
-  const url = new URL(home.database.adminUrl);
-  url.username = `cell_${home.database.name}`;
-  url.password = "of-the-cell";
-  await migrateDatabase({ adminUrl: home.database.adminUrl, cellUrl: url.href, nowMs: Date.now() });
-  return url.href;
-}
-
-function through({ port }: TcpProxy, to: string): string {
-  const url = new URL(to);
-  url.port = String(port);
-  return url.href;
-}
 
 let receiver: Receiver;
 beforeAll(async () => {
   receiver = await startReceiver();
 });
 afterAll(async () => await receiver.close());
-
-async function callOnce(base: string, token: string, path: string, body?: unknown): Promise<Answer> {
-  const { headers, ...content } = jsonBody(body);
-  return await readAnswer(
-    await fetch(base + path, {
-      method: body === undefined ? "GET" : "POST",
-      headers: { ...bearer(token), ...headers },
-      redirect: "manual",
-      ...content,
-    }),
-  );
-}
-
-async function call(base: string, token: string, path: string, body?: unknown): Promise<Answer> {
-  return await unlessStale(async () => await callOnce(base, token, path, body));
-}
-
-async function client(
-  region: string,
-  more: { tenantId?: string } = {},
-): Promise<Provisioned & { token: string }> {
-  const made = await provision(home, { region, scopes: SCOPES, ...more });
-  return { ...made, token: await accessToken(home, made) };
-}
-
-/** Waits until the cell knows the tenant, which it says itself. */
-async function untilKnown(token: string, cell = usUrl): Promise<void> {
-  await eventually(async () => {
-    const { status } = await call(cell, token, "/v1/webhooks/endpoints");
-    return status !== 503;
-  }, "the cell to know the tenant");
-}
-
-/** Creates an endpoint in the cell `us`, and returns its id when it is ACTIVE. */
-async function activeEndpoint(
-  token: string,
-  wanted: { readonly url: string; readonly events: readonly string[] },
-): Promise<string> {
-  const made = await call(usUrl, token, "/v1/webhooks/endpoints", wanted);
-  expect(made).toMatchObject({ status: 201 });
-  const id = String(made.body["id"]);
-  await eventually(
-    async () => (await call(usUrl, token, `/v1/webhooks/endpoints/${id}`)).body["state"] === "ACTIVE",
-    "the endpoint to be ACTIVE",
-  );
-  return id;
-}
 
 test("events of a region are accepted, stored and delivered in its own cell", async () => {
   const { token, tenantId } = await client("us");
@@ -319,35 +218,6 @@ test("holds, limits and erasures of the home cell reach the cell", async () => {
   );
 });
 
-test("the log of the home cell has every entry of the cell once, in order, and stays verifiable", async () => {
-  const { token } = await client("us");
-  await untilKnown(token);
-  await eventually(async () => {
-    const [sent] = await sql(home, "SELECT size FROM cell_logs WHERE cell = 'us'");
-    const [own] = await sql(us, "SELECT size FROM clog_head WHERE log_id = 1");
-    return own !== undefined && sent?.["size"] === own["size"];
-  }, "all entries to arrive");
-  const places = await sql(
-    home,
-    `SELECT (convert_from(entry, 'UTF8')::json #>> '{details,cell_index}')::int AS place FROM clog
-      WHERE convert_from(entry, 'UTF8')::json #>> '{details,cell}' = 'us' ORDER BY idx`,
-  );
-  expect(places.length).toBeGreaterThan(0);
-  expect(places.map(({ place }) => place)).toEqual(places.map((_row, index) => index));
-  expect(await verifiedEntries()).toBeGreaterThan(places.length);
-});
-
-/** Verifies the log of the home cell as `signet audit verify` does. Returns its number of entries. */
-async function verifiedEntries(): Promise<number> {
-  const signer = openTestSigner(home);
-  const keys = [await parseVerifierKey(signer.key.verifierKey, NODE_CRYPTO)];
-  const log = createLogger({ level: "silent" });
-  const pool = createPool({ url: home.database.url, role: "signet_audit", max: 1, log });
-  const { entries } = await verifyLog(readLog(pool), { keys, kept: [] });
-  await Promise.all([pool.end(), signer.close()]);
-  return entries;
-}
-
 test("a platform's publishing for a tenant of another region names the right cell", async () => {
   const region = "global";
   const { body } = await home.admin("POST", "/tenants", { name: "platform", region, platform: true });
@@ -362,16 +232,6 @@ test("a platform's publishing for a tenant of another region names the right cel
     body: { region: "us", base_url: usUrl },
   });
   await eventually(async () => (await call(usUrl, token, "/v1/events", event)).status === 202, "the event");
-});
-
-test("a portal session of a cell has no scopes of the home cell", async () => {
-  const { token, tenantId } = await client("us");
-  await untilKnown(token);
-  const link = await call(usUrl, token, "/v1/portal/links", {});
-  expect(link).toMatchObject({ status: 201 });
-  expect(String(link.body["url"])).toContain(usUrl);
-  const [stored] = await sql(us, "SELECT scopes FROM portal_links WHERE tenant_id = $1", [tenantId]);
-  expect(stored).toEqual({ scopes: ["events:publish", "webhooks:read", "webhooks:write"] });
 });
 
 test("a cell that is cut off from the home cell rejects tokens, and delivers what it has accepted", async () => {
@@ -419,7 +279,7 @@ test("the client finds the cell of its region by itself", async () => {
 });
 
 test("an edge names the cell of a token that a regional route excludes", async () => {
-  const scopes = [...SCOPES, "inference:read"];
+  const scopes = [...CELL_SCOPES, "inference:read"];
   const [american, asian] = await Promise.all(
     ["us", "ap"].map(async (region) => await accessToken(home, await provision(home, { region, scopes }))),
   );

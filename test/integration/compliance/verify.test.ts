@@ -240,6 +240,25 @@ describe("the log's verification finds a superuser who", () => {
     expect(await verify("--checkpoint", kept())).toMatchObject({ code: 0 });
   });
 
+  test("changes two entries, both of them, as text and as JSON", async () => {
+    const moved = "UPDATE clog SET type = 'x' WHERE idx = 9";
+    const edited = REWRITE(350);
+    await withTampering([moved, edited], async () => {
+      const text = await verify("--checkpoint", kept());
+      expect(text).toMatchObject({ code: 1, stdout: "" });
+      expect(text.stderr).toContain("first bad entry: 9\nalso: entry 350 does not match its stored hash\n");
+      const json = await verify("--checkpoint", kept(), "--json");
+      expect(json).toMatchObject({ code: 1, stderr: text.stderr });
+      expect(JSON.parse(json.stdout)).toEqual({
+        intact: false,
+        problems: [
+          { index: 9, last: 9, message: "entry 9 does not match its columns (time, type or tenant)" },
+          { index: 350, last: 350, message: "entry 350 does not match its stored hash" },
+        ],
+      });
+    });
+  });
+
   test("replays an older database, by the kept checkpoints if not by the database", async () => {
     const older = [
       "DELETE FROM clog WHERE idx >= 308",

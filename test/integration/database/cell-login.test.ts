@@ -1,28 +1,35 @@
-/** What a cell's login may do at the home cell's database (decision 35, migration 0054). */
+/** What a cell's login may do at the home cell's database (decision 35, migrations 0054 and 0063). */
 import { createHash, randomBytes } from "node:crypto";
 import { Client } from "pg";
-import { beforeAll, expect, test } from "vitest";
-import { cellEntry, encodeEntry } from "../../../src/compliance/entry.ts";
+import { expect, test } from "vitest";
+import { cellEntry } from "../../../src/compliance/cell-entry.ts";
+import { encodeEntry } from "../../../src/compliance/entry.ts";
 import { migrateDatabase } from "../../../src/database/migrate.ts";
 import { createPool } from "../../../src/database/pool.ts";
 import { appendCellEntries, type CellEntries } from "../../../src/database/repositories/cells.ts";
 import { systemClock } from "../../../src/domain/clock.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { useTestDatabase } from "../../support/services.ts";
+import { execute } from "../../support/test-database.ts";
 
 const database = useTestDatabase();
-let login = "";
-beforeAll(async () => {
+
+/** Creates a login, and binds it to a cell as `signet migrate` does in the home cell. */
+async function loginOf(cell: string | undefined, name = cell): Promise<string> {
   const url = new URL(database.adminUrl);
-  url.username = `cell_${database.name}`;
+  url.username = `cell_${name}_${database.name}`;
   url.password = "of-the-cell";
-  login = url.href;
-  await migrateDatabase({ adminUrl: database.adminUrl, cellUrl: login, nowMs: Date.now() });
-});
+  await migrateDatabase({
+    adminUrl: database.adminUrl,
+    cell: { url: url.href, name: cell },
+    nowMs: Date.now(),
+  });
+  return url.href;
+}
 
 const leaf = (text: string): Buffer => createHash("sha256").update(text).digest();
 /** Entries of a log, from `first` on, each named by a letter of `names`. */
-function entries(cell: string, names: string, first = 0): CellEntries {
+function entries(cell: string, names: string, { first = 0, now = () => Date.now() } = {}): CellEntries {
   const all = names.split("");
   return {
     cell,
@@ -32,7 +39,7 @@ function entries(cell: string, names: string, first = 0): CellEntries {
     entries: all.slice(first).map((name, index) => {
       const parts = encodeEntry(
         { type: "endpoint.created", actor: "system:test", tenant: null, target: name },
-        { clock: systemClock, randomBytes },
+        { clock: { ...systemClock, now }, randomBytes },
       );
       const own = Buffer.concat([parts.beforeIndex, Buffer.from(String(first + index)), parts.afterIndex]);
       return cellEntry(own, cell);
@@ -40,7 +47,7 @@ function entries(cell: string, names: string, first = 0): CellEntries {
   };
 }
 
-async function append(given: CellEntries, as = login) {
+async function append(given: CellEntries, as: string) {
   const pool = createPool({
     url: as,
     role: "signet_cell",
@@ -55,24 +62,91 @@ async function append(given: CellEntries, as = login) {
 }
 
 test("takes each entry once, and none beyond a gap", async () => {
-  expect(await append(entries("ap", "ab"))).toBe(2);
-  expect(await append(entries("ap", "ab"))).toBe(2);
-  expect(await append(entries("ap", "abc", 1))).toBe(3);
-  expect(await append(entries("ap", "abcdef", 5))).toBe(3);
+  const login = await loginOf("ap");
+  expect(await append(entries("ap", "ab"), login)).toBe(2);
+  expect(await append(entries("ap", "ab"), login)).toBe(2);
+  expect(await append(entries("ap", "abc", { first: 1 }), login)).toBe(3);
+  expect(await append(entries("ap", "abcdef", { first: 5 }), login)).toBe(3);
 });
 
-test("refuses another past, entries of other cells, and other logins", async () => {
-  expect(await append(entries("xx", "ab"))).toBe(2);
-  await expect(append(entries("xx", "xyz"))).rejects.toThrow("is not the one whose 2 entries are here");
-  await expect(append(entries("xx", "xyz", 2))).rejects.toThrow("is not the one whose 2 entries are here");
-  await expect(append({ ...entries("xx", "ab"), cell: "yy" })).rejects.toThrow("names its cell");
-  await expect(append(entries("xx", "abc", 2), database.url)).rejects.toThrow("another login");
+test("refuses another past, and entries of other cells", async () => {
+  const login = await loginOf("xx");
+  expect(await append(entries("xx", "ab"), login)).toBe(2);
+  await expect(append(entries("xx", "xyz"), login)).rejects.toThrow(
+    "is not the one whose 2 entries are here",
+  );
+  await expect(append(entries("xx", "xyz", { first: 2 }), login)).rejects.toThrow(
+    "is not the one whose 2 entries are here",
+  );
+  const stranger = await loginOf("yy");
+  await expect(append({ ...entries("xx", "ab"), cell: "yy" }, stranger)).rejects.toThrow("names its cell");
+});
+
+test("a login sends the log of the cell that it was made for, and takes no other name", async () => {
+  const login = await loginOf("us");
+  const refused = "is not that of the cell";
+  // Names of the home cell, of a cell to come, and of another cell.
+  await loginOf("sa");
+  for (const name of ["eu", "zz", "sa"]) {
+    await expect(append(entries(name, "a"), login)).rejects.toThrow(refused);
+  }
+  await expect(append(entries("us", "a"), database.url)).rejects.toThrow(refused);
+  // So the name is free for its own login.
+  expect(await append(entries("zz", "a"), await loginOf("zz"))).toBe(1);
+  // Migrations change no binding, and need no name for a login that has one.
+  await expect(loginOf("us", "other")).rejects.toThrow('the log of the cell "us" belongs to the login');
+  await expect(loginOf("mx", "us")).rejects.toThrow('belongs to the cell "us"');
+  await expect(loginOf(undefined, "new")).rejects.toThrow("SIGNET_HOME_DATABASE_CELL must name the cell");
+  expect(await append(entries("us", "a"), await loginOf(undefined, "us"))).toBe(1);
+});
+
+test("what a cell sends is bounded in size, time and number", async () => {
+  const login = await loginOf("br");
+  const day = 86_400_000;
+  const late = entries("br", "a", { now: () => Date.now() - 30 * day });
+  expect(await append(late, login)).toBe(1);
+  expect(await append(entries("br", "ab", { first: 1 }), login)).toBe(2);
+  for (const wrong of [Date.now() + day, Date.now() - 2 * day]) {
+    const given = entries("br", "abc", { first: 2, now: () => wrong });
+    await expect(append(given, login)).rejects.toThrow("not from the future, nor a day older");
+  }
+  const [part] = entries("br", "abc", { first: 2 }).entries;
+  const long = Buffer.from(`,"reason":"${"x".repeat(65_536)}"}`);
+  const large = { ...entries("br", "abc", { first: 2 }), entries: [{ ...part!, afterIndex: long }] };
+  await expect(append(large, login)).rejects.toThrow("at most 65536 bytes");
+  const many = entries("br", "ab".padEnd(10_002, "c"), { first: 2 });
+  await expect(append(many, login)).rejects.toThrow("too many entries");
+});
+
+test("a session of a cell that stays open holds up no entry of the home cell", async () => {
+  const login = await loginOf("mx");
+  const db = new Client({ connectionString: login });
+  await db.connect();
+  try {
+    await db.query("SET ROLE signet_cell; SET idle_in_transaction_session_timeout = 0; BEGIN");
+    await appendCellEntries(db, entries("mx", "a"));
+    await execute(
+      database.adminUrl,
+      `SET lock_timeout = '2s'; SELECT FROM clog_head WHERE log_id = 1 FOR UPDATE`,
+    );
+  } finally {
+    await db.end();
+  }
 });
 
 test("a cell's login reads tenants and revocations, and nothing else", async () => {
-  const db = new Client({ connectionString: login });
+  const db = new Client({ connectionString: await loginOf("ca") });
   await db.connect();
-  for (const table of ["tenants", "credentials", "events", "clog", "signing_keys", "lease_keys"]) {
+  for (const table of [
+    "tenants",
+    "credentials",
+    "events",
+    "clog",
+    "signing_keys",
+    "lease_keys",
+    "cell_entries",
+    "lock_slots",
+  ]) {
     await db.query("SET ROLE signet_cell");
     await expect(db.query(`SELECT * FROM ${table}`)).rejects.toThrow("permission denied");
   }

@@ -89,3 +89,36 @@ describe("a log is rejected", () => {
     await expect(verified(items)).rejects.toMatchObject({ name: "LogProblem", index, last });
   });
 });
+
+test("a bad entry does not hide a later one", async () => {
+  const text = '{"idx": 3}';
+  const bad = { ...(entries[3] as Entry), entry: Buffer.from(text), leaf_hash: leafHash(Buffer.from(text)) };
+  const moved = { ...(entries[12] as Entry), tenant_id: "ten_2" };
+  const changed = { ...(entries[19] as Entry), entry: entryAt(19, "crd_forged").entry };
+  const tampered = entries.with(12, moved).with(19, changed);
+  await expect(verified(exported(tampered))).rejects.toMatchObject({
+    index: 12,
+    further: [{ index: 19, message: "entry 19 does not match its stored hash" }],
+  });
+  // An entry that was never canonical is under every later checkpoint.
+  const all = [7, 18].map((size) => rootOf(entries.with(3, bad).slice(0, size)));
+  const items = exported(entries.with(3, bad).with(12, moved)).map((item) => {
+    const root = all[item.kind === "checkpoint" ? item.seq - 1 : -1];
+    return item.kind === "checkpoint" && root !== undefined
+      ? { ...item, root, note: key.sign({ size: item.size, root }) }
+      : item;
+  });
+  await expect(verified(items)).rejects.toMatchObject({
+    index: 3,
+    message: "entry 3 is not canonical JSON",
+    further: [{ index: 12 }],
+  });
+});
+
+test("a fault that ends the verification does not hide those before it", async () => {
+  const moved = { ...(entries[2] as Entry), tenant_id: "ten_2" };
+  await expect(verified(exported(entries.with(2, moved).toSpliced(9, 1)))).rejects.toMatchObject({
+    index: 2,
+    further: [{ index: 9 }],
+  });
+});

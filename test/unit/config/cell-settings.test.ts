@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { cellOfLogin } from "../../../src/config/cell-settings.ts";
 import { PRODUCTION, problemsOf } from "../../support/config-problems.ts";
 
 test("cells name themselves, the home cell and its database", () => {
@@ -33,4 +34,20 @@ test("cells name themselves, the home cell and its database", () => {
   ]) {
     expect(problemsOf({ ...home, SIGNET_CELLS: wrong }).join()).toMatch(/^SIGNET_CELLS must/);
   }
+});
+
+test("the login of a cell is that of the only other cell, or of the one that is named", () => {
+  const SIGNET_CELLS = "eu=https://api.example.com,us=https://us.example.com,ap=https://ap.example.com";
+  const home = { ...PRODUCTION, SIGNET_CELLS, SIGNET_CELL: "eu" };
+  expect(problemsOf({ ...home, SIGNET_HOME_DATABASE_CELL: "ap" })).toEqual([]);
+  for (const wrong of ["eu", "mx"]) {
+    expect(problemsOf({ ...home, SIGNET_HOME_DATABASE_CELL: wrong })).toEqual([
+      "SIGNET_HOME_DATABASE_CELL must be one of the regions in SIGNET_CELLS after the first",
+    ]);
+  }
+  const cells = ["eu", "us", "ap"].map((region) => ({ region, url: `https://${region}.example.com` }));
+  expect(cellOfLogin({ cells: cells.slice(0, 2) })).toBe("us");
+  expect(cellOfLogin({ cells })).toBeUndefined();
+  expect(cellOfLogin({ cells, homeDatabaseCell: "ap" })).toBe("ap");
+  expect(cellOfLogin({})).toBeUndefined();
 });

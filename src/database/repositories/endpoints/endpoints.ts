@@ -8,6 +8,7 @@ import {
 } from "../../../domain/endpoint-state.ts";
 import type { Health } from "../../../domain/endpoint-health.ts";
 import { ENDPOINT_SETTINGS, type EndpointSettings } from "../../../domain/endpoint-settings.ts";
+import { lockName } from "../../lock-name.ts";
 import type { Queryable } from "../../pool.ts";
 import { raw, sql } from "../../sql.ts";
 import { HELD_TENANTS } from "../tenants.ts";
@@ -123,10 +124,7 @@ async function insertFirstSecret(
  * Locks the number of the tenant's endpoints, so that concurrent requests cannot exceed the limit. Returns the number.
  */
 export async function countEndpoints(db: Queryable, tenantId: string): Promise<number> {
-  await db.query({
-    name: "lock-tenant-endpoints",
-    ...sql`SELECT pg_advisory_xact_lock(hashtextextended(${`endpoints/${tenantId}`}, 0))`,
-  });
+  await lockName(db, `endpoints/${tenantId}`);
   const { rows } = await db.query<{ count: number }>({
     name: "count-endpoints",
     ...sql`SELECT count(*) AS count FROM endpoints WHERE tenant_id = ${tenantId} AND state <> 'DELETED'`,

@@ -1,4 +1,5 @@
 /** The catalogue of event types, and the versions of their schemas. */
+import { lockName } from "../../lock-name.ts";
 import type { Queryable } from "../../pool.ts";
 import { raw, sql } from "../../sql.ts";
 import type { TenantAndType } from "../webhooks/events.ts";
@@ -43,7 +44,7 @@ const FROM = raw(`event_types t LEFT JOIN event_type_schemas s
  * Locks the tenant's catalogue until the transaction ends, so that limits and versions stay valid. Returns its size.
  */
 export async function lockCatalogue(db: Queryable, tenantId: string): Promise<number> {
-  await db.query(sql`SELECT pg_advisory_xact_lock(hashtextextended(${`event-types/${tenantId}`}, 0))`);
+  await lockName(db, `event-types/${tenantId}`);
   const { rows } = await db.query<{ count: number }>(
     sql`SELECT count(*) AS count FROM event_types WHERE tenant_id = ${tenantId}`,
   );

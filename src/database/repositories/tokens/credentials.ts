@@ -1,5 +1,6 @@
 /** Credentials and the versions of their secrets. */
 import type { RetirementReason, SecretVersionState } from "../../../domain/secret-version.ts";
+import { lockName } from "../../lock-name.ts";
 import type { Queryable } from "../../pool.ts";
 import { raw, sql } from "../../sql.ts";
 import type { RowPage } from "../page.ts";
@@ -168,7 +169,7 @@ export async function listVersions(db: Queryable, credentialId: string): Promise
 
 /** Whether the principal has `limit` active credentials. Concurrent callers wait until this transaction ends. */
 export async function hasCredentials(db: Queryable, principalId: string, limit: number): Promise<boolean> {
-  await db.query("SELECT pg_advisory_xact_lock(hashtextextended('credentials ' || $1, 0))", [principalId]);
+  await lockName(db, `credentials/${principalId}`);
   const { rowCount } = await db.query(
     "SELECT FROM credentials WHERE principal_id = $1 AND state = 'ACTIVE' LIMIT $2",
     [principalId, limit],

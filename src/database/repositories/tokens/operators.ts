@@ -1,6 +1,7 @@
 /** Operators, their roles and their certificates. */
 import type { OperatorRole } from "../../../domain/operator-roles.ts";
 import { reportDuplicates } from "../../errors.ts";
+import { lockName } from "../../lock-name.ts";
 import type { Queryable } from "../../pool.ts";
 import { raw, sql } from "../../sql.ts";
 import type { RowPage } from "../page.ts";
@@ -108,7 +109,7 @@ export async function findOperatorsByCertificate(
 
 /** Makes changes of operators run one after the other, until the transaction ends. */
 export async function lockOperators(db: Queryable): Promise<void> {
-  await db.query("SELECT pg_advisory_xact_lock(hashtextextended('operators', 0))");
+  await lockName(db, "operators");
 }
 
 /** Whether an active operator of role security can sign in, with a valid token or a certificate. */

@@ -1,4 +1,5 @@
 /** The portal's one-time links and sessions, by the hash of the browser's secret. */
+import { lockName } from "../../lock-name.ts";
 import type { Queryable } from "../../pool.ts";
 import { raw, sql } from "../../sql.ts";
 
@@ -13,6 +14,9 @@ export interface PortalGrant {
   /** Issue time of the token, in seconds of Unix time. */
   readonly issuedAt: number;
   readonly certificateThumbprint: string | undefined;
+  /** Client id and region of the token; null for rows of an earlier version. */
+  readonly clientId: string | null;
+  readonly region: string | null;
 }
 
 /** A row of either table. */
@@ -60,9 +64,12 @@ interface GrantRow {
   kid: string;
   issued_at: string;
   certificate_thumbprint: string | null;
+  client_id: string | null;
+  region: string | null;
 }
 
-const COLUMNS = "tenant_id, principal_id, credential_id, scopes, jti, kid, issued_at, certificate_thumbprint";
+const COLUMNS =
+  "tenant_id, principal_id, credential_id, scopes, jti, kid, issued_at, certificate_thumbprint, client_id, region";
 
 function grantOf(row: GrantRow): PortalGrant {
   return {
@@ -74,6 +81,8 @@ function grantOf(row: GrantRow): PortalGrant {
     kid: row.kid,
     issuedAt: Number(row.issued_at),
     certificateThumbprint: row.certificate_thumbprint ?? undefined,
+    clientId: row.client_id,
+    region: row.region,
   };
 }
 
@@ -89,7 +98,8 @@ export async function insertPortalRow(db: Queryable, table: PortalTable, row: Ne
   await db.query(
     sql`INSERT INTO ${raw(table)} (hash, ${raw(COLUMNS)}, created_at, expires_at${places})
      VALUES (${row.hash}, ${row.tenantId}, ${row.principalId}, ${row.credentialId}, ${row.scopes}, ${row.jti}, ${row.kid},
-       ${row.issuedAt}, ${row.certificateThumbprint ?? null}, ${row.createdAt}, ${row.expiresAt}${origin})`,
+       ${row.issuedAt}, ${row.certificateThumbprint ?? null}, ${row.clientId}, ${row.region}, ${row.createdAt},
+       ${row.expiresAt}${origin})`,
   );
 }
 
@@ -109,7 +119,7 @@ export async function makeRoomForPortalRow(
     readonly max: number;
   },
 ): Promise<number> {
-  await db.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`${table} ${of.credentialId}`]);
+  await lockName(db, `${table}/${of.credentialId}`);
   const { rowCount } = await db.query(
     `DELETE FROM ${table} WHERE tenant_id = $1 AND hash IN (
        SELECT hash FROM ${table} WHERE tenant_id = $1 AND credential_id = $2 AND expires_at > $3
@@ -144,10 +154,56 @@ export async function consumePortalLink(
   return row?.live === true ? grantOf(row) : undefined;
 }
 
-/** Returns an open session, with the scopes that its principal still has. */
+const SESSION_COLUMNS =
+  "s.tenant_id, s.principal_id, s.credential_id, s.jti, s.kid, s.issued_at, s.certificate_thumbprint";
+const OPEN = `JOIN tenants t ON t.id = s.tenant_id AND t.state = 'ACTIVE'
+      WHERE s.tenant_id = $1 AND s.hash = $2 AND s.expires_at > $3
+        -- A session from the future was stamped by a wrong clock, and would live too long.
+        AND s.created_at <= $3::timestamptz + interval '1 minute'`;
+
+const FIND_AT_HOME = {
+  name: "find-portal-session",
+  text: `SELECT ${SESSION_COLUMNS},
+        ARRAY(SELECT unnest(s.scopes) INTERSECT SELECT unnest(p.scopes) ORDER BY 1) AS scopes,
+        c.client_id, p.region, t.name AS tenant_name, s.created_at, s.expires_at
+      FROM portal_sessions s
+      JOIN credentials c ON c.id = s.credential_id AND c.tenant_id = s.tenant_id AND c.state = 'ACTIVE'
+        AND (c.ends_at IS NULL OR c.ends_at > $3)
+      JOIN principals p ON p.id = s.principal_id AND p.tenant_id = s.tenant_id AND p.state = 'ACTIVE'
+      ${OPEN}`,
+};
+
+/**
+ * Principals and credentials are in the home cell. Its revocations end the sessions here; while nobody has asked for them
+ * for a minute, no session is open. A process remembers a revocation for longer than that.
+ */
+const FIND_AWAY = {
+  name: "find-portal-session-away",
+  text: `SELECT ${SESSION_COLUMNS}, s.scopes, s.client_id, s.region, t.name AS tenant_name, s.created_at, s.expires_at
+      FROM portal_sessions s
+      ${OPEN}
+        AND s.client_id IS NOT NULL AND s.region IS NOT NULL
+        AND EXISTS (SELECT FROM home_position WHERE at > clock_timestamp() - interval '1 minute')`,
+};
+
+/**
+ * Returns an open session. At home, it has the scopes that its principal still has.
+ *
+ * @param away whether this is a cell other than the home cell
+ */
 export async function findPortalSession(
   db: Queryable,
-  { tenantId, hash, now }: { readonly tenantId: string; readonly hash: Buffer; readonly now: Date },
+  {
+    tenantId,
+    hash,
+    now,
+    away,
+  }: {
+    readonly tenantId: string;
+    readonly hash: Buffer;
+    readonly now: Date;
+    readonly away: boolean;
+  },
 ): Promise<PortalSession | undefined> {
   const { rows } = await db.query<
     GrantRow & {
@@ -157,21 +213,7 @@ export async function findPortalSession(
       created_at: Date;
       expires_at: Date;
     }
-  >({
-    name: "find-portal-session",
-    text: `SELECT s.tenant_id, s.principal_id, s.credential_id, s.jti, s.kid, s.issued_at, s.certificate_thumbprint,
-        ARRAY(SELECT unnest(s.scopes) INTERSECT SELECT unnest(p.scopes) ORDER BY 1) AS scopes,
-        c.client_id, p.region, t.name AS tenant_name, s.created_at, s.expires_at
-      FROM portal_sessions s
-      JOIN credentials c ON c.id = s.credential_id AND c.tenant_id = s.tenant_id AND c.state = 'ACTIVE'
-        AND (c.ends_at IS NULL OR c.ends_at > $3)
-      JOIN principals p ON p.id = s.principal_id AND p.tenant_id = s.tenant_id AND p.state = 'ACTIVE'
-      JOIN tenants t ON t.id = s.tenant_id AND t.state = 'ACTIVE'
-      WHERE s.tenant_id = $1 AND s.hash = $2 AND s.expires_at > $3
-        -- A session from the future was stamped by a wrong clock, and would live too long.
-        AND s.created_at <= $3::timestamptz + interval '1 minute'`,
-    values: [tenantId, hash, now],
-  });
+  >({ ...(away ? FIND_AWAY : FIND_AT_HOME), values: [tenantId, hash, now] });
   const [row] = rows;
   return (
     row && {

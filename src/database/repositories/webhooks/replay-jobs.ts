@@ -1,4 +1,5 @@
 /** Replay jobs and their progress. */
+import { lockName } from "../../lock-name.ts";
 import type { Queryable } from "../../pool.ts";
 import type { RowPage } from "../page.ts";
 
@@ -46,7 +47,7 @@ export interface NewReplayJob extends Pick<
 
 /** Returns how many jobs of the tenant are open. Prevents new ones until the transaction ends (role signet_api). */
 export async function countOpenJobs(db: Queryable, tenantId: string): Promise<number> {
-  await db.query("SELECT pg_advisory_xact_lock(hashtextextended('replay_jobs ' || $1, 0))", [tenantId]);
+  await lockName(db, `replay_jobs/${tenantId}`);
   const { rows } = await db.query<{ n: number }>(
     "SELECT count(*) AS n FROM replay_jobs WHERE tenant_id = $1 AND finished_at IS NULL",
     [tenantId],

@@ -2,6 +2,7 @@
 import { idDay } from "../../../domain/ids.ts";
 import type { StreamStatus } from "../../../domain/security-events.ts";
 import type { EndpointState } from "../../../domain/endpoint-state.ts";
+import { lockName } from "../../lock-name.ts";
 import type { Queryable } from "../../pool.ts";
 import { raw, sql } from "../../sql.ts";
 
@@ -35,7 +36,7 @@ const STREAM = raw(`${COLUMNS}, e.url, e.state AS "endpointState", e.disabled_re
 
 /** Locks the number of a tenant's streams until the transaction ends, and returns it (role signet_api). */
 export async function countStreams(db: Queryable, tenantId: string): Promise<number> {
-  await db.query(sql`SELECT pg_advisory_xact_lock(hashtextextended(${`ssf_streams/${tenantId}`}, 0))`);
+  await lockName(db, `ssf_streams/${tenantId}`);
   const { rows } = await db.query<{ count: number }>(
     sql`SELECT count(*) AS count FROM ssf_streams WHERE tenant_id = ${tenantId}`,
   );
