@@ -86,6 +86,30 @@ export const TOKENS: readonly Mutant[] = [
 
   // Access tokens.
   {
+    name: "key-of-events-makes-tokens",
+    breaks: "A key that a worker opens makes no access token (docs/security-model.md)",
+    file: "src/database/repositories/tokens/signing-keys.ts",
+    find: "WHERE purpose = $1 AND (state <> 'GONE' OR revoked_at >= $2)",
+    replace: "WHERE $1 <> '' AND (state <> 'GONE' OR revoked_at >= $2)",
+    caughtBy: "test/integration/ssf/keys.test.ts",
+  },
+  {
+    name: "worker-makes-token-keys",
+    breaks: "No worker opens or makes a key of access tokens (docs/security-model.md)",
+    file: "activities/signing-keys.ts",
+    find: 'rotateSigningKeys(services, "set",',
+    replace: 'rotateSigningKeys(services, "access",',
+    caughtBy: "test/workflows/rotate-signing-keys.test.ts",
+  },
+  {
+    name: "older-version-signs-with-set-key",
+    breaks: "After a rollback, 0.3.0 signs access tokens with their own keys (migration 0065)",
+    file: "src/database/migrations/0065-keys-of-security-events.sql",
+    find: "NEW.activated_at := timestamptz 'epoch';",
+    replace: "NEW.activated_at := NEW.set_activated_at;",
+    caughtBy: "test/integration/signing-keys/rotation.test.ts",
+  },
+  {
     name: "token-for-16-minutes",
     breaks: "A token is valid for 15 minutes (specification 8)",
     file: "src/tokens/oauth/access-token.ts",
