@@ -83,6 +83,14 @@ export const TOKENS: readonly Mutant[] = [
     replace: "const dueAt = nowMs + rules.periodMs + 86_400_000;",
     caughtBy: "test/promises/rotation.test.ts",
   },
+  {
+    name: "right-secret-shows-in-the-time",
+    breaks: "Every rejection of a client takes as long (docs/security-model.md)",
+    file: "src/tokens/oauth/client-authentication.ts",
+    find: "if (admitted !== undefined) {",
+    replace: "if (live !== undefined) {",
+    caughtBy: "test/unit/tokens/oauth/client-authentication.test.ts",
+  },
 
   // Access tokens.
   {
