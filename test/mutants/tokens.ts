@@ -91,6 +91,14 @@ export const TOKENS: readonly Mutant[] = [
     replace: "if (live !== undefined) {",
     caughtBy: "test/unit/tokens/oauth/client-authentication.test.ts",
   },
+  {
+    name: "wildcards-of-accept-are-ignored",
+    breaks: "The most specific range of Accept that matches decides (RFC 9110 section 12.5.1)",
+    file: "src/http/accept.ts",
+    find: '["*/*", `${main}/*`, type].indexOf(range)',
+    replace: '["", main, type].indexOf(range)',
+    caughtBy: "test/unit/http/accept.test.ts",
+  },
 
   // Access tokens.
   {
