@@ -99,6 +99,22 @@ export const TOKENS: readonly Mutant[] = [
     replace: '["", main, type].indexOf(range)',
     caughtBy: "test/unit/http/accept.test.ts",
   },
+  {
+    name: "mapped-addresses-are-one-host",
+    breaks: "IPv4 mapped into IPv6 counts as IPv4, however it is spelled (docs/operations.md)",
+    file: "src/runtime/address-set.ts",
+    find: "words.length === IPV6_WORDS && first === 0 &&",
+    replace: 'words.length === IPV6_WORDS && address.includes(".") && first === 0 &&',
+    caughtBy: "test/unit/http/rate-limits/address-key.test.ts",
+  },
+  {
+    name: "a-site-has-no-limit",
+    breaks: "A customer with many networks of IPv6 gets 16 times the limit of one host (docs/operations.md)",
+    file: "src/http/rate-limits/address-key.ts",
+    find: "const SITE_HOSTS = 16;",
+    replace: "const SITE_HOSTS = 65_536;",
+    caughtBy: "test/unit/http/rate-limits/rate-limits.test.ts",
+  },
 
   // Access tokens.
   {
