@@ -115,6 +115,22 @@ export const TOKENS: readonly Mutant[] = [
     replace: "const SITE_HOSTS = 65_536;",
     caughtBy: "test/unit/http/rate-limits/rate-limits.test.ts",
   },
+  {
+    name: "order-of-four-rounds",
+    breaks: "Places in a status list are in random order (docs/learning-of-revocations.md)",
+    file: "src/tokens/status-lists/places.ts",
+    find: "const ROUNDS = 10;",
+    replace: "const ROUNDS = 4;",
+    caughtBy: "test/unit/tokens/status-lists/places.test.ts",
+  },
+  {
+    name: "older-processes-join-newer-lists",
+    breaks: "Older and newer processes never give the same place of a status list (migration 0066)",
+    file: "src/database/repositories/tokens/status-lists.ts",
+    find: "${orderKey}, ${size}, ${count}, ${now}",
+    replace: "${orderKey}, ${count}, ${count}, ${now}",
+    caughtBy: "test/integration/revocation/status-lists.test.ts",
+  },
 
   // Access tokens.
   {
