@@ -1,4 +1,4 @@
-import { Command } from "commander";
+import { Command, Option } from "commander";
 import { findCheckpointKey } from "../compliance/load-checkpoint-key.ts";
 import { createAdminCall, type Resource, segment } from "./admin-client.ts";
 import { type CliContext, CommandError } from "./context.ts";
@@ -6,7 +6,12 @@ import { withTable } from "./list-options.ts";
 import { type OutputOptions, printPage, printResource } from "./output.ts";
 import { printReceipt } from "./receipt.ts";
 
-const COLUMNS = ["kid", "alg", "state", "created_at", "activated_at", "retired_at", "revoked_at"];
+const COLUMNS = ["kid", "purpose", "alg", "state", "created_at", "activated_at", "retired_at", "revoked_at"];
+
+interface RotateOptions extends OutputOptions {
+  readonly purpose?: string;
+  readonly reason?: string;
+}
 
 /** Rewraps the keys in batches until none is left. */
 async function rewrapAll(rewrap: (body: Resource) => Promise<Resource>): Promise<Resource> {
@@ -39,10 +44,19 @@ export function keysCommand(context: CliContext): Command {
     .description(
       "make the next key sign once it has been published for an hour; creates one if there is none",
     )
+    .addOption(
+      new Option(
+        "--purpose <purpose>",
+        "what the key signs: access tokens (access, the default) or security events (set)",
+      ).choices(["access", "set"]),
+    )
     .option("--reason <text>", "for the compliance log; no personal data")
     .option("--json", "print the API's object as JSON")
-    .action(async ({ reason, ...output }: OutputOptions & { readonly reason?: string }) => {
-      const body = reason === undefined ? {} : { reason };
+    .action(async ({ purpose, reason, ...output }: RotateOptions) => {
+      const body = {
+        ...(purpose === undefined ? {} : { purpose }),
+        ...(reason === undefined ? {} : { reason }),
+      };
       printResource(context, await call("POST", "/signing-keys/rotate", body), output);
     });
 

@@ -87,7 +87,13 @@ export const KEY_SETTINGS = {
     "SIGNET_JWT_ALG",
     oneOf("ES256", "RS256", "Ed25519"),
     "ES256",
-    "algorithm of new signing keys",
+    "algorithm of new keys that sign access tokens",
+  ),
+  setAlg: setting(
+    "SIGNET_SET_ALG",
+    oneOf("ES256", "RS256", "Ed25519"),
+    undefined,
+    "algorithm of new keys that sign security events; by default that of SIGNET_JWT_ALG. The CAEP interoperability profile requires RS256",
   ),
 } as const;
 

@@ -28,8 +28,12 @@ export class FixedWindows {
     this.#keysMax = keysMax;
   }
 
-  /** Counts a request of the key. Returns 0 if it is within the limit, otherwise the milliseconds to wait. */
-  take(key: string, nowMs: number): number {
+  /**
+   * Counts a request of the key. Returns 0 if it is within the limit, otherwise the milliseconds to wait.
+   *
+   * @param times how many times the limit the key may have
+   */
+  take(key: string, nowMs: number, times = 1): number {
     const { count, perMs } = this.#limit;
     if (count === 0) {
       return 0;
@@ -37,7 +41,7 @@ export class FixedWindows {
     const window = this.#current(key, nowMs) ?? { counted: 0, endsAtMs: nowMs + perMs };
     window.counted += 1;
     putBounded(this.#windows, key, window, this.#keysMax);
-    return window.counted <= count ? 0 : window.endsAtMs - nowMs;
+    return window.counted <= count * times ? 0 : window.endsAtMs - nowMs;
   }
 
   /** Returns the number of the key's requests in its window. */
@@ -46,8 +50,8 @@ export class FixedWindows {
   }
 
   /** Checks whether the next request of the key exceeds the limit. */
-  isUsedUp(key: string, nowMs: number): boolean {
-    return this.#limit.count > 0 && this.counted(key, nowMs) >= this.#limit.count;
+  isUsedUp(key: string, nowMs: number, times = 1): boolean {
+    return this.#limit.count > 0 && this.counted(key, nowMs) >= this.#limit.count * times;
   }
 
   /** Starts a window of the key that ends at the given time and already has this count. */

@@ -1,4 +1,4 @@
-/** Content negotiation (RFC 9110 12.5.1) for routes that also have an HTML page. */
+/** Content negotiation (RFC 9110 section 12.5.1) for routes with several forms of an answer. */
 import { elementsOf } from "./list-header.ts";
 
 /** Returns a type's quality, 0 to 1, from the most specific range of the Accept header that matches it. */
@@ -17,11 +17,12 @@ function qualityOf(accept: string, type: string): number {
   return best.quality;
 }
 
-/** Checks whether the client prefers HTML to JSON, as browsers do. JSON is the default. */
+/** Whether the client prefers a media type to each of the others. False without an Accept header. */
+export function prefers(accept: string | undefined, type: string, ...others: readonly string[]): boolean {
+  return accept !== undefined && others.every((other) => qualityOf(accept, type) > qualityOf(accept, other));
+}
+
+/** Whether the client prefers HTML to JSON, as browsers do. JSON is the default. */
 export function prefersHtml(accept: string | undefined): boolean {
-  return (
-    accept !== undefined &&
-    qualityOf(accept, "text/html") >
-      Math.max(qualityOf(accept, "application/json"), qualityOf(accept, "application/problem+json"))
-  );
+  return prefers(accept, "text/html", "application/json", "application/problem+json");
 }

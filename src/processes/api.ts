@@ -67,7 +67,13 @@ import { openTenantLimits } from "./api/tenant-limits.ts";
 import { createStatusLists, type StatusLists } from "./api/status-lists.ts";
 import { createTokens } from "./api/tokens.ts";
 import { createTokenRotation, credentialIssuing } from "./rotation.ts";
-import { openSigningKeys, requireVerificationKeys } from "./signing-keys.ts";
+import {
+  type ApiKeys,
+  keyAlgorithms,
+  keyReplacement,
+  openSigningKeys,
+  requireVerificationKeys,
+} from "./signing-keys.ts";
 import { createWebhooks } from "./api/webhooks.ts";
 import type { RunningProcess } from "./with-metrics.ts";
 
@@ -110,22 +116,13 @@ function openPools({ config, log }: ApiProcessOptions): Pools {
   };
 }
 
-/** A holder that cannot be revoked, to ask about a key alone. */
-const NOBODY = {
-  credentialId: "",
-  principalId: "",
-  tenantId: "",
-  jti: "",
-  issuedAt: Infinity,
-  certificateThumbprint: undefined,
-};
-
 interface OAuthParts {
   readonly config: ApiProcessOptions["config"];
   readonly pools: Pools;
   readonly pepper: Pepper;
   readonly keyring: Keyring;
   readonly keys: Omit<KeyStore, "close">;
+  readonly setKeys: ApiKeys["setKeys"];
   readonly clock: GuardedClock;
   readonly log: Logger;
   readonly view: RevocationView;
@@ -137,23 +134,8 @@ interface OAuth extends OAuthServices {
   close(): Promise<void>;
 }
 
-/** Returns the function that reads the keys again if a key, by default the one that signs, is revoked and signs. */
-function keyReplacement(
-  keys: OAuthParts["keys"],
-  view: OAuthParts["view"],
-): (kid?: string) => Promise<boolean> {
-  return async (kid = keys.signingKey().kid) => {
-    if (view.issuableFrom({ ...NOBODY, kid }) !== Infinity) {
-      return false;
-    }
-    if (keys.signingKey().kid === kid) {
-      await keys.refresh();
-    }
-    return keys.signingKey().kid !== kid;
-  };
-}
-
-function createOAuth({ config, pools, pepper, keyring, keys, clock, log, view }: OAuthParts): OAuth {
+function createOAuth(parts: OAuthParts): OAuth {
+  const { config, pools, pepper, keyring, keys, setKeys, clock, log, view } = parts;
   const { publicUrl: issuer, audience, resources = [] } = config;
   const reMac = createReMac(
     async (old) => await replaceMac(pools.issuer, old, old, { macKeyId: pepper.id, mac: old.newMac }),
@@ -181,7 +163,7 @@ function createOAuth({ config, pools, pepper, keyring, keys, clock, log, view }:
     mutualTlsUrl,
     audience,
     resources,
-    keys,
+    publicKeys: () => [...keys.publicKeys(), ...setKeys.publicKeys()],
     authenticator: createClientAuthenticator({
       findClient: createClientLookup(pools.issuer),
       findRetiredClient: createRetiredClientLookup(pools.issuer, clock),
@@ -232,10 +214,12 @@ interface KnowledgeParts extends Pick<OAuthParts, "config" | "pools" | "keyring"
 async function openKnowledge({ config, cells, tenantLimits, ...parts }: KnowledgeParts) {
   const { forget: onPolicyChange } = tenantLimits;
   if (isAway(cells)) {
-    return await followHome({ config, onPolicyChange, ...parts });
+    const home = await followHome({ config, onPolicyChange, ...parts });
+    return { ...home, setKeys: home.keys, keyJobs: [] };
   }
-  const keys = await openSigningKeys({ config, ...parts });
-  return { keys, revocation: await followRevocations({ onPolicyChange, config, log: parts.log }) };
+  const { jobs: keyJobs, ...keys } = await openSigningKeys({ config, ...parts });
+  const revocation = await followRevocations({ onPolicyChange, config, log: parts.log });
+  return { ...keys, keyJobs, revocation };
 }
 
 type Needs = Pick<OAuthParts, "pools" | "clock"> & {
@@ -306,7 +290,7 @@ async function createOperatorsApi({
     commit: createCommitChange(shared),
     rotationRules: rotationRules(config),
     limitDefaults: config,
-    alg: config.jwtAlg,
+    algs: keyAlgorithms(config),
   });
 }
 
@@ -336,8 +320,8 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const own = { ...config, publicUrl: cells?.own.url ?? config.publicUrl };
   const tenantLimits = openTenantLimits(config, pools.issuer, clock);
   const knowing = { ...shared, config, cells, pools, keyring, tenantLimits };
-  const { keys, revocation } = await openKnowledge(knowing);
-  const signing = { ...shared, config, pools, keyring, keys };
+  const { keys, setKeys, keyJobs, revocation } = await openKnowledge(knowing);
+  const signing = { ...shared, config, pools, keyring, keys, setKeys };
   const oauth = createOAuth({ ...signing, pepper, view: revocation.follower.view });
   const receipts = createReceipts({ pool: pools.issuer, region: config.region, monotonic, ...shared });
   const revoking = { ...shared, keyring, receipts, deadLetterMs: config.deadLetterMs };
@@ -377,7 +361,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const adminAddress = await adminListener.listen(admin);
   const edgeAddress = await mutualTls.listen(handlerOf(api), options.mutualTlsListen);
   const edge = edgeAddress && formatListen(edgeAddress);
-  const measures = startUpkeep([clockSkewJob(clock, log), readAudit.job], log);
+  const measures = startUpkeep([clockSkewJob(clock, log), readAudit.job, ...keyJobs], log);
   void reportUnreachable(temporalOptions(config), log);
   log.info({ public: formatListen(publicAddress), admin: formatListen(adminAddress), edge }, "api started");
   return {

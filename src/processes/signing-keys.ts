@@ -1,58 +1,143 @@
 /** The signing keys of a process: created if missing, and read again on every change. */
+import { randomBytes } from "node:crypto";
 import type { Config } from "../config/config.ts";
 import { type DatabaseUrls, directUrl } from "../config/database-settings.ts";
 import type { Keyring } from "../crypto/keyring.ts";
 import { listen } from "../database/listener.ts";
 import type { Pool } from "../database/pool.ts";
-import { SIGNING_KEYS_CHANNEL } from "../database/repositories/tokens/signing-keys.ts";
-import type { Clock } from "../domain/clock.ts";
+import { type KeyPurpose, SIGNING_KEYS_CHANNEL } from "../database/repositories/tokens/signing-keys.ts";
+import type { GuardedClock } from "../domain/clock.ts";
 import type { Logger } from "../observability/logger.ts";
+import type { RevocationView } from "../revocation/view.ts";
+import type { UpkeepJob } from "../runtime/upkeep.ts";
 import {
   ensureSigningKey,
   type KeyStore,
   type KeyStoreOptions,
   openKeyStore,
 } from "../tokens/signing-keys/key-store.ts";
+import { type KeyAlgorithms, rotateSigningKeys } from "../tokens/signing-keys/rotate.ts";
+
+/** How often an api looks whether the keys of access tokens are due, as the schedule does for those of security events. */
+const ROTATION_MS = 600_000;
 
 export interface SigningKeyParts {
-  readonly config: Pick<Config, "jwtAlg"> & DatabaseUrls;
+  readonly config: Pick<Config, "jwtAlg" | "setAlg"> & DatabaseUrls;
   readonly pools: { readonly operator: Pool; readonly issuer: Pool };
   readonly keyring: Keyring;
-  readonly clock: Clock;
+  readonly clock: GuardedClock;
   readonly log: Logger;
 }
 
 /** A key store that follows changes. */
 export type FollowingKeyStore = Omit<KeyStore, "close"> & { close(): Promise<void> };
 
-/** Opens the key store of a process that signs. */
-export async function openSigningKeys(parts: SigningKeyParts): Promise<FollowingKeyStore> {
+/** The keys of an api. */
+export interface ApiKeys {
+  /** Of access tokens and status lists. Closing it closes the other, too. */
+  readonly keys: FollowingKeyStore;
+  /** Of security events. */
+  readonly setKeys: Pick<KeyStore, "signingKey" | "publicKeys">;
+  readonly jobs: readonly UpkeepJob[];
+}
+
+/** Returns the algorithms of new keys. */
+export function keyAlgorithms({ jwtAlg, setAlg }: Pick<Config, "jwtAlg" | "setAlg">): KeyAlgorithms {
+  return { access: jwtAlg, set: setAlg ?? jwtAlg };
+}
+
+/** Opens the key stores of an api, which rotates the keys of access tokens. */
+export async function openSigningKeys(parts: SigningKeyParts): Promise<ApiKeys> {
   const { config, pools, keyring, clock, log } = parts;
-  await ensureSigningKey({ db: pools.operator, keyring, clock, alg: config.jwtAlg });
-  return await followKeys(config, { db: pools.issuer, keyring, clock, log });
+  const algs = keyAlgorithms(config);
+  const open = async (purpose: KeyPurpose): Promise<KeyStore> => {
+    await ensureSigningKey({ db: pools.operator, keyring, clock, purpose, alg: algs[purpose] });
+    return await openKeyStore({ db: pools.issuer, keyring, purpose, clock, log });
+  };
+  const [keys, setKeys] = await Promise.all([open("access"), open("set")]);
+  const services = { pool: pools.operator, keyring, clock, randomBytes, algs };
+  return {
+    keys: { ...keys, close: follow(config, [keys, setKeys], log) },
+    setKeys,
+    jobs: [
+      {
+        name: "signing keys",
+        everyMs: ROTATION_MS,
+        run: async () => {
+          clock.requireRight();
+          await rotateSigningKeys(services, "access", { actor: "system:rotateSigningKeys" });
+        },
+      },
+    ],
+  };
+}
+
+export interface SetKeyParts extends Pick<SigningKeyParts, "config" | "keyring" | "clock" | "log"> {
+  readonly pools: { readonly operator: Pool; readonly worker: Pool };
+  /** Whether this is a cell without keys of its own. */
+  readonly away: boolean;
+}
+
+/** Opens the keys of a worker: those of security events. It starts without them, since webhooks need none. */
+export async function openSetKeys(parts: SetKeyParts): Promise<KeyStore> {
+  const { config, pools, keyring, clock, log, away } = parts;
+  const purpose = "set";
+  if (!away) {
+    const alg = keyAlgorithms(config)[purpose];
+    await ensureSigningKey({ db: pools.operator, keyring, clock, purpose, alg }).catch((error: unknown) =>
+      log.warn({ err: error }, "the first key of security events could not be created"),
+    );
+  }
+  return await openKeyStore({ db: pools.worker, keyring, purpose, optional: true, clock, log });
 }
 
 /** Opens a key store and reads it again whenever a key changes. */
 export async function followKeys(config: DatabaseUrls, options: KeyStoreOptions): Promise<FollowingKeyStore> {
-  const { log } = options;
   const store = await openKeyStore(options);
+  return { ...store, close: follow(config, [store], options.log) };
+}
+
+/** Reads stores again whenever a key changes. Returns a function that ends that and closes them. */
+function follow(config: DatabaseUrls, stores: readonly KeyStore[], log: Logger): () => Promise<void> {
+  const refresh = (store: KeyStore): void => {
+    store
+      .refresh()
+      .catch((error: unknown) => log.warn({ err: error }, "changed signing keys could not be read"));
+  };
   const listener = listen({
     url: directUrl(config),
-    channels: {
-      [SIGNING_KEYS_CHANNEL]: () => {
-        store
-          .refresh()
-          .catch((error: unknown) => log.warn({ err: error }, "changed signing keys could not be read"));
-      },
-    },
+    channels: { [SIGNING_KEYS_CHANNEL]: () => stores.forEach(refresh) },
     log,
   });
-  return {
-    ...store,
-    close: async () => {
-      store.close();
-      await listener.stop();
-    },
+  return async () => {
+    stores.forEach((store) => store.close());
+    await listener.stop();
+  };
+}
+
+/** A holder that cannot be revoked, to ask about a key alone. */
+const NOBODY = {
+  credentialId: "",
+  principalId: "",
+  tenantId: "",
+  jti: "",
+  issuedAt: Infinity,
+  certificateThumbprint: undefined,
+};
+
+/** Returns the function that reads the keys again if a key, by default the one that signs, is revoked and signs. */
+export function keyReplacement(
+  keys: Pick<KeyStore, "signingKey" | "refresh">,
+  view: Pick<RevocationView, "issuableFrom">,
+): (kid?: string) => Promise<boolean> {
+  return async (kid = keys.signingKey().kid) => {
+    if (view.issuableFrom({ ...NOBODY, kid }) !== Infinity) {
+      return false;
+    }
+    if (keys.signingKey().kid === kid) {
+      await keys.refresh();
+    }
+    return keys.signingKey().kid !== kid;
   };
 }
 

@@ -84,6 +84,22 @@ export function addressWords(address: string): AddressWords | null {
   return family === 6 ? ipv6Words(zone < 0 ? address : address.slice(0, zone)) : null;
 }
 
+const MAPPED_WORD = 0xffff;
+
+/**
+ * Returns an address in its usual spelling: IPv4 mapped into IPv6 (`::ffff:0:0/96`, RFC 4291 section 2.5.5.2) as IPv4,
+ * however it is spelled. Returns undefined for anything but an address.
+ */
+export function usualAddress(address: string): string | undefined {
+  const words = addressWords(address);
+  if (words === null) {
+    return undefined;
+  }
+  const [first, second, third, last = 0] = words;
+  const isMapped = words.length === IPV6_WORDS && first === 0 && second === 0 && third === MAPPED_WORD;
+  return isMapped ? [24, 16, 8, 0].map((bits) => (last >>> bits) & 0xff).join(".") : address.toLowerCase();
+}
+
 function mask(bits: number): number {
   return bits <= 0 ? 0 : bits >= 32 ? 0xffffffff : ~(0xffffffff >>> bits) >>> 0;
 }

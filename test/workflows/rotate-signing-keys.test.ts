@@ -1,4 +1,4 @@
-/** The schedule of the signing keys on a real worker. */
+/** The schedule of the signing keys on a real worker: those of security events, which alone it may hold. */
 import { beforeAll, expect, test } from "vitest";
 import type { SigningKeyChanges } from "../../activities/types.ts";
 import { TASK_QUEUES } from "../../workflows/messages.ts";
@@ -15,7 +15,7 @@ beforeAll(async () => {
 
 async function states(): Promise<string[]> {
   const { rows } = await made.current.sql.query<{ state: string }>(
-    "SELECT state FROM signing_keys ORDER BY activated_at",
+    "SELECT set_state AS state FROM signing_keys ORDER BY set_activated_at",
   );
   return rows.map(({ state }) => state);
 }
@@ -35,21 +35,25 @@ test("a worker creates the schedule, which runs every ten minutes without overla
   expect(described.policies.overlap).toBe("SKIP");
 });
 
-test("a run creates a missing key, prepares the next one and applies due changes", async () => {
+test("a run prepares the next key and applies due changes, and no worker makes a key of access tokens", async () => {
   const { sql } = made.current;
   await run("rotate/1");
+  const { rows } = await sql.query("SELECT FROM signing_keys WHERE purpose = 'access'");
+  expect(rows).toEqual([]);
   expect(await states()).toEqual(["CURRENT"]);
   expect(await run("rotate/2")).toEqual({ created: [], activated: [], retired: [], gone: [] });
 
-  await sql.query("UPDATE signing_keys SET activated_at = activated_at - interval '29 days 1 hour'");
+  await sql.query("UPDATE signing_keys SET set_activated_at = set_activated_at - interval '29 days 1 hour'");
   expect((await run("rotate/3")).created).toHaveLength(1);
   expect(await states()).toEqual(["CURRENT", "NEXT"]);
 
-  await sql.query("UPDATE signing_keys SET activated_at = activated_at - interval '23 hours 30 minutes'");
+  await sql.query(
+    "UPDATE signing_keys SET set_activated_at = set_activated_at - interval '23 hours 30 minutes'",
+  );
   const { activated, retired } = await run("rotate/4");
   expect([activated.length, retired.length]).toEqual([1, 1]);
   await sql.query(
-    "UPDATE signing_keys SET retired_at = retired_at - interval '2 days' WHERE state = 'PREVIOUS'",
+    "UPDATE signing_keys SET set_retired_at = set_retired_at - interval '2 days' WHERE set_state = 'PREVIOUS'",
   );
   expect((await run("rotate/5")).gone).toEqual(retired);
   expect(await states()).toEqual(["GONE", "CURRENT"]);

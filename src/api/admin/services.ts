@@ -3,7 +3,6 @@ import type { onRequestAsyncHookHandler } from "fastify";
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { Pepper } from "../../crypto/pepper.ts";
 import type { Pool } from "../../database/pool.ts";
-import type { SigningAlgorithm } from "../../database/repositories/tokens/signing-keys.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { Cells } from "../../domain/regions.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
@@ -13,6 +12,7 @@ import type { SignetServer } from "../../http/types.ts";
 import type { Overview } from "../schemas/overview.ts";
 import type { Logger } from "../../observability/logger.ts";
 import type { ReadAudit } from "../../tokens/operators/read-audit.ts";
+import type { KeyAlgorithms } from "../../tokens/signing-keys/rotate.ts";
 import type { RevocationServices } from "../../revocation/receipts.ts";
 import type { LimitDefaults } from "../../config/tenant-limits.ts";
 import type { CommitChange } from "./audited.ts";
@@ -68,8 +68,8 @@ export interface AdminServices {
   readonly rotationRules: RotationRules;
   /** Default limits of tenants. */
   readonly limitDefaults: LimitDefaults;
-  /** Algorithm of new signing keys. */
-  readonly alg: SigningAlgorithm;
+  /** Algorithms of new signing keys. */
+  readonly algs: KeyAlgorithms;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
   readonly log: Logger;

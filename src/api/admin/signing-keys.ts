@@ -1,5 +1,9 @@
 import { Type } from "typebox";
-import { listSigningKeys, type SigningKeyRow } from "../../database/repositories/tokens/signing-keys.ts";
+import {
+  KEY_PURPOSES,
+  listSigningKeys,
+  type SigningKeyRow,
+} from "../../database/repositories/tokens/signing-keys.ts";
 import { statesAt } from "../../tokens/signing-keys/lifecycle.ts";
 import { revokeSigningKey } from "../../tokens/signing-keys/revoke.ts";
 import { advanceRotation } from "../../tokens/signing-keys/rotate.ts";
@@ -10,12 +14,15 @@ import type { SignetServer } from "../../http/types.ts";
 import { authorOf } from "./author.ts";
 import type { AdminServices } from "./services.ts";
 
-/** Maximum number of keys in the list: eight years at one key per month. */
+/** Maximum number of keys in the list: four years at one key per purpose and month. */
 const SHOWN_MAX = 100;
 const KID = "^[A-Za-z0-9_-]{43}$";
 
+const PURPOSE = "What the key signs: access tokens and status lists (access), or security events (set)";
+
 const SigningKey = Resource("SigningKey", {
   kid: Type.String({ description: "RFC 7638 thumbprint" }),
+  purpose: OneOf(KEY_PURPOSES, { description: PURPOSE }),
   alg: OneOf(["ES256", "RS256", "Ed25519"]),
   state: OneOf(["NEXT", "CURRENT", "PREVIOUS", "GONE"]),
   created_at: Timestamp,
@@ -27,6 +34,10 @@ const SigningKey = Resource("SigningKey", {
   revoked_at: Nullable(Timestamp),
   revocation_reason: Nullable(Type.String()),
 });
+const RevokedSigningKey = Resource("RevokedSigningKey", {
+  ...SigningKey.properties,
+  ...RevocationReceipt.properties,
+});
 const SigningKeyPage = Resource("SigningKeyPage", { data: Type.Array(SigningKey), next_cursor: Type.Null() });
 
 const KidParams = Closed({
@@ -36,24 +47,31 @@ const KidParams = Closed({
   ),
 });
 const ReasonText = TextLine(256);
+const KeyRotation = Body("KeyRotation", {
+  purpose: Type.Optional(OneOf(KEY_PURPOSES, { description: PURPOSE, default: "access" })),
+  reason: Type.Optional(ReasonText),
+});
 
 /** Returns the wire form of keys with their states at `nowMs`, even if the schedule has not stored them yet. */
 function presentKeys(rows: readonly SigningKeyRow[], nowMs: number) {
-  const states = statesAt(
-    rows
-      .filter(({ state }) => state !== "GONE")
-      .map((row) => ({
-        kid: row.kid,
-        activatedAt: row.activated_at.getTime(),
-        retiredAt: row.retired_at?.getTime() ?? null,
-        revokedAt: row.revoked_at?.getTime() ?? null,
-      })),
-    nowMs,
+  const states = KEY_PURPOSES.map((purpose) =>
+    statesAt(
+      rows
+        .filter((row) => row.purpose === purpose && row.state !== "GONE")
+        .map((row) => ({
+          kid: row.kid,
+          activatedAt: row.activated_at.getTime(),
+          retiredAt: row.retired_at?.getTime() ?? null,
+          revokedAt: row.revoked_at?.getTime() ?? null,
+        })),
+      nowMs,
+    ),
   );
   return rows.map((row) => ({
     kid: row.kid,
+    purpose: row.purpose,
     alg: row.alg,
-    state: states.get(row.kid) ?? "GONE",
+    state: states.map((each) => each.get(row.kid)).find((state) => state !== undefined) ?? "GONE",
     created_at: row.created_at.toISOString(),
     activated_at: row.activated_at.toISOString(),
     retired_at: row.retired_at?.toISOString() ?? null,
@@ -92,13 +110,14 @@ export function registerSigningKeyRoutes(server: SignetServer, services: AdminSe
       audits: "key.created",
       summary: "Rotate the signing key early",
       description:
-        "The next key signs once it has been published for an hour; if there is none, one is created.",
+        "The next key of the purpose signs once it has been published for an hour; if there is none, one is created.",
       requestExamples: { "with a reason": { reason: "Before the audit" } },
-      body: Body("KeyRotation", { reason: Type.Optional(ReasonText) }),
+      body: KeyRotation,
       response: { 200: SigningKey },
     }),
     async (request) => {
-      const next = await advanceRotation(services, { ...authorOf(request), reason: request.body.reason });
+      const { purpose = "access", reason } = request.body;
+      const next = await advanceRotation(services, purpose, { ...authorOf(request), reason });
       return presentKeys([next], clock.now())[0];
     },
   );
@@ -117,12 +136,7 @@ export function registerSigningKeyRoutes(server: SignetServer, services: AdminSe
       requestExamples: { "with its reason": { reason: "The key was exposed" } },
       params: KidParams,
       body: Body("KeyRevocation", { reason: ReasonText }),
-      response: {
-        200: Resource("RevokedSigningKey", {
-          ...SigningKey.properties,
-          ...RevocationReceipt.properties,
-        }),
-      },
+      response: { 200: RevokedSigningKey },
     }),
     async (request) => {
       const { key, revocation } = await revokeSigningKey(services, {

@@ -21,7 +21,8 @@ import { DOCUMENTED_TOKEN_REQUEST, EXAMPLE_CLIENT, OAUTH_ENDPOINT, tokenRequest 
 import { registerTokenStatusRoutes, type TokenStatusServices } from "./token-status.ts";
 
 export interface OAuthServices extends TokenServices, MetadataOptions {
-  readonly keys: Omit<KeyStore, "close">;
+  /** Returns the keys that verify access tokens, status lists and security events. */
+  readonly publicKeys: KeyStore["publicKeys"];
 }
 
 const TokenResponse = Resource("Token", {
@@ -141,7 +142,7 @@ function registerDocuments(server: SignetServer, services: OAuthServices): void 
         "cache-control": "public, max-age=3600",
       }),
   );
-  const keySet = createKeySetDocument(services.keys);
+  const keySet = createKeySetDocument(services.publicKeys);
   server.get(
     "/.well-known/jwks.json",
     operation({
@@ -171,13 +172,11 @@ function registerDocuments(server: SignetServer, services: OAuthServices): void 
 }
 
 /** Creates a function that returns the key set as a document, rebuilt only if the published keys change. */
-function createKeySetDocument(keys: OAuthServices["keys"]): () => PublicDocument {
+function createKeySetDocument(publicKeys: KeyStore["publicKeys"]): () => PublicDocument {
   let made: { readonly kids: string; readonly document: PublicDocument } | undefined;
   return () => {
-    const kids = keys
-      .publicKeys()
-      .map(({ kid }) => kid)
-      .join();
+    const keys = publicKeys();
+    const kids = keys.map(({ kid }) => kid).join();
     if (made?.kids !== kids) {
       made = { kids, document: makeJsonDocument(jsonWebKeySet(keys)) };
     }

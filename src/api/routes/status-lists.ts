@@ -2,8 +2,8 @@
  * `/.well-known/status-lists`: signed lists by which verifiers learn of revoked tokens (draft-ietf-oauth-status-list). Public:
  * they name nobody.
  */
-import { elementsOf } from "../../http/list-header.ts";
 import { Type } from "typebox";
+import { prefers } from "../../http/accept.ts";
 import { isId } from "../../domain/ids.ts";
 import { nothingHere } from "../../domain/errors.ts";
 import { Closed } from "../../http/common.ts";
@@ -22,19 +22,6 @@ export interface StatusListServices {
   /** Returns the addresses of the lists with live tokens. */
   readonly addresses: () => Promise<readonly string[]>;
   readonly lookups: FruitlessLookups;
-}
-
-/** Returns the weight of a media type in an Accept header (RFC 9110 section 12.5.1); 0 without it. */
-function weightOf(accept: string, type: string): number {
-  const ranges = accept.toLowerCase().split(",");
-  const range = ranges.map((text) => elementsOf(text, ";")).find(([name]) => name === type);
-  const weight = range?.find((parameter) => parameter.startsWith("q="))?.slice(2) ?? "1";
-  return range === undefined ? 0 : Number(weight) || 0;
-}
-
-/** Whether a client asks for the CWT. Without either type it gets the JWT, which every implementation reads. */
-function prefersCwt(accept = ""): boolean {
-  return weightOf(accept, STATUS_LIST_CWT) > weightOf(accept, STATUS_LIST_JWT);
 }
 
 export function registerStatusListRoutes(server: SignetServer, services: StatusListServices): void {
@@ -88,7 +75,9 @@ export function registerStatusListRoutes(server: SignetServer, services: StatusL
         void reply.headers(ANY_ORIGIN);
         throw nothingHere();
       }
-      const form = prefersCwt(request.headers.accept) ? found.cwt : found.jwt;
+      // A client that asks for neither gets the JWT, which every implementation reads.
+      const asksForCwt = prefers(request.headers.accept, STATUS_LIST_CWT, STATUS_LIST_JWT);
+      const form = asksForCwt ? found.cwt : found.jwt;
       return sendDocument(request, reply, form, { ...headers(), vary: "accept, accept-encoding" });
     },
   );

@@ -1,8 +1,7 @@
 /** The client's address behind proxies: the last hop that is not a trusted proxy. */
-import { isIP } from "node:net";
 import type { IncomingHttpHeaders } from "node:http";
 import { elementsOf } from "../list-header.ts";
-import type { AddressSet } from "../../runtime/address-set.ts";
+import { type AddressSet, usualAddress } from "../../runtime/address-set.ts";
 
 /** The header that the proxies write. A header that they only pass on is under the client's control. */
 export type ForwardedHeader = "x-forwarded-for" | "forwarded";
@@ -13,8 +12,7 @@ const WITH_PORT = /^(?:\[([0-9a-fA-F:.]+)\](?::\d{1,5})?|(\d{1,3}(?:\.\d{1,3}){3
 /** Normalizes an address, mapping IPv4 inside IPv6 to IPv4. Returns undefined if the text is not an address. */
 export function plainAddress(text: string): string | undefined {
   const match = WITH_PORT.exec(text);
-  const address = (match?.[1] ?? match?.[2] ?? text).replace(/^::ffff:(?=\d+\.)/i, "");
-  return isIP(address) === 0 ? undefined : address.toLowerCase();
+  return usualAddress(match?.[1] ?? match?.[2] ?? text);
 }
 
 function hops(headers: IncomingHttpHeaders, header: ForwardedHeader): readonly string[] {

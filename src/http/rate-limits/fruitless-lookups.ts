@@ -4,7 +4,7 @@
  * despite the failures of others at the address.
  */
 import { FixedWindows } from "../../domain/fixed-windows.ts";
-import { addressKey } from "./address-key.ts";
+import { networksOf, takeFrom } from "./address-key.ts";
 import { NarrowGate } from "./narrow-gate.ts";
 import { rateLimited } from "./rate-limited.ts";
 
@@ -30,13 +30,21 @@ export class FruitlessLookups {
    * @throws SignetError RATE_LIMITED instead of returning undefined, once the address is beyond the limit
    */
   async find<T>(address: string, find: () => Promise<T | undefined>): Promise<T | undefined> {
-    const key = addressKey(address);
-    const isBeyond = this.#windows.isUsedUp(key, this.#monotonic());
-    const found = isBeyond ? await this.#gate.run(key, find) : await find();
-    const waitMs = found === undefined ? this.#windows.take(key, this.#monotonic()) : 0;
-    if (waitMs > 0) {
-      throw rateLimited("lookups", waitMs, "Too many requests from this address for unknown resources.");
+    const beyond = networksOf(address).find(({ key, hosts }) =>
+      this.#windows.isUsedUp(key, this.#monotonic(), hosts),
+    );
+    const found = beyond === undefined ? await find() : await this.#gate.run(beyond.key, find);
+    if (found !== undefined) {
+      return found;
     }
-    return found;
+    const refused = takeFrom(address, ({ key, hosts }) => this.#windows.take(key, this.#monotonic(), hosts));
+    if (refused !== undefined) {
+      throw rateLimited(
+        "lookups",
+        refused.waitMs,
+        "Too many requests from this address for unknown resources.",
+      );
+    }
+    return undefined;
   }
 }

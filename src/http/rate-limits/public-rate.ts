@@ -1,6 +1,6 @@
 /** Rate limit of public documents per address. */
 import { TokenBuckets } from "../../domain/token-buckets.ts";
-import { addressKey } from "./address-key.ts";
+import { networksOf, takeFrom } from "./address-key.ts";
 import { rateLimited } from "./rate-limited.ts";
 
 /** Response bytes that count as one more request: a document of some megabytes costs more than a key set. */
@@ -22,13 +22,22 @@ export function createPublicRate(perSecond: number, monotonic: () => number): Pu
   const buckets = new TokenBuckets();
   return {
     take(address) {
-      const waitMs = perSecond === 0 ? 0 : buckets.take(addressKey(address), perSecond, monotonic());
-      if (waitMs > 0) {
-        throw rateLimited("public", waitMs, "Too many requests for public documents from this address.");
+      const beyond =
+        perSecond === 0
+          ? undefined
+          : takeFrom(address, ({ key, hosts }) => buckets.take(key, perSecond * hosts, monotonic()));
+      if (beyond !== undefined) {
+        throw rateLimited(
+          "public",
+          beyond.waitMs,
+          "Too many requests for public documents from this address.",
+        );
       }
     },
     charge(address, bytes) {
-      buckets.charge(addressKey(address), Math.floor(bytes / BYTES_OF_ONE));
+      for (const { key } of networksOf(address)) {
+        buckets.charge(key, Math.floor(bytes / BYTES_OF_ONE));
+      }
     },
   };
 }

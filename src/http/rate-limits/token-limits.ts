@@ -5,7 +5,7 @@
 import type { Config } from "../../config/config.ts";
 import { SignetError } from "../../domain/errors.ts";
 import { FixedWindows } from "../../domain/fixed-windows.ts";
-import { addressKey } from "./address-key.ts";
+import { addressKey, takeFrom } from "./address-key.ts";
 import { FailureLimiter } from "./failure-limiter.ts";
 import { NarrowGate } from "./narrow-gate.ts";
 import { rateLimited } from "./rate-limited.ts";
@@ -46,11 +46,11 @@ export function createTokenLimits(config: LimitSettings, monotonic: () => number
   });
   return {
     identify: async (address, identify) => {
-      const key = addressKey(address);
-      const waitMs = addresses.take(key, monotonic());
-      if (waitMs === 0) {
+      const beyond = takeFrom(address, ({ key, hosts }) => addresses.take(key, monotonic(), hosts));
+      if (beyond === undefined) {
         return await identify();
       }
+      const { key, waitMs } = beyond;
       try {
         return await gate.run(key, identify);
       } catch (error) {

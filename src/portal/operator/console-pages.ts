@@ -71,7 +71,7 @@ function attention({ workers, temporal_reachable: temporal, ...overview }: Overv
     ],
     [rotations.credentials > 0, `${rotations.credentials} client secrets were due for rotation a week ago.`],
     [rotations.endpoint_secrets > 0, `${rotations.endpoint_secrets} endpoint secrets should have rotated.`],
-    [rotations.signing_key, "The signing key of tokens should have been replaced."],
+    [rotations.signing_key, "A signing key should have been replaced."],
     [
       ending.length > 0,
       `Certificate files of this process end soon: ${ending.map(({ file }) => file).join(", ")}.`,

@@ -41,14 +41,13 @@ export interface WebhookParts {
   readonly temporal: Client;
   readonly tenantLimits: TenantLimits;
   readonly cells: Cells | undefined;
-  /** Keys of security event tokens. */
-  readonly keys: { readonly signingKey: SetKeys };
+  readonly setKeys: { readonly signingKey: SetKeys };
   readonly clock: Clock;
   readonly log: Logger;
 }
 
 function createSsf(
-  { config, pools, keyring, keys, clock, log }: WebhookParts,
+  { config, pools, keyring, setKeys, clock, log }: WebhookParts,
   services: Omit<StreamServiceOptions, "issuer">,
 ): SsfServices {
   return {
@@ -56,7 +55,7 @@ function createSsf(
     polls: new PollService({
       pool: pools.api,
       keyring,
-      keys: keys.signingKey,
+      keys: setKeys.signingKey,
       clock,
       keptMs: config.deadLetterMs,
       wait: async (ms) => await delay(ms),

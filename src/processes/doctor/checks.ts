@@ -9,6 +9,7 @@ import { findKnownTenants, readHomeTenants } from "../../database/repositories/c
 import { findAnyDataKey } from "../../database/repositories/data-keys.ts";
 import { LetterReconciler, UNCARRIED_AFTER_MS } from "../../webhooks/engine/letter-reconciler.ts";
 import { CLAIM_SETTLES_MS } from "../../webhooks/engine/reconciler.ts";
+import { KEY_PURPOSES, type KeyPurpose } from "../../database/repositories/tokens/signing-keys.ts";
 import { countUncounted } from "../../database/repositories/webhooks/uncounted-hours.ts";
 import { isSchemaError } from "../../database/errors.ts";
 import {
@@ -18,7 +19,7 @@ import {
 } from "../../database/repositories/webhooks/reconciliation.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { DAY_MS } from "../../domain/ids.ts";
-import { openKeyStore } from "../../tokens/signing-keys/key-store.ts";
+import { type KeyStore, openKeyStore } from "../../tokens/signing-keys/key-store.ts";
 import { SIGNING_AGE_MAX_MS } from "../../tokens/signing-keys/lifecycle.ts";
 import { CLOCK_SKEW_NOTED_MS } from "../../observability/clock-skew.ts";
 import type { Logger } from "../../observability/logger.ts";
@@ -58,6 +59,32 @@ export interface Patient {
 const TEMPORAL_TIMEOUT_MS = 10_000;
 
 type Look = Omit<Finding, "check">;
+
+/** What the keys of a purpose sign, and who replaces them. */
+const KEYS_OF = {
+  access: { sign: "access tokens", rotate: "an api runs" },
+  set: { sign: "security events", rotate: "a worker and the schedule rotateSigningKeys run" },
+} as const satisfies Record<KeyPurpose, unknown>;
+
+/** The first process of this version that starts makes the key of security events. */
+function lookAtKey(
+  keys: Pick<KeyStore, "signingKey" | "signingSince">,
+  purpose: KeyPurpose,
+  nowMs: number,
+): Look {
+  const { sign, rotate } = KEYS_OF[purpose];
+  if (purpose === "set" && keys.signingSince() === 0) {
+    return { ok: true, detail: `no key of ${sign} yet` };
+  }
+  const { kid } = keys.signingKey();
+  const ageMs = nowMs - keys.signingSince();
+  return ageMs < SIGNING_AGE_MAX_MS
+    ? { ok: true, detail: `signing ${sign} with ${kid}` }
+    : {
+        ok: false,
+        detail: `${kid} has signed ${sign} for ${Math.floor(ageMs / DAY_MS)} days: check that ${rotate}`,
+      };
+}
 
 interface Check<Of = Patient> {
   readonly name: string;
@@ -169,16 +196,14 @@ const CHECKS: readonly Check[] = [
         }
         return { ok: true, detail: "the tenants' keys open; the home cell signs the tokens" };
       }
-      const keys = await openKeyStore({ db: issuer, keyring, clock, log });
-      const { kid } = keys.signingKey();
-      const ageMs = clock.now() - keys.signingSince();
-      keys.close();
-      return ageMs < SIGNING_AGE_MAX_MS
-        ? { ok: true, detail: `signing with ${kid}` }
-        : {
-            ok: false,
-            detail: `${kid} has signed for ${Math.floor(ageMs / DAY_MS)} days: check that a worker and the schedule rotateSigningKeys run`,
-          };
+      const found = await Promise.all(
+        KEY_PURPOSES.map(async (purpose) => {
+          const keys = await openKeyStore({ db: issuer, keyring, purpose, clock, log });
+          keys.close();
+          return lookAtKey(keys, purpose, clock.now());
+        }),
+      );
+      return { ok: found.every(({ ok }) => ok), detail: found.map(({ detail }) => detail).join("; ") };
     },
   },
   {

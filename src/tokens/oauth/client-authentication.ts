@@ -150,7 +150,7 @@ export interface OldMac {
 }
 
 export interface ClientAuthenticatorOptions extends WorkloadAuthenticatorOptions {
-  /** Also finds ended versions. Called if the secret matches none of those from `findClient`. */
+  /** Also finds ended versions. Called unless a secret from `findClient` is admitted. */
   readonly findRetiredClient: FindClient;
   readonly pepper: Pepper;
   readonly rules: RotationRules;
@@ -179,6 +179,18 @@ async function admitWorkload(
   return { client, version: undefined, admission: "good", registeredCertificate };
 }
 
+/** Reports a secret that matched under an earlier pepper. */
+function noteOldMac(
+  { pepper, onOldMac }: Pick<ClientAuthenticatorOptions, "pepper" | "onOldMac">,
+  { client: { credentialId }, version: used }: AuthenticatedClient,
+  secret: string,
+): void {
+  if (used !== undefined && used.macKeyId !== pepper.id) {
+    const { version, macKeyId } = used;
+    onOldMac?.({ credentialId, version, macKeyId, newMac: pepper.mac(secret) });
+  }
+}
+
 /** Creates the authenticator of clients. */
 export function createClientAuthenticator(options: ClientAuthenticatorOptions): ClientAuthenticator {
   const { pepper, rules, clock } = options;
@@ -199,15 +211,6 @@ export function createClientAuthenticator(options: ClientAuthenticatorOptions): 
     }
     const version = client?.versions[found];
     return client === undefined || version === undefined ? undefined : { client, version };
-  }
-
-  async function find({ clientId, clientSecret }: PresentedSecret): Promise<Candidate | undefined> {
-    if (!isClientId(clientId) || !isClientSecret(clientSecret)) {
-      return undefined;
-    }
-    const live = match(await options.findClient(clientId), clientSecret);
-    // Unknown clients take this path too, so that every rejection takes as long.
-    return live ?? match(await options.findRetiredClient(clientId), clientSecret);
   }
 
   function admit(
@@ -231,11 +234,22 @@ export function createClientAuthenticator(options: ClientAuthenticatorOptions): 
     return { client, version, registeredCertificate, admission };
   }
 
-  function noteOldMac({ client, version: { version, macKeyId } }: Candidate, secret: string): void {
-    if (macKeyId !== pepper.id) {
-      const { credentialId } = client;
-      options.onOldMac?.({ credentialId, version, macKeyId, newMac: pepper.mac(secret) });
+  async function find(
+    { clientId, clientSecret }: PresentedSecret,
+    certificate: ClientCertificate | undefined,
+  ): Promise<AuthenticatedClient | undefined> {
+    if (!isClientId(clientId) || !isClientSecret(clientSecret)) {
+      return undefined;
     }
+    const live = match(await options.findClient(clientId), clientSecret);
+    const admitted = live && admit(live, certificate);
+    if (admitted !== undefined) {
+      return admitted;
+    }
+    // An unknown client and the right secret of one that is not admitted take this path, too, so that every rejection
+    // takes as long.
+    const ended = match(await options.findRetiredClient(clientId), clientSecret);
+    return live === undefined && ended !== undefined ? admit(ended, certificate) : undefined;
   }
 
   return {
@@ -243,12 +257,11 @@ export function createClientAuthenticator(options: ClientAuthenticatorOptions): 
       if (!("clientSecret" in presented)) {
         return await admitWorkload(presented, certificate, options);
       }
-      const candidate = await find(presented);
-      const authenticated = candidate === undefined ? undefined : admit(candidate, certificate);
-      if (candidate === undefined || authenticated === undefined) {
+      const authenticated = await find(presented, certificate);
+      if (authenticated === undefined) {
         throw invalidClient(presented.method === "client_secret_basic");
       }
-      noteOldMac(candidate, presented.clientSecret);
+      noteOldMac(options, authenticated, presented.clientSecret);
       return authenticated;
     },
   };

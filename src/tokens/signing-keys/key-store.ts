@@ -1,9 +1,10 @@
-/** The deployment's signing keys, in memory. Every process serves the same keys and applies changes at once. */
+/** The deployment's signing keys of a purpose, in memory. Every process has the same keys and applies changes at once. */
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { Queryable } from "../../database/pool.ts";
 import {
   hasCurrentKey,
   insertFirstKey,
+  type KeyPurpose,
   listLiveKeys,
   listPublicKeys,
   type PublicKeyRow,
@@ -40,7 +41,7 @@ export interface KeyStore {
   readonly signingSince: () => number;
   /** Returns the public half of a published key. Reads the database if the key is unknown. */
   readonly verificationKey: (kid: string) => KeyLookup | Promise<KeyLookup>;
-  /** Returns the keys of `/.well-known/jwks.json`. */
+  /** Returns the public halves for `/.well-known/jwks.json`. */
   readonly publicKeys: () => readonly PublicJwk[];
   /** Reads the keys again. */
   readonly refresh: () => Promise<void>;
@@ -53,13 +54,15 @@ export interface FirstKeyOptions {
   readonly db: Queryable;
   readonly keyring: Keyring;
   readonly clock: Clock;
+  readonly purpose: KeyPurpose;
   readonly alg: SigningAlgorithm;
 }
 
-/** Creates the deployment's first signing key if there is none. Processes may call it concurrently. */
-export async function ensureSigningKey({ db, keyring, clock, alg }: FirstKeyOptions): Promise<void> {
-  if (!(await hasCurrentKey(db))) {
-    await insertFirstKey(db, await generateSigningKey(alg, keyring), clock.now());
+/** Creates the deployment's first signing key of a purpose if there is none. Processes may call it concurrently. */
+export async function ensureSigningKey(options: FirstKeyOptions): Promise<void> {
+  const { db, keyring, clock, purpose, alg } = options;
+  if (!(await hasCurrentKey(db, purpose))) {
+    await insertFirstKey(db, purpose, await generateSigningKey(alg, keyring), clock.now());
   }
 }
 
@@ -70,10 +73,14 @@ export type KeyStoreOptions = {
   readonly log: Logger;
 } & (
   | {
-      /** Role signet_issuer; signet_edge without a keyring. */
+      /** Role signet_issuer, or signet_worker for purpose set. */
       readonly db: Queryable;
-      /** Absent if tokens are only verified. Then the private halves are not even read. */
-      readonly keyring?: Keyring;
+      readonly purpose: KeyPurpose;
+      readonly keyring: Keyring;
+    }
+  | {
+      /** Role signet_edge, for a process that only verifies access tokens. */
+      readonly db: Queryable;
     }
   | {
       /** Returns the public halves, for a process without a database. */
@@ -141,10 +148,11 @@ async function readKeys(
   if ("read" in options) {
     return (await options.read()).map((row) => hold(row, undefined));
   }
-  const { db, keyring, log } = options;
-  return keyring === undefined
-    ? (await listPublicKeys(db, revokedSince)).map((row) => hold(row, undefined))
-    : await openPrivateHalves(await listLiveKeys(db, revokedSince), before, { keyring, log });
+  if (!("keyring" in options)) {
+    return (await listPublicKeys(options.db, revokedSince)).map((row) => hold(row, undefined));
+  }
+  const { db, purpose } = options;
+  return await openPrivateHalves(await listLiveKeys(db, purpose, revokedSince), before, options);
 }
 
 /** The states of the keys at an instant. */

@@ -28,10 +28,11 @@ export async function revokeSigningKey(
   { kid, reason, actor, requestId }: KeyRevocation,
 ): Promise<{ readonly key: SigningKeyRow; readonly revocation: Revocation }> {
   return await transaction(services.pool, async (db) => {
-    const change = new KeyChange(db, services);
+    const { purpose } = found(await findSigningKey(db, kid), "signing key");
+    const change = new KeyChange(db, purpose, services);
     await change.catchUp();
     const before = found(await findSigningKey(db, kid), "signing key");
-    const revoked = await markRevoked(db, kid, { at: change.now, reason });
+    const revoked = await markRevoked(db, before, { at: change.now, reason });
     if (before.state === "CURRENT") {
       const next = (await change.catchUp()).find(({ state }) => state === "NEXT");
       await (next === undefined ? change.createCurrent() : change.activate(next.kid, change.now));

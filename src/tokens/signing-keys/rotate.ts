@@ -6,11 +6,13 @@ import type { Pool, Queryable } from "../../database/pool.ts";
 import {
   insertFirstKey,
   insertNextKey,
+  type KeyPurpose,
   lockSigningKeys,
   markCurrent,
   markGone,
   markPrevious,
   moveActivation,
+  type NewSigningKey,
   type SigningAlgorithm,
   type SigningKeyRow,
 } from "../../database/repositories/tokens/signing-keys.ts";
@@ -26,9 +28,12 @@ export interface SigningKeyServices {
   readonly keyring: Keyring;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
-  /** Algorithm of new keys. */
-  readonly alg: SigningAlgorithm;
+  /** Algorithms of new keys. */
+  readonly algs: KeyAlgorithms;
 }
+
+/** The algorithm of each purpose. */
+export type KeyAlgorithms = Readonly<Record<KeyPurpose, SigningAlgorithm>>;
 
 /** Author of a change, for the compliance log. */
 export interface Author {
@@ -56,15 +61,17 @@ const ENTRIES = {
   hastened: "key.hastened",
 } as const satisfies Record<Step, EntryType>;
 
-/** One change of the keys: a transaction with the lock on them, and the steps so far. */
+/** One change of the keys of a purpose: a transaction with the lock on them, and the steps so far. */
 export class KeyChange {
   readonly db: Queryable;
   readonly now: Date;
+  readonly #purpose: KeyPurpose;
   readonly #services: SigningKeyServices;
   readonly #done: { readonly step: Step; readonly kid: string }[] = [];
 
-  constructor(db: Queryable, services: SigningKeyServices) {
+  constructor(db: Queryable, purpose: KeyPurpose, services: SigningKeyServices) {
     this.db = db;
+    this.#purpose = purpose;
     this.now = new Date(services.clock.now());
     this.#services = services;
   }
@@ -82,48 +89,51 @@ export class KeyChange {
 
   /** Updates the stored states to match the times. Returns the remaining keys, newest first. */
   async catchUp(): Promise<readonly SigningKeyRow[]> {
-    const keys = await lockSigningKeys(this.db);
+    const keys = await this.lock();
     const due = keys.find(({ state, activated_at: at }) => state === "NEXT" && at <= this.now);
     if (due !== undefined) {
       const current = keys.find(({ state }) => state === "CURRENT");
       if (current !== undefined) {
-        await markPrevious(this.db, current.kid, due.activated_at);
+        await markPrevious(this.db, current, due.activated_at);
         this.#note("retired", current.kid);
       }
       await this.activate(due.kid, due.activated_at);
     }
-    for (const { kid, retired_at: retiredAt } of await lockSigningKeys(this.db)) {
+    for (const { kid, retired_at: retiredAt } of await this.lock()) {
       if (retiredAt !== null && retiredAt.getTime() + PUBLISHED_AFTER_MS <= this.now.getTime()) {
-        await markGone(this.db, kid);
+        await markGone(this.db, this.#named(kid));
         this.#note("gone", kid);
       }
     }
-    return await lockSigningKeys(this.db);
+    return await this.lock();
+  }
+
+  /** Returns the keys that are not gone, newest first. */
+  async lock(): Promise<readonly SigningKeyRow[]> {
+    return await lockSigningKeys(this.db, this.#purpose);
   }
 
   async activate(kid: string, at: Date): Promise<void> {
-    await markCurrent(this.db, kid, at);
+    await markCurrent(this.db, this.#named(kid), at);
     this.#note("activated", kid);
   }
 
   /** Creates a key that signs from now on. There must be no current key. */
   async createCurrent(): Promise<void> {
-    const { alg, keyring } = this.#services;
-    const key = await generateSigningKey(alg, keyring);
-    await insertFirstKey(this.db, key, this.now.getTime());
+    const key = await this.#generate();
+    await insertFirstKey(this.db, this.#purpose, key, this.now.getTime());
     this.#note("created", key.kid);
     this.#note("activated", key.kid);
   }
 
   async bringForward(kid: string, activatedAt: Date): Promise<void> {
-    await moveActivation(this.db, kid, activatedAt);
+    await moveActivation(this.db, this.#named(kid), activatedAt);
     this.#note("hastened", kid);
   }
 
   async createNext(activatedAt: Date): Promise<void> {
-    const { alg, keyring } = this.#services;
-    const key = await generateSigningKey(alg, keyring);
-    await insertNextKey(this.db, key, { createdAt: this.now, activatedAt });
+    const key = await this.#generate();
+    await insertNextKey(this.db, this.#purpose, key, { createdAt: this.now, activatedAt });
     this.#note("created", key.kid);
   }
 
@@ -141,12 +151,28 @@ export class KeyChange {
   #note(step: Step, kid: string): void {
     this.#done.push({ step, kid });
   }
+
+  #named(kid: string): Pick<SigningKeyRow, "kid" | "purpose"> {
+    return { kid, purpose: this.#purpose };
+  }
+
+  async #generate(): Promise<NewSigningKey> {
+    const { algs, keyring } = this.#services;
+    return await generateSigningKey(algs[this.#purpose], keyring);
+  }
 }
 
-/** Runs on a schedule. May run late, repeatedly or concurrently. */
-export async function rotateSigningKeys(services: SigningKeyServices, author: Author): Promise<KeyChanges> {
+/**
+ * Rotates the keys of a purpose. Runs on a schedule: a worker rotates the keys of security events, and an api those of
+ * access tokens, which a worker must not hold. May run late, repeatedly or concurrently.
+ */
+export async function rotateSigningKeys(
+  services: SigningKeyServices,
+  purpose: KeyPurpose,
+  author: Author,
+): Promise<KeyChanges> {
   return await transaction(services.pool, async (db) => {
-    const change = new KeyChange(db, services);
+    const change = new KeyChange(db, purpose, services);
     const keys = await change.catchUp();
     const current = keys.find(({ state }) => state === "CURRENT");
     if (current === undefined) {
@@ -162,10 +188,14 @@ export async function rotateSigningKeys(services: SigningKeyServices, author: Au
   });
 }
 
-/** Makes the next key sign as soon as it has been published long enough. Repeating it has no effect. */
-export async function advanceRotation(services: SigningKeyServices, author: Author): Promise<SigningKeyRow> {
+/** Makes the next key of a purpose sign as soon as it has been published long enough. Repeating it has no effect. */
+export async function advanceRotation(
+  services: SigningKeyServices,
+  purpose: KeyPurpose,
+  author: Author,
+): Promise<SigningKeyRow> {
   return await transaction(services.pool, async (db) => {
-    const change = new KeyChange(db, services);
+    const change = new KeyChange(db, purpose, services);
     const next = (await change.catchUp()).find(({ state }) => state === "NEXT");
     if (next === undefined) {
       await change.createNext(new Date(change.now.getTime() + PUBLISHED_BEFORE_MS));
@@ -175,7 +205,7 @@ export async function advanceRotation(services: SigningKeyServices, author: Auth
         await change.bringForward(next.kid, new Date(soonest));
       }
     }
-    const made = (await lockSigningKeys(db)).find(({ state }) => state === "NEXT");
+    const made = (await change.lock()).find(({ state }) => state === "NEXT");
     await change.record(author);
     return made as SigningKeyRow;
   });

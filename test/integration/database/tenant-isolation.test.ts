@@ -173,11 +173,20 @@ describe("roles without access to credentials", () => {
   test.each(["signet_ingest", "signet_worker", "signet_audit"] as const)(
     "%s cannot read credentials",
     async (role) => {
-      for (const table of ["credentials", "secret_versions", "signing_keys", "principals"]) {
+      for (const table of ["credentials", "secret_versions", "principals"]) {
         await expect(pool(role).query(`SELECT FROM ${table}`)).rejects.toThrow(/permission denied/);
       }
     },
   );
+
+  test.each(["signet_ingest", "signet_audit"] as const)("%s cannot read signing keys", async (role) => {
+    await expect(pool(role).query("SELECT FROM signing_keys")).rejects.toThrow(/permission denied/);
+  });
+
+  test("signet_worker sees the signing keys of security events only", async () => {
+    const { rows } = await pool("signet_worker").query("SELECT DISTINCT purpose FROM signing_keys");
+    expect(rows).toEqual([{ purpose: "set" }]);
+  });
 });
 
 test("neither the service's roles nor its login bypass row-level security", async () => {

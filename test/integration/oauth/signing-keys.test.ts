@@ -8,6 +8,7 @@ import { createLogger } from "../../../src/observability/logger.ts";
 import { ensureSigningKey, type KeyStore, openKeyStore } from "../../../src/tokens/signing-keys/key-store.ts";
 import { startApi } from "../../../src/processes/api.ts";
 import { generateSigningKey } from "../../../src/tokens/signing-keys/signing-key.ts";
+import { eventually } from "../../support/eventually.ts";
 import { testKeyring } from "../../support/keyring.ts";
 import { createTestDatabase, type TestDatabase } from "../../support/services.ts";
 
@@ -39,7 +40,13 @@ function pool(role: "signet_operator" | "signet_issuer"): Pool {
 }
 
 async function open(ring = keyring): Promise<KeyStore> {
-  const store = await openKeyStore({ db: pool("signet_issuer"), keyring: ring, clock, log });
+  const store = await openKeyStore({
+    db: pool("signet_issuer"),
+    keyring: ring,
+    purpose: "access",
+    clock,
+    log,
+  });
   stores.push(store);
   return store;
 }
@@ -57,7 +64,9 @@ async function keysInDatabase(): Promise<{ kid: string; state: string; private_k
 test("simultaneously started processes agree on one signing key", async () => {
   const processes = Array.from({ length: 8 }, () => pool("signet_operator"));
   await Promise.all(
-    processes.map(async (db) => await ensureSigningKey({ db, keyring, clock, alg: "ES256" })),
+    processes.map(
+      async (db) => await ensureSigningKey({ db, keyring, clock, purpose: "access", alg: "ES256" }),
+    ),
   );
   const keys = await keysInDatabase();
   expect(keys).toHaveLength(1);
@@ -65,7 +74,7 @@ test("simultaneously started processes agree on one signing key", async () => {
   expect(opened.map((store) => store.signingKey().kid)).toEqual([keys[0]?.kid, keys[0]?.kid]);
 });
 
-test("two api processes starting simultaneously on an empty database publish the same key", async () => {
+function apiConfig() {
   const environment = {
     SIGNET_ENV: "development",
     SIGNET_API_LISTEN: "127.0.0.1:0",
@@ -74,11 +83,15 @@ test("two api processes starting simultaneously on an empty database publish the
     SIGNET_PEPPER: randomBytes(32).toString("base64"),
     SIGNET_OPERATOR_TOKEN: randomBytes(32).toString("hex"),
   };
-  const config = {
+  return {
     ...loadConfig(environment),
     databaseUrl: database.url,
     temporalAddress: inject("temporalAddress"),
   };
+}
+
+test("two api processes starting simultaneously on an empty database publish the same keys, one of each purpose", async () => {
+  const config = apiConfig();
   const processes = await Promise.all([startApi({ config, log }), startApi({ config, log })]);
   const published = await Promise.all(
     processes.map(async ({ publicAddress: { port } }) => {
@@ -87,19 +100,31 @@ test("two api processes starting simultaneously on an empty database publish the
     }),
   );
   await Promise.all(processes.map(async (running) => await running.close()));
-  expect(published[0]?.keys).toHaveLength(1);
+  expect(published[0]?.keys).toHaveLength(2);
   expect(published[0]).toEqual(published[1]);
+});
+
+test("an api prepares the next key of access tokens a day before it is due", async () => {
+  const earlier = { now: () => Date.now() - 29 * 86_400_000 - 60_000 };
+  const db = pool("signet_operator");
+  await ensureSigningKey({ db, keyring, clock: earlier, purpose: "access", alg: "ES256" });
+  const running = await startApi({ config: apiConfig(), log });
+  await eventually(
+    async () => (await keysInDatabase()).some(({ state }) => state === "NEXT"),
+    "the next key of access tokens",
+  );
+  await running.close();
 });
 
 test("at most one key can be current", async () => {
   const db = pool("signet_operator");
-  expect(await insertFirstKey(db, await generateSigningKey("ES256", keyring), nowMs)).toBe(true);
-  expect(await insertFirstKey(db, await generateSigningKey("ES256", keyring), nowMs)).toBe(false);
+  expect(await insertFirstKey(db, "access", await generateSigningKey("ES256", keyring), nowMs)).toBe(true);
+  expect(await insertFirstKey(db, "access", await generateSigningKey("ES256", keyring), nowMs)).toBe(false);
   expect(await keysInDatabase()).toHaveLength(1);
 });
 
 test("the private key is stored as an envelope, and the error names a wrong key-encryption key", async () => {
-  await ensureSigningKey({ db: pool("signet_operator"), keyring, clock, alg: "ES256" });
+  await ensureSigningKey({ db: pool("signet_operator"), keyring, clock, purpose: "access", alg: "ES256" });
   const [row] = await keysInDatabase();
   expect(row?.private_key).toMatch(/^v1\.[0-9a-f]{8}\./);
   await expect(open(testKeyring())).rejects.toThrow(/SIGNET_KEK is not the key/);
@@ -114,7 +139,7 @@ test("without a key signing fails, and the caller is asked to retry", async () =
 
 test("another process's key is loaded when a token names it, at most every 30 seconds", async () => {
   const store = await open();
-  await ensureSigningKey({ db: pool("signet_operator"), keyring, clock, alg: "ES256" });
+  await ensureSigningKey({ db: pool("signet_operator"), keyring, clock, purpose: "access", alg: "ES256" });
   const [row] = await keysInDatabase();
   const kid = row?.kid ?? "";
   nowMs += 29_999;
@@ -127,7 +152,7 @@ test("another process's key is loaded when a token names it, at most every 30 se
 
 test("a key that is being read is waited for", async () => {
   const store = await open();
-  await ensureSigningKey({ db: pool("signet_operator"), keyring, clock, alg: "ES256" });
+  await ensureSigningKey({ db: pool("signet_operator"), keyring, clock, purpose: "access", alg: "ES256" });
   const [row] = await keysInDatabase();
   const reading = store.refresh();
   expect(await store.verificationKey(row?.kid ?? "")).toBeDefined();
@@ -136,7 +161,7 @@ test("a key that is being read is waited for", async () => {
 
 test("the issuer can read but not write keys", async () => {
   const db = pool("signet_issuer");
-  await expect(insertFirstKey(db, await generateSigningKey("ES256", keyring), nowMs)).rejects.toThrow(
-    /permission denied/,
-  );
+  await expect(
+    insertFirstKey(db, "access", await generateSigningKey("ES256", keyring), nowMs),
+  ).rejects.toThrow(/permission denied/);
 });

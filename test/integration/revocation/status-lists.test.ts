@@ -5,10 +5,10 @@ import { getListFromStatusListJWT, getStatusListFromJWT } from "@sd-jwt/jwt-stat
 import { createRemoteJWKSet, decodeJwt, jwtVerify } from "jose";
 import { describe, expect, test } from "vitest";
 import { createPool } from "../../../src/database/pool.ts";
-import { forgetStatusLists } from "../../../src/database/repositories/tokens/status-lists.ts";
+import { forgetStatusLists, reservePlaces } from "../../../src/database/repositories/tokens/status-lists.ts";
 import { StatusListClient } from "../../../src/lib/status-list/index.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
-import { LIST_ENDS_MS } from "../../../src/tokens/status-lists/places.ts";
+import { LIST_ENDS_MS, LIST_SIZE } from "../../../src/tokens/status-lists/places.ts";
 import type { Answer } from "../../support/answer.ts";
 import { useTestApi } from "../../support/api.ts";
 import { bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
@@ -343,6 +343,36 @@ describe("several processes", () => {
       await second.close();
     }
   });
+});
+
+/** How processes reserved 1,024 places before migration 0066. */
+const OLDER_RESERVATION = `WITH open AS (
+    SELECT id FROM status_lists WHERE reserved <= 1047552 AND created_at > $2 ORDER BY created_at DESC LIMIT 1 FOR UPDATE
+  ), taken AS (
+    UPDATE status_lists l SET reserved = l.reserved + 1024, last_reserved_at = $3
+      FROM open WHERE l.id = open.id RETURNING l.number
+  ), made AS (
+    INSERT INTO status_lists (id, order_key, reserved, created_at, last_reserved_at)
+    SELECT $1, '\\x00', 1024, $3, $3 WHERE NOT EXISTS (SELECT FROM open) RETURNING number
+  )
+  SELECT number FROM taken UNION ALL SELECT number FROM made`;
+
+test("older processes reserve no places in newer lists, which have another order, and newer ones none in older", async () => {
+  const pool = createPool({ url: api.database.url, role: "signet_issuer", max: 1, log: silent });
+  const [now, openSince] = [new Date(api.clock.now() + 1_000), new Date(api.clock.now())];
+  const reserving = { orderKey: Buffer.alloc(32), count: 1_024, size: LIST_SIZE, now, openSince };
+  const own = async (id: string) => await reservePlaces(pool, { ...reserving, id });
+  const ofOlder = async (id: string) =>
+    (await pool.query<{ number: number }>(OLDER_RESERVATION, [id, openSince, now])).rows[0]?.number;
+  try {
+    const [first, older] = [await own("stl_a"), await ofOlder("stl_b")];
+    const [second, olderAgain] = [await own("stl_c"), await ofOlder("stl_d")];
+    expect([first.first, second.first]).toEqual([0, 1_024]);
+    expect([second.number, olderAgain]).toEqual([first.number, older]);
+    expect(older).not.toBe(first.number);
+  } finally {
+    await pool.end();
+  }
 });
 
 describe("the end of a list", () => {

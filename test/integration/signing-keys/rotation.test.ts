@@ -10,6 +10,7 @@ import {
   rotateSigningKeys,
   type SigningKeyServices,
 } from "../../../src/tokens/signing-keys/rotate.ts";
+import { type SigningKeyState, statesAt } from "../../../src/tokens/signing-keys/lifecycle.ts";
 import { revokeSigningKey } from "../../../src/tokens/signing-keys/revoke.ts";
 import { testKeyring } from "../../support/keyring.ts";
 import { createTestDatabase, type TestDatabase } from "../../support/services.ts";
@@ -35,11 +36,11 @@ beforeEach(async () => {
   database = await createTestDatabase();
   const pool = createPool({ url: database.url, role: "signet_operator", max: 10, log });
   issuer = createPool({ url: database.url, role: "signet_issuer", max: 2, log });
-  services = { pool, keyring, clock, randomBytes, alg: "ES256" };
+  services = { pool, keyring, clock, randomBytes, algs: { access: "ES256", set: "ES256" } };
   sql = new Client({ connectionString: database.adminUrl });
   await sql.connect();
-  await ensureSigningKey({ db: pool, keyring, clock, alg: "ES256" });
-  store = await openKeyStore({ db: issuer, keyring, clock, log });
+  await ensureSigningKey({ db: pool, keyring, clock, purpose: "access", alg: "ES256" });
+  store = await openKeyStore({ db: issuer, keyring, purpose: "access", clock, log });
 });
 afterEach(async () => {
   store.close();
@@ -71,7 +72,7 @@ const published = (): string[] =>
     .publicKeys()
     .map(({ kid }) => kid)
     .sort();
-const advance = async () => await rotateSigningKeys(services, AUTHOR);
+const advance = async () => await rotateSigningKeys(services, "access", AUTHOR);
 
 test("a key is created a day ahead, published, signs for 30 days, stays for an hour and loses its private half", async () => {
   const first = store.signingKey().kid;
@@ -141,17 +142,17 @@ test("ten simultaneous schedules and operators create one key", async () => {
   nowMs = START + 29 * DAY;
   await Promise.all([
     ...Array.from({ length: 5 }, advance),
-    ...Array.from({ length: 5 }, async () => await advanceRotation(services, AUTHOR)),
+    ...Array.from({ length: 5 }, async () => await advanceRotation(services, "access", AUTHOR)),
   ]);
   expect((await rows()).map(({ state }) => state)).toEqual(["CURRENT", "NEXT"]);
 });
 
 test("an operator's rotation takes an hour, and a repeated request does not delay it", async () => {
   const first = store.signingKey().kid;
-  const { kid, activated_at: at } = await advanceRotation(services, AUTHOR);
+  const { kid, activated_at: at } = await advanceRotation(services, "access", AUTHOR);
   expect(at.getTime()).toBe(START + HOUR);
   nowMs += 10 * 60_000;
-  expect(await advanceRotation(services, AUTHOR)).toMatchObject({ kid, activated_at: at });
+  expect(await advanceRotation(services, "access", AUTHOR)).toMatchObject({ kid, activated_at: at });
   await store.refresh();
   nowMs = START + HOUR - 1;
   expect(store.signingKey().kid).toBe(first);
@@ -165,7 +166,7 @@ test("an operator can bring forward a scheduled key", async () => {
     created: [second = ""],
   } = await advance();
   nowMs += 2 * HOUR;
-  expect(await advanceRotation(services, AUTHOR)).toMatchObject({ kid: second });
+  expect(await advanceRotation(services, "access", AUTHOR)).toMatchObject({ kid: second });
   expect(await advance()).toMatchObject({ activated: [second] });
   expect((await entries()).filter((entry) => entry.startsWith("key.hastened"))).toEqual([
     `key.hastened ${second}`,
@@ -195,7 +196,7 @@ describe("revoking", () => {
 
   test("the signing key makes the next one begin early", async () => {
     const first = store.signingKey().kid;
-    const { kid: second } = await advanceRotation(services, AUTHOR);
+    const { kid: second } = await advanceRotation(services, "access", AUTHOR);
     await revoke(first);
     await store.refresh();
     expect([store.signingKey().kid, published()]).toEqual([second, [second]]);
@@ -203,7 +204,7 @@ describe("revoking", () => {
 
   test("a key that does not sign does not affect the others", async () => {
     const first = store.signingKey().kid;
-    const { kid: second } = await advanceRotation(services, AUTHOR);
+    const { kid: second } = await advanceRotation(services, "access", AUTHOR);
     await revoke(second);
     await store.refresh();
     expect([store.signingKey().kid, published()]).toEqual([first, [first]]);
@@ -219,11 +220,108 @@ describe("revoking", () => {
 });
 
 test("a new algorithm begins with the next key, and both keys are published meanwhile", async () => {
-  services = { ...services, alg: "RS256" };
-  await advanceRotation(services, AUTHOR);
+  services = { ...services, algs: { ...services.algs, access: "RS256" } };
+  await advanceRotation(services, "access", AUTHOR);
   await store.refresh();
   expect(store.publicKeys().map(({ alg }) => alg)).toEqual(["ES256", "RS256"]);
   expect(store.signingKey().alg).toBe("ES256");
   nowMs += HOUR + 1_000;
   expect(store.signingKey().alg).toBe("RS256");
+});
+
+describe("the keys of security events", () => {
+  let setStore: KeyStore;
+  let first: string;
+
+  beforeEach(async () => {
+    // Later than the key of access tokens, as after an upgrade.
+    nowMs += DAY;
+    await ensureSigningKey({ db: services.pool, keyring, clock, purpose: "set", alg: "RS256" });
+    setStore = await openKeyStore({ db: issuer, keyring, purpose: "set", clock, log });
+    first = setStore.signingKey().kid;
+  });
+  afterEach(() => setStore.close());
+
+  /** The states that version 0.3.0 finds: it reads every row, and knows no purpose. */
+  async function statesOf030(atMs: number): Promise<Readonly<Record<string, SigningKeyState | undefined>>> {
+    const { rows: all } = await sql.query<Readonly<Record<"activated_at" | "retired_at", Date>> & Row>(
+      "SELECT kid, state, activated_at, retired_at FROM signing_keys WHERE state <> 'GONE'",
+    );
+    const keys = all.map(({ kid, activated_at: activatedAt, retired_at: retiredAt }) => ({
+      kid,
+      activatedAt: activatedAt.getTime(),
+      retiredAt: (retiredAt as Date | null)?.getTime() ?? null,
+      revokedAt: null,
+    }));
+    return Object.fromEntries(statesAt(keys, atMs));
+  }
+
+  test("have a life of their own, beside that of access tokens", async () => {
+    const access = store.signingKey();
+    expect([access.alg, setStore.signingKey().alg]).toEqual(["ES256", "RS256"]);
+    nowMs += 1_000;
+    const { kid: second } = await advanceRotation(services, "set", AUTHOR);
+    nowMs += HOUR;
+    const due = await rotateSigningKeys(services, "set", AUTHOR);
+    expect(due).toEqual({ created: [], activated: [second], retired: [first], gone: [] });
+    await setStore.refresh();
+    expect([setStore.signingKey().kid, setStore.signingKey().alg]).toEqual([second, "ES256"]);
+    expect(setStore.publicKeys().map(({ kid }) => kid)).toEqual([first, second]);
+    nowMs += HOUR;
+    expect((await rotateSigningKeys(services, "set", AUTHOR)).gone).toEqual([first]);
+    expect((await rows()).map(({ private_key: key }) => key === "")).toEqual([false, true, false]);
+    await store.refresh();
+    expect([store.signingKey().kid, published()]).toEqual([access.kid, [access.kid]]);
+    expect(await store.verificationKey(second)).toBeUndefined();
+  });
+
+  test("are published by version 0.3.0, which never signs with them", async () => {
+    const access = store.signingKey().kid;
+    const { kid: second } = await advanceRotation(services, "set", AUTHOR);
+    for (const atMs of [nowMs, nowMs + 2 * HOUR, nowMs + 365 * DAY]) {
+      expect(await statesOf030(atMs)).toEqual({
+        [access]: "CURRENT",
+        [first]: "PREVIOUS",
+        [second]: "PREVIOUS",
+      });
+    }
+  });
+
+  test("end if version 0.3.0 revokes them, and the next rotation makes another", async () => {
+    await sql.query(
+      `UPDATE signing_keys SET state = 'GONE', private_key = '', revoked_at = now(), revocation_reason = 'leaked',
+          retired_at = coalesce(retired_at, now()) WHERE kid = $1`,
+      [first],
+    );
+    const { created } = await rotateSigningKeys(services, "set", AUTHOR);
+    await setStore.refresh();
+    expect(created).toEqual([setStore.signingKey().kid]);
+    expect(setStore.publicKeys().map(({ kid }) => kid)).toEqual(created);
+  });
+
+  test("are replaced at once when revoked", async () => {
+    await revokeSigningKey(services, { kid: first, reason: "leaked", actor: ACTOR, requestId: "req_x" });
+    await setStore.refresh();
+    expect(setStore.signingKey().kid).not.toBe(first);
+    expect(setStore.publicKeys()).toHaveLength(1);
+    expect(store.signingKey().kid).not.toBe(setStore.signingKey().kid);
+  });
+
+  test("are all that a worker's role sees, and nothing that an edge's role or a hub's text has", async () => {
+    const pool = async (role: "signet_worker" | "signet_edge", text: string): Promise<unknown[]> => {
+      const own = createPool({ url: database.url, role, max: 1, log });
+      try {
+        return (await own.query(text)).rows;
+      } finally {
+        await own.end();
+      }
+    };
+    const access = store.signingKey().kid;
+    const kids = "SELECT kid FROM signing_keys";
+    expect(await pool("signet_worker", kids)).toEqual([{ kid: first }]);
+    expect(await pool("signet_edge", kids)).toEqual([{ kid: access }]);
+    const proof = await pool("signet_edge", `SELECT keys FROM prove_revocations('${"x".repeat(32)}', NULL)`);
+    expect(JSON.stringify(proof)).toContain(access);
+    expect(JSON.stringify(proof)).not.toContain(first);
+  });
 });

@@ -23,24 +23,27 @@ export interface Reservation {
   readonly openSince: Date;
 }
 
-/** Reserves places of the newest list that has room, or of a new one (role signet_issuer). */
+/**
+ * Reserves places of the newest list that has room, or of a new one (role signet_issuer). A list whose
+ * places older processes order in another way has none (migration 0066).
+ */
 export async function reservePlaces(
   db: Queryable,
   { id, orderKey, count, size, now, openSince }: Reservation,
 ): Promise<ReservedPlaces> {
   const { rows } = await db.query<ReservedPlaces>(
     sql`WITH open AS (
-          SELECT id FROM status_lists WHERE reserved <= ${size - count}::int AND created_at > ${openSince}
+          SELECT id FROM status_lists WHERE taken <= ${size - count}::int AND created_at > ${openSince}
            ORDER BY created_at DESC LIMIT 1 FOR UPDATE
         ), taken AS (
-          UPDATE status_lists l SET reserved = l.reserved + ${count}::int, last_reserved_at = ${now}
-            FROM open WHERE l.id = open.id RETURNING l.id, l.number, l.order_key, l.reserved
+          UPDATE status_lists l SET taken = l.taken + ${count}::int, last_reserved_at = ${now}
+            FROM open WHERE l.id = open.id RETURNING l.id, l.number, l.order_key, l.taken
         ), made AS (
-          INSERT INTO status_lists (id, order_key, reserved, created_at, last_reserved_at)
-          SELECT ${id}, ${orderKey}, ${count}, ${now}, ${now} WHERE NOT EXISTS (SELECT FROM open)
-          RETURNING id, number, order_key, reserved
+          INSERT INTO status_lists (id, order_key, reserved, taken, created_at, last_reserved_at)
+          SELECT ${id}, ${orderKey}, ${size}, ${count}, ${now}, ${now} WHERE NOT EXISTS (SELECT FROM open)
+          RETURNING id, number, order_key, taken
         )
-        SELECT id, number, order_key AS "orderKey", reserved - ${count}::int AS first
+        SELECT id, number, order_key AS "orderKey", taken - ${count}::int AS first
           FROM (SELECT * FROM taken UNION ALL SELECT * FROM made) places`,
   );
   return rows[0] as ReservedPlaces;

@@ -100,10 +100,12 @@ export async function oldestUnsigned(db: Queryable): Promise<Date | undefined> {
   return rows[0]?.at;
 }
 
-/** Whether the current signing key began to sign before this instant (role signet_operator). */
+/** Whether a current signing key began to sign before this instant (role signet_operator). */
 export async function isSigningKeyOlder(db: Queryable, than: Date): Promise<boolean> {
   const { rowCount } = await db.query(
-    "SELECT FROM signing_keys WHERE state = 'CURRENT' AND activated_at < $1 AND revoked_at IS NULL LIMIT 1",
+    `SELECT FROM signing_keys
+      WHERE (state = 'CURRENT' AND activated_at < $1 OR set_state = 'CURRENT' AND set_activated_at < $1)
+        AND revoked_at IS NULL LIMIT 1`,
     [than],
   );
   return rowCount === 1;

@@ -17,6 +17,9 @@ test.each([
   ["IPv6", "2001:DB8::1, 2003::1", "2003::1"],
   ["IPv6 with a port", "[2003::1]:4711", "2003::1"],
   ["IPv4 inside IPv6", "::ffff:198.51.100.7", "198.51.100.7"],
+  ["IPv4 inside IPv6 in hexadecimal", "::ffff:c633:6407", "198.51.100.7"],
+  ["IPv4 inside IPv6 in full, with a port", "[0:0:0:0:0:ffff:198.51.100.7]:4711", "198.51.100.7"],
+  ["one of our proxies in hexadecimal", "198.51.100.7, ::ffff:a00:2", "198.51.100.7"],
   ["an empty header", "", PEER],
 ])("X-Forwarded-For with %s", (_name, value, address) => {
   const headers = value === undefined ? {} : { "x-forwarded-for": value };

@@ -147,3 +147,15 @@ test("failed look-ups count against their address, while existing items are stil
   nowMs = 60_000;
   expect(await miss("192.0.2.1")).toBeUndefined();
 });
+
+test("a site with many networks of IPv6 gets 16 times the look-ups of one host, and costs its neighbours none", async () => {
+  const lookups = new FruitlessLookups(2, () => 0);
+  const miss = async (address: string): Promise<unknown> =>
+    await lookups.find(address, async () => await Promise.resolve(undefined));
+  for (let network = 0; network < 32; network += 1) {
+    expect(await miss(`2001:db8:1:${network.toString(16)}::1`)).toBeUndefined();
+  }
+  await expect(miss("2001:db8:1:ffff::1")).rejects.toMatchObject({ code: "RATE_LIMITED" });
+  expect(await lookups.find("2001:db8:1:ffff::2", async () => await Promise.resolve("found"))).toBe("found");
+  expect(await miss("2001:db8:2::1")).toBeUndefined();
+});

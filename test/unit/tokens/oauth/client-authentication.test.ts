@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { newClientId, newClientSecret } from "../../../../src/tokens/credentials/secret-format.ts";
 import { createPepper } from "../../../../src/crypto/pepper.ts";
 import type { ClientRecord } from "../../../../src/database/repositories/tokens/clients.ts";
+import type { ClientCertificate } from "../../../../src/http/mutual-tls/client-certificate.ts";
 import {
   createClientAuthenticator,
   presentedCredentials,
@@ -132,6 +133,31 @@ test.each([
     message: "Client authentication failed.",
     headers: {},
   });
+});
+
+test.each([
+  ["an unknown client", undefined, newClientSecret("production", randomBytes)],
+  ["a wrong secret", record, newClientSecret("production", randomBytes)],
+  ["the right secret of an inactive client", { ...record, active: false }, secrets[0] ?? ""],
+  ["the right secret of a client that has ended", { ...record, endsAt: 1 }, secrets[0] ?? ""],
+  [
+    "the right secret with another client's certificate",
+    { ...record, certificateThumbprints: ["x"] },
+    secrets[0] ?? "",
+  ],
+] as const)("%s takes two look-ups, so that no rejection shows in the time", async (_name, found, secret) => {
+  const { authenticate, asked } = authenticator(found);
+  const foreign = { thumbprint: "y", sanUris: [] } as unknown as ClientCertificate;
+  await expect(authenticate(present(clientId, secret), foreign)).rejects.toMatchObject({
+    code: "INVALID_CLIENT",
+  });
+  expect(asked).toEqual([clientId, clientId]);
+});
+
+test("an admitted client takes one look-up", async () => {
+  const { authenticate, asked } = authenticator(record);
+  await authenticate(present(clientId, secrets[0] ?? ""));
+  expect(asked).toEqual([clientId]);
 });
 
 test("garbage is rejected without a database query", async () => {

@@ -1,5 +1,5 @@
 /** Places in status lists: each is given once, in an order that tells nothing. */
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import type { PlacedToken } from "../../../../src/database/repositories/tokens/status-lists.ts";
 import type { TokenSubject } from "../../../../src/tokens/oauth/access-token.ts";
@@ -48,6 +48,36 @@ test("the order of a list names each place once, and differs by list", () => {
   const first = Array.from({ length: 100 }, (_, ordinal) => order(ordinal));
   expect(first.map((_, ordinal) => again(ordinal))).toEqual(first);
   expect(first.map((_, ordinal) => other(ordinal))).not.toEqual(first);
+});
+
+/**
+ * Counts the pairs of ordinals with one half in common whose difference in the other half is that of their places in a
+ * half. A random order has 512 in each of these trials; a Feistel network of four rounds has twice as many in one of them.
+ */
+function equalDifferences(order: (ordinal: number) => number): number[] {
+  const halves = (number: number): readonly [number, number] => [number >> 10, number & 1_023];
+  return [0, 1].flatMap((fixed) =>
+    [0, 1].map((half) => {
+      const counts = new Uint32Array(1_024);
+      for (let other = 0; other < 1_024; other += 1) {
+        const ordinal = fixed === 0 ? (5 << 10) | other : (other << 10) | 5;
+        counts[other ^ (halves(order(ordinal))[half] ?? 0)]! += 1;
+      }
+      return counts.reduce((pairs, count) => pairs + (count * (count - 1)) / 2, 0);
+    }),
+  );
+}
+
+test("the order passes the test that tells four rounds from a random order", () => {
+  const sums = [0, 0, 0, 0];
+  for (let list = 0; list < 16; list += 1) {
+    const key = createHash("sha256").update(`list ${list}`).digest();
+    equalDifferences(placeOrder(key)).forEach((pairs, trial) => (sums[trial]! += pairs));
+  }
+  for (const sum of sums) {
+    expect(sum / 16 / 512).toBeGreaterThan(0.9);
+    expect(sum / 16 / 512).toBeLessThan(1.1);
+  }
 });
 
 test("concurrent tokens share reservations, and none shares a place", async () => {
