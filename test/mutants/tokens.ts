@@ -50,6 +50,22 @@ export const TOKENS: readonly Mutant[] = [
     replace: "return request;",
     caughtBy: "test/integration/revocation/hubs.test.ts",
   },
+  {
+    name: "token-to-any-host",
+    breaks: "A 421 leads a client's token only to addresses that its program has listed (docs/regions.md)",
+    file: "src/lib/client/transport.ts",
+    find: "if (!this.#options.addresses.has(address)) {",
+    replace: 'if (!address.startsWith("http")) {',
+    caughtBy: "test/machine/lib/client/transport.test.ts",
+  },
+  {
+    name: "silent-region-is-kept",
+    breaks: "A client asks again for the region's API that gives no answer (docs/write-an-sdk.md)",
+    file: "src/lib/client/transport.ts",
+    find: "this.#addresses.delete(kindOf(call));",
+    replace: "this.#addresses.set(kindOf(call), address);",
+    caughtBy: "test/machine/lib/client/transport.test.ts",
+  },
   // Client authentication and rotation.
   {
     name: "any-secret-authenticates",
