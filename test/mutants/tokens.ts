@@ -82,6 +82,15 @@ export const TOKENS: readonly Mutant[] = [
     replace: "this.#addresses.set(kindOf(call), address);",
     caughtBy: "test/machine/lib/client/transport.test.ts",
   },
+  {
+    name: "weak-suites-of-tls",
+    breaks:
+      "Listeners accept the suites of TLS 1.2 that RFC 9325 recommends, and no others (FAPI 2.0 section 5.2.2)",
+    file: "src/http/mutual-tls/tls-listener.ts",
+    find: '  "@SECLEVEL=2",\n',
+    replace: '  "HIGH",\n  "@SECLEVEL=2",\n',
+    caughtBy: "test/integration/mutual-tls/cipher-suites.test.ts",
+  },
   // Client authentication and rotation.
   {
     name: "any-secret-authenticates",
