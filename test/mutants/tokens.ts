@@ -93,6 +93,14 @@ export const TOKENS: readonly Mutant[] = [
   },
   // Client authentication and rotation.
   {
+    name: "stream-of-the-query-ignored",
+    breaks: "A change whose query names another stream is a 400 (docs/ssf.md)",
+    file: "src/api/schemas/ssf.ts",
+    find: "query.stream_id !== undefined && query.stream_id !== id",
+    replace: 'query.stream_id === "" && query.stream_id !== id',
+    caughtBy: "test/integration/ssf/hostile.test.ts",
+  },
+  {
     name: "any-secret-authenticates",
     breaks: "A client authenticates with its own secret (specification 5)",
     file: "src/tokens/oauth/client-authentication.ts",
