@@ -179,6 +179,7 @@ function createOAuth({ config, pools, pepper, keyring, keys, clock, log, view }:
     issuer,
     mutualTls: config.mtlsMode !== "off",
     mutualTlsUrl,
+    assertionAlgorithms: config.clientAssertionAlgs,
     audience,
     resources,
     keys,
@@ -187,6 +188,7 @@ function createOAuth({ config, pools, pepper, keyring, keys, clock, log, view }:
       findRetiredClient: createRetiredClientLookup(pools.issuer, clock),
       verifyAssertion: createAssertionVerifier({
         audiences: [issuer, ...endpoints],
+        algorithms: config.clientAssertionAlgs,
         use: async (used) => await useAssertion(pools.issuer, used, clock.now()),
         clock,
       }),
@@ -302,6 +304,7 @@ async function createOperatorsApi({
     access,
     bootstrap: config.bootstrapOperator === "on",
     certificatesRequired: config.mtlsMode !== "off",
+    assertionAlgorithms: config.clientAssertionAlgs,
     auditPool: pools.audit,
     commit: createCommitChange(shared),
     rotationRules: rotationRules(config),

@@ -93,6 +93,22 @@ export const TOKENS: readonly Mutant[] = [
   },
   // Client authentication and rotation.
   {
+    name: "printed-key-is-registered",
+    breaks: "A key whose private half an RFC prints authenticates no client (docs/mutual-tls.md)",
+    file: "src/tokens/oauth/client-keys.ts",
+    find: "return standard === undefined\n",
+    replace: "return standard !== null\n",
+    caughtBy: "test/unit/tokens/oauth/client-keys.test.ts",
+  },
+  {
+    name: "excluded-algorithm-authenticates",
+    breaks: "Assertions have the algorithms of SIGNET_CLIENT_ASSERTION_ALGS (FAPI 2.0 section 5.4.1)",
+    file: "src/tokens/oauth/client-keys.ts",
+    find: "permitted.includes(name) && ",
+    replace: "permitted.length > 0 && ",
+    caughtBy: "test/unit/tokens/oauth/client-keys.test.ts",
+  },
+  {
     name: "stream-of-the-query-ignored",
     breaks: "A change whose query names another stream is a 400 (docs/ssf.md)",
     file: "src/api/schemas/ssf.ts",
