@@ -166,15 +166,20 @@ describe("a 421", () => {
     },
   );
 
-  test.each([{}, { base_url: 7 }, { base_url: "ftp://example.com" }, { base_url: "/" }])(
-    "with %o goes to the caller",
-    async (named) => {
-      const body = { code: "MISDIRECTED_REQUEST", ...named };
-      server.incidents.push(...twice({ kind: "answer", status: 421, body }));
-      await expect(signet.endpoints.get("ep_1")).rejects.toMatchObject({ status: 421 });
-      expect(calls()).toHaveLength(2);
-    },
-  );
+  test.each([
+    {},
+    { base_url: 7 },
+    { base_url: "ftp://example.com" },
+    { base_url: "/" },
+    // Of a listed address, with a query that would go along.
+    { base_url: "http://127.0.0.1:1/?to=x" },
+  ])("with %o goes to the caller", async (named) => {
+    await follow(["http://127.0.0.1:1"]);
+    const body = { code: "MISDIRECTED_REQUEST", ...named };
+    server.incidents.push(...twice({ kind: "answer", status: 421, body }));
+    await expect(signet.endpoints.get("ep_1")).rejects.toMatchObject({ status: 421 });
+    expect(calls()).toHaveLength(2);
+  });
 });
 
 describe("an error", () => {
