@@ -28,6 +28,7 @@ export const GENERATED_DOCUMENTS = [
   "docs/tutorials/fastapi.md",
   "docs/tutorials/go.md",
   "docs/tutorials/nextjs.md",
+  "docs/verify-access-tokens.md",
   "docs/verify-webhooks.md",
 ] as const;
 
@@ -122,7 +123,7 @@ function metricsTable(metrics: readonly MetricDescription[]): string {
 }
 
 /** Languages of code blocks by the ending of the source file. */
-const LANGUAGES: Readonly<Record<string, string>> = { mjs: "js", py: "python" };
+const LANGUAGES: Readonly<Record<string, string>> = { mjs: "js", py: "python", rs: "rust" };
 
 /**
  * Returns the lines of a source file between `// region NAME` and `// endregion` (`#` in Python, `--` in SQL), as a code block

@@ -17,6 +17,9 @@ const defaultTimeout = 30 * time.Second
 type Options struct {
 	// BaseURL is the address of the service, for instance https://api.example.com.
 	BaseURL string
+	// RegionURLs are the base URLs of other regions' APIs. An answer 421 leads to these and BaseURL only, because the token
+	// goes along.
+	RegionURLs []string
 	// ClientID may be empty if the store holds it.
 	ClientID string
 	// ClientSecret may be empty if the store holds it, or if a certificate or an assertion authenticates.
@@ -72,9 +75,15 @@ type Client struct {
 
 // NewClient creates a client. It sends nothing yet.
 func NewClient(options Options) (*Client, error) {
-	baseURL, err := readBaseURL(options)
+	baseURL, err := readBaseURL(options.BaseURL, options.AllowPlainHTTP)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("signet: BaseURL %w", err)
+	}
+	regions := make([]string, len(options.RegionURLs))
+	for i, region := range options.RegionURLs {
+		if regions[i], err = readBaseURL(region, options.AllowPlainHTTP); err != nil {
+			return nil, fmt.Errorf("signet: RegionURLs[%d] %w", i, err)
+		}
 	}
 	if options.ClientID == "" && options.Store == nil {
 		return nil, errors.New("signet: ClientID or a Store that holds the credential is needed")
@@ -99,7 +108,9 @@ func NewClient(options Options) (*Client, error) {
 		core: &run, keeper: keeper, url: baseURL + "/v1/auth/token",
 		scope: strings.Join(options.Scopes, " "), assert: options.Assertion,
 	}
-	api := &transport{core: &run, baseURL: baseURL, source: source, elsewhere: map[string]string{}}
+	api := &transport{
+		core: &run, baseURL: baseURL, regions: regions, source: source, elsewhere: map[string]string{},
+	}
 	return &Client{
 		Endpoints:   &Endpoints{api},
 		EventTypes:  &EventTypes{api},
@@ -124,20 +135,19 @@ func (c *Client) AccessTokenInsteadOf(ctx context.Context, rejected string) (Acc
 	return c.source.tokenInsteadOf(ctx, rejected)
 }
 
-func readBaseURL(options Options) (string, error) {
-	address, err := url.Parse(options.BaseURL)
+// readBaseURL returns the address in the form in which two are compared. Its errors follow the name of the option.
+func readBaseURL(text string, allowPlainHTTP bool) (string, error) {
+	address, err := url.Parse(text)
 	if err != nil || address.Host == "" || address.Scheme != "https" && address.Scheme != "http" {
-		return "", errors.New("signet: BaseURL must be an https address")
+		return "", errors.New("must be an https address")
 	}
-	if address.Scheme == "http" && !options.AllowPlainHTTP && !isLoopback(address.Hostname()) {
-		return "", fmt.Errorf(
-			"signet: a secret does not travel to %s over plain http: use https, or AllowPlainHTTP", address.Host,
-		)
+	if address.Scheme == "http" && !allowPlainHTTP && !isLoopback(address.Hostname()) {
+		return "", fmt.Errorf("sends the secret to %s over plain http: use https, or AllowPlainHTTP", address.Host)
 	}
 	if address.User != nil || address.RawQuery != "" || address.Fragment != "" {
-		return "", errors.New("signet: BaseURL holds a scheme, a host and perhaps a path, nothing else")
+		return "", errors.New("must be a scheme, a host and perhaps a path, nothing else")
 	}
-	return address.Scheme + "://" + address.Host + strings.TrimRight(address.EscapedPath(), "/"), nil
+	return address.Scheme + "://" + strings.ToLower(address.Host) + strings.TrimRight(address.EscapedPath(), "/"), nil
 }
 
 func isLoopback(host string) bool {

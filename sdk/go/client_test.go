@@ -316,7 +316,7 @@ func TestA421LeadsToTheAPIThatItNames(t *testing.T) {
 		answerJSON(421, fmt.Sprintf(`{"code":"MISDIRECTED_REQUEST","base_url":"%s/"}`, other.URL))(w, r)
 	}))
 	defer home.Close()
-	client, _ := connect(t, other, func(o *Options) { o.BaseURL = home.URL })
+	client, _ := connect(t, other, func(o *Options) { o.BaseURL, o.RegionURLs = home.URL, []string{other.URL + "/"} })
 	publish := func(done chan<- error) {
 		_, err := client.Events.Publish(ctx, NewEvent{Type: "a.b"})
 		done <- err
@@ -335,7 +335,7 @@ func TestA421LeadsToTheAPIThatItNames(t *testing.T) {
 
 func TestA421ConcernsPathsOfItsKind(t *testing.T) {
 	s, other := startService(t), startService(t)
-	client, _ := connect(t, s, nil)
+	client, _ := connect(t, s, func(o *Options) { o.RegionURLs = []string{other.URL} })
 	s.answers = []http.HandlerFunc{answerJSON(421, fmt.Sprintf(`{"base_url":%q}`, other.URL))}
 	// PATCH is not safe to repeat.
 	_, err := client.Endpoints.Update(ctx, "ep_1", EndpointChange{Description: Set("x")})
@@ -349,12 +349,12 @@ func TestA421ConcernsPathsOfItsKind(t *testing.T) {
 	equal(t, []int{len(s.requests), len(other.requests)}, []int{2, 2})
 }
 
-func TestA421WithoutAnotherSafeAddressIsAnError(t *testing.T) {
+func TestA421WithoutAnotherListedAddressIsAnError(t *testing.T) {
 	s, other := startService(t), startService(t)
-	client, _ := connect(t, s, nil)
+	client, _ := connect(t, s, func(o *Options) { o.RegionURLs = []string{other.URL} })
 	for _, body := range []string{
 		"<html>", `{}`, `{"base_url":7}`, `{"base_url":"ftp://example.com"}`, `{"base_url":"/"}`,
-		fmt.Sprintf(`{"base_url":%q}`, s.URL),
+		fmt.Sprintf(`{"base_url":%q}`, s.URL), fmt.Sprintf(`{"base_url":"%s?to=x"}`, other.URL),
 	} {
 		s.answers, s.requests = []http.HandlerFunc{answerJSON(421, body)}, nil
 		_, err := client.Endpoints.Get(ctx, "ep_1")
@@ -367,14 +367,39 @@ func TestA421WithoutAnotherSafeAddressIsAnError(t *testing.T) {
 	_, err := client.Endpoints.Get(ctx, "ep_1")
 	equal(t, apiError(t, err).StatusCode, 421)
 	equal(t, len(other.requests), 1)
+}
 
-	secured := &transport{baseURL: "https://a", elsewhere: map[string]string{}}
-	plain := &APIError{Problem: []byte(`{"base_url":"http://127.0.0.1"}`)}
-	equal(t, secured.learn(call{path: "/v1/events"}, "https://a", plain), false)
-	for kind := range 100 {
-		path := fmt.Sprintf("/v1/%d/x", kind)
-		equal(t, secured.learn(call{path: path}, "https://a", &APIError{Problem: []byte(`{"base_url":"https://b"}`)}), kind < 64)
+func TestA421SendsNoTokenToAnAddressThatIsNotListed(t *testing.T) {
+	s, other := startService(t), startService(t)
+	client, _ := connect(t, s, func(o *Options) { o.RegionURLs = []string{"https://us.example.com"} })
+	s.answers = []http.HandlerFunc{answerJSON(421, fmt.Sprintf(`{"detail":"Elsewhere.","base_url":%q}`, other.URL))}
+	_, err := client.Events.Publish(ctx, NewEvent{Type: "a.b"})
+	equal(t, apiError(t, err).StatusCode, 421)
+	want := "Elsewhere. The client sends no token to " + other.URL + ": add it to RegionURLs"
+	if !strings.Contains(err.Error(), want) {
+		t.Error(err)
 	}
+	equal(t, len(other.requests), 0)
+}
+
+func TestARegionThatDoesNotAnswerIsAskedForAgain(t *testing.T) {
+	s, other, third := startService(t), startService(t), startService(t)
+	client, _ := connect(t, s, func(o *Options) {
+		o.RegionURLs, o.Retry.Attempts = []string{other.URL, third.URL}, 1
+	})
+	s.answers = []http.HandlerFunc{answerJSON(421, fmt.Sprintf(`{"base_url":%q}`, other.URL))}
+	// net/http repeats no PATCH by itself.
+	update := func() error {
+		_, err := client.Endpoints.Update(ctx, "ep_1", EndpointChange{Description: Set("x")})
+		return err
+	}
+	equal(t, update(), nil)
+	other.answers = []http.HandlerFunc{lost}
+	var failed *TransportError
+	equal(t, errors.As(update(), &failed), true)
+	s.answers = []http.HandlerFunc{answerJSON(421, fmt.Sprintf(`{"base_url":%q}`, third.URL))}
+	equal(t, update(), nil)
+	equal(t, len(third.requests), 1)
 }
 
 func TestTheContextEndsACall(t *testing.T) {
@@ -548,6 +573,8 @@ func TestOptionsThatContradictAreErrors(t *testing.T) {
 		{BaseURL: "http://api.example.com", ClientID: "cl_1"},
 		{BaseURL: "https://u:p@api.example.com", ClientID: "cl_1"},
 		{BaseURL: "https://api.example.com?x=1", ClientID: "cl_1"},
+		{BaseURL: "https://api.example.com", RegionURLs: []string{"http://us.example.com"}, ClientID: "cl_1"},
+		{BaseURL: "https://api.example.com", RegionURLs: []string{"https://us.example.com?x=1"}, ClientID: "cl_1"},
 		{BaseURL: "https://api.example.com"},
 		{BaseURL: "https://api.example.com", ClientSecret: "s", Store: NewFileCredentialStore("x")},
 		{BaseURL: "http://127.0.0.1", ClientID: "cl_1", TLS: &TLSOptions{}},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,17 +34,16 @@ type call struct {
 	idempotencyKey string
 }
 
-// maxElsewhere is the maximum number of kept addresses; there are fewer kinds of paths.
-const maxElsewhere = 64
-
 // transport calls the API with a token, and retries what is safe to repeat.
 type transport struct {
 	core    *core
 	baseURL string
+	// regions has the addresses of other regions' APIs, which may get the token, too.
+	regions []string
 	source  *tokenSource
 
 	mu sync.Mutex
-	// elsewhere has the addresses of other regions' APIs, by kind of path.
+	// elsewhere has the region's API by kind of path, as answers 421 have named it.
 	elsewhere map[string]string
 }
 
@@ -125,15 +125,18 @@ func perform[T any](
 			var api *APIError
 			switch {
 			case !errors.As(err, &api):
-				return answer, err
+				return answer, t.forget(c, address, err)
 			case api.StatusCode == http.StatusUnauthorized && freshTokenHelps(api.Code):
 				if token, err = t.source.tokenInsteadOf(ctx, token.Value); err != nil {
 					return answer, err
 				}
-				return send(ctx, c.exchange(address, body, token))
+				answer, err = send(ctx, c.exchange(address, body, token))
+				return answer, t.forget(c, address, err)
 			case api.StatusCode == http.StatusMisdirectedRequest && t.learn(c, address, api):
 				// The request was not processed, so any method may be sent again.
-				return send(ctx, c.exchange(t.address(c), body, token))
+				address = t.address(c)
+				answer, err = send(ctx, c.exchange(address, body, token))
+				return answer, t.forget(c, address, err)
 			case c.method == http.MethodDelete && attempt > 0 && api.StatusCode == http.StatusNotFound:
 				// The first request succeeded, but its answer was lost.
 				return answer, nil
@@ -160,7 +163,7 @@ func (t *transport) address(c call) string {
 }
 
 // learn keeps the address that an answer 421 names, and reports whether the call should go there: not if it has just been
-// there, and not if the way there is less protected.
+// there, and not if the caller has not listed the address. An answer could name any host.
 func (t *transport) learn(c call, asked string, answer *APIError) bool {
 	var named struct {
 		BaseURL string `json:"base_url"`
@@ -168,15 +171,33 @@ func (t *transport) learn(c call, asked string, answer *APIError) bool {
 	if json.Unmarshal(answer.Problem, &named) != nil {
 		return false
 	}
-	address, err := readBaseURL(Options{BaseURL: named.BaseURL, AllowPlainHTTP: true})
-	protected := strings.HasPrefix(address, "https:") || strings.HasPrefix(t.baseURL, "http:")
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if err != nil || !protected || address == asked || len(t.elsewhere) >= maxElsewhere {
+	address, err := readBaseURL(named.BaseURL, true)
+	if err != nil || address == asked {
 		return false
 	}
+	if address != t.baseURL && !slices.Contains(t.regions, address) {
+		answer.Detail = strings.TrimSpace(fmt.Sprintf(
+			"%s The client sends no token to %s: add it to RegionURLs if it is an API of yours.", answer.Detail, address,
+		))
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.elsewhere[c.kind()] = address
 	return true
+}
+
+// forget drops a learned address that gave no usable answer, because the first API may name another. It returns err.
+func (t *transport) forget(c call, address string, err error) error {
+	var failed *TransportError
+	if errors.As(err, &failed) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.elsewhere[c.kind()] == address {
+			delete(t.elsewhere, c.kind())
+		}
+	}
+	return err
 }
 
 func (c call) exchange(address string, body []byte, token AccessToken) exchange {

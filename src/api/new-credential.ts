@@ -32,6 +32,8 @@ export const NewCredential = Body("NewCredential", {
 export interface NewCredentialServices extends IssueServices {
   /** Whether credentials of production principals must name a certificate: true if mutual TLS is on. */
   readonly certificatesRequired: boolean;
+  /** Permitted algorithms of clients' assertions. */
+  readonly assertionAlgorithms: readonly string[];
 }
 
 export interface MadeCredential {
@@ -70,7 +72,8 @@ export async function makeCredential(
     requireBinding(principal, binding);
   }
   if (body.rotation_mode === "workload") {
-    const jwks = body.jwks === undefined ? undefined : acceptedKeySet(body.jwks.keys);
+    const jwks =
+      body.jwks === undefined ? undefined : acceptedKeySet(body.jwks.keys, services.assertionAlgorithms);
     const row = await issueWorkloadCredential(principal, { described, jwks }, services);
     return { row, clientSecret: undefined };
   }

@@ -28,7 +28,10 @@ import { type Answered, answerOnce, type RepeatableRequest } from "../http/repea
 const DEFAULT_OVERLAP_SECONDS = 86_400;
 
 /** The deployment's rules for new credentials. */
-export type CredentialIssuing = Pick<NewCredentialServices, "pepper" | "certificatesRequired"> & {
+export type CredentialIssuing = Pick<
+  NewCredentialServices,
+  "pepper" | "certificatesRequired" | "assertionAlgorithms"
+> & {
   readonly rules: RotationRules;
 };
 

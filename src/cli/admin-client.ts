@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { readFile } from "node:fs/promises";
+import { readText } from "../lib/bounded-body.ts";
 import { type RetryPolicy, withRetries } from "../lib/client/retry.ts";
 import { runtimeWith } from "../lib/client/runtime.ts";
 import { createTlsFetch } from "../lib/client/tls-fetch.ts";
@@ -127,8 +128,7 @@ export function createAdminCall(context: CliContext): AdminCall {
           headers,
           ...(body === undefined ? {} : { body: JSON.stringify(body) }),
         });
-        const text = await response.text();
-        return { response, answer: readResource(text) };
+        return { response, answer: readResource(await readText(response)) };
       } catch (error) {
         throw noAnswer(address, error);
       }
@@ -158,7 +158,7 @@ export async function openAdminStream(context: CliContext, path: string): Promis
     throw noAnswer(address, error);
   });
   if (!response.ok || response.body === null) {
-    throw refusal(response.status, readResource(await response.text()));
+    throw refusal(response.status, readResource(await readText(response)));
   }
   return response.body;
 }

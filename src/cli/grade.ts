@@ -10,7 +10,7 @@ import { newId } from "../domain/ids.ts";
 import { decodeSecret } from "../lib/receiver/secret.ts";
 import { connectionOf, withCommandError, type TenantOptions } from "./connection.ts";
 import { withExamples } from "./client/command.ts";
-import { type ClientOptions, openClient } from "./client/open-client.ts";
+import { type ClientOptions, clientSettingsOf, openClient } from "./client/open-client.ts";
 import { type CliContext, CommandError } from "./context.ts";
 import { EXIT, misused } from "./exit-codes.ts";
 import { type OutputOptions, printableJson } from "./output.ts";
@@ -146,7 +146,8 @@ async function clientOf(options: GradeCommandOptions, context: CliContext): Prom
   }
   const report = (line: string): void => context.stderr(`signet grade: ${line}\n`);
   const settings = await connectionOf({ ...options, url, credentialFile }, report);
-  return await withCommandError("--url", () => new SignetClient({ ...settings, scopes }));
+  const { apiRegionUrls: regionUrls } = clientSettingsOf(context);
+  return await withCommandError("--url", () => new SignetClient({ ...settings, regionUrls, scopes }));
 }
 
 /** Grades the tenant's endpoint with that URL or id. */

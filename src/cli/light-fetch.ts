@@ -52,14 +52,6 @@ async function send(
   });
 }
 
-async function textOf(incoming: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of incoming) {
-    chunks.push(chunk as Buffer);
-  }
-  return Buffer.concat(chunks).toString("utf8");
-}
-
 /** Returns the used members of a `Response`. The global class loads as much as the global `fetch`. */
 function responseOf(incoming: IncomingMessage): Response {
   const status = incoming.statusCode ?? 0;
@@ -77,8 +69,6 @@ function responseOf(incoming: IncomingMessage): Response {
       [Symbol.asyncIterator]: () => incoming[Symbol.asyncIterator](),
       getReader: () => Readable.toWeb(incoming).getReader(),
     },
-    text: async () => await textOf(incoming),
-    json: async () => JSON.parse(await textOf(incoming)) as unknown,
   } as unknown as Response;
 }
 

@@ -1,7 +1,13 @@
 /** Settings with which the command line reaches the service as a tenant. The service itself reads none of these. */
 import { join, resolve } from "node:path";
 import { homeDirectory } from "./home-directory.ts";
-import { setting, text, url } from "./setting.ts";
+import { list, setting, text, url } from "./setting.ts";
+
+const address = url("https:", "http:");
+
+function addresses(value: string): readonly string[] {
+  return list(value).map(address);
+}
 
 function profileName(value: string): string {
   if (!/^[a-z0-9][a-z0-9_-]{0,31}$/.test(value)) {
@@ -13,9 +19,15 @@ function profileName(value: string): string {
 export const CLIENT_SETTINGS = {
   apiUrl: setting(
     "SIGNET_API_URL",
-    url("https:", "http:"),
+    address,
     undefined,
     "command line, for tenants: URL of the API; default: the profile's address, else http:// and SIGNET_API_LISTEN",
+  ),
+  apiRegionUrls: setting(
+    "SIGNET_API_REGION_URLS",
+    addresses,
+    "",
+    "command line, for tenants: base URLs of other regions' APIs, comma-separated. An answer 421 leads to these and the API only: the token goes along",
   ),
   clientId: setting(
     "SIGNET_CLIENT_ID",

@@ -12,6 +12,19 @@ const AWS_KEY = /^arn:aws[a-z-]*:kms:([a-z0-9-]+):\d{12}:key\/[A-Za-z0-9-]+$/;
 const GOOGLE_KEY =
   /^projects\/[a-z0-9.:-]+\/locations\/[a-z0-9-]+\/keyRings\/[A-Za-z0-9_-]+\/cryptoKeys\/[A-Za-z0-9_-]+$/;
 
+/** Algorithms of client assertions. Ed25519 is EdDSA's name in RFC 9864. */
+const ASSERTION_ALGORITHMS = ["ES256", "ES384", "EdDSA", "Ed25519", "RS256", "PS256"] as const;
+const assertionAlgorithm = oneOf(...ASSERTION_ALGORITHMS);
+
+/** @throws Error for an unknown algorithm, or without any */
+function assertionAlgorithms(value: string): readonly string[] {
+  const algorithms = list(value).map(assertionAlgorithm);
+  if (algorithms.length === 0) {
+    throw new Error(`must name some of ${ASSERTION_ALGORITHMS.join(", ")}`);
+  }
+  return algorithms;
+}
+
 /** A key that a key management service holds. */
 export interface KmsKey {
   /** The full name in the service. */
@@ -94,6 +107,12 @@ export const KEY_SETTINGS = {
     oneOf("ES256", "RS256", "Ed25519"),
     undefined,
     "algorithm of new keys that sign security events; by default that of SIGNET_JWT_ALG. The CAEP interoperability profile requires RS256",
+  ),
+  clientAssertionAlgs: setting(
+    "SIGNET_CLIENT_ASSERTION_ALGS",
+    assertionAlgorithms,
+    ASSERTION_ALGORITHMS.join(","),
+    "algorithms of clients' assertions (`private_key_jwt`) that the token endpoint accepts and the metadata lists, comma-separated. FAPI 2.0: `PS256,ES256,EdDSA,Ed25519`",
   ),
 } as const;
 

@@ -161,6 +161,7 @@ function createOAuth(parts: OAuthParts): OAuth {
     issuer,
     mutualTls: config.mtlsMode !== "off",
     mutualTlsUrl,
+    assertionAlgorithms: config.clientAssertionAlgs,
     audience,
     resources,
     publicKeys: () => [...keys.publicKeys(), ...setKeys.publicKeys()],
@@ -169,6 +170,7 @@ function createOAuth(parts: OAuthParts): OAuth {
       findRetiredClient: createRetiredClientLookup(pools.issuer, clock),
       verifyAssertion: createAssertionVerifier({
         audiences: [issuer, ...endpoints],
+        algorithms: config.clientAssertionAlgs,
         use: async (used) => await useAssertion(pools.issuer, used, clock.now()),
         clock,
       }),
@@ -286,6 +288,7 @@ async function createOperatorsApi({
     access,
     bootstrap: config.bootstrapOperator === "on",
     certificatesRequired: config.mtlsMode !== "off",
+    assertionAlgorithms: config.clientAssertionAlgs,
     auditPool: pools.audit,
     commit: createCommitChange(shared),
     rotationRules: rotationRules(config),

@@ -36,7 +36,12 @@ export function credentialIssuing({
   config,
   pepper,
 }: Pick<RotationParts, "config" | "pepper">): CredentialIssuing {
-  return { pepper, rules: rotationRules(config), certificatesRequired: config.mtlsMode !== "off" };
+  return {
+    pepper,
+    rules: rotationRules(config),
+    certificatesRequired: config.mtlsMode !== "off",
+    assertionAlgorithms: config.clientAssertionAlgs,
+  };
 }
 
 /** The rotation as the token endpoint uses it. */

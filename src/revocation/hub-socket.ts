@@ -15,7 +15,7 @@ import {
 import { tlsContext } from "../http/mutual-tls/tls-listener.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
-import { type ListenAddress, listenOn } from "../runtime/http-server.ts";
+import { endUnused, type ListenAddress, listenOn } from "../runtime/http-server.ts";
 import type { Hub } from "./hub.ts";
 import {
   HUB_MESSAGE_MAX,
@@ -203,6 +203,7 @@ export async function listenForFollowers({
       socket.once("close", () => taken.onClose());
     });
   });
+  endUnused(server);
   const address = await listenOn(server, listen);
   return {
     address,

@@ -1,6 +1,7 @@
 import { type AddressInfo, createServer } from "node:net";
 import { DefaultLogger, Runtime } from "@temporalio/worker";
 import type { Logger } from "pino";
+import { readText } from "../lib/bounded-body.ts";
 import { addMetricsSource } from "../observability/process-metrics.ts";
 
 const LEVELS = { TRACE: "trace", DEBUG: "debug", INFO: "info", WARN: "warn", ERROR: "error" } as const;
@@ -46,7 +47,7 @@ function install(log: Logger, bindAddress: string | undefined): void {
 
 async function scrape(url: string): Promise<string> {
   const response = await fetch(url, { signal: AbortSignal.timeout(SCRAPE_TIMEOUT_MS) });
-  return await response.text();
+  return await readText(response);
 }
 
 async function installWithMetrics(log: Logger): Promise<void> {

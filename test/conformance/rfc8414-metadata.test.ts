@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { useSharedApi } from "../support/api.ts";
 
 const api = useSharedApi();
+const METHODS = ["client_secret_post", "client_secret_basic", "private_key_jwt"];
 
 test("the metadata lists working features under the issuer that it names", async () => {
   const answer = await api.request("/.well-known/oauth-authorization-server");
@@ -16,8 +17,17 @@ test("the metadata lists working features under the issuer that it names", async
     jwks_uri: `${api.publicUrl}/.well-known/jwks.json`,
     response_types_supported: [],
     grant_types_supported: ["client_credentials"],
-    token_endpoint_auth_methods_supported: ["client_secret_post", "client_secret_basic", "private_key_jwt"],
+    token_endpoint_auth_methods_supported: METHODS,
+    // Section 2: without them, each would mean client_secret_basic alone.
+    revocation_endpoint_auth_methods_supported: METHODS,
+    introspection_endpoint_auth_methods_supported: METHODS,
   });
+  // Section 2: each is required with private_key_jwt.
+  for (const endpoint of ["token", "revocation", "introspection"]) {
+    expect(answer.body[`${endpoint}_endpoint_auth_signing_alg_values_supported`]).toEqual(
+      expect.arrayContaining(["ES256", "PS256", "EdDSA"]),
+    );
+  }
 });
 
 test("every address in the metadata exists", async () => {

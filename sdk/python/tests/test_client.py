@@ -322,8 +322,8 @@ class Misdirected(WithService):
         self.other = ScriptedService().__enter__()
         self.addCleanup(self.other.__exit__)
 
-    def test_requests_go_to_the_api_that_a_421_names(self) -> None:
-        signet = self.client()
+    def test_requests_go_to_the_listed_api_that_a_421_names(self) -> None:
+        signet = self.client(region_urls=[f"{self.other.url}/"])
         self.service.answers = [Answer(421, {"code": "MISDIRECTED_REQUEST", "base_url": f"{self.other.url}/"})]
         # Not safe to repeat.
         signet.endpoints.update("ep_1", {"description": "x"})
@@ -342,11 +342,12 @@ class Misdirected(WithService):
         self.assertEqual(len(set(signet._transport._elsewhere.values())), 1)
         # Another thread may have learned the address since this one sent its request.
         call, asked = Call("GET", "/v1/events", {}, None, None, True), signet._connections
-        self.assertIsNotNone(signet._transport._learn(call, asked, self.other.url))
+        named = SignetApiError(421, {"base_url": self.other.url})
+        self.assertIsNotNone(signet._transport._learn(call, asked, named))
 
-    def test_requests_without_another_safe_address_fail(self) -> None:
-        signet = self.client()
-        for named in (None, 7, "ftp://example.com", "/", "https://a:b", "https://a@b", self.service.url):
+    def test_requests_without_another_listed_address_fail(self) -> None:
+        signet = self.client(region_urls=[self.other.url])
+        for named in (None, 7, "ftp://example.com", "/", f"{self.other.url}?to=x", "https://a@b", self.service.url):
             self.service.answers = [Answer(421, {"base_url": named})]
             with self.assertRaises(SignetApiError, msg=str(named)) as caught:
                 signet.endpoints.get("ep_1")
@@ -358,19 +359,39 @@ class Misdirected(WithService):
             signet.endpoints.get("ep_1")
         self.assertEqual((len(self.service.calls), len(self.other.seen)), (8, 1))
 
-    def test_requests_keep_their_certificate_and_stay_encrypted(self) -> None:
-        files = TlsFiles()
-        secured = Connections("https://a", files, 1, self.runtime())
-        self.assertIs(secured.elsewhere("https://b")._tls, files)
-        with self.assertRaises(ValueError):
-            secured.elsewhere("http://127.0.0.1")
+    def test_requests_send_no_token_to_an_address_that_is_not_listed(self) -> None:
+        signet = self.client(region_urls=["https://us.example.com"])
+        self.service.answers = [Answer(421, {"detail": "Elsewhere.", "base_url": self.other.url})]
+        with self.assertRaises(SignetApiError) as caught:
+            signet.events.publish({"type": "a.b", "data": {}})
+        advice = f"Elsewhere. The client sends no token to {self.other.url}: add it to region_urls"
+        self.assertIn(advice, str(caught.exception))
+        self.assertEqual((caught.exception.status, self.other.seen), (421, []))
 
-    def test_requests_have_a_limited_memory(self) -> None:
-        transport = self.client()._transport
-        for kind in range(100):
-            call = Call("GET", f"/v1/{kind}/x", {}, None, None, True)
-            found = transport._learn(call, transport._connections, self.other.url)
-            self.assertEqual(found is not None, kind < 64)
+    def test_requests_ask_for_a_region_again_that_does_not_answer(self) -> None:
+        third = ScriptedService().__enter__()
+        self.addCleanup(third.__exit__)
+        signet = self.client(region_urls=[self.other.url, third.url], retry=RetryPolicy(attempts=1))
+        self.service.answers = [Answer(421, {"base_url": self.other.url})]
+        signet.events.get("evt_1")
+        self.other.answers = [Answer(lost=True)]
+        with self.assertRaises(SignetTransportError):
+            signet.events.get("evt_1")
+        self.service.answers = [Answer(421, {"base_url": third.url})]
+        signet.events.get("evt_1")
+        self.assertEqual(len(third.calls), 1)
+
+    def test_requests_keep_their_certificate_and_stay_encrypted(self) -> None:
+        for url in ("http://us.example.com", "https://a@b", "https://a?to=x"):
+            with self.assertRaises(ValueError, msg=url):
+                self.client(region_urls=[url])
+        with self.assertRaises(ValueError):
+            self.client(region_urls="https://us.example.com")
+        home, files = "https://a", TlsFiles()
+        signet = SignetClient(home, client_id=CLIENT_ID, tls=files, region_urls=["https://b"])
+        self.assertEqual([api._tls for api in signet._transport._apis.values()], [files, files])
+        with self.assertRaises(ValueError):
+            SignetClient(home, client_id=CLIENT_ID, tls=files, region_urls=["http://127.0.0.1"])
 
 
 class Exchanges(WithService):

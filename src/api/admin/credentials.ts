@@ -48,6 +48,7 @@ export function registerCredentialRoutes(server: SignetServer, services: AdminSe
   const {
     commit,
     certificatesRequired,
+    assertionAlgorithms,
     pepper,
     rotationRules: rules,
     revocation,
@@ -80,7 +81,7 @@ export function registerCredentialRoutes(server: SignetServer, services: AdminSe
       const { body, params } = request;
       const answer = await commit(request, reply, async (db) => {
         const principal = await principalToChange(db, params.id);
-        const tools = { db, pepper, rules, clock, randomBytes, certificatesRequired };
+        const tools = { db, pepper, rules, clock, randomBytes, certificatesRequired, assertionAlgorithms };
         const { row, clientSecret } = await makeCredential(principal, body, tools);
         await tellStreams(db, row, authorOf(request), revocation);
         const { id, client_id, rotation_mode, san_uri, certificate_thumbprints } = row;

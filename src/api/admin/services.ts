@@ -53,6 +53,8 @@ export interface AdminServices {
   readonly commit: CommitChange;
   /** Whether credentials of production principals must name a certificate: true if mutual TLS is on. */
   readonly certificatesRequired: boolean;
+  /** Permitted algorithms of clients' assertions. */
+  readonly assertionAlgorithms: readonly string[];
   readonly keyring: Keyring;
   /** Decrypts payloads of workflows. */
   readonly codec: PayloadCodec;

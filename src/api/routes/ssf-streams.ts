@@ -14,9 +14,11 @@ import {
   POLL,
   presentStream,
   PUSH,
+  SameStreamQuery,
   SSF_BODY_MAX,
   Stream,
   StreamChange,
+  streamOf,
   StreamOrStreams,
   StreamQuery,
 } from "../schemas/ssf.ts";
@@ -178,6 +180,7 @@ function registerChanges(server: SignetServer, { streams, publicUrl }: StreamRou
           events_requested: ["https://schemas.openid.net/secevent/caep/event-type/session-revoked"],
         },
       },
+      querystring: SameStreamQuery,
       body: StreamChange,
       response: { 200: Stream },
       bodyLimit: SSF_BODY_MAX,
@@ -185,7 +188,7 @@ function registerChanges(server: SignetServer, { streams, publicUrl }: StreamRou
     async (request, reply) => {
       const { identity, body } = request;
       const changes = change(body, changesOf(body));
-      const stream = await streams.update(identity.tenantId, body.stream_id, changes, callerOf(request));
+      const stream = await streams.update(identity.tenantId, streamOf(request), changes, callerOf(request));
       reply.headers(NO_STORE);
       return presentStream(stream, publicUrl);
     },
@@ -203,6 +206,7 @@ function registerChanges(server: SignetServer, { streams, publicUrl }: StreamRou
         "Absent members get their defaults: no description, every supported event, and polling, which a push stream rejects. An absent `authorization_header` stays.",
       errors: ["NOT_FOUND", "INVALID_STATE", "TARGET_URL_FORBIDDEN"],
       requestExamples: { poll: { stream_id: EXAMPLE_STREAM, delivery: { method: POLL } } },
+      querystring: SameStreamQuery,
       body: StreamChange,
       response: { 200: Stream },
       bodyLimit: SSF_BODY_MAX,
@@ -210,7 +214,7 @@ function registerChanges(server: SignetServer, { streams, publicUrl }: StreamRou
     async (request, reply) => {
       const { identity, body } = request;
       const changes = change(body, settingsOf(body));
-      const stream = await streams.update(identity.tenantId, body.stream_id, changes, callerOf(request));
+      const stream = await streams.update(identity.tenantId, streamOf(request), changes, callerOf(request));
       reply.headers(NO_STORE);
       return presentStream(stream, publicUrl);
     },

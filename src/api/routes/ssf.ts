@@ -18,7 +18,9 @@ import {
   presentStatus,
   PUSH,
   RemovedSubject,
+  SameStreamQuery,
   SSF_BODY_MAX,
+  streamOf,
   StreamQuery,
   StreamStatus,
   StreamStatusChange,
@@ -122,6 +124,7 @@ function registerStatus(server: SignetServer, streams: StreamService): void {
         "A paused stream holds its tokens for 7 days, and a disabled one gets none. Enabling sends what was held.",
       errors: ["NOT_FOUND", "INVALID_STATE", "LIMIT_EXCEEDED"],
       requestExamples: { pause: { stream_id: EXAMPLE_STREAM, status: "paused", reason: "maintenance" } },
+      querystring: SameStreamQuery,
       body: StreamStatusChange,
       response: { 200: StreamStatus },
       bodyLimit: SSF_BODY_MAX,
@@ -129,7 +132,7 @@ function registerStatus(server: SignetServer, streams: StreamService): void {
     async (request, reply) => {
       const { identity, body } = request;
       const wanted = { status: body.status, reason: body.reason ?? null };
-      const stream = await streams.setStatus(identity.tenantId, body.stream_id, wanted, callerOf(request));
+      const stream = await streams.setStatus(identity.tenantId, streamOf(request), wanted, callerOf(request));
       reply.headers(NO_STORE);
       return presentStatus(stream);
     },
@@ -147,13 +150,14 @@ function registerSubjects(server: SignetServer, streams: StreamService): void {
       summary: "Add a removed subject to a stream again",
       description: "Every subject of the tenant is in a new stream, so adding others changes nothing.",
       errors: ["NOT_FOUND"],
+      querystring: SameStreamQuery,
       body: AddedSubject,
       bodyLimit: SSF_BODY_MAX,
     }),
     async (request, reply) => {
       const { identity, body } = request;
       const change = { subject: body.subject, included: true };
-      await streams.setSubject(identity.tenantId, body.stream_id, change, callerOf(request));
+      await streams.setSubject(identity.tenantId, streamOf(request), change, callerOf(request));
       return await reply.code(200).headers(NO_STORE).send();
     },
   );
@@ -169,6 +173,7 @@ function registerSubjects(server: SignetServer, streams: StreamService): void {
       description:
         "Its events are not sent. Removing a principal removes its credentials. Subjects match if they are identical.",
       errors: ["NOT_FOUND", "LIMIT_EXCEEDED"],
+      querystring: SameStreamQuery,
       body: RemovedSubject,
       response: { 204: Type.Null() },
       bodyLimit: SSF_BODY_MAX,
@@ -176,7 +181,7 @@ function registerSubjects(server: SignetServer, streams: StreamService): void {
     async (request, reply) => {
       const { identity, body } = request;
       const change = { subject: body.subject, included: false };
-      await streams.setSubject(identity.tenantId, body.stream_id, change, callerOf(request));
+      await streams.setSubject(identity.tenantId, streamOf(request), change, callerOf(request));
       return await reply.code(204).headers(NO_STORE).send(null);
     },
   );
@@ -191,12 +196,13 @@ function registerSubjects(server: SignetServer, streams: StreamService): void {
       summary: "Send a verification event over a stream",
       description: "The event contains `state`. Once in `min_verification_interval` seconds.",
       errors: ["NOT_FOUND", "RATE_LIMITED"],
+      querystring: SameStreamQuery,
       body: VerificationRequest,
       response: { 204: Type.Null() },
       bodyLimit: SSF_BODY_MAX,
     }),
-    async ({ identity, body }, reply) => {
-      await streams.verify(identity.tenantId, body.stream_id, body.state);
+    async (request, reply) => {
+      await streams.verify(request.identity.tenantId, streamOf(request), request.body.state);
       return await reply.code(204).headers(NO_STORE).send(null);
     },
   );

@@ -1,6 +1,7 @@
 /** Schemas of streams of security events (OpenID Shared Signals Framework 1.0, RFC 8936). */
 import { type Static, Type } from "typebox";
 import type { Stream as StreamRow } from "../../database/repositories/webhooks/ssf-streams.ts";
+import { SignetError } from "../../domain/errors.ts";
 import {
   EVENTS_SUPPORTED,
   eventsDelivered,
@@ -36,6 +37,28 @@ const EventUris = Type.Array(
 const StreamId = Id("stream");
 export const StreamQuery = Closed({ stream_id: StreamId });
 export const OptionalStreamQuery = Closed({ stream_id: Type.Optional(StreamId) });
+/** Receivers that build one URL for reads and changes name the stream twice. */
+export const SameStreamQuery = Closed({
+  stream_id: Type.Optional(Id("stream", "If given, the stream of the body")),
+});
+
+/**
+ * Returns the stream that the body names.
+ *
+ * @throws SignetError `INVALID_REQUEST` if the query names another
+ */
+export function streamOf({
+  query,
+  body,
+}: Readonly<Record<"query" | "body", { stream_id?: string }>>): string {
+  const { stream_id: id = "" } = body;
+  if (query.stream_id !== undefined && query.stream_id !== id) {
+    throw new SignetError("INVALID_REQUEST", {
+      detail: "Query parameter stream_id names another stream than the body.",
+    });
+  }
+  return id;
+}
 export const PollParams = Closed({ stream_id: StreamId });
 
 const NewDelivery = Body("NewStreamDelivery", {

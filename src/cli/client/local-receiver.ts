@@ -3,8 +3,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { asObject } from "../../lib/client/json.ts";
 import { parseWithRaw } from "../../lib/client/raw-json.ts";
 import type { Fetch } from "../../lib/client/runtime.ts";
-import { readBody } from "../../lib/bounded-body.ts";
-import { closeAtOnce, headerText, listenOn } from "../../runtime/http-server.ts";
+import { readBody, readStart } from "../../lib/bounded-body.ts";
+import { closeAtOnce, endUnused, headerText, listenOn } from "../../runtime/http-server.ts";
 import { VerificationError } from "../../lib/receiver/errors.ts";
 import { verify } from "../../lib/receiver/verify.ts";
 import { messageOf } from "../../runtime/thrown.ts";
@@ -91,8 +91,7 @@ async function forward(
     redirect: "manual",
     signal: AbortSignal.timeout(FORWARD_MS),
   });
-  const answer = Buffer.from(await response.arrayBuffer()).subarray(0, FORWARDED_ANSWER_MAX);
-  return { status: response.status, body: answer };
+  return { status: response.status, body: await readStart(response.body, FORWARDED_ANSWER_MAX) };
 }
 
 /** The newest event ids, to recognize repeated deliveries. */
@@ -202,6 +201,7 @@ export async function startLocalReceiver(options: LocalReceiverOptions): Promise
   const server = createServer((request, response) => {
     receiver.receive(request, response).catch(() => response.destroy());
   });
+  endUnused(server);
   const { port } = await listenOn(server, { host: HOST, port: options.port });
   return {
     url: `http://${HOST}:${port}/`,

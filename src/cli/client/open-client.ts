@@ -143,7 +143,14 @@ export async function openClient(
   const { identity, ...connection } = await find(options, settings, warn);
   const overTls = connection.tls === undefined ? { fetch: context.fetch } : {};
   try {
-    const signet = new SignetClient({ ...connection, ...overTls, warn, scopes, exactNumbers: true });
+    const signet = new SignetClient({
+      ...connection,
+      ...overTls,
+      regionUrls: settings.apiRegionUrls,
+      warn,
+      scopes,
+      exactNumbers: true,
+    });
     return { signet, baseUrl: connection.baseUrl, identity };
   } catch (error) {
     // The options contradict each other, or the secret would be sent unencrypted.

@@ -9,7 +9,6 @@ import {
 } from "node:http";
 import { createServer as createHttpsServer, type Server as HttpsServer } from "node:https";
 import type { Socket } from "node:net";
-import { DEFAULT_CIPHERS } from "node:tls";
 import { answerAll, endUnused } from "../../runtime/http-server.ts";
 import { limitPipelining } from "../../runtime/pipelined-requests.ts";
 import { readPeersFirst } from "./peer-certificate.ts";
@@ -23,8 +22,20 @@ const CLOSE_TIMEOUT_MS = 12_000;
 /** Size of OpenSSL's ticket keys: name, key and MAC key, in bytes. */
 const TICKET_KEYS_BYTES = 48;
 const TICKET_KEYS_MS = 3_600_000;
-/** At this level OpenSSL rejects SHA-1 and keys below 112 bits of security. It is not every Node's default. */
-const CIPHERS = `${DEFAULT_CIPHERS}:@SECLEVEL=2`;
+/**
+ * The suites of TLS 1.3, and of TLS 1.2 those that RFC 9325 section 4.2 recommends: FAPI 2.0 permits no others. At this
+ * level OpenSSL rejects SHA-1 and keys below 112 bits of security. It is not every Node's default.
+ */
+const CIPHERS = [
+  "TLS_AES_256_GCM_SHA384",
+  "TLS_CHACHA20_POLY1305_SHA256",
+  "TLS_AES_128_GCM_SHA256",
+  "ECDHE-ECDSA-AES128-GCM-SHA256",
+  "ECDHE-RSA-AES128-GCM-SHA256",
+  "ECDHE-ECDSA-AES256-GCM-SHA384",
+  "ECDHE-RSA-AES256-GCM-SHA384",
+  "@SECLEVEL=2",
+].join(":");
 
 /** The handlers that all listeners share, for requests and for malformed input. */
 export interface ListenerHandler {

@@ -10,6 +10,8 @@ export interface ApiErrorContext {
   readonly problem: Problem;
   /** Requested wait, in milliseconds; null if none. */
   readonly retryAfterMs: number | null;
+  /** What the caller can do, as sentences that this library adds to the message. */
+  readonly advice?: string;
 }
 
 function text(value: unknown): string | undefined {
@@ -31,11 +33,12 @@ export class SignetApiError extends Error {
   readonly problem: Problem;
   readonly retryAfterMs: number | null;
 
-  constructor({ status, requestId, problem, retryAfterMs }: ApiErrorContext) {
+  constructor({ status, requestId, problem, retryAfterMs, advice }: ApiErrorContext) {
     const code = codeOf(status, problem);
     const detail = text(problem["detail"]) ?? text(problem["error_description"]) ?? text(problem["title"]);
     const request = requestId === null ? "" : ` (request ${requestId})`;
-    super(`${code}: ${detail ?? `HTTP ${status}`}${request}`);
+    const added = advice === undefined ? "" : ` ${advice}`;
+    super(`${code}: ${detail ?? `HTTP ${status}`}${added}${request}`);
     this.status = status;
     this.code = code;
     this.requestId = requestId;

@@ -1,13 +1,11 @@
 /** One request and its JSON answer; every failure is an error of this library. */
-import { readBody } from "../bounded-body.ts";
+import { readText } from "../bounded-body.ts";
 import { type Problem, SignetApiError, SignetTransportError } from "./errors.ts";
 import { retryAfterMs } from "./retry.ts";
 import { abortable, type Runtime } from "./runtime.ts";
 
 const UNREACHED = "cannot be reached";
 const USER_AGENT = "signet-client";
-/** Above any page of a list: 100 events of 256 KiB, escaped. */
-const MAX_ANSWER_BYTES = 67_108_864;
 
 export interface Exchange {
   readonly method: string;
@@ -73,10 +71,6 @@ async function request(runtime: Runtime, exchange: Exchange, signal: AbortSignal
   });
 }
 
-async function textOf(response: Response): Promise<string> {
-  return new TextDecoder().decode(await readBody(response.body, MAX_ANSWER_BYTES));
-}
-
 function signalOf(limit: AbortSignal, signal: AbortSignal | undefined): AbortSignal {
   return signal === undefined ? limit : AbortSignal.any([limit, signal]);
 }
@@ -86,7 +80,7 @@ async function send(runtime: Runtime, exchange: Exchange): Promise<{ response: R
   const timeout = AbortSignal.timeout(timeoutMs);
   try {
     const response = await request(runtime, exchange, signalOf(timeout, signal));
-    return { response, text: await textOf(response) };
+    return { response, text: await readText(response) };
   } catch (error) {
     signal?.throwIfAborted();
     throw transportError(error, { url, timeout, what: UNREACHED });
@@ -172,7 +166,7 @@ export async function exchangeStream(
     throw failure(error);
   });
   if (!response.ok) {
-    const text = await textOf(response).catch((error: unknown) => {
+    const text = await readText(response).catch((error: unknown) => {
       throw failure(error);
     });
     silence.stop();

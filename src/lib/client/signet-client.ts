@@ -50,11 +50,12 @@ export class SignetClient {
   readonly #source: TokenSource;
 
   constructor(options: SignetClientOptions) {
-    const { baseUrl, runtime, retry, timeoutMs, sourceFor } = connect(options);
+    const { baseUrl, addresses, runtime, retry, timeoutMs, sourceFor } = connect(options);
     this.#source = sourceFor(options.scopes ?? []);
     const transport = new Transport({
       runtime,
       baseUrl,
+      addresses,
       source: this.#source,
       retry,
       timeoutMs,

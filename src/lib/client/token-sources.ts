@@ -14,6 +14,8 @@ const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
 export interface ConnectionOptions extends Partial<Runtime> {
   /** For instance `https://api.example.com`. */
   readonly baseUrl: string;
+  /** Base URLs of other regions' APIs. An answer 421 leads to these and `baseUrl` only: token and body go along. */
+  readonly regionUrls?: readonly string[];
   /** Absent where the store holds it. */
   readonly clientId?: string;
   /** Absent if the store holds it, or the client certificate or an assertion authenticates. */
@@ -34,6 +36,8 @@ export interface ConnectionOptions extends Partial<Runtime> {
 /** A validated connection. */
 export interface Connection {
   readonly baseUrl: string;
+  /** All addresses that may get a token, `baseUrl` among them. */
+  readonly addresses: ReadonlySet<string>;
   readonly runtime: Runtime;
   readonly retry: RetryPolicy;
   readonly timeoutMs: number;
@@ -41,25 +45,32 @@ export interface Connection {
   readonly sourceFor: (scopes: readonly string[]) => TokenSource;
 }
 
-function readBaseUrl({ baseUrl, allowPlainHttp = false }: ConnectionOptions): string {
-  const url = new URL(baseUrl);
+/** Returns the form of a base URL in which two are compared: without slashes at its end. */
+export function normalBaseUrl(address: string): string {
+  const url = new URL(address);
   if (url.protocol !== "https:" && url.protocol !== "http:") {
-    throw new TypeError("baseUrl must be an https address");
+    throw new TypeError("a base URL must be an https address");
   }
+  if (url.username !== "" || url.password !== "" || url.search !== "" || url.hash !== "") {
+    throw new TypeError("a base URL holds a scheme, a host and perhaps a path, nothing else");
+  }
+  return url.origin + url.pathname.replace(/\/+$/, "");
+}
+
+function readBaseUrl(address: string, { allowPlainHttp = false }: ConnectionOptions): string {
+  const url = new URL(address);
   if (url.protocol === "http:" && !allowPlainHttp && !LOOPBACK.test(url.hostname)) {
     throw new TypeError(
       `a secret does not travel to ${url.host} over plain http: use https, or allowPlainHttp`,
     );
   }
-  if (url.username !== "" || url.search !== "" || url.hash !== "") {
-    throw new TypeError("baseUrl holds a scheme, a host and perhaps a path, nothing else");
-  }
-  return url.origin + url.pathname.replace(/\/+$/, "");
+  return normalBaseUrl(address);
 }
 
 /** @throws TypeError for contradictory options */
 export function connect(options: ConnectionOptions): Connection {
-  const baseUrl = readBaseUrl(options);
+  const baseUrl = readBaseUrl(options.baseUrl, options);
+  const regions = (options.regionUrls ?? []).map((address) => readBaseUrl(address, options));
   const { clientId, clientSecret, clientAssertion, store, tls, timeoutMs = TIMEOUT_MS } = options;
   if (clientId === undefined && store === undefined) {
     throw new TypeError("clientId or a store that holds the credential is needed");
@@ -74,6 +85,7 @@ export function connect(options: ConnectionOptions): Connection {
   const assert = clientAssertion === undefined ? undefined : () => clientAssertion(url);
   return {
     baseUrl,
+    addresses: new Set([baseUrl, ...regions]),
     runtime,
     retry,
     timeoutMs,

@@ -1,16 +1,14 @@
 /** API calls: with a token, retried if that is safe. */
-import { SignetApiError } from "./errors.ts";
+import { SignetApiError, SignetTransportError } from "./errors.ts";
 import { type Exchange, exchangeJson, exchangeStream, type OpenAnswer } from "./exchange.ts";
 import { parseWithRaw, stringifyWithRaw } from "./raw-json.ts";
 import { isRateLimited, isRepeatable, type RetryPolicy, withRetries } from "./retry.ts";
 import { abortable, type Runtime } from "./runtime.ts";
 import type { AccessToken, TokenSource } from "./token-source.ts";
+import { normalBaseUrl } from "./token-sources.ts";
 
 /** Codes of a 401 that a new token fixes: expired, revoked, or bound to a renewed certificate. */
 const FRESH_TOKEN_HELPS = new Set(["TOKEN_EXPIRED", "TOKEN_REVOKED", "CERT_BINDING_MISMATCH"]);
-
-/** Maximum number of kept addresses; there are fewer kinds of paths. */
-const ADDRESSES_MAX = 64;
 
 /** Query values; undefined ones are omitted. */
 export type Query = Readonly<Record<string, string | number | Date | undefined>>;
@@ -49,6 +47,8 @@ export interface TransportOptions {
   readonly runtime: Runtime;
   /** Without a trailing slash. */
   readonly baseUrl: string;
+  /** All addresses that may get the token, `baseUrl` among them. */
+  readonly addresses: ReadonlySet<string>;
   readonly source: TokenSource;
   readonly retry: RetryPolicy;
   readonly timeoutMs: number;
@@ -83,20 +83,19 @@ interface Attempt<T> {
   readonly exchanging: Exchanging<T>;
 }
 
-/**
- * Returns the API that an answer 421 names: the one of another region. It must be as well protected as the first.
- *
- * @param baseUrl where the request went
- */
-function rightAddress(error: SignetApiError, baseUrl: string): string | undefined {
-  const { base_url: named } = error.problem;
-  if (error.status !== 421 || typeof named !== "string" || !URL.canParse(named)) {
+/** Destination of one request. */
+interface Destination {
+  readonly address: string;
+  readonly token: AccessToken;
+}
+
+/** Returns the base URL that an answer 421 names: the API of another region. */
+function namedAddress({ status, problem: { base_url: named } }: SignetApiError): string | undefined {
+  try {
+    return status === 421 && typeof named === "string" ? normalBaseUrl(named) : undefined;
+  } catch {
     return undefined;
   }
-  const { protocol } = new URL(named);
-  return protocol === "https:" || protocol === new URL(baseUrl).protocol
-    ? named.replace(/\/$/, "")
-    : undefined;
 }
 
 /** Returns the part of a path that decides which cell serves it, for instance `/v1/events`. */
@@ -165,22 +164,22 @@ export class Transport {
 
   async #attempt<T>(call: ApiCall, { token, count, exchanging }: Attempt<T>): Promise<T> {
     // Meanwhile another call may learn the address.
-    const asked = this.#addressOf(call);
+    const asked = this.#addresses.get(kindOf(call)) ?? this.#options.baseUrl;
     try {
-      return await this.#send(call, token, exchanging);
+      return await this.#send(call, { address: asked, token }, exchanging);
     } catch (error) {
       if (!(error instanceof SignetApiError)) {
         throw error;
       }
-      const address = rightAddress(error, this.#options.baseUrl);
-      if (address !== undefined && address !== asked && this.#addresses.size < ADDRESSES_MAX) {
-        this.#addresses.set(kindOf(call), address);
+      const address = namedAddress(error);
+      if (address !== undefined && address !== asked) {
+        this.#learn(call, address, error);
         // The request was not processed, so any method may be sent again.
-        return await this.#send(call, token, exchanging);
+        return await this.#send(call, { address, token }, exchanging);
       }
       if (error.status === 401 && FRESH_TOKEN_HELPS.has(error.code)) {
-        const fresh = this.#options.source.tokenInsteadOf(token.value);
-        return await this.#send(call, await abortable(fresh, call.signal), exchanging);
+        const fresh = await abortable(this.#options.source.tokenInsteadOf(token.value), call.signal);
+        return await this.#send(call, { address: asked, token: fresh }, exchanging);
       }
       if (call.method === "DELETE" && count > 0 && error.status === 404) {
         // The first request succeeded, but its answer was lost.
@@ -190,16 +189,38 @@ export class Transport {
     }
   }
 
-  #addressOf(call: ApiCall): string {
-    return this.#addresses.get(kindOf(call)) ?? this.#options.baseUrl;
+  /**
+   * Keeps the address for calls of this kind.
+   *
+   * @throws SignetApiError if the caller has not listed the address: an answer could name any host
+   */
+  #learn(call: ApiCall, address: string, error: SignetApiError): void {
+    if (!this.#options.addresses.has(address)) {
+      const advice = `The client sends no token to ${address}: add it to regionUrls (command line: SIGNET_API_REGION_URLS) if it is an API of yours.`;
+      const { status, problem, requestId, retryAfterMs } = error;
+      throw new SignetApiError({ status, problem, requestId, retryAfterMs, advice });
+    }
+    this.#addresses.set(kindOf(call), address);
   }
 
-  async #send<T>(call: ApiCall, token: AccessToken, exchanging: Exchanging<T>): Promise<T> {
+  /** Sends the request. Forgets a learned address that gives no usable answer: the first API may name another. */
+  async #send<T>(call: ApiCall, { address, token }: Destination, exchanging: Exchanging<T>): Promise<T> {
+    try {
+      return await this.#exchange(call, { address, token }, exchanging);
+    } catch (error) {
+      if (error instanceof SignetTransportError && this.#addresses.get(kindOf(call)) === address) {
+        this.#addresses.delete(kindOf(call));
+      }
+      throw error;
+    }
+  }
+
+  async #exchange<T>(call: ApiCall, { address, token }: Destination, exchanging: Exchanging<T>): Promise<T> {
     const { runtime, timeoutMs } = this.#options;
     const { body, idempotencyKey } = call;
     return await exchanging(runtime, {
       method: call.method,
-      url: addressOf(this.#addressOf(call), call),
+      url: addressOf(address, call),
       headers: {
         ...call.headers,
         authorization: `Bearer ${token.value}`,

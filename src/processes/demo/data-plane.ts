@@ -11,7 +11,7 @@ import {
   type EdgeIdentity,
   EdgeIdentityError,
 } from "../../lib/edge-identity/verify.ts";
-import { closeAtOnce, listenOn } from "../../runtime/http-server.ts";
+import { closeAtOnce, endUnused, listenOn } from "../../runtime/http-server.ts";
 
 const KEY_BYTES = 32;
 
@@ -50,6 +50,7 @@ function answerFrom(verify: (request: IncomingMessage) => EdgeIdentity) {
 export async function startSampleDataPlane(home: string): Promise<SampleDataPlane> {
   const identityKey = randomBytes(KEY_BYTES).toString("base64");
   const server = createServer(answerFrom(createEdgeIdentityVerifier({ keys: [identityKey] })));
+  endUnused(server);
   const { port } = await listenOn(server, { host: "127.0.0.1", port: 0 });
   const routesFile = join(home, "edge-routes.json");
   const table = {

@@ -1,7 +1,7 @@
 /** The receiver of the demo: a tenant's server that verifies requests and can be set to fail. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { readBody } from "../../lib/bounded-body.ts";
-import { closeAtOnce, headerText, listenOn } from "../../runtime/http-server.ts";
+import { closeAtOnce, endUnused, headerText, listenOn } from "../../runtime/http-server.ts";
 import { verify } from "../../lib/receiver/verify.ts";
 
 /** The port that the documentation's curl commands use; any free port if it is taken. */
@@ -70,6 +70,7 @@ export async function startDemoReceiver(now: () => number): Promise<DemoReceiver
   const server = createServer((request, response) => {
     receive(request, response).catch(() => response.destroy());
   });
+  endUnused(server);
   const { port } = await listenOn(server, { host: HOST, port: PORT }).catch(
     async () => await listenOn(server, { host: HOST, port: 0 }),
   );

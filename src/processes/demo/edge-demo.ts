@@ -1,5 +1,6 @@
 /** The demo's last step: the edge accepts a token within its scopes and rejects it outside them. */
 import { readFile } from "node:fs/promises";
+import { readText } from "../../lib/bounded-body.ts";
 import type { Fetch } from "../../lib/client/runtime.ts";
 import { createTlsFetch } from "../../lib/client/tls-fetch.ts";
 import type { Clock } from "../../domain/clock.ts";
@@ -55,17 +56,17 @@ export async function tryEdge(access: EdgeAccess, tenant: DemoTenant, demo: Edge
     headers: json,
     body: request,
   });
-  const { access_token: token } = (await granted.json()) as { access_token?: string };
+  const { access_token: token } = JSON.parse(await readText(granted)) as { access_token?: string };
   const headers = { authorization: `Bearer ${token}` };
   const allowed = await ask(`${access.baseUrl}/v1/inference/signet-1`, { headers });
-  await allowed.text();
+  await readText(allowed);
   detail(`GET /v1/inference/signet-1: ${allowed.status}, answered by the sample data plane`);
   const refused = await ask(`${access.baseUrl}/v1/pipelines`, {
     method: "POST",
     headers: { ...headers, ...json },
     body: "{}",
   });
-  const problem = (await refused.json()) as Readonly<Record<string, unknown>>;
+  const problem = JSON.parse(await readText(refused)) as Readonly<Record<string, unknown>>;
   detail(
     `POST /v1/pipelines: ${refused.status} ${String(problem["code"])}, missing permission ${String(problem["missing_permission"])}`,
   );

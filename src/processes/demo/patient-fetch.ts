@@ -1,4 +1,5 @@
 /** The demo's `fetch`: a first start on a busy machine waits until its processes hear revocations in time. */
+import { readText } from "../../lib/bounded-body.ts";
 import type { Fetch } from "../../lib/client/runtime.ts";
 
 const AGAIN_MS = 1_000;
@@ -25,7 +26,7 @@ export function patientFetch(fetch: Fetch, { say, wait, monotonicMs }: Patience)
       if (response.status !== 503) {
         return response;
       }
-      const text = await response.text();
+      const text = await readText(response);
       if (!text.includes('"REVOCATION_STALE"') || monotonicMs() >= deadline) {
         const type = response.headers.get("content-type") ?? "application/problem+json";
         return new Response(text, { status: 503, headers: { "content-type": type } });

@@ -1,4 +1,5 @@
 /** The public API as the demo's tenant calls it: plain HTTP only. */
+import { readText } from "../../lib/bounded-body.ts";
 import type { Fetch } from "../../lib/client/runtime.ts";
 
 /** Longest time for an answer, in milliseconds. */
@@ -19,7 +20,7 @@ export function inTime(fetch: Fetch): Fetch {
 
 async function request(fetch: Fetch, url: string, init: RequestInit): Promise<Json> {
   const response = await fetch(url, init);
-  const answer = (response.status === 204 ? {} : await response.json()) as Json;
+  const answer = (response.status === 204 ? {} : JSON.parse(await readText(response))) as Json;
   if (!response.ok) {
     const { code, detail, error_description: description } = answer;
     throw new Error(

@@ -22,6 +22,8 @@ export type VerifyAssertion = (client: ClientRecord | undefined, assertion: stri
 export interface AssertionOptions {
   /** Our names: the issuer and the URLs of the token endpoint. */
   readonly audiences: readonly string[];
+  /** Permitted algorithms. */
+  readonly algorithms: readonly string[];
   /** Records the use; `false` if the assertion was used before. */
   readonly use: (used: UsedAssertion) => Promise<boolean>;
   readonly clock: Clock;
@@ -42,15 +44,26 @@ interface Candidate {
   readonly algorithms: readonly string[];
 }
 
-function registeredKey({ jwks }: ClientRecord, assertion: string): Candidate | undefined {
+function registeredKey(
+  { jwks }: ClientRecord,
+  assertion: string,
+  permitted: readonly string[],
+): Candidate | undefined {
   const { kid } = decodeProtectedHeader(assertion);
   const keys = jwks?.keys ?? [];
   const jwk = kid === undefined && keys.length === 1 ? keys[0] : keys.find((key) => key["kid"] === kid);
-  return jwk === undefined ? undefined : { key: openClientKey(jwk), algorithms: algorithmsOf(jwk) };
+  return jwk === undefined
+    ? undefined
+    : { key: openClientKey(jwk), algorithms: algorithmsOf(jwk, permitted) };
 }
 
 /** Creates the verifier of assertions. */
-export function createAssertionVerifier({ audiences, use, clock }: AssertionOptions): VerifyAssertion {
+export function createAssertionVerifier({
+  audiences,
+  algorithms: permitted,
+  use,
+  clock,
+}: AssertionOptions): VerifyAssertion {
   // A check with a dummy key takes as long for unknown clients.
   const nobody = { key: generateKeyPairSync("ec", { namedCurve: "P-256" }).publicKey, algorithms: ["ES256"] };
 
@@ -58,7 +71,7 @@ export function createAssertionVerifier({ audiences, use, clock }: AssertionOpti
     client: ClientRecord | undefined,
     assertion: string,
   ): Promise<UsedAssertion | undefined> {
-    const { key, algorithms } = (client && registeredKey(client, assertion)) ?? nobody;
+    const { key, algorithms } = (client && registeredKey(client, assertion, permitted)) ?? nobody;
     const { payload } = await jwtVerify(assertion, key, {
       algorithms: [...algorithms],
       audience: [...audiences],

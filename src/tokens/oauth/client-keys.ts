@@ -1,10 +1,8 @@
 /** The public keys of clients that sign assertions: the accepted kinds, and the algorithms of each. */
-import { createPublicKey, type KeyObject } from "node:crypto";
+import { createHash, createPublicKey, type KeyObject } from "node:crypto";
 import type { ClientKeySet } from "../../database/repositories/tokens/workload-credentials.ts";
 import { validationFailed } from "../../domain/errors.ts";
-
-/** Algorithms of client assertions, as the metadata names them. */
-export const ASSERTION_ALGORITHMS = ["ES256", "ES384", "EdDSA", "Ed25519", "RS256", "PS256"] as const;
+import { PRINTED_KEYS } from "./printed-keys.ts";
 
 export const CLIENT_KEYS_MAX = 8;
 const RSA_BITS_MIN = 2_048;
@@ -14,8 +12,8 @@ const PUBLIC_MEMBERS = ["kty", "crv", "x", "y", "n", "e", "kid", "alg"] as const
 /** One registered key. */
 export type ClientJwk = ClientKeySet["keys"][number];
 
-/** Returns the algorithms for a key: the one that it names, else all of its kind. */
-export function algorithmsOf({ kty, crv, alg }: ClientJwk): readonly string[] {
+/** Returns those of the permitted algorithms that a key is for: the one that it names, else all of its kind. */
+export function algorithmsOf({ kty, crv, alg }: ClientJwk, permitted: readonly string[]): readonly string[] {
   const kinds: Readonly<Record<string, readonly string[]>> = {
     "EC P-256": ["ES256"],
     "EC P-384": ["ES384"],
@@ -23,7 +21,7 @@ export function algorithmsOf({ kty, crv, alg }: ClientJwk): readonly string[] {
     RSA: ["RS256", "PS256"],
   };
   const possible = kinds[kty === "RSA" ? "RSA" : `${kty} ${crv}`] ?? [];
-  return alg === undefined ? possible : possible.filter((name) => name === alg);
+  return possible.filter((name) => permitted.includes(name) && (alg === undefined || name === alg));
 }
 
 /** Opens a registered key. @throws if it is invalid */
@@ -31,7 +29,23 @@ export function openClientKey(jwk: ClientJwk): KeyObject {
   return createPublicKey({ key: jwk, format: "jwk" });
 }
 
-function problemOf(jwk: Readonly<Record<string, unknown>>): string | undefined {
+/** Members of a JWK's thumbprint, in its order (RFC 7638 section 3.2). */
+const THUMBPRINT_MEMBERS: Readonly<Record<string, readonly string[]>> = {
+  EC: ["crv", "kty", "x", "y"],
+  OKP: ["crv", "kty", "x"],
+  RSA: ["e", "kty", "n"],
+};
+
+function thumbprintOf(key: KeyObject): string {
+  // As exported, because other spellings of the same numbers would have another thumbprint.
+  const jwk = key.export({ format: "jwk" });
+  const members = THUMBPRINT_MEMBERS[jwk.kty ?? ""]?.map((name) => [name, jwk[name]]) ?? [];
+  return createHash("sha256")
+    .update(JSON.stringify(Object.fromEntries(members)))
+    .digest("base64url");
+}
+
+function problemOf(jwk: Readonly<Record<string, unknown>>, permitted: readonly string[]): string | undefined {
   if (PRIVATE_MEMBERS.some((member) => jwk[member] !== undefined)) {
     return "holds a private key; register public keys only";
   }
@@ -39,14 +53,18 @@ function problemOf(jwk: Readonly<Record<string, unknown>>): string | undefined {
   if (!members.every((member) => typeof member === "string") || (jwk["use"] ?? "sig") !== "sig") {
     return "is not a signature key in JWK form";
   }
-  if (algorithmsOf(jwk as ClientJwk).length === 0) {
-    return "is not supported: use P-256, P-384, Ed25519 or RSA, with a matching algorithm";
+  if (algorithmsOf(jwk as ClientJwk, permitted).length === 0) {
+    return `is not supported: use P-256, P-384, Ed25519 or RSA, with one of the algorithms ${permitted.join(", ")}`;
   }
   try {
-    const { asymmetricKeyDetails: details } = openClientKey(jwk as ClientJwk);
-    return jwk["kty"] === "RSA" && (details?.modulusLength ?? 0) < RSA_BITS_MIN
-      ? `must have ${RSA_BITS_MIN} bits or more`
-      : undefined;
+    const key = openClientKey(jwk as ClientJwk);
+    if (jwk["kty"] === "RSA" && (key.asymmetricKeyDetails?.modulusLength ?? 0) < RSA_BITS_MIN) {
+      return `must have ${RSA_BITS_MIN} bits or more`;
+    }
+    const standard = PRINTED_KEYS.get(thumbprintOf(key));
+    return standard === undefined
+      ? undefined
+      : `is an example of ${standard}, which prints its private half: anybody could sign with it. Generate a key`;
   } catch {
     return "cannot be read";
   }
@@ -55,11 +73,15 @@ function problemOf(jwk: Readonly<Record<string, unknown>>): string | undefined {
 /**
  * Returns the key set to store: public members only.
  *
+ * @param permitted algorithms of assertions that the service accepts
  * @throws SignetError `VALIDATION_FAILED` for unusable keys, and for several keys without distinct `kid`s
  */
-export function acceptedKeySet(keys: readonly Readonly<Record<string, unknown>>[]): ClientKeySet {
+export function acceptedKeySet(
+  keys: readonly Readonly<Record<string, unknown>>[],
+  permitted: readonly string[],
+): ClientKeySet {
   const problems = keys.flatMap((jwk, index) => {
-    const detail = problemOf(jwk);
+    const detail = problemOf(jwk, permitted);
     return detail === undefined ? [] : [{ pointer: `/jwks/keys/${index}`, code: "bad_key", detail }];
   });
   const ids = new Set(keys.map(({ kid }) => kid));

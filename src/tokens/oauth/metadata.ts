@@ -1,6 +1,4 @@
 /** `/.well-known/oauth-authorization-server` (RFC 8414). It lists only what works now. */
-import { ASSERTION_ALGORITHMS } from "./client-keys.ts";
-
 /** The scopes that our own routes require. Operators define further ones for their upstreams. */
 const SCOPES_SUPPORTED: readonly string[] = [
   "compliance:read",
@@ -25,6 +23,8 @@ export interface MetadataOptions {
   readonly mutualTls: boolean;
   /** URL for mutual TLS, if it is not the issuer's. */
   readonly mutualTlsUrl?: string | undefined;
+  /** Permitted algorithms of clients' assertions. */
+  readonly assertionAlgorithms: readonly string[];
   /** Whether some tokens have a place in a status list. */
   readonly statusLists: boolean;
 }
@@ -50,7 +50,13 @@ function endpointAliases(baseUrl: string): Readonly<Record<string, string>> {
 
 /** Returns the metadata document of this issuer. */
 export function authorizationServerMetadata(options: MetadataOptions): Readonly<Record<string, unknown>> {
-  const { issuer, mutualTls, mutualTlsUrl, statusLists } = options;
+  const { issuer, mutualTls, mutualTlsUrl, assertionAlgorithms, statusLists } = options;
+  const methods = [
+    "client_secret_post",
+    "client_secret_basic",
+    ...(mutualTls ? ["tls_client_auth"] : []),
+    "private_key_jwt",
+  ];
   return {
     issuer,
     token_endpoint: tokenEndpoint(issuer),
@@ -60,13 +66,13 @@ export function authorizationServerMetadata(options: MetadataOptions): Readonly<
     scopes_supported: SCOPES_SUPPORTED,
     response_types_supported: [],
     grant_types_supported: ["client_credentials"],
-    token_endpoint_auth_methods_supported: [
-      "client_secret_post",
-      "client_secret_basic",
-      ...(mutualTls ? ["tls_client_auth"] : []),
-      "private_key_jwt",
-    ],
-    token_endpoint_auth_signing_alg_values_supported: ASSERTION_ALGORITHMS,
+    // Without its own members, an endpoint would have client_secret_basic alone (RFC 8414 section 2).
+    ...Object.fromEntries(
+      ["token", "revocation", "introspection"].flatMap((endpoint) => [
+        [`${endpoint}_endpoint_auth_methods_supported`, methods],
+        [`${endpoint}_endpoint_auth_signing_alg_values_supported`, assertionAlgorithms],
+      ]),
+    ),
     tls_client_certificate_bound_access_tokens: mutualTls,
     ...(mutualTls && mutualTlsUrl !== undefined
       ? { mtls_endpoint_aliases: endpointAliases(mutualTlsUrl) }

@@ -268,7 +268,7 @@ test("the client finds the cell of its region by itself", async () => {
   const made = await client("us");
   await untilKnown(made.token);
   const { clientId, clientSecret } = made;
-  const signet = new SignetClient({ baseUrl: homeUrl, clientId, clientSecret });
+  const signet = new SignetClient({ baseUrl: homeUrl, regionUrls: [usUrl], clientId, clientSecret });
   const published = await signet.events.publish({ type: "order.paid", data: {} });
   expect(await sql(us, "SELECT FROM events WHERE id = $1", [published.id])).toHaveLength(1);
   const listed: string[] = [];

@@ -17,6 +17,8 @@ import { call, type CallAnswer, type CallOptions } from "../../support/https-req
 
 const ISSUER = "https://api.service.example";
 const JWT_BEARER = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+/** All that FAPI 2.0 permits. */
+const ASSERTION_ALGS = ["PS256", "ES256", "EdDSA", "Ed25519"];
 const root = await newRoot();
 const pair = await clientPair(root, { sanUri: "spiffe://service.example/tenant/t/client/c" });
 const files = certificateFiles();
@@ -27,6 +29,7 @@ const api = useTestApi({
     SIGNET_ENV: "production",
     SIGNET_PUBLIC_URL: ISSUER,
     SIGNET_MTLS_URL: "https://mtls.service.example",
+    SIGNET_CLIENT_ASSERTION_ALGS: ASSERTION_ALGS.join(","),
     SIGNET_TLS_KEY_FILE: files.write("server.key", server.key),
     SIGNET_TLS_CERT_FILE: files.write("server.crt", server.cert),
     SIGNET_CLIENT_CA_FILE: files.write("clients.crt", root.cert),
@@ -64,6 +67,8 @@ async function sql(text: string, values: unknown[] = []): Promise<void> {
   }
 }
 
+/** RFC 8037 appendix A.1. */
+const PRINTED = { kty: "OKP", crv: "Ed25519", x: "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo" };
 const REFUSED = { status: 401, body: { error: "invalid_client", code: "INVALID_CLIENT" } };
 const byThumbprint = { certificate_thumbprints: [thumbprint(pair)] };
 
@@ -115,14 +120,18 @@ describe("production", () => {
         revocation_endpoint: "https://mtls.service.example/v1/auth/revoke",
         introspection_endpoint: "https://mtls.service.example/v1/auth/introspect",
       },
-      token_endpoint_auth_methods_supported: [
-        "client_secret_post",
-        "client_secret_basic",
-        "tls_client_auth",
-        "private_key_jwt",
-      ],
-      token_endpoint_auth_signing_alg_values_supported: expect.arrayContaining(["ES256", "RS256"]),
     });
+    for (const endpoint of ["token", "revocation", "introspection"]) {
+      expect(body).toMatchObject({
+        [`${endpoint}_endpoint_auth_methods_supported`]: [
+          "client_secret_post",
+          "client_secret_basic",
+          "tls_client_auth",
+          "private_key_jwt",
+        ],
+        [`${endpoint}_endpoint_auth_signing_alg_values_supported`]: ASSERTION_ALGS,
+      });
+    }
   });
 });
 
@@ -194,6 +203,7 @@ describe("private_key_jwt", () => {
     jwk(ec.publicKey, { kid: "ec", use: "sig", extra: "ignored" }),
     jwk(ed.publicKey, { kid: "ed" }),
     jwk(rsa.publicKey, { kid: "rsa", alg: "PS256" }),
+    jwk(rsa.publicKey, { kid: "any" }),
   ];
   let client: Provisioned;
   beforeAll(async () => {
@@ -238,6 +248,7 @@ describe("private_key_jwt", () => {
     ["ES256", { alg: "ES256", kid: "ec" }, ec.privateKey],
     ["EdDSA", { alg: "EdDSA", kid: "ed" }, ed.privateKey],
     ["PS256", { alg: "PS256", kid: "rsa" }, rsa.privateKey],
+    ["PS256 and a key for any algorithm", { alg: "PS256", kid: "any" }, rsa.privateKey],
   ])("issues a bound token for an assertion signed with %s", async (_name, header, key) => {
     const answer = await signIn(await assertion({ header, key }));
     expect(answer).toMatchObject({ status: 200 });
@@ -283,6 +294,10 @@ describe("private_key_jwt", () => {
     [
       "with an algorithm that the key is not for",
       () => ({ header: { alg: "RS256", kid: "rsa" }, key: rsa.privateKey }),
+    ],
+    [
+      "with an algorithm that the settings leave out",
+      () => ({ header: { alg: "RS256", kid: "any" }, key: rsa.privateKey }),
     ],
     [
       "signed with HMAC and the public key",
@@ -378,6 +393,11 @@ describe("private_key_jwt", () => {
     [
       "a curve that is not supported",
       { keys: [jwk(generateKeyPairSync("ec", { namedCurve: "secp256k1" }).publicKey, {})] },
+    ],
+    ["a key that RFC 8037 prints", { keys: [PRINTED] }],
+    [
+      "a key whose algorithm the settings leave out",
+      { keys: [jwk(generateKeyPairSync("ec", { namedCurve: "P-384" }).publicKey, {})] },
     ],
     ["an algorithm that does not fit the key", { keys: [jwk(ec.publicKey, { alg: "RS256" })] }],
     ["an encryption key", { keys: [jwk(ec.publicKey, { use: "enc" })] }],

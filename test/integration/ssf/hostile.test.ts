@@ -55,6 +55,25 @@ describe.each(ROUTES)("%s %s", (method, path, body) => {
   });
 });
 
+describe.each(ROUTES.filter(([, , body]) => body?.["stream_id"] !== undefined))(
+  "%s %s",
+  (method, path, body) => {
+    test("may name the stream in its query as well, and no other there", async () => {
+      const stream = String((await tenant.post("/v1/ssf/streams", {})).body["stream_id"]);
+      const send = async (named: string) =>
+        await tenant.send(method, `${path}?stream_id=${named}`, { body: { ...body, stream_id: stream } });
+      for (const other of [id, "x", ""]) {
+        expect(await send(other)).toMatchObject({ status: 400, body: { code: "INVALID_REQUEST" } });
+      }
+      expect(await tenant.get(`/v1/ssf/status?stream_id=${stream}`)).toMatchObject({
+        body: { status: "enabled" },
+      });
+      expect((await send(stream)).status).toBeOneOf([200, 204]);
+      await tenant.send("DELETE", `/v1/ssf/streams?stream_id=${stream}`);
+    });
+  },
+);
+
 test("a scope for reading changes nothing", async () => {
   const reader = await createTenant(api, ["ssf:read"]);
   expect(await reader.get("/v1/ssf/streams")).toMatchObject({ status: 200 });

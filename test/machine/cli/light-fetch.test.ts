@@ -7,6 +7,7 @@ import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { lightFetch } from "../../../src/cli/light-fetch.ts";
+import { readText } from "../../../src/lib/bounded-body.ts";
 
 let server: Server;
 let url: string;
@@ -50,11 +51,11 @@ test.each([
     "application/json",
     null,
   ]);
-  expect(await own.json()).toEqual(await theirs.json());
+  expect(JSON.parse(await readText(own))).toEqual(await theirs.json());
 });
 
-test("a body is read as a text, in chunks or by a reader", async () => {
-  const text = await (await lightFetch(url)).text();
+test("a body is read in chunks or by a reader", async () => {
+  const text = await (await fetch(url)).text();
   let iterated = "";
   for await (const chunk of (await lightFetch(url)).body as unknown as AsyncIterable<Uint8Array>) {
     iterated += Buffer.from(chunk).toString();

@@ -138,16 +138,16 @@ class _Kept:
 
 
 def read_base_url(base_url: str, allow_plain_http: bool) -> str:
-    """Returns the address without a trailing slash. Raises ValueError for one that is not safe."""
+    """Returns the address in the form in which two are compared. Raises ValueError for one that is not safe."""
     url = urlsplit(base_url)
     host = url.hostname or ""
     if url.scheme not in ("https", "http") or host == "":
-        raise ValueError("base_url must be an https address")
+        raise ValueError("a base URL must be an https address")
     if url.scheme == "http" and not allow_plain_http and not _LOOPBACK.fullmatch(host):
         raise ValueError(f"a secret does not travel to {host} over plain http: use https, or allow_plain_http")
     if "@" in url.netloc or url.query != "" or url.fragment != "":
-        raise ValueError("base_url holds a scheme, a host and perhaps a path, nothing else")
-    return f"{url.scheme}://{url.netloc}{url.path.rstrip('/')}"
+        raise ValueError("a base URL holds a scheme, a host and perhaps a path, nothing else")
+    return f"{url.scheme}://{url.netloc.lower()}{url.path.rstrip('/')}"
 
 
 class Connections:
@@ -170,17 +170,6 @@ class Connections:
         self._fingerprint = self._tls.fingerprint()
         self._context = self._tls.context() if self._secure else None
         self._checked = time.monotonic()
-
-    def elsewhere(self, base_url: str) -> "Connections":
-        """Returns connections to another service, with the same certificate.
-
-        :raises ValueError: if the way there is less protected
-        :raises OSError: for certificates that cannot be read
-        """
-        secure = base_url.startswith("https:")
-        if self._secure and not secure:
-            raise ValueError("a token does not change from https to http")
-        return Connections(base_url, self._tls if secure else None, self.timeout, self._runtime)
 
     def close(self) -> None:
         """Closes the idle connections."""

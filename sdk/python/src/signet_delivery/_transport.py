@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import uuid
 from contextlib import closing
 from dataclasses import dataclass
@@ -22,8 +21,6 @@ from .errors import SignetApiError, SignetTransportError
 _FRESH_TOKEN_HELPS = frozenset({"TOKEN_EXPIRED", "TOKEN_REVOKED", "CERT_BINDING_MISMATCH"})
 # Above any line of the service: an event of 256 KiB with its envelope.
 _MAX_LINE_BYTES = 4_194_304
-# Of kept addresses; there are fewer kinds of paths.
-_MAX_ELSEWHERE = 64
 
 Item = TypeVar("Item")
 T = TypeVar("T")
@@ -95,21 +92,20 @@ class Transport:
     """Makes the calls of all resources."""
 
     def __init__(
-        self, connections: Connections, source: TokenSource, retry: RetryPolicy, runtime: Runtime
+        self, apis: Sequence[Connections], source: TokenSource, retry: RetryPolicy, runtime: Runtime
     ) -> None:
-        self._connections = connections
+        """Creates a transport to the first API, and to those of other regions that it may name."""
+        self._home = apis[0]
+        self._apis = {api.base_url: api for api in apis}
         self._source = source
         self._retry = retry
         self._runtime = runtime
-        self._lock = threading.Lock()
-        # APIs of other regions, by kind of path.
+        # The region's API by kind of path, as answers 421 have named it.
         self._elsewhere: Dict[str, Connections] = {}
 
     def close(self) -> None:
         """Closes the idle connections."""
-        with self._lock:
-            known = (self._connections, *self._elsewhere.values())
-        for each in known:
+        for each in self._apis.values():
             each.close()
 
     def get(self, path: str, query: Optional[Mapping[str, QueryValue]] = None) -> Any:
@@ -161,13 +157,13 @@ class Transport:
     def _attempt(
         self, call: Call, token: AccessToken, count: int, send: Callable[[Connections, Request], T]
     ) -> T:
-        connections = self._elsewhere.get(call.kind, self._connections)
+        connections = self._elsewhere.get(call.kind, self._home)
         other = None
         try:
-            return send(connections, call.request(token.value))
+            return self._send(call, connections, token, send)
         except SignetApiError as error:
             if error.status == 421:
-                other = self._learn(call, connections, error.problem.get("base_url"))
+                other = self._learn(call, connections, error)
             if other is not None or (error.status == 401 and error.code in _FRESH_TOKEN_HELPS):
                 refused = error
             elif error.status == 404 and call.method == "DELETE" and count > 0:
@@ -177,28 +173,41 @@ class Transport:
                 raise
         if other is not None:
             # The request was not processed, so any method may be sent again.
-            return send(other, call.request(token.value))
+            return self._send(call, other, token, send)
         fresh = self._source.token_instead_of(token.value)
         if fresh.value == token.value:
             raise refused
-        return send(connections, call.request(fresh.value))
+        return self._send(call, connections, fresh, send)
 
-    def _learn(self, call: Call, asked: Connections, named: Any) -> Optional[Connections]:
-        """Keeps the API that an answer 421 names. Returns None if it was asked, or the way there is less protected."""
-        if not isinstance(named, str):
+    def _send(
+        self, call: Call, api: Connections, token: AccessToken, send: Callable[[Connections, Request], T]
+    ) -> T:
+        """Sends the request. Forgets a learned API without a usable answer: the first API may name another."""
+        try:
+            return send(api, call.request(token.value))
+        except SignetTransportError:
+            if self._elsewhere.get(call.kind) is api:
+                self._elsewhere.pop(call.kind, None)
+            raise
+
+    def _learn(self, call: Call, asked: Connections, error: SignetApiError) -> Optional[Connections]:
+        """Keeps the API that an answer 421 names. Returns None if it was asked, or none is named.
+
+        :raises SignetApiError: if the caller has not listed it. An answer could name any host
+        """
+        named = error.problem.get("base_url")
+        try:
+            address = read_base_url(named, allow_plain_http=True) if isinstance(named, str) else ""
+        except ValueError:
             return None
-        with self._lock:
-            try:
-                address = read_base_url(named, allow_plain_http=True)
-                known = (self._connections, *self._elsewhere.values())
-                same = next((each for each in known if each.base_url == address), None)
-                other = same or self._connections.elsewhere(address)
-            except (ValueError, OSError):
-                return None
-            if other is asked or len(self._elsewhere) >= _MAX_ELSEWHERE:
-                return None
-            self._elsewhere[call.kind] = other
-            return other
+        if address in ("", asked.base_url):
+            return None
+        api = self._apis.get(address)
+        if api is None:
+            advice = f"The client sends no token to {address}: add it to region_urls if it is an API of yours."
+            raise SignetApiError(error.status, error.problem, error.request_id, error.retry_after, advice)
+        self._elsewhere[call.kind] = api
+        return api
 
 
 def new_key(key: Optional[str]) -> str:

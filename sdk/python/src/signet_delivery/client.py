@@ -33,6 +33,7 @@ class SignetClient:
         store: Optional[CredentialStore] = None,
         scopes: Sequence[str] = (),
         tls: Optional[TlsFiles] = None,
+        region_urls: Sequence[str] = (),
         retry: RetryPolicy = RetryPolicy(),
         timeout: float = 30.0,
         allow_plain_http: bool = False,
@@ -47,6 +48,8 @@ class SignetClient:
             overlap
         :param scopes: of the tokens; all of the principal's by default
         :param tls: mutual TLS
+        :param region_urls: base URLs of other regions' APIs. An answer 421 leads to these and ``base_url`` only, because
+            the token goes along
         :param timeout: of one request with its answer, in seconds
         :param allow_plain_http: allows unencrypted secrets and tokens to other machines
         :param runtime: time and randomness, for tests
@@ -55,15 +58,16 @@ class SignetClient:
         """
         if client_id is None and store is None:
             raise ValueError("client_id or a store that holds the credential is needed")
-        if isinstance(scopes, str):
-            raise ValueError("scopes is a list of texts")
-        address = read_base_url(base_url, allow_plain_http)
+        if isinstance(scopes, str) or isinstance(region_urls, str):
+            raise ValueError("scopes and region_urls are lists of texts")
+        address, *regions = (read_base_url(url, allow_plain_http) for url in (base_url, *region_urls))
         self._connections = Connections(address, tls, timeout, runtime)
+        apis = [self._connections, *(Connections(region, tls, timeout, runtime) for region in regions)]
         configured = None if client_id is None else ClientSecret(client_id, client_secret)
         assertion = None if client_assertion is None else (lambda: client_assertion(address + TOKEN_PATH))
         keeper = CredentialKeeper(configured, store)
         self._source = TokenSource(self._connections, keeper, scopes, assertion, retry, runtime)
-        self._transport = transport = Transport(self._connections, self._source, retry, runtime)
+        self._transport = transport = Transport(apis, self._source, retry, runtime)
         self.endpoints = Endpoints(transport)
         self.event_types = EventTypes(transport)
         self.events = Events(transport)

@@ -56,11 +56,13 @@ class SignetApiError(SignetError):
         problem: Mapping[str, Any],
         request_id: Optional[str] = None,
         retry_after: Optional[float] = None,
+        advice: str = "",
     ) -> None:
         code = _text(problem.get("code")) or (_text(problem.get("error")) or f"HTTP_{status}").upper()
         texts = (_text(problem.get(name)) for name in ("detail", "error_description", "title"))
         detail = next((text for text in texts if text is not None), f"HTTP {status}")
-        super().__init__(f"{code}: {detail}" + (f" (request {request_id})" if request_id else ""))
+        added = f" {advice}" if advice else ""
+        super().__init__(f"{code}: {detail}{added}" + (f" (request {request_id})" if request_id else ""))
         self.status = status
         #: Stable, for instance ``SCOPE_VIOLATION``; ``HTTP_<status>`` if the answer names none.
         self.code: str = code

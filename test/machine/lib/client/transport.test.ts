@@ -102,28 +102,84 @@ describe("a 421", () => {
   type Incident = (typeof server.incidents)[number];
   const twice = (incident: Incident): readonly Incident[] => [incident, incident];
 
-  test("leads to the API that it names, for all further calls of its kind", async () => {
-    const other = await startRotatingServer();
-    const misdirected = { code: "MISDIRECTED_REQUEST", base_url: other.url };
-    // `fetch` itself repeats a request that gets 421, over another connection.
-    const answers = twice({ kind: "answer", status: 421, body: misdirected });
-    server.incidents.push(...answers, ...answers);
+  /** Answers of an API in another region; `fetch` itself repeats a request that gets 421, over another connection. */
+  const misdirected = (base_url: string): readonly Incident[] =>
+    twice({
+      kind: "answer",
+      status: 421,
+      body: { code: "MISDIRECTED_REQUEST", detail: "Elsewhere.", base_url },
+    });
+  let other: RotatingServer;
+
+  beforeEach(async () => {
+    other = await startRotatingServer();
+  });
+
+  /** Uses a client that has a token and follows to these addresses. */
+  async function follow(regionUrls: readonly string[]): Promise<void> {
+    signet = client({ regionUrls, retry: { attempts: 1 } });
+    await signet.accessToken();
+  }
+
+  afterEach(async () => {
+    await other.close();
+  });
+
+  test("leads to the listed API that it names, for all further calls of its kind", async () => {
+    await follow([`${other.url}/`]);
+    server.incidents.push(...misdirected(other.url), ...misdirected(other.url));
     await Promise.all([signet.events.publish(EVENT), signet.events.publish(EVENT)]);
     await signet.events.publish(EVENT);
     expect(calls()).toHaveLength(4);
     expect(other.requests.map(({ path }) => path)).toEqual(Array(3).fill("/v1/events"));
-    await other.close();
   });
 
-  test.each([{}, { base_url: 7 }, { base_url: "ftp://example.com" }, { base_url: "/" }])(
-    "with %o goes to the caller",
-    async (named) => {
-      const body = { code: "MISDIRECTED_REQUEST", ...named };
-      server.incidents.push(...twice({ kind: "answer", status: 421, body }));
-      await expect(signet.endpoints.get("ep_1")).rejects.toMatchObject({ status: 421 });
-      expect(calls()).toHaveLength(2);
+  test("sends no token to an address that the caller has not listed, and says what to list", async () => {
+    await follow(["https://us.example.com"]);
+    server.incidents.push(...misdirected(other.url));
+    const error = await signet.events.publish(EVENT).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(SignetApiError);
+    expect(error).toMatchObject({ status: 421, code: "MISDIRECTED_REQUEST" });
+    expect(String(error)).toContain(
+      `Elsewhere. The client sends no token to ${other.url}: add it to regionUrls`,
+    );
+    expect(other.requests).toEqual([]);
+  });
+
+  test("whose API does not answer is asked for again, because another may serve the region by now", async () => {
+    const third = await startRotatingServer();
+    await follow([other.url, third.url]);
+    server.incidents.push(...misdirected(other.url));
+    await signet.events.publish(EVENT);
+    other.incidents.push({ kind: "lost" });
+    await expect(signet.events.publish(EVENT)).rejects.toMatchObject({ code: "CONNECTION" });
+    server.incidents.push(...misdirected(third.url));
+    await signet.events.publish(EVENT);
+    expect(third.requests.map(({ path }) => path)).toEqual(["/v1/events"]);
+    await third.close();
+  });
+
+  test.each(["http://us.example.com", "https://user@us.example.com", "https://us.example.com/?to=x"])(
+    "could lead to no %s: such an address is refused in the list, too",
+    (address) => {
+      expect(() => client({ regionUrls: [address] })).toThrow(TypeError);
     },
   );
+
+  test.each([
+    {},
+    { base_url: 7 },
+    { base_url: "ftp://example.com" },
+    { base_url: "/" },
+    // Of a listed address, with a query that would go along.
+    { base_url: "http://127.0.0.1:1/?to=x" },
+  ])("with %o goes to the caller", async (named) => {
+    await follow(["http://127.0.0.1:1"]);
+    const body = { code: "MISDIRECTED_REQUEST", ...named };
+    server.incidents.push(...twice({ kind: "answer", status: 421, body }));
+    await expect(signet.endpoints.get("ep_1")).rejects.toMatchObject({ status: 421 });
+    expect(calls()).toHaveLength(2);
+  });
 });
 
 describe("an error", () => {

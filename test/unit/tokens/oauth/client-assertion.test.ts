@@ -34,6 +34,7 @@ test("a use is remembered until no api accepts the assertion, though their clock
   const moment = EXPIRES * 1_000 + 2 * SKEW_MS - 1_000;
   const verify = createAssertionVerifier({
     audiences: ["https://us"],
+    algorithms: ["ES256"],
     use: async (used) => uses.push(used) > 0,
     clock: { now: () => moment - SKEW_MS },
   });
