@@ -348,7 +348,8 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const producers = openProducers({ ...shared, ...tokens, config, pool: pools.issuer, keyring });
   const tls = { config, clock, log, isDenied: revocation.isDenied };
   const [mutualTls, adminListener] = [await openMutualTls(tls), await openAdminListener(tls)];
-  const readiness = [...readinessChecks({ pools, clock, temporal, keys, cells }), revocation.readiness];
+  const others = [revocation, mutualTls, adminListener].flatMap((part) => part.readiness);
+  const readiness = [...readinessChecks({ pools, clock, temporal, keys, cells }), ...others];
   const pages = openPageParts(config, pools.api, temporal);
   const common = { ...shared, config: own, cells, pools, keyring, revocation: revoking };
 

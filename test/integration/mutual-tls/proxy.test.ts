@@ -117,7 +117,7 @@ test("a chain through a weak intermediate is rejected", async () => {
   const below = await issueWith({ ...weak, subject: "CN=Weak" }, {});
   expect(await forwarded({ ...header(below), "client-cert-chain": headerValue(weak) })).toMatchObject({
     status: 401,
-    body: { error_description: expect.stringContaining("(not trusted)") },
+    body: { error_description: expect.stringContaining("(too weak)") },
   });
 });
 
