@@ -99,6 +99,7 @@ function identification(
     isLocalSocket,
     forwardedHeader: config.forwardedHeader,
     judgeProxy: createCertificateJudge(() => files.current().proxyAnchors, clock),
+    isDenied,
     judgeClient,
   });
   return createClientIdentification({ ...common, proxies });

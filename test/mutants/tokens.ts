@@ -117,9 +117,9 @@ export const TOKENS: readonly Mutant[] = [
   },
   {
     name: "search-without-end",
-    breaks: "A search for a path makes at most 100 checks of signatures (docs/security-model.md)",
+    breaks: "A search for a path makes at most 50 checks of signatures (docs/mutual-tls.md, The rules)",
     file: "src/http/mutual-tls/certificate-chain.ts",
-    find: "const SIGNATURES_MAX = 100;",
+    find: "const SIGNATURES_MAX = 50;",
     replace: "const SIGNATURES_MAX = 100_000;",
     caughtBy: "test/unit/http/mutual-tls/certificate-chain.test.ts",
   },

@@ -72,6 +72,15 @@ const SHAPES: readonly ChainCase[] = [
     },
   },
   {
+    name: "an intermediate in the file without its root",
+    verdict: "ok",
+    openSsl: "wants a root",
+    build: async () => {
+      const { leaf, sent } = await three()();
+      return { leaf, sent: [], anchors: sent };
+    },
+  },
+  {
     name: "a root that is in no file",
     verdict: "not trusted",
     build: async () => ({ ...(await three()()), anchors: [] }),

@@ -8,7 +8,7 @@ import { type MutualTls, openMutualTls } from "../../src/processes/mutual-tls.ts
 import type { certificateFiles } from "./certificates.ts";
 import { call, type CallOptions } from "./https-request.ts";
 
-const KEEP_ALIVE_MS = 60_000;
+const KEEP_ALIVE_MS = 600_000;
 
 export interface MutualTlsListener {
   readonly port: number;
@@ -35,6 +35,7 @@ export async function openMutualTlsListener(
   );
   const tls = await openMutualTls({ config, clock: systemClock, log: createLogger({ level: "silent" }) });
   const headersOf = createClientCertHeaders();
+  const asked = new WeakSet<object>();
   const address = await tls.listen({
     request: (request, response) => {
       const { certificate, problem, forgedHeader } = tls.clients.identify(request);
@@ -42,10 +43,12 @@ export async function openMutualTlsListener(
       response.end(
         JSON.stringify({
           verdict: forgedHeader ? "forged" : judged,
+          wasOpen: asked.has(request.socket),
           // As an edge would forward it to the api.
           forwarded: certificate === undefined ? { [PROBLEM_HEADER]: problem } : headersOf(certificate),
         }),
       );
+      asked.add(request.socket);
     },
     clientError: (_error, socket) => socket.destroy(),
     timeouts: { keepAliveTimeout: KEEP_ALIVE_MS },
@@ -60,6 +63,8 @@ export async function askFor(port: number, options: CallOptions) {
     reused: answer.reused,
     session: answer.session,
     verdict: String(answer.body["verdict"]),
+    /** Whether the connection has carried a request before. */
+    wasOpen: answer.body["wasOpen"] === true,
     /** The headers in which an edge forwards the certificate. */
     forwarded: answer.body["forwarded"] as Record<string, string>,
   };

@@ -26,7 +26,7 @@ export const INTERMEDIATES_MAX = 4;
 /** Certificates beside the leaf that are looked at; a client may also send its root, or certificates of no use. */
 export const SENT_MAX = 8;
 /** Limits of one search: cross-signed authorities have exponentially many paths. */
-const SIGNATURES_MAX = 100;
+const SIGNATURES_MAX = 50;
 const STEPS_MAX = 200;
 const PATHS_MAX = 16;
 

@@ -24,13 +24,15 @@ export interface TrustedProxiesOptions {
   readonly forwardedHeader: ForwardedHeader;
   /** Judges the proxies' own certificates, at every request. */
   readonly judgeProxy: CertificateJudge;
+  /** Whether a proxy's own certificate is revoked. */
+  readonly isDenied?: ((certificate: ClientCertificate) => boolean) | undefined;
   /** Judges the certificates that they forward. */
   readonly judgeClient: CertificateJudge;
 }
 
 /** Creates the trusted proxies. */
 export function createTrustedProxies(options: TrustedProxiesOptions): TrustedProxies {
-  const { addresses, names, isLocalSocket, forwardedHeader, judgeProxy, judgeClient } = options;
+  const { addresses, names, isLocalSocket, forwardedHeader, judgeProxy, isDenied, judgeClient } = options;
   const pinned = new WeakMap<ClientCertificate, boolean>();
 
   function isPinned(certificate: ClientCertificate): boolean {
@@ -49,7 +51,7 @@ export function createTrustedProxies(options: TrustedProxiesOptions): TrustedPro
         return false;
       }
       const found = judgeProxy(presentedBy(socket));
-      return typeof found !== "string" && isPinned(found);
+      return typeof found !== "string" && isDenied?.(found) !== true && isPinned(found);
     },
     certificateOf: ({ headers }) => {
       const forwarded = readCertificateHeaders(headers);
