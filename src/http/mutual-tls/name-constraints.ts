@@ -70,9 +70,14 @@ function attributesOf(sequence: Buffer): (readonly (readonly [oid: string, value
   );
 }
 
+function codePoint(value: number): string {
+  return value > 0x10_ff_ff ? "\uFFFD" : String.fromCodePoint(value);
+}
+
 /** Decoders of the string types (X.690 section 8.23); values of other types are compared by their bytes. */
 const STRINGS: Readonly<Record<number, (bytes: Buffer) => string>> = {
   0x0c: (bytes) => bytes.toString("utf8"),
+  0x12: (bytes) => bytes.toString("latin1"),
   0x13: (bytes) => bytes.toString("latin1"),
   0x14: (bytes) => bytes.toString("latin1"),
   0x16: (bytes) => bytes.toString("latin1"),
@@ -81,6 +86,10 @@ const STRINGS: Readonly<Record<number, (bytes: Buffer) => string>> = {
     Buffer.from(bytes.subarray(0, bytes.length & ~1))
       .swap16()
       .toString("utf16le"),
+  0x1c: (bytes) =>
+    Array.from({ length: Math.floor(bytes.length / 4) }, (_none, at) =>
+      codePoint(bytes.readUInt32BE(4 * at)),
+    ).join(""),
 };
 
 /** Upper-case ASCII letters only, as OpenSSL compares: other letters have no case here. */
