@@ -76,6 +76,15 @@ export const TOKENS: readonly Mutant[] = [
     caughtBy: "test/machine/http/trust-changes.test.ts",
   },
   {
+    name: "revoked-proxies-are-trusted",
+    breaks:
+      "A proxy whose certificate is revoked is no proxy (docs/mutual-tls.md, Behind a proxy or the edge)",
+    file: "src/http/mutual-tls/trusted-proxies.ts",
+    find: "isDenied?.(found) !== true && isPinned(found)",
+    replace: "isDenied?.(found) !== undefined && isPinned(found)",
+    caughtBy: "test/integration/mutual-tls/proxy.test.ts",
+  },
+  {
     name: "hub-keeps-its-connections",
     breaks: "A hub ends connections of an authority that is taken away (docs/mutual-tls.md, Files)",
     file: "src/revocation/hub-socket.ts",

@@ -118,7 +118,7 @@ async function openPair() {
 test("a hub ends connections of an authority that is taken away, and of no other", async () => {
   const { tls, listener, seen, say } = await openPair();
   const renewed = await member("hub", first);
-  listener.renew({ ...renewed, ...tls.hub });
+  listener.renew({ ...tls.hub, ...renewed });
   await say();
   listener.renew({ ...tls.hub, ...trusting(second, first) });
   await say();
