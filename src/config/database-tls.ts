@@ -43,6 +43,9 @@ const VERIFIED = "verify-full";
 /** URL parameters that control the security of the connection. */
 const SECURITY = /^(ssl|uselibpqcompat)/;
 
+/** Two certificates on one line, as `cat` leaves them if a file has no newline at its end. */
+const GLUED = /-----END CERTIFICATE----------BEGIN /;
+
 /** Returns the URLs that are set, each with its name and its variable. */
 function given(values: DatabaseTlsValues): (readonly [name: string, variable: string, url: string])[] {
   return URL_NAMES.flatMap((name) => {
@@ -73,8 +76,12 @@ export function databaseTlsProblems(values: DatabaseTlsValues): string[] {
   for (const name of ["databaseCaFile", "databaseCertFile", "databaseKeyFile"] as const) {
     const { variable } = DATABASE_TLS_SETTINGS[name];
     try {
-      if (values[name] !== undefined && isEncryptedKey(readFileSync(values[name], "utf8"))) {
+      const text = values[name] === undefined ? "" : readFileSync(values[name], "utf8");
+      if (isEncryptedKey(text)) {
         problems.push(`${variable} ${ENCRYPTED_KEY}`);
+      }
+      if (GLUED.test(text)) {
+        problems.push(`${variable} needs a line break between its certificates: TLS would read none of them`);
       }
     } catch (error) {
       problems.push(`${variable} cannot be read: ${messageOf(error)}`);

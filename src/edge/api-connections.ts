@@ -1,8 +1,9 @@
 /** The connections to the api: mutual TLS with a pinned name, renewed when their files change. */
 import type { Agent } from "undici";
 import { pinnedNameCheck } from "../http/mutual-tls/client-certificate.ts";
-import { type Material, openMaterial } from "../http/mutual-tls/material.ts";
+import { type Material, type MaterialFiles, openMaterial } from "../http/mutual-tls/material.ts";
 import type { Logger } from "../observability/logger.ts";
+import type { ReadinessCheck } from "../runtime/readiness.ts";
 import { connectionsOf, createAgent, type Target, type UpstreamConnections } from "./dispatchers.ts";
 
 /** Time for requests on replaced connections to end, in milliseconds. */
@@ -10,23 +11,18 @@ const RETIRE_AFTER_MS = 60_000;
 const REFUSAL = "the api's certificate has none of the names in SIGNET_EDGE_API_NAMES";
 
 export interface ApiConnectionsOptions {
-  readonly development: boolean;
   readonly target: Omit<Target, "tls" | "origin">;
   /** Absent for plain HTTP, in development. */
-  readonly files?:
-    | {
-        readonly caFile: string;
-        readonly keyFile: string;
-        readonly certFile: string;
-        /** Pinned names, `DNS:…` or `URI:…`; the api's certificate must have one of them. */
-        readonly names: readonly string[];
-      }
-    | undefined;
+  readonly files?: MaterialFiles | undefined;
+  /** Pinned names, `DNS:…` or `URI:…`; the api's certificate must have one of them. */
+  readonly names: readonly string[];
   readonly log: Logger;
 }
 
 export interface ApiConnections {
   readonly connections: UpstreamConnections;
+  /** Of the files; none for plain HTTP. */
+  readonly readiness: readonly ReadinessCheck[];
   close(): Promise<void>;
 }
 
@@ -36,10 +32,14 @@ export interface ApiConnections {
  * @throws TrustError if the files are unusable
  */
 export async function openApiConnections(options: ApiConnectionsOptions): Promise<ApiConnections> {
-  const { development, target, files, log } = options;
+  const { target, files, names, log } = options;
   if (files === undefined) {
     const agent = createAgent(target);
-    return { connections: connectionsOf(() => agent), close: async () => await agent.destroy() };
+    return {
+      connections: connectionsOf(() => agent),
+      readiness: [],
+      close: async () => await agent.destroy(),
+    };
   }
   const retired = new Set<Agent>();
   let agent: Agent | undefined;
@@ -51,7 +51,7 @@ export async function openApiConnections(options: ApiConnectionsOptions): Promis
       tls: {
         ca: clientAnchors.pem,
         ...tls,
-        checkServerIdentity: pinnedNameCheck(files?.names ?? [], REFUSAL),
+        checkServerIdentity: pinnedNameCheck(names, REFUSAL),
       },
     });
     if (before !== undefined) {
@@ -65,15 +65,11 @@ export async function openApiConnections(options: ApiConnectionsOptions): Promis
     }
   }
 
-  const { caFile, keyFile, certFile } = files;
-  const material = await openMaterial(
-    { development, clientCaFile: caFile, tls: { keyFile, certFile } },
-    log,
-    renew,
-  );
+  const material = await openMaterial(files, log, renew);
   renew(material.current());
   return {
     connections: connectionsOf(() => agent as Agent),
+    readiness: [material.readiness],
     close: async () => {
       material.close();
       const open = [agent, ...retired];

@@ -3,53 +3,35 @@
  * api.
  */
 import type { X509Certificate } from "node:crypto";
-import { putBounded } from "../domain/bounded-map.ts";
+import { INTERMEDIATES_MAX, isSelfSigned } from "../http/mutual-tls/certificate-chain.ts";
 import type { ClientCertificate } from "../http/mutual-tls/client-certificate.ts";
-
-/** Maximum certificates between leaf and root that the api accepts (src/http/mutual-tls/client-cert-header.ts). */
-const CHAIN_MAX = 4;
-const REMEMBERED_MAX = 1_000;
 
 /** The headers of a certificate. */
 export type ClientCertHeaders = Readonly<Record<string, string>>;
 
 const encoded = (certificate: X509Certificate): string => `:${certificate.raw.toString("base64")}:`;
 
-function intermediates({ chain: [leaf, ...issuers] }: ClientCertificate): readonly X509Certificate[] {
-  return issuers
-    .filter((issuer) => leaf?.raw.equals(issuer.raw) === false && !issuer.checkIssued(issuer))
-    .slice(0, CHAIN_MAX);
+/** Without the root, which the api knows, and without more than it accepts. */
+function headersOf({ chain: [leaf, ...issuers] }: ClientCertificate): ClientCertHeaders {
+  if (leaf === undefined) {
+    return {};
+  }
+  const chain = issuers
+    .filter((issuer) => !isSelfSigned(issuer))
+    .slice(0, INTERMEDIATES_MAX)
+    .map(encoded);
+  return {
+    "client-cert": encoded(leaf),
+    ...(chain.length === 0 ? {} : { "client-cert-chain": chain.join(", ") }),
+  };
 }
 
-/**
- * Creates a function that returns the headers. A resumed session has the client's certificate but not its issuers, so
- * these are cached from the first handshake.
- */
+/** Creates a function that returns the headers. */
 export function createClientCertHeaders(): (certificate: ClientCertificate) => ClientCertHeaders {
   const ready = new WeakMap<ClientCertificate, ClientCertHeaders>();
-  const chains = new Map<string, string>();
-
-  function chainOf(certificate: ClientCertificate): string | undefined {
-    const { thumbprint } = certificate;
-    const chain = intermediates(certificate).map(encoded).join(", ");
-    if (chain === "") {
-      return chains.get(thumbprint);
-    }
-    putBounded(chains, thumbprint, chain, REMEMBERED_MAX);
-    return chain;
-  }
-
   return (certificate) => {
-    let headers = ready.get(certificate);
-    const [leaf] = certificate.chain;
-    if (headers === undefined && leaf !== undefined) {
-      const chain = chainOf(certificate);
-      headers = {
-        "client-cert": encoded(leaf),
-        ...(chain === undefined ? {} : { "client-cert-chain": chain }),
-      };
-      ready.set(certificate, headers);
-    }
-    return headers ?? {};
+    const headers = ready.get(certificate) ?? headersOf(certificate);
+    ready.set(certificate, headers);
+    return headers;
   };
 }

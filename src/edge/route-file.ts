@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { Logger } from "../observability/logger.ts";
+import { metrics } from "../observability/metrics.ts";
 import { messageOf } from "../runtime/thrown.ts";
 import { type WatchedFiles, watchFiles } from "../runtime/watched-files.ts";
 import { readRouteTable, type RouteTable, type RouteTableError } from "./route-table.ts";
@@ -26,32 +27,31 @@ export interface RouteFile {
   close(): void;
 }
 
-interface ReadFile {
-  readonly table: RouteTable;
-  /** The files that it was read from. */
-  readonly paths: readonly string[];
-}
-
-/** Reads the file. References are relative to its directory. @throws RouteTableError */
-function readRouteFile(
+/**
+ * Reads the file. References are relative to its directory.
+ *
+ * @param onPath called with each file that the table is read from, also if that fails
+ * @throws RouteTableError
+ */
+export function readRouteFile(
   path: string,
   { environment, checksOnly }: Pick<RouteFileOptions, "environment" | "checksOnly">,
-): ReadFile {
-  const paths = [path];
+  onPath: (path: string) => void = () => undefined,
+): RouteTable {
+  onPath(path);
   const bytes = readFileSync(path);
   if (bytes.length > BYTES_MAX) {
     throw new Error(`${path} is larger than ${BYTES_MAX} bytes`);
   }
-  const table = readRouteTable(bytes, {
+  return readRouteTable(bytes, {
     environment,
     checksOnly,
     file: (reference) => {
       const found = resolve(dirname(path), reference);
-      paths.push(found);
+      onPath(found);
       return readFileSync(found, "utf8");
     },
   });
-  return { table, paths };
 }
 
 function problemsOf(error: unknown): readonly string[] {
@@ -72,39 +72,49 @@ export async function openRouteFile(
   if (path === undefined) {
     return { table: [], problems: [], reload: async () => {}, close: () => {} };
   }
-  let current = readRouteFile(path, options);
+  let paths = new Set<string>([path]);
+  let current = readRouteFile(path, options, (read) => paths.add(read));
   let problems: readonly string[] = [];
-  let reading: Promise<void> = Promise.resolve();
+  let reading: Promise<boolean> = Promise.resolve(true);
 
-  async function read(file: string): Promise<void> {
+  function note(found: readonly string[]): void {
+    problems = found;
+    metrics.edgeRoutesRefused.set(found.length === 0 ? 0 : 1);
+  }
+
+  async function read(file: string): Promise<boolean> {
+    paths = new Set([file]);
     try {
-      const next = readRouteFile(file, options);
-      await onChange(next.table);
+      const next = readRouteFile(file, options, (read) => paths.add(read));
+      await onChange(next);
       current = next;
-      problems = [];
-      log.info({ routes: next.table.length }, "route table reloaded");
+      note([]);
+      log.info({ routes: next.length }, "route table reloaded");
+      return true;
     } catch (error) {
-      problems = problemsOf(error);
-      log.error({ problems }, "new route table is unusable; keeping the current one");
+      const found = problemsOf(error);
+      if (found.join() !== problems.join()) {
+        log.error({ problems: found }, "new route table is unusable; keeping the current one");
+      }
+      note(found);
+      return false;
     }
   }
 
-  const reload = async (): Promise<void> => {
+  const reload = async (): Promise<boolean> => {
     reading = reading.then(async () => await read(path));
-    await reading;
+    return await reading;
   };
-  const watched: WatchedFiles = await watchFiles(
-    () => current.paths,
-    () => void reload(),
-  );
+  // Also the files of a refused table, one of which may be its fault.
+  const watched: WatchedFiles = await watchFiles(() => [...paths], reload);
   return {
     get table() {
-      return current.table;
+      return current;
     },
     get problems() {
       return problems;
     },
-    reload,
+    reload: async () => void (await reload()),
     close: () => watched.close(),
   };
 }

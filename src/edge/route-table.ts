@@ -2,6 +2,7 @@
 import { createSecretKey, type KeyObject } from "node:crypto";
 import { Type, type Static } from "typebox";
 import { Closed } from "../http/common.ts";
+import { certificatesOf, pemOf } from "../http/mutual-tls/trust.ts";
 import { createStrictJsonParser } from "../http/strict-json.ts";
 import { createValueCheck } from "../http/validation.ts";
 import { REGION } from "../domain/regions.ts";
@@ -156,6 +157,15 @@ function originOf(url: string | undefined, checksOnly: boolean, report: Report):
   return parsed.origin;
 }
 
+/** Returns the PEM text for TLS. */
+function authorities(text: string, report: Report): string {
+  const certificates = certificatesOf(text);
+  if (certificates.length === 0) {
+    report("ca_file has no certificate in PEM");
+  }
+  return pemOf(certificates);
+}
+
 function readUpstream(
   name: string,
   entry: UpstreamEntry,
@@ -166,7 +176,7 @@ function readUpstream(
     name,
     origin: originOf(entry.url, sources.checksOnly, report),
     identityKey: identityKey(entry, sources, report),
-    ca: entry.ca_file === undefined ? undefined : sources.file(entry.ca_file),
+    ca: entry.ca_file === undefined ? undefined : authorities(sources.file(entry.ca_file), report),
     connectTimeoutMs: entry.connect_timeout_ms,
     headersTimeoutMs: entry.headers_timeout_ms,
     idleTimeoutMs: entry.idle_timeout_ms,

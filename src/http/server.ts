@@ -62,7 +62,7 @@ export function createServer(options: ServerOptions): SignetServer {
   const { baseUrl, clock, randomBytes } = options;
   const loggerInstance: FastifyBaseLogger = options.log;
   const newRequestId = (): string => newId("request", clock.now(), randomBytes);
-  const clients = options.clients ?? createClientIdentification({ production: false, clock });
+  const clients = options.clients ?? createClientIdentification({ production: false });
   const refuse = createClientErrorHandler(baseUrl, newRequestId);
   const server: SignetServer = fastify({
     loggerInstance,

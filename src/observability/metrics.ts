@@ -122,6 +122,12 @@ export const metrics = {
     "When the first certificate of a file in use by this process expires, Unix time",
     ["file"],
   ),
+  certificateFilesRefused: gauge(
+    EVERYWHERE,
+    "signet_certificate_files_refused",
+    "1 while new keys, certificates or authorities are unusable and the previous ones stay in use",
+    ["files"],
+  ),
   httpRequests: counter(
     API,
     "signet_http_requests_total",

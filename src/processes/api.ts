@@ -34,8 +34,12 @@ import { clockReadiness, clockSkewJob } from "../observability/clock-skew.ts";
 import type { Logger } from "../observability/logger.ts";
 import type { ReadinessCheck } from "../runtime/readiness.ts";
 import { createTokenMint } from "../tokens/oauth/access-token.ts";
-import { createAssertionVerifier } from "../tokens/oauth/client-assertion.ts";
-import { createClientAuthenticator } from "../tokens/oauth/client-authentication.ts";
+import { type AssertionOptions, createAssertionVerifier } from "../tokens/oauth/client-assertion.ts";
+import {
+  type ClientAuthenticator,
+  type ClientAuthenticatorOptions,
+  createClientAuthenticator,
+} from "../tokens/oauth/client-authentication.ts";
 import type { KeyStore } from "../tokens/signing-keys/key-store.ts";
 import { createLastUsedRecorder } from "../tokens/oauth/last-used.ts";
 import { tokenEndpoint } from "../tokens/oauth/metadata.ts";
@@ -134,6 +138,29 @@ interface OAuth extends OAuthServices {
   close(): Promise<void>;
 }
 
+type Authenticating = Pick<ClientAuthenticatorOptions, "onOldMac" | "onRetiredSecret"> &
+  Pick<AssertionOptions, "audiences">;
+
+function createAuthenticator(
+  { config, pools, pepper, clock }: OAuthParts,
+  { audiences, ...noting }: Authenticating,
+): ClientAuthenticator {
+  return createClientAuthenticator({
+    findClient: createClientLookup(pools.issuer),
+    findRetiredClient: createRetiredClientLookup(pools.issuer, clock),
+    verifyAssertion: createAssertionVerifier({
+      audiences,
+      algorithms: config.clientAssertionAlgs,
+      use: async (used) => await useAssertion(pools.issuer, used, clock.now()),
+      clock,
+    }),
+    pepper,
+    rules: rotationRules(config),
+    clock,
+    ...noting,
+  });
+}
+
 function createOAuth(parts: OAuthParts): OAuth {
   const { config, pools, pepper, keyring, keys, setKeys, clock, log, view } = parts;
   const { publicUrl: issuer, audience, resources = [] } = config;
@@ -153,8 +180,14 @@ function createOAuth(parts: OAuthParts): OAuth {
   });
   const tokenRotation = createTokenRotation({ config, pepper, keyring, clock, log });
   const replaceRevokedKey = keyReplacement(keys, view);
-  const pool = pools.issuer;
-  const { places, routes } = createStatusLists({ config, pool, keys, replaceRevokedKey, view, clock });
+  const { places, routes } = createStatusLists({
+    config,
+    pool: pools.issuer,
+    keys,
+    replaceRevokedKey,
+    view,
+    clock,
+  });
   const mutualTlsUrl = mutualTlsAddress(config);
   const endpoints = [issuer, mutualTlsUrl].filter((url) => url !== undefined).map(tokenEndpoint);
   return {
@@ -165,18 +198,8 @@ function createOAuth(parts: OAuthParts): OAuth {
     audience,
     resources,
     publicKeys: () => [...keys.publicKeys(), ...setKeys.publicKeys()],
-    authenticator: createClientAuthenticator({
-      findClient: createClientLookup(pools.issuer),
-      findRetiredClient: createRetiredClientLookup(pools.issuer, clock),
-      verifyAssertion: createAssertionVerifier({
-        audiences: [issuer, ...endpoints],
-        algorithms: config.clientAssertionAlgs,
-        use: async (used) => await useAssertion(pools.issuer, used, clock.now()),
-        clock,
-      }),
-      pepper,
-      rules: rotationRules(config),
-      clock,
+    authenticator: createAuthenticator(parts, {
+      audiences: [issuer, ...endpoints],
       onOldMac: (old) => reMac.note(old),
       onRetiredSecret: tokenRotation.onRetiredSecret,
     }),
@@ -335,7 +358,8 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const producers = openProducers({ ...shared, ...tokens, config, pool: pools.issuer, keyring });
   const tls = { config, clock, log, isDenied: revocation.isDenied };
   const [mutualTls, adminListener] = [await openMutualTls(tls), await openAdminListener(tls)];
-  const readiness = [...readinessChecks({ pools, clock, temporal, keys, cells }), revocation.readiness];
+  const others = [revocation, mutualTls, adminListener].flatMap((part) => part.readiness);
+  const readiness = [...readinessChecks({ pools, clock, temporal, keys, cells }), ...others];
   const pages = openPageParts(config, pools.api, temporal);
   const common = { ...shared, config: own, cells, pools, keyring, revocation: revoking };
 

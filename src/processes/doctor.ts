@@ -10,6 +10,7 @@ import { createPool } from "../database/pool.ts";
 import { systemClock } from "../domain/clock.ts";
 import { isAway } from "../domain/regions.ts";
 import { examine, examineBucket, examineOutside, type Finding } from "./doctor/checks.ts";
+import { examineFiles } from "./doctor/files.ts";
 import { replayOpen } from "./doctor/replay-open.ts";
 import { createLogger } from "../observability/logger.ts";
 import { codecOf } from "./codec.ts";
@@ -43,7 +44,7 @@ export async function runOutsideDoctor(
   try {
     const { edgeApiUrl: api } = config;
     const names = hostsOf([config.databaseUrl, config.publicUrl, ...(api === undefined ? [] : [api])]);
-    return await examineOutside({ pool, names, resolve: lookup });
+    return [...(await examineOutside({ pool, names, resolve: lookup })), ...(await examineFiles(config))];
   } finally {
     await pool.end();
   }
@@ -79,6 +80,7 @@ export async function runDoctor({ config: given, replay }: DoctorOptions): Promi
       ),
       resolve: lookup,
     });
+    findings.push(...(await examineFiles(config)));
     if (config.checkpointBucket !== undefined) {
       findings.push(await examineBucket(async () => await openSink(config, randomBytes)));
     }

@@ -37,6 +37,7 @@ import { createTokenVerifier } from "../tokens/oauth/verify-access-token.ts";
 import { createStaleReport } from "../revocation/stale-report.ts";
 import { createTokenAdmission } from "../tokens/oauth/token-admission.ts";
 import { startUpkeep } from "../runtime/upkeep.ts";
+import { apiFiles } from "./certificate-files.ts";
 import { openMutualTls } from "./mutual-tls.ts";
 import { followHubs, type HubKnowledge } from "./hub-knowledge.ts";
 import { followRevocations } from "./revocation.ts";
@@ -106,22 +107,13 @@ function handlerOf(config: Config, newRequestId: () => string, current: () => Si
 }
 
 async function openApi(config: Config, log: Logger) {
-  const { edgeApiUrl, edgeApiCaFile, edgeApiNames, edgeKeyFile, edgeCertFile, development } = config;
+  const { edgeApiUrl, edgeApiNames: names = [] } = config;
   if (edgeApiUrl === undefined) {
     return undefined;
   }
-  const files =
-    edgeApiCaFile === undefined || edgeKeyFile === undefined || edgeCertFile === undefined
-      ? undefined
-      : {
-          caFile: edgeApiCaFile,
-          keyFile: edgeKeyFile,
-          certFile: edgeCertFile,
-          names: edgeApiNames ?? [],
-        };
   try {
     const target = { ...limitsOf(config), connections: API_CONNECTIONS_MAX };
-    const opened = await openApiConnections({ development, target, files, log });
+    const opened = await openApiConnections({ target, files: apiFiles(config), names, log });
     return { ...opened, origin: new URL(edgeApiUrl).origin };
   } catch (error) {
     throw error instanceof TrustError ? new ConfigError([error.message]) : error;
@@ -237,8 +229,10 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
   const readiness: readonly ReadinessCheck[] = [
     ...knowledge.readiness,
     { name: "keys", check: async () => await requireVerificationKeys(keys) },
-    revocation.readiness,
+    ...revocation.readiness,
     clockReadiness(clock),
+    ...mutualTls.readiness,
+    ...(api?.readiness ?? []),
     routesReadiness(() => routes),
   ];
   const { publicUrl: issuer, audience } = config;

@@ -74,6 +74,7 @@ export async function followHubs(
     },
     revocation: runningFollower(follower, mode, {
       log,
+      files: material.readiness,
       close: async () => {
         await follower.stop();
         material.close();

@@ -4,10 +4,13 @@ import { type Material, type MaterialStore, openMaterial } from "../http/mutual-
 import { TrustError } from "../http/mutual-tls/trust.ts";
 import type { Logger } from "../observability/logger.ts";
 import type { HubTls } from "../revocation/hub-socket.ts";
+import type { ReadinessCheck } from "../runtime/readiness.ts";
+import { hubFiles } from "./certificate-files.ts";
 
 export interface HubMaterial {
   /** Undefined in development, without files. */
   current(): HubTls | undefined;
+  readonly readiness: readonly ReadinessCheck[];
   close(): void;
 }
 
@@ -17,16 +20,18 @@ export async function openHubMaterial(
   log: Logger,
   onChange: (tls: HubTls) => void = () => undefined,
 ): Promise<HubMaterial> {
-  const { development, hubCaFile, hubKeyFile, hubCertFile, hubNames = [], hubRelayNames = [] } = config;
-  if (hubCaFile === undefined || hubKeyFile === undefined || hubCertFile === undefined) {
-    return { current: () => undefined, close: () => undefined };
+  const { hubNames = [], hubRelayNames = [] } = config;
+  const files = hubFiles(config);
+  if (files === undefined) {
+    return { current: () => undefined, readiness: [], close: () => undefined };
   }
   const tlsOf = ({ clientAnchors, tls }: Material): HubTls | undefined =>
-    tls === undefined ? undefined : { ...tls, ca: clientAnchors.pem, names: hubNames, relays: hubRelayNames };
-  const files = { keyFile: hubKeyFile, certFile: hubCertFile };
+    tls === undefined
+      ? undefined
+      : { ...tls, anchors: clientAnchors, names: hubNames, relays: hubRelayNames };
   let opened: MaterialStore;
   try {
-    opened = await openMaterial({ development, clientCaFile: hubCaFile, tls: files }, log, (material) => {
+    opened = await openMaterial(files, log, (material) => {
       const tls = tlsOf(material);
       if (tls !== undefined) {
         onChange(tls);
@@ -35,5 +40,9 @@ export async function openHubMaterial(
   } catch (error) {
     throw error instanceof TrustError ? new ConfigError([error.message]) : error;
   }
-  return { current: () => tlsOf(opened.current()), close: () => opened.close() };
+  return {
+    current: () => tlsOf(opened.current()),
+    readiness: [opened.readiness],
+    close: () => opened.close(),
+  };
 }

@@ -124,7 +124,7 @@ export async function startHub({
   log.info({ hub: formatListen(listener.address) }, "hub started");
   return {
     address: listener.address,
-    readiness: [above],
+    readiness: [above, ...material.readiness],
     close: async () => {
       clearInterval(reporting);
       await listener.close();

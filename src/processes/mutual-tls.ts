@@ -8,13 +8,13 @@ import type { SignetServer } from "../http/types.ts";
 import { type Config, ConfigError, type ListenAddress } from "../config/config.ts";
 import type { Clock } from "../domain/clock.ts";
 import { listenOn } from "../runtime/http-server.ts";
+import { createCertificateJudge } from "../http/mutual-tls/certificate-judge.ts";
 import type { ClientCertificate } from "../http/mutual-tls/client-certificate.ts";
 import {
   type ClientIdentification,
   createClientIdentification,
 } from "../http/mutual-tls/client-identification.ts";
 import { type Material, type MaterialStore, openMaterial } from "../http/mutual-tls/material.ts";
-import { createNativeCertificates } from "../http/mutual-tls/native-certificates.ts";
 import {
   closeServer,
   createPlainServer,
@@ -28,6 +28,8 @@ import { TrustError } from "../http/mutual-tls/trust.ts";
 import { createTrustedProxies } from "../http/mutual-tls/trusted-proxies.ts";
 import { mutualTlsProblems } from "../config/mutual-tls.ts";
 import type { Logger } from "../observability/logger.ts";
+import type { ReadinessCheck } from "../runtime/readiness.ts";
+import { clientFiles } from "./certificate-files.ts";
 
 export interface MutualTlsOptions {
   readonly config: Config;
@@ -39,6 +41,8 @@ export interface MutualTlsOptions {
 
 export interface MutualTls {
   readonly clients: ClientIdentification;
+  /** Of the files, if mutual TLS is on. */
+  readonly readiness: readonly ReadinessCheck[];
   /** Opens the listeners of the mode; resolves with the TLS listener's address, if any. */
   listen(handler: ListenerHandler, address?: ListenAddress): Promise<ListenAddress | undefined>;
   /** Finishes the requests in progress, then closes. */
@@ -63,24 +67,15 @@ async function openFiles(
   { config, log }: MutualTlsOptions,
   onChange: (material: Material) => void,
 ): Promise<MaterialStore> {
-  const {
-    development,
-    clientCaFile,
-    tlsKeyFile: keyFile,
-    tlsCertFile: certFile,
-    mtlsMode,
-    proxyCaFile,
-  } = config;
   const problems = mutualTlsProblems(config);
-  if (clientCaFile === undefined || problems.length > 0) {
+  const given = clientFiles(config);
+  if (given === undefined || problems.length > 0) {
     throw new ConfigError(problems);
   }
-  const tls = keyFile === undefined || certFile === undefined ? undefined : { keyFile, certFile };
-  const proxies = mtlsMode === "proxy" ? proxyCaFile : undefined;
   try {
-    return await openMaterial({ development, clientCaFile, tls, proxyCaFile: proxies }, log, onChange);
+    return await openMaterial(given, log, onChange);
   } catch (error) {
-    const hint = development ? "; `signet dev-ca init` creates the files for development" : "";
+    const hint = config.development ? "; `signet dev-ca init` creates the files for development" : "";
     throw error instanceof TrustError ? new ConfigError([`${error.message}${hint}`]) : error;
   }
 }
@@ -90,21 +85,22 @@ function identification(
   files: MaterialStore | undefined,
   isLocalSocket: (socket: Socket) => boolean,
 ): ClientIdentification {
-  const common = { production: !config.development, isDenied, clock };
+  const common = { production: !config.development, isDenied };
   if (files === undefined) {
     return createClientIdentification(common);
   }
-  const anchors = () => files.current().clientAnchors;
+  const judgeClient = createCertificateJudge(() => files.current().clientAnchors, clock);
   if (config.mtlsMode === "native") {
-    return createClientIdentification({ ...common, native: createNativeCertificates(anchors) });
+    return createClientIdentification({ ...common, native: judgeClient });
   }
   const proxies = createTrustedProxies({
     addresses: addressSet(config.trustedProxies ?? []),
     names: config.proxyNames ?? [],
     isLocalSocket,
     forwardedHeader: config.forwardedHeader,
-    anchors,
-    clock,
+    judgeProxy: createCertificateJudge(() => files.current().proxyAnchors, clock),
+    isDenied,
+    judgeClient,
   });
   return createClientIdentification({ ...common, proxies });
 }
@@ -127,6 +123,7 @@ export async function openMutualTls(options: MutualTlsOptions): Promise<MutualTl
 
   return {
     clients: identification(options, files, (socket) => localSockets.has(socket)),
+    readiness: files === undefined ? [] : [files.readiness],
     listen: async (handler, address = config.edgeListen) => {
       const material = files === undefined ? undefined : tlsMaterial(files.current());
       if (config.mtlsMode === "proxy" && config.proxySocket !== undefined) {

@@ -45,7 +45,7 @@ export type Follower = Pick<RevocationFollower, "view" | "renew" | "requireCurre
 
 export interface RunningFollower {
   readonly follower: Follower;
-  readonly readiness: ReadinessCheck;
+  readonly readiness: readonly ReadinessCheck[];
   /** Whether a client certificate is revoked. */
   readonly isDenied: (certificate: ClientCertificate) => boolean;
   close(): Promise<void>;
@@ -98,7 +98,16 @@ export async function followRevocations({
 export function runningFollower(
   follower: Follower,
   mode: RevocationMode,
-  { log, close }: { readonly log: Logger; readonly close: () => Promise<void> },
+  {
+    log,
+    files = [],
+    close,
+  }: {
+    readonly log: Logger;
+    /** Checks of the files of its connections. */
+    readonly files?: readonly ReadinessCheck[];
+    readonly close: () => Promise<void>;
+  },
 ): RunningFollower {
   const reporting = reportEvery(follower, mode.name === "bounded");
   if (mode.boundMs > STRICT_BOUND_MS) {
@@ -107,11 +116,14 @@ export function runningFollower(
   return {
     follower,
     isDenied: ({ x5t }) => follower.view.deniesCertificate(x5t),
-    readiness: {
-      name: "revocation",
-      check: async () => await follower.requireCurrent(),
-      ...(mode.name === "bounded" ? { note: { mode: "bounded", bound_ms: mode.boundMs } } : {}),
-    },
+    readiness: [
+      {
+        name: "revocation",
+        check: async () => await follower.requireCurrent(),
+        ...(mode.name === "bounded" ? { note: { mode: "bounded", bound_ms: mode.boundMs } } : {}),
+      },
+      ...files,
+    ],
     close: async () => {
       clearInterval(reporting);
       await close();

@@ -2,17 +2,23 @@
  * The wire between hubs and the processes behind them: WebSockets over mutual TLS. `ws` frames the messages and limits
  * their size; Node has no server for WebSockets of its own.
  */
+import type { X509Certificate } from "node:crypto";
 import { createServer as createHttpServer, type IncomingMessage, type Server } from "node:http";
 import { createServer as createHttpsServer, type Server as HttpsServer } from "node:https";
 import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
 import { WebSocket, WebSocketServer } from "ws";
+import { type Clock, systemClock } from "../domain/clock.ts";
+import { findPaths } from "../http/mutual-tls/certificate-chain.ts";
+import { createCertificateJudge } from "../http/mutual-tls/certificate-judge.ts";
 import {
   describeCertificate,
   hasPinnedName,
   pinnedNameCheck,
 } from "../http/mutual-tls/client-certificate.ts";
+import { presentedBy, readPeersFirst } from "../http/mutual-tls/peer-certificate.ts";
 import { tlsContext } from "../http/mutual-tls/tls-listener.ts";
+import type { TrustAnchors } from "../http/mutual-tls/trust.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
 import { endUnused, type ListenAddress, listenOn } from "../runtime/http-server.ts";
@@ -31,6 +37,9 @@ const CONNECTIONS_OF_ONE_MAX = 100;
 const HANDSHAKES_MAX = 64;
 /** Timeout for TLS and the upgrade, in milliseconds. */
 const HANDSHAKE_MS = 3_000;
+/** Pause between checks of the open connections, in milliseconds: certificates expire. */
+const SWEEP_MS = 10_000;
+const UNTRUSTED = "the hub's certificate is of no authority in SIGNET_HUB_CA_FILE any more";
 const WRONG_NAME = "the hub's certificate has none of the names in SIGNET_HUB_NAMES";
 const REFUSED = "HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
@@ -38,7 +47,8 @@ const REFUSED = "HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Length: 
 export interface HubTls {
   readonly key: string;
   readonly cert: string;
-  readonly ca: string;
+  /** The authorities of the other side. */
+  readonly anchors: TrustAnchors;
   /** Permitted names, `DNS:…` or `URI:…`. */
   readonly names: readonly string[];
   /** Those of them that hubs behind this one have. */
@@ -48,16 +58,20 @@ export interface HubTls {
 /** `ws` masks a text in a buffer into one write with its header; a string would take two. */
 const TEXT = { binary: false };
 
+function contextOf({ key, cert, anchors }: HubTls) {
+  return tlsContext({ key, cert, ca: anchors.pem });
+}
+
 /** Returns this side of a connection. @param relays names of the certificates of hubs; undefined in development */
 function connectionOf(
   socket: WebSocket,
   { socket: wire }: IncomingMessage,
   relays?: readonly string[],
 ): HubConnection {
-  const certificate = wire instanceof TLSSocket ? wire.getPeerX509Certificate() : undefined;
+  const leaf = wire instanceof TLSSocket ? presentedBy(wire)?.leaf : undefined;
   return {
-    certificate: certificate === undefined ? undefined : describeCertificate(certificate).thumbprint,
-    relays: relays === undefined || certificate === undefined || hasPinnedName(certificate, relays),
+    certificate: leaf === undefined ? undefined : describeCertificate(leaf).thumbprint,
+    relays: relays === undefined || leaf === undefined || hasPinnedName(leaf, relays),
     pause: (paused) => (paused ? socket.pause() : socket.resume()),
     send: (text) => socket.send(Buffer.from(text), TEXT),
     get backlog() {
@@ -70,6 +84,31 @@ function connectionOf(
 /** Reads one text message; undefined for a binary one. */
 function textOf(data: unknown, isBinary: boolean): string | undefined {
   return isBinary || !Buffer.isBuffer(data) ? undefined : data.toString("utf8");
+}
+
+/**
+ * Returns a function that tells whether a hub is still to be heard. TLS has verified its certificate under the anchors of
+ * the connection's start. Under other anchors, it must still have a path; else the next connection says why not.
+ */
+function createStillTrusted(
+  tls: () => HubTls | undefined,
+  started: HubTls | undefined,
+): (wire: TLSSocket) => boolean {
+  let under = started?.anchors;
+  return (wire) => {
+    const anchors = tls()?.anchors;
+    if (anchors !== under && anchors !== undefined) {
+      const presented = presentedBy(wire);
+      if (
+        presented === undefined ||
+        findPaths({ ...presented, anchors: anchors.certificates }).length === 0
+      ) {
+        return false;
+      }
+      under = anchors;
+    }
+    return true;
+  };
 }
 
 /** Returns a function that connects to hubs. @param tls undefined in development, for `ws:` URLs */
@@ -85,14 +124,23 @@ export function createHubOpener(tls: () => HubTls | undefined): OpenHubConnectio
           ? {}
           : // `ws` passes the check to `node:tls`, but declares another type for it.
             {
-              ...tlsContext(current),
+              ...contextOf(current),
               checkServerIdentity: pinnedNameCheck(current.names, WRONG_NAME) as never,
             }),
       });
       let failure: Error | undefined;
-      socket.on("message", (data, isBinary) => handlers.onMessage(textOf(data, isBinary) ?? ""));
       // Precedes the event `open` in the same turn.
       socket.once("upgrade", (response) => {
+        const { socket: wire } = response;
+        const isTrusted = createStillTrusted(tls, current);
+        socket.on("message", (data, isBinary) => {
+          if (wire instanceof TLSSocket && !isTrusted(wire)) {
+            failure = new Error(UNTRUSTED);
+            socket.terminate();
+            return;
+          }
+          handlers.onMessage(textOf(data, isBinary) ?? "");
+        });
         socket.once("open", () => resolve(connectionOf(socket, response)));
       });
       socket.on("error", (error) => {
@@ -108,22 +156,62 @@ export interface HubListenerOptions {
   readonly listen: ListenAddress;
   /** Undefined in development: plain `ws:`. */
   readonly tls: HubTls | undefined;
+  readonly clock?: Clock;
   readonly log: Logger;
 }
 
 export interface HubListener {
   readonly address: ListenAddress;
-  /** Uses other key material for new connections. */
+  /** Uses other key material for new connections, and ends those whose certificates it does not trust. */
   renew(tls: HubTls): void;
   close(): Promise<void>;
 }
 
-function isPermitted(request: IncomingMessage, names: readonly string[] | undefined): boolean {
-  if (names === undefined) {
-    return true;
+interface Permission {
+  /** Whether the connection's certificate is trusted now. */
+  isTrusted(wire: Duplex): boolean;
+  /** Whether it also has a permitted name. */
+  isPermitted(wire: Duplex): boolean;
+}
+
+function createPermission(tls: () => HubTls | undefined, clock: Clock): Permission {
+  const judge = createCertificateJudge(() => tls()?.anchors, clock);
+  const leafOf = (wire: Duplex): X509Certificate | undefined => {
+    const found = judge(wire instanceof TLSSocket ? presentedBy(wire) : undefined);
+    return typeof found === "string" ? undefined : found.chain[0];
+  };
+  return {
+    isTrusted: (wire) => leafOf(wire) !== undefined,
+    isPermitted: (wire) => {
+      const current = tls();
+      const leaf = leafOf(wire);
+      return current === undefined || (leaf !== undefined && hasPinnedName(leaf, current.names));
+    },
+  };
+}
+
+function createHubServer(tls: HubTls | undefined, permission: Permission, log: Logger): Server | HttpsServer {
+  if (tls === undefined) {
+    const plain = createHttpServer();
+    endUnused(plain);
+    return plain;
   }
-  const certificate = (request.socket as TLSSocket).getPeerX509Certificate();
-  return certificate !== undefined && hasPinnedName(certificate, names);
+  const server = createHttpsServer({
+    ...contextOf(tls),
+    requestCert: true,
+    // Judged below, by the same rules as everywhere.
+    rejectUnauthorized: false,
+    handshakeTimeout: HANDSHAKE_MS,
+  });
+  endUnused(server);
+  readPeersFirst(server);
+  server.prependListener("secureConnection", (wire) => {
+    if (!permission.isTrusted(wire)) {
+      wire.destroy();
+    }
+  });
+  limitConnections(server, log);
+  return server;
 }
 
 /** Ends connections with one certificate beyond their limit, also those that never speak, and limits handshakes. */
@@ -163,21 +251,21 @@ export async function listenForFollowers({
   hub,
   listen,
   tls,
+  clock = systemClock,
   log,
 }: HubListenerOptions): Promise<HubListener> {
   let current = tls;
-  const server: Server | HttpsServer =
-    tls === undefined
-      ? createHttpServer()
-      : createHttpsServer({
-          ...tlsContext(tls),
-          requestCert: true,
-          rejectUnauthorized: true,
-          handshakeTimeout: HANDSHAKE_MS,
-        });
-  if ("setSecureContext" in server) {
-    limitConnections(server, log);
-  }
+  const permission = createPermission(() => current, clock);
+  const server = createHubServer(tls, permission, log);
+  const wires = new Map<WebSocket, Duplex>();
+  const sweep = (): void => {
+    for (const [socket, wire] of wires) {
+      if (!permission.isPermitted(wire)) {
+        log.warn("a connection to this hub ended: its certificate is not trusted any more");
+        socket.terminate();
+      }
+    }
+  };
   const sockets = new WebSocketServer({
     noServer: true,
     perMessageDeflate: false,
@@ -187,7 +275,7 @@ export async function listenForFollowers({
   server.on("request", (_request, response) => response.writeHead(426, { connection: "close" }).end());
   server.on("upgrade", (request: IncomingMessage, stream: Duplex, head: Buffer) => {
     stream.on("error", () => stream.destroy());
-    if (request.url !== HUB_PATH || !isPermitted(request, current?.names)) {
+    if (request.url !== HUB_PATH || !permission.isPermitted(stream)) {
       log.warn({ address: request.socket.remoteAddress }, "a connection to this hub was refused");
       stream.end(REFUSED);
       return;
@@ -200,21 +288,27 @@ export async function listenForFollowers({
       }
       socket.on("message", (data, isBinary) => taken.onMessage(textOf(data, isBinary) ?? ""));
       socket.on("error", (error) => log.debug({ err: error }, "a connection to this hub failed"));
-      socket.once("close", () => taken.onClose());
+      wires.set(socket, stream);
+      socket.once("close", () => {
+        wires.delete(socket);
+        taken.onClose();
+      });
     });
   });
-  endUnused(server);
   const address = await listenOn(server, listen);
+  const sweeping = setInterval(sweep, SWEEP_MS).unref();
   return {
     address,
     renew: (renewed) => {
       current = renewed;
       if ("setSecureContext" in server) {
-        server.setSecureContext(tlsContext(renewed));
+        server.setSecureContext(contextOf(renewed));
       }
+      sweep();
     },
     close: async () => {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      clearInterval(sweeping);
       for (const socket of sockets.clients) {
         socket.terminate();
       }

@@ -7,7 +7,7 @@ export interface ReadinessCheck {
   /** Rejects if the dependency does not work. The reason is logged, not returned to the caller. */
   readonly check: () => Promise<unknown>;
   /** Details for operators, shown beside the status under the check's name even if the check passes. */
-  readonly note?: Readonly<Record<string, unknown>>;
+  readonly note?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /** A failed check and its error. */

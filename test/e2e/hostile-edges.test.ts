@@ -77,7 +77,8 @@ function attack(how: HostileOptions["attack"]): {
   readonly stop: () => Promise<unknown>;
 } {
   const { child, stolen } = made.current;
-  const workerData: HostileOptions = { url: child.url, tls: stolen, connections: CONNECTIONS, attack: how };
+  const tls = { key: stolen.key, cert: stolen.cert };
+  const workerData: HostileOptions = { url: child.url, tls, connections: CONNECTIONS, attack: how };
   const thread = new Worker(new URL("../support/hostile-edge.ts", import.meta.url), { workerData });
   const seen = { opened: 0, most: 0 };
   thread.on("message", (news: typeof seen) => Object.assign(seen, news));

@@ -6,7 +6,7 @@ import { HUB_PATH, HUB_PROTOCOL, REQUEST_MAX } from "../../src/revocation/hub-me
 
 export interface HostileOptions {
   readonly url: string;
-  readonly tls: { readonly key: string; readonly cert: string; readonly ca: string };
+  readonly tls: { readonly key: string; readonly cert: string };
   readonly connections: number;
   readonly attack: keyof typeof ATTACKS;
 }

@@ -59,7 +59,8 @@ async function sharedRsa(algorithm: ReturnType<typeof rsa>): Promise<webcrypto.C
   };
 }
 
-async function keyPair(key: keyof typeof KEYS): Promise<webcrypto.CryptoKeyPair> {
+/** Makes a key of this kind. */
+export async function keyPairOf(key: keyof typeof KEYS): Promise<webcrypto.CryptoKeyPair> {
   const algorithm = KEYS[key];
   return "modulusLength" in algorithm
     ? await sharedRsa(algorithm)
@@ -71,7 +72,7 @@ export async function issueWith(
   issuer: KeyPair & { readonly subject: string },
   { key = "P-256", hash = "SHA-256", subject = "CN=client", authority = false }: WeakRequest,
 ): Promise<KeyPair> {
-  const keys = await keyPair(key);
+  const keys = await keyPairOf(key);
   const signingKey = await crypto.subtle.importKey(
     "jwk",
     createPrivateKey(issuer.key).export({ format: "jwk" }),

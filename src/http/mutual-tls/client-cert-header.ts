@@ -5,10 +5,9 @@ import { X509Certificate } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { elementsOf } from "../list-header.ts";
 import { SignetError } from "../../domain/errors.ts";
-import { CERTIFICATE_PROBLEMS, type CertificateProblem } from "./certificate-chain.ts";
+import { CERTIFICATE_PROBLEMS, type CertificateProblem, INTERMEDIATES_MAX } from "./certificate-chain.ts";
+import type { Presented } from "./certificate-judge.ts";
 
-/** Maximum certificates between the leaf and the anchor; each costs a signature check. */
-const CHAIN_MAX = 4;
 /** RFC 8941 section 3.3.5, canonical, without the parameters that RFC 9440 does not define. */
 const BYTE_SEQUENCE = /^:((?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?):$/;
 
@@ -22,14 +21,6 @@ export const PROBLEM_HEADER = "x-signet-client-cert-problem";
 export function forwardedProblem(headers: IncomingHttpHeaders): CertificateProblem {
   const said = headers[PROBLEM_HEADER];
   return CERTIFICATE_PROBLEMS.find((problem) => problem === said) ?? "missing";
-}
-
-/** The certificates in the headers, unverified. */
-export interface ForwardedCertificate {
-  readonly leaf: X509Certificate;
-  readonly intermediates: readonly X509Certificate[];
-  /** The raw headers: equal text means an equal certificate. */
-  readonly key: string;
 }
 
 /** Checks whether the request has one of the two headers. */
@@ -60,11 +51,11 @@ function certificateOf(item: string, header: string): X509Certificate {
 }
 
 /**
- * Parses the headers. Returns undefined without a certificate.
+ * Parses the headers. Returns undefined without a certificate. The key is their text.
  *
  * @throws SignetError `INVALID_REQUEST` for headers that violate RFC 9440
  */
-export function readCertificateHeaders(headers: IncomingHttpHeaders): ForwardedCertificate | undefined {
+export function readCertificateHeaders(headers: IncomingHttpHeaders): Presented | undefined {
   const { "client-cert": leaf, "client-cert-chain": chain } = headers;
   if (typeof leaf !== "string") {
     if (chain !== undefined) {
@@ -73,7 +64,7 @@ export function readCertificateHeaders(headers: IncomingHttpHeaders): ForwardedC
     return undefined;
   }
   const items = typeof chain === "string" ? elementsOf(chain) : [];
-  if (items.length > CHAIN_MAX) {
+  if (items.length > INTERMEDIATES_MAX) {
     throw malformed("client-cert-chain");
   }
   return {

@@ -2,15 +2,13 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
-import type { Clock } from "../../domain/clock.ts";
 import { isId } from "../../domain/ids.ts";
-import { type CertificateProblem, timeProblem } from "./certificate-chain.ts";
+import type { CertificateProblem } from "./certificate-chain.ts";
+import type { CertificateJudge, FoundCertificate } from "./certificate-judge.ts";
 import { hasCertificateHeader } from "./client-cert-header.ts";
 import type { ClientCertificate } from "./client-certificate.ts";
 import { plainAddress } from "./forwarded-address.ts";
-
-/** A verified certificate, or why there is none. */
-export type FoundCertificate = ClientCertificate | CertificateProblem;
+import { presentedBy } from "./peer-certificate.ts";
 
 /** The client of a request, according to the connection and trusted proxies. */
 export interface ClientOrigin {
@@ -48,19 +46,18 @@ interface Peer {
 }
 
 export interface ClientIdentificationOptions {
-  /** Reads the certificate of a TLS connection; absent if clients do not connect by TLS. */
-  readonly native?: ((socket: TLSSocket) => FoundCertificate) | undefined;
+  /** Judges the certificates of TLS connections, at every request; absent if clients do not connect by TLS. */
+  readonly native?: CertificateJudge | undefined;
   readonly proxies?: TrustedProxies | undefined;
   /** Whether every listener requires a certificate, even one without TLS. */
   readonly production: boolean;
-  /** Checked at every request, because a resumed session keeps the identity of an earlier handshake. */
+  /** Checked at every request, because a connection stays open after a revocation. */
   readonly isDenied?: ((certificate: ClientCertificate) => boolean) | undefined;
-  readonly clock: Clock;
 }
 
 /** Creates the client identification. */
 export function createClientIdentification(options: ClientIdentificationOptions): ClientIdentification {
-  const { native, proxies, production, isDenied, clock } = options;
+  const { native, proxies, production, isDenied } = options;
 
   /** Peers by connection. A connection never changes its peer, so it is inspected once. */
   const peers = new WeakMap<Socket, Peer>();
@@ -86,10 +83,9 @@ export function createClientIdentification(options: ClientIdentificationOptions)
     if (typeof found === "string") {
       return { certificate: undefined, problem: found };
     }
-    const problem = timeProblem(found, clock.now()) ?? (isDenied?.(found) === true ? "revoked" : undefined);
-    return problem === undefined
-      ? { certificate: found, problem: "missing" }
-      : { certificate: undefined, problem };
+    return isDenied?.(found) === true
+      ? { certificate: undefined, problem: "revoked" }
+      : { certificate: found, problem: "missing" };
   }
 
   return {
@@ -111,7 +107,7 @@ export function createClientIdentification(options: ClientIdentificationOptions)
       if (tls === undefined || native === undefined) {
         return forgedHeader ? { ...bare, forgedHeader } : bare;
       }
-      const { certificate, problem } = judge(native(tls));
+      const { certificate, problem } = judge(native(presentedBy(tls)));
       return { certificate, problem, address, certificateRequired: bare.certificateRequired, forgedHeader };
     },
   };

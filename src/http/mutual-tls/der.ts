@@ -1,6 +1,6 @@
 /**
- * The subset of DER (X.690) needed to read a certificate's extensions (RFC 5280 section 4.2) and signature algorithm.
- * Node verifies certificates but does not expose path lengths, critical extensions and digests. Measured: this takes
+ * The subset of DER (X.690) needed to read a certificate's names, extensions (RFC 5280 section 4.2) and signature
+ * algorithm. Node verifies certificates but does not expose path lengths, critical extensions, constraints and digests. Measured: this takes
  * 5 µs of CPU time per certificate, `@peculiar/asn1-x509` 350 µs and `@peculiar/x509` 1,800 µs. A handshake checks the
  * leaf and each of its issuers.
  */
@@ -14,20 +14,28 @@ export interface Extension {
   readonly value: Buffer;
 }
 
-interface Element {
+/** One value: its tag and its content. */
+export interface Element {
   readonly tag: number;
   readonly content: Buffer;
 }
 
 const BOOLEAN = 0x01;
+const BIT_STRING = 0x03;
 const OCTET_STRING = 0x04;
 const OBJECT_IDENTIFIER = 0x06;
 const SEQUENCE = 0x30;
-/** `[3] EXPLICIT Extensions`, the last member of a TBSCertificate. */
+/** `[0] EXPLICIT Version`, the first member of a TBSCertificate, absent in version 1. */
+const VERSION = 0xa0;
+/** `[3] EXPLICIT Extensions`, its last member. */
 const EXTENSIONS = 0xa3;
 
-/** @throws RangeError for truncated DER, and for tags or lengths that no certificate needs */
-function elements(der: Buffer): Element[] {
+/**
+ * Returns the values in a constructed value's content.
+ *
+ * @throws RangeError for truncated DER, and for tags or lengths that no certificate needs
+ */
+export function elements(der: Buffer): Element[] {
   const found: Element[] = [];
   for (let offset = 0; offset < der.length;) {
     const tag = der.readUInt8(offset);
@@ -47,7 +55,8 @@ function elements(der: Buffer): Element[] {
   return found;
 }
 
-function dotted(bytes: Buffer): string {
+/** Returns an object identifier in dotted decimal. */
+export function dotted(bytes: Buffer): string {
   const arcs: number[] = [];
   let arc = 0;
   for (const byte of bytes) {
@@ -81,6 +90,28 @@ export function certificateExtensions(der: Buffer): Extension[] {
   const [tbs] = elements(elements(der)[0]?.content ?? der);
   const wrapped = elements(tbs?.content ?? der).find((part) => part.tag === EXTENSIONS)?.content;
   return wrapped === undefined ? [] : elements(elements(wrapped)[0]?.content ?? wrapped).map(extensionOf);
+}
+
+/**
+ * Returns the names of a certificate's issuer and subject: the contents of their sequences.
+ *
+ * @throws RangeError for an invalid certificate
+ */
+export function certificateNames(der: Buffer): { readonly issuer: Buffer; readonly subject: Buffer } {
+  const [tbs] = elements(elements(der)[0]?.content ?? der);
+  const parts = elements(tbs?.content ?? der);
+  // Serial number, signature algorithm, issuer, validity, subject.
+  const [, , issuer, , subject] = parts[0]?.tag === VERSION ? parts.slice(1) : parts;
+  if (issuer?.tag !== SEQUENCE || subject?.tag !== SEQUENCE) {
+    throw new RangeError("certificate without names");
+  }
+  return { issuer: issuer.content, subject: subject.content };
+}
+
+/** Returns the first byte of a KeyUsage value (RFC 5280 section 4.2.1.3): bit 0x80 is digitalSignature. */
+export function keyUsageBits(keyUsage: Buffer): number {
+  const [bits] = elements(keyUsage);
+  return bits?.tag === BIT_STRING && bits.content.length > 1 ? bits.content.readUInt8(1) : 0;
 }
 
 /** The signature algorithm of a certificate. */

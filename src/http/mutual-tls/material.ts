@@ -1,12 +1,16 @@
 /** Keys, certificates and authorities from files, reloaded when a file changes. */
-import { createPrivateKey, X509Certificate } from "node:crypto";
+import { createPrivateKey, type X509Certificate } from "node:crypto";
 import type { Logger } from "../../observability/logger.ts";
 import { metrics } from "../../observability/metrics.ts";
 import { ENCRYPTED_KEY, isEncryptedKey } from "../../runtime/encrypted-key.ts";
+import type { ReadinessCheck } from "../../runtime/readiness.ts";
+import { messageOf } from "../../runtime/thrown.ts";
 import { watchFiles } from "../../runtime/watched-files.ts";
-import { certificatesOf, readPem, readTrustAnchors, type TrustAnchors, TrustError } from "./trust.ts";
+import { certificatesOf, pemOf, readPem, readTrustAnchors, type TrustAnchors, TrustError } from "./trust.ts";
 
 export interface MaterialFiles {
+  /** What the files are for, in `/readyz`, metrics and `signet doctor`. */
+  readonly name: string;
   readonly development: boolean;
   readonly clientCaFile: string;
   /** The server's own key and certificate; absent for a unix socket. */
@@ -23,8 +27,8 @@ export interface Material {
 
 export interface MaterialStore {
   current(): Material;
-  /** Reloads the files. Rejects with TrustError and changes nothing if a file is unusable. */
-  reload(): Promise<void>;
+  /** Shows whether the newest files are refused. The log says why. */
+  readonly readiness: ReadinessCheck;
   close(): void;
 }
 
@@ -39,30 +43,45 @@ async function readTls({
   if (isEncryptedKey(key)) {
     throw new TrustError(`${keyFile} ${ENCRYPTED_KEY}`);
   }
-  let matches: boolean;
+  let certificates: readonly X509Certificate[];
+  let matches: boolean | undefined;
   try {
-    matches = new X509Certificate(cert).checkPrivateKey(createPrivateKey(key));
+    certificates = certificatesOf(cert);
+    matches = certificates[0]?.checkPrivateKey(createPrivateKey(key));
   } catch (error) {
     throw new TrustError(`${keyFile} and ${certFile} must be a private key and a certificate in PEM`, {
       cause: error,
     });
   }
+  if (matches === undefined) {
+    throw new TrustError(`${certFile} has no certificate in PEM`);
+  }
   if (!matches) {
     throw new TrustError(`${keyFile} is not the key of ${certFile}`);
   }
-  return { key, cert };
+  return { key, cert: pemOf(certificates) };
 }
 
-async function readMaterial({
-  development,
-  clientCaFile,
-  proxyCaFile,
-  tls,
-}: MaterialFiles): Promise<Material> {
+/** Reads authorities. Returns the same object while they are the same, so that what was judged under them stays. */
+async function readAnchors(
+  path: string,
+  options: { readonly development: boolean },
+  known: TrustAnchors | undefined,
+): Promise<TrustAnchors> {
+  const read = await readTrustAnchors(path, options);
+  return known?.pem === read.pem ? known : read;
+}
+
+/** Reads the files. @throws TrustError if one is unusable */
+export async function readMaterial(
+  { development, clientCaFile, proxyCaFile, tls }: MaterialFiles,
+  known?: Material,
+): Promise<Material> {
+  const options = { development };
   return {
-    clientAnchors: await readTrustAnchors(clientCaFile, { development }),
+    clientAnchors: await readAnchors(clientCaFile, options, known?.clientAnchors),
     proxyAnchors:
-      proxyCaFile === undefined ? undefined : await readTrustAnchors(proxyCaFile, { development }),
+      proxyCaFile === undefined ? undefined : await readAnchors(proxyCaFile, options, known?.proxyAnchors),
     tls: tls === undefined ? undefined : await readTls(tls),
   };
 }
@@ -84,42 +103,69 @@ function noteExpiries({ clientCaFile, proxyCaFile, tls }: MaterialFiles, materia
 }
 
 /**
- * Reads and watches the files, so that a renewed mounted secret takes effect within seconds.
+ * Reads and watches the files, so that a renewed mounted secret takes effect within seconds. Unusable files are read
+ * again every few seconds until they are usable; meanwhile the previous content stays in use.
  *
  * @param onChange called with new material
- * @throws TrustError if a file is unusable
+ * @throws TrustError if a file is unusable at the start
  */
 export async function openMaterial(
   files: MaterialFiles,
   log: Logger,
   onChange: (material: Material) => void,
 ): Promise<MaterialStore> {
+  const { name } = files;
   const paths = [files.clientCaFile, files.proxyCaFile, files.tls?.keyFile, files.tls?.certFile].filter(
     (path) => path !== undefined,
   );
-  const watched = await watchFiles(
-    () => paths,
-    () => {
-      reload().catch((error: unknown) =>
-        log.error({ err: error }, "new mutual TLS key material is unusable"),
-      );
-    },
-  );
-  let current: Material;
+  let current: Material | undefined;
+  let refused: string | undefined;
+
+  function note(reason: string | undefined): void {
+    refused = reason;
+    metrics.certificateFilesRefused.set({ files: name }, reason === undefined ? 0 : 1);
+  }
+
+  async function reload(): Promise<boolean> {
+    try {
+      current = await readMaterial(files, current);
+      noteExpiries(files, current);
+      onChange(current);
+      note(undefined);
+      log.info("mutual TLS keys, certificates and authorities reloaded");
+      return true;
+    } catch (error) {
+      const reason = messageOf(error);
+      if (reason !== refused) {
+        log.error({ err: error }, "new mutual TLS key material is unusable; trying again until it is usable");
+      }
+      note(reason);
+      return false;
+    }
+  }
+
+  // The state of the files is noted before they are read, so no change is missed.
+  const watched = await watchFiles(() => paths, reload);
   try {
     current = await readMaterial(files);
     noteExpiries(files, current);
+    note(undefined);
   } catch (error) {
     watched.close();
     throw error;
   }
-
-  async function reload(): Promise<void> {
-    current = await readMaterial(files);
-    noteExpiries(files, current);
-    onChange(current);
-    log.info("mutual TLS keys, certificates and authorities reloaded");
-  }
-
-  return { current: () => current, reload, close: () => watched.close() };
+  const opened = current;
+  return {
+    current: () => current ?? opened,
+    readiness: {
+      name,
+      // The previous content works.
+      check: async () => await Promise.resolve(),
+      get note() {
+        // Without the reason, which names files: anyone may read the public listeners' `/readyz`.
+        return refused === undefined ? undefined : { refused: true };
+      },
+    },
+    close: () => watched.close(),
+  };
 }

@@ -1,24 +1,38 @@
 /**
- * The certificate that a client has presented, with the issuers that it sent. Node forgets the issuers after the first
- * read (nodejs/node#65579), so each connection's certificate is read once.
+ * The certificates that the other side of a connection has presented. Node forgets the issuers after the first read
+ * (nodejs/node#65579), so each connection's certificates are read once.
  */
 import type { X509Certificate } from "node:crypto";
 import type { Server } from "node:https";
 import type { TLSSocket } from "node:tls";
+import { SENT_MAX } from "./certificate-chain.ts";
+import type { Presented } from "./certificate-judge.ts";
 
-const read = new WeakMap<TLSSocket, X509Certificate>();
+const read = new WeakMap<TLSSocket, Presented>();
 
-/** Returns the certificate, whether or not it is trusted. */
-export function peerCertificate(socket: TLSSocket): X509Certificate | undefined {
+/** Returns the certificates, whether or not they are trusted. The other side has proved that it holds the leaf's key. */
+export function presentedBy(socket: TLSSocket): Presented | undefined {
   const known = read.get(socket);
   if (known !== undefined) {
     return known;
   }
-  const certificate = socket.getPeerX509Certificate();
-  if (certificate !== undefined) {
-    read.set(socket, certificate);
+  const leaf = socket.getPeerX509Certificate();
+  if (leaf === undefined) {
+    return undefined;
   }
-  return certificate;
+  const intermediates: X509Certificate[] = [];
+  // Node links them in the order in which they were sent, not by who issued them.
+  for (
+    let next = leaf.issuerCertificate;
+    next !== undefined && intermediates.length < SENT_MAX && intermediates.at(-1) !== next;
+    next = next.issuerCertificate
+  ) {
+    intermediates.push(next);
+  }
+  const key = [leaf, ...intermediates].map(({ fingerprint256 }) => fingerprint256).join(" ");
+  const presented = { leaf, intermediates, key };
+  read.set(socket, presented);
+  return presented;
 }
 
 /** Whether Node itself reads the certificate before it reports the connection. 26.9 loses nothing by that. */
@@ -34,7 +48,7 @@ export function readPeersFirst(server: Server): void {
   server.on("keylog", (_keys, socket) => {
     if (!seen.has(socket)) {
       seen.add(socket);
-      socket.prependOnceListener("secure", () => peerCertificate(socket));
+      socket.prependOnceListener("secure", () => presentedBy(socket));
     }
   });
 }

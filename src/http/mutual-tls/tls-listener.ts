@@ -1,5 +1,5 @@
 /** The additional listeners: TLS for clients or proxies, and a unix socket for a local proxy. */
-import { randomBytes } from "node:crypto";
+import { constants } from "node:crypto";
 import { chmod, rm } from "node:fs/promises";
 import {
   createServer as createHttpServer,
@@ -15,13 +15,8 @@ import { readPeersFirst } from "./peer-certificate.ts";
 
 /** Handshake timeout, in milliseconds: a slow handshake holds memory without sending anything. */
 const HANDSHAKE_TIMEOUT_MS = 5_000;
-/** Lifetime of TLS sessions, in seconds. Revocations are checked at each request anyway. */
-const SESSION_TIMEOUT_S = 300;
 /** Longer than the request timeout, shorter than the process's shutdown timeout. */
 const CLOSE_TIMEOUT_MS = 12_000;
-/** Size of OpenSSL's ticket keys: name, key and MAC key, in bytes. */
-const TICKET_KEYS_BYTES = 48;
-const TICKET_KEYS_MS = 3_600_000;
 /**
  * The suites of TLS 1.3, and of TLS 1.2 those that RFC 9325 section 4.2 recommends: FAPI 2.0 permits no others. At this
  * level OpenSSL rejects SHA-1 and keys below 112 bits of security. It is not every Node's default.
@@ -78,22 +73,19 @@ export function createTlsServer(material: TlsMaterial, handler: ListenerHandler)
   endUnused(server);
   readPeersFirst(server);
   server.timeout = handler.idleTimeoutMs ?? 0;
-  const timer = setInterval(
-    () => server.setTicketKeys(randomBytes(TICKET_KEYS_BYTES)),
-    TICKET_KEYS_MS,
-  ).unref();
-  server.once("close", () => clearInterval(timer));
   return server;
 }
 
-/** Returns the options of a new TLS context. Its ticket keys are new, so no session outlives its certificates. */
+/**
+ * Returns the options of a new TLS context. It has no session tickets: of a resumed session, Node shows the client's
+ * certificate without the issuers, so its chain could not be judged again.
+ */
 export function tlsContext(material: TlsMaterial) {
   return {
     ...material,
     minVersion: "TLSv1.2",
     ciphers: CIPHERS,
-    sessionTimeout: SESSION_TIMEOUT_S,
-    ticketKeys: randomBytes(TICKET_KEYS_BYTES),
+    secureOptions: constants.SSL_OP_NO_TICKET,
   } as const;
 }
 

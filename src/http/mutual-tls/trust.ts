@@ -8,9 +8,11 @@ import { isWeakCertificate } from "./certificate-strength.ts";
 export const DEVELOPMENT_CA_ORGANIZATION = "Signet development - do not trust";
 
 const PEM_CERTIFICATE = /-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----/g;
+const PEM_BEGINNING = /-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----/g;
 
-/** Trusted authorities, as PEM for TLS and parsed. */
+/** Trusted authorities, parsed and as PEM for TLS. */
 export interface TrustAnchors {
+  /** The PEM of `certificates`, not the file's text: OpenSSL skips certificates of some files without an error. */
   readonly pem: string;
   readonly certificates: readonly X509Certificate[];
 }
@@ -20,9 +22,18 @@ export class TrustError extends Error {
   override readonly name = "TrustError";
 }
 
-/** Returns the certificates of a PEM text in order. @throws if one is unreadable */
+/** Returns the certificates of a PEM text in order. @throws Error if one is unreadable: none is left out */
 export function certificatesOf(pem: string): X509Certificate[] {
-  return (pem.match(PEM_CERTIFICATE) ?? []).map((text) => new X509Certificate(text));
+  const found = pem.match(PEM_CERTIFICATE) ?? [];
+  if (found.length !== (pem.match(PEM_BEGINNING)?.length ?? 0)) {
+    throw new Error("a certificate is damaged, or in a form other than BEGIN CERTIFICATE");
+  }
+  return found.map((text) => new X509Certificate(text));
+}
+
+/** Returns certificates as the PEM text to give to TLS. */
+export function pemOf(certificates: readonly X509Certificate[]): string {
+  return certificates.map(String).join("");
 }
 
 /** Reads a PEM file. @throws TrustError */
@@ -63,5 +74,5 @@ export async function readTrustAnchors(
   if (!development && certificates.some(({ subject }) => subject.includes(DEVELOPMENT_CA_ORGANIZATION))) {
     throw new TrustError(`${path} contains a development CA, which production does not trust`);
   }
-  return { pem, certificates };
+  return { pem: pemOf(certificates), certificates };
 }

@@ -6,18 +6,12 @@
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 import type { AddressSet } from "../../runtime/address-set.ts";
-import type { Clock } from "../../domain/clock.ts";
-import { putBounded } from "../../domain/bounded-map.ts";
-import { findChain, leafProblem, timeProblem } from "./certificate-chain.ts";
-import { describeCertificate, hasPinnedName } from "./client-certificate.ts";
+import type { CertificateJudge } from "./certificate-judge.ts";
+import { type ClientCertificate, hasPinnedName } from "./client-certificate.ts";
 import { forwardedProblem, readCertificateHeaders } from "./client-cert-header.ts";
-import type { FoundCertificate, TrustedProxies } from "./client-identification.ts";
+import type { TrustedProxies } from "./client-identification.ts";
 import { type ForwardedHeader, forwardedAddress, plainAddress } from "./forwarded-address.ts";
-import { peerCertificate } from "./peer-certificate.ts";
-import type { TrustAnchors } from "./trust.ts";
-
-/** Maximum number of cached certificates. Verifying a chain costs several signature checks. */
-const REMEMBERED_MAX = 1_000;
+import { presentedBy } from "./peer-certificate.ts";
 
 export interface TrustedProxiesOptions {
   readonly addresses: AddressSet;
@@ -28,46 +22,23 @@ export interface TrustedProxiesOptions {
   /** Checks whether the connection uses the unix socket, which only proxies can open. */
   readonly isLocalSocket: (socket: Socket) => boolean;
   readonly forwardedHeader: ForwardedHeader;
-  /** The authorities of the clients. */
-  readonly anchors: () => TrustAnchors;
-  readonly clock: Clock;
-}
-
-interface ProxyConnection {
-  readonly pinned: boolean;
-  readonly notBefore: number;
-  readonly notAfter: number;
-}
-
-function inspectProxy(socket: TLSSocket, names: readonly string[]): ProxyConnection {
-  const leaf = socket.authorized ? peerCertificate(socket) : undefined;
-  if (leaf === undefined || leafProblem(leaf) !== undefined) {
-    return { pinned: false, notBefore: 0, notAfter: 0 };
-  }
-  const { notBefore, notAfter } = describeCertificate(leaf);
-  return { pinned: hasPinnedName(leaf, names), notBefore, notAfter };
+  /** Judges the proxies' own certificates, at every request. */
+  readonly judgeProxy: CertificateJudge;
+  /** Whether a proxy's own certificate is revoked. */
+  readonly isDenied?: ((certificate: ClientCertificate) => boolean) | undefined;
+  /** Judges the certificates that they forward. */
+  readonly judgeClient: CertificateJudge;
 }
 
 /** Creates the trusted proxies. */
 export function createTrustedProxies(options: TrustedProxiesOptions): TrustedProxies {
-  const { addresses, names, isLocalSocket, forwardedHeader, anchors, clock } = options;
-  const connections = new WeakMap<TLSSocket, ProxyConnection>();
-  let remembered = new Map<string, FoundCertificate>();
-  let rememberedUnder: TrustAnchors | undefined;
+  const { addresses, names, isLocalSocket, forwardedHeader, judgeProxy, isDenied, judgeClient } = options;
+  const pinned = new WeakMap<ClientCertificate, boolean>();
 
-  function connectionOf(socket: TLSSocket): ProxyConnection {
-    const connection = connections.get(socket) ?? inspectProxy(socket, names);
-    connections.set(socket, connection);
-    return connection;
-  }
-
-  function remember(key: string, verify: () => FoundCertificate): FoundCertificate {
-    if (rememberedUnder !== anchors()) {
-      remembered = new Map();
-      rememberedUnder = anchors();
-    }
-    const known = remembered.get(key) ?? verify();
-    putBounded(remembered, key, known, REMEMBERED_MAX);
+  function isPinned(certificate: ClientCertificate): boolean {
+    const [leaf] = certificate.chain;
+    const known = pinned.get(certificate) ?? (leaf !== undefined && hasPinnedName(leaf, names));
+    pinned.set(certificate, known);
     return known;
   }
 
@@ -79,19 +50,12 @@ export function createTrustedProxies(options: TrustedProxiesOptions): TrustedPro
       if (!(socket instanceof TLSSocket) || !addresses.has(plainAddress(socket.remoteAddress ?? "") ?? "")) {
         return false;
       }
-      const connection = connectionOf(socket);
-      return connection.pinned && timeProblem(connection, clock.now()) === undefined;
+      const found = judgeProxy(presentedBy(socket));
+      return typeof found !== "string" && isDenied?.(found) !== true && isPinned(found);
     },
     certificateOf: ({ headers }) => {
       const forwarded = readCertificateHeaders(headers);
-      if (forwarded === undefined) {
-        return forwardedProblem(headers);
-      }
-      const { leaf, intermediates, key } = forwarded;
-      return remember(key, () => {
-        const chain = findChain({ leaf, intermediates, anchors: anchors().certificates });
-        return chain === undefined ? "not trusted" : (leafProblem(leaf) ?? describeCertificate(leaf, chain));
-      });
+      return forwarded === undefined ? forwardedProblem(headers) : judgeClient(forwarded);
     },
     addressOf: ({ headers }, peer) =>
       forwardedAddress(headers, peer, { header: forwardedHeader, trusted: addresses }),

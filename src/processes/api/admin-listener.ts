@@ -9,9 +9,9 @@ import {
   type ClientIdentification,
   createClientIdentification,
 } from "../../http/mutual-tls/client-identification.ts";
+import { createCertificateJudge } from "../../http/mutual-tls/certificate-judge.ts";
 import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
 import { type Material, type MaterialStore, openMaterial } from "../../http/mutual-tls/material.ts";
-import { createNativeCertificates } from "../../http/mutual-tls/native-certificates.ts";
 import {
   closeServer,
   createTlsServer,
@@ -20,6 +20,8 @@ import {
 } from "../../http/mutual-tls/tls-listener.ts";
 import { TrustError } from "../../http/mutual-tls/trust.ts";
 import type { Logger } from "../../observability/logger.ts";
+import type { ReadinessCheck } from "../../runtime/readiness.ts";
+import { operatorFiles } from "../certificate-files.ts";
 import { handlerOf } from "../mutual-tls.ts";
 
 export interface AdminListenerOptions {
@@ -32,6 +34,8 @@ export interface AdminListenerOptions {
 
 export interface AdminListener {
   readonly clients: ClientIdentification;
+  /** Of the files, if they are set. */
+  readonly readiness: readonly ReadinessCheck[];
   listen(admin: SignetServer): Promise<ListenAddress>;
   /** Finishes the requests in progress, then closes. */
   close(): Promise<void>;
@@ -46,22 +50,18 @@ async function openFiles(
   { config, log }: AdminListenerOptions,
   onChange: (material: Material) => void,
 ): Promise<MaterialStore | undefined> {
-  const {
-    adminTlsKeyFile: keyFile,
-    adminTlsCertFile: certFile,
-    adminTlsClientCaFile: clientCaFile,
-    development,
-  } = config;
+  const { adminTlsKeyFile: keyFile, adminTlsCertFile: certFile, adminTlsClientCaFile: clientCaFile } = config;
   if (keyFile === undefined && certFile === undefined && clientCaFile === undefined) {
     return undefined;
   }
-  if (keyFile === undefined || certFile === undefined || clientCaFile === undefined) {
+  const given = operatorFiles(config);
+  if (given === undefined) {
     throw new ConfigError([
       "SIGNET_ADMIN_TLS_KEY_FILE, SIGNET_ADMIN_TLS_CERT_FILE and SIGNET_ADMIN_TLS_CLIENT_CA_FILE must be set together",
     ]);
   }
   try {
-    return await openMaterial({ development, clientCaFile, tls: { keyFile, certFile } }, log, onChange);
+    return await openMaterial(given, log, onChange);
   } catch (error) {
     throw error instanceof TrustError ? new ConfigError([error.message]) : error;
   }
@@ -77,11 +77,12 @@ export async function openAdminListener(options: AdminListenerOptions): Promise<
       server?.setSecureContext(tlsContext(renewed));
     }
   });
-  const native = files && createNativeCertificates(() => files.current().clientAnchors);
+  const native = files && createCertificateJudge(() => files.current().clientAnchors, clock);
 
   return {
     // Unlike for tenants in production, a token alone suffices here.
-    clients: createClientIdentification({ native, production: false, isDenied, clock }),
+    clients: createClientIdentification({ native, production: false, isDenied }),
+    readiness: files === undefined ? [] : [files.readiness],
     listen: async (admin) => {
       const material = files === undefined ? undefined : tlsMaterial(files.current());
       if (material !== undefined) {

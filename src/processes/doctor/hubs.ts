@@ -11,6 +11,7 @@ import { afterLoopTime } from "../../runtime/loop-time.ts";
 import { failureOf, messageOf } from "../../runtime/thrown.ts";
 import { openHubMaterial } from "../hub-tls.ts";
 import type { Finding } from "./checks.ts";
+import { examineFiles } from "./files.ts";
 
 /** How long a hub may take for a proof, in the loop's time. */
 const PROOF_MS = 3_000;
@@ -124,9 +125,8 @@ export async function examineHubs(
   try {
     const open = createHubOpener(() => material.current());
     const checkCode = createCodeCheck(config.leaseKeys ?? []);
-    return await Promise.all(
-      config.hubs.map(async (hub) => await examineHub(hub, { open, checkCode, monotonic })),
-    );
+    const hubs = config.hubs.map(async (hub) => await examineHub(hub, { open, checkCode, monotonic }));
+    return [...(await Promise.all(hubs)), ...(await examineFiles(config))];
   } finally {
     material.close();
   }

@@ -1,8 +1,6 @@
 /** The operator's own certificate authorities, for receivers on the premises. */
-import { X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
-
-const CERTIFICATE = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g;
+import { certificatesOf } from "../../http/mutual-tls/trust.ts";
 
 /**
  * Loads a bundle of root certificates (PEM).
@@ -10,9 +8,9 @@ const CERTIFICATE = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE----
  * @throws Error if it contains none, or an unreadable one
  */
 export function loadTargetAuthorities(path: string): readonly string[] {
-  const found = readFileSync(path, "utf8").match(CERTIFICATE) ?? [];
+  const found = certificatesOf(readFileSync(path, "utf8"));
   if (found.length === 0) {
     throw new Error(`SIGNET_TARGET_CA_FILE has no certificate: ${path}`);
   }
-  return found.map((pem) => new X509Certificate(pem).toString());
+  return found.map(String);
 }

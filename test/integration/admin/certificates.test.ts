@@ -1,4 +1,5 @@
 /** Operators who authenticate with a certificate, on a real TLS listener. */
+import { Agent } from "node:https";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Environment } from "../../../src/config/config.ts";
 import { clientPair, newRoot, thumbprint, today } from "../../support/certificates.ts";
@@ -97,15 +98,13 @@ describe("an operator's certificate", () => {
     expect(await ask("/tenants", { headers: { "client-cert": ":AAAA:" } })).toMatchObject({ status: 400 });
   });
 
-  test("expires although the session is resumed", async () => {
-    const first = await ask("/tenants", { pair: byName, maxVersion: "TLSv1.2" });
-    expect(first).toMatchObject({ status: 200 });
-    const resume = async () =>
-      await ask("/tenants", { pair: byName, maxVersion: "TLSv1.2", session: first.session });
-    expect(await resume()).toMatchObject({ status: 200, reused: true });
+  test("expires although the connection is open", async () => {
+    const agent = new Agent({ keepAlive: true, maxSockets: 1, ca: root.cert, ...byName });
+    expect(await ask("/tenants", { agent })).toMatchObject({ status: 200 });
     api.clock.advance(400 * DAY_MS);
-    expect(await resume()).toMatchObject({ status: 401, body: { code: "TOKEN_MISSING" } });
+    expect(await ask("/tenants", { agent })).toMatchObject({ status: 401, body: { code: "TOKEN_MISSING" } });
     api.clock.advance(-400 * DAY_MS);
+    agent.destroy();
   });
 
   test("is rejected once the operator is revoked or has another certificate", async () => {

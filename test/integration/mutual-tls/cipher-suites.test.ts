@@ -1,6 +1,7 @@
 /** Which cipher suites of TLS 1.2 our listeners accept: those that RFC 9325 section 4.2 recommends, and no others. */
 import { connect } from "node:tls";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { certificatesOf } from "../../../src/http/mutual-tls/trust.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { type HubListener, listenForFollowers } from "../../../src/revocation/hub-socket.ts";
 import { useTestApi } from "../../support/api.ts";
@@ -87,7 +88,12 @@ describe.each(["ECDSA", "RSA"] as const)("with a certificate of %s", (kind) => {
   beforeAll(async () => {
     hub = await openHub(api.database, log);
     const listen = { host: HOST, port: 0 };
-    const tls = { ...pair, ca: root.cert, names: ["DNS:edge.test"], relays: [] };
+    const tls = {
+      ...pair,
+      anchors: { pem: root.cert, certificates: certificatesOf(root.cert) },
+      names: ["DNS:edge.test"],
+      relays: [],
+    };
     listener = await listenForFollowers({ hub: hub.hub, listen, tls, log });
   });
   afterAll(async () => {

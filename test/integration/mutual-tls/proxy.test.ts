@@ -1,4 +1,5 @@
 /** Behind a proxy that terminates mutual TLS: whose Client-Cert header is trusted, and how far (RFC 9440). */
+import { Agent } from "node:https";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import {
@@ -7,9 +8,11 @@ import {
   headerValue,
   newRoot,
   serverPair,
+  thumbprint,
   today,
   x5t,
 } from "../../support/certificates.ts";
+import { eventually } from "../../support/eventually.ts";
 import { bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
 import { issueWith } from "../../support/weak-certificates.ts";
 import { call, type CallAnswer, type CallOptions } from "../../support/https-request.ts";
@@ -81,6 +84,17 @@ test("a token is bound to the certificate that a trusted proxy names, and needs 
   expect(await list({})).toMatchObject({ status: 401, body: { code: "CLIENT_CERT_REQUIRED" } });
 });
 
+test("a proxy whose own certificate is revoked is no proxy any more, on its open connection", async () => {
+  const pair = await clientPair(proxies, { sanUri: EDGE });
+  const agent = new Agent({ keepAlive: true, maxSockets: 1, ca: proxies.cert, ...pair });
+  expect(await forwarded(header(leaf), { agent })).toMatchObject({ status: 200 });
+  const revocation = { kind: "cert", target: thumbprint(pair) };
+  expect(await api.admin("POST", "/revocations", revocation)).toMatchObject({ status: 200 });
+  await eventually(async () => (await forwarded(header(leaf), { agent })).status === 400, "the revocation");
+  expect(await forwarded(header(leaf), { agent })).toMatchObject({ body: { error: "invalid_request" } });
+  agent.destroy();
+});
+
 test("a request id is accepted only from a trusted proxy and in our format", async () => {
   const given = "req_0123456789abcdefghjkmnpq";
   const idWith = async (id: string, options: CallOptions = {}): Promise<unknown> =>
@@ -117,7 +131,7 @@ test("a chain through a weak intermediate is rejected", async () => {
   const below = await issueWith({ ...weak, subject: "CN=Weak" }, {});
   expect(await forwarded({ ...header(below), "client-cert-chain": headerValue(weak) })).toMatchObject({
     status: 401,
-    body: { error_description: expect.stringContaining("(not trusted)") },
+    body: { error_description: expect.stringContaining("(too weak)") },
   });
 });
 

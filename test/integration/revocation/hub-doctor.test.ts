@@ -126,7 +126,13 @@ test("a hub that works is found well, also by the command of an edge without a d
   });
   const { code, stdout } = await startSignet(["doctor", "--json"], edge()).ended;
   expect(code).toBe(0);
-  expect(JSON.parse(stdout)).toMatchObject({ ok: true, data: [{ check: "hub", ok: true }] });
+  expect(JSON.parse(stdout)).toMatchObject({
+    ok: true,
+    data: [
+      { check: "hub", ok: true },
+      { check: "files", ok: true },
+    ],
+  });
 });
 
 test.each(FAULTS)("%s is reported with its fix", async (_name, environment, detail) => {

@@ -141,6 +141,16 @@ describe("PostgreSQL", () => {
       /^SIGNET_DATABASE_KEY_FILE is encrypted/,
     ],
     [
+      "certificates on one line",
+      {
+        SIGNET_DATABASE_CA_FILE: files.write(
+          "glued.crt",
+          "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE----------BEGIN CERTIFICATE-----",
+        ),
+      },
+      /^SIGNET_DATABASE_CA_FILE needs a line break between its certificates/,
+    ],
+    [
       "a conflicting sslmode",
       { SIGNET_DATABASE_CA_FILE: CA, SIGNET_DATABASE_URL: `${ELSEWHERE}?sslmode=disable` },
       /SIGNET_DATABASE_URL must leave sslmode to the SIGNET_DATABASE_\*_FILE settings/,

@@ -41,6 +41,12 @@ const withUpstream = (upstream: object) => ({
   routes: [ROUTE],
 });
 
+test("a file of authorities without any is a fault", () => {
+  expect(problems(withUpstream({ ca_file: "data.key" }))).toEqual([
+    "upstreams.data: ca_file has no certificate in PEM",
+  ]);
+});
+
 test("a table states what each route accepts and where it leads", () => {
   const [route, other] = read({
     upstreams: {

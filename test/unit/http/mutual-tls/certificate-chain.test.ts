@@ -1,12 +1,18 @@
 import { X509Certificate } from "node:crypto";
 import { property, assert as hold, uint8Array } from "fast-check";
-import { beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { Authority } from "../../../../src/http/mutual-tls/authority.ts";
-import { findChain, leafProblem, timeProblem } from "../../../../src/http/mutual-tls/certificate-chain.ts";
+import {
+  findPaths,
+  leafProblem,
+  pathProblem,
+  timeProblem,
+} from "../../../../src/http/mutual-tls/certificate-chain.ts";
 import { certificateExtensions, pathLengthOf } from "../../../../src/http/mutual-tls/der.ts";
 import { isWeakCertificate } from "../../../../src/http/mutual-tls/certificate-strength.ts";
 import { readTrustAnchors } from "../../../../src/http/mutual-tls/trust.ts";
 import { certificateFiles, clientPair, newRoot, today } from "../../../support/certificates.ts";
+import { CLIENT_AUTH, make } from "../../../support/made-certificates.ts";
 import { issueWith, selfSigned, type WeakRequest } from "../../../support/weak-certificates.ts";
 
 const open = ({ cert }: { readonly cert: string }) => new X509Certificate(cert);
@@ -21,8 +27,17 @@ beforeAll(async () => {
   low = await middle.issueAuthority({ subject: "CN=Low", ...today() });
 });
 
-const chainOf = (leaf: { readonly cert: string }, intermediates: readonly Authority[], anchors = [root]) =>
-  findChain({ leaf: open(leaf), intermediates: intermediates.map(open), anchors: anchors.map(open) });
+type Cert = { readonly cert: string };
+
+/** The authorities of the first path without a problem. */
+function chainOf(leaf: Cert, intermediates: readonly Cert[], anchors: readonly Cert[] = [root]) {
+  const opened = open(leaf);
+  return findPaths({
+    leaf: opened,
+    intermediates: intermediates.map(open),
+    anchors: anchors.map(open),
+  }).find((issuers) => pathProblem(opened, issuers) === undefined);
+}
 
 describe("a chain", () => {
   test("leads from the leaf over the sent certificates to an anchor", async () => {
@@ -64,26 +79,47 @@ describe("a chain", () => {
     const pretender = await root.issueAuthority({ subject: "CN=Pretender", ...today() });
     const leaf = await clientPair(root, { subject: "CN=Pretender" });
     const below = await clientPair(pretender);
-    expect(
-      findChain({ leaf: open(below), intermediates: [open(leaf)], anchors: [open(root)] }),
-    ).toBeUndefined();
+    expect(chainOf(below, [leaf])).toBeUndefined();
   });
 
-  test("rejects an unknown critical extension, and ignores other unknown ones", async () => {
-    const nameConstraints = (critical: boolean) => ({
-      oid: "2.5.29.30",
-      critical,
-      value: Buffer.from("3000", "hex"),
+  test("is searched with at most 50 checks of signatures, however many authorities have one name", async () => {
+    const authority = { subject: "CN=Namesake", ca: true, keyIds: false };
+    const namesakes = await Promise.all(Array.from({ length: 150 }, async () => await make(authority)));
+    const leaf = await make({ subject: "CN=client", keyIds: false }, namesakes.at(-1));
+    const verify = vi.spyOn(X509Certificate.prototype, "verify");
+    onTestFinished(() => verify.mockRestore());
+    expect(chainOf(leaf, [], namesakes)).toBeUndefined();
+    expect(verify.mock.calls).toHaveLength(50);
+  });
+
+  test("is searched among few paths, however authorities sign each other", async () => {
+    const authority = { subject: "CN=Each Other", ca: true, keyIds: false };
+    const roots = await Promise.all([1, 2, 3].map(async () => await make(authority)));
+    const crossed = await Promise.all(
+      roots.flatMap((key) =>
+        roots
+          .filter((issuer) => issuer !== key)
+          .map(async (issuer) => await make({ ...authority, key }, issuer)),
+      ),
+    );
+    const leaf = await make({ subject: "CN=client", keyIds: false }, roots[0]);
+    const paths = findPaths({
+      leaf: open(leaf),
+      intermediates: crossed.map(open),
+      anchors: roots.map(open),
     });
-    const odd = await clientPair(root, { extensions: [nameConstraints(true)] });
-    expect(chainOf(odd, [])).toBeUndefined();
-    expect(chainOf(await clientPair(root, { extensions: [nameConstraints(false)] }), [])).toHaveLength(1);
-    const constrained = await root.issueAuthority({
-      subject: "CN=Constrained",
-      ...today(),
-      extensions: [nameConstraints(true)],
-    });
-    expect(chainOf(await clientPair(constrained), [constrained])).toBeUndefined();
+    expect(paths.length).toBe(16);
+  });
+
+  test("has at most four authorities between leaf and root", async () => {
+    const levels = [await make({ subject: "CN=Level 0", ca: true })];
+    for (let level = 1; level <= 5; level += 1) {
+      levels.unshift(await make({ subject: `CN=Level ${level}`, ca: true }, levels[0]));
+    }
+    const [fifth, fourth, ...rest] = levels;
+    const recipe = { subject: "CN=client", purposes: [CLIENT_AUTH] };
+    expect(chainOf(await make(recipe, fourth), levels, levels.slice(-1))).toHaveLength(5);
+    expect(chainOf(await make(recipe, fifth), levels, rest.slice(-1))).toBeUndefined();
   });
 });
 
@@ -158,9 +194,7 @@ describe("strength", () => {
     expect(await problemOf({ hash: "SHA-1" })).toBe("too weak");
     const weak = await issueWith(issuer(), { hash: "SHA-1", subject: "CN=Weak", authority: true });
     const leaf = await issueWith({ ...weak, subject: "CN=Weak" }, {});
-    expect(
-      findChain({ leaf: open(leaf), intermediates: [open(weak)], anchors: [open(root)] }),
-    ).toBeUndefined();
+    expect(chainOf(leaf, [weak])).toBeUndefined();
   });
 
   test.each([
