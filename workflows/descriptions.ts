@@ -110,10 +110,13 @@ export function signalCommands(
   signals: readonly string[],
   of?: string,
 ): readonly string[] {
-  const input = of === undefined ? "" : ` \\\n  --input '{"delivery_ids":["${of}"]}'`;
-  const commands = signals.map(
-    (name) =>
-      `temporal workflow signal --namespace ${namespace} \\\n  --workflow-id ${workflowId} --name ${name}${input}`,
+  const commands = signals.map((name) =>
+    [
+      `temporal workflow signal --namespace ${namespace}`,
+      `  --workflow-id ${workflowId}`,
+      `  --name ${name}`,
+      ...(of === undefined ? [] : ["  --input", `    '{"delivery_ids":["${of}"]}'`]),
+    ].join(" \\\n"),
   );
   // The UI cuts off the last line of its frame, so no command is last.
   return ["```sh", ...commands, "```", "", "Times are UTC."];
@@ -141,7 +144,7 @@ function memberRow({
 }: MemberStatus): string {
   const then =
     expires === null ? (next === null ? "under way" : readable(next)) : `expires ${readable(expires)}`;
-  return `| ${id} | ${attempts} of ${ATTEMPT_MAX} | ${last ?? ""} | ${then} |`;
+  return `| \`${id}\` | ${attempts} of ${ATTEMPT_MAX} | ${last === null ? "" : `\`${last}\``} | ${then} |`;
 }
 
 /** Returns the current details of an open `deliver`. */
@@ -168,7 +171,8 @@ export function deliverDetails(
   return [
     `**${deliveries(open.length)}**${where}: ${states.join(", ")}.`,
     "",
-    "| Delivery | Attempts | Last | Next |",
+    // The UI leaves no room between columns: code has its own, and a word gets a space that Markdown keeps.
+    "| Delivery | Attempts | \u00a0Last | Next |",
     "| --- | --- | --- | --- |",
     ...open.slice(0, SHOWN_MAX).map(memberRow),
     ...(open.length > SHOWN_MAX ? [`| ${open.length - SHOWN_MAX} more: query \`status\` | | | |`] : []),

@@ -140,7 +140,7 @@ export const TEMPORAL: readonly Mutant[] = [
     breaks: "After a reset, a delivery that has ended stays ended (docs/temporal.md)",
     file: "src/webhooks/engine/letter-reconciler.ts",
     find: "lost.length + retried.length + ghosts.length > 0",
-    replace: "lost.length + retried.length > 0",
+    replace: "lost.length + retried.length + 0 * ghosts.length > 0",
     caughtBy: "test/workflows/buttons.test.ts",
   },
   {
