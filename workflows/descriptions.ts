@@ -100,14 +100,23 @@ function deliveries(count: number): string {
   return count === 1 ? "1 delivery" : `${count} deliveries`;
 }
 
-/** Returns commands that an operator can paste into a terminal. Each fits the UI's column. */
+/**
+ * Returns commands that an operator can paste into a terminal. Each fits the UI's column.
+ *
+ * @param of the delivery that they mean; undefined for all
+ */
 export function signalCommands(
   { namespace, workflowId }: Addressed,
   signals: readonly string[],
+  of?: string,
 ): readonly string[] {
-  const commands = signals.map(
-    (name) =>
-      `temporal workflow signal --namespace ${namespace} \\\n  --workflow-id ${workflowId} --name ${name}`,
+  const commands = signals.map((name) =>
+    [
+      `temporal workflow signal --namespace ${namespace}`,
+      `  --workflow-id ${workflowId}`,
+      `  --name ${name}`,
+      ...(of === undefined ? [] : ["  --input", `    '{"delivery_ids":["${of}"]}'`]),
+    ].join(" \\\n"),
   );
   // The UI cuts off the last line of its frame, so no command is last.
   return ["```sh", ...commands, "```", "", "Times are UTC."];
@@ -135,7 +144,7 @@ function memberRow({
 }: MemberStatus): string {
   const then =
     expires === null ? (next === null ? "under way" : readable(next)) : `expires ${readable(expires)}`;
-  return `| ${id} | ${attempts} of ${ATTEMPT_MAX} | ${last ?? ""} | ${then} |`;
+  return `| \`${id}\` | ${attempts} of ${ATTEMPT_MAX} | ${last === null ? "" : `\`${last}\``} | ${then} |`;
 }
 
 /** Returns the current details of an open `deliver`. */
@@ -148,27 +157,32 @@ export function deliverDetails(
   members: readonly MemberStatus[],
 ): string {
   const open = members.filter(({ state }) => state !== "DONE");
-  const dead = open.filter(({ state }) => state === "DEAD_LETTERED").length;
+  const among = (wanted: MemberStatus["state"]): number =>
+    open.filter(({ state }) => state === wanted).length;
+  const dead = among("DEAD_LETTERED");
   const states = [
-    ...(open.length > dead ? [`${open.length - dead} retrying`] : []),
-    ...(dead > 0 ? [`${dead} dead-lettered`] : []),
-  ];
+    [among("QUEUED"), "not attempted yet"] as const,
+    [among("RETRYING"), "retrying"] as const,
+    [dead, "dead-lettered"] as const,
+  ].flatMap(([count, word]) => (count > 0 ? [`${count} ${word}`] : []));
   const [endpoint, ...others] = carrier.endpoints;
-  const where = endpoint === undefined || others.length > 0 ? "" : ` for ${endpoint}`;
+  const one = endpoint === undefined || others.length > 0 ? "" : ` for ${endpoint}`;
+  const where = carrier.mixed ? " for several endpoints" : one;
   return [
     `**${deliveries(open.length)}**${where}: ${states.join(", ")}.`,
     "",
-    "| Delivery | Attempts | Last | Next |",
+    // The UI leaves no room between columns: code has its own, and a word gets a space that Markdown keeps.
+    "| Delivery | Attempts | \u00a0Last | Next |",
     "| --- | --- | --- | --- |",
     ...open.slice(0, SHOWN_MAX).map(memberRow),
     ...(open.length > SHOWN_MAX ? [`| ${open.length - SHOWN_MAX} more: query \`status\` | | | |`] : []),
     "",
     ...(carrier.last === undefined ? [] : [`Last request: ${carrier.last}`, ""]),
     ...(carrier.mixed ? ["The endpoints differ, so a request must name its `delivery_ids`.", ""] : []),
-    ...signalCommands(carrier, [
-      ...(dead > 0 ? ["replay"] : []),
-      ...(open.length > dead ? ["attemptNow"] : []),
-      "cancel",
-    ]),
+    ...signalCommands(
+      carrier,
+      [...(dead > 0 ? ["replay"] : []), ...(open.length > dead ? ["attemptNow"] : []), "cancel"],
+      carrier.mixed ? open[0]?.delivery_id : undefined,
+    ),
   ].join("\n");
 }

@@ -550,7 +550,8 @@ type Delivery struct {
 	NextAttemptAt *time.Time    `json:"next_attempt_at"`
 	LastStatus    *int64        `json:"last_status"`
 	LastError     *AttemptError `json:"last_error"`
-	// The Temporal workflow that makes the delivery.
+	// The Temporal workflow that makes the delivery or holds the dead letter; null until a worker claims the delivery,
+	// and for seconds between two workflows.
 	WorkflowID     *string    `json:"workflow_id"`
 	CreatedAt      time.Time  `json:"created_at"`
 	DeliveredAt    *time.Time `json:"delivered_at"`

@@ -13,7 +13,9 @@ interface FindOptions extends OutputOptions {
 export function findCommand(context: CliContext): Command {
   const call = createAdminCall(context);
   const find = new Command("find")
-    .description("find a tenant, principal, credential, endpoint, event or delivery, in all tenants")
+    .description(
+      "find a tenant, principal, credential, endpoint, event, delivery or replay job, in all tenants",
+    )
     .argument("<text>", "an id, or three or more characters of a name, a client id or a URL")
     .option("--limit <number>", "maximum items, 1 to 50")
     .option("--json", "print the API's object as JSON")
@@ -30,7 +32,7 @@ export function whyCommand(context: CliContext): Command {
   const call = createAdminCall(context);
   const why = new Command("why")
     .description("explain in words what happened, what waits for what, until when, and what to do")
-    .argument("<id>", "id of a delivery, an endpoint, an event or a tenant")
+    .argument("<id>", "id of a delivery, an endpoint, an event, a replay job or a tenant")
     .option("--json", "print the API's object as JSON")
     .action(async (id: string, options: OutputOptions) => {
       const answer = await call("GET", `/why/${segment(id)}`);

@@ -70,6 +70,36 @@ export async function isOpen(client: Client, workflowId: string): Promise<boolea
   return (await lookUp(client, workflowId)).isOpen;
 }
 
+/**
+ * Signals a workflow if it is open. One that a sweep repeats must not reach a paused workflow: that would take each
+ * repetition into its history, and get all of them at once when it is unpaused.
+ *
+ * @param signal `repeated`: whether the signal is sent again until it has an effect
+ * @returns whether the workflow is open
+ * @throws if Temporal does not answer
+ */
+export async function signalOpen(
+  client: Client,
+  workflowId: string,
+  signal: { readonly name: string; readonly repeated: boolean },
+): Promise<boolean> {
+  if (signal.repeated) {
+    const { isOpen: open, pause } = await lookUp(client, workflowId);
+    if (!open || pause !== undefined) {
+      return open;
+    }
+  }
+  try {
+    await client.workflow.getHandle(workflowId).signal(signal.name);
+    return true;
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) {
+      return false;
+    }
+    throw error;
+  }
+}
+
 /** Few, so that they do not hold up what is urgent. */
 const LOOKUPS_AT_ONCE = 8;
 

@@ -1,8 +1,8 @@
 /** Views of Temporal's list of workflows: the links of pages and of `npm start`, and the table of docs/temporal.md. */
 import type { Client } from "@temporalio/client";
-import { SEARCH_ATTRIBUTES, WORKFLOW_TYPES } from "../../workflows/messages.ts";
+import { replayWorkflowId, SEARCH_ATTRIBUTES, WORKFLOW_TYPES } from "../../workflows/messages.ts";
 import type { Config } from "../config/config.ts";
-import { DAY_MS } from "../domain/ids.ts";
+import { DAY_MS, isId } from "../domain/ids.ts";
 import { reportsProblems } from "./client.ts";
 import { OPEN } from "./open-workflow.ts";
 
@@ -152,8 +152,14 @@ export function viewUrl(ui: Place, view: View, value?: string): string | undefin
   return workflowsUrl(ui, `?query=${encodeURIComponent(queryOf(view, value))}`);
 }
 
-/** Returns the URL of everything of a tenant, an endpoint or a delivery; undefined for another id or without the UI. */
+/**
+ * Returns the URL of everything of a tenant, an endpoint or a delivery, or of a replay job's workflow; undefined for
+ * another id or without the UI.
+ */
 export function workflowsOfUrl(ui: Place, id: string): string | undefined {
+  if (isId(id, "replay")) {
+    return workflowUrl(ui, replayWorkflowId(id));
+  }
   const { oneTenant, oneEndpoint, oneDelivery } = VIEWS;
   const view = [oneTenant, oneEndpoint, oneDelivery].find(({ blank }) => id.startsWith(blank.slice(0, -1)));
   return view && viewUrl(ui, view, id);

@@ -1,6 +1,7 @@
 /**
  * Temporal's own UI with `npm start` and encrypted payloads: operators' views of a retrying delivery and of dead letters, by
- * the links of the landing page, before and after they configure the codec server. `SIGNET_TEST_PICTURES=docs/temporal` regenerates the pictures of docs/temporal.md.
+ * the links of the landing page, before and after they configure the codec server; then of a list of several endpoints, a
+ * verification and a replay job. `SIGNET_TEST_PICTURES=docs/temporal` regenerates the pictures of docs/temporal.md.
  */
 import { readFile } from "node:fs/promises";
 import { createServer, request, type Server } from "node:http";
@@ -22,7 +23,7 @@ import {
 } from "../support/npm-start.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
 
-allowMinutes(4);
+allowMinutes(8);
 
 const TIMEOUT_MS = 180_000;
 const PICTURES = process.env["SIGNET_TEST_PICTURES"];
@@ -71,6 +72,7 @@ describe.skipIf(NO_BROWSER)("Temporal's UI", () => {
   let service: NpmStart;
   let receiver: Receiver;
   let failing: Receiver;
+  let moving: Receiver;
   let proxy: Server;
   let browser: Awaited<ReturnType<typeof openBrowser>>;
   let page: Page;
@@ -84,14 +86,31 @@ describe.skipIf(NO_BROWSER)("Temporal's UI", () => {
 
   const call = async (path: string, body?: unknown) => await callAsDemo(service.settings, path, body);
 
-  /** Creates an endpoint, and an event for it that it answers with the status. @returns the endpoint's id */
-  async function answered(by: Receiver, type: string, status: number): Promise<string> {
+  /** Calls the operators' API. */
+  async function operate(path: string): Promise<void> {
+    const token = (await readFile(join(home.home, "operator-token"), "utf8")).trim();
+    const answer = await fetch(`http://${service.settings["SIGNET_ADMIN_LISTEN"]}/admin/v1${path}`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      body: "{}",
+    });
+    expect(answer.status).toBeLessThan(300);
+  }
+
+  /** Creates an endpoint of the receiver. @returns its id, once it is verified */
+  async function verified(by: Receiver, type: string): Promise<string> {
     const { id } = await call("/v1/webhooks/endpoints", { url: by.url, events: [type] });
     const endpoint = String(id);
     await eventually(
       async () => (await call(`/v1/webhooks/endpoints/${endpoint}`))["state"] === "ACTIVE",
       "the endpoint's verification",
     );
+    return endpoint;
+  }
+
+  /** Creates an endpoint, and an event for it that it answers with the status. @returns the endpoint's id */
+  async function answered(by: Receiver, type: string, status: number): Promise<string> {
+    const endpoint = await verified(by, type);
     by.answer([{ kind: "answer", status }]);
     await call("/v1/events", { type, data: {} });
     return endpoint;
@@ -146,6 +165,47 @@ describe.skipIf(NO_BROWSER)("Temporal's UI", () => {
     return all;
   }
 
+  /**
+   * Creates a list of two endpoints that are verified again: first attempts wait for that.
+   *
+   * @returns ids of its workflow and of the verification of one of them
+   */
+  async function mixedList(): Promise<{ readonly list: string; readonly verification: string }> {
+    const endpoints = [await verified(moving, "ui.mixed"), await verified(moving, "ui.mixed")];
+    const demo = JSON.parse(await readFile(join(home.home, "demo.json"), "utf8")) as { tenant_id: string };
+    const tenant = demo.tenant_id;
+    await operate(`/tenants/${tenant}/hold`);
+    await call("/v1/events", { type: "ui.mixed", data: {} });
+    moving.answer([{ kind: "answer", status: 500 }]);
+    for (const endpoint of endpoints) {
+      await call(`/v1/webhooks/endpoints/${endpoint}/disable`, {});
+      await call(`/v1/webhooks/endpoints/${endpoint}/enable`, {});
+    }
+    await operate(`/tenants/${tenant}/release`);
+    const lists = await Promise.all(
+      endpoints.map(async (endpoint) => await carriers(endpoint, 1, ({ state }) => state === "QUEUED")),
+    );
+    const [list = ""] = new Set(lists.flat());
+    expect(lists).toEqual([[list], [list]]);
+    const { verification } = await call(`/v1/webhooks/endpoints/${endpoints[0]}`);
+    return { list, verification: (verification as { workflow_id: string }).workflow_id };
+  }
+
+  /** Starts a replay of one dead letter a second. @returns the id of its workflow */
+  async function replayJob(): Promise<string> {
+    moving.answer([{ kind: "answer" }]);
+    const endpoint = await verified(moving, "ui.parked");
+    await call(`/v1/webhooks/endpoints/${endpoint}/disable`, {});
+    await call("/v1/events", {
+      events: Array.from({ length: 60 }, () => ({ type: "ui.parked", data: {} })),
+    });
+    const { id } = await call("/v1/webhooks/dlq/replay", {
+      filter: { endpoint_id: endpoint },
+      rate_per_second: 1,
+    });
+    return `replay/${String(id)}`;
+  }
+
   const picture = async (name: string): Promise<void> => {
     if (PICTURES !== undefined) {
       await page.screenshot({ path: join(PICTURES, `${name}.png`) });
@@ -165,6 +225,7 @@ describe.skipIf(NO_BROWSER)("Temporal's UI", () => {
     await service.untilPrinted(/^signet ready$/m);
     receiver = await startReceiver();
     failing = await startReceiver();
+    moving = await startReceiver();
     const token = (await readFile(join(home.home, "operator-token"), "utf8")).trim();
     proxy = await startProxy(settings["SIGNET_ADMIN_LISTEN"] ?? "", token);
     landing = `http://${settings["SIGNET_API_LISTEN"]}/`;
@@ -178,6 +239,7 @@ describe.skipIf(NO_BROWSER)("Temporal's UI", () => {
     proxy?.close();
     await receiver?.close();
     await failing?.close();
+    await moving?.close();
     await service?.interrupt();
     await killServersOf(home.home);
     await home.remove();
@@ -200,6 +262,7 @@ describe.skipIf(NO_BROWSER)("Temporal's UI", () => {
       ([key, labels]) => {
         localStorage.setItem(key, JSON.stringify({ signet: labels.map((label) => ({ label })) }));
         localStorage.setItem("savedQueryNavOpen", "false");
+        localStorage.setItem("navOpen", "false");
       },
       [COLUMNS_KEY, columns] as const,
     );
@@ -241,21 +304,49 @@ describe.skipIf(NO_BROWSER)("Temporal's UI", () => {
     await picture("delivery");
   });
 
-  test("shows a delivery's state and possible actions", async () => {
+  /** Opens the Current Details of a workflow, and waits for what they say. */
+  async function expectDetails(workflowId: string, said: RegExp): Promise<void> {
+    await page.goto(`${base}/namespaces/signet/workflows/${encodeURIComponent(workflowId)}`);
     await page.getByText("User Metadata", { exact: true }).click();
-    await expect
-      .poll(async () => await allText(page), { timeout: 50_000 })
-      .toMatch(/1 delivery to ep_[\s\S]*1 retrying[\s\S]*--name attemptNow[\s\S]*--name cancel/);
+    await expect.poll(async () => await allText(page), { timeout: 50_000 }).toMatch(said);
+  }
+
+  test("shows a delivery's state and possible actions", async () => {
+    await expectDetails(
+      workflow,
+      /1 delivery to ep_[\s\S]*1 retrying[\s\S]*--name attemptNow[\s\S]*--name cancel/,
+    );
     await picture("details");
   });
 
   test("shows the state of a dead letter, how it was answered and possible actions", async () => {
-    await page.goto(`${base}/namespaces/signet/workflows/${exhausted}`);
-    await page.getByText("User Metadata", { exact: true }).click();
-    await expect
-      .poll(async () => await allText(page), { timeout: 50_000 })
-      .toMatch(/\d dead-lettered[\s\S]*17 of 17\s+500\s+expires[\s\S]*--name replay[\s\S]*--name cancel/);
+    await expectDetails(
+      exhausted,
+      /\d dead-lettered[\s\S]*17 of 17\s+500\s+expires[\s\S]*--name replay[\s\S]*--name cancel/,
+    );
     await picture("dead-letter");
+  });
+
+  test("shows that requests to a list of several endpoints name deliveries, and a verification's pings", async () => {
+    const { list, verification } = await mixedList();
+    await expectDetails(
+      list,
+      /\d deliveries to \d endpoints[\s\S]*for several endpoints: 2 not attempted yet[\s\S]*must name[\s\S]*"delivery_ids":\["dlv_/,
+    );
+    await picture("mixed-list");
+    await expectDetails(
+      verification,
+      /verification of ep_\w+, run 2[\s\S]*\d pings?, none acknowledged\. Next ping: 20[\s\S]*--name attemptNow/,
+    );
+    await picture("verification");
+  });
+
+  test("shows how far a replay job has come", async () => {
+    await expectDetails(
+      await replayJob(),
+      /replay of 60, at most 1 a second[\s\S]*is RUNNING, at most 1 a second: \d+ of 60 replayed[\s\S]*--name pause[\s\S]*--name cancel/,
+    );
+    await picture("replay-job");
   });
 });
 

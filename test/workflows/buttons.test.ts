@@ -130,12 +130,37 @@ async function expectReplayed(): Promise<void> {
   expect(receiver.requests).toHaveLength(sent + 1);
 }
 
+/** A reset runs the workflow of a dead letter again that was replayed and delivered. It ends without the letter. */
+async function expectStaysDelivered(): Promise<void> {
+  const world = short.current;
+  const { tenant, id, workflowId, receiver } = await deadLetter();
+  receiver.answer([{ kind: "answer" }]);
+  await signalByCli(world, workflowId, "replay");
+  const delivered = await world.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
+  const handle = world.temporal.workflow.getHandle(workflowId);
+  await handle.result();
+  const sent = receiver.requests.length;
+  const reset = ["--type", "FirstWorkflowTask", "--reapply-exclude", "All", "--reason", "by hand"];
+  await temporalCli(world, "workflow", "reset", "--workflow-id", workflowId, ...reset);
+  await eventually(async () => {
+    const { members } = await handle.query(statusQuery);
+    return members.some(({ state }) => state === "DEAD_LETTERED");
+  }, "the run to take it for a dead letter");
+  expect(await handle.result()).toMatchObject({ moved: 1 });
+  expect(await world.deliveries.find(tenant, id)).toEqual(delivered);
+  expect(receiver.requests).toHaveLength(sent);
+}
+
 /** By the first column of the table. */
 const BUTTONS: Readonly<Record<string, () => Promise<void>>> = {
   "*Request Cancellation*": async () => {
     const { tenant, id, workflowId } = await retrying();
     await temporalCli(made.current, "workflow", "cancel", "--workflow-id", workflowId);
     await made.current.untilDelivery(tenant, id, ({ state }) => state === "CANCELLED");
+
+    const letter = await deadLetter();
+    await temporalCli(short.current, "workflow", "cancel", "--workflow-id", letter.workflowId);
+    await short.current.untilDelivery(letter.tenant, letter.id, ({ state }) => state === "CANCELLED");
   },
   "*Send a Signal*": async () => {
     const { tenant, id, workflowId } = await retrying();
@@ -155,6 +180,7 @@ const BUTTONS: Readonly<Record<string, () => Promise<void>>> = {
     const reset = ["--workflow-id", workflowId, "--type", "FirstWorkflowTask", "--reason", "by hand"];
     await temporalCli(made.current, "workflow", "reset", ...reset);
     await expectThird(subject);
+    await expectStaysDelivered();
   },
   "*Terminate*": async () => await expectAnother(["terminate", "--reason", "by hand"]),
   "`temporal workflow delete`": async () => await expectAnother(["delete"]),

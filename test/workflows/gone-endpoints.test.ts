@@ -1,7 +1,14 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Delivery } from "../../src/database/repositories/webhooks/deliveries.ts";
+import { VIEWS } from "../../src/temporal/views.ts";
+import { SEARCH_ATTRIBUTES } from "../../workflows/messages.ts";
+import { eventually } from "../support/eventually.ts";
 import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
+import { temporalCli } from "../support/temporal-cli.ts";
 import { TEST_CALLER, useWorld } from "../support/world.ts";
+
+/** Dead letters that follow another one of their endpoint share a workflow after 30 seconds. */
+const PATIENCE_MS = 60_000;
 
 const made = useWorld({ retryWindowMs: 20_000 });
 const FAILURE: Behaviour = { kind: "answer", status: 500 };
@@ -164,6 +171,37 @@ describe.concurrent("a disabled endpoint", () => {
     expect(delivered).toMatchObject({ cycle: 3, attemptCount: 1 });
     expect(delivered.carrier).not.toBe(again.carrier);
     expect(receiver.requests).toHaveLength(1);
+    await receiver.close();
+  });
+
+  test("gets what was published to it by the documented command for an endpoint, once it is enabled", async () => {
+    const world = made.current;
+    const receiver = await startReceiver();
+    const tenant = await world.createTenant();
+    const { id: endpoint } = await world.createEndpoint(tenant, receiver.url);
+    await world.endpoints.disable(tenant, endpoint, TEST_CALLER);
+    const published = [await world.publish(tenant), await world.publish(tenant), await world.publish(tenant)];
+    const ids = published.map(({ deliveries }) => deliveries[0]?.id ?? "");
+    const query = `${VIEWS.deadLetters.query} AND SignetEndpoint="${endpoint}"`;
+    await eventually(
+      async () => {
+        let dead = 0;
+        for await (const { typedSearchAttributes } of world.temporal.workflow.list({ query })) {
+          dead += typedSearchAttributes.get(SEARCH_ATTRIBUTES.dead) ?? 0;
+        }
+        return dead === ids.length;
+      },
+      "all to be dead letters in Temporal",
+      PATIENCE_MS,
+    );
+    await world.sql.query("UPDATE endpoints SET state = 'ACTIVE' WHERE id = $1", [endpoint]);
+    const args = ["--query", query, "--name", "replay", "--yes", "--reason", "fixed"];
+    await temporalCli(world, "workflow", "signal", ...args);
+    for (const id of ids) {
+      expect(await world.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED")).toMatchObject({
+        cycle: 2,
+      });
+    }
     await receiver.close();
   });
 });

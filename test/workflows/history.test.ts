@@ -215,9 +215,9 @@ describe("the history of a delivery that failed 17 times", () => {
     const [headline, ...lines] = story.details.split("\n");
     expect(headline).toBe(`**1 delivery** for ${story.endpoint}: 1 dead-lettered.`);
     expect(lines.find((line) => line.includes(story.delivery))).toMatch(
-      / 17 of 17 \| 500 \| expires 20\d\d-/,
+      / 17 of 17 \| `500` \| expires 20\d\d-/,
     );
-    expect(story.details).toMatch(/--workflow-id dlv_\w+ --name replay\n/);
+    expect(story.details).toMatch(/--workflow-id dlv_\w+ \\\n +--name replay\n/);
   });
 
   test("names each attempt and each wait", () => {

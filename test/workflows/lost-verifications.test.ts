@@ -6,8 +6,10 @@ import type { Endpoint } from "../../src/database/repositories/endpoints/endpoin
 import { systemClock } from "../../src/domain/clock.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { LostVerifications } from "../../src/webhooks/endpoints/lost-verifications.ts";
+import { createVerification } from "../../src/webhooks/endpoints/verification.ts";
 import { verifyWorkflowId } from "../../workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
+import { pauseWorkflow } from "../support/paused-workflow.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { TEST_CALLER, useWorld, type World } from "../support/world.ts";
@@ -118,6 +120,32 @@ describe("with a worker", () => {
         await current.untilDelivery(tenant, delivery, ({ state }) => state === "DELIVERED", PATIENCE_MS);
       },
     );
+  });
+
+  test("one whose workflow is paused is not signalled again and again, and goes on with its ping", async () => {
+    const { current } = world;
+    const { tenant, id, receiver, run, find } = await reEnabled();
+    const unpause = await pauseWorkflow(current.temporal, run.workflowId);
+    await makeLate(current, id, 3_600);
+    const { restart, close } = finder(current);
+    expect(await restart()).toBe(0);
+    const { generation } = await current.endpoints.verify(tenant, id);
+    const verification = createVerification(current.temporal, Math.random);
+    for (let round = 0; round < 3; round += 1) {
+      await verification.kick(
+        { id, tenantId: tenant, generation },
+        async () => await Promise.resolve(undefined),
+      );
+    }
+    const { events } = await run.fetchHistory();
+    expect(events?.filter(({ workflowExecutionSignaledEventAttributes: signal }) => signal != null)).toEqual(
+      [],
+    );
+    receiver.answer([{ kind: "answer" }]);
+    await unpause();
+    const active = async () => await find().then((it) => (it.state === "ACTIVE" ? it : undefined));
+    expect(await eventually(active, "the verification", PATIENCE_MS)).toMatchObject({ generation });
+    await close();
   });
 
   test("one whose workflow is open is left alone, however late its ping is", async () => {

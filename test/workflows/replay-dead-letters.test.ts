@@ -1,6 +1,7 @@
 /** Operators' view of a replay job's workflow: signals by `temporal`, query, end, and sweep. */
 import { describe, expect, test } from "vitest";
 import type { ReplayJob } from "../../src/database/repositories/webhooks/replay-jobs.ts";
+import { createReplayStarter } from "../../src/webhooks/replay/replay-starter.ts";
 import {
   replayStatusQuery,
   replayWorkflowId,
@@ -9,6 +10,7 @@ import {
 } from "../../workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { failedTasks, fetchRuns } from "../support/histories.ts";
+import { pauseWorkflow } from "../support/paused-workflow.ts";
 import { seedDeadLetters } from "../support/seeded-letters.ts";
 import { signalByCli, temporalCli } from "../support/temporal-cli.ts";
 import { useSharedWorld } from "../support/world.ts";
@@ -78,6 +80,27 @@ describe.concurrent("an operator", () => {
     // The sweep detects its silence.
     await two.until(({ state }) => state === "CANCELLED");
   });
+});
+
+test("a job whose workflow is paused is not signalled again and again, and goes on", async () => {
+  const { temporal, replays } = made.current;
+  const { tenant, job, workflowId, until } = await makeJob(500, 1);
+  replays.kick(job);
+  await until(({ done }) => done >= 1);
+  const unpause = await pauseWorkflow(temporal, workflowId);
+  const starter = createReplayStarter(temporal);
+  for (let round = 0; round < 3; round += 1) {
+    expect(await starter.kick(job)).toBe(true);
+  }
+  const { events } = await temporal.workflow.getHandle(workflowId).fetchHistory();
+  expect(events?.filter(({ workflowExecutionSignaledEventAttributes: signal }) => signal != null)).toEqual(
+    [],
+  );
+  const { done: before } = await replays.find(tenant, job.id);
+  await unpause();
+  await until(({ done }) => done > before);
+  await temporal.workflow.getHandle(workflowId).cancel();
+  await until(({ state }) => state === "CANCELLED");
 });
 
 describe.concurrent("the workflow", () => {

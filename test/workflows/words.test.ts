@@ -51,7 +51,9 @@ describe.concurrent("in Temporal's UI", () => {
       const first = await untilDetails(workflowId, / 1 of 17 /);
       expect(first).toContain(`**1 delivery** for ${endpoint}: 1 retrying.`);
       expect(first).toMatch(
-        new RegExp(`\\| ${id} \\| 1 of 17 \\| 500 \\| 20\\d\\d-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\dZ \\|`),
+        new RegExp(
+          `\\| \`${id}\` \\| 1 of 17 \\| \`500\` \\| 20\\d\\d-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\dZ \\|`,
+        ),
       );
       expect(commandOf(first, "replay")).toBe("exit 1");
 

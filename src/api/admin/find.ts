@@ -22,7 +22,9 @@ const FoundItem = Resource("FoundItem", {
   id: Type.String(),
   tenant_id: Id("tenant"),
   tenant_name: Type.String(),
-  label: Type.String({ description: "Name, client id, URL without its query, or event type" }),
+  label: Type.String({
+    description: "Name, client id, URL without its query, event type, or the id of a replay job",
+  }),
   state: Nullable(Type.String()),
 });
 
@@ -62,7 +64,7 @@ export function registerFind(server: SignetServer, services: FindServices): void
       tag: "support",
       operator: "read",
       audits: "tenant.read",
-      summary: "Find a tenant, principal, credential, endpoint, event or delivery",
+      summary: "Find a tenant, principal, credential, endpoint, event, delivery or replay job",
       description:
         "`q` is a whole id, or three or more characters of a tenant's or principal's name, a client id, or a URL up to its query, in any case. An entry `tenant.read` records the search without its text.",
       querystring: Closed({

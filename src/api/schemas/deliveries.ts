@@ -34,7 +34,12 @@ export const Delivery = Resource("Delivery", {
   next_attempt_at: Nullable(Timestamp),
   last_status: Nullable(Type.Integer()),
   last_error: Nullable(AttemptError),
-  workflow_id: Nullable(Type.String({ description: "The Temporal workflow that makes the delivery" })),
+  workflow_id: Nullable(
+    Type.String({
+      description:
+        "The Temporal workflow that makes the delivery or holds the dead letter; null until a worker claims the delivery, and for seconds between two workflows",
+    }),
+  ),
   created_at: Timestamp,
   delivered_at: Nullable(Timestamp),
   dead_lettered_at: Nullable(Timestamp),

@@ -4,7 +4,15 @@ import type { Pool, Queryable } from "../pool.ts";
 import { transaction } from "../transaction.ts";
 
 /** What operators can find, in the order of the results. */
-export const FOUND_KINDS = ["tenant", "principal", "credential", "endpoint", "event", "delivery"] as const;
+export const FOUND_KINDS = [
+  "tenant",
+  "principal",
+  "credential",
+  "endpoint",
+  "event",
+  "delivery",
+  "replay",
+] as const;
 export type FoundKind = (typeof FOUND_KINDS)[number];
 
 /** A row of a result. */
@@ -13,7 +21,7 @@ export interface Found {
   readonly id: string;
   readonly tenantId: string;
   readonly tenantName: string;
-  /** Name, client id, URL without its query, or event type. */
+  /** Name, client id, URL without its query, event type, or the id of a replay job. */
   readonly label: string;
   /** Null for an event, which has none. */
   readonly state: string | null;
@@ -29,6 +37,7 @@ const SOURCES: Readonly<Record<FoundKind, { readonly label: string; readonly fro
   endpoint: { label: URL_SHOWN, from: "x.tenant_id, x.state FROM endpoints x" },
   event: { label: "x.type", from: "x.tenant_id, NULL AS state FROM events x" },
   delivery: { label: "x.event_type", from: "x.tenant_id, x.state FROM deliveries x" },
+  replay: { label: "x.id", from: "x.tenant_id, x.state FROM replay_jobs x" },
 };
 /** Kinds that are also found by a part of their label. */
 const SEARCHED = ["tenant", "principal", "credential", "endpoint"] as const satisfies readonly FoundKind[];

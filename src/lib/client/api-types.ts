@@ -401,7 +401,10 @@ export interface Delivery {
   readonly next_attempt_at: string | null;
   readonly last_status: number | null;
   readonly last_error: AttemptError | null;
-  /** The Temporal workflow that makes the delivery. */
+  /**
+   * The Temporal workflow that makes the delivery or holds the dead letter; null until a worker claims the
+   * delivery, and for seconds between two workflows.
+   */
   readonly workflow_id: string | null;
   readonly created_at: string;
   readonly delivered_at: string | null;

@@ -2,7 +2,7 @@
 import { Type } from "typebox";
 import { findOnRecord } from "../../api/admin/find.ts";
 import type { Overview } from "../../api/schemas/overview.ts";
-import { ExplainedId, explainOnRecord } from "../../api/admin/why/why.ts";
+import { ExplainedId, explainOnRecord, isExplained } from "../../api/admin/why/why.ts";
 import { listTenants } from "../../database/repositories/tenants.ts";
 import { Closed, IdParams } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
@@ -241,9 +241,6 @@ function tenantsPage(query: string, rows: readonly Row[], problem?: string): Pag
   };
 }
 
-/** Kinds with an explanation. */
-const EXPLAINED: ReadonlySet<string> = new Set(["tenant", "endpoint", "event", "delivery"]);
-
 function registerTenants(scope: SignetServer, { send }: PortalParts, { services }: ConsoleOptions): void {
   scope.get(
     "/operator/tenants",
@@ -267,7 +264,7 @@ function registerTenants(scope: SignetServer, { send }: PortalParts, { services 
       }
       const found = await findOnRecord(services, { text, limit: LISTED, operator, requestId });
       const rows = found.map((row): Row => [
-        html`${EXPLAINED.has(row.kind) ? whyLink(row.id) : html`<code>${row.id}</code>`}
+        html`${isExplained(row.kind) ? whyLink(row.id) : html`<code>${row.id}</code>`}
           <span class="muted break">${row.label}</span>`,
         row.kind,
         row.state ?? "–",
@@ -309,7 +306,11 @@ function whyPage(visit: Visit, why: Awaited<ReturnType<typeof explainOnRecord>>)
         ["State", why.state ?? "–"],
         ["Cause", html`<code>${why.cause}</code>`],
         ["Waits until", moment(why.waits_until)],
-        ...temporalFact("Workflows", workflowsOfUrl(visit.temporal, why.id), "List in Temporal"),
+        ...temporalFact(
+          "Workflows",
+          workflowsOfUrl(visit.temporal, why.id),
+          why.kind === "replay" ? "Open in Temporal" : "List in Temporal",
+        ),
       ])}`,
   };
 }

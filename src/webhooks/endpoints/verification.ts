@@ -2,7 +2,7 @@
  * Starts verification runs and requests pings of open runs. The endpoint's row is written first. The API after its
  * commit and the worker's sweep therefore reach the same run.
  */
-import { type Client, WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError } from "@temporalio/client";
+import { type Client, WorkflowExecutionAlreadyStartedError } from "@temporalio/client";
 import {
   attemptNowSignal,
   SEARCH_ATTRIBUTES,
@@ -14,6 +14,7 @@ import {
 import type { WantedVerification } from "../../database/repositories/endpoints/endpoint-verifications.ts";
 import type { Random } from "../../domain/retry-schedule.ts";
 import { PacedTurns } from "../../runtime/paced-turns.ts";
+import { signalOpen } from "../../temporal/open-workflow.ts";
 
 const MINUTE_S = 60;
 const HOUR_S = 3_600;
@@ -121,17 +122,12 @@ export function createVerification(client: Client, random: Random): Verification
     }
   }
 
-  /** Returns false if the run has closed. */
+  /** Returns false if the run has closed. The sweep repeats it until a ping is recorded. */
   async function attemptNow({ id, generation }: WantedVerification): Promise<boolean> {
-    try {
-      await client.workflow.getHandle(verifyWorkflowId(id, generation)).signal(attemptNowSignal);
-      return true;
-    } catch (error) {
-      if (error instanceof WorkflowNotFoundError) {
-        return false;
-      }
-      throw error;
-    }
+    return await signalOpen(client, verifyWorkflowId(id, generation), {
+      name: attemptNowSignal.name,
+      repeated: true,
+    });
   }
 
   return {

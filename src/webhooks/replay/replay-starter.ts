@@ -2,7 +2,7 @@
  * Starts the workflow of a replay job, or makes it check its row. The job's row is written first. The API after its
  * commit and the worker's sweep therefore reach the same run.
  */
-import { type Client, WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError } from "@temporalio/client";
+import { type Client, WorkflowExecutionAlreadyStartedError } from "@temporalio/client";
 import {
   type ReplayInput,
   replayWorkflowId,
@@ -12,6 +12,7 @@ import {
   WORKFLOW_TYPES,
 } from "../../../workflows/messages.ts";
 import type { ReplayJob } from "../../database/repositories/webhooks/replay-jobs.ts";
+import { signalOpen } from "../../temporal/open-workflow.ts";
 
 export interface ReplayStarter {
   /**
@@ -63,19 +64,11 @@ export function createReplayStarter(client: Client): ReplayStarter {
   }
 
   return {
-    kick: async (job) => {
-      if (await start(job)) {
-        return true;
-      }
-      try {
-        await client.workflow.getHandle(replayWorkflowId(job.id)).signal(rowChangedSignal);
-        return true;
-      } catch (error) {
-        if (error instanceof WorkflowNotFoundError) {
-          return false;
-        }
-        throw error;
-      }
-    },
+    kick: async (job) =>
+      (await start(job)) ||
+      (await signalOpen(client, replayWorkflowId(job.id), {
+        name: rowChangedSignal.name,
+        repeated: job.state === "RUNNING",
+      })),
   };
 }

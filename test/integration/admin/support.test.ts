@@ -14,6 +14,7 @@ let other: Tenant;
 let endpoint: string;
 let eventId: string;
 let deliveryId: string;
+let replay: string;
 
 beforeAll(async () => {
   tenant = await createTenant(api);
@@ -23,6 +24,7 @@ beforeAll(async () => {
   ({ id: endpoint } = await createEndpoint(api, tenant, { url, metadata: { note: SECRET } }));
   await createEndpoint(api, other, { url: "http://127.0.0.1:19999/other" });
   eventId = await publish(tenant, { data: { secret: SECRET } });
+  replay = String((await tenant.post("/v1/webhooks/dlq/replay", { filter: {} })).body["id"]);
   deliveryId = String((await deliveries(`event_id=${eventId}`))[0]?.["id"]);
   await sql(
     api,
@@ -76,6 +78,7 @@ describe("find", () => {
       endpoint,
       event: eventId,
       delivery: deliveryId,
+      replay,
     };
     for (const [kind, id] of Object.entries(ids)) {
       expect(await find(id)).toMatchObject([
@@ -127,6 +130,7 @@ describe("reads of a tenant", () => {
     `/why/${deliveryId}`,
     `/why/${endpoint}`,
     `/why/${eventId}`,
+    `/why/${replay}`,
     `/why/${tenant.tenantId}`,
     `/find?q=${endpoint}`,
   ];
@@ -248,6 +252,15 @@ describe("why", () => {
       await sql(api, "DELETE FROM endpoint_activity");
       await sql(api, "DELETE FROM workers WHERE id = 'w1'");
     }
+  });
+
+  test("explains a replay job, also one without anything to replay", async () => {
+    expect(await why(replay)).toMatchObject({
+      kind: "replay",
+      tenant_id: tenant.tenantId,
+      state: "COMPLETED",
+      cause: "replay_completed",
+    });
   });
 });
 

@@ -15,32 +15,24 @@ import {
   type Surroundings,
 } from "../../../src/api/admin/why/explanation.ts";
 import type { Endpoint } from "../../../src/database/repositories/endpoints/endpoints.ts";
-import type { TenantRow } from "../../../src/database/repositories/tenants.ts";
 import type { Delivery } from "../../../src/database/repositories/webhooks/deliveries.ts";
 import type { ReportedActivity } from "../../../src/database/repositories/webhooks/delivery-counts.ts";
 import { DELIVERY_STATES } from "../../../src/domain/delivery.ts";
-
-const NOW = new Date("2026-11-25T03:00:00.000Z");
-const ago = (seconds: number): Date => new Date(NOW.getTime() - seconds * 1_000);
-const ahead = (seconds: number): Date => ago(-seconds);
-
-const tenant = {
-  id: "ten_1",
-  name: "Acme",
-  state: "ACTIVE",
-  held_at: null,
-  erased_at: null,
-} as unknown as TenantRow;
-
-const around: Surroundings = {
-  now: NOW,
+import {
+  ago,
+  ahead,
+  around,
+  held,
+  NOW,
+  noTemporal,
+  noWorker,
+  pause,
   tenant,
-  workers: { live: 2, lastSeenAt: ago(1) },
-  temporalReachable: true,
-};
+} from "../../support/surroundings.ts";
 
 const endpoint = {
   id: "ep_1",
+  generation: 2,
   url: "https://receiver.example/hooks?token=secret",
   state: "ACTIVE",
   disabledReason: null,
@@ -74,6 +66,7 @@ const queued: DeliveryFacts = {
   endpoint,
   slowUntil: undefined,
   pause: undefined,
+  verificationPause: undefined,
   waitingBefore: 7,
 };
 const failed = { startedAt: ago(60), durationMs: 20, status: 503, error: "status" as const };
@@ -82,10 +75,6 @@ const retrying: DeliveryFacts = {
   delivery: { ...delivery, state: "RETRYING", attemptCount: 3, nextAttemptAt: ahead(65), carrier: "dlv_1" },
   attempts: [failed],
 };
-
-const held = { ...around, tenant: { ...tenant, held_at: ago(3_600) } };
-const noWorker = { ...around, workers: { live: 0, lastSeenAt: ago(300) } };
-const noTemporal = { ...around, temporalReachable: false };
 
 describe("a delivery", () => {
   const cases: readonly (readonly [Cause, DeliveryFacts, Surroundings, readonly string[]])[] = [
@@ -103,7 +92,7 @@ describe("a delivery", () => {
     ["temporal_unreachable", retrying, noTemporal, ["Temporal is unreachable", "signet doctor"]],
     [
       "workflow_paused",
-      { ...retrying, pause: { namespace: "signet", since: ago(600), reason: "receiver moves" } },
+      { ...retrying, pause },
       around,
       [
         "workflow dlv_1 is paused in Temporal since 2026-11-25 02:50:00 UTC (10 min ago)",
@@ -117,6 +106,17 @@ describe("a delivery", () => {
       { ...queued, endpoint: { ...endpoint, state: "PENDING", verificationNextAttemptAt: ahead(30) } },
       around,
       ["not verified", "next ping is due 2026-11-25 03:00:30 UTC (in 30 s)", "signet endpoint verify ep_1"],
+    ],
+    [
+      "workflow_paused",
+      { ...queued, endpoint: { ...endpoint, state: "PENDING" }, verificationPause: pause },
+      around,
+      [
+        "not verified",
+        "The workflow of the endpoint's verification verify/ep_1/2 is paused in Temporal since",
+        "(10 min ago), so no ping is sent. The reason given is: receiver moves.",
+        "temporal workflow unpause --namespace signet --workflow-id verify/ep_1/2",
+      ],
     ],
     [
       "endpoint_disabled",
@@ -259,6 +259,9 @@ describe("an endpoint", () => {
     ],
     ["endpoint_slow", {}, { slowUntil: ahead(20) }, around, "one after another"],
     ["endpoint_not_verified", { state: "PENDING", verificationLastError: "timeout" }, {}, around, "timeout"],
+    ["workflow_paused", { state: "PENDING" }, { pause }, around, "verification verify/ep_1/2 is paused"],
+    ["temporal_unreachable", { state: "PENDING" }, {}, noTemporal, "pings and replay jobs wait for it"],
+    ["healthy", {}, {}, noTemporal, "It works."],
     [
       "endpoint_disabled",
       { state: "DISABLED", disabledReason: "failing" },
@@ -270,10 +273,12 @@ describe("an endpoint", () => {
     ["no_worker", {}, {}, noWorker, "No worker"],
   ])("is explained by %s (%#)", (...[cause, changed, active, surroundings, part]) => {
     const slowUntil = "slowUntil" in active ? (active.slowUntil as Date) : undefined;
+    const paused = "pause" in active ? (active.pause as typeof pause) : undefined;
     const facts = {
       endpoint: { ...endpoint, ...changed },
       activity: { ...activity, ...active } as ReportedActivity,
       slowUntil,
+      pause: paused,
     };
     const explanation = explainEndpoint(facts, surroundings);
     expect(explanation.cause).toBe(cause);

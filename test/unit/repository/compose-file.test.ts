@@ -361,7 +361,7 @@ describe("Temporal", () => {
     expect(environment("temporal")).toMatchObject({ DB: "postgres12_pgx", POSTGRES_SEEDS: "postgres" });
   });
 
-  test("reads its dynamic configuration: bounded cache, fairness by tenant", async () => {
+  test("reads its dynamic configuration: bounded cache, fairness by tenant, pauses", async () => {
     expect(environment("temporal")["DYNAMIC_CONFIG_FILE_PATH"]).toBe(
       "/run/signet/config/temporal-dynamic-config.yaml",
     );
@@ -369,6 +369,7 @@ describe("Temporal", () => {
     expect(settings).toEqual({
       "history.hostLevelCacheMaxSize": [{ value: 5_000 }],
       "matching.enableFairness": [{ value: true }],
+      "frontend.WorkflowPauseEnabled": [{ value: true }],
     });
   });
 
@@ -376,11 +377,12 @@ describe("Temporal", () => {
     expect(text).not.toMatch(/^ *configs:/m);
   });
 
-  test("listens for other containers, and its UI opens with our namespace", () => {
+  test("listens for other containers, and its UI opens with our namespace and asks nobody else", () => {
     expect(environment("temporal")["BIND_ON_IP"]).toBe("0.0.0.0");
     expect(environment("temporal-ui")).toMatchObject({
       TEMPORAL_ADDRESS: environment("api")["TEMPORAL_ADDRESS"],
       TEMPORAL_DEFAULT_NAMESPACE: SETTINGS.temporalNamespace.fallback,
+      TEMPORAL_DISABLE_NEWS_FETCH: "true",
     });
   });
 });

@@ -40,6 +40,11 @@ test.each([
   expect(new URL(workflowsOfUrl(UI, id) ?? "").searchParams.get("query")).toBe(query);
 });
 
+test("links to the workflow of a replay job", () => {
+  const id = `rpl_${"0".repeat(24)}`;
+  expect(workflowsOfUrl(UI, id)).toBe(`http://temporal.test/namespaces/a%20b/workflows/replay%2F${id}`);
+});
+
 test("has no links for another id, or without the address of Temporal's UI", async () => {
   expect(workflowsOfUrl(UI, "evt_1")).toBeUndefined();
   expect(workflowsOfUrl(UI, "")).toBeUndefined();

@@ -155,6 +155,7 @@ test("a dead letter of a disabled endpoint keeps its attempts and its last answe
   const nowMs = START_MS + 7_000;
   ledger.apply(take(ledger, nowMs), { started_at: nowMs, ended_at: nowMs, dead: [0] });
   expect(ledger.status()).toMatchObject([{ state: "DEAD_LETTERED", attempts: 1, last_answer: "410" }]);
+  expect(ledger.letters().letters.map((letter) => letter.at(-1))).toEqual(["410"]);
 });
 
 describe("an immediate attempt requested during another", () => {

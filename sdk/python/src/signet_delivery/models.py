@@ -285,7 +285,8 @@ class DeadLetter(TypedDict):
     next_attempt_at: Optional[str]
     last_status: Optional[int]
     last_error: Optional[Literal["status", "timeout", "connect", "tls", "dns", "refused", "aborted", "authentication"]]
-    #: The Temporal workflow that makes the delivery.
+    #: The Temporal workflow that makes the delivery or holds the dead letter; null until a worker
+    #: claims the delivery, and for seconds between two workflows.
     workflow_id: Optional[str]
     created_at: str
     delivered_at: Optional[str]
@@ -356,7 +357,8 @@ class Delivery(TypedDict):
     next_attempt_at: Optional[str]
     last_status: Optional[int]
     last_error: Optional[Literal["status", "timeout", "connect", "tls", "dns", "refused", "aborted", "authentication"]]
-    #: The Temporal workflow that makes the delivery.
+    #: The Temporal workflow that makes the delivery or holds the dead letter; null until a worker
+    #: claims the delivery, and for seconds between two workflows.
     workflow_id: Optional[str]
     created_at: str
     delivered_at: Optional[str]

@@ -10,6 +10,8 @@ import {
   instantText,
   lengthText,
   OVERDUE_AFTER_MS,
+  pingsStoppedByPause,
+  stoppedByPause,
   stoppedByService,
   stoppedByTenant,
   type Surroundings,
@@ -25,6 +27,8 @@ export interface DeliveryFacts {
   readonly slowUntil: Date | undefined;
   /** The pause of its workflow, by an operator in Temporal; undefined if it is not paused. */
   readonly pause: Pause | undefined;
+  /** That of its endpoint's verification. */
+  readonly verificationPause: Pause | undefined;
   /** Deliveries of the tenant that wait before this one; 1,000 means that or more. */
   readonly waitingBefore: number;
 }
@@ -94,26 +98,11 @@ function ended({ delivery }: DeliveryFacts, { now }: Surroundings): Explanation 
   }
 }
 
-/** Returns that an operator has paused the delivery's workflow in Temporal; undefined if nobody has. */
-function stoppedByPause({ delivery, pause }: DeliveryFacts, { now }: Surroundings): Explanation | undefined {
-  if (pause === undefined) {
-    return undefined;
-  }
-  const since = pause.since === undefined ? "" : ` since ${instantText(pause.since, now)}`;
-  const reason = pause.reason === "" ? "" : ` The reason given is: ${pause.reason}.`;
-  return {
-    cause: "workflow_paused",
-    waitsUntil: null,
-    happened: [
-      `Its workflow ${delivery.carrier} is paused in Temporal${since}, so no attempt is made.${reason}`,
-      "A request to attempt it now waits, too; a cancellation has effect at once.",
-    ],
-    advice: `It waits until an operator runs: temporal workflow unpause --namespace ${pause.namespace} --workflow-id ${delivery.carrier}`,
-  };
-}
-
 /** Returns how the endpoint stops an open delivery; undefined if it does not. */
-function stoppedByEndpoint({ endpoint }: DeliveryFacts, { now }: Surroundings): Explanation | undefined {
+function stoppedByEndpoint(
+  { endpoint, verificationPause }: DeliveryFacts,
+  around: Surroundings,
+): Explanation | undefined {
   if (endpoint === undefined) {
     return {
       cause: "endpoint_deleted",
@@ -124,15 +113,19 @@ function stoppedByEndpoint({ endpoint }: DeliveryFacts, { now }: Surroundings): 
   }
   const { id, state, disabledReason, verificationNextAttemptAt: next } = endpoint;
   if (state === "PENDING") {
-    return {
-      cause: "endpoint_not_verified",
-      waitsUntil: next,
-      happened: [
-        "Its endpoint is not verified: the receiver has not acknowledged a ping.",
-        next === null ? "" : `The next ping is due ${instantText(next, now)}.`,
-      ],
-      advice: `The receiver must answer the ping. The tenant sends another one with: signet endpoint verify ${id}`,
-    };
+    const unverified = "Its endpoint is not verified: the receiver has not acknowledged a ping.";
+    const paused = pingsStoppedByPause(endpoint, verificationPause, around);
+    return paused === undefined
+      ? {
+          cause: "endpoint_not_verified",
+          waitsUntil: next,
+          happened: [
+            unverified,
+            next === null ? "" : `The next ping is due ${instantText(next, around.now)}.`,
+          ],
+          advice: `The receiver must answer the ping. The tenant sends another one with: signet endpoint verify ${id}`,
+        }
+      : { ...paused, happened: [unverified, ...paused.happened] };
   }
   return state !== "DISABLED" || disabledReason === "failing"
     ? undefined
@@ -230,7 +223,16 @@ export function explainDelivery(facts: DeliveryFacts, around: Surroundings): Exp
   const cause =
     ended(facts, around) ??
     stoppedByTenant(around) ??
-    stoppedByPause(facts, around) ??
+    stoppedByPause(
+      {
+        pause: facts.pause,
+        workflowId: delivery.carrier ?? "",
+        subject: "Its workflow",
+        effect: "no attempt is made",
+        meanwhile: "A request to attempt it now waits, too; a cancellation has effect at once.",
+      },
+      around,
+    ) ??
     stoppedByEndpoint(facts, around) ??
     stoppedByService(around, delivery.state === "RETRYING") ??
     (delivery.state === "QUEUED" ? queued(facts, around) : retrying(facts, around));

@@ -1,8 +1,11 @@
-/** Explains the states of endpoints, events and tenants. */
+/** Explains the states of endpoints, events, replay jobs and tenants. */
+import { replayWorkflowId } from "../../../../workflows/messages.ts";
 import type { Endpoint } from "../../../database/repositories/endpoints/endpoints.ts";
 import type { TenantLag } from "../../../database/repositories/operator-overview.ts";
 import type { ReportedActivity } from "../../../database/repositories/webhooks/delivery-counts.ts";
 import type { EventFacts } from "../../../database/repositories/webhooks/explained.ts";
+import type { ReplayJob } from "../../../database/repositories/webhooks/replay-jobs.ts";
+import type { Pause } from "../../../temporal/open-workflow.ts";
 import {
   type Cause,
   endpointText,
@@ -10,6 +13,9 @@ import {
   failureText,
   instantText,
   OVERDUE_AFTER_MS,
+  lengthText,
+  pingsStoppedByPause,
+  stoppedByPause,
   stoppedByService,
   stoppedByTenant,
   type Surroundings,
@@ -20,6 +26,8 @@ export interface EndpointFacts {
   readonly activity: ReportedActivity;
   /** Until when its deliveries leave one after another; undefined if it is not slow. */
   readonly slowUntil: Date | undefined;
+  /** The pause of its verification, by an operator in Temporal; undefined if it is not paused. */
+  readonly pause: Pause | undefined;
 }
 
 function activityText({ recent, retrying, dead, lastFailure }: ReportedActivity, now: Date): string {
@@ -38,7 +46,7 @@ function activityText({ recent, retrying, dead, lastFailure }: ReportedActivity,
 
 /** Explains what an endpoint does and why. */
 export function explainEndpoint(facts: EndpointFacts, around: Surroundings): Explanation {
-  const { endpoint, activity, slowUntil } = facts;
+  const { endpoint, activity, slowUntil, pause } = facts;
   const { id, state, disabledReason, verificationNextAttemptAt: next, verificationLastError } = endpoint;
   const { now } = around;
   const begin = `${endpointText(endpoint)} is ${state}.`.replace(/^e/, "E");
@@ -46,11 +54,15 @@ export function explainEndpoint(facts: EndpointFacts, around: Surroundings): Exp
     ...cause,
     happened: [begin, ...cause.happened, activityText(activity, now)],
   });
-  const stopped = stoppedByTenant(around) ?? stoppedByService(around, false);
+  const isPending = state === "PENDING";
+  const stopped =
+    stoppedByTenant(around) ??
+    (isPending ? pingsStoppedByPause(endpoint, pause, around) : undefined) ??
+    stoppedByService(around, isPending);
   if (stopped !== undefined) {
     return explained(stopped);
   }
-  if (state === "PENDING") {
+  if (isPending) {
     const error = verificationLastError === null ? "" : ` The last ping failed: ${verificationLastError}.`;
     return explained({
       cause: "endpoint_not_verified",
@@ -171,6 +183,85 @@ export function explainEvent(
         `${subscribed.length} endpoints subscribe to the type, but none was verified then, or they subscribed later.`,
         missing,
       );
+}
+
+export interface ReplayFacts {
+  readonly job: ReplayJob;
+  /** The pause of its workflow, by an operator in Temporal; undefined if it is not paused. */
+  readonly pause: Pause | undefined;
+}
+
+/** Returns how a job ended; undefined if it is open. */
+function endedReplay({ id, state, failed, finishedAt }: ReplayJob, now: Date): Explanation | undefined {
+  if (finishedAt === null) {
+    return undefined;
+  }
+  const ended = instantText(finishedAt, now);
+  return state === "CANCELLED"
+    ? {
+        cause: "cancelled",
+        waitsUntil: null,
+        happened: [
+          `It was cancelled ${ended}: by its tenant, or by an operator in Temporal. What was replayed stays replayed.`,
+        ],
+        advice: "For the rest, its tenant starts another job.",
+      }
+    : {
+        cause: "replay_completed",
+        waitsUntil: null,
+        happened: [`It ended ${ended}.`],
+        advice:
+          failed === 0
+            ? "Nothing is to be done."
+            : `Its tenant sees what could not be replayed with: signet replay items ${id} --state FAILED`,
+      };
+}
+
+/** Returns how an open job goes on that nothing stops. */
+function openReplay({ id, state, total, position, ratePerSecond: rate }: ReplayJob): Explanation {
+  if (state === "PAUSED") {
+    return {
+      cause: "replay_paused",
+      waitsUntil: null,
+      happened: ["It was paused, by its tenant or by an operator's signal, and replays nothing."],
+      advice: `It waits until its tenant runs: signet replay resume ${id}`,
+    };
+  }
+  const left = total - position;
+  return {
+    cause: "replay_running",
+    waitsUntil: null,
+    happened: [
+      `It replays at most ${rate} a second, so the ${left} that are left take ${lengthText((1_000 * left) / rate)} or longer.`,
+    ],
+    advice: `Nothing is to be done. Its tenant follows it with: signet replay watch ${id}`,
+  };
+}
+
+/** Explains how far a replay job has come, and what it waits for. */
+export function explainReplay({ job, pause }: ReplayFacts, around: Surroundings): Explanation {
+  const { id, state, total, done, skipped, failed, createdAt } = job;
+  const paused = {
+    pause,
+    workflowId: replayWorkflowId(id),
+    subject: "Its workflow",
+    effect: "nothing more is replayed",
+    meanwhile: "A cancellation has effect at once.",
+  };
+  const cause =
+    endedReplay(job, around.now) ??
+    stoppedByTenant(around) ??
+    stoppedByPause(paused, around) ??
+    stoppedByService(around, true) ??
+    openReplay(job);
+  return {
+    ...cause,
+    happened: [
+      `Replay job ${id} was created ${instantText(createdAt, around.now)} and is ${state}.`,
+      `Of ${total} deliveries or events, ${done} were replayed, ${skipped} were skipped, and ${failed} could not be replayed.`,
+      ...cause.happened,
+    ],
+  };
 }
 
 export interface TenantFacts {

@@ -1,9 +1,11 @@
 /**
- * Explanations in words: what happened to a delivery, an event, an endpoint or a tenant, what it waits for, until when,
- * and what to do. These functions are pure; why.ts gathers the facts.
+ * Explanations in words: what happened to a delivery, an event, an endpoint, a replay job or a tenant, what it waits for,
+ * until when, and what to do. These functions are pure; why.ts gathers the facts.
  */
+import { verifyWorkflowId } from "../../../../workflows/messages.ts";
 import type { Endpoint } from "../../../database/repositories/endpoints/endpoints.ts";
 import type { TenantRow } from "../../../database/repositories/tenants.ts";
+import type { Pause } from "../../../temporal/open-workflow.ts";
 
 /** Why an object is in its state. Public: scripts may depend on them. */
 export const CAUSES = [
@@ -27,6 +29,9 @@ export const CAUSES = [
   "not_subscribed",
   "queued",
   "rate_limited",
+  "replay_completed",
+  "replay_paused",
+  "replay_running",
   "retry_overdue",
   "retry_scheduled",
   "temporal_unreachable",
@@ -162,9 +167,58 @@ export function stoppedByService(
     : {
         cause: "temporal_unreachable",
         waitsUntil: null,
-        happened: ["Temporal is unreachable from the api, and it holds the time of each retry."],
-        advice: "Restore Temporal (signet doctor shows the error). Retries continue where they were.",
+        happened: ["Temporal is unreachable from the api, and retries, pings and replay jobs wait for it."],
+        advice: "Restore Temporal (signet doctor shows the error). All of them continue where they were.",
       };
+}
+
+/** A workflow that an operator may have paused in Temporal, in the words of its reader. */
+export interface PausedWork {
+  /** Undefined if it is not paused. */
+  readonly pause: Pause | undefined;
+  readonly workflowId: string;
+  /** Names the workflow, such as "Its workflow". */
+  readonly subject: string;
+  /** What the pause prevents. */
+  readonly effect: string;
+  /** What waits or does not wait meanwhile. */
+  readonly meanwhile: string;
+}
+
+/** Returns that an operator has paused a workflow in Temporal; undefined if nobody has. */
+export function stoppedByPause(
+  { pause, workflowId, subject, effect, meanwhile }: PausedWork,
+  { now }: Surroundings,
+): Explanation | undefined {
+  if (pause === undefined) {
+    return undefined;
+  }
+  const since = pause.since === undefined ? "" : ` since ${instantText(pause.since, now)}`;
+  const reason = pause.reason === "" ? "" : ` The reason given is: ${pause.reason}.`;
+  return {
+    cause: "workflow_paused",
+    waitsUntil: null,
+    happened: [`${subject} ${workflowId} is paused in Temporal${since}, so ${effect}.${reason}`, meanwhile],
+    advice: `It waits until an operator runs: temporal workflow unpause --namespace ${pause.namespace} --workflow-id ${workflowId}`,
+  };
+}
+
+/** Returns that the pings of an endpoint are paused in Temporal; undefined if they are not. */
+export function pingsStoppedByPause(
+  { id, generation }: Pick<Endpoint, "id" | "generation">,
+  pause: Pause | undefined,
+  around: Surroundings,
+): Explanation | undefined {
+  return stoppedByPause(
+    {
+      pause,
+      workflowId: verifyWorkflowId(id, generation),
+      subject: "The workflow of the endpoint's verification",
+      effect: "no ping is sent",
+      meanwhile: "A request for another ping waits, too.",
+    },
+    around,
+  );
 }
 
 /** Returns an explanation as one paragraph. */

@@ -1,13 +1,17 @@
 /** Explains objects of tenants to operators, in words and as data. */
 import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
-import { findEndpoint, listEndpoints } from "../../../database/repositories/endpoints/endpoints.ts";
+import { replayWorkflowId, verifyWorkflowId } from "../../../../workflows/messages.ts";
+import {
+  type Endpoint,
+  findEndpoint,
+  listEndpoints,
+} from "../../../database/repositories/endpoints/endpoints.ts";
 import { findSlow } from "../../../database/repositories/health.ts";
 import { findById, type Found, kindOfId } from "../../../database/repositories/operator-finds.ts";
 import { listWorkers, readLagOf } from "../../../database/repositories/operator-overview.ts";
 import { findTenant } from "../../../database/repositories/tenants.ts";
 import {
-  type Delivery,
   findDelivery,
   listAttempts,
   listDeliveries,
@@ -15,6 +19,7 @@ import {
 import { countWaitingBefore, findEventFacts } from "../../../database/repositories/webhooks/explained.ts";
 import type { Queryable } from "../../../database/pool.ts";
 import { findActivity, listUnhealthy } from "../../../database/repositories/webhooks/delivery-counts.ts";
+import { findReplayJob } from "../../../database/repositories/webhooks/replay-jobs.ts";
 import { found } from "../../../domain/errors.ts";
 import { Closed, Formed, Id, Nullable, OneOf, Resource } from "../../../http/common.ts";
 import type { SignetServer } from "../../../http/types.ts";
@@ -22,7 +27,7 @@ import { operation } from "../../openapi/operation.ts";
 import type { AdminServices } from "../services.ts";
 import { readOnRecord } from "../tenant-reads.ts";
 import { explainDelivery } from "./explain-delivery.ts";
-import { explainEndpoint, explainEvent, explainTenant } from "./explain-others.ts";
+import { explainEndpoint, explainEvent, explainReplay, explainTenant } from "./explain-others.ts";
 import { CAUSES, type Explanation, OVERDUE_AFTER_MS, paragraph, type Surroundings } from "./explanation.ts";
 
 /** A worker that was not seen for this long is not alive, in milliseconds. */
@@ -30,19 +35,24 @@ export const WORKER_ALIVE_MS = 5_000;
 const ATTEMPTS_MAX = 500;
 const LISTED_MAX = 100;
 
-const EXPLAINED_KINDS = ["delivery", "endpoint", "event", "tenant"] as const;
+const EXPLAINED_KINDS = ["delivery", "endpoint", "event", "replay", "tenant"] as const;
 type ExplainedKind = (typeof EXPLAINED_KINDS)[number];
+
+/** Whether objects of a kind are explained. */
+export function isExplained(kind: string): boolean {
+  return EXPLAINED_KINDS.some((explained) => explained === kind);
+}
 
 /** An id of one of the explained kinds. */
 export const ExplainedId = Formed(
   {
-    pattern: "^(dlv|ep|evt|ten)_[0-9a-hjkmnp-tv-z]{24}$",
+    pattern: "^(dlv|ep|evt|rpl|ten)_[0-9a-hjkmnp-tv-z]{24}$",
     wanted:
-      "the id of a delivery, an endpoint, an event or a tenant (dlv_, ep_, evt_ or ten_ and 24 characters)",
+      "the id of a delivery, an endpoint, an event, a replay job or a tenant (dlv_, ep_, evt_, rpl_ or ten_ and 24 characters)",
     shown: true,
   },
   {
-    description: "Id of a delivery, an endpoint, an event or a tenant",
+    description: "Id of a delivery, an endpoint, an event, a replay job or a tenant",
     examples: ["dlv_01jd3c5xq8m2v7k9r4t6w0zy"],
   },
 );
@@ -98,20 +108,26 @@ type Explain = (
 /** Returns how each kind is explained; `db` is a read of the tenant. */
 function explainers({ pool, findPause }: WhyServices): Readonly<Record<ExplainedKind, Explain>> {
   const slowUntil = async (id: string, { now }: Surroundings) => (await findSlow(pool, [id], now)).get(id);
-  const pauseOf = async ({ state, carrier }: Delivery, { temporalReachable }: Surroundings) =>
-    (state === "QUEUED" || state === "RETRYING") && carrier !== null && temporalReachable
-      ? await findPause(carrier).catch(() => undefined)
-      : undefined;
+  const pauseOf = async (workflowId: string | null, { temporalReachable }: Surroundings) =>
+    workflowId !== null && temporalReachable ? await findPause(workflowId).catch(() => undefined) : undefined;
+  const pauseOfPings = async (endpoint: Endpoint | undefined, around: Surroundings) =>
+    await pauseOf(
+      endpoint?.state === "PENDING" ? verifyWorkflowId(endpoint.id, endpoint.generation) : null,
+      around,
+    );
   return {
     delivery: async (db, { id, tenantId }, around) => {
       const delivery = found(await findDelivery(db, { tenantId, id, now: around.now }), "delivery");
       const page = { after: { cycle: delivery.cycle - 1, attempt: ATTEMPTS_MAX }, limit: ATTEMPTS_MAX };
+      const isOpen = delivery.state === "QUEUED" || delivery.state === "RETRYING";
+      const endpoint = await findEndpoint(db, tenantId, delivery.endpointId);
       const facts = {
         delivery,
         attempts: await listAttempts(db, { tenantId, deliveryId: id }, page),
-        endpoint: await findEndpoint(db, tenantId, delivery.endpointId),
+        endpoint,
         slowUntil: await slowUntil(delivery.endpointId, around),
-        pause: await pauseOf(delivery, around),
+        pause: await pauseOf(isOpen ? delivery.carrier : null, around),
+        verificationPause: await pauseOfPings(isOpen ? endpoint : undefined, around),
         waitingBefore: delivery.state === "QUEUED" ? await countWaitingBefore(db, tenantId, id) : 0,
       };
       return explainDelivery(facts, around);
@@ -120,7 +136,8 @@ function explainers({ pool, findPause }: WhyServices): Readonly<Record<Explained
       const endpoint = found(await findEndpoint(db, tenantId, id), "endpoint");
       const of = { tenantId, endpointIds: [id], now: around.now };
       const activity = found((await findActivity(db, of)).get(id), "endpoint");
-      return explainEndpoint({ endpoint, activity, slowUntil: await slowUntil(id, around) }, around);
+      const [slow, pause] = [await slowUntil(id, around), await pauseOfPings(endpoint, around)];
+      return explainEndpoint({ endpoint, activity, slowUntil: slow, pause }, around);
     },
     event: async (db, { id, tenantId }, around) => {
       const event = found(await findEventFacts(db, tenantId, id), "event");
@@ -131,6 +148,11 @@ function explainers({ pool, findPause }: WhyServices): Readonly<Record<Explained
       );
       const endpoints = await listEndpoints(db, tenantId, ALL_ENDPOINTS);
       return explainEvent({ event, deliveries, endpoints }, around);
+    },
+    replay: async (db, { id, tenantId }, around) => {
+      const job = found(await findReplayJob(db, tenantId, id), "replay");
+      const workflowId = job.finishedAt === null ? replayWorkflowId(id) : null;
+      return explainReplay({ job, pause: await pauseOf(workflowId, around) }, around);
     },
     tenant: async (db, { tenantId }, around) => {
       const dueBefore = new Date(around.now.getTime() - OVERDUE_AFTER_MS);
@@ -184,9 +206,9 @@ export function registerWhy(server: SignetServer, services: WhyServices): void {
       tag: "support",
       operator: "read",
       audits: "tenant.read",
-      summary: "Explain a delivery, an endpoint, an event or a tenant",
+      summary: "Explain a delivery, an endpoint, an event, a replay job or a tenant",
       description:
-        "Says in words what happened, what waits for what, until when, and what to do: holds, endpoints that are disabled, unverified, slow or rate limited, missing workers, Temporal, overdue retries, and why an event matched no endpoint. `cause` is stable, for scripts. An entry `tenant.read` in the tenant's compliance log records the read.",
+        "Says in words what happened, what waits for what, until when, and what to do: holds, endpoints that are disabled, unverified, slow or rate limited, missing workers, Temporal, workflows that are paused there, overdue retries, and why an event matched no endpoint. `cause` is stable, for scripts. An entry `tenant.read` in the tenant's compliance log records the read.",
       params: Closed({ id: ExplainedId }),
       response: { 200: Why },
     }),

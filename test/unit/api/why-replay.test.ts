@@ -1,0 +1,61 @@
+/** The explanation of a replay job names how far it has come, what it waits for, and what to do. */
+import { describe, expect, test } from "vitest";
+import { explainReplay, type ReplayFacts } from "../../../src/api/admin/why/explain-others.ts";
+import { type Cause, paragraph, type Surroundings } from "../../../src/api/admin/why/explanation.ts";
+import type { ReplayJob } from "../../../src/database/repositories/webhooks/replay-jobs.ts";
+import { ago, around, held, noTemporal, noWorker, pause } from "../../support/surroundings.ts";
+
+describe("a replay job", () => {
+  const job: ReplayJob = {
+    id: "rpl_1",
+    tenantId: "ten_1",
+    kind: "dead_letters",
+    endpointId: null,
+    states: null,
+    state: "RUNNING",
+    ratePerSecond: 4,
+    total: 500,
+    done: 90,
+    failed: 2,
+    skipped: 8,
+    position: 100,
+    createdAt: ago(60),
+    finishedAt: null,
+  };
+
+  test.each<readonly [Cause, Partial<ReplayJob>, Partial<ReplayFacts>, Surroundings, string]>([
+    ["replay_running", {}, {}, around, "the 400 that are left take 1 min 40 s or longer"],
+    ["replay_paused", { state: "PAUSED" }, {}, around, "signet replay resume rpl_1"],
+    [
+      "workflow_paused",
+      {},
+      { pause },
+      around,
+      "Its workflow replay/rpl_1 is paused in Temporal since 2026-11-25 02:50:00 UTC (10 min ago), so nothing more is replayed.",
+    ],
+    ["workflow_paused", { state: "PAUSED" }, { pause }, around, "unpause --namespace signet"],
+    ["tenant_held", {}, { pause }, held, "signet tenant release ten_1"],
+    ["no_worker", {}, {}, noWorker, "No worker is alive"],
+    ["temporal_unreachable", {}, {}, noTemporal, "Temporal is unreachable"],
+    ["cancelled", { state: "CANCELLED", finishedAt: ago(30) }, {}, held, "stays replayed"],
+    [
+      "replay_completed",
+      { state: "COMPLETED", finishedAt: ago(30) },
+      {},
+      noWorker,
+      "It ended 2026-11-25 02:59:30 UTC (30 s ago). Its tenant sees what could not be replayed with: signet replay items rpl_1",
+    ],
+    ["replay_completed", { state: "COMPLETED", failed: 0, finishedAt: ago(1) }, {}, around, "Nothing"],
+  ])("is explained by %s (%#)", (...[cause, changed, facts, surroundings, part]) => {
+    const explanation = explainReplay(
+      { job: { ...job, ...changed }, pause: undefined, ...facts },
+      surroundings,
+    );
+    expect(explanation.cause).toBe(cause);
+    const text = paragraph(explanation);
+    expect(text).toContain(part);
+    expect(text).toContain("Replay job rpl_1 was created 2026-11-25 02:59:00 UTC (1 min ago)");
+    expect(text).toContain("Of 500 deliveries or events, 90 were replayed, 8 were skipped, and");
+    expect(text).not.toMatch(/undefined|null| {2}/);
+  });
+});
