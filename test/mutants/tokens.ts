@@ -4,6 +4,14 @@ import type { Mutant } from "./mutant.ts";
 export const TOKENS: readonly Mutant[] = [
   // Client authentication and rotation.
   {
+    name: "a-role-lacks-a-right",
+    breaks: "The role of each pool may do what its statements do (docs/database-rights.md)",
+    file: "src/database/migrations/0067-keys-of-tenants-clients.sql",
+    find: "GRANT INSERT (jwks) ON credentials TO signet_api;",
+    replace: "SELECT 1;",
+    caughtBy: "test/conformance/generated-requests.test.ts",
+  },
+  {
     name: "printed-key-is-registered",
     breaks: "A key whose private half an RFC prints authenticates no client (docs/mutual-tls.md)",
     file: "src/tokens/oauth/client-keys.ts",

@@ -75,6 +75,7 @@ export function registerCredentialRoutes(server: SignetServer, services: TenantC
       errors: ["NOT_FOUND", "INVALID_STATE", "LIMIT_EXCEEDED"],
       requestExamples: {
         "for the caller's principal": { san_uri: "spiffe://acme.example/billing" },
+        "without a secret": { rotation_mode: "workload", san_uri: "spiffe://acme.example/payouts" },
         "in place of another": { replaces: "crd_01jd3c5xq8m2v7k9r4t6w0zy", overlap_seconds: 86_400 },
       },
       headers: IdempotencyHeaders,

@@ -1,4 +1,5 @@
 /** `POST /v1/credentials`: the credentials that a tenant can create, and how one replaces another. */
+import { generateKeyPairSync } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
 import { grant, provision } from "../../support/factories.ts";
@@ -13,6 +14,7 @@ import {
 } from "../../support/tenant.ts";
 
 const api = useTestApi();
+const publicKey = generateKeyPairSync("ec", { namedCurve: "P-256" }).publicKey.export({ format: "jwk" });
 const SCOPES = ["credentials:read", "credentials:write", "events:publish"];
 let tenant: Tenant;
 let other: Tenant;
@@ -49,6 +51,16 @@ const logged = async (type: string): Promise<Json[]> =>
   ).map(({ entry }) => entry);
 
 describe("a new credential", () => {
+  test.each([
+    ["a name in its certificate", { san_uri: "spiffe://acme.example/billing" }],
+    ["the thumbprint of its certificate", { certificate_thumbprints: ["ab".repeat(32)] }],
+    ["keys", { san_uri: "spiffe://acme.example/keys", jwks: { keys: [publicKey] } }],
+  ])("without a secret has %s", async (_what, body) => {
+    const made = await create({ rotation_mode: "workload", ...body });
+    expect(made).toMatchObject({ rotation_mode: "workload", state: "ACTIVE" });
+    expect(made).not.toHaveProperty("client_secret");
+  });
+
   test("belongs to the caller's principal, shows its secret once, and works", async () => {
     const made = await create();
     expect(made).toMatchObject({

@@ -1,0 +1,190 @@
+/**
+ * Requests that Schemathesis generates from both OpenAPI documents, each optional member in turn, to a real service:
+ * nothing is a 500. Each statement runs as the role of its pool, so a right that a role lacks shows here.
+ */
+import { mkdir, mkdtemp, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeAll, describe, expect, inject, test } from "vitest";
+import { type ServiceUnderTest, useTestApi } from "../support/api.ts";
+import { CACHE } from "../support/cache.ts";
+import { provision } from "../support/factories.ts";
+import { allowMinutes } from "../support/limits.ts";
+import { runProcess, spawnProcess } from "../support/processes.ts";
+import { lacks } from "../support/skips.ts";
+import { createEndpoint, createTenant, publish, rows, type Tenant } from "../support/tenant.ts";
+
+allowMinutes(10);
+
+const DOCUMENTS = join(import.meta.dirname, "..", "..", "docs");
+const TOOL = "schemathesis==4.32.5";
+const ENVIRONMENT = join(CACHE, "generated-requests", TOOL);
+/** Answers that do not end, or wait. */
+const ENDLESS = "/v1/webhooks/deliveries/stream|/v1/ssf/poll/";
+const lacksPython = lacks("generated requests", "python3 -m pip index versions schemathesis");
+
+interface Document {
+  readonly components: {
+    readonly securitySchemes: Readonly<
+      Record<string, { readonly flows?: { readonly clientCredentials: { readonly scopes: object } } }>
+    >;
+  };
+}
+
+/** One exchange in the tool's report, in the HTTP Archive format. */
+interface Exchange {
+  readonly request: {
+    readonly method: string;
+    readonly url: string;
+    readonly postData?: { readonly text?: string };
+  };
+  readonly response: { readonly status: number; readonly content?: { readonly text?: string } };
+}
+
+/** What ends something that other requests need. */
+const ENDING = "/(?:revoke|revocations|erase|hold|suspend|cancel|content)$|/auth/";
+
+interface Run {
+  readonly document: string;
+  readonly url: string;
+  readonly token: string;
+  /** Objects that exist, by the prefixes of their ids. */
+  readonly ids: Readonly<Record<string, string>>;
+  /** Which operations are requested. */
+  readonly only: readonly string[];
+}
+
+/** First what leaves objects as they are, or changes them; then what ends them. */
+const TURNS = [
+  ["--exclude-path-regex", `${ENDING}|${ENDLESS}`, "--exclude-method", "DELETE"],
+  ["--include-path-regex", ENDING, "--exclude-method", "DELETE"],
+  ["--include-method", "DELETE"],
+] as const;
+
+/**
+ * Puts ids that exist in place of the document's patterns and examples, and leaves idempotency keys out: the same one
+ * would end all requests but the first.
+ */
+function withIds(document: string, ids: Run["ids"]): string {
+  let text = document.replaceAll(/"name": "idempotency-key"/gi, '"name": "x-unused"');
+  for (const [prefix, id] of Object.entries(ids)) {
+    text = text
+      .replaceAll(new RegExp(`"pattern":\\s*"\\^${prefix}_[^"]*"`, "g"), `"const": "${id}"`)
+      .replaceAll(new RegExp(`"${prefix}_[0-9A-Za-z]{24}"`, "g"), `"${id}"`);
+  }
+  return text;
+}
+
+async function allScopes(): Promise<string[]> {
+  const text = await readFile(join(DOCUMENTS, "openapi.json"), "utf8");
+  const { securitySchemes } = (JSON.parse(text) as Document).components;
+  return Object.values(securitySchemes).flatMap(({ flows }) =>
+    Object.keys(flows?.clientCredentials.scopes ?? {}),
+  );
+}
+
+/** Creates one object of each kind: a dead letter of a disabled endpoint, for instance. @returns their ids by prefix */
+async function ownedBy(api: ServiceUnderTest, tenant: Tenant): Promise<Run["ids"]> {
+  const { id: endpoint } = await createEndpoint(api, tenant, { state: "DISABLED" });
+  const event = await publish(tenant);
+  const [delivery] = rows(await tenant.get("/v1/webhooks/deliveries"));
+  const { body: job } = await tenant.post("/v1/webhooks/dlq/replay", { filter: {} });
+  return { ep: endpoint, evt: event, dlv: String(delivery?.["id"]), rpl: String(job["id"]) };
+}
+
+describe.skipIf(lacksPython)("generated requests", () => {
+  const api = useTestApi({
+    worker: true,
+    environment: {
+      SIGNET_API_RATE_PER_TENANT: "0",
+      SIGNET_PUBLIC_RATE_PER_ADDRESS: "0",
+      SIGNET_TOKEN_RATE_PER_ADDRESS: "0",
+      SIGNET_TOKEN_RATE_PER_CLIENT: "0",
+    },
+  });
+
+  beforeAll(async () => {
+    await mkdir(ENVIRONMENT, { recursive: true });
+    const run = async (...command: string[]) =>
+      await runProcess({ command, cwd: ENVIRONMENT, environment: process.env });
+    await run("python3", "-m", "venv", ENVIRONMENT);
+    await run(join(ENVIRONMENT, "bin", "python"), "-m", "pip", "install", "--quiet", TOOL);
+  });
+
+  /** Returns the exchanges. The tool's own verdict does not count: a 503 may be true on a busy machine. */
+  async function exchanges({ document, url, token, ids, only }: Run): Promise<readonly Exchange[]> {
+    const directory = await mkdtemp(join(inject("runDirectory"), "requests-"));
+    const [path, report] = [join(directory, document), join(directory, "report.har")];
+    await writeFile(path, withIds(await readFile(join(DOCUMENTS, document), "utf8"), ids));
+    const options =
+      "--mode positive --phases examples,coverage --generation-deterministic --seed 1 --no-shrink";
+    const limits = "--continue-on-failure --request-timeout 20 --suppress-health-check all --warnings off";
+    const program = spawnProcess({
+      command: [
+        join(ENVIRONMENT, "bin", "st"),
+        "run",
+        path,
+        "--url",
+        url,
+        "--header",
+        `Authorization: Bearer ${token}`,
+        ...`${options} ${limits} --checks not_a_server_error --no-color`.split(" "),
+        ...only,
+        "--report-har-path",
+        report,
+      ],
+      cwd: directory,
+      environment: process.env,
+    });
+    await program.ended;
+    const text = await readFile(report, "utf8").catch(() => {
+      throw new Error(program.output());
+    });
+    return (JSON.parse(text) as { log: { entries: Exchange[] } }).log.entries;
+  }
+
+  /** Makes all requests, expects no 500, and returns how many paths were answered with success. */
+  async function successes(run: Omit<Run, "only">): Promise<number> {
+    const found: Exchange[] = [];
+    for (const only of TURNS) {
+      found.push(...(await exchanges({ ...run, only })));
+    }
+    const faults = found.filter(({ response }) => response.status === 500);
+    expect(
+      faults.map(({ request, response }) => [
+        `${request.method} ${request.url}`,
+        request.postData?.text,
+        response.content?.text,
+      ]),
+    ).toEqual([]);
+    const good = found.filter(({ response }) => response.status < 400);
+    return new Set(good.map(({ request }) => `${request.method} ${new URL(request.url).pathname}`)).size;
+  }
+
+  test("of a tenant with all scopes are answered, and none with 500", async () => {
+    const tenant = await createTenant(api, await allScopes());
+    // Another of its credentials may be revoked.
+    const { body: spare } = await tenant.post("/v1/credentials", {});
+    const ids = {
+      ...(await ownedBy(api, tenant)),
+      crd: String(spare["id"]),
+      cl: String(spare["client_id"]),
+    };
+    const run = { document: "openapi.json", url: api.publicUrl, token: tenant.token, ids };
+    expect(await successes(run)).toBeGreaterThan(55);
+  });
+
+  test("of an operator are answered, and none with 500", async () => {
+    const client = await provision(api);
+    const { body: operator } = await api.admin("POST", "/operators", { name: "generated", role: "read" });
+    const ids = {
+      ...(await ownedBy(api, await createTenant(api))),
+      ten: client.tenantId,
+      prn: client.principalId,
+      crd: client.credentialId,
+      cl: client.clientId,
+      opr: String(operator["id"]),
+    };
+    const run = { document: "openapi-operators.json", url: api.adminUrl, token: api.operatorToken, ids };
+    expect(await successes(run)).toBeGreaterThan(55);
+  });
+});
