@@ -275,7 +275,8 @@ describe("a delivery that waits for its next attempt", () => {
     await slow.current.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount >= 2);
     const summaries = (await fetchRuns(slow.current, id)).flatMap(summariesOf);
     const activities = summaries.filter((summary) => summary.startsWith("ACTIVITY_TASK_SCHEDULED: "));
-    expect(activities.slice(0, 2)).toEqual([
+    const asked = activities.indexOf("ACTIVITY_TASK_SCHEDULED: attempt now of 1 delivery");
+    expect(activities.slice(asked, asked + 2)).toEqual([
       "ACTIVITY_TASK_SCHEDULED: attempt now of 1 delivery",
       "ACTIVITY_TASK_SCHEDULED: attempt 2 of 17",
     ]);
