@@ -247,9 +247,13 @@ describe.skipIf(NO_BROWSER)("Temporal's UI", () => {
 
   /** Follows a link of the landing page to a list. @returns how many links to each workflow it has */
   async function follow(name: string, until: string): Promise<readonly number[]> {
-    await page.goto(landing);
-    await page.getByRole("link", { name, exact: true }).click();
-    await page.getByRole("link", { name: until }).first().waitFor();
+    // Temporal's list learns of a workflow a little later.
+    await eventually(async () => {
+      await page.goto(landing);
+      await page.getByRole("link", { name, exact: true }).click();
+      await page.getByRole("link", { name: until }).first().waitFor({ timeout: 5_000 });
+      return true;
+    }, "the workflow in the list");
     const rows = page.locator("tbody tr");
     return await Promise.all(
       [workflow, ...dead].map(async (id) => await rows.filter({ hasText: id }).count()),
@@ -306,8 +310,12 @@ describe.skipIf(NO_BROWSER)("Temporal's UI", () => {
 
   /** Opens the Current Details of a workflow, and waits for what they say. */
   async function expectDetails(workflowId: string, said: RegExp): Promise<void> {
-    await page.goto(`${base}/namespaces/signet/workflows/${encodeURIComponent(workflowId)}`);
-    await page.getByText("User Metadata", { exact: true }).click();
+    // A carrier is named just before its workflow starts, and the page of an unknown one stays empty.
+    await eventually(async () => {
+      await page.goto(`${base}/namespaces/signet/workflows/${encodeURIComponent(workflowId)}`);
+      await page.getByText("User Metadata", { exact: true }).click({ timeout: 5_000 });
+      return true;
+    }, "the workflow's page");
     await expect.poll(async () => await allText(page), { timeout: 50_000 }).toMatch(said);
   }
 
