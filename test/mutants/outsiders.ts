@@ -104,7 +104,7 @@ export const OUTSIDERS: readonly Mutant[] = [
     breaks: "An edge with a valid certificate cannot fill a hub's memory (docs/security-model.md)",
     file: "src/revocation/hub-peer.ts",
     find: "return waiting <= BACKLOG_MAX;",
-    replace: "return true;",
+    replace: "return waiting <= BACKLOG_MAX * 1_000;",
     caughtBy: "test/unit/revocation/hub-peer.test.ts",
   },
   {
@@ -128,7 +128,7 @@ export const OUTSIDERS: readonly Mutant[] = [
     breaks: "A hub that sends what nobody asked for is left (docs/security-model.md)",
     file: "src/revocation/hub-follower.ts",
     find: "this.#unasked.charge(length);",
-    replace: "",
+    replace: "this.#unasked.charge(length / 1_000_000);",
     caughtBy: "test/integration/revocation/hostile-hub.test.ts",
   },
   {
