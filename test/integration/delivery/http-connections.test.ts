@@ -183,14 +183,22 @@ describe("an idle connection that the receiver closes just before the next reque
   );
 });
 
-/** Answers each request and hangs up at once, unannounced, in its own thread. */
+/**
+ * Answers each request and hangs up at once, unannounced, in its own thread. The end follows the answer without a turn of
+ * the thread between: a request that came then would rightly be aborted.
+ */
 const HANGS_UP = `
   const { parentPort, workerData } = require("node:worker_threads");
   const server = require("node:net").createServer((socket) => {
     socket.on("error", () => {});
     socket.on("data", () => {
-      socket.write("HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\nok");
-      socket[workerData]();
+      const answer = "HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\nok";
+      if (workerData === "end") {
+        socket.end(answer);
+      } else {
+        socket.write(answer);
+        socket[workerData]();
+      }
     });
   });
   server.listen(0, "127.0.0.1", () => parentPort.postMessage(server.address().port));
