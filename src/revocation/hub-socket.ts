@@ -226,7 +226,7 @@ function limitConnections(server: HttpsServer, log: Logger): void {
   server.on("secureConnection", (socket) => {
     count(1);
     socket.once("close", () => count(-1));
-    const certificate = socket.getPeerX509Certificate()?.fingerprint256 ?? "";
+    const certificate = presentedBy(socket)?.leaf.fingerprint256 ?? "";
     const known = connections.get(certificate) ?? 0;
     if (known >= CONNECTIONS_OF_ONE_MAX) {
       metrics.hubFaults.inc({ reason: "connections" });

@@ -3,6 +3,7 @@
  * them (decision 33). It holds no key and decides nothing. It follows the primary or another hub.
  */
 import type { FollowerRow } from "../database/repositories/tokens/revocations.ts";
+import { TokenBucket } from "../domain/token-buckets.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
 import { HubPeer } from "./hub-peer.ts";
@@ -55,9 +56,8 @@ interface Child extends Reporting {
   laterChunk: NodeJS.Timeout | undefined;
   /** When its last message came. */
   heardAt: number;
-  /** Number of its messages since a time, at most a second ago. */
-  messages: number;
-  messagesSince: number;
+  /** What it may still send. */
+  readonly messages: TokenBucket;
   /** The lock key of the process that it has introduced. */
   introduced: number | undefined;
   /** Whether it is logged that it introduced too many. */
@@ -161,8 +161,7 @@ export class Hub {
       snapshot: undefined,
       laterChunk: undefined,
       heardAt,
-      messages: 0,
-      messagesSince: heardAt,
+      messages: new TokenBucket(MESSAGES_MAX, heardAt),
       introduced: undefined,
       warned: false,
     };
@@ -356,12 +355,8 @@ export class Hub {
   }
 
   #isFlood(child: Child): boolean {
-    if (child.heardAt - child.messagesSince >= 1_000) {
-      child.messagesSince = child.heardAt;
-      child.messages = 0;
-    }
-    child.messages += 1;
-    return child.connection.relays !== true && child.messages > MESSAGES_MAX;
+    const { connection, messages, heardAt } = child;
+    return connection.relays !== true && messages.take(MESSAGES_MAX, MESSAGES_MAX, heardAt) > 0;
   }
 
   /** Counts a message of an edge, or an answer to one, as its certificate's. */

@@ -165,7 +165,7 @@ function insertion(purpose: KeyPurpose, state: "CURRENT" | "NEXT"): string {
      VALUES ($1, $2, $3, $4, '${purpose}', '${state}', $5, $6)`;
 }
 
-function valuesOf(key: NewSigningKey, { createdAt, activatedAt }: NewLife): readonly unknown[] {
+function valuesOf(key: NewSigningKey, { createdAt, activatedAt }: NewLife): unknown[] {
   return [key.kid, key.alg, JSON.stringify(key.public_jwk), key.private_key, createdAt, activatedAt];
 }
 
@@ -180,9 +180,10 @@ export async function insertFirstKey(
   nowMs: number,
 ): Promise<boolean> {
   const now = new Date(nowMs);
-  const { rowCount } = await db.query(`${insertion(purpose, "CURRENT")} ON CONFLICT DO NOTHING`, [
-    ...valuesOf(key, { createdAt: now, activatedAt: now }),
-  ]);
+  const { rowCount } = await db.query(
+    `${insertion(purpose, "CURRENT")} ON CONFLICT DO NOTHING`,
+    valuesOf(key, { createdAt: now, activatedAt: now }),
+  );
   return rowCount === 1;
 }
 
@@ -193,7 +194,7 @@ export async function insertNextKey(
   key: NewSigningKey,
   life: NewLife,
 ): Promise<void> {
-  await db.query(insertion(purpose, "NEXT"), [...valuesOf(key, life)]);
+  await db.query(insertion(purpose, "NEXT"), valuesOf(key, life));
 }
 
 /** A stored key. */
