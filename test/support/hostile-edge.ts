@@ -51,7 +51,6 @@ if (parentPort !== null) {
   const open = new Set<WebSocket>();
   let connecting = 0;
   let opened = 0;
-  let most = 0;
   setInterval(() => {
     const many = opened < connections ? FIRST : AGAIN;
     for (let made = 0; made < many && open.size + connecting < connections; made += 1) {
@@ -63,10 +62,7 @@ if (parentPort !== null) {
       opened += 1;
       connecting += 1;
       socket.on("error", () => undefined);
-      socket.once("open", () => {
-        open.add(socket);
-        most = Math.max(most, open.size);
-      });
+      socket.once("open", () => open.add(socket));
       socket.once("close", () => open.delete(socket));
       socket.once("open", () => (connecting -= 1));
       socket.once("error", () => (connecting -= 1));
@@ -76,6 +72,6 @@ if (parentPort !== null) {
         ATTACKS[attack](socket);
       }
     }
-    parentPort?.postMessage({ opened, most }, []);
+    parentPort?.postMessage({ opened }, []);
   }, STEP_MS);
 }

@@ -69,6 +69,8 @@ export interface HubChild {
   readonly port: number;
   /** The current process. */
   readonly process: SpawnedProcess;
+  /** Returns how many processes are connected, as of the last second. */
+  connections(): Promise<number>;
   /** Starts it, again after it was killed. Resolves when it is ready. */
   start(): Promise<void>;
 }
@@ -85,6 +87,10 @@ export async function createHubProcess(environment: Environment): Promise<HubChi
         throw new Error("the hub was not started");
       }
       return child;
+    },
+    connections: async () => {
+      const text = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text();
+      return Number(/^signet_hub_connections (\d+)$/m.exec(text)?.[1]);
     },
     start: async () => {
       const started = spawnSignet(["hub"], {
