@@ -12,7 +12,7 @@ const BACKLOG_MAX = 4_194_304;
 const BACKLOG_OF_ONE_MAX = 16_384;
 /** The hub's time for their messages, in microseconds per second and at once. 100 edges need a third of it. */
 const BUSY_PER_SECOND = 300_000;
-const BUSY_BURST = 50_000;
+const BUSY_BURST = 20_000;
 /** What a message to or from them takes of it, and each of its characters. Estimated, so that a slow machine limits nobody. */
 const MESSAGE_US = 10;
 const CHARACTER_US = 0.004;

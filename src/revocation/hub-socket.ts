@@ -34,7 +34,7 @@ import {
 /** Connections with one certificate, which several edges may have. A twentieth of what a hub takes in all. */
 const CONNECTIONS_OF_ONE_MAX = 100;
 /** Handshakes at once. Each takes 100 kB and a millisecond of a core. Others begin again soon. */
-const HANDSHAKES_MAX = 64;
+const HANDSHAKES_MAX = 32;
 /** Timeout for TLS and the upgrade, in milliseconds. */
 const HANDSHAKE_MS = 3_000;
 /** Pause between checks of the open connections, in milliseconds: certificates expire. */
