@@ -7,6 +7,7 @@ import type { CaseOutcome } from "./result.ts";
 import { type FaultCase, runCase } from "./run-case.ts";
 import { backlog } from "./scenarios/backlog.ts";
 import { hangingNeighbour, registrations } from "./scenarios/neighbours.ts";
+import { poolerKilled } from "./scenarios/pooler.ts";
 import { rollingRestart } from "./scenarios/rolling-restart.ts";
 import { soak } from "./scenarios/soak.ts";
 import { type HostileEndpoint, type Length, sizeOf } from "./traffic.ts";
@@ -248,6 +249,12 @@ function exhausted(): ChaosCase[] {
   ];
 }
 
+const POOLERS: readonly ChaosCase[] = (["session", "transaction"] as const).map((mode) => ({
+  name: `pooler-${mode}`,
+  about: `kill -9 of PgBouncer in ${mode} mode, twice, restarted after 1 s`,
+  run: poolerKilled(mode),
+}));
+
 const SCENARIOS: readonly ChaosCase[] = [
   {
     name: "rolling-restart",
@@ -287,6 +294,7 @@ export const CASES: readonly ChaosCase[] = [
   ...deceptions(),
   ...copies(),
   ...exhausted(),
+  ...POOLERS,
   ...SCENARIOS,
 ];
 

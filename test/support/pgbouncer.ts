@@ -2,9 +2,10 @@
 import { existsSync } from "node:fs";
 import { chown, mkdtemp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { Client } from "pg";
 import { inject } from "vitest";
-import { startServer } from "../../src/processes/embedded/server-process.ts";
+import { type ServerProcess, startServer } from "../../src/processes/embedded/server-process.ts";
 import { isRoot, unprivilegedUser } from "../../src/processes/embedded/service-user.ts";
 import { eventually } from "./eventually.ts";
 import { freePort } from "./free-port.ts";
@@ -28,6 +29,8 @@ export interface PgBouncer {
   readonly mode: PoolMode;
   /** Returns the URL of the same database through the pooler. */
   readonly through: (url: string) => string;
+  /** Kills it, which breaks all its connections, and starts it again after a while. */
+  restart(awayMs: number): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -39,6 +42,8 @@ export interface PgBouncerOptions {
   readonly databaseUrl?: string;
   /** The logins that it knows; by default, the tests' service login. The first one must exist. */
   readonly logins?: readonly Login[];
+  /** Parent of its directory; by default, that of the test run. */
+  readonly directory?: string;
 }
 
 async function answers(url: string): Promise<boolean> {
@@ -56,7 +61,7 @@ async function answers(url: string): Promise<boolean> {
 export async function startPgBouncer(options: PgBouncerOptions): Promise<PgBouncer> {
   const { mode, sessions, databaseUrl = inject("databaseUrl"), logins = [SERVICE_LOGIN] } = options;
   const { hostname, port: serverPort } = new URL(databaseUrl);
-  const directory = await mkdtemp(join(inject("runDirectory"), "pgbouncer-"));
+  const directory = await mkdtemp(join(options.directory ?? inject("runDirectory"), "pgbouncer-"));
   const port = await freePort();
   await writeFile(
     join(directory, "userlist.txt"),
@@ -86,24 +91,37 @@ export async function startPgBouncer(options: PgBouncerOptions): Promise<PgBounc
     await Promise.all([directory, file].map(async (path) => await chown(path, runAs.uid, runAs.gid)));
     await chown(join(directory, "userlist.txt"), runAs.uid, runAs.gid);
   }
-  const server = await startServer({
-    command: PROGRAM,
-    args: [file],
-    cwd: directory,
-    env: {},
-    runAs,
-    logFile: join(directory, "pgbouncer.log"),
-    // SIGINT waits for its clients.
-    exitSignal: "SIGTERM",
-  });
   const through = (url: string): string => {
     const pooled = new URL(url);
     pooled.port = String(port);
     return pooled.href;
   };
   const known = through(withDatabase(databaseUrl, new URL(databaseUrl).pathname.slice(1), logins[0]));
-  await eventually(async () => await answers(known), "PgBouncer to answer");
-  return { mode, through, close: async () => await server.stop([["SIGTERM", 5_000]]) };
+  const start = async (): Promise<ServerProcess> => {
+    const started = await startServer({
+      command: PROGRAM,
+      args: [file],
+      cwd: directory,
+      env: {},
+      runAs,
+      logFile: join(directory, "pgbouncer.log"),
+      // SIGINT waits for its clients.
+      exitSignal: "SIGTERM",
+    });
+    await eventually(async () => await answers(known), "PgBouncer to answer");
+    return started;
+  };
+  let server = await start();
+  return {
+    mode,
+    through,
+    restart: async (awayMs) => {
+      await server.stop([["SIGKILL", 5_000]]);
+      await delay(awayMs);
+      server = await start();
+    },
+    close: async () => await server.stop([["SIGTERM", 5_000]]),
+  };
 }
 
 /** Creates a database whose service reaches it through the pooler. */
