@@ -6,8 +6,12 @@ import type { Setting } from "./place.ts";
 import type { CaseOutcome } from "./result.ts";
 import { type FaultCase, runCase } from "./run-case.ts";
 import { backlog } from "./scenarios/backlog.ts";
+import { cellCut } from "./scenarios/cell-cut.ts";
+import { KEPT_MS, lettersExpire } from "./scenarios/letters-expire.ts";
 import { hangingNeighbour, registrations } from "./scenarios/neighbours.ts";
 import { poolerKilled } from "./scenarios/pooler.ts";
+import { races } from "./scenarios/races.ts";
+import { replayKill } from "./scenarios/replay-kill.ts";
 import { rollingRestart } from "./scenarios/rolling-restart.ts";
 import { soak } from "./scenarios/soak.ts";
 import { type HostileEndpoint, type Length, sizeOf } from "./traffic.ts";
@@ -249,6 +253,34 @@ function exhausted(): ChaosCase[] {
   ];
 }
 
+/** Dead letters: many replays, and many ends. */
+const LETTERS: readonly ChaosCase[] = [
+  {
+    name: "replay-kill",
+    about: "kill -9 of the worker, twice, in the middle of 10,000 replays",
+    run: replayKill,
+  },
+  {
+    name: "letters-expire",
+    about: "dead letters that are kept for 15 s expire beside 30 events a second",
+    setting: { settings: { SIGNET_DEAD_LETTER_MS: String(KEPT_MS) } },
+    run: lettersExpire,
+  },
+];
+
+const RACES: ChaosCase = {
+  name: "races",
+  about: "seeded replays, resends, cancellations and deletions at once over two apis",
+  setting: { ...TWO, settings: { SIGNET_RETRY_WINDOW_MS: "5000" } },
+  run: races,
+};
+
+const CELL_CUT: ChaosCase = {
+  name: "cell-cut",
+  about: "a cell is cut off from the home cell's database for 40 s",
+  run: cellCut,
+};
+
 const POOLERS: readonly ChaosCase[] = (["session", "transaction"] as const).map((mode) => ({
   name: `pooler-${mode}`,
   about: `kill -9 of PgBouncer in ${mode} mode, twice, restarted after 1 s`,
@@ -295,6 +327,9 @@ export const CASES: readonly ChaosCase[] = [
   ...copies(),
   ...exhausted(),
   ...POOLERS,
+  ...LETTERS,
+  RACES,
+  CELL_CUT,
   ...SCENARIOS,
 ];
 

@@ -69,16 +69,21 @@ export async function requestJson(
 }
 
 /** Creates a tenant with a role, a principal and a credential. */
-export async function provisionTenant(signet: Signet, operatorToken: string, name: string): Promise<Tenant> {
+export async function provisionTenant(
+  signet: Signet,
+  operatorToken: string,
+  name: string,
+  region = "eu",
+): Promise<Tenant> {
   const create = async (path: string, body: Json): Promise<Json> =>
     await requestJson("POST", `${signet.adminUrl}${path}`, operatorToken, body);
-  const tenant = await create("/tenants", { name, region: "eu" });
+  const tenant = await create("/tenants", { name, region });
   const id = String(tenant["id"]);
   const role = await create(`/tenants/${id}/roles`, { name: "bench", scopes: SCOPES });
   const principal = await create(`/tenants/${id}/principals`, {
     name: "bench",
     role_id: role["id"],
-    region: "eu",
+    region,
     environment: "development",
   });
   const credential = await create(`/principals/${String(principal["id"])}/credentials`, {});

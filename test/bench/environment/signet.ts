@@ -199,13 +199,13 @@ async function startNumbered(
   const [apiPort, adminPort, edgePort, metricsPort] = await freePorts(4);
   const env = {
     ...options.base,
+    // A shared issuer, so that every process accepts the others' tokens.
+    ...(publicUrl === undefined ? {} : { SIGNET_PUBLIC_URL: publicUrl }),
     ...options.settings,
     SIGNET_API_LISTEN: `127.0.0.1:${apiPort}`,
     SIGNET_ADMIN_LISTEN: `127.0.0.1:${adminPort}`,
     SIGNET_EDGE_LISTEN: `127.0.0.1:${edgePort}`,
     SIGNET_METRICS_LISTEN: `127.0.0.1:${metricsPort}`,
-    // A shared issuer, so that every process accepts the others' tokens.
-    ...(publicUrl === undefined ? {} : { SIGNET_PUBLIC_URL: publicUrl }),
   };
   const url = `http://127.0.0.1:${apiPort}`;
   const metricsUrl = `http://127.0.0.1:${metricsPort}`;

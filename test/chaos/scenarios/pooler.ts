@@ -39,7 +39,12 @@ export function poolerKilled(mode: PoolMode): (scene: Scene) => Promise<CaseOutc
         SIGNET_DATABASE_URL: bouncer.through(direct),
         ...(mode === "transaction" ? { SIGNET_DATABASE_DIRECT_URL: direct } : {}),
       });
-      const chaos = { pace: "steady", hostile: [], faults: [killed, killed], flowSeconds: FLOW_SECONDS } as const;
+      const chaos = {
+        pace: "steady",
+        hostile: [],
+        faults: [killed, killed],
+        flowSeconds: FLOW_SECONDS,
+      } as const;
       return await runCase(scene, chaos, sizeOf("short", quick));
     } finally {
       await world.stop();
