@@ -7,6 +7,7 @@ import type { CaseOutcome } from "./result.ts";
 import { type FaultCase, runCase } from "./run-case.ts";
 import { backlog } from "./scenarios/backlog.ts";
 import { cellCut } from "./scenarios/cell-cut.ts";
+import { clocksApart } from "./scenarios/clocks-apart.ts";
 import { KEPT_MS, lettersExpire } from "./scenarios/letters-expire.ts";
 import { hangingNeighbour, registrations } from "./scenarios/neighbours.ts";
 import { poolerKilled } from "./scenarios/pooler.ts";
@@ -14,6 +15,8 @@ import { races } from "./scenarios/races.ts";
 import { replayKill } from "./scenarios/replay-kill.ts";
 import { rollingRestart } from "./scenarios/rolling-restart.ts";
 import { soak } from "./scenarios/soak.ts";
+import { upgrade } from "./scenarios/upgrade.ts";
+import { yearEnd } from "./scenarios/year-end.ts";
 import { type HostileEndpoint, type Length, sizeOf } from "./traffic.ts";
 import type { Scene } from "./trial.ts";
 
@@ -161,7 +164,7 @@ function deceptions(): ChaosCase[] {
       name: "wrong-clock",
       about: "the worker's clock is 10 minutes ahead for 40 s, then 10 minutes behind",
       length: "long",
-      setting: { wrongClock: true },
+      setting: { wrongClock: "worker" },
       faults: [wrongClock],
       flowSeconds: MISSED_SECONDS,
       drainedSeconds: MISSED_SECONDS,
@@ -281,6 +284,25 @@ const CELL_CUT: ChaosCase = {
   run: cellCut,
 };
 
+const CLOCKS_APART: ChaosCase = {
+  name: "clocks-apart",
+  about: "the api's clock is 20 s and 400 s ahead of PostgreSQL's and behind it",
+  setting: { wrongClock: "api" },
+  run: clocksApart,
+};
+
+const UPGRADE: ChaosCase = {
+  name: "upgrade",
+  about: "signet migrate on the database of an older release while it publishes and delivers",
+  run: upgrade,
+};
+
+const YEAR_END: ChaosCase = {
+  name: "year-end",
+  about: "the clocks of PostgreSQL and all processes run over the end of the year",
+  run: yearEnd,
+};
+
 const POOLERS: readonly ChaosCase[] = (["session", "transaction"] as const).map((mode) => ({
   name: `pooler-${mode}`,
   about: `kill -9 of PgBouncer in ${mode} mode, twice, restarted after 1 s`,
@@ -330,6 +352,9 @@ export const CASES: readonly ChaosCase[] = [
   ...LETTERS,
   RACES,
   CELL_CUT,
+  CLOCKS_APART,
+  UPGRADE,
+  YEAR_END,
   ...SCENARIOS,
 ];
 

@@ -23,8 +23,8 @@ export interface Setting {
   readonly smallDisk?: "postgres" | "log";
   /** Whether api and worker reach PostgreSQL through a proxy that can go silent. */
   readonly throughProxy?: boolean;
-  /** Whether the workers' clock can be set wrong. */
-  readonly wrongClock?: boolean;
+  /** Processes whose clock can be set wrong. */
+  readonly wrongClock?: "api" | "worker";
 }
 
 export interface Common {
@@ -60,7 +60,7 @@ type Tools = Pick<Scene, "disk" | "proxy" | "clock"> & { readonly postgres: Post
 async function openTools(
   common: Common,
   directory: string,
-  { smallDisk, throughProxy = false, wrongClock = false }: Setting,
+  { smallDisk, throughProxy = false, wrongClock }: Setting,
   closers: (() => Promise<unknown>)[],
 ): Promise<Tools | undefined> {
   const { stack } = common;
@@ -80,7 +80,12 @@ async function openTools(
   }
   const proxy = throughProxy ? await startTcpProxy(Number(new URL(postgres.adminUrl).port)) : undefined;
   closers.push(async () => await proxy?.close());
-  return { disk, postgres, proxy, clock: wrongClock ? await createJumpingClock(directory) : undefined };
+  return {
+    disk,
+    postgres,
+    proxy,
+    clock: wrongClock === undefined ? undefined : await createJumpingClock(directory),
+  };
 }
 
 /** Starts Signet with the case's setting. Returns undefined if this machine cannot mount a disk. */
@@ -110,7 +115,7 @@ export async function preparePlace(
       profiles: undefined,
       shape: {
         ...shape,
-        ...(clock === undefined ? {} : { worker: { node: [preload] } }),
+        ...(setting.wrongClock === undefined ? {} : { [setting.wrongClock]: { node: [preload] } }),
         ...(setting.smallDisk === "log" ? { logs: directory } : {}),
       },
       ...(proxy === undefined ? {} : { databasePort: proxy.port }),

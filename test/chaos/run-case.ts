@@ -59,7 +59,7 @@ export function flowsAgain(fates: readonly Fate[], backAtMs: number): number {
 }
 
 /** Returns the longest time without an arrival, in seconds, from the instant to the last event sent. */
-function longestGap(fates: readonly Fate[], fromMs: number): number {
+export function longestGap(fates: readonly Fate[], fromMs: number): number {
   const untilMs = fates.reduce((last, { sentMs }) => Math.max(last, sentMs || 0), 0);
   const arrivals = fates
     .flatMap(({ requestsMs }) => requestsMs)

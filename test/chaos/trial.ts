@@ -36,7 +36,7 @@ export interface Scene {
   readonly disk?: SmallDisk | undefined;
   /** Proxy between Signet and PostgreSQL, if the case needs one. */
   readonly proxy?: TcpProxy | undefined;
-  /** The workers' clock, if the case sets it. */
+  /** The clock of apis or workers, if the case sets it. */
   readonly clock?: JumpingClock | undefined;
 }
 

@@ -19,7 +19,7 @@ async function readKept(release: string, file: string): Promise<string> {
 }
 
 /** Fills an empty database with a release's schema and rows. */
-async function loadRelease(release: string, adminUrl: string): Promise<void> {
+export async function loadRelease(release: string, adminUrl: string): Promise<void> {
   for (const file of ["schema.sql", "rows.sql"]) {
     await execute(adminUrl, await readKept(release, file));
   }

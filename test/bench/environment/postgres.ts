@@ -27,6 +27,8 @@ export interface PostgresOptions {
   readonly log: (line: string) => void;
   /** Added to the bench's settings; overrides them. */
   readonly settings?: Readonly<Record<string, string>>;
+  /** Additional environment of Debian's server. */
+  readonly environment?: Readonly<Record<string, string>>;
 }
 
 function databaseUrl(adminUrl: string, database: string): string {
@@ -94,6 +96,7 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
     directory,
     port,
     settings: { ...POSTGRES_SETTINGS, ...options.settings },
+    ...(options.environment === undefined ? {} : { environment: options.environment }),
   });
   const process = await Restartable.start(async () => {
     const server = await launch();

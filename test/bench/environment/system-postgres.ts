@@ -36,6 +36,7 @@ export interface SystemPostgresOptions {
   readonly directory: string;
   readonly port: number;
   readonly settings: Readonly<Record<string, string>>;
+  readonly environment?: Readonly<Record<string, string>>;
 }
 
 async function takesConnections(url: string): Promise<boolean> {
@@ -83,7 +84,7 @@ export async function prepareSystemPostgres(
         command: join(programs, "postgres"),
         args: ["-D", data, ...Object.entries(all).flatMap(([name, value]) => ["-c", `${name}=${value}`])],
         cwd: base,
-        env: { LC_ALL: "C.UTF-8" },
+        env: { LC_ALL: "C.UTF-8", ...options.environment },
         runAs,
         logFile,
       });

@@ -125,12 +125,16 @@ class Race {
     this.#note(subject, chosen, answer);
   }
 
+  #isDocumented(method: Method, template: string, status: number): boolean {
+    const documented = this.#documented[template]?.[method.toLowerCase()]?.responses ?? {};
+    return status < 500 && String(status) in documented;
+  }
+
   #note({ jobs }: Subject, { method, template, id = "" }: Chosen, { status, body }: Answered): void {
     const name = `${method} ${template}`;
     const counts = (this.answers[name] ??= {});
     counts[status] = (counts[status] ?? 0) + 1;
-    const documented = this.#documented[template]?.[method.toLowerCase()]?.responses ?? {};
-    this.undocumented += status < 500 && String(status) in documented ? 0 : 1;
+    this.undocumented += this.#isDocumented(method, template, status) ? 0 : 1;
     if (status === 202 && (template.endsWith("}/replay") || template.endsWith("}/resend"))) {
       this.accepted.set(id, (this.accepted.get(id) ?? 0) + 1);
     }

@@ -97,7 +97,7 @@ export async function rowsOf<Row>(
 /** Returns the number that a statement counts as `n`. */
 export async function countOf(world: World, text: string, values: readonly unknown[] = []): Promise<number> {
   const [row] = await rowsOf<{ n: number }>(world, text, values);
-  return Number(row?.n ?? Number.NaN);
+  return row?.n ?? Number.NaN;
 }
 
 /** Polls until the answer is true. @throws Error on timeout */

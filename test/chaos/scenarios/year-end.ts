@@ -1,0 +1,289 @@
+/** The clocks of PostgreSQL and of all processes run over the end of a day, a month and a year while events flow. */
+import { existsSync } from "node:fs";
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { Client, Connection } from "@temporalio/client";
+import { utcDay } from "../../../src/domain/ids.ts";
+import { WORKFLOW_TYPES } from "../../../workflows/messages.ts";
+import { startPostgres } from "../../bench/environment/postgres.ts";
+import { accessToken } from "../../bench/environment/provision.ts";
+import { World } from "../../bench/environment/world.ts";
+import { monotonicMs } from "../../bench/load/monotonic.ts";
+import { round } from "../../bench/report/measurement.ts";
+import type { SetScene } from "../cases.ts";
+import { countLedger } from "../ledger.ts";
+import { openCarriers } from "../observe.ts";
+import { atMost, type CaseOutcome } from "../result.ts";
+import { fatalAnswers, longestGap } from "../run-case.ts";
+import { healthyGroup, type Part, repeatedAnswers } from "../traffic.ts";
+import { Trial } from "../trial.ts";
+import { countOf, endpointIds, must, rowsOf, switchEndpoints, until } from "./tenant-requests.ts";
+
+const FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
+const SECOND_MS = 1_000;
+const DAY_MS = 86_400_000;
+/** `SIGNET_RETENTION_DAYS` by default. */
+const RETENTION_DAYS = 30;
+/** Time until the end of the year while endpoints are made, and after the restart that follows. */
+const MAKING_S = 3_600;
+const LEAD_S = { full: 120, quick: 40 } as const;
+/** How long events flow before the end of the year and after it. */
+const BEFORE_S = { full: 60, quick: 12 } as const;
+const AFTER_S = { full: 60, quick: 12 } as const;
+const HEALTHY_PER_SECOND = 30;
+/** Events of endpoints that fail at first, and of endpoints that are disabled. */
+const FAILING_PER_SECOND = 4;
+/** How long dead letters are kept: past the end of the year. */
+const KEPT_MS = 20_000;
+const GAP_SECONDS = 5;
+const ENDED_MS = 120_000;
+const DRAIN = { idleMs: 60_000, maxMs: 180_000 };
+
+/** A clock that is ahead of the machine's, for processes that are started with its environment. */
+class ShiftedClock {
+  readonly endMs = Date.UTC(new Date().getUTCFullYear() + 1, 0, 1);
+  /** Monotonic time and timers stay. */
+  readonly environment = {
+    LD_PRELOAD: FAKETIME,
+    FAKETIME: "+0",
+    FAKETIME_DONT_FAKE_MONOTONIC: "1",
+    DONT_FAKE_MONOTONIC: "1",
+    NO_FAKE_STAT: "1",
+    FAKETIME_DISABLE_SHM: "1",
+  };
+  #offsetMs = 0;
+
+  /** Moves it, for the next start of processes, so that the year ends in that time. */
+  endIn(seconds: number): void {
+    const offsetS = Math.round((this.endMs - Date.now()) / SECOND_MS) - seconds;
+    this.environment.FAKETIME = `+${offsetS}`;
+    this.#offsetMs = offsetS * SECOND_MS;
+  }
+
+  now(): number {
+    return Date.now() + this.#offsetMs;
+  }
+
+  get leftMs(): number {
+    return this.endMs - this.now();
+  }
+}
+
+/** Runs a workflow of the upkeep as its schedule would. Temporal has the machine's clock. */
+async function runUpkeep({ temporalAddress, namespace }: World): Promise<void> {
+  const connection = await Connection.connect({ address: temporalAddress });
+  try {
+    const client = new Client({ connection, namespace });
+    const { purgeExpired, rotateCredentials, rotateSigningKeys, signCheckpoint } = WORKFLOW_TYPES;
+    for (const name of [purgeExpired, rotateCredentials, rotateSigningKeys, signCheckpoint]) {
+      await client.schedule.getHandle(name).trigger();
+    }
+  } finally {
+    await connection.close();
+  }
+}
+
+/** Retries what failed at once: Temporal's timers follow its own clock, which stays (decision 25). */
+async function retryNow(world: World, { failing }: Groups): Promise<void> {
+  const [tenant] = failing.tenants;
+  const token = tenant === undefined ? "" : await accessToken(world.signet, tenant);
+  const body = { states: ["RETRYING"], filter: {} };
+  await must({ base: world.signet.apiUrl, token, method: "POST", path: "/v1/webhooks/replays", body });
+}
+
+interface Groups {
+  readonly healthy: Part["group"];
+  readonly failing: Part["group"];
+  readonly doomed: Part["group"];
+}
+
+async function makeGroups(world: World, load: SetScene["load"]): Promise<Groups> {
+  const one = { tenants: 1, endpointsPerTenant: 1, fanOut: "one" } as const;
+  const healthy = await healthyGroup({ world, load });
+  const failing = await world.group({ ...one, name: "failing" });
+  const doomed = await world.group({ ...one, name: "doomed" });
+  await load.behave(failing.endpoints, { kind: "fail", attempts: 1 });
+  const [tenant] = doomed.tenants;
+  const token = tenant === undefined ? "" : await accessToken(world.signet, tenant);
+  const base = world.signet.apiUrl;
+  await switchEndpoints(base, token, await endpointIds(base, token), "disable");
+  return { healthy, failing, doomed };
+}
+
+/** What the service is asked after the year has ended. */
+async function afterwards(world: World, { healthy, doomed }: Groups, clock: ShiftedClock) {
+  const base = world.signet.apiUrl;
+  const [tenant] = healthy.tenants;
+  const token = tenant === undefined ? "" : await accessToken(world.signet, tenant);
+  const [endpoint = ""] = await endpointIds(base, token);
+  const get = async (path: string): Promise<Readonly<Record<string, unknown>>> =>
+    await must({ base, token, method: "GET", path });
+  const secrets = (await get(`/v1/webhooks/endpoints/${endpoint}/secret`))["data"] as readonly {
+    readonly version: number;
+    readonly state: string;
+  }[];
+  const [list = ""] = (await get("/.well-known/status-lists"))["status_lists"] as string[];
+  const answer = await fetch(base + new URL(list).pathname);
+  const [, payload = ""] = (await answer.text()).split(".");
+  const claims = JSON.parse(Buffer.from(payload, "base64url").toString("utf8")) as {
+    iat: number;
+    exp: number;
+  };
+  const entries = await countOf(world, "SELECT count(*)::int AS n FROM clog WHERE type <> 'tokens.issued'");
+  const checkpoint = await get("/v1/compliance/checkpoint");
+  const oldest = await rowsOf<{ n: string | null }>(world, "SELECT to_regclass($1)::text AS n", [
+    `deliveries_${utcDay(clock.endMs - (RETENTION_DAYS + 1) * DAY_MS).replaceAll("-", "")}`,
+  ]);
+  const days = await rowsOf<{ day: string; part: string; n: number }>(
+    world,
+    `SELECT day::text, tableoid::regclass::text AS part, count(*)::int AS n FROM deliveries GROUP BY 1, 2 ORDER BY 1`,
+  );
+  const ended = "SELECT count(*)::int AS n FROM deliveries WHERE tenant_id = $1 AND state <> 'EXPIRED'";
+  return {
+    rotated: secrets.find(({ state }) => state === "CURRENT")?.version ?? 0,
+    list: {
+      status: answer.status,
+      valid: claims.iat * SECOND_MS <= clock.now() && claims.exp * SECOND_MS > clock.now(),
+    },
+    checkpoint: { size: Number(checkpoint["size"]), entries },
+    oldest: oldest[0]?.n ?? null,
+    days,
+    notEnded: await countOf(world, ended, [doomed.tenants[0]?.id]),
+  };
+}
+
+/** Begins a rotation whose new secret is in use when the year has ended, and makes a day that retention drops then. */
+async function prepare(world: World, { healthy }: Groups, clock: ShiftedClock): Promise<void> {
+  const base = world.signet.apiUrl;
+  const [tenant] = healthy.tenants;
+  const token = tenant === undefined ? "" : await accessToken(world.signet, tenant);
+  const [endpoint = ""] = await endpointIds(base, token);
+  const overlap_seconds = Math.max(1, Math.round(clock.leftMs / SECOND_MS) + 2);
+  const path = `/v1/webhooks/endpoints/${endpoint}/secret/rotate`;
+  await must({ base, token, method: "POST", path, body: { overlap_seconds } });
+  await rowsOf(world, "SELECT ensure_day_partitions($1::date, 1)", [
+    utcDay(clock.endMs - (RETENTION_DAYS + 1) * DAY_MS),
+  ]);
+}
+
+function plan(
+  { healthy, failing, doomed }: Groups,
+  seconds: number,
+): { parts: Part[]; good: number; all: number } {
+  const good = (HEALTHY_PER_SECOND + FAILING_PER_SECOND) * seconds;
+  const pace = (perSecond: number): Part["pace"] => ({ kind: "open", perSecond });
+  const [flowing, few] = [HEALTHY_PER_SECOND * seconds, FAILING_PER_SECOND * seconds];
+  const parts = [
+    { from: 0, count: flowing, group: healthy, pace: pace(HEALTHY_PER_SECOND) },
+    { from: flowing, count: few, group: failing, pace: pace(FAILING_PER_SECOND) },
+    { from: good, count: few, group: doomed, pace: pace(FAILING_PER_SECOND) },
+  ];
+  return { parts, good, all: good + few };
+}
+
+interface Shifted {
+  readonly world: World;
+  readonly groups: Groups;
+  readonly clock: ShiftedClock;
+  /** Starts every process again, with the clock as it is now. */
+  readonly restart: () => Promise<void>;
+}
+
+async function overTheEnd(scene: SetScene, { world, groups, clock, restart }: Shifted): Promise<CaseOutcome> {
+  const { load } = scene;
+  const size = scene.quick ? "quick" : "full";
+  clock.endIn(LEAD_S[size]);
+  await restart();
+  await prepare(world, groups, clock);
+  const { parts, good, all } = plan(groups, BEFORE_S[size] + AFTER_S[size]);
+  const trial = await Trial.begin({ ...scene, world }, all);
+  try {
+    await delay(Math.max(0, clock.leftMs - BEFORE_S[size] * SECOND_MS));
+    const { leftMs } = clock;
+    const fromMs = monotonicMs();
+    const published = await trial.publish(parts);
+    await retryNow(world, groups);
+    await load.drain(({ ok }) => ok >= good, DRAIN);
+    await runUpkeep(world);
+    const open = `SELECT count(*)::int AS n FROM deliveries WHERE state NOT IN ('DELIVERED', 'EXPIRED')`;
+    await until(async () => (await countOf(world, open)) === 0, "what failed to end", ENDED_MS).catch(
+      () => undefined,
+    );
+    const fates = await trial.fates();
+    const goodFates = fates.filter(({ index }) => index < good);
+    const healthyFates = fates.filter(({ index }) => index < (parts[0]?.count ?? 0));
+    const ledger = countLedger(goodFates);
+    const after = await afterwards(world, groups, clock);
+    const gap = longestGap(healthyFates, fromMs + SECOND_MS);
+    const fits = after.days.every(({ day, part }) => part === `deliveries_${day.replaceAll("-", "")}`);
+    return {
+      ledger,
+      findings: {
+        year_ends_after_s: round(leftMs / SECOND_MS, 1),
+        sent_again: repeatedAnswers(published),
+        longest_gap_s: round(gap, 2),
+        open_workflows: await openCarriers(world),
+        ...after,
+      },
+      targets: [
+        atMost("events never accepted", all - countLedger(fates).accepted, 0),
+        atMost("lost", ledger.lost, 0),
+        atMost("acknowledged twice", ledger.duplicated, 0),
+        atMost("longest time without an arrival, s", gap, GAP_SECONDS),
+        atMost("the year did not end meanwhile", leftMs > 0 && after.days.length === 2 ? 0 : 1, 0),
+        atMost("rows outside their day's partition", fits ? 0 : 1, 0),
+        atMost("failed deliveries that have not expired", after.notEnded, 0),
+        atMost("days that retention left", after.oldest === null ? 0 : 1, 0),
+        atMost("rotations that did not happen", after.rotated === 2 ? 0 : 1, 0),
+        atMost("status lists that are not valid", after.list.status === 200 && after.list.valid ? 0 : 1, 0),
+        atMost("entries without a checkpoint", after.checkpoint.entries - after.checkpoint.size, 0),
+        fatalAnswers(repeatedAnswers(published)),
+      ],
+    };
+  } finally {
+    await trial.end();
+  }
+}
+
+export async function yearEnd(scene: SetScene): Promise<CaseOutcome> {
+  if (!existsSync(FAKETIME)) {
+    throw new Error("libfaketime is missing; .ci/programs installs it");
+  }
+  const { stack, load } = scene;
+  const { janitor } = stack;
+  await scene.world.stop();
+  const clock = new ShiftedClock();
+  clock.endIn(MAKING_S);
+  const { environment } = clock;
+  const directory = join(stack.directory, "shifted");
+  await mkdir(directory, { recursive: true });
+  const postgres = await startPostgres({
+    directory,
+    janitor,
+    kind: "system",
+    log: () => undefined,
+    environment,
+  });
+  const closers = [async (): Promise<void> => await postgres.stop()];
+  try {
+    const own = { ...stack, postgres };
+    const options = { name: "shifted", stack: own, load, raised: environment, profiles: undefined };
+    const world = await World.create(options);
+    closers.push(async () => await world.drop());
+    const settings = { SIGNET_DEAD_LETTER_MS: String(KEPT_MS) };
+    await world.run(settings);
+    const groups = await makeGroups(world, load);
+    const restart = async (): Promise<void> => {
+      await world.stop();
+      await postgres.process?.end();
+      await postgres.process?.restart();
+      await world.run(settings);
+    };
+    return await overTheEnd(scene, { world, groups, clock, restart });
+  } finally {
+    for (const close of closers.toReversed()) {
+      await close();
+    }
+  }
+}
