@@ -6,17 +6,17 @@ import type { Setting } from "./place.ts";
 import type { CaseOutcome } from "./result.ts";
 import { type FaultCase, runCase } from "./run-case.ts";
 import { backlog } from "./scenarios/backlog.ts";
-import { cellCut } from "./scenarios/cell-cut.ts";
-import { clocksApart } from "./scenarios/clocks-apart.ts";
-import { KEPT_MS, lettersExpire } from "./scenarios/letters-expire.ts";
+import { CELL_CUT } from "./scenarios/cell-cut.ts";
+import { CLOCKS_APART } from "./scenarios/clocks-apart.ts";
+import { LETTERS_EXPIRE } from "./scenarios/letters-expire.ts";
 import { hangingNeighbour, registrations } from "./scenarios/neighbours.ts";
-import { poolerKilled } from "./scenarios/pooler.ts";
-import { races } from "./scenarios/races.ts";
-import { replayKill } from "./scenarios/replay-kill.ts";
+import { POOLERS } from "./scenarios/pooler.ts";
+import { RACES } from "./scenarios/races.ts";
+import { REPLAY_KILL } from "./scenarios/replay-kill.ts";
 import { rollingRestart } from "./scenarios/rolling-restart.ts";
 import { soak } from "./scenarios/soak.ts";
-import { upgrade } from "./scenarios/upgrade.ts";
-import { yearEnd } from "./scenarios/year-end.ts";
+import { UPGRADE } from "./scenarios/upgrade.ts";
+import { YEAR_END } from "./scenarios/year-end.ts";
 import { type HostileEndpoint, type Length, sizeOf } from "./traffic.ts";
 import type { Scene } from "./trial.ts";
 
@@ -256,59 +256,6 @@ function exhausted(): ChaosCase[] {
   ];
 }
 
-/** Dead letters: many replays, and many ends. */
-const LETTERS: readonly ChaosCase[] = [
-  {
-    name: "replay-kill",
-    about: "kill -9 of the worker, twice, in the middle of 10,000 replays",
-    run: replayKill,
-  },
-  {
-    name: "letters-expire",
-    about: "dead letters that are kept for 15 s expire beside 30 events a second",
-    setting: { settings: { SIGNET_DEAD_LETTER_MS: String(KEPT_MS) } },
-    run: lettersExpire,
-  },
-];
-
-const RACES: ChaosCase = {
-  name: "races",
-  about: "seeded replays, resends, cancellations and deletions at once over two apis",
-  setting: { ...TWO, settings: { SIGNET_RETRY_WINDOW_MS: "5000" } },
-  run: races,
-};
-
-const CELL_CUT: ChaosCase = {
-  name: "cell-cut",
-  about: "a cell is cut off from the home cell's database for 40 s",
-  run: cellCut,
-};
-
-const CLOCKS_APART: ChaosCase = {
-  name: "clocks-apart",
-  about: "the api's clock is 20 s and 400 s ahead of PostgreSQL's and behind it",
-  setting: { wrongClock: "api" },
-  run: clocksApart,
-};
-
-const UPGRADE: ChaosCase = {
-  name: "upgrade",
-  about: "signet migrate on the database of an older release while it publishes and delivers",
-  run: upgrade,
-};
-
-const YEAR_END: ChaosCase = {
-  name: "year-end",
-  about: "the clocks of PostgreSQL and all processes run over the end of the year",
-  run: yearEnd,
-};
-
-const POOLERS: readonly ChaosCase[] = (["session", "transaction"] as const).map((mode) => ({
-  name: `pooler-${mode}`,
-  about: `kill -9 of PgBouncer in ${mode} mode, twice, restarted after 1 s`,
-  run: poolerKilled(mode),
-}));
-
 const SCENARIOS: readonly ChaosCase[] = [
   {
     name: "rolling-restart",
@@ -349,7 +296,8 @@ export const CASES: readonly ChaosCase[] = [
   ...copies(),
   ...exhausted(),
   ...POOLERS,
-  ...LETTERS,
+  REPLAY_KILL,
+  LETTERS_EXPIRE,
   RACES,
   CELL_CUT,
   CLOCKS_APART,

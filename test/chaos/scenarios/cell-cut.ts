@@ -6,7 +6,7 @@ import { type TenantGroup, World } from "../../bench/environment/world.ts";
 import { monotonicMs } from "../../bench/load/monotonic.ts";
 import { round } from "../../bench/report/measurement.ts";
 import { startTcpProxy } from "../../support/tcp-proxy.ts";
-import type { SetScene } from "../cases.ts";
+import type { ChaosCase, SetScene } from "../cases.ts";
 import { countLedger, type Fate, ledgerFiles } from "../ledger.ts";
 import { untilNone } from "../observe.ts";
 import { atMost, type CaseOutcome } from "../result.ts";
@@ -205,7 +205,7 @@ async function cutWhileFlowing(scene: SetScene, cells: Cells): Promise<CaseOutco
   }
 }
 
-export async function cellCut(scene: SetScene): Promise<CaseOutcome> {
+async function cellCut(scene: SetScene): Promise<CaseOutcome> {
   const cells = await startCells(scene);
   try {
     return await cutWhileFlowing(scene, cells);
@@ -213,3 +213,9 @@ export async function cellCut(scene: SetScene): Promise<CaseOutcome> {
     await cells.close();
   }
 }
+
+export const CELL_CUT: ChaosCase = {
+  name: "cell-cut",
+  about: "a cell is cut off from the home cell's database for 40 s",
+  run: cellCut,
+};

@@ -2,7 +2,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { monotonicMs } from "../../bench/load/monotonic.ts";
 import { round } from "../../bench/report/measurement.ts";
-import type { SetScene } from "../cases.ts";
+import type { ChaosCase, SetScene } from "../cases.ts";
 import { countLedger } from "../ledger.ts";
 import { atMost, type CaseOutcome } from "../result.ts";
 import { fatalAnswers, longestGap, promises } from "../run-case.ts";
@@ -135,7 +135,7 @@ function saidTargets({
   ];
 }
 
-export async function clocksApart(scene: SetScene): Promise<CaseOutcome> {
+async function clocksApart(scene: SetScene): Promise<CaseOutcome> {
   const { world, quick } = scene;
   const size = quick ? "quick" : "full";
   const group = await healthyGroup(scene);
@@ -174,3 +174,10 @@ export async function clocksApart(scene: SetScene): Promise<CaseOutcome> {
     await trial.end();
   }
 }
+
+export const CLOCKS_APART: ChaosCase = {
+  name: "clocks-apart",
+  about: "the api's clock is 20 s and 400 s ahead of PostgreSQL's and behind it",
+  setting: { wrongClock: "api" },
+  run: clocksApart,
+};

@@ -2,7 +2,7 @@
 import { Client, Connection } from "@temporalio/client";
 import { accessToken } from "../../bench/environment/provision.ts";
 import type { TenantGroup, World } from "../../bench/environment/world.ts";
-import type { SetScene } from "../cases.ts";
+import type { ChaosCase, SetScene } from "../cases.ts";
 import { countLedger, type Fate } from "../ledger.ts";
 import { miscounted } from "../observe.ts";
 import { atMost, type CaseOutcome } from "../result.ts";
@@ -12,7 +12,7 @@ import { Trial } from "../trial.ts";
 import { ask, countOf, endpointIds, must, rowsOf, switchEndpoints, until } from "./tenant-requests.ts";
 
 /** Setting of the case: how long dead letters are kept. */
-export const KEPT_MS = 15_000;
+const KEPT_MS = 15_000;
 const LETTERS = { full: 3_000, quick: 400 } as const;
 const LETTERS_PER_SECOND = 100;
 const HEALTHY_PER_SECOND = 30;
@@ -91,7 +91,7 @@ async function leftOvers(world: World, { base, token, tenant }: Doomed) {
 }
 
 /** Letters come and go for several of their lives, beside healthy endpoints. */
-export async function lettersExpire(scene: SetScene): Promise<CaseOutcome> {
+async function lettersExpire(scene: SetScene): Promise<CaseOutcome> {
   const { world, load, quick } = scene;
   const healthy = await healthyGroup(scene);
   const { group, doomed } = await doomedGroup(scene);
@@ -161,3 +161,10 @@ export async function lettersExpire(scene: SetScene): Promise<CaseOutcome> {
     await trial.end();
   }
 }
+
+export const LETTERS_EXPIRE: ChaosCase = {
+  name: "letters-expire",
+  about: "dead letters that are kept for 15 s expire beside 30 events a second",
+  setting: { settings: { SIGNET_DEAD_LETTER_MS: String(KEPT_MS) } },
+  run: lettersExpire,
+};

@@ -1,6 +1,7 @@
 /** PgBouncer is killed and started again while everything goes through it. */
 import { type PoolMode, startPgBouncer } from "../../support/pgbouncer.ts";
 import { monotonicMs } from "../../bench/load/monotonic.ts";
+import type { ChaosCase } from "../cases.ts";
 import type { Fault } from "../faults.ts";
 import type { CaseOutcome } from "../result.ts";
 import { runCase } from "../run-case.ts";
@@ -13,7 +14,7 @@ const AWAY_MS = 1_000;
 const FLOW_SECONDS = 10;
 
 /** Kills the pooler twice. Its clients learn of it at once, by a reset. */
-export function poolerKilled(mode: PoolMode): (scene: Scene) => Promise<CaseOutcome> {
+function poolerKilled(mode: PoolMode): (scene: Scene) => Promise<CaseOutcome> {
   return async (scene) => {
     const { stack, world, quick } = scene;
     const direct = world.serviceDatabaseUrl;
@@ -52,3 +53,9 @@ export function poolerKilled(mode: PoolMode): (scene: Scene) => Promise<CaseOutc
     }
   };
 }
+
+export const POOLERS: readonly ChaosCase[] = (["session", "transaction"] as const).map((mode) => ({
+  name: `pooler-${mode}`,
+  about: `kill -9 of PgBouncer in ${mode} mode, twice, restarted after 1 s`,
+  run: poolerKilled(mode),
+}));

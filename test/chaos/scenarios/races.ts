@@ -5,7 +5,7 @@ import { Client, Connection } from "@temporalio/client";
 import { accessToken } from "../../bench/environment/provision.ts";
 import type { TenantGroup, World } from "../../bench/environment/world.ts";
 import { seededRandom } from "../../support/seeded-random.ts";
-import type { SetScene } from "../cases.ts";
+import type { ChaosCase, SetScene } from "../cases.ts";
 import { countLedger, type Fate } from "../ledger.ts";
 import { miscounted } from "../observe.ts";
 import { atMost, type CaseOutcome } from "../result.ts";
@@ -242,7 +242,7 @@ async function wrongCycles(world: World, accepted: ReadonlyMap<string, number>):
   return rows.filter(({ id, cycle, items }) => cycle - 1 !== (accepted.get(id) ?? 0) + items).length;
 }
 
-export async function races(scene: SetScene): Promise<CaseOutcome> {
+async function races(scene: SetScene): Promise<CaseOutcome> {
   const { world, load, quick } = scene;
   const events = quick ? EVENTS.quick : EVENTS.full;
   const group = await world.group(SHAPE);
@@ -314,3 +314,10 @@ export async function races(scene: SetScene): Promise<CaseOutcome> {
     await trial.end();
   }
 }
+
+export const RACES: ChaosCase = {
+  name: "races",
+  about: "seeded replays, resends, cancellations and deletions at once over two apis",
+  setting: { shape: { apis: 2, workers: 2 }, settings: { SIGNET_RETRY_WINDOW_MS: "5000" } },
+  run: races,
+};

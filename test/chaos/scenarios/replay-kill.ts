@@ -1,6 +1,6 @@
 /** The worker is killed in the middle of a bulk replay. */
 import { accessToken, untilActive } from "../../bench/environment/provision.ts";
-import type { SetScene } from "../cases.ts";
+import type { ChaosCase, SetScene } from "../cases.ts";
 import { kill } from "../faults.ts";
 import { countLedger } from "../ledger.ts";
 import { atMost, type CaseOutcome } from "../result.ts";
@@ -25,7 +25,7 @@ const WRONG = `SELECT count(*)::int AS n FROM deliveries
 const REPLAYED = "SELECT count(*)::int AS n FROM replay_items WHERE job_id = $1 AND result = 'replayed'";
 
 /** Replays all dead letters, and kills the worker twice meanwhile. */
-export async function replayKill(scene: SetScene): Promise<CaseOutcome> {
+async function replayKill(scene: SetScene): Promise<CaseOutcome> {
   const { world, load, quick } = scene;
   const events = quick ? LETTERS.quick : LETTERS.full;
   const shape = { name: "replayed", tenants: 1, endpointsPerTenant: ENDPOINTS, fanOut: "one" } as const;
@@ -89,3 +89,9 @@ export async function replayKill(scene: SetScene): Promise<CaseOutcome> {
     await trial.end();
   }
 }
+
+export const REPLAY_KILL: ChaosCase = {
+  name: "replay-kill",
+  about: "kill -9 of the worker, twice, in the middle of 10,000 replays",
+  run: replayKill,
+};

@@ -9,7 +9,7 @@ import { round } from "../../bench/report/measurement.ts";
 import { isContention } from "../../../src/database/errors.ts";
 import { keysOf, KEPT, loadRelease } from "../../upgrade/releases.ts";
 import { startTraffic, storeDeliveries } from "../../upgrade/traffic.ts";
-import type { SetScene } from "../cases.ts";
+import type { ChaosCase, SetScene } from "../cases.ts";
 import { countLedger, ledgerFiles } from "../ledger.ts";
 import { untilNone } from "../observe.ts";
 import { atMost, type CaseOutcome } from "../result.ts";
@@ -117,7 +117,7 @@ const UNREADABLE = `UPDATE deliveries SET state = 'CANCELLED'
   WHERE event_type = 'order.paid' AND state IN ('QUEUED', 'RETRYING', 'DEAD_LETTERED')`;
 const MIGRATIONS = "SELECT count(*)::int AS n FROM schema_migrations";
 
-export async function upgrade(scene: SetScene): Promise<CaseOutcome> {
+async function upgrade(scene: SetScene): Promise<CaseOutcome> {
   const { world, load, quick } = scene;
   const newer = quick ? NEWER.quick : NEWER.full;
   const [sink] = await load.openEndpoints(1);
@@ -175,3 +175,9 @@ export async function upgrade(scene: SetScene): Promise<CaseOutcome> {
     await trial.end();
   }
 }
+
+export const UPGRADE: ChaosCase = {
+  name: "upgrade",
+  about: "signet migrate on the database of an older release while it publishes and delivers",
+  run: upgrade,
+};

@@ -11,7 +11,7 @@ import { accessToken } from "../../bench/environment/provision.ts";
 import { World } from "../../bench/environment/world.ts";
 import { monotonicMs } from "../../bench/load/monotonic.ts";
 import { round } from "../../bench/report/measurement.ts";
-import type { SetScene } from "../cases.ts";
+import type { ChaosCase, SetScene } from "../cases.ts";
 import { countLedger } from "../ledger.ts";
 import { openCarriers } from "../observe.ts";
 import { atMost, type CaseOutcome } from "../result.ts";
@@ -206,10 +206,12 @@ async function overTheEnd(scene: SetScene, { world, groups, clock, restart }: Sh
     await retryNow(world, groups);
     await load.drain(({ ok }) => ok >= good, DRAIN);
     await runUpkeep(world);
-    const open = `SELECT count(*)::int AS n FROM deliveries WHERE state NOT IN ('DELIVERED', 'EXPIRED')`;
-    await until(async () => (await countOf(world, open)) === 0, "what failed to end", ENDED_MS).catch(
-      () => undefined,
-    );
+    const done = async (): Promise<boolean> => {
+      const { oldest, checkpoint, notEnded } = await afterwards(world, groups, clock);
+      return oldest === null && checkpoint.size >= checkpoint.entries && notEnded === 0;
+    };
+    // The bounds below say what did not end.
+    await until(done, "what failed to end", ENDED_MS).catch(() => undefined);
     const fates = await trial.fates();
     const goodFates = fates.filter(({ index }) => index < good);
     const healthyFates = fates.filter(({ index }) => index < (parts[0]?.count ?? 0));
@@ -246,7 +248,7 @@ async function overTheEnd(scene: SetScene, { world, groups, clock, restart }: Sh
   }
 }
 
-export async function yearEnd(scene: SetScene): Promise<CaseOutcome> {
+async function yearEnd(scene: SetScene): Promise<CaseOutcome> {
   if (!existsSync(FAKETIME)) {
     throw new Error("libfaketime is missing; .ci/programs installs it");
   }
@@ -271,7 +273,7 @@ export async function yearEnd(scene: SetScene): Promise<CaseOutcome> {
     const options = { name: "shifted", stack: own, load, raised: environment, profiles: undefined };
     const world = await World.create(options);
     closers.push(async () => await world.drop());
-    const settings = { SIGNET_DEAD_LETTER_MS: String(KEPT_MS) };
+    const settings = { SIGNET_DEAD_LETTER_MS: String(KEPT_MS), SIGNET_STATUS_LIST_AUDIENCES: "signet" };
     await world.run(settings);
     const groups = await makeGroups(world, load);
     const restart = async (): Promise<void> => {
@@ -287,3 +289,9 @@ export async function yearEnd(scene: SetScene): Promise<CaseOutcome> {
     }
   }
 }
+
+export const YEAR_END: ChaosCase = {
+  name: "year-end",
+  about: "the clocks of PostgreSQL and all processes run over the end of the year",
+  run: yearEnd,
+};
