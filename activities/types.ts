@@ -153,7 +153,7 @@ export interface RotateResult {
   readonly rescues_ended: number;
   readonly delivered: number;
   readonly overdue: number;
-  readonly revoked: number;
+  readonly ended: number;
 }
 
 /** Activities of the `rotateCredentials` workflow. */

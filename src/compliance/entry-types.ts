@@ -2,6 +2,7 @@
 export const ENTRY_TYPES = [
   "certificate.revoked",
   "credential.created",
+  "credential.ended",
   "credential.replaced",
   "credential.rescued",
   "credential.retired",

@@ -3,6 +3,7 @@
  * event, which could fail just as well.
  */
 export const OWN_EVENT_TYPES = [
+  "credential.ended",
   "credential.revoked",
   "dead_letter.expiring",
   "delivery.dead_lettered",

@@ -6,7 +6,6 @@
 import { randomBytes } from "node:crypto";
 import { appendEntry } from "../compliance/append-entry.ts";
 import { cellEntry } from "../compliance/cell-entry.ts";
-import type { Actor } from "../compliance/entry-types.ts";
 import { type Config, ConfigError } from "../config/config.ts";
 import { named } from "../config/database-settings.ts";
 import type { Keyring } from "../crypto/keyring.ts";
@@ -21,20 +20,23 @@ import {
   type HomeTenant,
   insertHomeTenant,
   type LogEntryRow,
+  moveEndPosition,
   moveHomePosition,
   readEntriesFrom,
+  readEndPosition,
+  readHomeEnds,
   readHomePosition,
   readHomeRevocations,
   readHomeTenants,
   updateHomeTenant,
 } from "../database/repositories/cells.ts";
+import { CREDENTIAL_ENDED, insertNotices } from "../database/repositories/tokens/revocation-notices.ts";
 import { destroyTenant } from "../database/repositories/tenant-erasure.ts";
 import { transaction } from "../database/transaction.ts";
 import type { Clock } from "../domain/clock.ts";
 import type { Cell } from "../domain/regions.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
-import { tellEndpoints } from "../revocation/revoke.ts";
 import type { UpkeepJob } from "../runtime/upkeep.ts";
 import { followHubs } from "./hub-knowledge.ts";
 import { followRevocations, type RunningFollower } from "./revocation.ts";
@@ -111,6 +113,7 @@ export function homeJobs(options: HomeJobsOptions): readonly UpkeepJob[] {
     new TenantsOfHome(home, options),
     new LogForHome(home, options),
     new RevocationsOfHome(home, options),
+    new EndsOfHome(home, options),
   ];
   return jobs.map((job, index) => ({
     name: job.name,
@@ -241,8 +244,9 @@ class LogForHome {
 }
 
 /**
- * Applies each revocation of the home cell once: it ends the portal sessions here, and publishes `credential.revoked` to
- * the endpoints of this cell. The api denies revoked targets at once, but forgets them before a session ends.
+ * Applies each revocation of the home cell once: it ends the portal sessions here, and leaves a notice for the endpoints
+ * of this cell, as a revocation of the home cell does there. The api denies revoked targets at once, but forgets them
+ * before a session ends.
  */
 class RevocationsOfHome {
   readonly name = "revocations of the home cell";
@@ -280,19 +284,59 @@ class RevocationsOfHome {
   async #apply(db: Queryable, revocations: readonly HomeRevocation[], restored: boolean): Promise<void> {
     // New revocations of a home cell that was restored have numbers that this cell takes for known.
     await endPortalSessionsOf(db, restored ? [{ kind: "all", target: "" }] : revocations);
-    for (const revocation of revocations) {
-      await this.#publish(db, revocation);
-    }
+    await insertNotices(
+      db,
+      revocations.flatMap(({ tenant_id: tenantId, ...revocation }) =>
+        tenantId === null ? [] : [{ ...revocation, tenant_id: tenantId }],
+      ),
+    );
+  }
+}
+
+/** Applies each planned end of a credential once, as {@link RevocationsOfHome} does revocations. */
+class EndsOfHome {
+  readonly name = "ended credentials of the home cell";
+  readonly #home: Pool;
+  readonly #options: HomeJobsOptions;
+
+  constructor(home: Pool, options: HomeJobsOptions) {
+    this.#home = home;
+    this.#options = options;
   }
 
-  async #publish(db: Queryable, revocation: HomeRevocation): Promise<void> {
-    const { kind, tenant_id: tenantId, target: credentialId, reason, actor, at } = revocation;
-    if (kind !== "credential" || tenantId === null) {
-      return;
+  async run(): Promise<void> {
+    const { operatorPool } = this.#options;
+    for (;;) {
+      const known = await readEndPosition(operatorPool);
+      const { newest, ends } = await readHomeEnds(this.#home, known, REVOCATIONS_PAGE);
+      // Lower than before if the home cell was restored from a backup.
+      const next = ends.at(-1)?.end_index ?? newest;
+      if (next === known) {
+        return;
+      }
+      await transaction(operatorPool, async (db) => {
+        // Otherwise another worker has applied these.
+        if (await moveEndPosition(db, known, next)) {
+          await endPortalSessionsOf(
+            db,
+            ends.map(({ target }) => ({ kind: "credential", target })),
+          );
+          await insertNotices(
+            db,
+            ends.map(({ tenant_id, target, at }) => ({
+              kind: CREDENTIAL_ENDED,
+              tenant_id,
+              target,
+              at,
+              actor: "system:rotation",
+              reason: "replaced",
+            })),
+          );
+        }
+      });
+      if (ends.length < REVOCATIONS_PAGE) {
+        return;
+      }
     }
-    const { config, keyring, clock } = this.#options;
-    const sources = { keyring, clock, randomBytes, deadLetterMs: config.deadLetterMs };
-    const credential = { tenantId, credentialId, atMs: at.getTime(), onlyIfTaken: true };
-    await tellEndpoints(db, credential, { actor: actor as Actor, reason: reason ?? undefined }, sources);
   }
 }

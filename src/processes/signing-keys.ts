@@ -19,7 +19,8 @@ import {
 import { type KeyAlgorithms, rotateSigningKeys } from "../tokens/signing-keys/rotate.ts";
 
 /** How often an api looks whether the keys of access tokens are due, as the schedule does for those of security events. */
-const ROTATION_MS = 600_000;
+/** A revoked key that had no successor is replaced within it, once the key service answers. */
+const ROTATION_MS = 60_000;
 
 export interface SigningKeyParts {
   readonly config: Pick<Config, "jwtAlg" | "setAlg"> & DatabaseUrls;

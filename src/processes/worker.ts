@@ -30,6 +30,7 @@ import { isAway } from "../domain/regions.ts";
 import { clockReadiness } from "../observability/clock-skew.ts";
 import type { Logger } from "../observability/logger.ts";
 import { type WorkerReplays, createWorkerReplays } from "./worker/replays.ts";
+import { NOTICES_CHANNEL } from "../database/repositories/tokens/revocation-notices.ts";
 import { SIGNING_KEYS_CHANNEL } from "../database/repositories/tokens/signing-keys.ts";
 import type { KeyStore } from "../tokens/signing-keys/key-store.ts";
 import type { SigningKeyServices } from "../tokens/signing-keys/rotate.ts";
@@ -52,9 +53,9 @@ import { loadCheckpointMeans, openCheckpointSigner, requestCheckpoints } from ".
 import { openRotatorPool } from "./rotation.ts";
 import { keyAlgorithms, openSetKeys } from "./signing-keys.ts";
 import { messageOf } from "../runtime/thrown.ts";
-import { startUpkeep } from "../runtime/upkeep.ts";
+import { startUpkeep, type Upkeep } from "../runtime/upkeep.ts";
 import type { RunningProcess } from "./with-metrics.ts";
-import { startWorkerUpkeep } from "./worker/upkeep.ts";
+import { REVOCATION_NOTICES_JOB, startWorkerUpkeep } from "./worker/upkeep.ts";
 
 const CONNECT_RETRY_MS = 1_000;
 
@@ -146,8 +147,6 @@ async function runWorkers(
           ...createPurgeActivities({ pool, clock, log, retentionDays: config.retentionDays }),
           ...createRotateActivities({
             pool: rotatorPool,
-            keyring: signingKeys.keyring,
-            deadLetterMs: config.deadLetterMs,
             rules: rotationRules(config),
             clock,
             randomBytes,
@@ -173,11 +172,15 @@ async function watchWorkflowThreads(config: Config): Promise<never> {
   });
 }
 
-/** Listens for waiting deliveries and grades, and for changes of the signing keys. */
+/** Listens for waiting deliveries, grades and notices of revocations, and for changes of the signing keys. */
 function listenForWork(
   { config, log }: WorkerProcessOptions,
   dispatcher: Pick<Dispatcher, "notified">,
-  { grades, setKeys }: Pick<Engine, "grades"> & { readonly setKeys: Pick<KeyStore, "refresh"> },
+  {
+    grades,
+    setKeys,
+    upkeep,
+  }: Pick<Engine, "grades"> & { readonly setKeys: Pick<KeyStore, "refresh">; readonly upkeep: Upkeep },
 ): Listener {
   const readKeys = (): void => {
     setKeys
@@ -190,6 +193,7 @@ function listenForWork(
       [OUTBOX_CHANNEL]: (payload) => dispatcher.notified(payload ?? ""),
       [GRADES_CHANNEL]: () => grades.wake(),
       [SIGNING_KEYS_CHANNEL]: readKeys,
+      [NOTICES_CHANNEL]: () => upkeep.wake(REVOCATION_NOTICES_JOB),
     },
     log,
   });
@@ -203,7 +207,7 @@ interface Work {
   readonly workers: Workers;
   readonly engine: Engine;
   readonly replays: WorkerReplays;
-  readonly upkeep: { stop(): Promise<void> };
+  readonly upkeep: Pick<Upkeep, "stop">;
 }
 
 /** Finishes work in progress; hands unstarted work to other workers at once. */
@@ -268,7 +272,6 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
   const watching = startUpkeep([replaced.watch(workers)], log);
   const dispatcher = engine.createDispatcher(temporal);
   hint = (count) => dispatcher.hint(count);
-  const listener = listenForWork(options, dispatcher, { ...engine, setKeys });
   const revocations = requestCheckpoints(config.databaseUrl, temporal, log);
   const upkeep = startWorkerUpkeep({
     worker,
@@ -279,6 +282,7 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
     keyring,
     dispatcher,
   });
+  const listener = listenForWork(options, dispatcher, { ...engine, setKeys, upkeep });
   dispatcher.start();
   logStarted(options);
   return {

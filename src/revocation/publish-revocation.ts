@@ -12,8 +12,6 @@ import {
   type RevocationRow,
 } from "../database/repositories/tokens/revocations.ts";
 import { newId } from "../domain/ids.ts";
-import type { OwnEventSources } from "../webhooks/ingest/own-event.ts";
-import { credentialChanges, publishSecurityEvents, type SecurityEvent } from "../webhooks/ssf/publish.ts";
 import { REVOCATION_ENTRIES, REVOCATION_LIFE_MS, type RevocationKind } from "./kinds.ts";
 
 /** How far the clock of a token-issuing process may be ahead of the database's, in milliseconds. */
@@ -66,50 +64,19 @@ export function revocationOf(row: RevocationRow): Revocation {
   };
 }
 
-const REVOKED: readonly SecurityEvent[] = [{ name: "session-revoked" }];
-const CREDENTIAL_REVOKED: readonly SecurityEvent[] = [...REVOKED, ...credentialChanges("revoke")];
-
 /**
- * Publishes security events to the streams of the target's tenant. Signing keys and certificates have no tenant: their
- * verifiers read the key set, and the certificates of tokens end with their credentials.
- */
-async function tellStreams(
-  db: Queryable,
-  { kind, target: id, tenant, actor, reason, disabledNow }: NewRevocation,
-  sources: EntrySources | OwnEventSources,
-): Promise<void> {
-  // A token has no state: its revocation may be a repetition, which its receivers tolerate.
-  const isNew = disabledNow === true || kind === "jti";
-  if (tenant !== null && isNew && kind !== "kid" && kind !== "cert" && "keyring" in sources) {
-    const events = kind === "credential" ? CREDENTIAL_REVOKED : REVOKED;
-    const subject = { noun: kind, id };
-    await publishSecurityEvents(db, { tenantId: tenant, subject, events, actor, reason }, sources);
-  }
-}
-
-/**
- * Publishes a revocation in the caller's transaction: security events to the tenant's streams, sequence number, row,
- * compliance entry and notification. Must come after all other changes, because the sequence and the log stay locked until the commit.
+ * Publishes a revocation in the caller's transaction: sequence number, row, compliance entry, notification, and a notice
+ * for the worker that publishes its events. Must come after all other changes, because the sequence and the log stay
+ * locked until the commit.
  *
  * @param db the caller's transaction: role signet_operator, signet_issuer, signet_worker, or signet_api for a credential
  *   or a token of its tenant
  */
 export async function publishRevocation(
   db: Queryable,
-  revocation: NewRevocation & { readonly tenant: null },
+  revocation: NewRevocation,
   sources: EntrySources,
-): Promise<Revocation>;
-export async function publishRevocation(
-  db: Queryable,
-  revocation: NewRevocation,
-  sources: OwnEventSources,
-): Promise<Revocation>;
-export async function publishRevocation(
-  db: Queryable,
-  revocation: NewRevocation,
-  sources: EntrySources | OwnEventSources,
 ): Promise<Revocation> {
-  await tellStreams(db, revocation, sources);
   const { kind, target, tenant, actor, reason, requestId, disabledNow = false } = revocation;
   const id = newId("revocation", sources.clock.now(), sources.randomBytes);
   const entry = encodeEntry(

@@ -9,7 +9,6 @@ import {
   readPropagation,
   reportPropagation,
 } from "../database/repositories/tokens/revocations.ts";
-import type { OwnEventSources } from "../webhooks/ingest/own-event.ts";
 import { transaction } from "../database/transaction.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
@@ -30,7 +29,7 @@ export interface Receipts {
 }
 
 /** Services of the routes that revoke. */
-export interface RevocationServices extends OwnEventSources {
+export interface RevocationServices extends EntrySources {
   readonly receipts: Receipts;
 }
 

@@ -28,11 +28,18 @@ export function pauseAfter(
   return found === 0 ? Math.min(idleMs, beforeMs * 2) : everyMs;
 }
 
+export interface Upkeep {
+  /** Ends the pause of the job with this name. If it runs, it runs again at once. */
+  wake(name: string): void;
+  stop(): Promise<void>;
+}
+
 /** Starts the jobs. A failed run is logged, and the job continues. */
-export function startUpkeep(jobs: readonly UpkeepJob[], log: Logger): { stop(): Promise<void> } {
-  const sleeper = new Sleeper();
+export function startUpkeep(jobs: readonly UpkeepJob[], log: Logger): Upkeep {
+  const sleepers = new Map(jobs.map(({ name }) => [name, new Sleeper()]));
 
   async function repeat(job: UpkeepJob): Promise<void> {
+    const sleeper = sleepers.get(job.name) as Sleeper;
     let pauseMs = job.everyMs;
     while (!sleeper.stopped) {
       let found: unknown;
@@ -51,8 +58,11 @@ export function startUpkeep(jobs: readonly UpkeepJob[], log: Logger): { stop(): 
 
   const loops = Promise.all(jobs.map(repeat));
   return {
+    wake: (name) => sleepers.get(name)?.wake(),
     stop: async () => {
-      sleeper.stop();
+      for (const sleeper of sleepers.values()) {
+        sleeper.stop();
+      }
       await loops;
     },
   };

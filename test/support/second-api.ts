@@ -17,7 +17,10 @@ export interface SecondApi {
 }
 
 /** Starts it. @param port port of PostgreSQL or of a proxy to it */
-export async function startSecondApi(api: TestApi, port?: number): Promise<SecondApi> {
+export async function startSecondApi(
+  api: Pick<TestApi, "environment" | "database">,
+  port?: number,
+): Promise<SecondApi> {
   const listen = `127.0.0.1:${await freePort()}`;
   const databaseUrl = new URL(api.database.url);
   if (port !== undefined) {

@@ -23,6 +23,6 @@ test("the sweep runs every five minutes, and its history holds only numbers", as
     return action?.type === "startWorkflow" ? action.workflow.workflowId : undefined;
   }, "the schedule to start a run");
   const result: unknown = await world.temporal.workflow.getHandle(workflowId).result();
-  expect(result).toEqual({ due: 0, retired: 0, rescues_ended: 0, delivered: 0, overdue: 0, revoked: 0 });
+  expect(result).toEqual({ due: 0, retired: 0, rescues_ended: 0, delivered: 0, overdue: 0, ended: 0 });
   expect(textOf(await fetchRuns(world, workflowId))).not.toMatch(/sgn_|v1\./);
 });

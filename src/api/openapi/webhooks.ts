@@ -180,6 +180,17 @@ const OWN: readonly Webhook[] = [
     }),
   },
   {
+    type: "credential.ended",
+    summary: "A credential has ended by plan",
+    description:
+      "It was replaced, and its overlap has ended. It gets no new tokens. Its last ones are valid until they expire, at most 15 minutes later.",
+    data: object({
+      credential_id: id("crd"),
+      ended_at: timestamp,
+      reason: { type: "string", enum: ["replaced"] },
+    }),
+  },
+  {
     type: "credential.revoked",
     summary: "A credential was revoked",
     description:

@@ -123,6 +123,53 @@ export async function readHomeRevocations(
   };
 }
 
+/** A credential of the home cell that has ended by plan. */
+export interface HomeEnd {
+  /** Index of its entry in the home cell's compliance log. */
+  readonly end_index: number;
+  readonly tenant_id: string;
+  /** Id of the credential. */
+  readonly target: string;
+  readonly at: Date;
+}
+
+/**
+ * Returns the next planned ends of credentials, and the newest index, -1 without any (role signet_cell, at the home cell).
+ *
+ * @param after index of the last known one; null for the newest index only
+ */
+export async function readHomeEnds(
+  home: Queryable,
+  after: number | null,
+  limit: number,
+): Promise<{ readonly newest: number; readonly ends: readonly HomeEnd[] }> {
+  const { rows } = await home.query<{ [Name in keyof HomeEnd]: HomeEnd[Name] } & { newest: number }>(
+    "SELECT * FROM credential_ends_for_cells($1, $2)",
+    [after, limit],
+  );
+  return {
+    newest: rows[0]?.newest ?? -1,
+    ends: rows.filter(({ end_index: index }) => (index as number | null) !== null),
+  };
+}
+
+/** Returns the index of the last end that this cell has applied; null at first (role signet_operator). */
+export async function readEndPosition(db: Queryable): Promise<number | null> {
+  const { rows } = await db.query<{ end_index: number | null }>(
+    "SELECT end_index FROM home_position WHERE id = 1",
+  );
+  return rows[0]?.end_index ?? null;
+}
+
+/** Replaces that index (role signet_operator). @returns false if it is no longer `from`, or this cell has just begun */
+export async function moveEndPosition(db: Queryable, from: number | null, to: number): Promise<boolean> {
+  const { rowCount } = await db.query(
+    "UPDATE home_position SET end_index = $2 WHERE id = 1 AND end_index IS NOT DISTINCT FROM $1",
+    [from, to],
+  );
+  return rowCount === 1;
+}
+
 /** How far this cell has come in the home cell's revocations. */
 export interface HomePosition {
   /** Number of the last one that it has applied. */

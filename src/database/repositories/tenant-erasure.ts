@@ -146,6 +146,7 @@ const DELETIONS: Readonly<Record<string, string>> = {
   endpoint_authentications: deletion("endpoint_authentications", "endpoint_id"),
   endpoint_health: `DELETE FROM endpoint_health WHERE endpoint_id IN (
     SELECT h.endpoint_id FROM endpoint_health h JOIN endpoints e ON e.id = h.endpoint_id WHERE e.tenant_id = $1 LIMIT $2)`,
+  revocation_notices: deletion("revocation_notices", "id"),
   ssf_polled_sets: deletion("ssf_polled_sets", "stream_id, id"),
   ssf_removed_subjects: deletion("ssf_removed_subjects", "stream_id, subject"),
   ssf_streams: deletion("ssf_streams", "id"),

@@ -7,7 +7,6 @@ import { transaction } from "../../database/transaction.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { KeyStore } from "../../tokens/signing-keys/key-store.ts";
 import type { Logger } from "../../observability/logger.ts";
-import type { OwnEventSources } from "../../webhooks/ingest/own-event.ts";
 import { createTokenVerifier, type VerifyToken } from "../../tokens/oauth/verify-access-token.ts";
 import type { Follower } from "../revocation.ts";
 import { publishRevocation } from "../../revocation/publish-revocation.ts";
@@ -22,8 +21,6 @@ export interface TokenParts {
   readonly follower: Follower;
   /** Role signet_issuer. */
   readonly pools: { readonly issuer: Pool };
-  readonly keyring: OwnEventSources["keyring"];
-  readonly deadLetterMs: number;
   readonly clock: Clock;
   readonly log: Logger;
   /** Waits until processes enforce a revocation, and records the receipt. */

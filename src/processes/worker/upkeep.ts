@@ -26,6 +26,7 @@ import { sweepSecrets } from "../../webhooks/endpoints/secret-sweep.ts";
 import { whileRight } from "../../observability/clock-skew.ts";
 import { metrics } from "../../observability/metrics.ts";
 import { foldDeadLetters, publishNotices } from "../../webhooks/engine/dead-letter-notices.ts";
+import { publishRevocationNotices } from "../../webhooks/revocation-notices.ts";
 import { countStoredFor } from "../../webhooks/engine/count-stored.ts";
 import { foldDeliveryChanges } from "../../webhooks/engine/delivery-counts.ts";
 import { createReplayStarter } from "../../webhooks/replay/replay-starter.ts";
@@ -35,7 +36,7 @@ import { LIST_ENDS_MS } from "../../tokens/status-lists/places.ts";
 import type { PayloadCodec } from "@temporalio/common";
 import { createNativeClient } from "../../temporal/native-client.ts";
 import { ensureSchedules } from "../../temporal/schedules.ts";
-import { startUpkeep, type UpkeepJob } from "../../runtime/upkeep.ts";
+import { startUpkeep, type Upkeep, type UpkeepJob } from "../../runtime/upkeep.ts";
 import { cellLogs } from "../cell-logs.ts";
 import { homeJobs } from "../home-cell.ts";
 import { openMeasures } from "./measures.ts";
@@ -70,6 +71,10 @@ const WORKER_DEAD_AFTER_MS = 3_500;
 const ERASURE_MS = 5_000;
 const STATUS_LISTS_MS = 60_000;
 const STATUS_LIST_ROWS = 5_000;
+/** Name of the job that each notice wakes. */
+export const REVOCATION_NOTICES_JOB = "revocation notices";
+/** For notices whose notification was lost. */
+const REVOCATION_NOTICES_MS = 1_000;
 
 export interface UpkeepParts {
   /** This worker's id. */
@@ -328,6 +333,23 @@ function statusLists({ pool, clock }: UpkeepParts): UpkeepJob {
   };
 }
 
+/** Publishes the events of revocations. */
+function revocationNotices({
+  operatorPool: pool,
+  keyring,
+  clock,
+  options: { config },
+}: UpkeepParts): UpkeepJob {
+  const { deadLetterMs } = config;
+  const onlyIfTaken = isAway(cellsOf(config));
+  return {
+    name: REVOCATION_NOTICES_JOB,
+    everyMs: REVOCATION_NOTICES_MS,
+    run: async () =>
+      await publishRevocationNotices({ pool, keyring, clock, randomBytes, deadLetterMs, onlyIfTaken }),
+  };
+}
+
 /** Jobs that run when due. */
 function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
   const {
@@ -359,6 +381,7 @@ function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
     grading(parts),
     ...deadLetterNews(parts),
     ...deliveryCounts(parts),
+    revocationNotices(parts),
     statusLists(parts),
     {
       name: "endpoint secrets",
@@ -378,7 +401,7 @@ function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
 }
 
 /** Starts the jobs. */
-export function startWorkerUpkeep(parts: UpkeepParts): { stop(): Promise<void> } {
+export function startWorkerUpkeep(parts: UpkeepParts): Upkeep {
   const {
     clock,
     options: { log },

@@ -2,13 +2,17 @@
  * The sweep of the rotation. It stores the states that follow from the times, writes to the compliance log and raises
  * alerts. The token endpoint does not depend on it: without the sweep, secrets begin and end at the same times.
  */
+import { appendEntry } from "../../compliance/append-entry.ts";
+import type { EntrySources } from "../../compliance/entry.ts";
 import type { Pool, PoolClient } from "../../database/pool.ts";
+import { CREDENTIAL_ENDED, insertNotices } from "../../database/repositories/tokens/revocation-notices.ts";
 import {
   countOverdue,
   type EndedVersion,
+  endReplaced,
   endRescues,
   retireVersions,
-  revokeReplaced,
+  setEndIndexes,
   setNextAlerts,
   type SweptVersion,
   takeDeliveries,
@@ -23,11 +27,8 @@ import {
   retirementOf,
   type RotationRules,
 } from "../../domain/secret-version.ts";
-import type { OwnEventSources } from "../../webhooks/ingest/own-event.ts";
 import type { Logger } from "../../observability/logger.ts";
 import { metrics } from "../../observability/metrics.ts";
-import { publishRevocation } from "../../revocation/publish-revocation.ts";
-import { tellEndpoints } from "../../revocation/revoke.ts";
 import { type AppendRotationEntry, createRotationLog, type RotationEntry } from "./rotation-log.ts";
 
 const DAY_MS = 86_400_000;
@@ -43,10 +44,10 @@ export interface Swept {
   readonly rescues_ended: number;
   readonly delivered: number;
   readonly overdue: number;
-  readonly revoked: number;
+  readonly ended: number;
 }
 
-export interface RotationSweepOptions extends OwnEventSources {
+export interface RotationSweepOptions extends EntrySources {
   /** Role signet_rotator. */
   readonly pool: Pool;
   readonly rules: RotationRules;
@@ -64,7 +65,7 @@ export async function sweepRotation(options: RotationSweepOptions): Promise<Swep
     rescues_ended: await inBatches(sweep, closeRescues),
     delivered: await inBatches(sweep, reportDeliveries),
     overdue: await inBatches(sweep, alertOverdue),
-    revoked: await inBatches(sweep, revokeOne, 1),
+    ended: await inBatches(sweep, endCredentials),
   };
   await measureOverdue(options);
   return swept;
@@ -81,12 +82,12 @@ export async function measureOverdue({
 type Step = (db: PoolClient, sweep: Sweep) => Promise<number>;
 
 /** Runs small transactions until one is not full. Returns the total. */
-async function inBatches(sweep: Sweep, step: Step, size = BATCH): Promise<number> {
+async function inBatches(sweep: Sweep, step: Step): Promise<number> {
   let count = 0;
   for (let round = 0; round < ROUNDS_MAX; round += 1) {
     const done = await transaction(sweep.pool, async (db) => await step(db, sweep));
     count += done;
-    if (done < size) {
+    if (done < BATCH) {
       break;
     }
   }
@@ -182,15 +183,28 @@ async function alertOverdue(db: PoolClient, { clock, append, log }: Sweep): Prom
   return overdue.length;
 }
 
-/** Revokes one at a time, because each is published to every process that admits tokens. */
-async function revokeOne(db: PoolClient, sweep: Sweep): Promise<number> {
-  const credential = await revokeReplaced(db, sweep.clock.now());
-  if (credential === undefined) {
-    return 0;
-  }
-  const { id: target, tenant_id: tenant } = credential;
+/**
+ * Records the ends of replaced credentials. Nothing is revoked: an ended credential gets no tokens, and its last ones
+ * live on for up to 15 minutes.
+ */
+async function endCredentials(db: PoolClient, sweep: Sweep): Promise<number> {
+  const ended = await endReplaced(db, sweep.clock.now(), BATCH);
   const by = { actor: "system:rotation", reason: "replaced" } as const;
-  await tellEndpoints(db, { tenantId: tenant, credentialId: target }, by, sweep);
-  await publishRevocation(db, { ...by, kind: "credential", target, tenant, disabledNow: true }, sweep);
-  return 1;
+  await insertNotices(
+    db,
+    ended.map(({ id: target, tenant_id, ends_at: at }) => ({
+      ...by,
+      kind: CREDENTIAL_ENDED,
+      target,
+      tenant_id,
+      at,
+    })),
+  );
+  const ends = [];
+  for (const { id, tenant_id: tenant } of ended) {
+    const { index } = await appendEntry(db, { ...by, type: "credential.ended", tenant, target: id }, sweep);
+    ends.push({ id, index });
+  }
+  await setEndIndexes(db, ends);
+  return ended.length;
 }

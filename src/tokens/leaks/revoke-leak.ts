@@ -1,8 +1,8 @@
 /** Emergency revocation of what leaked, in one transaction, with the receipt's revocations. */
+import type { EntrySources } from "../../compliance/entry.ts";
 import type { PoolClient } from "../../database/pool.ts";
 import { findRevocation } from "../../database/repositories/tokens/revocations.ts";
 import { validationFailed } from "../../domain/errors.ts";
-import type { OwnEventSources } from "../../webhooks/ingest/own-event.ts";
 import { holdTenant } from "../../revocation/hold.ts";
 import {
   publishPolicyChange,
@@ -23,7 +23,7 @@ async function revokeCredentials(
   db: PoolClient,
   { owners }: Found<"credential">,
   by: RevokedBy,
-  sources: OwnEventSources,
+  sources: EntrySources,
 ): Promise<Revocation[]> {
   const revocations: Revocation[] = [];
   for (const { id, tenant_id: tenantId } of owners) {
@@ -40,7 +40,7 @@ async function revokeSigningSecret(
   db: PoolClient,
   { owner, version }: Found<"signing_secret">,
   { hold, actor, reason, requestId }: RevokedBy,
-  sources: OwnEventSources,
+  sources: EntrySources,
 ): Promise<Revocation[]> {
   const { id, tenant_id: tenantId } = owner;
   const by = { actor, requestId };
@@ -72,7 +72,7 @@ export async function revokeLeak(
   db: PoolClient,
   leak: RevocableLeak,
   by: RevokedBy,
-  sources: OwnEventSources,
+  sources: EntrySources,
 ): Promise<readonly Revocation[]> {
   if (leak.kind === "credential") {
     return await revokeCredentials(db, leak, by, sources);

@@ -1,14 +1,21 @@
 /** Emergency revocation of a signing key that may have leaked. Every token that it signed becomes invalid at once. */
 import type { Actor } from "../../compliance/entry-types.ts";
+import type { Keyring } from "../../crypto/keyring.ts";
 import {
   findSigningKey,
   markRevoked,
+  type NewSigningKey,
   type SigningKeyRow,
 } from "../../database/repositories/tokens/signing-keys.ts";
 import { transaction } from "../../database/transaction.ts";
 import { found } from "../../domain/errors.ts";
 import { publishRevocation, type Revocation } from "../../revocation/publish-revocation.ts";
+import { within } from "../../runtime/within.ts";
 import { KeyChange, type SigningKeyServices } from "./rotate.ts";
+import { generateSigningKey } from "./signing-key.ts";
+
+/** How long a revocation waits for the key service, which must wrap a new key, in milliseconds. */
+const WRAP_MS = 500;
 
 export interface KeyRevocation {
   readonly kid: string;
@@ -18,8 +25,24 @@ export interface KeyRevocation {
 }
 
 /**
+ * Returns a new key in case the revoked one has no successor; undefined if the key service does not wrap it in time. It is
+ * asked before the transaction, since a revocation must not depend on it.
+ *
+ * @throws SignetError NOT_FOUND
+ */
+async function makeSpare(
+  { pool, keyring, algs }: SigningKeyServices,
+  kid: string,
+): Promise<NewSigningKey | undefined> {
+  const { purpose } = found(await findSigningKey(pool, kid), "signing key");
+  const sealWithKek: Keyring["sealWithKek"] = async (aad, plaintext) =>
+    await within(WRAP_MS, keyring.sealWithKek(aad, plaintext));
+  return await generateSigningKey(algs[purpose], { sealWithKek }).catch(() => undefined);
+}
+
+/**
  * Revokes a key in one transaction. If it was the current key, the next or a new key replaces it, without having been
- * published for an hour. Revoking a revoked key again returns the same result.
+ * published for an hour. While the key service does not answer, a new key follows with the next rotation. Revoking a revoked key again returns the same result.
  *
  * @throws SignetError NOT_FOUND
  */
@@ -27,6 +50,7 @@ export async function revokeSigningKey(
   services: SigningKeyServices,
   { kid, reason, actor, requestId }: KeyRevocation,
 ): Promise<{ readonly key: SigningKeyRow; readonly revocation: Revocation }> {
+  const spare = await makeSpare(services, kid);
   return await transaction(services.pool, async (db) => {
     const { purpose } = found(await findSigningKey(db, kid), "signing key");
     const change = new KeyChange(db, purpose, services);
@@ -35,7 +59,11 @@ export async function revokeSigningKey(
     const revoked = await markRevoked(db, before, { at: change.now, reason });
     if (before.state === "CURRENT") {
       const next = (await change.catchUp()).find(({ state }) => state === "NEXT");
-      await (next === undefined ? change.createCurrent() : change.activate(next.kid, change.now));
+      if (next !== undefined) {
+        await change.activate(next.kid, change.now);
+      } else if (spare !== undefined) {
+        await change.createCurrent(spare);
+      }
     }
     await change.record({ actor, requestId });
     const revocation = await publishRevocation(

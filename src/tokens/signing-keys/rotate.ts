@@ -118,9 +118,9 @@ export class KeyChange {
     this.#note("activated", kid);
   }
 
-  /** Creates a key that signs from now on. There must be no current key. */
-  async createCurrent(): Promise<void> {
-    const key = await this.#generate();
+  /** Stores a key, by default a new one, that signs from now on. There must be no current key. */
+  async createCurrent(given?: NewSigningKey): Promise<void> {
+    const key = given ?? (await this.#generate());
     await insertFirstKey(this.db, this.#purpose, key, this.now.getTime());
     this.#note("created", key.kid);
     this.#note("activated", key.kid);

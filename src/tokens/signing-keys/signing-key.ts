@@ -68,7 +68,10 @@ export function signingKeyAad(kid: string): string {
 }
 
 /** Creates a key. Its id is its RFC 7638 thumbprint. */
-export async function generateSigningKey(alg: SigningAlgorithm, keyring: Keyring): Promise<NewSigningKey> {
+export async function generateSigningKey(
+  alg: SigningAlgorithm,
+  keyring: Pick<Keyring, "sealWithKek">,
+): Promise<NewSigningKey> {
   const { publicKey, privateKey } = await ALGORITHMS[alg].generate();
   const jwk = publicKey.export({ format: "jwk" });
   const kid = await calculateJwkThumbprint(jwk);

@@ -96,8 +96,6 @@ export async function publishOwnEvent(
     if (wrapped === undefined) {
       return { id: named.id, deliveryIds: [] };
     }
-    const root = await keyring.contentRoot(wrapped, tenantId);
-    const [content] = sealNewContents([named], () => root, randomBytes);
     const matching =
       to === undefined
         ? (await takingEndpoints(db, { tenantId, type, data })).filter(
@@ -107,6 +105,8 @@ export async function publishOwnEvent(
     if (onlyIfTaken === true && matching.length === 0) {
       return { id: named.id, deliveryIds: [] };
     }
+    const root = await keyring.contentRoot(wrapped, tenantId);
+    const [content] = sealNewContents([named], () => root, randomBytes);
     const event = {
       ...named,
       type,

@@ -1,4 +1,4 @@
-/** Publishes security events to the streams of a tenant, in the transaction of the change that they report. */
+/** Publishes security events to the streams of a tenant, in the transaction of the change that they report, or later. */
 import type { Queryable } from "../../database/pool.ts";
 import { findDataKeys } from "../../database/repositories/data-keys.ts";
 import { insertEvents, type NewEvent } from "../../database/repositories/webhooks/events.ts";
@@ -46,7 +46,7 @@ const CLIENT_CREDENTIAL = "client-credential";
 
 /** Returns `credential-change` for a credential. A client certificate that it names is a credential of its own. */
 export function credentialChanges(
-  change: "create" | "update" | "revoke",
+  change: "create" | "update" | "revoke" | "delete",
   { certificate = false }: { readonly certificate?: boolean } = {},
 ): readonly SecurityEvent[] {
   const types = certificate ? [CLIENT_CREDENTIAL, "x509"] : [CLIENT_CREDENTIAL];
@@ -67,6 +67,8 @@ export interface SecurityEvents extends ChangedBy {
   readonly tenantId: string;
   readonly subject: SecuritySubject;
   readonly events: readonly SecurityEvent[];
+  /** Time of the change, in Unix milliseconds (default: now). */
+  readonly atMs?: number;
 }
 
 /** Returns the members that CAEP events have in common (CAEP 1.0 section 2). */
@@ -235,7 +237,7 @@ async function withRoom(
  */
 export async function publishSecurityEvents(
   db: Queryable,
-  { tenantId, subject, events, ...by }: SecurityEvents,
+  { tenantId, subject, events, atMs, ...by }: SecurityEvents,
   sources: OwnEventSources,
 ): Promise<void> {
   const streams = await actAs(
@@ -248,7 +250,7 @@ export async function publishSecurityEvents(
   if (newest === undefined || known === undefined) {
     return;
   }
-  const common = caepMembers(by, sources.clock.now());
+  const common = caepMembers(by, atMs ?? sources.clock.now());
   await actAs(db, "signet_ingest", async () => {
     const without = await streamsWithout(
       db,

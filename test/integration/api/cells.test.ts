@@ -12,6 +12,7 @@ import { call, callOnce, CELL_SCOPES, useCells } from "../../support/cells.ts";
 import { useTestEdge } from "../../support/edge.ts";
 import { eventually } from "../../support/eventually.ts";
 import { accessToken, grant, provision } from "../../support/factories.ts";
+import { sweepCredentials } from "../../support/revocation-notices.ts";
 import { type Receiver, startReceiver } from "../../support/receiver-server.ts";
 import { useStarted } from "../../support/started.ts";
 import { sql } from "../../support/tenant.ts";
@@ -169,6 +170,35 @@ test("endpoints of the cell are notified once of a credential that is revoked at
   await sql(us, "UPDATE home_position SET seq = seq + 1000000");
   await eventually(async () => Number(await position()) < 1_000_000, "the number of the restored sequence");
   expect(await notices()).toHaveLength(1);
+});
+
+test("endpoints of the cell are notified once of a planned end at home", async () => {
+  const made = await client("us");
+  await untilKnown(made.token);
+  const events = ["credential.ended", "credential.revoked"];
+  await activeEndpoint(made.token, { url: `${receiver.url}/ended`, events });
+  const position = async (): Promise<unknown> =>
+    (await sql(us, "SELECT end_index FROM home_position"))[0]?.["end_index"];
+  await eventually(async () => Number.isInteger(await position()), "the cell to know the last end");
+  const { credentialId } = await provision(home, { region: "us", tenantId: made.tenantId });
+  const endsAt = new Date(Date.now() - 1_000);
+  await sql(home, "UPDATE credentials SET ends_at = $2, replaced_by = id WHERE id = $1", [
+    credentialId,
+    endsAt,
+  ]);
+  await sweepCredentials(home);
+  const types = "SELECT type FROM events WHERE tenant_id = $1 AND type LIKE 'credential.%'";
+  const found = async () => await sql(us, types, [made.tenantId]);
+  await eventually(async () => (await found()).length > 0, "the event");
+  const received = await eventually(
+    () => receiver.requests.find(({ rawBody }) => rawBody.includes(credentialId)),
+    "the delivery",
+  );
+  expect(JSON.parse(received.rawBody.toString())).toMatchObject({
+    type: "credential.ended",
+    data: { credential_id: credentialId, ended_at: endsAt.toISOString(), reason: "replaced" },
+  });
+  expect(await found()).toEqual([{ type: "credential.ended" }]);
 });
 
 test("a cell behind a hub learns of a revocation in the same time", async () => {

@@ -2,6 +2,8 @@
 import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
+import { createPool } from "../../../src/database/pool.ts";
+import { publishRevocationNotices } from "../../../src/webhooks/revocation-notices.ts";
 import { sweepRotation, type Swept } from "../../../src/tokens/credentials/rotation-sweep.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { metrics } from "../../../src/observability/metrics.ts";
@@ -23,8 +25,7 @@ const log = createLogger({ level: "warn", destination: { write: (line) => void l
 
 async function sweep(): Promise<Swept> {
   const { pools, rules, clock } = tokens;
-  const sources = { keyring, clock, randomBytes, deadLetterMs: DAY_MS };
-  return await sweepRotation({ ...sources, pool: pools.rotator, rules, log });
+  return await sweepRotation({ clock, randomBytes, pool: pools.rotator, rules, log });
 }
 
 beforeEach(async () => {
@@ -134,7 +135,7 @@ test("the number of times a successor was returned is logged at most once a day,
   expect(JSON.stringify(await entries(client))).not.toContain(rotation?.client_secret);
 });
 
-test("a replaced credential is revoked when its overlap ends, and the revocation is published", async () => {
+test("a replaced credential ends with its overlap, and nothing is revoked", async () => {
   const client = await tokens.createCredential(false);
   const successor = await tokens.createCredential(false);
   await tokens.sql.query("UPDATE credentials SET ends_at = $2, replaced_by = $3 WHERE id = $1", [
@@ -147,23 +148,31 @@ test("a replaced credential is revoked when its overlap ends, and the revocation
     const dataKey = await keyring.newTenantDataKey(id);
     await tokens.sql.query("UPDATE tenants SET data_key = $2 WHERE id = $1", [id, dataKey]);
   }
-  expect(await sweep()).toMatchObject({ revoked: 0 });
+  expect(await sweep()).toMatchObject({ ended: 0 });
   expect(await tokens.outcome(client)).toBe("token");
   tokens.advance(DAY_MS);
   // It ends on time, with or without the sweep.
   expect(await tokens.outcome(client)).toBe("INVALID_CLIENT");
   tokens.advance(60_000);
-  expect(await sweep()).toMatchObject({ revoked: 1 });
+  expect(await sweep()).toMatchObject({ ended: 1 });
+  expect(await sweep()).toMatchObject({ ended: 0 });
+  expect(await tokens.outcome(client)).toBe("INVALID_CLIENT");
   const { rows: credentials } = await tokens.sql.query(
     "SELECT state, revoked_at = ends_at AS at_its_end FROM credentials WHERE id = $1",
     [client.credentialId],
   );
   expect(credentials).toEqual([{ state: "REVOKED", at_its_end: true }]);
-  const { rows } = await tokens.sql.query("SELECT kind, reason, actor FROM revocations WHERE target = $1", [
-    client.credentialId,
-  ]);
-  expect(rows).toEqual([{ kind: "credential", reason: "replaced", actor: "system:rotation" }]);
-  expect((await tokens.sql.query("SELECT type FROM events")).rows).toEqual([{ type: "credential.revoked" }]);
+  expect((await tokens.sql.query("SELECT FROM revocations")).rows).toEqual([]);
+  expect((await entries(client)).at(-1)).toEqual(["credential.ended", {}]);
+  const pool = createPool({ url: tokens.database.url, role: "signet_operator", max: 2, log });
+  try {
+    const sources = { keyring, clock: tokens.clock, randomBytes, deadLetterMs: DAY_MS };
+    await publishRevocationNotices({ ...sources, pool, onlyIfTaken: false });
+    await publishRevocationNotices({ ...sources, pool, onlyIfTaken: false });
+  } finally {
+    await pool.end();
+  }
+  expect((await tokens.sql.query("SELECT type FROM events")).rows).toEqual([{ type: "credential.ended" }]);
 });
 
 describe("for any times", () => {

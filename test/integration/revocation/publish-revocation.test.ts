@@ -14,12 +14,11 @@ import {
   type Revocation,
 } from "../../../src/revocation/publish-revocation.ts";
 import { eventually } from "../../support/eventually.ts";
-import { testKeyring } from "../../support/keyring.ts";
 import { useTestDatabase } from "../../support/services.ts";
 
 const database = useTestDatabase();
 const clock = { now: () => Date.now() };
-const sources = { clock, randomBytes, keyring: testKeyring(), deadLetterMs: 0 };
+const sources = { clock, randomBytes };
 const TENANT = newId("tenant", 0, randomBytes);
 const pools: Pool[] = [];
 let operator: Pool;

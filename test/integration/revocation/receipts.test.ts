@@ -6,6 +6,7 @@ import { eventually } from "../../support/eventually.ts";
 import { accessToken, bearer, grant, provision, type Provisioned } from "../../support/factories.ts";
 import { withoutPause } from "../../support/pauses.ts";
 import { signInToPortal } from "../../support/portal.ts";
+import { tellOfRevocations } from "../../support/revocation-notices.ts";
 import { type SecondApi, startSecondApi } from "../../support/second-api.ts";
 import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
 import { asTenant, createEndpoint, sql, WEBHOOK_SCOPES } from "../../support/tenant.ts";
@@ -253,6 +254,7 @@ describe("credential.revoked", () => {
     await createEndpoint(api, tenant, { events: ["inference.completed"] });
     await revoke(client, { reason: "laptop lost" });
     await revoke(client, { reason: "again" });
+    await tellOfRevocations(api);
     const events = await sql<{ id: string; deliveries: number; queued: number }>(
       api,
       `SELECT id, deliveries, (SELECT count(*)::int FROM deliveries d WHERE d.event_id = e.id AND state = 'QUEUED') AS queued

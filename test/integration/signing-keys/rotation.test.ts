@@ -194,6 +194,19 @@ describe("revoking", () => {
     ]);
   });
 
+  test("the signing key does not wait for a key service, and the next rotation replaces it", async () => {
+    const first = store.signingKey().kid;
+    const silent = { ...keyring, sealWithKek: async () => await new Promise<never>(() => undefined) };
+    services = { ...services, keyring: silent };
+    const { revocation } = await revoke(first);
+    expect(revocation.sequence).toBe(1);
+    expect(await entries()).toEqual([`key.revoked ${first}`]);
+    services = { ...services, keyring };
+    const { created } = await rotateSigningKeys(services, "access", AUTHOR);
+    await store.refresh();
+    expect([store.signingKey().kid]).toEqual(created);
+  });
+
   test("the signing key makes the next one begin early", async () => {
     const first = store.signingKey().kid;
     const { kid: second } = await advanceRotation(services, "access", AUTHOR);

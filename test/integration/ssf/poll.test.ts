@@ -9,6 +9,7 @@ import { PollService } from "../../../src/webhooks/ssf/poll.ts";
 import { type Answer, useSharedApi } from "../../support/api.ts";
 import { eventually } from "../../support/eventually.ts";
 import { grant, provision } from "../../support/factories.ts";
+import { tellOfRevocations } from "../../support/revocation-notices.ts";
 import { streamTenant, verifiedSet } from "../../support/ssf.ts";
 import { createEndpoint, type Json, sql, type Tenant } from "../../support/tenant.ts";
 
@@ -45,6 +46,7 @@ async function jtisOf(id: string, request: Json = AT_ONCE): Promise<readonly str
 async function revokeOne(): Promise<string> {
   const { credentialId, clientId } = await provision(api, { tenantId: tenant.tenantId });
   await api.admin("POST", `/credentials/${credentialId}/revoke`, { reason: "leaked" });
+  await tellOfRevocations(api);
   return clientId;
 }
 

@@ -25,16 +25,16 @@ export interface NewRevocationRow {
   readonly disabledNow: boolean;
 }
 
-/** Publishes a revocation with its compliance entry, or returns the target's existing one. */
+/** Publishes a revocation with its compliance entry and its notice, or returns the target's existing one. */
 export async function publish(
   db: Queryable,
   row: NewRevocationRow,
   { beforeIndex, afterIndex }: EntryBytes,
 ): Promise<RevocationRow> {
   const { rows } = await db.query<RevocationRow>({
-    name: "publish-revocation",
+    name: "publish-revocation-with-notice",
     ...sql`SELECT id, seq, tenant_id, at, log_index, leaf_hash
-             FROM publish_revocation(${row.id}, ${row.kind}, ${row.target}, ${row.tenantId}, ${row.reason}, ${row.actor},
+             FROM publish_revocation_with_notice(${row.id}, ${row.kind}, ${row.target}, ${row.tenantId}, ${row.reason}, ${row.actor},
                ${row.lifeMs}::float8 * interval '1 millisecond', ${row.disabledNow}, ${beforeIndex}, ${afterIndex})`,
   });
   return rows[0] as RevocationRow;

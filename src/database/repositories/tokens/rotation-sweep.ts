@@ -182,18 +182,33 @@ export async function countOverdue(db: Queryable, nowMs: number): Promise<number
   return rows[0]?.overdue ?? 0;
 }
 
-export interface ReplacedCredential {
+/** A replaced credential that has ended. */
+export interface EndedCredential {
   readonly id: string;
   readonly tenant_id: string;
+  readonly ends_at: Date;
 }
 
-/** Revokes one replaced credential that has ended; `undefined` if there is none. */
-export async function revokeReplaced(db: Queryable, nowMs: number): Promise<ReplacedCredential | undefined> {
-  const { rows } = await db.query<ReplacedCredential>(
-    `UPDATE credentials SET state = 'REVOKED', revoked_at = ends_at WHERE id = (
-       SELECT id FROM credentials WHERE state = 'ACTIVE' AND ends_at <= $1 ORDER BY ends_at LIMIT 1 FOR UPDATE SKIP LOCKED
-     ) RETURNING id, tenant_id`,
-    [new Date(nowMs)],
+/** Stores up to `limit` replaced credentials as ended, and returns them. */
+export async function endReplaced(db: Queryable, nowMs: number, limit: number): Promise<EndedCredential[]> {
+  const { rows } = await db.query<EndedCredential>(
+    `UPDATE credentials SET state = 'REVOKED', revoked_at = ends_at WHERE id IN (
+       SELECT id FROM credentials WHERE state = 'ACTIVE' AND ends_at <= $1 ORDER BY ends_at LIMIT $2
+          FOR UPDATE SKIP LOCKED
+     ) RETURNING id, tenant_id, ends_at`,
+    [new Date(nowMs), limit],
   );
-  return rows[0];
+  return rows;
+}
+
+/** Stores the indexes of the entries about the ends of credentials. */
+export async function setEndIndexes(
+  db: Queryable,
+  ends: readonly { readonly id: string; readonly index: number }[],
+): Promise<void> {
+  await db.query(
+    `UPDATE credentials c SET end_index = chosen.index
+       FROM unnest($1::text[], $2::bigint[]) AS chosen (id, index) WHERE c.id = chosen.id`,
+    [ends.map(({ id }) => id), ends.map(({ index }) => index)],
+  );
 }
