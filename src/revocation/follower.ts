@@ -27,6 +27,8 @@ import { RevocationView } from "./view.ts";
 
 export const REVOCATION_CHANNEL = "signet_revocations";
 
+/** Pause before this process registers again. */
+const REGISTER_AGAIN_MS = 500;
 const ASK_EVERY_MS = 50;
 /** The same after a second without a check of a token. Shorter than a lease, so the next check need not wait. */
 const ASK_UNUSED_MS = 150;
@@ -90,6 +92,7 @@ export class RevocationFollower {
   /** Called with every answer over either connection. */
   #onAnswer: () => void = () => undefined;
   #beginning: Promise<void> = Promise.resolve();
+  #registering: NodeJS.Timeout | undefined;
 
   constructor(options: FollowerOptions) {
     this.#options = options;
@@ -145,6 +148,7 @@ export class RevocationFollower {
     clearTimeout(this.#asks);
     clearInterval(this.#sweeps);
     await this.#beginning;
+    clearTimeout(this.#registering);
     await this.#leave();
     const { connection } = this.#kept;
     this.#kept.stop();
@@ -190,11 +194,7 @@ export class RevocationFollower {
     this.#subscription = undefined;
     try {
       // Registered before reading, so that every later revocation waits for this process.
-      await withinLoopTime(
-        LISTENING_SILENT_MS,
-        registerFollower(subscription.db, { ...this.#options.identity, leaseMs: this.#options.leaseMs }),
-        () => void subscription.close(),
-      );
+      await this.#register(subscription);
       // Reads everything, even after a short interruption, because the database may have been replaced.
       await this.#learnAll(subscription);
       await this.#learnOver(subscription);
@@ -207,13 +207,32 @@ export class RevocationFollower {
     }
     this.#subscription = subscription;
     this.#kept.proved();
-    this.#acknowledged = 0;
     void this.#acknowledge();
     const follower = processId(this.#options.identity);
     this.#options.log.info(
       { follower, sequence: this.view.sequence, denied: this.view.size },
       "following revocations",
     );
+  }
+
+  /**
+   * Registers, again if that fails: until the server notices the end of a connection that was lost in silence, that one
+   * holds the registration, and acknowledgements count for it.
+   */
+  async #register(subscription: Subscription): Promise<void> {
+    clearTimeout(this.#registering);
+    const { identity, leaseMs, log } = this.#options;
+    const registering = registerFollower(subscription.db, { ...identity, leaseMs });
+    try {
+      await withinLoopTime(LISTENING_SILENT_MS, registering, () => void subscription.close());
+      this.#acknowledged = 0;
+      void this.#acknowledge();
+    } catch (error) {
+      log.debug({ err: error }, "this process is not registered");
+      if (this.#kept.connection === subscription) {
+        this.#registering = setTimeout(() => void this.#register(subscription), REGISTER_AGAIN_MS);
+      }
+    }
   }
 
   #lose(lost: Subscription, error: unknown): void {

@@ -156,8 +156,8 @@ export function createHubOpener(tls: () => HubTls | undefined): OpenHubConnectio
         socket.once("open", () => resolve(connectionOf(socket, response)));
       });
       socket.on("error", (error) => {
-        failure = error;
-        reject(error);
+        failure ??= error;
+        reject(failure);
       });
       socket.once("close", () => handlers.onClose(failure));
     });

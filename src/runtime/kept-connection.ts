@@ -5,8 +5,9 @@
 import { afterLoopTime } from "./loop-time.ts";
 
 /** Shortest time after which an attempt counts as silent and is ended, in the loop's time. */
-const PATIENCE_LEAST_MS = 1_000;
-const PATIENCE_MAX_MS = 3_000;
+const PATIENCE_MS = 1_000;
+/** Attempts under way. A server counts each, until it has opened, among those that it takes at once. */
+const AT_ONCE = 2;
 /** Pauses after attempts that failed at once, as when nothing listens. */
 const PAUSE_FIRST_MS = 20;
 const PAUSE_MAX_MS = 500;
@@ -39,7 +40,10 @@ export interface KeptOptions<C> {
   readonly onLost: (error: unknown) => void;
   readonly onFailed: (error: unknown) => void;
   readonly monotonic: () => number;
-  /** Time for the first attempt, in milliseconds; 1,000 by default. */
+  /**
+   * Time for an attempt until the first has opened, in milliseconds; 1,000 by default. Afterwards an attempt gets three
+   * times as long as the fastest took, and not less than 1,000.
+   */
   readonly patienceMs?: number;
 }
 
@@ -53,7 +57,8 @@ export class KeptConnection<C> {
   readonly #options: KeptOptions<C>;
   #current: Line<C> | undefined;
   readonly #attempts = new Set<AbortController>();
-  #next: NodeJS.Timeout | undefined;
+  /** Cancels the next attempt. */
+  #next: (() => void) | undefined;
   #pauseMs = PAUSE_FIRST_MS;
   #patienceMs: number;
   /** Cancels the watch for an answer. */
@@ -64,7 +69,7 @@ export class KeptConnection<C> {
 
   constructor(options: KeptOptions<C>) {
     this.#options = options;
-    this.#patienceMs = options.patienceMs ?? PATIENCE_LEAST_MS;
+    this.#patienceMs = options.patienceMs ?? PATIENCE_MS;
   }
 
   /** The connection in use. */
@@ -142,7 +147,7 @@ export class KeptConnection<C> {
 
   #endAttempts(): void {
     this.#isRescue = false;
-    clearTimeout(this.#next);
+    this.#next?.();
     this.#next = undefined;
     for (const attempt of this.#attempts) {
       attempt.abort(new Error("another connection is in use"));
@@ -151,19 +156,23 @@ export class KeptConnection<C> {
   }
 
   #plan(ms: number): void {
-    clearTimeout(this.#next);
-    this.#next = setTimeout(() => {
+    this.#next?.();
+    this.#next = afterLoopTime(ms, () => {
       this.#next = undefined;
       void this.#attempt();
-    }, ms);
+    });
   }
 
   async #attempt(): Promise<void> {
     const { open, close, monotonic } = this.#options;
     const ending = new AbortController();
     const line: Line<C> = { connection: undefined, over: false };
+    const [oldest] = this.#attempts;
+    if (this.#attempts.size === AT_ONCE) {
+      oldest?.abort(new Error(SLOW));
+    }
     this.#attempts.add(ending);
-    // The next one begins in the middle of this one, so two are under way.
+    // The next one begins in the middle of this one.
     this.#plan(this.#patienceMs / 2);
     const beganAt = monotonic();
     const cancel = afterLoopTime(this.#patienceMs, () => ending.abort(new Error(SLOW)));
@@ -186,8 +195,7 @@ export class KeptConnection<C> {
     } finally {
       cancel();
     }
-    const tookMs = monotonic() - beganAt;
-    this.#patienceMs = Math.min(Math.max(2 * tookMs, PATIENCE_LEAST_MS), PATIENCE_MAX_MS);
+    this.#patienceMs = Math.min(this.#patienceMs, Math.max(3 * (monotonic() - beganAt), PATIENCE_MS));
     this.#attempts.delete(ending);
     this.#use(line, line.connection);
   }
