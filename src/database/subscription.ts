@@ -22,6 +22,8 @@ export interface SubscriptionOptions {
   readonly idleMs: number;
   /** Whether a query is sent before the previous one is answered. */
   readonly pipeline?: boolean;
+  /** Ends the opening. */
+  readonly signal?: AbortSignal | undefined;
   readonly onNotification: (payload: string) => void;
   /** Called once, when the connection is lost. */
   readonly onLost: (error: Error | undefined) => void;
@@ -35,7 +37,8 @@ export interface Subscription {
 
 /** Opens the connection and listens. Rejects if that fails. */
 export async function subscribe(options: SubscriptionOptions): Promise<Subscription> {
-  const { url, role, name = role, channel, idleMs, pipeline = false, onNotification, onLost } = options;
+  const { url, role, name = role, channel, idleMs, pipeline = false, signal } = options;
+  const { onNotification, onLost } = options;
   const client: Client = new BoundedClient({
     connectionString: url,
     application_name: name,
@@ -58,6 +61,8 @@ export async function subscribe(options: SubscriptionOptions): Promise<Subscript
   client.on("error", lose);
   client.on("end", () => lose());
   client.on("notification", ({ payload }) => onNotification(payload ?? ""));
+  const abort = (): void => void client.connection.stream.destroy();
+  signal?.addEventListener("abort", abort, { once: true });
   try {
     await client.connect();
     await withinLoopTime(
@@ -69,9 +74,12 @@ export async function subscribe(options: SubscriptionOptions): Promise<Subscript
       ),
       () => void client.end(),
     );
+    signal?.throwIfAborted();
   } catch (error) {
     await close();
     throw error;
+  } finally {
+    signal?.removeEventListener("abort", abort);
   }
   started = true;
   return { db: client, close };

@@ -18,6 +18,7 @@ import {
 } from "../database/repositories/tokens/revocations.ts";
 import type { Subscription, SubscriptionOptions } from "../database/subscription.ts";
 import type { Clock } from "../domain/clock.ts";
+import { KeptConnection } from "../runtime/kept-connection.ts";
 import { afterLoopTime, withinLoopTime } from "../runtime/loop-time.ts";
 import type { Logger } from "../observability/logger.ts";
 import type { Monotonic } from "./lease.ts";
@@ -26,12 +27,12 @@ import { RevocationView } from "./view.ts";
 
 export const REVOCATION_CHANNEL = "signet_revocations";
 
+/** Pause before this process registers again. */
+const REGISTER_AGAIN_MS = 500;
 const ASK_EVERY_MS = 50;
 /** The same after a second without a check of a token. Shorter than a lease, so the next check need not wait. */
 const ASK_UNUSED_MS = 150;
 const UNUSED_AFTER_MS = 1_000;
-const RECONNECT_FIRST_MS = 50;
-const RECONNECT_MAX_MS = 1_000;
 /** Pauses between sweeps of ended denials, each with a sign of life for receipts. */
 const SWEEP_EVERY_MS = 60_000;
 /** Silence, in the loop's time (see `afterLoopTime`), after which a connection counts as broken. */
@@ -49,12 +50,15 @@ const LOOK_AGAIN_MS = 10;
 const ACKNOWLEDGE_AFTER_MS = 5;
 const ACKNOWLEDGE_SPREAD_MS = 20;
 
+/** Time for the first opening. It takes several turns of the event loop, each of which may be late. */
+const OPENING_MS = 3_000;
+const NOT_FOLLOWED = "revocations are not followed";
 const STANDBY = "the database is a standby: revocations are followed on the primary only";
 
 export interface FollowerOptions {
   /** Opens the connection for notifications. */
   readonly subscribe: (
-    handlers: Pick<SubscriptionOptions, "onNotification" | "onLost">,
+    handlers: Pick<SubscriptionOptions, "onNotification" | "onLost" | "signal">,
   ) => Promise<Subscription>;
   /** Another connection to the same database, used when the first is silent. Role signet_edge. */
   readonly other: Pick<Pool, "connect">;
@@ -73,10 +77,9 @@ export class RevocationFollower {
   readonly #options: FollowerOptions;
   #asks: NodeJS.Timeout | undefined;
   #sweeps: NodeJS.Timeout | undefined;
-  #reconnecting: NodeJS.Timeout | undefined;
+  readonly #kept: KeptConnection<Subscription>;
+  /** The connection over which everything was read. */
   #subscription: Subscription | undefined;
-  #connecting: Promise<void> = Promise.resolve();
-  #reconnectMs = RECONNECT_FIRST_MS;
   #asking = false;
   /** A notification arrived that the pending answer may not cover. */
   #unexplained = false;
@@ -88,18 +91,35 @@ export class RevocationFollower {
   #renewal: Promise<boolean> | undefined;
   /** Called with every answer over either connection. */
   #onAnswer: () => void = () => undefined;
-  #stopped = false;
+  #beginning: Promise<void> = Promise.resolve();
+  #registering: NodeJS.Timeout | undefined;
 
   constructor(options: FollowerOptions) {
     this.#options = options;
     this.view = new RevocationView(options);
+    this.#kept = new KeptConnection<Subscription>({
+      open: async ({ signal, onLost }) =>
+        await options.subscribe({ onNotification: (payload) => this.#hear(payload), onLost, signal }),
+      close: (subscription) => void subscription.close(),
+      onOpen: (subscription) => {
+        this.#beginning = this.#begin(subscription);
+      },
+      onLost: (error) => {
+        this.#subscription = undefined;
+        options.log.warn({ err: error }, NOT_FOLLOWED);
+      },
+      onFailed: (error) => options.log.warn({ err: error }, NOT_FOLLOWED),
+      monotonic: options.monotonic,
+      patienceMs: OPENING_MS,
+    });
   }
 
   /** Starts to follow. Resolves after the first attempt to read everything, even if it failed. */
   async start(): Promise<void> {
     this.#askLater();
     this.#sweeps = setInterval(() => this.#sweep(), SWEEP_EVERY_MS).unref();
-    await this.#connect();
+    await this.#kept.start();
+    await this.#beginning;
   }
 
   /**
@@ -125,13 +145,14 @@ export class RevocationFollower {
   }
 
   async stop(): Promise<void> {
-    this.#stopped = true;
     clearTimeout(this.#asks);
     clearInterval(this.#sweeps);
-    clearTimeout(this.#reconnecting);
-    await this.#connecting;
+    await this.#beginning;
+    clearTimeout(this.#registering);
     await this.#leave();
-    await this.#subscription?.close();
+    const { connection } = this.#kept;
+    this.#kept.stop();
+    await connection?.close();
   }
 
   /** Removes this process from the followers, so that receipts do not name it as silent. */
@@ -168,35 +189,24 @@ export class RevocationFollower {
     );
   }
 
-  async #connect(): Promise<void> {
-    this.#connecting = this.#open();
-    await this.#connecting;
-  }
-
-  async #open(): Promise<void> {
-    let subscription: Subscription | undefined;
+  /** Registers over an open connection, and reads everything over it. */
+  async #begin(subscription: Subscription): Promise<void> {
+    this.#subscription = undefined;
     try {
-      subscription = await this.#options.subscribe({
-        onNotification: (payload) => this.#hear(payload),
-        onLost: (error) => this.#lose(subscription, error),
-      });
       // Registered before reading, so that every later revocation waits for this process.
-      await withinLoopTime(
-        LISTENING_SILENT_MS,
-        registerFollower(subscription.db, { ...this.#options.identity, leaseMs: this.#options.leaseMs }),
-        () => void subscription?.close(),
-      );
+      await this.#register(subscription);
       // Reads everything, even after a short interruption, because the database may have been replaced.
       await this.#learnAll(subscription);
       await this.#learnOver(subscription);
     } catch (error) {
-      await subscription?.close();
-      this.#lose(undefined, error);
+      this.#lose(subscription, error);
+      return;
+    }
+    if (this.#kept.connection !== subscription) {
       return;
     }
     this.#subscription = subscription;
-    this.#reconnectMs = RECONNECT_FIRST_MS;
-    this.#acknowledged = 0;
+    this.#kept.proved();
     void this.#acknowledge();
     const follower = processId(this.#options.identity);
     this.#options.log.info(
@@ -205,15 +215,32 @@ export class RevocationFollower {
     );
   }
 
-  /** Schedules one reconnection per lost connection; `lost` is undefined for one that was never in use. */
-  #lose(lost: Subscription | undefined, error: unknown): void {
-    if (this.#stopped || this.#subscription !== lost) {
-      return;
+  /**
+   * Registers, again if that fails: until the server notices the end of a connection that was lost in silence, that one
+   * holds the registration, and acknowledgements count for it.
+   */
+  async #register(subscription: Subscription): Promise<void> {
+    clearTimeout(this.#registering);
+    const { identity, leaseMs, log } = this.#options;
+    const registering = registerFollower(subscription.db, { ...identity, leaseMs });
+    try {
+      await withinLoopTime(LISTENING_SILENT_MS, registering, () => void subscription.close());
+      this.#acknowledged = 0;
+      void this.#acknowledge();
+    } catch (error) {
+      log.debug({ err: error }, "this process is not registered");
+      if (this.#kept.connection === subscription) {
+        this.#registering = setTimeout(() => void this.#register(subscription), REGISTER_AGAIN_MS);
+      }
     }
-    this.#options.log.warn({ err: error }, "revocations are not followed");
-    this.#subscription = undefined;
-    this.#reconnecting = setTimeout(() => void this.#connect(), this.#reconnectMs);
-    this.#reconnectMs = Math.min(2 * this.#reconnectMs, RECONNECT_MAX_MS);
+  }
+
+  #lose(lost: Subscription, error: unknown): void {
+    if (this.#kept.connection === lost) {
+      this.#kept.leave(error);
+    } else {
+      void lost.close();
+    }
   }
 
   async #ask(): Promise<void> {
@@ -231,7 +258,6 @@ export class RevocationFollower {
         setImmediate(() => void this.#ask());
       }
     } catch (error) {
-      await subscription.close();
       this.#lose(subscription, error);
     } finally {
       this.#asking = false;
@@ -240,8 +266,10 @@ export class RevocationFollower {
 
   /** Reads over the subscription. Closes it if no answer comes, whatever the network reports. */
   async #learnOver(subscription: Subscription): Promise<void> {
+    this.#kept.expect();
     const learning = this.#learnFrom(subscription.db);
     await withinLoopTime(LISTENING_SILENT_MS, learning, () => void subscription.close());
+    this.#kept.heard();
   }
 
   /** Reads all live revocations over a subscription that is not in use yet. */

@@ -3,6 +3,7 @@
  * Network, time and randomness are arguments.
  */
 import { setTimeout as delay } from "node:timers/promises";
+import type { KeptConnection } from "../runtime/kept-connection.ts";
 import type { FollowerRow } from "../database/repositories/tokens/revocations.ts";
 import type { Clock } from "../domain/clock.ts";
 import { TokenBucket } from "../domain/token-buckets.ts";
@@ -16,6 +17,7 @@ import {
   readReply,
   type Request,
 } from "./hub-messages.ts";
+import { keepHubConnection } from "./kept-hub.ts";
 import { HubSession, type KnowledgeOptions, ProvenKnowledge } from "./hub-session.ts";
 import type { Monotonic } from "./lease.ts";
 import type { CheckCode } from "./proof.ts";
@@ -35,16 +37,14 @@ const PAUSE_SHARE = 0.65;
 const EARLY = 0.75;
 /** Weight of the last proof in the average of how long proofs take. */
 const SMOOTHING = 0.125;
-const RECONNECT_FIRST_MS = 20;
-const RECONNECT_MAX_MS = 1_000;
-/** Silence after which a hub's nonces no longer count, and after which the connection counts as lost, in milliseconds. */
+/** Time without a proof after which a hub's nonces no longer count, and after which another connection is opened. */
 const QUIET_MS = 400;
-const SILENT_MS = 2_000;
+const USELESS_MS = 2_000;
 /**
- * Loop time after which all hubs count as silent for a waiting request: more than the longest way to the primary and
- * back, so that the answer to a nonce drawn now can still come.
+ * Loop time without a proof after which requests no longer wait for one: more than the longest way to the primary and
+ * back, and with a lease less than half a second (docs/runbook.md, A region is cut off).
  */
-const RENEWAL_SILENT_MS = 250;
+const SILENT_MS = 300;
 /** How long a start waits for the first proof, in milliseconds. */
 const START_MOST_MS = 3_000;
 const SWEEP_EVERY_MS = 60_000;
@@ -73,23 +73,20 @@ export interface HubFollowerOptions extends Pick<KnowledgeOptions, "onKeys" | "o
   readonly log: Logger;
 }
 
-/** The connection to one hub, opened again whenever it is lost. */
+/** The connection to one hub, opened again whenever it is lost or silent. */
 class HubLink {
   readonly #options: HubFollowerOptions;
   readonly #knowledge: ProvenKnowledge;
   readonly #hub: string;
   readonly #onProof: (renewed: boolean) => void;
+  readonly #kept: KeptConnection<HubConnection>;
   /** How long a proof takes, smoothed, in milliseconds. */
   #latencyMs = 0;
-  #connection: HubConnection | undefined;
   #session: HubSession | undefined;
-  #reconnectMs = RECONNECT_FIRST_MS;
-  #reconnecting: NodeJS.Timeout | undefined;
   /** When the last proof was read. */
   #provedAt = 0;
   #faults = 0;
   readonly #unasked: TokenBucket;
-  #stopped = false;
 
   constructor(
     options: HubFollowerOptions,
@@ -102,38 +99,26 @@ class HubLink {
     this.#hub = hub;
     this.#onProof = onProof;
     this.#unasked = new TokenBucket(UNASKED_BURST, options.monotonic());
+    this.#kept = keepHubConnection(hub, {
+      ...options,
+      onMessage: (text) => this.#read(text),
+      onOpen: (connection) => this.#begin(connection),
+      onLost: () => {
+        this.#session = undefined;
+      },
+    });
   }
 
   async connect(): Promise<void> {
-    const { open, identity, leaseMs, log, monotonic } = this.#options;
-    let opened: HubConnection | undefined;
-    let closed = false;
-    const onClose = (error?: Error): void => {
-      closed = true;
-      if (opened !== undefined && this.#connection === opened) {
-        this.#lose(error);
-      }
-    };
-    try {
-      opened = await open(this.#hub, { onMessage: (text) => this.#read(text), onClose });
-    } catch (error) {
-      this.#lose(error);
+    await this.#kept.start();
+  }
+
+  #begin(connection: HubConnection): void {
+    const { identity, leaseMs, log, monotonic } = this.#options;
+    if (this.#isRevoked(connection)) {
+      this.#kept.leave(new Error(REVOKED));
       return;
     }
-    if (this.#stopped) {
-      opened.close();
-      return;
-    }
-    if (closed) {
-      this.#lose(new Error("the hub closed the connection"));
-      return;
-    }
-    if (this.#isRevoked(opened)) {
-      opened.close();
-      this.#lose(new Error(REVOKED));
-      return;
-    }
-    this.#connection = opened;
     this.#faults = 0;
     this.#provedAt = monotonic();
     this.#session = new HubSession(this.#knowledge, (request) => this.send(request));
@@ -153,7 +138,7 @@ class HubLink {
   }
 
   get connected(): boolean {
-    return this.#connection !== undefined;
+    return this.#kept.connection !== undefined;
   }
 
   get latencyMs(): number {
@@ -161,49 +146,30 @@ class HubLink {
   }
 
   /**
-   * Draws a nonce; leaves a hub that is silent.
+   * Draws a nonce. A hub that brings no proof for long gets another connection, in case that helps.
    *
    * @returns when it was drawn, by the monotonic clock; undefined if no proof is to be expected
    */
   ask(): number | undefined {
     const askedAt = this.#session?.ask();
-    const silentMs = askedAt === undefined ? 0 : askedAt - this.#provedAt;
-    if (silentMs >= SILENT_MS) {
-      this.#leave("the hub brings no proof");
+    if (askedAt === undefined) {
+      return undefined;
+    }
+    this.#kept.expect();
+    const silentMs = askedAt - this.#provedAt;
+    if (silentMs >= USELESS_MS) {
+      this.#kept.replace();
     }
     return silentMs < QUIET_MS ? askedAt : undefined;
   }
 
   send(request: Request): void {
-    this.#connection?.send(JSON.stringify(request));
+    this.#kept.connection?.send(JSON.stringify(request));
   }
 
   close(): void {
-    this.#stopped = true;
-    clearTimeout(this.#reconnecting);
-    this.#connection?.close();
-    this.#connection = undefined;
+    this.#kept.stop();
     this.#session = undefined;
-  }
-
-  #leave(reason: string): void {
-    const connection = this.#connection;
-    if (connection !== undefined) {
-      this.#lose(new Error(reason));
-      connection.close();
-    }
-  }
-
-  #lose(error: unknown): void {
-    this.#connection = undefined;
-    this.#session = undefined;
-    if (this.#stopped) {
-      return;
-    }
-    this.#options.log.warn({ err: error, hub: this.#hub }, "the connection to a hub is lost");
-    clearTimeout(this.#reconnecting);
-    this.#reconnecting = setTimeout(() => void this.connect(), this.#reconnectMs);
-    this.#reconnectMs = Math.min(2 * this.#reconnectMs, RECONNECT_MAX_MS);
   }
 
   #read(text: string): void {
@@ -213,7 +179,7 @@ class HubLink {
     }
     const reply = readReply(text);
     if ((reply === undefined || !session.awaits(reply.type)) && this.#isFlood(text.length)) {
-      this.#leave("the hub sends more than was asked for");
+      this.#kept.leave(new Error("the hub sends more than was asked for"));
       return;
     }
     const effect = reply === undefined ? { fault: "malformed" } : session.read(reply);
@@ -224,12 +190,12 @@ class HubLink {
     if (effect === "none") {
       return;
     }
-    if (this.#isRevoked(this.#connection)) {
-      this.#leave(REVOKED);
+    if (this.#isRevoked(this.#kept.connection)) {
+      this.#kept.leave(new Error(REVOKED));
       return;
     }
     this.#provedAt = this.#options.monotonic();
-    this.#reconnectMs = RECONNECT_FIRST_MS;
+    this.#kept.proved();
     if (typeof effect === "object") {
       this.#latencyMs += (effect.renewedAfterMs - this.#latencyMs) * (this.#latencyMs === 0 ? 1 : SMOOTHING);
     } else if (effect === "restored") {
@@ -252,7 +218,7 @@ class HubLink {
     this.#faults += 1;
     this.#options.log.error({ hub: this.#hub, reasons: [reason] }, "a hub sent an invalid message");
     if (this.#faults >= FAULTS_MAX) {
-      this.#leave("the hub's messages are invalid");
+      this.#kept.leave(new Error("the hub's messages are invalid"));
     }
   }
 }
@@ -262,7 +228,10 @@ export class HubFollower {
   readonly view: RevocationView;
   readonly #options: HubFollowerOptions;
   readonly #links: readonly HubLink[];
-  readonly #waiting = new Set<() => void>();
+  readonly #waiting = new Set<(proved: boolean) => void>();
+  /** Whether no hub brings proofs, and what cancels the watch for that. */
+  #isSilent = false;
+  #watch: (() => void) | undefined;
   #next: NodeJS.Timeout | undefined;
   /** When the last nonce was drawn, and the link that draws the next one. */
   #askedAt = Number.NEGATIVE_INFINITY;
@@ -286,17 +255,21 @@ export class HubFollower {
   /** Starts to follow. Resolves after the first proof that counts, or after three seconds without one. */
   async start(): Promise<void> {
     this.#plan();
+    this.#watchProofs(START_MOST_MS);
     this.#sweeps = setInterval(() => this.view.prune(), SWEEP_EVERY_MS).unref();
-    const started = this.#nextProof(START_MOST_MS);
+    const started = this.#nextProof();
     await Promise.all(this.#links.map(async (link) => await link.connect()));
     await started;
   }
 
   /** Waits until tokens can be admitted. @returns false if no hub brings a proof */
   async renew(): Promise<boolean> {
+    if (this.#isSilent) {
+      return this.view.current;
+    }
     if (this.#renewal === undefined) {
       this.#renewal = this.view
-        .renewedBy(async () => await this.#nextProof(RENEWAL_SILENT_MS))
+        .renewedBy(async () => await this.#nextProof())
         .finally(() => {
           this.#renewal = undefined;
         });
@@ -317,6 +290,7 @@ export class HubFollower {
     clearTimeout(this.#next);
     clearTimeout(this.#acknowledging);
     clearInterval(this.#sweeps);
+    this.#watch?.();
     for (const link of this.#links) {
       link.send({ type: "gone", lockKey: this.#options.identity.lockKey, stopped: true });
     }
@@ -333,18 +307,37 @@ export class HubFollower {
       this.#ask();
     }
     if (renewed) {
-      for (const wake of this.#waiting) {
-        wake();
-      }
+      this.#isSilent = false;
+      this.#watchProofs();
+      this.#wake(true);
     }
   }
 
-  /** Draws a nonce for the next hub that brings proofs, and plans the one after it. */
+  #wake(proved: boolean): void {
+    for (const wake of this.#waiting) {
+      wake(proved);
+    }
+  }
+
+  /** Notes when no proof has come for a while, and lets nobody wait any longer. */
+  #watchProofs(ms = SILENT_MS): void {
+    this.#watch?.();
+    this.#watch = afterLoopTime(ms, () => {
+      this.#isSilent = true;
+      this.#wake(false);
+    });
+  }
+
+  /** Draws a nonce for the next hub that brings proofs, or for each while a request waits. Plans the one after it. */
   #ask(): void {
     let askedAt: number | undefined;
-    for (let tries = this.#links.length; tries > 0 && askedAt === undefined; tries -= 1) {
-      askedAt = this.#links[this.#turn]?.ask();
+    for (let tries = this.#links.length; tries > 0; tries -= 1) {
+      const at = this.#links[this.#turn]?.ask();
       this.#turn = (this.#turn + 1) % this.#links.length;
+      askedAt ??= at;
+      if (askedAt !== undefined && this.#renewal === undefined) {
+        break;
+      }
     }
     this.#askedAt = askedAt ?? this.#options.monotonic();
     this.#plan();
@@ -386,16 +379,13 @@ export class HubFollower {
     }
   }
 
-  /** Resolves with whether a proof comes within the loop's time. */
-  async #nextProof(ms: number): Promise<boolean> {
+  /** Resolves with whether a proof comes, or with false once no hub brings any. */
+  async #nextProof(): Promise<boolean> {
     return await new Promise<boolean>((resolve) => {
-      const settle = (proved: boolean): void => {
+      const wake = (proved: boolean): void => {
         this.#waiting.delete(wake);
-        cancel();
         resolve(proved);
       };
-      const wake = (): void => settle(true);
-      const cancel = afterLoopTime(ms, () => settle(false));
       this.#waiting.add(wake);
     });
   }

@@ -98,18 +98,26 @@ export interface HubConnection {
   readonly relays?: boolean;
   /** Stops to read, or goes on. */
   pause?(paused: boolean): void;
+  /** Asks the other side for a sign of life, whatever it has to say otherwise. */
+  ping?(): void;
   close(): void;
 }
 
 /** What happens on a connection. */
 export interface HubConnectionHandlers {
   onMessage(text: string): void;
+  /** Called when the other side answers {@link HubConnection.ping}. */
+  onPong?(): void;
   /** Called once. */
   onClose(error?: Error): void;
 }
 
-/** Opens a connection to a hub. Rejects if that fails. */
-export type OpenHubConnection = (url: string, handlers: HubConnectionHandlers) => Promise<HubConnection>;
+/** Opens a connection to a hub. Rejects if that fails, or if the signal ends it before. */
+export type OpenHubConnection = (
+  url: string,
+  handlers: HubConnectionHandlers,
+  signal?: AbortSignal,
+) => Promise<HubConnection>;
 
 const FIELDS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   nonce: { nonce: "string" },

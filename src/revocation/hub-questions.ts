@@ -1,5 +1,6 @@
 /** A hub's questions to what is above it: one for the nonces of all processes behind it, as often as their leases need. */
 import type { Logger } from "../observability/logger.ts";
+import { afterLoopTime } from "../runtime/loop-time.ts";
 import type { FollowerRegister } from "./follower-reports.ts";
 import type { Monotonic } from "./lease.ts";
 import { type Path, TREE_NONCES_MAX, treeOf } from "./nonce-tree.ts";
@@ -36,6 +37,11 @@ const GATHER_MS = 3;
 /** The same while no process waits for a proof. */
 const IDLE_MS = 500;
 const UNDER_WAY_MAX = 48;
+/**
+ * Loop time after which a question no longer counts as under way. No lease is as long, and too many that are lost in a
+ * cut would hold up those after it. A late answer is still read.
+ */
+const UNANSWERED_MS = 500;
 /** Nonces of one connection that may wait for a proof. A hub below sends one for all its processes. */
 const NONCES_OF_ONE_MAX = 12;
 /**
@@ -185,6 +191,11 @@ export class HubQuestions<Asker> {
     const { keysDigest, after } = known();
     const { root, paths } = treeOf(asked.map(({ nonce }) => nonce.bytes));
     this.#underWay += 1;
+    let isCounted = true;
+    const cancel = afterLoopTime(UNANSWERED_MS, () => {
+      this.#underWay -= 1;
+      isCounted = false;
+    });
     upstream
       .ask(root, { keysDigest, after })
       .then((answer) => {
@@ -206,9 +217,14 @@ export class HubQuestions<Asker> {
         this.#dueAt = Math.max(monotonic() + GATHER_MS, this.#askedAt + this.#every() - GATHER_MS);
         this.#plan();
       })
-      .catch((error: unknown) => log.debug({ err: error }, "a question for a proof failed"))
+      .catch((error: unknown) => {
+        log.debug({ err: error }, "a question for a proof failed");
+        // It has carried them nowhere.
+        asked.forEach(({ nonce }) => (nonce.carried -= 1));
+      })
       .finally(() => {
-        this.#underWay -= 1;
+        cancel();
+        this.#underWay -= isCounted ? 1 : 0;
       });
     this.#plan();
   }

@@ -35,7 +35,7 @@ import {
 const CONNECTIONS_OF_ONE_MAX = 100;
 /** Handshakes at once. Each takes 100 kB and a millisecond of a core. Others begin again soon. */
 const HANDSHAKES_MAX = 32;
-/** Timeout for TLS and the upgrade, in milliseconds. */
+/** Timeout for TLS at a hub, in milliseconds. Processes end their attempts sooner (src/runtime/kept-connection.ts). */
 const HANDSHAKE_MS = 3_000;
 /** Pause between checks of the open connections, in milliseconds: certificates expire. */
 const SWEEP_MS = 10_000;
@@ -77,6 +77,7 @@ function connectionOf(
     get backlog() {
       return socket.bufferedAmount;
     },
+    ping: () => socket.ping(),
     close: () => socket.terminate(),
   };
 }
@@ -111,15 +112,19 @@ function createStillTrusted(
   };
 }
 
-/** Returns a function that connects to hubs. @param tls undefined in development, for `ws:` URLs */
+/**
+ * Returns a function that connects to hubs. Its caller limits the time: `handshakeTimeout` of `ws` is a timeout of the
+ * socket, which TLS starts again.
+ *
+ * @param tls undefined in development, for `ws:` URLs
+ */
 export function createHubOpener(tls: () => HubTls | undefined): OpenHubConnection {
-  return async (url, handlers) =>
+  return async (url, handlers, signal) =>
     await new Promise((resolve, reject) => {
       const current = tls();
       const socket = new WebSocket(`${url}${HUB_PATH}`, {
         perMessageDeflate: false,
         maxPayload: HUB_MESSAGE_MAX,
-        handshakeTimeout: HANDSHAKE_MS,
         ...(current === undefined
           ? {}
           : // `ws` passes the check to `node:tls`, but declares another type for it.
@@ -129,6 +134,13 @@ export function createHubOpener(tls: () => HubTls | undefined): OpenHubConnectio
             }),
       });
       let failure: Error | undefined;
+      const end = (): void => {
+        failure ??= signal?.reason as Error;
+        socket.terminate();
+      };
+      signal?.addEventListener("abort", end, { once: true });
+      socket.once("open", () => signal?.removeEventListener("abort", end));
+      socket.on("pong", () => handlers.onPong?.());
       // Precedes the event `open` in the same turn.
       socket.once("upgrade", (response) => {
         const { socket: wire } = response;
@@ -144,8 +156,8 @@ export function createHubOpener(tls: () => HubTls | undefined): OpenHubConnectio
         socket.once("open", () => resolve(connectionOf(socket, response)));
       });
       socket.on("error", (error) => {
-        failure = error;
-        reject(error);
+        failure ??= error;
+        reject(failure);
       });
       socket.once("close", () => handlers.onClose(failure));
     });

@@ -1,6 +1,7 @@
 /** Hubs above a hub: a region's hub may follow hubs of another region instead of the primary (decision 33). */
 import type { FollowerRow } from "../database/repositories/tokens/revocations.ts";
 import type { Logger } from "../observability/logger.ts";
+import type { KeptConnection } from "../runtime/kept-connection.ts";
 import { afterLoopTime } from "../runtime/loop-time.ts";
 import type { FollowerNews } from "./follower-reports.ts";
 import type { HubAnswer, Upstream } from "./hub-questions.ts";
@@ -13,11 +14,10 @@ import {
   type Request,
   SnapshotReader,
 } from "./hub-messages.ts";
+import { keepHubConnection } from "./kept-hub.ts";
 import type { Monotonic } from "./lease.ts";
 import type { Attestation, Snapshot } from "./proof.ts";
 
-const RECONNECT_FIRST_MS = 50;
-const RECONNECT_MAX_MS = 1_000;
 /** How long an answer may take, in the loop's time. */
 const ANSWER_MS = 2_000;
 /** The same for the first part of a snapshot, which the parent may first have to read. */
@@ -48,10 +48,9 @@ interface Question {
 
 /** The connection to one parent. */
 class Parent {
-  readonly #hub: string;
   readonly #options: ParentHubsOptions;
   readonly #questions = new Map<string, Question>();
-  #connection: HubConnection | undefined;
+  readonly #kept: KeptConnection<HubConnection>;
   #followers = new Map<number, FollowerNews>();
   #lines: string[] = [];
   #after = 0;
@@ -62,17 +61,19 @@ class Parent {
   #texts: string[] = [];
   #silence: NodeJS.Timeout | undefined;
   #snapshots: { resolve(snapshot: Snapshot): void; reject(error: Error): void }[] = [];
-  #reconnectMs = RECONNECT_FIRST_MS;
-  #timer: NodeJS.Timeout | undefined;
-  #stopped = false;
 
   constructor(options: ParentHubsOptions, hub: string) {
     this.#options = options;
-    this.#hub = hub;
+    this.#kept = keepHubConnection(hub, {
+      ...options,
+      onMessage: (text) => this.#read(text),
+      onOpen: (connection) => this.#begin(connection),
+      onLost: (error) => this.#fail(error as Error),
+    });
   }
 
   get connected(): boolean {
-    return this.#connection !== undefined;
+    return this.#kept.connection !== undefined;
   }
 
   get underWay(): number {
@@ -80,45 +81,36 @@ class Parent {
   }
 
   async connect(): Promise<void> {
-    let opened: HubConnection | undefined;
-    const onClose = (error?: Error): void => {
-      if (this.#connection === opened) {
-        this.#lose(error ?? new Error("the parent hub closed the connection"));
-      }
-    };
-    try {
-      opened = await this.#options.open(this.#hub, { onMessage: (text) => this.#read(text), onClose });
-    } catch (error) {
-      this.#lose(error as Error);
+    await this.#kept.start();
+  }
+
+  #begin(connection: HubConnection): void {
+    // What the connection before was asked for does not come over this one.
+    this.#fail(new Error("another connection to the parent hub is in use"));
+    if (this.#isRevoked(connection)) {
+      this.#kept.leave(new Error(REVOKED));
       return;
     }
-    if (this.#stopped) {
-      opened.close();
-      return;
-    }
-    if (this.#isRevoked(opened)) {
-      opened.close();
-      this.#lose(new Error(REVOKED));
-      return;
-    }
-    this.#connection = opened;
-    this.#reconnectMs = RECONNECT_FIRST_MS;
     this.send({ type: "lines", after: this.#after });
     this.report([...this.#followers.values()]);
   }
 
   send(request: Request): void {
-    this.#connection?.send(JSON.stringify(request));
+    this.#kept.connection?.send(JSON.stringify(request));
   }
 
   async ask(nonce: Buffer, known: Parameters<Upstream["ask"]>[1]): Promise<HubAnswer> {
     const key = nonce.toString("base64url");
     this.#after = Math.max(this.#after, known.after);
     return await new Promise<HubAnswer>((resolve, reject) => {
-      const silence = new Error("the parent hub brings no proof");
-      const cancel = afterLoopTime(ANSWER_MS, () => this.#leave(silence));
+      const cancel = afterLoopTime(ANSWER_MS, () => {
+        this.#questions.delete(key);
+        reject(new Error("the parent hub brings no proof"));
+        this.#kept.replace();
+      });
       this.#questions.set(key, { knownKeys: known.keysDigest, resolve, reject, cancel });
       this.send({ type: "nonce", nonce: key });
+      this.#kept.expect();
     });
   }
 
@@ -161,33 +153,12 @@ class Parent {
   }
 
   close(): void {
-    this.#stopped = true;
-    clearTimeout(this.#timer);
     this.#fail(new Error("this hub stops"));
-    this.#connection?.close();
-    this.#connection = undefined;
+    this.#kept.stop();
   }
 
   #isRevoked(connection: HubConnection | undefined): boolean {
     return connection?.certificate !== undefined && this.#options.isDenied(connection.certificate);
-  }
-
-  #leave(error: Error): void {
-    const connection = this.#connection;
-    this.#lose(error);
-    connection?.close();
-  }
-
-  #lose(error: Error): void {
-    this.#connection = undefined;
-    this.#fail(error);
-    if (this.#stopped) {
-      return;
-    }
-    this.#options.log.warn({ err: error, hub: this.#hub }, "the connection to a parent hub is lost");
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => void this.connect(), this.#reconnectMs);
-    this.#reconnectMs = Math.min(2 * this.#reconnectMs, RECONNECT_MAX_MS);
   }
 
   #fail(error: Error): void {
@@ -229,14 +200,14 @@ class Parent {
         this.#readSnapshot(reply);
         break;
       case undefined:
-        this.#leave(new Error("the parent hub's messages are invalid"));
+        this.#kept.leave(new Error("the parent hub's messages are invalid"));
         break;
     }
   }
 
   #answer(proof: Extract<Reply, { type: "proof" }>): void {
-    if (this.#isRevoked(this.#connection)) {
-      this.#leave(new Error(REVOKED));
+    if (this.#isRevoked(this.#kept.connection)) {
+      this.#kept.leave(new Error(REVOKED));
       return;
     }
     const question = this.#questions.get(proof.nonce);
@@ -245,6 +216,7 @@ class Parent {
     }
     this.#questions.delete(proof.nonce);
     question.cancel();
+    this.#kept.proved();
     if (question.knownKeys === proof.keysDigest) {
       this.#settle(proof, question);
       return;
@@ -273,7 +245,7 @@ class Parent {
       this.#texts.push(reply.text);
     }
     if (head === "malformed") {
-      this.#leave(new Error("the parent hub's messages are invalid"));
+      this.#kept.leave(new Error("the parent hub's messages are invalid"));
     } else if (head === "reading") {
       this.#limitSilence(ANSWER_MS);
       if (reply.type === "chunk") {

@@ -17,6 +17,7 @@ import {
 import type { Queryable } from "../database/pool.ts";
 import type { Subscription, SubscriptionOptions } from "../database/subscription.ts";
 import type { Logger } from "../observability/logger.ts";
+import { KeptConnection } from "../runtime/kept-connection.ts";
 import { withinLoopTime } from "../runtime/loop-time.ts";
 import type { FollowerNews } from "./follower-reports.ts";
 import type { HubAnswer, Upstream } from "./hub-questions.ts";
@@ -24,8 +25,6 @@ import type { Monotonic } from "./lease.ts";
 import { type Attestation, NONCE_BYTES, type Snapshot } from "./proof.ts";
 
 const CONNECTIONS = 3;
-const RECONNECT_FIRST_MS = 50;
-const RECONNECT_MAX_MS = 1_000;
 /** Silence, in the loop's time, after which a connection counts as broken. */
 const SILENT_MS = 2_000;
 /** The same before each part of a snapshot. Making one of a million revocations takes 4 s. */
@@ -36,7 +35,7 @@ const NOTICE = /^(\S{1,300}) (\S{36}) ([0-9a-f]{64}) ?(\S*)$/;
 export interface PrimaryOptions {
   /** Opens a connection that pipelines queries and hears of new lines. */
   readonly subscribe: (
-    handlers: Pick<SubscriptionOptions, "onNotification" | "onLost">,
+    handlers: Pick<SubscriptionOptions, "onNotification" | "onLost" | "signal">,
   ) => Promise<Subscription>;
   readonly identity: FollowerRow;
   /** Called with each revocation that the primary announces, from each connection. */
@@ -48,13 +47,14 @@ export interface PrimaryOptions {
 /** Pause before this hub registers again: the server may still hold a connection that was lost in silence. */
 const REGISTER_AGAIN_MS = 500;
 
+/** Time for the first opening: far away, TLS, the login and the first question take ten round trips. */
+const OPENING_MS = 3_000;
+
 interface Slot {
-  subscription: Subscription | undefined;
+  readonly kept: KeptConnection<Subscription>;
   underWay: number;
   /** Whether a snapshot is being read, behind which other answers wait. */
   isReading: boolean;
-  reconnectMs: number;
-  timer: NodeJS.Timeout | undefined;
 }
 
 function answerOf(rows: readonly ProofRow[]): HubAnswer {
@@ -81,13 +81,7 @@ function answerOf(rows: readonly ProofRow[]): HubAnswer {
 
 export class Primary implements Upstream {
   readonly #options: PrimaryOptions;
-  readonly #slots: Slot[] = Array.from({ length: CONNECTIONS }, () => ({
-    subscription: undefined,
-    underWay: 0,
-    isReading: false,
-    reconnectMs: RECONNECT_FIRST_MS,
-    timer: undefined,
-  }));
+  readonly #slots: Slot[];
   #heard = 0;
   #relayed = 0;
   #seen: NodeJS.Timeout | undefined;
@@ -98,6 +92,7 @@ export class Primary implements Upstream {
 
   constructor(options: PrimaryOptions) {
     this.#options = options;
+    this.#slots = Array.from({ length: CONNECTIONS }, () => this.#slot());
   }
 
   /** Resolves after the first attempt to connect, even if it failed. */
@@ -107,7 +102,7 @@ export class Primary implements Upstream {
         () => undefined,
       );
     }, SEEN_EVERY_MS).unref();
-    await Promise.all(this.#slots.map(async (slot) => await this.#connect(slot)));
+    await Promise.all(this.#slots.map(async ({ kept }) => await kept.start()));
   }
 
   async stop(): Promise<void> {
@@ -116,9 +111,10 @@ export class Primary implements Upstream {
     clearTimeout(this.#registering);
     const { lockKey } = this.#options.identity;
     await this.#over(async (db) => await removeFollower(db, lockKey)).catch(() => undefined);
-    for (const slot of this.#slots) {
-      clearTimeout(slot.timer);
-      await slot.subscription?.close();
+    for (const { kept } of this.#slots) {
+      const { connection } = kept;
+      kept.stop();
+      await connection?.close();
     }
   }
 
@@ -158,7 +154,7 @@ export class Primary implements Upstream {
    */
   async #over<T>(query: (db: Queryable, within: Within) => Promise<T>, reads = false): Promise<T> {
     const slot = this.#freest();
-    const subscription = slot?.subscription;
+    const subscription = slot?.kept.connection;
     if (slot === undefined || subscription === undefined) {
       throw new Error("there is no connection to the database");
     }
@@ -167,15 +163,25 @@ export class Primary implements Upstream {
     // The other connections get the next ones.
     this.#slots.push(...this.#slots.splice(this.#slots.indexOf(slot), 1));
     const leave = (error: Error): void => {
-      this.#lose(slot, subscription, error);
-      void subscription.close();
+      if (slot.kept.connection === subscription) {
+        slot.kept.leave(error);
+      }
     };
     const silence = new Error("the primary does not answer");
     const within: Within = async (answer) =>
       await withinLoopTime(reads ? SNAPSHOT_SILENT_MS : SILENT_MS, answer, () => leave(silence));
     try {
       const answer = query(subscription.db, within);
-      return await (reads ? answer : within(answer));
+      if (reads) {
+        return await answer;
+      }
+      slot.kept.expect();
+      const answered = await within(answer);
+      if (slot.kept.connection === subscription) {
+        slot.kept.heard();
+        slot.kept.proved();
+      }
+      return answered;
     } catch (error) {
       if (reads) {
         // A transaction may be open.
@@ -183,7 +189,7 @@ export class Primary implements Upstream {
       }
       throw error;
     } finally {
-      if (slot.subscription === subscription) {
+      if (slot.kept.connection === subscription) {
         slot.underWay -= 1;
         slot.isReading &&= !reads;
       }
@@ -193,7 +199,7 @@ export class Primary implements Upstream {
   #freest(): Slot | undefined {
     let best: Slot | undefined;
     for (const slot of this.#slots) {
-      const isFree = slot.subscription !== undefined && !slot.isReading;
+      const isFree = slot.kept.connection !== undefined && !slot.isReading;
       if (isFree && (best === undefined || slot.underWay < best.underWay)) {
         best = slot;
       }
@@ -201,68 +207,71 @@ export class Primary implements Upstream {
     return best;
   }
 
-  async #connect(slot: Slot): Promise<void> {
-    const { subscribe, log } = this.#options;
-    let subscription: Subscription | undefined;
+  #slot(): Slot {
+    const { log, monotonic } = this.#options;
+    const slot: Slot = {
+      kept: new KeptConnection<Subscription>({
+        open: async ({ signal, onLost }) => await this.#open(signal, onLost),
+        close: (subscription) => void subscription.close(),
+        onOpen: () => {
+          slot.underWay = 0;
+          slot.isReading = false;
+          log.debug({}, "a connection to the primary is open");
+          void this.#register();
+        },
+        onLost: (error) => {
+          log.warn({ err: error }, "a connection to the primary is lost");
+          void this.#register();
+        },
+        onFailed: (error) => log.warn({ err: error }, "the primary cannot be reached"),
+        monotonic,
+        patienceMs: OPENING_MS,
+      }),
+      underWay: 0,
+      isReading: false,
+    };
+    return slot;
+  }
+
+  async #open(signal: AbortSignal, onLost: (error: unknown) => void): Promise<Subscription> {
+    const onNotification = (payload: string): void => this.#hear(payload);
+    const subscription = await this.#options.subscribe({ onNotification, onLost, signal });
+    const abort = (): void => void subscription.close();
+    signal.addEventListener("abort", abort, { once: true });
     try {
-      subscription = await subscribe({
-        onNotification: (payload) => this.#hear(payload),
-        onLost: (error) => this.#lose(slot, subscription, error),
-      });
-      const opened = subscription;
       // Prepares the statement before several are sent at once.
       const known = { keysDigest: undefined, after: this.#heard };
-      const proving = proveRevocations(opened.db, Buffer.alloc(NONCE_BYTES), known);
-      answerOf(await withinLoopTime(SILENT_MS, proving, () => void opened.close()));
+      answerOf(await proveRevocations(subscription.db, Buffer.alloc(NONCE_BYTES), known));
+      return subscription;
     } catch (error) {
-      await subscription?.close();
-      this.#lose(slot, undefined, error);
-      return;
-    }
-    if (this.#stopped) {
       await subscription.close();
-      return;
+      throw error;
+    } finally {
+      signal.removeEventListener("abort", abort);
     }
-    slot.underWay = 0;
-    slot.isReading = false;
-    slot.reconnectMs = RECONNECT_FIRST_MS;
-    slot.subscription = subscription;
-    log.debug({}, "a connection to the primary is open");
-    await this.#register();
   }
 
   /** Registers this hub over an open connection, if it is not registered. Proofs do not wait for that. */
   async #register(): Promise<void> {
     const { identity, log } = this.#options;
-    const slot = this.#slots.find(({ subscription }) => subscription !== undefined);
-    if (slot?.subscription === undefined || this.#registered !== undefined || this.#stopped) {
+    const open = this.#slots.flatMap(({ kept }) => kept.connection ?? []);
+    const [subscription] = open;
+    if (subscription === undefined || this.#stopped) {
       return;
     }
-    const { db } = slot.subscription;
-    this.#registered = slot.subscription;
+    if (this.#registered !== undefined && open.includes(this.#registered)) {
+      return;
+    }
+    this.#registered = subscription;
     try {
-      await registerFollower(db, identity);
-      await acknowledge(db, identity.lockKey, { sequence: this.#relayed, sinceMs: 0 });
+      await registerFollower(subscription.db, identity);
+      await acknowledge(subscription.db, identity.lockKey, { sequence: this.#relayed, sinceMs: 0 });
     } catch (error) {
       log.debug({ err: error }, "this hub is not registered");
       this.#registered = undefined;
       clearTimeout(this.#registering);
       this.#registering = setTimeout(() => void this.#register(), REGISTER_AGAIN_MS);
     }
-  }
-
-  #lose(slot: Slot, lost: Subscription | undefined, error: unknown): void {
-    if (this.#stopped || slot.subscription !== lost) {
-      return;
-    }
-    this.#options.log.warn({ err: error }, "a connection to the primary is lost");
-    slot.subscription = undefined;
-    if (lost !== undefined && this.#registered === lost) {
-      this.#registered = undefined;
-      void this.#register();
-    }
-    slot.timer = setTimeout(() => void this.#connect(slot), slot.reconnectMs);
-    slot.reconnectMs = Math.min(2 * slot.reconnectMs, RECONNECT_MAX_MS);
   }
 
   #hear(payload: string): void {

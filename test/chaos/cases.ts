@@ -9,6 +9,7 @@ import { backlog } from "./scenarios/backlog.ts";
 import { CELL_CUT } from "./scenarios/cell-cut.ts";
 import { CLOCKS_APART } from "./scenarios/clocks-apart.ts";
 import { LETTERS_EXPIRE } from "./scenarios/letters-expire.ts";
+import { CUTS } from "./scenarios/cuts.ts";
 import { hangingNeighbour, registrations } from "./scenarios/neighbours.ts";
 import { POOLERS } from "./scenarios/pooler.ts";
 import { RACES } from "./scenarios/races.ts";
@@ -303,6 +304,7 @@ export const CASES: readonly ChaosCase[] = [
   CLOCKS_APART,
   UPGRADE,
   YEAR_END,
+  ...CUTS,
   ...SCENARIOS,
 ];
 

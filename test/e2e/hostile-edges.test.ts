@@ -13,13 +13,8 @@ import { useTestApi } from "../support/api.ts";
 import { eventually } from "../support/eventually.ts";
 import { provision } from "../support/factories.ts";
 import { ATTACK_NAMES, type HostileOptions } from "../support/hostile-edge.ts";
-import {
-  createFollower,
-  createHubProcess,
-  type HubChild,
-  storeLeaseKeys,
-  writeHubCertificates,
-} from "../support/hubs.ts";
+import { writeHubCertificates } from "../support/certificates.ts";
+import { createFollower, createHubProcess, type HubChild, storeLeaseKeys } from "../support/hubs.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { useStarted } from "../support/started.ts";
 

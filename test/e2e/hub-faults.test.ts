@@ -21,7 +21,8 @@ import {
   verdictOf,
 } from "../support/edge-processes.ts";
 import { eventually } from "../support/eventually.ts";
-import { createHubProcess, type HubChild, storeLeaseKeys, writeHubCertificates } from "../support/hubs.ts";
+import { writeHubCertificates } from "../support/certificates.ts";
+import { createHubProcess, type HubChild, storeLeaseKeys } from "../support/hubs.ts";
 import { createJumpingClock } from "../support/jumping-clock.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { monotonicMs } from "../support/monotonic.ts";

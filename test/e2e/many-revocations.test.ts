@@ -21,7 +21,8 @@ import {
   tokenHolder,
 } from "../support/edge-processes.ts";
 import { eventually } from "../support/eventually.ts";
-import { createHubProcess, type HubChild, storeLeaseKeys, writeHubCertificates } from "../support/hubs.ts";
+import { writeHubCertificates } from "../support/certificates.ts";
+import { createHubProcess, type HubChild, storeLeaseKeys } from "../support/hubs.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { type OwnDatabase, startOwnDatabase } from "../support/own-database.ts";
 import { fillRevocations } from "../support/many-revocations.ts";

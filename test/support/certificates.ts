@@ -3,6 +3,7 @@ import { X509Certificate } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Environment } from "../../src/config/config.ts";
 import {
   type Authority,
   type CertificateRequest,
@@ -90,5 +91,45 @@ export function mutualTlsSettings(
     SIGNET_TLS_KEY_FILE: files.write("server.key", server.key),
     SIGNET_TLS_CERT_FILE: files.write("server.crt", server.cert),
     SIGNET_CLIENT_CA_FILE: files.write("ca.crt", root.cert),
+  };
+}
+
+/** Settings of mutual TLS for a hub, and for an edge behind it. */
+export interface HubSettings {
+  readonly hub: Environment;
+  readonly edge: Environment;
+  /** Of an edge with a certificate of its own. */
+  readonly other: Environment;
+}
+
+/** Writes certificates for hubs and edges into a directory. */
+export async function writeHubCertificates(directory: string): Promise<HubSettings> {
+  const root = await newRoot();
+  const ca = join(directory, "ca.pem");
+  writeFileSync(ca, root.cert);
+  const write = async (name: string, permitted: string): Promise<Environment> => {
+    const { key, cert } = await root.issue({
+      subject: `CN=${name}`,
+      names: [{ type: "dns", value: `${name}.test` }],
+      purposes: ["serverAuth", "clientAuth"],
+      ...today(),
+    });
+    const [keyFile, certFile] = [join(directory, `${name}.key`), join(directory, `${name}.pem`)];
+    writeFileSync(keyFile, key);
+    writeFileSync(certFile, cert);
+    return {
+      SIGNET_HUB_CA_FILE: ca,
+      SIGNET_HUB_KEY_FILE: keyFile,
+      SIGNET_HUB_CERT_FILE: certFile,
+      SIGNET_HUB_NAMES: permitted,
+    };
+  };
+  return {
+    hub: {
+      ...(await write("hub", "DNS:hub.test,DNS:edge.test,DNS:other.test")),
+      SIGNET_HUB_RELAY_NAMES: "DNS:hub.test",
+    },
+    edge: await write("edge", "DNS:hub.test"),
+    other: await write("other", "DNS:hub.test"),
   };
 }

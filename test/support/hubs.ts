@@ -1,7 +1,5 @@
 /** Hubs: processes of the production build with mutual TLS to the edges behind them, or in this process. */
 import { randomBytes, randomInt } from "node:crypto";
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { Client } from "pg";
 import type { Environment } from "../../src/config/config.ts";
 import { setLeaseKeys } from "../../src/database/repositories/tokens/lease-keys.ts";
@@ -14,7 +12,6 @@ import type { OpenHubConnection } from "../../src/revocation/hub-messages.ts";
 import { Hub } from "../../src/revocation/hub.ts";
 import { Primary } from "../../src/revocation/primary.ts";
 import { createCodeCheck } from "../../src/revocation/proof.ts";
-import { newRoot, today } from "./certificates.ts";
 import { eventually } from "./eventually.ts";
 import type { Provisioned } from "./factories.ts";
 import { freePorts } from "./free-port.ts";
@@ -22,46 +19,6 @@ import { type SpawnedProcess, spawnSignet } from "./processes.ts";
 
 const START_MS = 60_000;
 const HUB_LEASE_MS = 240;
-
-/** Settings of mutual TLS for a hub, and for an edge behind it. */
-export interface HubSettings {
-  readonly hub: Environment;
-  readonly edge: Environment;
-  /** Of an edge with a certificate of its own. */
-  readonly other: Environment;
-}
-
-/** Writes certificates for hubs and edges into a directory. */
-export async function writeHubCertificates(directory: string): Promise<HubSettings> {
-  const root = await newRoot();
-  const ca = join(directory, "ca.pem");
-  writeFileSync(ca, root.cert);
-  const write = async (name: string, permitted: string): Promise<Environment> => {
-    const { key, cert } = await root.issue({
-      subject: `CN=${name}`,
-      names: [{ type: "dns", value: `${name}.test` }],
-      purposes: ["serverAuth", "clientAuth"],
-      ...today(),
-    });
-    const [keyFile, certFile] = [join(directory, `${name}.key`), join(directory, `${name}.pem`)];
-    writeFileSync(keyFile, key);
-    writeFileSync(certFile, cert);
-    return {
-      SIGNET_HUB_CA_FILE: ca,
-      SIGNET_HUB_KEY_FILE: keyFile,
-      SIGNET_HUB_CERT_FILE: certFile,
-      SIGNET_HUB_NAMES: permitted,
-    };
-  };
-  return {
-    hub: {
-      ...(await write("hub", "DNS:hub.test,DNS:edge.test,DNS:other.test")),
-      SIGNET_HUB_RELAY_NAMES: "DNS:hub.test",
-    },
-    edge: await write("edge", "DNS:hub.test"),
-    other: await write("other", "DNS:hub.test"),
-  };
-}
 
 /** A hub in a process of its own. */
 export interface HubChild {

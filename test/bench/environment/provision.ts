@@ -35,6 +35,10 @@ export interface Tenant {
   readonly clientSecret: string;
 }
 
+export interface NewTenant extends Tenant {
+  readonly credentialId: string;
+}
+
 type Json = Readonly<Record<string, unknown>>;
 
 /** @throws Error with the response text unless the status is 2xx */
@@ -74,7 +78,7 @@ export async function provisionTenant(
   operatorToken: string,
   name: string,
   region = "eu",
-): Promise<Tenant> {
+): Promise<NewTenant> {
   const create = async (path: string, body: Json): Promise<Json> =>
     await requestJson("POST", `${signet.adminUrl}${path}`, operatorToken, body);
   const tenant = await create("/tenants", { name, region });
@@ -91,6 +95,7 @@ export async function provisionTenant(
     id,
     clientId: String(credential["client_id"]),
     clientSecret: String(credential["client_secret"]),
+    credentialId: String(credential["id"]),
   };
 }
 

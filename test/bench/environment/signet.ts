@@ -171,23 +171,37 @@ async function startProcess(
   return { server, logFile, untilReady: until };
 }
 
-/** Starts an edge in its own directory, with its own log. Resolves when it admits tokens. */
-export async function startEdge(
+/** A process beside the api and the worker. */
+export interface Beside {
+  readonly port: number;
+  readonly server: Restartable;
+  readonly metricsUrl: string;
+  /** Resolves when it is ready, also after it was started again. */
+  untilReady(): Promise<void>;
+}
+
+/** Starts an edge or a hub in its own directory, with its own log. Resolves when it is ready: an edge admits tokens. */
+export async function startBeside(
   options: SignetOptions,
+  command: "edge" | "hub",
   name: string,
-): Promise<{ readonly port: number; readonly server: Restartable }> {
+): Promise<Beside> {
   const [port, metricsPort] = await freePorts(2);
   const own = { ...options, directory: join(options.directory, name) };
   await mkdir(own.directory, { recursive: true });
   const env = {
     ...options.base,
     ...options.settings,
-    SIGNET_EDGE_LISTEN: `127.0.0.1:${port}`,
+    [command === "edge" ? "SIGNET_EDGE_LISTEN" : "SIGNET_HUB_LISTEN"]: `127.0.0.1:${port}`,
     SIGNET_METRICS_LISTEN: `127.0.0.1:${metricsPort}`,
   };
-  const ready = async (): Promise<boolean> => await isReady(`http://127.0.0.1:${metricsPort}`);
-  const { server } = await startProcess(own, { command: "edge", env }, ready);
-  return { port: port ?? 0, server };
+  const metricsUrl = `http://127.0.0.1:${metricsPort}`;
+  const { server, untilReady: until } = await startProcess(
+    own,
+    { command, env },
+    async () => await isReady(metricsUrl),
+  );
+  return { port: port ?? 0, server, metricsUrl, untilReady: until };
 }
 
 /** Starts the n-th process of a kind on its own ports. */
@@ -237,7 +251,7 @@ export async function startSignet(options: SignetOptions): Promise<Signet> {
   const startAll = async (command: "api" | "worker", count: number): Promise<NonEmpty> => {
     const all: Numbered[] = [];
     for (let number = 1; number <= count; number += 1) {
-      const publicUrl = started[0]?.url;
+      const publicUrl = options.settings["SIGNET_PUBLIC_URL"] ?? started[0]?.url;
       const one = await startNumbered(options, command, { number, publicUrl });
       started.push(one);
       all.push(one);

@@ -13,7 +13,16 @@ import {
   type Tenant,
   untilActive,
 } from "./provision.ts";
-import { DIST, migrate, type Settings, type Shape, type Signet, startEdge, startSignet } from "./signet.ts";
+import {
+  type Beside,
+  DIST,
+  migrate,
+  type Settings,
+  type Shape,
+  type Signet,
+  startBeside,
+  startSignet,
+} from "./signet.ts";
 import type { Stack } from "./stack.ts";
 
 export interface WorldOptions {
@@ -70,7 +79,7 @@ export class World {
   readonly namespace: string;
   #signet: Signet | undefined;
   #settings: Settings = {};
-  #edges = 0;
+  #beside = 0;
 
   private constructor(options: WorldOptions, directory: string) {
     const { name, stack } = options;
@@ -111,6 +120,12 @@ export class World {
       );
     });
     return world;
+  }
+
+  /** What another world needs for the same build with the same raised limits. */
+  get build(): Pick<WorldOptions, "dist" | "raised" | "profiles"> {
+    const { dist = DIST, raised, profiles } = this.#options;
+    return { dist, raised, profiles };
   }
 
   get signet(): Signet {
@@ -218,12 +233,20 @@ export class World {
   }
 
   /** Starts an edge of this world with additional settings; the caller stops it. */
-  async startEdge(settings: Settings): ReturnType<typeof startEdge> {
-    this.#edges += 1;
+  async startEdge(settings: Settings): Promise<Beside> {
     // The issuer of the tokens that the edge accepts.
-    const issuer = { SIGNET_PUBLIC_URL: this.signet.apiUrl };
-    const options = this.#signetOptions({ ...this.#settings, ...issuer, ...settings });
-    return await startEdge(options, `edge-${this.#edges}`);
+    return await this.#startBeside("edge", { SIGNET_PUBLIC_URL: this.signet.apiUrl, ...settings });
+  }
+
+  /** Starts a hub of this world with additional settings; the caller stops it. */
+  async startHub(settings: Settings): Promise<Beside> {
+    return await this.#startBeside("hub", settings);
+  }
+
+  async #startBeside(command: "edge" | "hub", settings: Settings): Promise<Beside> {
+    this.#beside += 1;
+    const options = this.#signetOptions({ ...this.#settings, ...settings });
+    return await startBeside(options, command, `${command}-${this.#beside}`);
   }
 
   async stop(): Promise<void> {

@@ -13,9 +13,9 @@ import type { Finding } from "../../../src/processes/doctor/checks.ts";
 import { examineHubs } from "../../../src/processes/doctor/hubs.ts";
 import { type HubProcess, startHub } from "../../../src/processes/hub.ts";
 import { useTestApi } from "../../support/api.ts";
-import { thumbprint } from "../../support/certificates.ts";
+import { thumbprint, type HubSettings, writeHubCertificates } from "../../support/certificates.ts";
 import { freePort } from "../../support/free-port.ts";
-import { type HubSettings, storeLeaseKeys, writeHubCertificates } from "../../support/hubs.ts";
+import { storeLeaseKeys } from "../../support/hubs.ts";
 import { startSignet } from "../../support/signet-command.ts";
 
 const KEY = randomBytes(32);

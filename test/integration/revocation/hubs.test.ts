@@ -15,7 +15,7 @@ import { type HubMaterial, openHubMaterial } from "../../../src/processes/hub-tl
 import { createHubOpener } from "../../../src/revocation/hub-socket.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { useTestApi } from "../../support/api.ts";
-import { thumbprint } from "../../support/certificates.ts";
+import { thumbprint, type HubSettings, writeHubCertificates } from "../../support/certificates.ts";
 import { startDistantProxy } from "../../support/distant-proxy.ts";
 import { useTestEdge } from "../../support/edge.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -23,14 +23,7 @@ import { accessToken, bearer, provision } from "../../support/factories.ts";
 import { call } from "../../support/https-request.ts";
 import { withoutPause } from "../../support/pauses.ts";
 import { sql } from "../../support/tenant.ts";
-import {
-  claimsOf,
-  createFollower,
-  type HubSettings,
-  openHub,
-  storeLeaseKeys,
-  writeHubCertificates,
-} from "../../support/hubs.ts";
+import { claimsOf, createFollower, openHub, storeLeaseKeys } from "../../support/hubs.ts";
 
 const KEY = randomBytes(32);
 const api = useTestApi();

@@ -220,6 +220,49 @@ test("a hub that falls silent takes no nonces from the other one", async () => {
   expect(longest).toBeLessThan(LONGEST_MS);
 });
 
+/** From the beginning of a cut to the first refusal (docs/runbook.md, A region is cut off). */
+const REFUSED_MS = 500;
+
+test.each([
+  [5, 1],
+  [60, 2],
+  [180, 2],
+])(
+  "at a round trip of %i ms, a request behind %i hubs is refused half a second after a cut, whenever it comes",
+  async (roundTripMs, hubCount) => {
+    const plan = { roundTripMs, hubs: hubCount, followers: 1, jitterMs: 2.5, loss: 0 };
+    const { hubs, wires, followers } = await start(plan);
+    const [follower] = followers as [HubFollower];
+    const starting = follower.start();
+    await time.advance(4_000);
+    await starting;
+    const names = hubs.map((_hub, number) => String(number));
+    for (let cutAt = 0; cutAt < 100; cutAt += 7) {
+      await time.advance(1_000 + cutAt);
+      const beganAt = monotonic();
+      names.forEach((name) => wires.cutOff(name));
+      let refusedMs = Number.NaN;
+      // One request every 20 ms; several may wait together.
+      for (let ms = 0; ms < 1_000 && Number.isNaN(refusedMs); ms += 20) {
+        follower
+          .requireCurrent()
+          .catch(() => (refusedMs = Number.isNaN(refusedMs) ? monotonic() - beganAt : refusedMs));
+        await time.advance(20);
+      }
+      expect(refusedMs).toBeLessThan(REFUSED_MS);
+      // While none brings proofs, nobody waits.
+      const askedAt = monotonic();
+      await expect(follower.requireCurrent()).rejects.toThrow("no hub brings a proof");
+      expect(monotonic()).toBe(askedAt);
+      names.forEach((name) => wires.join(name));
+      await time.advance(1_000);
+      await follower.requireCurrent();
+    }
+    hubs.forEach((hub) => hub.stop());
+    await Promise.all([follower.stop(), time.advance(10)]);
+  },
+);
+
 const STEP_MS = 5;
 const PAUSE_MS = 500;
 const FOLLOWERS = THOROUGH ? 1_000 : 100;
