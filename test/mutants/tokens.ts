@@ -9,7 +9,15 @@ export const TOKENS: readonly Mutant[] = [
     file: "src/database/migrations/0067-keys-of-tenants-clients.sql",
     find: "GRANT INSERT (jwks) ON credentials TO signet_api;",
     replace: "SELECT 1;",
-    caughtBy: "test/conformance/generated-requests.test.ts",
+    caughtBy: "test/integration/database/statements.test.ts",
+  },
+  {
+    name: "a-statement-reads-more-than-its-role",
+    breaks: "Each statement may be run by the role of each pool that runs it (docs/database-rights.md)",
+    file: "src/database/repositories/tokens/signing-keys.ts",
+    find: "SELECT kid, alg, public_jwk FROM signing_keys WHERE kid = $1 AND purpose = 'access'",
+    replace: "SELECT kid, alg, public_jwk FROM signing_keys JOIN operators ON true WHERE kid = $1",
+    caughtBy: "test/integration/database/statements.test.ts",
   },
   {
     name: "printed-key-is-registered",
