@@ -32,6 +32,8 @@ const ASK_UNUSED_MS = 150;
 const UNUSED_AFTER_MS = 1_000;
 const RECONNECT_FIRST_MS = 50;
 const RECONNECT_MAX_MS = 1_000;
+/** Pause before a process registers again whose record or lock somebody holds. */
+const REGISTER_AGAIN_MS = 500;
 /** Pauses between sweeps of ended denials, each with a sign of life for receipts. */
 const SWEEP_EVERY_MS = 60_000;
 /** Silence, in the loop's time (see `afterLoopTime`), after which a connection counts as broken. */
@@ -82,6 +84,8 @@ export class RevocationFollower {
   #unexplained = false;
   #acknowledging = false;
   #acknowledged = 0;
+  /** The connection that holds this process's registration. */
+  #registered: Subscription | undefined;
   /** The highest applied sequence number, and when it was applied. */
   #applied = { sequence: 0, at: 0 };
   #looking = false;
@@ -181,11 +185,7 @@ export class RevocationFollower {
         onLost: (error) => this.#lose(subscription, error),
       });
       // Registered before reading, so that every later revocation waits for this process.
-      await withinLoopTime(
-        LISTENING_SILENT_MS,
-        registerFollower(subscription.db, { ...this.#options.identity, leaseMs: this.#options.leaseMs }),
-        () => void subscription?.close(),
-      );
+      await this.#register(subscription);
       // Reads everything, even after a short interruption, because the database may have been replaced.
       await this.#learnAll(subscription);
       await this.#learnOver(subscription);
@@ -203,6 +203,21 @@ export class RevocationFollower {
       { follower, sequence: this.view.sequence, denied: this.view.size },
       "following revocations",
     );
+  }
+
+  /**
+   * Registers this process, so that receipts count it. Somebody who holds its record or its lock delays receipts, but
+   * not what this process learns.
+   */
+  async #register(subscription: Subscription): Promise<void> {
+    const { identity, leaseMs, log } = this.#options;
+    const registering = registerFollower(subscription.db, { ...identity, leaseMs });
+    try {
+      await withinLoopTime(LISTENING_SILENT_MS, registering, () => void subscription.close());
+      this.#registered = subscription;
+    } catch (error) {
+      log.debug({ err: error }, "this process is not listed as a follower");
+    }
   }
 
   /** Schedules one reconnection per lost connection; `lost` is undefined for one that was never in use. */
@@ -284,6 +299,10 @@ export class RevocationFollower {
     }
     this.#acknowledging = true;
     try {
+      if (this.#registered !== subscription) {
+        await delay(REGISTER_AGAIN_MS);
+        await this.#register(subscription);
+      }
       while (this.#acknowledged !== this.view.applied && this.#subscription === subscription) {
         await delay(ACKNOWLEDGE_AFTER_MS + (identity.lockKey % ACKNOWLEDGE_SPREAD_MS));
         const { sequence, at } = this.#applied;
