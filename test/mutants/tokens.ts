@@ -20,6 +20,22 @@ export const TOKENS: readonly Mutant[] = [
     caughtBy: "test/integration/database/statements.test.ts",
   },
   {
+    name: "followers-wait-for-held-records",
+    breaks: "An edge's login holds up no other process (docs/security-model.md)",
+    file: "src/database/repositories/tokens/revocations.ts",
+    find: "SET lock_timeout = ${LOCK_MS}",
+    replace: "SET lock_timeout = ${LOCK_MS * 1_000}",
+    caughtBy: "test/integration/revocation/held-rows.test.ts",
+  },
+  {
+    name: "failures-of-a-site-are-free",
+    breaks: "Failures count against wider networks of IPv6, too (docs/operations.md)",
+    file: "src/http/rate-limits/failure-limiter.ts",
+    find: "for (const network of networks) {",
+    replace: "for (const network of networks.slice(0, 1)) {",
+    caughtBy: "test/unit/http/rate-limits/rate-limits.test.ts",
+  },
+  {
     name: "printed-key-is-registered",
     breaks: "A key whose private half an RFC prints authenticates no client (docs/mutual-tls.md)",
     file: "src/tokens/oauth/client-keys.ts",
@@ -103,8 +119,8 @@ export const TOKENS: readonly Mutant[] = [
     name: "a-site-has-no-limit",
     breaks: "A customer with many networks of IPv6 gets 16 times the limit of one host (docs/operations.md)",
     file: "src/http/rate-limits/address-key.ts",
-    find: "const SITE_HOSTS = 16;",
-    replace: "const SITE_HOSTS = 65_536;",
+    find: "{ bits: 48, hosts: 16 }",
+    replace: "{ bits: 48, hosts: 65_536 }",
     caughtBy: "test/unit/http/rate-limits/rate-limits.test.ts",
   },
   {
