@@ -36,6 +36,15 @@ export const TOKENS: readonly Mutant[] = [
     caughtBy: "test/unit/http/rate-limits/rate-limits.test.ts",
   },
   {
+    name: "unknown-variables-are-silent",
+    breaks:
+      "A variable that is no setting is a warning that names the likely one (docs/reference/settings.md)",
+    file: "src/config/config.ts",
+    find: "return likelyOnly ? mistypedSettings(given, VARIABLES) : unknownSettings(given, VARIABLES);",
+    replace: "return likelyOnly ? mistypedSettings(given, VARIABLES) : unknownSettings({}, VARIABLES);",
+    caughtBy: "test/unit/config/config.test.ts",
+  },
+  {
     name: "printed-key-is-registered",
     breaks: "A key whose private half an RFC prints authenticates no client (docs/mutual-tls.md)",
     file: "src/tokens/oauth/client-keys.ts",
