@@ -284,11 +284,11 @@ export const TOKENS: readonly Mutant[] = [
     name: "right-token-locked-out",
     breaks: "A valid credential is never rejected for others' failures (changelog 0.3.0)",
     file: "src/http/rate-limits/failure-limiter.ts",
-    find: "    return isBeyond ? await this.#gate.run(key, check) : await check();",
-    replace: `    if (isBeyond) {
+    find: "    return beyond === undefined ? await check() : await this.#gate.run(beyond.key, check);",
+    replace: `    if (beyond !== undefined) {
       throw rateLimited(this.#options.limit, LONGEST_WAIT_MS, this.#options.detail);
     }
-    return await this.#gate.run(key, check);`,
+    return await check();`,
     caughtBy: "test/unit/http/rate-limits/rate-limits.test.ts",
   },
 
