@@ -288,7 +288,7 @@ export const TOKENS: readonly Mutant[] = [
     replace: `    if (beyond !== undefined) {
       throw rateLimited(this.#options.limit, LONGEST_WAIT_MS, this.#options.detail);
     }
-    return await check();`,
+    return await this.#gate.run("", check);`,
     caughtBy: "test/unit/http/rate-limits/rate-limits.test.ts",
   },
 

@@ -50,7 +50,8 @@ const DECLARED: Readonly<Partial<Record<ServiceRole, string>>> = {
     takeOverdue`,
   signet_audit: "readEntriesFrom",
   signet_edge: `acknowledge listPublicKeys loseFollowers markFollowerSeen proveRevocations readAllRevocations readInParts
-    readRevocationNews readRevocationSnapshot registerFollower removeFollower reportFollowers`,
+    readRevocationNews readRevocationSnapshot registerFollower removeFollower reportFollowers
+    withoutWaiting writeFollower`,
 };
 
 function declaredRoles(name: string): ServiceRole[] {
