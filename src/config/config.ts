@@ -325,7 +325,6 @@ export function loadConfig(given: Environment, asks: ConfigFor = "service"): Con
     "SIGNET_OUTBOUND_PROXY",
     "SIGNET_LEASE_KEY",
   ]);
-  problems.push(...unknownSettings(given, VARIABLES));
   const parsed = withOwnLogin(withUrlFiles(parse(environment, Object.keys(SETTINGS), problems)), asks);
   // The edge does not connect to Temporal.
   const temporal = resolveTemporal(asks === "service" ? environment : {}, parsed, problems);
@@ -388,7 +387,6 @@ export type OperatorSettings = Pick<Config, (typeof OPERATOR_SETTING_NAMES)[numb
  */
 export function loadOperatorSettings(given: Environment): OperatorSettings {
   const { environment, problems } = readSecretFiles(given, ["SIGNET_OPERATOR_TOKEN"]);
-  problems.push(...mistypedSettings(given, VARIABLES));
   const settings = parse(environment, OPERATOR_SETTING_NAMES, problems);
   if ((settings.operatorKeyFile === undefined) !== (settings.operatorCertFile === undefined)) {
     problems.push("SIGNET_OPERATOR_KEY_FILE and SIGNET_OPERATOR_CERT_FILE must be set together");
@@ -418,7 +416,6 @@ export type ClientSettings = Pick<Config, (typeof CLIENT_SETTING_NAMES)[number]>
  */
 export function loadClientSettings(given: Environment): ClientSettings {
   const { environment, problems } = readSecretFiles(given, ["SIGNET_CLIENT_SECRET"]);
-  problems.push(...mistypedSettings(given, VARIABLES));
   const settings = parse(environment, CLIENT_SETTING_NAMES, problems);
   if ((settings.clientKeyFile === undefined) !== (settings.clientCertFile === undefined)) {
     problems.push("SIGNET_CLIENT_KEY_FILE and SIGNET_CLIENT_CERT_FILE must be set together");
@@ -427,6 +424,21 @@ export function loadClientSettings(given: Environment): ClientSettings {
     throw new ConfigError(problems);
   }
   return { ...settings, production: environment[SETTINGS.env.variable] === "production" };
+}
+
+/**
+ * Returns a warning for each variable that looks like a setting and is none. It is no error, because another version of the
+ * program may know it.
+ *
+ * @param likelyOnly leaves out what resembles no setting: on a machine of people, other programs have variables, too
+ */
+export function settingWarnings(given: Environment, likelyOnly = false): string[] {
+  return likelyOnly ? mistypedSettings(given, VARIABLES) : unknownSettings(given, VARIABLES);
+}
+
+/** Calls {@link settingWarnings} with the environment of this process. */
+export function settingWarningsFromProcess(likelyOnly = false): string[] {
+  return settingWarnings(process.env, likelyOnly);
 }
 
 /** Calls {@link loadConfig} with the environment of this process. */

@@ -63,7 +63,7 @@ function isOther(variable: string, value: string): boolean {
   );
 }
 
-/** Returns a problem for each variable with the prefix `SIGNET_` that is no setting. @param known names of all settings */
+/** Returns a warning for each variable with the prefix `SIGNET_` that is no setting. @param known names of all settings */
 export function unknownSettings(environment: Variables, known: readonly string[]): string[] {
   const names = new Set(known);
   return (
@@ -80,7 +80,7 @@ export function unknownSettings(environment: Variables, known: readonly string[]
 
 /**
  * Like {@link unknownSettings}, for the command line: beside it, other programs may have variables with the prefix, so only
- * likely mistakes are problems.
+ * likely mistakes are warnings.
  */
 export function mistypedSettings(environment: Variables, known: readonly string[]): string[] {
   return unknownSettings(environment, known).filter((problem) => problem.includes("did you mean"));

@@ -6,12 +6,22 @@ import {
   clientSettingsFromProcess,
   type Config,
   operatorSettingsFromProcess,
+  settingWarningsFromProcess,
   startedByNpx,
   wantsColour,
 } from "../config/config.ts";
 import { SignetError } from "../domain/errors.ts";
 import type { Logger } from "../observability/logger.ts";
 import { NPX_SIGNET } from "../runtime/package.ts";
+
+/** Loads the logger of a server, and warns of variables that are no settings. */
+export async function createServerLog(level: Config["logLevel"]): Promise<Logger> {
+  const log = await createLog(level);
+  for (const warning of settingWarningsFromProcess()) {
+    log.warn(warning);
+  }
+  return log;
+}
 
 /** Loads the logger. Commands that only call the API start without it. */
 export async function createLog(level: Config["logLevel"]): Promise<Logger> {
@@ -33,12 +43,23 @@ export async function runHere(runners?: ProcessRunners): Promise<void> {
     }
     process.exit(EXIT.failed);
   });
+  let warned = false;
+  /** Warns at the first use of the settings: commands without settings have nothing to mistype. */
+  const warning = <T>(load: () => T): (() => T) => {
+    return () => {
+      for (const text of warned ? [] : settingWarningsFromProcess(true)) {
+        stderr.write(`signet: ${text}\n`);
+      }
+      warned = true;
+      return load();
+    };
+  };
   try {
     const code = await runCommandLine(
       argv.slice(2),
       {
-        settings: operatorSettingsFromProcess,
-        clientSettings: clientSettingsFromProcess,
+        settings: warning(operatorSettingsFromProcess),
+        clientSettings: warning(clientSettingsFromProcess),
         stdout: (text) => void stdout.write(text),
         stderr: (text) => void stderr.write(text),
         fetch: lightFetch,

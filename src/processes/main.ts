@@ -15,7 +15,7 @@ import {
 import { monotonic } from "../domain/clock.ts";
 import { SignetError } from "../domain/errors.ts";
 import type { Logger } from "../observability/logger.ts";
-import { createLog, runHere } from "./command-line.ts";
+import { createLog, createServerLog, runHere } from "./command-line.ts";
 import type { Finding } from "./doctor/checks.ts";
 import { sharedServers } from "./serve/shared-servers.ts";
 import type { RunningProcess } from "./with-metrics.ts";
@@ -116,7 +116,7 @@ async function migrate(): Promise<void> {
   const { runMigrate } = await import("./migrate.ts");
   const { AdministratorNeededError } = await import("../temporal/namespace.ts");
   try {
-    await runMigrate(config, await createLog(config.logLevel));
+    await runMigrate(config, await createServerLog(config.logLevel));
   } catch (error) {
     if (error instanceof AdministratorNeededError) {
       throw new CommandError(`${error.message}.`, { exitCode: EXIT.notAllowed, cause: error });
@@ -212,7 +212,7 @@ function untilSignal(
 ): () => Promise<void> {
   return async () => {
     const config = configFromProcess(asks);
-    const log = await createLog(config.logLevel);
+    const log = await createServerLog(config.logLevel);
     const { default: closeWithGrace } = await import("close-with-grace");
     const stopping = new AbortController();
     const starting = start(config, log, stopping.signal);

@@ -73,7 +73,15 @@ export async function followRevocations({
   const idleMs = Math.max(SILENT_MIN_MS, mode.boundMs);
   const follower = new RevocationFollower({
     subscribe: async (handlers) =>
-      await subscribe({ ...handlers, url, role: "signet_edge", channel: REVOCATION_CHANNEL, idleMs }),
+      // Pipelined, so that no question waits a round trip for each statement of an acknowledgement.
+      await subscribe({
+        ...handlers,
+        url,
+        role: "signet_edge",
+        channel: REVOCATION_CHANNEL,
+        idleMs,
+        pipeline: true,
+      }),
     other,
     identity: followerIdentity(process, config),
     leaseMs: mode.boundMs - MARGIN_MS,

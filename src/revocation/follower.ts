@@ -216,11 +216,11 @@ export class RevocationFollower {
   }
 
   /**
-   * Registers, again if that fails: until the server notices the end of a connection that was lost in silence, that one
-   * holds the registration, and acknowledgements count for it.
+   * Registers, so that receipts count this process. Fails while somebody holds its record or its lock: a login from
+   * outside, or the session of a connection that was lost in silence, until the server notices. That delays receipts, but
+   * not what this process learns.
    */
   async #register(subscription: Subscription): Promise<void> {
-    clearTimeout(this.#registering);
     const { identity, leaseMs, log } = this.#options;
     const registering = registerFollower(subscription.db, { ...identity, leaseMs });
     try {
@@ -229,9 +229,21 @@ export class RevocationFollower {
       void this.#acknowledge();
     } catch (error) {
       log.debug({ err: error }, "this process is not registered");
-      if (this.#kept.connection === subscription) {
-        this.#registering = setTimeout(() => void this.#register(subscription), REGISTER_AGAIN_MS);
-      }
+      this.#registerLater(subscription);
+    }
+  }
+
+  /** Never while everything is read over the connection: that is one transaction, which writes nothing. */
+  #registerLater(subscription: Subscription): void {
+    clearTimeout(this.#registering);
+    if (this.#kept.connection === subscription) {
+      this.#registering = setTimeout(() => {
+        if (this.#subscription === subscription) {
+          void this.#register(subscription);
+        } else {
+          this.#registerLater(subscription);
+        }
+      }, REGISTER_AGAIN_MS);
     }
   }
 

@@ -9,7 +9,40 @@ export const TOKENS: readonly Mutant[] = [
     file: "src/database/migrations/0067-keys-of-tenants-clients.sql",
     find: "GRANT INSERT (jwks) ON credentials TO signet_api;",
     replace: "SELECT 1;",
-    caughtBy: "test/conformance/generated-requests.test.ts",
+    caughtBy: "test/integration/database/statements.test.ts",
+  },
+  {
+    name: "a-statement-reads-more-than-its-role",
+    breaks: "Each statement may be run by the role of each pool that runs it (docs/database-rights.md)",
+    file: "src/database/repositories/tokens/signing-keys.ts",
+    find: "SELECT kid, alg, public_jwk FROM signing_keys WHERE kid = $1 AND purpose = 'access'",
+    replace: "SELECT kid, alg, public_jwk FROM signing_keys JOIN operators ON true WHERE kid = $1",
+    caughtBy: "test/integration/database/statements.test.ts",
+  },
+  {
+    name: "followers-wait-for-held-records",
+    breaks: "An edge's login holds up no other process (docs/security-model.md)",
+    file: "src/database/repositories/tokens/revocations.ts",
+    find: "SET lock_timeout = ${LOCK_MS}",
+    replace: "SET lock_timeout = ${LOCK_MS * 1_000}",
+    caughtBy: "test/integration/revocation/held-rows.test.ts",
+  },
+  {
+    name: "failures-of-a-site-are-free",
+    breaks: "Failures count against wider networks of IPv6, too (docs/operations.md)",
+    file: "src/http/rate-limits/failure-limiter.ts",
+    find: "for (const network of networks) {",
+    replace: "for (const network of networks.slice(0, 1)) {",
+    caughtBy: "test/unit/http/rate-limits/rate-limits.test.ts",
+  },
+  {
+    name: "unknown-variables-are-silent",
+    breaks:
+      "A variable that is no setting is a warning that names the likely one (docs/reference/settings.md)",
+    file: "src/config/config.ts",
+    find: "return likelyOnly ? mistypedSettings(given, VARIABLES) : unknownSettings(given, VARIABLES);",
+    replace: "return likelyOnly ? mistypedSettings(given, VARIABLES) : unknownSettings({}, VARIABLES);",
+    caughtBy: "test/unit/config/config.test.ts",
   },
   {
     name: "printed-key-is-registered",
@@ -95,8 +128,8 @@ export const TOKENS: readonly Mutant[] = [
     name: "a-site-has-no-limit",
     breaks: "A customer with many networks of IPv6 gets 16 times the limit of one host (docs/operations.md)",
     file: "src/http/rate-limits/address-key.ts",
-    find: "const SITE_HOSTS = 16;",
-    replace: "const SITE_HOSTS = 65_536;",
+    find: "{ bits: 48, hosts: 16 }",
+    replace: "{ bits: 48, hosts: 65_536 }",
     caughtBy: "test/unit/http/rate-limits/rate-limits.test.ts",
   },
   {
@@ -251,11 +284,11 @@ export const TOKENS: readonly Mutant[] = [
     name: "right-token-locked-out",
     breaks: "A valid credential is never rejected for others' failures (changelog 0.3.0)",
     file: "src/http/rate-limits/failure-limiter.ts",
-    find: "    return isBeyond ? await this.#gate.run(key, check) : await check();",
-    replace: `    if (isBeyond) {
+    find: "    return beyond === undefined ? await check() : await this.#gate.run(beyond.key, check);",
+    replace: `    if (beyond !== undefined) {
       throw rateLimited(this.#options.limit, LONGEST_WAIT_MS, this.#options.detail);
     }
-    return await this.#gate.run(key, check);`,
+    return await this.#gate.run("", check);`,
     caughtBy: "test/unit/http/rate-limits/rate-limits.test.ts",
   },
 

@@ -10,7 +10,7 @@ import type {
 import { roleViolation } from "../../tokens/operators/operator-errors.ts";
 import type { OperatorIdentity } from "../../domain/identity.ts";
 import type { NoteRefusal } from "../../tokens/operators/refusal-audit.ts";
-import { addressKey } from "../../http/rate-limits/address-key.ts";
+import { networksOf } from "../../http/rate-limits/address-key.ts";
 import type { FailureLimiter } from "../../http/rate-limits/failure-limiter.ts";
 import { bearerToken, operationOf } from "../../tokens/guards/authentication.ts";
 
@@ -97,16 +97,16 @@ export async function identifyOperator(
     await authenticate(request, request.clientCertificate, access.authenticator),
 ): Promise<Admitted> {
   const { failures } = access;
-  const address = addressKey(request.clientAddress);
-  const authentication = await failures.check(address, check);
+  const networks = networksOf(request.clientAddress);
+  const authentication = await failures.check(networks, check);
   if ("refusal" in authentication) {
     const { operatorId } = authentication.refusal;
     // Authenticate before counting, so that a valid operator is admitted even if its address is limited.
-    const error = failures.failed(address) ?? authentication.refusal.error;
+    const error = failures.failed(networks) ?? authentication.refusal.error;
     await note(access, request, error.code, operatorId);
     throw error;
   }
-  failures.succeeded(address);
+  failures.succeeded(networks);
   return authentication;
 }
 

@@ -1,11 +1,15 @@
 import { addressWords, usualAddress } from "../../runtime/address-set.ts";
 
-/** 16-bit groups of an IPv6 network: a /64, which a provider gives to one customer, counts as one host. */
-const HOST_GROUPS = 4;
-/** A customer may also have a /48, with 65,536 such networks. */
-const SITE_GROUPS = 3;
-/** How many times the limit of a host a site may have. Providers also spread several customers over a /48. */
-const SITE_HOSTS = 16;
+/**
+ * Networks of an IPv6 address by the length of their prefix, and how many times the limit of a host each may have. A
+ * provider gives a /64 to one customer, and often a /56 or a /48, which contains 65,536 such networks. Providers also spread
+ * several customers over a /48.
+ */
+const NETWORKS = [
+  { bits: 64, hosts: 1 },
+  { bits: 56, hosts: 4 },
+  { bits: 48, hosts: 16 },
+] as const;
 
 /** A network to which a limit applies. */
 export interface LimitedNetwork {
@@ -14,21 +18,32 @@ export interface LimitedNetwork {
   readonly hosts: number;
 }
 
-function networkOf(words: readonly number[], groups: number): string {
-  const texts = words.flatMap((word) => [word >>> 16, word & 0xffff]).map((group) => group.toString(16));
-  return `${texts.slice(0, groups).join(":")}::/${16 * groups}`;
+/** @param bits length of the prefix, more than 32 and at most 64 */
+function networkOf([first = 0, second = 0]: readonly number[], bits: number): string {
+  const kept = bits === 64 ? second : second & (-1 << (64 - bits));
+  const groups = [first, kept].flatMap((word) => [word >>> 16, word & 0xffff]);
+  const shown = groups.slice(0, Math.ceil(bits / 16)).map((group) => group.toString(16));
+  return `${shown.join(":")}::/${bits}`;
 }
 
-/** Returns the networks whose limits a request of an address counts against, the narrowest first. */
-export function networksOf(address: string): readonly [LimitedNetwork, ...LimitedNetwork[]] {
+/**
+ * Returns the networks whose limits a request of an address counts against, the narrowest first.
+ *
+ * @param account what else the limit belongs to, for instance a client
+ */
+export function networksOf(address: string, account = ""): readonly [LimitedNetwork, ...LimitedNetwork[]] {
   const usual = usualAddress(address) ?? address;
   const words = addressWords(usual) ?? [];
-  return words.length <= 1
-    ? [{ key: usual, hosts: 1 }]
-    : [
-        { key: networkOf(words, HOST_GROUPS), hosts: 1 },
-        { key: networkOf(words, SITE_GROUPS), hosts: SITE_HOSTS },
-      ];
+  const named = (key: string): string => (account === "" ? key : `${key} ${account}`);
+  if (words.length <= 1) {
+    return [{ key: named(usual), hosts: 1 }];
+  }
+  const [host, ...others] = NETWORKS;
+  const network = ({ bits, hosts }: (typeof NETWORKS)[number]): LimitedNetwork => ({
+    key: named(networkOf(words, bits)),
+    hosts,
+  });
+  return [network(host), ...others.map(network)];
 }
 
 /**

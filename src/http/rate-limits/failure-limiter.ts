@@ -1,10 +1,11 @@
 /**
- * Limits failures per key to a number within 5 minutes. Beyond it, each failure before the wait has passed doubles the
+ * Limits failures to a number within 5 minutes, per key of each network of the sender; wider networks may have more. Beyond it, each failure before the wait has passed doubles the
  * wait. A success resets the key. Failures are counted after the credential check, so a valid credential is never
  * rejected for the failures of others.
  */
 import type { SignetError } from "../../domain/errors.ts";
 import { FixedWindows } from "../../domain/fixed-windows.ts";
+import type { LimitedNetwork } from "./address-key.ts";
 import { NarrowGate } from "./narrow-gate.ts";
 import { type Limit, rateLimited } from "./rate-limited.ts";
 
@@ -39,36 +40,53 @@ export class FailureLimiter {
   }
 
   /**
-   * Runs the check of a credential. For a key beyond its limit, checks run one at a time.
+   * Runs the check of a credential. For a network beyond its limit, checks run one at a time.
    *
-   * @throws SignetError RATE_LIMITED if too many checks of such a key are waiting
+   * @param networks of the sender, the narrowest first
+   * @throws SignetError RATE_LIMITED if too many checks of such a network are waiting
    */
-  async check<T>(key: string, check: () => Promise<T>): Promise<T> {
-    const isBeyond = this.#failures.isUsedUp(key, this.#options.monotonic());
-    return isBeyond ? await this.#gate.run(key, check) : await check();
+  async check<T>(networks: readonly LimitedNetwork[], check: () => Promise<T>): Promise<T> {
+    const nowMs = this.#options.monotonic();
+    const beyond = networks.find(({ key, hosts }) => this.#failures.isUsedUp(key, nowMs, hosts));
+    return beyond === undefined ? await check() : await this.#gate.run(beyond.key, check);
   }
 
-  /** Counts a failure. Returns undefined within the limit, otherwise a 429, which doubles the wait each time. */
-  failed(key: string): SignetError | undefined {
-    const { count, limit, detail, monotonic } = this.#options;
-    const nowMs = monotonic();
-    const refused = this.#refusals.counted(key, nowMs);
-    const waitMs = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** refused);
-    if (this.#failures.isUsedUp(key, nowMs)) {
-      this.#failures.set(key, count, nowMs + waitMs);
-      this.#refusals.set(key, refused + 1, nowMs + REMEMBERED_MS);
-      return rateLimited(limit, waitMs, detail);
-    }
-    this.#failures.take(key, nowMs);
-    // A key that was rejected before gets only one attempt after each wait, not a full quota.
-    if (refused > 0 || this.#failures.isUsedUp(key, nowMs)) {
-      this.#failures.set(key, count, nowMs + waitMs);
+  /**
+   * Counts a failure, also against wider networks unless a narrower one is beyond its limit. Returns undefined within the
+   * limits, otherwise a 429, which doubles the wait each time.
+   */
+  failed(networks: readonly LimitedNetwork[]): SignetError | undefined {
+    for (const network of networks) {
+      const refusal = this.#failedOf(network);
+      if (refusal !== undefined) {
+        return refusal;
+      }
     }
     return undefined;
   }
 
-  succeeded(key: string): void {
-    this.#failures.forget(key);
-    this.#refusals.forget(key);
+  #failedOf({ key, hosts }: LimitedNetwork): SignetError | undefined {
+    const { count, limit, detail, monotonic } = this.#options;
+    const nowMs = monotonic();
+    const refused = this.#refusals.counted(key, nowMs);
+    const waitMs = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** refused);
+    if (this.#failures.isUsedUp(key, nowMs, hosts)) {
+      this.#failures.set(key, count * hosts, nowMs + waitMs);
+      this.#refusals.set(key, refused + 1, nowMs + REMEMBERED_MS);
+      return rateLimited(limit, waitMs, detail);
+    }
+    this.#failures.take(key, nowMs, hosts);
+    // A key that was rejected before gets only one attempt after each wait, not a full quota.
+    if (refused > 0 || this.#failures.isUsedUp(key, nowMs, hosts)) {
+      this.#failures.set(key, count * hosts, nowMs + waitMs);
+    }
+    return undefined;
+  }
+
+  succeeded(networks: readonly LimitedNetwork[]): void {
+    for (const { key } of networks) {
+      this.#failures.forget(key);
+      this.#refusals.forget(key);
+    }
   }
 }

@@ -5,7 +5,7 @@
 import type { Config } from "../../config/config.ts";
 import { SignetError } from "../../domain/errors.ts";
 import { FixedWindows } from "../../domain/fixed-windows.ts";
-import { addressKey, takeFrom } from "./address-key.ts";
+import { networksOf, takeFrom } from "./address-key.ts";
 import { FailureLimiter } from "./failure-limiter.ts";
 import { NarrowGate } from "./narrow-gate.ts";
 import { rateLimited } from "./rate-limited.ts";
@@ -71,14 +71,14 @@ export function createTokenLimits(config: LimitSettings, monotonic: () => number
       }
     },
     authenticate: async (address, clientId, authenticate) => {
-      const key = `${addressKey(address)} ${clientId.slice(0, CLIENT_KEY_LENGTH)}`;
+      const networks = networksOf(address, clientId.slice(0, CLIENT_KEY_LENGTH));
       try {
-        const client = await failures.check(key, authenticate);
-        failures.succeeded(key);
+        const client = await failures.check(networks, authenticate);
+        failures.succeeded(networks);
         return client;
       } catch (error) {
         const failed = error instanceof SignetError && error.code === "INVALID_CLIENT";
-        throw (failed ? failures.failed(key) : undefined) ?? error;
+        throw (failed ? failures.failed(networks) : undefined) ?? error;
       }
     },
   };

@@ -11,7 +11,7 @@ import { SignetError, validationFailed } from "../../domain/errors.ts";
 import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
 import type { LastUsedRecorder } from "../oauth/last-used.ts";
 import type { Identity } from "../../domain/identity.ts";
-import { addressKey } from "../../http/rate-limits/address-key.ts";
+import { type LimitedNetwork, networksOf } from "../../http/rate-limits/address-key.ts";
 import type { FailureLimiter } from "../../http/rate-limits/failure-limiter.ts";
 import type { FruitlessLookups } from "../../http/rate-limits/fruitless-lookups.ts";
 import { VerificationError } from "../../lib/receiver/errors.ts";
@@ -190,7 +190,7 @@ class SignatureAuthenticator implements ProducerAuthenticator {
     } catch (error) {
       throw asRefusal(error);
     }
-    const account = `${addressKey(request.address)} ${keyId}`;
+    const account = networksOf(request.address, keyId);
     const producer = await this.#counted(account, async () => await this.#find(keyId, request));
     return {
       credentialId: keyId,
@@ -244,7 +244,7 @@ class SignatureAuthenticator implements ProducerAuthenticator {
   }
 
   /** Runs a check. A rejection counts as a failure of the address and the key. */
-  async #counted<T>(account: string, work: () => Promise<T>): Promise<T> {
+  async #counted<T>(account: readonly LimitedNetwork[], work: () => Promise<T>): Promise<T> {
     const { failures } = this.#options;
     try {
       return await failures.check(account, work);

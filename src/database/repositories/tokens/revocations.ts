@@ -107,11 +107,31 @@ export interface FollowerRow {
   readonly leaseMs: number;
 }
 
+/** How long a follower's own record may wait for a lock, in milliseconds: questions wait behind it. */
+const LOCK_MS = 20;
+
+/**
+ * Writes to the records of followers without waiting for locks. A login from outside may hold any of these rows, or all,
+ * and the questions about revocations share the connection. Sent at once, so that no question comes between.
+ *
+ * @throws DatabaseError if a lock is held
+ */
+async function withoutWaiting<T>(db: Queryable, write: () => Promise<T>): Promise<T> {
+  const limited = db.query(`SET lock_timeout = ${LOCK_MS}`);
+  const written = write();
+  const unlimited = db.query("SET lock_timeout = 0");
+  const [, result] = await Promise.allSettled([limited, written, unlimited]);
+  if (result.status === "rejected") {
+    throw result.reason;
+  }
+  return result.value;
+}
+
 /**
  * Registers a follower over the connection by which it follows. It counts while that connection is open (role
  * signet_edge).
  *
- * @throws if another follower has the same number
+ * @throws if another follower has the same number, or somebody holds its record
  */
 export async function registerFollower(
   db: Queryable,
@@ -124,30 +144,48 @@ export async function registerFollower(
   if (rows[0]?.locked !== true) {
     throw new Error("another process has the same lock key");
   }
-  await db.query(
-    `WITH gone AS (
-       DELETE FROM revocation_followers WHERE applied_at < now() - interval '1 day' AND lock_key <> $1
+  await writeFollower(db, { lockKey, process, region, version, leaseMs });
+}
+
+/** Writes a follower's record, and removes those that ended long ago, except the ones that somebody holds. */
+async function writeFollower(
+  db: Queryable,
+  { lockKey, process, region, version, leaseMs }: FollowerRow,
+): Promise<void> {
+  const write = async (): Promise<unknown> =>
+    await db.query(
+      `WITH ended AS (
+       SELECT lock_key FROM revocation_followers WHERE applied_at < now() - interval '1 day' AND lock_key <> $1
          AND lock_key::oid NOT IN (SELECT objid FROM pg_locks WHERE locktype = 'advisory' AND classid = $3::int::oid)
+       FOR UPDATE SKIP LOCKED
+     ), gone AS (
+       DELETE FROM revocation_followers WHERE lock_key IN (SELECT lock_key FROM ended)
      )
      INSERT INTO revocation_followers (lock_key, process, seq, applied_at, region, lease_ms, seen_at, version)
      VALUES ($1, $2, 0, clock_timestamp(), $4, $5, clock_timestamp(), $6)
      ON CONFLICT (lock_key) DO UPDATE SET process = excluded.process, seq = 0, applied_at = excluded.applied_at,
        region = excluded.region, lease_ms = excluded.lease_ms, seen_at = excluded.seen_at, version = excluded.version`,
-    [lockKey, process, FOLLOWER_LOCK_CLASS, region, leaseMs, version],
-  );
+      [lockKey, process, FOLLOWER_LOCK_CLASS, region, leaseMs, version],
+    );
+  await withoutWaiting(db, write);
 }
 
 /** Records that a follower is alive, and those behind it if it is a hub (role signet_edge). */
 export async function markFollowerSeen(db: Queryable, lockKey: number): Promise<void> {
-  await db.query(
-    "UPDATE revocation_followers SET seen_at = clock_timestamp() WHERE lock_key = $1 OR via = $1",
-    [lockKey],
-  );
+  const write = async (): Promise<unknown> =>
+    await db.query(
+      `UPDATE revocation_followers SET seen_at = clock_timestamp() WHERE lock_key IN (
+         SELECT lock_key FROM revocation_followers WHERE lock_key = $1 OR via = $1 FOR UPDATE SKIP LOCKED)`,
+      [lockKey],
+    );
+  await withoutWaiting(db, write);
 }
 
 /** Removes a follower that stops, so that receipts no longer name it (role signet_edge). */
 export async function removeFollower(db: Queryable, lockKey: number): Promise<void> {
-  await db.query("DELETE FROM revocation_followers WHERE lock_key = $1", [lockKey]);
+  const write = async (): Promise<unknown> =>
+    await db.query("DELETE FROM revocation_followers WHERE lock_key = $1", [lockKey]);
+  await withoutWaiting(db, write);
 }
 
 /** An acknowledgement by a follower. */
@@ -164,12 +202,14 @@ export async function acknowledge(
   lockKey: number,
   { sequence, sinceMs }: Acknowledgement,
 ): Promise<void> {
-  await db.query({
-    name: "acknowledge-revocations",
-    text: `UPDATE revocation_followers SET seq = $2, applied_at = clock_timestamp() - $3::float8 * interval '1 millisecond'
+  const write = async (): Promise<unknown> =>
+    await db.query({
+      name: "acknowledge-revocations",
+      text: `UPDATE revocation_followers SET seq = $2, applied_at = clock_timestamp() - $3::float8 * interval '1 millisecond'
             WHERE lock_key = $1`,
-    values: [lockKey, sequence, sinceMs],
-  });
+      values: [lockKey, sequence, sinceMs],
+    });
+  await withoutWaiting(db, write);
 }
 
 /** What the database knows about one follower of a revocation. */
@@ -320,36 +360,42 @@ export interface HubFollowerRow extends FollowerRow {
   readonly sinceMs: number;
 }
 
-/** Stores the followers behind a hub, in one statement (role signet_edge). */
+/** Stores the followers behind a hub, in one statement, except records that somebody holds (role signet_edge). */
 export async function reportFollowers(
   db: Queryable,
   hub: number,
   followers: readonly HubFollowerRow[],
 ): Promise<void> {
-  await db.query({
-    name: "report-followers",
-    text: `INSERT INTO revocation_followers AS known
+  const write = async (): Promise<unknown> =>
+    await db.query({
+      name: "report-followers",
+      text: `WITH free AS (
+             SELECT lock_key FROM revocation_followers WHERE lock_key = ANY ($1::int[]) FOR UPDATE SKIP LOCKED)
+           INSERT INTO revocation_followers AS known
              (lock_key, process, region, lease_ms, seq, applied_at, seen_at, via, version)
            SELECT lock_key, process, region, lease_ms, seq, clock_timestamp() - since * interval '1 millisecond',
                   clock_timestamp(), $7, version
              FROM unnest($1::int[], $2::text[], $3::text[], $4::int[], $5::bigint[], $6::float8[], $8::text[])
                AS f (lock_key, process, region, lease_ms, seq, since, version)
+            WHERE lock_key IN (SELECT lock_key FROM free)
+               OR NOT EXISTS (SELECT FROM revocation_followers k WHERE k.lock_key = f.lock_key)
             ORDER BY lock_key
            ON CONFLICT (lock_key) DO UPDATE SET process = excluded.process, region = excluded.region,
              version = excluded.version, lease_ms = excluded.lease_ms, seen_at = excluded.seen_at, via = excluded.via,
              seq = greatest(known.seq, excluded.seq),
              applied_at = CASE WHEN excluded.seq > known.seq THEN excluded.applied_at ELSE known.applied_at END`,
-    values: [
-      followers.map(({ lockKey }) => lockKey),
-      followers.map(({ process }) => process),
-      followers.map(({ region }) => region),
-      followers.map(({ leaseMs }) => leaseMs),
-      followers.map(({ sequence }) => sequence),
-      followers.map(({ sinceMs }) => sinceMs),
-      hub,
-      followers.map(({ version }) => version),
-    ],
-  });
+      values: [
+        followers.map(({ lockKey }) => lockKey),
+        followers.map(({ process }) => process),
+        followers.map(({ region }) => region),
+        followers.map(({ leaseMs }) => leaseMs),
+        followers.map(({ sequence }) => sequence),
+        followers.map(({ sinceMs }) => sinceMs),
+        hub,
+        followers.map(({ version }) => version),
+      ],
+    });
+  await withoutWaiting(db, write);
 }
 
 /** Removes the followers behind a hub that stopped, or records that they are not connected (role signet_edge). */
@@ -361,12 +407,16 @@ export async function loseFollowers(
     stopped,
   }: { readonly hub: number; readonly lockKeys: readonly number[]; readonly stopped: boolean },
 ): Promise<void> {
-  await db.query(
-    stopped
-      ? "DELETE FROM revocation_followers WHERE via = $1 AND lock_key = ANY($2)"
-      : "UPDATE revocation_followers SET via = NULL WHERE via = $1 AND lock_key = ANY($2)",
-    [hub, lockKeys],
-  );
+  const free = `lock_key IN (
+    SELECT lock_key FROM revocation_followers WHERE via = $1 AND lock_key = ANY($2) FOR UPDATE SKIP LOCKED)`;
+  const write = async (): Promise<unknown> =>
+    await db.query(
+      stopped
+        ? `DELETE FROM revocation_followers WHERE ${free}`
+        : `UPDATE revocation_followers SET via = NULL WHERE ${free}`,
+      [hub, lockKeys],
+    );
+  await withoutWaiting(db, write);
 }
 
 /** The connected followers of one kind, version and region. */

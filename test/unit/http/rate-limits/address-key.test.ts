@@ -20,10 +20,12 @@ test.each([
   expect(addressKey(address)).toBe(key);
 });
 
-test("an address counts as a host, and IPv6 as a part of its /48, too", () => {
+test("an address counts as a host, and IPv6 as a part of its /56 and /48, too", () => {
   expect(networksOf("::ffff:c000:207")).toEqual([{ key: "192.0.2.7", hosts: 1 }]);
   expect(networksOf("2001:db8:1:2::9")).toEqual([
     { key: "2001:db8:1:2::/64", hosts: 1 },
+    { key: "2001:db8:1:0::/56", hosts: 4 },
     { key: "2001:db8:1::/48", hosts: 16 },
   ]);
+  expect(networksOf("2001:db8:1:ff02::9", "cl_1")[1]?.key).toBe("2001:db8:1:ff00::/56 cl_1");
 });

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { networksOf } from "../../../../src/http/rate-limits/address-key.ts";
 import { FailureLimiter } from "../../../../src/http/rate-limits/failure-limiter.ts";
 import { FruitlessLookups } from "../../../../src/http/rate-limits/fruitless-lookups.ts";
 import { NarrowGate } from "../../../../src/http/rate-limits/narrow-gate.ts";
@@ -60,13 +61,13 @@ describe("failures", () => {
   /** Records failures within the limit. */
   function failed(limiter: FailureLimiter, times: number): void {
     for (let time = 0; time < times; time += 1) {
-      expect(limiter.failed("a")).toBeUndefined();
+      expect(limiter.failed(networksOf("a"))).toBeUndefined();
     }
   }
 
   /** Returns the seconds to wait in the answer to one more failure. */
   function waitOf(limiter: FailureLimiter): number {
-    return Number(limiter.failed("a")?.headers["retry-after"]);
+    return Number(limiter.failed(networksOf("a"))?.headers["retry-after"]);
   }
 
   test("are tolerated ten times within five minutes, then the wait doubles up to a quarter of an hour", () => {
@@ -77,7 +78,7 @@ describe("failures", () => {
       waits.push(waitOf(limiter));
     }
     expect(waits).toEqual([10, 20, 40, 80, 160, 320, 640, 900, 900]);
-    expect(limiter.failed("b")).toBeUndefined();
+    expect(limiter.failed(networksOf("b"))).toBeUndefined();
   });
 
   test("are forgotten after five minutes", () => {
@@ -103,9 +104,32 @@ describe("failures", () => {
     const limiter = limiterOf(FAILURES);
     failed(limiter, FAILURES);
     expect(waitOf(limiter)).toBe(10);
-    limiter.succeeded("a");
+    limiter.succeeded(networksOf("a"));
     failed(limiter, FAILURES);
   });
+
+  test.each([
+    [56, 4, "2001:db8:1:200", "2001:db8:1:300"],
+    [48, 16, "2001:db8:2", "2001:db8:3"],
+  ])(
+    "from the networks of one /%i are tolerated %i times as often as from one host",
+    (bits, hosts, site, other) => {
+      const limiter = limiterOf(FAILURES);
+      const from = (network: number, of = site): ReturnType<FailureLimiter["failed"]> =>
+        limiter.failed(
+          networksOf(
+            bits === 48
+              ? `${of}:${network.toString(16)}00::1`
+              : `${of.slice(0, -2)}${(network + 16).toString(16)}::1`,
+          ),
+        );
+      for (let network = 0; network < hosts * FAILURES; network += 1) {
+        expect(from(network)).toBeUndefined();
+      }
+      expect(from(hosts * FAILURES)?.code).toBe("RATE_LIMITED");
+      expect(from(0, other)).toBeUndefined();
+    },
+  );
 
   test("are unlimited without a limit", () => {
     const limiter = limiterOf(0);
@@ -124,9 +148,9 @@ describe("failures", () => {
       return together;
     };
     const checkThrice = async (): Promise<number[]> =>
-      await Promise.all(Array.from({ length: 3 }, async () => await limiter.check("a", check)));
+      await Promise.all(Array.from({ length: 3 }, async () => await limiter.check(networksOf("a"), check)));
     expect(await checkThrice()).toEqual([1, 1, 1]);
-    limiter.succeeded("a");
+    limiter.succeeded(networksOf("a"));
     expect(await checkThrice()).toEqual([1, 2, 3]);
   });
 });
@@ -153,7 +177,7 @@ test("a site with many networks of IPv6 gets 16 times the look-ups of one host, 
   const miss = async (address: string): Promise<unknown> =>
     await lookups.find(address, async () => await Promise.resolve(undefined));
   for (let network = 0; network < 32; network += 1) {
-    expect(await miss(`2001:db8:1:${network.toString(16)}::1`)).toBeUndefined();
+    expect(await miss(`2001:db8:1:${network.toString(16)}00::1`)).toBeUndefined();
   }
   await expect(miss("2001:db8:1:ffff::1")).rejects.toMatchObject({ code: "RATE_LIMITED" });
   expect(await lookups.find("2001:db8:1:ffff::2", async () => await Promise.resolve("found"))).toBe("found");
