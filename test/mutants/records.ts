@@ -286,4 +286,20 @@ export const RECORDS: readonly Mutant[] = [
     replace: "if (response.status > 0) {",
     caughtBy: "test/unit/processes/demo/patient-fetch.test.ts",
   },
+  {
+    name: "migrations-read-for-every-check",
+    breaks: "A process that has few descriptors left stays ready (docs/guarantees.md)",
+    file: "src/database/migration-files.ts",
+    find: "migrations ??= readAll()",
+    replace: "migrations = readAll()",
+    caughtBy: "test/machine/database/migration-files.test.ts",
+  },
+  {
+    name: "ids-of-another-server-count",
+    breaks: "Cells read only what changes, also from a home cell that was restored from a dump (changelog)",
+    file: "src/database/migrations/0073-ids-of-another-server.sql",
+    find: " AND t.changed_by < pg_snapshot_xmax(pg_current_snapshot()))",
+    replace: ")",
+    caughtBy: "test/integration/database/cell-login.test.ts",
+  },
 ];
