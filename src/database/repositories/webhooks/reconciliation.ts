@@ -156,6 +156,20 @@ export async function countUncarriedLetters(db: Queryable, before: Date): Promis
   return rows[0]?.count ?? 0;
 }
 
+/**
+ * Returns when the database was put back from a backup (docs/operations.md), if that was within an hour and no worker has
+ * run since. Everything is then overdue by nature.
+ */
+export async function findRestore(db: Queryable, now: Date): Promise<Date | undefined> {
+  const { rows } = await db.query<{ at: Date }>({
+    name: "find-restore",
+    text: `SELECT epoch_at AS at FROM rev_clock WHERE epoch_at > $1::timestamptz - interval '1 hour'
+        AND NOT EXISTS (SELECT FROM workers WHERE seen_at > epoch_at)`,
+    values: [now],
+  });
+  return rows[0]?.at;
+}
+
 /** The lag of the outbox, in seconds. */
 export interface Lag {
   /** Age of the oldest accepted delivery without an attempt; 0 if there is none. */

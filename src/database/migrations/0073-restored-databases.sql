@@ -14,3 +14,14 @@ CREATE OR REPLACE FUNCTION tenants_for_cells(since xid8, after_id text, at_most 
        ORDER BY t.id LIMIT at_most
     ) AS changed ON true
 $$;
+
+-- When the epoch was changed: the last step of a restore. `signet doctor` then expects that everything is overdue.
+ALTER TABLE rev_clock ADD COLUMN epoch_at timestamptz;
+CREATE FUNCTION note_epoch() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  NEW.epoch_at := clock_timestamp();
+  RETURN NEW;
+END $$;
+REVOKE ALL ON FUNCTION note_epoch() FROM PUBLIC;
+CREATE TRIGGER rev_clock_epoch BEFORE UPDATE OF epoch ON rev_clock FOR EACH ROW EXECUTE FUNCTION note_epoch();
+GRANT SELECT (epoch_at) ON rev_clock TO signet_worker;
