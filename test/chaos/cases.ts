@@ -237,8 +237,8 @@ function exhausted(): ChaosCase[] {
     }),
     faultCase({
       name: "descriptors-worker",
-      about: "a worker with 96 descriptors, receivers that take 2 s, at saturation",
-      setting: { shape: { worker: { descriptors: 96 } } },
+      about: "a worker with 128 descriptors, receivers that take 2 s, at saturation",
+      setting: { shape: { worker: { descriptors: 128 } } },
       pace: "saturation",
       behaviour: { kind: "delay", ms: 2_000 },
       everyAttemptArrives: true,

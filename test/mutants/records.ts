@@ -310,4 +310,12 @@ export const RECORDS: readonly Mutant[] = [
     replace: "NEW.epoch_at := NULL;",
     caughtBy: "test/integration/delivery/lag.test.ts",
   },
+  {
+    name: "ids-that-go-back-unnoticed",
+    breaks: "A cell knows new tenants also after the home cell moved to another server (docs/operations.md)",
+    file: "src/processes/home-cell.ts",
+    find: "BigInt(upto) < BigInt(since)",
+    replace: "BigInt(upto) < 0n",
+    caughtBy: "test/integration/api/cells.test.ts",
+  },
 ];
