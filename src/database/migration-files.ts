@@ -29,20 +29,33 @@ export interface MigrationFile {
   readonly sha256: string;
 }
 
-/** Returns the migrations in order. */
-export async function readMigrations(): Promise<MigrationFile[]> {
+async function readAll(): Promise<MigrationFile[]> {
   const names = (await readdir(MIGRATIONS)).filter((name) => /^\d{4}-[a-z0-9-]+\.sql$/.test(name)).sort();
-  return await Promise.all(
-    names.map(async (name) => {
-      const sql = await readFile(new URL(name, MIGRATIONS), "utf8");
-      return {
-        version: Number(name.slice(0, 4)),
-        name,
-        sql,
-        sha256: FIRST_TEXTS[name] ?? createHash("sha256").update(sql).digest("hex"),
-      };
-    }),
-  );
+  const files: MigrationFile[] = [];
+  for (const name of names) {
+    const sql = await readFile(new URL(name, MIGRATIONS), "utf8");
+    files.push({
+      version: Number(name.slice(0, 4)),
+      name,
+      sql,
+      sha256: FIRST_TEXTS[name] ?? createHash("sha256").update(sql).digest("hex"),
+    });
+  }
+  return files;
+}
+
+let migrations: Promise<readonly MigrationFile[]> | undefined;
+
+/**
+ * Returns the migrations in order. Reads one file at a time and each only once: `/readyz` asks every second, also in a
+ * process that has few descriptors left.
+ */
+export async function readMigrations(): Promise<readonly MigrationFile[]> {
+  migrations ??= readAll().catch((error: unknown) => {
+    migrations = undefined;
+    throw error;
+  });
+  return await migrations;
 }
 
 /** A database's schema, compared to this build. Later migrations do not count. */
@@ -59,10 +72,10 @@ export async function readSchemaState(db: Queryable): Promise<SchemaState> {
     "SELECT version, sha256 FROM schema_migrations",
   );
   const applied = new Map(rows.map(({ version, sha256 }) => [version, sha256]));
-  const migrations = await readMigrations();
+  const files = await readMigrations();
   return {
-    pending: migrations.filter(({ version }) => !applied.has(version)),
-    changed: migrations.find(({ version, sha256 }) => (applied.get(version) ?? sha256) !== sha256)?.name,
+    pending: files.filter(({ version }) => !applied.has(version)),
+    changed: files.find(({ version, sha256 }) => (applied.get(version) ?? sha256) !== sha256)?.name,
   };
 }
 

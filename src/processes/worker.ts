@@ -133,6 +133,7 @@ async function runWorkers(
     codec,
     patched: isPatched(config),
     version: workerVersion(config),
+    cachedWorkflows: config.cachedWorkflows,
     activities: {
       deliveries: guarded({ attemptFirst }, clock),
       slow: guarded({ attempt, settle }, clock),

@@ -43,23 +43,25 @@ function pauseOf({ status, raw }: WorkflowExecutionDescription, namespace: strin
 }
 
 /**
- * Looks the workflow up by id, which is consistent; visibility is not. An unknown workflow is not open.
+ * Looks the workflow up by id, which is consistent; visibility is not. An unknown workflow is not open. It was never
+ * started, or Temporal's data was lost.
  *
  * @throws if Temporal does not answer
  */
 export async function lookUp(
   client: Client,
   workflowId: string,
-): Promise<{ readonly isOpen: boolean; readonly pause?: Pause | undefined }> {
+): Promise<{ readonly isOpen: boolean; readonly isKnown: boolean; readonly pause?: Pause | undefined }> {
   try {
     const described = await client.workflow.getHandle(workflowId).describe();
     return {
+      isKnown: true,
       isOpen: isOpenStatus(described.status.name),
       pause: pauseOf(described, client.options.namespace),
     };
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) {
-      return { isOpen: false };
+      return { isOpen: false, isKnown: false };
     }
     throw error;
   }

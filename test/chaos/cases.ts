@@ -16,6 +16,7 @@ import { RACES } from "./scenarios/races.ts";
 import { REPLAY_KILL } from "./scenarios/replay-kill.ts";
 import { rollingRestart } from "./scenarios/rolling-restart.ts";
 import { soak } from "./scenarios/soak.ts";
+import { WORKER_MEMORY_SETTINGS, workerMemory } from "./scenarios/worker-memory.ts";
 import { UPGRADE } from "./scenarios/upgrade.ts";
 import { YEAR_END } from "./scenarios/year-end.ts";
 import { type HostileEndpoint, type Length, sizeOf } from "./traffic.ts";
@@ -237,8 +238,8 @@ function exhausted(): ChaosCase[] {
     }),
     faultCase({
       name: "descriptors-worker",
-      about: "a worker with 96 descriptors, receivers that take 2 s, at saturation",
-      setting: { shape: { worker: { descriptors: 96 } } },
+      about: "a worker with 128 descriptors, receivers that take 2 s, at saturation",
+      setting: { shape: { worker: { descriptors: 128 } } },
       pace: "saturation",
       behaviour: { kind: "delay", ms: 2_000 },
       everyAttemptArrives: true,
@@ -285,6 +286,12 @@ const SCENARIOS: readonly ChaosCase[] = [
     about:
       "60 minutes (--minutes) at 30/s, three in ten attempts fail: memory, descriptors, bytes per delivery",
     run: soak,
+  },
+  {
+    name: "worker-memory",
+    about: "two workers while receivers fail, hang and reset all attempts of more deliveries than they cache",
+    setting: { ...TWO, settings: WORKER_MEMORY_SETTINGS },
+    run: workerMemory,
   },
 ];
 

@@ -21,14 +21,23 @@ afterEach(async () => {
   await Promise.all(receivers.splice(0).map(async (receiver) => await receiver.close()));
 });
 
-/** Returns a reconciler whose clock is more than a minute ahead. */
-function later(): { readonly reconciler: Reconciler; readonly close: () => Promise<void> } {
+/** Returns a reconciler whose clock is more than a minute ahead, and the lines that it logs. */
+function later(): {
+  readonly reconciler: Reconciler;
+  readonly lines: readonly { readonly level: string; readonly msg: string }[];
+  readonly close: () => Promise<void>;
+} {
   const { config, temporal } = world.current;
-  const log = createLogger({ level: "silent" });
+  const lines: { level: string; msg: string }[] = [];
+  const log = createLogger({
+    level: "info",
+    destination: { write: (line) => void lines.push(JSON.parse(line) as { level: string; msg: string }) },
+  });
   const pool = createPool({ url: config.databaseUrl, role: "signet_worker", max: 2, log });
   const clock = { now: () => Date.now() + 120_000 };
   return {
     reconciler: new Reconciler({ pool, client: temporal, clock, log }),
+    lines,
     close: async () => await pool.end(),
   };
 }
@@ -220,5 +229,52 @@ describe("an overdue delivery", () => {
     await current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
     expect(receiver.requests).toHaveLength(2);
     await close();
+  });
+
+  test("whose workflow may still be starting stays there, and is carried again once no start goes on", async () => {
+    const { current } = world;
+    const { tenant, id } = await failedOnce();
+    await (await current.workflowOf(tenant, id)).terminate("lost");
+    const claim = async (state: string, secondsAhead: number): Promise<void> => {
+      await current.sql.query(
+        `UPDATE deliveries SET carrier = $2, state = $3, claimed_at = now() + $4 * interval '1 second'
+          WHERE id = $1`,
+        [id, newId("batch", Date.now(), randomBytes), state, secondsAhead],
+      );
+    };
+    const { reconciler, lines, close } = later();
+    await claim("QUEUED", 60);
+    expect(await reconciler.reconcile()).toEqual({ moved: 0, late: 0 });
+    expect(lines).toEqual([]);
+    await claim("QUEUED", 50);
+    expect(await reconciler.reconcile()).toEqual({ moved: 1, late: 0 });
+    expect(lines).toMatchObject([
+      { level: "warn", msg: "Temporal does not know a carrier; its first attempts are carried again" },
+    ]);
+    await close();
+  });
+
+  test("that two workers take from a lost carrier at once is moved and logged once", async () => {
+    const { current } = world;
+    const { tenant, id } = await failedOnce();
+    await (await current.workflowOf(tenant, id)).terminate("lost");
+    const reconcilers = [later(), later()];
+    await current.sql.query("BEGIN");
+    await current.sql.query("SELECT FROM deliveries WHERE id = $1 FOR UPDATE", [id]);
+    const rounds = reconcilers.map(async ({ reconciler }) => await reconciler.reconcile());
+    await eventually(async () => {
+      await current.sql.query("SELECT pg_stat_clear_snapshot()");
+      const { rows } = await current.sql.query<{ count: number }>(
+        `SELECT count(*)::int FROM pg_stat_activity
+          WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%epoch = d.epoch + 1%'`,
+      );
+      return rows[0]?.count === 2;
+    }, "both reconcilers to wait for the row");
+    await current.sql.query("COMMIT");
+    expect((await Promise.all(rounds)).map(({ moved }) => moved).toSorted((a, b) => a - b)).toEqual([0, 1]);
+    expect(reconcilers.flatMap(({ lines }) => lines)).toMatchObject([
+      { level: "error", msg: "a carrier is gone; its deliveries are carried again" },
+    ]);
+    await Promise.all(reconcilers.map(async ({ close }) => await close()));
   });
 });

@@ -18,6 +18,7 @@ import {
   type ReplayRunner,
   type SeenJob,
 } from "../../src/webhooks/replay/replay-runner.ts";
+import { sweepReplays } from "../../src/webhooks/replay/replay-sweep.ts";
 import { eventually } from "../support/eventually.ts";
 import { seedDeadLetters } from "../support/seeded-letters.ts";
 import { useWorld } from "../support/world.ts";
@@ -245,4 +246,36 @@ describe("a replay of missed events, against disabling the endpoint", () => {
       endpointId: endpoint,
     });
   });
+});
+
+test("a sweep logs that it cancelled a job only if it did: the job may complete meanwhile", async () => {
+  const [complete, ended] = [await makeCase(), await makeCase()];
+  const lines: string[] = [];
+  const sources = { clock: { ...systemClock, now: () => Date.now() + 60_000 }, randomBytes };
+  await sweepReplays({
+    ...sources,
+    pool,
+    // What the sweep sees of a workflow that has ended.
+    starter: {
+      kick: async ({ id }) => {
+        if (id === complete.job.id) {
+          await page(complete);
+        }
+        return ![complete.job.id, ended.job.id].includes(id);
+      },
+    },
+    log: createLogger({ level: "info", destination: { write: (line) => void lines.push(line) } }),
+  });
+  const { rows } = await made.current.sql.query<{ id: string; state: string }>(
+    "SELECT id, state FROM replay_jobs WHERE id = ANY ($1::text[])",
+    [[complete.job.id, ended.job.id]],
+  );
+  expect(Object.fromEntries(rows.map(({ id, state }) => [id, state]))).toEqual({
+    [complete.job.id]: "COMPLETED",
+    [ended.job.id]: "CANCELLED",
+  });
+  expect(lines.filter((line) => line.includes(complete.job.id))).toEqual([]);
+  expect(lines.filter((line) => line.includes(ended.job.id))).toEqual([
+    expect.stringContaining("the job was cancelled"),
+  ]);
 });

@@ -15,6 +15,7 @@ import { isSchemaError } from "../../database/errors.ts";
 import {
   countUncarriedLetters,
   findOverdue,
+  findRestore,
   readLag,
 } from "../../database/repositories/webhooks/reconciliation.ts";
 import type { Clock } from "../../domain/clock.ts";
@@ -143,6 +144,27 @@ const OUTSIDE_CHECKS: readonly Check<Outside>[] = [
   },
 ];
 
+/** Reports what is overdue: as a fault, or as what follows from a restore that no worker has run since. */
+async function unlessRestored(
+  { pool, clock }: Pick<Patient, "pool" | "clock">,
+  overdue: string,
+  fix: string,
+): Promise<Look> {
+  const restored = await findRestore(pool, new Date(clock.now())).catch((error: unknown) => {
+    // An older schema has no such column.
+    if (isSchemaError(error)) {
+      return undefined;
+    }
+    throw error;
+  });
+  return restored === undefined
+    ? { ok: false, detail: `${overdue}: ${fix}` }
+    : {
+        ok: true,
+        detail: `${overdue}: the database was restored at ${restored.toISOString()}, and workers go on with it once they start`,
+      };
+}
+
 const CHECKS: readonly Check[] = [
   ...OUTSIDE_CHECKS,
   {
@@ -213,10 +235,11 @@ const CHECKS: readonly Check[] = [
       const { oldestUnattemptedSeconds: seconds } = await readLag(pool, new Date(clock.now()));
       return seconds <= LAG_MAX_SECONDS
         ? { ok: true, detail: `the oldest delivery without an attempt waits for ${seconds.toFixed(1)} s` }
-        : {
-            ok: false,
-            detail: `a delivery has waited ${seconds.toFixed(0)} s for its first attempt: check that a worker runs and reaches Temporal`,
-          };
+        : await unlessRestored(
+            { pool, clock },
+            `a delivery has waited ${seconds.toFixed(0)} s for its first attempt`,
+            "check that a worker runs and reaches Temporal",
+          );
     },
   },
   {
@@ -234,10 +257,11 @@ const CHECKS: readonly Check[] = [
       const shown = [...new Set(stuck.map((delivery) => delivery.carrier))].slice(0, 5).join(", ");
       return stuck.length === 0
         ? { ok: true, detail: "no delivery is overdue" }
-        : {
-            ok: false,
-            detail: `${stuck.length} deliveries are overdue, carried by ${shown} …: a running worker starts new workflows for them within a minute if theirs are gone; signet why says whether one is paused`,
-          };
+        : await unlessRestored(
+            { pool, clock },
+            `${stuck.length} deliveries are overdue, carried by ${shown} …`,
+            "a running worker starts new workflows for them within a minute if theirs are gone; signet why says whether one is paused",
+          );
     },
   },
   {

@@ -81,23 +81,27 @@ async function disable(
   { id, tenantId, failingSince }: FailingEndpoint,
   options: DisableFailingOptions,
 ): Promise<boolean> {
-  return await transaction(options.pool, async (db) => {
+  const disabled = await transaction(options.pool, async (db) => {
     const current = await lockEndpoint(db, tenantId, id);
     await forgetFailing(db, id);
     if (current === undefined || !mayMove("fail", current)) {
-      return false;
+      return undefined;
     }
     if (await hasDelivered(db, current, failingSince)) {
-      return false;
+      return undefined;
     }
-    await move(
-      db,
-      current,
-      { name: "fail", details: { failing_since: failingSince.toISOString() } },
-      options,
-    );
-    return true;
+    const details = { failing_since: failingSince.toISOString() };
+    return await move(db, current, { name: "fail", details }, options);
   });
+  return report(disabled, options);
+}
+
+/** Logs what was committed. Returns whether an endpoint was disabled. */
+function report(disabled: object | undefined, { log }: DisableOptions): boolean {
+  if (disabled !== undefined) {
+    log.info(disabled, "an endpoint was disabled");
+  }
+  return disabled !== undefined;
 }
 
 /** An endpoint whose receiver returned 410 Gone at this URL. */
@@ -123,16 +127,17 @@ async function disableGone(
   { tenantId, endpointId, url }: GoneEndpoint,
   options: DisableOptions,
 ): Promise<void> {
-  await transaction(options.pool, async (db) => {
+  const disabled = await transaction(options.pool, async (db) => {
     const current = await lockEndpoint(db, tenantId, endpointId);
     // A response of an earlier URL says nothing about the current one.
-    if (current !== undefined && current.url === url && mayMove("gone", current)) {
-      await move(db, current, { name: "gone", details: {} }, options);
-    }
+    return current !== undefined && current.url === url && mayMove("gone", current)
+      ? await move(db, current, { name: "gone", details: {} }, options)
+      : undefined;
   });
+  report(disabled, options);
 }
 
-/** Disables the endpoint, and reports it to the tenant's other endpoints and the compliance log. */
+/** Disables the endpoint, and reports it to the tenant's other endpoints and the compliance log. Returns fields to log. */
 async function move(
   db: Queryable,
   { tenantId, id, ssfStream }: Endpoint,
@@ -141,8 +146,8 @@ async function move(
     details: further,
   }: { readonly name: "fail" | "gone"; readonly details: Readonly<Record<string, string>> },
   options: DisableOptions,
-): Promise<void> {
-  const { clock, log } = options;
+): Promise<object> {
+  const { clock } = options;
   const now = new Date(clock.now());
   await moveEndpoint(db, { tenantId, id, now }, name);
   const details = { reason: ENDPOINT_MOVES[name].to.disabledReason, ...further };
@@ -159,5 +164,5 @@ async function move(
     { actor: "system:worker", type: "endpoint.disabled", tenant: tenantId, target: id, details },
     options,
   );
-  log.info({ tenant_id: tenantId, endpoint_id: id, ...details }, "an endpoint was disabled");
+  return { tenant_id: tenantId, endpoint_id: id, ...details };
 }

@@ -63,15 +63,13 @@ export class LostVerifications {
       async ({ id, generation }) => await isOpen(client, verifyWorkflowId(id, generation)),
     );
     const lost = overdue.filter((_, index) => open[index] === false);
-    if (lost.length === 0) {
-      return 0;
+    const ids = lost.length === 0 ? [] : await restartVerifications(pool, lost, instants);
+    if (ids.length > 0) {
+      log.error(
+        { endpoint_ids: ids, count: ids.length },
+        "workflows of verifications are gone; the next ones begin",
+      );
     }
-    const restarted = await restartVerifications(pool, lost, instants);
-    const ids = lost.map(({ id }) => id);
-    log.error(
-      { endpoint_ids: ids, count: restarted },
-      "workflows of verifications are gone; the next ones begin",
-    );
-    return restarted;
+    return ids.length;
   }
 }

@@ -179,7 +179,9 @@ export function createCarrierService(options: CarrierServiceOptions): CarrierSer
         pool,
         members.map(({ id, epoch }) => ({ deliveryId: id, carrier, epoch })),
       );
-      options.log.info({ carrier, moved, by }, "deliveries were handed back by their workflow");
+      if (moved > 0) {
+        options.log.info({ carrier, moved, by }, "deliveries were handed back by their workflow");
+      }
       onQueued();
     },
     recordAttemptNow: async (carrier, members, requested) => {

@@ -223,11 +223,14 @@ export class LetterReconciler {
         pool,
         lost.map((letter) => ({ ...letter, carrier })),
       );
-      const ids = lost.map(({ deliveryId }) => deliveryId);
-      log.error(
-        { carrier, delivery_ids: ids, moved },
-        "dead letters have no workflow; another one gets them",
-      );
+      // Otherwise another worker has taken them.
+      if (moved > 0) {
+        const ids = lost.map(({ deliveryId }) => deliveryId);
+        log.error(
+          { carrier, delivery_ids: ids, moved },
+          "dead letters have no workflow; another one gets them",
+        );
+      }
     }
     if (retried.length > 0) {
       await handle.signal(attemptNowSignal, { delivery_ids: retried, ...SERVICE });

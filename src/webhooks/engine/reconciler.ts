@@ -17,6 +17,7 @@ import { putBounded } from "../../domain/bounded-map.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { lookUp, lookUpEach, type Pause } from "../../temporal/open-workflow.ts";
 import { byCarrier } from "./by-carrier.ts";
+import { START_ENDS_MS } from "./starts.ts";
 
 /** Longer than an attempt with all its waits. */
 const OVERDUE_AFTER_MS = 60_000;
@@ -72,15 +73,31 @@ export class Reconciler {
 
   async #settle(carrier: string, members: readonly OverdueDelivery[]): Promise<Reconciliation> {
     const { pool, client, log } = this.#options;
-    const { isOpen, pause } = await lookUp(client, carrier);
+    const { isOpen, isKnown, pause } = await lookUp(client, carrier);
+    if (!isKnown && this.#mayBeStarting(members)) {
+      return { moved: 0, late: 0 };
+    }
     const left = isOpen ? await this.#nudge(carrier, { members, pause }) : members;
     if (left.length === 0) {
       return { moved: 0, late: members.length };
     }
     const moved = await takeFromCarrier(pool, left);
     const ids = left.map((member) => member.deliveryId);
-    log.error({ carrier, delivery_ids: ids, moved }, "a carrier is gone; its deliveries are carried again");
+    const fields = { carrier, delivery_ids: ids, moved };
+    if (moved === 0) {
+      log.debug(fields, "another process has taken the deliveries of a carrier that is gone");
+    } else if (!isKnown && left.every(({ state }) => state === "QUEUED")) {
+      log.warn(fields, "Temporal does not know a carrier; its first attempts are carried again");
+    } else {
+      log.error(fields, "a carrier is gone; its deliveries are carried again");
+    }
     return { moved, late: members.length - left.length };
+  }
+
+  /** A start that Temporal answers slowly goes on in its worker. Another carrier would be one more to start. */
+  #mayBeStarting(members: readonly OverdueDelivery[]): boolean {
+    const since = this.#options.clock.now() - START_ENDS_MS;
+    return members.some(({ claimedAt }) => claimedAt !== null && claimedAt.getTime() > since);
   }
 
   /**

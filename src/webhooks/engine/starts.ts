@@ -9,13 +9,17 @@ import { NoAnswerError, within } from "../../runtime/within.ts";
 const IN_FLIGHT_MAX = 8;
 const PAUSE_FIRST_MS = 100;
 const PAUSE_MAX_MS = 1_000;
-/**
- * The client retries for 10 s with growing pauses, which would continue after Temporal is back. Repeated starts are
- * safe: the first one counts.
- */
+/** No further deliveries are claimed if Temporal takes longer. */
 const TRY_MS = 2_000;
+/**
+ * For how long a call without an answer counts as under way. The client itself repeats it for as long. After that its
+ * connection may be dead. Repeated starts are safe, because the first one counts, but they add to what keeps Temporal busy.
+ */
+const CALL_MS = 10_000;
 /** Longer than Temporal takes to recover. A start that never succeeds must not hold its slot forever. */
 const GIVE_UP_MS = 60_000;
+/** Time after which no start is in progress any more, in milliseconds. */
+export const START_ENDS_MS = GIVE_UP_MS + 2 * TRY_MS;
 
 /** gRPC: INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION, OUT_OF_RANGE, UNIMPLEMENTED, UNAUTHENTICATED. */
 const PERMANENT: ReadonlySet<number> = new Set([3, 5, 7, 9, 11, 12, 16]);
@@ -76,12 +80,16 @@ export class Starts {
 
   async #run(carrier: string, start: () => Promise<unknown>): Promise<boolean> {
     const began = performance.now();
+    let call: { readonly answer: Promise<unknown>; readonly atMs: number } | undefined;
     for (let pauseMs = PAUSE_FIRST_MS; ; pauseMs = Math.min(PAUSE_MAX_MS, pauseMs * 2)) {
       try {
-        await within(TRY_MS, start());
+        call ??= { answer: start(), atMs: performance.now() };
+        await within(TRY_MS, call.answer);
         this.#pauseMs = 0;
         return true;
       } catch (error) {
+        const isUnderWay = error instanceof NoAnswerError && performance.now() - (call?.atMs ?? 0) < CALL_MS;
+        call = isUnderWay ? call : undefined;
         // More claims would only lengthen the sweep's list.
         this.#pauseMs = pauseMs;
         this.#pausedUntil = performance.now() + pauseMs + TRY_MS;

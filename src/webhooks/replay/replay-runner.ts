@@ -133,18 +133,18 @@ export function createReplayRunner(options: ReplayRunnerOptions): ReplayRunner {
       return seen;
     },
     change: async ({ jobId, to, by }) => {
-      return await transaction(pool, async (db) => {
+      const { isChanged, job } = await transaction(pool, async (db) => {
         const changed = await changeReplayJob(db, { id: jobId, to, now: new Date(clock.now()) });
-        const job = await lockReplayJob(db, jobId);
-        if (changed !== undefined) {
-          const named = by?.slice(0, BY_MAX);
-          log.info({ job: jobId, to, by: named }, "replay job changed by signal");
-          if (changed.finishedAt !== null) {
-            await logJobEnd(db, changed, { actor: SYSTEM }, options);
-          }
+        const locked = await lockReplayJob(db, jobId);
+        if (changed !== undefined && changed.finishedAt !== null) {
+          await logJobEnd(db, changed, { actor: SYSTEM }, options);
         }
-        return job ?? GONE;
+        return { isChanged: changed !== undefined, job: locked };
       });
+      if (isChanged) {
+        log.info({ job: jobId, to, by: by?.slice(0, BY_MAX) }, "replay job changed by signal");
+      }
+      return job ?? GONE;
     },
   };
 }

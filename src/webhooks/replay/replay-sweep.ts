@@ -2,7 +2,11 @@
 import type { Logger } from "pino";
 import type { EntrySources } from "../../compliance/entry.ts";
 import type { Pool } from "../../database/pool.ts";
-import { changeReplayJob, takeSilentJobs } from "../../database/repositories/webhooks/replay-jobs.ts";
+import {
+  changeReplayJob,
+  type ReplayJob,
+  takeSilentJobs,
+} from "../../database/repositories/webhooks/replay-jobs.ts";
 import { transaction } from "../../database/transaction.ts";
 import { logJobEnd } from "./job-entries.ts";
 import type { ReplayStarter } from "./replay-starter.ts";
@@ -18,6 +22,17 @@ export interface ReplaySweepOptions extends EntrySources {
   readonly log: Logger;
 }
 
+/** Cancels a job. Returns false if it has ended meanwhile: a workflow also ends when its job is complete. */
+async function cancel(options: ReplaySweepOptions, { id }: ReplayJob, now: number): Promise<boolean> {
+  return await transaction(options.pool, async (db) => {
+    const changed = await changeReplayJob(db, { id, to: "CANCELLED", now: new Date(now) });
+    if (changed !== undefined) {
+      await logJobEnd(db, changed, { actor: "system:replay" }, options);
+    }
+    return changed !== undefined;
+  });
+}
+
 /** Runs one round of the sweep. Cancels a job whose workflow was ended by hand. */
 export async function sweepReplays(options: ReplaySweepOptions): Promise<void> {
   const { pool, starter, clock, log } = options;
@@ -29,14 +44,8 @@ export async function sweepReplays(options: ReplaySweepOptions): Promise<void> {
   });
   for (const job of jobs) {
     try {
-      if (!(await starter.kick(job))) {
+      if (!(await starter.kick(job)) && (await cancel(options, job, now))) {
         log.warn({ job: job.id }, "the workflow of a replay job was ended by hand; the job was cancelled");
-        await transaction(pool, async (db) => {
-          const changed = await changeReplayJob(db, { id: job.id, to: "CANCELLED", now: new Date(now) });
-          if (changed !== undefined) {
-            await logJobEnd(db, changed, { actor: "system:replay" }, options);
-          }
-        });
       }
     } catch (error) {
       log.warn({ err: error, job: job.id }, "replay job could not be started");

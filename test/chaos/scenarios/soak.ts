@@ -38,7 +38,8 @@ function descriptors(pid: number): number {
   }
 }
 
-function residentMiB(pid: number): number {
+/** Returns the resident memory of a process; NaN if it has ended. */
+export function residentMiB(pid: number): number {
   try {
     const status = readFileSync(`/proc/${pid}/status`, "utf8");
     return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? Number.NaN) / 1_024;

@@ -248,6 +248,34 @@ test("holds, limits and erasures of the home cell reach the cell", async () => {
   );
 });
 
+test("a cell reads all tenants again at once when the home cell's transaction ids go back", async () => {
+  // As on a server with higher ids, from which the home cell's database is then moved.
+  await sql(home, "CREATE TABLE passes (since xid8)");
+  await sql(home, "GRANT INSERT ON passes TO signet_cell");
+  await sql(home, "ALTER FUNCTION tenants_for_cells (xid8, text, int) RENAME TO tenants_on_this_server");
+  await sql(
+    home,
+    `CREATE FUNCTION tenants_for_cells(since xid8, after_id text, at_most int) RETURNS TABLE (
+      id text, name text, region text, state text, platform boolean, held_at timestamptz, limits jsonb,
+      portal_brand jsonb, created_at timestamptz, upto xid8
+    ) LANGUAGE plpgsql AS $$
+    BEGIN
+      INSERT INTO passes VALUES (since);
+      RETURN QUERY SELECT t.id, t.name, t.region, t.state, t.platform, t.held_at, t.limits, t.portal_brand,
+        t.created_at, '4000000000'::xid8 FROM tenants_on_this_server(since, after_id, at_most) t;
+    END $$`,
+  );
+  await sql(home, "GRANT EXECUTE ON FUNCTION tenants_for_cells (xid8, text, int) TO signet_cell");
+  await eventually(
+    async () => (await sql(home, "SELECT FROM passes WHERE since = '4000000000'")).length > 3,
+    "both cells to have ids of the other server",
+  );
+  const { token } = await client("us");
+  await sql(home, "DROP FUNCTION tenants_for_cells (xid8, text, int)");
+  await sql(home, "ALTER FUNCTION tenants_on_this_server (xid8, text, int) RENAME TO tenants_for_cells");
+  await untilKnown(token);
+});
+
 test("a platform's publishing for a tenant of another region names the right cell", async () => {
   const region = "global";
   const { body } = await home.admin("POST", "/tenants", { name: "platform", region, platform: true });

@@ -6,7 +6,11 @@ import { cellEntry } from "../../../src/compliance/cell-entry.ts";
 import { encodeEntry } from "../../../src/compliance/entry.ts";
 import { migrateDatabase } from "../../../src/database/migrate.ts";
 import { createPool } from "../../../src/database/pool.ts";
-import { appendCellEntries, type CellEntries } from "../../../src/database/repositories/cells.ts";
+import {
+  appendCellEntries,
+  type CellEntries,
+  readHomeTenants,
+} from "../../../src/database/repositories/cells.ts";
 import { systemClock } from "../../../src/domain/clock.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { useTestDatabase } from "../../support/services.ts";
@@ -132,6 +136,45 @@ test("a session of a cell that stays open holds up no entry of the home cell", a
   } finally {
     await db.end();
   }
+});
+
+test("a cell reads only what changes, also in a dump from a server with higher transaction ids", async () => {
+  const insert = (id: string): string =>
+    `INSERT INTO tenants (id, name, region, data_key, created_at) VALUES ('${id}', '${id}', 'eu', '', now());`;
+  await execute(
+    database.adminUrl,
+    `ALTER TABLE tenants DISABLE TRIGGER tenants_change; ${insert("ten_dumped")}
+      UPDATE tenants SET changed_by = '4000000000' WHERE id = 'ten_dumped';
+      ALTER TABLE tenants ENABLE TRIGGER tenants_change`,
+  );
+  const home = new Client({ connectionString: await loginOf("cl") });
+  await home.connect();
+  try {
+    await home.query("SET ROLE signet_cell");
+    const read = async (since: string | null) => {
+      const { tenants, upto } = await readHomeTenants(home, { since, after: "", limit: 10 });
+      return { ids: tenants.map(({ id }) => id), upto };
+    };
+    const all = await read(null);
+    expect(all.ids).toContain("ten_dumped");
+    expect(await read(all.upto)).toMatchObject({ ids: [] });
+    await execute(database.adminUrl, insert("ten_new"));
+    expect(await read(all.upto)).toMatchObject({ ids: ["ten_new"] });
+  } finally {
+    await home.end();
+  }
+});
+
+test("no other column holds ids or positions that mean nothing on another server", async () => {
+  const client = new Client({ connectionString: database.adminUrl });
+  await client.connect();
+  const { rows } = await client.query<{ name: string }>(
+    `SELECT DISTINCT concat_ws('.', table_name, column_name) AS name FROM information_schema.columns
+      WHERE table_schema = 'public'
+        AND (udt_name ~ '^_?(xid8?|cid|tid|oid|pg_lsn|pg_snapshot|txid_snapshot|reg[a-z]+)$')`,
+  );
+  await client.end();
+  expect(rows.map(({ name }) => name)).toEqual(["tenants.changed_by"]);
 });
 
 test("a cell's login reads tenants and revocations, and nothing else", async () => {

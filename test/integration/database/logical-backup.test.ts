@@ -1,32 +1,44 @@
 /**
- * A restore drill without a superuser, as on a managed PostgreSQL: an owner that may only create roles migrates, a login
- * with `signet_backup` dumps by the Helm chart's script, and the owner restores into a new database, on which the service continues.
+ * The restore drill of docs/operations.md, with its own commands and without a superuser, as on a managed PostgreSQL: an
+ * owner that may only create roles migrates, a login with `signet_backup` dumps, also by the Helm chart's script, and the
+ * owner restores into a new database. The service, a hub with its edge and a second cell continue on it.
  */
 // oxlint-disable vitest/no-standalone-expect -- the databases are prepared by what is tested
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { delimiter, dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { Client } from "pg";
 import { describe, expect, inject, test } from "vitest";
+import type { Environment } from "../../../src/config/config.ts";
 import { migrateDatabase } from "../../../src/database/migrate.ts";
-import { findSystemPostgres, prepareSystemPostgres } from "../../bench/environment/system-postgres.ts";
+import { findSystemPostgres } from "../../bench/environment/system-postgres.ts";
 import { type OwnApi, useTestApi } from "../../support/api.ts";
+import { writeHubCertificates } from "../../support/certificates.ts";
+import { callOnce, CELL_SCOPES } from "../../support/cells.ts";
+import { checkpointSettings, openTestSigner } from "../../support/checkpoints.ts";
+import { labelledBlocks } from "../../support/documents.ts";
+import { EDGE_SCOPE, startEdgeProcesses, verdictOf } from "../../support/edge-processes.ts";
 import { eventually, PATIENCE_MS } from "../../support/eventually.ts";
-import { freePort } from "../../support/free-port.ts";
+import { accessToken, provision, type Provisioned } from "../../support/factories.ts";
+import { freePorts } from "../../support/free-port.ts";
+import { createHubProcess } from "../../support/hubs.ts";
 import { allowMinutes } from "../../support/limits.ts";
+import {
+  databaseOf,
+  type ManagedDatabase,
+  type ManagedServer,
+  OWNER,
+  startManagedServer,
+} from "../../support/managed-server.ts";
+import { IMAGE_ENVIRONMENT, productionImage } from "../../support/processes.ts";
 import { startReceiver } from "../../support/receiver-server.ts";
+import { testNamespace } from "../../support/services.ts";
 import { skipUnless } from "../../support/skips.ts";
 import { useStarted } from "../../support/started.ts";
-import {
-  execute,
-  SERVICE_LOGIN,
-  type TestDatabase,
-  THROWN_AWAY,
-  withDatabase,
-} from "../../support/test-database.ts";
+import { execute, withDatabase } from "../../support/test-database.ts";
 import { asTenant, createTenant, renew, type Tenant, WEBHOOK_SCOPES } from "../../support/tenant.ts";
 
 allowMinutes(5);
@@ -38,61 +50,51 @@ const skipped = skipUnless(
   "the restore drill",
   "PostgreSQL's server or pg_dump is missing; .ci/programs installs them",
 );
-const OWNER = { user: "owner", password: "owner" };
 const BACKUP = { user: "backup", password: "backup" };
 const RESTORED = "restored";
 /** Longer than the delay of the first retries. */
 const RETRIED_MS = 240_000;
-/** What is kept beside a backup. */
-const SECRETS = {
-  SIGNET_KEK: randomBytes(32).toString("base64"),
-  SIGNET_PEPPER: randomBytes(32).toString("base64"),
+const [homePort = 0, usPort = 0] = await freePorts(2);
+const [HOME_URL, US_URL] = [`http://127.0.0.1:${homePort}`, `http://127.0.0.1:${usPort}`];
+const CELLS = { SIGNET_CELLS: `eu=${HOME_URL},us=${US_URL}`, SIGNET_PUBLIC_URL: HOME_URL };
+const newSecret = (): string => randomBytes(32).toString("base64");
+/** Settings of the home cell. Its secrets are kept beside a backup. */
+const HOME = {
+  ...CELLS,
+  ...checkpointSettings(),
+  SIGNET_CELL: "eu",
+  SIGNET_API_LISTEN: `127.0.0.1:${homePort}`,
+  SIGNET_KEK: newSecret(),
+  SIGNET_PEPPER: newSecret(),
+  SIGNET_LEASE_KEY: newSecret(),
+};
+const US = {
+  ...CELLS,
+  SIGNET_CELL: "us",
+  SIGNET_API_LISTEN: `127.0.0.1:${usPort}`,
+  SIGNET_KEK: newSecret(),
+  SIGNET_PEPPER: newSecret(),
 };
 
-/** A server of its own: roles belong to the whole server. */
-interface Server {
-  readonly directory: string;
-  readonly superuserUrl: string;
-  close(): Promise<void>;
+async function migrate({ url, ownerUrl }: ManagedDatabase): Promise<number> {
+  const leaseKeys = [Buffer.from(HOME.SIGNET_LEASE_KEY, "base64")];
+  return await migrateDatabase({ adminUrl: ownerUrl, serviceUrl: url, leaseKeys, nowMs: Date.now() });
 }
 
-async function startServer(): Promise<Server> {
-  const directory = await mkdtemp(join(inject("runDirectory"), "backup-"));
-  await chmod(directory, 0o755);
-  const { url, launch } = await prepareSystemPostgres({
-    programs: programs ?? "",
-    directory,
-    port: await freePort(),
-    settings: THROWN_AWAY,
-  });
-  const launched = await launch();
-  // What a provider's console does.
-  await execute(
-    url,
-    `CREATE ROLE ${OWNER.user} LOGIN CREATEROLE NOSUPERUSER NOBYPASSRLS PASSWORD '${OWNER.password}'`,
-  );
+/** Returns the settings of the page's commands. */
+function commandSettings(
+  { url, ownerUrl }: ManagedDatabase,
+  { server, namespace }: { readonly server: ManagedServer; readonly namespace: string },
+): Environment {
   return {
-    directory,
-    superuserUrl: url,
-    close: async () => {
-      await launched.stop();
-      await rm(directory, { recursive: true });
-    },
+    ...HOME,
+    SIGNET_ENV: "development",
+    SIGNET_DATABASE_URL: url,
+    SIGNET_DATABASE_ADMIN_URL: ownerUrl,
+    TEMPORAL_ADDRESS: inject("temporalAddress"),
+    TEMPORAL_NAMESPACE: namespace,
+    BACKUP_URL: withDatabase(server.superuserUrl, "signet", BACKUP),
   };
-}
-
-function databaseOf({ superuserUrl }: Server, name: string): TestDatabase & { readonly ownerUrl: string } {
-  return {
-    name,
-    url: withDatabase(superuserUrl, name, SERVICE_LOGIN),
-    adminUrl: withDatabase(superuserUrl, name),
-    ownerUrl: withDatabase(superuserUrl, name, OWNER),
-    drop: async () => await Promise.resolve(),
-  };
-}
-
-async function migrate({ url, ownerUrl }: ReturnType<typeof databaseOf>): Promise<number> {
-  return await migrateDatabase({ adminUrl: ownerUrl, serviceUrl: url, nowMs: Date.now() });
 }
 
 async function countRows(url: string): Promise<Readonly<Record<string, number>>> {
@@ -113,19 +115,33 @@ async function countRows(url: string): Promise<Readonly<Record<string, number>>>
   }
 }
 
-/** Returns the commands of the section on `pg_dump`, without those of psql. */
-async function documentedCommands(): Promise<Readonly<Record<string, readonly string[]>>> {
-  const text = await readFile(join(import.meta.dirname, "../../../docs/operations.md"), "utf8");
-  const [, block = ""] = /\*\*With `pg_dump`\*\*[\s\S]*?```sh\n([\s\S]*?)```/.exec(text) ?? [];
-  return Object.fromEntries(
-    block
-      .replaceAll("\\\n", " ")
-      .split("\n")
-      .filter((line) => line.startsWith("pg_"))
-      .map((line) => {
-        const [program = "", ...options] = line.split(/\s+/).filter((word) => word !== "");
-        return [program, options.filter((option) => option.startsWith("--") && !option.includes("$"))];
-      }),
+async function readPage(): Promise<string> {
+  return await readFile(join(import.meta.dirname, "../../../docs/operations.md"), "utf8");
+}
+
+/** Runs a labelled block of the page in a shell, with `signet` and PostgreSQL's programs on its path. */
+async function paste(
+  label: string,
+  { server, environment }: { readonly server: ManagedServer; readonly environment: Environment },
+): Promise<{ code: number; output: string }> {
+  const page = await readPage();
+  const script = `signet() { node "$IMAGE/dist/src/processes/main.js" "$@"; }\n${labelledBlocks(page).get(label)}`;
+  const shell = run("bash", ["-euo", "pipefail", "-c", script], {
+    cwd: server.directory,
+    env: {
+      ...(environment as Record<string, string>),
+      ...IMAGE_ENVIRONMENT,
+      IMAGE: productionImage(),
+      HOME: server.directory,
+      PATH: [programs, dirname(process.execPath), process.env["PATH"]].join(delimiter),
+    },
+  });
+  return await shell.then(
+    ({ stdout, stderr }) => ({ code: 0, output: stdout + stderr }),
+    (error: { code: number; stdout: string; stderr: string }) => ({
+      code: error.code,
+      output: error.stdout + error.stderr,
+    }),
   );
 }
 
@@ -167,10 +183,18 @@ async function untilAddsUp(api: Pick<OwnApi, "admin">, counted: object): Promise
 }
 
 describe.skipIf(skipped)("a logical backup", () => {
-  const server = useStarted("the server", startServer);
+  const server = useStarted("the server", async () => await startManagedServer(programs ?? ""));
   const receiver = useStarted("the receiver", async () => await startReceiver());
+  const namespaces = useStarted("the namespaces", async () => ({
+    eu: await testNamespace(),
+    us: await testNamespace(),
+    close: async () => await Promise.resolve(),
+  }));
   let tenant: Tenant;
-  let rows: Readonly<Record<string, number>>;
+  let holder: Provisioned;
+  let token: string;
+  let rows: Readonly<Record<string, number | undefined>>;
+  let vkey: string;
 
   const publish = async (as: Tenant, type: string): Promise<void> => {
     expect(await as.post("/v1/events", { type, data: {} })).toMatchObject({ status: 202 });
@@ -185,19 +209,75 @@ describe.skipIf(skipped)("a logical backup", () => {
       RETRIED_MS,
     );
   };
+  const revoke = async (api: Pick<OwnApi, "admin">): Promise<void> => {
+    const path = `/credentials/${holder.credentialId}/revoke`;
+    expect(await api.admin("POST", path, { reason: "compromised" })).toMatchObject({ status: 200 });
+  };
+  const on = async (label: string, database: ManagedDatabase) => {
+    const options = { server: server.current, namespace: namespaces.current.eu };
+    const environment = { ...commandSettings(database, options), VKEY: vkey };
+    return await paste(label, { server: server.current, environment });
+  };
 
-  describe("of a service whose owner is not a superuser", () => {
-    const api = useTestApi({
+  /** Starts the home cell, then a hub with an edge behind it, then the cell `us`. */
+  function useService(database: () => Promise<ManagedDatabase>, first?: typeof revoke) {
+    let current: ManagedDatabase;
+    const home = useTestApi({
       worker: true,
-      environment: SECRETS,
+      environment: async () => await Promise.resolve({ ...HOME, TEMPORAL_NAMESPACE: namespaces.current.eu }),
       database: async () => {
-        const { superuserUrl } = server.current;
-        await execute(superuserUrl, `CREATE DATABASE signet OWNER ${OWNER.user}`);
-        const database = databaseOf(server.current, "signet");
-        expect(await migrate(database)).toBeGreaterThan(0);
-        return database;
+        current = await database();
+        return current;
       },
     });
+    const edge = useStarted("a hub with an edge", async () => {
+      await first?.(home);
+      const settings = await writeHubCertificates(server.current.directory);
+      const hub = await createHubProcess({ ...settings.hub, SIGNET_DATABASE_URL: current.url });
+      await hub.start();
+      const behind = { ...settings.edge, SIGNET_HUBS: hub.url, SIGNET_LEASE_KEY: HOME.SIGNET_LEASE_KEY };
+      const processes = await startEdgeProcesses({ api: home, settings: [behind] });
+      const [started] = processes.edges;
+      return {
+        verdict: async () => started && (await verdictOf(started, token)).outcome,
+        close: async () => {
+          await processes.close();
+          await hub.process.stop("SIGKILL");
+        },
+      };
+    });
+    useTestApi({
+      worker: true,
+      environment: async () => {
+        const login = { user: "cell_us", password: "cell_us" };
+        const url = withDatabase(server.current.superuserUrl, current.name, login);
+        const cell = { url, name: "us" };
+        await migrateDatabase({ adminUrl: current.ownerUrl, cell, nowMs: Date.now() });
+        return { ...US, TEMPORAL_NAMESPACE: namespaces.current.us, SIGNET_HOME_DATABASE_URL: url };
+      },
+      database: async () => await create("us"),
+    });
+    return { home, edge };
+  }
+
+  /** Creates and migrates a database, if the other `describe` has not. */
+  async function create(name: string): Promise<ManagedDatabase> {
+    const database = databaseOf(server.current, name);
+    await execute(server.current.superuserUrl, `CREATE DATABASE ${name} OWNER ${OWNER.user}`).catch(
+      () => undefined,
+    );
+    await migrate(database);
+    return database;
+  }
+
+  const statusInUs = async (): Promise<number> =>
+    await eventually(async () => {
+      const { status } = await callOnce(US_URL, token, "/v1/webhooks/endpoints");
+      return status !== 503 && status;
+    }, "the second cell to know the tenant and the revocations");
+
+  describe("of a service whose owner is not a superuser", () => {
+    const { home: api, edge } = useService(async () => await create("signet"));
 
     test("has events that were delivered and one that was not", async () => {
       tenant = await createTenant(api, [...WEBHOOK_SCOPES]);
@@ -218,52 +298,79 @@ describe.skipIf(skipped)("a logical backup", () => {
       await untilDelivered(tenant, 20);
       await untilAddsUp(api, { delivered: 20, open: 1 });
     });
+
+    test("is dumped, and a revocation after that is in no dump", async () => {
+      holder = await provision(api, { region: "us", scopes: [EDGE_SCOPE, ...CELL_SCOPES] });
+      token = await accessToken(api, holder);
+      expect(await statusInUs()).toBe(200);
+      expect(await edge.current.verdict()).toBe("admitted");
+      const signer = openTestSigner(api);
+      vkey = signer.key.verifierKey;
+      await signer.sign();
+      const source = databaseOf(server.current, "signet");
+      await execute(
+        source.ownerUrl,
+        `CREATE ROLE ${BACKUP.user} LOGIN NOINHERIT PASSWORD '${BACKUP.password}'; GRANT signet_backup TO ${BACKUP.user}; GRANT CONNECT ON DATABASE signet TO ${BACKUP.user}`,
+      );
+      expect(await on("backup-dump", source)).toMatchObject({ code: 0 });
+      const [script, block] = [
+        await chartScript(),
+        labelledBlocks(await readPage()).get("backup-dump") ?? "",
+      ];
+      const options = block.match(/--(?!file|dbname)\S+/g) ?? [];
+      expect(options.filter((option) => !script.includes(option))).toEqual([]);
+      expect(options).toHaveLength(3);
+      await backUp(server.current.directory, withDatabase(server.current.superuserUrl, "signet", BACKUP));
+      const { tenants, credentials, endpoints, events, deliveries } = await countRows(source.adminUrl);
+      rows = { tenants, credentials, endpoints, events, deliveries };
+      await revoke(api);
+      await signer.sign();
+      await signer.close();
+      expect(await statusInUs()).toBe(401);
+      expect(await edge.current.verdict()).toBe("TOKEN_REVOKED");
+    });
   });
 
-  describe("restored into a new database", () => {
-    const api = useTestApi({
-      worker: true,
-      environment: SECRETS,
-      database: async () => {
-        const { superuserUrl, directory } = server.current;
-        const source = databaseOf(server.current, "signet");
-        const target = databaseOf(server.current, RESTORED);
-        const { pg_dump: dumpOptions = [], pg_restore: restoreOptions = [] } = await documentedCommands();
-        await execute(
-          source.ownerUrl,
-          `CREATE ROLE ${BACKUP.user} LOGIN NOINHERIT PASSWORD '${BACKUP.password}'; GRANT signet_backup TO ${BACKUP.user}; GRANT CONNECT ON DATABASE signet TO ${BACKUP.user}`,
+  describe("restored into a new database by the page's steps", () => {
+    const restored = async (): Promise<ManagedDatabase> => {
+      const target = databaseOf(server.current, RESTORED);
+      await execute(server.current.superuserUrl, `CREATE DATABASE ${RESTORED} OWNER ${OWNER.user}`);
+      expect(await on("backup-restore", target)).toMatchObject({ code: 0 });
+      expect(await countRows(target.adminUrl)).toMatchObject(rows);
+      // Hours later.
+      await execute(
+        target.adminUrl,
+        `UPDATE deliveries SET next_attempt_at = now() - interval '2 hours', claimed_at = now() - interval '3 hours'
+          WHERE state = 'RETRYING'; DELETE FROM endpoint_health`,
+      );
+      expect(await on("backup-epoch", target)).toMatchObject({ code: 0 });
+      const examined = await on("backup-examine", target);
+      // `signet doctor` has exited with 0, or the shell would have ended before.
+      for (const text of [
+        "the database was restored at …, and workers go on with it once they start",
+        "entry 6 and all later ones are missing",
+      ]) {
+        expect(await readPage()).toContain(`"${text}"`);
+        expect(examined.output).toMatch(
+          new RegExp(text.replace("…", String.raw`\S+`).replace("6", String.raw`\d+`)),
         );
-        rows = await countRows(source.adminUrl);
-        const script = await chartScript();
-        const differ = dumpOptions.filter(
-          (option) => !option.startsWith("--file=") && !script.includes(option),
-        );
-        expect(differ).toEqual([]);
-        const dump = await backUp(directory, withDatabase(superuserUrl, "signet", BACKUP));
-        await execute(superuserUrl, `CREATE DATABASE ${RESTORED} OWNER ${OWNER.user}`);
-        await execute(target.ownerUrl, "GRANT CREATE, USAGE ON SCHEMA public TO signet_owner");
-        await run(join(programs ?? "", "pg_restore"), [
-          ...restoreOptions,
-          `--dbname=${target.ownerUrl}`,
-          dump,
-        ]);
-        expect(await countRows(target.adminUrl)).toEqual(rows);
-        expect(await migrate(target)).toBe(0);
-        await execute(
-          target.ownerUrl,
-          "SET ROLE signet_owner; UPDATE rev_clock SET epoch = gen_random_uuid()",
-        );
-        return target;
-      },
-    });
+      }
+      expect(examined.code).toBe(1);
+      return target;
+    };
+    const { home: api, edge } = useService(restored, revoke);
 
     test("serves its clients, delivers what was open and what is new, and adds up", async () => {
       receiver.current.answer([{ kind: "answer" }]);
-      expect(rows["tenants"]).toBe(1);
       const back = await renew(api, asTenant(api, tenant, ""));
       await publish(back, "now.one");
       await untilDelivered(back, 22);
       await untilAddsUp(api, { accepted: 22, delivered: 22 });
+    });
+
+    test("a lost revocation that was repeated holds behind hubs and in the other cell", async () => {
+      expect(await edge.current.verdict()).toBe("TOKEN_REVOKED");
+      expect(await statusInUs()).toBe(401);
     });
   });
 });

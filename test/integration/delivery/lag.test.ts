@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { createPool, type Pool } from "../../../src/database/pool.ts";
 import { readLag } from "../../../src/database/repositories/webhooks/reconciliation.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
+import { runDoctor } from "../../../src/processes/doctor.ts";
 import { useWorld } from "../../support/world.ts";
 
 // No worker: published events wait.
@@ -100,4 +101,32 @@ test("the most overdue retry is found, with or without a workflow", async () => 
   await change(await accepted(900), `${due(70)}, carrier = id`);
   await change(await accepted(900), due(-600));
   expect(await lag()).toEqual({ unattempted: 0, overdue: 70 });
+});
+
+test("doctor finds no fault in what is overdue after a restore, for an hour or until a worker has run", async () => {
+  const { config, sql } = made.current;
+  await accepted(900);
+  const id = await accepted(900);
+  await change(
+    id,
+    "state = 'RETRYING', attempt_count = 1, next_attempt_at = now() - interval '300 seconds', carrier = id",
+  );
+  const overdue = async (): Promise<readonly { readonly ok: boolean; readonly detail: string }[]> =>
+    (await runDoctor({ config, replay: 0 })).filter(
+      ({ check }) => check === "outbox" || check === "carriers",
+    );
+  const faults = [{ ok: false }, { ok: false }];
+  expect(await overdue()).toMatchObject(faults);
+  const epoch = "UPDATE rev_clock SET epoch = gen_random_uuid()";
+  await sql.query(epoch);
+  const detail = expect.stringMatching(/overdue|waited/) as unknown;
+  expect(await overdue()).toMatchObject([
+    { ok: true, detail },
+    { ok: true, detail: expect.stringContaining("the database was restored at 2") as unknown },
+  ]);
+  await sql.query("UPDATE rev_clock SET epoch_at = epoch_at - interval '61 minutes'");
+  expect(await overdue()).toMatchObject(faults);
+  await sql.query(epoch);
+  await sql.query("INSERT INTO workers (id, seen_at) VALUES ('wrk_test', clock_timestamp())");
+  expect(await overdue()).toMatchObject(faults);
 });

@@ -110,16 +110,17 @@ export async function restartVerifications(
   db: Queryable,
   lost: readonly WantedVerification[],
   { before, now }: { readonly before: Date; readonly now: Date },
-): Promise<number> {
-  const { rowCount } = await db.query({
+): Promise<string[]> {
+  const { rows } = await db.query<{ id: string }>({
     name: "restart-verifications",
     ...sql`UPDATE endpoints e SET generation = e.generation + 1, verification_state = 'WANTED',
         verification_requested_at = ${now}, verification_next_attempt_at = NULL
       FROM unnest(${lost.map(({ id }) => id)}::text[], ${lost.map(({ generation }) => generation)}::int[]) AS l(id, generation)
       WHERE e.id = l.id AND e.generation = l.generation AND e.verification_state = 'RUNNING' AND e.state = 'PENDING'
-        AND e.verification_next_attempt_at < ${before}`,
+        AND e.verification_next_attempt_at < ${before}
+      RETURNING e.id`,
   });
-  return rowCount ?? 0;
+  return rows.map(({ id }) => id);
 }
 
 /** The data for a ping. */

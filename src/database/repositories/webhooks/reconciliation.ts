@@ -10,6 +10,8 @@ export interface OverdueDelivery {
   readonly state: "QUEUED" | "RETRYING";
   /** Whether its endpoint is slow, so that the delivery may be in the endpoint's queue. */
   readonly slow: boolean;
+  /** When its carrier got it. */
+  readonly claimedAt: Date | null;
 }
 
 export interface OverdueQuery {
@@ -28,13 +30,14 @@ export async function findOverdue(
 ): Promise<OverdueDelivery[]> {
   const { rows } = await db.query<OverdueDelivery>({
     name: "find-overdue",
-    text: `SELECT d.id AS "deliveryId", d.carrier, d.epoch, d.state, h.endpoint_id IS NOT NULL AS slow FROM (
-        (SELECT id, carrier, epoch, state, endpoint_id FROM deliveries
+    text: `SELECT d.id AS "deliveryId", d.carrier, d.epoch, d.state, h.endpoint_id IS NOT NULL AS slow,
+          d.claimed_at AS "claimedAt" FROM (
+        (SELECT id, carrier, epoch, state, endpoint_id, claimed_at FROM deliveries
           WHERE carrier IS NOT NULL AND state = 'RETRYING' AND next_attempt_at < $1 AND tenant_id NOT IN ${HELD_TENANTS}
             AND (claimed_at IS NULL OR claimed_at < $4)
           ORDER BY next_attempt_at LIMIT $3)
         UNION ALL
-        (SELECT id, carrier, epoch, state, endpoint_id FROM deliveries
+        (SELECT id, carrier, epoch, state, endpoint_id, claimed_at FROM deliveries
           WHERE carrier IS NOT NULL AND state = 'QUEUED' AND created_at < $1 AND claimed_at < $4 AND tenant_id NOT IN ${HELD_TENANTS}
           ORDER BY claimed_at LIMIT $3)
       ) d
@@ -151,6 +154,20 @@ export async function countUncarriedLetters(db: Queryable, before: Date): Promis
     values: [before],
   });
   return rows[0]?.count ?? 0;
+}
+
+/**
+ * Returns when the database was put back from a backup (docs/operations.md), if that was within an hour and no worker has
+ * run since. Everything is then overdue by nature.
+ */
+export async function findRestore(db: Queryable, now: Date): Promise<Date | undefined> {
+  const { rows } = await db.query<{ at: Date }>({
+    name: "find-restore",
+    text: `SELECT epoch_at AS at FROM rev_clock WHERE epoch_at > $1::timestamptz - interval '1 hour'
+        AND NOT EXISTS (SELECT FROM workers WHERE seen_at > epoch_at)`,
+    values: [now],
+  });
+  return rows[0]?.at;
 }
 
 /** The lag of the outbox, in seconds. */

@@ -1,0 +1,123 @@
+/**
+ * Two workers while more deliveries are retried than they can cache: their memory stays within its share. No receiver ever
+ * answers 200, so the ledger counts all events as lost.
+ */
+import { setTimeout as delay } from "node:timers/promises";
+import { cachedWorkflows } from "../../../src/temporal/workers.ts";
+import type { Process } from "../../bench/environment/signet.ts";
+import { round } from "../../bench/report/measurement.ts";
+import type { SetScene } from "../cases.ts";
+import { countLedger } from "../ledger.ts";
+import { openCarriers } from "../observe.ts";
+import { atMost, type CaseOutcome } from "../result.ts";
+import { Trial } from "../trial.ts";
+import { residentMiB } from "./soak.ts";
+
+const PER_SECOND = 20;
+/** Deliveries in retry, far more than both workers cache. */
+const EVENTS = { full: 1_600, quick: 600 } as const;
+const SAMPLE_MS = 5_000;
+/** Time for which retries go on after the last event. */
+const RETRIES_MS = { full: 260_000, quick: 60_000 } as const;
+/** The limit of the compose file and the chart. Of it, 240 MiB are for connections to receivers (docs/operations.md). */
+const LIMIT_MIB = 768;
+const RESIDENT_MAX_MIB = 400;
+/** Longer than the sender's timeout of 10 s. */
+const HANG_MS = 10_500;
+const ALWAYS = 1_000;
+
+/** All but the last attempts within minutes, so that workflows reach the size that they have at the end. */
+export const WORKER_MEMORY_SETTINGS = {
+  SIGNET_RETRY_WINDOW_MS: "480000",
+  SIGNET_CACHED_WORKFLOWS: String(cachedWorkflows(LIMIT_MIB * 2 ** 20)),
+};
+
+interface Sample {
+  readonly cached: number;
+  readonly mib: number;
+  readonly cpuS: number;
+  readonly misses: number;
+}
+
+/** Returns the sum of a metric over its labels. */
+function sumOf(metrics: string, name: string): number {
+  return [...metrics.matchAll(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)$`, "gm"))].reduce(
+    (sum, [, value]) => sum + Number(value),
+    0,
+  );
+}
+
+async function sampleOf({ metricsUrl, server }: Process): Promise<Sample> {
+  const response = await fetch(`${metricsUrl}/metrics`, { signal: AbortSignal.timeout(SAMPLE_MS) });
+  const metrics = await response.text();
+  return {
+    cached: sumOf(metrics, "temporal_sticky_cache_size"),
+    mib: residentMiB(server.pid),
+    cpuS: sumOf(metrics, "process_cpu_seconds_total"),
+    misses: sumOf(metrics, "temporal_sticky_cache_miss_total"),
+  };
+}
+
+/** Returns the memory of each further workflow, in KiB, by least squares. */
+function kibEach(samples: readonly Sample[]): number {
+  const mean = (of: (sample: Sample) => number): number =>
+    samples.reduce((sum, each) => sum + of(each), 0) / samples.length;
+  const [x, y] = [mean(({ cached }) => cached), mean(({ mib }) => mib)];
+  const above = samples.reduce((sum, { cached, mib }) => sum + (cached - x) * (mib - y), 0);
+  return (1_024 * above) / samples.reduce((sum, { cached }) => sum + (cached - x) ** 2, 0);
+}
+
+/** A third of the receivers fails, a third hangs, a third resets connections, for all attempts. */
+export async function workerMemory(scene: SetScene): Promise<CaseOutcome> {
+  const { world, load, quick } = scene;
+  const events = quick ? EVENTS.quick : EVENTS.full;
+  const group = await world.group({ name: "failing", tenants: 20, endpointsPerTenant: 3, fanOut: "one" });
+  const third = (rest: number): typeof group.endpoints =>
+    group.endpoints.filter((_, index) => index % 3 === rest);
+  await load.behave(third(0), { kind: "fail", attempts: ALWAYS });
+  await load.behave(third(1), { kind: "delay", ms: HANG_MS });
+  await load.behave(third(2), { kind: "reset", attempts: ALWAYS });
+  const workers = world.signet.workers.map((worker) => ({ worker, samples: [] as Sample[] }));
+  const over = new AbortController();
+  const sampling = (async () => {
+    while (!over.signal.aborted) {
+      for (const { worker, samples } of workers) {
+        const sample = await sampleOf(worker).catch(() => undefined);
+        samples.push(...(sample === undefined ? [] : [sample]));
+      }
+      await delay(SAMPLE_MS, undefined, { signal: over.signal }).catch(() => undefined);
+    }
+  })();
+  const trial = await Trial.begin(scene, events);
+  try {
+    await trial.publish([{ from: 0, count: events, group, pace: { kind: "open", perSecond: PER_SECOND } }]);
+    await delay(quick ? RETRIES_MS.quick : RETRIES_MS.full);
+    over.abort();
+    await sampling;
+    const ledger = countLedger(await trial.fates());
+    const measured = workers.map(({ samples }) => samples);
+    const most = (of: (sample: Sample) => number): number[] =>
+      measured.map((samples) => round(Math.max(...samples.map(of)), 0));
+    return {
+      ledger,
+      findings: {
+        events,
+        open_workflows: await openCarriers(world),
+        cached_at_most: most(({ cached }) => cached),
+        kib_per_cached_workflow: measured.map((samples) => round(kibEach(samples), 0)),
+        attempts: await trial.recorded(),
+        cpu_s: most(({ cpuS }) => cpuS),
+        cache_misses: most(({ misses }) => misses),
+        mib: measured.map((samples) => [samples[0], samples.at(-1)].map((each) => round(each?.mib ?? 0, 0))),
+      },
+      targets: [
+        atMost("events never accepted", events - ledger.accepted, 0),
+        atMost("resident memory of a worker, MiB", Math.max(...most(({ mib }) => mib)), RESIDENT_MAX_MIB),
+      ],
+    };
+  } finally {
+    over.abort();
+    await sampling;
+    await trial.end();
+  }
+}
