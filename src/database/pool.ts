@@ -8,7 +8,7 @@ import {
   CONNECT_TIMEOUT_MS,
   STATEMENT_TIMEOUT_MS,
 } from "./bounded-client.ts";
-import { DatabaseBusyError } from "./errors.ts";
+import { DatabaseBusyError, repeatContended } from "./errors.ts";
 import { createInstantParser } from "./instants.ts";
 import { roleSettings, type ServiceRole } from "./role-settings.ts";
 import { within } from "../runtime/within.ts";
@@ -80,6 +80,9 @@ const WAITING_MAX = 1_000;
 /** Time for holders to return their connections when the pool ends, in milliseconds. */
 const END_MS = 5_000;
 
+/** A statement in one of the driver's forms: text with values, or an object. */
+type StatementArguments = readonly unknown[];
+
 type Connected = (error: Error | undefined, client: PoolClient | undefined, done: () => void) => void;
 
 /** A pool with a bounded queue, whose end does not wait for connections that are not returned. */
@@ -102,6 +105,17 @@ class BoundedPool extends Pool {
     return callback === undefined ? Promise.reject(error) : callback(error, undefined, () => undefined);
   }
 
+  // Overrides all of the driver's overloads, except those with a callback and those of streams.
+  override query(...statement: StatementArguments): never {
+    return repeatContended(async () => await this.ask(statement)) as never;
+  }
+
+  /** Runs a statement once. */
+  protected async ask(statement: StatementArguments): Promise<unknown> {
+    const query = super.query.bind(this) as (...values: StatementArguments) => Promise<unknown>;
+    return await query(...statement);
+  }
+
   override end(): Promise<void>;
   override end(callback: () => void): void;
   override end(callback?: () => void): Promise<void> | void {
@@ -112,9 +126,6 @@ class BoundedPool extends Pool {
     return callback === undefined ? ended : void ended.then(callback);
   }
 }
-
-/** A statement in one of the driver's forms: text with values, or an object. */
-type StatementArguments = readonly unknown[];
 
 /** Prepares no statement by name: the session that holds it may not be the next transaction's. */
 class SharingClient extends BoundedClient {
@@ -140,12 +151,7 @@ class SharingPool extends BoundedPool {
     this.#begin = begin;
   }
 
-  // Overrides all of the driver's overloads, except those with a callback.
-  override query(...statement: StatementArguments): never {
-    return this.#query(statement) as never;
-  }
-
-  async #query(statement: StatementArguments): Promise<unknown> {
+  protected override async ask(statement: StatementArguments): Promise<unknown> {
     const client = await this.connect();
     const ask = client.query.bind(client) as (...values: StatementArguments) => unknown;
     // The driver sends all three at once. After a failure, COMMIT rolls back.
