@@ -1,6 +1,7 @@
 /** Connection pools, one per database role, so that PostgreSQL enforces what each piece of code may access. */
 import { type ClientBase, Pool, type PoolClient, type PoolConfig, types } from "pg";
 import type { Logger } from "pino";
+import { AbandonedBackends } from "./abandoned-backends.ts";
 import {
   ANSWER_MARGIN_MS,
   BoundedClient,
@@ -85,14 +86,29 @@ type StatementArguments = readonly unknown[];
 
 type Connected = (error: Error | undefined, client: PoolClient | undefined, done: () => void) => void;
 
-/** A pool with a bounded queue, whose end does not wait for connections that are not returned. */
+/** A pool with a bounded queue and a bounded number of backends, whose end does not wait for connections that are not returned. */
 class BoundedPool extends Pool {
   readonly #open = new Set<PoolClient>();
+  readonly #abandoned: AbandonedBackends;
 
   constructor(options: PoolConfig & BoundedClientConfig) {
     super({ Client: BoundedClient as unknown as NonNullable<PoolConfig["Client"]>, ...options });
-    this.on("connect", (client) => this.#open.add(client));
+    const { connectionString, application_name: name } = options;
+    this.#abandoned = new AbandonedBackends(
+      { ...(connectionString && { connectionString }), ...(name && { application_name: name }) },
+      // Serves callers that wait. The driver's types do not show it.
+      () => (Reflect.get(this, "_pulseQueue") as () => void).call(this),
+    );
+    this.on("connect", (client) => {
+      this.#open.add(client);
+      (client as unknown as BoundedClient).onAbandoned = (pid) => this.#abandoned.add(pid);
+    });
     this.on("remove", (client) => this.#open.delete(client));
+  }
+
+  /** Overrides the driver's: connections that were given up count until the server has finished with them. */
+  protected _isFull(): boolean {
+    return this.totalCount + this.#abandoned.count >= (this.options.max ?? 0);
   }
 
   override connect(): Promise<PoolClient>;
@@ -122,6 +138,7 @@ class BoundedPool extends Pool {
     const timer = setTimeout(() => {
       this.#open.forEach((client) => client.connection.stream.destroy());
     }, END_MS).unref();
+    this.#abandoned.stop();
     const ended = super.end().finally(() => clearTimeout(timer));
     return callback === undefined ? ended : void ended.then(callback);
   }

@@ -60,6 +60,14 @@ export const RECORDS: readonly Mutant[] = [
     caughtBy: "test/integration/api/deadlocks.test.ts",
   },
   {
+    name: "abandoned-commits-pile-up",
+    breaks: "Commits that wait for a standby do not fill the server (docs/guarantees.md)",
+    file: "src/database/pool.ts",
+    find: "this.totalCount + this.#abandoned.count >= ",
+    replace: "this.totalCount >= ",
+    caughtBy: "test/integration/database/standby-gone.test.ts",
+  },
+  {
     name: "deadlocked-write-fails",
     breaks: "A request that PostgreSQL ends in a deadlock is repeated (docs/guarantees.md)",
     file: "src/database/transaction.ts",
