@@ -50,7 +50,7 @@ export class ReplacedConnection<Connection extends Replaceable> {
   /**
    * Probes the connection. Replaces it if it does not respond and a new one does.
    *
-   * @param use is told of each new connection before calls use it
+   * @param use takes each new connection before calls use it
    */
   watch(use: (fresh: Connection) => void = () => undefined): UpkeepJob {
     return {
