@@ -56,7 +56,8 @@ export const RECORDS: readonly Mutant[] = [
     breaks: "A publish that PostgreSQL ends in a deadlock is repeated (docs/guarantees.md)",
     file: "src/database/pool.ts",
     find: "repeatContended(async () => await this.ask(statement)) as never",
-    replace: "this.ask(statement) as never",
+    replace:
+      "(this.ended ? repeatContended(async () => await this.ask(statement)) : this.ask(statement)) as never",
     caughtBy: "test/integration/api/deadlocks.test.ts",
   },
   {
@@ -72,7 +73,8 @@ export const RECORDS: readonly Mutant[] = [
     breaks: "A request that PostgreSQL ends in a deadlock is repeated (docs/guarantees.md)",
     file: "src/database/transaction.ts",
     find: "repeatContended(async () => await runTransaction(pool, work))",
-    replace: "runTransaction(pool, work)",
+    replace:
+      "(pool.ended ? repeatContended(async () => await runTransaction(pool, work)) : runTransaction(pool, work))",
     caughtBy: "test/integration/api/deadlocks.test.ts",
   },
   {
