@@ -107,6 +107,8 @@ export class BoundedClient extends Client {
   #askedAt: number | undefined;
   /** The tick of the server's last answer. */
   #heardAt = ticks;
+  /** Called with the backend's process id if this side closes the connection before the answer to a statement. */
+  onAbandoned: ((pid: number) => void) | undefined;
 
   constructor(config: BoundedClientConfig) {
     const opened = openUrl(config);
@@ -152,6 +154,7 @@ export class BoundedClient extends Client {
   override end(callback: (error: Error) => void): void;
   override end(callback?: (error: Error) => void): Promise<void> | void {
     const { stream } = this.connection;
+    this.#noteAbandoned();
     const timer = setTimeout(() => stream.destroy(), CLOSE_MS).unref();
     stream.once("close", () => clearTimeout(timer));
     return callback === undefined ? super.end() : super.end(callback);
@@ -196,8 +199,17 @@ export class BoundedClient extends Client {
     }
   }
 
+  #noteAbandoned(): void {
+    const { processID: pid } = this as unknown as { readonly processID: number | null };
+    if (this.#askedAt !== undefined && pid !== null && !this.connection.stream.destroyed) {
+      this.onAbandoned?.(pid);
+      this.onAbandoned = undefined;
+    }
+  }
+
   #close(): void {
     forget(this);
+    this.#noteAbandoned();
     this.connection.stream.destroy(
       new SilentConnectionError("PostgreSQL does not answer over this connection"),
     );

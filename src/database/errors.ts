@@ -86,14 +86,24 @@ export function isRefusedByState(error: unknown, constraint: string): boolean {
   return error instanceof DatabaseError && error.code === "55000" && error.constraint === constraint;
 }
 
-/** Whether PostgreSQL ended a transaction because of a deadlock, so that a retry may succeed. */
-export function isDeadlock(error: unknown): boolean {
-  return error instanceof DatabaseError && error.code === "40P01";
-}
-
 /** Whether PostgreSQL ended a transaction in favour of others: a deadlock, a lock timeout, a serialization failure. */
 export function isContention(error: unknown): boolean {
   return error instanceof DatabaseError && /^(?:40001|40P01|55P03)$/.test(error.code ?? "");
+}
+
+const CONTENTION_TRIES = 5;
+
+/** Repeats a statement or a transaction that PostgreSQL ended in favour of others. It has left nothing behind. */
+export async function repeatContended<T>(work: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await work();
+    } catch (error) {
+      if (tries === CONTENTION_TRIES || !isContention(error)) {
+        throw error;
+      }
+    }
+  }
 }
 
 /** Whether a statement names a table, a column, a role or a function that the schema lacks, or has not granted. */

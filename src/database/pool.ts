@@ -1,6 +1,7 @@
 /** Connection pools, one per database role, so that PostgreSQL enforces what each piece of code may access. */
 import { type ClientBase, Pool, type PoolClient, type PoolConfig, types } from "pg";
 import type { Logger } from "pino";
+import { AbandonedBackends } from "./abandoned-backends.ts";
 import {
   ANSWER_MARGIN_MS,
   BoundedClient,
@@ -8,7 +9,7 @@ import {
   CONNECT_TIMEOUT_MS,
   STATEMENT_TIMEOUT_MS,
 } from "./bounded-client.ts";
-import { DatabaseBusyError } from "./errors.ts";
+import { DatabaseBusyError, repeatContended } from "./errors.ts";
 import { createInstantParser } from "./instants.ts";
 import { roleSettings, type ServiceRole } from "./role-settings.ts";
 import { within } from "../runtime/within.ts";
@@ -80,16 +81,34 @@ const WAITING_MAX = 1_000;
 /** Time for holders to return their connections when the pool ends, in milliseconds. */
 const END_MS = 5_000;
 
+/** A statement in one of the driver's forms: text with values, or an object. */
+type StatementArguments = readonly unknown[];
+
 type Connected = (error: Error | undefined, client: PoolClient | undefined, done: () => void) => void;
 
-/** A pool with a bounded queue, whose end does not wait for connections that are not returned. */
+/** A pool with a bounded queue and a bounded number of backends, whose end does not wait for connections that are not returned. */
 class BoundedPool extends Pool {
   readonly #open = new Set<PoolClient>();
+  readonly #abandoned: AbandonedBackends;
 
   constructor(options: PoolConfig & BoundedClientConfig) {
     super({ Client: BoundedClient as unknown as NonNullable<PoolConfig["Client"]>, ...options });
-    this.on("connect", (client) => this.#open.add(client));
+    const { connectionString, application_name: name } = options;
+    this.#abandoned = new AbandonedBackends(
+      { ...(connectionString && { connectionString }), ...(name && { application_name: name }) },
+      // Serves callers that wait. The driver's types do not show it.
+      () => (Reflect.get(this, "_pulseQueue") as () => void).call(this),
+    );
+    this.on("connect", (client) => {
+      this.#open.add(client);
+      (client as unknown as BoundedClient).onAbandoned = (pid) => this.#abandoned.add(pid);
+    });
     this.on("remove", (client) => this.#open.delete(client));
+  }
+
+  /** Overrides the driver's: connections that were given up count until the server has finished with them. */
+  protected _isFull(): boolean {
+    return this.totalCount + this.#abandoned.count >= (this.options.max ?? 0);
   }
 
   override connect(): Promise<PoolClient>;
@@ -102,19 +121,28 @@ class BoundedPool extends Pool {
     return callback === undefined ? Promise.reject(error) : callback(error, undefined, () => undefined);
   }
 
+  // Overrides all of the driver's overloads, except those with a callback and those of streams.
+  override query(...statement: StatementArguments): never {
+    return repeatContended(async () => await this.ask(statement)) as never;
+  }
+
+  /** Runs a statement once. */
+  protected async ask(statement: StatementArguments): Promise<unknown> {
+    const query = super.query.bind(this) as (...values: StatementArguments) => Promise<unknown>;
+    return await query(...statement);
+  }
+
   override end(): Promise<void>;
   override end(callback: () => void): void;
   override end(callback?: () => void): Promise<void> | void {
     const timer = setTimeout(() => {
       this.#open.forEach((client) => client.connection.stream.destroy());
     }, END_MS).unref();
+    this.#abandoned.stop();
     const ended = super.end().finally(() => clearTimeout(timer));
     return callback === undefined ? ended : void ended.then(callback);
   }
 }
-
-/** A statement in one of the driver's forms: text with values, or an object. */
-type StatementArguments = readonly unknown[];
 
 /** Prepares no statement by name: the session that holds it may not be the next transaction's. */
 class SharingClient extends BoundedClient {
@@ -140,12 +168,7 @@ class SharingPool extends BoundedPool {
     this.#begin = begin;
   }
 
-  // Overrides all of the driver's overloads, except those with a callback.
-  override query(...statement: StatementArguments): never {
-    return this.#query(statement) as never;
-  }
-
-  async #query(statement: StatementArguments): Promise<unknown> {
+  protected override async ask(statement: StatementArguments): Promise<unknown> {
     const client = await this.connect();
     const ask = client.query.bind(client) as (...values: StatementArguments) => unknown;
     // The driver sends all three at once. After a failure, COMMIT rolls back.

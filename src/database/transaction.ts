@@ -1,4 +1,4 @@
-import { isDeadlock } from "./errors.ts";
+import { repeatContended } from "./errors.ts";
 import { beginStatement, type Pool, type PoolClient, type Queryable, type ServiceRole } from "./pool.ts";
 
 /** Holds a connection exclusively until its release. A broken one, or one released with an error, is not reused. */
@@ -17,8 +17,16 @@ async function hold(pool: Pool): Promise<{ client: PoolClient; release: (error?:
   return { client, release };
 }
 
-/** Runs `work` in one transaction. Commits if it returns, and rolls back if it throws. */
+/**
+ * Runs `work` in one transaction. Commits if it returns, and rolls back if it throws.
+ *
+ * @param work changes nothing but the database: it runs again if PostgreSQL ends the transaction in favour of others
+ */
 export async function transaction<T>(pool: Pool, work: (client: PoolClient) => Promise<T>): Promise<T> {
+  return await repeatContended(async () => await runTransaction(pool, work));
+}
+
+async function runTransaction<T>(pool: Pool, work: (client: PoolClient) => Promise<T>): Promise<T> {
   const { client, release } = await hold(pool);
   let unusable: Error | undefined;
   try {
@@ -77,21 +85,6 @@ export async function tenantRead<T>(
     // Awaited, so that the next user of this connection does not get one with a failed transaction.
     await client.query("ROLLBACK").then(() => release(), release);
     throw error;
-  }
-}
-
-const DEADLOCK_TRIES = 5;
-
-/** Retries the work after a deadlock: other transactions may lock the same rows in another order. */
-export async function retryDeadlocks<T>(work: () => Promise<T>): Promise<T> {
-  for (let tries = 1; ; tries += 1) {
-    try {
-      return await work();
-    } catch (error) {
-      if (tries === DEADLOCK_TRIES || !isDeadlock(error)) {
-        throw error;
-      }
-    }
   }
 }
 

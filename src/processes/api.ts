@@ -352,7 +352,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const receipts = createReceipts({ pool: pools.issuer, region: config.region, monotonic, ...shared });
   const revoking = { ...shared, keyring, receipts, deadLetterMs: config.deadLetterMs };
   reportUnknownSdk(config, log);
-  const temporal = openTemporal(config, { keyring, clock, randomBytes });
+  const { client: temporal, watch } = openTemporal(config, { ...shared, keyring });
   const webhooks = createWebhooks({ ...signing, config: own, cells, pepper, temporal, tenantLimits });
   const tokens = createTokens({ ...revoking, config, keys, pools, follower: revocation.follower });
   const producers = openProducers({ ...shared, ...tokens, config, pool: pools.issuer, keyring });
@@ -388,7 +388,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const adminAddress = await adminListener.listen(admin);
   const edgeAddress = await mutualTls.listen(handlerOf(api), options.mutualTlsListen);
   const edge = edgeAddress && formatListen(edgeAddress);
-  const measures = startUpkeep([clockSkewJob(clock, log), readAudit.job, ...keyJobs], log);
+  const measures = startUpkeep([clockSkewJob(clock, log), watch, readAudit.job, ...keyJobs], log);
   void reportUnreachable(temporalOptions(config), log);
   log.info({ public: formatListen(publicAddress), admin: formatListen(adminAddress), edge }, "api started");
   return {

@@ -1,8 +1,8 @@
 /** The codec of a process, if payloads are encrypted. */
-import type { Client } from "@temporalio/client";
 import type { PayloadCodec } from "@temporalio/common";
+import type { Logger } from "pino";
 import type { Config } from "../config/config.ts";
-import { createLazyClient, temporalOptions } from "../temporal/client.ts";
+import { createWatchedClient, temporalOptions } from "../temporal/client.ts";
 import { type CodecServices, createPayloadCodec } from "../temporal/codec.ts";
 
 /** Returns the codec; undefined if `SIGNET_TEMPORAL_CODEC` is off. */
@@ -13,10 +13,10 @@ export function codecOf(
   return temporalCodec === "on" ? createPayloadCodec(services) : undefined;
 }
 
-/** Creates the client of a process without a worker; it connects on first use. */
+/** Creates the client of a process without a worker, which connects on first use, and the job that watches it. */
 export function openTemporal(
   config: Config & { readonly temporalAddress: string },
-  services: CodecServices,
-): Client {
-  return createLazyClient(temporalOptions(config), codecOf(config, services));
+  { log, ...services }: CodecServices & { readonly log: Logger },
+): ReturnType<typeof createWatchedClient> {
+  return createWatchedClient(temporalOptions(config), codecOf(config, services), log);
 }

@@ -36,7 +36,7 @@ import type { KeyStore } from "../tokens/signing-keys/key-store.ts";
 import type { SigningKeyServices } from "../tokens/signing-keys/rotate.ts";
 import { loadWorkflowBundle } from "../temporal/bundle.ts";
 import { temporalReadiness } from "../temporal/readiness.ts";
-import { temporalOptions } from "../temporal/client.ts";
+import { checkNamespace, temporalOptions } from "../temporal/client.ts";
 import type { PayloadCodec } from "@temporalio/common";
 import { codecOf } from "./codec.ts";
 import { connectNative, createNativeClient } from "../temporal/native-client.ts";
@@ -82,12 +82,13 @@ async function connect({ config, log, stopping }: WorkerProcessOptions): Promise
 }
 
 /** A connection that is replaced when it dies. */
-async function connectReplaced(options: WorkerProcessOptions): Promise<ReplacedConnection> {
+async function connectReplaced(options: WorkerProcessOptions): Promise<ReplacedConnection<NativeConnection>> {
   const temporal = temporalOptions(options.config);
   return new ReplacedConnection(await connect(options), {
-    namespace: temporal.namespace,
     apiKey: temporal.apiKey,
     connect: async () => await connectNative(temporal),
+    probe: async (connection) =>
+      await checkNamespace(createNativeClient(connection, temporal.namespace, undefined)),
     log: options.log,
   });
 }
@@ -270,7 +271,7 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
   const workers = await runWorkers(options, running).catch(async (error: unknown) => {
     throw await whyUnreachable(temporalOptions(config), error);
   });
-  const watching = startUpkeep([replaced.watch(workers)], log);
+  const watching = startUpkeep([replaced.watch((fresh) => workers.use(fresh))], log);
   const dispatcher = engine.createDispatcher(temporal);
   hint = (count) => dispatcher.hint(count);
   const revocations = requestCheckpoints(config.databaseUrl, temporal, log);

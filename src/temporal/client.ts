@@ -7,10 +7,13 @@ import {
   makeGrpcRetryInterceptor,
 } from "@temporalio/client";
 import type { PayloadCodec } from "@temporalio/common";
+import type { Logger } from "pino";
 import type { TemporalConnection } from "../config/temporal-settings.ts";
 import type { Config } from "../config/config.ts";
 import { useSynchronousContext } from "./call-context.ts";
 import { dataConverterOf } from "./codec.ts";
+import type { UpkeepJob } from "../runtime/upkeep.ts";
+import { ReplacedConnection } from "./replaced-connection.ts";
 import { isPatched } from "./sdk-patches.ts";
 
 /** Limit of a question that somebody waits for. */
@@ -21,6 +24,8 @@ const PAGE_TIMEOUT_MS = 1_000;
 const KEEP_ALIVE = { "grpc.keepalive_time_ms": 10_000, "grpc.keepalive_timeout_ms": 5_000 };
 /** By default, waits between attempts to connect grow to two minutes. The API may start minutes before Temporal. */
 const RECONNECT = { "grpc.max_reconnect_backoff_ms": 5_000 };
+/** Otherwise a new connection would share the socket of one that has died. */
+const OWN_SOCKET = { "grpc.use_local_subchannel_pool": 1 };
 
 /** Limit for a call with all its retries, unless the call sets one. By default, the SDK waits forever. */
 const CALL_TIMEOUT_MS = 10_000;
@@ -81,20 +86,43 @@ export function connectionOptions({ address, tls, apiKey, metadata }: TemporalOp
   };
 }
 
-/**
- * Creates a client for processes without a worker. It connects when first used, and again after an outage. So the API
- * can start and accept events while Temporal is down.
- */
-export function createLazyClient(options: TemporalOptions, codec?: PayloadCodec): Client {
+function connectLazily(options: TemporalOptions): Connection {
   const connection = Connection.lazy({
     ...connectionOptions(options),
-    channelArgs: { ...KEEP_ALIVE, ...RECONNECT, ...proxyArgs(options.address) },
+    channelArgs: { ...KEEP_ALIVE, ...RECONNECT, ...OWN_SOCKET, ...proxyArgs(options.address) },
     interceptors: [bounded],
   });
   if (options.patched) {
     useSynchronousContext(connection.callContextStorage);
   }
-  return new Client({ connection, namespace: options.namespace, ...dataConverterOf(codec) });
+  return connection;
+}
+
+function clientOf(connection: Connection, { namespace }: TemporalOptions, codec?: PayloadCodec): Client {
+  return new Client({ connection, namespace, ...dataConverterOf(codec) });
+}
+
+/**
+ * Creates a client for processes without a worker. It connects when first used, and again after an outage. So the API
+ * can start and accept events while Temporal is down.
+ */
+export function createLazyClient(options: TemporalOptions, codec?: PayloadCodec): Client {
+  return clientOf(connectLazily(options), options, codec);
+}
+
+/** Creates such a client for a process that lasts, with the job that replaces its connection if it is silent. */
+export function createWatchedClient(
+  options: TemporalOptions,
+  codec: PayloadCodec | undefined,
+  log: Logger,
+): { readonly client: Client; readonly watch: UpkeepJob } {
+  const connect = (): Connection => connectLazily(options);
+  const replaced = new ReplacedConnection(connect(), {
+    connect: async () => await Promise.resolve(connect()),
+    probe: async (connection) => await checkNamespace(clientOf(connection, options)),
+    log,
+  });
+  return { client: clientOf(replaced.connection, options, codec), watch: replaced.watch() };
 }
 
 async function describeNamespace(client: Client, timeoutMs: number) {

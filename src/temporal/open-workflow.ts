@@ -42,26 +42,31 @@ function pauseOf({ status, raw }: WorkflowExecutionDescription, namespace: strin
   return { namespace, since: optionalTsToDate(pausedTime), reason: reason ?? "" };
 }
 
+/** What Temporal says about a workflow. */
+interface LookUp {
+  readonly isOpen: boolean;
+  readonly pause?: Pause | undefined;
+  /** Undefined if it is unknown. */
+  readonly described?: WorkflowExecutionDescription;
+}
+
 /**
  * Looks the workflow up by id, which is consistent; visibility is not. An unknown workflow is not open. It was never
  * started, or Temporal's data was lost.
  *
  * @throws if Temporal does not answer
  */
-export async function lookUp(
-  client: Client,
-  workflowId: string,
-): Promise<{ readonly isOpen: boolean; readonly isKnown: boolean; readonly pause?: Pause | undefined }> {
+export async function lookUp(client: Client, workflowId: string): Promise<LookUp> {
   try {
     const described = await client.workflow.getHandle(workflowId).describe();
     return {
-      isKnown: true,
       isOpen: isOpenStatus(described.status.name),
       pause: pauseOf(described, client.options.namespace),
+      described,
     };
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) {
-      return { isOpen: false, isKnown: false };
+      return { isOpen: false };
     }
     throw error;
   }

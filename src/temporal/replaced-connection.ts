@@ -1,41 +1,45 @@
 /**
- * A worker process's connection to Temporal, replaced if it dies silently. The SDK's core probes an idle connection
- * after 30 s and waits 15 s more, which is not configurable. Until then, no workflow starts.
+ * A process's connection to Temporal, replaced if it dies silently or was opened while Temporal said nothing. The SDK's
+ * core probes an idle connection after 30 s and waits 15 s more, which is not configurable. gRPC for Node probes only
+ * after the server's first settings, and waits for these without a limit.
  */
-import type { NativeConnection } from "@temporalio/worker";
 import type { Logger } from "pino";
 import type { UpkeepJob } from "../runtime/upkeep.ts";
 import { within } from "../runtime/within.ts";
-import { checkNamespace } from "./client.ts";
-import { createNativeClient } from "./native-client.ts";
-import type { Workers } from "./workers.ts";
 
 const LOOK_EVERY_MS = 2_000;
-/** Failed probes of 2 s each before another connection is tried. */
+/** Failed probes before another connection is tried. */
 const MISSES = 2;
 const CONNECT_MS = 3_000;
 
-export interface ReplacedConnectionOptions {
-  readonly namespace: string;
-  /** Returns the current API key, if one is used. */
+export interface ReplacedConnectionOptions<Connection> {
+  /** Opens another connection, which shares no socket with earlier ones. Rejects if Temporal is unavailable. */
+  readonly connect: () => Promise<Connection>;
+  /** Asks Temporal over a connection. Rejects if there is no answer within 2 s. */
+  readonly probe: (connection: Connection) => Promise<unknown>;
+  /** Returns the API key, if one is used that the connection does not ask for itself. */
   readonly apiKey?: (() => string) | undefined;
-  /** Opens another connection. Rejects if Temporal is unavailable. */
-  readonly connect: () => Promise<NativeConnection>;
   readonly log: Logger;
 }
 
-export class ReplacedConnection {
+/** The part of both kinds of connections that matters here. */
+interface Replaceable {
+  setApiKey(apiKey: string): unknown;
+  close(): Promise<void>;
+}
+
+export class ReplacedConnection<Connection extends Replaceable> {
   /** Proxy whose calls use the newest connection. */
-  readonly connection: NativeConnection;
-  readonly #options: ReplacedConnectionOptions;
-  #current: NativeConnection;
+  readonly connection: Connection;
+  readonly #options: ReplacedConnectionOptions<Connection>;
+  #current: Connection;
   #apiKey: string | undefined;
   #misses = 0;
 
-  constructor(first: NativeConnection, options: ReplacedConnectionOptions) {
+  constructor(first: Connection, options: ReplacedConnectionOptions<Connection>) {
     this.#current = first;
     this.#options = options;
-    this.connection = new Proxy({} as NativeConnection, {
+    this.connection = new Proxy({} as Connection, {
       get: (_target, name) => {
         const value: unknown = Reflect.get(this.#current, name, this.#current);
         return typeof value === "function" ? (value.bind(this.#current) as unknown) : value;
@@ -43,8 +47,12 @@ export class ReplacedConnection {
     });
   }
 
-  /** Probes the connection. Replaces it if it does not respond and a new one does. */
-  watch(workers: Pick<Workers, "use">): UpkeepJob {
+  /**
+   * Probes the connection. Replaces it if it does not respond and a new one does.
+   *
+   * @param use takes each new connection before calls use it
+   */
+  watch(use: (fresh: Connection) => void = () => undefined): UpkeepJob {
     return {
       name: "connection to Temporal",
       everyMs: LOOK_EVERY_MS,
@@ -56,7 +64,7 @@ export class ReplacedConnection {
         }
         this.#misses += 1;
         if (this.#misses >= MISSES) {
-          await this.#replace(workers);
+          await this.#replace(use);
         }
       },
     };
@@ -74,15 +82,14 @@ export class ReplacedConnection {
     }
   }
 
-  async #answers(connection: NativeConnection): Promise<boolean> {
-    const client = createNativeClient(connection, this.#options.namespace, undefined);
-    return await checkNamespace(client).then(
+  async #answers(connection: Connection): Promise<boolean> {
+    return await this.#options.probe(connection).then(
       () => true,
       () => false,
     );
   }
 
-  async #replace(workers: Pick<Workers, "use">): Promise<void> {
+  async #replace(use: (fresh: Connection) => void): Promise<void> {
     const connecting = this.#options.connect();
     const fresh = await within(CONNECT_MS, connecting).catch(() => undefined);
     if (fresh === undefined || !(await this.#answers(fresh))) {
@@ -96,7 +103,7 @@ export class ReplacedConnection {
     const dead = this.#current;
     this.#options.log.warn("the connection to Temporal does not respond and is being replaced");
     // Workers first, because they compare the new connection with their current one.
-    workers.use(fresh);
+    use(fresh);
     this.#current = fresh;
     this.#misses = 0;
     await dead.close().catch((error: unknown) => this.#options.log.debug({ err: error }, "not closed"));

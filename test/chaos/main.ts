@@ -15,7 +15,7 @@ import { startStack } from "../bench/environment/stack.ts";
 import { LoadGenerator } from "../bench/load/load-generator.ts";
 import { describeMachine } from "../bench/report/machine.ts";
 import { type ChaosCase, CASES } from "./cases.ts";
-import { type CaseResult, describeResult, problemsOf, resultLines } from "./result.ts";
+import { type CaseResult, describeResult, resultLines, verdictOf } from "./result.ts";
 import { type Common, preparePlace } from "./place.ts";
 
 const USAGE = `npm run test:chaos -- [options]
@@ -23,6 +23,7 @@ const USAGE = `npm run test:chaos -- [options]
   --only NAMES        cases by name or beginning of a name, comma-separated (--list shows them)
   --quick             a fifth of the events, shorter outages
   --minutes N         duration of the soak (default 60)
+  --release           fail if this machine cannot run a case
   --list              list the cases and exit
   --out FILE          where the JSON goes (default bench-results/chaos-<time>.json)
   --postgres KIND     system (Debian's packages, where installed; default) or embedded
@@ -34,15 +35,20 @@ const SOAK_MINUTES = 60;
 
 interface ChaosOptions extends CommonOptions {
   readonly minutes: number;
+  /** Whether a case that this machine cannot run fails the run. */
+  readonly release: boolean;
 }
 
 function parse(args: readonly string[]): ChaosOptions {
-  const { common, values } = parseCommandLine(args, { minutes: { type: "string" } });
+  const { common, values } = parseCommandLine(args, {
+    minutes: { type: "string" },
+    release: { type: "boolean" },
+  });
   const minutes = Number(values.minutes ?? SOAK_MINUTES);
   if (!(minutes > 0)) {
     throw new Error("--minutes must be a number above 0");
   }
-  return { ...common, minutes };
+  return { ...common, minutes, release: values.release === true };
 }
 
 /** Runs each case in its own world, so that no case affects another. */
@@ -88,10 +94,9 @@ async function run(chosen: readonly ChaosCase[], options: ChaosOptions): Promise
       cases: results,
       failures,
     });
-    const broken = results.filter((result) => problemsOf(result).length > 0).length;
-    const failed = Object.keys(failures).length;
-    log(`${results.length - broken} of ${results.length + failed} cases held; written to ${out}`);
-    return broken + failed > 0 ? 1 : 0;
+    const { line, passes } = verdictOf(results, Object.keys(failures).length, options.release);
+    log(`${line}; written to ${out}`);
+    return passes ? 0 : 1;
   } finally {
     load.stop();
     await stack.stop();

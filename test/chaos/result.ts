@@ -55,6 +55,26 @@ export function problemsOf({ targets = [] }: Pick<CaseResult, "targets">): strin
     .map(({ target, wanted, got }) => `${target}: ${got}, wanted ${wanted}`);
 }
 
+/**
+ * Returns what a run comes to. A skipped case has not held.
+ *
+ * @param failed number of cases that ended with an error
+ * @param release whether each case must have run
+ */
+export function verdictOf(
+  results: readonly Pick<CaseResult, "skipped" | "targets">[],
+  failed: number,
+  release: boolean,
+): { readonly line: string; readonly passes: boolean } {
+  const ran = results.filter(({ skipped }) => skipped === undefined);
+  const held = ran.filter((result) => problemsOf(result).length === 0).length;
+  const skipped = results.length - ran.length;
+  return {
+    line: `${held} of ${results.length + failed} cases held${skipped > 0 ? `, ${skipped} skipped` : ""}`,
+    passes: held === ran.length && failed === 0 && !(release && skipped > 0),
+  };
+}
+
 function textOf(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }

@@ -3,6 +3,22 @@ import type { Mutant } from "./mutant.ts";
 
 export const DELIVERIES: readonly Mutant[] = [
   {
+    name: "taken-id-counts-as-started",
+    breaks: "A delivery never waits for a workflow that does not know it (docs/guarantees.md)",
+    file: "src/webhooks/engine/hand-back.ts",
+    find: "if (!(await starter.startFirst(carrier, members, draw))) {",
+    replace: "if ((await starter.startFirst(carrier, members, draw)) === undefined) {",
+    caughtBy: "test/workflows/reconciler.test.ts",
+  },
+  {
+    name: "strangers-of-slow-endpoints-stay",
+    breaks: "A delivery never waits for a workflow that does not know it (docs/guarantees.md)",
+    file: "src/webhooks/engine/reconciler.ts",
+    find: "isOpen && described !== undefined ? notIn(described, members) : members;",
+    replace: "isOpen && described !== undefined ? [] : members;",
+    caughtBy: "test/workflows/reconciler.test.ts",
+  },
+  {
     name: "slow-names-do-not-resolve",
     breaks: "A name that needs longer than 250 ms resolves (docs/egress.md)",
     file: "src/webhooks/sending/http-resolver.ts",

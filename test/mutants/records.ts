@@ -54,9 +54,27 @@ export const RECORDS: readonly Mutant[] = [
   {
     name: "deadlocked-publish-fails",
     breaks: "A publish that PostgreSQL ends in a deadlock is repeated (docs/guarantees.md)",
+    file: "src/database/pool.ts",
+    find: "repeatContended(async () => await this.ask(statement)) as never",
+    replace:
+      "(this.ended ? repeatContended(async () => await this.ask(statement)) : this.ask(statement)) as never",
+    caughtBy: "test/integration/api/deadlocks.test.ts",
+  },
+  {
+    name: "abandoned-commits-pile-up",
+    breaks: "Commits that wait for a standby do not fill the server (docs/guarantees.md)",
+    file: "src/database/pool.ts",
+    find: "this.totalCount + this.#abandoned.count >= ",
+    replace: "this.totalCount >= ",
+    caughtBy: "test/integration/database/standby-gone.test.ts",
+  },
+  {
+    name: "deadlocked-write-fails",
+    breaks: "A request that PostgreSQL ends in a deadlock is repeated (docs/guarantees.md)",
     file: "src/database/transaction.ts",
-    find: "const DEADLOCK_TRIES = 5;",
-    replace: "const DEADLOCK_TRIES = 1;",
+    find: "repeatContended(async () => await runTransaction(pool, work))",
+    replace:
+      "(pool.ended ? repeatContended(async () => await runTransaction(pool, work)) : runTransaction(pool, work))",
     caughtBy: "test/integration/api/deadlocks.test.ts",
   },
   {

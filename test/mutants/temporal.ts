@@ -3,6 +3,14 @@ import type { Mutant } from "./mutant.ts";
 
 export const TEMPORAL: readonly Mutant[] = [
   {
+    name: "api-keeps-silent-connection",
+    breaks: "An api is ready within 15 s after Temporal answers new connections (docs/guarantees.md)",
+    file: "src/temporal/replaced-connection.ts",
+    find: "if (this.#misses >= MISSES) {",
+    replace: "if (this.#misses < 0 * MISSES) {",
+    caughtBy: "test/integration/temporal/readiness.test.ts",
+  },
+  {
     name: "bulk-replay-ends-after-a-page",
     breaks: "A bulk replay replays every dead letter of its filter (specification 3)",
     file: "workflows/replay-deliveries.ts",

@@ -3,9 +3,10 @@ import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { newId } from "../../src/domain/ids.ts";
 import { LetterReconciler } from "../../src/webhooks/engine/letter-reconciler.ts";
 import { Reconciler } from "../../src/webhooks/engine/reconciler.ts";
+import { SEARCH_ATTRIBUTES } from "../../workflows/messages.ts";
 import { createPool } from "../../src/database/pool.ts";
 import { createLogger } from "../../src/observability/logger.ts";
-import { type Receiver, startReceiver } from "../support/receiver-server.ts";
+import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { eventually } from "../support/eventually.ts";
 import { pauseWorkflow } from "../support/paused-workflow.ts";
 import { useWorld } from "../support/world.ts";
@@ -42,14 +43,14 @@ function later(): {
   };
 }
 
-async function failedOnce(): Promise<{ tenant: string; id: string; receiver: Receiver }> {
+const OK = { kind: "answer", status: 200 } as const;
+const FAILED = { kind: "answer", status: 500 } as const;
+
+async function failedOnce(
+  script: Behaviour[] = [FAILED, OK],
+): Promise<{ tenant: string; id: string; receiver: Receiver }> {
   const { current } = world;
-  const receiver = await startReceiver({
-    script: [
-      { kind: "answer", status: 500 },
-      { kind: "answer", status: 200 },
-    ],
-  });
+  const receiver = await startReceiver({ script });
   receivers.push(receiver);
   const tenant = await current.createTenant();
   await current.createEndpoint(tenant, receiver.url);
@@ -57,6 +58,37 @@ async function failedOnce(): Promise<{ tenant: string; id: string; receiver: Rec
   const id = deliveries[0]?.id ?? "";
   await current.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 1);
   return { tenant, id, receiver };
+}
+
+/** Starts a workflow by the name of a delivery that it does not carry. */
+async function occupy(workflowId: string): Promise<void> {
+  await world.current.temporal.workflow.start("deliver", {
+    workflowId,
+    taskQueue: "nobody-polls-here",
+    args: [],
+    typedSearchAttributes: [{ key: SEARCH_ATTRIBUTES.delivery, value: ["dlv_of_another_list"] }],
+  });
+}
+
+/** Accepts a second delivery of an event that has been delivered, with a carrier that has claimed it or none. */
+async function accepted(
+  receiver: Receiver,
+  carrier: string | null,
+  id = newId("delivery", Date.now(), randomBytes),
+): Promise<{ readonly tenant: string; readonly id: string }> {
+  const { current } = world;
+  const tenant = await current.createTenant();
+  await current.createEndpoint(tenant, receiver.url);
+  const { deliveries } = await current.publish(tenant);
+  await current.untilDelivery(tenant, deliveries[0]?.id ?? "", ({ state }) => state === "DELIVERED");
+  await current.sql.query(
+    `INSERT INTO deliveries (day, id, tenant_id, event_id, event_type, endpoint_id, state, carrier, claimed_at, created_at)
+      SELECT day, $1, tenant_id, event_id, event_type, endpoint_id, 'QUEUED', $2,
+        CASE WHEN $2::text IS NOT NULL THEN now() END, created_at
+      FROM deliveries WHERE id = $3`,
+    [id, carrier, deliveries[0]?.id],
+  );
+  return { tenant, id };
 }
 
 describe("an overdue delivery", () => {
@@ -200,30 +232,38 @@ describe("an overdue delivery", () => {
     await current.temporal.workflow.getHandle(id).terminate("done");
   });
 
+  test("whose open workflow does not know it gets another one, although its endpoint is slow", async () => {
+    const { current } = world;
+    const { tenant, id, receiver } = await failedOnce();
+    await (await current.workflowOf(tenant, id)).terminate("lost");
+    await occupy(id);
+    await current.sql.query(
+      `INSERT INTO endpoint_health (endpoint_id, latency_ms, slow_until)
+        SELECT endpoint_id, 1, now() + interval '1 hour' FROM deliveries WHERE id = $1
+        ON CONFLICT (endpoint_id) DO UPDATE SET slow_until = excluded.slow_until`,
+      [id],
+    );
+    const { reconciler, close } = later();
+    expect(await reconciler.reconcile()).toEqual({ moved: 1, late: 0 });
+    const delivered = await current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
+    expect(delivered).toMatchObject({ attemptCount: 2, cycle: 1 });
+    expect(receiver.requests).toHaveLength(2);
+    await current.temporal.workflow.getHandle(id).terminate("done");
+    await close();
+  });
+
   test("that was claimed and whose workflow ended before its first attempt gets a new one", async () => {
     const { current } = world;
     const receiver = await startReceiver();
     receivers.push(receiver);
-    const tenant = await current.createTenant();
-    await current.createEndpoint(tenant, receiver.url);
-    const { deliveries } = await current.publish(tenant);
-    await current.untilDelivery(tenant, deliveries[0]?.id ?? "", ({ state }) => state === "DELIVERED");
-    const [id, carrier] = [
-      newId("delivery", Date.now(), randomBytes),
-      newId("batch", Date.now(), randomBytes),
-    ];
+    const carrier = newId("batch", Date.now(), randomBytes);
     const handle = await current.temporal.workflow.start("deliver", {
       workflowId: carrier,
       taskQueue: "nobody-polls-here",
       args: [],
     });
     await handle.terminate("lost");
-    await current.sql.query(
-      `INSERT INTO deliveries (day, id, tenant_id, event_id, event_type, endpoint_id, state, carrier, claimed_at, created_at)
-      SELECT day, $1, tenant_id, event_id, event_type, endpoint_id, 'QUEUED', $2, now(), created_at
-      FROM deliveries WHERE id = $3`,
-      [id, carrier, deliveries[0]?.id],
-    );
+    const { tenant, id } = await accepted(receiver, carrier);
     const { reconciler, close } = later();
     expect(await reconciler.reconcile()).toEqual({ moved: 1, late: 0 });
     await current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
@@ -273,8 +313,52 @@ describe("an overdue delivery", () => {
     await current.sql.query("COMMIT");
     expect((await Promise.all(rounds)).map(({ moved }) => moved).toSorted((a, b) => a - b)).toEqual([0, 1]);
     expect(reconcilers.flatMap(({ lines }) => lines)).toMatchObject([
-      { level: "error", msg: "a carrier is gone; its deliveries are carried again" },
+      { level: "error", msg: "a carrier is gone or does not know its deliveries; they are carried again" },
     ]);
     await Promise.all(reconcilers.map(async ({ close }) => await close()));
+  });
+});
+
+describe("a first attempt for whose workflow the id is taken", () => {
+  const MOVED = "a carrier is gone";
+
+  test("leaves a workflow that does not know it, and goes on at once", async () => {
+    const { current } = world;
+    const receiver = await startReceiver({ script: [OK, FAILED, OK] });
+    receivers.push(receiver);
+    const id = newId("delivery", Date.now(), randomBytes);
+    await occupy(id);
+    const { tenant } = await accepted(receiver, null, id);
+    const delivered = await current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
+    expect(delivered).toMatchObject({ attemptCount: 2, cycle: 1 });
+    expect(delivered.carrier).not.toBe(id);
+    expect(receiver.requests).toHaveLength(3);
+    // The reconciler would have found it a minute later.
+    const moved = current.observed
+      .log()
+      .split("\n")
+      .filter((line) => line.includes(MOVED));
+    expect(moved.filter((line) => line.includes(id))).toEqual([]);
+    await current.temporal.workflow.getHandle(id).terminate("done");
+  });
+
+  test("goes on if PostgreSQL lost the claims that its workflow was started for, as in a fail-over", async () => {
+    const { current } = world;
+    const { tenant, id, receiver } = await failedOnce([FAILED, FAILED, OK]);
+    // Carried again, its workflow has a later fence than the row will have.
+    await (await current.workflowOf(tenant, id)).terminate("lost");
+    const { reconciler, close } = later();
+    expect(await reconciler.reconcile()).toEqual({ moved: 1, late: 0 });
+    await current.untilDelivery(tenant, id, ({ attemptCount }) => attemptCount === 2);
+    await current.sql.query("DELETE FROM attempts WHERE delivery_id = $1", [id]);
+    await current.sql.query(
+      `UPDATE deliveries SET state = 'QUEUED', reason = NULL, carrier = NULL, epoch = 1, claimed_at = NULL,
+        claimed_by = NULL, attempt_count = 0, cycle_started_at = NULL, next_attempt_at = NULL WHERE id = $1`,
+      [id],
+    );
+    const delivered = await current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
+    expect(delivered.carrier).not.toBe(id);
+    expect(receiver.requests).toHaveLength(3);
+    await close();
   });
 });

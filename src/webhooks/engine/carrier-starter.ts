@@ -1,5 +1,9 @@
 /** Starts `deliver` workflows for claimed deliveries. */
-import { type Client, WorkflowExecutionAlreadyStartedError } from "@temporalio/client";
+import {
+  type Client,
+  WorkflowExecutionAlreadyStartedError,
+  type WorkflowExecutionDescription,
+} from "@temporalio/client";
 import type { SearchAttributePair } from "@temporalio/common";
 import {
   type DeadLetterInput,
@@ -37,7 +41,7 @@ export interface CarrierStarter {
    */
   startFirst(carrier: string, members: readonly Claimed[], draw?: readonly number[]): Promise<boolean>;
   /**
-   * Returns those of the members that a carrier was started without. They joined its list too late.
+   * Returns those of the members that a carrier was started without, as {@link unknownIn} says.
    *
    * @throws if Temporal is unreachable, or has no such workflow
    */
@@ -74,13 +78,19 @@ interface Start {
   /** For the UI, which the SDK writes into the history. */
   readonly summary: string;
   readonly attributes: readonly SearchAttributePair[];
-  /** Whether a closed workflow may have had the id: of a delivery that is carried alone again. */
-  readonly again: boolean;
+  /** Set if a closed workflow may have had the id: for a delivery that is carried alone again. */
+  readonly again?: Memo | undefined;
 }
 
-/** The fence of a delivery that is carried alone again, in its workflow's memo. */
+/** What identifies a start of a delivery that is carried alone again, in its workflow's memo. */
 interface Memo {
+  /** The fence. */
   readonly epoch: number;
+  /**
+   * When its next attempt or its expiry is due, in Unix milliseconds. PostgreSQL may lose this claim, and come to the same
+   * fence with another due time. Absent before 0.4.0.
+   */
+  readonly due_ms?: number;
 }
 
 /** Longer lists are found by their endpoint, not by each delivery. */
@@ -102,7 +112,7 @@ function attempts(
   members: readonly Claimed[],
   state: "QUEUED" | "RETRYING",
   attempt: number,
-): Pick<Start, "type" | "summary" | "attributes" | "again"> {
+): Pick<Start, "type" | "summary" | "attributes"> {
   const what = summaryOf(members, "delivery", "deliveries");
   return {
     type: "deliver",
@@ -111,7 +121,6 @@ function attempts(
       { key: SEARCH_ATTRIBUTES.state, value: state },
       { key: SEARCH_ATTRIBUTES.attempt, value: attempt },
     ],
-    again: false,
   };
 }
 
@@ -130,8 +139,8 @@ async function start(
       args: [input],
       requestEagerStart: eager,
       // The first list of an id is the only one. The fence guards a delivery that is carried alone again.
-      workflowIdReusePolicy: again ? "ALLOW_DUPLICATE" : "REJECT_DUPLICATE",
-      ...(again ? { memo: { epoch: members[0]?.epoch } } : {}),
+      workflowIdReusePolicy: again === undefined ? "REJECT_DUPLICATE" : "ALLOW_DUPLICATE",
+      ...(again === undefined ? {} : { memo: { ...again } }),
       workflowIdConflictPolicy: "FAIL",
       workflowTaskTimeout: "5 seconds",
       staticSummary: summary,
@@ -154,21 +163,42 @@ async function start(
     return true;
   } catch (error) {
     if (error instanceof WorkflowExecutionAlreadyStartedError) {
-      return again && (await epochOf(client, carrier)) === members[0]?.epoch;
+      return (
+        again !== undefined && isSameStart(memoOf(await client.workflow.getHandle(carrier).describe()), again)
+      );
     }
     throw error;
   }
 }
 
-/** Returns the epoch of a delivery that its workflow carries alone; undefined for a list. */
-async function epochOf(client: Client, carrier: string): Promise<number | undefined> {
-  const { memo } = await client.workflow.getHandle(carrier).describe();
-  return (memo as Partial<Memo> | undefined)?.epoch;
+/** Returns the memo of a workflow that carries a delivery alone again; empty for others. */
+function memoOf({ memo }: Pick<WorkflowExecutionDescription, "memo">): Partial<Memo> {
+  return memo ?? {};
 }
 
-/** Whether a delivery is carried alone, under its id. */
-function isOwn(carrier: string, members: readonly Claimed[]): boolean {
-  return members[0]?.deliveryId === carrier;
+function isSameStart({ epoch, due_ms: dueMs }: Partial<Memo>, again: Memo): boolean {
+  return epoch === again.epoch && (dueMs === undefined || dueMs === again.due_ms);
+}
+
+/**
+ * Returns those of the members that a workflow was started without: it names others, or carries its only delivery with
+ * another fence. A list that is too long to name its members is taken to know them all.
+ */
+export function unknownIn<T extends Pick<Claimed, "deliveryId" | "epoch">>(
+  described: Pick<WorkflowExecutionDescription, "memo" | "typedSearchAttributes">,
+  members: readonly T[],
+): readonly T[] {
+  const known = described.typedSearchAttributes.get(SEARCH_ATTRIBUTES.delivery);
+  const fence = memoOf(described).epoch;
+  return members.filter(
+    ({ deliveryId, epoch }) =>
+      (known !== undefined && !known.includes(deliveryId)) || (fence !== undefined && fence !== epoch),
+  );
+}
+
+/** Returns what a workflow remembers of a delivery that it carries alone, under its id; undefined for a list. */
+function aloneAgain(carrier: string, [first]: readonly Claimed[], dueMs: number): Memo | undefined {
+  return first?.deliveryId === carrier ? { epoch: first.epoch, due_ms: dueMs } : undefined;
 }
 
 function named(members: readonly Claimed[]): DeliverInput["members"] {
@@ -202,7 +232,7 @@ function lettersStart(
       { key: SEARCH_ATTRIBUTES.dead, value: members.length },
       { key: SEARCH_ATTRIBUTES.expires, value: new Date(firstMs) },
     ],
-    again: isOwn(carrier, members),
+    again: aloneAgain(carrier, members, firstMs),
   };
 }
 
@@ -235,15 +265,14 @@ export function createCarrierStarter(options: CarrierStarterOptions): CarrierSta
     startFirst: async (carrier, members, offsets) =>
       await startFirst(carrier, members, inputOf(members, offsets)),
     unknownTo: async (carrier, members) => {
-      const { typedSearchAttributes } = await client.workflow.getHandle(carrier).describe();
-      const known = typedSearchAttributes.get(SEARCH_ATTRIBUTES.delivery);
-      return known === undefined ? [] : members.filter(({ deliveryId }) => !known.includes(deliveryId));
+      return unknownIn(await client.workflow.getHandle(carrier).describe(), members);
     },
     startSlow: async (carrier, members) => {
       await startFirst(carrier, members, { ...inputOf(members), slow: true });
     },
     startRetries: async (carrier, members) => {
       const made = Math.max(0, ...members.map((member) => member.attemptCount));
+      const firstMs = Math.min(...members.map((member) => member.nextAttemptAt.getTime()));
       const input: DeliverInput = {
         ...inputOf(members),
         progress: {
@@ -261,7 +290,7 @@ export function createCarrierStarter(options: CarrierStarterOptions): CarrierSta
         members,
         input,
         ...attempts(members, "RETRYING", made + 1),
-        again: isOwn(carrier, members),
+        again: aloneAgain(carrier, members, firstMs),
       });
     },
     startLetters: async (carrier, members) => {

@@ -24,7 +24,7 @@ import type { EndpointHealth } from "../pacing/endpoint-health.ts";
 import { Sleeper } from "../../runtime/sleeper.ts";
 import { FirstLists } from "./first-lists.ts";
 import { LANE_MS, ListLanes } from "./list-lanes.ts";
-import { startAgain } from "./hand-back.ts";
+import { startList } from "./hand-back.ts";
 import { Starts } from "./starts.ts";
 import { TokenBucket } from "../../domain/token-buckets.ts";
 import { tracer } from "../../observability/tracing.ts";
@@ -392,7 +392,7 @@ export class Dispatcher {
     });
     await this.#lanes.startAll(
       byCarrier(unstarted),
-      async (carrier, members) => await startAgain(this.#options, carrier, members),
+      async (carrier, members) => await startList(this.#options, carrier, members),
     );
     await this.#lists.sweep();
     let expired = EXPIRED_AT_ONCE;

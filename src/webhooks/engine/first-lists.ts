@@ -18,7 +18,7 @@ import { TokenBucket } from "../../domain/token-buckets.ts";
 import type { AttemptService } from "./attempt-service.ts";
 import type { BusyTenants } from "./busy-tenants.ts";
 import type { CarrierStarter } from "./carrier-starter.ts";
-import { startAgain } from "./hand-back.ts";
+import { startList } from "./hand-back.ts";
 import type { Starts } from "./starts.ts";
 
 /** How long a list stays open for further members. Their requests do not wait for it. */
@@ -149,7 +149,7 @@ export class FirstLists {
       if (members.length === 0) {
         this.#forget(carrier);
       } else {
-        await this.#begin(carrier, async () => await startAgain(this.#options, carrier, members));
+        await this.#begin(carrier, async () => await startList(this.#options, carrier, members));
       }
     }
   }
@@ -288,12 +288,11 @@ export class FirstLists {
    */
   async #start(list: FirstList): Promise<void> {
     const { carrier, members, draw, attempts } = list;
-    const { starter } = this.#options;
     await Promise.all(attempts);
     try {
       const { ended } = await this.#begin(
         carrier,
-        async () => await starter.startFirst(carrier, members, draw),
+        async () => await startList(this.#options, carrier, members, draw),
       );
       await ended;
     } finally {

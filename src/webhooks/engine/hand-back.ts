@@ -44,15 +44,19 @@ export async function handBackOfDead(
 }
 
 /**
- * Starts the workflow of a list that a sweep has found. If it was started before, members that it does not know wait
- * for another carrier: a process that stood still may have claimed them for a list that another one had started.
+ * Starts the workflow of a list of first attempts. If its id is taken, members that the workflow does not know wait for
+ * another carrier. Either a process that stood still claimed them for a list that another one had started, or PostgreSQL
+ * lost the claim that the workflow was started for.
+ *
+ * @param draw as in {@link CarrierStarter.startFirst}
  */
-export async function startAgain(
+export async function startList(
   { pool, starter }: { readonly pool: Pool; readonly starter: CarrierStarter },
   carrier: string,
   members: readonly Claimed[],
+  draw?: readonly number[],
 ): Promise<void> {
-  if (!(await starter.startFirst(carrier, members))) {
+  if (!(await starter.startFirst(carrier, members, draw))) {
     const late = await starter.unknownTo(carrier, members);
     if (late.length > 0) {
       await takeFromCarrier(pool, late);

@@ -1,12 +1,12 @@
 /**
  * PostgreSQL is the source of truth for accepted deliveries. The reconciler looks up the carrier of each overdue
- * delivery. If the workflow is unknown or closed, its deliveries are released and carried again from their rows. An
- * open workflow is signalled and reported, but keeps the deliveries that it retries. A paused one is only reported. So
- * no delivery is ever carried twice (architecture 3).
+ * delivery. If the workflow is unknown or closed, or does not know them, its deliveries are released and carried again
+ * from their rows. An open workflow is signalled and reported, but keeps the deliveries that it retries. A paused one is
+ * only reported. So no delivery is ever carried twice (architecture 3).
  */
-import type { Client } from "@temporalio/client";
+import type { Client, WorkflowExecutionDescription } from "@temporalio/client";
 import type { Logger } from "pino";
-import { attemptNowSignal, statusQuery } from "../../../workflows/messages.ts";
+import { attemptNowSignal, statusQuery, WORKFLOW_TYPES } from "../../../workflows/messages.ts";
 import type { Pool } from "../../database/pool.ts";
 import {
   findOverdue,
@@ -17,6 +17,7 @@ import { putBounded } from "../../domain/bounded-map.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { lookUp, lookUpEach, type Pause } from "../../temporal/open-workflow.ts";
 import { byCarrier } from "./by-carrier.ts";
+import { unknownIn } from "./carrier-starter.ts";
 import { START_ENDS_MS } from "./starts.ts";
 
 /** Longer than an attempt with all its waits. */
@@ -40,6 +41,14 @@ export interface ReconcilerOptions {
   readonly client: Client;
   readonly clock: Clock;
   readonly log: Logger;
+}
+
+/** Returns those that an open workflow will not attempt: it does not know them, or has dead letters only. */
+function notIn(
+  described: WorkflowExecutionDescription,
+  members: readonly OverdueDelivery[],
+): readonly OverdueDelivery[] {
+  return described.type === WORKFLOW_TYPES.deadLetter ? members : unknownIn(described, members);
 }
 
 export class Reconciler {
@@ -73,11 +82,13 @@ export class Reconciler {
 
   async #settle(carrier: string, members: readonly OverdueDelivery[]): Promise<Reconciliation> {
     const { pool, client, log } = this.#options;
-    const { isOpen, isKnown, pause } = await lookUp(client, carrier);
-    if (!isKnown && this.#mayBeStarting(members)) {
+    const { isOpen, pause, described } = await lookUp(client, carrier);
+    if (described === undefined && this.#mayBeStarting(members)) {
       return { moved: 0, late: 0 };
     }
-    const left = isOpen ? await this.#nudge(carrier, { members, pause }) : members;
+    const unknown = isOpen && described !== undefined ? notIn(described, members) : members;
+    const known = members.filter((member) => !unknown.includes(member));
+    const left = [...unknown, ...(await this.#nudge(carrier, { members: known, pause }))];
     if (left.length === 0) {
       return { moved: 0, late: members.length };
     }
@@ -86,10 +97,10 @@ export class Reconciler {
     const fields = { carrier, delivery_ids: ids, moved };
     if (moved === 0) {
       log.debug(fields, "another process has taken the deliveries of a carrier that is gone");
-    } else if (!isKnown && left.every(({ state }) => state === "QUEUED")) {
+    } else if (described === undefined && left.every(({ state }) => state === "QUEUED")) {
       log.warn(fields, "Temporal does not know a carrier; its first attempts are carried again");
     } else {
-      log.error(fields, "a carrier is gone; its deliveries are carried again");
+      log.error(fields, "a carrier is gone or does not know its deliveries; they are carried again");
     }
     return { moved, late: members.length - left.length };
   }

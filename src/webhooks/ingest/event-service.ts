@@ -16,7 +16,7 @@ import {
   type StoredEvent,
 } from "../../database/repositories/webhooks/events.ts";
 import { type BoundedRows, withinPage } from "../../database/repositories/page.ts";
-import { retryDeadlocks, tenantTransaction } from "../../database/transaction.ts";
+import { tenantTransaction } from "../../database/transaction.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
 import { found } from "../../domain/errors.ts";
@@ -101,10 +101,10 @@ export class EventService {
    * @throws SignetError NOT_FOUND
    */
   async erase(tenantId: string, id: string, by: By): Promise<void> {
-    this.#options.releaser.release(await retryDeadlocks(async () => await this.#eraseOnce(tenantId, id, by)));
+    this.#options.releaser.release(await this.#erase(tenantId, id, by));
   }
 
-  async #eraseOnce(tenantId: string, eventId: string, by: By): Promise<readonly CancelledDelivery[]> {
+  async #erase(tenantId: string, eventId: string, by: By): Promise<readonly CancelledDelivery[]> {
     const { pool, clock } = this.#options;
     const now = new Date(clock.now());
     return await tenantTransaction(pool, tenantId, async (db) => {

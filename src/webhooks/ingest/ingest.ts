@@ -18,7 +18,6 @@ import {
   freeIdempotencyKey,
   type TakenKey,
 } from "../../database/repositories/idempotency.ts";
-import { retryDeadlocks } from "../../database/transaction.ts";
 import { putBounded } from "../../domain/bounded-map.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { newId, type RandomBytes } from "../../domain/ids.ts";
@@ -253,9 +252,7 @@ async function commit(
     expiresAt: new Date(nowMs + deadLetterMs),
   };
   const expected = [...matches.values()];
-  const { inserted, outdated } = await retryDeadlocks(
-    async () => await insertEvents(pool, sealed, times, expected),
-  );
+  const { inserted, outdated } = await insertEvents(pool, sealed, times, expected);
   metrics.eventsAccepted.inc(inserted.size);
   return made.map((flushed, index) => {
     if (typeof flushed === "string" || flushed instanceof Error || inserted.has(flushed.id)) {

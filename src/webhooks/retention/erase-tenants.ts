@@ -15,7 +15,6 @@ import {
   ERASURE_START,
   listErasedTenants,
 } from "../../database/repositories/tenant-erasure.ts";
-import { retryDeadlocks } from "../../database/transaction.ts";
 import type { Releaser } from "../engine/release.ts";
 import type { Clock } from "../../domain/clock.ts";
 
@@ -65,7 +64,7 @@ async function walk(
   let changed = 0;
   for (let after = ERASURE_START; ;) {
     const page = { tenantId, after, limit: PAGE, now: new Date(clock.now()) };
-    const erased = await retryDeadlocks(async () => await erase(page));
+    const erased = await erase(page);
     releaser.release(erased.cancelled);
     changed += erased.changed;
     if (erased.last === undefined) {

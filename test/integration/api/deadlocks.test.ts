@@ -1,12 +1,12 @@
-/** What a publisher sees if PostgreSQL ends the commit of its event in favour of another transaction. */
+/** What a caller sees if PostgreSQL ends its transaction in favour of another one. */
 import { expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
-import { createEndpoint, createTenant, publish, sql } from "../../support/tenant.ts";
+import { createEndpoint, createTenant, publish, sql, type Tenant } from "../../support/tenant.ts";
 
 const api = useTestApi();
 
-/** Makes PostgreSQL end the next `times` inserts of an event with an error, as it ends one side of a deadlock. */
-async function endInserts(code: string, times: number): Promise<void> {
+/** Makes PostgreSQL end the next `times` inserts into a table with an error, as it ends one side of a deadlock. */
+async function endInserts(code: string, times: number, table = "events"): Promise<void> {
   await sql(
     api,
     `CREATE SEQUENCE ended;
@@ -18,12 +18,12 @@ async function endInserts(code: string, times: number): Promise<void> {
       END IF;
       RETURN NEW;
     END $$;
-    CREATE TRIGGER ended BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION end_insert()`,
+    CREATE TRIGGER ended BEFORE INSERT ON ${table} FOR EACH ROW EXECUTE FUNCTION end_insert()`,
   );
 }
 
 async function endNoInserts(): Promise<void> {
-  await sql(api, "DROP TRIGGER ended ON events; DROP FUNCTION end_insert(); DROP SEQUENCE ended");
+  await sql(api, "DROP FUNCTION end_insert() CASCADE; DROP SEQUENCE ended");
 }
 
 test("a publish that loses in a deadlock is repeated, and its event is accepted once", async () => {
@@ -48,4 +48,16 @@ test.each([
   await endNoInserts();
   expect(answer).toMatchObject({ status: 503, body: { code: "UNAVAILABLE" } });
   expect(answer.headers.get("retry-after")).toBe("5");
+});
+
+test.each([
+  ["an endpoint", "endpoints", async (tenant: Tenant) => await createEndpoint(api, tenant)],
+  ["a tenant", "tenants", async () => await createTenant(api)],
+])("the creation of %s that loses in a deadlock is repeated", async (_what, table, create) => {
+  const tenant = await createTenant(api);
+  await endInserts("40P01", 2, table);
+  await create(tenant);
+  const [used] = await sql<{ last_value: number }>(api, "SELECT last_value::int FROM ended");
+  await endNoInserts();
+  expect(used?.last_value).toBeGreaterThan(2);
 });

@@ -12,7 +12,9 @@ import { useTestApi } from "../../support/api.ts";
 import { certificateFiles, newRoot, serverPair } from "../../support/certificates.ts";
 import { eventually } from "../../support/eventually.ts";
 import { allowMinutes } from "../../support/limits.ts";
+import { startSecondApi } from "../../support/second-api.ts";
 import { testNamespace } from "../../support/services.ts";
+import { startTcpProxy } from "../../support/tcp-proxy.ts";
 import { temporalCli } from "../../support/temporal-cli.ts";
 import { startTemporalProxy } from "../../support/temporal-proxy.ts";
 import { makeWorld, useWorld } from "../../support/world.ts";
@@ -80,4 +82,23 @@ test("a Temporal that answers no queries is ready: starts do not need them", asy
   await proxied.close();
   proxy.close();
   files.remove();
+});
+
+test("an api whose connection was opened while Temporal said nothing is ready once a new one works", async () => {
+  const proxy = await startTcpProxy(Number(inject("temporalAddress").split(":").at(-1)));
+  proxy.freeze();
+  const { database, environment } = api;
+  const address = `127.0.0.1:${proxy.port}`;
+  const second = await startSecondApi({
+    database,
+    environment: { ...environment, TEMPORAL_ADDRESS: address },
+  });
+  const readyz = async (): Promise<number> => (await second.requestOnce("/readyz")).status;
+  expect(await readyz()).toBe(503);
+  // What was opened until now stays silent for ever.
+  expect(proxy.blackHole()).toBeGreaterThan(0);
+  proxy.thaw();
+  await eventually(async () => (await readyz()) === 200, "the api to be ready");
+  await second.close();
+  await proxy.close();
 });
