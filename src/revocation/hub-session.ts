@@ -38,8 +38,6 @@ export interface KnowledgeOptions extends ViewOptions {
   readonly onKeys: (text: string) => void;
   /** Called after revocations have been applied. */
   readonly onApplied: () => void;
-  /** Called with the primary's clock in a proof, in Unix milliseconds, and when its nonce was drawn. */
-  readonly onTime?: ((primaryMs: number, sentAt: number) => void) | undefined;
 }
 
 /** What a process knows from all its hubs together. */
@@ -232,7 +230,8 @@ export class HubSession {
     if (root === undefined || !options.checkCode(leaseStatement(proof, root.toString("hex")), proof.codes)) {
       return { fault: "code of a proof" };
     }
-    options.onTime?.(proof.atUs / 1_000, question.sent.monotonic);
+    const nowMs = proof.atUs / 1_000;
+    view.tell(nowMs, question.sent);
     const standing = this.#attest(proof);
     this.#behind = standing === "behind" ? this.#behind + 1 : 0;
     if (standing === "behind") {
@@ -249,7 +248,7 @@ export class HubSession {
     if (!this.#knowsKeys(proof)) {
       return "proved";
     }
-    view.learn(question, { epoch: proof.epoch, seq: proof.sequence, standby: false, revocations: [] });
+    view.learn(question, { epoch: proof.epoch, seq: proof.sequence, standby: false, nowMs, revocations: [] });
     return { renewedAfterMs: options.monotonic() - question.sent.monotonic };
   }
 

@@ -87,6 +87,8 @@ export interface UpkeepParts {
   readonly operatorPool: Pool;
   /** Role signet_audit. */
   readonly auditPool: Pool;
+  /** Of a cell that is not the home cell: connections there. */
+  readonly home: Pool | undefined;
   readonly keyring: Keyring;
   readonly clock: GuardedClock;
   readonly connection: NativeConnection;
@@ -357,6 +359,7 @@ function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
     clock,
     connection,
     codec,
+    home,
     options: { config, log },
   } = parts;
   const cells = cellsOf(config);
@@ -372,7 +375,9 @@ function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
       everyMs: SCHEDULES_MS,
       run: async () => await ensureSchedules(client, away === undefined),
     },
-    ...(away === undefined ? [] : homeJobs({ ...parts, config, cell: away.own, log })),
+    ...(away === undefined || home === undefined
+      ? []
+      : homeJobs({ ...parts, config, cell: away.own, home, log })),
     ...(atHome ? [cellLogs({ cells, pool: parts.operatorPool })] : []),
     healthExchange(parts, company),
     ...endpointFailures(parts),
