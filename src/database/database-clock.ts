@@ -93,20 +93,21 @@ export class DatabaseClock implements GuardedClock {
     }
   }
 
-  learn(theirs: number, askedAt: number): void {
+  learn(theirs: number, askedAt: number): boolean {
     if (askedAt < this.#askedAt) {
-      return;
+      return false;
     }
     this.#askedAt = askedAt;
     const answeredAt = this.#machine.monotonic();
     const known = this.#offsetMs ?? theirs - (askedAt + answeredAt) / 2;
     this.#offsetMs = Math.min(Math.max(known, theirs - answeredAt), theirs - askedAt);
+    return true;
   }
 }
 
 /**
  * The clock of a process in a cell: its own database's, compared with the home cell's (decision 0038). What the cell
- * stores is stamped by its own clock. Whoever needs {@link GuardedClock.isRight} needs both to agree.
+ * stores is stamped by its own clock. It is right while both agree.
  */
 export class CellClock implements GuardedClock {
   /** The home cell's clock, by which tokens are checked. */
@@ -149,8 +150,8 @@ export class CellClock implements GuardedClock {
     }
   }
 
-  learn(theirs: number, askedAt: number): void {
-    this.#own.learn(theirs, askedAt);
+  learn(theirs: number, askedAt: number): boolean {
+    return this.#own.learn(theirs, askedAt);
   }
 
   async measure(): Promise<void> {

@@ -20,8 +20,9 @@ export interface LearnedClock extends Clock {
    *
    * @param theirs Unix time in milliseconds, which the other machine read after `askedAt`
    * @param askedAt when it was requested, by the monotonic clock
+   * @returns whether it counts
    */
-  learn(theirs: number, askedAt: number): void;
+  learn(theirs: number, askedAt: number): boolean;
 }
 
 /** A clock that knows the skew of the machine's own clock (decision 0025). */
@@ -45,7 +46,7 @@ export function unguardedClock(clock: Clock): GuardedClock {
   return {
     now: () => clock.now(),
     isKnown: true,
-    learn: () => undefined,
+    learn: () => true,
     skewMs: 0,
     isRight: true,
     requireRight: () => undefined,

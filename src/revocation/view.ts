@@ -186,12 +186,21 @@ export class RevocationView {
     };
   }
 
-  /** Takes the database's time, in Unix milliseconds, of an answer to a question of then. */
-  tell(nowMs: number, { monotonic: askedAt }: Moment): void {
-    const { time } = this.#options;
-    time.learn(nowMs, askedAt);
+  /**
+   * Takes the database's time, in Unix milliseconds, of an answer to a question of then.
+   *
+   * @returns false if a later answer has come before
+   */
+  tell(nowMs: number, { monotonic: askedAt }: Moment): boolean {
+    const counts = this.#options.time.learn(nowMs, askedAt);
     // Noted before any token is admitted by it.
     this.#earliest.now();
+    return counts;
+  }
+
+  /** Whether an answer has brought the time. */
+  get knowsTime(): boolean {
+    return this.#options.time.isKnown;
   }
 
   /** Applies an answer. Entries are only added: a database that lost a revocation does not lift it. */
@@ -199,7 +208,6 @@ export class RevocationView {
     if (news.standby) {
       return "standby";
     }
-    this.tell(news.nowMs, sent);
     this.gather(news.revocations);
     const whole = after === 0;
     const other = known.epoch !== undefined && (news.epoch !== known.epoch || news.seq < known.sequence);
@@ -211,6 +219,7 @@ export class RevocationView {
     this.#sequence = whole ? news.seq : Math.max(this.#sequence, news.seq);
     this.#applied = whole ? this.#sequence : Math.max(this.#applied, this.#sequence);
     this.#epoch = news.epoch;
+    this.tell(news.nowMs, sent);
     this.#lease.renew(sent);
     return other ? "replaced" : "current";
   }

@@ -23,8 +23,8 @@ export const OUTSIDERS: readonly Mutant[] = [
     name: "cell-trusts-old-knowledge",
     breaks: "A cell that does not follow the revocations opens no portal session (docs/regions.md)",
     file: "src/database/repositories/tokens/portal-sessions.ts",
-    find: "WHERE at > clock_timestamp() - interval '1 minute')",
-    replace: "WHERE at > clock_timestamp() - interval '1 year')",
+    find: "BETWEEN clock_timestamp() - interval '1 minute'",
+    replace: "BETWEEN clock_timestamp() - interval '1 year'",
     caughtBy: "test/integration/api/cell-trust.test.ts",
   },
   {
