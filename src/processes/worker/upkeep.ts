@@ -359,7 +359,6 @@ function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
     clock,
     connection,
     codec,
-    home,
     options: { config, log },
   } = parts;
   const cells = cellsOf(config);
@@ -375,9 +374,6 @@ function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
       everyMs: SCHEDULES_MS,
       run: async () => await ensureSchedules(client, away === undefined),
     },
-    ...(away === undefined || home === undefined
-      ? []
-      : homeJobs({ ...parts, config, cell: away.own, home, log })),
     ...(atHome ? [cellLogs({ cells, pool: parts.operatorPool })] : []),
     healthExchange(parts, company),
     ...endpointFailures(parts),
@@ -405,6 +401,14 @@ function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
   ];
 }
 
+/** Jobs of a cell that is not the home cell. Nothing in them is due, so they go on while the clock is wrong. */
+function homeWork({ home, options: { config, log }, ...parts }: UpkeepParts): readonly UpkeepJob[] {
+  const cells = cellsOf(config);
+  return home !== undefined && isAway(cells)
+    ? homeJobs({ ...parts, config, cell: cells.own, home, log })
+    : [];
+}
+
 /** Starts the jobs. */
 export function startWorkerUpkeep(parts: UpkeepParts): Upkeep {
   const {
@@ -418,6 +422,7 @@ export function startWorkerUpkeep(parts: UpkeepParts): Upkeep {
       lag(parts),
       ...openMeasures(parts, log),
       ...dueWork(parts, company).map((job) => whileRight(clock, job)),
+      ...homeWork(parts),
     ],
     log,
   );
