@@ -370,8 +370,8 @@ export const TOKENS: readonly Mutant[] = [
     name: "token-expires-in-its-sleep",
     breaks: "A token is checked again by the time that came with the lease (decision 38)",
     file: "src/tokens/oauth/token-admission.ts",
-    find: "      await verify(token);\n",
-    replace: "",
+    find: "await verify(token);",
+    replace: "await Promise.resolve(token);",
     caughtBy: "test/unit/revocation/home-time.test.ts",
   },
   {
