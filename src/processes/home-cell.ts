@@ -67,7 +67,7 @@ export interface FollowHomeOptions {
 export interface KnownOfHome {
   readonly keys: FollowingKeyStore;
   readonly revocation: RunningFollower;
-  /** The home cell's clock: it dates tokens, denials and signing keys (decision 38). */
+  /** The home cell's clock: it dates tokens, denials and signing keys (decision 39). */
   readonly clock: GuardedClock;
 }
 

@@ -37,7 +37,7 @@ export const OUTSIDERS: readonly Mutant[] = [
   },
   {
     name: "cell-judges-by-its-own-clock",
-    breaks: "Tokens have the home cell's time in every cell (decision 38)",
+    breaks: "Tokens have the home cell's time in every cell (decision 39)",
     file: "src/processes/api.ts",
     find: "clock, tokenClock, setKeys: home.keys",
     replace: "clock, tokenClock: own, setKeys: home.keys",
@@ -45,7 +45,7 @@ export const OUTSIDERS: readonly Mutant[] = [
   },
   {
     name: "cell-holds-by-the-home-cells-clock",
-    breaks: "A hold in a cell begins by the cell's clock (decision 38)",
+    breaks: "A hold in a cell begins by the cell's clock (decision 39)",
     file: "src/processes/home-cell.ts",
     find: "own?.held_at ?? now",
     replace: "own?.held_at ?? (tenant.held_at > now ? tenant.held_at : now)",

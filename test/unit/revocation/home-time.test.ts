@@ -1,5 +1,5 @@
 /**
- * Tokens are judged by the time of those who issued them (decision 38), whatever the clock of a cell or an edge says, and
+ * Tokens are judged by the time of those who issued them (decision 39), whatever the clock of a cell or an edge says, and
  * however late messages are. Simulated: the home cell, and a process that follows it over PostgreSQL or through a hub.
  */
 import { randomBytes } from "node:crypto";
