@@ -1,6 +1,7 @@
 /**
  * The clock of every process (decision 0025): PostgreSQL's time, advanced by the machine's monotonic clock. A jump of
- * the machine's wall clock falsifies no instant. If it disagrees with the database, the process signs nothing.
+ * the machine's wall clock falsifies no instant. If it disagrees with the database, the process signs nothing. In a cell,
+ * PostgreSQL must also agree with that of the home cell, whose time decides on tokens (decision 0039).
  */
 import { type Clock, type GuardedClock, monotonic, unguardedClock } from "../domain/clock.ts";
 import { SignetError } from "../domain/errors.ts";
@@ -30,14 +31,25 @@ export async function databaseClockMs(db: Queryable): Promise<number> {
   return rows[0]?.now ?? 0;
 }
 
+function skewed(detail: string, cause: string): SignetError {
+  return new SignetError("CLOCK_SKEWED", {
+    detail,
+    headers: { "retry-after": String(RETRY_AFTER_SECONDS) },
+    cause: new Error(cause),
+  });
+}
+
 /**
  * The database read its clock between question and answer, so its offset from the monotonic clock lies between two
  * bounds. The known offset changes only as far as needed to lie between them. Thus a slow answer changes nothing.
+ * Answers that come out of order count only if they were requested later than the last: the monotonic clock may have
+ * stood still between, while the machine was suspended.
  */
 export class DatabaseClock implements GuardedClock {
   readonly #db: Queryable | undefined;
   readonly #machine: MachineClocks;
   #offsetMs: number | undefined;
+  #askedAt = Number.NEGATIVE_INFINITY;
 
   /** @param db absent if the database's clock arrives in proofs, for {@link learn} */
   constructor(db?: Queryable, machine: MachineClocks = MACHINE) {
@@ -67,11 +79,10 @@ export class DatabaseClock implements GuardedClock {
 
   requireRight(): void {
     if (!this.isRight) {
-      throw new SignetError("CLOCK_SKEWED", {
-        detail: "The clock of this process is wrong, so it signs nothing.",
-        headers: { "retry-after": String(RETRY_AFTER_SECONDS) },
-        cause: new Error(`the machine's clock is ${Math.round(this.skewMs)} ms ahead of the database's`),
-      });
+      throw skewed(
+        "The clock of this process is wrong, so it signs nothing.",
+        `the machine's clock is ${Math.round(this.skewMs)} ms ahead of the database's`,
+      );
     }
   }
 
@@ -82,11 +93,69 @@ export class DatabaseClock implements GuardedClock {
     }
   }
 
-  /** Takes the database's time, in Unix milliseconds, read after the instant `before` of the monotonic clock. */
-  learn(theirs: number, before: number): void {
-    const after = this.#machine.monotonic();
-    const known = this.#offsetMs ?? theirs - (before + after) / 2;
-    this.#offsetMs = Math.min(Math.max(known, theirs - after), theirs - before);
+  learn(theirs: number, askedAt: number): boolean {
+    if (askedAt < this.#askedAt) {
+      return false;
+    }
+    this.#askedAt = askedAt;
+    const answeredAt = this.#machine.monotonic();
+    const known = this.#offsetMs ?? theirs - (askedAt + answeredAt) / 2;
+    this.#offsetMs = Math.min(Math.max(known, theirs - answeredAt), theirs - askedAt);
+    return true;
+  }
+}
+
+/**
+ * The clock of a process in a cell: its own database's, compared with the home cell's (decision 0039). What the cell
+ * stores is stamped by its own clock. It is right while both agree.
+ */
+export class CellClock implements GuardedClock {
+  /** The home cell's clock, by which tokens are checked. */
+  readonly home: GuardedClock;
+  readonly #own: GuardedClock;
+
+  constructor(own: GuardedClock, home: GuardedClock) {
+    this.#own = own;
+    this.home = home;
+  }
+
+  now(): number {
+    return this.#own.now();
+  }
+
+  get isKnown(): boolean {
+    return this.#own.isKnown;
+  }
+
+  get skewMs(): number {
+    return this.#own.skewMs;
+  }
+
+  /** How far this cell's clock is ahead of the home cell's, in milliseconds; 0 while that is unknown. */
+  get homeSkewMs(): number {
+    return this.home.isKnown ? this.#own.now() - this.home.now() : 0;
+  }
+
+  get isRight(): boolean {
+    return this.#own.isRight && Math.abs(this.homeSkewMs) <= CLOCK_SKEW_MAX_MS;
+  }
+
+  requireRight(): void {
+    this.#own.requireRight();
+    if (!this.isRight) {
+      throw skewed(
+        "The clock of this cell differs from that of the home cell, so it signs nothing.",
+        `the clock of this cell's database is ${Math.round(this.homeSkewMs)} ms ahead of the home cell's`,
+      );
+    }
+  }
+
+  learn(theirs: number, askedAt: number): boolean {
+    return this.#own.learn(theirs, askedAt);
+  }
+
+  async measure(): Promise<void> {
+    await this.#own.measure();
   }
 }
 

@@ -98,6 +98,11 @@ export const metrics = {
     "signet_clock_skew_seconds",
     "How far the machine's clock is ahead of PostgreSQL's; negative if it is behind; beyond 30 the process signs nothing",
   ),
+  homeClockSkew: gauge(
+    ["api", "worker"],
+    "signet_home_clock_skew_seconds",
+    "How far the clock of this cell's PostgreSQL is ahead of the home cell's; negative if it is behind; beyond 30 the process signs nothing",
+  ),
   poolConnections: gauge(
     EVERYWHERE,
     "signet_database_pool_connections",

@@ -18,7 +18,7 @@ import type { Keyring } from "../crypto/keyring.ts";
 import type { Pepper } from "../crypto/pepper.ts";
 import { loadServiceSecrets } from "../crypto/service-secrets.ts";
 import { requireUsableDatabase } from "../database/access.ts";
-import { openProcessClock } from "../database/database-clock.ts";
+import { CellClock, openProcessClock } from "../database/database-clock.ts";
 import { createPool, type Pool, type ServiceRole } from "../database/pool.ts";
 import { databaseReadiness } from "../database/readiness.ts";
 import {
@@ -30,7 +30,7 @@ import {
 import { useAssertion } from "../database/repositories/tokens/workload-credentials.ts";
 import { type Clock, type GuardedClock, monotonic } from "../domain/clock.ts";
 import { type Cells, isAway } from "../domain/regions.ts";
-import { clockReadiness, clockSkewJob } from "../observability/clock-skew.ts";
+import { clockReadiness, clockSkewJob, homeSkewJob } from "../observability/clock-skew.ts";
 import type { Logger } from "../observability/logger.ts";
 import type { ReadinessCheck } from "../runtime/readiness.ts";
 import { createTokenMint } from "../tokens/oauth/access-token.ts";
@@ -84,7 +84,7 @@ import type { RunningProcess } from "./with-metrics.ts";
 export interface ApiProcessOptions {
   readonly config: Config & { readonly databaseUrl: string; readonly temporalAddress: string };
   readonly log: Logger;
-  /** Replaces the database's clock in tests. */
+  /** Replaces the clock of this process's database in tests; not that of the home cell. */
   readonly clock?: Clock;
   /** The mutual TLS listener's address, if an edge of this deployment uses SIGNET_EDGE_LISTEN. */
   readonly mutualTlsListen?: ListenAddress | undefined;
@@ -235,16 +235,21 @@ interface KnowledgeParts extends Pick<OAuthParts, "config" | "pools" | "keyring"
   readonly tenantLimits: TenantLimits;
 }
 
-/** Opens keys and revocations: those of this database, or in another cell those of the home cell. */
+/**
+ * Opens keys, revocations and the clock that dates them, `tokenClock`: those of this database, or in another cell those
+ * of the home cell. The cell's own `clock` must agree with it.
+ */
 async function openKnowledge({ config, cells, tenantLimits, ...parts }: KnowledgeParts) {
   const { forget: onPolicyChange } = tenantLimits;
+  const { clock: own, log } = parts;
   if (isAway(cells)) {
-    const home = await followHome({ config, onPolicyChange, ...parts });
-    return { ...home, setKeys: home.keys, keyJobs: [] };
+    const { clock: tokenClock, ...home } = await followHome({ config, onPolicyChange, ...parts });
+    const clock = new CellClock(own, tokenClock);
+    return { ...home, clock, tokenClock, setKeys: home.keys, jobs: [homeSkewJob(clock, log)] };
   }
-  const { jobs: keyJobs, ...keys } = await openSigningKeys({ config, ...parts });
-  const revocation = await followRevocations({ onPolicyChange, config, log: parts.log });
-  return { ...keys, keyJobs, revocation };
+  const keys = await openSigningKeys({ config, ...parts });
+  const revocation = await followRevocations({ onPolicyChange, config, time: own, log });
+  return { ...keys, clock: own, tokenClock: own, revocation };
 }
 
 type Needs = Pick<OAuthParts, "pools" | "clock"> & {
@@ -339,22 +344,23 @@ async function openStore(options: ApiProcessOptions) {
 /** Starts the api process. Resolves when it listens. */
 export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> {
   const { config, log } = options;
-  const { pepper, keyring, pools, clock } = await openStore(options);
-  const shared = { clock, randomBytes, log };
+  const { pepper, keyring, pools, clock: ownClock } = await openStore(options);
   const cells = cellsOf(config);
   // What callers see; SIGNET_PUBLIC_URL is the issuer, which is the home cell.
   const own = { ...config, publicUrl: cells?.own.url ?? config.publicUrl };
-  const tenantLimits = openTenantLimits(config, pools.issuer, clock);
-  const knowing = { ...shared, config, cells, pools, keyring, tenantLimits };
-  const { keys, setKeys, keyJobs, revocation } = await openKnowledge(knowing);
+  const tenantLimits = openTenantLimits(config, pools.issuer, ownClock);
+  const knowing = { clock: ownClock, log, config, cells, pools, keyring, tenantLimits };
+  const { clock, tokenClock, keys, setKeys, jobs, revocation } = await openKnowledge(knowing);
+  const { follower } = revocation;
+  const shared = { clock, randomBytes, log };
   const signing = { ...shared, config, pools, keyring, keys, setKeys };
-  const oauth = createOAuth({ ...signing, pepper, view: revocation.follower.view });
+  const oauth = createOAuth({ ...signing, pepper, view: follower.view });
   const receipts = createReceipts({ pool: pools.issuer, region: config.region, monotonic, ...shared });
   const revoking = { ...shared, keyring, receipts, deadLetterMs: config.deadLetterMs };
   reportUnknownSdk(config, log);
   const { client: temporal, watch } = openTemporal(config, { ...shared, keyring });
   const webhooks = createWebhooks({ ...signing, config: own, cells, pepper, temporal, tenantLimits });
-  const tokens = createTokens({ ...revoking, config, keys, pools, follower: revocation.follower });
+  const tokens = createTokens({ ...revoking, clock: tokenClock, config, keys, pools, follower });
   const producers = openProducers({ ...shared, ...tokens, config, pool: pools.issuer, keyring });
   const tls = { config, clock, log, isDenied: revocation.isDenied };
   const [mutualTls, adminListener] = [await openMutualTls(tls), await openAdminListener(tls)];
@@ -388,7 +394,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const adminAddress = await adminListener.listen(admin);
   const edgeAddress = await mutualTls.listen(handlerOf(api), options.mutualTlsListen);
   const edge = edgeAddress && formatListen(edgeAddress);
-  const measures = startUpkeep([clockSkewJob(clock, log), watch, readAudit.job, ...keyJobs], log);
+  const measures = startUpkeep([clockSkewJob(clock, log), watch, readAudit.job, ...jobs], log);
   void reportUnreachable(temporalOptions(config), log);
   log.info({ public: formatListen(publicAddress), admin: formatListen(adminAddress), edge }, "api started");
   return {

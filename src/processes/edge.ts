@@ -177,7 +177,7 @@ async function openDatabase(
   await checkPowers(pool, config, log);
   const clock = await openProcessClock(given, pool);
   const keys = await followKeys(config, { db: pool, clock, log });
-  const revocation = await followRevocations({ process: "edge", config, log });
+  const revocation = await followRevocations({ process: "edge", config, time: clock, log });
   return {
     clock,
     keys,

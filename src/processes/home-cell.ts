@@ -33,7 +33,8 @@ import {
 import { CREDENTIAL_ENDED, insertNotices } from "../database/repositories/tokens/revocation-notices.ts";
 import { destroyTenant } from "../database/repositories/tenant-erasure.ts";
 import { transaction } from "../database/transaction.ts";
-import type { Clock } from "../domain/clock.ts";
+import { CellClock, DatabaseClock, openDatabaseClock } from "../database/database-clock.ts";
+import type { Clock, GuardedClock } from "../domain/clock.ts";
 import type { Cell } from "../domain/regions.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
@@ -59,25 +60,32 @@ function homeDatabase({ homeDatabaseUrl }: Config): string {
 export interface FollowHomeOptions {
   readonly config: Config;
   readonly onPolicyChange: (tenantId: string) => void;
-  readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** Follows the verification keys and the revocations of the home cell, through hubs if SIGNET_HUBS names some. */
-export async function followHome(
-  options: FollowHomeOptions,
-): Promise<{ readonly keys: FollowingKeyStore; readonly revocation: RunningFollower }> {
-  const { config, clock, log } = options;
+/** What an api knows of the home cell. */
+export interface KnownOfHome {
+  readonly keys: FollowingKeyStore;
+  readonly revocation: RunningFollower;
+  /** The home cell's clock: it dates tokens, denials and signing keys (decision 39). */
+  readonly clock: GuardedClock;
+}
+
+/** Follows the keys, the revocations and the time of the home cell, through hubs if SIGNET_HUBS names some. */
+export async function followHome(options: FollowHomeOptions): Promise<KnownOfHome> {
+  const { config, log } = options;
   const { hubs, leaseKeys } = config;
   if (hubs !== undefined && leaseKeys !== undefined) {
-    return await followHubs({ ...config, hubs, leaseKeys }, { process: "api", given: clock, log });
+    return await followHubs({ ...config, hubs, leaseKeys }, { process: "api", log });
   }
   const url = homeDatabase(config);
   const home = { ...config, databaseUrl: url, databaseDirectUrl: undefined };
   await requireReachable(named(config, url));
   const pool = createPool({ url, role: "signet_edge", max: 2, log });
+  const clock = await openDatabaseClock(pool);
   const keys = await followKeys(home, { db: pool, clock, log });
   return {
+    clock,
     keys: {
       ...keys,
       close: async () => {
@@ -85,13 +93,15 @@ export async function followHome(
         await pool.end();
       },
     },
-    revocation: await followRevocations({ ...options, config: home }),
+    revocation: await followRevocations({ ...options, config: home, time: clock }),
   };
 }
 
 export interface HomeJobsOptions {
   readonly config: Config;
   readonly cell: Cell;
+  /** From {@link openHomePool}. */
+  readonly home: Pool;
   /** Role signet_operator. */
   readonly operatorPool: Pool;
   /** Role signet_audit. */
@@ -101,14 +111,23 @@ export interface HomeJobsOptions {
   readonly log: Logger;
 }
 
+/** Connections of a worker to the home cell's database. The jobs of {@link homeJobs} close them. */
+export function openHomePool(config: Config, log: Logger): Pool {
+  return createPool({ url: homeDatabase(config), role: "signet_cell", max: 2, log });
+}
+
+/** Returns a worker's clock, compared with the home cell's as soon as that answers. Work goes on without the home cell. */
+export async function openCellClock(own: GuardedClock, home: Pool, log: Logger): Promise<CellClock> {
+  const clock = new CellClock(own, new DatabaseClock(home));
+  await clock.home
+    .measure()
+    .catch((error: unknown) => log.warn({ err: error }, "the home cell's clock is not known yet"));
+  return clock;
+}
+
 /** Returns the jobs of a worker. Several workers may run them at once. */
 export function homeJobs(options: HomeJobsOptions): readonly UpkeepJob[] {
-  const home = createPool({
-    url: homeDatabase(options.config),
-    role: "signet_cell",
-    max: 2,
-    log: options.log,
-  });
+  const { home } = options;
   const jobs = [
     new TenantsOfHome(home, options),
     new LogForHome(home, options),
@@ -121,6 +140,14 @@ export function homeJobs(options: HomeJobsOptions): readonly UpkeepJob[] {
     run: async () => await job.run(),
     ...(index === 0 ? { end: async () => await home.end() } : {}),
   }));
+}
+
+/**
+ * Returns a tenant with the beginning of its hold by this cell's clock: its end, and what it postpones, are of this clock,
+ * too.
+ */
+function heldHere(tenant: HomeTenant, own: HomeTenant | undefined, now: Date): HomeTenant {
+  return tenant.held_at === null ? tenant : { ...tenant, held_at: own?.held_at ?? now };
 }
 
 /** Keeps the tenants as the home cell has them. */
@@ -168,8 +195,10 @@ class TenantsOfHome {
       operatorPool,
       tenants.map(({ id }) => id),
     );
-    for (const tenant of tenants) {
-      const own = known.get(tenant.id);
+    const now = new Date(clock.now());
+    for (const given of tenants) {
+      const own = known.get(given.id);
+      const tenant = heldHere(given, own, now);
       if (tenant.state === "ERASED") {
         if (own !== undefined && own.state !== "ERASED") {
           await this.#erase(tenant.id);
@@ -177,7 +206,7 @@ class TenantsOfHome {
       } else if (own === undefined) {
         await insertHomeTenant(operatorPool, tenant, await keyring.newTenantDataKey(tenant.id));
       } else if (own.state !== "ERASED" && JSON.stringify(own) !== JSON.stringify(tenant)) {
-        await updateHomeTenant(operatorPool, tenant, new Date(clock.now()));
+        await updateHomeTenant(operatorPool, tenant, now);
       }
     }
   }

@@ -31,11 +31,11 @@ export async function followHubs(
     process = "edge",
     given,
     log,
-  }: { readonly process?: string; readonly given: Clock | undefined; readonly log: Logger },
+  }: { readonly process?: string; readonly given?: Clock | undefined; readonly log: Logger },
 ): Promise<HubKnowledge> {
   const { hubs, leaseKeys, revocationMode: mode } = config;
   const material = await openHubMaterial(config, log);
-  const primaryClock = new DatabaseClock();
+  const clock = given === undefined ? new DatabaseClock() : unguardedClock(given);
   let rows = readVerificationKeys("");
   let store: KeyStore | undefined;
   const follower = new HubFollower({
@@ -48,19 +48,18 @@ export async function followHubs(
       rows = readVerificationKeys(text);
       store?.refresh().catch((error: unknown) => log.warn({ err: error }, "changed keys could not be read"));
     },
-    onTime: (primaryMs, sentAt) => primaryClock.learn(primaryMs, sentAt),
     clock: systemClock,
+    time: clock,
     monotonic,
     randomBytes: createRandomPool(),
     log,
   });
   await follower.start();
-  if (!primaryClock.isKnown) {
+  if (!clock.isKnown) {
     await follower.stop();
     material.close();
     throw new Error("no hub has brought a proof, so neither keys nor the time are known");
   }
-  const clock = given === undefined ? primaryClock : unguardedClock(given);
   store = await openKeyStore({ read: async () => await Promise.resolve(rows), clock, log });
   const opened = store;
   return {

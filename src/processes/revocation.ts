@@ -5,7 +5,7 @@ import { type DatabaseUrls, directUrl } from "../config/database-settings.ts";
 import { createPool } from "../database/pool.ts";
 import type { FollowerRow } from "../database/repositories/tokens/revocations.ts";
 import { subscribe } from "../database/subscription.ts";
-import { monotonic, systemClock } from "../domain/clock.ts";
+import { type LearnedClock, monotonic, systemClock } from "../domain/clock.ts";
 import type { ClientCertificate } from "../http/mutual-tls/client-certificate.ts";
 import type { Logger } from "../observability/logger.ts";
 import { metrics } from "../observability/metrics.ts";
@@ -37,6 +37,8 @@ export interface RevocationParts {
   /** Called when a tenant's policy has changed. */
   readonly onPolicyChange?: (tenantId: string) => void;
   readonly config: Pick<Config, "revocationMode" | "region"> & DatabaseUrls;
+  /** The clock by which the process checks tokens. The database's answers set it. */
+  readonly time: LearnedClock;
   readonly log: Logger;
 }
 
@@ -65,6 +67,7 @@ export async function followRevocations({
   process = "api",
   onPolicyChange,
   config,
+  time,
   log,
 }: RevocationParts): Promise<RunningFollower> {
   const { revocationMode: mode } = config;
@@ -89,6 +92,7 @@ export async function followRevocations({
     // The machine's own clock, which runs while the machine is suspended. The database's is counted on by the monotonic
     // one, which then stands still.
     clock: systemClock,
+    time,
     monotonic,
     log,
   });

@@ -39,6 +39,7 @@ import { temporalReadiness } from "../temporal/readiness.ts";
 import { checkNamespace, temporalOptions } from "../temporal/client.ts";
 import type { PayloadCodec } from "@temporalio/common";
 import { codecOf } from "./codec.ts";
+import { openCellClock, openHomePool } from "./home-cell.ts";
 import { connectNative, createNativeClient } from "../temporal/native-client.ts";
 import { ReplacedConnection } from "../temporal/replaced-connection.ts";
 import { installTemporalRuntime } from "../temporal/runtime.ts";
@@ -234,6 +235,16 @@ function logStarted({ config, log }: WorkerProcessOptions): void {
   );
 }
 
+/** Opens the clock. In a cell, it must agree with that of the home cell, whose connections come along. */
+async function openClock(
+  { config, log }: WorkerProcessOptions,
+  pool: Pool,
+): Promise<{ readonly clock: GuardedClock; readonly home: Pool | undefined }> {
+  const own = await openDatabaseClock(pool);
+  const home = isAway(cellsOf(config)) ? openHomePool(config, log) : undefined;
+  return { clock: home === undefined ? own : await openCellClock(own, home, log), home };
+}
+
 /** Starts a worker process. Resolves when it polls. */
 export async function startWorker(given: WorkerProcessOptions): Promise<WorkerProcess> {
   // Its statements are prepared by name, and its claims need their plans.
@@ -252,7 +263,7 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
   });
   const rotatorPool = openRotatorPool(options);
   await requireUsableDatabase(pool, config, given.config);
-  const clock = await openDatabaseClock(pool);
+  const { clock, home } = await openClock(options, pool);
   const operatorPool = createPool({ url: config.databaseUrl, role: "signet_operator", max: 2, log });
   const signingKeys = { pool: operatorPool, keyring, clock, randomBytes, algs: keyAlgorithms(config) };
   const checkpoints = await openCheckpointSigner(means, { config, pool, operatorPool, clock, log });
@@ -281,6 +292,7 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
     ...running,
     operatorPool,
     auditPool: checkpoints.auditPool,
+    home,
     keyring,
     dispatcher,
   });

@@ -31,6 +31,8 @@ export type Standing =
 /** Returns the sequence number and the revocation of a line. Undefined if malformed. */
 export function readLine(line: string): FollowedRevocation | undefined {
   const [, seq, kind, target, atUs, issuedBefore] = LINE.exec(line) ?? [];
+  const atMs = Number(atUs) / 1_000;
+  const lifeMs = kind !== undefined && isRevocationKind(kind) ? REVOCATION_LIFE_MS[kind] : null;
   if (seq === undefined || kind === undefined || target === undefined) {
     return undefined;
   }
@@ -38,9 +40,8 @@ export function readLine(line: string): FollowedRevocation | undefined {
     seq: Number(seq),
     kind,
     target,
-    // A whole life from when it is learned: no clock of another machine is needed, and no denial ends too early.
-    lifeMs: isRevocationKind(kind) ? REVOCATION_LIFE_MS[kind] : null,
-    atMs: Number(atUs) / 1_000,
+    endsAtMs: lifeMs === null ? null : atMs + lifeMs,
+    atMs,
     issuedBefore: issuedBefore === "" ? null : Number(issuedBefore),
   };
 }

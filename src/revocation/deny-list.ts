@@ -17,7 +17,7 @@ export interface RevocableToken {
 
 /** The denial of a tenant, which can be lifted. */
 interface TenantDenial {
-  /** End of the denial, by the caller's monotonic clock. */
+  /** End of the denial, in Unix milliseconds of the database's clock. */
   until: number;
   /** When it was published, by the database's clock; infinite until an answer confirms the notification. */
   atMs: number;
@@ -53,7 +53,7 @@ export class DenyList {
   }
 
   /**
-   * Denies a target until the given instant of the caller's monotonic clock.
+   * Denies a target until the given instant of the database's clock, in Unix milliseconds.
    *
    * @param atMs when it was revoked, by the database's clock; infinite if unknown
    */

@@ -17,7 +17,7 @@ import {
   removeFollower,
 } from "../database/repositories/tokens/revocations.ts";
 import type { Subscription, SubscriptionOptions } from "../database/subscription.ts";
-import type { Clock } from "../domain/clock.ts";
+import type { Clock, LearnedClock } from "../domain/clock.ts";
 import { KeptConnection } from "../runtime/kept-connection.ts";
 import { afterLoopTime, withinLoopTime } from "../runtime/loop-time.ts";
 import type { Logger } from "../observability/logger.ts";
@@ -68,6 +68,8 @@ export interface FollowerOptions {
   /** Called when a tenant's policy has changed, so that cached policies become invalid. */
   readonly onPolicyChange?: ((tenantId: string) => void) | undefined;
   readonly clock: Clock;
+  /** The database's time, which its answers bring. Tokens must be checked by it. */
+  readonly time: LearnedClock;
   readonly monotonic: Monotonic;
   readonly log: Logger;
 }

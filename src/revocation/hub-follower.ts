@@ -60,7 +60,7 @@ const UNASKED_PER_SECOND = 4_194_304;
 const UNASKED_BURST = 8_388_608;
 const REVOKED = "the hub's certificate is revoked";
 
-export interface HubFollowerOptions extends Pick<KnowledgeOptions, "onKeys" | "onTime"> {
+export interface HubFollowerOptions extends Pick<KnowledgeOptions, "onKeys" | "time"> {
   /** URLs of the hubs. */
   readonly hubs: readonly string[];
   readonly open: OpenHubConnection;

@@ -38,8 +38,6 @@ export interface KnowledgeOptions extends ViewOptions {
   readonly onKeys: (text: string) => void;
   /** Called after revocations have been applied. */
   readonly onApplied: () => void;
-  /** Called with the primary's clock in a proof, in Unix milliseconds, and when its nonce was drawn. */
-  readonly onTime?: ((primaryMs: number, sentAt: number) => void) | undefined;
 }
 
 /** What a process knows from all its hubs together. */
@@ -232,10 +230,14 @@ export class HubSession {
     if (root === undefined || !options.checkCode(leaseStatement(proof, root.toString("hex")), proof.codes)) {
       return { fault: "code of a proof" };
     }
-    options.onTime?.(proof.atUs / 1_000, question.sent.monotonic);
     const standing = this.#attest(proof);
     this.#behind = standing === "behind" ? this.#behind + 1 : 0;
+    const nowMs = proof.atUs / 1_000;
     if (standing === "behind") {
+      // Something must be known to start with, though it may be another primary's.
+      if (!view.knowsTime) {
+        view.tell(nowMs, question.sent);
+      }
       return this.#catchUp();
     }
     if (standing === "other" || proof.sequence < question.known.sequence) {
@@ -246,10 +248,20 @@ export class HubSession {
     if (this.#requested !== "snapshot") {
       this.#requested = undefined;
     }
+    const counts = view.tell(nowMs, question.sent);
     if (!this.#knowsKeys(proof)) {
       return "proved";
     }
-    view.learn(question, { epoch: proof.epoch, seq: proof.sequence, standby: false, revocations: [] });
+    // The lease of an earlier proof would last with the time of a later one.
+    if (counts) {
+      view.learn(question, {
+        epoch: proof.epoch,
+        seq: proof.sequence,
+        standby: false,
+        nowMs,
+        revocations: [],
+      });
+    }
     return { renewedAfterMs: options.monotonic() - question.sent.monotonic };
   }
 

@@ -5,7 +5,8 @@ import type {
 } from "../database/repositories/tokens/followed-revocations.ts";
 import { DenyList, type RevocableToken } from "./deny-list.ts";
 import { isRevocationKind, POLICY_CHANGE, REVOCATION_LIFE_MS } from "./kinds.ts";
-import { Lease, type LeaseOptions, type Moment, type Monotonic } from "./lease.ts";
+import type { LearnedClock } from "../domain/clock.ts";
+import { Lease, type LeaseOptions, type Moment } from "./lease.ts";
 
 /** Longest wait for current knowledge, in milliseconds. If all answers come too late, this process is unusable. */
 const RENEWAL_MOST_MS = 5_000;
@@ -32,6 +33,11 @@ export interface Question {
 }
 
 export interface ViewOptions extends LeaseOptions {
+  /**
+   * The time of the database whose revocations are followed, by which tokens must be checked, too. Each answer brings it
+   * before it renews the lease, so no token is admitted by an older time.
+   */
+  readonly time: LearnedClock;
   /** Called before a change of a tenant's policy counts as applied. Cached policies of the tenant are then invalid. */
   readonly onPolicyChange?: ((tenantId: string) => void) | undefined;
 }
@@ -41,23 +47,48 @@ export class StagedRevocations {
   readonly denied = new DenyList();
   /** In order, because a later one may lift an earlier one. */
   readonly tenants: FollowedRevocation[] = [];
-  readonly #monotonic: Monotonic;
-
-  constructor(monotonic: Monotonic) {
-    this.#monotonic = monotonic;
-  }
 
   get size(): number {
     return this.denied.size + this.tenants.length;
   }
 
   add(revocation: FollowedRevocation): void {
-    const { kind, target, lifeMs } = revocation;
+    const { kind, target, endsAtMs } = revocation;
     if (kind === "tenant") {
       this.tenants.push(revocation);
     } else if (isRevocationKind(kind)) {
-      this.denied.add(kind, target, lifeMs === null ? Infinity : this.#monotonic() + lifeMs);
+      this.denied.add(kind, target, endsAtMs ?? Infinity);
     }
+  }
+}
+
+/** Longer than a denial, in milliseconds. */
+const REMEMBERED_MS = 1_800_000;
+
+/**
+ * The earliest that the time can be, by what it has been in the last half hour or hour. If the clock goes ahead and comes
+ * back, denials of what is valid again must still be there.
+ */
+class EarliestTime {
+  readonly #options: Pick<ViewOptions, "time" | "monotonic">;
+  /** Least distance to the monotonic clock, in this half hour and the one before. */
+  #least = Infinity;
+  #leastBefore = Infinity;
+  #begunAt = Number.NEGATIVE_INFINITY;
+
+  constructor(options: Pick<ViewOptions, "time" | "monotonic">) {
+    this.#options = options;
+  }
+
+  /** Returns Unix milliseconds. */
+  now(): number {
+    const { time, monotonic } = this.#options;
+    const now = monotonic();
+    if (now - this.#begunAt >= REMEMBERED_MS) {
+      [this.#leastBefore, this.#least, this.#begunAt] = [this.#least, Infinity, now];
+    }
+    this.#least = Math.min(this.#least, time.now() - now);
+    return now + Math.min(this.#least, this.#leastBefore);
   }
 }
 
@@ -65,6 +96,7 @@ export class RevocationView {
   readonly #denied = new DenyList();
   readonly #lease: Lease;
   readonly #options: ViewOptions;
+  readonly #earliest: EarliestTime;
   #sequence = 0;
   #applied = 0;
   #epoch: string | undefined;
@@ -73,6 +105,7 @@ export class RevocationView {
   constructor(options: ViewOptions) {
     this.#options = options;
     this.#lease = new Lease(options);
+    this.#earliest = new EarliestTime(options);
   }
 
   /** The sequence number up to which all revocations are known. */
@@ -153,6 +186,23 @@ export class RevocationView {
     };
   }
 
+  /**
+   * Takes the database's time, in Unix milliseconds, of an answer to a question of then.
+   *
+   * @returns false if a later answer has come before
+   */
+  tell(nowMs: number, { monotonic: askedAt }: Moment): boolean {
+    const counts = this.#options.time.learn(nowMs, askedAt);
+    // Noted before any token is admitted by it.
+    this.#earliest.now();
+    return counts;
+  }
+
+  /** Whether an answer has brought the time. */
+  get knowsTime(): boolean {
+    return this.#options.time.isKnown;
+  }
+
   /** Applies an answer. Entries are only added: a database that lost a revocation does not lift it. */
   learn({ after, known, sent }: Question, news: RevocationNews): NewsResult {
     if (news.standby) {
@@ -169,6 +219,7 @@ export class RevocationView {
     this.#sequence = whole ? news.seq : Math.max(this.#sequence, news.seq);
     this.#applied = whole ? this.#sequence : Math.max(this.#applied, this.#sequence);
     this.#epoch = news.epoch;
+    this.tell(news.nowMs, sent);
     this.#lease.renew(sent);
     return other ? "replaced" : "current";
   }
@@ -186,10 +237,12 @@ export class RevocationView {
       // An answer came first, and may already know of a later state.
       return true;
     }
+    const { time } = this.#options;
     if (kind === POLICY_CHANGE) {
       this.#options.onPolicyChange?.(target);
-    } else if (isRevocationKind(kind)) {
-      this.#deny(kind, target, REVOCATION_LIFE_MS[kind]);
+    } else if (isRevocationKind(kind) && time.isKnown) {
+      const lifeMs = REVOCATION_LIFE_MS[kind];
+      this.#deny(kind, target, lifeMs === null ? null : time.now() + lifeMs);
     } else {
       return false;
     }
@@ -223,7 +276,7 @@ export class RevocationView {
 
   /** Begins to collect revocations that do not count before {@link adopt}. */
   stage(): StagedRevocations {
-    return new StagedRevocations(this.#options.monotonic);
+    return new StagedRevocations();
   }
 
   /** Applies staged revocations, known to be all live ones of a state. Does not renew the lease. */
@@ -243,25 +296,26 @@ export class RevocationView {
     this.#lease.drop();
   }
 
-  /** Removes entries whose tokens have all expired. */
+  /** Removes entries whose tokens have all expired, by the clock that tokens are checked by. */
   prune(): void {
-    this.#denied.prune(this.#options.monotonic());
+    if (this.#options.time.isKnown) {
+      this.#denied.prune(this.#earliest.now());
+    }
   }
 
-  #take({ kind, target, lifeMs, atMs, issuedBefore }: FollowedRevocation): void {
+  #take({ kind, target, endsAtMs, atMs, issuedBefore }: FollowedRevocation): void {
     if (kind === POLICY_CHANGE) {
       this.#options.onPolicyChange?.(target);
     } else if (issuedBefore === null) {
-      this.#deny(kind, target, lifeMs, atMs);
+      this.#deny(kind, target, endsAtMs, atMs);
     } else {
       this.#denied.liftTenant(target, atMs, issuedBefore);
     }
   }
 
-  #deny(kind: string, target: string, lifeMs: number | null, atMs?: number): void {
+  #deny(kind: string, target: string, endsAtMs: number | null, atMs?: number): void {
     if (isRevocationKind(kind)) {
-      const until = lifeMs === null ? Infinity : this.#options.monotonic() + lifeMs;
-      this.#denied.add(kind, target, until, atMs);
+      this.#denied.add(kind, target, endsAtMs ?? Infinity, atMs);
     }
   }
 }

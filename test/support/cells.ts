@@ -51,7 +51,7 @@ export async function call(base: string, token: string, path: string, body?: unk
 }
 
 /** Creates the login of another cell, as `signet migrate` does in the home cell. */
-async function createLogin(home: OwnApi, name: string): Promise<string> {
+export async function createCellLogin(home: OwnApi, name: string): Promise<string> {
   const url = new URL(home.database.adminUrl);
   url.username = `cell_${name}_${home.database.name}`;
   url.password = "of-the-cell";
@@ -144,7 +144,7 @@ export async function useCells(): Promise<TestCells> {
       SIGNET_API_LISTEN: new URL(usUrl).host,
       // Retries go on for long after the cell is cut off, and one comes soon after its receiver recovers.
       SIGNET_RETRY_WINDOW_MS: "60000",
-      SIGNET_HOME_DATABASE_URL: through(wire.current, await createLogin(home, "us")),
+      SIGNET_HOME_DATABASE_URL: through(wire.current, await createCellLogin(home, "us")),
     }),
   });
   return {
@@ -155,7 +155,7 @@ export async function useCells(): Promise<TestCells> {
     saUrl,
     settings,
     wire,
-    login: async (name) => await createLogin(home, name),
+    login: async (name) => await createCellLogin(home, name),
     client: async (region, more = {}) => {
       const made = await provision(home, { region, scopes: CELL_SCOPES, ...more });
       return { ...made, token: await accessToken(home, made) };

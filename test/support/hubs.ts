@@ -2,6 +2,7 @@
 import { randomBytes, randomInt } from "node:crypto";
 import { Client } from "pg";
 import type { Environment } from "../../src/config/config.ts";
+import { DatabaseClock } from "../../src/database/database-clock.ts";
 import { setLeaseKeys } from "../../src/database/repositories/tokens/lease-keys.ts";
 import { type Clock, monotonic, systemClock } from "../../src/domain/clock.ts";
 import type { Logger } from "../../src/observability/logger.ts";
@@ -134,6 +135,7 @@ export function createFollower({ keys, hub, open, clock = systemClock, log }: Fo
     leaseMs: HUB_LEASE_MS,
     onKeys: () => undefined,
     clock,
+    time: new DatabaseClock(),
     monotonic,
     randomBytes,
     log,

@@ -26,6 +26,8 @@ function proofTo(nonce: string, primary: ModelPrimary): Reply {
 export class ModelPrimary {
   readonly lines: string[] = [];
   readonly heads: string[] = ["00".repeat(32)];
+  /** Its clock, in microseconds. */
+  nowUs = 1_000;
 
   get state(): SequenceState {
     return { epoch: EPOCH, sequence: this.lines.length, head: this.heads.at(-1) ?? "" };
@@ -33,7 +35,7 @@ export class ModelPrimary {
 
   /** Revokes a tenant, or another target. @returns the notice of the commit */
   commit(target: string, kind = "tenant"): Extract<Reply, { type: "line" }> {
-    const line = `${this.lines.length + 1}:${kind}:${target}:1000:`;
+    const line = `${this.lines.length + 1}:${kind}:${target}:${this.nowUs}:`;
     this.heads.push(nextHead(this.state.head, line));
     this.lines.push(line);
     return { type: "line", line, ...this.state, codes: revocationStatement(this.state) };
@@ -41,7 +43,7 @@ export class ModelPrimary {
 
   /** Proves the state over the root of a hub's nonces, in hexadecimal. */
   proofOf(root: string): Proof {
-    const proof = { ...this.state, keysDigest: KEYS_DIGEST, atUs: 1, codes: "" };
+    const proof = { ...this.state, keysDigest: KEYS_DIGEST, atUs: this.nowUs, codes: "" };
     return { ...proof, codes: leaseStatement(proof, root) };
   }
 

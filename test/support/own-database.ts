@@ -15,8 +15,14 @@ export interface OwnDatabase extends TestDatabase {
   start(): Promise<void>;
 }
 
-/** Starts a server with one migrated, empty database. `drop` ends it and removes its files. */
-export async function startOwnDatabase(): Promise<OwnDatabase> {
+/**
+ * Starts a server with one migrated, empty database. `drop` ends it and removes its files.
+ *
+ * @param environment additional variables of the server
+ */
+export async function startOwnDatabase(
+  environment: Readonly<Record<string, string>> = {},
+): Promise<OwnDatabase> {
   const home = await mkdtemp(join(inject("runDirectory"), "own-"));
   // PostgreSQL runs as another user when the tests run as root.
   await chmod(home, 0o755);
@@ -24,7 +30,13 @@ export async function startOwnDatabase(): Promise<OwnDatabase> {
   let server: EmbeddedPostgres | undefined;
   const leave = interruptOnExit(() => server?.pid);
   const start = async (): Promise<EmbeddedPostgres> => {
-    server = await startEmbeddedPostgres({ home, port, settings: THROWN_AWAY, log: () => undefined });
+    server = await startEmbeddedPostgres({
+      home,
+      port,
+      settings: THROWN_AWAY,
+      environment,
+      log: () => undefined,
+    });
     return server;
   };
   const stop = async (): Promise<void> => {

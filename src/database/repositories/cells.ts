@@ -181,7 +181,8 @@ export interface HomePosition {
 /** Returns how far this cell has come; undefined at first (role signet_operator). */
 export async function readHomePosition(db: Queryable): Promise<HomePosition | undefined> {
   const { rows } = await db.query<HomePosition>(
-    `SELECT seq, coalesce(at > clock_timestamp() - interval '5 seconds', false) AS fresh
+    `SELECT seq, coalesce(
+          at > clock_timestamp() - interval '5 seconds' AND at <= clock_timestamp(), false) AS fresh
        FROM home_position WHERE id = 1`,
   );
   return rows[0];

@@ -2,7 +2,7 @@
 import type { Client } from "@temporalio/client";
 import type { CheckpointSink } from "../../compliance/checkpoint-sink.ts";
 import type { Keyring } from "../../crypto/keyring.ts";
-import { CLOCK_SKEW_MAX_MS, openDatabaseClock } from "../../database/database-clock.ts";
+import { CellClock, CLOCK_SKEW_MAX_MS, openDatabaseClock } from "../../database/database-clock.ts";
 import { readSchemaState, type SchemaState } from "../../database/migration-files.ts";
 import type { Pool } from "../../database/pool.ts";
 import { findKnownTenants, readHomeTenants } from "../../database/repositories/cells.ts";
@@ -189,13 +189,20 @@ const CHECKS: readonly Check[] = [
   {
     name: "clock",
     fix: "check the database first",
-    look: async ({ pool }) => {
-      const skewMs = Math.round(Math.abs((await openDatabaseClock(pool)).skewMs));
-      return skewMs <= CLOCK_SKEW_NOTED_MS
-        ? { ok: true, detail: `within ${skewMs} ms of the database's` }
+    look: async ({ pool, home }) => {
+      const own = await openDatabaseClock(pool);
+      const skews = [{ skewMs: own.skewMs, of: "", than: "the database's" }];
+      if (home !== undefined) {
+        const { homeSkewMs: skewMs } = new CellClock(own, await openDatabaseClock(home));
+        skews.push({ skewMs, of: "the database's clock is ", than: "that of the home cell's" });
+      }
+      const found = skews.map(({ skewMs, ...names }) => ({ ...names, ms: Math.round(Math.abs(skewMs)) }));
+      const [wrong] = found.filter(({ ms }) => ms > CLOCK_SKEW_NOTED_MS);
+      return wrong === undefined
+        ? { ok: true, detail: found.map(({ of, ms, than }) => `${of}within ${ms} ms of ${than}`).join("; ") }
         : {
             ok: false,
-            detail: `${skewMs} ms from the database's: run NTP on both machines; beyond ${CLOCK_SKEW_MAX_MS / 1_000} s processes sign nothing`,
+            detail: `${wrong.of}${wrong.ms} ms from ${wrong.than}: run NTP on both machines; beyond ${CLOCK_SKEW_MAX_MS / 1_000} s processes sign nothing`,
           };
     },
   },

@@ -50,6 +50,8 @@ export interface EmbeddedPostgresOptions {
   readonly superuserPassword?: string;
   /** Additional server settings, by PostgreSQL's names. */
   readonly settings?: Readonly<Record<string, string>>;
+  /** Additional environment of the server. */
+  readonly environment?: Readonly<Record<string, string>>;
   /** Directories for root's cluster if `home` is unsuitable. */
   readonly stateRoots?: readonly string[];
   /** Ends the wait for the server, and the server. */
@@ -124,7 +126,7 @@ async function launch(
       ...Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]),
     ],
     cwd: place.base,
-    env: POSTGRES_ENV,
+    env: { ...POSTGRES_ENV, ...options.environment },
     runAs: place.runAs,
     logFile: join(options.home, "postgres.log"),
     // Immediate shutdown: a fast one could take longer than a reader of the terminal waits.

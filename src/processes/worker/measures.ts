@@ -7,7 +7,8 @@ import {
   readCensus,
 } from "../../database/repositories/webhooks/census.ts";
 import type { GuardedClock } from "../../domain/clock.ts";
-import { clockSkewJob } from "../../observability/clock-skew.ts";
+import { CellClock } from "../../database/database-clock.ts";
+import { clockSkewJob, homeSkewJob } from "../../observability/clock-skew.ts";
 import type { Logger } from "../../observability/logger.ts";
 import { metrics } from "../../observability/metrics.ts";
 import type { UpkeepJob } from "../../runtime/upkeep.ts";
@@ -61,5 +62,6 @@ export function openMeasures(parts: MeasureParts, log: Logger): readonly UpkeepJ
     { name: "checkpoint age", everyMs: CHECKPOINT_MS, run: async () => await measureCheckpoint(parts) },
     { name: "overdue rotations", everyMs: OVERDUE_MS, run: async () => await measureRotations(parts) },
     clockSkewJob(parts.clock, log),
+    ...(parts.clock instanceof CellClock ? [homeSkewJob(parts.clock, log)] : []),
   ];
 }

@@ -87,6 +87,8 @@ export interface UpkeepParts {
   readonly operatorPool: Pool;
   /** Role signet_audit. */
   readonly auditPool: Pool;
+  /** Of a cell that is not the home cell: connections there. */
+  readonly home: Pool | undefined;
   readonly keyring: Keyring;
   readonly clock: GuardedClock;
   readonly connection: NativeConnection;
@@ -372,7 +374,6 @@ function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
       everyMs: SCHEDULES_MS,
       run: async () => await ensureSchedules(client, away === undefined),
     },
-    ...(away === undefined ? [] : homeJobs({ ...parts, config, cell: away.own, log })),
     ...(atHome ? [cellLogs({ cells, pool: parts.operatorPool })] : []),
     healthExchange(parts, company),
     ...endpointFailures(parts),
@@ -400,6 +401,14 @@ function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
   ];
 }
 
+/** Jobs of a cell that is not the home cell. Nothing in them is due, so they go on while the clock is wrong. */
+function homeWork({ home, options: { config, log }, ...parts }: UpkeepParts): readonly UpkeepJob[] {
+  const cells = cellsOf(config);
+  return home !== undefined && isAway(cells)
+    ? homeJobs({ ...parts, config, cell: cells.own, home, log })
+    : [];
+}
+
 /** Starts the jobs. */
 export function startWorkerUpkeep(parts: UpkeepParts): Upkeep {
   const {
@@ -413,6 +422,7 @@ export function startWorkerUpkeep(parts: UpkeepParts): Upkeep {
       lag(parts),
       ...openMeasures(parts, log),
       ...dueWork(parts, company).map((job) => whileRight(clock, job)),
+      ...homeWork(parts),
     ],
     log,
   );

@@ -63,9 +63,11 @@ export function createTokenAdmission(
   knowledge: RevocationKnowledge,
   report: StaleReport,
 ): VerifyToken {
-  async function admitAfter(verifying: Identity | Promise<Identity>): Promise<Identity> {
+  async function admitAfter(verifying: Identity | Promise<Identity>, token: string): Promise<Identity> {
     const identity = await verifying;
     if (await isAdmitted(knowledge, identity, report)) {
+      // What renewed the knowledge also brought the time: after a suspension, the token may have expired long ago.
+      await verify(token);
       report.admitted();
       return identity;
     }
@@ -75,7 +77,7 @@ export function createTokenAdmission(
   return (token) => {
     const identity = verify(token);
     if (identity instanceof Promise || knowledge.view.verdict(identity) !== "admit") {
-      return admitAfter(identity);
+      return admitAfter(identity, token);
     }
     report.admitted();
     return identity;

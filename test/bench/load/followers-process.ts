@@ -1,5 +1,6 @@
 /** Follows revocations with the product's own code, as edges do. One process runs many followers. */
 import { randomInt } from "node:crypto";
+import { DatabaseClock } from "../../../src/database/database-clock.ts";
 import { createPool } from "../../../src/database/pool.ts";
 import { subscribe } from "../../../src/database/subscription.ts";
 import { systemClock } from "../../../src/domain/clock.ts";
@@ -47,6 +48,7 @@ async function follow({ url, count }: FollowPlan): Promise<void> {
       identity: { lockKey: randomInt(LOCK_KEYS), process: "bench", region: null, version: "bench" },
       leaseMs: STRICT_BOUND_MS - MARGIN_MS,
       clock: systemClock,
+      time: new DatabaseClock(),
       monotonic: () => performance.now(),
       log,
     });

@@ -1,5 +1,6 @@
 /** Many followers behind hubs, with the product's own code, whose verdicts are sampled as requests would see them. */
 import { randomBytes, randomInt } from "node:crypto";
+import { DatabaseClock } from "../../../src/database/database-clock.ts";
 import { systemClock } from "../../../src/domain/clock.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { HubFollower } from "../../../src/revocation/hub-follower.ts";
@@ -124,6 +125,7 @@ async function follow({ hubs, hubsEach, count, key }: HubFollowersPlan): Promise
         leaseMs: LEASE_MS,
         onKeys: () => undefined,
         clock: systemClock,
+        time: new DatabaseClock(),
         monotonic: () => performance.now(),
         randomBytes,
         log,

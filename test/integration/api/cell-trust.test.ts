@@ -159,6 +159,9 @@ test("no portal session of a cell is open while its worker does not follow the r
     await sql(us, "UPDATE home_position SET at = at - interval '61 seconds'");
     return (await visitor.get("/portal")).status !== 200;
   }, "the session to be refused");
+  // As after the clock of the cell's PostgreSQL went back by an hour.
+  await sql(us, "UPDATE home_position SET at = clock_timestamp() + interval '1 hour'");
+  expect((await visitor.get("/portal")).status).not.toBe(200);
   await allow();
   await eventually(async () => (await visitor.get("/portal")).status === 200, "the session to be open again");
 });

@@ -1,7 +1,7 @@
 /** Two regions: a home cell, and one with its own database, Temporal namespace, api and worker (decision 35). */
 import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { loadConfig } from "../../../src/config/config.ts";
 import { migrateDatabase } from "../../../src/database/migrate.ts";
 import { SignetClient } from "../../../src/lib/client/signet-client.ts";
@@ -18,6 +18,7 @@ import { useStarted } from "../../support/started.ts";
 import { sql } from "../../support/tenant.ts";
 
 const LEASE_KEY = randomBytes(32);
+const QUARTER_MS = 900_000;
 const cells = await useCells();
 const { home, us, wire, homeUrl, usUrl, saUrl, client, untilKnown, activeEndpoint } = cells;
 const edge = useTestEdge(home);
@@ -211,6 +212,44 @@ test("a cell behind a hub learns of a revocation in the same time", async () => 
   expect(["applied", "lease_expired"]).toContain(cell?.state);
   expect(await call(saUrl, made.token, "/v1/webhooks/endpoints")).toMatchObject({ status: 401 });
   expect(await sql(sa, "SELECT FROM tenants WHERE id = $1", [made.tenantId])).toHaveLength(1);
+});
+
+describe.each([
+  ["PostgreSQL", "us", us, usUrl],
+  ["a hub", "sa", sa, saUrl],
+])("a cell that follows the home cell through %s", (_name, region, cell, url) => {
+  test.each([-QUARTER_MS, -400_000, -20_000, 20_000, 400_000, QUARTER_MS])(
+    "and whose own clock is %i ms off admits fresh tokens, no revoked ones, and names its clock beyond 30 s",
+    async (offMs) => {
+      cell.clock.advance(offMs);
+      onTestFinished(() => cell.clock.advance(-offMs));
+      const fresh = await client(region);
+      await untilKnown(fresh.token, url);
+      expect(await call(url, fresh.token, "/v1/webhooks/endpoints")).toMatchObject({ status: 200 });
+      await home.admin("POST", `/credentials/${fresh.credentialId}/revoke`, {});
+      expect(await call(url, fresh.token, "/v1/webhooks/endpoints")).toMatchObject({
+        status: 401,
+        body: { code: "TOKEN_REVOKED" },
+      });
+      const ready = await callOnce(url, "", "/readyz");
+      expect(ready).toMatchObject(
+        Math.abs(offMs) > 30_000 ? { status: 503, body: { failing: ["clock"] } } : { status: 200 },
+      );
+    },
+  );
+});
+
+test("a hold in a cell begins by the cell's own clock, of which its end is, too", async () => {
+  const { tenantId, token } = await client("us");
+  await untilKnown(token);
+  home.clock.advance(QUARTER_MS);
+  await home.admin("POST", `/tenants/${tenantId}/hold`, {}).finally(() => home.clock.advance(-QUARTER_MS));
+  const find = "SELECT held_at FROM tenants WHERE id = $1 AND held_at IS NOT NULL";
+  const [held] = await eventually(async () => {
+    const found = await sql<{ held_at: Date }>(us, find, [tenantId]);
+    return found.length === 1 && found;
+  }, "the hold");
+  expect(held?.held_at.getTime()).toBeLessThan(Date.now() + 60_000);
 });
 
 test("holds, limits and erasures of the home cell reach the cell", async () => {

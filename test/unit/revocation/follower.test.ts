@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { DatabaseClock } from "../../../src/database/database-clock.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { RevocationFollower } from "../../../src/revocation/follower.ts";
 
@@ -22,7 +23,7 @@ async function follow(): Promise<{ follower: RevocationFollower; questions: numb
         questions.push(now());
       }
       return await Promise.resolve({
-        rows: [{ locked: true, clock: 0, epoch: EPOCH, standby: false, seq: null }],
+        rows: [{ locked: true, clock: 0, epoch: EPOCH, standby: false, now_ms: now(), seq: null }],
       });
     },
   };
@@ -33,6 +34,7 @@ async function follow(): Promise<{ follower: RevocationFollower; questions: numb
     identity: { lockKey: 1, process: "api", region: null, version: "1" },
     leaseMs: 200,
     clock: { now },
+    time: new DatabaseClock(undefined, { wall: now, monotonic: now }),
     monotonic: now,
     log: createLogger({ level: "silent" }),
   });

@@ -1,5 +1,6 @@
 /** How often followers behind hubs have a lease, and when they deny: the real hubs and followers in simulated time. */
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { DatabaseClock } from "../../../src/database/database-clock.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
 import { HubFollower } from "../../../src/revocation/hub-follower.ts";
 import { Hub } from "../../../src/revocation/hub.ts";
@@ -167,6 +168,7 @@ async function start({ hubs: hubCount, followers: followerCount, ...distance }: 
       leaseMs: LEASE_MS,
       onKeys: () => undefined,
       clock: { now: monotonic },
+      time: new DatabaseClock(undefined, { wall: monotonic, monotonic }),
       monotonic,
       randomBytes: (length) => Buffer.alloc(length).map(() => Math.floor(256 * random())),
       log,

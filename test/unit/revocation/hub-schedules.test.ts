@@ -4,6 +4,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
+import { DatabaseClock } from "../../../src/database/database-clock.ts";
 import type { Reply, Request } from "../../../src/revocation/hub-messages.ts";
 import { HubSession, ProvenKnowledge } from "../../../src/revocation/hub-session.ts";
 import { nextHead, revocationStatement } from "../../../src/revocation/proof.ts";
@@ -40,10 +41,12 @@ class World {
   #drawn = 0;
 
   constructor(rate: number) {
+    const now = (): number => this.realMs * rate;
     this.knowledge = new ProvenKnowledge({
       leaseMs: LEASE_MS,
-      clock: { now: () => this.realMs * rate },
-      monotonic: () => this.realMs * rate,
+      clock: { now },
+      time: new DatabaseClock(undefined, { wall: now, monotonic: now }),
+      monotonic: now,
       checkCode: (statement, codes) => statement === codes,
       randomBytes: () => NONCES[this.#drawn++ % NONCES.length] ?? Buffer.alloc(32),
       onKeys: () => undefined,

@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
+import { DatabaseClock } from "../../../src/database/database-clock.ts";
 import { HubLines, SnapshotChunks } from "../../../src/revocation/hub-lines.ts";
 import type { Reply, Request } from "../../../src/revocation/hub-messages.ts";
 import { HubSession, ProvenKnowledge } from "../../../src/revocation/hub-session.ts";
@@ -25,6 +26,7 @@ beforeEach(() => {
   knowledge = new ProvenKnowledge({
     leaseMs: 240,
     clock: { now: () => 0 },
+    time: new DatabaseClock(undefined, { wall: () => 0, monotonic: () => 0 }),
     monotonic: () => 0,
     checkCode: (statement, codes) => statement === codes,
     randomBytes: (count) => randomBytes(count),

@@ -5,6 +5,7 @@ import type {
   FollowedRevocation,
   RevocationNews,
 } from "../../../src/database/repositories/tokens/followed-revocations.ts";
+import { DatabaseClock } from "../../../src/database/database-clock.ts";
 import type { RevocableToken } from "../../../src/revocation/deny-list.ts";
 import { REVOCATION_KINDS } from "../../../src/revocation/kinds.ts";
 import { RevocationView } from "../../../src/revocation/view.ts";
@@ -35,27 +36,40 @@ let monotonic: number;
 let wall: number;
 let view: RevocationView;
 
+function newView(now = () => wall): RevocationView {
+  const machine = { wall: now, monotonic: () => monotonic };
+  return new RevocationView({
+    leaseMs: LEASE_MS,
+    clock: { now },
+    time: new DatabaseClock(undefined, machine),
+    monotonic: machine.monotonic,
+  });
+}
+
 function pass(ms: number): void {
   monotonic += ms;
   wall += ms;
 }
 
 function news(seq: number, ...revocations: readonly FollowedRevocation[]): RevocationNews {
-  return { seq, epoch: EPOCH, standby: false, revocations };
+  return { seq, epoch: EPOCH, standby: false, nowMs: wall, revocations };
 }
 
 function revocation(kind: keyof typeof TARGETS, lifeMs: number | null = 1_000): FollowedRevocation {
-  return { seq: 1, kind, target: TARGETS[kind], lifeMs, atMs: 0, issuedBefore: null };
+  return {
+    seq: 1,
+    kind,
+    target: TARGETS[kind],
+    endsAtMs: lifeMs === null ? null : wall + lifeMs,
+    atMs: 0,
+    issuedBefore: null,
+  };
 }
 
 beforeEach(() => {
   monotonic = 1_000_000;
   wall = 1_763_650_000_000;
-  view = new RevocationView({
-    leaseMs: LEASE_MS,
-    clock: { now: () => wall },
-    monotonic: () => monotonic,
-  });
+  view = newView();
 });
 
 test("the view admits nothing before the first complete answer", () => {
@@ -69,11 +83,7 @@ describe("a token is revoked", () => {
     view.hear(`1:${kind}:${TARGETS[kind]}`);
     expect(view.verdict(TOKEN)).toBe("revoked");
 
-    const other = new RevocationView({
-      leaseMs: LEASE_MS,
-      clock: { now: () => wall },
-      monotonic: () => monotonic,
-    });
+    const other = newView();
     other.learn(other.ask(), news(1, revocation(kind)));
     expect(other.verdict(TOKEN)).toBe("revoked");
     expect(
@@ -89,9 +99,9 @@ describe("a token is revoked", () => {
     ).toBe("admit");
   });
 
-  test("also before the first answer", () => {
-    view.hear("1:jti:jti_1");
-    expect(view.verdict(TOKEN)).toBe("revoked");
+  test("also before the first answer, by nothing that is known: its time comes with the answer", () => {
+    expect(view.hear("1:jti:jti_1")).toBe(false);
+    expect(view.verdict(TOKEN)).toBe("stale");
   });
 
   test("until its revocation expires and is forgotten; keys and certificates forever", () => {
@@ -200,11 +210,7 @@ test("no token is admitted longer than the lease after its revocation, whatever 
   fc.assert(
     fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
       monotonic = 1_000_000;
-      const subject = new RevocationView({
-        leaseMs: LEASE_MS,
-        clock: { now: () => monotonic },
-        monotonic: () => monotonic,
-      });
+      const subject = newView(() => monotonic);
       let revokedAt = Infinity;
       // An answer shows the database when the question is sent or later; here when it is sent, the worst case.
       const underWay: (() => void)[] = [];

@@ -7,9 +7,9 @@ export interface FollowedRevocation {
   readonly seq: number;
   readonly kind: string;
   readonly target: string;
-  /** Remaining life, in milliseconds; null: for ever. */
-  readonly lifeMs: number | null;
-  /** When it was published, in Unix milliseconds of the database's clock. */
+  /** When no token of its target can be valid any more, in Unix milliseconds of the database's clock; null: never. */
+  readonly endsAtMs: number | null;
+  /** When it was published, by the same clock. */
   readonly atMs: number;
   /**
    * Set if it lifts earlier ones: tokens issued before this second of Unix time stay revoked. Null for a revocation.
@@ -24,6 +24,8 @@ export interface RevocationNews {
   readonly epoch: string;
   /** Whether the database is a standby. A standby may lag, so its answer proves nothing. */
   readonly standby: boolean;
+  /** The database's clock, in Unix milliseconds, read between question and answer. */
+  readonly nowMs: number;
   readonly revocations: readonly FollowedRevocation[];
 }
 
@@ -31,40 +33,43 @@ interface FollowedRow {
   readonly seq: number;
   readonly kind: string;
   readonly target: string;
-  readonly life_ms: number | null;
+  readonly ends_at_ms: number | null;
   readonly at_ms: number;
   readonly issued_before: number | null;
 }
 
 /** The columns of a {@link FollowedRow}, from `revocations r`. */
-const FOLLOWED = `r.seq, r.kind, r.target, (extract(epoch FROM r.expires_at - clock_timestamp()) * 1000)::float8 AS life_ms,
+const FOLLOWED = `r.seq, r.kind, r.target, (extract(epoch FROM r.expires_at) * 1000)::float8 AS ends_at_ms,
        (extract(epoch FROM r.at) * 1000)::float8 AS at_ms, r.issued_before`;
 
 const LIVE = "(r.expires_at IS NULL OR r.expires_at > clock_timestamp())";
 
+const NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now_ms";
+
 interface ClockRow {
+  readonly now_ms: number;
   readonly clock: number;
   readonly epoch: string;
   readonly standby: boolean;
 }
 
 function followedOf(row: FollowedRow): FollowedRevocation {
-  const { seq, kind, target, life_ms: lifeMs, at_ms: atMs, issued_before: issuedBefore } = row;
-  return { seq, kind, target, lifeMs, atMs, issuedBefore };
+  const { seq, kind, target, ends_at_ms: endsAtMs, at_ms: atMs, issued_before: issuedBefore } = row;
+  return { seq, kind, target, endsAtMs, atMs, issuedBefore };
 }
 
 function newsOf(row: ClockRow | undefined, revocations: readonly FollowedRevocation[]): RevocationNews {
   if (row === undefined) {
     throw new Error("the sequence of the revocations is missing");
   }
-  return { seq: row.clock, epoch: row.epoch, standby: row.standby, revocations };
+  return { seq: row.clock, epoch: row.epoch, standby: row.standby, nowMs: row.now_ms, revocations };
 }
 
 /** Reads the sequence and the live revocations after `after`, in one snapshot (role signet_edge). */
 export async function readRevocationNews(db: Queryable, after: number): Promise<RevocationNews> {
   const { rows } = await db.query<ClockRow & (FollowedRow | { readonly seq: null })>({
     name: "revocation-news",
-    text: `SELECT c.seq AS clock, c.epoch, pg_is_in_recovery() AS standby, ${FOLLOWED}
+    text: `SELECT c.seq AS clock, c.epoch, pg_is_in_recovery() AS standby, ${NOW}, ${FOLLOWED}
              FROM rev_clock c
              LEFT JOIN revocations r ON r.seq > $1 AND ${LIVE}
             ORDER BY r.seq`,
@@ -109,7 +114,7 @@ export async function readAllRevocations(
 ): Promise<RevocationNews> {
   await within(db.query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"));
   const { rows: clocks } = await within(
-    db.query<ClockRow>("SELECT seq AS clock, epoch, pg_is_in_recovery() AS standby FROM rev_clock"),
+    db.query<ClockRow>(`SELECT seq AS clock, epoch, pg_is_in_recovery() AS standby, ${NOW} FROM rev_clock`),
   );
   // A cursor is otherwise planned for its first rows, which reads ended revocations, too.
   await within(db.query("SET LOCAL cursor_tuple_fraction = 1"));

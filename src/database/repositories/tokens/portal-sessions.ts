@@ -183,7 +183,10 @@ const FIND_AWAY = {
       FROM portal_sessions s
       ${OPEN}
         AND s.client_id IS NOT NULL AND s.region IS NOT NULL
-        AND EXISTS (SELECT FROM home_position WHERE at > clock_timestamp() - interval '1 minute')`,
+        AND EXISTS (
+          -- An instant of the future was stamped by a clock that has gone back since.
+          SELECT FROM home_position
+           WHERE at BETWEEN clock_timestamp() - interval '1 minute' AND clock_timestamp() + interval '1 minute')`,
 };
 
 /**
