@@ -315,7 +315,7 @@ export const RECORDS: readonly Mutant[] = [
   {
     name: "ids-of-another-server-count",
     breaks: "Cells read only what changes, also from a home cell that was restored from a dump (changelog)",
-    file: "src/database/migrations/0073-restored-databases.sql",
+    file: "src/database/migrations/0070-restored-databases.sql",
     find: " AND t.changed_by < pg_snapshot_xmax(pg_current_snapshot()))",
     replace: ")",
     caughtBy: "test/integration/database/cell-login.test.ts",
@@ -323,7 +323,7 @@ export const RECORDS: readonly Mutant[] = [
   {
     name: "restored-database-looks-sick",
     breaks: "`signet doctor` tells a restored database from a sick one (docs/operations.md)",
-    file: "src/database/migrations/0073-restored-databases.sql",
+    file: "src/database/migrations/0070-restored-databases.sql",
     find: "NEW.epoch_at := clock_timestamp();",
     replace: "NEW.epoch_at := NULL;",
     caughtBy: "test/integration/delivery/lag.test.ts",

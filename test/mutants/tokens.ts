@@ -383,36 +383,4 @@ export const TOKENS: readonly Mutant[] = [
   },
 
   // The time of tokens.
-  {
-    name: "denial-ends-while-the-clock-is-ahead",
-    breaks: "A clock that goes ahead and comes back forgets no denial (decision 39)",
-    file: "src/revocation/view.ts",
-    find: "this.#denied.prune(this.#earliest.now());",
-    replace: "this.#denied.prune(Math.max(this.#earliest.now(), this.#options.time.now()));",
-    caughtBy: "test/unit/revocation/home-time.test.ts",
-  },
-  {
-    name: "late-answer-sets-the-time",
-    breaks: "An answer to an older question moves no time (decision 39)",
-    file: "src/database/database-clock.ts",
-    find: "if (askedAt < this.#askedAt) {",
-    replace: "if (askedAt < Math.min(this.#askedAt, 0)) {",
-    caughtBy: "test/unit/revocation/home-time.test.ts",
-  },
-  {
-    name: "token-expires-in-its-sleep",
-    breaks: "A token is checked again by the time that came with the lease (decision 39)",
-    file: "src/tokens/oauth/token-admission.ts",
-    find: "await verify(token);",
-    replace: "await Promise.resolve(token);",
-    caughtBy: "test/unit/revocation/home-time.test.ts",
-  },
-  {
-    name: "cell-compares-no-clocks",
-    breaks: "A cell whose clock is wrong says so (decision 39)",
-    file: "src/database/database-clock.ts",
-    find: "return this.home.isKnown ? this.#own.now() - this.home.now() : 0;",
-    replace: "return this.home.isKnown ? Math.min(0, this.#own.now() % 1) : 0;",
-    caughtBy: "test/integration/api/cells.test.ts",
-  },
 ];
