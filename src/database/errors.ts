@@ -88,7 +88,15 @@ export function isRefusedByState(error: unknown, constraint: string): boolean {
 
 /** Whether PostgreSQL ended a transaction in favour of others: a deadlock, a lock timeout, a serialization failure. */
 export function isContention(error: unknown): boolean {
-  return error instanceof DatabaseError && /^(?:40001|40P01|55P03)$/.test(error.code ?? "");
+  return isRepeatable(error) || (error instanceof DatabaseError && error.code === "55P03");
+}
+
+/**
+ * Not a lock timeout: a statement has one so that others do not wait behind it for longer. They would, if it were
+ * repeated at once.
+ */
+function isRepeatable(error: unknown): boolean {
+  return error instanceof DatabaseError && /^(?:40001|40P01)$/.test(error.code ?? "");
 }
 
 const CONTENTION_TRIES = 5;
@@ -99,7 +107,7 @@ export async function repeatContended<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
-      if (tries === CONTENTION_TRIES || !isContention(error)) {
+      if (tries === CONTENTION_TRIES || !isRepeatable(error)) {
         throw error;
       }
     }

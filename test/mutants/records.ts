@@ -69,6 +69,14 @@ export const RECORDS: readonly Mutant[] = [
     caughtBy: "test/integration/database/standby-gone.test.ts",
   },
   {
+    name: "lock-timeout-is-repeated",
+    breaks: "A statement gives up a lock that is not free in time (docs/guarantees.md)",
+    file: "src/database/errors.ts",
+    find: "/^(?:40001|40P01)$/",
+    replace: "/^(?:40001|40P01|55P03)$/",
+    caughtBy: "test/integration/api/deadlocks.test.ts",
+  },
+  {
     name: "deadlocked-write-fails",
     breaks: "A request that PostgreSQL ends in a deadlock is repeated (docs/guarantees.md)",
     file: "src/database/transaction.ts",
