@@ -1,7 +1,7 @@
 /**
- * Calls of the API from its own process, on behalf of an authenticated caller. The portal uses them. Every call passes
- * the routes' guards, schemas and limits, so it can do no more than a token with the same scopes. Such a call uses no
- * network; it is marked by an address that no socket can have.
+ * Calls of an API from its own process, on behalf of an authenticated caller. The portal and the operators' console use
+ * them. Every call passes the routes' guards, schemas and limits, so it can do no more than a token with the same scopes
+ * or role. Such a call uses no network; it is marked by an address that no socket can have.
  */
 import type { IncomingMessage } from "node:http";
 import type { ClientIdentification, ClientOrigin } from "../http/mutual-tls/client-identification.ts";
@@ -47,12 +47,12 @@ const ORIGIN: ClientOrigin = {
   forgedHeader: false,
 };
 
-/** Makes in-process calls to a server. */
-export class InProcessCalls {
-  readonly #callers = new Map<string, { readonly identity: Identity; readonly requestId: string }>();
+/** Makes in-process calls to a server, on behalf of tenants' callers or of operators. */
+export class InProcessCalls<Caller = Identity> {
+  readonly #callers = new Map<string, { readonly identity: Caller; readonly requestId: string }>();
   #last = 0;
 
-  #callerOf(raw: IncomingMessage): { readonly identity: Identity; readonly requestId: string } | undefined {
+  #callerOf(raw: IncomingMessage): { readonly identity: Caller; readonly requestId: string } | undefined {
     return (raw as { isLightMyRequest?: boolean }).isLightMyRequest === true
       ? this.#callers.get(raw.socket.remoteAddress ?? "")
       : undefined;
@@ -66,25 +66,30 @@ export class InProcessCalls {
     };
   }
 
+  /** Returns on whose behalf a request is an in-process call; undefined for all other requests. */
+  identityOf(raw: IncomingMessage): Caller | undefined {
+    return this.#callerOf(raw)?.identity;
+  }
+
   /** Guards in-process calls, and uses `outer` for all other requests. Scopes and rate limits apply to both. */
-  guard(outer: ScopeGuard, admit: AdmitRequest): ScopeGuard {
+  guard(this: InProcessCalls, outer: ScopeGuard, admit: AdmitRequest): ScopeGuard {
     return (required) => {
       const guardOthers = outer(required);
-      const callerOf = (raw: IncomingMessage) => this.#callerOf(raw);
+      const identityOf = (raw: IncomingMessage) => this.identityOf(raw);
       return function guard(request, reply, done) {
-        const caller = callerOf(request.raw);
-        if (caller === undefined) {
+        const identity = identityOf(request.raw);
+        if (identity === undefined) {
           guardOthers.call(this, request, reply, done);
           return;
         }
-        request.identity = caller.identity;
+        request.identity = identity;
         Promise.resolve(admit(request, reply, required)).then(() => done(), done);
       };
     };
   }
 
   /** Calls a route. */
-  async call(server: SignetServer, identity: Identity, call: InProcessCall): Promise<InProcessAnswer> {
+  async call(server: SignetServer, identity: Caller, call: InProcessCall): Promise<InProcessAnswer> {
     const { method, path, body, idempotencyKey, requestId } = call;
     this.#last += 1;
     const address = `in-process ${this.#last}`;

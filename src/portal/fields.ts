@@ -5,6 +5,8 @@ import type { FieldErrors } from "./problems.ts";
 export interface Field {
   /** Name in the form and in the API's errors. */
   readonly name: string;
+  /** Id of the element, by default its name; distinguishes the fields of several forms. */
+  readonly id?: string;
   readonly label: Part;
   readonly optional?: boolean;
   /** Value as typed. */
@@ -14,14 +16,14 @@ export interface Field {
   readonly attributes?: Part;
 }
 
-function helpId({ name, help }: Field): string {
-  return help === undefined ? "" : `${name}-help`;
+function helpId({ name, id = name, help }: Field): string {
+  return help === undefined ? "" : `${id}-help`;
 }
 
 function around(field: Field, control: Html, errors: FieldErrors): Html {
-  const { name, label, optional, help } = field;
+  const { name, id = name, label, optional, help } = field;
   return html`<div class="field">
-    <label for="${name}">${label}${optional === true && html` <span class="muted">(optional)</span>`}</label>
+    <label for="${id}">${label}${optional === true && html` <span class="muted">(optional)</span>`}</label>
     ${control} ${help !== undefined && html`<p class="muted" id="${helpId(field)}">${help}</p>`}
     ${errors.text(name, label)}
   </div>`;
@@ -29,9 +31,9 @@ function around(field: Field, control: Html, errors: FieldErrors): Html {
 
 /** Renders a one-line input. */
 export function lineField(field: Field, errors: FieldErrors): Html {
-  const { name, value, attributes } = field;
+  const { name, id = name, value, attributes } = field;
   const control = html`<input
-    id="${name}"
+    id="${id}"
     name="${name}"
     value="${value}"
     ${attributes}
@@ -42,9 +44,9 @@ export function lineField(field: Field, errors: FieldErrors): Html {
 
 /** Renders a text area. */
 export function areaField(field: Field, errors: FieldErrors): Html {
-  const { name, value, attributes } = field;
+  const { name, id = name, value, attributes } = field;
   const control = html`<textarea
-    id="${name}"
+    id="${id}"
     name="${name}"
     spellcheck="false"
     ${attributes}

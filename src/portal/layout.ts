@@ -204,7 +204,7 @@ export function document(
           ${noticeOf(notice)}
           <div class="heading">
             <h1>${title}</h1>
-            ${actions === undefined ? "" : html`<div class="actions">${actions}</div>`}
+            ${actions && html`<div class="actions">${actions}</div>`}
           </div>
           ${body}
         </main>

@@ -57,7 +57,8 @@ interface Problem {
   readonly detail?: string;
 }
 
-function refusal(body: unknown, headers: Readonly<Record<string, unknown>>): SignetError {
+/** Returns the error of an API's answer. */
+export function refusal({ body, headers }: Pick<InProcessAnswer, "body" | "headers">): SignetError {
   const { code = "", detail, ...rest } = (body ?? {}) as Problem & Readonly<Record<string, unknown>>;
   const known = code in ERROR_CATALOGUE ? (code as ErrorCode) : "INTERNAL";
   const retryAfter = headers["retry-after"];
@@ -115,7 +116,7 @@ export function visitOf(
   async function call(asked: Omit<InProcessCall, "requestId">): Promise<InProcessAnswer> {
     const answer = await calls.call(server, rest.identity, { ...asked, requestId: request.id });
     if (answer.status >= 400) {
-      throw refusal(answer.body, answer.headers);
+      throw refusal(answer);
     }
     return answer;
   }

@@ -52,6 +52,14 @@ export const RECORDS: readonly Mutant[] = [
     caughtBy: "test/integration/admin/console.test.ts",
   },
   {
+    name: "console-revokes-without-confirmation",
+    breaks: "The console changes nothing until the target's name is typed (docs/operations.md, The console)",
+    file: "src/portal/operator/target-pages.ts",
+    find: "return typed.trim() === confirmation.trim();",
+    replace: "return typed.length >= 0 && confirmation.length >= 0;",
+    caughtBy: "test/integration/admin/console.test.ts",
+  },
+  {
     name: "deadlocked-publish-fails",
     breaks: "A publish that PostgreSQL ends in a deadlock is repeated (docs/guarantees.md)",
     file: "src/database/pool.ts",

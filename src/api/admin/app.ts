@@ -1,6 +1,8 @@
 /** The operators' API, on a separate listener. */
 import { transaction } from "../../database/transaction.ts";
 import { installRequestMetrics } from "../../observability/request-metrics.ts";
+import type { OperatorIdentity } from "../../domain/identity.ts";
+import { InProcessCalls } from "../in-process.ts";
 import { collectOpenApi, registerAdminOpenApiRoute } from "../openapi.ts";
 import { registerHealthRoutes } from "../../http/health.ts";
 import { createServer } from "../../http/server.ts";
@@ -32,15 +34,16 @@ import { registerWhy } from "./why/why.ts";
 export async function createAdmin(services: AdminServices): Promise<SignetServer> {
   const { baseUrl, access, clients, pool, pepper, clock, randomBytes, log } = services;
   const overview = createOverview(services);
-  const console = services.console?.(overview);
+  const calls = new InProcessCalls<OperatorIdentity>();
+  const console = services.console?.(overview, calls);
   const server = createServer({
     baseUrl,
     guards: {
-      operator: createOperatorGuard(access),
+      operator: createOperatorGuard(access, calls),
       cells: services.cells,
       ...(console === undefined ? {} : { portal: console.guard }),
     },
-    clients,
+    clients: calls.clients(clients),
     idempotency: {
       pepper,
       clock,

@@ -1,5 +1,6 @@
 import type { FastifyRequest, onRequestAsyncHookHandler } from "fastify";
 import type { OperatorRole } from "../../domain/operator-roles.ts";
+import type { InProcessCalls } from "../in-process.ts";
 import { type ErrorCode, SignetError } from "../../domain/errors.ts";
 import type { ClientCertificate } from "../../http/mutual-tls/client-certificate.ts";
 import type { ClientIdentification } from "../../http/mutual-tls/client-identification.ts";
@@ -110,14 +111,30 @@ export async function identifyOperator(
   return authentication;
 }
 
-/** Creates the guards of operators' routes, which authenticate the operator and check its role. */
-export function createOperatorGuard(access: OperatorAccess): (required: OperatorRole) => Guard {
+/** Checks that the request's operator has a role. @throws SignetError SCOPE_VIOLATION, which is recorded */
+export async function requireRole(
+  access: OperatorAccess,
+  request: FastifyRequest,
+  required: OperatorRole,
+): Promise<void> {
+  const violation = roleViolation(operationOf(request), required, request.operator);
+  if (violation !== undefined) {
+    await note(access, request, violation.code, request.operator.id);
+    throw violation;
+  }
+}
+
+/**
+ * Creates the guards of operators' routes, which authenticate the operator and check its role.
+ *
+ * @param calls the console's in-process calls, whose operators' sessions are checked already
+ */
+export function createOperatorGuard(
+  access: OperatorAccess,
+  calls: InProcessCalls<OperatorIdentity>,
+): (required: OperatorRole) => Guard {
   return (required) => async (request) => {
-    ({ identity: request.operator } = await identifyOperator(access, request));
-    const violation = roleViolation(operationOf(request), required, request.operator);
-    if (violation !== undefined) {
-      await note(access, request, violation.code, request.operator.id);
-      throw violation;
-    }
+    request.operator = calls.identityOf(request.raw) ?? (await identifyOperator(access, request)).identity;
+    await requireRole(access, request, required);
   };
 }

@@ -3,6 +3,8 @@ import type { onRequestAsyncHookHandler } from "fastify";
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { Pepper } from "../../crypto/pepper.ts";
 import type { Pool } from "../../database/pool.ts";
+import type { OperatorIdentity } from "../../domain/identity.ts";
+import type { InProcessCalls } from "../in-process.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { Cells } from "../../domain/regions.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
@@ -35,7 +37,9 @@ export interface AdminServices {
   readonly cells?: Cells | undefined;
   readonly access: OperatorAccess;
   /** Creates the console; absent for the API alone. */
-  readonly console?: ((overview: () => Promise<Overview>) => Console) | undefined;
+  readonly console?:
+    | ((overview: () => Promise<Overview>, calls: InProcessCalls<OperatorIdentity>) => Console)
+    | undefined;
   /** Identifies a request's client, if the listener accepts certificates. */
   readonly clients: ClientIdentification;
   /** Whether the bootstrap operator is admitted. */

@@ -2,7 +2,8 @@
 import { Type } from "typebox";
 import { findOnRecord } from "../../api/admin/find.ts";
 import type { Overview } from "../../api/schemas/overview.ts";
-import { ExplainedId, explainOnRecord, isExplained } from "../../api/admin/why/why.ts";
+import { ExplainedId, explainOnRecord } from "../../api/admin/why/why.ts";
+import type { Found } from "../../database/repositories/operator-finds.ts";
 import { listTenants } from "../../database/repositories/tenants.ts";
 import { Closed, IdParams } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
@@ -16,6 +17,7 @@ import { badge, facts, formFields, moment, table, temporalFact, temporalViews } 
 import { workflowsOfUrl } from "../../temporal/views.ts";
 import type { Visit } from "../visit.ts";
 import type { ConsoleOptions } from "./console-options.ts";
+import { targetLink, targetReference } from "./target-pages.ts";
 
 const OVERVIEW = "/portal/operator";
 const TENANTS = "/portal/operator/tenants";
@@ -36,6 +38,11 @@ function viewButton(visit: Visit, id: string, name: string): Html {
 
 function whyLink(id: string): Html {
   return html`<a href="${OVERVIEW}/why/${id}"><code>${id}</code></a>`;
+}
+
+/** Renders a link to the explanation of a result, or to its own page. */
+function foundLink({ kind, id }: Pick<Found, "kind" | "id">): Html {
+  return kind === "principal" || kind === "credential" ? targetReference(kind, id) : whyLink(id);
 }
 
 /** Renders a count, which may have reached its limit. */
@@ -264,8 +271,7 @@ function registerTenants(scope: SignetServer, { send }: PortalParts, { services 
       }
       const found = await findOnRecord(services, { text, limit: LISTED, operator, requestId });
       const rows = found.map((row): Row => [
-        html`${isExplained(row.kind) ? whyLink(row.id) : html`<code>${row.id}</code>`}
-          <span class="muted break">${row.label}</span>`,
+        html`${foundLink(row)} <span class="muted break">${row.label}</span>`,
         row.kind,
         row.state ?? "–",
         row.tenant_name,
@@ -299,7 +305,8 @@ function whyPage(visit: Visit, why: Awaited<ReturnType<typeof explainOnRecord>>)
   return {
     title: `Why ${why.id}`,
     place: OVERVIEW,
-    actions: viewButton(visit, why.tenant_id, why.tenant_name),
+    actions: html`${why.kind === "tenant" && targetLink(visit, "tenant", why.id)}
+    ${viewButton(visit, why.tenant_id, why.tenant_name)}`,
     body: html`<p>${why.summary}</p>
       ${facts([
         ["Tenant", html`${why.tenant_name} ${whyLink(why.tenant_id)}`],

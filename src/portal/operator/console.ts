@@ -1,12 +1,14 @@
 /**
  * The operators' console on the operators' listener: the portal's pages in the view of an operator, with an overview, a
  * search over tenants, and explanations. Operators sign in with their token or certificate. They view one tenant at a
- * time, read-only and without content; the tenant's compliance log has an entry.
+ * time, read-only and without content; the tenant's compliance log has an entry. They may revoke and hold.
  */
 import type { onRequestAsyncHookHandler } from "fastify";
 import { SignetError } from "../../domain/errors.ts";
 import type { Identity } from "../../domain/identity.ts";
 import { scopeViolation } from "../../http/bearer-errors.ts";
+import { OPERATOR_ROLES } from "../../domain/operator-roles.ts";
+import { requireRole } from "../../api/admin/operator-guard.ts";
 import type { SignetServer } from "../../http/types.ts";
 import type { OperatorSession } from "../../tokens/operators/operator-sessions.ts";
 import type { SignedIn } from "../../tokens/portal-sessions.ts";
@@ -19,6 +21,7 @@ import { changes, registerPages } from "../portal.ts";
 import { visitOf } from "../visit.ts";
 import { type ConsoleOptions, originOf } from "./console-options.ts";
 import { registerConsolePages } from "./console-pages.ts";
+import { registerTargetPages } from "./target-pages.ts";
 import { operatorSignIn, registerOperatorSignIn } from "./operator-sign-in.ts";
 
 /** Scopes of a view of a tenant. None of them changes anything, and none opens the data of events. */
@@ -53,6 +56,7 @@ function readOnly(): SignetError {
 /** Creates the guard of the console's pages. */
 export function createConsoleGuard({
   operators,
+  access,
   api,
   calls,
   temporal,
@@ -87,6 +91,9 @@ export function createConsoleGuard({
         throw readOnly();
       }
     }
+    for (const role of OPERATOR_ROLES.filter((name) => required.includes(`operator:${name}`))) {
+      await requireRole(access, request, role);
+    }
     const granted = visitor.identity.scopes;
     const violation = scopeViolation({ operation: operationOf(request), required, granted });
     if (violation !== undefined) {
@@ -120,6 +127,7 @@ export async function registerConsole(server: SignetServer, options: ConsoleOpti
     register: (scope, parts) => {
       registerOperatorSignIn(scope, parts, options);
       registerConsolePages(scope, parts, options);
+      registerTargetPages(scope, parts, options);
     },
     signInPage: operatorSignIn,
   });

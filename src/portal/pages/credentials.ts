@@ -20,6 +20,7 @@ import { Form, Line } from "../forms.ts";
 import { html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import { badge, facts, formFields, moment, nextPage, table, timeAgo, typedConfirmation } from "../parts.ts";
+import { targetLink } from "../operator/target-pages.ts";
 import { fieldErrors, type FieldErrors, refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import { OVERLAPS } from "./endpoint/endpoint-signing.ts";
@@ -190,6 +191,7 @@ async function credentialPage(
     title: credential.name ?? credential.client_id,
     place: PLACE,
     notice,
+    actions: live && targetLink(visit, "credential", credential.id),
     body: html`<section aria-labelledby="about">
         <h2 id="about">About ${stateBadge(credential)}</h2>
         ${facts([

@@ -36,17 +36,18 @@ export function createConsole(parts: ConsoleParts): NonNullable<AdminServices["c
     clock,
     randomBytes,
   });
-  return (overview) => {
+  return (overview, operatorCalls) => {
     const options = {
       operators,
       access,
       api: () => api,
       calls,
+      operatorCalls,
       overview,
       services: parts,
       streaming: { streams, clock },
       headerBrand: config.headerBrand,
-      // Operators change nothing of a tenant, so no form checks a URL.
+      // Operators change no endpoint, so no form checks a URL.
       urlProblem: () => undefined,
       brands: parts.brands,
       frameOrigins: [],

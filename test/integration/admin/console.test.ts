@@ -1,9 +1,13 @@
-/** The operators' console: sign-in, overview, search, and a tenant's pages, read-only, on record and without content. */
+/**
+ * The operators' console: sign-in, overview, search, and a tenant's pages, read-only, on record and without content.
+ * Its only changes revoke, hold and release.
+ */
 import { beforeAll, describe, expect, test } from "vitest";
-import { collectPortalRoutes } from "../../support/portal-routes.ts";
+import { collectConsoleRoutes, collectPortalRoutes } from "../../support/portal-routes.ts";
 import { readAnswer, type Answer } from "../../support/answer.ts";
 import { useTestApi } from "../../support/api.ts";
 import { createOperator, type TestOperator } from "../../support/operators.ts";
+import { accessToken, bearer } from "../../support/factories.ts";
 import { createEndpoint, createTenant, type Json, publish, sql, type Tenant } from "../../support/tenant.ts";
 
 const api = useTestApi();
@@ -219,15 +223,18 @@ describe("viewing a tenant", () => {
     const own = new Set(["/portal/sign-out", "/portal/sessions/:hash/end"]);
     const changing = routes.filter(({ url }) => !own.has(url));
     expect(changing.length).toBeGreaterThan(15);
+    const { token } = await createOperator(api, "security");
+    const viewing = await signIn(token);
+    await viewing.post(`/portal/operator/tenants/${tenant.tenantId}/view`);
     for (const { method, url } of changing) {
       const path = url
         .replace("/endpoints/:id", `/endpoints/${endpoint}`)
         .replace("/deliveries/:id", `/deliveries/${delivery}`)
         .replaceAll(/:\w+/g, "x");
-      const answer = await visitor.post(path);
+      const answer = await viewing.post(path);
       expect({ method, url, status: answer.status }).toEqual({ method, url, status: 403 });
     }
-    const page = await visitor.get(`/portal/endpoints/${endpoint}`);
+    const page = await viewing.get(`/portal/endpoints/${endpoint}`);
     expect(page.text).not.toMatch(/action="\/portal\/endpoints/);
   });
 
@@ -235,4 +242,184 @@ describe("viewing a tenant", () => {
     expect((await visitor.post("/portal/operator/leave")).status).toBe(303);
     expect((await visitor.get("/portal/deliveries")).status).toBe(303);
   });
+});
+
+describe("revoking and holding", () => {
+  const REASON = "leaked <in> a log";
+  let security: TestOperator;
+  let visitor: Visitor;
+
+  /** Creates a tenant with a name of its own, and returns its pages. */
+  async function createTarget() {
+    const target = await createTenant(api, ["credentials:read"]);
+    const name = `Target ${target.tenantId.slice(-6)}`;
+    await sql(api, "UPDATE tenants SET name = $2 WHERE id = $1", [target.tenantId, name]);
+    const page = `/portal/operator/tenants/${target.tenantId}`;
+    const { body } = await api.admin("GET", `/credentials/${target.clientId}`);
+    return {
+      ...target,
+      name,
+      page,
+      credentialId: String(body["id"]),
+      principalId: String(body["principal_id"]),
+    };
+  }
+
+  async function entryOf(type: string, target: string): Promise<Json | undefined> {
+    return (await entries(type)).find((entry) => entry["target"] === target);
+  }
+
+  async function use(token: string): Promise<number> {
+    return (await api.request("/v1/credentials", { headers: bearer(token) })).status;
+  }
+
+  beforeAll(async () => {
+    security = await createOperator(api, "security");
+    visitor = await signIn(security.token);
+  });
+
+  test("a credential, a principal and a tenant are revoked with the operator and the reason on record", async () => {
+    const by = { actor: `operator:${security.id}`, reason: REASON };
+    const target = await createTarget();
+    const targets = [
+      ["credential", target.credentialId, target.clientId],
+      ["principal", target.principalId, undefined],
+      ["tenant", target.tenantId, target.name],
+    ] as const;
+    for (const [noun, id, typed] of targets) {
+      const page = `/portal/operator/${noun}s/${id}`;
+      const before = (await visitor.get(page)).text;
+      expect(before).toContain(`action="${page}/revoke"`);
+      const confirm = typed ?? String((await api.admin("GET", `/principals/${id}`)).body["name"]);
+      const answer = await visitor.post(`${page}/revoke`, { reason: ` ${REASON} `, confirm });
+      expect({ noun, status: answer.status, to: answer.headers.get("location") }).toEqual({
+        noun,
+        status: 303,
+        to: page,
+      });
+      expect(await entryOf(`${noun}.revoked`, id)).toMatchObject(by);
+      expect((await visitor.get(page)).text).not.toContain(`action="${page}/revoke"`);
+    }
+  });
+
+  test("the tokens of what was revoked are rejected when the page has answered", async () => {
+    const target = await createTarget();
+    const token = await accessToken(api, target);
+    expect(await use(token)).toBe(200);
+    await visitor.post(`/portal/operator/credentials/${target.clientId}/revoke`, {
+      reason: REASON,
+      confirm: target.clientId,
+    });
+    expect(await use(token)).toBe(401);
+  });
+
+  test("a tenant is held and released", async () => {
+    const { tenantId, name, page } = await createTarget();
+    for (const [act, other, type] of [
+      ["hold", "release", "tenant.held"],
+      ["release", "hold", "tenant.released"],
+    ] as const) {
+      expect((await visitor.post(`${page}/${act}`, { reason: REASON, confirm: name })).status).toBe(303);
+      expect(await entryOf(type, tenantId)).toMatchObject({
+        actor: `operator:${security.id}`,
+        tenant_id: tenantId,
+        reason: REASON,
+      });
+      const { text } = await visitor.get(page);
+      expect(text).toContain(`action="${page}/${other}"`);
+      expect(text).not.toContain(`action="${page}/${act}"`);
+    }
+  });
+
+  test("a wrong confirmation, a missing reason and one that is too long change nothing", async () => {
+    const { tenantId, name, page } = await createTarget();
+    for (const act of ["revoke", "hold"]) {
+      for (const [fields, text] of [
+        [{ reason: REASON, confirm: `${name}x` }, "The confirmation must be the tenant&#39;s name."],
+        [{ reason: REASON, confirm: "" }, "The confirmation must be the tenant&#39;s name."],
+        [{ reason: " ", confirm: name }, "Reason is required."],
+        [{ reason: "x".repeat(501), confirm: name }, "Reason must"],
+      ] as const) {
+        const answer = await visitor.post(`${page}/${act}`, fields);
+        expect({ act, fields, status: answer.status }).toEqual({ act, fields, status: 422 });
+        expect(answer.text).toContain(text);
+        expect(answer.text).toContain("<code>VALIDATION_FAILED</code>");
+      }
+    }
+    const again = await visitor.post(`${page}/revoke`, { reason: REASON, confirm: "" });
+    expect(again.text).toContain('value="leaked &lt;in&gt; a log"');
+    expect((await api.admin("GET", `/tenants/${tenantId}`)).body).toMatchObject({
+      state: "ACTIVE",
+      held_at: null,
+    });
+  });
+
+  test("an operator without the role sees no form and is refused, on record", async () => {
+    const { tenantId, name, page } = await createTarget();
+    for (const role of ["read", "provision"] as const) {
+      const operator = await createOperator(api, role);
+      const other = await signIn(operator.token);
+      const shown = await other.get(page);
+      expect(shown.status).toBe(200);
+      expect(shown.text).not.toContain(`action="${page}`);
+      expect((await other.get(`/portal/operator/why/${tenantId}`)).text).not.toContain(`href="${page}"`);
+      for (const act of ["revoke", "hold", "release"]) {
+        const answer = await other.post(`${page}/${act}`, { reason: REASON, confirm: name });
+        expect({ role, act, status: answer.status }).toEqual({ role, act, status: 403 });
+        expect(answer.text).toContain("requires an operator of role security");
+      }
+      const refusals = await entries("operator.refused");
+      expect(refusals.some(({ actor }) => actor === `operator:${operator.id}`)).toBe(true);
+    }
+    expect((await api.admin("GET", `/tenants/${tenantId}`)).body).toMatchObject({ state: "ACTIVE" });
+  });
+
+  test("forms without the session's token, of other sites and of ended sessions change nothing", async () => {
+    const { tenantId, name, page } = await createTarget();
+    const fields = { reason: REASON, confirm: name };
+    const own = await signIn(security.token);
+    const csrf = /name="csrf" value="([^"]+)"/.exec((await own.get(page)).text)?.[1] ?? "";
+    const { cookie } = own;
+    expect((await submit(`${page}/revoke`, fields, { cookie })).status).toBe(422);
+    expect((await submit(`${page}/revoke`, { ...fields, csrf: "x".repeat(43) }, { cookie })).status).toBe(
+      400,
+    );
+    for (const site of ["cross-site", "same-site", "none"]) {
+      const foreign = { cookie, "sec-fetch-site": site };
+      expect((await submit(`${page}/revoke`, { ...fields, csrf }, foreign)).status).toBe(400);
+    }
+    expect((await own.post("/portal/sign-out")).status).toBe(303);
+    expect((await submit(`${page}/revoke`, { ...fields, csrf }, { cookie })).status).toBe(401);
+    expect((await api.admin("GET", `/tenants/${tenantId}`)).body).toMatchObject({ state: "ACTIVE" });
+  });
+
+  test("pages lead there: a tenant's explanation, a search, and a viewed credential", async () => {
+    const { tenantId, clientId, credentialId, page } = await createTarget();
+    expect((await visitor.get(`/portal/operator/why/${tenantId}`)).text).toContain(`href="${page}"`);
+    const link = `href="/portal/operator/credentials/${credentialId}"`;
+    expect((await visitor.get(`/portal/operator/tenants?q=${clientId}`)).text).toContain(link);
+    const viewing = await signIn(security.token);
+    await viewing.post(`${page}/view`);
+    const shown = (await viewing.get(`/portal/credentials/${credentialId}`)).text;
+    expect(shown).toContain(link);
+    expect(shown).not.toContain('action="/portal/credentials');
+    expect((await visitor.get("/portal/operator/tenants/ten_000000000000000000000000")).status).toBe(404);
+  });
+});
+
+test("the console has no other change than these", async () => {
+  const changes = (await collectConsoleRoutes()).filter(({ method }) => method !== "GET");
+  expect(changes.map(({ method, url, scopes }) => [method, url, ...scopes].join(" ")).toSorted()).toEqual(
+    [
+      "POST /portal/operator/sign-in",
+      "POST /portal/sign-out operator:read",
+      "POST /portal/operator/leave operator:read",
+      "POST /portal/operator/tenants/:id/view operator:read",
+      ...["credentials", "principals", "tenants"].map(
+        (nouns) => `POST /portal/operator/${nouns}/:id/revoke operator:read operator:security`,
+      ),
+      "POST /portal/operator/tenants/:id/hold operator:read operator:security",
+      "POST /portal/operator/tenants/:id/release operator:read operator:security",
+    ].toSorted(),
+  );
 });

@@ -38,11 +38,6 @@ const LISTED_MAX = 100;
 const EXPLAINED_KINDS = ["delivery", "endpoint", "event", "replay", "tenant"] as const;
 type ExplainedKind = (typeof EXPLAINED_KINDS)[number];
 
-/** Whether objects of a kind are explained. */
-export function isExplained(kind: string): boolean {
-  return EXPLAINED_KINDS.some((explained) => explained === kind);
-}
-
 /** An id of one of the explained kinds. */
 export const ExplainedId = Formed(
   {
