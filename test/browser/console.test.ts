@@ -1,4 +1,4 @@
-/** The operators' console in a real browser: sign-in, overview, search, a tenant's pages read-only, and leaving. */
+/** The operators' console in a real browser: sign-in, overview, search, a tenant's pages read-only, a hold by keyboard, and leaving. */
 import { describe, expect, test } from "vitest";
 import { useTestApi } from "../support/api.ts";
 import {
@@ -69,6 +69,19 @@ describe.skipIf(NO_BROWSER)("the operators' console", () => {
       expect({ wrong: await lookAt(page, "console-view") }).toEqual({ wrong: NOTHING_WRONG });
       await clickThrough(page.getByRole("link", { name: "Acme" }));
       expect(await query("List in Temporal")).toBe(`SignetTenant="${tenant.tenantId}"`);
+      await clickThrough(page.getByRole("link", { name: "Hold or revoke" }));
+      expect(await heading()).toBe("Tenant Acme");
+      expect({ wrong: await lookAt(page, "console-tenant") }).toEqual({ wrong: NOTHING_WRONG });
+      const hold = page.getByRole("region", { name: "Hold" });
+      await hold.getByLabel("Reason").focus();
+      await page.keyboard.type("Receiver under attack");
+      await page.keyboard.press("Tab");
+      await page.keyboard.type("Acm");
+      expect(await hold.getByRole("button").isDisabled()).toBe(true);
+      await page.keyboard.type("e");
+      await page.keyboard.press("Enter");
+      await page.getByRole("heading", { name: "Release" }).waitFor();
+      expect({ wrong: await lookAt(page, "console-held") }).toEqual({ wrong: NOTHING_WRONG });
       await clickThrough(page.getByRole("button", { name: "Leave the tenant" }));
       expect(await heading()).toBe("Tenants");
       await clickThrough(page.getByRole("button", { name: "Sign out" }));

@@ -55,7 +55,7 @@ export const RECORDS: readonly Mutant[] = [
     name: "console-revokes-without-confirmation",
     breaks: "The console changes nothing until the target's name is typed (docs/operations.md, The console)",
     file: "src/portal/operator/target-pages.ts",
-    find: "return typed.trim() === confirmation.trim();",
+    find: "return typed.trim() === confirmation;",
     replace: "return typed.length >= 0 && confirmation.length >= 0;",
     caughtBy: "test/integration/admin/console.test.ts",
   },

@@ -40,10 +40,18 @@ interface TargetAnswer {
   readonly revoked_at?: string | null;
 }
 
-/** A target, with the text that confirms a change: the client id of a credential, otherwise the name. */
+/** A target, with the text that confirms a change. */
 interface Target extends TargetAnswer {
   readonly noun: TargetNoun;
   readonly confirmation: string;
+}
+
+/** Names that every keyboard can type, and that a page shows without loss. */
+const TYPEABLE = /^[!-~]+(?: [!-~]+)*$/;
+
+/** Returns the text to type: the client id of a credential, otherwise the name, or the id if the name is hard to type. */
+function confirmationOf({ id, name, client_id: client }: TargetAnswer): string {
+  return client ?? (name !== null && TYPEABLE.test(name) ? name : id);
 }
 
 interface Act {
@@ -170,17 +178,16 @@ function targetPage(visit: Visit, target: Target, rejected?: Rejected): PageCont
 }
 
 function confirms(typed: string, { confirmation }: Target): boolean {
-  return typed.trim() === confirmation.trim();
+  return typed.trim() === confirmation;
 }
 
 /** Returns why a form is rejected before the API is asked; empty if it is not. */
 function problemsOf(target: Target, { confirm, reason }: { confirm: string; reason: string }) {
-  const what = target.noun === "credential" ? "client id" : "name";
   return [
     ...(reason.trim() === "" ? [{ pointer: "/reason", code: "required", detail: "is required" }] : []),
     ...(confirms(confirm, target)
       ? []
-      : [{ pointer: "/confirm", code: "mismatch", detail: `must be the ${target.noun}'s ${what}` }]),
+      : [{ pointer: "/confirm", code: "mismatch", detail: `must be ${target.confirmation}` }]),
   ];
 }
 
@@ -204,7 +211,7 @@ export function registerTargetPages(
 
   async function read(request: FastifyRequest, noun: TargetNoun, id: string): Promise<Target> {
     const answer = await ask<TargetAnswer>(request, { method: "GET", path: `/admin/v1/${noun}s/${id}` });
-    return { ...answer, noun, confirmation: answer.client_id ?? answer.name ?? answer.id };
+    return { ...answer, noun, confirmation: confirmationOf(answer) };
   }
 
   for (const noun of TARGETS) {

@@ -335,8 +335,8 @@ describe("revoking and holding", () => {
     const { tenantId, name, page } = await createTarget();
     for (const act of ["revoke", "hold"]) {
       for (const [fields, text] of [
-        [{ reason: REASON, confirm: `${name}x` }, "The confirmation must be the tenant&#39;s name."],
-        [{ reason: REASON, confirm: "" }, "The confirmation must be the tenant&#39;s name."],
+        [{ reason: REASON, confirm: `${name}x` }, `The confirmation must be ${name}.`],
+        [{ reason: REASON, confirm: "" }, `The confirmation must be ${name}.`],
         [{ reason: " ", confirm: name }, "Reason is required."],
         [{ reason: "x".repeat(501), confirm: name }, "Reason must"],
       ] as const) {
@@ -352,6 +352,16 @@ describe("revoking and holding", () => {
       state: "ACTIVE",
       held_at: null,
     });
+  });
+
+  test("a name that is hard to type is confirmed by the id", async () => {
+    const { tenantId, page } = await createTarget();
+    for (const name of ["Ａcme", "Acme  Sons"]) {
+      await sql(api, "UPDATE tenants SET name = $2 WHERE id = $1", [tenantId, name]);
+      expect((await visitor.get(page)).text).toContain(`data-confirm="${tenantId}"`);
+      expect((await visitor.post(`${page}/hold`, { reason: REASON, confirm: name })).status).toBe(422);
+    }
+    expect((await visitor.post(`${page}/hold`, { reason: REASON, confirm: tenantId })).status).toBe(303);
   });
 
   test("an operator without the role sees no form and is refused, on record", async () => {

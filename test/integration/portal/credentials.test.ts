@@ -28,7 +28,7 @@ test("a credential is created with a name, its secret shown once, and it gets to
   const [credential] = rows(await tenant.get("/v1/credentials"));
   expect(credential).toMatchObject({ name: "Billing <b>", last_used_at: null });
   const clientId = String(credential?.["client_id"]);
-  await accessToken(api, { ...tenant, clientId, clientSecret }, "credentials:read");
+  await accessToken(api, { ...tenant, clientId, clientSecret }, SCOPES.join(" "));
   const list = (await visitor.get("/portal/credentials")).text;
   expect(list).toContain("Billing &lt;b&gt;");
   expect(list).not.toContain(clientSecret);
