@@ -29,6 +29,8 @@ const OWN_SOCKET = { "grpc.use_local_subchannel_pool": 1 };
 
 /** Limit for a call with all its retries, unless the call sets one. By default, the SDK waits forever. */
 const CALL_TIMEOUT_MS = 10_000;
+/** A retry that waits when its call's time is over begins at most 12 s later (the SDK's longest pause and its jitter). */
+const CALLS_LAST_MS = CALL_TIMEOUT_MS + 20_000;
 
 type Interceptor = NonNullable<ConnectionOptions["interceptors"]>[number];
 
@@ -120,6 +122,7 @@ export function createWatchedClient(
   const replaced = new ReplacedConnection(connect(), {
     connect: async () => await Promise.resolve(connect()),
     probe: async (connection) => await checkNamespace(clientOf(connection, options)),
+    callsLastMs: CALLS_LAST_MS,
     log,
   });
   return { client: clientOf(replaced.connection, options, codec), watch: replaced.watch() };

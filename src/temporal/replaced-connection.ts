@@ -19,6 +19,11 @@ export interface ReplacedConnectionOptions<Connection> {
   readonly probe: (connection: Connection) => Promise<unknown>;
   /** Returns the API key, if one is used that the connection does not ask for itself. */
   readonly apiKey?: (() => string) | undefined;
+  /**
+   * How long calls and their retries may last, in milliseconds; 0 by default. The replaced connection is closed after it.
+   * On a closed one, gRPC for Node throws from the timer of a retry, which ends the process.
+   */
+  readonly callsLastMs?: number;
   readonly log: Logger;
 }
 
@@ -106,6 +111,9 @@ export class ReplacedConnection<Connection extends Replaceable> {
     use(fresh);
     this.#current = fresh;
     this.#misses = 0;
-    await dead.close().catch((error: unknown) => this.#options.log.debug({ err: error }, "not closed"));
+    const { callsLastMs = 0, log } = this.#options;
+    const close = async (): Promise<void> =>
+      await dead.close().catch((error: unknown) => log.debug({ err: error }, "not closed"));
+    await (callsLastMs === 0 ? close() : void setTimeout(() => void close(), callsLastMs).unref());
   }
 }

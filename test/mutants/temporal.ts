@@ -3,6 +3,14 @@ import type { Mutant } from "./mutant.ts";
 
 export const TEMPORAL: readonly Mutant[] = [
   {
+    name: "silent-connection-closed-under-retries",
+    breaks: "An api does not end when it replaces its connection to Temporal (changelog)",
+    file: "src/temporal/replaced-connection.ts",
+    find: "callsLastMs === 0 ? close()",
+    replace: "callsLastMs >= 0 ? close()",
+    caughtBy: "test/unit/temporal/replaced-connection.test.ts",
+  },
+  {
     name: "api-keeps-silent-connection",
     breaks: "An api is ready within 15 s after Temporal answers new connections (docs/guarantees.md)",
     file: "src/temporal/replaced-connection.ts",
