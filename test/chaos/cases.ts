@@ -10,12 +10,15 @@ import { CELL_CUT } from "./scenarios/cell-cut.ts";
 import { CLOCKS_APART } from "./scenarios/clocks-apart.ts";
 import { LETTERS_EXPIRE } from "./scenarios/letters-expire.ts";
 import { CUTS } from "./scenarios/cuts.ts";
+import { FAILOVERS } from "./scenarios/failover.ts";
 import { hangingNeighbour, registrations } from "./scenarios/neighbours.ts";
 import { POOLERS } from "./scenarios/pooler.ts";
 import { RACES } from "./scenarios/races.ts";
 import { REPLAY_KILL } from "./scenarios/replay-kill.ts";
 import { rollingRestart } from "./scenarios/rolling-restart.ts";
 import { soak } from "./scenarios/soak.ts";
+import { STANDBY_GONE } from "./scenarios/standby-gone.ts";
+import { TEMPORAL_SILENT } from "./scenarios/temporal-silent.ts";
 import { WORKER_MEMORY_SETTINGS, workerMemory } from "./scenarios/worker-memory.ts";
 import { UPGRADE } from "./scenarios/upgrade.ts";
 import { YEAR_END } from "./scenarios/year-end.ts";
@@ -304,6 +307,9 @@ export const CASES: readonly ChaosCase[] = [
   ...copies(),
   ...exhausted(),
   ...POOLERS,
+  ...TEMPORAL_SILENT,
+  ...FAILOVERS,
+  STANDBY_GONE,
   REPLAY_KILL,
   LETTERS_EXPIRE,
   RACES,

@@ -103,13 +103,13 @@ export function fatalAnswers(answers: Readonly<Record<string, number>>): TargetR
   return atMost("answers that a client cannot repeat", times, 0);
 }
 
-interface Passed {
+export interface Passed {
   readonly fates: readonly Fate[];
   readonly faults: readonly PassedFault[];
 }
 
 /** Returns the number of requests that may arrive twice: those in flight, and those that a restore forgot. */
-function repeatable({ fates, faults }: Passed): number {
+export function repeatable({ fates, faults }: Passed): number {
   const forgotten = faults.flatMap(({ gone }) => (gone === undefined ? [] : [gone]));
   const inFlight = faults.reduce((sum, fault) => sum + fault.inFlight, 0);
   const after = ({ requestsMs }: Fate): boolean =>

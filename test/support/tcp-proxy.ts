@@ -15,6 +15,8 @@ export interface TcpProxy {
    * @returns the number of silenced connections
    */
   blackHole(): number;
+  /** Leads new connections to another port. */
+  lead(port: number): void;
   close(): Promise<void>;
 }
 
@@ -23,6 +25,7 @@ export async function startTcpProxy(target: number): Promise<TcpProxy> {
   const sockets = new Set<Socket>();
   const dead = new Set<Socket>();
   let frozen = false;
+  let leadsTo = target;
   const carry = (from: Socket, to: Socket): void => {
     sockets.add(from);
     from.on("data", (chunk) => void to.write(chunk));
@@ -36,7 +39,7 @@ export async function startTcpProxy(target: number): Promise<TcpProxy> {
     }
   };
   const server = createServer((client) => {
-    const upstream = connect(target, "127.0.0.1");
+    const upstream = connect(leadsTo, "127.0.0.1");
     carry(client, upstream);
     carry(upstream, client);
   });
@@ -62,6 +65,9 @@ export async function startTcpProxy(target: number): Promise<TcpProxy> {
       }
       sockets.clear();
       return taken;
+    },
+    lead: (port) => {
+      leadsTo = port;
     },
     close: async () => {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));

@@ -49,11 +49,33 @@ async function takesConnections(url: string): Promise<boolean> {
   return taken;
 }
 
+/** Starts the server of a cluster that exists. Resolves when it accepts connections. */
+export async function launchSystemPostgres(options: SystemPostgresOptions, url: string): Promise<Launched> {
+  const { programs, directory, port, settings } = options;
+  const base = join(directory, "postgres");
+  const all = { ...settings, listen_addresses: "127.0.0.1", unix_socket_directories: "", port: String(port) };
+  const logFile = join(directory, "postgres.log");
+  const server = await startServer({
+    command: join(programs, "postgres"),
+    args: [
+      "-D",
+      join(base, "data"),
+      ...Object.entries(all).flatMap(([name, value]) => ["-c", `${name}=${value}`]),
+    ],
+    cwd: base,
+    env: { LC_ALL: "C.UTF-8", ...options.environment },
+    runAs: isRoot() ? unprivilegedUser() : undefined,
+    logFile,
+  });
+  await untilReady("PostgreSQL", { server, logFile }, async () => await takesConnections(url));
+  return { pid: server.pid, stop: async () => await server.stop(STOP) };
+}
+
 /** Creates a cluster. `launch` starts its server, also after a crash, and resolves when it accepts connections. */
 export async function prepareSystemPostgres(
   options: SystemPostgresOptions,
 ): Promise<{ url: string; launch: () => Promise<Launched> }> {
-  const { programs, directory, port, settings } = options;
+  const { programs, directory, port } = options;
   const runAs = isRoot() ? unprivilegedUser() : undefined;
   const identity = runAs === undefined ? {} : { uid: runAs.uid, gid: runAs.gid };
   const base = join(directory, "postgres");
@@ -74,22 +96,9 @@ export async function prepareSystemPostgres(
     ...identity,
   });
   await rm(passwordFile);
-  const all = { ...settings, listen_addresses: "127.0.0.1", unix_socket_directories: "", port: String(port) };
   const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
   return {
     url,
-    launch: async () => {
-      const logFile = join(directory, "postgres.log");
-      const server = await startServer({
-        command: join(programs, "postgres"),
-        args: ["-D", data, ...Object.entries(all).flatMap(([name, value]) => ["-c", `${name}=${value}`])],
-        cwd: base,
-        env: { LC_ALL: "C.UTF-8", ...options.environment },
-        runAs,
-        logFile,
-      });
-      await untilReady("PostgreSQL", { server, logFile }, async () => await takesConnections(url));
-      return { pid: server.pid, stop: async () => await server.stop(STOP) };
-    },
+    launch: async () => await launchSystemPostgres(options, url),
   };
 }
