@@ -107,7 +107,10 @@ export class BoundedClient extends Client {
   #askedAt: number | undefined;
   /** The tick of the server's last answer. */
   #heardAt = ticks;
-  /** Called with the backend's process id if this side closes the connection before the answer to a statement. */
+  /**
+   * Called with the backend's process id if this side gives up waiting for the answer to a statement. Not at an end after
+   * an error: that is an answer.
+   */
   onAbandoned: ((pid: number) => void) | undefined;
 
   constructor(config: BoundedClientConfig) {
@@ -154,7 +157,6 @@ export class BoundedClient extends Client {
   override end(callback: (error: Error) => void): void;
   override end(callback?: (error: Error) => void): Promise<void> | void {
     const { stream } = this.connection;
-    this.#noteAbandoned();
     const timer = setTimeout(() => stream.destroy(), CLOSE_MS).unref();
     stream.once("close", () => clearTimeout(timer));
     return callback === undefined ? super.end() : super.end(callback);

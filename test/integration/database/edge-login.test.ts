@@ -11,7 +11,7 @@ const database = useTestDatabase();
 const OTHER_ROLES = ["signet_owner", ...SERVICE_ROLES.filter((role) => role !== "signet_edge")];
 /** Everything that the login can read, by table. `revocation_followers` records what the edge has applied. */
 const READABLE = {
-  rev_clock: ["epoch", "head", "id", "seq"],
+  rev_clock: ["epoch", "epoch_at", "head", "id", "seq"],
   revocation_followers: [
     "applied_at",
     "lease_ms",

@@ -15,6 +15,7 @@ export interface FoundStatement {
 
 /** Files whose statements no role of a pool runs, or which need no right, and why. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
+  "src/database/abandoned-backends.ts": "reads the system's catalogues",
   "src/database/access.ts": "asks about the login itself, in the system's catalogues",
   "src/database/apply-migrations.ts": "the owner of the schema migrates",
   "src/database/listener.ts": "LISTEN needs no right",
@@ -44,11 +45,12 @@ const DECLARED: Readonly<Partial<Record<ServiceRole, string>>> = {
     revokeOperator revokeOperatorToken setPortalBrand setTenantLimits updateOperator updateRoleScopes countUncounted`,
   signet_issuer: "listLiveKeys publish",
   signet_worker: `countTiles countUncarriedLetters countUncounted findAnyDataKey findCarriersOfLetters findDueMoves
-    findDueRotations findKnownTenants findLettersOf findOverdue insertCheckpoint insertTile lettersOfCarriers listLiveKeys
+    findDueRotations findKnownTenants findLettersOf findOverdue findRestore insertCheckpoint insertTile lettersOfCarriers listLiveKeys
     loadCurrentSecret publish readHead readLag takeFromCarrier countOutcomes`,
-  signet_rotator: `endRescues eraseSuccessors retireVersions revokeReplaced setNextAlerts takeDeliveries takeDue takeEnded
+  signet_rotator: `endReplaced endRescues eraseSuccessors retireVersions setEndIndexes setNextAlerts takeDeliveries takeDue takeEnded
     takeOverdue`,
   signet_audit: "readEntriesFrom",
+  signet_cell: "appendCellEntries cellLogSize readHomeEnds readHomeRevocations",
   signet_edge: `acknowledge listPublicKeys loseFollowers markFollowerSeen proveRevocations readAllRevocations readInParts
     readRevocationNews readRevocationSnapshot registerFollower removeFollower reportFollowers
     withoutWaiting writeFollower`,
