@@ -86,7 +86,7 @@ type StatementArguments = readonly unknown[];
 
 type Connected = (error: Error | undefined, client: PoolClient | undefined, done: () => void) => void;
 
-/** A pool with a bounded queue and a bounded number of backends, whose end does not wait for connections that are not returned. */
+/** A pool with a bounded queue and number of backends. Its end does not wait for connections that are not returned. */
 class BoundedPool extends Pool {
   readonly #open = new Set<PoolClient>();
   readonly #abandoned: AbandonedBackends;

@@ -18,8 +18,10 @@ import {
 } from "../tokens/signing-keys/key-store.ts";
 import { type KeyAlgorithms, rotateSigningKeys } from "../tokens/signing-keys/rotate.ts";
 
-/** How often an api looks whether the keys of access tokens are due, as the schedule does for those of security events. */
-/** A revoked key that had no successor is replaced within it, once the key service answers. */
+/**
+ * How often an api looks whether the keys of access tokens are due, as the schedule does for those of security events. A
+ * revoked key that had no successor is replaced within it, once the key service answers.
+ */
 const ROTATION_MS = 60_000;
 
 export interface SigningKeyParts {

@@ -1,7 +1,7 @@
 /**
- * Limits failures to a number within 5 minutes, per key of each network of the sender; wider networks may have more. Beyond it, each failure before the wait has passed doubles the
- * wait. A success resets the key. Failures are counted after the credential check, so a valid credential is never
- * rejected for the failures of others.
+ * Limits failures to a number within 5 minutes, for each network of the sender. Wider networks may have more. Beyond the
+ * limit, each failure before the wait has passed doubles the wait. A success resets the networks. Failures are counted
+ * after the credential check, so a valid credential is never rejected for the failures of others.
  */
 import type { SignetError } from "../../domain/errors.ts";
 import { FixedWindows } from "../../domain/fixed-windows.ts";
