@@ -1,6 +1,6 @@
 /**
- * Tells a tenant's endpoints and streams of revocations, and of the planned ends of credentials. Events follow within a second, in transactions of their own:
- * a revocation must not wait for keys, streams, or room for events.
+ * Tells a tenant's endpoints and streams of revocations, and of the planned ends of credentials. Events follow within a
+ * second, in transactions of their own. A revocation must not wait for keys, streams, or room for events.
  */
 import type { Pool, Queryable } from "../database/pool.ts";
 import {

@@ -42,7 +42,8 @@ async function makeSpare(
 
 /**
  * Revokes a key in one transaction. If it was the current key, the next or a new key replaces it, without having been
- * published for an hour. While the key service does not answer, a new key follows with the next rotation. Revoking a revoked key again returns the same result.
+ * published for an hour. While the key service does not answer, a new key follows with the next rotation. Revoking a
+ * revoked key again returns the same result.
  *
  * @throws SignetError NOT_FOUND
  */
