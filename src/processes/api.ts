@@ -52,7 +52,7 @@ import { openTemporal } from "./codec.ts";
 import { createPayloadCodec } from "../temporal/codec.ts";
 import { reportUnknownSdk } from "../temporal/sdk-patches.ts";
 import { CHECK_TIMEOUT_MS, checkNamespace, temporalOptions } from "../temporal/client.ts";
-import { lookUp } from "../temporal/open-workflow.ts";
+import { findPause } from "../temporal/open-workflow.ts";
 import { temporalReadiness } from "../temporal/readiness.ts";
 import { temporalUi } from "../temporal/views.ts";
 import { reportUnreachable } from "../temporal/unreachable.ts";
@@ -302,7 +302,7 @@ async function createOperatorsApi({
     findPause: async (workflowId: string) =>
       await temporal.withDeadline(
         Date.now() + CHECK_TIMEOUT_MS,
-        async () => (await lookUp(temporal, workflowId)).pause,
+        async () => await findPause(temporal, workflowId),
       ),
   };
   return await createAdmin({

@@ -42,6 +42,56 @@ function pauseOf({ status, raw }: WorkflowExecutionDescription, namespace: strin
   return { namespace, since: optionalTsToDate(pausedTime), reason: reason ?? "" };
 }
 
+async function describe(
+  client: Client,
+  workflowId: string,
+): Promise<WorkflowExecutionDescription | undefined> {
+  try {
+    return await client.workflow.getHandle(workflowId).describe();
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) {
+      return undefined;
+    }
+    throw error;
+  }
+}
+
+/** The end of a history, in events. A task that fails unstarted is followed by few. */
+const LAST_EVENTS = 100;
+
+/**
+ * Resets a run that no worker can replay since a pause. Temporal's server 1.32 fails a task that is scheduled when the
+ * pause begins. Its SDK 1.24 knows no failure of a task that has not started. The new run goes on after the last
+ * completed task.
+ */
+async function resetUnreadable(
+  client: Client,
+  { workflowId, runId, status, raw }: WorkflowExecutionDescription,
+): Promise<void> {
+  if (status.name !== "RUNNING" || (raw.pendingWorkflowTask?.attempt ?? 1) === 1) {
+    return;
+  }
+  const { namespace } = client.options;
+  const { history } = await client.workflowService.getWorkflowExecutionHistoryReverse({
+    namespace,
+    execution: { workflowId, runId },
+    maximumPageSize: LAST_EVENTS,
+  });
+  const events = history?.events ?? [];
+  const at = events.findIndex((event) => event.workflowTaskCompletedEventAttributes);
+  const failures = events.slice(0, at + 1).flatMap((event) => event.workflowTaskFailedEventAttributes ?? []);
+  if (failures.some(({ startedEventId }) => Number(startedEventId ?? 0) === 0)) {
+    await client.workflowService.resetWorkflowExecution({
+      namespace,
+      workflowExecution: { workflowId, runId },
+      workflowTaskFinishEventId: events[at]?.eventId ?? null,
+      reason: "Its pause left a history that no worker can replay.",
+      // Another worker may find it at the same time.
+      requestId: `unreadable ${runId}`,
+    });
+  }
+}
+
 /** What Temporal says about a workflow. */
 interface LookUp {
   readonly isOpen: boolean;
@@ -52,24 +102,27 @@ interface LookUp {
 
 /**
  * Looks the workflow up by id, which is consistent; visibility is not. An unknown workflow is not open. It was never
- * started, or Temporal's data was lost.
+ * started, or Temporal's data was lost. An open one that no worker can replay is reset.
  *
  * @throws if Temporal does not answer
  */
 export async function lookUp(client: Client, workflowId: string): Promise<LookUp> {
-  try {
-    const described = await client.workflow.getHandle(workflowId).describe();
-    return {
-      isOpen: isOpenStatus(described.status.name),
-      pause: pauseOf(described, client.options.namespace),
-      described,
-    };
-  } catch (error) {
-    if (error instanceof WorkflowNotFoundError) {
-      return { isOpen: false };
-    }
-    throw error;
+  const described = await describe(client, workflowId);
+  if (described === undefined) {
+    return { isOpen: false };
   }
+  await resetUnreadable(client, described);
+  return {
+    isOpen: isOpenStatus(described.status.name),
+    pause: pauseOf(described, client.options.namespace),
+    described,
+  };
+}
+
+/** Returns the pause of a workflow; undefined if it is not paused. Changes nothing. @throws if Temporal does not answer */
+export async function findPause(client: Client, workflowId: string): Promise<Pause | undefined> {
+  const described = await describe(client, workflowId);
+  return described && pauseOf(described, client.options.namespace);
 }
 
 /** Whether the workflow is open. @throws if Temporal does not answer */

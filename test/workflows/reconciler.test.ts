@@ -8,14 +8,17 @@ import { createPool } from "../../src/database/pool.ts";
 import { createLogger } from "../../src/observability/logger.ts";
 import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { eventually } from "../support/eventually.ts";
-import { pauseWorkflow } from "../support/paused-workflow.ts";
+import { pauseAtOnce, pauseWorkflow } from "../support/paused-workflow.ts";
 import { useWorld } from "../support/world.ts";
+import type { WorkerProcess } from "../../src/processes/worker.ts";
 
 const world = useWorld({ retryWindowMs: 259_200_000 });
 const receivers: Receiver[] = [];
 
+let worker: WorkerProcess;
+
 beforeAll(async () => {
-  await world.current.startWorker();
+  worker = await world.current.startWorker();
 });
 
 afterEach(async () => {
@@ -140,6 +143,28 @@ describe("an overdue delivery", () => {
     const delivered = await current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
     expect(delivered).toMatchObject({ attemptCount: 2, cycle: 1, carrier: handle.workflowId });
     await handle.result();
+    expect(receiver.requests).toHaveLength(2);
+    await close();
+  });
+
+  test("whose workflow no worker can replay since a pause goes on in it", async () => {
+    const { current } = world;
+    const { tenant, id, receiver } = await failedOnce();
+    const handle = await current.workflowOf(tenant, id);
+    await current.sql.query("DELETE FROM endpoint_health");
+    await worker.close();
+    await handle.signal("attemptNow");
+    const unpause = await pauseAtOnce(current.temporal, handle.workflowId);
+    await unpause();
+    worker = await current.startWorker();
+    await eventually(
+      async () => ((await handle.describe()).raw.pendingWorkflowTask?.attempt ?? 0) > 1,
+      "a failed task",
+    );
+    const { reconciler, close } = later();
+    expect(await reconciler.reconcile()).toEqual({ moved: 0, late: 1 });
+    const delivered = await current.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
+    expect(delivered).toMatchObject({ attemptCount: 2, cycle: 1, carrier: handle.workflowId });
     expect(receiver.requests).toHaveLength(2);
     await close();
   });

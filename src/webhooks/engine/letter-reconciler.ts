@@ -4,7 +4,7 @@
  * hint, so a carrier that differs is asked by id. Dead letters whose workflow is gone, or does not know them, wait for
  * another one (architecture 3).
  */
-import { type Client, WorkflowNotFoundError } from "@temporalio/client";
+import type { Client } from "@temporalio/client";
 import type { Logger } from "pino";
 import {
   attemptNowSignal,
@@ -25,7 +25,7 @@ import {
   takeFromCarrier,
 } from "../../database/repositories/webhooks/reconciliation.ts";
 import type { Clock } from "../../domain/clock.ts";
-import { isOpenStatus, lookUpEach, OPEN } from "../../temporal/open-workflow.ts";
+import { lookUp, lookUpEach, OPEN } from "../../temporal/open-workflow.ts";
 import { VIEWS } from "../../temporal/views.ts";
 
 /** Most of a round: a million dead letters, or 24,000 workflows, are compared within two minutes. */
@@ -199,20 +199,15 @@ export class LetterReconciler {
    * one does not answer, and keeps its dead letters.
    */
   async #look(carrier: string): Promise<Workflow | "paused" | undefined> {
-    const handle = this.#options.client.workflow.getHandle(carrier);
-    try {
-      const { status, type, startTime: startedAt } = await handle.describe();
-      if (status.name === "PAUSED") {
-        return "paused";
-      }
-      const members = isOpenStatus(status.name) ? (await handle.query(statusQuery)).members : [];
-      return { type, startedAt, members };
-    } catch (error) {
-      if (error instanceof WorkflowNotFoundError) {
-        return undefined;
-      }
-      throw error;
+    const { client } = this.#options;
+    const { isOpen, pause, described } = await lookUp(client, carrier);
+    if (pause !== undefined) {
+      return "paused";
     }
+    const { members } = isOpen
+      ? await client.workflow.getHandle(carrier).query(statusQuery)
+      : { members: [] };
+    return described && { type: described.type, startedAt: described.startTime, members };
   }
 
   async #settle({ carrier, lost, ghosts, retried, silent }: LetterDifference): Promise<void> {
