@@ -6,7 +6,14 @@
  * Content: 1 byte of version, 32 of salt, ciphertext, 16 of tag. The key seals only one content, so its IV is fixed.
  * Sealed beside it: 1 byte of version, 12 of random IV, ciphertext, 16 of tag. No base64, because events are many.
  */
-import { createCipheriv, createDecipheriv, createHmac, hkdfSync } from "node:crypto";
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHmac,
+  createSecretKey,
+  hkdfSync,
+  type KeyObject,
+} from "node:crypto";
 import { EnvelopeError } from "./envelope.ts";
 
 const ALGORITHM = "aes-256-gcm";
@@ -23,8 +30,8 @@ export const CONTENT_SALT_BYTES = 32;
 export const CONTENT_HEAD_BYTES = 1 + CONTENT_SALT_BYTES;
 
 /** Derives the root of a tenant's content keys from its data key, with HKDF. */
-export function contentRoot(dataKey: Buffer): Buffer {
-  return Buffer.from(hkdfSync("sha256", dataKey, "", "signet event content", KEY_BYTES));
+export function contentRoot(dataKey: Buffer): KeyObject {
+  return createSecretKey(Buffer.from(hkdfSync("sha256", dataKey, "", "signet event content", KEY_BYTES)));
 }
 
 /**
@@ -33,11 +40,11 @@ export function contentRoot(dataKey: Buffer): Buffer {
  * @param head the event's content, or at least its head
  * @throws EnvelopeError if `head` is not event content
  */
-export function contentKey(root: Buffer, head: Buffer): Buffer {
+export function contentKey(root: KeyObject, head: Buffer): KeyObject {
   if (head[0] !== VERSION || head.length < CONTENT_HEAD_BYTES) {
     throw new EnvelopeError("not the content of an event");
   }
-  return createHmac("sha256", root).update(head.subarray(1, CONTENT_HEAD_BYTES)).digest();
+  return createSecretKey(createHmac("sha256", root).update(head.subarray(1, CONTENT_HEAD_BYTES)).digest());
 }
 
 /**
@@ -46,7 +53,7 @@ export function contentKey(root: Buffer, head: Buffer): Buffer {
  * @param place additional data (`envelopeAad`)
  * @param salt 32 random bytes, used only here
  */
-export function sealContent(root: Buffer, place: string, salt: Uint8Array, text: string): Buffer {
+export function sealContent(root: KeyObject, place: string, salt: Uint8Array, text: string): Buffer {
   const head = Buffer.allocUnsafe(CONTENT_HEAD_BYTES);
   head[0] = VERSION;
   head.set(salt, 1);
@@ -59,12 +66,12 @@ export function sealContent(root: Buffer, place: string, salt: Uint8Array, text:
  * @returns UTF-8 bytes, which most callers pass on unchanged
  * @throws EnvelopeError if it was sealed with another key or for another place
  */
-export function openContentBytes(key: Buffer, place: string, content: Buffer): Buffer {
+export function openContentBytes(key: KeyObject, place: string, content: Buffer): Buffer {
   return open(key, place, { iv: CONTENT_IV, sealed: content.subarray(CONTENT_HEAD_BYTES) });
 }
 
 /** Like {@link openContentBytes}, but returns text. */
-export function openContent(key: Buffer, place: string, content: Buffer): string {
+export function openContent(key: KeyObject, place: string, content: Buffer): string {
   return openContentBytes(key, place, content).toString("utf8");
 }
 
@@ -73,7 +80,7 @@ export function openContent(key: Buffer, place: string, content: Buffer): string
  *
  * @param iv 12 random bytes
  */
-export function sealBeside(key: Buffer, place: string, iv: Uint8Array, text: string): Buffer {
+export function sealBeside(key: KeyObject, place: string, iv: Uint8Array, text: string): Buffer {
   const head = Buffer.allocUnsafe(1 + IV_BYTES);
   head[0] = VERSION;
   head.set(iv, 1);
@@ -85,7 +92,7 @@ export function sealBeside(key: Buffer, place: string, iv: Uint8Array, text: str
  *
  * @throws EnvelopeError if it was sealed with another key or for another place
  */
-export function openBeside(key: Buffer, place: string, sealed: Buffer): string {
+export function openBeside(key: KeyObject, place: string, sealed: Buffer): string {
   if (sealed[0] !== VERSION) {
     throw new EnvelopeError("not sealed beside an event's content");
   }
@@ -94,7 +101,7 @@ export function openBeside(key: Buffer, place: string, sealed: Buffer): string {
 }
 
 function seal(
-  key: Buffer,
+  key: KeyObject,
   place: string,
   { head, iv, text }: { readonly head: Buffer; readonly iv: Uint8Array; readonly text: string },
 ): Buffer {
@@ -106,7 +113,7 @@ function seal(
 }
 
 function open(
-  key: Buffer,
+  key: KeyObject,
   place: string,
   { iv, sealed }: { readonly iv: Uint8Array; readonly sealed: Buffer },
 ): Buffer {

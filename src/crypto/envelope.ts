@@ -2,7 +2,7 @@
  * Envelopes: `v1.<key id>.<iv>.<tag>.<ciphertext>`, AES-256-GCM, base64url. The additional data names the place of the
  * value, so that an envelope moved to another row, tenant or version cannot be opened.
  */
-import { createCipheriv, createDecipheriv, createHmac } from "node:crypto";
+import { createCipheriv, createDecipheriv, createHmac, createSecretKey, type KeyObject } from "node:crypto";
 import type { RandomBytes } from "../domain/ids.ts";
 
 const ALGORITHM = "aes-256-gcm";
@@ -13,7 +13,7 @@ const TAG_BYTES = 16;
 export interface EnvelopeKey {
   readonly id: string;
   /** 32 bytes. */
-  readonly key: Buffer;
+  readonly key: KeyObject;
 }
 
 /** An envelope cannot be opened: wrong key, wrong place, or changed. */
@@ -27,7 +27,8 @@ export function envelopeAad(table: string, tenantId: string, id: string, version
 }
 
 /** Names a key by a digest that reveals nothing about it. */
-export function namedKey(key: Buffer): EnvelopeKey {
+export function namedKey(bytes: Buffer): EnvelopeKey {
+  const key = createSecretKey(bytes);
   return { id: createHmac("sha256", key).update("signet envelope key id").digest("hex").slice(0, 8), key };
 }
 

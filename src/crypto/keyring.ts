@@ -2,6 +2,7 @@
  * Keys at rest. The key-encryption key wraps one data key per tenant (tenants.data_key), which seals that tenant's
  * values. Erasing a tenant's data key makes all of them unreadable.
  */
+import type { KeyObject } from "node:crypto";
 import { putBounded } from "../domain/bounded-map.ts";
 import { monotonic } from "../domain/clock.ts";
 import type { RandomBytes } from "../domain/ids.ts";
@@ -46,7 +47,7 @@ export interface Keyring {
   /** Decrypts a tenant's value; rejects with EnvelopeError. */
   openForTenant(wrappedDataKey: string, tenantId: string, aad: string, envelope: string): Promise<Buffer>;
   /** Returns the root of the keys of a tenant's events (crypto/content.ts). Rejects with EnvelopeError. */
-  contentRoot(wrappedDataKey: string, tenantId: string): Promise<Buffer>;
+  contentRoot(wrappedDataKey: string, tenantId: string): Promise<KeyObject>;
   /** Encrypts a value that belongs to no tenant, for instance a signing key. */
   sealWithKek(aad: string, plaintext: string | Uint8Array): Promise<string>;
   /** Decrypts a value that belongs to no tenant. Rejects with EnvelopeError. */
@@ -59,7 +60,7 @@ export interface Keyring {
 
 interface TenantKeys {
   readonly dataKey: EnvelopeKey;
-  readonly contentRoot: Buffer;
+  readonly contentRoot: KeyObject;
 }
 
 interface HeldKeys {

@@ -3,7 +3,7 @@
  * needed. Without the pepper, the database alone cannot even test a guess (security decisions A). Earlier peppers still
  * verify their MACs. A MAC verified by one is replaced under the newest (mac_key_id names the pepper).
  */
-import { createHmac, hkdfSync } from "node:crypto";
+import { createHmac, createSecretKey, hkdfSync, type KeyObject } from "node:crypto";
 
 const DERIVED_KEY_BYTES = 32;
 
@@ -25,12 +25,13 @@ export interface Pepper {
    * Derives a key from both the secret and a pepper: HKDF-SHA-256 with the pepper as salt, 32 bytes. Returns
    * `undefined` if the pepper is unknown.
    */
-  deriveKey(secret: string, info: string, pepperId: string): Buffer | undefined;
+  deriveKey(secret: string, info: string, pepperId: string): KeyObject | undefined;
 }
 
 type Mac = (text: string) => Buffer;
 
-function macUnder(key: Buffer): Mac {
+function macUnder(bytes: Buffer): Mac {
+  const key = createSecretKey(bytes);
   return (text) => createHmac("sha256", key).update(text).digest();
 }
 
@@ -47,7 +48,7 @@ export function createPepper(key: Buffer, previous: readonly Buffer[] = []): Pep
     macs: (secret) => known.map(({ id, mac }) => ({ keyId: id, mac: mac(secret) })),
     deriveKey: (secret, info, pepperId) => {
       const salt = known.find(({ id }) => id === pepperId)?.bytes;
-      return salt && Buffer.from(hkdfSync("sha256", secret, salt, info, DERIVED_KEY_BYTES));
+      return salt && createSecretKey(Buffer.from(hkdfSync("sha256", secret, salt, info, DERIVED_KEY_BYTES)));
     },
   };
 }

@@ -33,6 +33,7 @@ export interface ServerOptions {
   /** Makes POSTs idempotent; absent on a server without POSTs of its own. */
   readonly idempotency?: IdempotencyServices | undefined;
   readonly clock: Clock;
+  /** For the requests' ids, which are no secrets. */
   readonly randomBytes: RandomBytes;
   readonly log: Logger;
   /** Returns the target to route. It must not throw, since only hooks can reject a request with a response. */

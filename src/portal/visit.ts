@@ -1,5 +1,5 @@
 /** A signed-in request: identity, scopes and API access. */
-import { createHmac, timingSafeEqual } from "node:crypto";
+import { createHmac, createSecretKey, timingSafeEqual } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import type { InProcessAnswer, InProcessCall } from "../api/in-process.ts";
 import type { SignetServer } from "../http/types.ts";
@@ -71,7 +71,8 @@ export function refusal({ body, headers }: Pick<InProcessAnswer, "body" | "heade
 
 /** Derives the token of a session's forms from the cookie's secret, which is not stored. */
 function csrfToken(secret: string): string {
-  return createHmac("sha256", secret).update("signet portal forms").digest("base64url");
+  const key = createSecretKey(Buffer.from(secret));
+  return createHmac("sha256", key).update("signet portal forms").digest("base64url");
 }
 
 /** Compares two form tokens in constant time. */

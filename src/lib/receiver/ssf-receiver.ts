@@ -2,8 +2,9 @@
  * A receiver of security events (OpenID Shared Signals Framework 1.0, RFC 8417 and RFC 8935). It remembers what was
  * revoked, so that a service which verifies access tokens with a JWT library can deny revoked ones.
  */
-import { createPublicKey, type JsonWebKey, timingSafeEqual, verify } from "node:crypto";
+import { createPublicKey, type JsonWebKey, timingSafeEqual } from "node:crypto";
 import { readBody } from "../bounded-body.ts";
+import { verifySignature } from "../jws.ts";
 import { type HeaderSource, valuesOf } from "./headers.ts";
 import { MemoryReplayStore } from "./replay-store.ts";
 
@@ -64,11 +65,6 @@ export interface SetAnswer {
 }
 
 const SESSION_REVOKED = "https://schemas.openid.net/secevent/caep/event-type/session-revoked";
-const HASHES = new Map<unknown, string | null>([
-  ["ES256", "sha256"],
-  ["RS256", "sha256"],
-  ["Ed25519", null],
-]);
 const ERROR_HEADERS = { "Content-Type": "application/json", "Content-Language": "en" } as const;
 const MAX_BYTES = 65_536;
 const SKEW_S = 60;
@@ -183,11 +179,10 @@ export class SsfReceiver {
       throw new SetError("invalid_request", "the token is not a security event token");
     }
     const key = await this.#findKey(kid);
-    const hash = HASHES.get(alg);
-    const signed = { key: createPublicKey({ key, format: "jwk" }), dsaEncoding: "ieee-p1363" } as const;
+    const publicKey = createPublicKey({ key, format: "jwk" });
     const bytes = Buffer.from(`${head}.${payload}`, "latin1");
-    const known = hash !== undefined && key["alg"] === alg;
-    if (!known || !verify(hash, bytes, signed, Buffer.from(signature, "base64url"))) {
+    const isSigned = verifySignature(alg, bytes, publicKey, Buffer.from(signature, "base64url"));
+    if (key["alg"] !== alg || !isSigned) {
       throw new SetError("authentication_failed", "the signature is wrong");
     }
     return this.#check(claims);

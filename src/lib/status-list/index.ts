@@ -2,9 +2,10 @@
  * For verifiers of access tokens that are not edges: whether a token is revoked, from its issuer's status list
  * (draft-ietf-oauth-status-list). Uses only Node's own modules.
  */
-import { createPublicKey, type JsonWebKey, verify } from "node:crypto";
+import { createPublicKey, type JsonWebKey } from "node:crypto";
 import { inflateSync } from "node:zlib";
 import { readBody } from "../bounded-body.ts";
+import { verifySignature } from "../jws.ts";
 import { readCwt, STATUS_LIST_CWT } from "./cwt.ts";
 
 const TIMEOUT_MS = 5_000;
@@ -171,8 +172,7 @@ export class StatusListClient {
       throw new StatusListError("LIST_INVALID", "the status list is signed by no key of the issuer");
     }
     const key = createPublicKey({ key: jwk, format: "jwk" });
-    const digest = jwk.kty === "OKP" ? null : "sha256";
-    if (!verify(digest, signed, { key, dsaEncoding: "ieee-p1363" }, signature)) {
+    if (!verifySignature(alg, signed, key, signature)) {
       throw new StatusListError("LIST_INVALID", "the signature of the status list is wrong");
     }
     return claims();

@@ -1,6 +1,7 @@
 /** The public API: registers each file of routes in order. Each route declares its scopes. */
 import type { Config } from "../../config/config.ts";
 import type { Keyring } from "../../crypto/keyring.ts";
+import { createRandomPool } from "../../crypto/random-pool.ts";
 import type { Pool } from "../../database/pool.ts";
 import { tenantTransaction } from "../../database/transaction.ts";
 import { type Clock, monotonic } from "../../domain/clock.ts";
@@ -205,7 +206,7 @@ export async function createApi(services: ApiServices): Promise<SignetServer> {
       }),
     },
     clock,
-    randomBytes,
+    randomBytes: createRandomPool(),
     log,
   });
 

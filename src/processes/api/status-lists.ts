@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import type { StatusListServices } from "../../api/routes/status-lists.ts";
 import type { Config } from "../../config/config.ts";
+import { createRandomPool } from "../../crypto/random-pool.ts";
 import type { Pool } from "../../database/pool.ts";
 import {
   findStatusList,
@@ -69,7 +70,7 @@ export function createStatusLists(parts: StatusListParts): StatusLists {
     places:
       audiences.length === 0
         ? undefined
-        : createStatusPlaces({ audiences, reserve, insert, uriOf, clock, randomBytes }),
+        : createStatusPlaces({ audiences, reserve, insert, uriOf, clock, randomBytes: createRandomPool() }),
     routes: {
       documents: createStatusListDocuments({
         issuer,

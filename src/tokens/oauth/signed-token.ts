@@ -4,8 +4,9 @@
  * lenient.
  */
 import { isUtf8 } from "node:buffer";
-import { type KeyObject, verify } from "node:crypto";
+import type { KeyObject } from "node:crypto";
 import type { SigningAlgorithm } from "../../database/repositories/tokens/signing-keys.ts";
+import { verifySignature } from "../../lib/jws.ts";
 
 type Members = Readonly<Record<string, unknown>>;
 
@@ -67,16 +68,9 @@ export function readSignedToken(token: string): SignedToken {
   };
 }
 
-const SIGNATURES: Readonly<Record<SigningAlgorithm, (token: SignedToken, key: KeyObject) => boolean>> = {
-  ES256: ({ signed, signature }, key) =>
-    verify("sha256", signed, { key, dsaEncoding: "ieee-p1363" }, signature),
-  RS256: ({ signed, signature }, key) => verify("sha256", signed, key, signature),
-  Ed25519: ({ signed, signature }, key) => verify(null, signed, key, signature),
-};
-
 /** Whether this key signed the token. */
 export function isSignedWith(token: SignedToken, alg: SigningAlgorithm, key: KeyObject): boolean {
-  return SIGNATURES[alg](token, key);
+  return verifySignature(alg, token.signed, key, token.signature);
 }
 
 export interface TimeRules {

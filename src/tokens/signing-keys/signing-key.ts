@@ -16,6 +16,7 @@ import type {
   SigningAlgorithm,
   SigningKeyRow,
 } from "../../database/repositories/tokens/signing-keys.ts";
+import { signEs256 } from "../../lib/jws.ts";
 
 /** A key in the JWKS, with public members only. */
 export type PublicJwk = Readonly<JWK> & { readonly kid: string; readonly alg: string; readonly use: "sig" };
@@ -50,7 +51,7 @@ const RSA_BITS = 2_048;
 const ALGORITHMS: Readonly<Record<SigningAlgorithm, Algorithm>> = {
   ES256: {
     generate: async () => await generate("ec", { namedCurve: "P-256" }),
-    sign: (bytes, key) => signBytes("sha256", bytes, { key, dsaEncoding: "ieee-p1363" }),
+    sign: signEs256,
   },
   RS256: {
     generate: async () => await generate("rsa", { modulusLength: RSA_BITS }),

@@ -3,7 +3,7 @@
  * costs no round trip for its place. Its row is written before the token is handed out: one statement for all tokens
  * that are issued at the same time.
  */
-import { createCipheriv } from "node:crypto";
+import { createCipheriv, createSecretKey } from "node:crypto";
 import { createBatcher } from "../../database/batcher.ts";
 import type { PlacedToken, ReservedPlaces } from "../../database/repositories/tokens/status-lists.ts";
 import type { Clock } from "../../domain/clock.ts";
@@ -31,7 +31,8 @@ const JTI_RANDOM_BYTES = 8;
 
 /** Returns the order of a list's places: a bijection on 0 to 2^20 - 1, whose round functions are tables made by AES. */
 export function placeOrder(key: Buffer): (ordinal: number) => number {
-  const stream = createCipheriv("aes-256-ctr", key, Buffer.alloc(16)).update(Buffer.alloc(2 * ROUNDS * HALF));
+  const cipher = createCipheriv("aes-256-ctr", createSecretKey(key), Buffer.alloc(16));
+  const stream = cipher.update(Buffer.alloc(2 * ROUNDS * HALF));
   return (ordinal) => {
     let left = ordinal >> HALF_BITS;
     let right = ordinal & (HALF - 1);

@@ -1,4 +1,5 @@
 /** Caches the tenants' content keys for ingest, so that a commit across tenants requests none twice. */
+import type { KeyObject } from "node:crypto";
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { Queryable } from "../../database/pool.ts";
 import { findDataKeys } from "../../database/repositories/data-keys.ts";
@@ -11,7 +12,7 @@ const ROOTS_MAX = 1_000;
 const FRESH_MS = 60_000;
 
 /** Content root key of each tenant, or the reason why it has none. */
-export type ContentRoots = ReadonlyMap<string, Buffer | Error>;
+export type ContentRoots = ReadonlyMap<string, KeyObject | Error>;
 
 export interface ContentKeys {
   /**
@@ -28,9 +29,9 @@ export interface ContentKeysOptions {
 }
 
 export function createContentKeys({ keyring, clock }: ContentKeysOptions): ContentKeys {
-  const known = new Map<string, { readonly root: Buffer; readonly untilMs: number }>();
+  const known = new Map<string, { readonly root: KeyObject; readonly untilMs: number }>();
 
-  async function ask(db: Queryable, tenantIds: readonly string[], roots: Map<string, Buffer | Error>) {
+  async function ask(db: Queryable, tenantIds: readonly string[], roots: Map<string, KeyObject | Error>) {
     const wrapped = await findDataKeys(db, tenantIds);
     // Together, because a key management service may be far away.
     await Promise.all(
@@ -40,7 +41,7 @@ export function createContentKeys({ keyring, clock }: ContentKeysOptions): Conte
     );
   }
 
-  async function unwrap(tenantId: string, wrapped: string | undefined): Promise<Buffer | Error> {
+  async function unwrap(tenantId: string, wrapped: string | undefined): Promise<KeyObject | Error> {
     if (wrapped === undefined) {
       known.delete(tenantId);
       return new SignetError("TENANT_SUSPENDED", { detail: "The tenant no longer accepts events." });
@@ -56,7 +57,7 @@ export function createContentKeys({ keyring, clock }: ContentKeysOptions): Conte
 
   return {
     rootsOf: async (db, tenantIds) => {
-      const roots = new Map<string, Buffer | Error>();
+      const roots = new Map<string, KeyObject | Error>();
       const missing: string[] = [];
       const nowMs = clock.now();
       for (const tenantId of new Set(tenantIds)) {

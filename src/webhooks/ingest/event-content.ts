@@ -1,4 +1,5 @@
 /** Seals and opens the `data` of events and the responses of receivers (decision 0014). */
+import type { KeyObject } from "node:crypto";
 import {
   contentKey,
   CONTENT_SALT_BYTES,
@@ -37,7 +38,7 @@ function answerPlace({ tenantId, deliveryId, cycle, attempt }: AnswerPlace): str
 /** Seals the contents of new events. The random bytes of a whole commit are drawn at once. */
 export function sealNewContents(
   events: readonly { readonly id: string; readonly tenantId: string; readonly data: string }[],
-  rootOf: (tenantId: string) => Buffer,
+  rootOf: (tenantId: string) => KeyObject,
   randomBytes: RandomBytes,
 ): Buffer[] {
   const salts = randomBytes(CONTENT_SALT_BYTES * events.length);
@@ -54,18 +55,18 @@ export async function findContentRoot(
   db: Queryable,
   keyring: Pick<Keyring, "contentRoot">,
   tenantId: string,
-): Promise<Buffer | undefined> {
+): Promise<KeyObject | undefined> {
   const wrapped = await findDataKey(db, tenantId);
   return wrapped === "" ? undefined : await keyring.contentRoot(wrapped, tenantId);
 }
 
 /** Opens the `data` of an event as JSON text. Throws EnvelopeError. */
-export function openEventContent(root: Buffer, tenantId: string, id: string, content: Buffer): string {
+export function openEventContent(root: KeyObject, tenantId: string, id: string, content: Buffer): string {
   return openContent(contentKey(root, content), contentPlace(tenantId, id), content);
 }
 
 /** Opens a receiver's response. `head` is the content of the event, or its beginning. */
-export function openAnswer(root: Buffer, head: Buffer, place: AnswerPlace, sealed: Buffer): string {
+export function openAnswer(root: KeyObject, head: Buffer, place: AnswerPlace, sealed: Buffer): string {
   return openBeside(contentKey(root, head), answerPlace(place), sealed);
 }
 

@@ -2,6 +2,7 @@
  * Accepts events: writes an event and its deliveries in one commit that concurrent requests share (architecture 3).
  * Once it has resolved, nothing may be lost, whatever crashes.
  */
+import type { KeyObject } from "node:crypto";
 import type { Pool } from "../../database/pool.ts";
 import { createBatcher } from "../../database/batcher.ts";
 import {
@@ -243,7 +244,7 @@ async function commit(
     const { deprecatedAt } = match;
     return { id, type, createdAt: now, deliveries: deliveries.length, deprecatedAt };
   });
-  const contents = sealNewContents(events, (tenantId) => roots.get(tenantId) as Buffer, options.keyBytes);
+  const contents = sealNewContents(events, (tenantId) => roots.get(tenantId) as KeyObject, options.keyBytes);
   const sealed = events.map((event, index) => ({ ...event, content: contents[index] as Buffer }));
   const times = {
     now,

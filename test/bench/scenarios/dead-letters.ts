@@ -1,5 +1,5 @@
 /** The dead-letter queue: a bulk replay of 10,000, and pages and groups of a queue of 1,000,000. */
-import { randomBytes } from "node:crypto";
+import { type KeyObject, randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Client } from "pg";
 import { findContentRoot, sealNewContents } from "../../../src/webhooks/ingest/event-content.ts";
@@ -107,7 +107,7 @@ async function sealNewest(world: World, { tenantId }: Queue, kek: Buffer): Promi
 
 async function seal(
   client: Client,
-  root: Buffer,
+  root: KeyObject,
   { tenantId, ids }: { readonly tenantId: string; readonly ids: readonly string[] },
 ): Promise<void> {
   const data = JSON.stringify({ text: "x".repeat(DATA_BYTES) });

@@ -206,7 +206,7 @@ export class Program {
   }
 }
 
-function calleeName(call: CallExpression): Node {
+export function calleeName(call: CallExpression): Node {
   const callee = bare(call.expression);
   return is.isPropertyAccessExpression(callee) ? callee.name : callee;
 }
