@@ -21,6 +21,9 @@ export type ServiceRole = (typeof SERVICE_ROLES)[number];
  */
 const GENERIC_PLANS: ReadonlySet<ServiceRole> = new Set(["signet_ingest", "signet_worker"]);
 
+/** Roles that look for what waits. */
+const LOOKS_FOR_WAITING: ReadonlySet<ServiceRole> = new Set(["signet_worker", "signet_operator"]);
+
 const IDLE_IN_TRANSACTION_MS = 15_000;
 
 /**
@@ -45,11 +48,29 @@ const RELIED_ON = {
 export type SettingsScope = "session" | "transaction";
 
 /**
+ * Makes the planner compare plans by the number of rows they read, whatever an index's pages look like. An index of what
+ * waits keeps its pages after its rows have left. By default the planner counts these pages, and may read all rows of a
+ * day instead (decision 40). Without page costs, an index with fewer of the rows is never the dearer one.
+ */
+const BY_ROWS = { random_page_cost: "0", seq_page_cost: "0", enable_seqscan: "off" } as const;
+
+function settingBatch(scope: SettingsScope, settings: Readonly<Record<string, string | number>>): string {
+  const set = scope === "session" ? "SET" : "SET LOCAL";
+  return Object.entries(settings)
+    .map(([name, value]) => `${set} ${name} = '${value}'`)
+    .join("; ");
+}
+
+/** Returns the statements that let statements of any role find what waits, as those of the worker do. */
+export function planByRows(scope: SettingsScope): string {
+  return settingBatch(scope, BY_ROWS);
+}
+
+/**
  * Returns the statements, one batch without an answer to read, that make a session or a transaction act as a role. They
  * take no snapshot, so `SET TRANSACTION` may follow them.
  */
 export function roleSettings(role: ServiceRole, statementMs: number, scope: SettingsScope): string {
-  const set = scope === "session" ? "SET" : "SET LOCAL";
   const settings = {
     role,
     ...RELIED_ON,
@@ -59,7 +80,11 @@ export function roleSettings(role: ServiceRole, statementMs: number, scope: Sett
     // A pooler may pass on a session that another role has used.
     plan_cache_mode: GENERIC_PLANS.has(role) ? "force_generic_plan" : "auto",
   };
-  return Object.entries(settings)
-    .map(([name, value]) => `${set} ${name} = '${value}'`)
-    .join("; ");
+  if (LOOKS_FOR_WAITING.has(role)) {
+    return `${settingBatch(scope, settings)}; ${planByRows(scope)}`;
+  }
+  // A pooler may pass on a session that another role has used. The database may have values of its own.
+  const set = scope === "session" ? "SET" : "SET LOCAL";
+  const others = Object.keys(BY_ROWS).map((name) => `${set} ${name} TO DEFAULT`);
+  return `${settingBatch(scope, settings)}; ${others.join("; ")}`;
 }

@@ -433,8 +433,9 @@ export async function deferDelivery(
 ): Promise<void> {
   await db.query({
     name: "defer-delivery",
+    // No index of what waits fits the condition of the state, so the key finds the row (decision 40).
     text: `UPDATE deliveries SET next_attempt_at = $5
-      WHERE day = $1 AND id = $2 AND carrier = $3 AND epoch = $4 AND state = 'RETRYING'`,
+      WHERE day = $1 AND id = $2 AND carrier = $3 AND epoch = $4 AND state || '' = 'RETRYING'`,
     values: [idDay(deliveryId), deliveryId, carrier, epoch, nextAttemptAt],
   });
 }

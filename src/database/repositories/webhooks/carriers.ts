@@ -1,4 +1,7 @@
-/** Changes by a carrier to its own deliveries, for instance back to the outbox. Each is one guarded UPDATE. */
+/**
+ * Changes by a carrier to its own deliveries, for instance back to the outbox. Each is one guarded UPDATE. Their conditions
+ * of the state fit no index of what waits, so the key finds each row (decision 40).
+ */
 import { idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 import { HAS_ENDPOINT } from "../endpoints/endpoints.ts";
@@ -36,7 +39,7 @@ export async function replayFromCarrier(db: Queryable, fenced: Fenced, now: Date
     text: `UPDATE deliveries d SET ${NEW_CYCLE}
       FROM unnest($1::date[], $2::text[], $3::int[]) AS m(day, id, epoch)
       WHERE d.day = m.day AND d.id = m.id AND d.carrier = $4 AND d.epoch = m.epoch
-        AND d.state = 'DEAD_LETTERED' AND d.expires_at > $5 AND d.tenant_id NOT IN ${HELD_TENANTS} AND ${HAS_ENDPOINT}
+        AND d.state || '' = 'DEAD_LETTERED' AND d.expires_at > $5 AND d.tenant_id NOT IN ${HELD_TENANTS} AND ${HAS_ENDPOINT}
       RETURNING ${OWNED}`,
     values: [...fencedValues(fenced), now],
   });
@@ -90,7 +93,7 @@ export async function expireFromCarrier(
     text: `UPDATE deliveries d SET state = CASE WHEN d.expires_at <= $5 THEN 'EXPIRED' ELSE d.state END
       FROM unnest($1::date[], $2::text[], $3::int[]) AS m(day, id, epoch)
       WHERE d.day = m.day AND d.id = m.id AND d.carrier = $4 AND d.epoch = m.epoch
-        AND d.state IN ('DEAD_LETTERED', 'EXPIRED')
+        AND d.state || '' IN ('DEAD_LETTERED', 'EXPIRED')
       RETURNING d.id, d.state, d.expires_at`,
     values: [...fencedValues(fenced), now],
   });

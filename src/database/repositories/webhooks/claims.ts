@@ -293,19 +293,24 @@ export async function findOtherDays(
   return rows.map(({ day }) => day);
 }
 
+/** Deliveries of the other days that are read at a time: their days first, and the rest of the days after these. */
+const FAR_MAX = 1_000;
+
 /**
  * The days stand in the text, so that no plan includes the latest two. LIMIT keeps the planner from joining the days with
  * all waiting deliveries: with a million of them, that took a second.
  */
 function composeOtherDays(yesterday: string, today: string, count: number): string {
+  const some = `ORDER BY d.tenant_id, d.id LIMIT ${FAR_MAX}`;
   return `SELECT earlier.day::date AS day
     FROM generate_series(${yesterday} - ${count}, ${yesterday} - 1, interval '1 day') AS earlier(day)
     CROSS JOIN LATERAL (
-      SELECT FROM deliveries d WHERE d.day = earlier.day::date AND d.day < ${yesterday} AND ${WAITING} LIMIT 1) one
+      SELECT FROM deliveries d WHERE d.day = earlier.day::date AND d.day < ${yesterday} AND ${WAITING}
+      ORDER BY d.tenant_id, d.id LIMIT 1) one
     UNION
-    SELECT d.day FROM deliveries d WHERE d.day > ${today} AND ${WAITING}
+    (SELECT d.day FROM deliveries d WHERE d.day > ${today} AND ${WAITING} ${some})
     UNION
-    SELECT d.day FROM deliveries d WHERE d.day < ${yesterday} - ${count} AND ${WAITING}
+    (SELECT d.day FROM deliveries d WHERE d.day < ${yesterday} - ${count} AND ${WAITING} ${some})
     ORDER BY day`;
 }
 
@@ -421,6 +426,7 @@ export async function adoptClaims(
 ): Promise<boolean[]> {
   const { rows } = await db.query<{ id: string }>({
     name: "adopt-claims",
+    // No index of what waits fits the condition of the state, so the key finds the row (decision 40).
     ...sql`WITH hurry AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
       UPDATE deliveries d SET claimed_by = ${worker}
       FROM unnest(
@@ -428,7 +434,7 @@ export async function adoptClaims(
           ${deliveries.map(({ deliveryId }) => deliveryId)}::text[],
           ${deliveries.map(({ carrier }) => carrier)}::text[],
           ${deliveries.map(({ epoch }) => epoch)}::int[]) AS m(day, id, carrier, epoch), hurry
-      WHERE d.day = m.day AND d.id = m.id AND d.carrier = m.carrier AND d.epoch = m.epoch AND d.state = 'QUEUED'
+      WHERE d.day = m.day AND d.id = m.id AND d.carrier = m.carrier AND d.epoch = m.epoch AND d.state || '' = 'QUEUED'
       RETURNING d.id`,
   });
   const adopted = new Set(rows.map(({ id }) => id));

@@ -93,7 +93,7 @@ const FUTURE_CYCLES: Repair = {
   // Due by a minute, which makes the reconciliation bring the workflow forward.
   text: `WITH future AS (
       SELECT day, id FROM deliveries WHERE state = 'RETRYING' AND cycle_started_at > $2
-      LIMIT $3 FOR UPDATE SKIP LOCKED
+      ORDER BY tenant_id, day, id LIMIT $3 FOR UPDATE SKIP LOCKED
     )
     UPDATE deliveries d SET cycle_started_at = $1, next_attempt_at = $1::timestamptz - interval '61 seconds'
     FROM future f WHERE d.day = f.day AND d.id = f.id`,

@@ -199,8 +199,10 @@ export async function claimLetters(
   db: Queryable,
   { carriers, listMax, worker, now, recentEndpoints, diedBefore, afterEndpoint }: LettersClaim,
 ): Promise<{ readonly claimed: ClaimedLetter[]; readonly nextEndpoint: string }> {
+  // The carrier is null in all of them, and the index begins with it.
   const next = (after: string): string =>
-    `(SELECT d.endpoint_id FROM deliveries d WHERE ${WAITING_LETTER} AND d.endpoint_id > ${after} ORDER BY d.endpoint_id LIMIT 1)`;
+    `(SELECT d.endpoint_id FROM deliveries d WHERE ${WAITING_LETTER} AND d.endpoint_id > ${after}
+      ORDER BY d.carrier, d.endpoint_id LIMIT 1)`;
   const { rows } = await db.query<Omit<ClaimedLetter, "deliveryId"> & ClaimedRow>({
     name: "claim-letters",
     text: `WITH RECURSIVE seen(endpoint_id, list) AS (
@@ -215,7 +217,7 @@ export async function claimLetters(
         FROM waiting CROSS JOIN LATERAL (
           SELECT d.day, d.id, d.dead_lettered_at FROM deliveries d
           WHERE ${WAITING_LETTER} AND d.endpoint_id = waiting.endpoint_id
-          ORDER BY d.id LIMIT $2::int FOR UPDATE SKIP LOCKED
+          ORDER BY d.carrier, d.id LIMIT (SELECT $2::int) FOR UPDATE SKIP LOCKED
         ) mine WINDOW mates AS (PARTITION BY waiting.list)
       ), claimed AS (
         UPDATE deliveries d SET carrier = CASE WHEN c.length = 1 AND ${NAMES_NO_LIST} THEN d.id ELSE ($1::text[])[c.list] END,

@@ -1,0 +1,215 @@
+/**
+ * What waits is found by the index that holds nothing else, whatever the statistics say (decision 40). After a backlog
+ * these indexes keep their pages without rows, and statistics are taken at any moment.
+ */
+import { Client } from "pg";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { planByRows, roleSettings, type ServiceRole } from "../../../src/database/role-settings.ts";
+import { findStatements } from "../../support/statements/find.ts";
+import { createTestDatabase } from "../../support/services.ts";
+import type { TestDatabase } from "../../support/test-database.ts";
+
+/** Roles whose statements must not depend on statistics; of signet_api, only what explains a delivery. */
+const ROLES: readonly ServiceRole[] = ["signet_worker", "signet_operator"];
+const EXPLAINS = ["countWaitingBefore", "readLagOf"];
+
+const OPEN_WORK =
+  "deliveries_unclaimed deliveries_unstarted deliveries_carried_due deliveries_uncarried_of_tenant deliveries_expiring";
+/** The indexes that each function's statements read, besides the primary key. Empty: that key alone. */
+const INTENDED: Readonly<Record<string, string>> = {
+  adoptClaims: "",
+  balanceHour: "",
+  cancelFromCarrier: "",
+  claimFirst: "deliveries_unclaimed",
+  claimForEndpoints: "deliveries_unclaimed",
+  claimLetters: "deliveries_dead_of_carrier",
+  claimNamed: "",
+  claimRetries: "deliveries_uncarried_of_tenant",
+  countOutcomes: "deliveries_of_tenant",
+  countRetries: "deliveries_of_state",
+  countUncarriedLetters: "deliveries_dead_of_carrier",
+  countWaitingBefore: "deliveries_unclaimed",
+  deferDelivery: "",
+  deferForReservations: "",
+  eraseDeliveries: "deliveries_of_tenant",
+  expireFromCarrier: "",
+  expireOverdue: "deliveries_expiring",
+  findCarriersOfLetters: "deliveries_dead_of_carrier",
+  findLettersOf: "deliveries_dead_of_carrier",
+  findOtherDays: "deliveries_unclaimed",
+  findOverdue: "deliveries_carried_due deliveries_unstarted",
+  handBackClaims: "deliveries_unstarted",
+  hasWaitingRetries: "deliveries_uncarried_of_tenant",
+  lettersOfCarriers: "deliveries_dead_of_carrier",
+  noteExpiring: "deliveries_expiring",
+  parkDelivery: "",
+  readCensus: OPEN_WORK,
+  readLag: "deliveries_unclaimed deliveries_unstarted deliveries_carried_due deliveries_uncarried_of_tenant",
+  readLagOf: "deliveries_unclaimed deliveries_of_state",
+  readQueues: OPEN_WORK,
+  readTenantLag: "deliveries_unclaimed deliveries_carried_due deliveries_uncarried_of_tenant",
+  reclaimUnstarted: "deliveries_unstarted",
+  recordDelivered: "",
+  recordWithRows: "",
+  repair: "deliveries_unstarted deliveries_of_state",
+  replayFromCarrier: "",
+  replayPageOfDeliveries: "deliveries_of_tenant",
+  storedIn: "",
+  takeFromCarrier: "",
+};
+
+/** The conditions of the indexes of what waits. */
+const WAITS = /carrier IS (?:NOT )?NULL|state(?: \|\| '')? (?:=|IN) \(?'(?:QUEUED|RETRYING|DEAD_LETTERED)'/;
+/** The day that {@link findStatements} puts into statements. */
+const DAY = "2026-01-01";
+const PARTITION = "deliveries_20260101";
+const ROWS = 20_000;
+const SAMPLES: Readonly<Record<string, string>> = {
+  text: "'ten_big'",
+  "timestamp with time zone": "now()",
+  date: `DATE '${DAY}'`,
+  integer: "8",
+  boolean: "true",
+};
+
+interface Node {
+  readonly "Node Type": string;
+  readonly "Index Name"?: string;
+  readonly "Index Cond"?: string;
+  readonly "Relation Name"?: string;
+  readonly Plans?: readonly Node[];
+}
+
+interface Looking {
+  readonly name: string;
+  readonly place: string;
+  readonly role: ServiceRole;
+  readonly text: string;
+}
+
+let database: TestDatabase;
+let client: Client;
+let looking: readonly Looking[];
+/** Of the partition, by their own names. */
+let indexes: ReadonlyMap<string, string>;
+
+function lookingStatements(): Looking[] {
+  return findStatements().flatMap(({ place, roles, texts }) => {
+    const name = place.split(" ")[1] ?? "";
+    // Between yesterday and the days that are looked at one by one.
+    const days = (text: string): string =>
+      name === "findOtherDays" ? text.replaceAll(`DATE '${DAY}'`, `(DATE '${DAY}' + 2)`) : text;
+    return roles
+      .filter((role) => ROLES.includes(role) || EXPLAINS.includes(name))
+      .flatMap((role) => texts.map((text) => ({ name, place, role, text: days(text) })))
+      .filter(({ text }) => /\bdeliveries\b/.test(text) && WAITS.test(text));
+  });
+}
+
+beforeAll(async () => {
+  looking = lookingStatements();
+  database = await createTestDatabase();
+  client = new Client({ connectionString: database.adminUrl });
+  await client.connect();
+  await client.query(`SET session_replication_role = replica; SELECT ensure_day_partitions('${DAY}', 1);
+    INSERT INTO deliveries (day, id, tenant_id, event_id, event_type, endpoint_id, state, created_at)
+      SELECT '${DAY}', 'dlv_' || lpad(n::text, 26, '0'), CASE WHEN n % 2 = 0 THEN 'ten_big' ELSE 'ten_' || md5((n % 5000)::text) END,
+        'evt_' || lpad(n::text, 26, '0'), 'order.paid', 'ep_' || (n % 5000), 'QUEUED', now()
+      FROM generate_series(1, ${ROWS}) n`);
+  const { rows } = await client.query<{ own: string; name: string }>(
+    `SELECT i.inhrelid::regclass::text AS own, i.inhparent::regclass::text AS name FROM pg_inherits i
+      JOIN pg_index x ON x.indexrelid = i.inhrelid WHERE x.indrelid = '${PARTITION}'::regclass`,
+  );
+  indexes = new Map(rows.map(({ own, name }) => [own, name]));
+}, 300_000);
+
+afterAll(async () => {
+  await client.end();
+  await database.drop();
+});
+
+/** Plans a statement as its role does. */
+async function planOf({ role, text, name }: Looking, mode: string): Promise<Node> {
+  const begun = roleSettings(role, 8_000, "transaction");
+  const byRows = EXPLAINS.includes(name) ? planByRows("transaction") : "";
+  await client.query(`BEGIN; ${begun}; ${byRows}; SET LOCAL plan_cache_mode = ${mode}`);
+  try {
+    await client.query(`PREPARE looking AS ${text}`);
+    const { rows } = await client.query<{ types: string[] }>(
+      "SELECT parameter_types::text[] AS types FROM pg_prepared_statements WHERE name = 'looking'",
+    );
+    const given = (rows[0]?.types ?? []).map((type) =>
+      type.endsWith("[]") && SAMPLES[type.slice(0, -2)] !== undefined
+        ? `ARRAY[${SAMPLES[type.slice(0, -2)]}]`
+        : (SAMPLES[type] ?? "NULL"),
+    );
+    const values = given.length === 0 ? "" : `(${given.join(", ")})`;
+    const { rows: explained } = await client.query<{ "QUERY PLAN": readonly [{ readonly Plan: Node }] }>(
+      `EXPLAIN (FORMAT JSON) EXECUTE looking${values}`,
+    );
+    return (explained[0] as (typeof explained)[0])["QUERY PLAN"][0].Plan;
+  } finally {
+    await client.query("ROLLBACK; DEALLOCATE ALL");
+  }
+}
+
+/** Returns the scans of the day that read more than what was asked for. */
+function strayScans(node: Node, name: string): string[] {
+  const below = (node.Plans ?? []).flatMap((plan) => strayScans(plan, name));
+  const index = indexes.get(node["Index Name"] ?? "");
+  if (index === undefined) {
+    const whole = node["Node Type"].endsWith("Seq Scan") && node["Relation Name"] === PARTITION;
+    return whole ? [...below, "all rows"] : below;
+  }
+  const condition = node["Index Cond"] ?? "";
+  const byKey = index === "deliveries_pkey" && /\bday\b/.test(condition) && /\bid\b/.test(condition);
+  return byKey || INTENDED[name]?.split(" ").includes(index) === true ? below : [...below, index];
+}
+
+async function strays(): Promise<string[]> {
+  const found = new Set<string>();
+  for (const statement of looking) {
+    for (const mode of ["force_generic_plan", "force_custom_plan"]) {
+      for (const scan of strayScans(await planOf(statement, mode), statement.name)) {
+        found.add(`${statement.place} (${mode}): ${scan}`);
+      }
+    }
+  }
+  return [...found];
+}
+
+/** Makes PostgreSQL believe that so many rows are in each partial index, whose pages stay. */
+async function believe(rows: number): Promise<void> {
+  await client.query(`UPDATE pg_class SET reltuples = ${rows}, relpages = greatest(1, pg_relation_size(oid) / 8192)
+    WHERE oid IN (SELECT indexrelid FROM pg_index WHERE indrelid = '${PARTITION}'::regclass AND indpred IS NOT NULL)`);
+}
+
+test("every statement about what waits is listed with its indexes", () => {
+  const names = new Set(looking.map(({ name }) => name));
+  const others = [...names].filter((name) => !(name in INTENDED));
+  expect(others).toEqual([]);
+  expect(Object.keys(INTENDED).filter((name) => !names.has(name))).toEqual([]);
+});
+
+test("it reads no other index if the statistics are from when everything waited", async () => {
+  await client.query("ANALYZE deliveries");
+  expect(await strays()).toEqual([]);
+  await believe(8);
+  expect(await strays()).toEqual([]);
+});
+
+test.each([0, 1, 2, 3, 5, 8, 50])(
+  "it reads no other index after a backlog has left, when ANALYZE has seen %i rows",
+  async (seen) => {
+    await client.query("UPDATE deliveries SET state = 'DELIVERED', carrier = 'bat_x', claimed_at = now()");
+    await client.query("ANALYZE deliveries");
+    await believe(seen);
+    expect(await strays()).toEqual([]);
+  },
+);
+
+test.each([0, 2, 8])("it reads no other index if only VACUUM has seen %i rows", async (seen) => {
+  await client.query(`DELETE FROM pg_statistic WHERE starelid = '${PARTITION}'::regclass`);
+  await believe(seen);
+  expect(await strays()).toEqual([]);
+});
