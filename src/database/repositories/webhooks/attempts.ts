@@ -145,8 +145,11 @@ export async function loadForAttempt(
           ${keys.map((key) => key.epoch)}::int[],
           ${keys.map((key) => key.attempt)}::int[])
         WITH ORDINALITY AS m(day, id, carrier, epoch, attempt, ord)
-      JOIN deliveries d ON d.day = m.day AND d.id = m.id AND d.carrier = m.carrier AND d.epoch = m.epoch
-        AND d.day >= ${day}
+      -- Without OFFSET, the planner could read a whole day that it believes to be small.
+      CROSS JOIN LATERAL (
+        SELECT * FROM deliveries d WHERE d.day = m.day AND d.id = m.id AND d.carrier = m.carrier AND d.epoch = m.epoch
+          AND d.day >= ${day} OFFSET 0
+      ) d
       JOIN events e ON e.day = d.day AND e.id = d.event_id AND e.day >= ${day}
       JOIN endpoints p ON p.id = d.endpoint_id
       JOIN tenants t ON t.id = d.tenant_id
