@@ -223,8 +223,8 @@ export const DELIVERIES: readonly Mutant[] = [
     name: "fence-not-read",
     breaks: "A workflow that has lost a delivery does not send it (architecture 3, the fence)",
     file: "src/database/repositories/webhooks/attempts.ts",
-    find: "AND d.carrier = m.carrier AND d.epoch = m.epoch\n        AND d.day >= ${day}",
-    replace: "AND d.carrier = m.carrier AND m.epoch > 0\n        AND d.day >= ${day}",
+    find: "AND d.carrier = m.carrier AND d.epoch = m.epoch\n          AND d.day >= ${day}",
+    replace: "AND d.carrier = m.carrier AND m.epoch > 0\n          AND d.day >= ${day}",
     caughtBy: "test/workflows/send-once.test.ts",
   },
   {
