@@ -30,7 +30,7 @@ export const RECORDS: readonly Mutant[] = [
   {
     name: "closed-table-is-not-read",
     breaks: "A key holds for 24 hours over a change of tables (docs/operations.md, PostgreSQL)",
-    file: "src/database/migrations/0073-tables-that-rotate.sql",
+    file: "src/database/migrations/0071-tables-that-rotate.sql",
     find: "  EXECUTE format('ALTER TABLE public.%I INHERIT public.%I', closed, parent);\n",
     replace: "",
     caughtBy: "test/integration/retention/rotation.test.ts",

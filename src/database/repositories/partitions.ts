@@ -40,7 +40,7 @@ export async function purgeDefaults(db: Queryable, before: string, limit: number
   return rows[0]?.gone ?? 0;
 }
 
-/** Tables whose rows live for a day. Each is closed after a while, and dropped a day later (migration 0073). */
+/** Tables whose rows live for a day. Each is closed after a while, and dropped a day later (migration 0071). */
 const ROTATING = ["idempotency_keys", "idempotent_answers"] as const;
 /** Age at which a table is closed. Every key is looked for in each table, so there are few. */
 const ROTATED_MS = DAY_MS;
