@@ -133,7 +133,7 @@ export interface VerifyActivities {
 export interface PurgeResult {
   /** Days whose partitions were dropped. */
   readonly days: number;
-  /** Removed idempotency keys. */
+  /** Removed tables of idempotency keys. */
   readonly keys: number;
   /** Removed finished deliveries of earlier days. */
   readonly rows: number;

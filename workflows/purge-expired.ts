@@ -13,7 +13,7 @@ export async function purgeExpired(): Promise<PurgeResult> {
   const result = await purge();
   const { days, keys, rows, revocations } = result;
   setCurrentDetails(
-    `Removed: ${days} days of partitions, ${rows} finished deliveries, ${keys} idempotency keys, ${revocations} revocations of tokens.`,
+    `Removed: ${days} days of partitions, ${rows} finished deliveries, ${keys} tables of idempotency keys, ${revocations} revocations of tokens.`,
   );
   return result;
 }

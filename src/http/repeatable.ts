@@ -161,12 +161,12 @@ async function claim(
 
 async function keep(
   db: Queryable,
-  { place, key, aad }: Claimed,
+  { place, key, aad, takenAt }: Claimed,
   answer: unknown,
   { pepper, randomBytes }: RepeatableServices,
 ): Promise<void> {
   const sealed = sealEnvelope(answerKey(pepper, key, aad), aad, JSON.stringify(answer), randomBytes);
-  await keepAnswer(db, place, sealed);
+  await keepAnswer(db, place, { takenAt, answer: sealed });
 }
 
 /**

@@ -10,6 +10,31 @@ export const RECORDS: readonly Mutant[] = [
     replace: "REVOKE TEMPORARY ON DATABASE ${database} FROM PUBLIC`);",
     caughtBy: "test/integration/database/rights.test.ts",
   },
+  // Keys that go with their table.
+  {
+    name: "key-free-in-closed-table",
+    breaks: "A request with the same Idempotency-Key runs once in 24 hours (wire.md)",
+    file: "src/database/repositories/idempotency.ts",
+    find: "  if (earlier !== undefined) {",
+    replace: "  if (earlier !== undefined && place.former !== undefined) {",
+    caughtBy: "test/integration/retention/rotation.test.ts",
+  },
+  {
+    name: "closed-table-dropped-too-early",
+    breaks: "A request with the same Idempotency-Key runs once in 24 hours (wire.md)",
+    file: "src/database/repositories/partitions.ts",
+    find: "new Date(nowMs - DAY_MS - SPARE_MS)",
+    replace: "new Date(nowMs - SPARE_MS)",
+    caughtBy: "test/integration/retention/rotation.test.ts",
+  },
+  {
+    name: "closed-table-is-not-read",
+    breaks: "A key holds for 24 hours over a change of tables (docs/operations.md, PostgreSQL)",
+    file: "src/database/migrations/0071-tables-that-rotate.sql",
+    find: "  EXECUTE format('ALTER TABLE public.%I INHERIT public.%I', closed, parent);\n",
+    replace: "",
+    caughtBy: "test/integration/retention/rotation.test.ts",
+  },
   {
     name: "everybody-may-execute",
     breaks: "No function of the database is open to everybody (decision 5)",

@@ -94,9 +94,9 @@ export async function takeIdempotencyKey(
   db: Queryable,
   { place, bodyHash, resourceId, now, forgetBefore }: IdempotencyClaim,
 ): Promise<TakenKey | undefined> {
-  const { tenantId, route, key, former } = place;
-  const earlier =
-    former === undefined ? undefined : await findIdempotencyKey(db, { tenantId, ...former }, forgetBefore);
+  const { tenantId, route, key } = place;
+  // The conflict below is only with the open table. The reading keeps it from being closed until the transaction ends.
+  const earlier = await findIdempotencyKey(db, place, forgetBefore);
   if (earlier !== undefined) {
     return earlier;
   }

@@ -14,6 +14,8 @@ export interface AnswerPlace {
 
 /** Limits of how long a key stays taken. */
 export interface AnswerAges {
+  /** A key without an answer that was taken 30 s later or more is free: a wrong clock has stamped it. */
+  readonly now: Date;
   /** Keys taken at this time or earlier are free again. */
   readonly forgetBefore: Date;
   /** Keys without an answer taken at this time or earlier are free, too: their process has died. */
@@ -22,7 +24,6 @@ export interface AnswerAges {
 
 export interface AnswerClaim extends AnswerPlace, AnswerAges {
   readonly bodyHash: Buffer;
-  readonly now: Date;
 }
 
 export interface KeptAnswer {
@@ -35,14 +36,15 @@ export interface KeptAnswer {
 export async function findAnswer(
   db: Queryable,
   { ownerId, route, keyDigest }: AnswerPlace,
-  { forgetBefore, abandonedBefore }: AnswerAges,
+  { now, forgetBefore, abandonedBefore }: AnswerAges,
 ): Promise<KeptAnswer | undefined> {
   const { rows } = await db.query<{ body_hash: Buffer; answer: string | null }>({
     name: "find-answer",
     text: `SELECT body_hash, answer FROM idempotent_answers
       WHERE owner_id = $1 AND route = $2 AND key_digest = $3
-        AND created_at > $4 AND (answer IS NOT NULL OR created_at > $5)`,
-    values: [ownerId, route, keyDigest, forgetBefore, abandonedBefore],
+        AND created_at > $4 AND (answer IS NOT NULL OR created_at > $5 AND created_at <= $6::timestamptz + interval '30 seconds')
+      ORDER BY created_at DESC LIMIT 1`,
+    values: [ownerId, route, keyDigest, forgetBefore, abandonedBefore, now],
   });
   const [row] = rows;
   return row === undefined ? undefined : { bodyHash: row.body_hash, answer: row.answer };
@@ -54,6 +56,11 @@ export async function findAnswer(
  */
 export async function claimAnswer(db: Queryable, claim: AnswerClaim): Promise<KeptAnswer | undefined> {
   const { ownerId, route, keyDigest, bodyHash, now, forgetBefore, abandonedBefore } = claim;
+  // The conflict below is only with the open table. The reading keeps it from being closed until the transaction ends.
+  const earlier = await findAnswer(db, claim, claim);
+  if (earlier !== undefined) {
+    return earlier;
+  }
   const { rowCount } = await db.query({
     name: "claim-answer",
     ...sql`INSERT INTO idempotent_answers AS a (owner_id, route, key_digest, body_hash, created_at)
@@ -78,12 +85,13 @@ export async function claimAnswer(db: Queryable, claim: AnswerClaim): Promise<Ke
 export async function keepAnswer(
   db: Queryable,
   { ownerId, route, keyDigest }: AnswerPlace,
-  answer: string,
+  { takenAt, answer }: { readonly takenAt: Date; readonly answer: string },
 ): Promise<void> {
   await db.query({
     name: "keep-answer",
-    text: "UPDATE idempotent_answers SET answer = $4 WHERE owner_id = $1 AND route = $2 AND key_digest = $3",
-    values: [ownerId, route, keyDigest, answer],
+    text: `UPDATE idempotent_answers SET answer = $5
+      WHERE owner_id = $1 AND route = $2 AND key_digest = $3 AND created_at = $4`,
+    values: [ownerId, route, keyDigest, takenAt, answer],
   });
 }
 
@@ -99,15 +107,4 @@ export async function freeAnswer(
       WHERE owner_id = $1 AND route = $2 AND key_digest = $3 AND answer IS NULL AND created_at = $4`,
     values: [ownerId, route, keyDigest, takenAt],
   });
-}
-
-/** Removes answers older than an instant. Returns their number. */
-export async function forgetAnswers(db: Queryable, before: Date, limit: number): Promise<number> {
-  const { rowCount } = await db.query(
-    `DELETE FROM idempotent_answers a USING (
-        SELECT owner_id, route, key_digest FROM idempotent_answers WHERE created_at < $1 ORDER BY created_at LIMIT $2
-      ) old WHERE a.owner_id = old.owner_id AND a.route = old.route AND a.key_digest = old.key_digest AND a.created_at < $1`,
-    [before, limit],
-  );
-  return rowCount ?? 0;
 }

@@ -1,4 +1,4 @@
-import { DAY_MS, utcDay } from "../../domain/ids.ts";
+import { DAY_MS, HOUR_MS, utcDay } from "../../domain/ids.ts";
 import type { Queryable } from "../pool.ts";
 
 /** Yesterday, today and tomorrow. Statements are planned over every partition, so empty ones cost at each start. */
@@ -40,13 +40,47 @@ export async function purgeDefaults(db: Queryable, before: string, limit: number
   return rows[0]?.gone ?? 0;
 }
 
-/** Removes keys older than an instant. Returns their number. */
-export async function forgetIdempotencyKeys(db: Queryable, before: Date, limit: number): Promise<number> {
-  const { rowCount } = await db.query(
-    `DELETE FROM idempotency_keys k USING (
-        SELECT tenant_id, route, key FROM idempotency_keys WHERE created_at < $1 ORDER BY created_at LIMIT $2
-      ) old WHERE k.tenant_id = old.tenant_id AND k.route = old.route AND k.key = old.key AND k.created_at < $1`,
-    [before, limit],
-  );
-  return rowCount ?? 0;
+/** Tables whose rows live for a day. Each is closed after a while, and dropped a day later (migration 0071). */
+const ROTATING = ["idempotency_keys", "idempotent_answers"] as const;
+/** Age at which a table is closed. Every key is looked for in each table, so there are few. */
+const ROTATED_MS = DAY_MS;
+/** Size of the rows at which a table is closed earlier, in bytes: some 10 million keys. */
+const ROTATED_BYTES = 2 * 1024 ** 3;
+/** What a closed table is kept for beyond the life of its keys: clocks of the processes that took them differ. */
+const SPARE_MS = HOUR_MS;
+
+/** Closes the tables of keys that are old or large enough. Returns their number. */
+export async function rotateTables(
+  db: Queryable,
+  nowMs: number,
+  maxBytes: number = ROTATED_BYTES,
+): Promise<number> {
+  let rotated = 0;
+  for (const table of ROTATING) {
+    const { rows } = await db.query<{ rotated: boolean }>({
+      text: "SELECT rotate_table($1, $2, $3::float8 * interval '1 millisecond', $4) AS rotated",
+      values: [table, new Date(nowMs), ROTATED_MS, maxBytes],
+    });
+    rotated += rows[0]?.rotated === true ? 1 : 0;
+  }
+  return rotated;
+}
+
+/** Drops the tables whose keys have all ended by now. Returns their names. */
+export async function dropClosedTables(db: Queryable, nowMs: number): Promise<string[]> {
+  const before = new Date(nowMs - DAY_MS - SPARE_MS);
+  const dropped: string[] = [];
+  for (let index = 0; index < ROTATING.length;) {
+    const { rows } = await db.query<{ name: string | null }>("SELECT drop_closed_table($1, $2) AS name", [
+      ROTATING[index],
+      before,
+    ]);
+    const name = rows[0]?.name ?? null;
+    if (name === null) {
+      index += 1;
+    } else {
+      dropped.push(name);
+    }
+  }
+  return dropped;
 }

@@ -11,7 +11,7 @@ import { bringBackCycles, bringBackInstants } from "../../database/repositories/
 import { countUnhealthy } from "../../database/repositories/webhooks/delivery-counts.ts";
 import { countUncounted } from "../../database/repositories/webhooks/uncounted-hours.ts";
 import { forgetStatusLists } from "../../database/repositories/tokens/status-lists.ts";
-import { ensurePartitions } from "../../database/repositories/partitions.ts";
+import { ensurePartitions, rotateTables } from "../../database/repositories/partitions.ts";
 import { readLag } from "../../database/repositories/webhooks/reconciliation.ts";
 import type { Dispatcher } from "../../webhooks/engine/dispatcher.ts";
 import type { Engine } from "../engine.ts";
@@ -59,6 +59,8 @@ const REPLAY_SWEEP_MS = 5_000;
 const GRADES_MS = 30_000;
 const SECRET_SWEEP_MS = 60_000;
 const PARTITIONS_MS = 3_600_000;
+/** In ten minutes, 1,000 events a second with two keys each make a million keys. */
+const ROTATIONS_MS = 600_000;
 const HEALTH_MS = 1_000;
 const FAILURES_MS = 2_000;
 const DISABLE_FAILING_MS = 60_000;
@@ -397,6 +399,11 @@ function dueWork(parts: UpkeepParts, company: Company): readonly UpkeepJob[] {
       name: "partitions",
       everyMs: PARTITIONS_MS,
       run: async () => await ensurePartitions(pool, clock.now()),
+    },
+    {
+      name: "tables of keys",
+      everyMs: ROTATIONS_MS,
+      run: async () => await rotateTables(pool, clock.now()),
     },
   ];
 }

@@ -5,14 +5,13 @@
 import type { Logger } from "pino";
 import type { Pool } from "../../database/pool.ts";
 import {
+  dropClosedTables,
   dropDay,
-  forgetIdempotencyKeys,
   partitionDays,
   purgeDefaults,
 } from "../../database/repositories/partitions.ts";
 import { forgetPingedHosts } from "../../database/repositories/endpoints/endpoint-verifications.ts";
 import { purgeTombstones } from "../../database/repositories/endpoints/endpoints.ts";
-import { forgetAnswers } from "../../database/repositories/idempotent-answers.ts";
 import { forgetCounts } from "../../database/repositories/webhooks/delivery-counts.ts";
 import { forgetReplayJobs } from "../../database/repositories/webhooks/replay-jobs.ts";
 import { forgetPolledSets } from "../../database/repositories/webhooks/ssf-streams.ts";
@@ -20,8 +19,6 @@ import { forgetTokenRevocations } from "../../database/repositories/tokens/revoc
 import type { Clock } from "../../domain/clock.ts";
 import { DAY_MS, utcDay } from "../../domain/ids.ts";
 
-/** Idempotency keys are valid for 24 hours (wire.md, Events). */
-const KEYS_KEPT_MS = DAY_MS;
 /** How long a deleted endpoint leaves a tombstone (security decisions H): longer than any delivery lives. */
 const TOMBSTONES_KEPT_MS = 30 * DAY_MS;
 const HOSTS_KEPT_MS = 3_600_000;
@@ -31,6 +28,7 @@ const ROUNDS_MAX = 200;
 
 export interface Purged {
   readonly days: number;
+  /** Tables of keys, each as a whole. */
   readonly keys: number;
   readonly rows: number;
   /** Expired revocations of single tokens. */
@@ -58,10 +56,10 @@ export async function purgeExpired({ pool, clock, log, retentionDays }: Retentio
       days += 1;
     }
   }
-  const keysBefore = new Date(now - KEYS_KEPT_MS);
-  const keys =
-    (await inRounds(async () => await forgetIdempotencyKeys(pool, keysBefore, DELETES_MAX))) +
-    (await inRounds(async () => await forgetAnswers(pool, keysBefore, DELETES_MAX)));
+  const tables = await dropClosedTables(pool, now);
+  if (tables.length > 0) {
+    log.info({ tables }, "tables of ended keys dropped");
+  }
   // Jobs are kept as long as what they replayed. Each has up to 100,000 items.
   const retainedSince = new Date(now - retentionDays * DAY_MS);
   await inRounds(async () => await forgetReplayJobs(pool, retainedSince, 1), 1);
@@ -73,7 +71,7 @@ export async function purgeExpired({ pool, clock, log, retentionDays }: Retentio
   await inRounds(async () => await forgetPolledSets(pool, retainedSince, DELETES_MAX));
   const hostsBefore = new Date(now - HOSTS_KEPT_MS);
   await inRounds(async () => await forgetPingedHosts(pool, hostsBefore, DELETES_MAX));
-  return { days, keys, rows, revocations, endpoints };
+  return { days, keys: tables.length, rows, revocations, endpoints };
 }
 
 /** Repeats small deletes until nothing is left. */

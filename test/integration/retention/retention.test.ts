@@ -159,30 +159,6 @@ test("retention drops whole days, but keeps open deliveries with their event and
   expect(events).toHaveLength(2);
 });
 
-test("idempotency keys are deleted after a day", async () => {
-  await sql.query(
-    "INSERT INTO tenants (id, name, region, data_key, created_at) VALUES ('ten_k', 'k', 'eu', '', now())",
-  );
-  for (const [key, hours] of [
-    ["old", 25],
-    ["young", 23],
-  ] as const) {
-    await sql.query(
-      "INSERT INTO idempotency_keys VALUES ('ten_k', 'POST /v1/events', $1, '\\x00', 'evt_x', $2)",
-      [key, new Date(NOW - hours * 3_600_000)],
-    );
-    await sql.query("INSERT INTO idempotent_answers VALUES ('ten_k', $1, '\\x00', '\\x00', '', $2)", [
-      key,
-      new Date(NOW - hours * 3_600_000),
-    ]);
-  }
-  await purgeExpired({ pool, clock: { now: () => NOW }, log, retentionDays: 30 });
-  const { rows } = await sql.query("SELECT key FROM idempotency_keys");
-  expect(rows).toEqual([{ key: "young" }]);
-  const { rows: answers } = await sql.query("SELECT route FROM idempotent_answers");
-  expect(answers).toEqual([{ route: "young" }]);
-});
-
 test("revocations of single tokens are deleted a day after the tokens' end, all others never", async () => {
   const add = async (seq: number, kind: string, expired: string | null): Promise<void> => {
     await sql.query(
