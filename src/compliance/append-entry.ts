@@ -1,6 +1,6 @@
 /** Writes to the compliance log, within the transaction that the entry describes. */
 import type { Queryable } from "../database/pool.ts";
-import { appendEntryBytes } from "../database/repositories/compliance-entries.ts";
+import { appendEntryBytes, appendEntryWithCommit } from "../database/repositories/compliance-entries.ts";
 import type { Actor } from "./entry-types.ts";
 import { type ComplianceEntry, encodeEntry, type EntrySources } from "./entry.ts";
 
@@ -13,13 +13,25 @@ export interface LogPlace {
 }
 
 /**
- * Appends an entry, which exists exactly if the caller's transaction commits. Must be the last step before the commit,
- * because the head of the log stays locked until then and every other writer waits.
+ * Appends an entry, which exists exactly if the caller's transaction commits. It is sent with the COMMIT: from the lock on
+ * the head of the log, for which every other writer waits, nothing depends on this process.
  *
  * @param db the caller's transaction, of role signet_api (entries of its tenant), signet_operator, signet_issuer or
  *   signet_worker; never a pool, whose statements commit one by one
  */
 export async function appendEntry(
+  db: Queryable,
+  entry: ComplianceEntry,
+  sources: EntrySources,
+): Promise<void> {
+  await appendEntryWithCommit(db, encodeEntry(entry, sources));
+}
+
+/**
+ * Appends an entry at once, for a later step of the transaction that needs its place.
+ * Otherwise as {@link appendEntry}. The head of the log then stays locked until the commit, so few steps may follow.
+ */
+export async function appendEntryNow(
   db: Queryable,
   entry: ComplianceEntry,
   sources: EntrySources,

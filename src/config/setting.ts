@@ -6,7 +6,11 @@ import { REGION } from "../domain/regions.ts";
 import { addressSet } from "../runtime/address-set.ts";
 import type { ListenAddress } from "../runtime/http-server.ts";
 
-export type Parser<T> = (text: string) => T;
+export interface Parser<T> {
+  (text: string): T;
+  /** The text of the largest value, if values have an order. */
+  readonly maximum?: string;
+}
 
 export interface Setting<T, Fallback extends string | undefined> {
   readonly variable: string;
@@ -34,13 +38,14 @@ export function formatListen({ host, port }: ListenAddress): string {
 }
 
 export function integer(minimum: number, maximum: number): Parser<number> {
-  return (value) => {
+  const parse = (value: string): number => {
     const number = Number(value);
     if (!/^\d+$/.test(value) || number < minimum || number > maximum) {
       throw new Error(`must be a whole number from ${minimum} to ${maximum}`);
     }
     return number;
   };
+  return Object.assign(parse, { maximum: String(maximum) });
 }
 
 export function oneOf<const T extends string>(...choices: readonly T[]): Parser<T> {
@@ -133,13 +138,14 @@ function milliseconds(text: string): number {
 
 /** Parses a duration such as `30d`, `24h`, `90s` or `0` into milliseconds. */
 export function duration(minimum: string, maximum: string): Parser<number> {
-  return (value) => {
+  const parse = (value: string): number => {
     const length = milliseconds(value);
     if (!(length >= milliseconds(minimum) && length <= milliseconds(maximum))) {
       throw new Error(`must be a duration from ${minimum} to ${maximum}, such as 90s, 24h or 30d`);
     }
     return length;
   };
+  return Object.assign(parse, { maximum });
 }
 
 /** Returns the further problems whose variables have no problem yet. */

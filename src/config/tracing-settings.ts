@@ -1,13 +1,16 @@
 /** Settings of traces. The names and their meanings are OpenTelemetry's. */
 import { oneOf, type Parser, setting, text, url } from "./setting.ts";
 
-const share: Parser<number> = (value) => {
-  const number = Number(value);
-  if (!/^[01](?:\.\d{1,9})?$/.test(value) || number > 1) {
-    throw new Error("must be a number from 0 to 1");
-  }
-  return number;
-};
+const share: Parser<number> = Object.assign(
+  (value: string) => {
+    const number = Number(value);
+    if (!/^[01](?:\.\d{1,9})?$/.test(value) || number > 1) {
+      throw new Error("must be a number from 0 to 1");
+    }
+    return number;
+  },
+  { maximum: "1" },
+);
 
 /** OpenTelemetry writes truth in any case. */
 const flag: Parser<boolean> = (value) => oneOf("true", "false")(value.toLowerCase()) === "true";

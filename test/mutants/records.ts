@@ -180,6 +180,14 @@ export const RECORDS: readonly Mutant[] = [
     caughtBy: "test/unit/compliance/merkle.test.ts",
   },
   {
+    name: "entries-wait-for-the-process",
+    breaks: "Writers of the log wait for each other no longer than the server takes (docs/compliance-log.md)",
+    file: "src/database/transaction.ts",
+    find: "  return (endings.get(db)?.push(statement) ?? 0) > 0;",
+    replace: '  return endings.get(db) !== undefined && statement === "";',
+    caughtBy: "test/integration/compliance/append-entry.test.ts",
+  },
+  {
     name: "locks-of-everybody",
     breaks: "A login from outside can lock nothing that requests wait for (docs/security-model.md)",
     file: "src/database/lock-name.ts",

@@ -54,7 +54,6 @@ export function createCommitChange({ log, revocation, ...services }: CommitChang
     const answer = await changeOnce(request, reply, services, async (db) => {
       const change = await work(db);
       if (change.entry !== undefined) {
-        // Append last, since the log's head stays locked from here to the commit.
         await appendEntry(db, { ...by, requestId: request.id, ...change.entry }, services);
       }
       ({ entry } = change);

@@ -1,6 +1,7 @@
 /** Reads the compliance log, and appends to it. */
 import type { Queryable } from "../pool.ts";
 import { sql } from "../sql.ts";
+import { sendBeforeCommit, sendWithCommit } from "../transaction.ts";
 
 export interface ComplianceEntryRow {
   readonly idx: number;
@@ -82,12 +83,26 @@ export async function appendEntryBytes(
   db: Queryable,
   { beforeIndex, afterIndex }: EntryBytes,
 ): Promise<AppendedRow> {
+  await sendBeforeCommit(db);
   const { rows } = await db.query<AppendedRow>({
     name: "append-compliance-entry",
     text: "SELECT place, leaf FROM append_compliance_entry($1, $2)",
     values: [beforeIndex, afterIndex],
   });
   return rows[0] as AppendedRow;
+}
+
+const literal = (bytes: Buffer): string => `decode('${bytes.toString("hex")}', 'hex')`;
+
+/**
+ * Appends an entry with the transaction's COMMIT, so that others wait for the head of the log no longer than the server
+ * takes. At once on a connection whose transaction is not of {@link transaction}.
+ */
+export async function appendEntryWithCommit(db: Queryable, entry: EntryBytes): Promise<void> {
+  const values = `${literal(entry.beforeIndex)}, ${literal(entry.afterIndex)}`;
+  if (!sendWithCommit(db, `SELECT FROM append_compliance_entry(${values})`)) {
+    await appendEntryBytes(db, entry);
+  }
 }
 
 /** Appends entries in this order, otherwise as {@link appendEntryBytes}. */

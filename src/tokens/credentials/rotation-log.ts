@@ -25,7 +25,7 @@ export interface RotationEntry {
   readonly details: { readonly version: number } & Readonly<Record<string, string | number>>;
 }
 
-/** Appends an entry as the last step of the caller's transaction. The log's head stays locked until the commit. */
+/** Appends an entry with the commit of the caller's transaction. */
 export type AppendRotationEntry = (db: Queryable, entry: RotationEntry) => Promise<void>;
 
 /**

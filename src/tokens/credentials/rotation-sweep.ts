@@ -2,7 +2,7 @@
  * The sweep of the rotation. It stores the states that follow from the times, writes to the compliance log and raises
  * alerts. The token endpoint does not depend on it: without the sweep, secrets begin and end at the same times.
  */
-import { appendEntry } from "../../compliance/append-entry.ts";
+import { appendEntryNow } from "../../compliance/append-entry.ts";
 import type { EntrySources } from "../../compliance/entry.ts";
 import type { Pool, PoolClient } from "../../database/pool.ts";
 import { CREDENTIAL_ENDED, insertNotices } from "../../database/repositories/tokens/revocation-notices.ts";
@@ -202,7 +202,11 @@ async function endCredentials(db: PoolClient, sweep: Sweep): Promise<number> {
   );
   const ends = [];
   for (const { id, tenant_id: tenant } of ended) {
-    const { index } = await appendEntry(db, { ...by, type: "credential.ended", tenant, target: id }, sweep);
+    const { index } = await appendEntryNow(
+      db,
+      { ...by, type: "credential.ended", tenant, target: id },
+      sweep,
+    );
     ends.push({ id, index });
   }
   await setEndIndexes(db, ends);

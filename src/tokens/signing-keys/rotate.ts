@@ -137,7 +137,7 @@ export class KeyChange {
     this.#note("created", key.kid);
   }
 
-  /** Writes the steps to the compliance log. Must be the last step, except for a revocation. */
+  /** Writes the steps to the compliance log. */
   async record(author: Author): Promise<void> {
     for (const { step, kid } of this.#done) {
       await appendEntry(

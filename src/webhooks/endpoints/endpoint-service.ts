@@ -321,7 +321,6 @@ export class EndpointService {
     return { headerBrand, checkUrl, nowMs: clock.now() };
   }
 
-  /** Must be the last step of a transaction, because the log's head stays locked until the commit. */
   async #log(db: Queryable, entry: ComplianceEntry): Promise<void> {
     await appendEntry(db, entry, this.#options);
   }

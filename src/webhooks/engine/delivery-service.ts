@@ -208,7 +208,6 @@ export class DeliveryService {
       await this.#requireRunningTenant(db, tenantId);
       const moved = await replayDeadLetter(db, { tenantId, id, now });
       if (moved !== undefined) {
-        // Last statement, because the log's head stays locked until the commit.
         await appendEntry(db, { ...by, type: "dlq.replayed", tenant: tenantId, target: id }, this.#options);
       }
       return moved;

@@ -114,7 +114,6 @@ export class EventService {
       }
       const cancelled = await cancelDeliveriesOf(db, tenantId, eventId);
       await destroyAnswersTo(db, tenantId, eventId);
-      // Last statement, because the log's head stays locked until the commit.
       await appendEntry(
         db,
         {

@@ -24,7 +24,7 @@ async function log(
   );
 }
 
-/** Must be the last step of the transaction that creates a job. */
+/** For the transaction that creates a job. */
 export async function logJobStart(
   db: Queryable,
   job: ReplayJob,
@@ -34,7 +34,7 @@ export async function logJobStart(
   await log(db, job, { by, details: {} }, sources);
 }
 
-/** Must be the last step of the transaction that ends a job. */
+/** For the transaction that ends a job. */
 export async function logJobEnd(db: Queryable, job: ReplayJob, by: By, sources: EntrySources): Promise<void> {
   const { done, failed, skipped } = job;
   await log(db, job, { by, details: { done, failed, skipped } }, sources);

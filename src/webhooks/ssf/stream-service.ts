@@ -363,7 +363,6 @@ export class StreamService {
     });
   }
 
-  /** Must be the last write of a transaction, because the log's head stays locked until the commit. */
   async #log(
     db: Queryable,
     { id, tenantId }: Pick<Stream, "id" | "tenantId">,

@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { appendEntry, type LogPlace } from "../../../src/compliance/append-entry.ts";
+import { appendEntry, appendEntryNow, type LogPlace } from "../../../src/compliance/append-entry.ts";
 import type { ComplianceEntry } from "../../../src/compliance/entry.ts";
 import { leafHash } from "../../../src/lib/transparency-log/node-crypto.ts";
 import { type Frontier, GrowingTree } from "../../../src/compliance/merkle.ts";
@@ -51,7 +51,7 @@ async function head(): Promise<Frontier & { readonly root: string }> {
 }
 
 async function append(entry: ComplianceEntry = ENTRY): Promise<LogPlace> {
-  return await transaction(pool("signet_operator"), async (db) => await appendEntry(db, entry, sources));
+  return await transaction(pool("signet_operator"), async (db) => await appendEntryNow(db, entry, sources));
 }
 
 beforeAll(async () => {
@@ -101,7 +101,7 @@ test("32 concurrent writers with rollbacks leave no gap and no duplicate index",
       clients.map(async (client, writer) => {
         for (let count = 0; count < EACH; count += 1) {
           await client.query("BEGIN");
-          const { index } = await appendEntry(client, ENTRY, sources);
+          const { index } = await appendEntryNow(client, ENTRY, sources);
           if ((writer + count) % 3 === 0) {
             await client.query("ROLLBACK");
           } else {
@@ -148,7 +148,7 @@ test("an entry is committed only with its transaction", async () => {
   const before = await head();
   await expect(
     transaction(pool("signet_operator"), async (db) => {
-      await appendEntry(db, ENTRY, sources);
+      await appendEntryNow(db, ENTRY, sources);
       throw new Error("changed its mind");
     }),
   ).rejects.toThrow("changed its mind");
@@ -156,10 +156,40 @@ test("an entry is committed only with its transaction", async () => {
   expect(await append()).toMatchObject({ index: before.size });
 });
 
+test("a transaction that has still to commit keeps no other from appending, and its entries keep their order", async () => {
+  const { size } = await head();
+  const named = (reason: string): ComplianceEntry => ({ ...ENTRY, reason });
+  await transaction(pool("signet_operator"), async (db) => {
+    await appendEntry(db, named("second"), sources);
+    await appendEntry(db, named("third"), sources);
+    // Would wait for ever if the first transaction held the head.
+    await transaction(pool("signet_operator"), async (other) => {
+      await appendEntry(other, named("first"), sources);
+    });
+  });
+  await transaction(pool("signet_operator"), async (db) => {
+    await appendEntry(db, named("fourth"), sources);
+    expect(await appendEntryNow(db, named("fifth"), sources)).toMatchObject({ index: size + 4 });
+    await appendEntry(db, named("sixth"), sources);
+  });
+  const entries = (await stored()).slice(size).map(({ entry }) => entry.toString("utf8"));
+  const reasons = entries.map((entry) => (JSON.parse(entry) as { reason: string }).reason);
+  expect(reasons).toEqual(["first", "second", "third", "fourth", "fifth", "sixth"]);
+});
+
+test("what an entry's transaction has done is undone if the entry is refused at the commit", async () => {
+  const { size } = await head();
+  const tenantId = newId("tenant", 3, randomBytes);
+  await expect(
+    tenantTransaction(pool("signet_api"), tenantId, async (db) => await appendEntry(db, ENTRY, sources)),
+  ).rejects.toThrow("of another tenant");
+  expect(await head()).toMatchObject({ size });
+});
+
 describe("appending", () => {
   test.each(["signet_operator", "signet_issuer", "signet_worker"] as const)("%s may append", async (role) => {
     const { size } = await head();
-    const place = await transaction(pool(role), async (db) => await appendEntry(db, ENTRY, sources));
+    const place = await transaction(pool(role), async (db) => await appendEntryNow(db, ENTRY, sources));
     expect(place).toMatchObject({ index: size });
   });
 
@@ -168,7 +198,7 @@ describe("appending", () => {
     const place = await tenantTransaction(
       pool("signet_api"),
       TENANT,
-      async (db) => await appendEntry(db, ENTRY, sources),
+      async (db) => await appendEntryNow(db, ENTRY, sources),
     );
     expect(place).toMatchObject({ index: size });
   });
@@ -182,14 +212,14 @@ describe("appending", () => {
       tenantTransaction(
         pool("signet_api"),
         TENANT,
-        async (db) => await appendEntry(db, { ...ENTRY, tenant }, sources),
+        async (db) => await appendEntryNow(db, { ...ENTRY, tenant }, sources),
       ),
     ).rejects.toThrow("of another tenant");
     expect(await head()).toMatchObject({ size });
   });
 
   test.each(["signet_ingest", "signet_audit", "signet_edge"] as const)("%s may not append", async (role) => {
-    await expect(appendEntry(pool(role), ENTRY, sources)).rejects.toThrow(/permission denied/);
+    await expect(appendEntryNow(pool(role), ENTRY, sources)).rejects.toThrow(/permission denied/);
   });
 });
 

@@ -8,6 +8,7 @@ import {
   loadClientSettings,
   loadConfig,
   loadOperatorSettings,
+  SETTINGS,
   settingWarnings,
 } from "../../../src/config/config.ts";
 import { configuredPolicy } from "../../../src/webhooks/sending/address-policy.ts";
@@ -227,6 +228,27 @@ test("a password does not appear in a problem", () => {
   expect(text).toContain("SIGNET_DATABASE_URL");
   expect(text).not.toContain("canary");
 });
+
+test("every number among the settings has a largest value, with which one test runs the service", () => {
+  // test/integration/delivery/maxima.test.ts takes them from the parsers.
+  const numbers = Object.values(SETTINGS).filter(({ parse, fallback }) => {
+    const samples = [fallback ?? "100", "20d"];
+    return samples.some((sample) => typeof attempt(() => parse(sample)) === "number");
+  });
+  expect(numbers.length).toBeGreaterThan(30);
+  expect(numbers.filter(({ parse }) => !("maximum" in parse)).map(({ variable }) => variable)).toEqual([]);
+  for (const { parse } of numbers) {
+    expect(parse("maximum" in parse ? (parse.maximum ?? "") : "")).toBeGreaterThan(0);
+  }
+});
+
+function attempt<T>(work: () => T): T | undefined {
+  try {
+    return work();
+  } catch {
+    return undefined;
+  }
+}
 
 test("settings are immutable", () => {
   expect(Object.isFrozen(loadConfig(PRODUCTION))).toBe(true);

@@ -1,6 +1,7 @@
 /** Publishes and reads revocations (migration 0005). */
 import type { Queryable } from "../../pool.ts";
 import { sql } from "../../sql.ts";
+import { sendBeforeCommit } from "../../transaction.ts";
 import type { EntryBytes } from "../compliance-entries.ts";
 
 export interface RevocationRow {
@@ -31,6 +32,7 @@ export async function publish(
   row: NewRevocationRow,
   { beforeIndex, afterIndex }: EntryBytes,
 ): Promise<RevocationRow> {
+  await sendBeforeCommit(db);
   const { rows } = await db.query<RevocationRow>({
     name: "publish-revocation-with-notice",
     ...sql`SELECT id, seq, tenant_id, at, log_index, leaf_hash
@@ -67,6 +69,7 @@ export async function publishPolicyChange(
   db: Queryable,
   { id, tenantId, actor, lifeMs }: PolicyChangeRow,
 ): Promise<number> {
+  await sendBeforeCommit(db);
   const { rows } = await db.query<{ seq: number }>(
     "SELECT publish_policy_change($1, $2, $3, $4::float8 * interval '1 millisecond') AS seq",
     [id, tenantId, actor, lifeMs],
@@ -307,6 +310,7 @@ export async function liftTenantRevocation(
   { id, tenantId, reason, actor, lifeMs, skewMs }: LiftRow,
   { beforeIndex, afterIndex }: EntryBytes,
 ): Promise<number> {
+  await sendBeforeCommit(db);
   const { rows } = await db.query<{ seq: number }>(
     sql`SELECT lift_tenant_revocation(${id}, ${tenantId}, ${reason}, ${actor},
        ${lifeMs}::float8 * interval '1 millisecond', ${skewMs}::float8 * interval '1 millisecond',
