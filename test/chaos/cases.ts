@@ -12,6 +12,7 @@ import { LETTERS_EXPIRE } from "./scenarios/letters-expire.ts";
 import { CUTS } from "./scenarios/cuts.ts";
 import { FAILOVERS } from "./scenarios/failover.ts";
 import { hangingNeighbour, registrations } from "./scenarios/neighbours.ts";
+import { MONTH } from "./scenarios/month.ts";
 import { POOLERS } from "./scenarios/pooler.ts";
 import { RACES } from "./scenarios/races.ts";
 import { REPLAY_KILL } from "./scenarios/replay-kill.ts";
@@ -317,6 +318,7 @@ export const CASES: readonly ChaosCase[] = [
   CLOCKS_APART,
   UPGRADE,
   YEAR_END,
+  MONTH,
   ...CUTS,
   ...SCENARIOS,
 ];

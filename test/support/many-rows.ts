@@ -75,12 +75,12 @@ export async function fillEndpoints(
 export async function fillCredentials(owner: Client, tenantId: string, count: number): Promise<string[]> {
   const [role, principal] = [newId("role", 1, randomBytes), newId("principal", 1, randomBytes)];
   await owner.query(
-    "INSERT INTO roles (id, tenant_id, name, scopes, created_at) VALUES ($1, $2, 'many', '{}', now())",
+    "INSERT INTO roles (id, tenant_id, name, scopes, created_at) VALUES ($1, $2, $1, '{}', now())",
     [role, tenantId],
   );
   await owner.query(
     `INSERT INTO principals (id, tenant_id, role_id, name, region, environment, scopes, provisioned_at, created_at)
-      VALUES ($1, $2, $3, 'many', 'eu', 'production', '{}', now(), now())`,
+      VALUES ($1, $2, $3, $1, 'eu', 'production', '{}', now(), now())`,
     [principal, tenantId, role],
   );
   const ids = Array.from({ length: count }, () => newId("credential", Date.now(), randomBytes)).toSorted();
