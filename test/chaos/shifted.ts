@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { Client, Connection } from "@temporalio/client";
 import { WORKFLOW_TYPES } from "../../workflows/messages.ts";
 import { type Postgres, startPostgres } from "../bench/environment/postgres.ts";
-import type { Settings } from "../bench/environment/signet.ts";
+import type { Settings, Shape } from "../bench/environment/signet.ts";
 import { World } from "../bench/environment/world.ts";
 import type { Scene } from "./trial.ts";
 
@@ -27,11 +27,18 @@ export interface ShiftedWorld {
   readonly close: () => Promise<void>;
 }
 
-/** Stops the case's world, and starts PostgreSQL and Signet with `environment` in another one. Temporal's clock stays. */
+interface Shift {
+  /** What shifts PostgreSQL's clock, and those of Signet's processes. PostgreSQL reads it at each start. */
+  readonly environment: Settings;
+  readonly signet: Settings;
+  readonly shape?: Shape;
+  readonly settings: Settings;
+}
+
+/** Stops the case's world, and starts PostgreSQL and Signet with other clocks in another one. Temporal's clock stays. */
 export async function startShifted(
   { stack, load, world: own }: Pick<Scene, "stack" | "load" | "world">,
-  environment: Settings,
-  settings: Settings,
+  { environment, signet, settings, shape }: Shift,
 ): Promise<ShiftedWorld> {
   if (!existsSync(FAKETIME)) {
     throw new Error("libfaketime is missing; .ci/programs installs it");
@@ -48,8 +55,8 @@ export async function startShifted(
     await postgres.stop();
   };
   try {
-    const options = { name: "shifted", stack: { ...stack, postgres }, load };
-    world = await World.create({ ...options, raised: environment, profiles: undefined });
+    const options = { name: "shifted", stack: { ...stack, postgres }, load, ...(shape && { shape }) };
+    world = await World.create({ ...options, raised: signet, profiles: undefined });
     await world.run(settings);
     return { world, postgres, close };
   } catch (error) {

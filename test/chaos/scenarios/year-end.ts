@@ -224,7 +224,11 @@ async function yearEnd(scene: SetScene): Promise<CaseOutcome> {
   const clock = new ShiftedClock();
   clock.endIn(MAKING_S);
   const settings = { SIGNET_DEAD_LETTER_MS: String(KEPT_MS), SIGNET_STATUS_LIST_AUDIENCES: "signet" };
-  const { world, postgres, close } = await startShifted(scene, clock.environment, settings);
+  const { world, postgres, close } = await startShifted(scene, {
+    environment: clock.environment,
+    signet: clock.environment,
+    settings,
+  });
   try {
     const groups = await makeGroups(world, scene.load);
     const restart = async (): Promise<void> => {
