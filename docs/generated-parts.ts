@@ -227,6 +227,13 @@ async function decisionList(): Promise<string> {
   return (await Promise.all(lines)).join("\n");
 }
 
+/** Parts that need no document. */
+const TABLES: Readonly<Record<string, () => string>> = {
+  client: clientTable,
+  growth: growthTable,
+  views: viewsTable,
+};
+
 async function part(name: string): Promise<string> {
   if (name === "operations") {
     return operationsTable((await describedApi()) as unknown as Described);
@@ -253,17 +260,12 @@ async function part(name: string): Promise<string> {
       withoutReferences(await describedAdmin())["paths"] as Parameters<typeof requestLimits>[0],
     );
   }
-  if (name === "client") {
-    return clientTable();
-  }
-  if (name === "views") {
-    return viewsTable();
+  const table = TABLES[name];
+  if (table !== undefined) {
+    return table();
   }
   if (name === "decisions") {
     return await decisionList();
-  }
-  if (name === "growth") {
-    return growthTable();
   }
   if (name === "metrics") {
     return metricsTable(OWN_METRICS);

@@ -12,7 +12,6 @@ import { LETTERS_EXPIRE } from "./scenarios/letters-expire.ts";
 import { CUTS } from "./scenarios/cuts.ts";
 import { FAILOVERS } from "./scenarios/failover.ts";
 import { hangingNeighbour, registrations } from "./scenarios/neighbours.ts";
-import { MONTH } from "./scenarios/month.ts";
 import { POOLERS } from "./scenarios/pooler.ts";
 import { RACES } from "./scenarios/races.ts";
 import { REPLAY_KILL } from "./scenarios/replay-kill.ts";
@@ -318,7 +317,6 @@ export const CASES: readonly ChaosCase[] = [
   CLOCKS_APART,
   UPGRADE,
   YEAR_END,
-  MONTH,
   ...CUTS,
   ...SCENARIOS,
 ];

@@ -1,6 +1,8 @@
 /** Inserts rows of past deliveries, as the service would have written them. */
 import { withClient } from "../environment/postgres.ts";
 
+const DAYS = 30;
+
 /**
  * Ids as in wire.md: ten characters of time (48 bits and two random ones), fourteen random ones. Hexadecimal digits are
  * valid base32 digits, with enough randomness for a bench.
@@ -41,12 +43,12 @@ const COUNT_DAY = `INSERT INTO delivery_counts
   SELECT tenant_id, date_trunc('hour', created_at, 'UTC'), endpoint_id, event_type, 0, 0, count(*), count(*), 0, 0, 0, count(*), 0
   FROM deliveries WHERE day = $1 GROUP BY 1, 2, 3, 4 ON CONFLICT DO NOTHING`;
 
-/** Inserts delivered deliveries with event and attempt, spread over the last days, as superuser. */
-export async function fillHistory(adminDatabaseUrl: string, deliveries: number, days = 30): Promise<void> {
+/** Inserts delivered deliveries with event and attempt, spread over the last 30 days, as superuser. */
+export async function fillHistory(adminDatabaseUrl: string, deliveries: number): Promise<void> {
   await withClient(adminDatabaseUrl, async (client) => {
     await client.query("SET TimeZone = 'UTC'");
     await client.query("SELECT ensure_day_partitions((now() - make_interval(days => $1))::date, $1 + 1)", [
-      days,
+      DAYS,
     ]);
     await client.query(ID_BODY);
     await client.query("SET signet.moving = 'on'");
@@ -54,7 +56,7 @@ export async function fillHistory(adminDatabaseUrl: string, deliveries: number, 
       `SELECT to_char(day, 'YYYY-MM-DD') AS day,
          least(86399, extract(epoch FROM now() - day) - 1)::float8 AS seconds
        FROM generate_series((now() - make_interval(days => $1))::date, now()::date, interval '1 day') AS day`,
-      [days - 1],
+      [DAYS - 1],
     );
     const perDay = Math.ceil(deliveries / rows.length);
     for (const { day, seconds } of rows) {

@@ -1,8 +1,14 @@
 /** The clocks of PostgreSQL and of all processes run over the end of a day, a month and a year while events flow. */
+import { existsSync } from "node:fs";
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { Client, Connection } from "@temporalio/client";
 import { utcDay } from "../../../src/domain/ids.ts";
+import { WORKFLOW_TYPES } from "../../../workflows/messages.ts";
+import { startPostgres } from "../../bench/environment/postgres.ts";
 import { accessToken } from "../../bench/environment/provision.ts";
-import type { World } from "../../bench/environment/world.ts";
+import { World } from "../../bench/environment/world.ts";
 import { monotonicMs } from "../../bench/load/monotonic.ts";
 import { round } from "../../bench/report/measurement.ts";
 import type { ChaosCase, SetScene } from "../cases.ts";
@@ -10,11 +16,11 @@ import { countLedger } from "../ledger.ts";
 import { openCarriers } from "../observe.ts";
 import { atMost, type CaseOutcome } from "../result.ts";
 import { fatalAnswers, longestGap } from "../run-case.ts";
-import { runUpkeep, SHIFTED, startShifted } from "../shifted.ts";
 import { healthyGroup, type Part, repeatedAnswers } from "../traffic.ts";
 import { Trial } from "../trial.ts";
 import { countOf, endpointIds, must, rowsOf, switchEndpoints, until } from "./tenant-requests.ts";
 
+const FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
 const SECOND_MS = 1_000;
 const DAY_MS = 86_400_000;
 /** `SIGNET_RETENTION_DAYS` by default. */
@@ -37,7 +43,15 @@ const DRAIN = { idleMs: 60_000, maxMs: 180_000 };
 /** A clock that is ahead of the machine's, for processes that are started with its environment. */
 class ShiftedClock {
   readonly endMs = Date.UTC(new Date().getUTCFullYear() + 1, 0, 1);
-  readonly environment = { ...SHIFTED, FAKETIME: "+0" };
+  /** Monotonic time and timers stay. */
+  readonly environment = {
+    LD_PRELOAD: FAKETIME,
+    FAKETIME: "+0",
+    FAKETIME_DONT_FAKE_MONOTONIC: "1",
+    DONT_FAKE_MONOTONIC: "1",
+    NO_FAKE_STAT: "1",
+    FAKETIME_DISABLE_SHM: "1",
+  };
   #offsetMs = 0;
 
   /** Moves it, for the next start of processes, so that the year ends in that time. */
@@ -53,6 +67,20 @@ class ShiftedClock {
 
   get leftMs(): number {
     return this.endMs - this.now();
+  }
+}
+
+/** Runs a workflow of the upkeep as its schedule would. Temporal has the machine's clock. */
+async function runUpkeep({ temporalAddress, namespace }: World): Promise<void> {
+  const connection = await Connection.connect({ address: temporalAddress });
+  try {
+    const client = new Client({ connection, namespace });
+    const { purgeExpired, rotateCredentials, rotateSigningKeys, signCheckpoint } = WORKFLOW_TYPES;
+    for (const name of [purgeExpired, rotateCredentials, rotateSigningKeys, signCheckpoint]) {
+      await client.schedule.getHandle(name).trigger();
+    }
+  } finally {
+    await connection.close();
   }
 }
 
@@ -221,16 +249,33 @@ async function overTheEnd(scene: SetScene, { world, groups, clock, restart }: Sh
 }
 
 async function yearEnd(scene: SetScene): Promise<CaseOutcome> {
+  if (!existsSync(FAKETIME)) {
+    throw new Error("libfaketime is missing; .ci/programs installs it");
+  }
+  const { stack, load } = scene;
+  const { janitor } = stack;
+  await scene.world.stop();
   const clock = new ShiftedClock();
   clock.endIn(MAKING_S);
-  const settings = { SIGNET_DEAD_LETTER_MS: String(KEPT_MS), SIGNET_STATUS_LIST_AUDIENCES: "signet" };
-  const { world, postgres, close } = await startShifted(scene, {
-    environment: clock.environment,
-    signet: clock.environment,
-    settings,
+  const { environment } = clock;
+  const directory = join(stack.directory, "shifted");
+  await mkdir(directory, { recursive: true });
+  const postgres = await startPostgres({
+    directory,
+    janitor,
+    kind: "system",
+    log: () => undefined,
+    environment,
   });
+  const closers = [async (): Promise<void> => await postgres.stop()];
   try {
-    const groups = await makeGroups(world, scene.load);
+    const own = { ...stack, postgres };
+    const options = { name: "shifted", stack: own, load, raised: environment, profiles: undefined };
+    const world = await World.create(options);
+    closers.push(async () => await world.drop());
+    const settings = { SIGNET_DEAD_LETTER_MS: String(KEPT_MS), SIGNET_STATUS_LIST_AUDIENCES: "signet" };
+    await world.run(settings);
+    const groups = await makeGroups(world, load);
     const restart = async (): Promise<void> => {
       await world.stop();
       await postgres.process?.end();
@@ -239,7 +284,9 @@ async function yearEnd(scene: SetScene): Promise<CaseOutcome> {
     };
     return await overTheEnd(scene, { world, groups, clock, restart });
   } finally {
-    await close();
+    for (const close of closers.toReversed()) {
+      await close();
+    }
   }
 }
 
