@@ -8,6 +8,8 @@ import { SignetClient } from "../src/lib/client/index.ts";
 import { SETTINGS } from "../src/config/config.ts";
 import { type MetricDescription, OWN_METRICS } from "../src/observability/metrics.ts";
 import { type View, VIEWS } from "../src/temporal/views.ts";
+import { type Promised, PROMISES } from "../test/bench/scenarios/growth/promises.ts";
+import type { Growth } from "../test/support/growth.ts";
 import { describedAdmin, describedApi, withoutReferences } from "./described-api.ts";
 import { fixedLimits, requestLimits, settableLimits } from "./limits.ts";
 
@@ -15,6 +17,7 @@ import { fixedLimits, requestLimits, settableLimits } from "./limits.ts";
 export const GENERATED_DOCUMENTS = [
   "README.md",
   "docs/architecture.md",
+  "docs/benchmarks.md",
   "docs/client.md",
   "docs/getting-started.md",
   "docs/observability.md",
@@ -109,6 +112,18 @@ function productionTable(): string {
     return `| ${names} | ${processes} | ${when} |`;
   });
   return ["| Settings | Processes | Needed |", "| --- | --- | --- |", ...rows].join("\n");
+}
+
+/** Returns the table of what each axis of the bench's scenario `growth` promises. */
+function growthTable(): string {
+  const rows = Object.entries<Promised>(PROMISES).map(([axis, { of, costs }]) => {
+    const named = (wanted: Growth): string =>
+      Object.entries(costs)
+        .flatMap(([cost, growth]) => (growth === wanted ? [`\`${cost}\``] : []))
+        .join(", ");
+    return `| \`${axis}\` | ${of} | ${named("flat")} | ${named("linear")} |`;
+  });
+  return ["| axis | a unit | flat | linear |", "| --- | --- | --- | --- |", ...rows].join("\n");
 }
 
 /** Returns the table of every metric that Signet defines, in the order of src/observability/metrics.ts. */
@@ -212,6 +227,13 @@ async function decisionList(): Promise<string> {
   return (await Promise.all(lines)).join("\n");
 }
 
+/** Parts that need no document. */
+const TABLES: Readonly<Record<string, () => string>> = {
+  client: clientTable,
+  growth: growthTable,
+  views: viewsTable,
+};
+
 async function part(name: string): Promise<string> {
   if (name === "operations") {
     return operationsTable((await describedApi()) as unknown as Described);
@@ -238,11 +260,9 @@ async function part(name: string): Promise<string> {
       withoutReferences(await describedAdmin())["paths"] as Parameters<typeof requestLimits>[0],
     );
   }
-  if (name === "client") {
-    return clientTable();
-  }
-  if (name === "views") {
-    return viewsTable();
+  const table = TABLES[name];
+  if (table !== undefined) {
+    return table();
   }
   if (name === "decisions") {
     return await decisionList();

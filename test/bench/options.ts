@@ -14,6 +14,7 @@ export const USAGE = `npm run bench -- [options]
   --rig DIR           source of the load generator for the scenario \`peers\`
   --peers DIR         the peers that \`peers\` measures; docs/benchmarks.md describes both directories
   --rounds N          turns of each system in \`peers\` (1 to 20; default 3; 1 with --quick)
+  --axes NAMES        axes of \`growth\`, comma-separated (default: all)
   --followers N       followers in \`borders\` (4 to 1,000; default 32 per core)
   --seconds N         length of each phase of \`borders\` (10 to 1,200; default 600; 20 with --quick)
   --busy N            N processes that compute meanwhile (0 to 64; default 0), as on a machine that others use
@@ -27,6 +28,8 @@ export interface BenchOptions extends CommonOptions {
   readonly profile: boolean;
   readonly peers: PeersOptions;
   readonly borders: BordersOptions;
+  /** Axes of the scenario `growth`; empty for all. */
+  readonly axes: readonly string[];
   /** Number of processes that compute meanwhile. */
   readonly busy: number;
 }
@@ -77,6 +80,7 @@ export function parseOptions(args: readonly string[]): BenchOptions {
     rig: { type: "string" },
     peers: { type: "string" },
     rounds: { type: "string" },
+    axes: { type: "string", default: "" },
     followers: { type: "string" },
     seconds: { type: "string" },
     busy: { type: "string", default: "0" },
@@ -95,6 +99,7 @@ export function parseOptions(args: readonly string[]): BenchOptions {
       followers: parseOptionalCount("followers", values.followers, [4, 1_000]),
       seconds: parseOptionalCount("seconds", values.seconds, [10, 1_200]),
     },
+    axes: values.axes.split(",").filter((name) => name !== ""),
     busy: parseCount("busy", values.busy, [0, 64]),
   };
 }

@@ -4,6 +4,14 @@ import type { Mutant } from "./mutant.ts";
 export const TOKENS: readonly Mutant[] = [
   // Client authentication and rotation.
   {
+    name: "a-look-up-reads-all-clients",
+    breaks: "A token costs the same however many clients there are (docs/benchmarks.md)",
+    file: "src/database/repositories/tokens/clients.ts",
+    find: "WHERE c.client_id = ANY ($1::text[])`;",
+    replace: "WHERE c.client_id || '' = ANY ($1::text[])`;",
+    caughtBy: "test/integration/database/growth.test.ts",
+  },
+  {
     name: "a-role-lacks-a-right",
     breaks: "The role of each pool may do what its statements do (docs/database-rights.md)",
     file: "src/database/migrations/0067-keys-of-tenants-clients.sql",

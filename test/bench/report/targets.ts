@@ -1,6 +1,8 @@
 /** Targets of the delivery engine on two cores, and whether a run met them. */
 import type { Measurement } from "./measurement.ts";
 import { type Figure, SIGNET } from "./peers.ts";
+import { EXPONENT_MAX } from "../../support/growth.ts";
+import { type Promised, PROMISES } from "../scenarios/growth/promises.ts";
 
 export interface TargetResult {
   readonly target: string;
@@ -105,6 +107,14 @@ const BESIDE_PEERS: readonly Limit[] = [
     read: found("peers", "counts", SIGNET, count),
   })),
 ];
+
+const GROWTH: readonly Limit[] = Object.entries<Promised>(PROMISES).flatMap(([axis, { costs }]) =>
+  Object.entries(costs).map(([cost, growth]) => ({
+    target: `growth with ${axis}, ${growth}: exponent of ${cost}`,
+    atMost: EXPONENT_MAX[growth],
+    read: found("growth", axis, "exponents", cost),
+  })),
+);
 
 const LIMITS: readonly Limit[] = [
   ...BESIDE_PEERS,
@@ -292,16 +302,7 @@ const LIMITS: readonly Limit[] = [
     atMost: 2_000,
     read: found("verification", "beside_hanging_max_ms"),
   },
-  {
-    target: "saturation with 1,000,000 finished deliveries, share of the empty database's",
-    atLeast: 0.85,
-    read: ({ findings }) => (findings["million"] as { ratio: number } | undefined)?.ratio,
-  },
-  {
-    target: "backlog of up to 1,000,000 with the statistics of an empty outbox, share of saturation",
-    atLeast: 0.8,
-    read: ({ findings }) => (findings["backlog"] as { lowest: number } | undefined)?.lowest,
-  },
+  ...GROWTH,
   {
     target: "api and worker together, highest MiB of all scenarios",
     atMost: 500,

@@ -25,6 +25,8 @@ export interface BenchParts {
   readonly profiles: string | undefined;
   readonly peers: PeersOptions;
   readonly borders: BordersOptions;
+  /** Axes of `growth`; empty for all. */
+  readonly axes: readonly string[];
   /** Pids of the processes that only keep the machine busy. */
   readonly busy: readonly number[];
   readonly log: (line: string) => void;
@@ -65,6 +67,7 @@ export class Bench {
   readonly quick: boolean;
   readonly peers: PeersOptions;
   readonly borders: BordersOptions;
+  readonly axes: readonly string[];
   readonly busy: readonly number[];
   readonly log: (line: string) => void;
   readonly measurements: Measurement[] = [];
@@ -82,6 +85,7 @@ export class Bench {
     this.quick = parts.quick;
     this.peers = parts.peers;
     this.borders = parts.borders;
+    this.axes = parts.axes;
     this.busy = parts.busy;
     this.log = parts.log;
   }

@@ -1,6 +1,5 @@
 /** Every scenario, in running order. Scenarios that leave work behind have their own worlds and run last. */
 import type { Scenario } from "./bench.ts";
-import { backlog } from "./backlog.ts";
 import { coldEdge } from "./cold-edge.ts";
 import { compliance } from "./compliance.ts";
 import { deadLetters } from "./dead-letters.ts";
@@ -8,13 +7,12 @@ import { endpoints } from "./endpoints.ts";
 import { edge } from "./edge.ts";
 import { egress } from "./egress.ts";
 import { failingReceiver } from "./failing-receiver.ts";
-import { fanOut } from "./fan-out.ts";
 import { features } from "./features.ts";
+import { growth } from "./growth/growth.ts";
 import { heaps } from "./heaps.ts";
 import { hostile } from "./hostile.ts";
 import { largeBodies } from "./large-bodies.ts";
 import { memory } from "./memory.ts";
-import { million } from "./million.ts";
 import { noisyNeighbour } from "./noisy-neighbour.ts";
 import { openDeadLetters } from "./open-dead-letters.ts";
 import { overview } from "./overview.ts";
@@ -27,15 +25,12 @@ import { rotation } from "./rotation.ts";
 import { saturation } from "./saturation.ts";
 import { ssf } from "./ssf.ts";
 import { frontier, steady } from "./steady.ts";
-import { tenants } from "./tenants.ts";
 import { tokens } from "./tokens.ts";
 import { verification } from "./verification.ts";
-import { workers } from "./workers.ts";
 
 export const SCENARIOS: readonly Scenario[] = [
   ...steady,
   ...saturation,
-  fanOut,
   largeBodies,
   memory,
   heaps,
@@ -51,11 +46,8 @@ export const SCENARIOS: readonly Scenario[] = [
   ssf,
   rotation,
   verification,
-  million,
-  backlog,
   endpoints,
-  tenants,
-  workers,
+  growth,
   deadLetters,
   openDeadLetters,
   portal,

@@ -42,7 +42,8 @@ async function startOidcProvider(bench: Bench): Promise<{ server: ServerProcess;
   return { server, subject: { plan, roots: { oidc_provider: server.pid } } };
 }
 
-function signetSubject(world: World, tenant: Tenant, tls?: HttpLoadPlan["tls"]): Subject {
+/** Tokens for a tenant's client. */
+export function signetSubject(world: World, tenant: Tenant, tls?: HttpLoadPlan["tls"]): Subject {
   const { hostname, port } = new URL(tls === undefined ? world.signet.apiUrl : world.signet.edgeUrl);
   return {
     plan: {

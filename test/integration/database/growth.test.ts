@@ -1,0 +1,91 @@
+/**
+ * What statements cost as a tenant's work grows tenfold, in rows and pages: the short form of `npm run bench -- --only
+ * growth` (docs/benchmarks.md), without a clock.
+ */
+import { Client } from "pg";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { EXPONENT_MAX, exponentOf, type Point } from "../../support/growth.ts";
+import { allowMinutes } from "../../support/limits.ts";
+import { fillEndpoints, FILLED_TYPE, fillTenants } from "../../support/many-rows.ts";
+import { createTestDatabase, type TestDatabase } from "../../support/services.ts";
+import { StatementCost } from "../../support/statement-cost.ts";
+import type { Axis, Run, Statement } from "../../support/growing-statements.ts";
+import { AXES } from "../../support/statement-growth.ts";
+
+allowMinutes(5);
+
+const TIMES = 10;
+
+/**
+ * Statements that cost more than they promise, as known limits. A test in this list fails once its statement keeps the
+ * promise: it must then leave the list.
+ */
+const BROKEN: ReadonlySet<string> = new Set([
+  "endpoints that match: match",
+  "stored deliveries: a list by last_status, without a match",
+  "stored deliveries: a list by last_error, without a match",
+  "stored deliveries: a list by reason, without a match",
+  "stored deliveries: a list by metadata, without a match",
+  "a backlog that has drained, analysed while a few wait: claim",
+  "a backlog that has drained, analysed while a few wait: the lag",
+  "dead letters: the claim of dead letters",
+  "retries without a list: the lag",
+  "expired keys: a step that removes them",
+]);
+
+interface Place extends Omit<Run, "db"> {
+  readonly database: TestDatabase;
+}
+
+async function fill({ fill: fillAxis }: Axis, size: number): Promise<Place> {
+  const database = await createTestDatabase();
+  const owner = new Client({ connectionString: database.adminUrl });
+  await owner.connect();
+  const [tenantId = ""] = await fillTenants(owner, 1);
+  const [endpointId = ""] = await fillEndpoints(owner, { tenantId, count: 1, type: FILLED_TYPE });
+  await fillAxis({ owner, tenantId, endpointId, size });
+  // As after autovacuum.
+  await owner.query("VACUUM (ANALYZE)");
+  await owner.end();
+  const cost = await StatementCost.of(database);
+  return { database, cost, tenantId, endpointId, size, now: new Date() };
+}
+
+async function costOf({ role, commits, before, run }: Statement, place: Place): Promise<number> {
+  const { cost, tenantId } = place;
+  const own = role === "signet_api" || role === "signet_ingest" ? tenantId : undefined;
+  const measure = async (db: Run["db"]): Promise<number> => {
+    const made = await before?.({ ...place, db });
+    return await cost.measure(db, async () => await run({ ...place, db }, made));
+  };
+  return commits === true ? await measure(cost.pool(role)) : await cost.withoutTrace(role, own, measure);
+}
+
+describe.each(Object.entries(AXES))("%s", (axis, how) => {
+  const places: Place[] = [];
+  beforeAll(async () => {
+    for (const size of [how.size, how.size * TIMES]) {
+      places.push(await fill(how, size));
+    }
+  });
+  afterAll(async () => {
+    for (const { cost, database } of places) {
+      await cost.end();
+      await database.drop();
+    }
+  });
+
+  const verify = async (statement: Statement): Promise<void> => {
+    const points: Point[] = [];
+    for (const place of places) {
+      points.push([place.size, await costOf(statement, place)]);
+    }
+    expect(exponentOf(points), JSON.stringify(points)).toBeLessThanOrEqual(EXPONENT_MAX[statement.growth]);
+  };
+  // In their order: those that commit come last.
+  for (const [name, statement] of Object.entries(how.statements)) {
+    const isBroken = BROKEN.has(`${axis}: ${name}`);
+    const title = `${name}: its growth is ${isBroken ? "not yet " : ""}${statement.growth}`;
+    (isBroken ? test.fails : test)(title, async () => await verify(statement));
+  }
+});

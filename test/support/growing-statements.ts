@@ -1,0 +1,173 @@
+/** Statements as the service runs them, whose cost a tenant can grow. */
+import { randomBytes } from "node:crypto";
+import type { Client } from "pg";
+import type { Queryable } from "../../src/database/pool.ts";
+import type { ServiceRole } from "../../src/database/role-settings.ts";
+import { readQueues } from "../../src/database/repositories/operator-overview.ts";
+import { expireOverdue } from "../../src/database/repositories/webhooks/carriers.ts";
+import { claimFirst, findOtherDays } from "../../src/database/repositories/webhooks/claims.ts";
+import { listDeliveries } from "../../src/database/repositories/webhooks/deliveries.ts";
+import type { DeliveryFilter } from "../../src/database/repositories/webhooks/delivery-filter.ts";
+import { insertEvents, listEvents, matchEndpoints } from "../../src/database/repositories/webhooks/events.ts";
+import { claimLetters, claimRetries } from "../../src/database/repositories/webhooks/list-claims.ts";
+import { findOverdue, readLag } from "../../src/database/repositories/webhooks/reconciliation.ts";
+import { DAY_MS, newId, utcDay } from "../../src/domain/ids.ts";
+import { createLogger } from "../../src/observability/logger.ts";
+import { purgeExpired } from "../../src/webhooks/retention/retention.ts";
+import type { Growth } from "./growth.ts";
+import { FILLED_TYPE } from "./many-rows.ts";
+import type { StatementCost } from "./statement-cost.ts";
+
+export const LIMIT = 100;
+export const RETENTION_DAYS = 30;
+/** An endpoint and a type that no delivery has. */
+export const OTHER_ENDPOINT = "ep_000000000000000000000000";
+export const OTHER_TYPE = "other.type";
+
+/** A database whose tenant has as much of an axis as `size` says. */
+export interface Filled {
+  readonly owner: Client;
+  readonly tenantId: string;
+  readonly endpointId: string;
+  readonly size: number;
+}
+
+/** One run of a statement. */
+export interface Run extends Omit<Filled, "owner"> {
+  readonly cost: StatementCost;
+  readonly db: Queryable;
+  readonly now: Date;
+}
+
+export interface Statement {
+  readonly growth: Growth;
+  readonly role: ServiceRole;
+  /** Whether it runs in transactions of its own. */
+  readonly commits?: true;
+  /** What is not counted; its result goes to `run`. */
+  readonly before?: (run: Run) => Promise<unknown>;
+  readonly run: (run: Run, before: unknown) => Promise<unknown>;
+}
+
+export interface Axis {
+  /** The smaller size; the other one is ten times as large. */
+  readonly size: number;
+  readonly fill: (filled: Filled) => Promise<unknown>;
+  readonly statements: Readonly<Record<string, Statement>>;
+}
+
+const days = (now: Date): [string, string] => [utcDay(now.getTime() - DAY_MS), utcDay(now.getTime())];
+export const within = async <T>(answer: Promise<T>): Promise<T> => await answer;
+
+/** Publishes one event of a type that these endpoints take. */
+export const publish: Omit<Statement, "growth"> = {
+  role: "signet_ingest",
+  before: async ({ db, tenantId }) => await matchEndpoints(db, [{ tenantId, type: FILLED_TYPE }]),
+  run: async ({ db, tenantId, now }, before) => {
+    const matched = before as Awaited<ReturnType<typeof matchEndpoints>>;
+    const at = now.getTime();
+    const deliveries = (matched[0]?.endpoints ?? []).map(({ endpointId }) => ({
+      id: newId("delivery", at, randomBytes),
+      endpointId,
+      state: "QUEUED" as const,
+    }));
+    const id = newId("event", at, randomBytes);
+    const event = { id, tenantId, type: FILLED_TYPE, content: Buffer.from("{}"), sourceId: null };
+    const times = { now, keysAfter: now, signedKeysAfter: now, expiresAt: now };
+    const keys = [
+      { kind: "id" as const, tenantId, route: "POST /v1/events", key: "growth", bodyHash: Buffer.alloc(1) },
+    ];
+    const { inserted } = await insertEvents(
+      db,
+      [{ ...event, occurredAt: now, keys, deliveries }],
+      times,
+      matched,
+    );
+    if (!inserted.has(id)) {
+      throw new Error("the event was not inserted");
+    }
+  },
+};
+
+export const match: Omit<Statement, "growth"> = {
+  role: "signet_ingest",
+  run: async ({ db, tenantId }) => await matchEndpoints(db, [{ tenantId, type: FILLED_TYPE }]),
+};
+
+export function listOf(filter: DeliveryFilter): Statement {
+  return {
+    growth: "flat",
+    role: "signet_api",
+    run: async ({ db, tenantId, now }) =>
+      await listDeliveries(db, { tenantId, filter, before: undefined, limit: LIMIT, now }),
+  };
+}
+
+export function eventsOf(filter: Parameters<typeof listEvents>[2]["filter"]): Statement {
+  return {
+    growth: "flat",
+    role: "signet_api",
+    run: async ({ db, tenantId }) =>
+      await listEvents(db, tenantId, { filter, before: undefined, limit: LIMIT }),
+  };
+}
+
+const claim: Statement = {
+  growth: "flat",
+  role: "signet_worker",
+  run: async ({ db, now }) =>
+    await claimFirst(db, {
+      days: days(now),
+      atLeast: 1,
+      limit: 64,
+      carrier: "bat_1",
+      alone: true,
+      exceptEndpoints: [],
+      exceptTenants: [],
+      afterTenant: "",
+      worker: "key_me",
+      now,
+    }),
+};
+
+const lists = (now: Date) => ({ carriers: ["bat_1", "bat_2"], listMax: 64, worker: "key_me", now }) as const;
+
+export function worker(growth: Growth, run: Statement["run"]): Statement {
+  return { growth, role: "signet_worker", run };
+}
+
+/** What the worker asks every second or minute, whatever waits. */
+export const rounds = {
+  claim,
+  "the search of other days": worker("flat", async ({ db, now }) => await findOtherDays(db, days(now), 30)),
+  "the claim of retries": worker(
+    "flat",
+    async ({ db, now }) => await claimRetries(db, { ...lists(now), spreadSeconds: 60, afterTenant: "" }),
+  ),
+  "the claim of dead letters": worker("flat", async ({ db, now }) => {
+    const recent = { recentEndpoints: [], diedBefore: now, afterEndpoint: "" };
+    return await claimLetters(db, { ...lists(now), ...recent });
+  }),
+  "the search of overdue deliveries": worker("flat", async ({ db, now }) => {
+    const before = new Date(now.getTime() - 60_000);
+    return await findOverdue(db, { before, claimedBefore: before, now, limit: LIMIT });
+  }),
+  "the expiry of dead letters": worker("flat", async ({ db, now }) => await expireOverdue(db, now)),
+  "the lag": worker("flat", async ({ db, now }) => await readLag(db, now)),
+} satisfies Axis["statements"];
+
+export const queues: Statement = {
+  growth: "linear",
+  role: "signet_operator",
+  run: async ({ db, now }) => await readQueues(db, now.getTime()),
+};
+
+/** Removes what has expired, as the hourly upkeep does. */
+export async function purge({ cost, now }: Run): Promise<void> {
+  await purgeExpired({
+    pool: cost.pool("signet_worker"),
+    clock: { now: () => now.getTime() },
+    log: createLogger({ level: "silent" }),
+    retentionDays: RETENTION_DAYS,
+  });
+}
