@@ -1,5 +1,4 @@
 /** The statements whose cost a tenant can grow, by what it grows, and how they are promised to grow. */
-import { forgetIdempotencyKeys } from "../../src/database/repositories/partitions.ts";
 import { listEndpoints } from "../../src/database/repositories/endpoints/endpoints.ts";
 import { createClientLookup } from "../../src/database/repositories/tokens/clients.ts";
 import { listTenantCredentials } from "../../src/database/repositories/tokens/credentials.ts";
@@ -234,10 +233,6 @@ export const AXES: Readonly<Record<string, Axis>> = {
     fill: async ({ owner, tenantId, size }) => await fillKeys(owner, tenantId, size),
     statements: {
       publish: { ...publish, growth: "flat" },
-      "a step that removes them": worker(
-        "flat",
-        async ({ db, now }) => await forgetIdempotencyKeys(db, new Date(now.getTime() - DAY_MS), 500),
-      ),
       "all steps": {
         growth: "linear",
         role: "signet_worker",

@@ -30,7 +30,6 @@ const BROKEN: ReadonlySet<string> = new Set([
   "a backlog that has drained, analysed while a few wait: the lag",
   "dead letters: the claim of dead letters",
   "retries without a list: the lag",
-  "expired keys: a step that removes them",
 ]);
 
 interface Place extends Omit<Run, "db"> {
