@@ -237,8 +237,8 @@ test("the transaction for which others wait scans neither the day, nor its copie
       WHERE relname ~ '^(events|deliveries|attempts)_'`,
   );
   await sql.query("COMMIT");
-  // It looks whether the copies are few.
-  expect(rows[0]?.read).toBeLessThanOrEqual(3 * (FEW + 1));
+  // It looks whether the copies are few. A scan of any of the tables would read more.
+  expect(rows[0]?.read).toBeLessThan(MANY);
 });
 
 /** What workers and tenants do to deliveries of an old day. */
