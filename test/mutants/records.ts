@@ -354,7 +354,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     name: "changed-rows-are-not-listed",
-    breaks: "What changes while a day is emptied is not lost (decision 40)",
+    breaks: "What changes while a day is emptied is not lost (decision 41)",
     file: "src/database/migrations/0072-days-end-beside-traffic.sql",
     find: "AFTER INSERT OR UPDATE OR DELETE ON public.%I",
     replace: "AFTER INSERT OR DELETE ON public.%I",
@@ -362,7 +362,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     name: "swap-counts-every-row",
-    breaks: "Nobody waits for a scan while a day is dropped (decision 40)",
+    breaks: "Nobody waits for a scan while a day is dropped (decision 41)",
     file: "src/database/migrations/0072-days-end-beside-traffic.sql",
     find: "SELECT count(*) FROM (SELECT FROM public.%I LIMIT $1 + 1) r', noun",
     replace: "SELECT count(*) FROM (SELECT FROM public.%I OFFSET $1 * 0) r', noun",
@@ -370,7 +370,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     name: "swap-waits-for-deadlocks",
-    breaks: "A drop gives way to claims that lock in another order (decision 40)",
+    breaks: "A drop gives way to claims that lock in another order (decision 41)",
     file: "src/database/migrations/0072-days-end-beside-traffic.sql",
     find: "greatest(1, 80 - (extract",
     replace: "greatest(1, 8000 - (extract",
@@ -378,7 +378,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     name: "a-new-day-locks-its-table",
-    breaks: "A new day's partitions are made beside open publishes (decision 40)",
+    breaks: "A new day's partitions are made beside open publishes (decision 41)",
     file: "src/database/migrations/0072-days-end-beside-traffic.sql",
     find: "      FOREACH noun IN ARRAY nouns LOOP\n        part := noun || to_char(first, '_YYYYMMDD');\n        IF public.day_partition(noun, first) IS NULL THEN\n          EXECUTE format('ALTER",
     replace:

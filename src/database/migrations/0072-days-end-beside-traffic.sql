@@ -1,4 +1,4 @@
--- The end of a day beside traffic (decision 40). What is still open is copied into tables beside the day's partitions.
+-- The end of a day beside traffic (decision 41). What is still open is copied into tables beside the day's partitions.
 -- Triggers list each row that changes meanwhile. The tables take the partitions' place in one short transaction.
 
 -- Days that are being emptied.

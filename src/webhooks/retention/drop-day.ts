@@ -1,4 +1,4 @@
-/** Drops a day beside traffic (decision 40). */
+/** Drops a day beside traffic (decision 41). */
 import { giveWay, type Patience } from "../../database/errors.ts";
 import type { Queryable } from "../../database/pool.ts";
 import {

@@ -1,4 +1,4 @@
-/** The end of a day: what is still open stays, whatever happens to it meanwhile, and nobody waits (decision 40). */
+/** The end of a day: what is still open stays, whatever happens to it meanwhile, and nobody waits (decision 41). */
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
