@@ -139,6 +139,8 @@ export interface PurgeResult {
   readonly rows: number;
   /** Removed revocations of single tokens. */
   readonly revocations: number;
+  /** Whether expired data is left. Results of earlier releases do not have it. */
+  readonly more?: boolean;
 }
 
 /** Activities of the `purgeExpired` workflow. */

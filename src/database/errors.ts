@@ -1,3 +1,4 @@
+import { setTimeout } from "node:timers/promises";
 import { DatabaseError } from "pg";
 import { UrlFileError } from "../config/url-file.ts";
 import { DuplicateError } from "../domain/errors.ts";
@@ -111,6 +112,45 @@ export async function repeatContended<T>(work: () => Promise<T>): Promise<T> {
         throw error;
       }
     }
+  }
+}
+
+/** Between two tries to get locks for which others wait, in milliseconds. */
+const GIVE_WAY_MS = 100;
+/** At least a minute in all. */
+const GIVE_WAY_TRIES = 600;
+
+/** How {@link giveWay} waits. */
+export interface Patience {
+  readonly pause?: ((ms: number) => Promise<unknown>) | undefined;
+  /** Returns a number from 0 to 1. */
+  readonly random?: (() => number) | undefined;
+}
+
+/**
+ * Repeats a transaction that waits for its locks briefly, because others wait behind it, until it returns a value.
+ *
+ * @throws Error after a minute of tries
+ */
+export async function giveWay<T>(
+  work: () => Promise<T | undefined>,
+  { pause = setTimeout, random = Math.random }: Patience,
+): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      const result = await work();
+      if (result !== undefined) {
+        return result;
+      }
+      if (tries === GIVE_WAY_TRIES) {
+        throw new Error("others change the rows faster than they are copied");
+      }
+    } catch (error) {
+      if (tries === GIVE_WAY_TRIES || !isContention(error)) {
+        throw error;
+      }
+    }
+    await pause(GIVE_WAY_MS * (1 + random()));
   }
 }
 

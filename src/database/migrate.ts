@@ -202,7 +202,7 @@ export async function migrateDatabase(options: MigrateOptions): Promise<number> 
     await openSession(migrator, LOCK_KEY);
     await prepareDatabase(client);
     const count = await applyMigrations(migrator, options.nowMs);
-    await patiently(migrator, "partitions", async () => await ensurePartitions(client, options.nowMs));
+    await ensurePartitions(client, options.nowMs, { pause: migrator.pause });
     if (options.leaseKeys !== undefined) {
       await setLeaseKeys(client, options.leaseKeys);
     }

@@ -317,6 +317,28 @@ export const metrics = {
     "signet_revocation_stale_total",
     "Requests rejected with REVOCATION_STALE",
   ),
+  retentionFailures: counter(
+    WORKER,
+    "signet_retention_failures_total",
+    "Failures of a step that removes expired data; the other steps went on",
+    ["step"],
+  ),
+  retentionBehind: gauge(
+    WORKER,
+    "signet_retention_behind",
+    "1 if the last run of a step left expired data behind",
+    ["step"],
+  ),
+  retentionLockWait: gauge(
+    WORKER,
+    "signet_retention_lock_seconds",
+    "Longest time for which the last drop of a day held up publishes and deliveries",
+  ),
+  oldestPartition: gauge(
+    WORKER,
+    "signet_oldest_partition_overdue_seconds",
+    "How long ago the oldest day partition should have been dropped; days with many open deliveries are left out",
+  ),
   edgeRequests: counter(
     EDGE,
     "signet_edge_requests_total",

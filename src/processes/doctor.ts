@@ -73,6 +73,7 @@ export async function runDoctor({ config: given, replay }: DoctorOptions): Promi
       keyring,
       // If the database does not answer, its check reports it.
       clock: await openDatabaseClock(pool).catch(() => systemClock),
+      retentionDays: config.retentionDays,
       log,
       names: hostsOf(
         [config.databaseUrl, `http://${config.temporalAddress}`, config.publicUrl],

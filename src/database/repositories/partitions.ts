@@ -1,4 +1,5 @@
 import { DAY_MS, HOUR_MS, utcDay } from "../../domain/ids.ts";
+import { giveWay, type Patience } from "../errors.ts";
 import type { Queryable } from "../pool.ts";
 
 /** Yesterday, today and tomorrow. Statements are planned over every partition, so empty ones cost at each start. */
@@ -8,12 +9,23 @@ const DAYS = 3;
  * Creates the missing day partitions from yesterday to tomorrow. Returns their number. If no worker runs for a day, rows
  * of a day without a partition go to the default partition and stay there.
  */
-export async function ensurePartitions(db: Queryable, nowMs: number): Promise<number> {
-  const { rows } = await db.query<{ made: number }>({
-    text: "SELECT ensure_day_partitions($1, $2) AS made",
-    values: [utcDay(nowMs - DAY_MS), DAYS],
-  });
-  return rows[0]?.made ?? 0;
+export async function ensurePartitions(
+  db: Queryable,
+  nowMs: number,
+  patience: Patience = {},
+): Promise<number> {
+  let made = 0;
+  for (let day = -1; day < DAYS - 1; day += 1) {
+    // A transaction for each day, so that locks are held briefly.
+    made += await giveWay(async () => {
+      const { rows } = await db.query<{ made: number }>({
+        text: "SELECT ensure_day_partitions($1, 1) AS made",
+        values: [utcDay(nowMs + day * DAY_MS)],
+      });
+      return rows[0]?.made ?? 0;
+    }, patience);
+  }
+  return made;
 }
 
 /** Returns the days that have partitions, `YYYY-MM-DD`, oldest first. */
@@ -22,13 +34,78 @@ export async function partitionDays(db: Queryable): Promise<string[]> {
   return rows.map((row) => row.day);
 }
 
-/** Drops one day after moving open rows to the default partitions. Returns false if the day did not exist. */
-export async function dropDay(db: Queryable, day: string, now: Date): Promise<boolean> {
-  const { rows } = await db.query<{ dropped: boolean }>("SELECT drop_day_partitions($1, $2) AS dropped", [
+/** Rows of a table that default partitions take over from a day. A day with more keeps partitions of its own. */
+const FEW = 500;
+/** Rows that are copied while everything waits. */
+const LAST_LINES = 100;
+
+/**
+ * Begins to empty a day, or goes on. Returns false if the day has no partitions, or only those of many open rows.
+ *
+ * @throws DatabaseError if a lock is not free within 80 ms
+ */
+export async function beginDayDrop(db: Queryable, day: string): Promise<boolean> {
+  const { rows } = await db.query<{ begun: boolean }>("SELECT begin_day_drop($1, $2) AS begun", [day, FEW]);
+  return rows[0]?.begun === true;
+}
+
+/**
+ * Promises that the default partitions have no rows of a day that is being emptied.
+ *
+ * @throws DatabaseError if a lock is not free within 80 ms
+ */
+export async function excludeDroppedDay(db: Queryable, day: string): Promise<void> {
+  await db.query("SELECT exclude_dropped_day($1)", [day]);
+}
+
+/** Lists open rows of a day that is being emptied. Returns false after the last. */
+export async function listOpenRows(db: Queryable, day: string, most: number): Promise<boolean> {
+  const { rows } = await db.query<{ more: boolean }>("SELECT list_open_rows($1, $2) AS more", [day, most]);
+  return rows[0]?.more === true;
+}
+
+/** Copies listed rows of a day as they are now. Returns the number of lines. */
+export async function copyOpenRows(db: Queryable, day: string, most: number): Promise<number> {
+  const { rows } = await db.query<{ lines: number }>("SELECT copy_open_rows($1, $2) AS lines", [day, most]);
+  return rows[0]?.lines ?? 0;
+}
+
+/**
+ * Puts the copies in the place of a day. Returns for how many milliseconds others waited. Undefined if too many rows have
+ * changed since they were copied.
+ *
+ * @throws DatabaseError if the locks are not free within 80 ms in all
+ */
+export async function swapDay(db: Queryable, day: string): Promise<number | undefined> {
+  const { rows } = await db.query<{ ms: number | null }>("SELECT swap_day($1, $2, $3) AS ms", [
     day,
-    now,
+    LAST_LINES,
+    FEW,
   ]);
-  return rows[0]?.dropped === true;
+  return rows[0]?.ms ?? undefined;
+}
+
+/**
+ * Returns for how many milliseconds the oldest day should have been dropped, 0 if none should. Days of which only open
+ * rows were kept do not count.
+ */
+export async function oldestDayOverdueMs(
+  db: Queryable,
+  nowMs: number,
+  retentionDays: number,
+): Promise<number> {
+  const { rows } = await db.query<{ day: string | null }>("SELECT oldest_whole_day() AS day");
+  const day = rows[0]?.day;
+  if (typeof day !== "string") {
+    return 0;
+  }
+  return Math.max(0, nowMs - Date.parse(day) - (retentionDays + 1) * DAY_MS);
+}
+
+/** Drops a table of a day that was swapped. Returns false if there is none. */
+export async function dropDetachedTable(db: Queryable): Promise<boolean> {
+  const { rows } = await db.query<{ gone: string | null }>("SELECT drop_detached_table() AS gone");
+  return typeof rows[0]?.gone === "string";
 }
 
 /** Removes finished deliveries of dropped days from the default partitions. Returns their number. */

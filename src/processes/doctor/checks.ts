@@ -9,6 +9,7 @@ import { findKnownTenants, readHomeTenants } from "../../database/repositories/c
 import { findAnyDataKey } from "../../database/repositories/data-keys.ts";
 import { LetterReconciler, UNCARRIED_AFTER_MS } from "../../webhooks/engine/letter-reconciler.ts";
 import { CLAIM_SETTLES_MS } from "../../webhooks/engine/reconciler.ts";
+import { oldestDayOverdueMs } from "../../database/repositories/partitions.ts";
 import { KEY_PURPOSES, type KeyPurpose } from "../../database/repositories/tokens/signing-keys.ts";
 import { countUncounted } from "../../database/repositories/webhooks/uncounted-hours.ts";
 import { isSchemaError } from "../../database/errors.ts";
@@ -19,7 +20,7 @@ import {
   readLag,
 } from "../../database/repositories/webhooks/reconciliation.ts";
 import type { Clock } from "../../domain/clock.ts";
-import { DAY_MS } from "../../domain/ids.ts";
+import { DAY_MS, HOUR_MS } from "../../domain/ids.ts";
 import { type KeyStore, openKeyStore } from "../../tokens/signing-keys/key-store.ts";
 import { SIGNING_AGE_MAX_MS } from "../../tokens/signing-keys/lifecycle.ts";
 import { CLOCK_SKEW_NOTED_MS } from "../../observability/clock-skew.ts";
@@ -49,6 +50,8 @@ export interface Patient {
   readonly temporal: Client;
   readonly keyring: Keyring;
   readonly clock: Clock;
+  /** Number of whole days for which finished deliveries are kept. */
+  readonly retentionDays: number;
   readonly log: Logger;
   /** Names that the processes must resolve: of the database, Temporal, the public address, a proxy. */
   readonly names: readonly string[];
@@ -58,6 +61,9 @@ export interface Patient {
 
 /** Longer than for readiness, which is asked again in seconds: this one connects first, perhaps on a busy machine. */
 const TEMPORAL_TIMEOUT_MS = 10_000;
+
+/** The schedule purgeExpired runs every hour. */
+const DAY_OVERDUE_HOURS = 3;
 
 type Look = Omit<Finding, "check">;
 
@@ -287,6 +293,19 @@ const CHECKS: readonly Check[] = [
             ? "each is in an open workflow"
             : `${lost} are in no open workflow, and workflows hold ${ghosts} that are none any more: a worker corrects it within two minutes`,
       };
+    },
+  },
+  {
+    name: "retention",
+    fix: "check the database first",
+    look: async ({ pool, clock, retentionDays }) => {
+      const hours = (await oldestDayOverdueMs(pool, clock.now(), retentionDays)) / HOUR_MS;
+      return hours <= DAY_OVERDUE_HOURS
+        ? { ok: true, detail: `no day is kept for longer than ${retentionDays} days` }
+        : {
+            ok: false,
+            detail: `the oldest day should have been dropped ${hours.toFixed(0)} h ago: check that the schedule purgeExpired runs, and the workers' logs for failed steps of retention`,
+          };
     },
   },
   {

@@ -6,6 +6,7 @@ import {
   oldestUnsigned,
   readCensus,
 } from "../../database/repositories/webhooks/census.ts";
+import { oldestDayOverdueMs } from "../../database/repositories/partitions.ts";
 import type { GuardedClock } from "../../domain/clock.ts";
 import { CellClock } from "../../database/database-clock.ts";
 import { clockSkewJob, homeSkewJob } from "../../observability/clock-skew.ts";
@@ -28,6 +29,8 @@ export interface MeasureParts {
   /** Role signet_audit. */
   readonly auditPool: Pool;
   readonly clock: GuardedClock;
+  /** Number of whole days for which finished deliveries are kept. */
+  readonly retentionDays: number;
 }
 
 async function measureCensus({ pool, clock }: Pick<MeasureParts, "pool" | "clock">): Promise<void> {
@@ -55,12 +58,18 @@ async function measureRotations({ rotatorPool, operatorPool, clock }: MeasurePar
   metrics.overdueRotations.set({ kind: "signing_key" }, overdue ? 1 : 0);
 }
 
+async function measurePartitions({ pool, clock, retentionDays }: MeasureParts): Promise<void> {
+  const overdueMs = await oldestDayOverdueMs(pool, clock.now(), retentionDays);
+  metrics.oldestPartition.set(overdueMs / 1_000);
+}
+
 /** Returns the measuring jobs. */
 export function openMeasures(parts: MeasureParts, log: Logger): readonly UpkeepJob[] {
   return [
     { name: "census", everyMs: CENSUS_MS, run: async () => await measureCensus(parts) },
     { name: "checkpoint age", everyMs: CHECKPOINT_MS, run: async () => await measureCheckpoint(parts) },
     { name: "overdue rotations", everyMs: OVERDUE_MS, run: async () => await measureRotations(parts) },
+    { name: "partition age", everyMs: OVERDUE_MS, run: async () => await measurePartitions(parts) },
     clockSkewJob(parts.clock, log),
     ...(parts.clock instanceof CellClock ? [homeSkewJob(parts.clock, log)] : []),
   ];

@@ -420,14 +420,14 @@ function homeWork({ home, options: { config, log }, ...parts }: UpkeepParts): re
 export function startWorkerUpkeep(parts: UpkeepParts): Upkeep {
   const {
     clock,
-    options: { log },
+    options: { config, log },
   } = parts;
   const company: Company = { alone: false, first: false };
   return startUpkeep(
     [
       presence(parts, company),
       lag(parts),
-      ...openMeasures(parts, log),
+      ...openMeasures({ ...parts, retentionDays: config.retentionDays }, log),
       ...dueWork(parts, company).map((job) => whileRight(clock, job)),
       ...homeWork(parts),
     ],

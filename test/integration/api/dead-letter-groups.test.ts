@@ -1,6 +1,7 @@
 /** The counts of the dead-letter queue, its export, and the events that report on it. */
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { dropDay } from "../../../src/webhooks/retention/drop-day.ts";
 import { useSharedApi } from "../../support/api.ts";
 import { eventually } from "../../support/eventually.ts";
 import { seedDeadLetters } from "../../support/seeded-letters.ts";
@@ -108,7 +109,7 @@ describe("groups", () => {
       error: "dns",
       expiresInMs: -1_000,
     });
-    await database.query("SELECT drop_day_partitions($1, now())", [day]);
+    expect(await dropDay({ pool: database, now: new Date() }, day)).toBe(true);
     expect(rows(await tenant.get(`${DLQ}/groups`))).toMatchObject([{ last_error: "status", count: 3 }]);
     await expectExact(tenant);
   });
