@@ -14,9 +14,40 @@ export const TEMPORAL: readonly Mutant[] = [
     name: "api-keeps-silent-connection",
     breaks: "An api is ready within 15 s after Temporal answers new connections (docs/guarantees.md)",
     file: "src/temporal/replaced-connection.ts",
-    find: "if (this.#misses >= MISSES) {",
-    replace: "if (this.#misses < 0 * MISSES) {",
+    find: "if (fresh !== undefined) {",
+    replace: "if (fresh !== undefined && this.#misses < 0) {",
     caughtBy: "test/integration/temporal/readiness.test.ts",
+  },
+  {
+    name: "workers-poll-on-over-a-silent-connection",
+    breaks:
+      "First requests to failing endpoints leave within 15 s after Temporal answers (docs/guarantees.md)",
+    file: "src/temporal/workers.ts",
+    find: "const fresh = await runQueues({ ...options, connection });",
+    replace: `const fresh = current;
+      for (const worker of fresh.workers) {
+        worker.connection = connection;
+      }
+      return;`,
+    caughtBy: "test/integration/delivery/half-open.test.ts",
+  },
+  {
+    name: "repetition-throws-from-a-timer",
+    breaks: "A process whose Temporal is away ends in order (docs/operations.md)",
+    file: "src/temporal/client.ts",
+    find: "Date.now() + CALL_TIMEOUT_MS }, guarded(nextCall));",
+    replace:
+      "Date.now() + CALL_TIMEOUT_MS }, guarded === undefined ? nextCall : (given) => nextCall(given));",
+    caughtBy: "test/machine/temporal/closed-client.test.ts",
+  },
+  {
+    name: "starts-wait-for-a-replaced-connection",
+    breaks:
+      "First requests to failing endpoints leave within 15 s after Temporal answers (docs/guarantees.md)",
+    file: "src/webhooks/engine/starts.ts",
+    find: "call?.connection === this.#connection && performance.now()",
+    replace: "call !== undefined && performance.now()",
+    caughtBy: "test/unit/webhooks/engine/starts.test.ts",
   },
   {
     name: "bulk-replay-ends-after-a-page",
