@@ -19,19 +19,6 @@ export const TEMPORAL: readonly Mutant[] = [
     caughtBy: "test/integration/temporal/readiness.test.ts",
   },
   {
-    name: "workers-poll-on-over-a-silent-connection",
-    breaks:
-      "First requests to failing endpoints leave within 15 s after Temporal answers (docs/guarantees.md)",
-    file: "src/temporal/workers.ts",
-    find: "const fresh = await runQueues({ ...options, connection });",
-    replace: `const fresh = current;
-      for (const worker of fresh.workers) {
-        worker.connection = connection;
-      }
-      return;`,
-    caughtBy: "test/integration/delivery/half-open.test.ts",
-  },
-  {
     name: "repetition-throws-from-a-timer",
     breaks: "A process whose Temporal is away ends in order (docs/operations.md)",
     file: "src/temporal/client.ts",
