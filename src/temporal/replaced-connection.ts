@@ -68,7 +68,7 @@ export class ReplacedConnection<Connection extends Replaceable> {
    *
    * @param users take each new connection before calls use it. If they reject, the earlier one stays, and the next look
    *   tries again.
-   * @param callers are told after each replacement, when calls use the new connection
+   * @param callers learn of each replacement, when calls use the new connection
    */
   watch(users?: Users<Connection>, callers?: Callers): UpkeepJob {
     return {

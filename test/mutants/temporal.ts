@@ -294,8 +294,8 @@ export const TEMPORAL: readonly Mutant[] = [
     name: "start-repeated-under-way",
     breaks: "A workflow's start is not repeated while the call is under way (changelog)",
     file: "src/webhooks/engine/starts.ts",
-    find: "call = isUnderWay ? call : undefined;",
-    replace: "call = isUnderWay ? undefined : undefined;",
+    find: "this.#isUnderWay(call) ? call : undefined;",
+    replace: "this.#isUnderWay(call) ? undefined : undefined;",
     caughtBy: "test/unit/webhooks/engine/starts.test.ts",
   },
   {
