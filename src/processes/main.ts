@@ -15,6 +15,7 @@ import {
 import { monotonic } from "../domain/clock.ts";
 import { SignetError } from "../domain/errors.ts";
 import type { Logger } from "../observability/logger.ts";
+import { whyNodeIsTooOld } from "../runtime/package.ts";
 import { createLog, createServerLog, runHere } from "./command-line.ts";
 import type { Finding } from "./doctor/checks.ts";
 import { sharedServers } from "./serve/shared-servers.ts";
@@ -270,4 +271,10 @@ const PROCESSES: ProcessRunners = {
   migrate,
 };
 
-await runHere(PROCESSES);
+const tooOld = whyNodeIsTooOld(process.versions.node);
+if (tooOld === undefined) {
+  await runHere(PROCESSES);
+} else {
+  process.stderr.write(`signet: ${tooOld}\n`);
+  process.exitCode = EXIT.failed;
+}

@@ -59,6 +59,8 @@ import type { RunningProcess } from "./with-metrics.ts";
 import { REVOCATION_NOTICES_JOB, startWorkerUpkeep } from "./worker/upkeep.ts";
 
 const CONNECT_RETRY_MS = 1_000;
+/** After this time, workers have left a replaced connection: core gives it up after 45 s. */
+const REPLACED_LAST_MS = 60_000;
 
 export interface WorkerProcess extends RunningProcess {
   /** Rejects on a worker's fatal failure: the process should exit and be restarted. */
@@ -90,6 +92,7 @@ async function connectReplaced(options: WorkerProcessOptions): Promise<ReplacedC
     connect: async () => await connectNative(temporal),
     probe: async (connection) =>
       await checkNamespace(createNativeClient(connection, temporal.namespace, undefined)),
+    callsLastMs: REPLACED_LAST_MS,
     log: options.log,
   });
 }
@@ -282,8 +285,8 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
   const workers = await runWorkers(options, running).catch(async (error: unknown) => {
     throw await whyUnreachable(temporalOptions(config), error);
   });
-  const watching = startUpkeep([replaced.watch((fresh) => workers.use(fresh))], log);
   const dispatcher = engine.createDispatcher(temporal);
+  const watching = startUpkeep([replaced.watch(workers, dispatcher)], log);
   hint = (count) => dispatcher.hint(count);
   const revocations = requestCheckpoints(config.databaseUrl, temporal, log);
   const upkeep = startWorkerUpkeep({

@@ -202,7 +202,10 @@ function createPermission(tls: () => HubTls | undefined, clock: Clock): Permissi
   };
 }
 
-function createHubServer(tls: HubTls | undefined, permission: Permission, log: Logger): Server | HttpsServer {
+function createHubServer(
+  { tls, hub, log }: HubListenerOptions,
+  permission: Permission,
+): Server | HttpsServer {
   if (tls === undefined) {
     const plain = createHttpServer();
     endUnused(plain);
@@ -222,12 +225,15 @@ function createHubServer(tls: HubTls | undefined, permission: Permission, log: L
       wire.destroy();
     }
   });
-  limitConnections(server, log);
+  limitConnections(server, hub, log);
   return server;
 }
 
-/** Ends connections with one certificate beyond their limit, also those that never speak, and limits handshakes. */
-function limitConnections(server: HttpsServer, log: Logger): void {
+/**
+ * Ends connections with one certificate beyond their limit, also those that never speak, and limits handshakes. One that
+ * has been silent ends first.
+ */
+function limitConnections(server: HttpsServer, hub: Hub, log: Logger): void {
   const connections = new Map<string, number>();
   let secure = 0;
   const count = (change: number): void => {
@@ -238,9 +244,13 @@ function limitConnections(server: HttpsServer, log: Logger): void {
   server.on("secureConnection", (socket) => {
     count(1);
     socket.once("close", () => count(-1));
-    const certificate = presentedBy(socket)?.leaf.fingerprint256 ?? "";
+    const leaf = presentedBy(socket)?.leaf;
+    const certificate = leaf?.fingerprint256 ?? "";
     const known = connections.get(certificate) ?? 0;
-    if (known >= CONNECTIONS_OF_ONE_MAX) {
+    if (
+      known >= CONNECTIONS_OF_ONE_MAX &&
+      (leaf === undefined || !hub.giveWay(describeCertificate(leaf).thumbprint))
+    ) {
       metrics.hubFaults.inc({ reason: "connections" });
       log.debug({ address: socket.remoteAddress }, "too many connections with one certificate");
       socket.destroy();
@@ -259,16 +269,11 @@ function limitConnections(server: HttpsServer, log: Logger): void {
 }
 
 /** Listens for the processes behind a hub. */
-export async function listenForFollowers({
-  hub,
-  listen,
-  tls,
-  clock = systemClock,
-  log,
-}: HubListenerOptions): Promise<HubListener> {
+export async function listenForFollowers(options: HubListenerOptions): Promise<HubListener> {
+  const { hub, listen, tls, clock = systemClock, log } = options;
   let current = tls;
   const permission = createPermission(() => current, clock);
-  const server = createHubServer(tls, permission, log);
+  const server = createHubServer(options, permission);
   const wires = new Map<WebSocket, Duplex>();
   const sweep = (): void => {
     for (const [socket, wire] of wires) {

@@ -34,6 +34,8 @@ const MESSAGES_MAX = 1_000;
 const CHILDREN_MAX = 2_000;
 /** Silence after which a connection counts as dead, in milliseconds. A process asks at least every 200 ms. */
 const SILENT_MS = 10_000;
+/** Silence after which a connection gives way to another one with the same certificate, in milliseconds. */
+const GIVES_WAY_MS = 1_000;
 /** Pause before a chunk is sent to a process for which too much waits. */
 const CHUNK_AGAIN_MS = 50;
 
@@ -176,6 +178,23 @@ export class Hub {
         this.#followers.forget(child, [...child.followers], false);
       },
     };
+  }
+
+  /**
+   * Ends the connection with this certificate, by its SHA-256 in hexadecimal, that has been silent for longest. After a
+   * network was cut in silence, each process opens another connection, and its earlier one is still here.
+   *
+   * @returns whether there was a silent one
+   */
+  giveWay(certificate: string): boolean {
+    const [silent] = [...this.#children]
+      .filter(({ connection }) => connection.certificate === certificate)
+      .sort((a, b) => a.heardAt - b.heardAt);
+    if (silent === undefined || this.#options.monotonic() - silent.heardAt < GIVES_WAY_MS) {
+      return false;
+    }
+    silent.connection.close();
+    return true;
   }
 
   /** Relays a revocation at its commit. */

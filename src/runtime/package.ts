@@ -18,6 +18,7 @@ export const GO_MODULE = `github.com/${SCOPE.slice(1)}/signet/sdk/go`;
 interface Manifest {
   readonly name?: string;
   readonly version?: string;
+  readonly engines?: { readonly node?: string };
 }
 
 /** Finds package.json, which lies above the sources, above `dist` and above a bundle. */
@@ -30,10 +31,18 @@ function find(directory: string): Manifest {
   }
 }
 
-const { name = "signet", version = "unknown" } = find(import.meta.dirname);
+const { name = "signet", version = "unknown", engines } = find(import.meta.dirname);
 
 /** A version such as `0.2.0`; `unknown` without a package.json. */
 export const VERSION = version;
 
 /** How npx runs this command line: by its package's name, or by the command's name in a clone. */
 export const NPX_SIGNET = `npx ${name}`;
+
+/** Returns why a version of Node cannot run the service; undefined if it can. @param needed as in `engines`: `>=22.19` */
+export function whyNodeIsTooOld(running: string, needed = engines?.node ?? ">=0.0"): string | undefined {
+  const [major = 0, minor = 0] = running.split(".").map(Number);
+  const [oldest = 0, oldestMinor = 0] = needed.replace(">=", "").split(".").map(Number);
+  const isTooOld = major < oldest || (major === oldest && minor < oldestMinor);
+  return isTooOld ? `Node ${needed} is needed; this is ${running}` : undefined;
+}

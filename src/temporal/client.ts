@@ -14,6 +14,7 @@ import { useSynchronousContext } from "./call-context.ts";
 import { dataConverterOf } from "./codec.ts";
 import type { UpkeepJob } from "../runtime/upkeep.ts";
 import { ReplacedConnection } from "./replaced-connection.ts";
+import { messageOf } from "../runtime/thrown.ts";
 import { isPatched } from "./sdk-patches.ts";
 
 /** Limit of a question that somebody waits for. */
@@ -36,8 +37,42 @@ type Interceptor = NonNullable<ConnectionOptions["interceptors"]>[number];
 
 const retried = makeGrpcRetryInterceptor(defaultGrpcRetryOptions());
 
+type NextCall = Parameters<Interceptor>[1];
+/** google.rpc.Code */
+const CANCELLED = 1;
+
+/** A call over a connection that is closed. It ends at once, as cancelled: the SDK does not repeat it. */
+function endedCall(error: unknown): ReturnType<NextCall> {
+  return {
+    cancelWithStatus: () => undefined,
+    getPeer: () => "",
+    start: (metadata, listener) => {
+      listener?.onReceiveMessage?.(null);
+      const status = { code: CANCELLED, details: messageOf(error), metadata };
+      // oxlint-disable-next-line typescript/no-unsafe-enum-assignment -- the enum is of a package of the SDK
+      listener?.onReceiveStatus?.(status);
+    },
+    sendMessage: () => undefined,
+    sendMessageWithContext: () => undefined,
+    startRead: () => undefined,
+    halfClose: () => undefined,
+    getAuthContext: () => null,
+  };
+}
+
+/** The SDK repeats a call from a timer. On a closed connection gRPC throws there, which would end the process. */
+function guarded(nextCall: NextCall): NextCall {
+  return (options) => {
+    try {
+      return nextCall(options);
+    } catch (error) {
+      return endedCall(error);
+    }
+  };
+}
+
 const bounded: Interceptor = (options, nextCall) =>
-  retried({ ...options, deadline: options.deadline ?? Date.now() + CALL_TIMEOUT_MS }, nextCall);
+  retried({ ...options, deadline: options.deadline ?? Date.now() + CALL_TIMEOUT_MS }, guarded(nextCall));
 
 export interface TemporalOptions extends TemporalConnection {
   /** host:port */

@@ -33,6 +33,17 @@ interface Replaceable {
   close(): Promise<void>;
 }
 
+/** Those that hold a connection. */
+interface Users<Connection> {
+  /** @param another opens a further one, for what is yet to be said for the earlier users */
+  use(fresh: Connection, another: () => Promise<Connection>): Promise<void>;
+}
+
+/** Those whose calls over the earlier connection get no answer. */
+interface Callers {
+  reconnected(): void;
+}
+
 export class ReplacedConnection<Connection extends Replaceable> {
   /** Proxy whose calls use the newest connection. */
   readonly connection: Connection;
@@ -55,21 +66,29 @@ export class ReplacedConnection<Connection extends Replaceable> {
   /**
    * Probes the connection. Replaces it if it does not respond and a new one does.
    *
-   * @param use takes each new connection before calls use it
+   * @param users take each new connection before calls use it. If they reject, the earlier one stays, and the next look
+   *   tries again.
+   * @param callers learn of each replacement, when calls use the new connection
    */
-  watch(use: (fresh: Connection) => void = () => undefined): UpkeepJob {
+  watch(users?: Users<Connection>, callers?: Callers): UpkeepJob {
     return {
       name: "connection to Temporal",
       everyMs: LOOK_EVERY_MS,
       run: async () => {
         await this.#renewApiKey();
-        if (await this.#answers(this.#current)) {
+        const answer = this.#answers(this.#current);
+        // Beside the probe: until both are silent, each takes its time.
+        const opening = this.#misses + 1 >= MISSES ? this.#open() : undefined;
+        if (await answer) {
           this.#misses = 0;
+          await (await opening)?.close();
           return;
         }
         this.#misses += 1;
-        if (this.#misses >= MISSES) {
-          await this.#replace(use);
+        const fresh = await opening;
+        if (fresh !== undefined) {
+          await this.#replace(fresh, users);
+          callers?.reconnected();
         }
       },
     };
@@ -94,21 +113,30 @@ export class ReplacedConnection<Connection extends Replaceable> {
     );
   }
 
-  async #replace(use: (fresh: Connection) => void): Promise<void> {
+  /** Opens another connection. Undefined if Temporal itself is unavailable, so that a new one would not help. */
+  async #open(): Promise<Connection | undefined> {
     const connecting = this.#options.connect();
     const fresh = await within(CONNECT_MS, connecting).catch(() => undefined);
-    if (fresh === undefined || !(await this.#answers(fresh))) {
-      // Temporal itself is unavailable, so a new connection would not help.
-      connecting.then(
-        async (late) => await late.close(),
-        () => undefined,
-      );
-      return;
+    if (fresh !== undefined && (await this.#answers(fresh))) {
+      return fresh;
     }
+    connecting.then(
+      async (late) => await late.close(),
+      () => undefined,
+    );
+    return undefined;
+  }
+
+  async #replace(fresh: Connection, users: Users<Connection> | undefined): Promise<void> {
     const dead = this.#current;
     this.#options.log.warn("the connection to Temporal does not respond and is being replaced");
-    // Workers first, because they compare the new connection with their current one.
-    use(fresh);
+    try {
+      // Workers first: with them on the same connection, a start may be eager.
+      await users?.use(fresh, this.#options.connect);
+    } catch (error) {
+      await fresh.close();
+      throw error;
+    }
     this.#current = fresh;
     this.#misses = 0;
     const { callsLastMs = 0, log } = this.#options;

@@ -85,8 +85,15 @@ export interface WorkersOptions {
 export interface Workers {
   /** Rejects when a worker fails; resolves after {@link Workers.stop}. */
   readonly run: Promise<void>;
-  /** Uses another connection for new requests. Earlier requests are not repeated. */
-  use(connection: NativeConnection): void;
+  /**
+   * Starts workers over another connection in place of those that have polled over a silent one. Their polls end only when
+   * the SDK's core gives up that connection, 45 s after its last byte, and it sends no others meanwhile. They finish
+   * what they have begun. Rejects, and keeps them, if none can be started.
+   *
+   * @param another opens a connection for the workers that end. They say over it that Temporal's server need not keep
+   *   their polls, which would take tasks.
+   */
+  use(connection: NativeConnection, another: () => Promise<NativeConnection>): Promise<void>;
   /** Stops polling, finishes the work in progress, and resolves when all workers have stopped. */
   stop(): Promise<void>;
 }
@@ -158,29 +165,67 @@ function queueOptions(options: WorkersOptions): WorkerOptions[] {
   ];
 }
 
+interface Running {
+  readonly workers: readonly Worker[];
+  readonly run: Promise<void>;
+}
+
+/** Creates the workers and runs them. */
+async function runQueues(options: WorkersOptions): Promise<Running> {
+  const workers = await Promise.all(queueOptions(options).map(async (queue) => await Worker.create(queue)));
+  const run = Promise.all(workers.map(async (worker) => await worker.run())).then(() => undefined);
+  // Who waits for `run` or `stop` gets the failure. Until then, it must not count as unhandled.
+  run.catch(() => undefined);
+  return { workers, run };
+}
+
+function shutDown(workers: readonly Worker[]): void {
+  for (const worker of workers) {
+    if (worker.getState() === "RUNNING") {
+      worker.shutdown();
+    }
+  }
+}
+
+/** Ends workers over another connection, and closes it. Never rejects: others have taken their place. */
+async function endOver(connection: NativeConnection, { workers, run }: Running): Promise<void> {
+  for (const worker of workers) {
+    worker.connection = connection;
+  }
+  shutDown(workers);
+  await run.catch(() => undefined);
+  await connection.close().catch(() => undefined);
+}
+
 /** Creates and starts the workers. */
 export async function startWorkers(options: WorkersOptions): Promise<Workers> {
   if (options.patched) {
     useSynchronousContext(activityContext);
   }
-  const workers = await Promise.all(queueOptions(options).map(async (queue) => await Worker.create(queue)));
-  const run = Promise.all(workers.map(async (worker) => await worker.run())).then(() => undefined);
-  // Callers of `run` or `stop` get the failure. Until then, it must not count as unhandled.
+  let current = await runQueues(options);
+  const replaced = new Set<Promise<void>>();
+  const { promise: run, resolve, reject } = Promise.withResolvers<void>();
   run.catch(() => undefined);
+  let stopping = false;
+  const watch = (running: Promise<void>): void => void running.catch(reject);
+  watch(current.run);
   return {
     run,
-    use: (connection) => {
-      for (const worker of workers) {
-        worker.connection = connection;
+    use: async (connection, another) => {
+      const [fresh, last] = await Promise.all([runQueues({ ...options, connection }), another()]);
+      const ended = endOver(last, current).finally(() => replaced.delete(ended));
+      replaced.add(ended);
+      current = fresh;
+      watch(fresh.run);
+      if (stopping) {
+        shutDown(fresh.workers);
       }
     },
     stop: async () => {
-      for (const worker of workers) {
-        if (worker.getState() === "RUNNING") {
-          worker.shutdown();
-        }
-      }
-      await run;
+      stopping = true;
+      shutDown(current.workers);
+      await Promise.all([current.run, ...replaced]);
+      resolve();
     },
   };
 }

@@ -100,6 +100,15 @@ export const OUTSIDERS: readonly Mutant[] = [
     caughtBy: "test/machine/cli/local-receiver.test.ts",
   },
   {
+    name: "earlier-connections-keep-their-places",
+    breaks:
+      "Edges with one certificate connect again after a network was cut in silence (docs/guarantees.md)",
+    file: "src/revocation/hub.ts",
+    find: "this.#options.monotonic() - silent.heardAt < GIVES_WAY_MS",
+    replace: "this.#options.monotonic() - silent.heardAt < 10 * GIVES_WAY_MS",
+    caughtBy: "test/machine/http/hub-opening.test.ts",
+  },
+  {
     name: "silent-connections-stay-at-a-hub",
     breaks: "A connection on which no request begins ends (docs/security-model.md)",
     file: "src/revocation/hub-socket.ts",

@@ -14,9 +14,27 @@ export const TEMPORAL: readonly Mutant[] = [
     name: "api-keeps-silent-connection",
     breaks: "An api is ready within 15 s after Temporal answers new connections (docs/guarantees.md)",
     file: "src/temporal/replaced-connection.ts",
-    find: "if (this.#misses >= MISSES) {",
-    replace: "if (this.#misses < 0 * MISSES) {",
+    find: "if (fresh !== undefined) {",
+    replace: "if (fresh !== undefined && this.#misses < 0) {",
     caughtBy: "test/integration/temporal/readiness.test.ts",
+  },
+  {
+    name: "repetition-throws-from-a-timer",
+    breaks: "A process whose Temporal is away ends in order (docs/operations.md)",
+    file: "src/temporal/client.ts",
+    find: "Date.now() + CALL_TIMEOUT_MS }, guarded(nextCall));",
+    replace:
+      "Date.now() + CALL_TIMEOUT_MS }, guarded === undefined ? nextCall : (given) => nextCall(given));",
+    caughtBy: "test/machine/temporal/closed-client.test.ts",
+  },
+  {
+    name: "starts-wait-for-a-replaced-connection",
+    breaks:
+      "First requests to failing endpoints leave within 15 s after Temporal answers (docs/guarantees.md)",
+    file: "src/webhooks/engine/starts.ts",
+    find: "call?.connection === this.#connection && performance.now()",
+    replace: "call !== undefined && performance.now()",
+    caughtBy: "test/unit/webhooks/engine/starts.test.ts",
   },
   {
     name: "bulk-replay-ends-after-a-page",
@@ -276,8 +294,8 @@ export const TEMPORAL: readonly Mutant[] = [
     name: "start-repeated-under-way",
     breaks: "A workflow's start is not repeated while the call is under way (changelog)",
     file: "src/webhooks/engine/starts.ts",
-    find: "call = isUnderWay ? call : undefined;",
-    replace: "call = isUnderWay ? undefined : undefined;",
+    find: "this.#isUnderWay(call) ? call : undefined;",
+    replace: "this.#isUnderWay(call) ? undefined : undefined;",
     caughtBy: "test/unit/webhooks/engine/starts.test.ts",
   },
   {

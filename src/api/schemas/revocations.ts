@@ -14,8 +14,11 @@ import { Body, Closed, Id, Nullable, OneOf, Resource, TextLine, Timestamp } from
 import type { FoundLeak } from "../../tokens/leaks/find-leak.ts";
 import { LEAK_FORMS, LEAK_LENGTH_MAX } from "../../tokens/leaks/recognize-leak.ts";
 
+/** Maximum number of characters of a reason. */
+export const REASON_MAX = 500;
+
 /** The reason for a revocation, for the compliance log. */
-const Reason = TextLine(500, {
+const Reason = TextLine(REASON_MAX, {
   description: "The reason, for the compliance log; no personal data",
 });
 

@@ -5,6 +5,7 @@
 import type { FastifyRequest } from "fastify";
 import type { InProcessCall } from "../../api/in-process.ts";
 import { CredentialParams } from "../../api/schemas/credentials.ts";
+import { REASON_MAX } from "../../api/schemas/revocations.ts";
 import { type SignetError, validationFailed } from "../../domain/errors.ts";
 import { IdParams } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
@@ -127,8 +128,8 @@ function actForm(visit: Visit, act: Act, target: Target, rejected: Rejected | un
     id: `reason-${name}`,
     label: "Reason",
     value: textAgain(mine?.reason ?? ""),
-    help: "For the compliance log; no personal data.",
-    attributes: html`required autocomplete="off" maxlength="${TEXT_MAX}"`,
+    help: `For the compliance log; no personal data. At most ${REASON_MAX} characters.`,
+    attributes: html`required autocomplete="off" maxlength="${REASON_MAX}"`,
   };
   return html`<section aria-labelledby="${name}">
     <h2 id="${name}">${title}</h2>

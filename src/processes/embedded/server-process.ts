@@ -63,6 +63,11 @@ function withPrivateFiles<T>(start: () => T): T {
   }
 }
 
+/** What to do when this process exits, for each server. One listener for all: Node warns of more than ten. */
+const atExit = new Set<() => void>();
+
+process.once("exit", () => atExit.forEach((act) => act()));
+
 /** Signals the server when this process exits for any reason. */
 function signalAtExit(pid: number, exitSignal: NodeJS.Signals, hasEnded: () => boolean): () => void {
   const signalServer = (): void => {
@@ -73,8 +78,8 @@ function signalAtExit(pid: number, exitSignal: NodeJS.Signals, hasEnded: () => b
       }
     }
   };
-  process.once("exit", signalServer);
-  return () => void process.off("exit", signalServer);
+  atExit.add(signalServer);
+  return () => void atExit.delete(signalServer);
 }
 
 function trySignal(pid: number, signal: NodeJS.Signals): void {

@@ -181,6 +181,11 @@ export class Dispatcher {
     this.#perSecond = this.#options.claimsPerSecond / workers.live;
   }
 
+  /** Repeats the starts in progress: their answers can no longer come, because the connection was replaced. */
+  reconnected(): void {
+    this.#starts.reconnected();
+  }
+
   /** Stops claiming and waits for the starts in progress. */
   async stop(): Promise<void> {
     this.#sleeper.stop();

@@ -12,8 +12,8 @@ const PAUSE_MAX_MS = 1_000;
 /** No further deliveries are claimed if Temporal takes longer. */
 const TRY_MS = 2_000;
 /**
- * For how long a call without an answer counts as under way. The client itself repeats it for as long. After that its
- * connection may be dead. Repeated starts are safe, because the first one counts, but they add to what keeps Temporal busy.
+ * For how long a call without an answer counts as under way, unless its connection is replaced. The client itself repeats
+ * it for as long. Repeated starts are safe, because the first one counts, but they add to what keeps Temporal busy.
  */
 const CALL_MS = 10_000;
 /** Longer than Temporal takes to recover. A start that never succeeds must not hold its slot forever. */
@@ -30,6 +30,8 @@ export class Starts {
   readonly #sleeper = new Sleeper();
   #pauseMs = 0;
   #pausedUntil = 0;
+  /** Number of the connection. A call over an earlier one gets no answer. */
+  #connection = 0;
 
   constructor(log: Logger) {
     this.#log = log;
@@ -68,6 +70,13 @@ export class Starts {
     return { started };
   }
 
+  /** Lets the calls under way be repeated: their connection was silent and has been replaced. */
+  reconnected(): void {
+    this.#connection += 1;
+    this.#pausedUntil = 0;
+    this.#sleeper.wake();
+  }
+
   /** Stops retrying. Others start what this worker does not. */
   stop(): void {
     this.#sleeper.stop();
@@ -78,18 +87,21 @@ export class Starts {
     await Promise.allSettled(this.#underWay.values());
   }
 
+  #isUnderWay(call: Call | undefined): boolean {
+    return call?.connection === this.#connection && performance.now() - call.atMs < CALL_MS;
+  }
+
   async #run(carrier: string, start: () => Promise<unknown>): Promise<boolean> {
     const began = performance.now();
-    let call: { readonly answer: Promise<unknown>; readonly atMs: number } | undefined;
+    let call: Call | undefined;
     for (let pauseMs = PAUSE_FIRST_MS; ; pauseMs = Math.min(PAUSE_MAX_MS, pauseMs * 2)) {
       try {
-        call ??= { answer: start(), atMs: performance.now() };
+        call ??= { answer: start(), atMs: performance.now(), connection: this.#connection };
         await within(TRY_MS, call.answer);
         this.#pauseMs = 0;
         return true;
       } catch (error) {
-        const isUnderWay = error instanceof NoAnswerError && performance.now() - (call?.atMs ?? 0) < CALL_MS;
-        call = isUnderWay ? call : undefined;
+        call = error instanceof NoAnswerError && this.#isUnderWay(call) ? call : undefined;
         // More claims would only lengthen the sweep's list.
         this.#pauseMs = pauseMs;
         this.#pausedUntil = performance.now() + pauseMs + TRY_MS;
@@ -101,6 +113,13 @@ export class Starts {
       }
     }
   }
+}
+
+/** A call that may still be answered. */
+interface Call {
+  readonly answer: Promise<unknown>;
+  readonly atMs: number;
+  readonly connection: number;
 }
 
 /**

@@ -13,6 +13,8 @@ import type { Scene } from "../trial.ts";
 const SILENT_MS = { full: 40_000, quick: 15_000 } as const;
 /** From the first connection that works (docs/guarantees.md). */
 const READY_SECONDS = 15;
+/** A task that Temporal gave to a connection which it does not know to be silent is given again after this time. */
+const LOST_TASK_SECONDS = 5;
 const READY_TIMEOUT_MS = 60_000;
 const POLL_MS = 100;
 /** Their retries need Temporal. */
@@ -77,6 +79,8 @@ function silenced(silence: Silence, times: number): (scene: Scene) => Promise<Ca
           hostile: FAILING,
           faults: Array.from({ length: times }, () => fault),
           flowSeconds: READY_SECONDS,
+          // First requests to failing endpoints, too, which only workflows make.
+          drainedSeconds: times === 1 ? READY_SECONDS : READY_SECONDS + LOST_TASK_SECONDS,
         },
         sizeOf("long", quick),
       );

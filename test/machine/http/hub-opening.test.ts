@@ -2,8 +2,13 @@ import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { certificatesOf } from "../../../src/http/mutual-tls/trust.ts";
-import { createHubOpener } from "../../../src/revocation/hub-socket.ts";
-import { newRoot, serverPair } from "../../support/certificates.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { Hub } from "../../../src/revocation/hub.ts";
+import type { HubConnection } from "../../../src/revocation/hub-messages.ts";
+import type { Upstream } from "../../../src/revocation/hub-questions.ts";
+import { createHubOpener, listenForFollowers } from "../../../src/revocation/hub-socket.ts";
+import { newRoot, serverPair, today } from "../../support/certificates.ts";
+import { eventually } from "../../support/eventually.ts";
 
 const root = await newRoot();
 const tls = {
@@ -36,3 +41,39 @@ test.each(["ws", "wss"])(
     await closed;
   },
 );
+
+/** Connections that a hub takes with one certificate. */
+const TAKEN = 100;
+
+test("a hub at its limit for one certificate ends a connection that is silent, and none that speaks", async () => {
+  const pair = await root.issue({
+    subject: "CN=hub and edge",
+    names: [{ type: "dns", value: "hub.test" }],
+    purposes: ["serverAuth", "clientAuth"],
+    ...today(),
+  });
+  const own = { ...tls, ...pair };
+  let nowMs = 0;
+  const log = createLogger({ level: "silent" });
+  const hub = new Hub({ upstream: {} as Upstream, leaseMs: 240, monotonic: () => nowMs, log });
+  const listener = await listenForFollowers({ hub, listen: { host: "127.0.0.1", port: 0 }, tls: own, log });
+  onTestFinished(async () => await listener.close());
+  const closed: number[] = [];
+  const open = async (index: number): Promise<HubConnection> =>
+    await createHubOpener(() => own)(`wss://127.0.0.1:${listener.address.port}`, {
+      onMessage: () => undefined,
+      onClose: () => closed.push(index),
+    });
+  for (let index = 0; index < TAKEN; index += 1) {
+    nowMs += 1;
+    await open(index);
+  }
+  await expect(open(TAKEN)).rejects.toThrow(/socket|hang up|ECONNRESET|closed/i);
+  expect(closed).toEqual([TAKEN]);
+  // The network was cut in silence: a process does not ask over its earlier connection any more.
+  nowMs += 1_000;
+  await open(TAKEN + 1);
+  await eventually(() => closed.length > 1, "the end of a silent connection");
+  expect(closed).toEqual([TAKEN, 0]);
+  expect(hub.connections).toBe(TAKEN);
+});

@@ -285,7 +285,10 @@ async function recordDelivered(
   return new Set(rows.map(({ id }) => id));
 }
 
-/** Returns SQL that appends the counts of the attempts in `written`, whose outcomes are in `outcome`. */
+/**
+ * Returns SQL that appends the counts of the attempts in `written`, whose outcomes are in `outcome`. An attempt whose
+ * delivery PostgreSQL has lost in a fail-over is not counted: its endpoint and event type are lost, too.
+ */
 function countedAttempts(first: Statement): Statement {
   return sql`INSERT INTO delivery_changes
     (tenant_id, endpoint_id, event_type, attempt_hour, attempts, failed, results, ended_at, failed_at, status, error)

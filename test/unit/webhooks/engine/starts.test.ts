@@ -51,6 +51,21 @@ describe("a failed start", () => {
     expect(starts.pauseMs).toBe(0);
   });
 
+  it("is repeated within two seconds if its connection is replaced meanwhile", async () => {
+    let calls = 0;
+    await begin("bat_a", async () => {
+      calls += 1;
+      await (calls === 1 ? new Promise<never>(() => undefined) : Promise.resolve());
+    });
+    await vi.advanceTimersByTimeAsync(3_000);
+    expect(calls).toBe(1);
+    starts.reconnected();
+    expect(starts.pauseMs).toBe(0);
+    await vi.advanceTimersByTimeAsync(2_000);
+    expect(calls).toBe(2);
+    expect(started).toEqual(["bat_a"]);
+  });
+
   it("is not repeated while the call is under way, and counts when it is answered late", async () => {
     let calls = 0;
     let answer = (): void => undefined;
