@@ -1,5 +1,7 @@
 /** Pages of lists: by id, and of tables partitioned by day. */
 import { idDay } from "../../domain/ids.ts";
+import type { Queryable } from "../pool.ts";
+import { raw, sql, type Statement } from "../sql.ts";
 
 /** One page of a list by id, newest first: rows with `id < before`, and one more than `limit`. */
 export interface RowPage {
@@ -11,29 +13,33 @@ export interface RowPage {
 /** Limit of tenants' data per page, in bytes. A single larger row is still returned. */
 const PAGE_BYTES = 1_048_576;
 
-/** Rows of a page, and whether more follow. */
+/**
+ * Rows that a page reads at most by an index that knows only some of its filters, about 15 ms. Such a page may be empty,
+ * and yet have a successor.
+ */
+export const READ_MAX = 5_000;
+
+/** Rows of a page, and the id after which the next page begins; null if the list has ended. */
 export interface BoundedRows<Row> {
   readonly rows: readonly Row[];
-  readonly more: boolean;
+  readonly next: string | null;
 }
 
 /**
- * Returns the rows of a page: at most `limit`, and at most {@link PAGE_BYTES} of data, but at least one.
+ * Returns the rows of a page with at most {@link PAGE_BYTES} of data, but at least one.
  *
- * @param rows the rows, one more than `limit` if others follow
+ * @param page the rows without this limit
  */
-export function withinPage<Row>(
-  rows: readonly Row[],
-  limit: number,
+export function withinPage<Row extends { readonly id: string }>(
+  page: BoundedRows<Row>,
   bytesOf: (row: Row) => number,
 ): BoundedRows<Row> {
   let bytes = 0;
-  const cut = rows.findIndex((row, index) => {
+  const cut = page.rows.findIndex((row, index) => {
     bytes += bytesOf(row);
     return index > 0 && bytes > PAGE_BYTES;
   });
-  const most = Math.min(limit, cut === -1 ? rows.length : cut);
-  return { rows: rows.slice(0, most), more: rows.length > most };
+  return cut === -1 ? page : { rows: page.rows.slice(0, cut), next: page.rows[cut - 1]?.id ?? null };
 }
 
 /** Position from which a list by day and id continues: after an id of that day, or without an id after the whole day. */
@@ -61,4 +67,107 @@ export async function readOnward<Row>(
   const day = idDay(after);
   const rows = await read({ day, id: after }, limit);
   return rows.length < limit ? [...rows, ...(await read({ day }, limit - rows.length))] : rows;
+}
+
+/** Rows of a list over daily partitions that one index finds in their order. */
+export interface ListPart {
+  readonly where: Statement;
+  /** Whether the condition covers all filters. The part otherwise reads {@link READ_MAX} rows, and compares each. */
+  readonly exact: boolean;
+  /** Whether the index has no days: ids alone have the same order. */
+  readonly byId?: boolean;
+}
+
+/** A newest-first list by `day` and `id` whose pages read a bounded number of rows, whatever its filters. */
+export interface BoundedList {
+  /** Table and alias, such as `deliveries d`. */
+  readonly table: string;
+  readonly columns: Statement;
+  /** Together, all rows that match, and each once. */
+  readonly parts: readonly ListPart[];
+  /** The condition on a row that was read. */
+  readonly filters: Statement;
+}
+
+const [NEWEST, NEWEST_BY_ID, UNION] = ["ORDER BY day DESC, id DESC", "ORDER BY id DESC", " UNION ALL "];
+
+function union(parts: readonly Statement[]): Statement {
+  return parts.reduce((all, part) => sql`${all}${raw(UNION)}${part}`);
+}
+
+function afterPlace(place: Onward | undefined): Statement {
+  if (place === undefined) {
+    return sql`true`;
+  }
+  const { day, id } = place;
+  return id === undefined ? sql`day < ${day}` : sql`day = ${day} AND id < ${id}`;
+}
+
+/** Returns the id up to which a place was read if parts were cut off there; null if all of them ended. */
+async function readTo(db: Queryable, list: BoundedList, place: Onward | undefined): Promise<string | null> {
+  const cut = list.parts.filter(({ exact }) => !exact);
+  if (cut.length === 0) {
+    return null;
+  }
+  const lasts = cut.map(
+    ({
+      where,
+      byId = false,
+    }) => sql`(SELECT id FROM ${raw(list.table)} WHERE ${afterPlace(place)} AND ${where}
+      ${raw(byId ? NEWEST_BY_ID : NEWEST)} OFFSET ${READ_MAX - 1} LIMIT 1)`,
+  );
+  const { rows } = await db.query<{ last: string | null }>(
+    sql`SELECT max(id) AS last FROM (${union(lasts)}) lasts`,
+  );
+  return rows[0]?.last ?? null;
+}
+
+/** Reads at most `limit` rows of a place. */
+async function readPlace<Row extends { readonly id: string }>(
+  db: Queryable,
+  list: BoundedList,
+  { place, limit }: { readonly place: Onward | undefined; readonly limit: number },
+): Promise<BoundedRows<Row>> {
+  const { parts, filters, columns } = list;
+  const [, alias = ""] = list.table.split(" ");
+  const read = parts.map(
+    ({
+      where,
+      exact,
+      byId = false,
+    }) => sql`(SELECT ${raw(alias)}.* FROM ${raw(list.table)} WHERE ${afterPlace(place)} AND ${where}
+      ${raw(byId ? NEWEST_BY_ID : NEWEST)} LIMIT ${exact ? limit : READ_MAX})`,
+  );
+  const { rows } = await db.query<Row>(
+    sql`SELECT ${columns} FROM (${union(read)}) ${raw(alias)} WHERE ${filters} ${raw(NEWEST)} LIMIT ${limit}`,
+  );
+  const next = parts.length > 1 || rows.length < limit ? await readTo(db, list, place) : null;
+  // Older rows of another part may follow rows that the part that was cut off has not shown.
+  return { rows: next === null ? rows : rows.filter(({ id }) => id >= next), next };
+}
+
+/**
+ * Reads a page of a list, at most `limit` rows. The page may have fewer, and still a successor.
+ *
+ * @param after the id after which the page begins, if it is not the first one
+ */
+export async function readBounded<Row extends { readonly id: string }>(
+  db: Queryable,
+  list: BoundedList,
+  { after, limit }: { readonly after: string | undefined; readonly limit: number },
+): Promise<BoundedRows<Row>> {
+  const rows: Row[] = [];
+  const places =
+    after === undefined ? [undefined] : [{ day: idDay(after), id: after }, { day: idDay(after) }];
+  for (const place of places) {
+    const found = await readPlace<Row>(db, list, { place, limit: limit + 1 - rows.length });
+    rows.push(...found.rows);
+    if (rows.length > limit) {
+      return { rows: rows.slice(0, limit), next: rows[limit - 1]?.id ?? null };
+    }
+    if (found.next !== null) {
+      return { rows, next: found.next };
+    }
+  }
+  return { rows, next: null };
 }

@@ -1,12 +1,12 @@
 /** A tenant's deliveries: lists, attempts, dead letters, replay. */
 import type { AttemptError, DeliveryReason, DeliveryState } from "../../../domain/delivery.ts";
-import { idDay } from "../../../domain/ids.ts";
+import { idAt, idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
-import { raw, sql, type Statement } from "../../sql.ts";
-import { type DeliveryFilter, type DeliverySelection, partsOf, selectDeliveries } from "./delivery-filter.ts";
+import { sql, type Statement } from "../../sql.ts";
+import { type DeliveryFilter, partsOf, selectDeliveries } from "./delivery-filter.ts";
 import { HAS_ENDPOINT } from "../endpoints/endpoints.ts";
 import { notifyOutbox } from "./events.ts";
-import { readOnward } from "../page.ts";
+import { type BoundedRows, readBounded } from "../page.ts";
 
 export interface Delivery {
   readonly id: string;
@@ -56,26 +56,19 @@ export interface DeliveryPage {
   readonly now: Date;
 }
 
-function pageQuery(selection: DeliverySelection, limit: number): Statement {
-  const selected = selectDeliveries(selection);
-  const newest = sql`ORDER BY d.day DESC, d.id DESC LIMIT ${limit}`;
-  const parts = partsOf(selection.filter).map(
-    (part) => sql`(SELECT d.* FROM deliveries d WHERE ${selected} AND ${raw(part)} ${newest})`,
-  );
-  const from =
-    parts.length === 0
-      ? sql`deliveries d WHERE ${selected}`
-      : sql`(${parts.reduce((all, part) => sql`${all} UNION ALL ${part}`)}) d`;
-  return sql`SELECT ${columns(selection.now)} FROM ${from} ${newest}`;
-}
-
-/** Returns one page of a tenant's deliveries, newest first. */
-export async function listDeliveries(db: Queryable, page: DeliveryPage): Promise<Delivery[]> {
-  const { tenantId, filter, now } = page;
-  return await readOnward(page.before, page.limit, async (onward, limit) => {
-    const { rows } = await db.query<Delivery>(pageQuery({ tenantId, filter, now, onward }, limit));
-    return rows;
-  });
+/** Returns a page of a tenant's deliveries, newest first. */
+export async function listDeliveries(db: Queryable, page: DeliveryPage): Promise<BoundedRows<Delivery>> {
+  const { tenantId, filter, now, before, limit } = page;
+  const selection = { tenantId, filter, now };
+  const list = {
+    table: "deliveries d",
+    columns: columns(now),
+    parts: partsOf(selection),
+    filters: selectDeliveries(selection),
+  };
+  // No delivery is created before the instant in its id.
+  const after = before ?? (filter.to === undefined ? undefined : idAt("delivery", filter.to.getTime() + 1));
+  return await readBounded<Delivery>(db, list, { after, limit });
 }
 
 export interface StoredAttempt {
