@@ -360,4 +360,28 @@ export const RECORDS: readonly Mutant[] = [
     replace: "  );\nEXCEPTION WHEN untranslatable_character THEN RETURN false;\nEND $$;",
     caughtBy: "test/integration/database/parallel-plans.test.ts",
   },
+  {
+    name: "page-reads-whole-history",
+    breaks: "A page of a list reads a bounded number of rows, whatever its filters (changelog)",
+    file: "src/database/repositories/page.ts",
+    find: "export const READ_MAX = 5_000;",
+    replace: "export const READ_MAX = 5_000_000;",
+    caughtBy: "test/integration/database/day-pages.test.ts",
+  },
+  {
+    name: "usage-page-ends-early",
+    breaks: "Pages of usage have the rows of the whole list (docs/operations.md)",
+    file: "src/database/repositories/webhooks/delivery-counts.ts",
+    find: "row.tenantId > afterTenant || row.day > afterDay",
+    replace: "row.tenantId > afterTenant",
+    caughtBy: "test/integration/admin/usage.test.ts",
+  },
+  {
+    name: "replay-of-later-letters",
+    breaks: "A replay leaves out what becomes a dead letter after the request (docs/dead-letters.md)",
+    file: "src/webhooks/replay/replay-runner.ts",
+    find: "position: total, until: createdAt, now",
+    replace: "position: total, until: new Date(createdAt.getTime() + 60_000), now",
+    caughtBy: "test/workflows/replay-races.test.ts",
+  },
 ];

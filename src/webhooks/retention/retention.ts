@@ -14,7 +14,7 @@ import { forgetPingedHosts } from "../../database/repositories/endpoints/endpoin
 import { purgeTombstones } from "../../database/repositories/endpoints/endpoints.ts";
 import { forgetAnswers } from "../../database/repositories/idempotent-answers.ts";
 import { forgetCounts } from "../../database/repositories/webhooks/delivery-counts.ts";
-import { forgetReplayJobs } from "../../database/repositories/webhooks/replay-jobs.ts";
+import { forgetReplayItems, forgetReplayJobs } from "../../database/repositories/webhooks/replay-jobs.ts";
 import { forgetPolledSets } from "../../database/repositories/webhooks/ssf-streams.ts";
 import { forgetTokenRevocations } from "../../database/repositories/tokens/revocations.ts";
 import type { Clock } from "../../domain/clock.ts";
@@ -62,9 +62,10 @@ export async function purgeExpired({ pool, clock, log, retentionDays }: Retentio
   const keys =
     (await inRounds(async () => await forgetIdempotencyKeys(pool, keysBefore, DELETES_MAX))) +
     (await inRounds(async () => await forgetAnswers(pool, keysBefore, DELETES_MAX)));
-  // Jobs are kept as long as what they replayed. Each has up to 100,000 items.
+  // Jobs are kept as long as what they replayed. One may have millions of items.
   const retainedSince = new Date(now - retentionDays * DAY_MS);
-  await inRounds(async () => await forgetReplayJobs(pool, retainedSince, 1), 1);
+  await inRounds(async () => await forgetReplayItems(pool, retainedSince, DELETES_MAX));
+  await inRounds(async () => await forgetReplayJobs(pool, retainedSince, DELETES_MAX));
   await inRounds(async () => await forgetCounts(pool, retainedSince, DELETES_MAX));
   const rows = await inRounds(async () => await purgeDefaults(pool, before, DELETES_MAX));
   const revocations = await inRounds(async () => await forgetTokenRevocations(pool, DELETES_MAX));
