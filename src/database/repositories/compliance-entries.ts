@@ -32,12 +32,15 @@ export interface EntryPage {
  */
 const OUT_OF_ORDER_MS = 3_600_000;
 
-function conditions({ tenantId, type, actor }: EntryFilter): readonly Statement[] {
-  return [
-    tenantId === undefined ? undefined : sql`tenant_id = ${tenantId}`,
-    actor === undefined ? undefined : sql`actor = ${actor}`,
-    type === undefined ? undefined : sql`type = ${type}`,
-  ].filter((condition) => condition !== undefined);
+/** Returns the condition that an index serves in the order of the log. */
+function servedBy({ tenantId, type, actor }: EntryFilter): Statement {
+  if (tenantId !== undefined) {
+    return sql`tenant_id = ${tenantId}`;
+  }
+  if (actor !== undefined) {
+    return sql`actor = ${actor}`;
+  }
+  return type === undefined ? sql`true` : sql`type = ${type}`;
 }
 
 /** Returns the last index before an instant among the entries of an index, by bisection: one lookup for each bit. */
@@ -81,17 +84,18 @@ export async function listEntries(
   filter: EntryFilter,
   { limit, before }: EntryPage,
 ): Promise<EntryRows> {
-  const { from = null, to = null } = filter;
-  const [first = sql`true`, ...others] = conditions(filter);
+  const { tenantId, type = null, actor = null, from = null, to = null } = filter;
+  const first = servedBy(filter);
   const within = await placesOf(db, filter, first);
-  const isExact = others.length === 0 && from === null && to === null;
+  const given = [tenantId, filter.actor, filter.type, filter.from, filter.to];
+  const isExact =
+    given.filter((value) => value !== undefined).length <= (from === null && to === null ? 1 : 0);
   const read = sql`SELECT idx, entry, leaf_hash, tenant_id, actor, type, at FROM clog
     WHERE log_id = 1 AND ${first} AND ${within} AND (${before}::bigint IS NULL OR idx < ${before})
     ORDER BY idx DESC LIMIT ${isExact ? limit + 1 : READ_MAX}`;
-  const matching = others.reduce((all, condition) => sql`${all} AND ${condition}`, sql`true`);
   const { rows } = await db.query<ComplianceEntryRow>(
     sql`SELECT idx, entry, leaf_hash FROM (${read}) c
-      WHERE ${matching} AND (${from}::timestamptz IS NULL OR at >= ${from}) AND (${to}::timestamptz IS NULL OR at < ${to})
+      WHERE (${type}::text IS NULL OR type = ${type}) AND (${actor}::text IS NULL OR actor = ${actor}) AND (${from}::timestamptz IS NULL OR at >= ${from}) AND (${to}::timestamptz IS NULL OR at < ${to})
       ORDER BY idx DESC LIMIT ${limit + 1}`,
   );
   const last = rows[limit - 1];

@@ -1,7 +1,6 @@
 /** Pages of lists: by id, and of tables partitioned by day. */
 import { idDay } from "../../domain/ids.ts";
-import type { Queryable } from "../pool.ts";
-import { raw, sql, type Statement } from "../sql.ts";
+import { sql, type Statement } from "../sql.ts";
 
 /** One page of a list by id, newest first: rows with `id < before`, and one more than `limit`. */
 export interface RowPage {
@@ -78,24 +77,8 @@ export interface ListPart {
   readonly byId?: boolean;
 }
 
-/** A newest-first list by `day` and `id` whose pages read a bounded number of rows, whatever its filters. */
-export interface BoundedList {
-  /** Table and alias, such as `deliveries d`. */
-  readonly table: string;
-  readonly columns: Statement;
-  /** Together, all rows that match, and each once. */
-  readonly parts: readonly ListPart[];
-  /** The condition on a row that was read. */
-  readonly filters: Statement;
-}
-
-const [NEWEST, NEWEST_BY_ID, UNION] = ["ORDER BY day DESC, id DESC", "ORDER BY id DESC", " UNION ALL "];
-
-function union(parts: readonly Statement[]): Statement {
-  return parts.reduce((all, part) => sql`${all}${raw(UNION)}${part}`);
-}
-
-function afterPlace(place: Onward | undefined): Statement {
+/** Returns the condition on the columns `day` and `id` of rows at a place. */
+export function atPlace(place: Onward | undefined): Statement {
   if (place === undefined) {
     return sql`true`;
   }
@@ -103,47 +86,14 @@ function afterPlace(place: Onward | undefined): Statement {
   return id === undefined ? sql`day < ${day}` : sql`day = ${day} AND id < ${id}`;
 }
 
-/** Returns the id up to which a place was read if parts were cut off there; null if all of them ended. */
-async function readTo(db: Queryable, list: BoundedList, place: Onward | undefined): Promise<string | null> {
-  const cut = list.parts.filter(({ exact }) => !exact);
-  if (cut.length === 0) {
-    return null;
-  }
-  const lasts = cut.map(
-    ({
-      where,
-      byId = false,
-    }) => sql`(SELECT id FROM ${raw(list.table)} WHERE ${afterPlace(place)} AND ${where}
-      ${raw(byId ? NEWEST_BY_ID : NEWEST)} OFFSET ${READ_MAX - 1} LIMIT 1)`,
-  );
-  const { rows } = await db.query<{ last: string | null }>(
-    sql`SELECT max(id) AS last FROM (${union(lasts)}) lasts`,
-  );
-  return rows[0]?.last ?? null;
-}
-
-/** Reads at most `limit` rows of a place. */
-async function readPlace<Row extends { readonly id: string }>(
-  db: Queryable,
-  list: BoundedList,
-  { place, limit }: { readonly place: Onward | undefined; readonly limit: number },
-): Promise<BoundedRows<Row>> {
-  const { parts, filters, columns } = list;
-  const [, alias = ""] = list.table.split(" ");
-  const read = parts.map(
-    ({
-      where,
-      exact,
-      byId = false,
-    }) => sql`(SELECT ${raw(alias)}.* FROM ${raw(list.table)} WHERE ${afterPlace(place)} AND ${where}
-      ${raw(byId ? NEWEST_BY_ID : NEWEST)} LIMIT ${exact ? limit : READ_MAX})`,
-  );
-  const { rows } = await db.query<Row>(
-    sql`SELECT ${columns} FROM (${union(read)}) ${raw(alias)} WHERE ${filters} ${raw(NEWEST)} LIMIT ${limit}`,
-  );
-  const next = parts.length > 1 || rows.length < limit ? await readTo(db, list, place) : null;
-  // Older rows of another part may follow rows that the part that was cut off has not shown.
-  return { rows: next === null ? rows : rows.filter(({ id }) => id >= next), next };
+/** Reads a newest-first list by `day` and `id`, a bounded number of rows at a time, whatever its filters. */
+export interface BoundedReader<Row> {
+  /** Returns at most `limit` matching rows of a place. */
+  readonly rows: (place: Onward | undefined, limit: number) => Promise<readonly Row[]>;
+  /** Returns the id up to which a place was read if parts were cut off there; null if all of them ended. */
+  readonly readTo: (place: Onward | undefined) => Promise<string | null>;
+  /** Whether the list has several parts. Older rows of one then follow rows that another has not shown. */
+  readonly hasParts: boolean;
 }
 
 /**
@@ -152,21 +102,22 @@ async function readPlace<Row extends { readonly id: string }>(
  * @param after the id after which the page begins, if it is not the first one
  */
 export async function readBounded<Row extends { readonly id: string }>(
-  db: Queryable,
-  list: BoundedList,
+  reader: BoundedReader<Row>,
   { after, limit }: { readonly after: string | undefined; readonly limit: number },
 ): Promise<BoundedRows<Row>> {
   const rows: Row[] = [];
   const places =
     after === undefined ? [undefined] : [{ day: idDay(after), id: after }, { day: idDay(after) }];
   for (const place of places) {
-    const found = await readPlace<Row>(db, list, { place, limit: limit + 1 - rows.length });
-    rows.push(...found.rows);
+    const most = limit + 1 - rows.length;
+    const found = await reader.rows(place, most);
+    const next = reader.hasParts || found.length < most ? await reader.readTo(place) : null;
+    rows.push(...(next === null ? found : found.filter(({ id }) => id >= next)));
     if (rows.length > limit) {
       return { rows: rows.slice(0, limit), next: rows[limit - 1]?.id ?? null };
     }
-    if (found.next !== null) {
-      return { rows, next: found.next };
+    if (next !== null) {
+      return { rows, next };
     }
   }
   return { rows, next: null };

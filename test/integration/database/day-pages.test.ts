@@ -11,7 +11,6 @@ import type { DeliveryFilter } from "../../../src/database/repositories/webhooks
 import { readDeliveryHours } from "../../../src/database/repositories/webhooks/delivery-hours.ts";
 import { listEvents } from "../../../src/database/repositories/webhooks/events.ts";
 import { findMissedEvents } from "../../../src/database/repositories/webhooks/missing-deliveries.ts";
-import { READ_MAX } from "../../../src/database/repositories/page.ts";
 import { useTestApi } from "../../support/api.ts";
 import { provision, type Provisioned } from "../../support/factories.ts";
 import { seedDeadLetters } from "../../support/seeded-letters.ts";
@@ -209,7 +208,8 @@ test("a list whose filter no index knows reads a part of the history, and goes o
     ({ next } = page);
     before = next ?? undefined;
   }
-  expect(pages).toBe(Math.ceil((MANY + STATES.length) / READ_MAX));
+  // Of 10,006 rows, 5,000 each.
+  expect(pages).toBe(3);
 });
 
 test("a list of one type's events does not scan other events", async () => {

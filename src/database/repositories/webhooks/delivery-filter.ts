@@ -177,9 +177,9 @@ export function partsOf(selection: DeliverySelection): readonly ListPart[] {
   const given = Object.entries(filter).flatMap(([name, value]) =>
     value === undefined ? [] : [name as keyof DeliveryFilter],
   );
-  return served.map(({ covers, ...part }) => ({
-    ...part,
-    where: sql`${withinDays(selection)} AND ${part.where}`,
+  return served.map(({ where, covers, byId = false }) => ({
+    where: sql`${withinDays(selection)} AND ${where}`,
     exact: given.every((name) => covers.includes(name)),
+    byId,
   }));
 }

@@ -5,7 +5,7 @@ import type { Queryable } from "../../pool.ts";
 import { raw, type Statement, sql } from "../../sql.ts";
 import type { KeyPlace } from "../idempotency.ts";
 import type { TenantRow } from "../tenants.ts";
-import { type BoundedRows, readBounded } from "../page.ts";
+import { atPlace, type BoundedRows, type Onward, READ_MAX, readBounded } from "../page.ts";
 
 /** Channel that tells workers how many deliveries were added to the outbox. A hint only. */
 export const OUTBOX_CHANNEL = "signet_outbox";
@@ -448,15 +448,28 @@ export async function listEvents(
   const span = sql`(${from ?? null}::timestamptz IS NULL OR e.created_at >= ${from ?? null})
     AND (${to ?? null}::timestamptz IS NULL OR e.created_at < ${to ?? null})`;
   const isExact = from === undefined && to === undefined && (type === undefined || sourceId === undefined);
-  const list = {
-    table: "events e",
-    columns: sql`e.id, ${raw(CONTENT_BYTES)} AS bytes`,
-    parts: [{ where: sql`${within} AND ${ofSource}`, exact: isExact }],
-    filters: sql`${ofType} AND ${span}`,
+  const reader = {
+    hasParts: false,
+    rows: async (place: Onward | undefined, most: number) => {
+      const { rows } = await db.query<ListedEvent>(
+        sql`SELECT e.id, ${raw(CONTENT_BYTES)} AS bytes FROM (
+            SELECT e.* FROM events e WHERE ${atPlace(place)} AND ${within} AND ${ofSource}
+            ORDER BY day DESC, id DESC LIMIT ${isExact ? most : READ_MAX}
+          ) e WHERE ${ofType} AND ${span} ORDER BY day DESC, id DESC LIMIT ${most}`,
+      );
+      return rows;
+    },
+    readTo: async (place: Onward | undefined) => {
+      const { rows } = await db.query<{ id: string }>(
+        sql`SELECT id FROM events e WHERE ${!isExact} AND ${atPlace(place)} AND ${within} AND ${ofSource}
+          ORDER BY day DESC, id DESC OFFSET ${READ_MAX - 1} LIMIT 1`,
+      );
+      return rows[0]?.id ?? null;
+    },
   };
   // No event is created before the instant in its id.
   const after = before ?? (to === undefined ? undefined : idAt("event", to.getTime() + 1));
-  return await readBounded<ListedEvent>(db, list, { after, limit });
+  return await readBounded(reader, { after, limit });
 }
 
 /** Returns the state of a tenant; `undefined` if it does not exist. Only an `ACTIVE` tenant can publish. */
