@@ -355,7 +355,7 @@ export const RECORDS: readonly Mutant[] = [
   {
     name: "subtransaction-in-parallel-plans",
     breaks: "A list filtered by metadata answers also when PostgreSQL plans it in parallel (changelog)",
-    file: "src/database/migrations/0076-metadata-filter-in-parallel.sql",
+    file: "src/database/migrations/0073-metadata-filter-in-parallel.sql",
     find: "  );\nEND $$;",
     replace: "  );\nEXCEPTION WHEN untranslatable_character THEN RETURN false;\nEND $$;",
     caughtBy: "test/integration/database/parallel-plans.test.ts",
