@@ -5,8 +5,9 @@ import type { ReplayActivities, ReplayJobStatus } from "./types.ts";
 type Job = Awaited<ReturnType<ReplayRunner["page"]>>;
 
 function statusOf(job: Job): ReplayJobStatus {
-  const { state, total, done, failed, skipped, position, held } = job;
-  return { state, total, done, failed, skipped, position, ...(held ? { held } : {}) };
+  const { state, total, done, failed, skipped, position, held, listing } = job;
+  const status = { state, total, done, failed, skipped, position };
+  return { ...status, ...(held ? { held } : {}), ...(listing ? { listing } : {}) };
 }
 
 export function createReplayActivities(runner: ReplayRunner): ReplayActivities {

@@ -201,6 +201,8 @@ export interface ReplayJobStatus {
   readonly position: number;
   /** Whether the job waits because the tenant's deliveries are held. */
   readonly held?: boolean;
+  /** Whether items are still being listed, so that `total` grows. */
+  readonly listing?: boolean;
 }
 
 export interface ReplayPageInput {

@@ -156,8 +156,8 @@ async function continueLong(
 }
 
 function describe({ job_id: id, rate_per_second: rate }: ReplayInput, status: ReplayJobStatus): void {
-  const { state, total, done, failed, skipped, held } = status;
-  const waits = held === true ? " The tenant is held." : "";
+  const { state, total, done, failed, skipped, held, listing } = status;
+  const waits = `${listing === true ? " Items are still being listed." : ""}${held === true ? " The tenant is held." : ""}`;
   const signals = state === "PAUSED" ? ["resume", "cancel"] : ["pause", "cancel"];
   const ended = state === "COMPLETED" || state === "CANCELLED";
   setCurrentDetails(

@@ -962,7 +962,10 @@ type ReplayJob struct {
 	// Selected states; null for other kinds.
 	States []DeliveryState `json:"states"`
 	State  ReplayJobState  `json:"state"`
-	Total  int64           `json:"total"`
+	// Items so far; final once `listing` is false.
+	Total int64 `json:"total"`
+	// Whether items are still being listed, while the first are replayed.
+	Listing bool `json:"listing"`
 	// Replayed items, and retries that were made due.
 	Done int64 `json:"done"`
 	// Items that could not be replayed: expired, not found, or without endpoint.

@@ -8,12 +8,13 @@ import {
   type ComplianceEntryRow,
   type EntryFilter,
   type EntryPage,
+  type EntryRows,
   findEntry,
 } from "../database/repositories/compliance-entries.ts";
 import { newestCheckpoint, type SignedCheckpointRow } from "../database/repositories/compliance-tree.ts";
 import { found, SignetError } from "../domain/errors.ts";
 import { Instant, querySpan } from "../http/instants.ts";
-import { readIndexPage, toPage } from "./pagination.ts";
+import { nextCursor, readIndexPage } from "./pagination.ts";
 import { OneOf } from "../http/common.ts";
 import {
   Checkpoint,
@@ -61,13 +62,13 @@ type EntriesQuery = Pick<EntryFilter, "type"> & {
  */
 export async function entriesPage(
   request: FastifyRequest<{ Querystring: EntriesQuery }>,
-  list: (filter: EntryFilter, page: EntryPage) => Promise<ComplianceEntryRow[]>,
+  list: (filter: EntryFilter, page: EntryPage) => Promise<EntryRows>,
 ): Promise<{ data: Static<typeof Entry>[]; next_cursor: string | null }> {
   const { type } = request.query;
   const span = querySpan(request.query);
   const page = readIndexPage(request);
-  const { data, next_cursor } = toPage(await list({ type, ...span }, page), page, (row) => String(row.idx));
-  return { data: data.map(presentEntry), next_cursor };
+  const { rows, next } = await list({ type, ...span }, page);
+  return { data: rows.map(presentEntry), next_cursor: nextCursor({ next: next?.toString() ?? null }, page) };
 }
 
 /** @throws SignetError NOT_FOUND, also for an entry of another tenant */

@@ -90,21 +90,18 @@ export function toPage<Row>(
   keyOf: (row: Row) => string = idOf,
 ): { data: Row[]; next_cursor: string | null } {
   const data = rows.slice(0, page.limit);
-  return { data, next_cursor: cursorBehind(rows.length > page.limit ? data.at(-1) : undefined, page, keyOf) };
+  const last = rows.length > page.limit ? data.at(-1) : undefined;
+  return { data, next_cursor: last === undefined ? null : cursorAfter(keyOf(last), page) };
 }
 
-function cursorBehind<Row>(
-  last: Row | undefined,
-  { binding }: Pick<PageRequest, "binding">,
-  keyOf: (row: Row) => string,
-): string | null {
-  return last === undefined ? null : Buffer.from(binding + keyOf(last), "latin1").toString("base64url");
+function cursorAfter(key: string, { binding }: Pick<PageRequest, "binding">): string {
+  return Buffer.from(binding + key, "latin1").toString("base64url");
 }
 
 /** Returns the cursor after a page that may have ended before its limit. */
-export function nextCursor<Row extends { readonly id: string }>(
-  { rows, more }: BoundedRows<Row>,
+export function nextCursor(
+  { next }: Pick<BoundedRows<unknown>, "next">,
   page: Pick<PageRequest, "binding">,
 ): string | null {
-  return cursorBehind(more ? rows.at(-1) : undefined, page, idOf);
+  return next === null ? null : cursorAfter(next, page);
 }

@@ -62,15 +62,18 @@ function usageCsv(rows: readonly DayOfUsage[]): string {
   return [Object.keys(Usage.properties).join(","), ...lines, ""].join("\r\n");
 }
 
-/** Sends the rows in the wanted format; JSON by default. */
+/** Sends the rows in the wanted format; JSON by default. @param next the cursor of the next page, of a list that has pages */
 export async function sendUsage(
   reply: FastifyReply,
-  rows: readonly DayOfUsage[],
+  { rows, next }: { readonly rows: readonly DayOfUsage[]; readonly next?: string | null },
   format: "csv" | "json" | undefined,
 ): Promise<FastifyReply> {
   return format === "csv"
     ? await reply.type("text/csv; charset=utf-8").serializer(String).send(usageCsv(rows))
-    : await reply.send({ data: rows.map(presentUsage) });
+    : await reply.send({
+        data: rows.map(presentUsage),
+        ...(next === undefined ? {} : { next_cursor: next }),
+      });
 }
 
 /**

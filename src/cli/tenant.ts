@@ -4,7 +4,8 @@ import { type AdminCall, createAdminCall, type Resource, segment } from "./admin
 import { type CliContext, CommandError } from "./context.ts";
 import { misused } from "./exit-codes.ts";
 import { USAGE_COLUMNS } from "./client/delivery.ts";
-import { type ListOptions, listQuery, withListOptions, withTable } from "./list-options.ts";
+import { given } from "./client/given.ts";
+import { type ListOptions, listQuery, withListOptions, withPageOfList } from "./list-options.ts";
 import { type OutputOptions, printPage, printResource } from "./output.ts";
 import { addReasoned } from "./reason.ts";
 import { addRevoke } from "./revocation.ts";
@@ -25,6 +26,9 @@ interface DeliveriesOptions extends ListOptions {
   readonly endpoint?: string;
   readonly event?: string;
 }
+
+/** The most items of a page. */
+const PAGE_MAX = "100";
 
 const DELIVERY_COLUMNS = [
   "id",
@@ -121,20 +125,33 @@ function addReads(tenant: Command, context: CliContext, call: AdminCall): void {
   });
 }
 
-interface UsageOptions extends OutputOptions {
+interface UsageOptions extends ListOptions {
   readonly from?: string;
   readonly to?: string;
 }
 
 function addUsage(tenant: Command, context: CliContext, call: AdminCall): void {
-  withTable(tenant.command("usage [id]"))
+  withPageOfList(tenant.command("usage [id]"))
     .description("show events, deliveries and attempts of one tenant or all, by UTC day")
     .option("--from <day>", "first day, for instance 2025-11-01; 30 days ago by default")
     .option("--to <day>", "last day; today by default")
     .option("--json", "print the API's objects as JSON")
-    .action(async (id: string | undefined, { from, to, ...output }: UsageOptions) => {
-      const page = await call("GET", `/usage${listQuery({}, { tenant_id: id, from, to })}`);
-      printPage(context, page, ["tenant_id", ...USAGE_COLUMNS], output);
+    .action(async (id: string | undefined, { from, to, limit, cursor, ...output }: UsageOptions) => {
+      const filters = { tenant_id: id, from, to };
+      const pageAt = async (at: string | undefined): Promise<Resource> =>
+        await call("GET", `/usage${listQuery(given({ limit: limit ?? PAGE_MAX, cursor: at }), filters)}`);
+      const first = await pageAt(cursor);
+      const data = [...(first["data"] as readonly Resource[])];
+      const following = first["next_cursor"] as string | null;
+      // Without options of a page, the table has all rows.
+      const isWhole = limit === undefined && cursor === undefined;
+      for (let next = isWhole ? following : null; next !== null;) {
+        const page = await pageAt(next);
+        data.push(...(page["data"] as readonly Resource[]));
+        next = page["next_cursor"] as string | null;
+      }
+      const next_cursor = isWhole ? null : following;
+      printPage(context, { data, next_cursor }, ["tenant_id", ...USAGE_COLUMNS], output);
     });
 }
 

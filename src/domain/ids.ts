@@ -88,6 +88,11 @@ export function newId(noun: IdNoun, nowMs: number, randomBytes: RandomBytes): st
   return `${ID_PREFIXES[noun]}_${encode(bytes)}`;
 }
 
+/** Returns the smallest id of an instant in Unix milliseconds. */
+export function idAt(noun: IdNoun, ms: number): string {
+  return newId(noun, ms, (size) => new Uint8Array(size));
+}
+
 /** Whether the text has the form of an id, and of an id of `noun` if given. */
 export function isId(text: string, noun?: IdNoun): boolean {
   return ID_REGEX.test(text) && (noun === undefined || text.startsWith(`${ID_PREFIXES[noun]}_`));

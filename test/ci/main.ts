@@ -115,12 +115,19 @@ const [others, { checked, onNodes }] = await parts.together(
     return { checked: exitCode === 0, onNodes: await partsOnNodes(print) };
   },
 );
+// Large tables are read in parallel, and the tests' are small.
+const lists = ["database", "admin", "compliance", "api/metadata-filter", "api/webhook-paging", "api/replays"];
+const inParallel: Part = {
+  name: "lists in parallel plans",
+  command: ["npm", "test", "--", ...lists.map((path) => `test/integration/${path}`)],
+  environment: { SIGNET_TEST_PARALLEL_PLANS: "1" },
+};
 // The containers mostly wait. Their bounds are seconds, and hold on a busy machine.
 const core = ["npm", "run", "test:containers", "--", "test/containers/core.test.ts"];
 const [byNode, contained] = await parts.together(
   async () => {
     const ran: Result[] = [];
-    for (const part of onNodes) {
+    for (const part of [...onNodes, inParallel]) {
       ran.push(await test(part));
     }
     return ran;
@@ -131,7 +138,7 @@ results.push(others, ...byNode, contained);
 
 const repeated: Repeated[] = [];
 for (const { part, file } of filesToRepeat(results)) {
-  const environment = onNodes.find(({ name }) => name === part)?.environment ?? {};
+  const environment = [...onNodes, inParallel].find(({ name }) => name === part)?.environment ?? {};
   const result = await test({ name: `again: ${file}`, command: ["npm", "test", "--", file], environment });
   repeated.push({ ...result, part, file });
 }

@@ -19,22 +19,6 @@ export const DELIVERIES: readonly Mutant[] = [
     caughtBy: "test/workflows/reconciler.test.ts",
   },
   {
-    name: "worker-plans-by-pages",
-    breaks: "What waits is found by its own index, whatever the statistics say (decision 40)",
-    file: "src/database/role-settings.ts",
-    find: 'new Set(["signet_worker", "signet_operator"])',
-    replace: 'new Set(["signet_operator"])',
-    caughtBy: "test/integration/database/waiting-plans.test.ts",
-  },
-  {
-    name: "adoption-reads-what-is-claimed",
-    breaks: "What waits is found by its own index, whatever the statistics say (decision 40)",
-    file: "src/database/repositories/webhooks/claims.ts",
-    find: "d.epoch = m.epoch AND d.state || '' = 'QUEUED'",
-    replace: "d.epoch = m.epoch AND d.state = 'QUEUED'",
-    caughtBy: "test/integration/database/waiting-plans.test.ts",
-  },
-  {
     name: "slow-names-do-not-resolve",
     breaks: "A name that needs longer than 250 ms resolves (docs/egress.md)",
     file: "src/webhooks/sending/http-resolver.ts",

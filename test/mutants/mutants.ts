@@ -1,9 +1,17 @@
 /** The faults that `npm run test:mutants` makes, one at a time. Add one for each defect that is found outside. */
 import { DELIVERIES } from "./deliveries.ts";
+import { GROWTH } from "./growth.ts";
 import type { Mutant } from "./mutant.ts";
 import { OUTSIDERS } from "./outsiders.ts";
 import { RECORDS } from "./records.ts";
 import { TEMPORAL } from "./temporal.ts";
 import { TOKENS } from "./tokens.ts";
 
-export const MUTANTS: readonly Mutant[] = [...OUTSIDERS, ...TOKENS, ...DELIVERIES, ...TEMPORAL, ...RECORDS];
+export const MUTANTS: readonly Mutant[] = [
+  ...OUTSIDERS,
+  ...TOKENS,
+  ...DELIVERIES,
+  ...TEMPORAL,
+  ...RECORDS,
+  ...GROWTH,
+];

@@ -16,7 +16,14 @@ import { CACHE } from "./cache.ts";
 import { freePorts } from "./free-port.ts";
 import { interruptOnExit } from "./interrupt-on-exit.ts";
 import { makeImage } from "./production-image.ts";
-import { execute, SERVICE_LOGIN, TEMPLATE_DATABASE, THROWN_AWAY, withDatabase } from "./test-database.ts";
+import {
+  execute,
+  PARALLEL_PLANS,
+  SERVICE_LOGIN,
+  TEMPLATE_DATABASE,
+  THROWN_AWAY,
+  withDatabase,
+} from "./test-database.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -77,7 +84,9 @@ async function makeTemplate(databaseUrl: string): Promise<void> {
 }
 
 async function startPostgres(home: string, port: number): Promise<EmbeddedPostgres> {
-  const postgres = await startEmbeddedPostgres({ home, port, settings: THROWN_AWAY, log: say });
+  const plans = process.env["SIGNET_TEST_PARALLEL_PLANS"] === "1" ? PARALLEL_PLANS : {};
+  const settings = { ...THROWN_AWAY, ...plans };
+  const postgres = await startEmbeddedPostgres({ home, port, settings, log: say });
   await makeTemplate(postgres.url);
   return postgres;
 }

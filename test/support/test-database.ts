@@ -14,6 +14,17 @@ export const THROWN_AWAY = {
   track_commit_timestamp: "on",
 } as const;
 
+/** Settings with which PostgreSQL plans in parallel wherever it may, as it does for large tables. */
+export const PARALLEL_PLANS = {
+  debug_parallel_query: "on",
+  parallel_setup_cost: "0",
+  parallel_tuple_cost: "0",
+  min_parallel_table_scan_size: "0",
+  min_parallel_index_scan_size: "0",
+  max_parallel_workers: "16",
+  max_worker_processes: "24",
+} as const;
+
 /** Returns the URL of another database on the same server, with another login if given. */
 export function withDatabase(
   url: string,

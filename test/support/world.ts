@@ -248,12 +248,12 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
         occurredAt: null,
         keys: [],
       });
-      const page = await deliveries.list(tenantId, {
+      const { rows: page } = await deliveries.list(tenantId, {
         filter: { eventId: event.id },
         before: undefined,
         limit: 100,
       });
-      return { event, deliveries: page };
+      return { event, deliveries: [...page] };
     },
     untilDelivery: async (tenantId, id, wanted, timeoutMs) =>
       await eventually(

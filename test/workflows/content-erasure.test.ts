@@ -163,7 +163,8 @@ test("an erasure before the first attempt affects only its own event, even in a 
   expect(numbers.toSorted((one, other) => one - other)).toEqual(
     Array.from({ length: 20 }, (_, n) => n).filter((n) => n !== 7),
   );
-  expect(await world.deliveries.list(tenant, { filter: {}, before: undefined, limit: 100 })).toHaveLength(20);
+  const page = await world.deliveries.list(tenant, { filter: {}, before: undefined, limit: 100 });
+  expect(page.rows).toHaveLength(20);
   await receiver.close();
 });
 
@@ -178,7 +179,7 @@ test("concurrent erasures and outcomes of the same deliveries all complete", asy
   await Promise.all(
     published.map(async ({ event }) => await world.events.erase(tenant, event.id, TEST_CALLER)),
   );
-  const list = await world.deliveries.list(tenant, { filter: {}, before: undefined, limit: 200 });
+  const { rows: list } = await world.deliveries.list(tenant, { filter: {}, before: undefined, limit: 200 });
   expect(new Set(list.map(({ state }) => state))).toEqual(new Set(["CANCELLED"]));
   expect(list).toHaveLength(100);
   await receiver.close();

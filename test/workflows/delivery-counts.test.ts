@@ -136,7 +136,7 @@ test("deliveries are counted once in their state: delivered, retried, dead, repl
   }
   const activity = await world.endpoints.activity(third, [dying]);
   expect(activity.get(dying)).toMatchObject({ retrying: 0, dead: rest.length + atOnce.length });
-  const days = await readUsage(world.sql, tenant, { ...span(), limit: 10 });
+  const days = await readUsage(world.sql, [tenant], { ...span(), limit: 10 });
   expect(days.reduce((sum, { events }) => sum + events, 0)).toBe(20);
   expect(days.every(({ bytes }) => bytes > 0)).toBe(true);
   expect(endpoint.id).not.toBe(dying);

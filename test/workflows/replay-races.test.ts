@@ -21,7 +21,7 @@ import {
 import { sweepReplays } from "../../src/webhooks/replay/replay-sweep.ts";
 import { eventually } from "../support/eventually.ts";
 import { seedDeadLetters } from "../support/seeded-letters.ts";
-import { useWorld } from "../support/world.ts";
+import { TEST_CALLER, useWorld } from "../support/world.ts";
 
 const made = useWorld();
 const log = createLogger({ level: "silent" });
@@ -236,12 +236,12 @@ describe("a replay of missed events, against disabling the endpoint", () => {
     const { tenant, endpoint, job } = await makeMissing();
     expect(await page({ job })).toMatchObject({ state: "COMPLETED", done: 1 });
     await disable(endpoint);
-    const [item] = await made.current.replays.items(tenant, job.id, {
+    const { rows } = await made.current.replays.items(tenant, job.id, {
       after: 0,
       limit: 1,
       outcomes: undefined,
     });
-    expect(await made.current.deliveries.find(tenant, item?.deliveryId ?? "")).toMatchObject({
+    expect(await made.current.deliveries.find(tenant, rows[0]?.deliveryId ?? "")).toMatchObject({
       state: "QUEUED",
       endpointId: endpoint,
     });
@@ -279,3 +279,75 @@ test("a sweep logs that it cancelled a job only if it did: the job may complete 
     expect.stringContaining("the job was cancelled"),
   ]);
 });
+
+describe("a job of more letters than one transaction lists", () => {
+  const LETTERS = 8_000;
+
+  async function listed(jobId: string): Promise<number> {
+    const { rows } = await made.current.sql.query<{ n: number }>(
+      "SELECT count(DISTINCT delivery_id)::int AS n FROM replay_items WHERE job_id = $1",
+      [jobId],
+    );
+    return rows[0]?.n ?? 0;
+  }
+
+  async function stepsOf(job: ReplayJob, size: number): Promise<SeenJob[]> {
+    const seen: SeenJob[] = [];
+    for (let after = 0, state = "RUNNING"; state === "RUNNING";) {
+      const step = await runner.page({ jobId: job.id, after, size });
+      seen.push(step);
+      ({ position: after, state } = step);
+    }
+    return seen;
+  }
+
+  test("is created before they are listed, and each page lists more of them until every letter is an item", async () => {
+    const { job, tenant } = await makeCase(LETTERS);
+    expect(job.total).toBeLessThan(LETTERS);
+    expect(job.listing).not.toBeNull();
+    expect(await listed(job.id)).toBe(job.total);
+    const steps = await stepsOf(job, LETTERS);
+    expect(steps.map(({ total }) => total)).toContain(7_000);
+    expect(steps[0]).toMatchObject({ state: "RUNNING", listing: true });
+    expect(steps.at(-1)).toMatchObject({ state: "COMPLETED", listing: false, total: LETTERS, done: LETTERS });
+    expect(await listed(job.id)).toBe(LETTERS);
+    const stored = await made.current.replays.find(tenant, job.id);
+    expect(stored).toMatchObject({ total: LETTERS, listing: null });
+  });
+
+  test("leaves out what became a dead letter after the request, and what its filter does not select", async () => {
+    const { job, tenant } = await makeCase(LETTERS);
+    const { rows } = await made.current.sql.query<{ id: string }>(
+      `UPDATE deliveries SET dead_lettered_at = $2 WHERE id IN (
+          SELECT id FROM deliveries WHERE tenant_id = $1 ORDER BY id DESC LIMIT 10) RETURNING id`,
+      [tenant, new Date(job.createdAt.getTime() + 1)],
+    );
+    expect((await stepsOf(job, LETTERS)).at(-1)).toMatchObject({ state: "COMPLETED", total: LETTERS - 10 });
+    for (const { id } of rows) {
+      expect(await made.current.deliveries.find(tenant, id)).toMatchObject({
+        state: "DEAD_LETTERED",
+        cycle: 1,
+      });
+    }
+    const selection = { filter: { lastError: "timeout", from: new Date(0) } } as const;
+    await seedMore(tenant, LETTERS);
+    const none = await made.current.makeReplay(tenant, { selection, ratePerSecond: 500 });
+    expect(none).toMatchObject({ state: "RUNNING", total: 0 });
+    expect((await stepsOf(none, 500)).at(-1)).toMatchObject({ state: "COMPLETED", total: 0 });
+  });
+
+  test("can be paused and cancelled while it lists: nothing more is listed", async () => {
+    const { job, tenant } = await makeCase(LETTERS);
+    await made.current.replays.change(tenant, job.id, "PAUSED", TEST_CALLER);
+    expect(await page({ job })).toMatchObject({ state: "PAUSED", total: job.total, listing: true });
+    await made.current.replays.change(tenant, job.id, "CANCELLED", TEST_CALLER);
+    expect(await page({ job })).toMatchObject({ state: "CANCELLED", total: job.total, done: 0 });
+    expect(await listed(job.id)).toBe(job.total);
+  });
+});
+
+async function seedMore(tenantId: string, count: number): Promise<void> {
+  const world = made.current;
+  const { id: endpointId } = await world.createEndpoint(tenantId, "http://127.0.0.1:9/never");
+  await seedDeadLetters(world.sql, { tenantId, endpointId, count });
+}

@@ -89,7 +89,7 @@ test("each accepted resend or replay is one cycle of its own, and the first atte
             const job = await world.makeReplay(tenant, { selection, ratePerSecond: 500 });
             await runner.page({ jobId: job.id, after: 0, size: 500 });
             const page = { after: 0, limit: 100, outcomes: undefined };
-            const items = await world.replays.items(tenant, job.id, page);
+            const { rows: items } = await world.replays.items(tenant, job.id, page);
             for (const { deliveryId, result } of items) {
               if (result === "replayed") {
                 count(started, deliveryId ?? "");

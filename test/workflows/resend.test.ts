@@ -192,7 +192,7 @@ describe("a replay of an endpoint's deliveries", () => {
     const good = await replay(owner, selection);
     await eventually(async () => (await outcomes(good)).DELIVERED === 12, "the deliveries");
     expect(await outcomes(good)).toEqual({ DELIVERED: 12, RETRYING: 0, FAILED: 0, CANCELLED: 0, WAITING: 0 });
-    const items = await world.replays.items(tenant, good.id, {
+    const { rows: items } = await world.replays.items(tenant, good.id, {
       after: 0,
       limit: 100,
       outcomes: undefined,

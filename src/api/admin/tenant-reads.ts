@@ -43,7 +43,7 @@ import type { SignetServer } from "../../http/types.ts";
 import { DeliveryStats } from "../../webhooks/engine/delivery-stats.ts";
 import { operation } from "../openapi/operation.ts";
 import { OperatorEvent } from "../schemas/events.ts";
-import { readPage, toPage } from "../pagination.ts";
+import { nextCursor, readPage, toPage } from "../pagination.ts";
 import { deliveryFilter } from "../routes/deliveries.ts";
 import { presentHour, Stats } from "../routes/delivery-stats.ts";
 import {
@@ -261,17 +261,15 @@ function registerDeliveryList(server: SignetServer, services: TenantReadServices
       const filter = deliveryFilter(request.query);
       return await ofTenant(request, async (db, { tenantId }) => {
         const before = page.before ?? undefined;
-        const rows = await listDeliveries(db, {
+        const found = await listDeliveries(db, {
           tenantId,
           filter,
           before,
-          limit: page.limit + 1,
+          limit: page.limit,
           now: new Date(services.clock.now()),
         });
-        return toPage(
-          rows.map((row) => ({ ...presentDelivery(row), tenant_id: tenantId })),
-          page,
-        );
+        const data = found.rows.map((row) => ({ ...presentDelivery(row), tenant_id: tenantId }));
+        return { data, next_cursor: nextCursor(found, page) };
       });
     },
   );

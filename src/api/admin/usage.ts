@@ -1,15 +1,34 @@
 /** Usage of all tenants. */
 import { Type } from "typebox";
-import { readUsage } from "../../database/repositories/webhooks/delivery-counts.ts";
-import { SignetError } from "../../domain/errors.ts";
-import { Closed, Id, List } from "../../http/common.ts";
+import {
+  type DayOfUsage,
+  readUsage,
+  readUsagePage,
+} from "../../database/repositories/webhooks/delivery-counts.ts";
+import { invalidParameters, SignetError } from "../../domain/errors.ts";
+import { Closed, Id, Page, PageQuery } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { operation } from "../openapi/operation.ts";
+import { nextCursor, readPage } from "../pagination.ts";
 import { sendUsage, Usage, UsageQuery, usageSpan } from "../usage.ts";
 import type { AdminServices } from "./services.ts";
 
-/** Maximum number of rows in a response. */
+/** Maximum number of rows in a response that is no page. */
 const ROWS_MAX = 100_000;
+/** Without a default: the first clients of this list know no pages. */
+const Pages = { ...PageQuery, limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100 })) };
+/** The place of a row in a cursor: its tenant and its day; without a day, the tenant's first row. */
+const PLACE = /^ten_[0-9a-hjkmnp-tv-z]{24}\/(\d{4}-\d\d-\d\d)?$/;
+
+/** @throws SignetError LIMIT_EXCEEDED if there are more rows than a response may have */
+function allOf(rows: readonly DayOfUsage[]): readonly DayOfUsage[] {
+  if (rows.length > ROWS_MAX) {
+    throw new SignetError("LIMIT_EXCEEDED", {
+      detail: `The span has more than ${ROWS_MAX} rows. Read it in pages, with \`limit\` and \`cursor\`.`,
+    });
+  }
+  return rows;
+}
 
 export function registerUsageRoutes(server: SignetServer, { pool, clock }: AdminServices): void {
   server.get(
@@ -20,20 +39,35 @@ export function registerUsageRoutes(server: SignetServer, { pool, clock }: Admin
       operator: "read",
       summary: "Usage by tenant and day",
       description:
-        "Returns exact counts of accepted events, deliveries and attempts for each tenant and UTC day that has any, in this order. With `format=csv`, the response is CSV with a header line. A span with more than 100,000 rows is rejected: ask for fewer days or for one tenant.",
-      querystring: Closed({ tenant_id: Type.Optional(Id("tenant")), ...UsageQuery }),
+        "Returns exact counts of accepted events, deliveries and attempts for each tenant and UTC day that has any, in this order. With `limit`, the response is a page. Without it, the response has all rows, and a span with more than 100,000 is rejected. With `format=csv`, the response is CSV with a header line, always of all rows.",
+      querystring: Closed({ tenant_id: Type.Optional(Id("tenant")), ...UsageQuery, ...Pages }),
       errors: ["LIMIT_EXCEEDED"],
-      response: { 200: List(Usage) },
+      response: { 200: Page(Usage) },
     }),
-    async ({ query }, reply) => {
+    async (request, reply) => {
+      const { query } = request;
       const span = usageSpan(query, clock.now());
-      const rows = await readUsage(pool, query.tenant_id ?? null, { ...span, limit: ROWS_MAX + 1 });
-      if (rows.length > ROWS_MAX) {
-        throw new SignetError("LIMIT_EXCEEDED", {
-          detail: `The span has more than ${ROWS_MAX} rows. Ask for fewer days, or for one tenant.`,
+      const tenantId = query.tenant_id ?? null;
+      if (query.limit === undefined && query.cursor === undefined) {
+        const rows = await readUsage(pool, tenantId === null ? null : [tenantId], {
+          ...span,
+          limit: ROWS_MAX + 1,
         });
+        return await sendUsage(reply, { rows: allOf(rows), next: null }, query.format);
       }
-      return await sendUsage(reply, rows, query.format);
+      if (query.format === "csv") {
+        const detail = "has no pages: omit `limit` and `cursor`";
+        throw invalidParameters([{ pointer: "/format", code: "combination", detail }]);
+      }
+      const page = readPage(request, (key) => PLACE.test(key));
+      const [after = "", afterDay = ""] = (page.before ?? "").split("/");
+      const { rows, next } = await readUsagePage(pool, tenantId, {
+        ...span,
+        after: [after, afterDay],
+        limit: page.limit,
+      });
+      const key = next === null ? null : next.join("/");
+      return await sendUsage(reply, { rows, next: nextCursor({ next: key }, page) }, query.format);
     },
   );
 }

@@ -61,7 +61,8 @@ const STATUS_TEXTS: Readonly<Record<string, string>> = {
 
 const PARAMETER_TEXTS: Readonly<Record<string, string>> = {
   limit: "Maximum number of items per page",
-  cursor: "`next_cursor` of the previous page",
+  cursor:
+    "`next_cursor` of the previous page. A page with filters may have fewer items than `limit`, or none, and a `next_cursor`: the list ends where that is null",
   from: "Start of the range",
   to: "End of the range",
   state: "Returns only items in this state",

@@ -4,7 +4,7 @@ import type { DeliveryFilter } from "../../database/repositories/webhooks/delive
 import type { DeliveryService } from "../../webhooks/engine/delivery-service.ts";
 import { querySpan } from "../../http/instants.ts";
 import { callerOf } from "../../http/caller.ts";
-import { readPage, toPage } from "../pagination.ts";
+import { nextCursor, readPage, toPage } from "../pagination.ts";
 import { Closed, IdParams, Page, PageQuery } from "../../http/common.ts";
 import { Attempt, Delivery, DeliveryQuery, presentAttempt, presentDelivery } from "../schemas/deliveries.ts";
 import { operation } from "../openapi/operation.ts";
@@ -48,12 +48,12 @@ function registerReads(server: SignetServer, deliveries: DeliveryService): void 
     }),
     async (request) => {
       const page = readPage(request);
-      const rows = await deliveries.list(request.identity.tenantId, {
+      const found = await deliveries.list(request.identity.tenantId, {
         filter: deliveryFilter(request.query),
         before: page.before ?? undefined,
-        limit: page.limit + 1,
+        limit: page.limit,
       });
-      return toPage(rows.map(presentDelivery), page);
+      return { data: found.rows.map(presentDelivery), next_cursor: nextCursor(found, page) };
     },
   );
 

@@ -8,7 +8,7 @@ import { validationFailed } from "../../domain/errors.ts";
 import { REPLAY_RATE, type ReplayRequest, type ReplayService } from "../../webhooks/replay/replay-service.ts";
 import { callerOf } from "../../http/caller.ts";
 import { bodySpan } from "../../http/instants.ts";
-import { readPage, toPage } from "../pagination.ts";
+import { nextCursor, readPage, toPage } from "../pagination.ts";
 import { answerOnce, repeatableRequest, type RepeatableServices } from "../../http/repeatable.ts";
 import { Closed, IdempotencyHeaders, IdParams, Page, PageQuery } from "../../http/common.ts";
 import {
@@ -32,7 +32,7 @@ import { deliveryFilter } from "./deliveries.ts";
 
 const PATH = "/v1/webhooks/replays";
 /** The position of an item in a cursor; a replay has 100,000 items at most. */
-const POSITION = /^[1-9]\d{0,5}$/;
+const POSITION = /^[1-9]\d{0,8}$/;
 /** Maximum body size, in bytes: 10,000 ids. */
 const BODY_MAX = 524_288;
 
@@ -230,7 +230,10 @@ function registerReads(server: SignetServer, replays: ReplayService): void {
     }),
     async ({ identity, params }) => presentOutcomes(await replays.outcomes(identity.tenantId, params.id)),
   );
+  registerItems(server, replays);
+}
 
+function registerItems(server: SignetServer, replays: ReplayService): void {
   server.get(
     `${PATH}/:id/items`,
     operation({
@@ -246,13 +249,16 @@ function registerReads(server: SignetServer, replays: ReplayService): void {
     }),
     async (request) => {
       const page = readPage(request, (key) => POSITION.test(key));
-      const rows = await replays.items(request.identity.tenantId, request.params.id, {
+      const { rows, next } = await replays.items(request.identity.tenantId, request.params.id, {
         after: Number(page.before ?? 0),
-        limit: page.limit + 1,
+        limit: page.limit,
         outcomes: outcomesOf(request.query.state),
         outcome: request.query.outcome,
       });
-      return toPage(rows.map(presentItem), page, ({ position }) => String(position));
+      return {
+        data: rows.map(presentItem),
+        next_cursor: nextCursor({ next: next?.toString() ?? null }, page),
+      };
     },
   );
 }

@@ -21,7 +21,7 @@ export function registerUsage(server: SignetServer, deliveries: DeliveryService,
     }),
     async ({ identity: { tenantId }, query }, reply) => {
       const rows = await deliveries.usage(tenantId, usageSpan(query, clock.now()));
-      return await sendUsage(reply, rows, query.format);
+      return await sendUsage(reply, { rows }, query.format);
     },
   );
 }

@@ -73,7 +73,10 @@ export const ReplayJob = Resource("ReplayJob", {
     Type.Array(OneOf(REPLAYABLE_STATES), { description: "Selected states; null for other kinds" }),
   ),
   state: OneOf(REPLAY_STATES),
-  total: Type.Integer(),
+  total: Type.Integer({ description: "Items so far; final once `listing` is false" }),
+  listing: Type.Boolean({
+    description: "Whether items are still being listed, while the first are replayed",
+  }),
   done: Type.Integer({ description: "Replayed items, and retries that were made due" }),
   failed: Type.Integer({
     description: "Items that could not be replayed: expired, not found, or without endpoint",
@@ -96,6 +99,7 @@ export function presentReplay(row: ReplayJobRow): Static<typeof ReplayJob> {
     states: row.states as Static<typeof ReplayJob>["states"],
     state,
     total,
+    listing: row.listing !== null,
     done,
     failed,
     skipped,

@@ -35,11 +35,11 @@ function isOver({ state }: ReplayJob): boolean {
 }
 
 /** Returns a line that shows the job's progress. */
-export function progressLine({ state, total, done, failed, skipped }: ReplayJob): string {
+export function progressLine({ state, total, done, failed, skipped, listing }: ReplayJob): string {
   const part = total === 0 ? 1 : (done + failed + skipped) / total;
   const filled = Math.round(part * BAR_WIDTH);
   const bar = "#".repeat(filled) + "-".repeat(BAR_WIDTH - filled);
-  const figures = `${done} of ${total} replayed, ${skipped} skipped, ${failed} failed`;
+  const figures = `${done} of ${listing ? "at least " : ""}${total} replayed, ${skipped} skipped, ${failed} failed`;
   return `[${bar}] ${Math.floor(part * 100)} %  ${figures}${state === "RUNNING" ? "" : `  ${state}`}`;
 }
 

@@ -1,5 +1,6 @@
 /** Pages of lists: by id, and of tables partitioned by day. */
 import { idDay } from "../../domain/ids.ts";
+import { sql, type Statement } from "../sql.ts";
 
 /** One page of a list by id, newest first: rows with `id < before`, and one more than `limit`. */
 export interface RowPage {
@@ -11,29 +12,33 @@ export interface RowPage {
 /** Limit of tenants' data per page, in bytes. A single larger row is still returned. */
 const PAGE_BYTES = 1_048_576;
 
-/** Rows of a page, and whether more follow. */
+/**
+ * Rows that a page reads at most by an index that knows only some of its filters, about 15 ms. Such a page may be empty,
+ * and yet have a successor.
+ */
+export const READ_MAX = 5_000;
+
+/** Rows of a page, and the id after which the next page begins; null if the list has ended. */
 export interface BoundedRows<Row> {
   readonly rows: readonly Row[];
-  readonly more: boolean;
+  readonly next: string | null;
 }
 
 /**
- * Returns the rows of a page: at most `limit`, and at most {@link PAGE_BYTES} of data, but at least one.
+ * Returns the rows of a page with at most {@link PAGE_BYTES} of data, but at least one.
  *
- * @param rows the rows, one more than `limit` if others follow
+ * @param page the rows without this limit
  */
-export function withinPage<Row>(
-  rows: readonly Row[],
-  limit: number,
+export function withinPage<Row extends { readonly id: string }>(
+  page: BoundedRows<Row>,
   bytesOf: (row: Row) => number,
 ): BoundedRows<Row> {
   let bytes = 0;
-  const cut = rows.findIndex((row, index) => {
+  const cut = page.rows.findIndex((row, index) => {
     bytes += bytesOf(row);
     return index > 0 && bytes > PAGE_BYTES;
   });
-  const most = Math.min(limit, cut === -1 ? rows.length : cut);
-  return { rows: rows.slice(0, most), more: rows.length > most };
+  return cut === -1 ? page : { rows: page.rows.slice(0, cut), next: page.rows[cut - 1]?.id ?? null };
 }
 
 /** Position from which a list by day and id continues: after an id of that day, or without an id after the whole day. */
@@ -61,4 +66,59 @@ export async function readOnward<Row>(
   const day = idDay(after);
   const rows = await read({ day, id: after }, limit);
   return rows.length < limit ? [...rows, ...(await read({ day }, limit - rows.length))] : rows;
+}
+
+/** Rows of a list over daily partitions that one index finds in their order. */
+export interface ListPart {
+  readonly where: Statement;
+  /** Whether the condition covers all filters. The part otherwise reads {@link READ_MAX} rows, and compares each. */
+  readonly exact: boolean;
+  /** Whether the index has no days: ids alone have the same order. */
+  readonly byId?: boolean;
+}
+
+/** Returns the condition on the columns `day` and `id` of rows at a place. */
+export function atPlace(place: Onward | undefined): Statement {
+  if (place === undefined) {
+    return sql`true`;
+  }
+  const { day, id } = place;
+  return id === undefined ? sql`day < ${day}` : sql`day = ${day} AND id < ${id}`;
+}
+
+/** Reads a newest-first list by `day` and `id`, a bounded number of rows at a time, whatever its filters. */
+export interface BoundedReader<Row> {
+  /** Returns at most `limit` matching rows of a place. */
+  readonly rows: (place: Onward | undefined, limit: number) => Promise<readonly Row[]>;
+  /** Returns the id up to which a place was read if parts were cut off there; null if all of them ended. */
+  readonly readTo: (place: Onward | undefined) => Promise<string | null>;
+  /** Whether the list has several parts. Older rows of one then follow rows that another has not shown. */
+  readonly hasParts: boolean;
+}
+
+/**
+ * Reads a page of a list, at most `limit` rows. The page may have fewer, and still a successor.
+ *
+ * @param after the id after which the page begins, if it is not the first one
+ */
+export async function readBounded<Row extends { readonly id: string }>(
+  reader: BoundedReader<Row>,
+  { after, limit }: { readonly after: string | undefined; readonly limit: number },
+): Promise<BoundedRows<Row>> {
+  const rows: Row[] = [];
+  const places =
+    after === undefined ? [undefined] : [{ day: idDay(after), id: after }, { day: idDay(after) }];
+  for (const place of places) {
+    const most = limit + 1 - rows.length;
+    const found = await reader.rows(place, most);
+    const next = reader.hasParts || found.length < most ? await reader.readTo(place) : null;
+    rows.push(...(next === null ? found : found.filter(({ id }) => id >= next)));
+    if (rows.length > limit) {
+      return { rows: rows.slice(0, limit), next: rows[limit - 1]?.id ?? null };
+    }
+    if (next !== null) {
+      return { rows, next };
+    }
+  }
+  return { rows, next: null };
 }

@@ -514,7 +514,10 @@ export interface ReplayJob {
   /** Selected states; null for other kinds. */
   readonly states: readonly ("DEAD_LETTERED" | "RETRYING" | "DELIVERED" | "CANCELLED" | "EXPIRED")[] | null;
   readonly state: "RUNNING" | "PAUSED" | "COMPLETED" | "CANCELLED";
+  /** Items so far; final once `listing` is false. */
   readonly total: number;
+  /** Whether items are still being listed, while the first are replayed. */
+  readonly listing: boolean;
   /** Replayed items, and retries that were made due. */
   readonly done: number;
   /** Items that could not be replayed: expired, not found, or without endpoint. */

@@ -106,7 +106,7 @@ export class DeliveryService {
     });
   }
 
-  async list(tenantId: string, page: DeliveryPageRequest): Promise<Delivery[]> {
+  async list(tenantId: string, page: DeliveryPageRequest): Promise<BoundedRows<Delivery>> {
     return await this.#read(
       tenantId,
       async (db, now) => await listDeliveries(db, { ...page, tenantId, now }),
@@ -129,7 +129,7 @@ export class DeliveryService {
   ): Promise<readonly DayOfUsage[]> {
     return await this.#read(
       tenantId,
-      async (db) => await readUsage(db, tenantId, { ...span, limit: USAGE_DAYS_MAX }),
+      async (db) => await readUsage(db, [tenantId], { ...span, limit: USAGE_DAYS_MAX }),
     );
   }
 
@@ -147,15 +147,14 @@ export class DeliveryService {
     const { state = "DEAD_LETTERED" } = page.filter;
     if (state !== "DEAD_LETTERED") {
       // The queue takes the filters of deliveries (wire.md), but holds only this state.
-      return { rows: [], more: false };
+      return { rows: [], next: null };
     }
     const filter = { ...page.filter, state };
     return await this.#read(tenantId, async (db, now) => {
-      const limit = page.limit + 1;
-      const deliveries = await listDeliveries(db, { ...page, limit, filter, tenantId, now });
-      const sizes = await findContentSizes(db, tenantId, eventsOf(deliveries));
-      const within = withinPage(deliveries, page.limit, ({ eventId }) => sizes.get(eventId) ?? 0);
-      return { rows: await this.#withEvents(db, tenantId, within.rows), more: within.more };
+      const deliveries = await listDeliveries(db, { ...page, filter, tenantId, now });
+      const sizes = await findContentSizes(db, tenantId, eventsOf(deliveries.rows));
+      const within = withinPage(deliveries, ({ eventId }) => sizes.get(eventId) ?? 0);
+      return { rows: await this.#withEvents(db, tenantId, within.rows), next: within.next };
     });
   }
 
@@ -173,14 +172,14 @@ export class DeliveryService {
   async *exportDeadLetters(tenantId: string, filter: DeliveryFilter): AsyncGenerator<DeadLetter[]> {
     let before: string | undefined;
     for (;;) {
-      const { rows, more } = await this.deadLetters(tenantId, { filter, before, limit: EXPORT_PAGE });
+      const { rows, next } = await this.deadLetters(tenantId, { filter, before, limit: EXPORT_PAGE });
       if (rows.length > 0) {
         yield [...rows];
       }
-      before = rows.at(-1)?.id;
-      if (!more) {
+      if (next === null) {
         return;
       }
+      before = next;
     }
   }
 

@@ -246,7 +246,8 @@ export class DeliveryStreams {
 
   async #look(tenantId: string, watched: Watched): Promise<void> {
     const lookedMs = this.#clock.now();
-    const newest = await this.#sources.list(tenantId, { filter: {}, before: undefined, limit: FOLLOWED });
+    const page = { filter: {}, before: undefined, limit: FOLLOWED };
+    const { rows: newest } = await this.#sources.list(tenantId, page);
     const health = await this.#changedHealth(tenantId, watched);
     const { known } = watched;
     watched.lookedMs = lookedMs;

@@ -73,16 +73,15 @@ export class EventService {
 
   /** Lists events, newest first, after the event `before` if given. The page ends early if its data is large. */
   async list(tenantId: string, page: EventPageRequest): Promise<BoundedRows<OpenEvent>> {
-    let more = false;
+    let next: string | null = null;
     const rows = await this.#read(tenantId, async (db) => {
-      const listed = await listEvents(db, tenantId, { ...page, limit: page.limit + 1 });
-      const within = withinPage(listed, page.limit, ({ bytes }) => bytes);
-      ({ more } = within);
+      const within = withinPage(await listEvents(db, tenantId, page), ({ bytes }) => bytes);
+      ({ next } = within);
       const ids = within.rows.map(({ id }) => id);
       const found = new Map((await findEvents(db, tenantId, ids)).map((event) => [event.id, event]));
       return ids.flatMap((id) => found.get(id) ?? []);
     });
-    return { rows, more };
+    return { rows, next };
   }
 
   /** @throws SignetError NOT_FOUND */

@@ -5,6 +5,8 @@ import type { Actor } from "../../compliance/entry-types.ts";
 import type { Pool, Queryable } from "../../database/pool.ts";
 import { makeMissingPage } from "../../database/repositories/webhooks/missing-deliveries.ts";
 import {
+  type Listing,
+  listLetters,
   replayPageOfDeliveries,
   type ReplayedPage,
   type ReplayResult,
@@ -12,6 +14,7 @@ import {
 import {
   advanceReplayJob,
   changeReplayJob,
+  growReplayJob,
   lockReplayJob,
   type ReplayJob,
   touchReplayJob,
@@ -35,11 +38,13 @@ export interface SeenJob extends Pick<
   "state" | "total" | "done" | "failed" | "skipped" | "position"
 > {
   readonly held: boolean;
+  /** Whether items are still being listed, so that `total` grows. */
+  readonly listing: boolean;
 }
 
 export interface ReplayRunner {
   /**
-   * Replays the next items of a running job. Repeating a page has no effect.
+   * Replays the next items of a running job, and lists further ones if any are left. Repeating a page has no effect.
    *
    * @param page `after`: last position that the caller knows of; `size`: maximum number of items
    */
@@ -63,7 +68,16 @@ const GONE: SeenJob = {
   skipped: 0,
   position: 0,
   held: false,
+  listing: false,
 };
+
+/** Dead letters that a page compares with the filter of its job, about half a second. */
+const LISTED_AT_ONCE = 5_000;
+const NOTHING: ReplayedPage = { results: [], moved: [], due: [] };
+
+function seenOf(job: ReplayJob & { readonly held: boolean }): SeenJob {
+  return { ...job, listing: job.listing !== null };
+}
 
 const DONE: ReadonlySet<ReplayResult> = new Set(["replayed", "attempted"]);
 const SKIPPED: ReadonlySet<ReplayResult> = new Set([
@@ -73,10 +87,42 @@ const SKIPPED: ReadonlySet<ReplayResult> = new Set([
   "delivery_exists",
 ]);
 
+/** Returns what is left to list as it was before it was stored as JSON. */
+function withInstants({ filter, after }: Listing): Listing {
+  const { from, to } = filter;
+  return {
+    filter: {
+      ...filter,
+      ...(from === undefined ? {} : { from: new Date(from) }),
+      ...(to === undefined ? {} : { to: new Date(to) }),
+    },
+    after,
+  };
+}
+
 function countsOf(results: readonly ReplayResult[]): Record<"done" | "failed" | "skipped", number> {
   const done = results.filter((result) => DONE.has(result)).length;
   const skipped = results.filter((result) => SKIPPED.has(result)).length;
   return { done, skipped, failed: results.length - done - skipped };
+}
+
+/** Lists the next items of a job, in a transaction of its own. */
+async function listMore({ pool, clock }: ReplayRunnerOptions, jobId: string): Promise<SeenJob> {
+  return await transaction(pool, async (db) => {
+    const job = await lockReplayJob(db, jobId);
+    if (job === undefined) {
+      return GONE;
+    }
+    if (job.listing === null || job.state !== "RUNNING" || job.held) {
+      return seenOf(job);
+    }
+    const now = new Date(clock.now());
+    const { tenantId, total, createdAt } = job;
+    const step = { jobId, tenantId, position: total, until: createdAt, now, size: LISTED_AT_ONCE };
+    const { listed, left } = await listLetters(db, withInstants(job.listing), step);
+    const grown = await growReplayJob(db, { id: jobId, listed, left, now });
+    return seenOf({ ...grown, held: false });
+  });
 }
 
 export function createReplayRunner(options: ReplayRunnerOptions): ReplayRunner {
@@ -91,12 +137,14 @@ export function createReplayRunner(options: ReplayRunnerOptions): ReplayRunner {
     const upTo = Math.min(job.total, job.position + size);
     const place = { jobId: job.id, tenantId: job.tenantId, after: job.position, upTo, now };
     const page =
-      job.kind === "missing"
-        ? await makeMissingPage(db, { ...place, endpointId: job.endpointId ?? "" }, options.randomBytes)
-        : await replayPageOfDeliveries(db, {
-            ...place,
-            deadLetters: job.states === null || job.states.includes("DEAD_LETTERED"),
-          });
+      upTo === job.position
+        ? NOTHING
+        : job.kind === "missing"
+          ? await makeMissingPage(db, { ...place, endpointId: job.endpointId ?? "" }, options.randomBytes)
+          : await replayPageOfDeliveries(db, {
+              ...place,
+              deadLetters: job.states === null || job.states.includes("DEAD_LETTERED"),
+            });
     const advanced = await advanceReplayJob(db, {
       id: job.id,
       position: upTo,
@@ -120,17 +168,17 @@ export function createReplayRunner(options: ReplayRunnerOptions): ReplayRunner {
         }
         if (job.state !== "RUNNING" || job.held || job.position > after) {
           await touchReplayJob(db, jobId, new Date(clock.now()));
-          return { seen: job };
+          return { seen: seenOf(job) };
         }
         const carried = await carryOut(db, job, size);
-        return { seen: { ...carried.job, held: false }, page: carried.page };
+        return { seen: seenOf({ ...carried.job, held: false }), page: carried.page };
       });
       if (page?.results.some((result) => DONE.has(result)) === true) {
         options.releaser.release(page.moved);
         options.releaser.attemptAllNow(page.due);
         options.onQueued();
       }
-      return seen;
+      return seen.listing ? await listMore(options, jobId) : seen;
     },
     change: async ({ jobId, to, by }) => {
       const { isChanged, job } = await transaction(pool, async (db) => {
@@ -144,7 +192,7 @@ export function createReplayRunner(options: ReplayRunnerOptions): ReplayRunner {
       if (isChanged) {
         log.info({ job: jobId, to, by: by?.slice(0, BY_MAX) }, "replay job changed by signal");
       }
-      return job ?? GONE;
+      return job === undefined ? GONE : seenOf(job);
     },
   };
 }

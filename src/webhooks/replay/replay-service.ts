@@ -9,7 +9,10 @@ import {
   countSelected,
   type DeadLetterSelection,
   insertSelectedItems,
+  ITEMS_READ_MAX,
   insertUnknownItems,
+  type Listing,
+  listLetters,
   listReplayItems,
   type ReplayItem,
   type ItemOutcomes,
@@ -37,7 +40,9 @@ import type { ReplayStarter } from "./replay-starter.ts";
 
 /** Maximum number of ids per request. */
 export const REPLAY_IDS_MAX = 10_000;
-/** Maximum number of items per job. */
+/** Dead letters that are compared with a filter before the answer. The worker lists the others. */
+const LISTED_AT_ONCE = 2_000;
+/** Maximum number of items of a job that is listed before the answer. */
 const REPLAY_ITEMS_MAX = 100_000;
 /** Maximum number of unfinished jobs per tenant. */
 const OPEN_JOBS_MAX = 10;
@@ -103,7 +108,8 @@ export class ReplayService {
   }
 
   /**
-   * Creates a job in the caller's transaction, with the items that match now. Call {@link kick} after the commit.
+   * Creates a job in the caller's transaction, for the items that match now. The worker lists what is left of a filter
+   * of dead letters. Call {@link kick} after the commit.
    *
    * @throws SignetError INVALID_STATE while the tenant is held or if the endpoint is not ACTIVE, NOT_FOUND,
    * LIMIT_EXCEEDED
@@ -138,10 +144,10 @@ export class ReplayService {
       ratePerSecond,
       now,
     });
-    await (missing
-      ? this.#listMissing(db, { tenantId, jobId: id, now }, selection)
-      : this.#listSelected(db, { tenantId, jobId: id, now }, selection));
-    const job = await settleNewJob(db, { tenantId, id, now });
+    const listing = missing
+      ? await this.#listMissing(db, { tenantId, jobId: id, now }, selection)
+      : await this.#listSelected(db, { tenantId, jobId: id, now }, selection);
+    const job = await settleNewJob(db, { tenantId, id, now, listing });
     await logJobStart(db, job, by, this.#options);
     return job;
   }
@@ -181,13 +187,26 @@ export class ReplayService {
     });
   }
 
-  /** Returns the results of the items, by position. @throws SignetError NOT_FOUND */
-  async items(tenantId: string, jobId: string, page: ItemPage): Promise<ReplayItem[]> {
+  /**
+   * Returns the results of the items, by position, and the position after which the next page begins; null after the
+   * last one. A page that has filters may be empty and yet have a successor.
+   *
+   * @throws SignetError NOT_FOUND
+   */
+  async items(
+    tenantId: string,
+    jobId: string,
+    page: ItemPage,
+  ): Promise<{ readonly rows: readonly ReplayItem[]; readonly next: number | null }> {
     return await this.#read(tenantId, async (db) => {
-      if ((await findReplayJob(db, tenantId, jobId)) === undefined) {
-        throw noSuch("replay");
+      const job = found(await findReplayJob(db, tenantId, jobId), "replay");
+      const rows = await listReplayItems(db, { tenantId, jobId, ...page, limit: page.limit + 1 });
+      const last = rows[page.limit - 1];
+      if (rows.length > page.limit && last !== undefined) {
+        return { rows: rows.slice(0, page.limit), next: last.position };
       }
-      return await listReplayItems(db, { tenantId, jobId, ...page });
+      const readTo = page.after + ITEMS_READ_MAX;
+      return { rows, next: readTo < job.total ? readTo : null };
     });
   }
 
@@ -233,7 +252,11 @@ export class ReplayService {
     db: Queryable,
     { tenantId, jobId, now }: { readonly tenantId: string; readonly jobId: string; readonly now: Date },
     selection: DeadLetterSelection | StatesSelection,
-  ): Promise<void> {
+  ): Promise<Listing | null> {
+    if ("filter" in selection && !("states" in selection)) {
+      const all = { filter: selection.filter, after: null };
+      return (await listLetters(db, all, { jobId, tenantId, position: 0, now, size: LISTED_AT_ONCE })).left;
+    }
     const of = { tenantId, selection, now };
     const listed = await insertSelectedItems(db, jobId, of, REPLAY_ITEMS_MAX + 1);
     if (listed > REPLAY_ITEMS_MAX) {
@@ -242,18 +265,20 @@ export class ReplayService {
     if ("ids" in selection && listed < selection.ids.length) {
       await insertUnknownItems(db, { jobId, tenantId, ids: selection.ids });
     }
+    return null;
   }
 
   async #listMissing(
     db: Queryable,
     { tenantId, jobId, now }: { readonly tenantId: string; readonly jobId: string; readonly now: Date },
     selection: MissingSelection,
-  ): Promise<void> {
+  ): Promise<null> {
     let listed = 0;
     for await (const eventIds of this.#missing(db, { tenantId, now }, selection)) {
       await insertMissingItems(db, { jobId, tenantId, after: listed, eventIds });
       listed += eventIds.length;
     }
+    return null;
   }
 
   /**

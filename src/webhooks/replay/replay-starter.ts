@@ -46,7 +46,7 @@ export function createReplayStarter(client: Client): ReplayStarter {
         args: [inputOf(job)],
         workflowIdReusePolicy: "REJECT_DUPLICATE",
         workflowIdConflictPolicy: "FAIL",
-        staticSummary: `replay of ${job.total}, at most ${job.ratePerSecond} a second`,
+        staticSummary: `replay of ${job.total}${job.listing === null ? "" : " or more"}, at most ${job.ratePerSecond} a second`,
         staticDetails:
           "Each item gets a new cycle of 17 attempts; a retry is attempted now. `signet replay` and the API show the result of each item.",
         typedSearchAttributes: [

@@ -2,15 +2,11 @@
 import type { Logger } from "pino";
 import type { Patience } from "../../database/errors.ts";
 import type { Pool } from "../../database/pool.ts";
-import {
-  dropClosedTables,
-  partitionDays,
-  purgeDefaults,
-} from "../../database/repositories/partitions.ts";
+import { dropClosedTables, partitionDays, purgeDefaults } from "../../database/repositories/partitions.ts";
 import { forgetPingedHosts } from "../../database/repositories/endpoints/endpoint-verifications.ts";
 import { purgeTombstones } from "../../database/repositories/endpoints/endpoints.ts";
 import { forgetCounts } from "../../database/repositories/webhooks/delivery-counts.ts";
-import { forgetReplayJobs } from "../../database/repositories/webhooks/replay-jobs.ts";
+import { forgetReplayItems, forgetReplayJobs } from "../../database/repositories/webhooks/replay-jobs.ts";
 import { forgetPolledSets } from "../../database/repositories/webhooks/ssf-streams.ts";
 import { forgetTokenRevocations } from "../../database/repositories/tokens/revocations.ts";
 import { type Clock, monotonic } from "../../domain/clock.ts";
@@ -89,11 +85,14 @@ const STEPS: readonly RetentionStep[] = [
   { name: "detached", run: async ({ pool }) => ({ removed: await dropDetached(pool), more: false }) },
   { name: "days", run: dropDays },
   { name: "keys", run: dropKeys },
-  // Jobs are kept as long as what they replayed. Each has up to 100,000 items.
+  // Jobs are kept as long as what they replayed. One may have millions of items.
+  deletes(
+    "replay_items",
+    async ({ pool, retainedSince }, most) => await forgetReplayItems(pool, retainedSince, most),
+  ),
   deletes(
     "replay_jobs",
     async ({ pool, retainedSince }, most) => await forgetReplayJobs(pool, retainedSince, most),
-    1,
   ),
   deletes("counts", async ({ pool, retainedSince }, most) => await forgetCounts(pool, retainedSince, most)),
   deletes("rows", async ({ pool, before }, most) => await purgeDefaults(pool, before, most)),

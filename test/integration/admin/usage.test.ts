@@ -47,6 +47,42 @@ test("usage counts accepted events, their bytes and deliveries, for the tenant a
   expect(lines.map((line) => line.split(",")[0])).toEqual(own.map(({ tenant_id: id }) => id));
 });
 
+test("pages of usage have the rows of the whole list, also across tenants without any", async () => {
+  const tenants = [await createTenant(api), await createTenant(api), await createTenant(api)];
+  for (const index of [0, 2]) {
+    await publish(tenants[index] as (typeof tenants)[0]);
+  }
+  await sql(
+    api,
+    `INSERT INTO delivery_changes (tenant_id, endpoint_id, event_type, hour, events, bytes)
+      SELECT $1, '', 'a.b', date_trunc('hour', now(), 'UTC') - make_interval(days => n), 1, 1 FROM generate_series(1, 5) AS n`,
+    [tenants[2]?.tenantId],
+  );
+  const span = `from=${new Date(Date.now() - 9 * 86_400_000).toISOString().slice(0, 10)}`;
+  const whole = (await api.admin("GET", `/usage?${span}`)).body;
+  // Clients that know no pages get everything.
+  expect(whole["next_cursor"]).toBeNull();
+  for (const [limit, filter] of [
+    [1, ""],
+    [2, ""],
+    [100, ""],
+    [2, `&tenant_id=${tenants[2]?.tenantId}`],
+  ] as const) {
+    const rows: unknown[] = [];
+    let cursor = "";
+    for (let next: string | null = ""; next !== null; cursor = `&cursor=${next}`) {
+      const page = await api.admin("GET", `/usage?${span}${filter}&limit=${limit}${cursor}`);
+      expect(page.status).toBe(200);
+      const data = page.body["data"] as UsageRow[];
+      expect(data.length).toBeLessThanOrEqual(limit);
+      rows.push(...data);
+      next = page.body["next_cursor"] as string | null;
+    }
+    expect(rows).toEqual((await api.admin("GET", `/usage?${span}${filter}`)).body["data"]);
+  }
+  expectRefusal(await api.admin("GET", `/usage?${span}&limit=1&format=csv`), 400, "INVALID_REQUEST");
+});
+
 test.each([
   ["a day that does not exist", "from=2026-02-30"],
   ["a span that ends before it begins", `from=${TODAY}&to=2026-01-01`],

@@ -20,6 +20,7 @@ describe("a replay job", () => {
     skipped: 8,
     position: 100,
     createdAt: ago(60),
+    listing: null,
     finishedAt: null,
   };
 

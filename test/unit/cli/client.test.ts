@@ -14,6 +14,7 @@ const JOB: ReplayJob = {
   states: null,
   state: "RUNNING",
   total: 200,
+  listing: false,
   done: 90,
   failed: 4,
   skipped: 6,

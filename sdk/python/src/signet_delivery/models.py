@@ -940,7 +940,10 @@ class ReplayJob(TypedDict):
     #: Selected states; null for other kinds.
     states: Optional[Sequence[Literal["DEAD_LETTERED", "RETRYING", "DELIVERED", "CANCELLED", "EXPIRED"]]]
     state: Literal["RUNNING", "PAUSED", "COMPLETED", "CANCELLED"]
+    #: Items so far; final once `listing` is false.
     total: int
+    #: Whether items are still being listed, while the first are replayed.
+    listing: bool
     #: Replayed items, and retries that were made due.
     done: int
     #: Items that could not be replayed: expired, not found, or without endpoint.

@@ -137,7 +137,7 @@ function explainers({ pool, findPause }: WhyServices): Readonly<Record<Explained
     event: async (db, { id, tenantId }, around) => {
       const event = found(await findEventFacts(db, tenantId, id), "event");
       const page = { filter: { eventId: id }, before: undefined, limit: LISTED_MAX, now: around.now };
-      const states = (await listDeliveries(db, { tenantId, ...page })).map(({ state }) => state);
+      const states = (await listDeliveries(db, { tenantId, ...page })).rows.map(({ state }) => state);
       const deliveries = Object.fromEntries(
         [...new Set(states)].map((state) => [state, states.filter((other) => other === state).length]),
       );

@@ -1,12 +1,12 @@
 /** A tenant's deliveries: lists, attempts, dead letters, replay. */
 import type { AttemptError, DeliveryReason, DeliveryState } from "../../../domain/delivery.ts";
-import { idDay } from "../../../domain/ids.ts";
+import { idAt, idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 import { raw, sql, type Statement } from "../../sql.ts";
-import { type DeliveryFilter, type DeliverySelection, partsOf, selectDeliveries } from "./delivery-filter.ts";
+import { type DeliveryFilter, partsOf, selectDeliveries } from "./delivery-filter.ts";
 import { HAS_ENDPOINT } from "../endpoints/endpoints.ts";
 import { notifyOutbox } from "./events.ts";
-import { readOnward } from "../page.ts";
+import { atPlace, type BoundedRows, type Onward, READ_MAX, readBounded } from "../page.ts";
 
 export interface Delivery {
   readonly id: string;
@@ -56,26 +56,40 @@ export interface DeliveryPage {
   readonly now: Date;
 }
 
-function pageQuery(selection: DeliverySelection, limit: number): Statement {
-  const selected = selectDeliveries(selection);
-  const newest = sql`ORDER BY d.day DESC, d.id DESC LIMIT ${limit}`;
-  const parts = partsOf(selection.filter).map(
-    (part) => sql`(SELECT d.* FROM deliveries d WHERE ${selected} AND ${raw(part)} ${newest})`,
-  );
-  const from =
-    parts.length === 0
-      ? sql`deliveries d WHERE ${selected}`
-      : sql`(${parts.reduce((all, part) => sql`${all} UNION ALL ${part}`)}) d`;
-  return sql`SELECT ${columns(selection.now)} FROM ${from} ${newest}`;
-}
+const [NEWEST, NEWEST_BY_ID] = ["ORDER BY day DESC, id DESC", "ORDER BY id DESC"];
 
-/** Returns one page of a tenant's deliveries, newest first. */
-export async function listDeliveries(db: Queryable, page: DeliveryPage): Promise<Delivery[]> {
-  const { tenantId, filter, now } = page;
-  return await readOnward(page.before, page.limit, async (onward, limit) => {
-    const { rows } = await db.query<Delivery>(pageQuery({ tenantId, filter, now, onward }, limit));
-    return rows;
-  });
+/** Returns a page of a tenant's deliveries, newest first. */
+export async function listDeliveries(db: Queryable, page: DeliveryPage): Promise<BoundedRows<Delivery>> {
+  const { tenantId, filter, now, before, limit } = page;
+  const selection = { tenantId, filter, now };
+  const parts = partsOf(selection);
+  const reader = {
+    hasParts: parts.length > 1,
+    rows: async (place: Onward | undefined, most: number) => {
+      const read = parts.map(
+        ({ where, exact, byId = false }) =>
+          sql`(SELECT d.* FROM deliveries d WHERE ${atPlace(place)} AND ${where} ${raw(byId ? NEWEST_BY_ID : NEWEST)} LIMIT ${exact ? most : READ_MAX})`,
+      );
+      const { rows } = await db.query<Delivery>(
+        sql`SELECT ${columns(now)} FROM (${read.reduce((all, part) => sql`${all} UNION ALL ${part}`)}) d
+          WHERE ${selectDeliveries(selection)} ${raw(NEWEST)} LIMIT ${most}`,
+      );
+      return rows;
+    },
+    readTo: async (place: Onward | undefined) => {
+      const lasts = parts.map(
+        ({ where, exact, byId = false }) =>
+          sql`(SELECT id FROM deliveries d WHERE ${!exact} AND ${atPlace(place)} AND ${where} ${raw(byId ? NEWEST_BY_ID : NEWEST)} OFFSET ${READ_MAX - 1} LIMIT 1)`,
+      );
+      const { rows } = await db.query<{ last: string | null }>(
+        sql`SELECT max(id) AS last FROM (${lasts.reduce((all, part) => sql`${all} UNION ALL ${part}`)}) lasts`,
+      );
+      return rows[0]?.last ?? null;
+    },
+  };
+  // No delivery is created before the instant in its id.
+  const after = before ?? (filter.to === undefined ? undefined : idAt("delivery", filter.to.getTime() + 1));
+  return await readBounded(reader, { after, limit });
 }
 
 export interface StoredAttempt {

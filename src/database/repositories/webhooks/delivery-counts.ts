@@ -4,7 +4,7 @@
  */
 import type { AttemptError } from "../../../domain/delivery.ts";
 import type { Health, Results } from "../../../domain/endpoint-health.ts";
-import { HOUR_MS, hourStart } from "../../../domain/ids.ts";
+import { DAY_MS, HOUR_MS, hourStart } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 import { raw, sql, type Statement } from "../../sql.ts";
 
@@ -376,24 +376,67 @@ export interface DayOfUsage extends Counts {
   readonly day: string;
 }
 
+/** Days to read, at most `limit` rows. `to` is the day after the last one. */
+export interface UsageSpan {
+  readonly from: Date;
+  readonly to: Date;
+  readonly limit: number;
+}
+
 /**
  * Returns the counts by tenant and day, in this order, for the days that have any (role signet_api or signet_operator).
  *
- * @param tenantId null for all tenants
- * @param to the day after the last one
+ * @param tenants ids; null for all tenants
  */
 export async function readUsage(
   db: Queryable,
-  tenantId: string | null,
-  { from, to, limit }: { readonly from: Date; readonly to: Date; readonly limit: number },
+  tenants: readonly string[] | null,
+  { from, to, limit }: UsageSpan,
 ): Promise<DayOfUsage[]> {
-  const condition = sql`(${tenantId}::text IS NULL OR tenant_id = ${tenantId})`;
+  const condition = sql`(${tenants}::text[] IS NULL OR tenant_id = ANY (${tenants}))`;
   const { rows } = await db.query<DayOfUsage>(
     // Unnamed, because a generic plan could not leave out the condition.
     sql`SELECT tenant_id AS "tenantId", (hour AT TIME ZONE 'UTC')::date AS day, ${SUMS}
       FROM (${linesBetween(from, to, condition)}) lines GROUP BY 1, 2 ORDER BY 1, 2 LIMIT ${limit}`,
   );
   return rows;
+}
+
+/** Tenants whose counts a page reads at most. If none of them has any, the page is empty. */
+const TENANTS_MAX = 1_000;
+
+/**
+ * Returns a page of {@link readUsage} and the place after which the next page begins: a tenant and its day, null after
+ * the last one. Reads the tenants in groups that can fill the page.
+ */
+export async function readUsagePage(
+  db: Queryable,
+  tenantId: string | null,
+  { after: [afterTenant, afterDay], ...span }: UsageSpan & { readonly after: readonly [string, string] },
+): Promise<{ readonly rows: readonly DayOfUsage[]; readonly next: readonly [string, string] | null }> {
+  const days = (span.to.getTime() - span.from.getTime()) / DAY_MS;
+  const size = Math.ceil(span.limit / days) + 1;
+  const rows: DayOfUsage[] = [];
+  let first = afterTenant;
+  for (let read = 0; read < TENANTS_MAX; read += size) {
+    const { rows: tenants } = await db.query<{ id: string }>(
+      sql`SELECT id FROM tenants WHERE id >= ${first} AND (${tenantId}::text IS NULL OR id = ${tenantId})
+        ORDER BY id LIMIT ${size + 1}`,
+    );
+    const ids = tenants.slice(0, size).map(({ id }) => id);
+    const found = await readUsage(db, ids, { ...span, limit: size * days });
+    rows.push(...found.filter((row) => row.tenantId > afterTenant || row.day > afterDay));
+    const last = rows[span.limit - 1];
+    if (rows.length > span.limit && last !== undefined) {
+      return { rows: rows.slice(0, span.limit), next: [last.tenantId, last.day] };
+    }
+    const following = tenants[size];
+    if (following === undefined) {
+      return { rows, next: null };
+    }
+    first = following.id;
+  }
+  return { rows, next: [first, ""] };
 }
 
 /** Deletes counts of hours before an instant. Returns their number. */

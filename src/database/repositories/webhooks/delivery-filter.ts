@@ -2,7 +2,7 @@
 import type { AttemptError, DeadLetterReason, DeliveryState } from "../../../domain/delivery.ts";
 import { ID_PREFIXES, idDay } from "../../../domain/ids.ts";
 import { raw, sql, type Statement } from "../../sql.ts";
-import type { Onward } from "../page.ts";
+import type { ListPart } from "../page.ts";
 
 export interface DeliveryFilter {
   readonly endpointId?: string | undefined;
@@ -27,8 +27,6 @@ export interface DeliverySelection {
   readonly tenantId: string;
   readonly filter: DeliveryFilter;
   readonly now: Date;
-  /** Position from which a newest-first list continues. */
-  readonly onward?: Onward | undefined;
 }
 
 const COLUMNS = [
@@ -51,9 +49,12 @@ export function deliveryIdsOf(eventId: string): readonly [from: string, to: stri
   return [from, `${from}~`];
 }
 
-/** All queued deliveries. Each half has its own index, which is small while deliveries flow. */
-const QUEUED =
-  "((d.state = 'QUEUED' AND d.carrier IS NULL) OR (d.state = 'QUEUED' AND d.carrier IS NOT NULL))";
+/** All queued deliveries, in halves. Each has its own index, which is small while deliveries flow. */
+const QUEUED_HALVES = [
+  "d.state = 'QUEUED' AND d.carrier IS NULL",
+  "d.state = 'QUEUED' AND d.carrier IS NOT NULL",
+];
+const QUEUED = `(${QUEUED_HALVES.map((half) => `(${half})`).join(" OR ")})`;
 
 /** Deliveries with an outcome, and those waiting for their first one. */
 export const SETTLED_AND_QUEUED: readonly string[] = ["d.state <> 'QUEUED'", QUEUED];
@@ -68,15 +69,30 @@ function stateCondition(state: DeliveryState, now: Date): Statement {
   return state === "QUEUED" ? raw(QUEUED) : sql`d.state = ${state}`;
 }
 
+/** Conditions that find an event's deliveries by the primary key. */
+function ofEvent(eventId: string): Statement {
+  const [from, to] = deliveryIdsOf(eventId);
+  return sql`d.day = ${idDay(eventId)} AND d.id >= ${from} AND d.id < ${to}`;
+}
+
+/** Conditions that each index serves: the tenant, and the days of the time span. */
+function withinDays({ tenantId, filter: { from, to } }: DeliverySelection): Statement {
+  const conditions = [sql`d.tenant_id = ${tenantId}`];
+  if (from !== undefined) {
+    conditions.push(sql`d.day >= ${from.toISOString().slice(0, 10)}`);
+  }
+  if (to !== undefined) {
+    conditions.push(sql`d.day <= ${to.toISOString().slice(0, 10)}`);
+  }
+  return conditions.reduce((all, condition) => sql`${all} AND ${condition}`);
+}
+
 /**
  * Returns the conditions on a delivery `d`. Absent filters add no condition, so that the planner can use its indexes.
  */
-export function selectDeliveries({ tenantId, filter, now, onward }: DeliverySelection): Statement {
-  const conditions = [sql`d.tenant_id = ${tenantId}`];
-  if (onward !== undefined) {
-    const { day, id } = onward;
-    conditions.push(id === undefined ? sql`d.day < ${day}` : sql`d.day = ${day} AND d.id < ${id}`);
-  }
+export function selectDeliveries(selection: DeliverySelection): Statement {
+  const { tenantId, filter, now } = selection;
+  const conditions = [withinDays(selection)];
   for (const [member, column] of COLUMNS) {
     const value = filter[member];
     if (value !== undefined) {
@@ -88,31 +104,82 @@ export function selectDeliveries({ tenantId, filter, now, onward }: DeliverySele
       WHERE e.tenant_id = ${tenantId} AND metadata_matches(e.metadata, ${JSON.stringify(filter.metadata)}))`);
   }
   if (filter.eventId !== undefined) {
-    const [from, to] = deliveryIdsOf(filter.eventId);
-    conditions.push(
-      sql`d.event_id = ${filter.eventId} AND d.day = ${idDay(filter.eventId)} AND d.id >= ${from} AND d.id < ${to}`,
-    );
+    conditions.push(sql`d.event_id = ${filter.eventId} AND ${ofEvent(filter.eventId)}`);
   }
   if (filter.state !== undefined) {
     conditions.push(stateCondition(filter.state, now));
   }
   if (filter.from !== undefined) {
-    const day = filter.from.toISOString().slice(0, 10);
-    conditions.push(sql`d.created_at >= ${filter.from} AND d.day >= ${day}`);
+    conditions.push(sql`d.created_at >= ${filter.from}`);
   }
   if (filter.to !== undefined) {
-    const day = filter.to.toISOString().slice(0, 10);
-    conditions.push(sql`d.created_at < ${filter.to} AND d.day <= ${day}`);
+    conditions.push(sql`d.created_at < ${filter.to}`);
   }
   return conditions.reduce((all, condition) => sql`${all} AND ${condition}`);
 }
 
+/** A condition that an index serves in the order of lists, and the filters that it covers. */
+interface Served extends Pick<ListPart, "where" | "byId"> {
+  readonly covers: readonly (keyof DeliveryFilter)[];
+}
+
+/** In the order of days, too, the planner could prefer the index of all of a tenant's deliveries, and read each. */
+function queued(covers: Served["covers"]): readonly Served[] {
+  return QUEUED_HALVES.map((half) => ({ where: raw(half), covers, byId: true }));
+}
+
 /**
- * Returns the parts in which a list must be read, each by its own index; empty if one index covers it. The indexes by
- * endpoint and by event type contain deliveries only from their first outcome on (decision 0024). Those without one are
- * read separately.
+ * Returns the rows of a state by their own index. Deliveries that are overdue in the queue are few, and their state
+ * changes within seconds.
  */
-export function partsOf({ endpointId, eventType, eventId, state }: DeliveryFilter): readonly string[] {
-  const split = state === undefined && eventId === undefined && (endpointId ?? eventType) !== undefined;
-  return split ? SETTLED_AND_QUEUED : [];
+function servedByState({ state, endpointId }: DeliveryFilter, now: Date): readonly Served[] | null {
+  if (state === undefined || state === "DELIVERED") {
+    return null;
+  }
+  if (state === "QUEUED") {
+    return queued(["state"]);
+  }
+  if (state === "DEAD_LETTERED") {
+    const of = endpointId === undefined ? sql`true` : sql`d.endpoint_id = ${endpointId}`;
+    return [{ where: sql`d.state = 'DEAD_LETTERED' AND ${of}`, covers: ["endpointId"] }];
+  }
+  const overdue = sql`d.state = 'DEAD_LETTERED' AND d.expires_at <= ${now}`;
+  return [
+    { where: sql`d.state = ${state}`, covers: ["state"] },
+    ...(state === "EXPIRED" ? [{ where: overdue, covers: ["state"] } as const] : []),
+  ];
+}
+
+/**
+ * Returns the rows of an endpoint or event type. Their indexes contain deliveries only from their first outcome on
+ * (decision 0024). Those without one are read separately.
+ */
+function servedByColumn({ endpointId, eventType, state }: DeliveryFilter): readonly Served[] {
+  const waiting = state === undefined ? queued([]) : [];
+  if (endpointId !== undefined) {
+    const where = sql`d.endpoint_id = ${endpointId} AND d.state <> 'QUEUED'`;
+    return [{ where, covers: ["endpointId"] }, ...waiting];
+  }
+  if (eventType !== undefined) {
+    const where = sql`d.event_type = ${eventType} AND d.state <> 'QUEUED'`;
+    return [{ where, covers: ["eventType"] }, ...waiting];
+  }
+  return [{ where: sql`true`, covers: [] }];
+}
+
+/** Returns the parts in which a list must be read, each by its own index. */
+export function partsOf(selection: DeliverySelection): readonly ListPart[] {
+  const { filter, now } = selection;
+  const served =
+    filter.eventId === undefined
+      ? (servedByState(filter, now) ?? servedByColumn(filter))
+      : [{ where: ofEvent(filter.eventId), covers: [] }];
+  const given = Object.entries(filter).flatMap(([name, value]) =>
+    value === undefined ? [] : [name as keyof DeliveryFilter],
+  );
+  return served.map(({ where, covers, byId = false }) => ({
+    where: sql`${withinDays(selection)} AND ${where}`,
+    exact: given.every((name) => covers.includes(name)),
+    byId,
+  }));
 }

@@ -1,5 +1,5 @@
 /** Deliveries by the hour of their acceptance: exact counts, and latencies of a sample. */
-import { HOUR_MS, newId } from "../../../domain/ids.ts";
+import { HOUR_MS, idAt } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 import { type CountedDeliveries, readCounts } from "./delivery-counts.ts";
 import { SETTLED_AND_QUEUED } from "./delivery-filter.ts";
@@ -28,11 +28,6 @@ interface LatencyRow {
   readonly sampled: number;
   readonly p50: number | null;
   readonly p95: number | null;
-}
-
-/** Returns the smallest id of an instant. */
-function idFrom(ms: number): string {
-  return newId("delivery", ms, (size) => new Uint8Array(size));
 }
 
 /** Returns SQL for the newest deliveries of an hour, at most one more than are sampled. */
@@ -112,8 +107,8 @@ async function readLatencies(
     values: [
       tenantId,
       hours.map((hour) => hour.toISOString().slice(0, 10)),
-      hours.map((hour) => idFrom(hour.getTime())),
-      hours.map((hour) => idFrom(hour.getTime() + HOUR_MS)),
+      hours.map((hour) => idAt("delivery", hour.getTime())),
+      hours.map((hour) => idAt("delivery", hour.getTime() + HOUR_MS)),
       HOUR_SAMPLE + 1,
       ...(endpointId === undefined ? [] : [endpointId]),
     ],

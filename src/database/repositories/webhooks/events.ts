@@ -1,11 +1,11 @@
 /** Events and their deliveries, inserted in one statement: the outbox. */
 import { CONTENT_HEAD_BYTES } from "../../../crypto/content.ts";
-import { hourStart, idDay } from "../../../domain/ids.ts";
+import { hourStart, idAt, idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 import { raw, type Statement, sql } from "../../sql.ts";
 import type { KeyPlace } from "../idempotency.ts";
 import type { TenantRow } from "../tenants.ts";
-import { readOnward } from "../page.ts";
+import { atPlace, type BoundedRows, type Onward, READ_MAX, readBounded } from "../page.ts";
 
 /** Channel that tells workers how many deliveries were added to the outbox. A hint only. */
 export const OUTBOX_CHANNEL = "signet_outbox";
@@ -433,28 +433,43 @@ export async function findContentSizes(
   return new Map(rows.map(({ id, bytes }) => [id, bytes]));
 }
 
-/** Returns events, newest first, after `before` if given. */
+/** Returns a page of events, newest first, after `before` if given. */
 export async function listEvents(
   db: Queryable,
   tenantId: string,
   { filter, before, limit }: { filter: EventFilter; before: string | undefined; limit: number },
-): Promise<ListedEvent[]> {
-  const { type = null, sourceId = null, from = null, to = null } = filter;
-  return await readOnward(before, limit, async (onward, most) => {
-    const { day = null, id = null } = onward ?? {};
-    const { rows } = await db.query<ListedEvent>(
-      // Unnamed, because a generic plan could not omit unneeded conditions and partitions.
-      sql`SELECT e.id, ${raw(CONTENT_BYTES)} AS bytes FROM events e
-        WHERE tenant_id = ${tenantId}
-          AND (${day}::date IS NULL OR (${id}::text IS NULL AND day < ${day}) OR (day = ${day} AND id < ${id}))
-          AND (${type}::text IS NULL OR type = ${type})
-          AND (${from}::timestamptz IS NULL OR (day >= (${from}::timestamptz AT TIME ZONE 'UTC')::date AND created_at >= ${from}))
-          AND (${to}::timestamptz IS NULL OR (day <= (${to}::timestamptz AT TIME ZONE 'UTC')::date AND created_at < ${to}))
-          AND (${sourceId}::text IS NULL OR source_id = ${sourceId})
-        ORDER BY day DESC, id DESC LIMIT ${most}`,
-    );
-    return rows;
-  });
+): Promise<BoundedRows<ListedEvent>> {
+  const { type, sourceId, from, to } = filter;
+  const days = [from, to].map((instant) => instant?.toISOString().slice(0, 10));
+  const within = sql`e.tenant_id = ${tenantId}
+    ${days[0] === undefined ? raw("") : sql`AND e.day >= ${days[0]}`} ${days[1] === undefined ? raw("") : sql`AND e.day <= ${days[1]}`}`;
+  const ofType = type === undefined ? sql`true` : sql`e.type = ${type}`;
+  const ofSource = sourceId === undefined ? ofType : sql`e.source_id = ${sourceId}`;
+  const span = sql`(${from ?? null}::timestamptz IS NULL OR e.created_at >= ${from ?? null})
+    AND (${to ?? null}::timestamptz IS NULL OR e.created_at < ${to ?? null})`;
+  const isExact = from === undefined && to === undefined && (type === undefined || sourceId === undefined);
+  const reader = {
+    hasParts: false,
+    rows: async (place: Onward | undefined, most: number) => {
+      const { rows } = await db.query<ListedEvent>(
+        sql`SELECT e.id, ${raw(CONTENT_BYTES)} AS bytes FROM (
+            SELECT e.* FROM events e WHERE ${atPlace(place)} AND ${within} AND ${ofSource}
+            ORDER BY day DESC, id DESC LIMIT ${isExact ? most : READ_MAX}
+          ) e WHERE ${ofType} AND ${span} ORDER BY day DESC, id DESC LIMIT ${most}`,
+      );
+      return rows;
+    },
+    readTo: async (place: Onward | undefined) => {
+      const { rows } = await db.query<{ id: string }>(
+        sql`SELECT id FROM events e WHERE ${!isExact} AND ${atPlace(place)} AND ${within} AND ${ofSource}
+          ORDER BY day DESC, id DESC OFFSET ${READ_MAX - 1} LIMIT 1`,
+      );
+      return rows[0]?.id ?? null;
+    },
+  };
+  // No event is created before the instant in its id.
+  const after = before ?? (to === undefined ? undefined : idAt("event", to.getTime() + 1));
+  return await readBounded(reader, { after, limit });
 }
 
 /** Returns the state of a tenant; `undefined` if it does not exist. Only an `ACTIVE` tenant can publish. */

@@ -3,7 +3,7 @@ import { idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 import { raw, sql, type Statement } from "../../sql.ts";
 import { FIRST_ATTEMPT, HAS_CONTENT, moveFirstAttempt, NEW_CYCLE, RESENT } from "./deliveries.ts";
-import { type DeliveryFilter, selectDeliveries } from "./delivery-filter.ts";
+import { type DeliveryFilter, partsOf, selectDeliveries } from "./delivery-filter.ts";
 import { HAS_ENDPOINT } from "../endpoints/endpoints.ts";
 import { notifyOutbox } from "./events.ts";
 
@@ -91,6 +91,72 @@ export async function insertSelectedItems(
       FROM (${selected(of)} ORDER BY d.day, d.id LIMIT ${limit}) chosen`,
   );
   return rowCount ?? 0;
+}
+
+/** What a job has still to list: the dead letters that match a filter, after the last one that was compared. */
+export interface Listing {
+  readonly filter: DeliveryFilter;
+  readonly after: string | null;
+}
+
+interface ListingStep {
+  readonly jobId: string;
+  readonly tenantId: string;
+  /** Position of the job's last item. */
+  readonly position: number;
+  /** What became a dead letter later is no item; undefined within the request's own transaction. */
+  readonly until?: Date;
+  readonly now: Date;
+  /** Maximum number of letters to compare. */
+  readonly size: number;
+}
+
+/** Returns conditions for what follows a delivery: the rest of its day, and then later days, as lists read them. */
+function placesAfter(id: string | null): readonly Statement[] {
+  return id === null ? [sql`true`] : [sql`d.day = ${idDay(id)} AND d.id > ${id}`, sql`d.day > ${idDay(id)}`];
+}
+
+/**
+ * Lists the next dead letters of a job, oldest first. Returns the number of new items, and what is left; null if nothing
+ * is (role signet_api or signet_worker).
+ */
+export async function listLetters(
+  db: Queryable,
+  listing: Listing,
+  { jobId, tenantId, position, until, now, size }: ListingStep,
+): Promise<{ readonly listed: number; readonly left: Listing | null }> {
+  const { state = "DEAD_LETTERED" } = listing.filter;
+  const selection = { tenantId, filter: { ...listing.filter, state: "DEAD_LETTERED" as const }, now };
+  const [part] = partsOf(selection);
+  if (state !== "DEAD_LETTERED" || part === undefined) {
+    // Only DEAD_LETTERED can match, as in the list of the queue.
+    return { listed: 0, left: null };
+  }
+  let { after } = listing;
+  let [listed, open] = [0, size];
+  for (const place of placesAfter(after)) {
+    const { rows } = await db.query<{ listed: number; compared: number; last: string | null }>(
+      sql`WITH compared AS MATERIALIZED (
+          SELECT d.* FROM deliveries d WHERE ${part.where} AND ${place} ORDER BY d.day, d.id LIMIT ${open}
+        ), listed AS (
+          INSERT INTO replay_items (job_id, position, tenant_id, day, delivery_id, event_id, cycle)
+          SELECT ${jobId}, ${position + listed}::int + row_number() OVER (ORDER BY d.day, d.id), ${tenantId}, d.day, d.id, d.event_id, d.cycle
+          FROM compared d
+          WHERE ${selectDeliveries(selection)} AND (${until ?? null}::timestamptz IS NULL OR d.dead_lettered_at <= ${until ?? null})
+          RETURNING 1
+        )
+        SELECT (SELECT count(*) FROM listed) AS listed, (SELECT count(*) FROM compared) AS compared,
+          (SELECT max(id) FROM compared) AS last`,
+    );
+    const [found = { listed: 0, compared: 0, last: null }] = rows;
+    listed += found.listed;
+    open -= found.compared;
+    after = found.last ?? after;
+    if (open === 0) {
+      return { listed, left: { filter: listing.filter, after } };
+    }
+  }
+  return { listed, left: null };
 }
 
 /** Adds items, with their result, for ids that are not dead letters of the tenant (role signet_api). */
@@ -185,7 +251,10 @@ function outcomeCondition(outcomes: ItemOutcomes | undefined): Statement {
     : sql`i.result = ANY (${outcomes})`;
 }
 
-/** Returns items of a job by position, after `after`. */
+/** Items that a page reads at most to find those that match its filters, about 10 ms. */
+export const ITEMS_READ_MAX = 1_000;
+
+/** Returns items of a job by position, after `after`, out of the next {@link ITEMS_READ_MAX}. */
 export async function listReplayItems(
   db: Queryable,
   {
@@ -210,7 +279,8 @@ export async function listReplayItems(
     sql`SELECT i.position, i.delivery_id AS "deliveryId", i.event_id AS "eventId", i.result, i.result IS NULL AND j.state = 'CANCELLED' AS cancelled,
         ${raw(OUTCOME)} AS outcome
       FROM ${raw(ITEMS_WITH_DELIVERIES)} JOIN replay_jobs j ON j.id = i.job_id
-      WHERE i.job_id = ${jobId} AND i.tenant_id = ${tenantId} AND i.position > ${after} AND ${outcomeCondition(outcomes)}
+      WHERE i.job_id = ${jobId} AND i.tenant_id = ${tenantId}
+        AND i.position > ${after} AND i.position <= ${after + ITEMS_READ_MAX} AND ${outcomeCondition(outcomes)}
         AND (${outcome ?? null}::text IS NULL OR ${outcome ?? null} = ${raw(OUTCOME)})
       ORDER BY i.position LIMIT ${limit}`,
   );

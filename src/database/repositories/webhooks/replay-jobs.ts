@@ -2,6 +2,7 @@
 import { lockName } from "../../lock-name.ts";
 import type { Queryable } from "../../pool.ts";
 import type { RowPage } from "../page.ts";
+import type { Listing } from "./replay-items.ts";
 
 export const REPLAY_KINDS = ["dead_letters", "deliveries", "missing"] as const;
 export type ReplayKind = (typeof REPLAY_KINDS)[number];
@@ -30,12 +31,14 @@ export interface ReplayJob extends ReplayCounts {
   readonly ratePerSecond: number;
   /** Position up to which all items have a result. */
   readonly position: number;
+  /** What is still to be listed; null once `total` is final. */
+  readonly listing: Listing | null;
   readonly createdAt: Date;
   readonly finishedAt: Date | null;
 }
 
 const COLUMNS = `j.id, j.tenant_id AS "tenantId", j.kind, j.endpoint_id AS "endpointId", j.states, j.state,
-  j.rate_per_second AS "ratePerSecond", j.total, j.done, j.failed, j.skipped, j.position, j.created_at AS "createdAt",
+  j.rate_per_second AS "ratePerSecond", j.total, j.done, j.failed, j.skipped, j.position, j.listing, j.created_at AS "createdAt",
   j.finished_at AS "finishedAt"`;
 
 export interface NewReplayJob extends Pick<
@@ -64,10 +67,10 @@ export async function insertReplayJob(db: Queryable, job: NewReplayJob): Promise
   );
 }
 
-/** Counts the items of a new job. Completes it if there is nothing to replay (role signet_api). */
+/** Counts the items of a new job. Completes it if there is nothing to replay or to list (role signet_api). */
 export async function settleNewJob(
   db: Queryable,
-  { tenantId, id, now }: Pick<NewReplayJob, "tenantId" | "id" | "now">,
+  { tenantId, id, now, listing }: Pick<NewReplayJob, "tenantId" | "id" | "now"> & Pick<ReplayJob, "listing">,
 ): Promise<ReplayJob> {
   const { rows } = await db.query<ReplayJob>(
     `WITH counted AS (
@@ -75,15 +78,33 @@ export async function settleNewJob(
           count(*) FILTER (WHERE result = 'not_in_queue')::int AS skipped
         FROM replay_items WHERE job_id = $1 AND tenant_id = $2
       ), judged AS (
-        SELECT *, total = failed + skipped AS over FROM counted
+        SELECT *, total = failed + skipped AND $4::jsonb IS NULL AS over FROM counted
       )
-      UPDATE replay_jobs j SET total = c.total, failed = c.failed, skipped = c.skipped,
+      UPDATE replay_jobs j SET total = c.total, failed = c.failed, skipped = c.skipped, listing = $4,
         state = CASE WHEN c.over THEN 'COMPLETED' ELSE 'RUNNING' END,
         position = CASE WHEN c.over THEN c.total ELSE 0 END,
         finished_at = CASE WHEN c.over THEN $3::timestamptz END
       FROM judged c WHERE j.id = $1 AND j.tenant_id = $2 RETURNING ${COLUMNS}`,
-    [id, tenantId, now],
+    [id, tenantId, now, listing === null ? null : JSON.stringify(listing)],
   );
+  return rows[0] as ReplayJob;
+}
+
+/** Adds listed items to a job, and stores what is left to list (role signet_worker). */
+export async function growReplayJob(
+  db: Queryable,
+  {
+    id,
+    listed,
+    left,
+    now,
+  }: Pick<ReplayJob, "id"> & { readonly listed: number; readonly left: Listing | null; readonly now: Date },
+): Promise<ReplayJob> {
+  const { rows } = await db.query<ReplayJob>({
+    name: "grow-replay-job",
+    text: `UPDATE replay_jobs j SET total = j.total + $2, listing = $3, touched_at = $4 WHERE j.id = $1 RETURNING ${COLUMNS}`,
+    values: [id, listed, left === null ? null : JSON.stringify(left), now],
+  });
   return rows[0] as ReplayJob;
 }
 
@@ -159,13 +180,13 @@ export interface ReplayProgress extends Omit<ReplayCounts, "total"> {
   readonly now: Date;
 }
 
-/** Stores the progress of a job. Completes it at its last item (role signet_worker). */
+/** Stores the progress of a job. Completes it at its last item, once all are listed (role signet_worker). */
 export async function advanceReplayJob(db: Queryable, progress: ReplayProgress): Promise<ReplayJob> {
   const { rows } = await db.query<ReplayJob>({
     name: "advance-replay-job",
     text: `UPDATE replay_jobs j SET position = $2, done = j.done + $3, failed = j.failed + $4, skipped = j.skipped + $5,
-        touched_at = $6, state = CASE WHEN $2 >= j.total THEN 'COMPLETED' ELSE j.state END,
-        finished_at = CASE WHEN $2 >= j.total THEN $6::timestamptz END
+        touched_at = $6, state = CASE WHEN $2 >= j.total AND j.listing IS NULL THEN 'COMPLETED' ELSE j.state END,
+        finished_at = CASE WHEN $2 >= j.total AND j.listing IS NULL THEN $6::timestamptz END
       WHERE j.id = $1 RETURNING ${COLUMNS}`,
     values: [progress.id, progress.position, progress.done, progress.failed, progress.skipped, progress.now],
   });
@@ -198,12 +219,25 @@ export async function takeSilentJobs(
   return rows;
 }
 
-/** Removes finished jobs with their items, at most `limit`. Returns their number (role signet_worker). */
+/** Removes items of finished jobs, at most `limit`. Returns their number (role signet_worker). */
+export async function forgetReplayItems(db: Queryable, before: Date, limit: number): Promise<number> {
+  const { rowCount } = await db.query({
+    name: "forget-replay-items",
+    text: `DELETE FROM replay_items WHERE (job_id, position) IN (
+        SELECT i.job_id, i.position FROM replay_jobs j JOIN replay_items i ON i.job_id = j.id
+        WHERE j.finished_at < $1 LIMIT $2)`,
+    values: [before, limit],
+  });
+  return rowCount ?? 0;
+}
+
+/** Removes finished jobs without items, at most `limit`. Returns their number (role signet_worker). */
 export async function forgetReplayJobs(db: Queryable, before: Date, limit: number): Promise<number> {
   const { rowCount } = await db.query({
     name: "forget-replay-jobs",
     text: `DELETE FROM replay_jobs WHERE id IN (
-        SELECT id FROM replay_jobs WHERE finished_at < $1 ORDER BY finished_at LIMIT $2)`,
+        SELECT j.id FROM replay_jobs j WHERE j.finished_at < $1
+          AND NOT EXISTS (SELECT FROM replay_items i WHERE i.job_id = j.id) ORDER BY j.finished_at LIMIT $2)`,
     values: [before, limit],
   });
   return rowCount ?? 0;

@@ -1,5 +1,6 @@
 /** Memory of delivery streams for clients that do not read, and the number of database queries. */
 import { afterEach, expect, test, vi } from "vitest";
+import type { BoundedRows } from "../../../../src/database/repositories/page.ts";
 import type { Delivery } from "../../../../src/database/repositories/webhooks/deliveries.ts";
 import {
   DeliveryStream,
@@ -70,9 +71,9 @@ test("a position counts what was taken, not what waits", async () => {
 test("any number of clients of a tenant cost one query per turn", async () => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   let reads = 0;
-  const list = async (): Promise<Delivery[]> => {
+  const list = async (): Promise<BoundedRows<Delivery>> => {
     reads += 1;
-    return await Promise.resolve([delivery("one", reads)]);
+    return await Promise.resolve({ rows: [delivery("one", reads)], next: null });
   };
   const streams = new DeliveryStreams(
     { list, unhealthy: async () => await Promise.resolve([]) },
