@@ -374,6 +374,15 @@ export const DELIVERIES: readonly Mutant[] = [
     caughtBy: "test/unit/database/batcher.test.ts",
   },
   {
+    name: "endpoints-counted-for-each-endpoint",
+    breaks: "The cost of an event grows with the number of its endpoints, not faster (docs/operations.md)",
+    file: "src/database/repositories/webhooks/events.ts",
+    find: "JOIN endpoints e ON e.tenant_id = g.tenant_id AND",
+    replace:
+      "JOIN endpoints e ON e.tenant_id = g.tenant_id AND (SELECT count(*) FROM endpoints o WHERE o.tenant_id = e.tenant_id) > 0 AND",
+    caughtBy: "test/integration/delivery/many-endpoints.test.ts",
+  },
+  {
     name: "held-commits-forgotten",
     breaks: "A tenant's events are committed once others have none, even if a commit hangs (decision 28)",
     file: "src/database/batcher.ts",

@@ -58,15 +58,50 @@ export interface MatchedType extends TenantAndType {
   readonly fingerprint: string;
 }
 
-/** Returns the condition under which an endpoint `e` accepts events of type `type` of its tenant. */
-function takes(type: string): string {
-  return `e.state IN ('ACTIVE', 'DISABLED') AND (e.event_types @> ARRAY[${type}] OR e.event_types = '{*}')`;
+/** Returns the condition under which an endpoint `e` accepts events of some of `types` of its tenant. */
+function takes(types: string): string {
+  return `e.state IN ('ACTIVE', 'DISABLED') AND (e.event_types && ${types} OR e.event_types = '{*}')`;
 }
 
-/** Returns SQL for the fingerprint of a tenant and type `w`, whose row of `event_types` is `t`. */
-const FINGERPRINT = `md5(concat(t.schema_digest, '/', t.deprecated_at, '/', (
-  SELECT string_agg(concat(e.id, ' ', e.state, ' ', e.filter_hash), ',' ORDER BY e.id) FROM endpoints e
-  WHERE e.tenant_id = w.tenant_id AND ${takes("w.type")})))`;
+/**
+ * SQL for the endpoints of each tenant and type `w` that has any, as text. Reads a tenant's endpoints once, whatever the
+ * number of types: the commit of a large batch has hundreds.
+ */
+const TAKING = `SELECT g.tenant_id, t.type,
+    string_agg(concat(e.id, ' ', e.state, ' ', e.filter_hash), ',' ORDER BY e.id) AS endpoints
+  FROM (SELECT tenant_id, array_agg(type) AS types FROM w GROUP BY tenant_id) g
+  JOIN endpoints e ON e.tenant_id = g.tenant_id AND ${takes("g.types")}
+  CROSS JOIN LATERAL unnest(CASE WHEN e.event_types = '{*}' THEN g.types ELSE e.event_types END) AS t(type)
+  WHERE e.event_types = '{*}' OR t.type = ANY (g.types)
+  GROUP BY g.tenant_id, t.type`;
+
+/**
+ * Names `w`, the tenants and types in `rows`, and `f`, the same with their matches. Both are MATERIALIZED: PostgreSQL
+ * may otherwise evaluate them for each row that they are joined with.
+ */
+function fingerprints(
+  columns: "tenant_id, type" | "tenant_id, type, fingerprint",
+  rows: Statement,
+): Statement {
+  return sql`w AS MATERIALIZED (SELECT * FROM ${rows} AS w(${raw(columns)})), f AS MATERIALIZED (
+    SELECT w.*, t.schema_digest, t.deprecated_at, e.endpoints,
+      md5(concat(t.schema_digest, '/', t.deprecated_at, '/', e.endpoints)) AS current
+    FROM w LEFT JOIN event_types t ON t.tenant_id = w.tenant_id AND t.name = w.type
+    LEFT JOIN (${raw(TAKING)}) e ON e.tenant_id = w.tenant_id AND e.type = w.type)`;
+}
+
+/** Returns the columns of pairs, for `unnest`. */
+function columnsOf(pairs: readonly TenantAndType[]): Statement {
+  return sql`${pairs.map((pair) => pair.tenantId)}::text[], ${pairs.map((pair) => pair.type)}::text[]`;
+}
+
+/** Reads a list of {@link TAKING}. */
+function readEndpoints(list: string | null): MatchingEndpoint[] {
+  return (list?.split(",") ?? []).map((text) => {
+    const [endpointId, state, filterHash] = text.split(" ") as [string, MatchingEndpoint["state"], string];
+    return { endpointId, state, filterHash: filterHash === "" ? null : filterHash };
+  });
+}
 
 /**
  * Returns the endpoints that accept events of these types: active ones, and disabled ones, whose events become dead
@@ -76,46 +111,14 @@ export async function matchEndpoints(
   db: Queryable,
   wanted: readonly TenantAndType[],
 ): Promise<MatchedType[]> {
-  const { rows } = await db.query<{
-    pair: number;
-    schema_digest: string | null;
-    deprecated_at: Date | null;
-    fingerprint: string;
-    id: string | null;
-    state: "ACTIVE" | "DISABLED";
-    filter_hash: string | null;
-  }>({
+  const { rows } = await db.query<Omit<MatchedType, "endpoints"> & { readonly endpoints: string | null }>({
     name: "match-endpoints",
-    text: `SELECT w.pair::int, t.schema_digest, t.deprecated_at, f.fingerprint, e.id, e.state, e.filter_hash::text
-      FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant_id, type, pair)
-      LEFT JOIN event_types t ON t.tenant_id = w.tenant_id AND t.name = w.type
-      CROSS JOIN LATERAL (SELECT ${FINGERPRINT} AS fingerprint) f
-      LEFT JOIN endpoints e ON e.tenant_id = w.tenant_id AND ${takes("w.type")}`,
-    values: [wanted.map((pair) => pair.tenantId), wanted.map((pair) => pair.type)],
+    ...sql`WITH ${fingerprints("tenant_id, type", sql`unnest(${columnsOf(wanted)})`)}
+      SELECT tenant_id AS "tenantId", type, schema_digest AS "schemaDigest", deprecated_at AS "deprecatedAt",
+        current AS fingerprint, endpoints FROM f`,
   });
-  const matched = wanted.map(({ tenantId, type }): Mutable<MatchedType> => ({
-    tenantId,
-    type,
-    schemaDigest: null,
-    deprecatedAt: null,
-    endpoints: [],
-    fingerprint: "",
-  }));
-  for (const row of rows) {
-    const match = matched[row.pair - 1];
-    if (match !== undefined) {
-      match.schemaDigest = row.schema_digest;
-      match.deprecatedAt = row.deprecated_at;
-      match.fingerprint = row.fingerprint;
-      if (row.id !== null) {
-        match.endpoints.push({ endpointId: row.id, state: row.state, filterHash: row.filter_hash });
-      }
-    }
-  }
-  return matched;
+  return rows.map((row) => ({ ...row, endpoints: readEndpoints(row.endpoints) }));
 }
-
-type Mutable<T> = { -readonly [Member in keyof T]: T[Member] };
 
 /** A filter with its hash in {@link matchEndpoints}. */
 export interface EndpointFilter {
@@ -133,7 +136,7 @@ export async function listFilters(
   const { rows } = await db.query<EndpointFilter>({
     name: "list-filters",
     text: `SELECT e.id AS "endpointId", e.filter, e.filter_hash::text AS "filterHash" FROM endpoints e
-      WHERE e.tenant_id = $1 AND e.filter IS NOT NULL AND ${takes("$2::text")}`,
+      WHERE e.tenant_id = $1 AND e.filter IS NOT NULL AND ${takes("ARRAY[$2::text]")}`,
     values: [tenantId, type],
   });
   return rows;
@@ -205,14 +208,11 @@ export const EVENTS_ROUTE = "POST /v1/events";
 /** What an event's deliveries were made from. */
 export type Expected = Pick<MatchedType, "tenantId" | "type" | "fingerprint">;
 
-/** Returns the tenants and types whose match is no longer the expected one. */
+/** Names `outdated`: the tenants and types whose match is no longer the expected one. */
 function outdatedStatement(expected: readonly Expected[]): Statement {
-  return sql`SELECT w.tenant_id, w.type
-    FROM unnest(
-      ${expected.map((pair) => pair.tenantId)}::text[], ${expected.map((pair) => pair.type)}::text[],
-      ${expected.map((pair) => pair.fingerprint)}::text[]) AS w(tenant_id, type, fingerprint)
-    LEFT JOIN event_types t ON t.tenant_id = w.tenant_id AND t.name = w.type
-    WHERE ${raw(FINGERPRINT)} <> w.fingerprint`;
+  const given = sql`unnest(${columnsOf(expected)}, ${expected.map((pair) => pair.fingerprint)}::text[])`;
+  return sql`${fingerprints("tenant_id, type, fingerprint", given)},
+    outdated AS MATERIALIZED (SELECT tenant_id, type FROM f WHERE current <> fingerprint)`;
 }
 
 /** Returns the keys of the events, and the instants before which earlier uses are forgotten. */
@@ -261,9 +261,7 @@ function insertStatement(
       -- Empty without traces, or without events of the service. The statement then fills in nulls.
       ${traceparentsOf(events)}::text[], ${ownOf(events)}::boolean[])
     AS i(day, id, tenant_id, type, source_id, occurred_at, deliveries, start, length, traceparent, own)
-  ), outdated AS MATERIALIZED (
-    ${outdatedStatement(expected)}
-  ), put_off AS MATERIALIZED (
+  ), ${outdatedStatement(expected)}, put_off AS MATERIALIZED (
     SELECT i.id FROM input i JOIN outdated o ON o.tenant_id = i.tenant_id AND o.type = i.type
   ), wanted AS (
     ${keysStatement(events, keysAfter, signedKeysAfter)}

@@ -1,0 +1,143 @@
+/** Publishing to thousands of endpoints: the cost grows with their number, and others do not pay it. */
+import { randomBytes } from "node:crypto";
+import type { PoolClient } from "pg";
+import { expect, test } from "vitest";
+import type { Queryable } from "../../../src/database/pool.ts";
+import { insertEvents, matchEndpoints } from "../../../src/database/repositories/webhooks/events.ts";
+import { newId } from "../../../src/domain/ids.ts";
+import type { AcceptedEvent } from "../../../src/webhooks/ingest/ingest.ts";
+import { publishOwnEvent } from "../../../src/webhooks/ingest/own-event.ts";
+import { testKeyring } from "../../support/keyring.ts";
+import { useWorld } from "../../support/world.ts";
+
+const world = useWorld();
+const FILTER = '{"data.kind": "wanted"}';
+const now = new Date();
+
+/** Returns a tenant whose endpoints take `types`. */
+async function tenantWith(count: number, types: readonly string[], filter: string | null): Promise<string> {
+  const tenantId = await world.current.createTenant();
+  const ids = Array.from({ length: count }, () => newId("endpoint", Date.now(), randomBytes));
+  await world.current.sql.query(
+    `INSERT INTO endpoints (id, tenant_id, url, event_types, state, verification_state, verification_requested_at,
+        created_at, updated_at, filter)
+      SELECT id, $2, 'https://receiver.example/', $3, 'ACTIVE', 'VERIFIED', $4, $4, $4, $5 FROM unnest($1::text[]) AS id`,
+    [ids, tenantId, types, now, filter],
+  );
+  return tenantId;
+}
+
+interface Plan {
+  readonly "Actual Rows": number;
+  readonly "Actual Loops": number;
+  readonly "Rows Removed by Filter"?: number;
+  readonly "Rows Removed by Join Filter"?: number;
+  readonly Plans?: readonly Plan[];
+}
+
+/** Returns the number of rows that a plan's steps make or refuse. */
+function rowsOf(plan: Plan): number {
+  const refused = (plan["Rows Removed by Filter"] ?? 0) + (plan["Rows Removed by Join Filter"] ?? 0);
+  const own = (plan["Actual Rows"] + refused) * plan["Actual Loops"];
+  return (plan.Plans ?? []).reduce((sum, part) => sum + rowsOf(part), own);
+}
+
+/** Returns how many rows the statements of `work` handle. All that it writes is rolled back. */
+async function costOf(work: (db: Queryable) => Promise<unknown>): Promise<number> {
+  const client: PoolClient = await world.current.sql.connect();
+  let cost = 0;
+  const explaining = {
+    query: async (statement: string | { text: string; values: unknown[] }, values: unknown[] = []) => {
+      const { text, values: given } =
+        typeof statement === "string" ? { text: statement, values } : { ...statement };
+      await client.query("SAVEPOINT before");
+      const { rows } = await client.query<{ "QUERY PLAN": readonly [{ readonly Plan: Plan }] }>(
+        `EXPLAIN (ANALYZE, FORMAT JSON) ${text}`,
+        given,
+      );
+      cost += rows.reduce((sum, row) => sum + rowsOf(row["QUERY PLAN"][0].Plan), 0);
+      await client.query("ROLLBACK TO before");
+      return await client.query(text, given);
+    },
+  };
+  try {
+    await client.query("BEGIN");
+    await work(explaining as unknown as Queryable);
+    return cost;
+  } finally {
+    await client.query("ROLLBACK");
+    client.release();
+  }
+}
+
+const TYPES = Array.from({ length: 20 }, (_, index) => `some.type${index}`);
+
+async function match(db: Queryable, tenantId: string, types: readonly string[]): Promise<void> {
+  await matchEndpoints(
+    db,
+    types.map((type) => ({ tenantId, type })),
+  );
+}
+
+/** Compares what endpoints are now to what they were, and inserts no delivery. */
+async function compare(db: Queryable, tenantId: string): Promise<void> {
+  const found = await matchEndpoints(world.current.sql as unknown as Queryable, [
+    { tenantId, type: "some.type" },
+  ]);
+  const times = { now, keysAfter: now, signedKeysAfter: now, expiresAt: now };
+  const event = {
+    ...{ id: newId("event", now.getTime(), randomBytes), tenantId, type: "some.type", keys: [] },
+    ...{ content: Buffer.alloc(1), sourceId: null, occurredAt: now, deliveries: [] },
+  };
+  expect((await insertEvents(db, [event], times, found)).inserted.size).toBe(1);
+}
+
+async function publishOwn(db: Queryable, tenantId: string): Promise<void> {
+  const keyring = testKeyring(world.current.config.kek ?? Buffer.alloc(0));
+  const sources = { keyring, clock: { now: () => now.getTime() }, randomBytes, deadLetterMs: 1_000 };
+  const data = '{"kind": "wanted"}';
+  await publishOwnEvent(db, { tenantId, type: "endpoint.disabled", data }, sources);
+}
+
+test.each([
+  ["a type's match", ["some.type"], null, match],
+  ["the match of *", ["*"], null, match],
+  ["the match of many types", ["*"], null, async (db: Queryable, id: string) => await match(db, id, TYPES)],
+  [
+    "the match of other types",
+    ["a.b"],
+    null,
+    async (db: Queryable, id: string) => await match(db, id, TYPES),
+  ],
+  ["a match with filters", ["some.type"], FILTER, match],
+  ["the insert's comparison", ["some.type"], null, compare],
+  ["an event of the service", ["*"], null, publishOwn],
+  ["an event of the service with filters", ["*"], FILTER, publishOwn],
+] as const)(
+  "%s costs less than three times as much at twice the endpoints",
+  async (_, types, filter, work) => {
+    const [few, many] = [await tenantWith(1_000, types, filter), await tenantWith(2_000, types, filter)];
+    await world.current.sql.query("ANALYZE endpoints");
+    const costs = [];
+    for (const tenantId of [few, many]) {
+      costs.push(await costOf(async (db) => await work(db, tenantId, ["some.type"])));
+    }
+    expect(costs[1]).toBeGreaterThan(2_000);
+    expect(costs[1]).toBeLessThan(3 * (costs[0] as number));
+  },
+);
+
+async function accept(tenantId: string, type = "some.type"): Promise<AcceptedEvent> {
+  const rest = { data: "{}", sourceId: null, occurredAt: null, keys: [] };
+  return await world.current.ingest.accept({ tenantId, type, ...rest });
+}
+
+test("events to 4,000 endpoints are accepted, and those of other tenants beside them", async () => {
+  const large = await tenantWith(4_000, ["some.type"], null);
+  const small = await tenantWith(1, ["some.type"], null);
+  const publishing = Array.from({ length: 4 }, async () => await accept(large));
+  for (let round = 0; round < 20; round += 1) {
+    expect(await accept(small)).toMatchObject({ deliveries: 1 });
+  }
+  expect((await Promise.all(publishing)).map(({ deliveries }) => deliveries)).toEqual(Array(4).fill(4_000));
+});
