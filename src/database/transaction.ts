@@ -1,5 +1,6 @@
 import { repeatContended } from "./errors.ts";
 import { beginStatement, type Pool, type PoolClient, type Queryable, type ServiceRole } from "./pool.ts";
+import { planByRows } from "./role-settings.ts";
 
 /** Holds a connection exclusively until its release. A broken one, or one released with an error, is not reused. */
 async function hold(pool: Pool): Promise<{ client: PoolClient; release: (error?: Error) => void }> {
@@ -122,4 +123,9 @@ export async function actAs<T>(db: Queryable, role: ServiceRole, work: () => Pro
   const result = await work();
   await db.query("SELECT set_config('role', $1, true)", [rows[0]?.own]);
   return result;
+}
+
+/** Lets a transaction of any role find what waits, as those of the worker do (decision 40). */
+export async function planTransactionByRows(db: Queryable): Promise<void> {
+  await db.query(planByRows("transaction"));
 }

@@ -91,4 +91,13 @@ export const GROWTH: readonly Mutant[] = [
     replace: "d.epoch = m.epoch AND d.state = 'QUEUED'",
     caughtBy: "test/integration/database/waiting-plans.test.ts",
   },
+  {
+    name: "endpoints-counted-for-each-endpoint",
+    breaks: "The cost of an event grows with the number of its endpoints, not faster (docs/operations.md)",
+    file: "src/database/repositories/webhooks/events.ts",
+    find: "JOIN endpoints e ON e.tenant_id = g.tenant_id AND",
+    replace:
+      "JOIN endpoints e ON e.tenant_id = g.tenant_id AND (SELECT count(*) FROM endpoints o WHERE o.tenant_id = e.tenant_id) > 0 AND",
+    caughtBy: "test/integration/delivery/many-endpoints.test.ts",
+  },
 ];

@@ -48,8 +48,8 @@ export const RECORDS: readonly Mutant[] = [
     name: "events-go-to-all-tenants",
     breaks: "A tenant's events go to its own endpoints (architecture 4)",
     file: "src/database/repositories/webhooks/events.ts",
-    find: "LEFT JOIN endpoints e ON e.tenant_id = w.tenant_id AND ${takes",
-    replace: "LEFT JOIN endpoints e ON ${takes",
+    find: "JOIN endpoints e ON e.tenant_id = g.tenant_id AND ${takes",
+    replace: "JOIN endpoints e ON ${takes",
     caughtBy: "test/promises/isolation.test.ts",
   },
   {

@@ -100,7 +100,8 @@ export const AXES: Readonly<Record<string, Axis>> = {
     statements: { match: { ...match, growth: "linear" }, publish: { ...publish, growth: "linear" } },
   },
   "stored deliveries": {
-    size: 1_000,
+    // A page reads up to 5,000 rows.
+    size: 6_000,
     fill: async ({ owner, tenantId, endpointId, size }) =>
       await fillDeliveries(owner, { tenantId, endpointId, state: "DELIVERED", count: size }),
     statements: {

@@ -4,7 +4,7 @@
  */
 import { DAY_MS } from "../../domain/ids.ts";
 import type { Queryable } from "../pool.ts";
-import { planByRows } from "../role-settings.ts";
+import { planTransactionByRows } from "../transaction.ts";
 import { countUpTo, type OpenWork, openWorkColumns, type OpenWorkRow } from "./webhooks/census.ts";
 
 /** Limit of the counts. This value means that or more. */
@@ -118,7 +118,7 @@ export async function readLagOf(
   tenantId: string,
   dueBefore: Date,
 ): Promise<Pick<TenantLag, "waiting" | "oldestWaiting" | "overdue" | "mostOverdue">> {
-  await db.query(planByRows("transaction"));
+  await planTransactionByRows(db);
   const { rows } = await db.query<Pick<TenantLag, "waiting" | "oldestWaiting" | "overdue" | "mostOverdue">>({
     name: "operator-lag-of-tenant",
     text: `SELECT w.n AS waiting, w.oldest AS "oldestWaiting", o.n AS overdue, o.oldest AS "mostOverdue"

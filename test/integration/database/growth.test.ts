@@ -21,13 +21,6 @@ const TIMES = 10;
  * promise: it must then leave the list.
  */
 const BROKEN: ReadonlySet<string> = new Set([
-  "endpoints that match: match",
-  "stored deliveries: a list by last_status, without a match",
-  "stored deliveries: a list by last_error, without a match",
-  "stored deliveries: a list by reason, without a match",
-  "stored deliveries: a list by metadata, without a match",
-  "a backlog that has drained, analysed while a few wait: claim",
-  "a backlog that has drained, analysed while a few wait: the lag",
   "dead letters: the claim of dead letters",
   "retries without a list: the lag",
 ]);

@@ -81,13 +81,17 @@ async function match(db: Queryable, tenantId: string, types: readonly string[]):
 
 /** Compares what endpoints are now to what they were, and inserts no delivery. */
 async function compare(db: Queryable, tenantId: string): Promise<void> {
-  const found = await matchEndpoints(world.current.sql as unknown as Queryable, [
-    { tenantId, type: "some.type" },
-  ]);
+  const found = await matchEndpoints(world.current.sql, [{ tenantId, type: "some.type" }]);
   const times = { now, keysAfter: now, signedKeysAfter: now, expiresAt: now };
   const event = {
-    ...{ id: newId("event", now.getTime(), randomBytes), tenantId, type: "some.type", keys: [] },
-    ...{ content: Buffer.alloc(1), sourceId: null, occurredAt: now, deliveries: [] },
+    id: newId("event", now.getTime(), randomBytes),
+    tenantId,
+    type: "some.type",
+    content: Buffer.alloc(1),
+    sourceId: null,
+    occurredAt: now,
+    keys: [],
+    deliveries: [],
   };
   expect((await insertEvents(db, [event], times, found)).inserted.size).toBe(1);
 }

@@ -42,11 +42,12 @@ const DECLARED: Readonly<Partial<Record<ServiceRole, string>>> = {
     takeVerification countOutcomes publish`,
   signet_operator: `countLiveTokens findKnownTenants findOperatorToken findSigningKey freeAnswer insertOperator
     insertOperatorToken insertPrincipal insertRole insertTenant lockPortalBrand lockRole publish reprovisionPrincipal
-    revokeOperator revokeOperatorToken setPortalBrand setTenantLimits updateOperator updateRoleScopes countUncounted`,
+    revokeOperator revokeOperatorToken setPortalBrand setTenantLimits updateOperator updateRoleScopes countUncounted
+    oldestDayOverdueMs`,
   signet_issuer: "listLiveKeys publish",
   signet_worker: `countTiles countUncarriedLetters countUncounted findAnyDataKey findCarriersOfLetters findDueMoves
     findDueRotations findKnownTenants findLettersOf findOverdue findRestore insertCheckpoint insertTile lettersOfCarriers listLiveKeys
-    loadCurrentSecret publish readHead readLag takeFromCarrier countOutcomes`,
+    loadCurrentSecret publish readHead readLag takeFromCarrier countOutcomes oldestDayOverdueMs`,
   signet_rotator: `endReplaced endRescues eraseSuccessors retireVersions setEndIndexes setNextAlerts takeDeliveries takeDue takeEnded
     takeOverdue`,
   signet_audit: "readEntriesFrom",

@@ -1,14 +1,14 @@
 /** What explains the state of a tenant's delivery or event (role signet_api, in a read of the tenant). */
 import { idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
-import { planByRows } from "../../role-settings.ts";
+import { planTransactionByRows } from "../../transaction.ts";
 
 /** Maximum number of deliveries that are counted. */
 const COUNTED_MAX = 1_000;
 
 /** Returns how many of the tenant's deliveries wait for a worker before this one, 1,000 at most. */
 export async function countWaitingBefore(db: Queryable, tenantId: string, id: string): Promise<number> {
-  await db.query(planByRows("transaction"));
+  await planTransactionByRows(db);
   const { rows } = await db.query<{ n: number }>({
     name: "count-waiting-before",
     text: `SELECT count(*)::int AS n FROM (SELECT FROM deliveries WHERE carrier IS NULL AND state = 'QUEUED'
