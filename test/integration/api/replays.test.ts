@@ -92,6 +92,7 @@ describe("a replay of a filter", () => {
       endpoint_id: null,
       states: null,
       state: "RUNNING",
+      listing: false,
       total: 700,
       done: 0,
       failed: 0,
