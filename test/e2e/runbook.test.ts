@@ -156,6 +156,19 @@ async function failDeliveries(): Promise<void> {
   await receiver.close();
 }
 
+/** Makes a step of retention fail, because its table is gone. */
+async function failRetention(): Promise<void> {
+  const { sql, temporal } = world.current;
+  await sql.query("ALTER TABLE pinged_hosts RENAME TO pinged_hosts_away");
+  await temporal.schedule.getHandle("purgeExpired").trigger();
+  await eventually(
+    () => processes.current.output("worker").includes("a step of retention failed"),
+    "a step of retention to fail",
+    TIMEOUT_MS,
+  );
+  await sql.query("ALTER TABLE pinged_hosts_away RENAME TO pinged_hosts");
+}
+
 beforeAll(async () => {
   directory = await mkdtemp(join(inject("runDirectory"), "runbook-"));
   const { adminUrl } = processes.current;
@@ -174,6 +187,7 @@ beforeAll(async () => {
   credential = own.credentialId;
   await failRequests(own.clientId);
   await failDeliveries();
+  await failRetention();
   // Verification needs the first checkpoint. Its schedule runs once a minute.
   await world.current.temporal.schedule.getHandle("signCheckpoint").trigger();
   await eventually(

@@ -220,7 +220,8 @@ interface Explained {
 async function explain(db: Client, statement: unknown, values: unknown): Promise<void> {
   const { text = "", values: own } =
     typeof statement === "string" ? { text: statement } : (statement as { text?: string; values?: unknown });
-  if (!/^\s*(?:WITH|SELECT)\b/.test(text) || text.includes("set_config")) {
+  // Reads of operators end with an entry in the compliance log.
+  if (!/^\s*(?:WITH|SELECT)\b/.test(text) || /set_config|COMMIT$/.test(text)) {
     return;
   }
   const explaining = `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${text}`;
