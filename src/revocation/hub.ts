@@ -35,7 +35,7 @@ const CHILDREN_MAX = 2_000;
 /** Silence after which a connection counts as dead, in milliseconds. A process asks at least every 200 ms. */
 const SILENT_MS = 10_000;
 /** Silence after which a connection gives way to another one with the same certificate, in milliseconds. */
-const GIVES_WAY_MS = 1_000;
+const GIVES_WAY_MS = 3_000;
 /** Pause before a chunk is sent to a process for which too much waits. */
 const CHUNK_AGAIN_MS = 50;
 
@@ -193,6 +193,8 @@ export class Hub {
     if (silent === undefined || this.#options.monotonic() - silent.heardAt < GIVES_WAY_MS) {
       return false;
     }
+    // Its end takes a moment, in which others may come.
+    this.#children.delete(silent);
     silent.connection.close();
     return true;
   }

@@ -15,6 +15,8 @@ import { AXES } from "../../support/statement-growth.ts";
 allowMinutes(5);
 
 const TIMES = 10;
+/** Rows and pages that a statement may cost at any size: an autovacuum beside it changes a few. */
+const FEW = 50;
 
 /**
  * Statements that cost more than they promise, as known limits. A test in this list fails once its statement keeps the
@@ -70,7 +72,7 @@ describe.each(Object.entries(AXES))("%s", (axis, how) => {
   const verify = async (statement: Statement): Promise<void> => {
     const points: Point[] = [];
     for (const place of places) {
-      points.push([place.size, await costOf(statement, place)]);
+      points.push([place.size, Math.max(FEW, await costOf(statement, place))]);
     }
     expect(exponentOf(points), JSON.stringify(points)).toBeLessThanOrEqual(EXPONENT_MAX[statement.growth]);
   };
