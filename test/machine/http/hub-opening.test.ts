@@ -71,7 +71,7 @@ test("a hub at its limit for one certificate ends a connection that is silent, a
   await expect(open(TAKEN)).rejects.toThrow(/socket|hang up|ECONNRESET|closed/i);
   expect(closed).toEqual([TAKEN]);
   // The network was cut in silence: a process does not ask over its earlier connection any more.
-  nowMs += 1_000;
+  nowMs += 3_000;
   await open(TAKEN + 1);
   await eventually(() => closed.length > 1, "the end of a silent connection");
   expect(closed).toEqual([TAKEN, 0]);
