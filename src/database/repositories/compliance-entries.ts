@@ -103,6 +103,9 @@ export async function listEntries(
   if (rows.length > limit && last !== undefined) {
     return { rows: rows.slice(0, limit), next: last.idx };
   }
+  if (isExact) {
+    return { rows, next: null };
+  }
   const { rows: cut } = await db.query<{ idx: number }>(
     sql`SELECT idx FROM (${read}) c ORDER BY idx DESC OFFSET ${READ_MAX - 1}`,
   );

@@ -77,9 +77,13 @@ export async function listDeliveries(db: Queryable, page: DeliveryPage): Promise
       return rows;
     },
     readTo: async (place: Onward | undefined) => {
-      const lasts = parts.map(
-        ({ where, exact, byId = false }) =>
-          sql`(SELECT id FROM deliveries d WHERE ${!exact} AND ${atPlace(place)} AND ${where} ${raw(byId ? NEWEST_BY_ID : NEWEST)} OFFSET ${READ_MAX - 1} LIMIT 1)`,
+      const inexact = parts.filter(({ exact }) => !exact);
+      if (inexact.length === 0) {
+        return null;
+      }
+      const lasts = inexact.map(
+        ({ where, byId = false }) =>
+          sql`(SELECT id FROM deliveries d WHERE ${atPlace(place)} AND ${where} ${raw(byId ? NEWEST_BY_ID : NEWEST)} OFFSET ${READ_MAX - 1} LIMIT 1)`,
       );
       const { rows } = await db.query<{ last: string | null }>(
         sql`SELECT max(id) AS last FROM (${lasts.reduce((all, part) => sql`${all} UNION ALL ${part}`)}) lasts`,

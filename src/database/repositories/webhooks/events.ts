@@ -458,8 +458,11 @@ export async function listEvents(
       return rows;
     },
     readTo: async (place: Onward | undefined) => {
+      if (isExact) {
+        return null;
+      }
       const { rows } = await db.query<{ id: string }>(
-        sql`SELECT id FROM events e WHERE ${!isExact} AND ${atPlace(place)} AND ${within} AND ${ofSource}
+        sql`SELECT id FROM events e WHERE ${atPlace(place)} AND ${within} AND ${ofSource}
           ORDER BY day DESC, id DESC OFFSET ${READ_MAX - 1} LIMIT 1`,
       );
       return rows[0]?.id ?? null;
