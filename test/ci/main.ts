@@ -115,8 +115,14 @@ const [others, { checked, onNodes }] = await parts.together(
     return { checked: exitCode === 0, onNodes: await partsOnNodes(print) };
   },
 );
-// Large tables are read in parallel, and the tests' are small.
-const lists = ["database", "admin", "compliance", "api/metadata-filter", "api/webhook-paging", "api/replays"];
+// Large tables are read in parallel, and the tests' are small. These files read lists and make every statement.
+const lists = [
+  ...["bounded-pages", "day-pages", "parallel-plans", "statements", "waiting-plans"].map(
+    (file) => `database/${file}`,
+  ),
+  ...["audit", "overview-scale", "tenant-state", "usage"].map((file) => `admin/${file}`),
+  ...["compliance/verify", "api/metadata-filter", "api/webhook-paging", "api/replays"],
+];
 const inParallel: Part = {
   name: "lists in parallel plans",
   command: ["npm", "test", "--", ...lists.map((path) => `test/integration/${path}`)],

@@ -250,10 +250,17 @@ describe.each(STATES)("with deliveries that are %s", (state) => {
       throw new Error("nothing is stored");
     }
     const explained = function (this: Client, ...args: unknown[]): unknown {
-      // A closed client reads nothing: its statement fails.
-      const isOpen = Reflect.get(this, "_queryable") !== false;
-      if (blocks !== undefined && isOpen && this.constructor !== Client) {
-        pending.push(explain(this, args[0], args[1]));
+      // A client that ends reads nothing: its statement fails. It may end while it explains.
+      const isOpen = (): boolean =>
+        Reflect.get(this, "_queryable") !== false && Reflect.get(this, "_ending") !== true;
+      if (blocks !== undefined && isOpen() && this.constructor !== Client) {
+        pending.push(
+          explain(this, args[0], args[1]).catch((error: unknown) => {
+            if (isOpen()) {
+              throw error;
+            }
+          }),
+        );
       }
       return original.apply(this, args);
     };
