@@ -71,7 +71,7 @@ export function cliReference(): string {
   const run = async (): Promise<void> => await Promise.resolve();
   const program = createProgram(
     { settings: never, clientSettings: never, stdout: never, stderr: never, fetch },
-    { api: run, worker: run, edge: run, hub: run, serve: run, doctor: run, migrate: run },
+    { api: run, worker: run, all: run, edge: run, hub: run, serve: run, doctor: run, migrate: run },
   );
   const parts = commandTree(program).commands.map((command) => {
     if (command.commands.length === 0) {

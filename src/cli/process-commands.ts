@@ -1,6 +1,6 @@
 /** Commands that run a process of the service. The composition root implements them (src/processes/main.ts). */
 
-export type ProcessName = "api" | "worker" | "edge" | "hub" | "serve" | "doctor" | "migrate";
+export type ProcessName = "api" | "worker" | "all" | "edge" | "hub" | "serve" | "doctor" | "migrate";
 
 /** Runs a process command with its options by name. */
 export type RunProcess = (options: Readonly<Record<string, unknown>>) => Promise<void>;
@@ -14,6 +14,7 @@ interface ProcessCommand {
 export const PROCESS_COMMANDS: readonly ProcessCommand[] = [
   { name: "api", description: "run the public and the operators' API" },
   { name: "worker", description: "run the delivery engine" },
+  { name: "all", description: "run both APIs and the delivery engine in one process, for a small installation" },
   {
     name: "edge",
     description: "run the edge, which checks tokens and scopes for the data plane and the API",

@@ -156,6 +156,12 @@ export const metrics = {
     "Duration of a commit of accepted events; one commit holds the events of many requests",
     { buckets: REQUEST_BUCKETS },
   ),
+  queued: counter(
+    WORKER,
+    "signet_queued_deliveries_total",
+    "New deliveries of this process's api, by whether they went to its sender or to the outbox, and why to the outbox",
+    ["to", "reason"],
+  ),
   oldestUnattempted: gauge(
     WORKER,
     "signet_oldest_unattempted_seconds",

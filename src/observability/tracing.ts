@@ -19,7 +19,7 @@ export function tracer(): Tracer | undefined {
 /** Returns how the process traces; undefined: not at all. */
 export function tracingOptions(
   config: TracingConfig,
-  process: ProcessName | "serve",
+  process: ProcessName | "serve" | "all",
   version: string,
 ): TracingOptions | undefined {
   const { otlpEndpoint, otlpTracesEndpoint = otlpEndpoint && `${otlpEndpoint}/v1/traces` } = config;

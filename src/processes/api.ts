@@ -79,6 +79,7 @@ import {
   openSigningKeys,
   requireVerificationKeys,
 } from "./signing-keys.ts";
+import type { HandOver } from "../webhooks/ingest/hand-over.ts";
 import { createWebhooks } from "./api/webhooks.ts";
 import type { RunningProcess } from "./with-metrics.ts";
 
@@ -92,6 +93,8 @@ export interface ApiProcessOptions {
   readonly clock?: Clock;
   /** The mutual TLS listener's address, if an edge of this deployment uses SIGNET_EDGE_LISTEN. */
   readonly mutualTlsListen?: ListenAddress | undefined;
+  /** A worker in the same process, which takes new deliveries over. */
+  readonly handOver?: HandOver | undefined;
 }
 
 export interface ApiProcess extends RunningProcess {
@@ -363,7 +366,9 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const revoking = { ...shared, keyring, receipts, deadLetterMs: config.deadLetterMs };
   reportUnknownSdk(config, log);
   const { client: temporal, watch } = openTemporal(config, { ...shared, keyring });
-  const webhooks = createWebhooks({ ...signing, config: own, cells, pepper, temporal, tenantLimits });
+  const { handOver } = options;
+  const publishing = { ...signing, config: own, cells, pepper, temporal, tenantLimits, handOver };
+  const webhooks = createWebhooks(publishing);
   const tokens = createTokens({ ...revoking, clock: tokenClock, config, keys, pools, follower });
   const producers = openProducers({ ...shared, ...tokens, config, pool: pools.issuer, keyring });
   const tls = { config, clock, log, isDenied: revocation.isDenied };

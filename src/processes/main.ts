@@ -80,6 +80,20 @@ const startWorker: StartProcess = async (config, log, stopping) => {
   );
 };
 
+const startAll: StartProcess = async (config, log, stopping) => {
+  collectGarbageLessOften();
+  const databaseUrl = need(config, "databaseUrl", "SIGNET_DATABASE_URL");
+  const temporalAddress = need(config, "temporalAddress", "TEMPORAL_ADDRESS");
+  const all = await import("./all.ts");
+  const { withMetrics } = await import("./with-metrics.ts");
+  return await withMetrics(
+    "all",
+    config,
+    log,
+    async () => await all.startAll({ config: { ...config, databaseUrl, temporalAddress }, log }, stopping),
+  );
+};
+
 const startEdge: StartProcess = async (config, log) => {
   collectGarbageLessOften();
   const known =
@@ -260,6 +274,7 @@ function untilSignal(
 const PROCESSES: ProcessRunners = {
   api: untilSignal(startApi),
   worker: untilSignal(startWorker),
+  all: untilSignal(startAll),
   edge: untilSignal(startEdge, { asks: "edge" }),
   hub: untilSignal(startHub, { asks: "hub" }),
   serve: async ({ verbose }) => {

@@ -44,6 +44,7 @@ import { shareServers } from "./serve/shared-servers.ts";
 import { openServers, type ReadyConfig, type Start } from "./serve/servers.ts";
 import { openTracing, type RunningProcess } from "./with-metrics.ts";
 import { startWorker } from "./worker.ts";
+import { HandOverTo } from "../webhooks/ingest/hand-over.ts";
 
 /** Temporal usually starts within this time once the API answers. */
 const TEMPORAL_START_MS = 3_000;
@@ -207,7 +208,9 @@ async function openFront(ready: ReadyConfig, { config, log, closers, screen, sto
   const mutualTls = await openDevelopmentCertificates(ready, systemClock.now());
   const link = await prepareEdgeLink(ready, systemClock.now());
   closers.addWork(await openTracing("serve", config));
-  const api = await startApi({ config: link?.config ?? ready, log, mutualTlsListen: link?.mutualTlsListen });
+  const handOver = new HandOverTo();
+  const mutualTlsListen = link?.mutualTlsListen;
+  const api = await startApi({ config: link?.config ?? ready, log, mutualTlsListen, handOver });
   closers.addWork(async () => await api.close());
   stopping.throwIfAborted();
   const edge = link && (await startEmbeddedEdge({ config: ready, link, api, log }));
@@ -226,6 +229,7 @@ async function openFront(ready: ReadyConfig, { config, log, closers, screen, sto
   return {
     mutualTls,
     readiness,
+    handOver,
     workerStarted: (worker: RunningProcess) => {
       readiness.splice(readiness.indexOf(STARTING), 1);
       add(worker.readiness);
@@ -261,11 +265,11 @@ async function open(start: Start): Promise<ServeProcess> {
   await checkPorts(config);
   const { ready, temporal } = await openServers(start);
   stopping.throwIfAborted();
-  const { mutualTls, readiness, workerStarted } = await openFront(ready, start);
+  const { mutualTls, readiness, handOver, workerStarted } = await openFront(ready, start);
   const options = canDemonstrate(config) ? await prepareDemo(ready, start) : undefined;
   const opened = options && (await unlessAborted(stopping, openDemo(options)));
   await untilTemporal(temporal, opened, start);
-  const worker = await startWorker({ config: ready, log, stopping });
+  const worker = await startWorker({ config: ready, log, stopping, handOver });
   closers.addWork(async () => await worker.close());
   workerStarted(worker);
   closers.addLast(await shareServers(config.home, ready));

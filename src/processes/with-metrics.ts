@@ -30,7 +30,7 @@ type Observed = Pick<Config, "metricsListen" | "region"> & TracingConfig;
 
 /** Enables traces if a collector is set. @returns a function that ends them without waiting for an unreachable collector */
 export async function openTracing(
-  process: ProcessName | "serve",
+  process: ProcessName | "serve" | "all",
   config: TracingConfig,
 ): Promise<() => Promise<void>> {
   const options = tracingOptions(config, process, VERSION);
@@ -43,14 +43,18 @@ export async function openTracing(
   };
 }
 
-/** Starts the metrics listener, then the process. Readiness fails before the start is complete and during shutdown. */
+/**
+ * Starts the metrics listener, then the process. Readiness fails before the start is complete and during shutdown.
+ *
+ * @param name `all` is an api and a worker
+ */
 export async function withMetrics(
-  name: ProcessName,
+  name: ProcessName | "all",
   { metricsListen, region, ...config }: Observed,
   log: Logger,
   start: () => Promise<RunningProcess>,
 ): Promise<RunningProcess> {
-  exportMetrics([name], region);
+  exportMetrics(name === "all" ? ["api", "worker"] : [name], region);
   let readiness = notReady("still starting");
   const metrics = await startMetricsServer({ listen: metricsListen, readiness: () => readiness, log });
   const endTraces = await openTracing(name, config);

@@ -301,6 +301,7 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
   });
   const listener = listenForWork(options, dispatcher, { ...engine, setKeys, upkeep });
   dispatcher.start();
+  const endOffers = options.handOver?.begin(dispatcher);
   logStarted(options);
   return {
     readiness: [
@@ -310,6 +311,7 @@ export async function startWorker(given: WorkerProcessOptions): Promise<WorkerPr
     ],
     failed: Promise.race([stuck, workers.run.then(async () => await new Promise<never>(() => undefined))]),
     close: async () => {
+      endOffers?.();
       await Promise.all([listener.stop(), revocations.stop(), watching.stop()]);
       await endWork({ pool, log, worker, dispatcher, workers, engine, replays, upkeep });
       setKeys.close();

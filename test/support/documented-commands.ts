@@ -23,6 +23,7 @@ function idleProgram(): Command {
     worker: nothing,
     edge: nothing,
     hub: nothing,
+    all: nothing,
     serve: nothing,
     doctor: nothing,
     migrate: nothing,

@@ -12,6 +12,7 @@ import { createContentKeys } from "../../webhooks/ingest/content-keys.ts";
 import { DeliveryService } from "../../webhooks/engine/delivery-service.ts";
 import { DeliveryStreams } from "../../webhooks/engine/delivery-streams.ts";
 import { EventService } from "../../webhooks/ingest/event-service.ts";
+import type { HandOver } from "../../webhooks/ingest/hand-over.ts";
 import { createIngest } from "../../webhooks/ingest/ingest.ts";
 import { ownTargets } from "../../webhooks/sending/own-listeners.ts";
 import { createPlatformPublishingAudit } from "../../webhooks/ingest/platform-publishing.ts";
@@ -42,6 +43,7 @@ export interface WebhookParts {
   readonly tenantLimits: TenantLimits;
   readonly cells: Cells | undefined;
   readonly setKeys: { readonly signingKey: SetKeys };
+  readonly handOver: HandOver | undefined;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -102,6 +104,7 @@ export function createWebhooks(parts: WebhookParts): WebhookServices & { drain()
     randomBytes: createRandomPool(),
     keyBytes: randomBytes,
     deadLetterMs: config.deadLetterMs,
+    handOver: parts.handOver,
   });
   const deliveries = new DeliveryService(reading);
   return {

@@ -1,4 +1,5 @@
 import type { WorkflowBundleOption } from "@temporalio/worker";
+import type { HandOverTo } from "../../webhooks/ingest/hand-over.ts";
 import type { Config } from "../../config/config.ts";
 import type { Logger } from "../../observability/logger.ts";
 
@@ -10,4 +11,6 @@ export interface WorkerProcessOptions {
   readonly stopping?: AbortSignal;
   /** The workflow code (default: the build's, or the sources', bundled now). */
   readonly workflowBundle?: WorkflowBundleOption;
+  /** Where the api of the same process offers new deliveries. */
+  readonly handOver?: HandOverTo;
 }

@@ -62,11 +62,17 @@ export class BusyTenants {
 
   /** Notes that deliveries of these tenants wait; of unknown ones if there are none. */
   noteWaiting(tenants: readonly string[]): void {
-    const busy = this.ids;
-    if (busy.length > 0 && (tenants.length === 0 || tenants.some((id) => !busy.includes(id)))) {
+    if (this.noteSent(tenants)) {
       this.#othersWait = true;
-      this.#othersAtMs = this.#now();
     }
+  }
+
+  /** Notes that deliveries of these tenants are sent or wait. @returns whether others than busy ones have some */
+  noteSent(tenants: readonly string[]): boolean {
+    const busy = this.ids;
+    const others = busy.length > 0 && (tenants.length === 0 || tenants.some((id) => !busy.includes(id)));
+    this.#othersAtMs = others ? this.#now() : this.#othersAtMs;
+    return others;
   }
 
   /** Notes a claim of other tenants' deliveries, and whether more of them may wait. */

@@ -1,5 +1,5 @@
 /**
- * Takes deliveries from the outbox: claims them by writing their carrier, sends their first attempts, and starts the
+ * Takes deliveries over at their insert if it can (decision 0042), and the others from the outbox: claims them by writing their carrier, sends their first attempts, and starts the
  * carrier's workflow. A lone delivery goes immediately; deliveries that wait for a token go together. After a crash
  * between claim and start, a sweep starts the claim again, with the same carrier, members and epoch.
  */
@@ -23,6 +23,9 @@ import type { CarrierStarter } from "./carrier-starter.ts";
 import type { EndpointHealth } from "../pacing/endpoint-health.ts";
 import { Sleeper } from "../../runtime/sleeper.ts";
 import { FirstLists } from "./first-lists.ts";
+import type { OfferedDelivery, TakenOffer } from "../ingest/hand-over.ts";
+import { type OutboxReason, refuseAll, takeOffer } from "./hand-over.ts";
+import { Targets } from "./targets.ts";
 import { LANE_MS, ListLanes } from "./list-lanes.ts";
 import { startList } from "./hand-back.ts";
 import { Starts } from "./starts.ts";
@@ -96,7 +99,10 @@ export class Dispatcher {
   readonly #busy: BusyTenants;
   readonly #lists: FirstLists;
   readonly #lanes: ListLanes;
+  readonly #targets: Targets;
   readonly #sleeper = new Sleeper();
+  /** Whether this worker is known to live, so that others leave its claims alone. */
+  #isKnown = false;
   /** Estimated size of the outbox, from notifications. */
   #waiting = 0;
   /** Waiting deliveries that notifications named. If they are all that is known to wait, they are claimed by id. */
@@ -123,6 +129,7 @@ export class Dispatcher {
     this.#busy = new BusyTenants(options);
     this.#lists = new FirstLists({ ...options, starts: this.#starts, busy: this.#busy });
     this.#lanes = new ListLanes({ ...options, starts: this.#starts });
+    this.#targets = new Targets(options.pool, () => performance.now());
   }
 
   start(): void {
@@ -157,6 +164,51 @@ export class Dispatcher {
     }
   }
 
+  /**
+   * Takes over deliveries that this process is about to insert. They wait in the outbox whenever a claim would leave them
+   * there, and while others wait: no delivery overtakes older ones of its tenant.
+   */
+  offer(offered: readonly OfferedDelivery[]): TakenOffer | undefined {
+    const reason = this.#refusal(offered.length);
+    if (reason !== undefined) {
+      return refuseAll(offered, reason);
+    }
+    const { worker, health, clock } = this.#options;
+    this.#busy.noteSent(offered.map(({ event }) => event.tenantId));
+    const slow = new Set(health.slow(clock.now()));
+    const busy = new Set(this.#busy.ids);
+    const [lists, targets] = [this.#lists, this.#targets];
+    const onTaken = (): void => this.#lanes.noteFirstAttempts();
+    return takeOffer({ worker, lists, targets, onTaken }, offered, ({ event, delivery }) =>
+      busy.has(event.tenantId) ? "busy_tenant" : slow.has(delivery.endpointId) ? "slow_endpoint" : undefined,
+    );
+  }
+
+  /** Returns why so many deliveries all have to wait in the outbox; undefined if they need not. */
+  #refusal(count: number): OutboxReason | undefined {
+    const { attempts, underWayMax, batchMax, clock } = this.#options;
+    if (this.#sleeper.stopped) {
+      return "ending";
+    }
+    // What waits from earlier is known after the first search.
+    if (!this.#isKnown || this.#searchedAtMs === Number.NEGATIVE_INFINITY) {
+      return "starting";
+    }
+    if (!clock.isRight) {
+      return "clock";
+    }
+    if (batchMax === 1) {
+      return "unbatched";
+    }
+    if (this.#waiting > 0 || this.#otherDays.length > 0) {
+      return "backlog";
+    }
+    if (attempts.firstUnderWay + count > underWayMax || this.#lists.isFull) {
+      return "limit";
+    }
+    return this.#busy.rests() ? "rest" : undefined;
+  }
+
   #noteNamed(count: number, ids: readonly string[]): void {
     if (count > NAMED_MAX || this.#named.length + ids.length > NAMED_MAX) {
       this.#manyAtMs = performance.now();
@@ -178,6 +230,7 @@ export class Dispatcher {
   /** Sets the live workers, which share the rate and the notifications. */
   shareWith(workers: LiveWorkers): void {
     this.#workers = workers;
+    this.#isKnown = true;
     this.#perSecond = this.#options.claimsPerSecond / workers.live;
   }
 

@@ -1,6 +1,7 @@
 /**
- * Lists of first attempts (decision 0004). A claim adds to the open list, and its requests leave at once. The workflow
- * that carries the list starts when the list is full, or after a second: it joins the requests and records them.
+ * Lists of first attempts (decision 0004). A claim adds to the open list, and its requests leave at once. So does an
+ * insert that hands its deliveries over (decision 0042). The workflow that carries the list starts when the list is full,
+ * or after a second: it joins the requests and records them.
  */
 import type { Logger } from "pino";
 import { type Batcher, createBatcher } from "../../database/batcher.ts";
@@ -45,11 +46,26 @@ interface FirstList {
   /** The attempts made at the claims. Each ends within about a second: with its outcome, or with a lease. */
   readonly attempts: Promise<unknown>[];
   timer: NodeJS.Timeout | undefined;
-  /** Whether a claim for it is in progress, so that it cannot be closed. */
-  claiming: boolean;
-  /** Whether it closes after that claim. */
-  due: boolean;
+  /** Claims and inserts in progress that may add members. Its workflow must know each, so it starts after them. */
+  pending: number;
+  /** Members that inserts in progress may add. */
+  promised: number;
+  /** Whether it is for one delivery, whose id it has or may get. A signal to that id must not reach others. */
+  alone: boolean;
+  /** Whether it takes no further claims and inserts. */
   closed: boolean;
+  /** Whether a sweep starts it, with the members that the database has. */
+  abandoned: boolean;
+}
+
+/** Carriers for deliveries that an insert in progress writes. One of the two functions must be called once. */
+export interface HandedLists {
+  /** In the order of the deliveries. */
+  readonly carriers: readonly string[];
+  /** Sends the requests of the deliveries that the insert has written with their carrier. */
+  readonly inserted: (claimed: readonly ClaimedFirst[]) => void;
+  /** Leaves the lists to a sweep: the insert failed, or its answer was lost. */
+  readonly failed: () => void;
 }
 
 export interface FirstListsOptions {
@@ -67,6 +83,11 @@ export interface FirstListsOptions {
   readonly busy: Pick<BusyTenants, "begin">;
 }
 
+/** Number of members, with those that may come. */
+function sizeOf({ members, promised }: FirstList): number {
+  return members.length + promised;
+}
+
 export class FirstLists {
   readonly #options: FirstListsOptions;
   /** Every list without a workflow, by carrier. */
@@ -78,6 +99,9 @@ export class FirstLists {
   /** Whether the last list had several members. Then the next one will, too. */
   #several = false;
   #members = 0;
+  #promised = 0;
+  /** Inserts in progress that may add members. */
+  readonly #inserts = new Set<Promise<undefined>>();
 
   constructor(options: FirstListsOptions) {
     this.#options = options;
@@ -93,7 +117,7 @@ export class FirstLists {
 
   /** Whether as many deliveries wait for their workflow as the memory may hold. */
   get isFull(): boolean {
-    return this.#members >= MEMBERS_MAX;
+    return this.#members + this.#promised >= MEMBERS_MAX;
   }
 
   /** Returns how many deliveries the next claim may take. A list with few free places is closed if more wait. */
@@ -102,7 +126,7 @@ export class FirstLists {
     if (this.#open === undefined) {
       return batchMax;
     }
-    const room = batchMax - this.#open.members.length;
+    const room = batchMax - sizeOf(this.#open);
     if (waiting <= room || room * CLAIMS_PER_LIST >= batchMax) {
       return room;
     }
@@ -117,23 +141,55 @@ export class FirstLists {
   async claim<T extends { readonly claimed: readonly ClaimedFirst[] }>(
     claim: (list: Pick<FirstClaim, "carrier" | "alone">) => Promise<T>,
   ): Promise<T> {
-    const wasAlone = this.#closeAlone();
-    const list = this.#open ?? this.#openList();
-    list.claiming = true;
+    const list = this.#listFor(1);
+    list.pending += 1;
     try {
-      const alone = list.members.length === 0 && !wasAlone && !this.#several;
-      const result = await claim({ carrier: list.carrier, alone });
+      const { carrier, alone } = list;
+      const result = await claim({ carrier, alone });
       this.#add(list, result.claimed);
       return result;
     } catch (error) {
       this.#abandon(list);
       throw error;
     } finally {
-      list.claiming = false;
-      if (list.due || list.members.length >= this.#options.batchMax) {
+      this.#settled(list);
+    }
+  }
+
+  /** Chooses carriers for deliveries that are about to be inserted. Their lists do not start until the insert ends. */
+  handOver(ids: readonly string[]): HandedLists {
+    const lists = new Map<FirstList, number>();
+    const carriers = ids.map((id) => {
+      const list = this.#listFor(ids.length);
+      list.carrier = list.alone ? id : list.carrier;
+      list.pending += lists.has(list) ? 0 : 1;
+      list.promised += 1;
+      this.#promised += 1;
+      lists.set(list, (lists.get(list) ?? 0) + 1);
+      if (sizeOf(list) >= this.#options.batchMax) {
         this.#close(list);
       }
-    }
+      return list.carrier;
+    });
+    const { promise: insert, resolve } = Promise.withResolvers<undefined>();
+    this.#inserts.add(insert);
+    const each = (act: (list: FirstList) => void): void => {
+      this.#inserts.delete(insert);
+      resolve(undefined);
+      for (const [list, count] of lists) {
+        list.promised -= count;
+        this.#promised -= count;
+        act(list);
+        this.#settled(list);
+      }
+    };
+    return {
+      carriers,
+      inserted: (claimed) => {
+        each((list) => this.#add(list, claimed.filter(({ carrier }) => carrier === list.carrier)));
+      },
+      failed: () => each((list) => this.#abandon(list)),
+    };
   }
 
   /** Starts the lists of workers that have ended, and those that this worker gave up. */
@@ -154,13 +210,30 @@ export class FirstLists {
     }
   }
 
-  /** Closes the open list. Resolves when no list is about to start: each has its workflow, or waits for a sweep. */
+  /**
+   * Closes the open list, after the inserts in progress. Resolves when no list is about to start: each has its workflow, or
+   * waits for a sweep.
+   */
   async settle(): Promise<void> {
+    await Promise.all(this.#inserts);
     if (this.#open !== undefined) {
       this.#close(this.#open);
     }
     await Promise.allSettled(this.#starting);
     await this.#removals.drain();
+  }
+
+  /**
+   * Returns the open list, or opens one. After a list with several members, and after one for a delivery alone, more are
+   * expected to follow.
+   *
+   * @param count how many deliveries are known to come
+   */
+  #listFor(count: number): FirstList {
+    const wasAlone = this.#closeAlone();
+    const list = this.#open ?? this.#openList();
+    list.alone = count === 1 && sizeOf(list) === 0 && list.pending === 0 && !wasAlone && !this.#several;
+    return list;
   }
 
   #openList(): FirstList {
@@ -171,9 +244,11 @@ export class FirstLists {
       members: [],
       attempts: [],
       timer: undefined,
-      claiming: false,
-      due: false,
+      pending: 0,
+      promised: 0,
+      alone: false,
       closed: false,
+      abandoned: false,
     };
     this.#open = list;
     return list;
@@ -181,12 +256,15 @@ export class FirstLists {
 
   #add(list: FirstList, claimed: readonly ClaimedFirst[]): void {
     const [first] = claimed;
-    if (first === undefined) {
+    if (first === undefined || list.abandoned) {
       return;
     }
     if (list.members.length === 0) {
       list.carrier = first.carrier;
-      list.timer = setTimeout(() => this.#close(list), LINGER_MS);
+      list.alone = first.carrier === first.deliveryId;
+      if (!list.closed) {
+        list.timer = setTimeout(() => this.#close(list), LINGER_MS);
+      }
       this.#lists.set(list.carrier, list);
     }
     for (const { loaded: _loaded, ...member } of claimed) {
@@ -223,55 +301,66 @@ export class FirstLists {
     if (list.members.some((member) => member.endpointId !== endpointId)) {
       return false;
     }
+    if (list.pending > 0) {
+      return false;
+    }
     if (list.closed) {
       return true;
     }
-    if (list.claiming || this.#kept.take(KEPT_PER_SECOND, KEPT_BURST, performance.now()) > 0) {
+    if (this.#kept.take(KEPT_PER_SECOND, KEPT_BURST, performance.now()) > 0) {
       return false;
     }
     this.#close(list);
     return true;
   }
 
-  /**
-   * Closes the open list if it has its member's id. A signal to that id must not reach others.
-   *
-   * @returns whether it did
-   */
+  /** Closes the open list if it is for one delivery. @returns whether it did */
   #closeAlone(): boolean {
     const list = this.#open;
-    if (list === undefined || list.carrier !== list.members[0]?.deliveryId) {
+    if (list?.alone !== true) {
       return false;
     }
     this.#close(list);
     return true;
   }
 
-  /** Closes a list, but not during a claim for it: the workflow must know every member. */
+  /** Lets no further claim or insert add to a list, and starts it after those in progress. */
   #close(list: FirstList): void {
-    if (list.closed) {
-      return;
+    if (!list.closed) {
+      this.#shut(list);
+      this.#startIfDue(list);
     }
-    if (list.claiming) {
-      list.due = true;
-      return;
+  }
+
+  /** Notes the end of a claim or an insert. */
+  #settled(list: FirstList): void {
+    list.pending -= 1;
+    if (list.alone && list.members.length === 0) {
+      // It may have the id of a delivery that waits in the outbox.
+      this.#shut(list);
+    } else if (list.closed) {
+      this.#startIfDue(list);
+    } else if (list.members.length >= this.#options.batchMax) {
+      this.#close(list);
     }
-    this.#shut(list);
-    if (list.members.length > 0) {
+  }
+
+  #startIfDue(list: FirstList): void {
+    if (list.pending === 0 && !list.abandoned && list.members.length > 0) {
       const starting = this.#start(list).finally(() => this.#starting.delete(starting));
       this.#starting.add(starting);
     }
   }
 
   #abandon(list: FirstList): void {
+    list.abandoned = true;
     this.#shut(list);
     this.#end(list);
   }
 
-  /** Lets no further claim add to a list. */
   #shut(list: FirstList): void {
     list.closed = true;
-    this.#several = list.members.length > 1;
+    this.#several = sizeOf(list) > 1;
     clearTimeout(list.timer);
     this.#open = this.#open === list ? undefined : this.#open;
   }

@@ -7,8 +7,10 @@ import type { Pool } from "../../database/pool.ts";
 import { createBatcher } from "../../database/batcher.ts";
 import {
   type EventKey,
+  type Expected,
   findEvent,
   insertEvents,
+  type InsertTimes,
   matchEndpoints,
   type MatchedType,
   type NewEvent,
@@ -30,6 +32,7 @@ import { tracer } from "../../observability/tracing.ts";
 import { IDEMPOTENCY_MS } from "../../domain/idempotency.ts";
 import type { ContentKeys } from "./content-keys.ts";
 import { sealNewContents } from "./event-content.ts";
+import type { HandOver } from "./hand-over.ts";
 import { type Checked, EventRules, placeOf, RETRY_AFTER_MS, rulesKey } from "./event-rules.ts";
 
 /**
@@ -96,6 +99,8 @@ export interface IngestOptions {
   /** For cryptographic keys. */
   readonly keyBytes: RandomBytes;
   readonly deadLetterMs: number;
+  /** Takes deliveries over at their insert. Without it, all wait in the outbox. */
+  readonly handOver?: HandOver | undefined;
 }
 
 /** A match with the key of its rules. */
@@ -253,7 +258,7 @@ async function commit(
     expiresAt: new Date(nowMs + deadLetterMs),
   };
   const expected = [...matches.values()];
-  const { inserted, outdated } = await insertEvents(pool, sealed, times, expected);
+  const { inserted, outdated } = await insertHanded(options, sealed, times, expected);
   metrics.eventsAccepted.inc(inserted.size);
   return made.map((flushed, index) => {
     if (typeof flushed === "string" || flushed instanceof Error || inserted.has(flushed.id)) {
@@ -265,6 +270,25 @@ async function commit(
     }
     return "key-taken";
   });
+}
+
+/** Inserts events, and hands over their deliveries if it can. Nothing is sent before the commit is known. */
+async function insertHanded(
+  { pool, handOver }: IngestOptions,
+  events: readonly NewEvent[],
+  times: InsertTimes,
+  expected: readonly Expected[],
+): ReturnType<typeof insertEvents> {
+  const queued = events.flatMap((event) =>
+    event.deliveries.filter(({ state }) => state === "QUEUED").map((delivery) => ({ event, delivery })),
+  );
+  const taken = handOver?.offer(queued);
+  const result = await insertEvents(pool, events, times, expected, taken).catch((error: unknown) => {
+    taken?.failed();
+    throw error;
+  });
+  taken?.inserted(result);
+  return result;
 }
 
 function newEvent(

@@ -69,10 +69,17 @@ export interface LoadedDelivery extends StoredContent, StoredSecrets {
 }
 
 /** Contents up to this size, in bytes, are loaded with their deliveries. */
-const SMALL_CONTENT_BYTES = 16_384;
+export const SMALL_CONTENT_BYTES = 16_384;
 
 /** The columns of {@link loadedColumns}, as PostgreSQL returns them. */
 export type LoadedColumns = LoadedDelivery & SecretColumns;
+
+/** The columns of a {@link LoadedDelivery} that its endpoint `p`, tenant `t` and secrets decide. */
+export const TARGET_COLUMNS = `p.state AS "endpointState", p.url, p.metadata, p.request_version AS "requestVersion",
+        p.ssf_stream AS "ssfStream", p.rate_limit AS "rateLimit", p.disabled_reason AS "disabledReason",
+        CASE WHEN p.state = 'PENDING' AND p.verification_state <> 'EXHAUSTED' THEN p.verification_requested_at END
+          AS "verifyingSince",
+        ${SECRET_COLUMNS}, t.data_key AS "wrappedDataKey", t.held_at AS "heldAt"`;
 
 /**
  * Returns the columns of a {@link LoadedDelivery}: of the delivery `d`, its event `e`, endpoint `p`, tenant `t`, secrets
@@ -83,12 +90,7 @@ export function loadedColumns(traced: boolean): string {
         d.next_attempt_at AS "nextAttemptAt", d.event_id AS "eventId", d.event_type AS "eventType",
         e.occurred_at AS "occurredAt", e.source_id AS "sourceId", e.own IS TRUE AS own, e.data,
         CASE WHEN octet_length(e.content) <= ${SMALL_CONTENT_BYTES} THEN e.content END AS content,
-        octet_length(e.content) AS "contentBytes", d.endpoint_id AS "endpointId", p.state AS "endpointState",
-        p.url, p.metadata, p.request_version AS "requestVersion", p.ssf_stream AS "ssfStream", p.rate_limit AS "rateLimit",
-        p.disabled_reason AS "disabledReason",
-        CASE WHEN p.state = 'PENDING' AND p.verification_state <> 'EXHAUSTED' THEN p.verification_requested_at END
-          AS "verifyingSince",
-        ${SECRET_COLUMNS}, t.data_key AS "wrappedDataKey", t.held_at AS "heldAt", d.claimed_by AS "claimedBy",
+        octet_length(e.content) AS "contentBytes", d.endpoint_id AS "endpointId", ${TARGET_COLUMNS}, d.claimed_by AS "claimedBy",
         a.lease_until AS "leaseUntil", a.duration_ms AS "durationMs", a.error, a.status${traced ? ", e.traceparent" : ""}`;
 }
 

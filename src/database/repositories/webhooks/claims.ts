@@ -12,7 +12,7 @@ import { sql } from "../../sql.ts";
 import { joinSecrets } from "../stored-secrets.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 import { dateLiteral, type LoadedColumns, type LoadedDelivery, loadedColumns, toLoaded } from "./attempts.ts";
-import { notifyOutbox } from "./events.ts";
+import { NOTE_LISTS, NOTED_BEFORE, notifyOutbox } from "./events.ts";
 
 /** A delivery with a carrier, whose workflow must be started. */
 export interface Claimed {
@@ -188,11 +188,9 @@ function composeClaim({
         RETURNING d.day, d.id, d.tenant_id, d.endpoint_id, d.event_id, d.event_type, d.state, d.cycle, d.next_attempt_at,
           d.carrier, d.epoch, d.claimed_by
       ), noted AS (
-        INSERT INTO unstarted_lists AS l (carrier, worker, first_day, last_day, first_id, last_id, opened_at)
+        ${NOTE_LISTS}
         SELECT carrier, $3::text, min(day), max(day), min(id), max(id), $4::timestamptz FROM claimed GROUP BY carrier
-        ON CONFLICT (carrier) DO UPDATE SET
-          first_day = least(l.first_day, excluded.first_day), first_id = least(l.first_id, excluded.first_id),
-          last_day = greatest(l.last_day, excluded.last_day), last_id = greatest(l.last_id, excluded.last_id)
+        ${NOTED_BEFORE}
       )
       SELECT d.carrier, d.epoch, ${loadedColumns(traced)},
         e.id IS NOT NULL AND p.id IS NOT NULL AND t.id IS NOT NULL AS whole${columns && `, ${columns}`}

@@ -5,6 +5,7 @@ import type { Queryable } from "../../pool.ts";
 import { raw, type Statement, sql } from "../../sql.ts";
 import type { KeyPlace } from "../idempotency.ts";
 import type { TenantRow } from "../tenants.ts";
+import { targetVersion } from "./targets.ts";
 import { atPlace, type BoundedRows, type Onward, READ_MAX, readBounded } from "../page.ts";
 
 /** Channel that tells workers how many deliveries were added to the outbox. A hint only. */
@@ -23,11 +24,13 @@ export function notifyOutbox(count: string, ids = "NULL"): string {
     ${count} || ' ' || floor(random() * 1000000)::int || coalesce(' ' || ${ids}, ''))`;
 }
 
-/** Returns the ids of the events' tenants and deliveries for a notification, unless they are too many. */
-function notifiedIds(events: readonly NewEvent[]): string | null {
+/** Returns the ids of the tenants and deliveries of the outbox for a notification, unless they are too many. */
+function notifiedIds(events: readonly NewEvent[], handed?: HandedDeliveries): string | null {
   const tenants = new Set(events.map(({ tenantId }) => tenantId));
   const deliveries = events.flatMap((event) =>
-    event.deliveries.filter(({ state }) => state === "QUEUED").map(({ id }) => id),
+    event.deliveries
+      .filter(({ id, state }) => state === "QUEUED" && handed?.carriers.has(id) !== true)
+      .map(({ id }) => id),
   );
   const ids = [
     ...(tenants.size > NAMED_TENANTS_MAX ? [] : tenants),
@@ -240,14 +243,68 @@ function countedStatement(now: Date): Statement {
     FROM accepted a JOIN input i ON i.id = a.id WHERE i.own IS NOT TRUE GROUP BY 1, 3`;
 }
 
+/** SQL that notes lists whose workflow has not been started, and adds to those that are noted. A SELECT stands between. */
+export const NOTE_LISTS =
+  "INSERT INTO unstarted_lists AS l (carrier, worker, first_day, last_day, first_id, last_id, opened_at)";
+export const NOTED_BEFORE = `ON CONFLICT (carrier) DO UPDATE SET
+          first_day = least(l.first_day, excluded.first_day), first_id = least(l.first_id, excluded.first_id),
+          last_day = greatest(l.last_day, excluded.last_day), last_id = greatest(l.last_id, excluded.last_id)`;
+
+/** Deliveries that a worker in this process takes over at their insert (decision 0042). */
+export interface HandedDeliveries {
+  /** The worker that claims them. */
+  readonly worker: string;
+  /** Their carriers. */
+  readonly carriers: ReadonlyMap<string, string>;
+  /** The versions of their endpoints ({@link targetVersion}). The delivery waits in the outbox if it is not current. */
+  readonly versions: ReadonlyMap<string, string>;
+}
+
+/** The parts of the insert that write the claim of {@link HandedDeliveries}; empty without any. */
+function handOver(
+  handed: HandedDeliveries | undefined,
+  deliveries: readonly NewDelivery[],
+  now: Date,
+): Readonly<Record<"given" | "name" | "current" | "columns" | "values" | "noted" | "result", Statement>> {
+  if (handed === undefined) {
+    const none = raw("");
+    return { given: none, name: none, current: none, columns: none, values: none, noted: none, result: none };
+  }
+  const { worker, carriers, versions } = handed;
+  const isHanded = raw("d.carrier IS NOT NULL AND d.endpoint_id IN (SELECT id FROM current_targets)");
+  return {
+    given: sql`, ${deliveries.map(({ id }) => carriers.get(id) ?? null)}::text[]`,
+    name: raw(", carrier"),
+    current: sql`current_targets AS MATERIALIZED (
+      SELECT p.id FROM unnest(${[...versions.keys()]}::text[], ${[...versions.values()]}::text[]) AS w(id, version)
+      JOIN endpoints p ON p.id = w.id JOIN tenants t ON t.id = p.tenant_id
+      WHERE t.held_at IS NULL AND ${raw(targetVersion())} = w.version
+    ), `,
+    columns: raw(", carrier, claimed_at, claimed_by"),
+    values: sql`, CASE WHEN ${isHanded} THEN d.carrier END, CASE WHEN ${isHanded} THEN ${now}::timestamptz END,
+      CASE WHEN ${isHanded} THEN ${worker}::text END`,
+    noted: sql`noted AS (
+      ${raw(NOTE_LISTS)} SELECT carrier, ${worker}::text, min(day), max(day), min(id), max(id), ${now}::timestamptz
+      FROM outbox WHERE carrier IS NOT NULL GROUP BY carrier ORDER BY carrier ${raw(NOTED_BEFORE)}
+    ), `,
+    result: raw(", (SELECT array_agg(id) FROM outbox WHERE carrier IS NOT NULL) AS handed"),
+  };
+}
+
 function insertStatement(
   events: readonly NewEvent[],
   { now, keysAfter, signedKeysAfter, expiresAt }: InsertTimes,
   expected: readonly Expected[],
+  handed?: HandedDeliveries,
 ): Statement {
   const deliveries = events.flatMap((event) => event.deliveries.map((delivery) => ({ event, delivery })));
   const contents = events.map((event) => event.content);
   const { starts, lengths } = placesOf(contents);
+  const hand = handOver(
+    handed,
+    deliveries.map(({ delivery }) => delivery),
+    now,
+  );
   return sql`WITH input AS (
     SELECT * FROM unnest(
       ${events.map((event) => idDay(event.id))}::date[],
@@ -290,23 +347,32 @@ function insertStatement(
     SELECT i.day, i.id, i.tenant_id, i.type, substr(${Buffer.concat(contents)}::bytea, i.start, i.length), i.source_id, i.occurred_at, i.deliveries, ${now}, i.traceparent, i.own
     FROM input i WHERE i.id NOT IN (SELECT event_id FROM refused) AND i.id NOT IN (SELECT id FROM put_off)
     RETURNING day, id, tenant_id, type
-  ), outbox AS (
-    INSERT INTO deliveries (day, id, tenant_id, event_id, event_type, endpoint_id, state, reason, dead_lettered_at, expires_at, created_at)
+  ), ${hand.current}outbox AS (
+    INSERT INTO deliveries (day, id, tenant_id, event_id, event_type, endpoint_id, state, reason, dead_lettered_at, expires_at, created_at${hand.columns})
     SELECT a.day, d.id, a.tenant_id, a.id, a.type, d.endpoint_id, d.state,
       CASE WHEN d.state = 'DEAD_LETTERED' THEN 'endpoint_disabled' END,
       CASE WHEN d.state = 'DEAD_LETTERED' THEN ${now}::timestamptz END,
-      CASE WHEN d.state = 'DEAD_LETTERED' THEN ${expiresAt}::timestamptz END, ${now}
+      CASE WHEN d.state = 'DEAD_LETTERED' THEN ${expiresAt}::timestamptz END, ${now}${hand.values}
     FROM unnest(
       ${deliveries.map(({ delivery }) => delivery.id)}::text[], ${deliveries.map(({ event }) => event.id)}::text[],
       ${deliveries.map(({ delivery }) => delivery.endpointId)}::text[],
-      ${deliveries.map(({ delivery }) => delivery.state)}::text[]) AS d(id, event_id, endpoint_id, state)
+      ${deliveries.map(({ delivery }) => delivery.state)}::text[]${hand.given}) AS d(id, event_id, endpoint_id, state${hand.name})
     JOIN accepted a ON a.id = d.event_id
-    RETURNING state, tenant_id, endpoint_id, event_type
+    RETURNING state, tenant_id, endpoint_id, event_type, day, id, carrier
   ), counted AS (
     ${countedStatement(now)}
-  ), queued AS (SELECT count(*) AS n FROM outbox WHERE state = 'QUEUED')
+  ), ${hand.noted}queued AS (SELECT count(*) AS n FROM outbox WHERE state = 'QUEUED' AND carrier IS NULL)
   SELECT (SELECT array_agg(id) FROM accepted) AS inserted, (SELECT array_agg(id) FROM put_off) AS outdated,
-    (SELECT ${raw(notifyOutbox("n", "ids"))} FROM queued, (SELECT ${notifiedIds(events)}::text AS ids) t WHERE n > 0)`;
+    (SELECT ${raw(notifyOutbox("n", "ids"))} FROM queued, (SELECT ${notifiedIds(events, handed)}::text AS ids) t WHERE n > 0)${hand.result}`;
+}
+
+export interface InsertResult {
+  /** Ids of the events that were inserted. */
+  readonly inserted: ReadonlySet<string>;
+  /** Ids of events that were skipped because their match is outdated. */
+  readonly outdated: ReadonlySet<string>;
+  /** Ids of deliveries that were inserted with a carrier. */
+  readonly handed: ReadonlySet<string>;
 }
 
 /**
@@ -314,19 +380,21 @@ function insertStatement(
  * taken. Two events of one call must not share a key.
  *
  * @param expected the matches from which the deliveries were made; skips the events of one that is outdated
- * @returns the ids of the inserted events, and of those whose match is outdated
+ * @param handed deliveries to claim at once
  */
 export async function insertEvents(
   db: Queryable,
   events: readonly NewEvent[],
   times: InsertTimes,
   expected: readonly Expected[] = [],
-): Promise<{ readonly inserted: ReadonlySet<string>; readonly outdated: ReadonlySet<string> }> {
-  const { rows } = await db.query<{ inserted: string[] | null; outdated: string[] | null }>({
-    name: "insert-events",
-    ...insertStatement(events, times, expected),
+  handed?: HandedDeliveries,
+): Promise<InsertResult> {
+  const { rows } = await db.query<Record<"inserted" | "outdated" | "handed", string[] | null | undefined>>({
+    name: handed === undefined ? "insert-events" : "insert-events-handed",
+    ...insertStatement(events, times, expected, handed),
   });
-  return { inserted: new Set(rows[0]?.inserted), outdated: new Set(rows[0]?.outdated) };
+  const [row] = rows;
+  return { inserted: new Set(row?.inserted), outdated: new Set(row?.outdated), handed: new Set(row?.handed) };
 }
 
 /** The stored `data` of an event. Both members are null once it is erased. */

@@ -1,0 +1,48 @@
+/** Targets: what a first attempt needs of its endpoint, for a worker that keeps them in memory (decision 0042). */
+import type { Queryable } from "../../pool.ts";
+import { joinSecrets, toStoredSecrets } from "../stored-secrets.ts";
+import { type LoadedColumns, type LoadedDelivery, TARGET_COLUMNS } from "./attempts.ts";
+
+/** The part of a {@link LoadedDelivery} that its endpoint and tenant decide. */
+export type Target = Pick<
+  LoadedDelivery,
+  | "tenantId"
+  | "endpointId"
+  | "endpointState"
+  | "disabledReason"
+  | "verifyingSince"
+  | "url"
+  | "metadata"
+  | "requestVersion"
+  | "ssfStream"
+  | "rateLimit"
+  | "secret"
+  | "besideSecret"
+  | "wrappedDataKey"
+  | "heldAt"
+> & {
+  /** As in {@link targetVersion}. */
+  readonly version: string;
+};
+
+/**
+ * SQL for the version of a target: it changes with each change of the rows of endpoint `p`, tenant `t` and the secrets. It
+ * names their transactions, so it reads no secret and no URL.
+ */
+export function targetVersion(): string {
+  const secrets = (states: string): string =>
+    `(SELECT string_agg(v.xmin::text, ',' ORDER BY v.xmin::text) FROM endpoint_secrets v
+      WHERE v.endpoint_id = p.id AND v.state ${states})`;
+  return `concat_ws(' ', p.xmin, t.xmin, ${secrets("= 'CURRENT'")}, ${secrets("IN ('NEXT', 'PREVIOUS')")})`;
+}
+
+/** Returns the targets of these endpoints that exist. */
+export async function loadTargets(db: Queryable, endpointIds: readonly string[]): Promise<Target[]> {
+  const { rows } = await db.query<LoadedColumns & Pick<Target, "version">>({
+    name: "load-targets",
+    text: `SELECT p.tenant_id AS "tenantId", p.id AS "endpointId", ${TARGET_COLUMNS}, ${targetVersion()} AS version
+      FROM endpoints p JOIN tenants t ON t.id = p.tenant_id ${joinSecrets("p.id")} WHERE p.id = ANY ($1::text[])`,
+    values: [endpointIds],
+  });
+  return rows.map((row) => ({ ...row, ...toStoredSecrets(row) }));
+}

@@ -1,0 +1,47 @@
+/**
+ * Hand-over at the insert (decision 0042): if a worker runs in the same process, the insert of events writes the claim of
+ * their deliveries, and the first attempts leave once it has been committed. No claim reads them again.
+ */
+import type {
+  HandedDeliveries,
+  InsertResult,
+  NewDelivery,
+  NewEvent,
+} from "../../database/repositories/webhooks/events.ts";
+
+/** A delivery that is about to be inserted, and its event. */
+export interface OfferedDelivery {
+  readonly event: NewEvent;
+  readonly delivery: NewDelivery;
+}
+
+/** The answer to an offer. One of the two functions must be called once, after the insert. */
+export interface TakenOffer extends HandedDeliveries {
+  /** Sends what the insert has written with its carrier. */
+  readonly inserted: (result: InsertResult) => void;
+  /** The insert failed, or its answer was lost: what it may have written is found by a sweep. */
+  readonly failed: () => void;
+}
+
+/** Takes deliveries over that are about to be inserted. Those without a carrier wait in the outbox. */
+export interface HandOver {
+  /** @returns undefined if it takes none of them */
+  offer(deliveries: readonly OfferedDelivery[]): TakenOffer | undefined;
+}
+
+/** Passes offers to the worker of this process while there is one. */
+export class HandOverTo implements HandOver {
+  #worker: HandOver | undefined;
+
+  offer(deliveries: readonly OfferedDelivery[]): TakenOffer | undefined {
+    return deliveries.length === 0 ? undefined : this.#worker?.offer(deliveries);
+  }
+
+  /** Begins to pass offers to a worker. @returns ends it, before the worker stops */
+  begin(worker: HandOver): () => void {
+    this.#worker = worker;
+    return () => {
+      this.#worker = undefined;
+    };
+  }
+}
