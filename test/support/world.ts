@@ -13,6 +13,7 @@ import { createContentKeys } from "../../src/webhooks/ingest/content-keys.ts";
 import { type Attempt, DeliveryService } from "../../src/webhooks/engine/delivery-service.ts";
 import { EventService } from "../../src/webhooks/ingest/event-service.ts";
 import { Releaser } from "../../src/webhooks/engine/release.ts";
+import { type HandOver, HandOverTo } from "../../src/webhooks/ingest/hand-over.ts";
 import { type AcceptedEvent, createIngest, type Ingest } from "../../src/webhooks/ingest/ingest.ts";
 import { systemClock } from "../../src/domain/clock.ts";
 import { newId } from "../../src/domain/ids.ts";
@@ -104,6 +105,13 @@ export interface WorldOptions {
   readonly database?: TestDatabase;
   /** A separate Temporal, which may be down (default: the run's shared one). */
   readonly temporal?: { readonly address: string; readonly namespace: string };
+  /** Hands new deliveries to the worker at their insert, as one process does (default: they wait in the outbox). */
+  readonly handOver?: {
+    /** Between the publisher and the worker. */
+    readonly between?: (worker: HandOver) => HandOver;
+    /** Between the publisher and the database. */
+    readonly pool?: (pool: Pool) => Pool;
+  };
 }
 
 async function worldConfig(database: TestDatabase, options: WorldOptions): Promise<Environment> {
@@ -146,13 +154,16 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
   const connection = Connection.lazy(connectionOptions(temporalOptions(config)));
   const temporal = new TemporalClient({ connection, namespace: config.temporalNamespace });
   const keyring = testKeyring(config.kek ?? Buffer.alloc(0));
+  const { handOver: handing } = options;
+  const handOver = handing && new HandOverTo();
   const ingest = createIngest({
-    pool: pools.ingest,
+    pool: handing?.pool?.(pools.ingest) ?? pools.ingest,
     keys: createContentKeys({ keyring, clock }),
     clock,
     randomBytes,
     keyBytes: randomBytes,
     deadLetterMs: config.deadLetterMs,
+    handOver: handOver && (handing?.between?.(handOver) ?? handOver),
   });
   const releaser = new Releaser(temporal, log);
   const reading = { pool: pools.api, keyring, releaser, clock, randomBytes };
@@ -197,7 +208,7 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
       ),
     environment,
     startWorker: async () => {
-      const worker = await startTestWorker({ config, log });
+      const worker = await startTestWorker({ config, log, ...(handOver && { handOver }) });
       workers.add(worker);
       return {
         readiness: worker.readiness,
