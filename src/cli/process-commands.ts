@@ -14,7 +14,10 @@ interface ProcessCommand {
 export const PROCESS_COMMANDS: readonly ProcessCommand[] = [
   { name: "api", description: "run the public and the operators' API" },
   { name: "worker", description: "run the delivery engine" },
-  { name: "all", description: "run both APIs and the delivery engine in one process, for a small installation" },
+  {
+    name: "all",
+    description: "run both APIs and the delivery engine in one process, for a small installation",
+  },
   {
     name: "edge",
     description: "run the edge, which checks tokens and scopes for the data plane and the API",

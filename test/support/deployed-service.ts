@@ -59,11 +59,14 @@ export interface DeploymentOptions {
   readonly temporal: Deployment["temporal"];
   /** Number of edges. */
   readonly edges: number;
+  /** Runs api and worker in one process, `signet all`. */
+  readonly together?: boolean;
 }
 
 export interface RunningDeployment extends Deployment {
+  /** The worker process, which is also the api if they run together. */
   readonly worker: SpawnedProcess;
-  /** Starts another worker process, for instance after the first was killed. */
+  /** Starts another worker process, for instance after the first was killed; if they run together, an api with it. */
   startWorker(): Promise<SpawnedProcess>;
   close(): Promise<void>;
 }
@@ -163,23 +166,23 @@ export async function startDeployment(options: DeploymentOptions): Promise<Runni
     dataPlane.closeAllConnections();
     dataPlane.close();
   };
+  const listens: Environment = {
+    SIGNET_API_LISTEN: `127.0.0.1:${publicPort}`,
+    SIGNET_EDGE_LISTEN: `127.0.0.1:${apiTlsPort}`,
+  };
+  const command = options.together === true ? "all" : "worker";
   let workers = 0;
   const startWorker = async (): Promise<SpawnedProcess> => {
     workers += 1;
     const metricsPort = workers === 1 ? port() : ((await freePorts(1))[0] ?? 0);
-    return await start({ name: `worker-${workers}`, command: "worker", metricsPort, environment: {} });
+    const own = command === "all" ? listens : {};
+    return await start({ name: `${command}-${workers}`, command, metricsPort, environment: own });
   };
   const edgePorts = Array.from({ length: options.edges }, port);
   try {
-    const api = start({
-      name: "api",
-      command: "api",
-      metricsPort: port(),
-      environment: {
-        SIGNET_API_LISTEN: `127.0.0.1:${publicPort}`,
-        SIGNET_EDGE_LISTEN: `127.0.0.1:${apiTlsPort}`,
-      },
-    });
+    const api =
+      command === "worker" &&
+      start({ name: "api", command: "api", metricsPort: port(), environment: listens });
     const edges = edgePorts.map(
       async (edgePort, index) =>
         await start({

@@ -82,7 +82,10 @@ test("it goes to the URL that its endpoint has at the insert", async () => {
 
 test.each([
   ["its secret", "UPDATE endpoint_secrets SET created_at = now() WHERE endpoint_id = $1"],
-  ["its tenant", "UPDATE tenants SET name = 'other' WHERE id = (SELECT tenant_id FROM endpoints WHERE id = $1)"],
+  [
+    "its tenant",
+    "UPDATE tenants SET name = 'other' WHERE id = (SELECT tenant_id FROM endpoints WHERE id = $1)",
+  ],
 ])("it waits for a claim after a change of %s", async (_, change) => {
   await untilHanded();
   await made.current.sql.query(change, [endpoint.id]);

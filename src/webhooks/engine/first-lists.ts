@@ -186,7 +186,12 @@ export class FirstLists {
     return {
       carriers,
       inserted: (claimed) => {
-        each((list) => this.#add(list, claimed.filter(({ carrier }) => carrier === list.carrier)));
+        each((list) =>
+          this.#add(
+            list,
+            claimed.filter(({ carrier }) => carrier === list.carrier),
+          ),
+        );
       },
       failed: () => each((list) => this.#abandon(list)),
     };

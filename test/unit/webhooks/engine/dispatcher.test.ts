@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { DAY_MS, newId } from "../../../../src/domain/ids.ts";
 import { createLogger } from "../../../../src/observability/logger.ts";
 import { Dispatcher, type DispatcherOptions } from "../../../../src/webhooks/engine/dispatcher.ts";
+import type { OfferedDelivery } from "../../../../src/webhooks/ingest/hand-over.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -317,5 +318,87 @@ describe("many slow endpoints", () => {
     clearInterval(keepBusy);
     expect(rounds.slice(0, 6)).toEqual([64, 32, 16, 8, 4, 8]);
     expect(started.length).toBeGreaterThan(150);
+  });
+});
+
+describe("an offer of deliveries that are about to be inserted", () => {
+  const offered = (tenantId = "ten_a", endpointId = "ep_a"): OfferedDelivery => ({
+    event: { tenantId, id: "evt_1", content: Buffer.alloc(1) } as never,
+    delivery: { id: newId("delivery", 0, randomBytes), endpointId, state: "QUEUED" },
+  });
+
+  /** A dispatcher that has found nothing to claim, and knows the target of each endpoint that it was asked for. */
+  async function startIdle(
+    options: Partial<DispatcherOptions> = {},
+    found: object[] = [],
+  ): Promise<Dispatcher> {
+    const dispatcher = createDispatcher({
+      health: { slow: () => ["ep_slow"] } as never,
+      starter: { draw: () => [], firstAttempts: () => ({}) } as never,
+      attempts: { firstUnderWay: 0, run: async () => await new Promise(() => undefined) } as never,
+      pool: {
+        query: async ({ name, values }: { name: string; values: unknown[] }) => {
+          if (name === "load-targets") {
+            const rows = (values[0] as string[]).map((endpointId) => ({
+              endpointId,
+              heldAt: null,
+              version: "1",
+            }));
+            return await Promise.resolve({ rows });
+          }
+          return await Promise.resolve({ rows: name.startsWith("claim-first") ? found.splice(0) : [] });
+        },
+      } as never,
+      ...options,
+    });
+    dispatcher.shareWith({ live: 1, rank: 0 });
+    dispatcher.start();
+    await vi.advanceTimersByTimeAsync(0);
+    for (const endpointId of ["ep_a", "ep_slow"]) {
+      dispatcher.offer([offered("ten_a", endpointId)]);
+    }
+    await vi.advanceTimersByTimeAsync(0);
+    return dispatcher;
+  }
+
+  test("is taken once the target is known and nothing waits", async () => {
+    const dispatcher = await startIdle();
+    const [one, slow] = [offered(), offered("ten_a", "ep_slow")];
+    const taken = dispatcher.offer([one, slow]);
+    expect([...(taken?.carriers.keys() ?? [])]).toEqual([one.delivery.id]);
+    expect(taken?.versions).toEqual(new Map([["ep_a", "1"]]));
+    expect(dispatcher.offer([offered("ten_a", "ep_new")])).toBeUndefined();
+  });
+
+  test("is not taken before the worker is known to live, and what waits is known", () => {
+    const dispatcher = createDispatcher();
+    expect(dispatcher.offer([offered()])).toBeUndefined();
+    dispatcher.shareWith({ live: 1, rank: 0 });
+    expect(dispatcher.offer([offered()])).toBeUndefined();
+  });
+
+  test.each<[string, Partial<DispatcherOptions>]>([
+    ["the clock is wrong", { clock: { now: () => 0, isRight: false } as never }],
+    ["each delivery has a workflow of its own", { batchMax: 1 }],
+    ["first attempts are at their limit", { underWayMax: 0 }],
+  ])("is not taken while %s", async (_, options) => {
+    expect((await startIdle(options)).offer([offered()])).toBeUndefined();
+  });
+
+  test("is not taken while others wait in the outbox, or after the dispatcher has stopped", async () => {
+    const dispatcher = await startIdle();
+    dispatcher.notified("1 0");
+    expect(dispatcher.offer([offered()])).toBeUndefined();
+    await vi.advanceTimersByTimeAsync(2_000);
+    expect(dispatcher.offer([offered()])?.carriers.size).toBe(1);
+    void dispatcher.stop();
+    expect(dispatcher.offer([offered()])).toBeUndefined();
+  });
+
+  test("leaves a busy tenant's deliveries to claims, which give others their turn", async () => {
+    const dispatcher = await startIdle({ underWayMax: 64 }, Array.from({ length: 32 }, claimedRow));
+    await vi.advanceTimersByTimeAsync(2_000);
+    const [busy, other] = [offered("ten_busy"), offered("ten_other")];
+    expect([...(dispatcher.offer([busy, other])?.carriers.keys() ?? [])]).toEqual([other.delivery.id]);
   });
 });

@@ -311,3 +311,94 @@ describe("while Temporal is unavailable", () => {
     expect(removed).toEqual([]);
   });
 });
+
+describe("an insert that hands deliveries over", () => {
+  const handed = (carriers: readonly string[], ids: readonly string[]): ClaimedFirst[] =>
+    ids.map((deliveryId, index) => ({
+      deliveryId,
+      tenantId: "ten_a",
+      endpointId: "ep_a",
+      carrier: carriers[index] ?? "",
+      epoch: 1,
+      loaded: undefined,
+    }));
+
+  /** Hands over and inserts at once. Returns the carriers. */
+  function insert(ids: readonly string[]): readonly string[] {
+    const { carriers, inserted } = lists.handOver(ids);
+    inserted(handed(carriers, ids));
+    return carriers;
+  }
+
+  test("sends nothing before it is done, and its list does not start meanwhile", async () => {
+    const first = lists.handOver(["a", "b"]);
+    const second = lists.handOver(["c"]);
+    expect(new Set([...first.carriers, ...second.carriers]).size).toBe(1);
+    first.inserted(handed(first.carriers, ["a", "b"]));
+    expect(sent.map(({ members }) => members.length)).toEqual([2]);
+    await answerAll();
+    await vi.advanceTimersByTimeAsync(3_000);
+    expect(started).toEqual([]);
+    second.inserted(handed(second.carriers, ["c"]));
+    await answerAll();
+    expect(started.map(({ members }) => members)).toEqual([["a", "b", "c"]]);
+  });
+
+  test("gives a delivery alone its own id, and the next ones a list", async () => {
+    const [alone] = insert(["a"]);
+    const [second] = insert(["b"]);
+    expect([alone, insert(["c"])[0]]).toEqual(["a", second]);
+    expect(second).toMatch(/^bat_/);
+    await answerAll();
+    expect(started).toMatchObject([{ carrier: "a", members: ["a"] }]);
+  });
+
+  test("never adds to a list that a claim or another insert may give a delivery's id", async () => {
+    const first = lists.handOver(["a"]);
+    const second = lists.handOver(["b"]);
+    expect(first.carriers).toEqual(["a"]);
+    expect(second.carriers).not.toEqual(["a"]);
+    let given: readonly string[] = [];
+    await lists.claim(async ({ alone }) => {
+      ({ carriers: given } = lists.handOver(["c"]));
+      expect(alone).toBe(false);
+      return await Promise.resolve({ claimed: [] });
+    });
+    expect(given).toEqual(second.carriers);
+  });
+
+  test("leaves no list with the id of a delivery that waits in the outbox", async () => {
+    lists.handOver(["a"]).inserted([]);
+    expect(await claim(["b"])).toBe("b");
+    await answerAll();
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(started.map(({ carrier }) => carrier)).toEqual(["b"]);
+  });
+
+  test("fills several lists, each of which starts when it is full", async () => {
+    const ids = names("a", 150);
+    const carriers = insert(ids);
+    expect(new Set(carriers).size).toBe(3);
+    await answerAll();
+    expect(started.map(({ members }) => members.length)).toEqual([64, 64]);
+    expect(lists.room(1)).toBe(64 - 22);
+  });
+
+  test("leaves its lists to a sweep if its answer is lost", async () => {
+    const [carrier] = insert(["a", "b"]);
+    lists.handOver(["c"]).failed();
+    await answerAll();
+    await vi.advanceTimersByTimeAsync(3_000);
+    expect(started).toEqual([]);
+    expect(insert(["d", "e"])[0]).not.toBe(carrier);
+  });
+
+  test("ends before the lists of a process that ends", async () => {
+    const { carriers, inserted } = lists.handOver(["a", "b"]);
+    const settled = lists.settle();
+    inserted(handed(carriers, ["a", "b"]));
+    await answerAll();
+    await settled;
+    expect(started.map(({ members }) => members)).toEqual([["a", "b"]]);
+  });
+});
