@@ -1,8 +1,8 @@
 /** Measures the delay of this process's own timers, which distorts what it measures of others. */
 import { monitorEventLoopDelay } from "node:perf_hooks";
 
-/** A finer resolution would wake an idle process more often. Delays are underestimated by up to this. */
-const RESOLUTION_MS = 20;
+/** A finer resolution wakes an idle process more often. Delays are underestimated by up to this. */
+const RESOLUTION_MS = 100;
 const WINDOW_MS = 1_000;
 
 export interface OwnDelay {

@@ -366,9 +366,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const revoking = { ...shared, keyring, receipts, deadLetterMs: config.deadLetterMs };
   reportUnknownSdk(config, log);
   const { client: temporal, watch } = openTemporal(config, { ...shared, keyring });
-  const { handOver } = options;
-  const publishing = { ...signing, config: own, cells, pepper, temporal, tenantLimits, handOver };
-  const webhooks = createWebhooks(publishing);
+  const webhooks = createWebhooks({ ...options, ...knowing, ...signing, config: own, pepper, temporal });
   const tokens = createTokens({ ...revoking, clock: tokenClock, config, keys, pools, follower });
   const producers = openProducers({ ...shared, ...tokens, config, pool: pools.issuer, keyring });
   const tls = { config, clock, log, isDenied: revocation.isDenied };

@@ -17,9 +17,21 @@ async function run(chosen: readonly Scenario[], options: BenchOptions): Promise<
   const stack = await startStack({ postgres: options.postgres, pruneIndexes: options.pruneIndexes, log });
   const load = new LoadGenerator();
   const profiles = options.profile ? `${out}.profiles` : undefined;
-  const { quick, set: raised, peers, borders, axes } = options;
+  const { quick, set: raised, together, peers, borders, axes } = options;
   const busy = startBusy(options.busy, stack.janitor);
-  const bench = new Bench({ stack, load, quick, raised, profiles, peers, borders, axes, busy, log });
+  const bench = new Bench({
+    stack,
+    load,
+    quick,
+    raised,
+    profiles,
+    together,
+    peers,
+    borders,
+    axes,
+    busy,
+    log,
+  });
   let closing: Promise<void> | undefined;
   const close = async (): Promise<void> => {
     closing ??= (async () => {

@@ -19,6 +19,7 @@ export const USAGE = `npm run bench -- [options]
   --seconds N         length of each phase of \`borders\` (10 to 1,200; default 600; 20 with --quick)
   --busy N            N processes that compute meanwhile (0 to 64; default 0), as on a machine that others use
   --profile           write CPU profiles of api and worker, and a summary, beside the JSON
+  --together          run api and worker as one process, \`signet all\`
   --no-build          use dist/ as it is
 `;
 
@@ -26,6 +27,8 @@ export interface BenchOptions extends CommonOptions {
   readonly set: Settings;
   readonly pruneIndexes: boolean;
   readonly profile: boolean;
+  /** Whether api and worker are one process. */
+  readonly together: boolean;
   readonly peers: PeersOptions;
   readonly borders: BordersOptions;
   /** Axes of the scenario `growth`; empty for all. */
@@ -77,6 +80,7 @@ export function parseOptions(args: readonly string[]): BenchOptions {
     set: { type: "string", multiple: true, default: [] },
     "all-indexes": { type: "boolean", default: false },
     profile: { type: "boolean", default: false },
+    together: { type: "boolean", default: false },
     rig: { type: "string" },
     peers: { type: "string" },
     rounds: { type: "string" },
@@ -90,6 +94,7 @@ export function parseOptions(args: readonly string[]): BenchOptions {
     set: Object.fromEntries(values.set.map(parseSetting)),
     pruneIndexes: !values["all-indexes"],
     profile: values.profile,
+    together: values.together,
     peers: {
       rig: values.rig,
       peers: values.peers,

@@ -77,12 +77,9 @@ export const publish: Omit<Statement, "growth"> = {
     const keys = [
       { kind: "id" as const, tenantId, route: "POST /v1/events", key: "growth", bodyHash: Buffer.alloc(1) },
     ];
-    const { inserted } = await insertEvents(
-      db,
-      [{ ...event, occurredAt: now, keys, deliveries }],
-      times,
-      matched,
-    );
+    const { inserted } = await insertEvents(db, [{ ...event, occurredAt: now, keys, deliveries }], times, {
+      expected: matched,
+    });
     if (!inserted.has(id)) {
       throw new Error("the event was not inserted");
     }

@@ -64,7 +64,7 @@ function faulty(pool: Pool, next: () => Fault): Pool {
             if (fault === "slow") {
               await delay(1_200);
             }
-            const result = await target.query(query as never);
+            const result: unknown = await target.query(query as string);
             if (fault === "answer-lost") {
               throw new Error("the answer is lost");
             }
@@ -92,7 +92,10 @@ class Run {
     setFault: (fault: Fault) => void,
   ): Promise<void> {
     const draw = this.#random();
-    const endpoint = endpoints[Math.floor(this.#random() * endpoints.length)] as Endpoint;
+    const endpoint = endpoints[Math.floor(this.#random() * endpoints.length)];
+    if (endpoint === undefined) {
+      throw new Error("there is no endpoint");
+    }
     if (this.#held ? draw < 0.3 : draw < 0.05) {
       await this.hold(tenant, !this.#held);
     } else if (draw < 0.12) {
@@ -127,7 +130,7 @@ class Run {
   }
 
   async hold(tenant: string, held: boolean): Promise<void> {
-    await setTenantHold(this.#world.sql as never, tenant, held ? new Date() : null);
+    await setTenantHold(this.#world.sql, tenant, held ? new Date() : null);
     this.#held = held;
     if (!held) {
       this.#releases.push(Date.now());

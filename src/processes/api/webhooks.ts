@@ -43,7 +43,7 @@ export interface WebhookParts {
   readonly tenantLimits: TenantLimits;
   readonly cells: Cells | undefined;
   readonly setKeys: { readonly signingKey: SetKeys };
-  readonly handOver: HandOver | undefined;
+  readonly handOver?: HandOver | undefined;
   readonly clock: Clock;
   readonly log: Logger;
 }

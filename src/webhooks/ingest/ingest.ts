@@ -283,10 +283,12 @@ async function insertHanded(
     event.deliveries.filter(({ state }) => state === "QUEUED").map((delivery) => ({ event, delivery })),
   );
   const taken = handOver?.offer(queued);
-  const result = await insertEvents(pool, events, times, expected, taken).catch((error: unknown) => {
-    taken?.failed();
-    throw error;
-  });
+  const result = await insertEvents(pool, events, times, { expected, handed: taken }).catch(
+    (error: unknown) => {
+      taken?.failed();
+      throw error;
+    },
+  );
   taken?.inserted(result);
   return result;
 }

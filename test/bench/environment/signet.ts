@@ -45,6 +45,8 @@ export interface Tuning {
 export interface Shape {
   readonly apis?: number;
   readonly workers?: number;
+  /** Runs api and worker as one process, `signet all`. The numbers above do not count then. */
+  readonly together?: boolean;
   readonly api?: Tuning;
   readonly worker?: Tuning;
   /** Log directory. */
@@ -83,6 +85,14 @@ function profileFlags(directory: string | undefined, name: string): string[] {
   return directory === undefined
     ? []
     : ["--cpu-prof", `--cpu-prof-dir=${join(directory, name)}`, "--cpu-prof-interval=500"];
+}
+
+/** What docs/operations.md asks for one process: the room of both, and young objects that die young at any rate. */
+async function togetherNodeOptions(): Promise<string> {
+  const options = await imageNodeOptions();
+  return options
+    .replace("--max-old-space-size=256", "--max-old-space-size=384")
+    .replace("--max-semi-space-size=8", "--max-semi-space-size=32");
 }
 
 interface Launch {
@@ -207,7 +217,7 @@ export async function startBeside(
 /** Starts the n-th process of a kind on its own ports. */
 async function startNumbered(
   options: SignetOptions,
-  command: "api" | "worker",
+  command: "api" | "worker" | "all",
   { number, publicUrl }: { readonly number: number; readonly publicUrl: string | undefined },
 ): Promise<Process & { readonly adminUrl: string; readonly edgeUrl: string }> {
   const [apiPort, adminPort, edgePort, metricsPort] = await freePorts(4);
@@ -220,13 +230,14 @@ async function startNumbered(
     SIGNET_ADMIN_LISTEN: `127.0.0.1:${adminPort}`,
     SIGNET_EDGE_LISTEN: `127.0.0.1:${edgePort}`,
     SIGNET_METRICS_LISTEN: `127.0.0.1:${metricsPort}`,
+    ...(command === "all" ? { NODE_OPTIONS: await togetherNodeOptions() } : {}),
   };
   const url = `http://127.0.0.1:${apiPort}`;
   const metricsUrl = `http://127.0.0.1:${metricsPort}`;
   const name = number === 1 ? command : `${command}-${number}`;
   const started = await startProcess(
     options,
-    { command, name, env, tuning: options.shape?.[command] },
+    { command, name, env, tuning: options.shape?.[command === "all" ? "api" : command] },
     async () => await isReady(command === "api" ? url : metricsUrl),
   );
   return {
@@ -248,7 +259,7 @@ export async function startSignet(options: SignetOptions): Promise<Signet> {
   const stop = async (): Promise<void> => {
     await Promise.all(started.map(async ({ server }) => await server.stop()));
   };
-  const startAll = async (command: "api" | "worker", count: number): Promise<NonEmpty> => {
+  const startAll = async (command: "api" | "worker" | "all", count: number): Promise<NonEmpty> => {
     const all: Numbered[] = [];
     for (let number = 1; number <= count; number += 1) {
       const publicUrl = options.settings["SIGNET_PUBLIC_URL"] ?? started[0]?.url;
@@ -259,8 +270,9 @@ export async function startSignet(options: SignetOptions): Promise<Signet> {
     return all as NonEmpty;
   };
   try {
-    const apis = await startAll("api", apiCount);
-    const workers = await startAll("worker", workerCount);
+    const together = options.shape?.together === true;
+    const apis = together ? await startAll("all", 1) : await startAll("api", apiCount);
+    const workers = together ? apis : await startAll("worker", workerCount);
     const [{ server: api, url: apiUrl, adminUrl, edgeUrl }] = apis;
     const [{ server: worker, metricsUrl: workerMetricsUrl }] = workers;
     return {

@@ -179,7 +179,9 @@ export class World {
     const { apis, workers } = this.signet;
     const named = (kind: string, all: Signet["apis"]): [string, number][] =>
       all.map(({ server }, index) => [`signet_${kind}${index === 0 ? "" : `_${index + 1}`}`, server.pid]);
-    return Object.fromEntries([...named("api", apis), ...named("worker", workers)]);
+    return apis === workers
+      ? Object.fromEntries(named("all", apis))
+      : Object.fromEntries([...named("api", apis), ...named("worker", workers)]);
   }
 
   /** Runs Signet with these settings. Restarts it only if they differ from the current ones. */

@@ -37,7 +37,7 @@ const COLUMNS: readonly (readonly [string, (measurement: Measurement) => string]
   [
     "api / worker / Temporal / PostgreSQL",
     ({ cpu_s_per_1000: cpu }) =>
-      ["signet_api", "signet_worker", "temporal", "postgres"]
+      [...("signet_all" in cpu ? ["signet_all"] : ["signet_api", "signet_worker"]), "temporal", "postgres"]
         .map((name) => number(cpu[name] ?? Number.NaN, 2))
         .join(" / "),
   ],

@@ -23,6 +23,8 @@ export interface BenchParts {
   readonly quick: boolean;
   readonly raised: Settings;
   readonly profiles: string | undefined;
+  /** Whether api and worker are one process. */
+  readonly together: boolean;
   readonly peers: PeersOptions;
   readonly borders: BordersOptions;
   /** Axes of `growth`; empty for all. */
@@ -112,10 +114,10 @@ export class Bench {
         await world.stop();
       }
     }
-    const { stack, load, raised, profiles } = this.#parts;
+    const { stack, load, raised, profiles, together } = this.#parts;
     const world =
       this.#worlds.get(name) ??
-      (await World.create({ name, stack, load, raised, profiles, ...(shape && { shape }) }));
+      (await World.create({ name, stack, load, raised, profiles, shape: { ...shape, together } }));
     this.#worlds.set(name, world);
     await world.run(settings);
     return world;

@@ -9,7 +9,11 @@ const IDLE_MS = 5_000;
 const REPEATS = 3;
 
 function signetMiB(pids: Readonly<Record<string, number>>): Record<string, number> {
-  const sizes = Object.entries(pssMiB(pids));
+  // One process may be both.
+  const each = Object.entries(pids).filter(
+    ([, pid], index, all) => all.findIndex(([, other]) => other === pid) === index,
+  );
+  const sizes = Object.entries(pssMiB(Object.fromEntries(each)));
   return Object.fromEntries(sizes.map(([name, size]) => [name, round(size, 0)]));
 }
 

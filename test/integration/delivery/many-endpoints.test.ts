@@ -93,7 +93,7 @@ async function compare(db: Queryable, tenantId: string): Promise<void> {
     keys: [],
     deliveries: [],
   };
-  expect((await insertEvents(db, [event], times, found)).inserted.size).toBe(1);
+  expect((await insertEvents(db, [event], times, { expected: found })).inserted.size).toBe(1);
 }
 
 async function publishOwn(db: Queryable, tenantId: string): Promise<void> {

@@ -12,7 +12,8 @@ import { sql } from "../../sql.ts";
 import { joinSecrets } from "../stored-secrets.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 import { dateLiteral, type LoadedColumns, type LoadedDelivery, loadedColumns, toLoaded } from "./attempts.ts";
-import { NOTE_LISTS, NOTED_BEFORE, notifyOutbox } from "./events.ts";
+import { notifyOutbox } from "./events.ts";
+import { NOTE_LISTS, NOTED_BEFORE } from "./handed-deliveries.ts";
 
 /** A delivery with a carrier, whose workflow must be started. */
 export interface Claimed {

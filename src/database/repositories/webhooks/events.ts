@@ -5,7 +5,7 @@ import type { Queryable } from "../../pool.ts";
 import { raw, type Statement, sql } from "../../sql.ts";
 import type { KeyPlace } from "../idempotency.ts";
 import type { TenantRow } from "../tenants.ts";
-import { targetVersion } from "./targets.ts";
+import { type HandedDeliveries, handOverParts } from "./handed-deliveries.ts";
 import { atPlace, type BoundedRows, type Onward, READ_MAX, readBounded } from "../page.ts";
 
 /** Channel that tells workers how many deliveries were added to the outbox. A hint only. */
@@ -184,15 +184,18 @@ export interface InsertTimes {
   readonly expiresAt: Date;
 }
 
-/** Returns the positions of pieces within a concatenated buffer. The first byte has number 1, as in `substr`. */
-function placesOf(pieces: readonly Buffer[]): { readonly starts: number[]; readonly lengths: number[] } {
+/** Returns the events' contents, and their positions in one buffer. The first byte has number 1, as in `substr`. */
+function placesOf(
+  events: readonly NewEvent[],
+): Readonly<{ contents: Buffer[]; starts: number[]; lengths: number[] }> {
+  const contents = events.map(({ content }) => content);
   let next = 1;
   const starts: number[] = [];
-  for (const { length } of pieces) {
+  for (const { length } of contents) {
     starts.push(next);
     next += length;
   }
-  return { starts, lengths: pieces.map(({ length }) => length) };
+  return { contents, starts, lengths: contents.map(({ length }) => length) };
 }
 
 function traceparentsOf(events: readonly NewEvent[]): readonly (string | null)[] {
@@ -243,54 +246,6 @@ function countedStatement(now: Date): Statement {
     FROM accepted a JOIN input i ON i.id = a.id WHERE i.own IS NOT TRUE GROUP BY 1, 3`;
 }
 
-/** SQL that notes lists whose workflow has not been started, and adds to those that are noted. A SELECT stands between. */
-export const NOTE_LISTS =
-  "INSERT INTO unstarted_lists AS l (carrier, worker, first_day, last_day, first_id, last_id, opened_at)";
-export const NOTED_BEFORE = `ON CONFLICT (carrier) DO UPDATE SET
-          first_day = least(l.first_day, excluded.first_day), first_id = least(l.first_id, excluded.first_id),
-          last_day = greatest(l.last_day, excluded.last_day), last_id = greatest(l.last_id, excluded.last_id)`;
-
-/** Deliveries that a worker in this process takes over at their insert (decision 0042). */
-export interface HandedDeliveries {
-  /** The worker that claims them. */
-  readonly worker: string;
-  /** Their carriers. */
-  readonly carriers: ReadonlyMap<string, string>;
-  /** The versions of their endpoints ({@link targetVersion}). The delivery waits in the outbox if it is not current. */
-  readonly versions: ReadonlyMap<string, string>;
-}
-
-/** The parts of the insert that write the claim of {@link HandedDeliveries}; empty without any. */
-function handOver(
-  handed: HandedDeliveries | undefined,
-  deliveries: readonly NewDelivery[],
-  now: Date,
-): Readonly<Record<"given" | "name" | "current" | "columns" | "values" | "noted" | "result", Statement>> {
-  if (handed === undefined) {
-    const none = raw("");
-    return { given: none, name: none, current: none, columns: none, values: none, noted: none, result: none };
-  }
-  const { worker, carriers, versions } = handed;
-  const isHanded = raw("d.carrier IS NOT NULL AND d.endpoint_id IN (SELECT id FROM current_targets)");
-  return {
-    given: sql`, ${deliveries.map(({ id }) => carriers.get(id) ?? null)}::text[]`,
-    name: raw(", carrier"),
-    current: sql`current_targets AS MATERIALIZED (
-      SELECT p.id FROM unnest(${[...versions.keys()]}::text[], ${[...versions.values()]}::text[]) AS w(id, version)
-      JOIN endpoints p ON p.id = w.id JOIN tenants t ON t.id = p.tenant_id
-      WHERE t.held_at IS NULL AND ${raw(targetVersion())} = w.version
-    ), `,
-    columns: raw(", carrier, claimed_at, claimed_by"),
-    values: sql`, CASE WHEN ${isHanded} THEN d.carrier END, CASE WHEN ${isHanded} THEN ${now}::timestamptz END,
-      CASE WHEN ${isHanded} THEN ${worker}::text END`,
-    noted: sql`noted AS (
-      ${raw(NOTE_LISTS)} SELECT carrier, ${worker}::text, min(day), max(day), min(id), max(id), ${now}::timestamptz
-      FROM outbox WHERE carrier IS NOT NULL GROUP BY carrier ORDER BY carrier ${raw(NOTED_BEFORE)}
-    ), `,
-    result: raw(", (SELECT array_agg(id) FROM outbox WHERE carrier IS NOT NULL) AS handed"),
-  };
-}
-
 function insertStatement(
   events: readonly NewEvent[],
   { now, keysAfter, signedKeysAfter, expiresAt }: InsertTimes,
@@ -298,13 +253,9 @@ function insertStatement(
   handed?: HandedDeliveries,
 ): Statement {
   const deliveries = events.flatMap((event) => event.deliveries.map((delivery) => ({ event, delivery })));
-  const contents = events.map((event) => event.content);
-  const { starts, lengths } = placesOf(contents);
-  const hand = handOver(
-    handed,
-    deliveries.map(({ delivery }) => delivery),
-    now,
-  );
+  const { contents, starts, lengths } = placesOf(events);
+  const ids = deliveries.map(({ delivery }) => delivery.id);
+  const hand = handOverParts(handed, ids, now);
   return sql`WITH input AS (
     SELECT * FROM unnest(
       ${events.map((event) => idDay(event.id))}::date[],
@@ -354,7 +305,7 @@ function insertStatement(
       CASE WHEN d.state = 'DEAD_LETTERED' THEN ${now}::timestamptz END,
       CASE WHEN d.state = 'DEAD_LETTERED' THEN ${expiresAt}::timestamptz END, ${now}${hand.values}
     FROM unnest(
-      ${deliveries.map(({ delivery }) => delivery.id)}::text[], ${deliveries.map(({ event }) => event.id)}::text[],
+      ${ids}::text[], ${deliveries.map(({ event }) => event.id)}::text[],
       ${deliveries.map(({ delivery }) => delivery.endpointId)}::text[],
       ${deliveries.map(({ delivery }) => delivery.state)}::text[]${hand.given}) AS d(id, event_id, endpoint_id, state${hand.name})
     JOIN accepted a ON a.id = d.event_id
@@ -364,6 +315,13 @@ function insertStatement(
   ), ${hand.noted}queued AS (SELECT count(*) AS n FROM outbox WHERE state = 'QUEUED' AND carrier IS NULL)
   SELECT (SELECT array_agg(id) FROM accepted) AS inserted, (SELECT array_agg(id) FROM put_off) AS outdated,
     (SELECT ${raw(notifyOutbox("n", "ids"))} FROM queued, (SELECT ${notifiedIds(events, handed)}::text AS ids) t WHERE n > 0)${hand.result}`;
+}
+
+export interface InsertOptions {
+  /** The matches from which the deliveries were made. The events of one that is outdated are skipped. */
+  readonly expected?: readonly Expected[];
+  /** Deliveries to claim at once. */
+  readonly handed?: HandedDeliveries | undefined;
 }
 
 export interface InsertResult {
@@ -378,16 +336,12 @@ export interface InsertResult {
 /**
  * Inserts events with their deliveries in one statement and thus one commit. Skips an event if one of its keys is
  * taken. Two events of one call must not share a key.
- *
- * @param expected the matches from which the deliveries were made; skips the events of one that is outdated
- * @param handed deliveries to claim at once
  */
 export async function insertEvents(
   db: Queryable,
   events: readonly NewEvent[],
   times: InsertTimes,
-  expected: readonly Expected[] = [],
-  handed?: HandedDeliveries,
+  { expected = [], handed }: InsertOptions = {},
 ): Promise<InsertResult> {
   const { rows } = await db.query<Record<"inserted" | "outdated" | "handed", string[] | null | undefined>>({
     name: handed === undefined ? "insert-events" : "insert-events-handed",

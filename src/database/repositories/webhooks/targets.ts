@@ -2,6 +2,7 @@
 import type { Queryable } from "../../pool.ts";
 import { joinSecrets, toStoredSecrets } from "../stored-secrets.ts";
 import { type LoadedColumns, type LoadedDelivery, TARGET_COLUMNS } from "./attempts.ts";
+import { targetVersion } from "./handed-deliveries.ts";
 
 /** The part of a {@link LoadedDelivery} that its endpoint and tenant decide. */
 export type Target = Pick<
@@ -24,17 +25,6 @@ export type Target = Pick<
   /** As in {@link targetVersion}. */
   readonly version: string;
 };
-
-/**
- * SQL for the version of a target: it changes with each change of the rows of endpoint `p`, tenant `t` and the secrets. It
- * names their transactions, so it reads no secret and no URL.
- */
-export function targetVersion(): string {
-  const secrets = (states: string): string =>
-    `(SELECT string_agg(v.xmin::text, ',' ORDER BY v.xmin::text) FROM endpoint_secrets v
-      WHERE v.endpoint_id = p.id AND v.state ${states})`;
-  return `concat_ws(' ', p.xmin, t.xmin, ${secrets("= 'CURRENT'")}, ${secrets("IN ('NEXT', 'PREVIOUS')")})`;
-}
 
 /** Returns the targets of these endpoints that exist. */
 export async function loadTargets(db: Queryable, endpointIds: readonly string[]): Promise<Target[]> {
