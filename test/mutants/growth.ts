@@ -103,7 +103,7 @@ export const GROWTH: readonly Mutant[] = [
   {
     name: "handed-over-to-a-former-url",
     breaks: "A delivery goes to the URL that its endpoint has at the insert (decision 42)",
-    file: "src/database/repositories/webhooks/events.ts",
+    file: "src/database/repositories/webhooks/handed-deliveries.ts",
     find: "WHERE t.held_at IS NULL AND ${raw(targetVersion())} = w.version",
     replace: "WHERE t.held_at IS NULL AND ${raw(targetVersion())} IS NOT NULL",
     caughtBy: "test/workflows/hand-over.test.ts",
