@@ -129,7 +129,7 @@ export const GROWTH: readonly Mutant[] = [
     breaks: "A claim names a worker that is known to live (decision 42)",
     file: "src/webhooks/engine/dispatcher.ts",
     find: "if (!this.#isKnown || this.#searchedAtMs",
-    replace: "if (this.#searchedAtMs",
+    replace: "if ((!this.#isKnown && this.#waiting < 0) || this.#searchedAtMs",
     caughtBy: "test/unit/webhooks/engine/dispatcher.test.ts",
   },
 ];
