@@ -121,7 +121,10 @@ const lists = [
     (file) => `database/${file}`,
   ),
   ...["audit", "overview-scale", "tenant-state", "usage"].map((file) => `admin/${file}`),
-  ...["compliance/verify", "api/metadata-filter", "api/webhook-paging", "api/replays"],
+  "compliance/verify",
+  "api/metadata-filter",
+  "api/webhook-paging",
+  "api/replays",
 ];
 const inParallel: Part = {
   name: "lists in parallel plans",
