@@ -9,7 +9,7 @@ import {
 import { createLogger } from "../../../src/observability/logger.ts";
 import { isNearlyEmpty, readTableHealth } from "../../../src/database/repositories/partitions.ts";
 import { eventually } from "../../support/eventually.ts";
-import { shellLines } from "../../support/documents.ts";
+import { readDocument, shellLines } from "../../support/documents.ts";
 import { useWorld } from "../../support/world.ts";
 
 const DAY_MS = 86_400_000;
@@ -149,6 +149,14 @@ it("sees the pages that a backlog leaves, and the runbook's command returns them
   const [, select = ""] = /-qAtc "(SELECT [^"]+)"/.exec(command) ?? [];
   const { rows } = await here.sql.query<{ format: string }>(select.replace("> 8000000", "> 800000"));
   expect(rows.length).toBeGreaterThan(0);
+  const sections = (await readDocument("docs/runbook.md")).split(/^## /m);
+  const queries = sections
+    .filter((section) => /^Signet(?:TablesLocked|WaitingIndexEmpty)\n/.test(section))
+    .map((section) => /```sql\n([\s\S]*?)```/.exec(section)?.[1] ?? "");
+  expect(queries).toHaveLength(2);
+  for (const query of queries) {
+    expect((await here.sql.query(query)).rowCount).toBeGreaterThanOrEqual(0);
+  }
   for (const { format } of rows) {
     await here.sql.query(format);
   }
