@@ -10,6 +10,7 @@ import { type MetricDescription, OWN_METRICS } from "../src/observability/metric
 import { type View, VIEWS } from "../src/temporal/views.ts";
 import { type Promised, PROMISES } from "../test/bench/scenarios/growth/promises.ts";
 import type { Growth } from "../test/support/growth.ts";
+import { CAPACITY_PARTS } from "./capacity-tables.ts";
 import { describedAdmin, describedApi, withoutReferences } from "./described-api.ts";
 import { fixedLimits, requestLimits, settableLimits } from "./limits.ts";
 
@@ -18,6 +19,7 @@ export const GENERATED_DOCUMENTS = [
   "README.md",
   "docs/architecture.md",
   "docs/benchmarks.md",
+  "docs/capacity.md",
   "docs/client.md",
   "docs/getting-started.md",
   "docs/observability.md",
@@ -229,6 +231,7 @@ async function decisionList(): Promise<string> {
 
 /** Parts that need no document. */
 const TABLES: Readonly<Record<string, () => string>> = {
+  ...CAPACITY_PARTS,
   client: clientTable,
   growth: growthTable,
   views: viewsTable,

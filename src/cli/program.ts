@@ -12,6 +12,7 @@ import { eventTypeCommand } from "./client/event-type.ts";
 import { listenCommand } from "./client/listen.ts";
 import { portalCommand } from "./client/portal.ts";
 import { replayCommand } from "./client/replay.ts";
+import { capacityCommand } from "./capacity.ts";
 import { completionCommand } from "./completion.ts";
 import type { CliContext } from "./context.ts";
 import { credentialCommand } from "./credential.ts";
@@ -118,6 +119,7 @@ export function createProgram(context: CliContext, runners?: ProcessRunners): Co
     operatorCommand(context),
     auditCommand(context),
     devCaCommand(context),
+    capacityCommand(context),
   ]);
   if (runners !== undefined) {
     addProcesses(program, runners);

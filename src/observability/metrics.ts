@@ -323,6 +323,11 @@ export const metrics = {
     "signet_revocation_stale_total",
     "Requests rejected with REVOCATION_STALE",
   ),
+  refusedPublishes: gauge(
+    API,
+    "signet_refused_publish_share",
+    "Share of a tenant's events that this process refused with 429 or 503 in the last whole minute, of the tenant that was refused most; the log names it",
+  ),
   retentionFailures: counter(
     WORKER,
     "signet_retention_failures_total",
@@ -344,6 +349,16 @@ export const metrics = {
     WORKER,
     "signet_oldest_partition_overdue_seconds",
     "How long ago the oldest day partition should have been dropped; days with many open deliveries are left out",
+  ),
+  waitingIndexPages: gauge(
+    WORKER,
+    "signet_waiting_index_pages",
+    "Pages of the indexes by which deliveries without an attempt are found, of all days; each holds some 70",
+  ),
+  lockWait: gauge(
+    WORKER,
+    "signet_lock_wait_seconds",
+    "How long the longest present wait for a lock on events, deliveries or attempts has lasted; 0 if nothing waits",
   ),
   edgeRequests: counter(
     EDGE,

@@ -47,6 +47,7 @@ import { tokenEndpoint } from "../tokens/oauth/metadata.ts";
 import { createReMac } from "../tokens/oauth/re-mac.ts";
 import { createReceipts } from "../revocation/receipts.ts";
 import type { RevocationView } from "../revocation/view.ts";
+import { publishRefusals } from "../http/rate-limits/publish-refusals.ts";
 import { createTokenLimits } from "../http/rate-limits/token-limits.ts";
 import { mutualTlsAddress } from "../config/mutual-tls.ts";
 import { openTemporal } from "./codec.ts";
@@ -57,7 +58,7 @@ import { findPause } from "../temporal/open-workflow.ts";
 import { temporalReadiness } from "../temporal/readiness.ts";
 import { temporalUi } from "../temporal/views.ts";
 import { reportUnreachable } from "../temporal/unreachable.ts";
-import { startUpkeep } from "../runtime/upkeep.ts";
+import { startUpkeep, type Upkeep, type UpkeepJob } from "../runtime/upkeep.ts";
 import { openAdminListener } from "./api/admin-listener.ts";
 import { handlerOf, openMutualTls } from "./mutual-tls.ts";
 import { ReadAudit } from "../tokens/operators/read-audit.ts";
@@ -348,6 +349,14 @@ async function openStore(options: ApiProcessOptions) {
   return { ...secrets, pools, clock: await openProcessClock(options.clock, pools.api) };
 }
 
+/** Starts these jobs, and those of every api. */
+function startMeasures(
+  { clock, log }: Pick<OAuthParts, "clock" | "log">,
+  jobs: readonly UpkeepJob[],
+): Upkeep {
+  return startUpkeep([clockSkewJob(clock, log), publishRefusals.job(log), ...jobs], log);
+}
+
 /** Starts the api process. Resolves when it listens. */
 export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> {
   const { config, log } = options;
@@ -401,7 +410,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   const adminAddress = await adminListener.listen(admin);
   const edgeAddress = await mutualTls.listen(handlerOf(api), options.mutualTlsListen);
   const edge = edgeAddress && formatListen(edgeAddress);
-  const measures = startUpkeep([clockSkewJob(clock, log), watch, readAudit.job, ...jobs], log);
+  const measures = startMeasures(shared, [watch, readAudit.job, ...jobs]);
   void reportUnreachable(temporalOptions(config), log);
   log.info({ public: formatListen(publicAddress), admin: formatListen(adminAddress), edge }, "api started");
   return {

@@ -11,7 +11,7 @@ import { createCheckpointKey } from "../../src/compliance/checkpoint-key.ts";
 import { type Answer, askOperators } from "../support/answer.ts";
 import { newRoot } from "../support/certificates.ts";
 import { inlineCommands, shellLines } from "../support/documents.ts";
-import { provision } from "../support/factories.ts";
+import { grant, provision } from "../support/factories.ts";
 import { eventually } from "../support/eventually.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { IMAGE_ENVIRONMENT, productionImage } from "../support/processes.ts";
@@ -156,6 +156,32 @@ async function failDeliveries(): Promise<void> {
   await receiver.close();
 }
 
+/** Makes the api refuse most events of a tenant. The log names it within a minute. */
+async function refuseEvents(): Promise<void> {
+  const { apiUrl } = processes.current;
+  const client = await provision(operators, { scopes: ["events:publish"] });
+  await operators.admin("PATCH", `/tenants/${client.tenantId}/limits`, { published_events_per_second: 1 });
+  const post = async (path: string, body: unknown, token = ""): Promise<Response> =>
+    await fetch(`${apiUrl}${path}`, {
+      method: "POST",
+      headers: {
+        "content-type": "application/json",
+        ...(token === "" ? {} : { authorization: `Bearer ${token}` }),
+      },
+      body: JSON.stringify(body),
+    });
+  const answer = await post("/v1/auth/token", grant(client));
+  const { access_token: token } = (await answer.json()) as { readonly access_token: string };
+  // Enough for either side, if a minute ends meanwhile.
+  const statuses = await Promise.all(
+    Array.from(
+      { length: 60 },
+      async () => (await post("/v1/events", { type: "a.b", data: {} }, token)).status,
+    ),
+  );
+  expect(statuses).toContain(429);
+}
+
 /** Makes a step of retention fail, because its table is gone. */
 async function failRetention(): Promise<void> {
   const { sql, temporal } = world.current;
@@ -185,9 +211,15 @@ beforeAll(async () => {
   await writeFile(join(directory, "FILE"), (await newRoot()).cert);
   const own = await provision(operators);
   credential = own.credentialId;
+  await refuseEvents();
   await failRequests(own.clientId);
   await failDeliveries();
   await failRetention();
+  await eventually(
+    () => processes.current.output("api").includes("events of a tenant are refused"),
+    "the api to name the tenant whose events are refused",
+    TIMEOUT_MS,
+  );
   // Verification needs the first checkpoint. Its schedule runs once a minute.
   await world.current.temporal.schedule.getHandle("signCheckpoint").trigger();
   await eventually(

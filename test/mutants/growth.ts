@@ -3,6 +3,30 @@ import type { Mutant } from "./mutant.ts";
 
 export const GROWTH: readonly Mutant[] = [
   {
+    name: "plan-forgets-the-day-that-is-dropped-next",
+    breaks: "The disk of a plan is its highest point (docs/capacity.md)",
+    file: "src/cli/capacity-plan.ts",
+    find: "(wanted.retentionDays + 1) * DAY_S",
+    replace: "wanted.retentionDays * DAY_S",
+    caughtBy: "test/unit/cli/capacity.test.ts",
+  },
+  {
+    name: "limits-refuse-unseen",
+    breaks: "The metric of refused publishes counts those beyond a tenant's limit (docs/runbook.md)",
+    file: "src/http/rate-limits/publish-refusals.ts",
+    find: "if (isRefusal(status) && ",
+    replace: "if (status === 503 && ",
+    caughtBy: "test/integration/admin/tenant-limits.test.ts",
+  },
+  {
+    name: "lock-waits-are-not-seen",
+    breaks: "The metric of lock waits counts those who wait (docs/runbook.md)",
+    file: "src/database/repositories/partitions.ts",
+    find: "WHERE NOT granted AND locktype",
+    replace: "WHERE granted AND locktype",
+    caughtBy: "test/integration/observability/census.test.ts",
+  },
+  {
     name: "changed-rows-are-not-listed",
     breaks: "What changes while a day is emptied is not lost (decision 41)",
     file: "src/database/migrations/0072-days-end-beside-traffic.sql",

@@ -11,7 +11,7 @@ export interface DocumentLine {
 }
 
 /** Reads a document by its path in the repository. */
-async function readDocument(path: string): Promise<string> {
+export async function readDocument(path: string): Promise<string> {
   return await readFile(join(REPOSITORY, path), "utf8");
 }
 

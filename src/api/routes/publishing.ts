@@ -14,6 +14,7 @@ import {
 import type { NotePlatformPublishing } from "../../webhooks/ingest/platform-publishing.ts";
 import { scopeViolation } from "../../http/bearer-errors.ts";
 import { isReservedType, RESERVED_TYPE_PROBLEM } from "../../domain/own-event-types.ts";
+import { noteRefusedRequest, publishRefusals } from "../../http/rate-limits/publish-refusals.ts";
 import type { TenantLimits } from "../../http/rate-limits/tenant-limits.ts";
 import { type FieldProblem, SignetError, validationFailed } from "../../domain/errors.ts";
 import { type Cells, EVERY_REGION, requireOwnCell } from "../../domain/regions.ts";
@@ -227,12 +228,14 @@ class Publisher {
       }
       this.#services.tenantLimits.chargeEvents(this.#caller.identity.tenantId, body.events.length - 1);
       const { items, knownBy } = await this.#publishBatch(body.events, key);
+      publishRefusals.note(this.#caller.identity.tenantId, items);
       return { answer: { data: items }, knownBy };
     }
     const read = readEvent(body, this.#caller.signed === undefined ? undefined : "signed");
     const prepared = await this.#prepare(read);
     const bodyHash = key === undefined ? undefined : hash(canonical(read.event));
     const accepted = await this.#accept(prepared, key, bodyHash);
+    publishRefusals.note(this.#caller.identity.tenantId, [accepted]);
     return { answer: wireEvent(accepted), knownBy: accepted.knownBy };
   }
 
@@ -286,9 +289,9 @@ class Publisher {
     readonly items: Static<typeof BatchItem>[];
     readonly knownBy: EventKey["kind"] | undefined;
   }> {
-    const read = await inTurns(values, async (value) => attempt(() => readEvent(value)));
+    const read = await inTurns(values, async (value) => await attempt(async () => readEvent(value)));
     const prepared = await inTurns(read, async (item) =>
-      item instanceof SignetError ? item : await attemptAsync(async () => await this.#prepare(item)),
+      item instanceof SignetError ? item : await attempt(async () => await this.#prepare(item)),
     );
     const bodyHash =
       key === undefined
@@ -302,7 +305,7 @@ class Publisher {
         const itemKey = key === undefined ? key : `${key}${ITEM_SEPARATOR}${led.length + index}`;
         return item instanceof SignetError
           ? item
-          : await attemptAsync(async () => await this.#accept(item, itemKey, bodyHash));
+          : await attempt(async () => await this.#accept(item, itemKey, bodyHash));
       }),
     );
     const leader = led.at(-1);
@@ -336,7 +339,7 @@ class Publisher {
         continue;
       }
       const placedHash = index === first ? bodyHash : hash([index, bodyHash.toString("base64")]);
-      const outcome = await attemptAsync(async () => await this.#accept(item, key, placedHash));
+      const outcome = await attempt(async () => await this.#accept(item, key, placedHash));
       outcomes.push(outcome);
       if (outcome instanceof SignetError) {
         if (outcome.code !== "VALIDATION_FAILED" && !isIdReused(outcome)) {
@@ -368,18 +371,7 @@ async function inTurns<Item, Result>(
   return await Promise.all(results);
 }
 
-function attempt<T>(work: () => T): T | SignetError {
-  try {
-    return work();
-  } catch (error) {
-    if (error instanceof SignetError) {
-      return error;
-    }
-    throw error;
-  }
-}
-
-async function attemptAsync<T>(work: () => Promise<T>): Promise<T | SignetError> {
+async function attempt<T>(work: () => Promise<T>): Promise<T | SignetError> {
   try {
     return await work();
   } catch (error) {
@@ -441,6 +433,7 @@ export function registerPublishing(server: SignetServer, services: PublishingSer
         },
         bodyLimit: BATCH_MAX,
       }),
+      onResponse: noteRefusedRequest,
       // Validated in the handler, which gives better errors than a union in the schema.
       validatorCompiler: (part) =>
         part.httpPart === "body" ? () => true : compileValidator(part as RoutePart),

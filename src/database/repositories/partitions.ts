@@ -102,6 +102,38 @@ export async function oldestDayOverdueMs(
   return Math.max(0, nowMs - Date.parse(day) - (retentionDays + 1) * DAY_MS);
 }
 
+export interface TableHealth {
+  /** Pages of the indexes of deliveries that no worker has claimed, of all days. */
+  readonly waitingPages: number;
+  /** How long the longest present wait for a lock on events, deliveries or attempts has lasted. */
+  readonly lockWaitSeconds: number;
+}
+
+/** Reads sizes and locks from the catalogue, without a lock on a table (role signet_worker). */
+export async function readTableHealth(db: Queryable): Promise<TableHealth> {
+  const { rows } = await db.query<TableHealth>({
+    name: "table-health",
+    text: `SELECT
+      (SELECT coalesce(sum(pg_relation_size(inhrelid)), 0)::float8 / current_setting('block_size')::int FROM pg_inherits
+        WHERE inhparent = 'deliveries_unclaimed'::regclass) AS "waitingPages",
+      (SELECT coalesce(max(extract(epoch FROM clock_timestamp() - waitstart)), 0)::float8 FROM pg_locks
+        WHERE NOT granted AND locktype = 'relation'
+          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+          AND pg_partition_root(relation) IN ('events'::regclass, 'deliveries'::regclass, 'attempts'::regclass)) AS "lockWaitSeconds"`,
+  });
+  return rows[0] ?? { waitingPages: 0, lockWaitSeconds: 0 };
+}
+
+/** 160 MB. The backlog of a million deliveries takes 14,000. */
+const MANY_PAGES = 20_000;
+/** What the census counts at most. */
+const MANY_WAITING = 100_000;
+
+/** Whether the indexes of waiting deliveries are large and nearly empty. The alert SignetWaitingIndexEmpty has the same. */
+export function isNearlyEmpty({ waitingPages }: TableHealth, waiting: number): boolean {
+  return waitingPages > MANY_PAGES && waiting < MANY_WAITING && waiting < waitingPages;
+}
+
 /** Drops a table of a day that was swapped. Returns false if there is none. */
 export async function dropDetachedTable(db: Queryable): Promise<boolean> {
   const { rows } = await db.query<{ gone: string | null }>("SELECT drop_detached_table() AS gone");

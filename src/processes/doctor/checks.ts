@@ -9,9 +9,14 @@ import { findKnownTenants, readHomeTenants } from "../../database/repositories/c
 import { findAnyDataKey } from "../../database/repositories/data-keys.ts";
 import { LetterReconciler, UNCARRIED_AFTER_MS } from "../../webhooks/engine/letter-reconciler.ts";
 import { CLAIM_SETTLES_MS } from "../../webhooks/engine/reconciler.ts";
-import { oldestDayOverdueMs } from "../../database/repositories/partitions.ts";
+import {
+  isNearlyEmpty,
+  oldestDayOverdueMs,
+  readTableHealth,
+} from "../../database/repositories/partitions.ts";
 import { KEY_PURPOSES, type KeyPurpose } from "../../database/repositories/tokens/signing-keys.ts";
 import { countUncounted } from "../../database/repositories/webhooks/uncounted-hours.ts";
+import { readCensus } from "../../database/repositories/webhooks/census.ts";
 import { isSchemaError } from "../../database/errors.ts";
 import {
   countUncarriedLetters,
@@ -306,6 +311,17 @@ const CHECKS: readonly Check[] = [
             ok: false,
             detail: `the oldest day should have been dropped ${hours.toFixed(0)} h ago: check that the schedule purgeExpired runs, and the workers' logs for failed steps of retention`,
           };
+    },
+  },
+  {
+    name: "waiting index",
+    fix: "check the database first",
+    look: async ({ pool, clock }) => {
+      const [health, { waiting }] = [await readTableHealth(pool), await readCensus(pool, clock.now())];
+      const found = `${health.waitingPages} pages for ${waiting} deliveries that wait`;
+      // No fault: a large backlog leaves it so, and doctor runs before an upgrade.
+      const hint = "see whether something keeps VACUUM from removing rows (runbook, SignetWaitingIndexEmpty)";
+      return { ok: true, detail: isNearlyEmpty(health, waiting) ? `${found}: ${hint}` : found };
     },
   },
   {

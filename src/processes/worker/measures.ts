@@ -6,7 +6,7 @@ import {
   oldestUnsigned,
   readCensus,
 } from "../../database/repositories/webhooks/census.ts";
-import { oldestDayOverdueMs } from "../../database/repositories/partitions.ts";
+import { oldestDayOverdueMs, readTableHealth } from "../../database/repositories/partitions.ts";
 import type { GuardedClock } from "../../domain/clock.ts";
 import { CellClock } from "../../database/database-clock.ts";
 import { clockSkewJob, homeSkewJob } from "../../observability/clock-skew.ts";
@@ -18,6 +18,7 @@ import { SIGNING_AGE_MAX_MS } from "../../tokens/signing-keys/lifecycle.ts";
 const CENSUS_MS = 15_000;
 const OVERDUE_MS = 60_000;
 const CHECKPOINT_MS = 15_000;
+const TABLES_MS = 5_000;
 
 export interface MeasureParts {
   /** Role signet_worker. */
@@ -63,6 +64,12 @@ async function measurePartitions({ pool, clock, retentionDays }: MeasureParts): 
   metrics.oldestPartition.set(overdueMs / 1_000);
 }
 
+async function measureTables({ pool }: MeasureParts): Promise<void> {
+  const { waitingPages, lockWaitSeconds } = await readTableHealth(pool);
+  metrics.waitingIndexPages.set(waitingPages);
+  metrics.lockWait.set(lockWaitSeconds);
+}
+
 /** Returns the measuring jobs. */
 export function openMeasures(parts: MeasureParts, log: Logger): readonly UpkeepJob[] {
   return [
@@ -70,6 +77,7 @@ export function openMeasures(parts: MeasureParts, log: Logger): readonly UpkeepJ
     { name: "checkpoint age", everyMs: CHECKPOINT_MS, run: async () => await measureCheckpoint(parts) },
     { name: "overdue rotations", everyMs: OVERDUE_MS, run: async () => await measureRotations(parts) },
     { name: "partition age", everyMs: OVERDUE_MS, run: async () => await measurePartitions(parts) },
+    { name: "tables", everyMs: TABLES_MS, run: async () => await measureTables(parts) },
     clockSkewJob(parts.clock, log),
     ...(parts.clock instanceof CellClock ? [homeSkewJob(parts.clock, log)] : []),
   ];

@@ -1,5 +1,6 @@
 /** Every scenario, in running order. Scenarios that leave work behind have their own worlds and run last. */
 import type { Scenario } from "./bench.ts";
+import { capacity } from "./capacity.ts";
 import { coldEdge } from "./cold-edge.ts";
 import { compliance } from "./compliance.ts";
 import { deadLetters } from "./dead-letters.ts";
@@ -47,6 +48,7 @@ export const SCENARIOS: readonly Scenario[] = [
   rotation,
   verification,
   endpoints,
+  capacity,
   growth,
   deadLetters,
   openDeadLetters,

@@ -1,5 +1,8 @@
 /** Limits per tenant: from the settings, or set by operators for one tenant. */
 import { beforeEach, describe, expect, test } from "vitest";
+import { publishRefusals } from "../../../src/http/rate-limits/publish-refusals.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { metrics } from "../../../src/observability/metrics.ts";
 import { type Answer, useTestApi } from "../../support/api.ts";
 import { type CommandRun, runSignet } from "../../support/command-line.ts";
 import { createTenant, expectRefusal, type Json, type Tenant, WEBHOOK_SCOPES } from "../../support/tenant.ts";
@@ -118,6 +121,9 @@ describe("rates", () => {
     expectRefusal(next, 429, "RATE_LIMITED");
     expect(Number(next.headers.get("retry-after"))).toBeGreaterThan(80);
     expect(Number(next.headers.get("retry-after"))).toBeLessThanOrEqual(100);
+    publishRefusals.report(createLogger({ level: "silent" }));
+    const { values } = await metrics.refusedPublishes.get();
+    expect(values.map(({ value }) => value)).toEqual([1 / 1_001]);
     // Reading still works.
     expect(await tenant.get("/v1/events")).toMatchObject({ status: 200 });
   });

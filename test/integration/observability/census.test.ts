@@ -7,6 +7,9 @@ import {
   readCensus,
 } from "../../../src/database/repositories/webhooks/census.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
+import { isNearlyEmpty, readTableHealth } from "../../../src/database/repositories/partitions.ts";
+import { eventually } from "../../support/eventually.ts";
+import { readDocument, shellLines } from "../../support/documents.ts";
 import { useWorld } from "../../support/world.ts";
 
 const DAY_MS = 86_400_000;
@@ -106,6 +109,67 @@ it("reports how long the log has waited for a checkpoint, and the signing key's 
   expect(await oldestUnsigned(audit)).toEqual(rows[0]?.at ?? undefined);
   const operator = pool("signet_operator");
   expect(await isSigningKeyOlder(operator, new Date(0))).toBe(false);
+});
+
+it("reports how long a lock on a table with days holds others up, and nothing afterwards", async () => {
+  const { sql } = world.current;
+  const [holder, waiter] = [await sql.connect(), await sql.connect()];
+  await holder.query("BEGIN; LOCK TABLE deliveries IN ACCESS EXCLUSIVE MODE");
+  const waiting = waiter.query("SELECT FROM deliveries LIMIT 1");
+  await eventually(async () => (await readTableHealth(worker)).lockWaitSeconds > 0, "a wait for the lock");
+  await holder.query("ROLLBACK");
+  await waiting;
+  await eventually(async () => (await readTableHealth(worker)).lockWaitSeconds === 0, "the end of all waits");
+  holder.release();
+  waiter.release();
+});
+
+it("sees the pages that a backlog leaves, and the runbook's command returns them", async () => {
+  const { current: here } = world;
+  const tenantId = await here.createTenant();
+  const endpoint = await here.createEndpoint(tenantId, "http://127.0.0.1:9/");
+  const client = await here.sql.connect();
+  await client.query("BEGIN; SET LOCAL session_replication_role = replica");
+  await client.query(
+    `INSERT INTO deliveries (day, id, tenant_id, event_id, event_type, endpoint_id, state, cycle_started_at, created_at)
+      SELECT (now() AT TIME ZONE 'UTC')::date, 'dlv_backlog' || n, $1, 'evt_x', 'a.b', $2, 'QUEUED', now(), now()
+      FROM generate_series(1, 100000) AS n`,
+    [tenantId, endpoint.id],
+  );
+  await client.query("COMMIT; BEGIN; SET LOCAL session_replication_role = replica");
+  await client.query("DELETE FROM deliveries WHERE tenant_id = $1", [tenantId]);
+  await client.query("COMMIT");
+  client.release();
+  const { waitingPages } = await readTableHealth(worker);
+  expect(waitingPages).toBeGreaterThan(1_000);
+
+  const [command = ""] = (await shellLines("docs/runbook.md"))
+    .map(({ text }) => text)
+    .filter((text) => text.includes("REINDEX"));
+  const [, select = ""] = /-qAtc "(SELECT [^"]+)"/.exec(command) ?? [];
+  const { rows } = await here.sql.query<{ format: string }>(select.replace("> 8000000", "> 800000"));
+  expect(rows.length).toBeGreaterThan(0);
+  const sections = (await readDocument("docs/runbook.md")).split(/^## /m);
+  const queries = sections
+    .filter((section) => /^Signet(?:TablesLocked|WaitingIndexEmpty)\n/.test(section))
+    .map((section) => /```sql\n([\s\S]*?)```/.exec(section)?.[1] ?? "");
+  expect(queries).toHaveLength(2);
+  for (const query of queries) {
+    expect((await here.sql.query(query)).rowCount).toBeGreaterThanOrEqual(0);
+  }
+  for (const { format } of rows) {
+    await here.sql.query(format);
+  }
+  expect((await readTableHealth(worker)).waitingPages).toBeLessThan(waitingPages / 2);
+});
+
+it.each([
+  [20_001, 12, true],
+  [20_001, 20_001, false],
+  [150_000, 100_000, false],
+  [20_000, 12, false],
+])("%i pages for %i deliveries are nearly empty: %s", (waitingPages, waiting, empty) => {
+  expect(isNearlyEmpty({ waitingPages, lockWaitSeconds: 0 }, waiting)).toBe(empty);
 });
 
 it("sums a role's pools while they are open", async () => {

@@ -47,7 +47,7 @@ const DECLARED: Readonly<Partial<Record<ServiceRole, string>>> = {
   signet_issuer: "listLiveKeys publish",
   signet_worker: `countTiles countUncarriedLetters countUncounted findAnyDataKey findCarriersOfLetters findDueMoves
     findDueRotations findKnownTenants findLettersOf findOverdue findRestore insertCheckpoint insertTile lettersOfCarriers listLiveKeys
-    loadCurrentSecret publish readHead readLag takeFromCarrier countOutcomes oldestDayOverdueMs`,
+    loadCurrentSecret publish readCensus readHead readLag readTableHealth takeFromCarrier countOutcomes oldestDayOverdueMs`,
   signet_rotator: `endReplaced endRescues eraseSuccessors retireVersions setEndIndexes setNextAlerts takeDeliveries takeDue takeEnded
     takeOverdue`,
   signet_audit: "readEntriesFrom",
