@@ -1,10 +1,11 @@
-/** Equality of JSON values from untrusted sources. */
+/** Equality of JSON values from untrusted sources, as parsed by `parseExactJson`. */
+import { Decimal } from "./decimal.ts";
 
 type JsonObject = Readonly<Record<string, unknown>>;
 
-/** Whether the value is an object, neither null nor an array. */
+/** Whether the value is an object, neither null, an array nor a number. */
 export function isJsonObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Decimal);
 }
 
 /**
@@ -23,6 +24,10 @@ export function isSameJson(value: unknown, wanted: unknown, spend: (steps: numbe
     return (
       value.length === wanted.length && wanted.every((item, index) => isSameJson(value[index], item, spend))
     );
+  }
+  // A number is a Decimal only if no double stands for it.
+  if (value instanceof Decimal && wanted instanceof Decimal) {
+    return value.key === wanted.key;
   }
   if (!isJsonObject(value) || !isJsonObject(wanted)) {
     return false;

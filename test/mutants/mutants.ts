@@ -2,6 +2,7 @@
 import { DELIVERIES } from "./deliveries.ts";
 import { GROWTH } from "./growth.ts";
 import type { Mutant } from "./mutant.ts";
+import { NUMBERS } from "./numbers.ts";
 import { OUTSIDERS } from "./outsiders.ts";
 import { RECORDS } from "./records.ts";
 import { TEMPORAL } from "./temporal.ts";
@@ -12,6 +13,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...TOKENS,
   ...DELIVERIES,
   ...TEMPORAL,
+  ...NUMBERS,
   ...RECORDS,
   ...GROWTH,
 ];

@@ -18,6 +18,7 @@ import {
 import type { TenantAndType } from "../../database/repositories/webhooks/events.ts";
 import { tenantTransaction } from "../../database/transaction.ts";
 import type { Clock } from "../../domain/clock.ts";
+import { parseExactJson } from "../../domain/decimal.ts";
 import { createSlidingWindow } from "../../domain/sliding-window.ts";
 import {
   type FieldProblem,
@@ -161,7 +162,7 @@ export class EventTypeService {
     if (Buffer.byteLength(schema) > SCHEMA_MAX) {
       throw new SignetError("LIMIT_EXCEEDED", { detail: `schema may have at most ${SCHEMA_MAX} bytes.` });
     }
-    refuse(...schemaProblems(JSON.parse(schema)).map((problem) => withPointerPrefix(problem, "/schema")));
+    refuse(...schemaProblems(parseExactJson(schema)).map((problem) => withPointerPrefix(problem, "/schema")));
   }
 
   /** Last step of a change: stores a changed schema, and checks the examples against it. */
@@ -221,8 +222,8 @@ function checkExamples({ schema, examples }: EventTypeRow): void {
   if (schema === null || examples === "[]") {
     return;
   }
-  const check = compileSchema(JSON.parse(schema));
-  const problems = (JSON.parse(examples) as unknown[]).flatMap((example, index) =>
+  const check = compileSchema(parseExactJson(schema));
+  const problems = (parseExactJson(examples) as unknown[]).flatMap((example, index) =>
     check(example).map(({ pointer, ...rest }) => ({
       ...rest,
       pointer: `/examples/${index}${pointer.slice("/data".length)}`,

@@ -1,48 +1,33 @@
 /**
  * Decides which JSON Schemas (draft 2020-12) tenants may use: any single document within limits. It rejects
  * references out of the document and the keywords that move them ($id, $anchor, $dynamicRef). It also rejects
- * reference loops that consume nothing, and schemas too large to compile in the event loop.
- *
- * An accepted schema is copied with a cost at each subschema (`x-cost`), so that its evaluation can stop. Even a
- * small schema can require exponentially many steps.
+ * reference loops that consume nothing.
  */
+import { compareNumbers, isJsonNumber } from "../../domain/decimal.ts";
 import { isJsonObject } from "../../domain/json-equality.ts";
 import type { FieldProblem } from "../../domain/errors.ts";
+import { isWhole, TYPE_NAMES } from "./schema-assertions.ts";
 
 /** Maximum bytes of a schema's JSON. */
 export const SCHEMA_MAX = 65_536;
 /** Maximum nesting of a schema's JSON. */
 export const SCHEMA_DEPTH = 32;
-/** Compiling a subschema takes up to half a millisecond of the event loop. */
-const SUBSCHEMAS_MAX = 300;
+/** The event schemas that GitHub publishes have up to 414. A subschema compiles in microseconds. */
+const SUBSCHEMAS_MAX = 5_000;
 const PATTERN_MAX = 512;
 const PATTERNS_MAX = 50;
 const ENUM_MAX = 1_000;
-export const DIALECT = "https://json-schema.org/draft/2020-12/schema";
+const DIALECT = "https://json-schema.org/draft/2020-12/schema";
 
-/** Cost of one visit: fixed, per 64 characters of a string, and per member of an object. */
-export interface Cost {
-  readonly visit: number;
-  readonly text: number;
-  readonly member: number;
-  /** Instructions of the expressions that match a string, and a member's name. */
-  readonly pattern: Patterns;
-}
-
-interface Patterns {
-  text: number;
-  name: number;
-}
-
-/** Returns the instructions of a compiled regular expression; undefined if it is unusable. */
-export type PatternSize = (pattern: string) => number | undefined;
-
-type Json = Readonly<Record<string, unknown>>;
+/** Returns why an expression cannot be used, or undefined. */
+export type PatternFault = (pattern: string) => string | undefined;
 
 /** Keywords whose value is a schema, a list of schemas, or a map of schemas. */
-const ONE = new Set([
+export const ONE = new Set([
   "additionalProperties",
   "contains",
+  // An annotation.
+  "contentSchema",
   "else",
   "if",
   "items",
@@ -52,44 +37,91 @@ const ONE = new Set([
   "unevaluatedItems",
   "unevaluatedProperties",
 ]);
-const LIST = new Set(["allOf", "anyOf", "oneOf", "prefixItems"]);
-const NAMED = new Set(["$defs", "dependentSchemas", "patternProperties", "properties"]);
+export const LIST = new Set(["allOf", "anyOf", "oneOf", "prefixItems"]);
+export const NAMED = new Set(["$defs", "dependentSchemas", "patternProperties", "properties"]);
 /** Keywords that apply to the same value as the schema that contains them. */
 const IN_PLACE = new Set(["allOf", "anyOf", "dependentSchemas", "else", "if", "not", "oneOf", "then"]);
-const PLAIN = new Set([
-  "$comment",
-  "$ref",
-  "$schema",
-  "const",
-  "contentEncoding",
-  "contentMediaType",
-  "default",
-  "dependentRequired",
-  "deprecated",
-  "description",
-  "enum",
-  "examples",
-  "exclusiveMaximum",
-  "exclusiveMinimum",
-  "format",
-  "maxContains",
-  "maxItems",
-  "maxLength",
-  "maxProperties",
-  "maximum",
-  "minContains",
-  "minItems",
-  "minLength",
-  "minProperties",
-  "minimum",
-  "multipleOf",
-  "pattern",
-  "readOnly",
-  "required",
-  "title",
-  "type",
-  "uniqueItems",
-  "writeOnly",
+
+interface Shape {
+  readonly fits: (value: unknown) => boolean;
+  /** What a value must be. */
+  readonly detail: string;
+  readonly code?: string;
+}
+
+const isText = (value: unknown): boolean => typeof value === "string";
+const isDistinct = (values: readonly unknown[]): boolean => new Set(values).size === values.length;
+const isNames = (value: unknown): boolean => Array.isArray(value) && value.every(isText) && isDistinct(value);
+
+const ANY: Shape = { fits: () => true, detail: "anything" };
+const TEXT: Shape = { fits: isText, detail: "a string" };
+const FLAG: Shape = { fits: (value) => typeof value === "boolean", detail: "a boolean" };
+const NUMBER: Shape = { fits: isJsonNumber, detail: "a number" };
+const SIZE: Shape = {
+  fits: (value) => isJsonNumber(value) && isWhole(value) && compareNumbers(value, 0) >= 0,
+  detail: "a non-negative integer",
+};
+const LISTED: Shape = { fits: Array.isArray, detail: "an array" };
+const NAMES: Shape = { fits: isNames, detail: "an array of distinct strings" };
+
+/** The values of the other keywords. */
+const PLAIN: ReadonlyMap<string, Shape> = new Map<string, Shape>([
+  ["$comment", TEXT],
+  ["$ref", TEXT],
+  [
+    "$schema",
+    { fits: (value) => value === DIALECT || value === `${DIALECT}#`, detail: DIALECT, code: "dialect" },
+  ],
+  ["const", ANY],
+  ["contentEncoding", TEXT],
+  ["contentMediaType", TEXT],
+  ["default", ANY],
+  [
+    "dependentRequired",
+    {
+      fits: (value) => isJsonObject(value) && Object.values(value).every(isNames),
+      detail: "an object of arrays of distinct strings",
+    },
+  ],
+  ["deprecated", FLAG],
+  ["description", TEXT],
+  ["enum", LISTED],
+  ["examples", LISTED],
+  ["exclusiveMaximum", NUMBER],
+  ["exclusiveMinimum", NUMBER],
+  ["format", TEXT],
+  ["maxContains", SIZE],
+  ["maxItems", SIZE],
+  ["maxLength", SIZE],
+  ["maxProperties", SIZE],
+  ["maximum", NUMBER],
+  ["minContains", SIZE],
+  ["minItems", SIZE],
+  ["minLength", SIZE],
+  ["minProperties", SIZE],
+  ["minimum", NUMBER],
+  [
+    "multipleOf",
+    { fits: (value) => isJsonNumber(value) && compareNumbers(value, 0) > 0, detail: "a number above 0" },
+  ],
+  ["pattern", TEXT],
+  ["readOnly", FLAG],
+  ["required", NAMES],
+  ["title", TEXT],
+  [
+    "type",
+    {
+      fits: (value) => {
+        const names: readonly unknown[] = Array.isArray(value) ? value : [value];
+        return (
+          names.length > 0 && isDistinct(names) && names.every((name) => TYPE_NAMES.includes(String(name)))
+        );
+      },
+      detail: `one of ${TYPE_NAMES.join(", ")}, or an array of some of them`,
+    },
+  ],
+  ["uniqueItems", FLAG],
+  ["writeOnly", FLAG],
 ]);
 
 class SchemaProblem extends Error {
@@ -101,161 +133,156 @@ class SchemaProblem extends Error {
   }
 }
 
-function sizeOf(value: unknown): number {
-  return typeof value === "object" && value !== null ? Object.keys(value).length : 0;
+/** Returns the JSON pointer of a member or an item. */
+export function under(pointer: string, name: string | number): string {
+  return `${pointer}/${String(name).replaceAll("~", "~0").replaceAll("/", "~1")}`;
 }
 
-function under(pointer: string, name: string | number): string {
-  return `${pointer}/${String(name).replaceAll("~", "~0").replaceAll("/", "~1")}`;
+/** Returns the JSON pointer that `$ref` has, or undefined if it leaves the document or is malformed. */
+export function targetOf(reference: string): string | undefined {
+  try {
+    return /^#(?:\/|$)/.test(reference) ? decodeURIComponent(reference.slice(1)) : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 class Gate {
   /** In-place steps from each subschema, by pointer. They must not form a cycle. */
   readonly #inPlace = new Map<string, string[]>();
-  readonly #patternSize: PatternSize;
-  #subschemas = 0;
+  readonly #patternFault: PatternFault;
   #patterns = 0;
 
-  constructor(patternSize: PatternSize) {
-    this.#patternSize = patternSize;
+  constructor(patternFault: PatternFault) {
+    this.#patternFault = patternFault;
   }
 
   /** @throws SchemaProblem */
-  copy(schema: unknown): unknown {
-    const copied = this.#schema(schema, "");
+  check(schema: unknown): void {
+    this.#schema(schema, "");
+    for (const target of [...this.#inPlace.values()].flat()) {
+      if (!this.#inPlace.has(target)) {
+        throw new SchemaProblem("", "reference", `has a $ref to #${target}, where there is no schema`);
+      }
+    }
     this.#refuseLoops();
-    return copied;
   }
 
-  #schema(schema: unknown, pointer: string): unknown {
+  #schema(schema: unknown, pointer: string): void {
+    const steps: string[] = [];
+    this.#inPlace.set(pointer, steps);
     if (typeof schema === "boolean") {
-      return schema;
+      return;
     }
     if (!isJsonObject(schema)) {
       throw new SchemaProblem(pointer, "type", "must be an object or a boolean");
     }
-    this.#subschemas += 1;
-    if (this.#subschemas > SUBSCHEMAS_MAX) {
+    if (this.#inPlace.size > SUBSCHEMAS_MAX) {
       throw new SchemaProblem(pointer, "too_large", `exceeds ${SUBSCHEMAS_MAX} subschemas`);
     }
-    const steps: string[] = [];
-    this.#inPlace.set(pointer, steps);
-    const copied: Record<string, unknown> = {};
-    const patterns: Patterns = { text: 0, name: 0 };
     for (const [keyword, value] of Object.entries(schema)) {
       const place = under(pointer, keyword);
-      copied[keyword] = this.#keyword(keyword, value, { place, patterns });
+      this.#keyword(keyword, value, place);
       if (IN_PLACE.has(keyword)) {
         steps.push(...partsOf(keyword, value, place));
       }
       if (keyword === "$ref") {
-        steps.push(String(value).slice(1));
+        steps.push(this.#target(String(value), place));
       }
     }
-    return { ...copied, "x-cost": costOf(schema, patterns) };
   }
 
-  #keyword(
-    keyword: string,
-    value: unknown,
-    { place, patterns }: { readonly place: string; readonly patterns: Patterns },
-  ): unknown {
+  #keyword(keyword: string, value: unknown, place: string): void {
     if (ONE.has(keyword)) {
-      return this.#schema(value, place);
+      this.#schema(value, place);
+    } else if (LIST.has(keyword)) {
+      this.#list(value, place);
+    } else if (NAMED.has(keyword)) {
+      this.#named(keyword, value, place);
+    } else {
+      this.#plain(keyword, value, place);
     }
-    if (LIST.has(keyword)) {
-      return this.#list(value, place);
-    }
-    if (NAMED.has(keyword)) {
-      return this.#named(keyword, value, { place, patterns });
-    }
-    if (!PLAIN.has(keyword)) {
-      throw new SchemaProblem(place, "unknown_keyword", "is not a supported keyword of draft 2020-12");
-    }
-    if (keyword === "pattern") {
-      patterns.text += this.#pattern(value, place);
-    }
-    this.#plain(keyword, value, place);
-    return value;
   }
 
-  #list(value: unknown, place: string): unknown {
-    if (!Array.isArray(value)) {
-      throw new SchemaProblem(place, "type", "must be an array of schemas");
+  #list(value: unknown, place: string): void {
+    if (!Array.isArray(value) || value.length === 0) {
+      throw new SchemaProblem(place, "type", "must be a non-empty array of schemas");
     }
-    return value.map((part, index) => this.#schema(part, under(place, index)));
+    for (const [index, part] of value.entries()) {
+      this.#schema(part, under(place, index));
+    }
   }
 
-  #named(
-    keyword: string,
-    value: unknown,
-    { place, patterns }: { readonly place: string; readonly patterns: Patterns },
-  ): unknown {
+  #named(keyword: string, value: unknown, place: string): void {
     if (!isJsonObject(value)) {
       throw new SchemaProblem(place, "type", "must be an object of schemas");
     }
-    return Object.fromEntries(
-      Object.entries(value).map(([name, part]) => {
-        if (name === "__proto__") {
-          throw new SchemaProblem(place, "name", "must not name __proto__");
-        }
-        if (keyword === "patternProperties") {
-          patterns.name += this.#pattern(name, under(place, name));
-        }
-        return [name, this.#schema(part, under(place, name))];
-      }),
-    );
+    for (const [name, part] of Object.entries(value)) {
+      if (keyword === "patternProperties") {
+        this.#pattern(name, under(place, name));
+      }
+      this.#schema(part, under(place, name));
+    }
   }
 
   #plain(keyword: string, value: unknown, place: string): void {
-    if (keyword === "$schema" && value !== DIALECT && value !== `${DIALECT}#`) {
-      throw new SchemaProblem(place, "dialect", `must be ${DIALECT}`);
+    const shape = PLAIN.get(keyword);
+    if (shape === undefined) {
+      throw new SchemaProblem(place, "unknown_keyword", "is not a supported keyword of draft 2020-12");
     }
-    if (keyword === "$ref" && (typeof value !== "string" || !/^#(\/\$defs\/[^/%]{1,128})?$/.test(value))) {
-      throw new SchemaProblem(place, "reference", "must be # or #/$defs/<name> of the same schema");
+    if (!shape.fits(value)) {
+      throw new SchemaProblem(place, shape.code ?? "type", `must be ${shape.detail}`);
     }
-    if (keyword === "enum" && sizeOf(value) > ENUM_MAX) {
+    if (keyword === "enum" && (value as readonly unknown[]).length > ENUM_MAX) {
       throw new SchemaProblem(place, "too_large", `has more than ${ENUM_MAX} values`);
+    }
+    if (keyword === "pattern") {
+      this.#pattern(String(value), place);
     }
   }
 
-  /** Returns the instructions of an expression. */
-  #pattern(pattern: unknown, place: string): number {
+  #target(reference: string, place: string): string {
+    const target = targetOf(reference);
+    if (target === undefined) {
+      throw new SchemaProblem(place, "reference", "must be # or #/… to a schema of the same document");
+    }
+    return target;
+  }
+
+  #pattern(pattern: string, place: string): void {
     this.#patterns += 1;
-    if (typeof pattern !== "string" || pattern.length > PATTERN_MAX || this.#patterns > PATTERNS_MAX) {
+    if (pattern.length > PATTERN_MAX || this.#patterns > PATTERNS_MAX) {
       throw new SchemaProblem(
         place,
         "pattern",
         `must be one of at most ${PATTERNS_MAX} patterns of at most ${PATTERN_MAX} characters`,
       );
     }
-    const size = this.#patternSize(pattern);
-    if (size === undefined) {
-      throw new SchemaProblem(
-        place,
-        "pattern",
-        "must be a regular expression of moderate size without look-around or back-references",
-      );
+    const fault = this.#patternFault(pattern);
+    if (fault !== undefined) {
+      throw new SchemaProblem(place, "pattern", fault);
     }
-    return size;
   }
 
+  /** Without recursion: a chain of references can be as long as the schema. */
   #refuseLoops(): void {
-    const done = new Set<string>();
-    const visit = (pointer: string, path: ReadonlySet<string>): void => {
-      if (path.has(pointer)) {
-        throw new SchemaProblem(pointer, "reference", "refers to itself without going deeper into the data");
+    const state = new Map<string, "open" | "done">();
+    const path = [...this.#inPlace.keys()];
+    for (let pointer = path.at(-1); pointer !== undefined; pointer = path.at(-1)) {
+      if (state.has(pointer)) {
+        state.set(pointer, "done");
+        path.pop();
+        continue;
       }
-      if (!done.has(pointer)) {
-        const longer = new Set(path).add(pointer);
-        for (const next of this.#inPlace.get(pointer) ?? []) {
-          visit(next, longer);
+      state.set(pointer, "open");
+      for (const next of this.#inPlace.get(pointer) ?? []) {
+        if (state.get(next) === "open") {
+          throw new SchemaProblem(next, "reference", "refers to itself without going deeper into the data");
         }
-        done.add(pointer);
+        if (!state.has(next)) {
+          path.push(next);
+        }
       }
-    };
-    for (const pointer of this.#inPlace.keys()) {
-      visit(pointer, new Set());
     }
   }
 }
@@ -265,32 +292,14 @@ function partsOf(keyword: string, value: unknown, place: string): string[] {
   return ONE.has(keyword) ? [place] : Object.keys(value as object).map((name) => under(place, name));
 }
 
-function costOf(schema: Json, pattern: Patterns): Cost {
-  const lists = ["dependentRequired", "properties", "required"].map((keyword) => sizeOf(schema[keyword]));
-  const patterns = sizeOf(schema["patternProperties"]);
-  const perMember = ["additionalProperties", "propertyNames", "unevaluatedProperties"].filter(
-    (keyword) => schema[keyword] !== undefined,
-  ).length;
-  return {
-    visit: 1 + lists.reduce((sum, size) => sum + size, 0),
-    text:
-      (schema["pattern"] === undefined ? 0 : 16) +
-      (schema["maxLength"] === undefined && schema["minLength"] === undefined ? 0 : 1),
-    member: perMember * (1 + Math.min(sizeOf(schema["properties"]), 8)) + patterns * 16,
-    pattern,
-  };
-}
-
-/** A schema that may be compiled, or its error. */
-export type Gated = { readonly priced: object | boolean } | { readonly problem: FieldProblem };
-
-/** Copies a schema with its costs. */
-export function gateSchema(schema: unknown, patternSize: PatternSize): Gated {
+/** Returns the first problem of a schema, with a pointer relative to the schema, or undefined. */
+export function gateSchema(schema: unknown, patternFault: PatternFault): FieldProblem | undefined {
   try {
-    return { priced: new Gate(patternSize).copy(schema) as object | boolean };
+    new Gate(patternFault).check(schema);
+    return undefined;
   } catch (error) {
     if (error instanceof SchemaProblem) {
-      return { problem: error.problem };
+      return error.problem;
     }
     throw error;
   }

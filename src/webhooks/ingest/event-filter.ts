@@ -3,6 +3,7 @@
  * and Outpost. A filter never runs as code or as a regular expression. It reads only members that the event itself
  * has, and the steps of each evaluation are limited (docs/decisions/0015).
  */
+import { compareNumbers, isJsonNumber } from "../../domain/decimal.ts";
 import { isJsonObject, isSameJson } from "../../domain/json-equality.ts";
 import type { FieldProblem } from "../../domain/errors.ts";
 
@@ -19,7 +20,7 @@ const STEPS_MAX = 200_000;
 /** The event that a filter is applied to. */
 export interface FilteredEvent {
   readonly type: string;
-  /** `data`, parsed. */
+  /** `data`, as parsed by `parseExactJson`. */
   readonly data: unknown;
 }
 
@@ -200,11 +201,10 @@ function compare(holds: (order: number) => boolean): Operator {
     }
     return anyValue(
       orElement((value) => {
-        if (typeof value !== typeof operand) {
-          return false;
+        if (typeof operand === "number") {
+          return isJsonNumber(value) && holds(compareNumbers(value, operand));
         }
-        const other = value as typeof operand;
-        return holds(other < operand ? -1 : Number(other > operand));
+        return typeof value === "string" && holds(value < operand ? -1 : Number(value > operand));
       }),
     );
   };

@@ -13,6 +13,7 @@ import {
   type MatchingEndpoint,
   type TenantAndType,
 } from "../../database/repositories/webhooks/events.ts";
+import { parseExactJson } from "../../domain/decimal.ts";
 import { putBounded } from "../../domain/bounded-map.ts";
 import type { FieldProblem, SignetError } from "../../domain/errors.ts";
 import { compileSchema, type CheckData } from "../event-types/schema-validator.ts";
@@ -78,7 +79,7 @@ export function rulesKey({ schemaDigest, endpoints }: MatchedType): string {
 }
 
 function check({ key, check: checkData, filters }: Rules, { type, data }: RuledEvent): Checked {
-  const value: unknown = JSON.parse(data);
+  const value = parseExactJson(data);
   const problems = checkData === undefined ? [] : checkData(value);
   const steps = stepsOfEvent();
   const refusing =
@@ -157,7 +158,7 @@ export class EventRules {
       if (known === undefined) {
         await nextTurn();
       }
-      const compiled = known ?? compileSchema(JSON.parse(text));
+      const compiled = known ?? compileSchema(parseExactJson(text));
       putBounded(this.#schemas, digest, compiled, SCHEMAS_MAX);
       return compiled;
     });

@@ -10,6 +10,7 @@ import {
 } from "../../database/repositories/webhooks/events.ts";
 import { actAs } from "../../database/transaction.ts";
 import type { Clock } from "../../domain/clock.ts";
+import { parseExactJson } from "../../domain/decimal.ts";
 import type { OwnEventType } from "../../domain/own-event-types.ts";
 import { newId, type RandomBytes } from "../../domain/ids.ts";
 import { sealNewContents } from "./event-content.ts";
@@ -64,7 +65,7 @@ async function takingEndpoints(
     return endpoints;
   }
   const filters = await listFilters(db, { tenantId, type });
-  const event = { type, data: JSON.parse(data) as unknown };
+  const event = { type, data: parseExactJson(data) };
   const refusing = new Set(
     filters.filter(({ filter }) => !readFilter(filter)(event)).map(({ endpointId }) => endpointId),
   );

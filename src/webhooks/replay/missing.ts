@@ -6,6 +6,7 @@ import {
   findMissedEvents,
   type MissedEvent,
 } from "../../database/repositories/webhooks/missing-deliveries.ts";
+import { parseExactJson } from "../../domain/decimal.ts";
 import { findContentRoot, openEventContent } from "../ingest/event-content.ts";
 import { readFilter } from "../ingest/event-rules.ts";
 import { Slices } from "../../runtime/slices.ts";
@@ -58,7 +59,7 @@ async function passing(
     const isTaken = await slices.run(tenantId, () => {
       const text =
         content === null || root === undefined ? data : openEventContent(root, tenantId, id, content);
-      return text !== null && takes({ type, data: JSON.parse(text) as unknown });
+      return text !== null && takes({ type, data: parseExactJson(text) });
     });
     if (isTaken) {
       passed.push(event);

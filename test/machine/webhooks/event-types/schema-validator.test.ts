@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { compileSchema, schemaProblems } from "../../../../src/webhooks/event-types/schema-validator.ts";
+import { parseExactJson } from "../../../../src/domain/decimal.ts";
 import { cpuMs } from "../../../support/cpu-time.ts";
 
 /** CPU time. Stalls take tens of milliseconds. */
@@ -91,15 +92,49 @@ describe("a hostile schema ends within its steps:", () => {
   });
 
   test("compiling a schema of the largest size", () => {
-    const properties = Object.fromEntries(
-      Array.from({ length: 299 }, (_, at) => [
-        `p${at}`,
-        { type: ["string", "null"], enum: ["a", "b"], maxLength: 9 },
-      ]),
-    );
-    expect(timed(() => schemaProblems({ properties, additionalProperties: false }))).toEqual([]);
+    const properties = Object.fromEntries(Array.from({ length: 4_999 }, (_, at) => [`p${at}`, {}]));
+    expect(timed(() => schemaProblems({ properties }))).toEqual([]);
+    expect(timed(() => compileSchema({ properties })({}))).toEqual([]);
     expect(schemaProblems({ properties: { ...properties, more: {} } })).toMatchObject([
       { code: "too_large" },
     ]);
+    const dense = Array.from({ length: 1_000 }, (_, at) => ({
+      properties: { [`p${at}`]: { type: ["string", "null"], enum: ["a", "b"], maxLength: 9 } },
+      required: ["a"],
+    }));
+    expect(timed(() => schemaProblems({ allOf: dense }))).toEqual([]);
+    expect(timed(() => compileSchema({ allOf: dense })({ a: 1 }))).toEqual([]);
+  });
+
+  test("a chain of references as long as the schema", () => {
+    const links = Array.from({ length: 2_400 }, (_, at) => [`l${at}`, { $ref: `#/$defs/l${at + 1}` }]);
+    const chain = { $defs: { ...Object.fromEntries(links), l2400: true }, $ref: "#/$defs/l0" };
+    expect(timed(() => schemaProblems(chain))).toEqual([]);
+    const loop = { ...chain, $defs: { ...chain.$defs, l2400: { $ref: "#/$defs/l0" } } };
+    expect(timed(() => schemaProblems(loop))).toMatchObject([{ code: "reference" }]);
+  });
+
+  test("names of classes of Unicode", () => {
+    const names = ["Greek", "Latin", "Cyrillic", "Arabic", "Hebrew", "Thai", "Han", "Khmer", "Lao", "Thaana"];
+    const allOf = names.map((name) => ({ pattern: `\\p{Script_Extensions=${name}}[^\\p{scx=${name}}]` }));
+    expect(timed(() => schemaProblems({ allOf: allOf.slice(0, 5) }))).toEqual([]);
+    expect(schemaProblems({ allOf })).toMatchObject([{ code: "pattern" }]);
+  });
+
+  test("numbers as long as the event, and divisors as long as the schema", () => {
+    const number = (text: string): unknown => parseExactJson(text);
+    const value = "7".repeat(250_000);
+    expect(timed(() => compileSchema({ multipleOf: 0.01 })(number(value)))).toEqual([]);
+    const powers = [String(2n ** 200_000n), `1${"0".repeat(60_000)}1`, `1e${"9".repeat(60_000)}`];
+    for (const divisor of powers) {
+      const check = compileSchema({ properties: { n: { items: { multipleOf: number(divisor) } } } });
+      const few = number(`[${value}]`);
+      const many = number(`[${Array.from({ length: 20_000 }, (_, at) => `${at}.5`).join(",")}]`);
+      expect(timed(() => check({ n: few }))).not.toEqual([]);
+      expect(timed(() => check({ n: many }))).not.toEqual([]);
+    }
+    const again = { allOf: Array.from({ length: 300 }, () => ({ $ref: "#/$defs/by" })) };
+    const check = compileSchema({ ...again, $defs: { by: { multipleOf: number("7".repeat(20_001)) } } });
+    expect(timed(() => check(number(value)))).toEqual(TOO_COMPLEX);
   });
 });

@@ -1,5 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { parseExactJson } from "../../../../src/domain/decimal.ts";
 import { compileFilter } from "../../../../src/webhooks/ingest/event-filter.ts";
 import { cases } from "../../../support/properties.ts";
 
@@ -291,4 +292,14 @@ test("a hostile filter on a large event ends within its steps, and accepts the e
   // 3,600,000 without the limit.
   expect(looks).toBeGreaterThan(10_000);
   expect(looks).toBeLessThanOrEqual(100_000);
+});
+
+test("numbers of the event are compared by their texts", () => {
+  const event = (text: string): unknown => parseExactJson(`{"n":${text}}`);
+  expect(passes({ "data.n": { $lt: 100 } }, event("99.99999999999999999999"))).toBe(true);
+  expect(passes({ "data.n": { $gte: 100 } }, event("99.99999999999999999999"))).toBe(false);
+  expect(passes({ "data.n": 9_007_199_254_740_991 }, event("9007199254740991.0000000001"))).toBe(false);
+  expect(passes({ "data.n": { $gt: 0 } }, event("1e-400"))).toBe(true);
+  expect(passes({ "data.n": { $gt: 5 } }, event("7".repeat(4_301)))).toBe(true);
+  expect(passes({ "data.n.digits": { $exists: true } }, event("1e400"))).toBe(false);
 });

@@ -1,0 +1,37 @@
+/** Faults in schemas, and in how numbers of any length are read. */
+import type { Mutant } from "./mutant.ts";
+
+export const NUMBERS: readonly Mutant[] = [
+  {
+    name: "numbers-are-doubles",
+    breaks: "A schema's numbers are the decimals that their texts say (docs/event-types.md)",
+    file: "src/domain/decimal.ts",
+    find: "return Number.isFinite(double) && toDecimal(double).key === decimal.key ? double : decimal;",
+    replace: 'return Number.isFinite(double) || decimal.digits === "" ? double : decimal;',
+    caughtBy: "test/unit/domain/decimal.test.ts",
+  },
+  {
+    name: "multiples-of-twos-forgotten",
+    breaks: "multipleOf is exact for any divisor (docs/event-types.md)",
+    file: "src/domain/decimal.ts",
+    find: "hasFactors(of, 2n, twos.count - tens)",
+    replace: "hasFactors(of, 2n, -tens)",
+    caughtBy: "test/unit/domain/decimal.test.ts",
+  },
+  {
+    name: "if-alone-evaluates-nothing",
+    breaks: "unevaluatedProperties follows the draft (docs/event-types.md)",
+    file: "src/webhooks/event-types/schema-applicators.ts",
+    find: "if (whenTrue === undefined && whenFalse === undefined && seen === undefined) {",
+    replace: "if (whenTrue === undefined && whenFalse === undefined) {",
+    caughtBy: "test/unit/webhooks/event-types/draft-suite.test.ts",
+  },
+  {
+    name: "space-of-re2",
+    breaks: "Expressions have the meaning of ECMA 262 (docs/event-types.md)",
+    file: "src/webhooks/event-types/patterns.ts",
+    find: "inBrackets(String.raw`${MORE_SPACE}\\s`, inClass)",
+    replace: "inBrackets(String.raw`\\s`, inClass)",
+    caughtBy: "test/unit/webhooks/event-types/schema-validator.test.ts",
+  },
+];
