@@ -5,8 +5,10 @@ import binascii
 import hashlib
 import hmac
 import json
+import math
 import re
 import time
+from decimal import Decimal
 
 
 class Refused(Exception):
@@ -82,9 +84,25 @@ def _no_constant(name):
     raise ValueError(f"{name} is no JSON")
 
 
+def _integer(text):
+    # Python refuses to convert more than 4,300 digits.
+    return int(text) if len(text) <= 4_300 else Decimal(text)
+
+
+def _real(text):
+    value = float(text)
+    try:
+        # 1e400 is no float.
+        return value if math.isfinite(value) else Decimal(text)
+    except ArithmeticError:
+        return value
+
+
 def _parse(body):
     try:
-        return json.loads(body.decode("utf-8"), parse_constant=_no_constant)
+        return json.loads(
+            body.decode("utf-8"), parse_int=_integer, parse_float=_real, parse_constant=_no_constant
+        )
     except (ValueError, RecursionError):
         return None
 
@@ -94,7 +112,8 @@ def verify(body, headers, secrets, now=None, tolerance=300, future=60):
 
     body: the raw bytes, before any parsing. headers: (name, value) pairs, repeated headers repeated.
     secrets: the endpoint's secret; during a rotation the old and the new one. now: Unix seconds.
-    Returns (id, scheme, payload). Drop repetitions by the id; it is None when the sender signed none.
+    Returns (id, scheme, payload). Drop repetitions by the id; it is None when the sender signed none. The payload is None
+    when the body is not JSON: answer 400 then. Numbers that int or float cannot hold are Decimals.
     Raises Refused, or ValueError for secrets that are none.
     """
     if not secrets:

@@ -1,6 +1,7 @@
 package signet
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,8 +36,20 @@ type WebhookEvent struct {
 // Data returns the event's data, with numbers as they were published.
 func (e *WebhookEvent) Data() json.RawMessage { return e.members["data"] }
 
-// Decode decodes the event's data.
-func (e *WebhookEvent) Decode(into any) error { return json.Unmarshal(e.Data(), into) }
+// Decode decodes the event's data. In an any, as in the values of a map[string]any, a number is a [json.Number]: a float64
+// would change long ones, and could not hold 1e400.
+func (e *WebhookEvent) Decode(into any) error { return decodeJSON(e.Data(), into) }
+
+// decodeJSON is json.Unmarshal, but a number that goes into an any is a json.Number.
+func decodeJSON(text []byte, into any) error {
+	if !json.Valid(text) {
+		// With its error.
+		return json.Unmarshal(text, into)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	return decoder.Decode(into)
+}
 
 // Secrets returns the same secrets for every request.
 func Secrets(secrets ...string) func(context.Context) ([]string, error) {
@@ -135,7 +148,7 @@ func (r *Receiver) Receive(ctx context.Context, body []byte, headers http.Header
 	switch {
 	case err == nil:
 		return jsonAnswer(http.StatusOK, answer), nil
-	case errors.As(err, &rejection) && rejection.Code == HeadersMalformed:
+	case errors.As(err, &rejection) && (rejection.Code == HeadersMalformed || rejection.Code == PayloadMalformed):
 		return jsonAnswer(http.StatusBadRequest, map[string]any{"error": rejection.Code}), err
 	case rejection != nil:
 		return jsonAnswer(http.StatusUnauthorized, map[string]any{"error": rejection.Code}), err
@@ -154,7 +167,7 @@ func (r *Receiver) process(ctx context.Context, body []byte, headers http.Header
 	if err != nil {
 		return nil, fmt.Errorf("signet: the secrets cannot be read: %w", err)
 	}
-	payload, err := Verify(body, headers, secrets, r.options.Verify)
+	payload, err := verifyParsed(body, headers, secrets, r.options.Verify)
 	if err != nil {
 		return nil, err
 	}

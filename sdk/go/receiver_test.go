@@ -246,3 +246,36 @@ func TestMemoryReplayStoreForgetsTheOldest(t *testing.T) {
 		t.Error("c must be forgotten, and then expire")
 	}
 }
+
+func TestNumbersOfAnyLengthReachTheHandler(t *testing.T) {
+	for _, number := range []string{
+		strings.Repeat("7", 4_301), "-" + strings.Repeat("7", 100_000), "1e400", "1e-999999", "9007199254740993",
+	} {
+		var decoded struct{ N json.Number }
+		var open map[string]any
+		address := serve(t, ReceiverOptions{OnEvent: func(_ context.Context, event *WebhookEvent) error {
+			return errors.Join(event.Decode(&decoded), event.Decode(&open))
+		}})
+		body := signedBody("evt_1", "a.b", `,"data":{"n":`+number+`}`)
+		status, answer := send(t, address, "evt_1", body)
+		expect(t, status, answer, 200, `{"processed":true}`)
+		if decoded.N.String() != number || open["n"] != json.Number(number) {
+			t.Errorf("%.20s became %.20s and %.20v", number, decoded.N, open["n"])
+		}
+	}
+}
+
+func TestAPayloadThatWasNotParsedReachesNobody(t *testing.T) {
+	address := serve(t, ReceiverOptions{OnEvent: func(context.Context, *WebhookEvent) error {
+		t.Error("OnEvent was called")
+		return nil
+	}})
+	for _, text := range []string{"{", "", "\xff\xfe{", `{"n":NaN}`} {
+		status, answer := send(t, address, "evt_1", []byte(text))
+		expect(t, status, answer, 400, `{"error":"PAYLOAD_MALFORMED"}`)
+	}
+	var into any
+	if (&WebhookEvent{}).Decode(&into) == nil {
+		t.Error("an event without data was decoded")
+	}
+}

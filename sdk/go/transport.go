@@ -85,7 +85,7 @@ func decoded[T any](body []byte, err error) (*T, error) {
 		return nil, err
 	}
 	var answer T
-	if json.Unmarshal(body, &answer) != nil {
+	if decodeJSON(body, &answer) != nil {
 		// Without the parser's error, which could quote the text.
 		return nil, invalidAnswer(fmt.Sprintf("the answer is not the JSON of a %T", answer))
 	}

@@ -33,6 +33,8 @@ const (
 	TimestampMismatch VerificationCode = "TIMESTAMP_MISMATCH"
 	// IDMismatch means that an id header differs from the id in the signed body. Answer 401.
 	IDMismatch VerificationCode = "ID_MISMATCH"
+	// PayloadMalformed means that the signed body is not JSON. Only a [Receiver] rejects that, [Verify] does not. Answer 400.
+	PayloadMalformed VerificationCode = "PAYLOAD_MALFORMED"
 )
 
 // VerificationError says that a payload must not be used.
@@ -141,6 +143,15 @@ func Verify(body []byte, headers http.Header, secrets []string, options VerifyOp
 		return nil, err
 	}
 	return payload, nil
+}
+
+// verifyParsed verifies a payload that must be JSON: no handler gets one that was not parsed.
+func verifyParsed(body []byte, headers http.Header, secrets []string, options VerifyOptions) (*Payload, error) {
+	payload, err := Verify(body, headers, secrets, options)
+	if err == nil && !(utf8.Valid(body) && json.Valid(body)) {
+		return nil, rejected(PayloadMalformed)
+	}
+	return payload, err
 }
 
 // signedHeaders has the headers of one payload after the checks of their form.

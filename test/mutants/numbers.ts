@@ -34,4 +34,12 @@ export const NUMBERS: readonly Mutant[] = [
     replace: "inBrackets(String.raw`\\s`, inClass)",
     caughtBy: "test/unit/webhooks/event-types/schema-validator.test.ts",
   },
+  {
+    name: "unparsed-payload-reaches-handlers",
+    breaks: "No handler gets a payload that was not parsed (docs/write-an-sdk.md)",
+    file: "src/lib/receiver/verify.ts",
+    find: "if (verified.payload === undefined) {",
+    replace: "if (verified.payload === null) {",
+    caughtBy: "test/unit/lib/receiver/receive.test.ts",
+  },
 ];

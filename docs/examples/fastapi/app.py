@@ -5,6 +5,7 @@ import asyncio
 import json
 import os
 import sqlite3
+import sys
 import time
 import uuid
 from contextlib import asynccontextmanager
@@ -15,6 +16,9 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 MAX_BYTES = 524_288
 IDLE_SECONDS = 0.5
+
+# Events may have integers of any length, and Python refuses more than 4,300 digits.
+sys.set_int_max_str_digits(MAX_BYTES)
 
 webhook = Webhook(os.environ["WEBHOOK_SECRET"])
 

@@ -8,6 +8,7 @@ import time
 import unittest
 from dataclasses import replace
 from datetime import datetime, timezone
+from decimal import Decimal
 from typing import Any, List, Optional, Sequence
 
 from signet_delivery import CredentialStoreError, RetryPolicy, SignetApiError, SignetClient
@@ -522,6 +523,23 @@ class Lists(WithService):
         found = self.client().endpoints.list(limit=2)
         self.assertEqual([each["id"] for each in found], ["a", "b", "c"])
         self.assertEqual([each.path.partition("?")[2] for each in self.service.calls], ["limit=2", "limit=2&cursor=c1"])
+
+    def test_have_numbers_of_any_length(self) -> None:
+        numbers = ("7" * 4_301, "1e400", "9007199254740993", "1.5")
+        for number in numbers:
+            text = b'{"data":[{"id":"evt_1","data":{"n":%s}}],"next_cursor":null}' % number.encode()
+            head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(text)
+            self.service.answers = [Answer(raw=head + text), ACCEPTED]
+            signet = self.client()
+            [event] = signet.events.list()
+            self.assertEqual(Decimal(event["data"]["n"]), Decimal(number))
+            signet.events.publish({"type": "a.b", "data": event["data"]})
+            sent = json.loads(self.service.calls[-1].body, parse_int=Decimal, parse_float=Decimal)
+            self.assertEqual(sent["data"]["n"], Decimal(number))
+        with self.assertRaises(ValueError):
+            self.client().events.publish({"type": "a.b", "data": {"n": Decimal("NaN")}})
+        line = b'{"id":%s}\n' % numbers[0].encode()
+        self.assertEqual(self.exported([line]), [Decimal(numbers[0])])
 
     def exported(self, chunks: Sequence[bytes], end: bytes = b"0\r\n\r\n") -> List[Any]:
         head = b"HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n"

@@ -5,9 +5,11 @@ import json
 import threading
 import time
 import unittest
+from decimal import Decimal
 from typing import Any, Dict, List
 
 from signet_delivery import Receiver, VerificationError, WebhookEvent, sign_delivery, verify
+from signet_delivery._json import loads
 
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 OTHER = "whsec_" + base64.b64encode(bytes(32)).decode()
@@ -71,11 +73,46 @@ class Verify(unittest.TestCase):
             verify(body, sign_delivery(SECRET, body, id="e", timestamp=1), SECRET, now=1)
 
 
+#: Numbers that ``int`` or ``float`` cannot hold.
+LONG = ("7" * 4_301, "-" + "7" * 100_000, "1e400", "-1e999999", "1e-400", "0." + "0" * 5_000 + "1")
+
+
+class Numbers(unittest.TestCase):
+    def test_of_any_length_reach_the_handler(self) -> None:
+        for number in LONG:
+            body = f'{{"id":"evt_1","type":"a.b","sent_at":{int(time.time())},"data":{{"n":{number}}}}}'.encode()
+            headers = sign_delivery(SECRET, body, id="evt_1", timestamp=int(time.time()))
+            old = {name: value for name, value in headers.items() if name.startswith("X-")}
+            for each in (headers, old):
+                events: List[WebhookEvent] = []
+                answer = Receiver(SECRET, events.append).receive(body, each)
+                self.assertEqual((answer.status, len(events)), (200, 1), number[:20])
+                self.assertEqual(events[0].type, "a.b")
+                self.assertEqual(events[0].body, body)
+                self.assertEqual(events[0].payload["data"]["n"], Decimal(number))
+
+    def test_are_ordinary_where_python_holds_them(self) -> None:
+        found = loads('[7, -7, 1.5, 1e2, 0.0, -0e9, 0e-999]')
+        self.assertEqual([type(each) for each in found], [int, int] + [float] * 5)
+        self.assertEqual(found, [7, -7, 1.5, 100, 0, 0, 0])
+        # Beyond what Decimal holds.
+        self.assertEqual(loads("1e9999999999999999999999"), float("inf"))
+
+
 class Receiving(unittest.TestCase):
     def setUp(self) -> None:
         self.events: List[WebhookEvent] = []
         self.errors: List[Exception] = []
         self.receiver = Receiver(SECRET, self.events.append, on_error=self.errors.append)
+
+    def test_never_passes_on_a_payload_that_was_not_parsed(self) -> None:
+        for body in (b"{", b"", b"\xff\xfe{", b'{"n":NaN}', b"[" * 100_000):
+            headers = sign_delivery(SECRET, body, id="evt_1", timestamp=int(time.time()))
+            self.assertEqual(self.receive(body, headers), (400, {"error": "PAYLOAD_MALFORMED"}), body[:9])
+        self.assertEqual(self.events, [])
+        self.assertEqual(len(self.errors), 5)
+        headers = sign_delivery(SECRET, b" null ", id="evt_2", timestamp=int(time.time()))
+        self.assertEqual(self.receive(b" null ", headers), (200, {"processed": True}))
 
     def receive(self, body: bytes, headers: Dict[str, str]) -> "tuple[int, Any]":
         answer = self.receiver.receive(body, headers)

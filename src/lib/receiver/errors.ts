@@ -9,7 +9,9 @@ export type VerificationErrorCode =
   /** The timestamp lies in the future, or differs from the one inside the signed body. Answer 401. */
   | "TIMESTAMP_MISMATCH"
   /** An id header differs from the id inside the signed body. Answer 401. */
-  | "ID_MISMATCH";
+  | "ID_MISMATCH"
+  /** The signed body is not JSON. Only receivers reject that, `verify` does not. Answer 400. */
+  | "PAYLOAD_MALFORMED";
 
 /** Thrown by `verify`: the payload must not be used. */
 export class VerificationError extends Error {

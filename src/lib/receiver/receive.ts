@@ -2,7 +2,7 @@
 import { VerificationError } from "./errors.ts";
 import type { HeaderSource } from "./headers.ts";
 import { MemoryReplayStore, type ReplayStore } from "./replay-store.ts";
-import { type VerifiedPayload, verify } from "./verify.ts";
+import { type VerifiedPayload, verifyParsed } from "./verify.ts";
 
 /** A verified event. */
 export interface WebhookEvent extends VerifiedPayload {
@@ -68,7 +68,7 @@ function memberOf(payload: unknown, name: string): unknown {
 
 function refusal(error: unknown): WebhookAnswer {
   if (error instanceof VerificationError) {
-    return answer(error.code === "HEADERS_MALFORMED" ? 400 : 401, { error: error.code });
+    return answer(error.code.endsWith("_MALFORMED") ? 400 : 401, { error: error.code });
   }
   return answer(500, { error: "FAILED" });
 }
@@ -131,7 +131,7 @@ export function createReceiver(options: ReceiverOptions): WebhookReceiver {
 
   async function process(rawBody: Uint8Array, headers: HeaderSource): Promise<WebhookAnswer> {
     const known = typeof secrets === "function" ? await secrets() : secrets;
-    const verified = verify({ rawBody, headers, secrets: known, now: now(), ...limits });
+    const verified = verifyParsed({ rawBody, headers, secrets: known, now: now(), ...limits });
     const named = memberOf(verified.payload, "type");
     const type = typeof named === "string" ? named : null;
     const fromService = memberOf(verified.payload, "source") === "service";

@@ -41,8 +41,13 @@ export interface VerifiedPayload {
   readonly timestampSeconds: number;
   /** The signature that matched. */
   readonly scheme: Scheme;
-  /** The parsed body; undefined if it is not JSON. */
+  /**
+   * The parsed body; undefined if it is not JSON. Its numbers are doubles: 2^53 + 1 and 1.0 have changed, and 1e400 is
+   * infinite. `rawBody` has them as they were published.
+   */
   readonly payload: unknown;
+  /** The received bytes. */
+  readonly rawBody: Uint8Array;
 }
 
 const DEFAULT_TOLERANCE_SECONDS = 300;
@@ -178,5 +183,19 @@ export function verify(input: VerifyInput): VerifiedPayload {
     timestampSeconds: headers.timestampSeconds,
     scheme,
     payload,
+    rawBody: input.rawBody,
   };
+}
+
+/**
+ * Verifies a payload that must be JSON: no handler gets one that was not parsed.
+ *
+ * @throws as {@link verify}, and VerificationError for a body that is not JSON
+ */
+export function verifyParsed(input: VerifyInput): VerifiedPayload {
+  const verified = verify(input);
+  if (verified.payload === undefined) {
+    throw new VerificationError("PAYLOAD_MALFORMED", "the signed body is not JSON");
+  }
+  return verified;
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import re
 import socket
@@ -16,6 +15,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from typing import Any, Dict, Generator, Iterator, List, Mapping, Optional, Sequence, Tuple, cast
 from urllib.parse import urlsplit
 
+from ._json import loads
 from ._runtime import Runtime, retry_after
 from ._version import __version__
 from .errors import SignetApiError, SignetTransportError
@@ -310,7 +310,7 @@ class Connections:
     def _api_error(self, response: HTTPResponse, text: bytes, request: Request) -> SignetApiError:
         problem: Dict[str, Any] = {}
         try:
-            found = json.loads(_without(text.decode("utf-8", "replace"), request.confidential))
+            found = loads(_without(text.decode("utf-8", "replace"), request.confidential))
             problem = found if isinstance(found, dict) else {}
         except (ValueError, RecursionError):
             pass
@@ -326,7 +326,7 @@ class Connections:
 def parse_json(text: bytes, origin: str) -> Any:
     """Parses the service's JSON."""
     try:
-        return json.loads(text)
+        return loads(text)
     except (ValueError, RecursionError):
         # Without the parser's error, which quotes the text.
         raise SignetTransportError("INVALID_ANSWER", f"{origin} did not answer in JSON") from None

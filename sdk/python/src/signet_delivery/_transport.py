@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from contextlib import closing
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Union
 from urllib.parse import quote, urlencode
 
 from ._http import Connections, Request, parse_json, read_base_url
+from ._json import dumps
 from ._runtime import RetryPolicy, Runtime, is_rate_limited, is_repeatable, with_retries
 from ._tokens import AccessToken, TokenSource
 from .errors import SignetApiError, SignetTransportError
@@ -76,11 +76,7 @@ class Call:
         headers = {"authorization": f"Bearer {token}"}
         body = None
         if self.body is not None:
-            # NaN is not JSON.
-            text = json.dumps(
-                self.body, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_json_default
-            )
-            body = text.encode()
+            body = dumps(self.body, _json_default).encode()
             headers["content-type"] = "application/json"
         if self.idempotency_key is not None:
             headers["idempotency-key"] = self.idempotency_key

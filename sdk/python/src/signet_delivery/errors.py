@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, Mapping, Optional, Tuple
 
 VerificationCode = Literal[
-    "HEADERS_MALFORMED", "SIGNATURE_INVALID", "PAYLOAD_EXPIRED", "TIMESTAMP_MISMATCH", "ID_MISMATCH"
+    "HEADERS_MALFORMED",
+    "SIGNATURE_INVALID",
+    "PAYLOAD_EXPIRED",
+    "TIMESTAMP_MISMATCH",
+    "ID_MISMATCH",
+    "PAYLOAD_MALFORMED",
 ]
 TransportCode = Literal["CONNECTION", "TIMEOUT", "INVALID_ANSWER"]
 
@@ -16,7 +21,7 @@ class SignetError(Exception):
 
 
 class VerificationError(SignetError):
-    """The payload must not be used. Answer 400 for HEADERS_MALFORMED, otherwise 401."""
+    """The payload must not be used. Answer 400 for HEADERS_MALFORMED and PAYLOAD_MALFORMED, otherwise 401."""
 
     def __init__(self, code: VerificationCode, message: str) -> None:
         super().__init__(f"{code}: {message}")

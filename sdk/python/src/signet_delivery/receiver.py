@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, Optional, Protocol, Union
 
 from .errors import VerificationError
-from .verification import Headers, Secrets, VerifiedPayload, verify
+from .verification import Headers, Secrets, VerifiedPayload, verify_parsed
 
 
 class ReplayStore(Protocol):
@@ -121,13 +121,13 @@ class Receiver:
             return self._process(body, headers)
         except VerificationError as error:
             self._tell(error)
-            return _answer(400 if error.code == "HEADERS_MALFORMED" else 401, error=error.code)
+            return _answer(400 if error.code in ("HEADERS_MALFORMED", "PAYLOAD_MALFORMED") else 401, error=error.code)
         except Exception as error:
             self._tell(error)
             return _answer(500, error="FAILED")
 
     def _process(self, body: bytes, headers: Headers) -> WebhookAnswer:
-        verified = verify(
+        verified = verify_parsed(
             body,
             headers,
             self._secrets() if callable(self._secrets) else self._secrets,
@@ -146,6 +146,7 @@ class Receiver:
             verified.timestamp,
             verified.scheme,
             verified.payload,
+            verified.body,
             named if isinstance(named, str) else None,
             members.get("source") == "service",
         )

@@ -10,13 +10,13 @@ import base64
 import binascii
 import hashlib
 import hmac
-import json
 import re
 import time
 from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Literal, NoReturn, Optional, Protocol
 from typing import Pattern, Sequence, Tuple, Union, cast
 
+from ._json import loads
 from .errors import VerificationError
 
 Scheme = Literal["sha256", "v1", "v1a"]
@@ -56,8 +56,10 @@ class VerifiedPayload:
     timestamp: int
     #: The signature that matched.
     scheme: Scheme
-    #: The parsed body; None if it is not JSON.
+    #: The parsed body; None if it is not JSON. A number that ``int`` or ``float`` cannot hold is a ``decimal.Decimal``.
     payload: Any
+    #: The received bytes.
+    body: bytes
 
 
 @dataclass(frozen=True)
@@ -208,13 +210,9 @@ def _matching_scheme(headers: _SignedHeaders, secrets: Sequence[str], body: byte
     return found
 
 
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
 def _parse(body: bytes) -> Any:
     try:
-        return json.loads(body.decode("utf-8"), parse_constant=_no_constant)
+        return loads(body.decode("utf-8"))
     except (ValueError, RecursionError):
         return None
 
@@ -282,7 +280,19 @@ def verify(
     payload = _parse(body)
     members = payload if isinstance(payload, dict) else {}
     _check_times(signed, scheme, members)
-    return VerifiedPayload(_verified_id(signed, scheme, members), signed.timestamp, scheme, payload)
+    return VerifiedPayload(_verified_id(signed, scheme, members), signed.timestamp, scheme, payload, body)
+
+
+def verify_parsed(body: bytes, headers: Headers, secrets: Secrets, **options: Any) -> VerifiedPayload:
+    """Verifies a request whose payload must be JSON: no handler gets one that was not parsed.
+
+    :param options: those of :func:`verify`
+    :raises VerificationError: also for a body that is not JSON
+    """
+    verified = verify(body, headers, secrets, **options)
+    if verified.payload is None and verified.body.strip() != b"null":
+        raise VerificationError("PAYLOAD_MALFORMED", "the signed body is not JSON")
+    return verified
 
 
 def sign_delivery(secret: str, body: bytes, *, id: str, timestamp: int) -> Dict[str, str]:

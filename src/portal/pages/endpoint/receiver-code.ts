@@ -46,7 +46,7 @@ createServer(async (request, response) => {
 }).listen(3000);
 `;
 
-const python = ({ secret }: Filled): string => `import base64, hashlib, hmac, json, time
+const python = ({ secret }: Filled): string => `import base64, hashlib, hmac, time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 SECRET = "${secret}"
@@ -69,7 +69,7 @@ class Receiver(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         signed = is_signed(self.headers, body)
         if signed:
-            print(json.loads(body))
+            print(body.decode())
         self.send_response(200 if signed else 401)
         self.end_headers()
 

@@ -6,7 +6,7 @@ import {
   type WebhookEvent,
 } from "../../../../src/lib/receiver/receive.ts";
 import { MemoryReplayStore } from "../../../../src/lib/receiver/replay-store.ts";
-import { delivery, NOW_MS, SECRET } from "../../../support/library-delivery.ts";
+import { delivery, NOW_MS, SECRET, signedHeaders } from "../../../support/library-delivery.ts";
 
 function receiver(options: Partial<ReceiverOptions> = {}) {
   const events: WebhookEvent[] = [];
@@ -35,6 +35,34 @@ describe("a receiver", () => {
       ["evt_1", "a.b"],
       ["evt_2", "a.b"],
     ]);
+  });
+
+  it("never passes on a payload that was not parsed", async () => {
+    const { receive, events, errors } = receiver();
+    for (const text of ["{", "", "\u0000", '{"n":NaN}']) {
+      const body = Buffer.from(text);
+      const headers = signedHeaders(body);
+      expect(await receive({ body, headers })).toEqual({ status: 400, error: "PAYLOAD_MALFORMED" });
+    }
+    expect(events).toEqual([]);
+    expect(errors).toHaveLength(4);
+  });
+
+  it("passes on numbers of any length, with the bytes that have them exactly", async () => {
+    for (const number of [
+      "7".repeat(4_301),
+      `-${"7".repeat(100_000)}`,
+      "1e400",
+      "1e-999999",
+      "9007199254740993",
+    ]) {
+      const { receive, events } = receiver();
+      const text = `{"id":"evt_1","type":"a.b","sent_at":${NOW_MS / 1_000},"data":{"n":${number}}}`;
+      const body = Buffer.from(text);
+      expect(await receive({ body, headers: signedHeaders(body) })).toEqual({ status: 200, processed: true });
+      expect(events).toMatchObject([{ type: "a.b", payload: { data: { n: Number(number) } } }]);
+      expect(Buffer.from(events[0]?.rawBody ?? []).toString()).toBe(text);
+    }
   });
 
   it("answers normally when the failure callback throws", async () => {
