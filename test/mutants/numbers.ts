@@ -30,8 +30,8 @@ export const NUMBERS: readonly Mutant[] = [
     name: "space-of-re2",
     breaks: "Expressions have the meaning of ECMA 262 (docs/event-types.md)",
     file: "src/webhooks/event-types/patterns.ts",
-    find: "inBrackets(String.raw`${MORE_SPACE}\\s`, inClass)",
-    replace: "inBrackets(String.raw`\\s`, inClass)",
+    find: "\\x{b}\\x{a0}\\x{1680}",
+    replace: "\\x{b}\\x{1680}",
     caughtBy: "test/unit/webhooks/event-types/schema-validator.test.ts",
   },
   {

@@ -107,10 +107,11 @@ export const TYPE_NAMES: readonly string[] = Object.keys(TYPES);
 
 /** Returns the same text for equal JSON values. */
 function fingerprint(value: unknown, run: Run): string {
-  run.spend(1);
   if (value instanceof Decimal) {
+    run.spend(textSteps(value.text));
     return value.key;
   }
+  run.spend(typeof value === "string" ? textSteps(value) : 1);
   if (typeof value !== "object" || value === null) {
     return JSON.stringify(value);
   }

@@ -271,6 +271,28 @@ describe("an event of a type with a schema", () => {
     expect((await owner.get(`/v1/events/${String(answer.body["id"])}`)).text).toContain(`"data":${data}`);
   });
 
+  test("has its numbers checked as they are written, at any length", async () => {
+    const owner = await createTenant(api);
+    const name = aName();
+    const schema =
+      '{"properties":{"price":{"multipleOf":0.01},"n":{"type":"integer","minimum":9007199254740993}}}';
+    expect(await owner.send("POST", PATH, { raw: `{"name":"${name}","schema":${schema}}` })).toMatchObject({
+      status: 201,
+    });
+    const publish = async (data: string): Promise<unknown> => {
+      const { status, body } = await owner.send("POST", "/v1/events", {
+        raw: `{"type":"${name}","data":${data}}`,
+      });
+      return status === 202 ? status : (body["errors"] as { code: string }[])[0]?.code;
+    };
+    expect(await publish('{"price":19.99,"n":1e999999}')).toBe(202);
+    expect(await publish(`{"price":${"7".repeat(100_000)}.07}`)).toBe(202);
+    expect(await publish('{"price":19.999}')).toBe("multiple_of");
+    expect(await publish('{"n":9007199254740992}')).toBe("minimum");
+    expect(await publish('{"n":9007199254740993.5}')).toBe("type");
+    expect(rows(await owner.get("/v1/events"))).toHaveLength(2);
+  });
+
   test("that was accepted gets the same answer again after a schema change", async () => {
     const { owner, name } = await withSchema();
     const publish = async (): Promise<unknown> => {

@@ -106,6 +106,22 @@ describe("a hostile schema ends within its steps:", () => {
     expect(timed(() => compileSchema({ allOf: dense })({ a: 1 }))).toEqual([]);
   });
 
+  test.each([
+    [
+      "propertyNames",
+      { propertyNames: true },
+      Object.fromEntries(Array.from({ length: 30_000 }, (_, at) => [at, 1])),
+    ],
+    ["items", { items: true }, Array.from({ length: 100_000 }, () => 1)],
+    ["contains", { contains: true, minContains: 200_000 }, Array.from({ length: 100_000 }, () => 1)],
+    ["unevaluatedItems", { unevaluatedItems: true }, Array.from({ length: 100_000 }, () => 1)],
+    ["uniqueItems", { uniqueItems: true }, ["x".repeat(250_000)]],
+  ])("references to a schema that looks at everything: %s", (_keyword, looking, data) => {
+    const allOf = Array.from({ length: 4_000 }, () => ({ $ref: "#/$defs/all" }));
+    const check = compileSchema({ $defs: { all: looking }, allOf });
+    expect(timed(() => check(data))).toEqual(TOO_COMPLEX);
+  });
+
   test("a chain of references as long as the schema", () => {
     const links = Array.from({ length: 2_400 }, (_, at) => [`l${at}`, { $ref: `#/$defs/l${at + 1}` }]);
     const chain = { $defs: { ...Object.fromEntries(links), l2400: true }, $ref: "#/$defs/l0" };
