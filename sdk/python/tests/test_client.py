@@ -532,8 +532,9 @@ class Lists(WithService):
             self.service.answers = [Answer(raw=head + text), ACCEPTED]
             signet = self.client()
             [event] = signet.events.list()
-            self.assertEqual(Decimal(event["data"]["n"]), Decimal(number))
-            signet.events.publish({"type": "a.b", "data": event["data"]})
+            data: Any = event["data"]
+            self.assertEqual(Decimal(data["n"]), Decimal(number))
+            signet.events.publish({"type": "a.b", "data": data})
             sent = json.loads(self.service.calls[-1].body, parse_int=Decimal, parse_float=Decimal)
             self.assertEqual(sent["data"]["n"], Decimal(number))
         with self.assertRaises(ValueError):
