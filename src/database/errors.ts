@@ -87,6 +87,16 @@ export function isRefusedByState(error: unknown, constraint: string): boolean {
   return error instanceof DatabaseError && error.code === "55000" && error.constraint === constraint;
 }
 
+/** Whether a row fits no partition of a table. */
+export function isWithoutPartition(error: unknown, table: string): boolean {
+  return (
+    error instanceof DatabaseError &&
+    error.code === "23514" &&
+    error.table === table &&
+    error.constraint === undefined
+  );
+}
+
 /** Whether PostgreSQL ended a transaction in favour of others: a deadlock, a lock timeout, a serialization failure. */
 export function isContention(error: unknown): boolean {
   return isRepeatable(error) || (error instanceof DatabaseError && error.code === "55P03");

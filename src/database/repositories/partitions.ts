@@ -7,7 +7,7 @@ const DAYS = 3;
 
 /**
  * Creates the missing day partitions from yesterday to tomorrow. Returns their number. If no worker runs for a day, rows
- * of a day without a partition go to the default partition and stay there.
+ * of a day without a partition go to the default partition and stay there. Counts wait until their day has one.
  */
 export async function ensurePartitions(
   db: Queryable,
@@ -24,8 +24,41 @@ export async function ensurePartitions(
       });
       return rows[0]?.made ?? 0;
     }, patience);
+    made += await ensureCountDays(db, [utcDay(nowMs + day * DAY_MS)]);
   }
   return made;
+}
+
+/** Makes the missing partitions of days of counts. Returns their number. Nobody waits for it. */
+async function ensureCountDays(db: Queryable, days: readonly string[]): Promise<number> {
+  const { rows } = await db.query<{ made: number }>({
+    text: "SELECT ensure_count_days($1) AS made",
+    values: [days],
+  });
+  return rows[0]?.made ?? 0;
+}
+
+/** Makes partitions for the counts of all changes that are not folded yet, whatever days they are of. */
+export async function ensureDaysOfChanges(db: Queryable): Promise<void> {
+  await db.query(`SELECT ensure_count_days(ARRAY(
+    SELECT (hour AT TIME ZONE 'UTC')::date FROM delivery_changes WHERE hour IS NOT NULL
+    UNION SELECT (attempt_hour AT TIME ZONE 'UTC')::date FROM delivery_changes WHERE attempt_hour IS NOT NULL))`);
+}
+
+/** Drops the partitions of counts whose hours are all before an instant. Returns their names, oldest first. */
+export async function dropCounts(db: Queryable, before: Date, patience: Patience): Promise<string[]> {
+  const dropped: string[] = [];
+  for (;;) {
+    const { rows } = await giveWay(
+      async () => await db.query<{ name: string | null }>("SELECT drop_counts($1) AS name", [before]),
+      patience,
+    );
+    const name = rows[0]?.name ?? null;
+    if (name === null) {
+      return dropped;
+    }
+    dropped.push(name);
+  }
 }
 
 /** Returns the days that have partitions, `YYYY-MM-DD`, oldest first. */

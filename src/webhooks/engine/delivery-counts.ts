@@ -1,5 +1,7 @@
 /** Folds the changes of deliveries into exact counts and the health of endpoints, and reports changes of health. */
+import { isWithoutPartition } from "../../database/errors.ts";
 import type { Pool, Queryable } from "../../database/pool.ts";
+import { ensureDaysOfChanges } from "../../database/repositories/partitions.ts";
 import {
   type ActivityChange,
   activityChanges,
@@ -16,6 +18,7 @@ import { healthOf, withResults } from "../../domain/endpoint-health.ts";
 import { type OwnEventSources, publishOwnEvent } from "../ingest/own-event.ts";
 
 const FOLDED_MAX = 10_000;
+const COUNTS_TABLE = "delivery_counts";
 
 export interface FoldOptions extends OwnEventSources {
   /** Role signet_worker. */
@@ -25,11 +28,27 @@ export interface FoldOptions extends OwnEventSources {
 /** Folds all changes. Returns their number. */
 export async function foldDeliveryChanges(options: FoldOptions): Promise<number> {
   for (let changes = 0; ;) {
-    const folded = await transaction(options.pool, async (db) => await foldOnce(db, options));
+    const folded = await foldWithDays(options);
     changes += folded;
     if (folded < FOLDED_MAX) {
       return changes;
     }
+  }
+}
+
+/** Folds the next changes. If the counts of one have no partition yet, it makes it and repeats. */
+async function foldWithDays(options: FoldOptions): Promise<number> {
+  const { pool } = options;
+  const fold = async (): Promise<number> =>
+    await transaction(pool, async (db) => await foldOnce(db, options));
+  try {
+    return await fold();
+  } catch (error) {
+    if (!isWithoutPartition(error, COUNTS_TABLE)) {
+      throw error;
+    }
+    await ensureDaysOfChanges(pool);
+    return await fold();
   }
 }
 

@@ -2,10 +2,14 @@
 import type { Logger } from "pino";
 import type { Patience } from "../../database/errors.ts";
 import type { Pool } from "../../database/pool.ts";
-import { dropClosedTables, partitionDays, purgeDefaults } from "../../database/repositories/partitions.ts";
+import {
+  dropClosedTables,
+  dropCounts,
+  partitionDays,
+  purgeDefaults,
+} from "../../database/repositories/partitions.ts";
 import { forgetPingedHosts } from "../../database/repositories/endpoints/endpoint-verifications.ts";
 import { purgeTombstones } from "../../database/repositories/endpoints/endpoints.ts";
-import { forgetCounts } from "../../database/repositories/webhooks/delivery-counts.ts";
 import { forgetReplayItems, forgetReplayJobs } from "../../database/repositories/webhooks/replay-jobs.ts";
 import { forgetPolledSets } from "../../database/repositories/webhooks/ssf-streams.ts";
 import { forgetTokenRevocations } from "../../database/repositories/tokens/revocations.ts";
@@ -94,7 +98,7 @@ const STEPS: readonly RetentionStep[] = [
     "replay_jobs",
     async ({ pool, retainedSince }, most) => await forgetReplayJobs(pool, retainedSince, most),
   ),
-  deletes("counts", async ({ pool, retainedSince }, most) => await forgetCounts(pool, retainedSince, most)),
+  { name: "counts", run: dropDaysOfCounts },
   deletes("rows", async ({ pool, before }, most) => await purgeDefaults(pool, before, most)),
   deletes("revocations", async ({ pool }, most) => await forgetTokenRevocations(pool, most)),
   deletes(
@@ -116,6 +120,15 @@ async function dropKeys({ pool, now, log }: StepContext): Promise<StepResult> {
   const tables = await dropClosedTables(pool, now);
   if (tables.length > 0) {
     log.info({ tables }, "tables of ended keys dropped");
+  }
+  return { removed: tables.length, more: false };
+}
+
+/** Drops the days of counts that have ended. */
+async function dropDaysOfCounts({ pool, retainedSince, log, ...patience }: StepContext): Promise<StepResult> {
+  const tables = await dropCounts(pool, retainedSince, patience);
+  if (tables.length > 0) {
+    log.info({ tables }, "days of counts dropped");
   }
   return { removed: tables.length, more: false };
 }

@@ -3,6 +3,7 @@ import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { migrateDatabase } from "../../../src/database/migrate.ts";
 import { requireCurrentSchema } from "../../../src/database/migration-files.ts";
+import { eventually } from "../../support/eventually.ts";
 import { createTestDatabase } from "../../support/services.ts";
 import { execute, type TestDatabase } from "../../support/test-database.ts";
 import { createReleaseDatabase } from "../../upgrade/releases.ts";
@@ -82,6 +83,37 @@ test("of two migrations at once, the second waits for the first without holding 
   }
 });
 
+test("stored counts become a partition, and are read once, beside traffic", async () => {
+  const database = await createReleaseDatabase("0.3.0");
+  const client = new Client({ connectionString: database.adminUrl });
+  await client.connect();
+  try {
+    const stored = 5_000;
+    await client.query(
+      `INSERT INTO public.delivery_counts
+        SELECT 'ten_' || n, date_trunc('hour', now()) - n % 700 * interval '1 hour', 'ep_1', 'a', 0, 0, n, 1, 0, 0, 0, 0, 0
+        FROM generate_series(1, $1::int) n`,
+      [stored],
+    );
+    const sums = "SELECT count(*)::int AS n, sum(accepted)::int AS accepted, md5(string_agg(d::text, '' ORDER BY d)) FROM public.delivery_counts d";
+    const before = (await client.query(sums)).rows;
+    await client.query("SELECT pg_stat_force_next_flush(); SELECT pg_stat_reset()");
+    await migrateDatabase({ adminUrl: database.adminUrl, nowMs: Date.now() });
+    // Migration 0076 reads them under a lock that stops nobody.
+    const read = await eventually(async () => {
+      const { rows } = await client.query<{ read: number }>(
+        "SELECT seq_tup_read::int AS read FROM pg_stat_user_tables WHERE relname ~ '^delivery_counts_until_\\d{8}$'",
+      );
+      return rows.map((row) => row.read).find((rowsRead) => rowsRead >= stored);
+    }, "the statistics of the migration");
+    expect(read).toBeLessThan(2 * stored);
+    expect((await client.query(sums)).rows).toEqual(before);
+  } finally {
+    await client.end();
+    await database.drop();
+  }
+});
+
 test.each([
   ["is counted again by workers if migration 0046 has not counted it", false],
   ["is left alone if the first text of migration 0046 has counted it", true],
@@ -92,8 +124,9 @@ test.each([
   try {
     await execute(
       database.adminUrl,
-      `DROP TABLE uncounted_hours; DELETE FROM schema_migrations WHERE version = 59;
-      INSERT INTO delivery_counts SELECT 'ten_1', now(), 'ep_1', 'a', 0, 0, 1, 1, 0, 0, 0, 0, 0 WHERE ${counted}`,
+      // It was no partitioned table then.
+      `DROP TABLE uncounted_hours, delivery_counts; DELETE FROM schema_migrations WHERE version = 59;
+      CREATE TABLE delivery_counts AS SELECT 1 AS counted WHERE ${counted}`,
     );
     expect(await migrateDatabase({ adminUrl: database.adminUrl, nowMs: Date.now() })).toBe(1);
     const { rows } = await client.query<{ n: number }>("SELECT count(*)::int AS n FROM uncounted_hours");

@@ -411,7 +411,7 @@ test("a new day is made beside open publishes, and gives way to who reads the de
       [TODAY, newId("event", NOW, randomBytes), TENANT],
     );
     const pause = async (): Promise<void> => await Promise.reject(new Error("it had to wait"));
-    expect(await ensurePartitions(pool, future, { pause })).toBe(9);
+    expect(await ensurePartitions(pool, future, { pause })).toBe(12);
     await publisher.query("SELECT FROM events_default; SELECT FROM deliveries_default");
     let pauses = 0;
     const made = ensurePartitions(pool, future + 5 * DAY_MS, {
@@ -420,7 +420,7 @@ test("a new day is made beside open publishes, and gives way to who reads the de
         await publisher.query("COMMIT");
       },
     });
-    expect(await made).toBe(9);
+    expect(await made).toBe(12);
     expect(pauses).toBe(1);
   } finally {
     await publisher.end();

@@ -438,13 +438,3 @@ export async function readUsagePage(
   }
   return { rows, next: [first, ""] };
 }
-
-/** Deletes counts of hours before an instant. Returns their number. */
-export async function forgetCounts(db: Queryable, before: Date, limit: number): Promise<number> {
-  const { rowCount } = await db.query({
-    name: "forget-delivery-counts",
-    ...sql`DELETE FROM delivery_counts WHERE ctid = ANY (ARRAY(
-      SELECT ctid FROM delivery_counts WHERE hour < ${before} LIMIT ${limit}))`,
-  });
-  return rowCount ?? 0;
-}
