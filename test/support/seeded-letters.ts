@@ -46,7 +46,7 @@ export async function seedDeadLetters(sql: Sql, letters: SeededLetters): Promise
       INSERT INTO deliveries (day, id, tenant_id, event_id, event_type, endpoint_id, state, reason, attempt_count, cycle_started_at,
         last_status, last_error, created_at, dead_lettered_at, expires_at)
       SELECT $3::date, $7 || n, $5, $4 || n, 'inference.completed', $8, 'DEAD_LETTERED', 'attempts_exhausted', 17, $6,
-        CASE WHEN $9 = 'status' THEN 500 END, $9, $6, now(), now() + $10::int * interval '1 millisecond' FROM n`,
+        CASE WHEN $9 = 'status' THEN 500 END, $9, $6, now(), now() + $10::bigint * interval '1 millisecond' FROM n`,
     [width, count, day, event, tenantId, new Date(atMs), delivery, endpointId, error, expiresInMs],
   );
   return Array.from({ length: count }, (_, index) => delivery + String(index + 1).padStart(width, "0"));

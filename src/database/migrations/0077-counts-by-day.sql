@@ -26,7 +26,7 @@ CREATE POLICY operator_rows ON delivery_counts FOR SELECT TO signet_operator USI
 CREATE POLICY worker_reads ON delivery_counts FOR SELECT TO signet_worker USING (true);
 CREATE POLICY worker_adds ON delivery_counts FOR INSERT TO signet_worker WITH CHECK (true);
 CREATE POLICY worker_counts ON delivery_counts FOR UPDATE TO signet_worker USING (true);
--- Nothing else: workers of 0.3.0 delete old rows by their places, which are those of other rows in other partitions.
+-- Nothing else: older workers delete rows by their places, which are those of other rows in other partitions.
 CREATE POLICY worker_erases ON delivery_counts FOR DELETE TO signet_worker
   USING (EXISTS (SELECT FROM tenants t WHERE t.id = tenant_id AND t.state = 'ERASED'));
 GRANT SELECT ON delivery_counts TO signet_api, signet_operator;

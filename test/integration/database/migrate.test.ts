@@ -2,7 +2,7 @@
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { migrateDatabase } from "../../../src/database/migrate.ts";
-import { requireCurrentSchema } from "../../../src/database/migration-files.ts";
+import { readMigrations, requireCurrentSchema } from "../../../src/database/migration-files.ts";
 import { eventually } from "../../support/eventually.ts";
 import { createTestDatabase } from "../../support/services.ts";
 import { execute, type TestDatabase } from "../../support/test-database.ts";
@@ -83,23 +83,37 @@ test("of two migrations at once, the second waits for the first without holding 
   }
 });
 
-test("stored counts become a partition, and are read once, beside traffic", async () => {
-  const database = await createReleaseDatabase("0.3.0");
+/** Makes the counts one table again, as it was before migration 0075. */
+async function undivide(adminUrl: string): Promise<void> {
+  const { sql } = (await readMigrations()).find(({ version }) => version === 46) ?? { sql: "" };
+  const [table = ""] = /^CREATE TABLE delivery_counts [^;]*;\nCREATE INDEX[^;]*;/m.exec(sql) ?? [];
+  await execute(
+    adminUrl,
+    `SET ROLE signet_owner; DROP TABLE delivery_counts; ${table}
+    DROP FUNCTION count_partitions, ensure_count_days, drop_counts;
+    DELETE FROM schema_migrations WHERE version IN (75, 76, 77)`,
+  );
+}
+
+test("stored counts become a partition, and are read once, under a lock that stops nobody", async () => {
+  const database = await createTestDatabase();
   const client = new Client({ connectionString: database.adminUrl });
   await client.connect();
   try {
+    await undivide(database.adminUrl);
     const stored = 5_000;
     await client.query(
-      `INSERT INTO public.delivery_counts
+      `INSERT INTO delivery_counts
         SELECT 'ten_' || n, date_trunc('hour', now()) - n % 700 * interval '1 hour', 'ep_1', 'a', 0, 0, n, 1, 0, 0, 0, 0, 0
         FROM generate_series(1, $1::int) n`,
       [stored],
     );
-    const sums = "SELECT count(*)::int AS n, sum(accepted)::int AS accepted, md5(string_agg(d::text, '' ORDER BY d)) FROM public.delivery_counts d";
+    const sums =
+      "SELECT count(*)::int AS n, sum(accepted)::int, md5(string_agg(d::text, '' ORDER BY d)) FROM delivery_counts d";
     const before = (await client.query(sums)).rows;
-    await client.query("SELECT pg_stat_force_next_flush(); SELECT pg_stat_reset()");
-    await migrateDatabase({ adminUrl: database.adminUrl, nowMs: Date.now() });
-    // Migration 0076 reads them under a lock that stops nobody.
+    await client.query("SELECT pg_stat_force_next_flush()");
+    await client.query("SELECT pg_stat_reset()");
+    expect(await migrateDatabase({ adminUrl: database.adminUrl, nowMs: Date.now() })).toBe(3);
     const read = await eventually(async () => {
       const { rows } = await client.query<{ read: number }>(
         "SELECT seq_tup_read::int AS read FROM pg_stat_user_tables WHERE relname ~ '^delivery_counts_until_\\d{8}$'",
@@ -122,13 +136,13 @@ test.each([
   const client = new Client({ connectionString: database.adminUrl });
   await client.connect();
   try {
+    await undivide(database.adminUrl);
     await execute(
       database.adminUrl,
-      // It was no partitioned table then.
-      `DROP TABLE uncounted_hours, delivery_counts; DELETE FROM schema_migrations WHERE version = 59;
-      CREATE TABLE delivery_counts AS SELECT 1 AS counted WHERE ${counted}`,
+      `DROP TABLE uncounted_hours; DELETE FROM schema_migrations WHERE version = 59;
+      INSERT INTO delivery_counts SELECT 'ten_1', now(), 'ep_1', 'a', 0, 0, 1, 1, 0, 0, 0, 0, 0 WHERE ${counted}`,
     );
-    expect(await migrateDatabase({ adminUrl: database.adminUrl, nowMs: Date.now() })).toBe(1);
+    expect(await migrateDatabase({ adminUrl: database.adminUrl, nowMs: Date.now() })).toBe(4);
     const { rows } = await client.query<{ n: number }>("SELECT count(*)::int AS n FROM uncounted_hours");
     expect(rows[0]?.n === 0).toBe(counted);
   } finally {

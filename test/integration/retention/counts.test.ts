@@ -110,11 +110,11 @@ test("a drop of counts gives way to who reads them, and a new day waits for nobo
   expect(pauses).toBe(1);
 });
 
-/** As workers of 0.3.0 do: by places that rows of several partitions have. */
+/** As workers of before migration 0077 do: by places that rows of several partitions have. */
 const BY_PLACE = `DELETE FROM delivery_counts WHERE ctid = ANY (ARRAY(
   SELECT ctid FROM delivery_counts WHERE hour < $1 LIMIT 5000))`;
 
-test("workers of 0.3.0 delete no counts, of whatever hour", async () => {
+test("older workers delete no counts, of whatever hour", async () => {
   await count([0, 1, 40]);
   expect((await worker.query(BY_PLACE, [new Date(NOW - 30 * DAY_MS)])).rowCount).toBe(0);
   expect(await counted()).toEqual({ 0: 1, 1: 1, 40: 1 });
