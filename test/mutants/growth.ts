@@ -159,7 +159,7 @@ export const GROWTH: readonly Mutant[] = [
   {
     name: "counts-dropped-within-their-day",
     breaks: "A day of counts is dropped when all its hours are over (docs/operations.md, What ends)",
-    file: "src/database/migrations/0077-counts-by-day.sql",
+    file: "src/database/migrations/0078-counts-by-day.sql",
     find: "WHERE ends <= before ORDER BY",
     replace: "WHERE begins <= before ORDER BY",
     caughtBy: "test/integration/retention/counts.test.ts",
@@ -175,7 +175,7 @@ export const GROWTH: readonly Mutant[] = [
   {
     name: "counts-deleted-by-place",
     breaks: "Older workers beside the new schema delete no counts (decision 41)",
-    file: "src/database/migrations/0077-counts-by-day.sql",
+    file: "src/database/migrations/0078-counts-by-day.sql",
     find: "USING (EXISTS (SELECT FROM tenants t WHERE t.id = tenant_id AND t.state = 'ERASED'))",
     replace: "USING (true)",
     caughtBy: "test/integration/retention/counts.test.ts",
@@ -183,7 +183,7 @@ export const GROWTH: readonly Mutant[] = [
   {
     name: "stored-counts-read-again",
     breaks: "A migration reads no stored rows while its locks stop others (decision 36)",
-    file: "src/database/migrations/0077-counts-by-day.sql",
+    file: "src/database/migrations/0078-counts-by-day.sql",
     find: "  EXECUTE format('ALTER TABLE delivery_counts ATTACH PARTITION",
     replace:
       "  EXECUTE format('ALTER TABLE %I DROP CONSTRAINT delivery_counts_until, ADD CONSTRAINT delivery_counts_until CHECK (hour < %L) NOT VALID', stored, until);\n  EXECUTE format('ALTER TABLE delivery_counts ATTACH PARTITION",

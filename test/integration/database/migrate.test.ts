@@ -83,7 +83,7 @@ test("of two migrations at once, the second waits for the first without holding 
   }
 });
 
-/** Makes the counts one table again, as it was before migration 0075. */
+/** Makes the counts one table again, as it was before migration 0076. */
 async function undivide(adminUrl: string): Promise<void> {
   const { sql } = (await readMigrations()).find(({ version }) => version === 46) ?? { sql: "" };
   const [table = ""] = /^CREATE TABLE delivery_counts [^;]*;\nCREATE INDEX[^;]*;/m.exec(sql) ?? [];
@@ -91,7 +91,7 @@ async function undivide(adminUrl: string): Promise<void> {
     adminUrl,
     `SET ROLE signet_owner; DROP TABLE delivery_counts; ${table}
     DROP FUNCTION count_partitions, ensure_count_days, drop_counts;
-    DELETE FROM schema_migrations WHERE version IN (75, 76, 77)`,
+    DELETE FROM schema_migrations WHERE version IN (76, 77, 78)`,
   );
 }
 

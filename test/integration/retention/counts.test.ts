@@ -110,7 +110,7 @@ test("a drop of counts gives way to who reads them, and a new day waits for nobo
   expect(pauses).toBe(1);
 });
 
-/** As workers of before migration 0077 do: by places that rows of several partitions have. */
+/** As workers of before migration 0078 do: by places that rows of several partitions have. */
 const BY_PLACE = `DELETE FROM delivery_counts WHERE ctid = ANY (ARRAY(
   SELECT ctid FROM delivery_counts WHERE hour < $1 LIMIT 5000))`;
 

@@ -1,2 +1,0 @@
--- Reads the stored counts, and stops neither readers nor writers. So migration 0077 need not read them.
-ALTER TABLE delivery_counts VALIDATE CONSTRAINT delivery_counts_until;
