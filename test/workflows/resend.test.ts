@@ -236,6 +236,6 @@ describe("a replay of an endpoint's deliveries", () => {
     expect(marks).toEqual([true, false, true, true]);
     // A later cycle does not change what the job has come to.
     await world.deliveries.resend(tenant, dead, TEST_CALLER);
-    expect(await world.replays.outcomes(tenant, job.id)).toMatchObject({ DELIVERED: 6 });
+    expect((await world.replays.outcomes(tenant, job.id)).counts).toMatchObject({ DELIVERED: 6 });
   });
 });
