@@ -158,7 +158,8 @@ export const AXES: Readonly<Record<string, Axis>> = {
   },
   "deliveries of a claim": {
     size: 30,
-    fill: async (filled) => await fillForTenants({ ...filled, size: 2_000 }, "QUEUED"),
+    fill: async ({ owner, tenantId, endpointId }) =>
+      await fillDeliveries(owner, { tenantId, endpointId, state: "QUEUED", count: 2_000 }),
     statements: { "the claim": largerClaim },
   },
   "dead letters": {
