@@ -987,6 +987,8 @@ type ReplayOutcomes struct {
 	Cancelled int64 `json:"cancelled"`
 	// No outcome yet.
 	Waiting int64 `json:"waiting"`
+	// Items that were looked at, the first of the job. Present if the job has more than 100000.
+	Counted int64 `json:"counted,omitempty"`
 }
 
 // Revocation is the answer of POST /v1/credentials/{id}/revoke.

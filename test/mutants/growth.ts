@@ -189,4 +189,37 @@ export const GROWTH: readonly Mutant[] = [
       "  EXECUTE format('ALTER TABLE %I DROP CONSTRAINT delivery_counts_until, ADD CONSTRAINT delivery_counts_until CHECK (hour < %L) NOT VALID', stored, until);\n  EXECUTE format('ALTER TABLE delivery_counts ATTACH PARTITION",
     caughtBy: "test/integration/database/migrate.test.ts",
   },
+  {
+    name: "claims-join-by-statistics",
+    breaks: "What waits is found by its own index, whatever the statistics say (decision 40)",
+    file: "src/database/repositories/webhooks/list-claims.ts",
+    find: "FROM chosen WHERE d.day = chosen.day AND d.id = chosen.id\n        RETURNING",
+    replace: "FROM candidates chosen WHERE d.day = chosen.day AND d.id = chosen.id\n        RETURNING",
+    caughtBy: "test/integration/database/waiting-plans.test.ts",
+  },
+  {
+    name: "candidates-counted-for-each-claimed",
+    breaks: "A claim costs as much as it has deliveries (docs/benchmarks.md)",
+    file: "src/database/repositories/webhooks/claims.ts",
+    find: "share.last_tenant, rest.more",
+    replace:
+      "share.last_tenant, (SELECT count(*) > $8::int OR bool_or(turn >= share.size) FROM candidates) AS more",
+    caughtBy: "test/integration/database/growth.test.ts",
+  },
+  {
+    name: "lag-reads-every-retry",
+    breaks: "What a worker asks each round costs the same, however much waits (docs/benchmarks.md)",
+    file: "src/database/repositories/webhooks/reconciliation.ts",
+    find: "AND d.tenant_id = t.tenant_id ORDER BY d.next_attempt_at LIMIT 1",
+    replace: "AND d.tenant_id = t.tenant_id ORDER BY d.next_attempt_at OFFSET 0",
+    caughtBy: "test/integration/database/growth.test.ts",
+  },
+  {
+    name: "outcomes-of-every-item",
+    breaks: "The outcomes of a replay are counted among its first 100,000 items (docs/dead-letters.md)",
+    file: "src/database/repositories/webhooks/replay-items.ts",
+    find: "AND i.position <= $3 GROUP BY",
+    replace: "AND i.position <= $3 * 1000 GROUP BY",
+    caughtBy: "test/integration/api/large-replays.test.ts",
+  },
 ];

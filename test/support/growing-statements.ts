@@ -109,22 +109,32 @@ export function eventsOf(filter: Parameters<typeof listEvents>[2]["filter"]): St
   };
 }
 
+/** Claims a list of so many first attempts. */
+const claimOf = async ({ db, now }: Run, limit: number): Promise<unknown> =>
+  await claimFirst(db, {
+    days: days(now),
+    atLeast: 1,
+    limit,
+    carrier: "bat_1",
+    alone: true,
+    exceptEndpoints: [],
+    exceptTenants: [],
+    afterTenant: "",
+    worker: "key_me",
+    now,
+  });
+
 const claim: Statement = {
   growth: "flat",
   role: "signet_worker",
-  run: async ({ db, now }) =>
-    await claimFirst(db, {
-      days: days(now),
-      atLeast: 1,
-      limit: 64,
-      carrier: "bat_1",
-      alone: true,
-      exceptEndpoints: [],
-      exceptTenants: [],
-      afterTenant: "",
-      worker: "key_me",
-      now,
-    }),
+  run: async (run) => await claimOf(run, 64),
+};
+
+/** Claims as many as the axis says. */
+export const largerClaim: Statement = {
+  growth: "linear",
+  role: "signet_worker",
+  run: async (run) => await claimOf(run, run.size),
 };
 
 const lists = (now: Date) => ({ carriers: ["bat_1", "bat_2"], listMax: 64, worker: "key_me", now }) as const;

@@ -21,6 +21,7 @@ import {
 import { findCarriersOfLetters } from "../../src/database/repositories/webhooks/reconciliation.ts";
 import { countSelected } from "../../src/database/repositories/webhooks/replay-items.ts";
 import { DAY_MS, utcDay } from "../../src/domain/ids.ts";
+import { COMPARED_MAX } from "../../src/webhooks/replay/replay-service.ts";
 import {
   fillCredentials,
   fillDeliveries,
@@ -44,6 +45,7 @@ import {
   eventsOf,
   worker,
   rounds,
+  largerClaim,
   queues,
   purge,
 } from "./growing-statements.ts";
@@ -154,6 +156,12 @@ export const AXES: Readonly<Record<string, Axis>> = {
     fill: async (filled) => await fillForTenants(filled, "QUEUED"),
     statements: rounds,
   },
+  "deliveries of a claim": {
+    size: 30,
+    fill: async ({ owner, tenantId, endpointId }) =>
+      await fillDeliveries(owner, { tenantId, endpointId, state: "QUEUED", count: 2_000 }),
+    statements: { "the claim": largerClaim },
+  },
   "dead letters": {
     size: 2_000,
     fill: async ({ owner, tenantId, endpointId, size }) =>
@@ -176,7 +184,13 @@ export const AXES: Readonly<Record<string, Axis>> = {
         growth: "linear",
         role: "signet_api",
         run: async ({ db, tenantId, now }) =>
-          await countSelected(db, { tenantId, selection: { filter: {} }, now }, null),
+          await countSelected(db, { tenantId, selection: { filter: {} }, now }, COMPARED_MAX),
+      },
+      "a bounded count for a replay": {
+        growth: "flat",
+        role: "signet_api",
+        run: async ({ db, tenantId, now }) =>
+          await countSelected(db, { tenantId, selection: { filter: { lastStatus: 999 } }, now }, 1_000),
       },
     },
   },

@@ -1,7 +1,7 @@
 /** Replays as durable jobs: of many deliveries or dead letters, or of the events that an endpoint missed. */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Pool } from "../../database/pool.ts";
-import type { DeadLetterSelection } from "../../database/repositories/webhooks/replay-items.ts";
+import type { Counted, DeadLetterSelection } from "../../database/repositories/webhooks/replay-items.ts";
 import type { ReplayJob as ReplayJobRow } from "../../database/repositories/webhooks/replay-jobs.ts";
 import { tenantTransaction } from "../../database/transaction.ts";
 import { validationFailed } from "../../domain/errors.ts";
@@ -16,6 +16,7 @@ import {
   NewMissingReplay,
   NewRecovery,
   NewReplay,
+  presentCount,
   presentItem,
   presentOutcomes,
   presentReplay,
@@ -31,7 +32,7 @@ import type { SignetServer } from "../../http/types.ts";
 import { deliveryFilter } from "./deliveries.ts";
 
 const PATH = "/v1/webhooks/replays";
-/** The position of an item in a cursor; a replay has 100,000 items at most. */
+/** The position of an item in a cursor. */
 const POSITION = /^[1-9]\d{0,8}$/;
 /** Maximum body size, in bytes: 10,000 ids. */
 const BODY_MAX = 524_288;
@@ -42,7 +43,7 @@ export interface ReplayRouteServices extends RepeatableServices {
   readonly pool: Pool;
 }
 
-type Answer = { readonly total: number } | { readonly job: ReturnType<typeof presentReplay> };
+type Answer = Counted | { readonly job: ReturnType<typeof presentReplay> };
 
 /** Counts the items, or creates the job in one transaction with the stored response of its Idempotency-Key. */
 async function carryOut(
@@ -50,7 +51,7 @@ async function carryOut(
   reply: FastifyReply,
   replay: ReplayRequest & { readonly dryRun: boolean },
   services: ReplayRouteServices,
-): Promise<{ dry_run: true; total: number } | ReturnType<typeof presentReplay>> {
+): Promise<ReturnType<typeof presentCount | typeof presentReplay>> {
   const { tenantId, principalId } = request.identity;
   const { service } = services;
   const repeatable = repeatableRequest(request, tenantId, principalId);
@@ -61,7 +62,7 @@ async function carryOut(
     async (db) =>
       await answerOnce<Answer>(db, repeatable, services, async () => {
         if (replay.dryRun) {
-          return { total: await service.count(db, tenantId, replay) };
+          return await service.count(db, tenantId, replay);
         }
         made = await service.create(db, tenantId, replay, callerOf(request));
         return { job: presentReplay(made) };
@@ -74,7 +75,7 @@ async function carryOut(
     reply.header("idempotent-replayed", "true");
   }
   reply.code("job" in answer ? 202 : 200);
-  return "job" in answer ? answer.job : { dry_run: true, total: answer.total };
+  return "job" in answer ? answer.job : presentCount(answer);
 }
 
 function selectionOf({ ids, filter }: NewReplay): DeadLetterSelection {

@@ -5,15 +5,21 @@ import {
   type ReplayJob as ReplayJobRow,
 } from "../../database/repositories/webhooks/replay-jobs.ts";
 import {
+  type Counted,
   type ItemOutcomes,
   REPLAY_OUTCOMES,
   REPLAY_RESULTS,
   REPLAYABLE_STATES,
   type ReplayItem as ReplayItemRow,
-  type ReplayOutcome,
   type ReplayResult,
 } from "../../database/repositories/webhooks/replay-items.ts";
-import { REPLAY_IDS_MAX, REPLAY_RATE } from "../../webhooks/replay/replay-service.ts";
+import {
+  COMPARED_MAX,
+  type CountedOutcomes,
+  OUTCOMES_MAX,
+  REPLAY_IDS_MAX,
+  REPLAY_RATE,
+} from "../../webhooks/replay/replay-service.ts";
 import { Instant } from "../../http/instants.ts";
 import { Body, Id, MetadataQuery, Nullable, OneOf, Resource, Timestamp } from "../../http/common.ts";
 import { DeliveryFilters } from "./deliveries.ts";
@@ -63,7 +69,22 @@ export const NewMissingReplay = Body("MissedEvents", {
   ...Pace,
 });
 
-export const ReplayCount = Resource("ReplayCount", { dry_run: Type.Literal(true), total: Type.Integer() });
+export const ReplayCount = Resource("ReplayCount", {
+  dry_run: Type.Literal(true),
+  total: Type.Integer(),
+  at_least: Type.Optional(
+    Type.Literal(true, {
+      description: `Present if ${COMPARED_MAX} deliveries or more would have to be compared: the oldest of them were counted`,
+    }),
+  ),
+});
+
+export type ReplayCount = Static<typeof ReplayCount>;
+
+/** Returns the wire form of a count. */
+export function presentCount({ total, complete }: Counted): ReplayCount {
+  return { dry_run: true, total, ...(complete ? {} : { at_least: true }) };
+}
 
 export const ReplayJob = Resource("ReplayJob", {
   id: Id("replay"),
@@ -138,15 +159,23 @@ export const ReplayOutcomes = Resource(
     failed: Type.Integer({ description: "Dead letters again" }),
     cancelled: Type.Integer(),
     waiting: Type.Integer({ description: "No outcome yet" }),
+    counted: Type.Optional(
+      Type.Integer({
+        description: `Items that were looked at, the first of the job. Present if the job has more than ${OUTCOMES_MAX}`,
+      }),
+    ),
   },
   { description: "What the replays of a job have come to" },
 );
 
 /** Returns the wire form of the counts. */
-export function presentOutcomes(
-  counts: Readonly<Record<ReplayOutcome, number>>,
-): Static<typeof ReplayOutcomes> {
+export function presentOutcomes({
+  counts,
+  counted,
+  complete,
+}: CountedOutcomes): Static<typeof ReplayOutcomes> {
   return {
+    ...(complete ? {} : { counted }),
     delivered: counts.DELIVERED,
     retrying: counts.RETRYING,
     failed: counts.FAILED,

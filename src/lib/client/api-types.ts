@@ -558,6 +558,8 @@ export interface ReplayOutcomes {
   readonly cancelled: number;
   /** No outcome yet. */
   readonly waiting: number;
+  /** Items that were looked at, the first of the job. Present if the job has more than 100000. */
+  readonly counted?: number;
 }
 
 /** The body of `POST /v1/webhooks/replays`. */

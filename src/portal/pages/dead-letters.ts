@@ -4,6 +4,7 @@ import { Closed, Id, IdParams, OneOf } from "../../http/common.ts";
 import { deliveryFilter } from "../../api/routes/deliveries.ts";
 import { DeliveryFilters } from "../../api/schemas/deliveries.ts";
 import type { SignetServer } from "../../http/types.ts";
+import type { ReplayCount } from "../../api/schemas/replays.ts";
 import type { DeadLetter, DeadLetterGroup, ReplayJob } from "../../lib/client/api-types.ts";
 import { type ListAnswer, SEE_OTHER } from "../context.ts";
 import { Form } from "../forms.ts";
@@ -151,20 +152,23 @@ async function listPage(
 /** Renders the count of a replay by filter, and the button that starts it. */
 async function confirmPage(visit: Visit, filter: FilterQuery): Promise<PageContent> {
   const selection = { filter: filterOf(filter), dry_run: true };
-  const { total } = await visit.api.send<{ total: number }>("POST", "/v1/webhooks/dlq/replay", selection);
-  const count = `${total.toLocaleString("en")} ${total === 1 ? "dead letter" : "dead letters"}`;
+  const { total, at_least: atLeast } = await visit.api.send<ReplayCount>(
+    "POST",
+    "/v1/webhooks/dlq/replay",
+    selection,
+  );
+  const count = `${atLeast === true ? "at least " : ""}${total.toLocaleString("en")} ${total === 1 ? "dead letter" : "dead letters"}`;
+  const isNone = total === 0 && atLeast !== true;
   return {
     title: "Replay dead letters",
     place: DEAD_LETTERS,
     body: html`<section aria-labelledby="count">
-      <h2 id="count">${total === 0 ? "No dead letters match" : `To replay: ${count}`}</h2>
+      <h2 id="count">${isNone ? "No dead letters match" : `To replay: ${count}`}</h2>
       <p>Each one gets a new cycle of 17 attempts, with the same <code>webhook-id</code>.</p>
       <form method="post" action="${DEAD_LETTERS}/replay">
         ${formFields(visit)} ${filterFields(filter)}
         <div class="buttons">
-          ${
-            total > 0 && html`<button class="primary" name="which" value="confirmed">Replay ${count}</button>`
-          }
+          ${!isNone && html`<button class="primary" name="which" value="confirmed">Replay ${count}</button>`}
           <a class="button" href="${filteredPath(DEAD_LETTERS, filter)}">Back</a>
         </div>
       </form>

@@ -2,6 +2,7 @@
 import { Type } from "typebox";
 import { IdParams } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
+import type { ReplayCount } from "../../api/schemas/replays.ts";
 import type { Endpoint, ReplayJob } from "../../lib/client/api-types.ts";
 import { type SignetError, validationFailed } from "../../domain/errors.ts";
 import { SEE_OTHER } from "../context.ts";
@@ -27,11 +28,6 @@ const MissingForm = Form({
   until: Line(40),
   rate_per_second: Type.Optional(Line(16)),
 });
-
-/** Answer to a dry run. */
-interface ReplayCount {
-  readonly total: number;
-}
 
 /** Field values as typed. */
 interface MissingFields {

@@ -2,6 +2,7 @@
 import { type Static, Type } from "typebox";
 import { Closed, IdParams, OneOf } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
+import type { ReplayCount } from "../../api/schemas/replays.ts";
 import type { NewReplay, ReplayJob } from "../../lib/client/api-types.ts";
 import type { SignetError } from "../../domain/errors.ts";
 import { SEE_OTHER } from "../context.ts";
@@ -74,13 +75,17 @@ function choiceForm(id: string, { what, since = "" }: Chosen, error: SignetError
   </section>`;
 }
 
-function countText(total: number): string {
-  return `${total.toLocaleString("en")} ${total === 1 ? "delivery" : "deliveries"}`;
+function countText({ total, at_least: atLeast }: ReplayCount): string {
+  return `${atLeast === true ? "at least " : ""}${total.toLocaleString("en")} ${total === 1 ? "delivery" : "deliveries"}`;
 }
 
-function confirmation(visit: Visit, id: string, chosen: Chosen, total: number): Part {
+function hasNone({ total, at_least: atLeast }: ReplayCount): boolean {
+  return total === 0 && atLeast !== true;
+}
+
+function confirmation(visit: Visit, id: string, chosen: Chosen, count: ReplayCount): Part {
   const { what = "failed", since = "" } = chosen;
-  return total === 0
+  return hasNone(count)
     ? html`<p class="empty">Nothing waits for a retry, and there are no matching dead letters.</p>`
     : html`<p>
           Retries are attempted now. Other deliveries get a new cycle of 17 attempts, with the same
@@ -90,7 +95,7 @@ function confirmation(visit: Visit, id: string, chosen: Chosen, total: number): 
           ${formFields(visit)}
           <input type="hidden" name="what" value="${what}" />
           <input type="hidden" name="since" value="${since}" />
-          <div class="buttons"><button class="primary">Send ${countText(total)} now</button></div>
+          <div class="buttons"><button class="primary">Send ${countText(count)} now</button></div>
         </form>`;
 }
 
@@ -103,10 +108,9 @@ async function recoverPage(
   const body = bodyOf(id, chosen);
   const [endpoint, counted] = await Promise.all([
     getEndpoint(visit, id),
-    refused(visit.api.send<{ total: number }>("POST", "/v1/webhooks/replays", { ...body, dry_run: true })),
+    refused(visit.api.send<ReplayCount>("POST", "/v1/webhooks/replays", { ...body, dry_run: true })),
   ]);
   const error = failed ?? ("error" in counted ? counted.error : undefined);
-  const total = "answer" in counted ? counted.answer.total : 0;
   return {
     status: error?.status ?? 200,
     content: {
@@ -116,9 +120,11 @@ async function recoverPage(
       body: html`${
         "answer" in counted &&
         html`<section aria-labelledby="count">
-          <h2 id="count">${total === 0 ? "Nothing to send" : `To send: ${countText(total)}`}</h2>
+          <h2 id="count">
+            ${hasNone(counted.answer) ? "Nothing to send" : `To send: ${countText(counted.answer)}`}
+          </h2>
           ${facts([endpointFact(endpoint), ["Selected", CHOICES[chosen.what ?? "failed"].text]])}
-          ${confirmation(visit, id, chosen, total)}
+          ${confirmation(visit, id, chosen, counted.answer)}
         </section>`
       }
       ${choiceForm(id, chosen, error)}`,

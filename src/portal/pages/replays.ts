@@ -100,7 +100,7 @@ const OUTCOMES = {
 /** Returns what the replays have come to, as links to their deliveries. */
 function outcomeFacts(path: string, outcomes: ReplayOutcomes): (readonly [string, Part])[] {
   return Object.entries(OUTCOMES).flatMap(([name, label]) => {
-    const count = outcomes[name as keyof ReplayOutcomes];
+    const count = outcomes[name as keyof typeof OUTCOMES];
     const link = `${path}/items?outcome=${name.toUpperCase()}`;
     return count === 0 && name !== "delivered"
       ? []
@@ -138,6 +138,9 @@ async function replayPage(visit: Visit, id: string, happened: Happened): Promise
           [words.done, job.done.toLocaleString("en")],
           [words.skipped, job.skipped.toLocaleString("en")],
           [words.failed, job.failed.toLocaleString("en")],
+          ...(outcomes?.counted === undefined
+            ? []
+            : [["Counted since", `the first ${outcomes.counted.toLocaleString("en")}`] as const]),
           ...(outcomes === undefined ? [] : outcomeFacts(path, outcomes)),
           ...(job.state === "CANCELLED"
             ? [["Cancelled", (job.total - handled(job)).toLocaleString("en")] as const]

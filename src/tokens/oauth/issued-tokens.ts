@@ -1,6 +1,6 @@
 /** Counts and digests of issued tokens per tenant: one log entry per hour, not per token (security decisions E). */
 import { createHash, type Hash } from "node:crypto";
-import { appendEntryNow } from "../../compliance/append-entry.ts";
+import { appendEntry } from "../../compliance/append-entry.ts";
 import type { EntrySources } from "../../compliance/entry.ts";
 import type { Pool } from "../../database/pool.ts";
 import { transaction } from "../../database/transaction.ts";
@@ -128,7 +128,7 @@ export async function appendIssuedTokens(
         first_at: new Date(firstMs).toISOString(),
         last_at: new Date(lastMs).toISOString(),
       };
-      await appendEntryNow(
+      await appendEntry(
         db,
         { type: "tokens.issued", actor: "system:issuer", tenant: tenantId, target: null, details },
         sources,

@@ -5,6 +5,7 @@
  * the key of the current rules, and returns events that were checked by other rules. So the rules are exact in every
  * process, and events without rules cost nothing.
  */
+import { createHash } from "node:crypto";
 import type { Pool } from "../../database/pool.ts";
 import { findSchemaText } from "../../database/repositories/endpoints/event-types.ts";
 import {
@@ -14,15 +15,15 @@ import {
   type TenantAndType,
 } from "../../database/repositories/webhooks/events.ts";
 import { parseExactJson } from "../../domain/decimal.ts";
-import { putBounded } from "../../domain/bounded-map.ts";
+import { putBounded, WeighedMap } from "../../domain/bounded-map.ts";
 import type { FieldProblem, SignetError } from "../../domain/errors.ts";
 import { compileSchema, type CheckData } from "../event-types/schema-validator.ts";
 import { rateLimited } from "../../http/rate-limits/rate-limited.ts";
 import { nextTurn, Slices } from "../../runtime/slices.ts";
 import { compileFilter, type EventFilter, stepsOfEvent } from "./event-filter.ts";
 
-/** Maximum number of cached types. Evicted types are read again. */
-const TYPES_MAX = 10_000;
+/** Maximum number of cached types with their filters, of about 1 kB each. Evicted types are read again. */
+const RULES_MAX = 50_000;
 /** Maximum number of cached compiled schemas, for all tenants. */
 const SCHEMAS_MAX = 2_000;
 /** Maximum characters of a tenant's events that may wait for their check: two batches. */
@@ -35,13 +36,40 @@ interface Rules {
   readonly key: string;
   readonly check: CheckData | undefined;
   readonly filters: readonly { readonly endpointId: string; readonly admits: EventFilter }[];
+  /** Places of the endpoints in `filters`. */
+  readonly places: ReadonlyMap<string, number>;
+}
+
+/** The endpoints whose filter an event does not pass: a bit each, because many events may wait for their commit. */
+export class Excluded {
+  readonly #places: Rules["places"];
+  readonly #bits: Uint8Array;
+
+  /** @param places all endpoints with a filter, and their places from 0; shared by all events of the same rules */
+  constructor(places: ReadonlyMap<string, number>, refusing: readonly string[]) {
+    this.#places = places;
+    this.#bits = new Uint8Array(refusing.length === 0 ? 0 : Math.ceil(places.size / 8));
+    for (const endpointId of refusing) {
+      const place = places.get(endpointId) ?? 0;
+      this.#bits[place >> 3] = (this.#bits[place >> 3] ?? 0) | (1 << (place & 7));
+    }
+  }
+
+  /** What an event keeps of its own. */
+  get byteLength(): number {
+    return this.#bits.byteLength;
+  }
+
+  has(endpointId: string): boolean {
+    const place = this.#places.get(endpointId);
+    return place !== undefined && ((this.#bits[place >> 3] ?? 0) & (1 << (place & 7))) !== 0;
+  }
 }
 
 /** The result of checking an event by one version of the rules. */
 export interface Checked {
   readonly key: string;
-  /** Endpoints whose filter the event does not pass. */
-  readonly excluded: ReadonlySet<string>;
+  readonly excluded: Excluded;
   /** Why the event is rejected. */
   readonly problems: readonly FieldProblem[];
 }
@@ -52,7 +80,7 @@ export interface RuledEvent extends TenantAndType {
   readonly data: string;
 }
 
-const NO_RULES: Checked = { key: NO_RULES_KEY, excluded: new Set(), problems: [] };
+const NO_RULES: Checked = { key: NO_RULES_KEY, excluded: new Excluded(new Map(), []), problems: [] };
 
 function keyOf(
   schemaDigest: string | null,
@@ -62,7 +90,10 @@ function keyOf(
     return NO_RULES_KEY;
   }
   const named = filters.map(({ endpointId, filterHash }) => `${endpointId}:${filterHash}`).sort();
-  return `${schemaDigest ?? ""}|${named.join()}`;
+  // The text has 50 characters for each filter, and each event is compared with it.
+  return createHash("sha256")
+    .update(`${schemaDigest ?? ""}|${named.join()}`)
+    .digest("base64url");
 }
 
 /** Returns the key under which ingest keeps what it knows about a tenant and type. */
@@ -78,13 +109,17 @@ export function rulesKey({ schemaDigest, endpoints }: MatchedType): string {
   );
 }
 
-function check({ key, check: checkData, filters }: Rules, { type, data }: RuledEvent): Checked {
+function check({ key, check: checkData, filters, places }: Rules, { type, data }: RuledEvent): Checked {
   const value = parseExactJson(data);
   const problems = checkData === undefined ? [] : checkData(value);
   const steps = stepsOfEvent();
   const refusing =
     problems.length > 0 ? [] : filters.filter(({ admits }) => !admits({ type, data: value }, steps));
-  return { key, excluded: new Set(refusing.map(({ endpointId }) => endpointId)), problems };
+  const excluded = new Excluded(
+    places,
+    refusing.map(({ endpointId }) => endpointId),
+  );
+  return { key, excluded, problems };
 }
 
 function tooMuchToCheck(): SignetError {
@@ -97,7 +132,10 @@ function tooMuchToCheck(): SignetError {
 
 export class EventRules {
   readonly #pool: Pool;
-  readonly #known = new Map<string, Rules>();
+  readonly #known = new WeighedMap<string, Rules>({
+    weigh: ({ filters }) => 1 + filters.length,
+    max: RULES_MAX,
+  });
   readonly #loading = new Map<string, Promise<Rules>>();
   readonly #schemas = new Map<string, CheckData>();
   readonly #slices = new Slices({ sizeMax: WAITING_MAX, refusal: tooMuchToCheck });
@@ -137,7 +175,7 @@ export class EventRules {
     if (rules.key === NO_RULES_KEY) {
       this.#known.delete(place);
     } else {
-      putBounded(this.#known, place, rules, TYPES_MAX);
+      this.#known.put(place, rules);
     }
     return rules;
   }
@@ -149,6 +187,7 @@ export class EventRules {
       key: keyOf(schema?.digest ?? null, filters),
       check: schema === undefined ? undefined : await this.#compiled(schema.digest, schema.text),
       filters: filters.map(({ endpointId, filter }) => ({ endpointId, admits: readFilter(filter) })),
+      places: new Map(filters.map(({ endpointId }, place) => [endpointId, place])),
     };
   }
 

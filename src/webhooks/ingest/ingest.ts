@@ -21,7 +21,7 @@ import {
   freeIdempotencyKey,
   type TakenKey,
 } from "../../database/repositories/idempotency.ts";
-import { putBounded } from "../../domain/bounded-map.ts";
+import { WeighedMap } from "../../domain/bounded-map.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { newId, type RandomBytes } from "../../domain/ids.ts";
 import { SignetError, validationFailed } from "../../domain/errors.ts";
@@ -50,8 +50,8 @@ const COMMITS_IN_FLIGHT_MAX = 2;
 /** Limits of the events that wait for a slow or unavailable database. Beyond them, clients are asked to retry. */
 const WAITING_EVENTS_MAX = 10_000;
 const WAITING_SIZE_MAX = 33_554_432;
-/** Matches that are kept. Each has up to 50 endpoints of some 200 bytes. */
-const MATCHES_MAX = 2_000;
+/** Matches that are kept, and their endpoints, of some 200 bytes each. */
+const MATCHED = { max: 100_000, weigh: ({ endpoints }: MatchedType): number => 1 + endpoints.length };
 
 export interface IncomingEvent {
   readonly tenantId: string;
@@ -105,6 +105,8 @@ export interface IngestOptions {
 
 /** A match with the key of its rules. */
 type KnownMatch = MatchedType & { readonly rulesKey: string };
+/** By tenant and type. */
+type KnownMatches = WeighedMap<string, KnownMatch>;
 
 /** An event with the result of its check. */
 interface CheckedEvent {
@@ -121,7 +123,7 @@ type Flushed = AcceptedEvent | "key-taken" | "other-rules" | "outdated" | Error;
 export function createIngest(options: IngestOptions): Ingest {
   const { pool, clock } = options;
   const rules = new EventRules(pool);
-  const matches = new Map<string, KnownMatch>();
+  const matches = new WeighedMap<string, KnownMatch>(MATCHED);
 
   const commits = createBatcher<CheckedEvent, Flushed>({
     maxItems: COMMIT_EVENTS_MAX,
@@ -204,12 +206,10 @@ type UnsealedEvent = Omit<NewEvent, "content"> & { readonly data: string };
 /**
  * Commits the items. Matches are kept between commits, and the statement that inserts compares them to the current ones,
  * so most commits take one round trip.
- *
- * @param known the matches by tenant and type
  */
 async function commit(
   items: readonly CheckedEvent[],
-  known: Map<string, KnownMatch>,
+  known: KnownMatches,
   options: IngestOptions,
 ): Promise<Flushed[]> {
   const { pool, clock, deadLetterMs } = options;
@@ -308,8 +308,7 @@ function newEvent(
   },
 ): UnsealedEvent {
   const { endpoints } = match;
-  const taking =
-    excluded.size === 0 ? endpoints : endpoints.filter(({ endpointId }) => !excluded.has(endpointId));
+  const taking = endpoints.filter(({ endpointId }) => !excluded.has(endpointId));
   return {
     id: newId("event", nowMs, randomBytes),
     tenantId: event.tenantId,
@@ -331,7 +330,7 @@ function newEvent(
 async function matchAll(
   pool: Pool,
   items: readonly CheckedEvent[],
-  known: Map<string, KnownMatch>,
+  known: KnownMatches,
 ): Promise<ReadonlyMap<string, KnownMatch>> {
   const matches = new Map<string, KnownMatch>();
   const missing = new Map<string, TenantAndType>();
@@ -349,7 +348,7 @@ async function matchAll(
     for (const match of await matchEndpoints(pool, [...missing.values()])) {
       const found = { ...match, rulesKey: rulesKey(match) };
       matches.set(placeOf(match), found);
-      putBounded(known, placeOf(match), found, MATCHES_MAX);
+      known.put(placeOf(match), found);
     }
   }
   return matches;

@@ -6,6 +6,7 @@ import type { Keyring } from "../../crypto/keyring.ts";
 import type { Pool, Queryable } from "../../database/pool.ts";
 import {
   countOutcomes,
+  type Counted,
   countSelected,
   type DeadLetterSelection,
   insertSelectedItems,
@@ -33,7 +34,7 @@ import type { RowPage } from "../../database/repositories/page.ts";
 import { tenantHeld } from "../../database/repositories/tenants.ts";
 import { tenantTransaction } from "../../database/transaction.ts";
 import { newId } from "../../domain/ids.ts";
-import { found, noSuch, SignetError } from "../../domain/errors.ts";
+import { found, SignetError } from "../../domain/errors.ts";
 import { logJobEnd, logJobStart } from "./job-entries.ts";
 import { findMissing, type MissingSelection } from "./missing.ts";
 import type { ReplayStarter } from "./replay-starter.ts";
@@ -44,6 +45,10 @@ export const REPLAY_IDS_MAX = 10_000;
 const LISTED_AT_ONCE = 2_000;
 /** Maximum number of items of a job that is listed before the answer. */
 const REPLAY_ITEMS_MAX = 100_000;
+/** Deliveries that a count compares at most, about a second. */
+export const COMPARED_MAX = 500_000;
+/** Items whose outcomes are counted at most, about a second: each is looked up by its key. */
+export const OUTCOMES_MAX = 100_000;
 /** Maximum number of unfinished jobs per tenant. */
 const OPEN_JOBS_MAX = 10;
 export const REPLAY_RATE = { default: 500, max: 5_000 } as const;
@@ -69,6 +74,13 @@ export interface ItemPage {
   readonly outcome?: ReplayOutcome | undefined;
 }
 
+export interface CountedOutcomes {
+  readonly counts: Readonly<Record<ReplayOutcome, number>>;
+  /** Number of the job's items that were looked at, and whether they are all. */
+  readonly counted: number;
+  readonly complete: boolean;
+}
+
 function tooMany(): SignetError {
   return new SignetError("LIMIT_EXCEEDED", {
     detail: `A replay can have at most ${REPLAY_ITEMS_MAX} items. Narrow it by endpoint or time.`,
@@ -84,11 +96,11 @@ export class ReplayService {
   }
 
   /**
-   * Returns the number of items that a job would have.
+   * Returns the number of items that a job would have, among the oldest that could match.
    *
    * @throws SignetError as {@link create}
    */
-  async count(db: Queryable, tenantId: string, { selection }: ReplayRequest): Promise<number> {
+  async count(db: Queryable, tenantId: string, { selection }: ReplayRequest): Promise<Counted> {
     const now = new Date(this.#options.clock.now());
     await this.#requireRunningTenant(db, tenantId);
     if ("endpointId" in selection) {
@@ -96,15 +108,13 @@ export class ReplayService {
       for await (const ids of this.#missing(db, { tenantId, now }, selection)) {
         total += ids.length;
       }
-      return total;
+      return { total, complete: true };
     }
-    // Unlike dead letters, delivered deliveries may be many millions.
-    const limit = "states" in selection ? REPLAY_ITEMS_MAX + 1 : null;
-    const total = await countSelected(db, { tenantId, selection, now }, limit);
-    if (limit !== null && total === limit) {
+    const counted = await countSelected(db, { tenantId, selection, now }, COMPARED_MAX);
+    if ("states" in selection && counted.total > REPLAY_ITEMS_MAX) {
       throw tooMany();
     }
-    return total;
+    return counted;
   }
 
   /**
@@ -177,13 +187,12 @@ export class ReplayService {
     return await this.#read(tenantId, async (db) => await listReplayJobs(db, tenantId, page));
   }
 
-  /** Counts what the replays of a job have come to since. @throws SignetError NOT_FOUND */
-  async outcomes(tenantId: string, jobId: string): Promise<Readonly<Record<ReplayOutcome, number>>> {
+  /** Counts what the replays of a job's first items have come to since. @throws SignetError NOT_FOUND */
+  async outcomes(tenantId: string, jobId: string): Promise<CountedOutcomes> {
     return await this.#read(tenantId, async (db) => {
-      if ((await findReplayJob(db, tenantId, jobId)) === undefined) {
-        throw noSuch("replay");
-      }
-      return await countOutcomes(db, tenantId, jobId);
+      const { total } = found(await findReplayJob(db, tenantId, jobId), "replay");
+      const counts = await countOutcomes(db, { tenantId, jobId, limit: OUTCOMES_MAX });
+      return { counts, counted: Math.min(total, OUTCOMES_MAX), complete: total <= OUTCOMES_MAX };
     });
   }
 

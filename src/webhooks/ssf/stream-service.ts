@@ -347,8 +347,12 @@ export class StreamService {
         : undefined;
     const selection = { filter: { endpointId: at.id } };
     const request = { selection, ratePerSecond: REPLAY_RATE.default };
-    const held = endpoint !== undefined && (await replays.count(db, at.tenantId, request)) > 0;
-    return { endpoint, job: held ? await replays.create(db, at.tenantId, request, by) : undefined };
+    if (endpoint === undefined) {
+      return { endpoint, job: undefined };
+    }
+    const { total, complete } = await replays.count(db, at.tenantId, request);
+    const job = total === 0 && complete ? undefined : await replays.create(db, at.tenantId, request, by);
+    return { endpoint, job };
   }
 
   async #change(

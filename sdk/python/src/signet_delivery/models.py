@@ -913,9 +913,15 @@ class RemovedSubject(TypedDict):
     subject: SubjectIdentifier
 
 
-class ReplayCount(TypedDict):
+class _ReplayCount(TypedDict):
     dry_run: Literal[True]
     total: int
+
+
+class ReplayCount(_ReplayCount, total=False):
+    #: Present if 500000 deliveries or more would have to be compared: the oldest of them were
+    #: counted.
+    at_least: Literal[True]
 
 
 class ReplayItem(TypedDict):
@@ -960,9 +966,7 @@ class ReplayJobPage(TypedDict):
     next_cursor: Optional[str]
 
 
-class ReplayOutcomes(TypedDict):
-    """What the replays of a job have come to."""
-
+class _ReplayOutcomes(TypedDict):
     delivered: int
     #: Failed at least once since, and is retried.
     retrying: int
@@ -971,6 +975,13 @@ class ReplayOutcomes(TypedDict):
     cancelled: int
     #: No outcome yet.
     waiting: int
+
+
+class ReplayOutcomes(_ReplayOutcomes, total=False):
+    """What the replays of a job have come to."""
+
+    #: Items that were looked at, the first of the job. Present if the job has more than 100000.
+    counted: int
 
 
 class Revocation(TypedDict):

@@ -147,17 +147,21 @@ export async function loadForAttempt(
           ${keys.map((key) => key.epoch)}::int[],
           ${keys.map((key) => key.attempt)}::int[])
         WITH ORDINALITY AS m(day, id, carrier, epoch, attempt, ord)
-      -- Without OFFSET, the planner could read a whole day that it believes to be small.
+      -- Without OFFSET, the planner could read a whole day that it believes to be small, for each delivery.
       CROSS JOIN LATERAL (
         SELECT * FROM deliveries d WHERE d.day = m.day AND d.id = m.id AND d.carrier = m.carrier AND d.epoch = m.epoch
           AND d.day >= ${day} OFFSET 0
       ) d
-      JOIN events e ON e.day = d.day AND e.id = d.event_id AND e.day >= ${day}
+      CROSS JOIN LATERAL (
+        SELECT * FROM events e WHERE e.day = d.day AND e.id = d.event_id AND e.day >= ${day} OFFSET 0
+      ) e
       JOIN endpoints p ON p.id = d.endpoint_id
       JOIN tenants t ON t.id = d.tenant_id
       ${raw(joinSecrets("d.endpoint_id"))}
-      LEFT JOIN attempts a ON a.day = d.day AND a.delivery_id = d.id AND a.cycle = d.cycle AND a.attempt = m.attempt
-        AND a.day >= ${day}`,
+      LEFT JOIN LATERAL (
+        SELECT * FROM attempts a WHERE a.day = d.day AND a.delivery_id = d.id AND a.cycle = d.cycle
+          AND a.attempt = m.attempt AND a.day >= ${day} OFFSET 0
+      ) a ON true`,
   });
   const loaded: (LoadedDelivery | undefined)[] = keys.map(() => undefined);
   for (const { ord, firstDurationMs, ...row } of rows) {

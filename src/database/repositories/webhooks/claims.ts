@@ -38,6 +38,18 @@ export const WAITING = "d.carrier IS NULL AND d.state = 'QUEUED'";
  */
 const STILL_WAITING = "coalesce(d.carrier, '') = '' AND d.state || '' = 'QUEUED'";
 
+/**
+ * Returns SQL that names `chosen`: columns of some rows, through arrays. PostgreSQL expects ten members of an array, so it
+ * finds the delivery of each by its key. Statistics of many waiting deliveries would let it expect many rows, and read
+ * every stored delivery to join them.
+ */
+export function chosenRows(columns: readonly string[], rows: string): string {
+  return `chosen AS MATERIALIZED (
+        SELECT c.* FROM (SELECT ${columns.map((column) => `array_agg(${column}) AS ${column}`).join(", ")} FROM ${rows}) of
+        CROSS JOIN LATERAL unnest(${columns.map((column) => `of.${column}`).join(", ")}) AS c(${columns.join(", ")})
+      )`;
+}
+
 /** A statement per pair of days, or day, and few are in use. */
 const CLAIM_TEXTS_MAX = 100;
 
@@ -133,6 +145,9 @@ function composeClaimFirst(days: readonly string[], traced: boolean): string {
         FROM waiting CROSS JOIN LATERAL (
           SELECT * FROM (${mine}) each_day ORDER BY id LIMIT (SELECT size FROM share)
         ) mine
+      ), rest AS MATERIALIZED (
+        -- Apart, because PostgreSQL would count the candidates for each claimed row.
+        SELECT count(*) > $8::int OR bool_or(turn >= share.size) AS more FROM candidates CROSS JOIN share
       ), picked AS MATERIALIZED (
         -- In the last turn places are random, or the same tenants would always get none.
         SELECT day, id FROM candidates ORDER BY turn, random() LIMIT $8::int
@@ -143,9 +158,8 @@ function composeClaimFirst(days: readonly string[], traced: boolean): string {
         first,
         rows: `d.day >= ${first}`,
         traced,
-        columns: `share.tenants, share.last_tenant,
-        (SELECT count(*) > $8::int OR bool_or(turn >= share.size) FROM candidates) AS more`,
-        from: "CROSS JOIN share",
+        columns: "share.tenants, share.last_tenant, rest.more",
+        from: "CROSS JOIN share CROSS JOIN rest",
       })}`;
 }
 
@@ -196,12 +210,17 @@ function composeClaim({
       SELECT d.carrier, d.epoch, ${loadedColumns(traced)},
         e.id IS NOT NULL AND p.id IS NOT NULL AND t.id IS NOT NULL AS whole${columns && `, ${columns}`}
       FROM claimed d ${from}
-      LEFT JOIN events e ON e.day = d.day AND e.id = d.event_id AND e.day >= ${first}
+      -- Without OFFSET, the planner could read all rows of a day that it believes to be empty, for each delivery.
+      LEFT JOIN LATERAL (
+        SELECT * FROM events e WHERE e.day = d.day AND e.id = d.event_id AND e.day >= ${first} OFFSET 0
+      ) e ON true
       LEFT JOIN endpoints p ON p.id = d.endpoint_id
       LEFT JOIN tenants t ON t.id = d.tenant_id
       ${joinSecrets("d.endpoint_id")}
-      LEFT JOIN attempts a ON a.day = d.day AND a.delivery_id = d.id AND a.cycle = d.cycle AND a.attempt = 1
-        AND a.day >= ${first}`;
+      LEFT JOIN LATERAL (
+        SELECT * FROM attempts a WHERE a.day = d.day AND a.delivery_id = d.id AND a.cycle = d.cycle AND a.attempt = 1
+          AND a.day >= ${first} OFFSET 0
+      ) a ON true`;
 }
 
 /**

@@ -4,6 +4,7 @@
  */
 import { CLOCK_SKEW_MAX_MS } from "../../database-clock.ts";
 import type { Queryable } from "../../pool.ts";
+import { chosenRows } from "./claims.ts";
 
 interface Repair {
   readonly name: string;
@@ -31,8 +32,8 @@ const REPAIRS: readonly Repair[] = [
         SELECT d.day, d.id FROM deliveries d JOIN endpoints p ON p.id = d.endpoint_id
         WHERE d.carrier IS NOT NULL AND d.state = 'QUEUED' AND d.claimed_at > $2 AND p.rate_limit IS NULL
         LIMIT $3 FOR UPDATE OF d SKIP LOCKED
-      )
-      UPDATE deliveries d SET claimed_at = $1 FROM future f WHERE d.day = f.day AND d.id = f.id`,
+      ), ${chosenRows(["day", "id"], "future")}
+      UPDATE deliveries d SET claimed_at = $1 FROM chosen c WHERE d.day = c.day AND d.id = c.id`,
   },
   {
     name: "future-lists",
@@ -94,9 +95,9 @@ const FUTURE_CYCLES: Repair = {
   text: `WITH future AS (
       SELECT day, id FROM deliveries WHERE state = 'RETRYING' AND cycle_started_at > $2
       ORDER BY tenant_id, day, id LIMIT $3 FOR UPDATE SKIP LOCKED
-    )
+    ), ${chosenRows(["day", "id"], "future")}
     UPDATE deliveries d SET cycle_started_at = $1, next_attempt_at = $1::timestamptz - interval '61 seconds'
-    FROM future f WHERE d.day = f.day AND d.id = f.id`,
+    FROM chosen c WHERE d.day = c.day AND d.id = c.id`,
 };
 
 async function repair(db: Queryable, { name, longestMs, text }: Repair, nowMs: number): Promise<number> {

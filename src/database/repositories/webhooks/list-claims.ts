@@ -5,7 +5,7 @@
 import { idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 import { HELD_TENANTS } from "../tenants.ts";
-import { CLAIMED, type Claimed, TENANTS_MAX, WAITING } from "./claims.ts";
+import { chosenRows, CLAIMED, type Claimed, TENANTS_MAX, WAITING } from "./claims.ts";
 
 /** A member of a list. The lists of a claim are numbered from 1. */
 export interface Listed extends Claimed {
@@ -51,12 +51,13 @@ const LISTED_MAX = 2_048;
  * @param alone further condition for that
  */
 function carryLists(alone: string): string {
-  return `UPDATE deliveries d
-      SET carrier = CASE WHEN numbered.length = 1 AND ${alone} THEN d.id ELSE ($1::text[])[numbered.list] END,
+  const rows = "numbered WHERE n <= $2 AND list <= cardinality($1::text[])";
+  return `${chosenRows(["day", "id", "list", "length"], rows)}
+      UPDATE deliveries d
+      SET carrier = CASE WHEN chosen.length = 1 AND ${alone} THEN d.id ELSE ($1::text[])[chosen.list] END,
         claimed_at = $4, claimed_by = $5
-      FROM numbered
-      WHERE d.day = numbered.day AND d.id = numbered.id AND numbered.n <= $2 AND numbered.list <= cardinality($1::text[])
-      RETURNING ${CLAIMED}, numbered.list::int`;
+      FROM chosen WHERE d.day = chosen.day AND d.id = chosen.id
+      RETURNING ${CLAIMED}, chosen.list::int`;
 }
 
 /**
@@ -94,14 +95,14 @@ export async function claimForEndpoints(
           ORDER BY d.id LIMIT (SELECT greatest(${LISTED_MAX} / count(*), $2::int) FROM waiting)
           FOR UPDATE SKIP LOCKED
         ) mine
-      ), ${numberedLists("endpoint_id")}
-      ${carryLists("d.epoch = 1")}`,
+      ), ${numberedLists("endpoint_id")}, ${carryLists("d.epoch = 1")}`,
     values: [claim.carriers, claim.listMax, claim.endpointIds, claim.now, claim.worker],
   });
   return rows;
 }
 
-const WAITING_RETRY = "d.carrier IS NULL AND d.state = 'RETRYING'";
+/** Condition of a retry `d` that waits for a list. */
+export const WAITING_RETRY = "d.carrier IS NULL AND d.state = 'RETRYING'";
 
 /** Whether {@link claimRetries} may find deliveries. Costs a tenth of it, and most rounds find none. */
 export async function hasWaitingRetries(db: Queryable): Promise<boolean> {
@@ -149,8 +150,7 @@ export async function claimRetries(
           ORDER BY d.next_attempt_at LIMIT (SELECT greatest(${LISTED_MAX} / count(*), $2::int) FROM waiting)
           FOR UPDATE SKIP LOCKED
         ) mine
-      ), ${numberedLists("endpoint_id, attempt_count, cycle_start")}
-      ${carryLists(NAMES_NO_LIST)}, ${LAST_ATTEMPT}, d.cycle_started_at AS "cycleStartedAt",
+      ), ${numberedLists("endpoint_id, attempt_count, cycle_start")}, ${carryLists(NAMES_NO_LIST)}, ${LAST_ATTEMPT}, d.cycle_started_at AS "cycleStartedAt",
         d.next_attempt_at AS "nextAttemptAt",
         (SELECT coalesce(max(tenant_id), '') FROM seen WHERE n = ${TENANTS_MAX}) AS last_tenant`,
     values: [claim.carriers, claim.listMax, claim.spreadSeconds, claim.now, claim.worker, claim.afterTenant],
@@ -203,6 +203,7 @@ export async function claimLetters(
   const next = (after: string): string =>
     `(SELECT d.endpoint_id FROM deliveries d WHERE ${WAITING_LETTER} AND d.endpoint_id > ${after}
       ORDER BY d.carrier, d.endpoint_id LIMIT 1)`;
+  const full = "candidates WHERE length >= $2::int OR died_at < $5 OR endpoint_id <> ALL ($7::text[])";
   const { rows } = await db.query<Omit<ClaimedLetter, "deliveryId"> & ClaimedRow>({
     name: "claim-letters",
     text: `WITH RECURSIVE seen(endpoint_id, list) AS (
@@ -213,19 +214,18 @@ export async function claimLetters(
       ), waiting AS MATERIALIZED (
         SELECT endpoint_id, list FROM seen WHERE endpoint_id IS NOT NULL
       ), candidates AS MATERIALIZED (
-        SELECT waiting.list, mine.*, count(*) OVER mates AS length, min(mine.dead_lettered_at) OVER mates AS died_at
+        SELECT waiting.*, mine.*, count(*) OVER mates AS length, min(mine.dead_lettered_at) OVER mates AS died_at
         FROM waiting CROSS JOIN LATERAL (
           SELECT d.day, d.id, d.dead_lettered_at FROM deliveries d
           WHERE ${WAITING_LETTER} AND d.endpoint_id = waiting.endpoint_id
           ORDER BY d.carrier, d.id LIMIT (SELECT $2::int) FOR UPDATE SKIP LOCKED
         ) mine WINDOW mates AS (PARTITION BY waiting.list)
-      ), claimed AS (
-        UPDATE deliveries d SET carrier = CASE WHEN c.length = 1 AND ${NAMES_NO_LIST} THEN d.id ELSE ($1::text[])[c.list] END,
+      ), ${chosenRows(["day", "id", "list", "length"], full)}, claimed AS (
+        UPDATE deliveries d
+        SET carrier = CASE WHEN chosen.length = 1 AND ${NAMES_NO_LIST} THEN d.id ELSE ($1::text[])[chosen.list] END,
           claimed_at = $3, claimed_by = $4
-        FROM candidates c
-        WHERE d.day = c.day AND d.id = c.id
-          AND (c.length >= $2::int OR c.died_at < $5 OR d.endpoint_id <> ALL ($7::text[]))
-        RETURNING ${CLAIMED}, c.list, ${LAST_ATTEMPT}, d.expires_at AS "expiresAt"
+        FROM chosen WHERE d.day = chosen.day AND d.id = chosen.id
+        RETURNING ${CLAIMED}, chosen.list, ${LAST_ATTEMPT}, d.expires_at AS "expiresAt"
       )
       SELECT claimed.*, last.endpoint_id AS last_endpoint
       FROM (SELECT coalesce(max(endpoint_id), '') AS endpoint_id FROM waiting WHERE list = cardinality($1::text[])) last

@@ -2,6 +2,8 @@
 import { idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 import { HELD_TENANTS } from "../tenants.ts";
+import { WAITING } from "./claims.ts";
+import { WAITING_RETRY } from "./list-claims.ts";
 
 export interface OverdueDelivery {
   readonly deliveryId: string;
@@ -80,8 +82,6 @@ export interface CarrierOfLetters {
   readonly letters: number;
 }
 
-const COUNT_LETTERS = "SELECT carrier, count(*)::int AS letters FROM";
-
 /**
  * Returns carriers of dead letters in the order of their names, after one of them.
  *
@@ -98,7 +98,7 @@ export async function findCarriersOfLetters(
 ): Promise<{ readonly found: readonly CarrierOfLetters[]; readonly next: string }> {
   const { rows } = await db.query<CarrierOfLetters>({
     name: "find-carriers-of-letters",
-    text: `${COUNT_LETTERS} (
+    text: `SELECT carrier, count(*)::int AS letters FROM (
         SELECT carrier FROM deliveries WHERE state = 'DEAD_LETTERED' AND carrier > $1 ORDER BY carrier LIMIT $2
       ) page GROUP BY carrier ORDER BY carrier`,
     values: [after, letters],
@@ -117,7 +117,13 @@ export async function lettersOfCarriers(
 ): Promise<ReadonlyMap<string, number>> {
   const { rows } = await db.query<CarrierOfLetters>({
     name: "letters-of-carriers",
-    text: `${COUNT_LETTERS} deliveries WHERE state = 'DEAD_LETTERED' AND carrier = ANY ($1::text[]) GROUP BY carrier`,
+    // For a limit that it does not know, the planner follows an index that is in order.
+    text: `SELECT c.carrier, l.letters FROM unnest($1::text[]) AS c(carrier) CROSS JOIN LATERAL (
+        SELECT count(*)::int AS letters FROM (
+          SELECT FROM deliveries d WHERE d.state = 'DEAD_LETTERED' AND d.carrier = c.carrier
+          ORDER BY d.carrier, d.endpoint_id, d.id LIMIT (SELECT 2147483647)
+        ) mine
+      ) l WHERE l.letters > 0`,
     values: [carriers],
   });
   return new Map(rows.map(({ carrier, letters }) => [carrier, letters]));
@@ -183,6 +189,22 @@ export interface Lag {
 /** Maximum number of tenants, and of deliveries per tenant, that are read. */
 const LOOKED_AT_MAX = 1_000;
 
+/** Returns SQL that names a table of the tenants that have rows in an index of waiting deliveries `d`, in order. */
+function tenantsWith(name: string, condition: string): string {
+  const next = (further: string): string =>
+    `SELECT d.tenant_id FROM deliveries d WHERE ${condition}${further} ORDER BY d.tenant_id LIMIT 1`;
+  return `${name}(tenant_id) AS (
+        (${next("")})
+        UNION ALL
+        SELECT (${next(` AND d.tenant_id > ${name}.tenant_id`)}) FROM ${name} WHERE ${name}.tenant_id IS NOT NULL
+      )`;
+}
+
+/** Returns SQL for the first tenants of {@link tenantsWith} that are not held. */
+function runningOf(name: string): string {
+  return `(SELECT tenant_id FROM ${name} WHERE tenant_id IS NOT NULL AND tenant_id NOT IN ${HELD_TENANTS} LIMIT ${LOOKED_AT_MAX}) t`;
+}
+
 /**
  * Reads the lag from the starts of indexes. A replayed dead letter was accepted long ago and has had attempts. It
  * counts in neither figure until its first retry.
@@ -190,17 +212,11 @@ const LOOKED_AT_MAX = 1_000;
 export async function readLag(db: Queryable, now: Date): Promise<Lag> {
   const { rows } = await db.query<{ unattempted: Date | null; overdue: Date | null }>({
     name: "read-lag",
-    text: `WITH RECURSIVE waiting(tenant_id) AS (
-        (SELECT tenant_id FROM deliveries WHERE carrier IS NULL AND state = 'QUEUED' ORDER BY tenant_id LIMIT 1)
-        UNION ALL
-        SELECT (SELECT d.tenant_id FROM deliveries d WHERE d.carrier IS NULL AND d.state = 'QUEUED'
-          AND d.tenant_id > waiting.tenant_id ORDER BY d.tenant_id LIMIT 1)
-        FROM waiting WHERE waiting.tenant_id IS NOT NULL
-      ), oldest AS (
-        SELECT mine.created_at FROM (SELECT tenant_id FROM waiting WHERE tenant_id IS NOT NULL AND tenant_id NOT IN ${HELD_TENANTS} LIMIT ${LOOKED_AT_MAX}) t
+    text: `WITH RECURSIVE ${tenantsWith("waiting", WAITING)}, ${tenantsWith("uncarried", WAITING_RETRY)}, oldest AS (
+        SELECT mine.created_at FROM ${runningOf("waiting")}
         CROSS JOIN LATERAL (
           SELECT d.created_at, d.cycle FROM deliveries d
-          WHERE d.carrier IS NULL AND d.state = 'QUEUED' AND d.tenant_id = t.tenant_id ORDER BY d.id LIMIT ${LOOKED_AT_MAX}
+          WHERE ${WAITING} AND d.tenant_id = t.tenant_id ORDER BY d.id LIMIT ${LOOKED_AT_MAX}
         ) mine WHERE mine.cycle = 1
         UNION ALL
         -- Excludes those that wait for their endpoint's rate limit, which their tenant has set.
@@ -213,7 +229,10 @@ export async function readLag(db: Queryable, now: Date): Promise<Lag> {
         (SELECT min(created_at) FROM oldest) AS unattempted,
         least(
           (SELECT next_attempt_at FROM deliveries WHERE carrier IS NOT NULL AND state = 'RETRYING' AND tenant_id NOT IN ${HELD_TENANTS} ORDER BY next_attempt_at LIMIT 1),
-          (SELECT next_attempt_at FROM deliveries WHERE carrier IS NULL AND state = 'RETRYING' AND tenant_id NOT IN ${HELD_TENANTS} ORDER BY next_attempt_at LIMIT 1)
+          (SELECT min(first.next_attempt_at) FROM ${runningOf("uncarried")} CROSS JOIN LATERAL (
+            SELECT d.next_attempt_at FROM deliveries d
+            WHERE ${WAITING_RETRY} AND d.tenant_id = t.tenant_id ORDER BY d.next_attempt_at LIMIT 1
+          ) first)
         ) AS overdue`,
     values: [now],
   });

@@ -34,11 +34,14 @@ export interface StatesSelection {
   readonly filter: Omit<DeliveryFilter, "state">;
 }
 
-export interface SelectionOf {
+export interface SelectionOf<Selection = DeadLetterSelection | StatesSelection> {
   readonly tenantId: string;
-  readonly selection: DeadLetterSelection | StatesSelection;
+  readonly selection: Selection;
   readonly now: Date;
 }
+
+/** What is listed by one statement. */
+type ListedAtOnce = SelectionOf<{ readonly ids: readonly string[] } | StatesSelection>;
 
 /** Joins named deliveries. LIMIT keeps the planner from scanning whole partitions for a long list of ids. */
 function named(tenantId: string): Statement {
@@ -48,41 +51,70 @@ function named(tenantId: string): Statement {
   ) d ON true`;
 }
 
-function selected({ tenantId, selection, now }: SelectionOf): Statement {
+/** Returns a filter for each state that a selection by filter contains. Each state has an index of its own. */
+function filtersOf(
+  selection: StatesSelection | { readonly filter: DeliveryFilter },
+): readonly (DeliveryFilter & { readonly state: ReplayableState })[] {
   if ("states" in selection) {
-    // Each state has an index of its own.
-    const parts = selection.states.map((state) => {
-      const filter = { ...selection.filter, state };
-      return sql`SELECT d.day, d.id, d.event_id, d.cycle, ${state}::text AS state FROM deliveries d
-        WHERE ${selectDeliveries({ tenantId, filter, now })}`;
-    });
-    return sql`SELECT * FROM (${parts.reduce((all, part) => sql`${all} UNION ALL ${part}`)}) d`;
+    return selection.states.map((state) => ({ ...selection.filter, state }));
   }
+  // Only DEAD_LETTERED can match, as in the list of the queue.
+  const { state = "DEAD_LETTERED", ...filter } = selection.filter;
+  return state === "DEAD_LETTERED" ? [{ ...filter, state }] : [];
+}
+
+function selected({ tenantId, selection, now }: ListedAtOnce): Statement {
   if ("filter" in selection) {
-    const { state = "DEAD_LETTERED" } = selection.filter;
-    const filter = { ...selection.filter, state: "DEAD_LETTERED" as const };
-    // Only DEAD_LETTERED can match, as in the list of the queue.
-    return sql`SELECT d.day, d.id, d.event_id, d.cycle, NULL AS state FROM deliveries d
-      WHERE ${selectDeliveries({ tenantId, filter, now })} AND ${state === "DEAD_LETTERED"}`;
+    const parts = filtersOf(selection).map(
+      (filter) =>
+        sql`SELECT d.day, d.id, d.event_id, d.cycle, ${filter.state}::text AS state FROM deliveries d
+        WHERE ${selectDeliveries({ tenantId, filter, now })}`,
+    );
+    return sql`SELECT * FROM (${parts.reduce((all, part) => sql`${all} UNION ALL ${part}`)}) d`;
   }
   return sql`SELECT d.day, d.id, d.event_id, d.cycle, NULL AS state
     FROM unnest(${selection.ids.map(idDay)}::date[], ${selection.ids}::text[]) AS w(day, id) ${named(tenantId)}
     WHERE d.state = 'DEAD_LETTERED' AND d.expires_at > ${now}`;
 }
 
-/** Returns how many deliveries a selection currently contains, at most `limit`; null for no limit. */
-export async function countSelected(db: Queryable, of: SelectionOf, limit: number | null): Promise<number> {
-  const { rows } = await db.query<{ n: number }>(
-    sql`SELECT count(*) AS n FROM (${selected(of)} LIMIT ${limit}) chosen`,
-  );
-  return rows[0]?.n ?? 0;
+/** How many deliveries a selection contains, and whether all of them were compared. */
+export interface Counted {
+  readonly total: number;
+  readonly complete: boolean;
+}
+
+/** Counts the deliveries of a selection among the oldest `limit` that could match, by the index of each state. */
+export async function countSelected(db: Queryable, of: SelectionOf, limit: number): Promise<Counted> {
+  const { tenantId, selection, now } = of;
+  if ("ids" in selection) {
+    const { rows } = await db.query<{ n: number }>(
+      sql`SELECT count(*) AS n FROM (${selected({ ...of, selection })}) chosen`,
+    );
+    return { total: rows[0]?.n ?? 0, complete: true };
+  }
+  let [total, open] = [0, limit];
+  for (const filter of filtersOf(selection)) {
+    for (const { where } of partsOf({ tenantId, filter, now })) {
+      const { rows } = await db.query<{ n: number; compared: number }>(
+        sql`SELECT count(*) AS compared, count(*) FILTER (WHERE ${selectDeliveries({ tenantId, filter, now })}) AS n
+          FROM (SELECT d.* FROM deliveries d WHERE ${where} ORDER BY d.day, d.id LIMIT ${open}) d`,
+      );
+      const [found = { n: 0, compared: 0 }] = rows;
+      total += found.n;
+      open -= found.compared;
+      if (open === 0) {
+        return { total, complete: false };
+      }
+    }
+  }
+  return { total, complete: true };
 }
 
 /** Creates the items of a new job, oldest first, at most `limit`. Returns their number (role signet_api). */
 export async function insertSelectedItems(
   db: Queryable,
   jobId: string,
-  of: SelectionOf,
+  of: ListedAtOnce,
   limit: number,
 ): Promise<number> {
   const { rowCount } = await db.query(
@@ -201,20 +233,22 @@ const OUTCOME = `CASE
     WHEN d.attempt_count > coalesce(i.attempts, 0) THEN 'RETRYING'
     ELSE 'WAITING' END`;
 
+/** LIMIT keeps the planner from reading all deliveries of the tenant for a job with many items. */
 const ITEMS_WITH_DELIVERIES = `replay_items i
-      LEFT JOIN deliveries d ON d.day = i.day AND d.id = i.delivery_id AND d.tenant_id = i.tenant_id`;
+      LEFT JOIN LATERAL (
+        SELECT * FROM deliveries n WHERE n.day = i.day AND n.id = i.delivery_id AND n.tenant_id = i.tenant_id LIMIT 1
+      ) d ON true`;
 
-/** Counts the outcomes of a job's replays. */
+/** Counts the outcomes of a job's replays, among its first `limit` items. */
 export async function countOutcomes(
   db: Queryable,
-  tenantId: string,
-  jobId: string,
+  { tenantId, jobId, limit }: { readonly tenantId: string; readonly jobId: string; readonly limit: number },
 ): Promise<Readonly<Record<ReplayOutcome, number>>> {
   const { rows } = await db.query<{ outcome: ReplayOutcome | null; n: number }>({
     name: "count-replay-outcomes",
     text: `SELECT ${OUTCOME} AS outcome, count(*)::int AS n FROM ${ITEMS_WITH_DELIVERIES}
-      WHERE i.job_id = $1 AND i.tenant_id = $2 GROUP BY 1`,
-    values: [jobId, tenantId],
+      WHERE i.job_id = $1 AND i.tenant_id = $2 AND i.position <= $3 GROUP BY 1`,
+    values: [jobId, tenantId, limit],
   });
   const counts = { DELIVERED: 0, RETRYING: 0, FAILED: 0, CANCELLED: 0, WAITING: 0 };
   for (const { outcome, n } of rows) {
