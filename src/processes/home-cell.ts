@@ -131,8 +131,8 @@ export function homeJobs(options: HomeJobsOptions): readonly UpkeepJob[] {
   const jobs = [
     new TenantsOfHome(home, options),
     new LogForHome(home, options),
-    new RevocationsOfHome(home, options),
-    new EndsOfHome(home, options),
+    new SequenceOfHome("revocations of the home cell", home, options, nextRevocations),
+    new SequenceOfHome("ended credentials of the home cell", home, options, nextEnds),
   ];
   return jobs.map((job, index) => ({
     name: job.name,
@@ -277,100 +277,90 @@ class LogForHome {
   }
 }
 
-/**
- * Applies each revocation of the home cell once: it ends the portal sessions here, and leaves a notice for the endpoints
- * of this cell, as a revocation of the home cell does there. The api denies revoked targets at once, but forgets them
- * before a session ends.
- */
-class RevocationsOfHome {
-  readonly name = "revocations of the home cell";
+/** What comes next of the home cell, after what this cell has applied. */
+interface NextOfHome {
+  /** Whether nothing follows. */
+  readonly isLast: boolean;
+  /** Moves this cell's position behind it. False if another worker has. Undefined if the position stays. */
+  readonly move: ((db: Queryable) => Promise<boolean>) | undefined;
+  /** Whose portal sessions end here. The api denies them at once, but forgets them before a session ends. */
+  readonly revoked: Parameters<typeof endPortalSessionsOf>[1];
+  /** What the endpoints of this cell are told, as at home. */
+  readonly notices: Parameters<typeof insertNotices>[1];
+}
+
+type ReadNext = (home: Pool, db: Pool) => Promise<NextOfHome>;
+
+async function nextRevocations(home: Pool, db: Pool): Promise<NextOfHome> {
+  const position = await readHomePosition(db);
+  const known = position?.seq;
+  const { clock, revocations } = await readHomeRevocations(home, known ?? null, REVOCATIONS_PAGE);
+  const isLast = revocations.length < REVOCATIONS_PAGE;
+  const next = isLast ? clock : (revocations.at(-1) as HomeRevocation).seq;
+  const isRestored = known !== undefined && next < known;
+  return {
+    isLast,
+    move:
+      next === known && position?.fresh === true
+        ? undefined
+        : async (own) => await moveHomePosition(own, known, next),
+    // New revocations of a home cell that was restored have numbers that this cell takes for known.
+    revoked: isRestored ? [{ kind: "all", target: "" }] : revocations,
+    notices: revocations.flatMap(({ tenant_id: tenantId, ...revocation }) =>
+      tenantId === null ? [] : [{ ...revocation, tenant_id: tenantId }],
+    ),
+  };
+}
+
+async function nextEnds(home: Pool, db: Pool): Promise<NextOfHome> {
+  const known = await readEndPosition(db);
+  const { newest, ends } = await readHomeEnds(home, known, REVOCATIONS_PAGE);
+  // Lower than before if the home cell was restored from a backup.
+  const next = ends.at(-1)?.end_index ?? newest;
+  return {
+    isLast: ends.length < REVOCATIONS_PAGE,
+    move: next === known ? undefined : async (own) => await moveEndPosition(own, known, next),
+    revoked: ends.map(({ target }) => ({ kind: "credential", target })),
+    notices: ends.map(({ tenant_id, target, at }) => ({
+      kind: CREDENTIAL_ENDED,
+      tenant_id,
+      target,
+      at,
+      actor: "system:rotation",
+      reason: "replaced",
+    })),
+  };
+}
+
+/** Applies a sequence of the home cell in its order, each item once, whatever ends in between. */
+class SequenceOfHome {
+  readonly name: string;
   readonly #home: Pool;
   readonly #options: HomeJobsOptions;
+  readonly #readNext: ReadNext;
 
-  constructor(home: Pool, options: HomeJobsOptions) {
+  constructor(name: string, home: Pool, options: HomeJobsOptions, readNext: ReadNext) {
+    this.name = name;
     this.#home = home;
     this.#options = options;
+    this.#readNext = readNext;
   }
 
   async run(): Promise<void> {
     const { operatorPool } = this.#options;
-    for (;;) {
-      const position = await readHomePosition(operatorPool);
-      const known = position?.seq;
-      const { clock, revocations } = await readHomeRevocations(this.#home, known ?? null, REVOCATIONS_PAGE);
-      const isLast = revocations.length < REVOCATIONS_PAGE;
-      // Lower than before if the home cell was restored from a backup.
-      const next = isLast ? clock : (revocations.at(-1) as HomeRevocation).seq;
-      if (next !== known || position?.fresh !== true) {
+    let isLast = false;
+    while (!isLast) {
+      const next = await this.#readNext(this.#home, operatorPool);
+      const { move, revoked, notices } = next;
+      if (move !== undefined) {
         await transaction(operatorPool, async (db) => {
-          // Otherwise another worker has applied these.
-          if (await moveHomePosition(db, known, next)) {
-            await this.#apply(db, revocations, known !== undefined && next < known);
+          if (await move(db)) {
+            await endPortalSessionsOf(db, revoked);
+            await insertNotices(db, notices);
           }
         });
       }
-      if (isLast) {
-        return;
-      }
-    }
-  }
-
-  async #apply(db: Queryable, revocations: readonly HomeRevocation[], restored: boolean): Promise<void> {
-    // New revocations of a home cell that was restored have numbers that this cell takes for known.
-    await endPortalSessionsOf(db, restored ? [{ kind: "all", target: "" }] : revocations);
-    await insertNotices(
-      db,
-      revocations.flatMap(({ tenant_id: tenantId, ...revocation }) =>
-        tenantId === null ? [] : [{ ...revocation, tenant_id: tenantId }],
-      ),
-    );
-  }
-}
-
-/** Applies each planned end of a credential once, as {@link RevocationsOfHome} does revocations. */
-class EndsOfHome {
-  readonly name = "ended credentials of the home cell";
-  readonly #home: Pool;
-  readonly #options: HomeJobsOptions;
-
-  constructor(home: Pool, options: HomeJobsOptions) {
-    this.#home = home;
-    this.#options = options;
-  }
-
-  async run(): Promise<void> {
-    const { operatorPool } = this.#options;
-    for (;;) {
-      const known = await readEndPosition(operatorPool);
-      const { newest, ends } = await readHomeEnds(this.#home, known, REVOCATIONS_PAGE);
-      // Lower than before if the home cell was restored from a backup.
-      const next = ends.at(-1)?.end_index ?? newest;
-      if (next === known) {
-        return;
-      }
-      await transaction(operatorPool, async (db) => {
-        // Otherwise another worker has applied these.
-        if (await moveEndPosition(db, known, next)) {
-          await endPortalSessionsOf(
-            db,
-            ends.map(({ target }) => ({ kind: "credential", target })),
-          );
-          await insertNotices(
-            db,
-            ends.map(({ tenant_id, target, at }) => ({
-              kind: CREDENTIAL_ENDED,
-              tenant_id,
-              target,
-              at,
-              actor: "system:rotation",
-              reason: "replaced",
-            })),
-          );
-        }
-      });
-      if (ends.length < REVOCATIONS_PAGE) {
-        return;
-      }
+      ({ isLast } = next);
     }
   }
 }
