@@ -285,7 +285,7 @@ interface NextOfHome {
   readonly move: ((db: Queryable) => Promise<boolean>) | undefined;
   /** Whose portal sessions end here. The api denies them at once, but forgets them before a session ends. */
   readonly revoked: Parameters<typeof endPortalSessionsOf>[1];
-  /** What the endpoints of this cell are told, as at home. */
+  /** Notices for the endpoints of this cell, as at home. */
   readonly notices: Parameters<typeof insertNotices>[1];
 }
 
