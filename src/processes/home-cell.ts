@@ -131,8 +131,8 @@ export function homeJobs(options: HomeJobsOptions): readonly UpkeepJob[] {
   const jobs = [
     new TenantsOfHome(home, options),
     new LogForHome(home, options),
-    new SequenceOfHome("revocations of the home cell", home, options, nextRevocations),
-    new SequenceOfHome("ended credentials of the home cell", home, options, nextEnds),
+    new SequenceOfHome("revocations of the home cell", options, applyRevocations),
+    new SequenceOfHome("ended credentials of the home cell", options, applyEnds),
   ];
   return jobs.map((job, index) => ({
     name: job.name,
@@ -277,90 +277,86 @@ class LogForHome {
   }
 }
 
-/** What comes next of the home cell, after what this cell has applied. */
-interface NextOfHome {
-  /** Whether nothing follows. */
-  readonly isLast: boolean;
-  /** Moves this cell's position behind it. False if another worker has. Undefined if the position stays. */
-  readonly move: ((db: Queryable) => Promise<boolean>) | undefined;
-  /** Whose portal sessions end here. The api denies them at once, but forgets them before a session ends. */
+/** What a part of a sequence of the home cell means here. */
+interface PartOfHome {
+  /** Whose portal sessions end. The api denies them at once, but forgets them before a session ends. */
   readonly revoked: Parameters<typeof endPortalSessionsOf>[1];
   /** Notices for the endpoints of this cell, as at home. */
   readonly notices: Parameters<typeof insertNotices>[1];
 }
 
-type ReadNext = (home: Pool, db: Pool) => Promise<NextOfHome>;
+async function applyPart(db: Queryable, { revoked, notices }: PartOfHome): Promise<void> {
+  await endPortalSessionsOf(db, revoked);
+  await insertNotices(db, notices);
+}
 
-async function nextRevocations(home: Pool, db: Pool): Promise<NextOfHome> {
-  const position = await readHomePosition(db);
+/**
+ * Applies the next part of a sequence, in the transaction that moves this cell's position in it. If the position does not
+ * move, another worker has applied the part.
+ *
+ * @returns whether nothing follows
+ */
+type ApplyNext = (options: HomeJobsOptions) => Promise<boolean>;
+
+async function applyRevocations({ home, operatorPool }: HomeJobsOptions): Promise<boolean> {
+  const position = await readHomePosition(operatorPool);
   const known = position?.seq;
   const { clock, revocations } = await readHomeRevocations(home, known ?? null, REVOCATIONS_PAGE);
   const isLast = revocations.length < REVOCATIONS_PAGE;
   const next = isLast ? clock : (revocations.at(-1) as HomeRevocation).seq;
+  if (next === known && position?.fresh === true) {
+    return isLast;
+  }
   const isRestored = known !== undefined && next < known;
-  return {
-    isLast,
-    move:
-      next === known && position?.fresh === true
-        ? undefined
-        : async (own) => await moveHomePosition(own, known, next),
+  const part: PartOfHome = {
     // New revocations of a home cell that was restored have numbers that this cell takes for known.
     revoked: isRestored ? [{ kind: "all", target: "" }] : revocations,
     notices: revocations.flatMap(({ tenant_id: tenantId, ...revocation }) =>
       tenantId === null ? [] : [{ ...revocation, tenant_id: tenantId }],
     ),
   };
+  await transaction(operatorPool, async (db) => {
+    if (await moveHomePosition(db, known, next)) {
+      await applyPart(db, part);
+    }
+  });
+  return isLast;
 }
 
-async function nextEnds(home: Pool, db: Pool): Promise<NextOfHome> {
-  const known = await readEndPosition(db);
+async function applyEnds({ home, operatorPool }: HomeJobsOptions): Promise<boolean> {
+  const known = await readEndPosition(operatorPool);
   const { newest, ends } = await readHomeEnds(home, known, REVOCATIONS_PAGE);
   // Lower than before if the home cell was restored from a backup.
   const next = ends.at(-1)?.end_index ?? newest;
-  return {
-    isLast: ends.length < REVOCATIONS_PAGE,
-    move: next === known ? undefined : async (own) => await moveEndPosition(own, known, next),
+  if (next === known) {
+    return true;
+  }
+  const by = { kind: CREDENTIAL_ENDED, actor: "system:rotation", reason: "replaced" };
+  const part: PartOfHome = {
     revoked: ends.map(({ target }) => ({ kind: "credential", target })),
-    notices: ends.map(({ tenant_id, target, at }) => ({
-      kind: CREDENTIAL_ENDED,
-      tenant_id,
-      target,
-      at,
-      actor: "system:rotation",
-      reason: "replaced",
-    })),
+    notices: ends.map(({ tenant_id, target, at }) => ({ ...by, tenant_id, target, at })),
   };
+  await transaction(operatorPool, async (db) => {
+    if (await moveEndPosition(db, known, next)) {
+      await applyPart(db, part);
+    }
+  });
+  return ends.length < REVOCATIONS_PAGE;
 }
 
 /** Applies a sequence of the home cell in its order, each item once, whatever ends in between. */
 class SequenceOfHome {
   readonly name: string;
-  readonly #home: Pool;
   readonly #options: HomeJobsOptions;
-  readonly #readNext: ReadNext;
+  readonly #applyNext: ApplyNext;
 
-  constructor(name: string, home: Pool, options: HomeJobsOptions, readNext: ReadNext) {
+  constructor(name: string, options: HomeJobsOptions, applyNext: ApplyNext) {
     this.name = name;
-    this.#home = home;
     this.#options = options;
-    this.#readNext = readNext;
+    this.#applyNext = applyNext;
   }
 
   async run(): Promise<void> {
-    const { operatorPool } = this.#options;
-    let isLast = false;
-    while (!isLast) {
-      const next = await this.#readNext(this.#home, operatorPool);
-      const { move, revoked, notices } = next;
-      if (move !== undefined) {
-        await transaction(operatorPool, async (db) => {
-          if (await move(db)) {
-            await endPortalSessionsOf(db, revoked);
-            await insertNotices(db, notices);
-          }
-        });
-      }
-      ({ isLast } = next);
-    }
+    while (!(await this.#applyNext(this.#options)));
   }
 }
