@@ -7,9 +7,8 @@ import type { By } from "../compliance/append-entry.ts";
 import type { Queryable } from "../database/pool.ts";
 import type { CredentialRow, VersionedCredentialRow } from "../database/repositories/tokens/credentials.ts";
 import type { PrincipalRow } from "../database/repositories/tokens/principals.ts";
+import { CREDENTIAL_CREATED, insertNotices } from "../database/repositories/tokens/revocation-notices.ts";
 import { validationFailed } from "../domain/errors.ts";
-import type { OwnEventSources } from "../webhooks/ingest/own-event.ts";
-import { credentialChanges, publishSecurityEvents } from "../webhooks/ssf/publish.ts";
 import { acceptedKeySet, CLIENT_KEYS_MAX } from "../tokens/oauth/client-keys.ts";
 import { SanUri, Thumbprints } from "./schemas/certificates.ts";
 import { Body, Name, Nullable, OneOf } from "../http/common.ts";
@@ -85,19 +84,18 @@ export async function makeCredential(
   return await issueCredential(principal, described, services);
 }
 
-/** Tells the streams of its tenant of a new credential, in the transaction that creates it. */
-export async function tellStreams(
+/** Leaves a notice for the streams of its tenant, in the transaction that creates the credential. */
+export async function noticeCreated(
   db: Queryable,
   {
-    id,
-    tenant_id: tenantId,
+    id: target,
+    tenant_id,
     san_uri: sanUri,
     certificate_thumbprints: certificateThumbprints,
+    created_at: at,
   }: CredentialRow,
   { actor }: By,
-  sources: OwnEventSources,
 ): Promise<void> {
-  const certificate = namesCertificate({ sanUri, certificateThumbprints });
-  const events = credentialChanges("create", { certificate });
-  await publishSecurityEvents(db, { tenantId, subject: { noun: "credential", id }, events, actor }, sources);
+  const details = { certificate: namesCertificate({ sanUri, certificateThumbprints }) };
+  await insertNotices(db, [{ kind: CREDENTIAL_CREATED, target, tenant_id, actor, at, details }]);
 }

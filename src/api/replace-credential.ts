@@ -1,6 +1,7 @@
 /** `POST /v1/credentials`: a tenant creates a credential, or replaces one. */
 import type { Static } from "typebox";
 import { appendEntry } from "../compliance/append-entry.ts";
+import type { EntrySources } from "../compliance/entry.ts";
 import type { Pool, PoolClient } from "../database/pool.ts";
 import {
   type CredentialRow,
@@ -20,9 +21,8 @@ import {
   makeCredential,
   type NewCredential,
   type NewCredentialServices,
-  tellStreams,
+  noticeCreated,
 } from "./new-credential.ts";
-import type { OwnEventSources } from "../webhooks/ingest/own-event.ts";
 import { type Answered, answerOnce, type RepeatableRequest } from "../http/repeatable.ts";
 
 const DEFAULT_OVERLAP_SECONDS = 86_400;
@@ -35,7 +35,7 @@ export type CredentialIssuing = Pick<
   readonly rules: RotationRules;
 };
 
-export interface TenantCredentialServices extends CredentialIssuing, OwnEventSources {
+export interface TenantCredentialServices extends CredentialIssuing, EntrySources {
   /** Pool with the role signet_api. */
   readonly pool: Pool;
   /** Returns the maximum number of unrevoked credentials per principal. */
@@ -180,7 +180,7 @@ async function endReplaced(
 async function record(
   db: PoolClient,
   { replaces, identity, requestId }: TenantCredentialRequest,
-  { issued: { row }, services }: { readonly issued: MadeCredential; readonly services: OwnEventSources },
+  { issued: { row }, services }: { readonly issued: MadeCredential; readonly services: EntrySources },
 ): Promise<void> {
   const by = {
     actor: `credential:${identity.credentialId}`,
@@ -194,7 +194,7 @@ async function record(
     san_uri: row.san_uri,
     certificate_thumbprints: row.certificate_thumbprints,
   };
-  await tellStreams(db, row, by, services);
+  await noticeCreated(db, row, by);
   await appendEntry(db, { ...by, type: "credential.created", target: row.id, details }, services);
   if (replaces !== undefined) {
     const replacement = { replaced_by: row.id };

@@ -170,7 +170,7 @@ function createAuthenticator(
 }
 
 function createOAuth(parts: OAuthParts): OAuth {
-  const { config, pools, pepper, keyring, keys, setKeys, clock, log, view } = parts;
+  const { config, pools, pepper, keys, setKeys, clock, log, view } = parts;
   const { publicUrl: issuer, audience, resources = [] } = config;
   const reMac = createReMac(
     async (old) => await replaceMac(pools.issuer, old, old, { macKeyId: pepper.id, mac: old.newMac }),
@@ -186,7 +186,7 @@ function createOAuth(parts: OAuthParts): OAuth {
     clock,
     log,
   });
-  const tokenRotation = createTokenRotation({ config, pepper, keyring, clock, log });
+  const tokenRotation = createTokenRotation({ config, pepper, clock, log });
   const replaceRevokedKey = keyReplacement(keys, view);
   const { places, routes } = createStatusLists({
     config,

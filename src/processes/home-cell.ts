@@ -131,8 +131,8 @@ export function homeJobs(options: HomeJobsOptions): readonly UpkeepJob[] {
   const jobs = [
     new TenantsOfHome(home, options),
     new LogForHome(home, options),
-    new RevocationsOfHome(home, options),
-    new EndsOfHome(home, options),
+    new SequenceOfHome("revocations of the home cell", options, applyRevocations),
+    new SequenceOfHome("ended credentials of the home cell", options, applyEnds),
   ];
   return jobs.map((job, index) => ({
     name: job.name,
@@ -277,100 +277,86 @@ class LogForHome {
   }
 }
 
-/**
- * Applies each revocation of the home cell once: it ends the portal sessions here, and leaves a notice for the endpoints
- * of this cell, as a revocation of the home cell does there. The api denies revoked targets at once, but forgets them
- * before a session ends.
- */
-class RevocationsOfHome {
-  readonly name = "revocations of the home cell";
-  readonly #home: Pool;
-  readonly #options: HomeJobsOptions;
-
-  constructor(home: Pool, options: HomeJobsOptions) {
-    this.#home = home;
-    this.#options = options;
-  }
-
-  async run(): Promise<void> {
-    const { operatorPool } = this.#options;
-    for (;;) {
-      const position = await readHomePosition(operatorPool);
-      const known = position?.seq;
-      const { clock, revocations } = await readHomeRevocations(this.#home, known ?? null, REVOCATIONS_PAGE);
-      const isLast = revocations.length < REVOCATIONS_PAGE;
-      // Lower than before if the home cell was restored from a backup.
-      const next = isLast ? clock : (revocations.at(-1) as HomeRevocation).seq;
-      if (next !== known || position?.fresh !== true) {
-        await transaction(operatorPool, async (db) => {
-          // Otherwise another worker has applied these.
-          if (await moveHomePosition(db, known, next)) {
-            await this.#apply(db, revocations, known !== undefined && next < known);
-          }
-        });
-      }
-      if (isLast) {
-        return;
-      }
-    }
-  }
-
-  async #apply(db: Queryable, revocations: readonly HomeRevocation[], restored: boolean): Promise<void> {
-    // New revocations of a home cell that was restored have numbers that this cell takes for known.
-    await endPortalSessionsOf(db, restored ? [{ kind: "all", target: "" }] : revocations);
-    await insertNotices(
-      db,
-      revocations.flatMap(({ tenant_id: tenantId, ...revocation }) =>
-        tenantId === null ? [] : [{ ...revocation, tenant_id: tenantId }],
-      ),
-    );
-  }
+/** What a part of a sequence of the home cell means here. */
+interface PartOfHome {
+  /** Whose portal sessions end. The api denies them at once, but forgets them before a session ends. */
+  readonly revoked: Parameters<typeof endPortalSessionsOf>[1];
+  /** Notices for the endpoints of this cell, as at home. */
+  readonly notices: Parameters<typeof insertNotices>[1];
 }
 
-/** Applies each planned end of a credential once, as {@link RevocationsOfHome} does revocations. */
-class EndsOfHome {
-  readonly name = "ended credentials of the home cell";
-  readonly #home: Pool;
-  readonly #options: HomeJobsOptions;
+async function applyPart(db: Queryable, { revoked, notices }: PartOfHome): Promise<void> {
+  await endPortalSessionsOf(db, revoked);
+  await insertNotices(db, notices);
+}
 
-  constructor(home: Pool, options: HomeJobsOptions) {
-    this.#home = home;
+/**
+ * Applies the next part of a sequence, in the transaction that moves this cell's position in it. If the position does not
+ * move, another worker has applied the part.
+ *
+ * @returns whether nothing follows
+ */
+type ApplyNext = (options: HomeJobsOptions) => Promise<boolean>;
+
+async function applyRevocations({ home, operatorPool }: HomeJobsOptions): Promise<boolean> {
+  const position = await readHomePosition(operatorPool);
+  const known = position?.seq;
+  const { clock, revocations } = await readHomeRevocations(home, known ?? null, REVOCATIONS_PAGE);
+  const isLast = revocations.length < REVOCATIONS_PAGE;
+  const next = isLast ? clock : (revocations.at(-1) as HomeRevocation).seq;
+  if (next === known && position?.fresh === true) {
+    return isLast;
+  }
+  const isRestored = known !== undefined && next < known;
+  const part: PartOfHome = {
+    // New revocations of a home cell that was restored have numbers that this cell takes for known.
+    revoked: isRestored ? [{ kind: "all", target: "" }] : revocations,
+    notices: revocations.flatMap(({ tenant_id: tenantId, ...revocation }) =>
+      tenantId === null ? [] : [{ ...revocation, tenant_id: tenantId }],
+    ),
+  };
+  await transaction(operatorPool, async (db) => {
+    if (await moveHomePosition(db, known, next)) {
+      await applyPart(db, part);
+    }
+  });
+  return isLast;
+}
+
+async function applyEnds({ home, operatorPool }: HomeJobsOptions): Promise<boolean> {
+  const known = await readEndPosition(operatorPool);
+  const { newest, ends } = await readHomeEnds(home, known, REVOCATIONS_PAGE);
+  // Lower than before if the home cell was restored from a backup.
+  const next = ends.at(-1)?.end_index ?? newest;
+  if (next === known) {
+    return true;
+  }
+  const by = { kind: CREDENTIAL_ENDED, actor: "system:rotation", reason: "replaced" };
+  const part: PartOfHome = {
+    revoked: ends.map(({ target }) => ({ kind: "credential", target })),
+    notices: ends.map(({ tenant_id, target, at }) => ({ ...by, tenant_id, target, at })),
+  };
+  await transaction(operatorPool, async (db) => {
+    if (await moveEndPosition(db, known, next)) {
+      await applyPart(db, part);
+    }
+  });
+  return ends.length < REVOCATIONS_PAGE;
+}
+
+/** Applies a sequence of the home cell in its order, each item once, whatever ends in between. */
+class SequenceOfHome {
+  readonly name: string;
+  readonly #options: HomeJobsOptions;
+  readonly #applyNext: ApplyNext;
+
+  constructor(name: string, options: HomeJobsOptions, applyNext: ApplyNext) {
+    this.name = name;
     this.#options = options;
+    this.#applyNext = applyNext;
   }
 
   async run(): Promise<void> {
-    const { operatorPool } = this.#options;
-    for (;;) {
-      const known = await readEndPosition(operatorPool);
-      const { newest, ends } = await readHomeEnds(this.#home, known, REVOCATIONS_PAGE);
-      // Lower than before if the home cell was restored from a backup.
-      const next = ends.at(-1)?.end_index ?? newest;
-      if (next === known) {
-        return;
-      }
-      await transaction(operatorPool, async (db) => {
-        // Otherwise another worker has applied these.
-        if (await moveEndPosition(db, known, next)) {
-          await endPortalSessionsOf(
-            db,
-            ends.map(({ target }) => ({ kind: "credential", target })),
-          );
-          await insertNotices(
-            db,
-            ends.map(({ tenant_id, target, at }) => ({
-              kind: CREDENTIAL_ENDED,
-              tenant_id,
-              target,
-              at,
-              actor: "system:rotation",
-              reason: "replaced",
-            })),
-          );
-        }
-      });
-      if (ends.length < REVOCATIONS_PAGE) {
-        return;
-      }
-    }
+    while (!(await this.#applyNext(this.#options)));
   }
 }

@@ -10,7 +10,6 @@ import type { Pepper } from "../crypto/pepper.ts";
 import { createPool, type Pool } from "../database/pool.ts";
 import type { ClientRecord, SecretVersionRecord } from "../database/repositories/tokens/clients.ts";
 import type { Clock } from "../domain/clock.ts";
-import type { OwnEventSources } from "../webhooks/ingest/own-event.ts";
 import type { Logger } from "../observability/logger.ts";
 import { rotationRules } from "../config/rotation-settings.ts";
 
@@ -20,7 +19,6 @@ const CONNECTIONS_MAX = 4;
 export interface RotationParts {
   readonly config: Config & { readonly databaseUrl: string };
   readonly pepper: Pepper;
-  readonly keyring: OwnEventSources["keyring"];
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -54,10 +52,10 @@ export interface TokenRotation {
 
 /** Creates the rotation with its own pool. */
 export function createTokenRotation(parts: RotationParts): TokenRotation {
-  const { config, pepper, keyring, clock, log } = parts;
-  const sources = { keyring, deadLetterMs: config.deadLetterMs, clock, randomBytes };
+  const { config, pepper, clock, log } = parts;
+  const sources = { clock, randomBytes };
   const pool = openRotatorPool(parts);
-  const append = createRotationLog("client", { clock, randomBytes });
+  const append = createRotationLog("client", sources);
   const notices = createRotationNotices({ pool, clock, append, log });
   const rules = rotationRules(config);
   return {

@@ -88,7 +88,7 @@ export interface Workers {
   /**
    * Starts workers over another connection in place of those that have polled over a silent one. Their polls end only when
    * the SDK's core gives up that connection, 45 s after its last byte, and it sends no others meanwhile. They finish
-   * what they have begun. Rejects, and keeps them, if none can be started.
+   * what they have begun. If it rejects, they go on, and nothing uses the connection.
    *
    * @param another opens a connection for the workers that end. They say over it that Temporal's server need not keep
    *   their polls, which would take tasks.
@@ -170,9 +170,18 @@ interface Running {
   readonly run: Promise<void>;
 }
 
-/** Creates the workers and runs them. */
+/** Creates the workers and runs them. If one cannot be created, none uses the connection. */
 async function runQueues(options: WorkersOptions): Promise<Running> {
-  const workers = await Promise.all(queueOptions(options).map(async (queue) => await Worker.create(queue)));
+  const created = await Promise.allSettled(
+    queueOptions(options).map(async (queue) => await Worker.create(queue)),
+  );
+  const workers = created.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+  const failed = created.find((one) => one.status === "rejected");
+  if (failed !== undefined) {
+    // A worker gives its connection back only after a run.
+    await Promise.allSettled(workers.map(async (worker) => await worker.runUntil(Promise.resolve())));
+    throw failed.reason;
+  }
   const run = Promise.all(workers.map(async (worker) => await worker.run())).then(() => undefined);
   // Who waits for `run` or `stop` gets the failure. Until then, it must not count as unhandled.
   run.catch(() => undefined);
@@ -212,7 +221,12 @@ export async function startWorkers(options: WorkersOptions): Promise<Workers> {
   return {
     run,
     use: async (connection, another) => {
-      const [fresh, last] = await Promise.all([runQueues({ ...options, connection }), another()]);
+      // Opened first: nothing would end the fresh workers if this failed.
+      const last = await another();
+      const fresh = await runQueues({ ...options, connection }).catch(async (error: unknown) => {
+        await last.close();
+        throw error;
+      });
       const ended = endOver(last, current).finally(() => replaced.delete(ended));
       replaced.add(ended);
       current = fresh;

@@ -1,12 +1,15 @@
 /**
- * Tells a tenant's endpoints and streams of revocations, and of the planned ends of credentials. Events follow within a
- * second, in transactions of their own. A revocation must not wait for keys, streams, or room for events.
+ * Tells a tenant's endpoints and streams of revocations and of other changes of its credentials. Events follow within a
+ * second, in transactions of their own. No such change waits for keys, streams, or room for events.
  */
 import type { Pool, Queryable } from "../database/pool.ts";
 import {
+  CREDENTIAL_CREATED,
   CREDENTIAL_ENDED,
+  CREDENTIAL_ROTATED,
   listTenantsToTell,
   type RevocationNotice,
+  SCOPES_CHANGED,
   takeNotices,
 } from "../database/repositories/tokens/revocation-notices.ts";
 import { transaction } from "../database/transaction.ts";
@@ -28,7 +31,7 @@ const BATCH = 50;
 /** The events of streams for a notice of one kind, and the event of endpoints, if there is one. */
 interface Told {
   readonly noun: SecuritySubject["noun"];
-  readonly events: readonly SecurityEvent[];
+  readonly events: (notice: RevocationNotice) => readonly SecurityEvent[];
   readonly own?: {
     readonly type: OwnEventType;
     readonly data: (notice: RevocationNotice) => Readonly<Record<string, unknown>>;
@@ -36,19 +39,31 @@ interface Told {
 }
 
 const SESSION_REVOKED: SecurityEvent = { name: "session-revoked" };
+const sessionRevoked: Told["events"] = () => [SESSION_REVOKED];
 
 const TOLD: Readonly<Record<string, Told>> = {
   credential: {
     noun: "credential",
-    events: [SESSION_REVOKED, ...credentialChanges("revoke")],
+    events: () => [SESSION_REVOKED, ...credentialChanges("revoke")],
     own: { type: "credential.revoked", data: revokedData },
   },
-  principal: { noun: "principal", events: [SESSION_REVOKED] },
-  tenant: { noun: "tenant", events: [SESSION_REVOKED] },
-  jti: { noun: "jti", events: [SESSION_REVOKED] },
+  principal: { noun: "principal", events: sessionRevoked },
+  tenant: { noun: "tenant", events: sessionRevoked },
+  jti: { noun: "jti", events: sessionRevoked },
+  [CREDENTIAL_CREATED]: {
+    noun: "credential",
+    events: ({ details }) => credentialChanges("create", details ?? {}),
+  },
+  [CREDENTIAL_ROTATED]: { noun: "credential", events: () => credentialChanges("update") },
+  [SCOPES_CHANGED]: {
+    noun: "principal",
+    events: ({ details }) => [
+      { name: "token-claims-change", members: { claims: { scope: details?.scope ?? "" } } },
+    ],
+  },
   [CREDENTIAL_ENDED]: {
     noun: "credential",
-    events: credentialChanges("delete"),
+    events: () => credentialChanges("delete"),
     own: {
       type: "credential.ended",
       data: ({ target, reason, at }) => ({ credential_id: target, ended_at: at.toISOString(), reason }),
@@ -95,7 +110,8 @@ async function tell(db: Queryable, notice: RevocationNotice, options: NoticeOpti
     const data = JSON.stringify(own.data(notice));
     await publishOwnEvent(db, { tenantId, type: own.type, data, onlyIfTaken: options.onlyIfTaken }, options);
   }
-  const change = { tenantId, subject: { noun, id }, events, atMs: at.getTime(), ...byOf(notice) };
+  const subject = { noun, id };
+  const change = { tenantId, subject, events: events(notice), atMs: at.getTime(), ...byOf(notice) };
   await publishSecurityEvents(db, change, options);
 }
 
@@ -112,7 +128,7 @@ async function tellTenant(tenantId: string, options: NoticeOptions): Promise<num
 }
 
 /**
- * Publishes the events of all revocations that wait for theirs, each exactly once: the transaction that publishes them
+ * Publishes the events of all changes that wait for theirs, each exactly once: the transaction that publishes them
  * removes the notice. Several workers may do this at once.
  *
  * @throws the first failure, after all other tenants have been told

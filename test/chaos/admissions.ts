@@ -101,6 +101,20 @@ export function secondsToRefusal(verdicts: readonly Verdict[], fromMs: number): 
   return first === undefined ? undefined : (first.answeredMs - fromMs) / 1_000;
 }
 
+/** Returns the longest time without an answer 200 after an instant, from a refusal on, in seconds. */
+export function longestRefusal(verdicts: readonly Verdict[], fromMs: number): number {
+  let [longestMs, sinceMs] = [0, Number.POSITIVE_INFINITY];
+  for (const { status, answeredMs } of verdicts) {
+    if (answeredMs >= fromMs) {
+      sinceMs =
+        status === 200 && sinceMs === Number.POSITIVE_INFINITY ? sinceMs : Math.min(sinceMs, answeredMs);
+      longestMs = Math.max(longestMs, answeredMs - sinceMs);
+      sinceMs = status === 200 ? Number.POSITIVE_INFINITY : sinceMs;
+    }
+  }
+  return longestMs / 1_000;
+}
+
 /** Returns the number of admissions more than 250 ms after the answer of the revocation. */
 export function admittedLate(verdicts: readonly Verdict[], revokedMs: number, boundMs = 250): number {
   return verdicts.filter(({ admittedMs }) => admittedMs !== undefined && admittedMs > revokedMs + boundMs)

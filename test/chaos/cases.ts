@@ -11,6 +11,7 @@ import { CLOCKS_APART } from "./scenarios/clocks-apart.ts";
 import { LETTERS_EXPIRE } from "./scenarios/letters-expire.ts";
 import { CUTS } from "./scenarios/cuts.ts";
 import { FAILOVERS } from "./scenarios/failover.ts";
+import { HUBS } from "./scenarios/hubs.ts";
 import { hangingNeighbour, registrations } from "./scenarios/neighbours.ts";
 import { POOLERS } from "./scenarios/pooler.ts";
 import { RACES } from "./scenarios/races.ts";
@@ -318,6 +319,7 @@ export const CASES: readonly ChaosCase[] = [
   UPGRADE,
   YEAR_END,
   ...CUTS,
+  ...HUBS,
   ...SCENARIOS,
 ];
 

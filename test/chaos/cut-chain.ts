@@ -13,7 +13,8 @@ import { withClient } from "../bench/environment/postgres.ts";
 import type { Restartable } from "../bench/environment/restartable.ts";
 import type { Beside, Settings } from "../bench/environment/signet.ts";
 import { World } from "../bench/environment/world.ts";
-import { writeHubCertificates } from "../support/certificates.ts";
+import type { Authority } from "../../src/http/mutual-tls/authority.ts";
+import { newRoot, writeHubCertificates } from "../support/certificates.ts";
 import { startCutProxy } from "../support/cut-proxy.ts";
 import type { CutProxy } from "../support/cut-proxy.ts";
 import { seededRandom } from "../support/seeded-random.ts";
@@ -33,19 +34,30 @@ export const CELL_SETTINGS = {
 export const LINKS = ["cell-postgres", "hub-postgres", "hub-hub", "edge-hub", "edge-postgres"] as const;
 export type LinkName = (typeof LINKS)[number];
 
+export const VERIFIERS = ["cell", "direct", "near", "far"] as const;
+/** `near` is behind one hub, `far` behind two. */
+export type VerifierName = (typeof VERIFIERS)[number];
+
+/** A process that can be ended and started again. */
+export interface Member {
+  readonly name: string;
+  readonly server: Restartable;
+  readonly metricsUrl: string;
+}
+
 export interface Chain {
   /** By link, the networks that it consists of. */
   readonly links: Readonly<Record<LinkName, readonly CutProxy[]>>;
-  readonly cell: Verifier;
-  readonly direct: Verifier;
-  /** Behind one hub, and behind two. */
-  readonly near: Verifier;
-  readonly far: Verifier;
-  readonly hubs: readonly Beside[];
-  readonly edges: readonly Beside[];
-  readonly cellProcesses: readonly Restartable[];
-  /** Directory of the certificates of hubs and edges. */
+  readonly verifiers: Readonly<Record<VerifierName, Verifier>>;
+  /** Hubs, edges and the other cell. */
+  readonly members: readonly Member[];
+  /** Directory of the certificates of hubs and edges, and their authority. */
   readonly certificates: string;
+  readonly authority: Authority;
+  /** Starts a hub of PostgreSQL beside the first, with the same certificate. */
+  startTwin(): Promise<Beside>;
+  /** Starts an edge that knows one name, which leads to these hubs in turns. */
+  startEdge(hubs: readonly Beside[]): Promise<Verifier>;
   close(): Promise<void>;
 }
 
@@ -112,7 +124,8 @@ export async function startChain(scene: Scene, directory: string): Promise<Chain
     });
     const key = randomBytes(32);
     await withClient(world.adminDatabaseUrl, async (client) => await setLeaseKeys(client, [key]));
-    const certificates = await writeHubCertificates(directory);
+    const authority = await newRoot();
+    const certificates = await writeHubCertificates(directory, authority);
     const port = Number(new URL(stack.postgres.adminUrl).port);
     const [cellWay, hubWay, edgeWay] = [await cut(port), await cut(port), await cut(port)];
     const cell = await startCell(scene, cellWay);
@@ -128,7 +141,9 @@ export async function startChain(scene: Scene, directory: string): Promise<Chain
       SIGNET_DATABASE_URL: "",
       SIGNET_HUBS: `wss://127.0.0.1:${hub}`,
     });
-    const hub = await started(world.startHub({ ...hubSettings, SIGNET_DATABASE_URL: through(url, hubWay) }));
+    const startTwin = async (): Promise<Beside> =>
+      await started(world.startHub({ ...hubSettings, SIGNET_DATABASE_URL: through(url, hubWay) }));
+    const hub = await startTwin();
     const betweenHubs = await cut(hub.port);
     const nearWay = await cut(hub.port);
     const lower = await started(world.startHub({ ...hubSettings, ...over(betweenHubs) }));
@@ -160,14 +175,25 @@ export async function startChain(scene: Scene, directory: string): Promise<Chain
         "edge-hub": [nearWay, farWay],
         "edge-postgres": [edgeWay],
       },
-      cell: { name: "cell", url: `${cell.signet.apiUrl}/v1/webhooks/endpoints` },
-      direct: edge("edge behind PostgreSQL", direct),
-      near: edge("edge behind a hub", near),
-      far: edge("edge behind two hubs", far),
-      hubs: [hub, lower],
-      edges: [direct, near, far],
-      cellProcesses: [cell.signet.api, cell.signet.worker],
+      verifiers: {
+        cell: { name: "cell", url: `${cell.signet.apiUrl}/v1/webhooks/endpoints` },
+        direct: edge("edge behind PostgreSQL", direct),
+        near: edge("edge behind a hub", near),
+        far: edge("edge behind two hubs", far),
+      },
+      members: [
+        ...Object.entries({ hub, "hub behind it": lower, direct, near, far }),
+        ...[...cell.signet.apis, ...cell.signet.workers].map(
+          (one, number) => [`cell ${number}`, one] as const,
+        ),
+      ].map(([name, { server, metricsUrl }]) => ({ name, server, metricsUrl })),
       certificates: directory,
+      authority,
+      startTwin,
+      startEdge: async (hubs) => {
+        const way = await cut(...hubs.map(({ port: listens }) => listens));
+        return edge("edge behind two hubs of one name", await started(world.startEdge(behind(way))));
+      },
       close,
     };
   } catch (error) {

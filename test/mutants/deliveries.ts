@@ -15,7 +15,7 @@ export const DELIVERIES: readonly Mutant[] = [
     breaks: "A delivery never waits for a workflow that does not know it (docs/guarantees.md)",
     file: "src/webhooks/engine/reconciler.ts",
     find: "isOpen && described !== undefined ? notIn(described, members) : members;",
-    replace: "isOpen && described !== undefined ? [] : members;",
+    replace: "isOpen && described !== undefined ? notIn(described, []) : members;",
     caughtBy: "test/workflows/reconciler.test.ts",
   },
   {

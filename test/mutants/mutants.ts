@@ -1,4 +1,5 @@
 /** The faults that `npm run test:mutants` makes, one at a time. Add one for each defect that is found outside. */
+import { CHANGES } from "./changes.ts";
 import { DELIVERIES } from "./deliveries.ts";
 import { GROWTH } from "./growth.ts";
 import type { Mutant } from "./mutant.ts";
@@ -11,6 +12,7 @@ import { TOKENS } from "./tokens.ts";
 export const MUTANTS: readonly Mutant[] = [
   ...OUTSIDERS,
   ...TOKENS,
+  ...CHANGES,
   ...DELIVERIES,
   ...TEMPORAL,
   ...NUMBERS,

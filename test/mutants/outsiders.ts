@@ -55,8 +55,8 @@ export const OUTSIDERS: readonly Mutant[] = [
     name: "cell-keeps-revoked-sessions",
     breaks: "A portal session of a cell ends with a revocation at home, for good (docs/regions.md)",
     file: "src/processes/home-cell.ts",
-    find: '[{ kind: "all", target: "" }] : revocations);',
-    replace: '[{ kind: "all", target: "" }] : []);',
+    find: '[{ kind: "all", target: "" }] : revocations,',
+    replace: '[{ kind: "all", target: "" }] : [],',
     caughtBy: "test/integration/api/cell-trust.test.ts",
   },
   {

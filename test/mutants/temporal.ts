@@ -19,6 +19,14 @@ export const TEMPORAL: readonly Mutant[] = [
     caughtBy: "test/integration/temporal/readiness.test.ts",
   },
   {
+    name: "fresh-workers-stay",
+    breaks: "Workers that get no further connection leave none over the new one (docs/guarantees.md)",
+    file: "src/temporal/workers.ts",
+    find: "const last = await another();\n",
+    replace: "const [last] = await Promise.all([another(), runQueues({ ...options, connection })]);\n",
+    caughtBy: "test/integration/temporal/workers.test.ts",
+  },
+  {
     name: "repetition-throws-from-a-timer",
     breaks: "A process whose Temporal is away ends in order (docs/operations.md)",
     file: "src/temporal/client.ts",

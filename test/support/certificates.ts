@@ -102,13 +102,21 @@ export interface HubSettings {
   readonly other: Environment;
 }
 
-/** Writes certificates for hubs and edges into a directory. */
-export async function writeHubCertificates(directory: string): Promise<HubSettings> {
-  const root = await newRoot();
+/**
+ * Writes certificates for hubs and edges into a directory, or replaces them.
+ *
+ * @param trusted authorities that all trust beside the one that issues them
+ */
+export async function writeHubCertificates(
+  directory: string,
+  root?: Authority,
+  trusted: readonly Authority[] = [],
+): Promise<HubSettings> {
+  const issuer = root ?? (await newRoot());
   const ca = join(directory, "ca.pem");
-  writeFileSync(ca, root.cert);
+  writeFileSync(ca, [issuer, ...trusted].map(({ cert }) => cert).join(""));
   const write = async (name: string, permitted: string): Promise<Environment> => {
-    const { key, cert } = await root.issue({
+    const { key, cert } = await issuer.issue({
       subject: `CN=${name}`,
       names: [{ type: "dns", value: `${name}.test` }],
       purposes: ["serverAuth", "clientAuth"],

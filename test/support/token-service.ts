@@ -27,7 +27,6 @@ import { createLogger } from "../../src/observability/logger.ts";
 import { createClientAuthenticator } from "../../src/tokens/oauth/client-authentication.ts";
 import type { LastUsedRecorder } from "../../src/tokens/oauth/last-used.ts";
 import { issueToken, type TokenResponse, type TokenServices } from "../../src/tokens/oauth/token.ts";
-import { testKeyring } from "./keyring.ts";
 import { createTestDatabase, type TestDatabase } from "./services.ts";
 import { useStarted } from "./started.ts";
 
@@ -152,8 +151,6 @@ function createServices(
     rotation: new TokenRotationService({
       pool: pools.rotator,
       pepper,
-      keyring: testKeyring(),
-      deadLetterMs: 0,
       rules: RULES,
       clock,
       randomBytes,

@@ -6,7 +6,7 @@ import {
   type VersionedCredentialRow,
 } from "../../database/repositories/tokens/credentials.ts";
 import { findPrincipal } from "../../database/repositories/tokens/principals.ts";
-import { makeCredential, NewCredential, tellStreams } from "../new-credential.ts";
+import { makeCredential, NewCredential, noticeCreated } from "../new-credential.ts";
 import { Id, IdempotencyHeaders, IdParams, Nullable, Resource } from "../../http/common.ts";
 import {
   Credential,
@@ -51,7 +51,6 @@ export function registerCredentialRoutes(server: SignetServer, services: AdminSe
     assertionAlgorithms,
     pepper,
     rotationRules: rules,
-    revocation,
     clock,
     randomBytes,
   } = services;
@@ -83,7 +82,7 @@ export function registerCredentialRoutes(server: SignetServer, services: AdminSe
         const principal = await principalToChange(db, params.id);
         const tools = { db, pepper, rules, clock, randomBytes, certificatesRequired, assertionAlgorithms };
         const { row, clientSecret } = await makeCredential(principal, body, tools);
-        await tellStreams(db, row, authorOf(request), revocation);
+        await noticeCreated(db, row, authorOf(request));
         const { id, client_id, rotation_mode, san_uri, certificate_thumbprints } = row;
         const details = {
           principal_id: principal.id,

@@ -7,6 +7,7 @@ import {
   reprovisionPrincipal,
 } from "../../database/repositories/tokens/principals.ts";
 import { findTenant } from "../../database/repositories/tenants.ts";
+import { insertNotices, SCOPES_CHANGED } from "../../database/repositories/tokens/revocation-notices.ts";
 import { newId } from "../../domain/ids.ts";
 import { found, validationFailed } from "../../domain/errors.ts";
 import {
@@ -22,9 +23,6 @@ import {
 } from "../../http/common.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
-import type { Queryable } from "../../database/pool.ts";
-import type { OwnEventSources } from "../../webhooks/ingest/own-event.ts";
-import { publishSecurityEvents } from "../../webhooks/ssf/publish.ts";
 import { authorOf } from "./author.ts";
 import { principalToChange, tenantToChange } from "./to-change.ts";
 import { registerMemberRoutes } from "./member-routes.ts";
@@ -122,22 +120,8 @@ export function registerPrincipalRoutes(server: SignetServer, services: AdminSer
   registerReprovision(server, services);
 }
 
-/** Tells the streams of the tenant of the scopes that new tokens of the principal have. */
-async function tellStreams(
-  db: Queryable,
-  { id, tenant_id: tenantId, scopes }: PrincipalRow,
-  { before, actor }: { readonly before: readonly string[]; readonly actor: string },
-  sources: OwnEventSources,
-): Promise<void> {
-  const claims = { scope: scopes.join(" ") };
-  if (claims.scope !== before.join(" ")) {
-    const events = [{ name: "token-claims-change", members: { claims } }] as const;
-    await publishSecurityEvents(db, { tenantId, subject: { noun: "principal", id }, events, actor }, sources);
-  }
-}
-
 /** Registers the route that copies the role's current scopes to the principal; new tokens get them. */
-function registerReprovision(server: SignetServer, { commit, revocation, clock }: AdminServices): void {
+function registerReprovision(server: SignetServer, { commit, clock }: AdminServices): void {
   server.post(
     "/admin/v1/principals/:id/reprovision",
     operation({
@@ -155,13 +139,22 @@ function registerReprovision(server: SignetServer, { commit, revocation, clock }
     async (request, reply) =>
       await commit(request, reply, async (db) => {
         await principalToChange(db, request.params.id);
+        const nowMs = clock.now();
         const { scopes_before: before, ...row } = found(
-          await reprovisionPrincipal(db, request.params.id, clock.now()),
+          await reprovisionPrincipal(db, request.params.id, nowMs),
           "principal",
         );
-        await tellStreams(db, row, { before, ...authorOf(request) }, revocation);
+        const { id: target, tenant_id } = row;
+        const scope = row.scopes.join(" ");
+        if (scope !== before.join(" ")) {
+          const { actor } = authorOf(request);
+          const at = new Date(nowMs);
+          await insertNotices(db, [
+            { kind: SCOPES_CHANGED, target, tenant_id, actor, at, details: { scope } },
+          ]);
+        }
         const details = { role_id: row.role_id, before, after: row.scopes };
-        return { answer: presentPrincipal(row), entry: { tenant: row.tenant_id, target: row.id, details } };
+        return { answer: presentPrincipal(row), entry: { tenant: tenant_id, target, details } };
       }),
   );
 }

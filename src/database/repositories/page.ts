@@ -1,6 +1,6 @@
 /** Pages of lists: by id, and of tables partitioned by day. */
 import { idDay } from "../../domain/ids.ts";
-import { sql, type Statement } from "../sql.ts";
+import { raw, sql, type Statement } from "../sql.ts";
 
 /** One page of a list by id, newest first: rows with `id < before`, and one more than `limit`. */
 export interface RowPage {
@@ -84,6 +84,25 @@ export function atPlace(place: Onward | undefined): Statement {
   }
   const { day, id } = place;
   return id === undefined ? sql`day < ${day}` : sql`day = ${day} AND id < ${id}`;
+}
+
+/** A time span: the earliest instant, inclusive, and the latest one, exclusive. */
+interface TimeSpan {
+  readonly from?: Date | undefined;
+  readonly to?: Date | undefined;
+}
+
+/** Returns the conditions on rows of `alias` that each index serves: the tenant, and the days of the time span. */
+export function withinDays(alias: string, tenantId: string, { from, to }: TimeSpan): Statement {
+  const own = raw(alias);
+  const conditions = [sql`${own}.tenant_id = ${tenantId}`];
+  if (from !== undefined) {
+    conditions.push(sql`${own}.day >= ${from.toISOString().slice(0, 10)}`);
+  }
+  if (to !== undefined) {
+    conditions.push(sql`${own}.day <= ${to.toISOString().slice(0, 10)}`);
+  }
+  return conditions.reduce((all, condition) => sql`${all} AND ${condition}`);
 }
 
 /** Reads a newest-first list by `day` and `id`, a bounded number of rows at a time, whatever its filters. */

@@ -155,7 +155,6 @@ function registerDocumentation(server: SignetServer, services: ApiServices, bran
 function registerCredentials(server: SignetServer, services: ApiServices): void {
   const { pools, clock, randomBytes } = services;
   registerCredentialRoutes(server, {
-    ...services.revocation,
     ...services.credentials,
     pool: pools.api,
     credentialsMax: async (tenantId) =>

@@ -2,6 +2,7 @@
  * Rotation at the token endpoint (security decisions C). The first request after the due date creates a successor. The
  * answers carry it until its first use, which retires the previous secret. Ordinary requests have no extra cost.
  */
+import type { EntrySources } from "../../compliance/entry.ts";
 import type { Pepper } from "../../crypto/pepper.ts";
 import type { Pool, PoolClient } from "../../database/pool.ts";
 import type {
@@ -9,6 +10,7 @@ import type {
   SecretVersionKey,
   SecretVersionRecord,
 } from "../../database/repositories/tokens/clients.ts";
+import { CREDENTIAL_ROTATED, insertNotices } from "../../database/repositories/tokens/revocation-notices.ts";
 import {
   acknowledgeSuccessor,
   findWrapped,
@@ -25,8 +27,6 @@ import {
 } from "../../domain/secret-version.ts";
 import type { Logger } from "../../observability/logger.ts";
 import { metrics } from "../../observability/metrics.ts";
-import type { OwnEventSources } from "../../webhooks/ingest/own-event.ts";
-import { credentialChanges, publishSecurityEvents } from "../../webhooks/ssf/publish.ts";
 import type { AppendRotationEntry, RotationEntry } from "./rotation-log.ts";
 import type { RotationNotices } from "./rotation-notices.ts";
 import { environmentOf, newClientSecret } from "./secret-format.ts";
@@ -58,7 +58,7 @@ export interface Rotation {
   step(use: SecretUse): Promise<CredentialRotation | undefined> | undefined;
 }
 
-export interface RotationOptions extends OwnEventSources {
+export interface RotationOptions extends EntrySources {
   /** Role signet_rotator. */
   readonly pool: Pool;
   readonly pepper: Pepper;
@@ -123,10 +123,11 @@ export class TokenRotationService implements Rotation {
     const retireBy = dueAt + rules.maxOverlapMs;
     await transaction(pool, async (db) => {
       if (await acknowledgeSuccessor(db, { ...keyOf(use), nowMs, dueAt, retireBy })) {
-        const { tenantId, credentialId: id } = use.client;
-        const subject = { noun: "credential", id } as const;
-        const change = { tenantId, subject, events: credentialChanges("update"), actor: `credential:${id}` };
-        await publishSecurityEvents(db, change, this.#options);
+        const { tenantId: tenant_id, credentialId: target } = use.client;
+        const actor = `credential:${target}`;
+        await insertNotices(db, [
+          { kind: CREDENTIAL_ROTATED, target, tenant_id, actor, at: new Date(nowMs) },
+        ]);
         await this.#record(db, use, "credential.rotated", { due_at: new Date(dueAt).toISOString() });
       }
     });

@@ -1,4 +1,4 @@
-/** Publishes security events to the streams of a tenant, in the transaction of the change that they report, or later. */
+/** Publishes security events to the streams of a tenant, after the change that they report. */
 import type { Queryable } from "../../database/pool.ts";
 import { findDataKeys } from "../../database/repositories/data-keys.ts";
 import { insertEvents, type NewEvent } from "../../database/repositories/webhooks/events.ts";
@@ -47,7 +47,7 @@ const CLIENT_CREDENTIAL = "client-credential";
 /** Returns `credential-change` for a credential. A client certificate that it names is a credential of its own. */
 export function credentialChanges(
   change: "create" | "update" | "revoke" | "delete",
-  { certificate = false }: { readonly certificate?: boolean } = {},
+  { certificate = false }: { readonly certificate?: boolean | undefined } = {},
 ): readonly SecurityEvent[] {
   const types = certificate ? [CLIENT_CREDENTIAL, "x509"] : [CLIENT_CREDENTIAL];
   return types.map((type) => ({
@@ -67,8 +67,8 @@ export interface SecurityEvents extends ChangedBy {
   readonly tenantId: string;
   readonly subject: SecuritySubject;
   readonly events: readonly SecurityEvent[];
-  /** Time of the change, in Unix milliseconds (default: now). */
-  readonly atMs?: number;
+  /** Time of the change, in Unix milliseconds. */
+  readonly atMs: number;
 }
 
 /** Returns the members that CAEP events have in common (CAEP 1.0 section 2). */
@@ -250,7 +250,7 @@ export async function publishSecurityEvents(
   if (newest === undefined || known === undefined) {
     return;
   }
-  const common = caepMembers(by, atMs ?? sources.clock.now());
+  const common = caepMembers(by, atMs);
   await actAs(db, "signet_ingest", async () => {
     const without = await streamsWithout(
       db,

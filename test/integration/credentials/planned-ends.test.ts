@@ -1,8 +1,18 @@
 /** A credential that was replaced ends by plan: it gets no tokens, and its last ones live on. */
-import { expect, test } from "vitest";
+import { randomBytes } from "node:crypto";
+import { Client } from "pg";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { loadConfig } from "../../../src/config/config.ts";
+import { REVOCATION_LINES_CHANNEL } from "../../../src/database/repositories/tokens/revocations.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { type HubProcess, startHub } from "../../../src/processes/hub.ts";
+import { REVOCATION_CHANNEL } from "../../../src/revocation/follower.ts";
 import { useTestApi } from "../../support/api.ts";
 import { useTestEdge } from "../../support/edge.ts";
+import { eventually } from "../../support/eventually.ts";
 import { accessToken, bearer, grant, provision } from "../../support/factories.ts";
+import { storeLeaseKeys } from "../../support/hubs.ts";
+import { withoutPause } from "../../support/pauses.ts";
 import { sweepCredentials, tellOfRevocations } from "../../support/revocation-notices.ts";
 import { createEndpoint, createTenant, sql, WEBHOOK_SCOPES } from "../../support/tenant.ts";
 
@@ -84,4 +94,103 @@ test("a credential can be revoked after its planned end, while its tokens live",
     client.tenantId,
   ]);
   expect(types).toEqual([{ type: "credential.ended" }, { type: "credential.revoked" }]);
+});
+
+describe("a hundred replacements at once", () => {
+  const COUNT = 100;
+  const KEY = randomBytes(32);
+  let hub: HubProcess;
+  beforeAll(async () => {
+    await storeLeaseKeys(api.database, [KEY]);
+    const environment = {
+      SIGNET_ENV: "development",
+      SIGNET_HUB_LISTEN: "127.0.0.1:0",
+      SIGNET_DATABASE_URL: api.database.url,
+    };
+    hub = await startHub({ config: loadConfig(environment, "hub"), log: createLogger({ level: "silent" }) });
+  });
+  afterAll(async () => await hub.close());
+  const behindHub = useTestEdge(api, {
+    environment: () => ({
+      SIGNET_HUBS: `ws://127.0.0.1:${hub.address.port}`,
+      SIGNET_LEASE_KEY: KEY.toString("base64"),
+    }),
+  });
+
+  /** Counts what PostgreSQL announces to hubs, and to processes that follow it themselves. */
+  async function listen(): Promise<{ readonly heard: string[]; end(): Promise<void> }> {
+    const heard: string[] = [];
+    const client = new Client({ connectionString: api.database.adminUrl });
+    client.on("notification", ({ channel }) => heard.push(channel));
+    await client.connect();
+    await client.query(`LISTEN ${REVOCATION_CHANNEL}; LISTEN ${REVOCATION_LINES_CHANNEL}`);
+    return { heard, end: async () => await client.end() };
+  }
+
+  const statuses = async (token: string): Promise<readonly number[]> =>
+    await Promise.all(
+      [edge, behindHub].map(
+        async ({ url }) => (await fetch(`${url}/v1/inference/x`, { headers: bearer(token) })).status,
+      ),
+    );
+
+  test("are no revocations: tokens live, edges and hubs hear nothing, and each end is told once", async () => {
+    const tenant = await createTenant(api);
+    await createEndpoint(api, tenant, { events: ["credential.ended", "credential.revoked"] });
+    const scopes = [...WEBHOOK_SCOPES, "credentials:write", "inference:read"];
+    const clients = await Promise.all(
+      Array.from({ length: COUNT }, async () => {
+        const client = await provision(api, { tenantId: tenant.tenantId, scopes });
+        return { ...client, token: await accessToken(api, client) };
+      }),
+    );
+    const announced = await listen();
+    const { heard } = announced;
+    const bystander = await provision(api, { scopes });
+    const live = await accessToken(api, bystander);
+    await withoutPause(async () => {
+      expect(await statuses(live)).toEqual([200, 200]);
+    });
+
+    const replaced = await Promise.all(
+      clients.map(
+        async ({ credentialId, token }) =>
+          await api.request("/v1/credentials", {
+            method: "POST",
+            headers: { ...bearer(token), "content-type": "application/json" },
+            body: JSON.stringify({ replaces: credentialId, overlap_seconds: 0 }),
+          }),
+      ),
+    );
+    expect(replaced.map(({ status }) => status)).toEqual(clients.map(() => 201));
+    api.clock.advance(1);
+    const swept = await Promise.all([sweep(), sweep()]);
+    expect(swept[0] + swept[1]).toBe(COUNT);
+    await Promise.all([tellOfRevocations(api), tellOfRevocations(api)]);
+
+    await withoutPause(async () => {
+      for (const { token } of clients) {
+        expect(await statuses(token)).toEqual([200, 200]);
+      }
+    });
+    expect(heard).toEqual([]);
+    const events = await sql(
+      api,
+      "SELECT type, count(*)::int FROM events WHERE tenant_id = $1 AND type LIKE 'credential.%' GROUP BY type",
+      [tenant.tenantId],
+    );
+    expect(events).toEqual([{ type: "credential.ended", count: COUNT }]);
+    const ends = await sql(
+      api,
+      "SELECT DISTINCT end_index FROM credentials WHERE tenant_id = $1 AND end_index IS NOT NULL",
+      [tenant.tenantId],
+    );
+    expect(ends).toHaveLength(COUNT);
+
+    // A revocation is announced over both channels.
+    await api.admin("POST", `/credentials/${bystander.credentialId}/revoke`, { reason: "leaked" });
+    await eventually(() => new Set(heard).size === 2, "both announcements");
+    expect(await statuses(live)).toEqual([401, 401]);
+    await announced.end();
+  });
 });

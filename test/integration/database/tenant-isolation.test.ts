@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPool, type Pool, type ServiceRole } from "../../../src/database/pool.ts";
+import { insertNotices } from "../../../src/database/repositories/tokens/revocation-notices.ts";
 import { tenantTransaction } from "../../../src/database/transaction.ts";
 import { newId } from "../../../src/domain/ids.ts";
 import { createLogger } from "../../../src/observability/logger.ts";
@@ -132,6 +133,24 @@ describe("signet_api and required signatures", () => {
   });
 });
 
+describe("signet_api and notices", () => {
+  test("leaves those of its own tenant's new credentials, and no others", async () => {
+    const [owner, other] = [await provision(api), await provision(api)];
+    const leave = async (kind: string, { tenantId, credentialId }: typeof owner): Promise<unknown> =>
+      await tenantTransaction(
+        pool("signet_api"),
+        owner.tenantId,
+        async (client) =>
+          await insertNotices(client, [
+            { kind, target: credentialId, tenant_id: tenantId, actor: "x", at: new Date() },
+          ]),
+      );
+    await leave("created", owner);
+    await expect(leave("created", other)).rejects.toThrow(/row-level security/);
+    await expect(leave("credential", owner)).rejects.toThrow(/row-level security/);
+  });
+});
+
 describe("signet_issuer", () => {
   test.each([
     [
@@ -162,6 +181,11 @@ describe("signet_rotator", () => {
     ["reactivate a credential", "UPDATE credentials SET state = 'ACTIVE'"],
     ["give a credential another certificate", "UPDATE credentials SET san_uri = 'spiffe://x/y'"],
     ["see principals", "SELECT FROM principals"],
+    [
+      "leave a notice of a revocation",
+      `INSERT INTO revocation_notices (kind, target, tenant_id, actor, at)
+        VALUES ('credential', 'x', 'x', 'system:x', now())`,
+    ],
   ])("cannot %s", async (_name, statement) => {
     await expect(pool("signet_rotator").query(statement)).rejects.toThrow(
       /permission denied|row-level security/,

@@ -1,4 +1,7 @@
-/** A revocation needs nothing but PostgreSQL. Its events follow, each once, when what they need is there again. */
+/**
+ * A revocation, and each other change of a credential, needs nothing but PostgreSQL. Its events follow, each once, when
+ * what they need is there again.
+ */
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { chown, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
@@ -19,7 +22,7 @@ import { type SecondApi, startSecondApi } from "../../support/second-api.ts";
 import { skipUnless } from "../../support/skips.ts";
 import { streamTenant } from "../../support/ssf.ts";
 import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
-import { createEndpoint, createTenant, sql, type Tenant } from "../../support/tenant.ts";
+import { createEndpoint, createTenant, type Json, sql, type Tenant } from "../../support/tenant.ts";
 
 // The first run builds the key service.
 allowMinutes(10);
@@ -75,6 +78,12 @@ describe.skipIf(withoutAwsServer("Local KMS", "revocations without a key service
     return async () => await restarted.close();
   });
 
+  const json = (token: string, body: Json) => ({
+    method: "POST",
+    headers: { ...bearer(token), "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+
   interface Holder extends Provisioned {
     readonly token: string;
   }
@@ -115,18 +124,15 @@ describe.skipIf(withoutAwsServer("Local KMS", "revocations without a key service
     for (const victim of victims) {
       expect((await verdicts(victim)).slice(0, 2)).toEqual([200, 200]);
     }
-    const post = { method: "POST", headers: { ...bearer(tenant.token), "content-type": "application/json" } };
-    const reason = JSON.stringify({ reason: "leaked" });
+    const leak = json(tenant.token, { reason: "leaked" });
     const path = `/v1/credentials/${credential.credentialId}/revoke`;
-    expect(await restarted.request(path, { ...post, body: reason })).toMatchObject({ status: 200 });
+    expect(await restarted.request(path, leak)).toMatchObject({ status: 200 });
     const operators = await api.admin("POST", `/principals/${principal.principalId}/revoke`, { reason: "x" });
     expect(operators).toMatchObject({ status: 200 });
     const form = { method: "POST", body: new URLSearchParams({ ...grantOf(token), token: token.token }) };
     expect(await restarted.request("/v1/auth/revoke", form)).toMatchObject({ status: 200 });
-    const target = JSON.stringify({ target: leaked.clientSecret, scope: "tenant" });
-    expect(await restarted.request("/v1/revocations", { ...post, body: target })).toMatchObject({
-      status: 200,
-    });
+    const target = json(tenant.token, { target: leaked.clientSecret, scope: "tenant" });
+    expect(await restarted.request("/v1/revocations", target)).toMatchObject({ status: 200 });
     for (const victim of victims) {
       expect(await verdicts(victim)).toEqual([401, 401, "TOKEN_REVOKED"]);
     }
@@ -140,6 +146,8 @@ describe.skipIf(withoutAwsServer("Local KMS", "revocations without a key service
   let victims: readonly [Holder, Holder, Holder, Holder];
   beforeEach(async () => {
     victims = [await holder(), await holder(), await holder(), await holder()];
+    // Of the new credentials.
+    await tellAll();
   });
 
   /** Two workers at once, until nothing waits. */
@@ -187,6 +195,81 @@ describe.skipIf(withoutAwsServer("Local KMS", "revocations without a key service
     }
     await tellAll();
     expect(await told()).toEqual(ALL);
+  });
+
+  /** A client whose secret has a successor, which it has not used yet. */
+  async function dueHolder(): Promise<Holder & { readonly next: string }> {
+    const client = await provision(api, {
+      tenantId: tenant.tenantId,
+      scopes: [...SCOPES, "credentials:write"],
+    });
+    await sql(api, "UPDATE secret_versions SET due_at = now() - interval '1 s' WHERE credential_id = $1", [
+      client.credentialId,
+    ]);
+    const { body } = await api.token(grant(client));
+    const { client_secret: next } = body["credential_rotation"] as Record<string, string>;
+    return { ...client, token: String(body["access_token"]), next: next ?? "" };
+  }
+
+  /** Creates credentials, rotates and replaces one, and changes scopes. Each is answered with success. */
+  async function changeAll({ token, next, ...client }: Awaited<ReturnType<typeof dueHolder>>): Promise<void> {
+    const created = await api.admin("POST", `/principals/${client.principalId}/credentials`, {
+      san_uri: "spiffe://acme.example/billing",
+    });
+    expect(created, created.text).toMatchObject({ status: 201 });
+    const rotated = new URLSearchParams({
+      grant_type: "client_credentials",
+      ...grantOf({ ...client, clientSecret: next }),
+    });
+    expect(await restarted.request("/v1/auth/token", { method: "POST", body: rotated })).toMatchObject({
+      status: 200,
+    });
+    const replaced = await restarted.request(
+      "/v1/credentials",
+      json(token, { replaces: client.credentialId, overlap_seconds: 3_600 }),
+    );
+    expect(replaced, replaced.text).toMatchObject({ status: 201 });
+    await api.admin("PATCH", `/roles/${client.roleId}`, { scopes: ["inference:read"] });
+    const changed = await api.admin("POST", `/principals/${client.principalId}/reprovision`, {});
+    expect(changed, changed.text).toMatchObject({ status: 200 });
+  }
+
+  /** Counts the streams' tokens of changes by their types. */
+  async function changesTold(): Promise<Readonly<Record<string, number>>> {
+    const rows = await sql<{ type: string; count: number }>(
+      api,
+      `SELECT e.type, count(*)::int AS count FROM ssf_polled_sets s JOIN events e ON e.id = s.event_id
+        WHERE s.stream_id = ANY ($1::text[]) AND e.type IN ('signet.credential_change', 'signet.token_claims_change')
+        GROUP BY e.type`,
+      [streams],
+    );
+    return Object.fromEntries(rows.map(({ type, count }) => [type, count]));
+  }
+
+  /** In two streams: two new credentials, one with a certificate, which is an event of its own, and a rotation. */
+  const CHANGES = { "signet.credential_change": 2 * 4, "signet.token_claims_change": 2 };
+
+  test("or a new, rotated or replaced credential, and changed scopes, without the key service and with locked streams", async () => {
+    const client = await dueHolder();
+    await tellAll();
+    const before = await changesTold();
+    const locking = new Client({ connectionString: api.database.adminUrl });
+    await locking.connect();
+    keyService.freeze();
+    try {
+      await locking.query("BEGIN");
+      await locking.query("SELECT FROM ssf_streams WHERE tenant_id = $1 FOR UPDATE", [tenant.tenantId]);
+      await changeAll(client);
+      expect([await changesTold(), await waiting()]).toEqual([before, 4]);
+    } finally {
+      await locking.end();
+      keyService.thaw();
+    }
+    await tellAll();
+    const after = await changesTold();
+    for (const [type, count] of Object.entries(CHANGES)) {
+      expect((after[type] ?? 0) - (before[type] ?? 0), type).toBe(count);
+    }
   });
 
   test.skipIf(skipUnless(mayMount, "revocations with a full disk", "only root can mount one"))(

@@ -219,6 +219,7 @@ test("an endpoint that takes all events never gets those of streams", async () =
 
 test("a client's first use of its next secret is reported", async () => {
   const changed = CAEP_EVENTS["credential-change"];
+  await tellOfRevocations(api);
   const made = await tenant.post("/v1/ssf/streams", { events_requested: [changed] });
   const id = String(made.body["stream_id"]);
   const client = await provision(api, { tenantId: tenant.tenantId });
@@ -227,6 +228,7 @@ test("a client's first use of its next secret is reported", async () => {
   const { body } = await api.token(grant(client));
   const { client_secret: next } = body["credential_rotation"] as Record<string, string>;
   expect(await api.token(grant({ ...client, clientSecret: next ?? "" }))).toMatchObject({ status: 200 });
+  await tellOfRevocations(api);
   const sets = Object.values((await poll(id)).body["sets"] as Record<string, string>);
   const claims = await Promise.all(sets.map(async (set) => await verifiedSet(api, set, id)));
   expect(claims.map(({ sub_id: { sub }, events }) => [sub, events[changed]?.["change_type"]])).toEqual([

@@ -2,7 +2,7 @@
 import type { AttemptError, DeadLetterReason, DeliveryState } from "../../../domain/delivery.ts";
 import { ID_PREFIXES, idDay } from "../../../domain/ids.ts";
 import { raw, sql, type Statement } from "../../sql.ts";
-import type { ListPart } from "../page.ts";
+import { type ListPart, withinDays } from "../page.ts";
 
 export interface DeliveryFilter {
   readonly endpointId?: string | undefined;
@@ -75,24 +75,12 @@ function ofEvent(eventId: string): Statement {
   return sql`d.day = ${idDay(eventId)} AND d.id >= ${from} AND d.id < ${to}`;
 }
 
-/** Conditions that each index serves: the tenant, and the days of the time span. */
-function withinDays({ tenantId, filter: { from, to } }: DeliverySelection): Statement {
-  const conditions = [sql`d.tenant_id = ${tenantId}`];
-  if (from !== undefined) {
-    conditions.push(sql`d.day >= ${from.toISOString().slice(0, 10)}`);
-  }
-  if (to !== undefined) {
-    conditions.push(sql`d.day <= ${to.toISOString().slice(0, 10)}`);
-  }
-  return conditions.reduce((all, condition) => sql`${all} AND ${condition}`);
-}
-
 /**
  * Returns the conditions on a delivery `d`. Absent filters add no condition, so that the planner can use its indexes.
  */
 export function selectDeliveries(selection: DeliverySelection): Statement {
   const { tenantId, filter, now } = selection;
-  const conditions = [withinDays(selection)];
+  const conditions = [withinDays("d", tenantId, filter)];
   for (const [member, column] of COLUMNS) {
     const value = filter[member];
     if (value !== undefined) {
@@ -169,7 +157,7 @@ function servedByColumn({ endpointId, eventType, state }: DeliveryFilter): reado
 
 /** Returns the parts in which a list must be read, each by its own index. */
 export function partsOf(selection: DeliverySelection): readonly ListPart[] {
-  const { filter, now } = selection;
+  const { tenantId, filter, now } = selection;
   const served =
     filter.eventId === undefined
       ? (servedByState(filter, now) ?? servedByColumn(filter))
@@ -178,7 +166,7 @@ export function partsOf(selection: DeliverySelection): readonly ListPart[] {
     value === undefined ? [] : [name as keyof DeliveryFilter],
   );
   return served.map(({ where, covers, byId = false }) => ({
-    where: sql`${withinDays(selection)} AND ${where}`,
+    where: sql`${withinDays("d", tenantId, filter)} AND ${where}`,
     exact: given.every((name) => covers.includes(name)),
     byId,
   }));

@@ -6,7 +6,7 @@ import { raw, type Statement, sql } from "../../sql.ts";
 import type { KeyPlace } from "../idempotency.ts";
 import type { TenantRow } from "../tenants.ts";
 import { type HandedDeliveries, handOverParts } from "./handed-deliveries.ts";
-import { atPlace, type BoundedRows, type Onward, READ_MAX, readBounded } from "../page.ts";
+import { atPlace, type BoundedRows, type Onward, READ_MAX, readBounded, withinDays } from "../page.ts";
 
 /** Channel that tells workers how many deliveries were added to the outbox. A hint only. */
 export const OUTBOX_CHANNEL = "signet_outbox";
@@ -460,9 +460,7 @@ export async function listEvents(
   { filter, before, limit }: { filter: EventFilter; before: string | undefined; limit: number },
 ): Promise<BoundedRows<ListedEvent>> {
   const { type, sourceId, from, to } = filter;
-  const days = [from, to].map((instant) => instant?.toISOString().slice(0, 10));
-  const within = sql`e.tenant_id = ${tenantId}
-    ${days[0] === undefined ? raw("") : sql`AND e.day >= ${days[0]}`} ${days[1] === undefined ? raw("") : sql`AND e.day <= ${days[1]}`}`;
+  const within = withinDays("e", tenantId, filter);
   const ofType = type === undefined ? sql`true` : sql`e.type = ${type}`;
   const ofSource = sourceId === undefined ? ofType : sql`e.source_id = ${sourceId}`;
   const span = sql`(${from ?? null}::timestamptz IS NULL OR e.created_at >= ${from ?? null})
