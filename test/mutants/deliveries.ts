@@ -389,4 +389,20 @@ export const DELIVERIES: readonly Mutant[] = [
     replace: "      void later;\n",
     caughtBy: "test/unit/webhooks/engine/release.test.ts",
   },
+  {
+    name: "unasked-continue-breaks-the-answer",
+    breaks: "Interim responses before an answer do not change it (docs/egress.md)",
+    file: "src/runtime/interim-responses.ts",
+    find: "    responses.expect();\n",
+    replace: "    known.delete(socket);\n",
+    caughtBy: "test/integration/delivery/http-sender.test.ts",
+  },
+  {
+    name: "retry-after-dates-of-one-form",
+    breaks: "`Retry-After` is honoured in each form of RFC 9110 (docs/guarantees.md)",
+    file: "src/lib/retry-after.ts",
+    find: "FORMS.map((form) => form.exec(text)?.groups)",
+    replace: "FORMS.slice(0, 1).map((form) => form.exec(text)?.groups)",
+    caughtBy: "test/unit/webhooks/sending/http-response.test.ts",
+  },
 ];
