@@ -1,6 +1,7 @@
 /** Connections to upstreams, shared by successive route tables and closed when no table uses them. */
 import type { PeerCertificate } from "node:tls";
 import { Agent, type Dispatcher } from "undici";
+import { checkServerIdentity } from "../lib/server-identity.ts";
 import { acceptInterimResponses } from "../runtime/interim-responses.ts";
 import type { HeadCallback, Passage } from "./passage.ts";
 
@@ -71,7 +72,7 @@ export function createAgent(target: Omit<Target, "origin">): Agent {
     keepAliveTimeout: KEEP_ALIVE_MS,
     headersTimeout: headersTimeoutMs,
     bodyTimeout: idleTimeoutMs,
-    connect: { timeout: connectTimeoutMs, ...tls },
+    connect: { timeout: connectTimeoutMs, checkServerIdentity, ...tls },
   });
 }
 

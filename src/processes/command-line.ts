@@ -11,6 +11,7 @@ import {
   wantsColour,
 } from "../config/config.ts";
 import { SignetError } from "../domain/errors.ts";
+import { requireServerNames } from "../lib/server-identity.ts";
 import type { Logger } from "../observability/logger.ts";
 import { acceptInterimResponses } from "../runtime/interim-responses.ts";
 import { NPX_SIGNET } from "../runtime/package.ts";
@@ -38,6 +39,7 @@ export async function createLog(level: Config["logLevel"]): Promise<Logger> {
 export async function runHere(runners?: ProcessRunners): Promise<void> {
   const { stdout, stderr, argv } = process;
   acceptInterimResponses();
+  requireServerNames();
   // The reader closed the pipe, as `head` does.
   stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") {

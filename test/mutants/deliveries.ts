@@ -405,4 +405,20 @@ export const DELIVERIES: readonly Mutant[] = [
     replace: "FORMS.slice(0, 1).map((form) => form.exec(text)?.groups)",
     caughtBy: "test/unit/webhooks/sending/http-response.test.ts",
   },
+  {
+    name: "common-name-names-a-host",
+    breaks: "A certificate names its host as an alternative name (docs/egress.md)",
+    file: "src/lib/server-identity.ts",
+    find: '{ ...certificate, subject: { ...certificate.subject, CN: "" } }',
+    replace: "certificate",
+    caughtBy: "test/machine/lib/server-identity.test.ts",
+  },
+  {
+    name: "joiners-and-emoji-are-no-names",
+    breaks: "A host that DNS resolves may receive (docs/egress.md)",
+    file: "src/webhooks/sending/url-rules.ts",
+    find: "text !== label && domainToASCII(text) === label",
+    replace: "text !== label && /^[\\p{L}\\p{N}\\p{M}-]+$/u.test(text)",
+    caughtBy: "test/unit/webhooks/sending/a-label.test.ts",
+  },
 ];
