@@ -391,12 +391,4 @@ export const TOKENS: readonly Mutant[] = [
   },
 
   // The time of tokens.
-  {
-    name: "assertion-for-others-too",
-    breaks: "An assertion is for us alone (docs/mutual-tls.md)",
-    file: "src/tokens/oauth/client-assertion.ts",
-    find: "!receivers.every((name)",
-    replace: "!receivers.some((name)",
-    caughtBy: "test/unit/tokens/oauth/client-assertion.test.ts",
-  },
 ];

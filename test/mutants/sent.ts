@@ -1,0 +1,53 @@
+/** Faults in what others send: answers of receivers, host names, certificates, assertions and keys. */
+import type { Mutant } from "./mutant.ts";
+
+export const SENT: readonly Mutant[] = [
+  {
+    name: "unasked-continue-breaks-the-answer",
+    breaks: "Interim responses before an answer do not change it (docs/egress.md)",
+    file: "src/runtime/interim-responses.ts",
+    find: "    responses.expect();\n",
+    replace: "    known.delete(socket);\n",
+    caughtBy: "test/integration/delivery/http-sender.test.ts",
+  },
+  {
+    name: "retry-after-dates-of-one-form",
+    breaks: "`Retry-After` is honoured in each form of RFC 9110 (docs/guarantees.md)",
+    file: "src/lib/retry-after.ts",
+    find: "FORMS.map((form) => form.exec(text)?.groups)",
+    replace: "FORMS.slice(0, 1).map((form) => form.exec(text)?.groups)",
+    caughtBy: "test/unit/webhooks/sending/http-response.test.ts",
+  },
+  {
+    name: "common-name-names-a-host",
+    breaks: "A certificate names its host as an alternative name (docs/egress.md)",
+    file: "src/lib/server-identity.ts",
+    find: '{ ...certificate, subject: { ...certificate.subject, CN: "" } }',
+    replace: "certificate",
+    caughtBy: "test/machine/lib/server-identity.test.ts",
+  },
+  {
+    name: "joiners-and-emoji-are-no-names",
+    breaks: "A host that DNS resolves may receive (docs/egress.md)",
+    file: "src/webhooks/sending/url-rules.ts",
+    find: "text !== label && domainToASCII(text) === label",
+    replace: "text !== label && /^[\\p{L}\\p{N}\\p{M}-]+$/u.test(text)",
+    caughtBy: "test/unit/webhooks/sending/a-label.test.ts",
+  },
+  {
+    name: "assertion-for-others-too",
+    breaks: "An assertion is for us alone (docs/mutual-tls.md)",
+    file: "src/tokens/oauth/client-assertion.ts",
+    find: "!receivers.every((name)",
+    replace: "!receivers.some((name)",
+    caughtBy: "test/unit/tokens/oauth/client-assertion.test.ts",
+  },
+  {
+    name: "exponent-one-signs-everything",
+    breaks: "A registered key has one owner (docs/mutual-tls.md)",
+    file: "src/lib/public-key.ts",
+    find: "e === 3n || (isLarge && e % 2n === 1n)",
+    replace: "e === 3n || isLarge || e % 2n === 1n",
+    caughtBy: "test/unit/lib/public-key.test.ts",
+  },
+];
