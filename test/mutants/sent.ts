@@ -50,4 +50,20 @@ export const SENT: readonly Mutant[] = [
     replace: "e === 3n || isLarge || e % 2n === 1n",
     caughtBy: "test/unit/lib/public-key.test.ts",
   },
+  {
+    name: "empty-trees-of-any-root",
+    breaks: "A checkpoint of an empty log has one root (RFC 9162 section 2.1.1)",
+    file: "src/lib/transparency-log/merkle-proof.ts",
+    find: "equalBytes(smaller.root, root) &&",
+    replace: "(smaller.size === 0 || equalBytes(smaller.root, root)) &&",
+    caughtBy: "test/unit/compliance/merkle.test.ts",
+  },
+  {
+    name: "query-without-a-body-is-malformed",
+    breaks: "An unsupported method is a 405 with the supported ones (RFC 9110 section 15.5.6)",
+    file: "src/http/plugins/error-handling.ts",
+    find: "request.is404 && !(thrown",
+    replace: "request.is404 && (thrown",
+    caughtBy: "test/machine/http/server.test.ts",
+  },
 ];

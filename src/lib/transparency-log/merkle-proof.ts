@@ -125,7 +125,12 @@ export async function verifyConsistency(
     return false;
   }
   if (smaller.size === larger.size || smaller.size === 0) {
-    return hashes.length === 0 && (smaller.size === 0 || equalBytes(smaller.root, larger.root));
+    // The root of no entries is the hash of nothing (RFC 9162 section 2.1.1).
+    const root = smaller.size === 0 ? await sha256(new Uint8Array()) : larger.root;
+    const isEmpty = larger.size === 0;
+    return (
+      hashes.length === 0 && equalBytes(smaller.root, root) && (!isEmpty || equalBytes(larger.root, root))
+    );
   }
   const [first, rest] = beginning(smaller, hashes);
   if (first === undefined || hashes.length === 0) {
