@@ -22,7 +22,8 @@ const SMALL_MONTGOMERY: ReadonlySet<bigint> = new Set([
 
 function numberOf(base64url: unknown, order: "big" | "little" = "big"): bigint {
   const bytes = Buffer.from(String(base64url), "base64url");
-  return BigInt(`0x0${(order === "big" ? bytes : bytes.reverse()).toString("hex")}`);
+  const ordered = order === "big" ? bytes : Buffer.from(bytes.toReversed());
+  return BigInt(`0x0${ordered.toString("hex")}`);
 }
 
 function rsaWeakness(key: KeyObject): string | undefined {
@@ -54,17 +55,12 @@ function pointWeakness(key: KeyObject, small: ReadonlySet<bigint>): string | und
  * is its own signature). A point of small order as an Ed25519 key has signatures that hold for any text.
  */
 export function weaknessOf(key: KeyObject): string | undefined {
-  switch (key.asymmetricKeyType) {
-    case "rsa":
-    case "rsa-pss":
-      return rsaWeakness(key);
-    case "ed25519":
-      return pointWeakness(key, SMALL_EDWARDS);
-    case "x25519":
-      return pointWeakness(key, SMALL_MONTGOMERY);
-    default:
-      return undefined;
+  const type = key.asymmetricKeyType;
+  if (type === "rsa" || type === "rsa-pss") {
+    return rsaWeakness(key);
   }
+  const small = { ed25519: SMALL_EDWARDS, x25519: SMALL_MONTGOMERY }[String(type)];
+  return small && pointWeakness(key, small);
 }
 
 /**

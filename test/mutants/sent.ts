@@ -54,8 +54,8 @@ export const SENT: readonly Mutant[] = [
     name: "empty-trees-of-any-root",
     breaks: "A checkpoint of an empty log has one root (RFC 9162 section 2.1.1)",
     file: "src/lib/transparency-log/merkle-proof.ts",
-    find: "equalBytes(smaller.root, root) &&",
-    replace: "(smaller.size === 0 || equalBytes(smaller.root, root)) &&",
+    find: "return equalBytes(smaller.root, root) &&",
+    replace: "return (smaller.size === 0 || equalBytes(smaller.root, root)) &&",
     caughtBy: "test/unit/compliance/merkle.test.ts",
   },
   {

@@ -261,7 +261,8 @@ describe.each(Object.keys(DOCUMENTS))("the document for %s", (audience) => {
         success?.[0] === "204" || ["POST /v1/auth/revoke", "POST /v1/ssf/subjects/add"].includes(name);
       const types = name.endsWith("/usage") ? ["application/json", "text/csv"] : undefined;
       const documented = Object.keys(success?.[1].content ?? {});
-      expect(documented, name).toEqual(types ?? (empty ? [] : [expect.anything()]));
+      expect(documented, name).toEqual(types ?? documented.slice(0, empty ? 0 : 1));
+      expect(documented.length > 0, name).toBe(!empty);
     }
   });
 
