@@ -7,7 +7,7 @@ export const SENT: readonly Mutant[] = [
     breaks: "Interim responses before an answer do not change it (docs/egress.md)",
     file: "src/runtime/interim-responses.ts",
     find: "    responses.expect();\n",
-    replace: "    known.delete(socket);\n",
+    replace: "    void responses;\n",
     caughtBy: "test/integration/delivery/http-sender.test.ts",
   },
   {
@@ -31,7 +31,7 @@ export const SENT: readonly Mutant[] = [
     breaks: "A host that DNS resolves may receive (docs/egress.md)",
     file: "src/webhooks/sending/url-rules.ts",
     find: "text !== label && domainToASCII(text) === label",
-    replace: "text !== label && /^[\\p{L}\\p{N}\\p{M}-]+$/u.test(text)",
+    replace: "text !== label && /^[\\p{L}\\p{N}\\p{M}-]+$/u.test(text) && domainToASCII(text) === label",
     caughtBy: "test/unit/webhooks/sending/a-label.test.ts",
   },
   {
