@@ -246,6 +246,23 @@ func TestRetriesEnd(t *testing.T) {
 	equal(t, len(clock.pauses), 0)
 }
 
+func TestRetryAfterHasSecondsOfAnyLengthAndThreeFormsOfDates(t *testing.T) {
+	now := time.Date(2026, 11, 26, 16, 5, 55, 0, time.UTC)
+	for header, wanted := range map[string]time.Duration{
+		"7":                                7 * time.Second,
+		"9999999999999999999999999":        longestWait,
+		"Thu, 26 Nov 2026 16:20:55 GMT":    15 * time.Minute,
+		"Thursday, 26-Nov-26 16:20:55 GMT": 15 * time.Minute,
+		"Thu Nov 26 16:20:55 2026":         15 * time.Minute,
+	} {
+		wait, ok := retryAfter(header, now)
+		equal(t, ok, true)
+		equal(t, wait, wanted)
+	}
+	_, ok := retryAfter("soon", now)
+	equal(t, ok, false)
+}
+
 func TestChangesAreRetriedOnlyAfterARateLimit(t *testing.T) {
 	s := startService(t)
 	client, _ := connect(t, s, nil)

@@ -3,6 +3,7 @@ package signet
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -36,12 +37,14 @@ func (p RetryPolicy) withDefaults() RetryPolicy {
 	return p
 }
 
-const maxRetryAfterDigits = 9
+// longestWait is the longest time that a time.Duration can hold in whole seconds.
+const longestWait = math.MaxInt64 / time.Second * time.Second
 
 // retryAfter reads Retry-After (RFC 9110 section 10.2.3): seconds or a date. It reports whether there is a valid one.
 func retryAfter(header string, now time.Time) (time.Duration, bool) {
-	if seconds, err := strconv.ParseUint(header, 10, 32); err == nil && len(header) <= maxRetryAfterDigits {
-		return time.Duration(seconds) * time.Second, true
+	seconds, err := strconv.ParseUint(header, 10, 64)
+	if err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(min(seconds, uint64(longestWait/time.Second))) * time.Second, true
 	}
 	at, err := http.ParseTime(header)
 	if err != nil {
@@ -80,7 +83,10 @@ func isRateLimited(err error) bool {
 func (p RetryPolicy) pause(attempt int, err error, random float64) (time.Duration, bool) {
 	var api *APIError
 	if errors.As(err, &api) && api.waits {
-		return api.RetryAfter + time.Duration(float64(p.Base)*random), api.RetryAfter <= p.MaxRetryAfter
+		if api.RetryAfter > p.MaxRetryAfter {
+			return 0, false
+		}
+		return api.RetryAfter + time.Duration(float64(p.Base)*random), true
 	}
 	backoff := p.Max
 	if grown := p.Base << attempt; grown > 0 && grown < p.Max {

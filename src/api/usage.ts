@@ -62,6 +62,9 @@ function usageCsv(rows: readonly DayOfUsage[]): string {
   return [Object.keys(Usage.properties).join(","), ...lines, ""].join("\r\n");
 }
 
+/** For the OpenAPI documents. */
+export const CSV_EXAMPLE = `${Object.keys(Usage.properties).join(",")}\r\n`;
+
 /** Sends the rows in the wanted format; JSON by default. @param next the cursor of the next page, of a list that has pages */
 export async function sendUsage(
   reply: FastifyReply,

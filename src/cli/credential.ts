@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import { Command } from "commander";
 import { messageOf } from "../runtime/thrown.ts";
 import { createAdminCall, segment } from "./admin-client.ts";
+import { withoutMark } from "./client/command.ts";
 import { addOwn, printCredential } from "./client/own-credential.ts";
 import { type CliContext, CommandError } from "./context.ts";
 import { type ListOptions, listQuery, withListOptions, withTable } from "./list-options.ts";
@@ -18,7 +19,7 @@ interface CreateOptions extends OutputOptions {
 
 async function readJwks(file: string): Promise<unknown> {
   try {
-    return JSON.parse(await readFile(file, "utf8")) as unknown;
+    return JSON.parse(withoutMark(await readFile(file, "utf8"))) as unknown;
   } catch (error) {
     throw new CommandError(`${file} cannot be read as JSON: ${messageOf(error)}`);
   }

@@ -3,6 +3,7 @@ import { readFile, stat } from "node:fs/promises";
 import { checkpointFiles } from "../compliance/checkpoint-sink.ts";
 import type { KeptNote } from "../compliance/verify-log.ts";
 import { messageOf } from "../runtime/thrown.ts";
+import { withoutMark } from "./client/command.ts";
 import { CommandError } from "./exit-codes.ts";
 
 /**
@@ -19,7 +20,7 @@ export async function readNotes(paths: readonly string[] = []): Promise<KeptNote
       }
       const files = (await stat(path)).isDirectory() ? await checkpointFiles(path) : [path];
       for (const file of files) {
-        notes.push({ label: file, note: await readFile(file, "utf8") });
+        notes.push({ label: file, note: withoutMark(await readFile(file, "utf8")) });
       }
     }
   } catch (error) {

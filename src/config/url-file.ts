@@ -39,7 +39,7 @@ export function currentUrl(url: string): string {
   const path = current.searchParams.get(PARAMETER) ?? "";
   current.searchParams.delete(PARAMETER);
   try {
-    const { username, password } = new URL(postgresUrl(readFileSync(path, "utf8")));
+    const { username, password } = new URL(postgresUrl(readFileSync(path, "utf8").trim()));
     current.username = username;
     current.password = password;
   } catch (error) {

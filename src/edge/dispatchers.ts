@@ -1,6 +1,8 @@
 /** Connections to upstreams, shared by successive route tables and closed when no table uses them. */
 import type { PeerCertificate } from "node:tls";
 import { Agent, type Dispatcher } from "undici";
+import { checkServerIdentity } from "../lib/server-identity.ts";
+import { acceptInterimResponses } from "../runtime/interim-responses.ts";
 import type { HeadCallback, Passage } from "./passage.ts";
 
 /** Time for requests of an earlier table to end, in milliseconds. */
@@ -61,6 +63,7 @@ export function connectionsOf(agent: () => Agent): UpstreamConnections {
 
 /** Creates an agent for HTTP/1.1 only, with one request at a time per connection. */
 export function createAgent(target: Omit<Target, "origin">): Agent {
+  acceptInterimResponses();
   const { connectTimeoutMs, headersTimeoutMs, idleTimeoutMs, connections = CONNECTIONS_MAX, tls } = target;
   return new Agent({
     connections,
@@ -69,7 +72,7 @@ export function createAgent(target: Omit<Target, "origin">): Agent {
     keepAliveTimeout: KEEP_ALIVE_MS,
     headersTimeout: headersTimeoutMs,
     bodyTimeout: idleTimeoutMs,
-    connect: { timeout: connectTimeoutMs, ...tls },
+    connect: { timeout: connectTimeoutMs, checkServerIdentity, ...tls },
   });
 }
 

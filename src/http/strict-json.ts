@@ -62,6 +62,7 @@ interface OpaqueNode {
 
 /** With the `u` flag a surrogate pair is one character outside this range, so only lone surrogates match. */
 const LONE_SURROGATE = /[\ud800-\udfff]/u;
+const BYTE_ORDER_MARK = Buffer.from("\ufeff");
 /** Maximum depth to which a rejected member is still parsed. */
 const WALKED_DEPTH_MAX = 1_000;
 const KINDS = new Map<number, JsonKind>([
@@ -215,7 +216,9 @@ export function createStrictJsonParser(options: StrictJsonOptions): (bytes: Uint
     if (!isUtf8(bytes)) {
       throw new SignetError("INVALID_REQUEST", { detail: "The body is not valid UTF-8." });
     }
-    const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    const all = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    // A parser may ignore it (RFC 8259 section 8.1), and editors of Windows write it.
+    const buffer = all.indexOf(BYTE_ORDER_MARK) === 0 ? all.subarray(BYTE_ORDER_MARK.length) : all;
     return new Reader(buffer).readDocument(options.maxDepth, opaque);
   };
 }

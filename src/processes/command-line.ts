@@ -11,7 +11,9 @@ import {
   wantsColour,
 } from "../config/config.ts";
 import { SignetError } from "../domain/errors.ts";
+import { requireServerNames } from "../lib/server-identity.ts";
 import type { Logger } from "../observability/logger.ts";
+import { acceptInterimResponses } from "../runtime/interim-responses.ts";
 import { NPX_SIGNET } from "../runtime/package.ts";
 
 /** Loads the logger of a server, and warns of variables that are no settings. */
@@ -36,6 +38,8 @@ export async function createLog(level: Config["logLevel"]): Promise<Logger> {
  */
 export async function runHere(runners?: ProcessRunners): Promise<void> {
   const { stdout, stderr, argv } = process;
+  acceptInterimResponses();
+  requireServerNames();
   // The reader closed the pipe, as `head` does.
   stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") {

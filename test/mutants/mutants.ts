@@ -6,6 +6,7 @@ import type { Mutant } from "./mutant.ts";
 import { NUMBERS } from "./numbers.ts";
 import { OUTSIDERS } from "./outsiders.ts";
 import { RECORDS } from "./records.ts";
+import { SENT } from "./sent.ts";
 import { TEMPORAL } from "./temporal.ts";
 import { TOKENS } from "./tokens.ts";
 
@@ -18,4 +19,5 @@ export const MUTANTS: readonly Mutant[] = [
   ...NUMBERS,
   ...RECORDS,
   ...GROWTH,
+  ...SENT,
 ];

@@ -134,7 +134,7 @@ function createServices(
     authenticator: createClientAuthenticator({
       findClient: createClientLookup(pools.issuer),
       findRetiredClient: createRetiredClientLookup(pools.issuer, clock),
-      verifyAssertion: async () => await Promise.resolve(false),
+      verifyAssertion: async () => await Promise.resolve(undefined),
       pepper,
       rules: RULES,
       clock,

@@ -14,7 +14,7 @@ from typing import Any, List, Optional, Sequence
 from signet_delivery import CredentialStoreError, RetryPolicy, SignetApiError, SignetClient
 from signet_delivery import SignetTransportError, StoredCredential, StoredSecret, TlsFiles
 from signet_delivery._http import Connections
-from signet_delivery._runtime import Runtime
+from signet_delivery._runtime import Runtime, retry_after
 from signet_delivery._transport import Call
 from signet_delivery.resources.resource import Resource
 
@@ -288,6 +288,17 @@ class Retries(WithService):
         with self.assertRaises(SignetApiError) as caught:
             signet.events.publish(EVENT)
         self.assertEqual(caught.exception.retry_after, 31)
+
+    def test_know_seconds_of_any_length_and_three_forms_of_dates(self) -> None:
+        now = datetime(2026, 11, 26, 16, 5, 55, tzinfo=timezone.utc).timestamp()
+        self.assertEqual(retry_after("9" * 400, now), 2.0**53)
+        for date in (
+            "Thu, 26 Nov 2026 16:20:55 GMT",
+            "Thursday, 26-Nov-26 16:20:55 GMT",
+            "Thu Nov 26 16:20:55 2026",
+        ):
+            self.assertEqual(retry_after(date, now), 900)
+        self.assertIsNone(retry_after("soon", now))
 
     def test_end(self) -> None:
         self.service.answers = [UNAVAILABLE] * 5

@@ -10,7 +10,7 @@ import { Closed, Id, Page, PageQuery } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { operation } from "../openapi/operation.ts";
 import { nextCursor, readPage } from "../pagination.ts";
-import { sendUsage, Usage, UsageQuery, usageSpan } from "../usage.ts";
+import { CSV_EXAMPLE, sendUsage, Usage, UsageQuery, usageSpan } from "../usage.ts";
 import type { AdminServices } from "./services.ts";
 
 /** Maximum number of rows in a response that is no page. */
@@ -43,6 +43,7 @@ export function registerUsageRoutes(server: SignetServer, { pool, clock }: Admin
       querystring: Closed({ tenant_id: Type.Optional(Id("tenant")), ...UsageQuery, ...Pages }),
       errors: ["LIMIT_EXCEEDED"],
       response: { 200: Page(Usage) },
+      csvExample: CSV_EXAMPLE,
     }),
     async (request, reply) => {
       const { query } = request;

@@ -1,14 +1,8 @@
 /** Adds examples, errors and webhooks to the document, which schemas cannot express. */
+import type { FastifyContextConfig } from "fastify";
 import { Components, inPascalCase } from "./components.ts";
-import {
-  connectionResponses,
-  ERROR_SCHEMAS,
-  errorExamples,
-  errorResponses,
-  type OperationTraits,
-} from "./errors.ts";
+import { ERROR_SCHEMAS, errorExamples, errorResponses, type OperationTraits } from "./errors.ts";
 import { type DocumentedSchema, exampleOf } from "./examples.ts";
-import type { Documentation } from "./operation.ts";
 
 interface Media {
   schema?: DocumentedSchema;
@@ -20,6 +14,7 @@ interface Content {
   description?: string;
   required?: boolean;
   content?: Record<string, Media>;
+  links?: Record<string, object>;
 }
 
 interface Parameter {
@@ -41,7 +36,7 @@ export interface Operation {
   requestBody?: Content;
   responses: Record<string, Content>;
   /** The declaration of the route; removed from the document. */
-  "x-documentation"?: Documentation;
+  "x-documentation"?: FastifyContextConfig;
 }
 
 export interface Document {
@@ -126,12 +121,15 @@ function describeParameters({ parameters = [] }: Operation): void {
   }
 }
 
-function describeRequest(operation: Operation, text: Documentation): void {
+function describeRequest(operation: Operation, text: FastifyContextConfig): void {
   if (text.documentedBody !== undefined) {
     operation.requestBody = {
       required: true,
       content: { "application/json": { schema: text.documentedBody } },
     };
+  }
+  if (operation.requestBody !== undefined && text.optionalBody === true) {
+    operation.requestBody.required = false;
   }
   for (const media of Object.values(operation.requestBody?.content ?? {})) {
     delete media.example;
@@ -142,7 +140,7 @@ function describeRequest(operation: Operation, text: Documentation): void {
   }
 }
 
-function describeAnswers(operation: Operation, text: Documentation): void {
+function describeAnswers(operation: Operation, text: FastifyContextConfig): void {
   for (const [status, answer] of Object.entries(operation.responses)) {
     answer.description = STATUS_TEXTS[status] ?? "Success";
     if (status === "200" && text.documentedResponse !== undefined) {
@@ -151,6 +149,12 @@ function describeAnswers(operation: Operation, text: Documentation): void {
     for (const media of Object.values(answer.content ?? {})) {
       media.example = text.responseExample ?? exampleOf(media.schema ?? {});
       delete media.examples;
+    }
+    if (status === "200" && text.csvExample !== undefined) {
+      answer.content = {
+        ...answer.content,
+        "text/csv": { schema: { type: "string" }, example: text.csvExample },
+      };
     }
   }
 }
@@ -171,6 +175,25 @@ function describeOperation(operation: Operation, method: string, path: string): 
       own: text.errors ?? [],
     }),
   );
+}
+
+/** Adds to each POST that makes an id, and says so, the operations that take this id in their path. */
+function linkOperations({ paths }: Document): void {
+  for (const [path, { post }] of Object.entries(paths)) {
+    const [, made] = Object.entries(post?.responses ?? {}).find(([status]) => /^20[12]$/.test(status)) ?? [];
+    const properties = made?.content?.["application/json"]?.schema?.properties ?? {};
+    const takers = Object.entries(paths)
+      .filter(([other]) => /^\/\{id\}(?:\/[^{]*)?$/.test(other.slice(path.length)) && other.startsWith(path))
+      .flatMap(([, operations]) => Object.values(operations));
+    if (made !== undefined && properties["id"] !== undefined && takers.length > 0) {
+      made.links = Object.fromEntries(
+        takers.map(({ operationId = "" }) => [
+          operationId,
+          { operationId, parameters: { id: "$response.body#/id" } },
+        ]),
+      );
+    }
+  }
 }
 
 /** Moves the schemas of an operation to the components. */
@@ -217,6 +240,7 @@ export function describe(routes: Document, { baseUrl, webhooks }: Description): 
       describeOperation(operation, method.toUpperCase(), path);
     }
   }
+  linkOperations(document);
   document.paths = inReadingOrder(document);
   const components = new Components();
   for (const operation of Object.values(document.paths).flatMap((operations) => Object.values(operations))) {
@@ -226,7 +250,6 @@ export function describe(routes: Document, { baseUrl, webhooks }: Description): 
     ...document.components,
     schemas: { ...components.all(), ...ERROR_SCHEMAS },
     examples: errorExamples(baseUrl),
-    responses: connectionResponses(),
   };
   if (webhooks !== undefined) {
     // Inline: oapi-codegen drops components that only webhooks use, but not the references to them.

@@ -13,13 +13,12 @@ import { ERROR_DESCRIPTIONS } from "../../http/error-descriptions.ts";
 const REQUEST_ID = "req_01jd3c5xq8m2v7k9r4t6w0zy";
 
 /** Errors of every operation. */
-const ALWAYS: readonly ErrorCode[] = ["INVALID_REQUEST", "RATE_LIMITED", "INTERNAL", "UNAVAILABLE"];
-/** Errors of requests that cannot be read, and so belong to no operation. */
-const OF_THE_CONNECTION: readonly ErrorCode[] = [
-  "METHOD_NOT_ALLOWED",
-  "REQUEST_TIMEOUT",
+const ALWAYS: readonly ErrorCode[] = [
+  "INVALID_REQUEST",
   "URI_TOO_LONG",
-  "HEADERS_TOO_LARGE",
+  "RATE_LIMITED",
+  "INTERNAL",
+  "UNAVAILABLE",
 ];
 const WITH_TOKEN: readonly ErrorCode[] = [
   "TOKEN_MISSING",
@@ -154,11 +153,6 @@ export function errorExamples(baseUrl: string): Record<string, object> {
       return [code, { summary: ERROR_DESCRIPTIONS[code].meaning, value }];
     }),
   );
-}
-
-/** Returns the responses to requests that cannot be read, and so belong to no operation. */
-export function connectionResponses(): Record<string, object> {
-  return Object.fromEntries(OF_THE_CONNECTION.map((code) => [code, problemResponse([code])]));
 }
 
 function problemResponse(codes: readonly ErrorCode[]): object {

@@ -16,6 +16,8 @@ export interface Documentation {
   readonly documentedBody?: DocumentedSchema;
   /** The response's schema, if the route declares none. */
   readonly documentedResponse?: DocumentedSchema;
+  /** The success response as CSV, if a parameter asks for it. */
+  readonly csvExample?: string;
   /** Media type of the documented response; JSON by default. */
   readonly responseType?: string;
 }

@@ -4,7 +4,7 @@ import type { Clock } from "../../domain/clock.ts";
 import { Closed, List } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
 import { operation } from "../openapi/operation.ts";
-import { sendUsage, Usage, UsageQuery, usageSpan } from "../usage.ts";
+import { CSV_EXAMPLE, sendUsage, Usage, UsageQuery, usageSpan } from "../usage.ts";
 
 export function registerUsage(server: SignetServer, deliveries: DeliveryService, clock: Clock): void {
   server.get(
@@ -18,6 +18,7 @@ export function registerUsage(server: SignetServer, deliveries: DeliveryService,
         "Returns exact counts of accepted events, deliveries and attempts for each UTC day that has any, oldest first. They are kept as long as deliveries. With `format=csv`, the response is CSV with a header line.",
       querystring: Closed(UsageQuery),
       response: { 200: List(Usage) },
+      csvExample: CSV_EXAMPLE,
     }),
     async ({ identity: { tenantId }, query }, reply) => {
       const rows = await deliveries.usage(tenantId, usageSpan(query, clock.now()));

@@ -47,13 +47,18 @@ export function examplesOf(command: Command): readonly string[] {
   return examples.get(command) ?? [];
 }
 
+/** Removes a byte order mark, which editors and shells of Windows write. */
+export function withoutMark(text: string): string {
+  return text.replace(/^\ufeff/, "");
+}
+
 /** Reads an option's value: the content of a file for `@file`, standard input for `-`, otherwise the value itself. */
 export async function argumentText(option: string, value: string): Promise<string> {
   try {
     if (value === "-") {
-      return await readStream(process.stdin);
+      return withoutMark(await readStream(process.stdin));
     }
-    return value.startsWith("@") ? await readFile(value.slice(1), "utf8") : value;
+    return value.startsWith("@") ? withoutMark(await readFile(value.slice(1), "utf8")) : value;
   } catch (error) {
     throw new CommandError(`${option}: ${messageOf(error)}`, { cause: error });
   }

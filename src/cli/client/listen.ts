@@ -119,6 +119,11 @@ async function openReceiver(
   }
 }
 
+/** Adds `http://` to an address without a scheme, such as `localhost:3000/hook`, whose host a parser takes for one. */
+export function forwardUrl(given: string | undefined): string | undefined {
+  return given === undefined || given.includes("://") ? given : `http://${given}`;
+}
+
 /** Checks that the service can reach the receiver: only a local service reaches a loopback address. */
 function checkReach(baseUrl: string, { url, forwardTo, count }: ListenOptions): void {
   if (url === undefined && !LOOPBACK.has(new URL(baseUrl).hostname)) {
@@ -126,8 +131,8 @@ function checkReach(baseUrl: string, { url, forwardTo, count }: ListenOptions): 
       `${new URL(baseUrl).host} cannot reach this machine's loopback address: start a tunnel, and give its public address with --url (and its local port with --port).`,
     );
   }
-  if (forwardTo !== undefined && !URL.canParse(forwardTo)) {
-    throw misused("--forward-to takes a URL.");
+  if (forwardTo !== undefined && !/^https?:$/.test(URL.parse(forwardTo)?.protocol ?? "")) {
+    throw misused("--forward-to takes an http or https URL.");
   }
   if (count !== undefined) {
     wholeNumber("--count", count);
@@ -237,11 +242,15 @@ export function listenCommand(context: CliContext): Command {
     .option("--port <number>", "port on 127.0.0.1; 0 for any free port", "0")
     .option("--url <address>", "public address to register instead, for instance of a tunnel to the port")
     .option("--count <number>", "stop after this number of deliveries");
-  asTenant<ListenOptions>(command, context, async (invocation) => await listen(invocation, context));
+  asTenant<ListenOptions>(command, context, async (invocation) => {
+    const forwardTo = forwardUrl(invocation.options.forwardTo);
+    const options = { ...invocation.options, ...(forwardTo === undefined ? {} : { forwardTo }) };
+    await listen({ ...invocation, options }, context);
+  });
   return withExamples(
     command,
     "signet listen",
-    "signet listen --events pipeline.failed --forward-to http://127.0.0.1:3000/hook",
+    "signet listen --events pipeline.failed --forward-to localhost:3000/hook",
     "signet listen --json --count 1",
   );
 }

@@ -1,8 +1,8 @@
 /** Checks the strength of a certificate's key and signature: at least 112 bits of security (NIST SP 800-57). */
 import type { X509Certificate } from "node:crypto";
+import { weaknessOf } from "../../lib/public-key.ts";
 import { signatureAlgorithmOf } from "./der.ts";
 
-const RSA_BITS_MIN = 2_048;
 /** OpenSSL's names of P-256, P-384 and P-521; unnamed curves are rejected. */
 const CURVES: ReadonlySet<string> = new Set(["prime256v1", "secp384r1", "secp521r1"]);
 /** SHA-256, SHA-384, SHA-512. */
@@ -24,11 +24,10 @@ const SIGNATURES: ReadonlySet<string> = new Set([
 const RSASSA_PSS = "1.2.840.113549.1.1.10";
 
 function hasStrongKey({ publicKey }: X509Certificate): boolean {
-  const { modulusLength = 0, namedCurve = "" } = publicKey.asymmetricKeyDetails ?? {};
+  const { namedCurve = "" } = publicKey.asymmetricKeyDetails ?? {};
   const type = publicKey.asymmetricKeyType;
   return (
-    type === "ed25519" ||
-    ((type === "rsa" || type === "rsa-pss") && modulusLength >= RSA_BITS_MIN) ||
+    ((type === "ed25519" || type === "rsa" || type === "rsa-pss") && weaknessOf(publicKey) === undefined) ||
     (type === "ec" && CURVES.has(namedCurve))
   );
 }

@@ -69,6 +69,10 @@ export function failRequest(thrown: unknown, reply: FastifyReply, baseUrl: strin
 
 /** Installs the handlers for errors and for unknown paths. */
 export function installErrorHandling(server: SignetServer, baseUrl: string, allowed: AllowedMethods): void {
-  server.setErrorHandler((thrown, _request, reply) => failRequest(thrown, reply, baseUrl));
+  server.setErrorHandler((thrown, request, reply) => {
+    // The framework asks some methods for a body first, such as QUERY.
+    const isUnread = request.is404 && !(thrown instanceof SignetError);
+    return failRequest(isUnread ? noSuchRoute(request, allowed) : thrown, reply, baseUrl);
+  });
   server.setNotFoundHandler((request, reply) => failRequest(noSuchRoute(request, allowed), reply, baseUrl));
 }

@@ -53,9 +53,13 @@ function withMetadata(pairs: Pairs): CheckedQuery {
   return query;
 }
 
+/** An unescaped sign before a time's offset. A form's `+` is a space, which no time has. */
+const OFFSET_SIGN =
+  /(\d{4}-\d{2}-\d{2}T\d{2}(?::|%3A)\d{2}(?::|%3A)\d{2}(?:\.\d{1,9})?)\+(?=\d{2}(?::|%3A)\d{2}(?:&|$))/gi;
+
 /** Parses a query string strictly, for Fastify. */
 export function parseQueryString(text: string): CheckedQuery {
-  const pairs: Pairs | string = readPairs(text);
+  const pairs: Pairs | string = readPairs(text.includes("+") ? text.replace(OFFSET_SIGN, "$1%2B") : text);
   if (typeof pairs === "string") {
     return { [QUERY_FAULT]: pairs };
   }

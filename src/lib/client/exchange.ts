@@ -1,7 +1,7 @@
 /** One request and its JSON answer; every failure is an error of this library. */
 import { readText } from "../bounded-body.ts";
+import { retryAfterMs } from "../retry-after.ts";
 import { type Problem, SignetApiError, SignetTransportError } from "./errors.ts";
-import { retryAfterMs } from "./retry.ts";
 import { abortable, type Runtime } from "./runtime.ts";
 
 const UNREACHED = "cannot be reached";
@@ -37,11 +37,12 @@ function withoutConfidential(text: string, confidential: readonly string[]): str
 function apiError(response: Response, text: string, now: number): SignetApiError {
   const problem = parseObject(text);
   const named = problem["request_id"];
+  const wait = response.headers.get("retry-after");
   return new SignetApiError({
     status: response.status,
     problem,
     requestId: typeof named === "string" ? named : response.headers.get("x-request-id"),
-    retryAfterMs: retryAfterMs(response.headers.get("retry-after"), now),
+    retryAfterMs: wait === null ? null : retryAfterMs(wait, now),
   });
 }
 

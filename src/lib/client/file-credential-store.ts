@@ -25,7 +25,7 @@ const LEFTOVER_MS = 60_000;
 export function parseCredential(text: string): StoredCredential {
   let value: Json;
   try {
-    value = asObject(JSON.parse(text));
+    value = asObject(JSON.parse(text.replace(/^\ufeff/, "")));
   } catch {
     throw new CredentialStoreError("the stored credential is not JSON");
   }

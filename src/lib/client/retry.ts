@@ -22,18 +22,6 @@ export const DEFAULT_RETRY: RetryPolicy = {
 /** With 408 and gateway statuses, the service has not decided about the request. */
 const REPEATABLE = new Set([408, 429, 502, 503, 504]);
 
-/** Reads `Retry-After` (RFC 9110 section 10.2.3), seconds or a date; null if invalid. */
-export function retryAfterMs(header: string | null, now: number): number | null {
-  if (header === null) {
-    return null;
-  }
-  if (/^\d{1,9}$/.test(header)) {
-    return Number(header) * 1_000;
-  }
-  const at = Date.parse(header);
-  return Number.isNaN(at) ? null : Math.max(0, at - now);
-}
-
 /** Whether to retry a request that is safe to repeat. */
 export function isRepeatable(error: unknown): boolean {
   return (

@@ -6,6 +6,7 @@ import type { IncomingMessage } from "node:http";
 import { Agent, request } from "node:https";
 import { Readable } from "node:stream";
 import { createSecureContext, type SecureContextOptions } from "node:tls";
+import { checkServerIdentity } from "../server-identity.ts";
 import type { Clock, Fetch } from "./runtime.ts";
 
 const MAX_CONNECTIONS = 64;
@@ -38,7 +39,13 @@ function createAgent({ cert, key, ca, passphrase }: TlsMaterial): Agent {
     minVersion: "TLSv1.2",
   };
   const secureContext = createSecureContext(options);
-  return new Agent({ ...options, secureContext, keepAlive: true, maxSockets: MAX_CONNECTIONS });
+  return new Agent({
+    ...options,
+    secureContext,
+    checkServerIdentity,
+    keepAlive: true,
+    maxSockets: MAX_CONNECTIONS,
+  });
 }
 
 interface Present {

@@ -3,6 +3,7 @@
  * `whpk_` and the base64 of 32 bytes; their holders can verify but not sign.
  */
 import { createPrivateKey, createPublicKey, sign, verify } from "node:crypto";
+import { soundKey } from "../public-key.ts";
 
 const PUBLIC_PREFIX = "whpk_";
 const PUBLIC_FORMAT = /^whpk_[A-Za-z0-9+/]{43}=$/;
@@ -45,7 +46,7 @@ export function isPublicKey(text: string): boolean {
 /**
  * Whether a `v1a,…` value is the signature of the message.
  *
- * @throws TypeError for anything but a well-formed public key: a mistake in the configuration
+ * @throws TypeError for anything but a sound public key: a mistake in the configuration
  */
 export function verifyAsymmetric(publicKey: string, message: AsymmetricMessage, value: string): boolean {
   const raw = Buffer.from(publicKey.slice(PUBLIC_PREFIX.length), "base64");
@@ -56,6 +57,7 @@ export function verifyAsymmetric(publicKey: string, message: AsymmetricMessage, 
   ) {
     throw new TypeError("a public key is whpk_ followed by the base64 of 32 bytes");
   }
-  const key = createPublicKey({ key: Buffer.concat([SPKI_HEAD, raw]), format: "der", type: "spki" });
+  const der = Buffer.concat([SPKI_HEAD, raw]);
+  const key = soundKey(createPublicKey({ key: der, format: "der", type: "spki" }));
   return verify(null, messageBytes(message), key, Buffer.from(value.slice("v1a,".length), "base64"));
 }

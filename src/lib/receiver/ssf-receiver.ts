@@ -5,6 +5,7 @@
 import { createPublicKey, type JsonWebKey, timingSafeEqual } from "node:crypto";
 import { readBody } from "../bounded-body.ts";
 import { verifySignature } from "../jws.ts";
+import { soundKey } from "../public-key.ts";
 import { type HeaderSource, valuesOf } from "./headers.ts";
 import { MemoryReplayStore } from "./replay-store.ts";
 
@@ -179,7 +180,7 @@ export class SsfReceiver {
       throw new SetError("invalid_request", "the token is not a security event token");
     }
     const key = await this.#findKey(kid);
-    const publicKey = createPublicKey({ key, format: "jwk" });
+    const publicKey = soundKey(createPublicKey({ key, format: "jwk" }));
     const bytes = Buffer.from(`${head}.${payload}`, "latin1");
     const isSigned = verifySignature(alg, bytes, publicKey, Buffer.from(signature, "base64url"));
     if (key["alg"] !== alg || !isSigned) {

@@ -6,6 +6,7 @@ import { createPublicKey, type JsonWebKey } from "node:crypto";
 import { inflateSync } from "node:zlib";
 import { readBody } from "../bounded-body.ts";
 import { verifySignature } from "../jws.ts";
+import { soundKey } from "../public-key.ts";
 import { readCwt, STATUS_LIST_CWT } from "./cwt.ts";
 
 const TIMEOUT_MS = 5_000;
@@ -171,7 +172,7 @@ export class StatusListClient {
     if (jwk === undefined || alg !== jwk["alg"] || typ !== wanted) {
       throw new StatusListError("LIST_INVALID", "the status list is signed by no key of the issuer");
     }
-    const key = createPublicKey({ key: jwk, format: "jwk" });
+    const key = soundKey(createPublicKey({ key: jwk, format: "jwk" }));
     if (!verifySignature(alg, signed, key, signature)) {
       throw new StatusListError("LIST_INVALID", "the signature of the status list is wrong");
     }

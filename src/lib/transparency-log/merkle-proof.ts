@@ -114,6 +114,13 @@ function beginning(
   return isPowerOfTwo ? [root, hashes] : [hashes[0], hashes.slice(1)];
 }
 
+/** Whether trees fit of which the smaller one is empty, or as large as the other: no proof has hashes for these. */
+async function isConsistentAlone(smaller: TreeHead, larger: TreeHead, sha256: Sha256): Promise<boolean> {
+  // The root of no entries is the hash of nothing (RFC 9162 section 2.1.1).
+  const root = smaller.size === 0 ? await sha256(new Uint8Array()) : larger.root;
+  return equalBytes(smaller.root, root) && (larger.size > 0 || equalBytes(larger.root, root));
+}
+
 /** Whether the larger tree extends the smaller one. */
 export async function verifyConsistency(
   smaller: TreeHead,
@@ -125,7 +132,7 @@ export async function verifyConsistency(
     return false;
   }
   if (smaller.size === larger.size || smaller.size === 0) {
-    return hashes.length === 0 && (smaller.size === 0 || equalBytes(smaller.root, larger.root));
+    return hashes.length === 0 && (await isConsistentAlone(smaller, larger, sha256));
   }
   const [first, rest] = beginning(smaller, hashes);
   if (first === undefined || hashes.length === 0) {

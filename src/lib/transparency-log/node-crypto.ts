@@ -1,5 +1,6 @@
 /** Node's cryptography for proofs, and the hashes of RFC 6962 for those who build trees. */
 import { createPublicKey, hash, type KeyObject, verify } from "node:crypto";
+import { soundKey } from "../public-key.ts";
 import { leafInput, nodeInput } from "./merkle-proof.ts";
 import type { ProofCrypto } from "./signed-note.ts";
 
@@ -26,7 +27,7 @@ const parsed = new WeakMap<Uint8Array, KeyObject>();
 
 function keyObject(publicKey: Uint8Array): KeyObject {
   const der = Buffer.concat([SPKI_PREFIX, publicKey]);
-  const key = parsed.get(publicKey) ?? createPublicKey({ key: der, format: "der", type: "spki" });
+  const key = parsed.get(publicKey) ?? soundKey(createPublicKey({ key: der, format: "der", type: "spki" }));
   parsed.set(publicKey, key);
   return key;
 }

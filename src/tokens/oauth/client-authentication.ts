@@ -52,10 +52,14 @@ function invalidRequest(detail: string): SignetError {
   return new SignetError("INVALID_REQUEST", { detail });
 }
 
-/** Creates the same error for every reason, so that it reveals nothing about clients. */
-export function invalidClient(usedHeader: boolean): SignetError {
+/**
+ * Creates the same error for every reason, so that it reveals nothing about clients.
+ *
+ * @param detail another sentence, for those who have proven to be the client
+ */
+export function invalidClient(usedHeader: boolean, detail = "Client authentication failed."): SignetError {
   return new SignetError("INVALID_CLIENT", {
-    detail: "Client authentication failed.",
+    detail,
     headers: usedHeader ? BASIC_CHALLENGE : {},
   });
 }
@@ -172,8 +176,8 @@ async function admitWorkload(
   options: WorkloadAuthenticatorOptions,
 ): Promise<AuthenticatedClient> {
   const client = await authenticateWorkload(presented, certificate, options);
-  if (client === undefined) {
-    throw invalidClient(false);
+  if (typeof client !== "object") {
+    throw invalidClient(false, client);
   }
   const registeredCertificate = isRegisteredCertificate(client, certificate);
   return { client, version: undefined, admission: "good", registeredCertificate };

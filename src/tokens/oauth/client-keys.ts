@@ -2,10 +2,10 @@
 import { createHash, createPublicKey, type KeyObject } from "node:crypto";
 import type { ClientKeySet } from "../../database/repositories/tokens/workload-credentials.ts";
 import { validationFailed } from "../../domain/errors.ts";
+import { soundKey, weaknessOf } from "../../lib/public-key.ts";
 import { PRINTED_KEYS } from "./printed-keys.ts";
 
 export const CLIENT_KEYS_MAX = 8;
-const RSA_BITS_MIN = 2_048;
 const PRIVATE_MEMBERS = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"] as const;
 const PUBLIC_MEMBERS = ["kty", "crv", "x", "y", "n", "e", "kid", "alg"] as const;
 
@@ -24,9 +24,9 @@ export function algorithmsOf({ kty, crv, alg }: ClientJwk, permitted: readonly s
   return possible.filter((name) => permitted.includes(name) && (alg === undefined || name === alg));
 }
 
-/** Opens a registered key. @throws if it is invalid */
+/** Opens a registered key. @throws if it is invalid, or must not be used: earlier versions registered such keys */
 export function openClientKey(jwk: ClientJwk): KeyObject {
-  return createPublicKey({ key: jwk, format: "jwk" });
+  return soundKey(createPublicKey({ key: jwk, format: "jwk" }));
 }
 
 /** Members of a JWK's thumbprint, in its order (RFC 7638 section 3.2). */
@@ -57,9 +57,10 @@ function problemOf(jwk: Readonly<Record<string, unknown>>, permitted: readonly s
     return `is not supported: use P-256, P-384, Ed25519 or RSA, with one of the algorithms ${permitted.join(", ")}`;
   }
   try {
-    const key = openClientKey(jwk as ClientJwk);
-    if (jwk["kty"] === "RSA" && (key.asymmetricKeyDetails?.modulusLength ?? 0) < RSA_BITS_MIN) {
-      return `must have ${RSA_BITS_MIN} bits or more`;
+    const key = createPublicKey({ key: jwk, format: "jwk" });
+    const weakness = weaknessOf(key);
+    if (weakness !== undefined) {
+      return weakness;
     }
     const standard = PRINTED_KEYS.get(thumbprintOf(key));
     return standard === undefined

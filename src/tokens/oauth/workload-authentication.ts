@@ -30,27 +30,36 @@ function isGood({ active, endsAt }: ClientRecord, nowMs: number): boolean {
   return active && (endsAt === null || nowMs < endsAt);
 }
 
-/** Returns the client that the proof belongs to, whatever the state of its credential. */
+/**
+ * Returns the client that the proof belongs to, whatever the state of its credential; or what is wrong with claims that it
+ * has signed.
+ */
 async function provenClient(
   presented: PresentedWorkload,
   certificate: ClientCertificate | undefined,
   { findClient, verifyAssertion }: WorkloadAuthenticatorOptions,
-): Promise<ClientRecord | undefined> {
+): Promise<ClientRecord | string | undefined> {
   const found = isClientId(presented.clientId) ? await findClient(presented.clientId) : undefined;
   if (presented.method === "tls_client_auth") {
     return hasCertificateOnly(found) && isRegisteredCertificate(found, certificate) ? found : undefined;
   }
   const client = hasKeys(found) ? found : undefined;
   const verified = await verifyAssertion(client, presented.assertion);
-  return verified && client !== undefined && !isForeignCertificate(client, certificate) ? client : undefined;
+  if (verified === undefined || client === undefined || isForeignCertificate(client, certificate)) {
+    return undefined;
+  }
+  return verified === true ? client : `The client assertion is invalid: ${verified}.`;
 }
 
-/** Resolves with the client, or with undefined for every kind of failure. */
+/**
+ * Resolves with the client, or with undefined for every kind of failure. Only who has the client's key learns more: a
+ * sentence about the assertion.
+ */
 export async function authenticateWorkload(
   presented: PresentedWorkload,
   certificate: ClientCertificate | undefined,
   options: WorkloadAuthenticatorOptions,
-): Promise<ClientRecord | undefined> {
+): Promise<ClientRecord | string | undefined> {
   const client = await provenClient(presented, certificate, options);
-  return client !== undefined && isGood(client, options.clock.now()) ? client : undefined;
+  return typeof client !== "object" || isGood(client, options.clock.now()) ? client : undefined;
 }

@@ -1,4 +1,5 @@
 /** How an endpoint signs, and when its secret is rotated automatically. */
+import { createPublicKey, type JsonWebKey } from "node:crypto";
 import { CompactEncrypt, importJWK, type JWK } from "jose";
 import type { By } from "../../compliance/append-entry.ts";
 import type { Queryable } from "../../database/pool.ts";
@@ -7,6 +8,7 @@ import {
   setSigningKey,
 } from "../../database/repositories/endpoints/endpoint-secrets.ts";
 import { validationFailed } from "../../domain/errors.ts";
+import { soundKey } from "../../lib/public-key.ts";
 import {
   type EndpointKey,
   type EndpointSecretServices,
@@ -25,10 +27,11 @@ export interface SecretSettingsChange {
 /**
  * Encrypts a secret to the tenant's own key, as a compact JWE.
  *
- * @throws the error of jose for an unsuitable key
+ * @throws an error for an unsuitable key
  */
 export async function encryptToRecipient(recipient: string, secret: string): Promise<string> {
   const jwk = JSON.parse(recipient) as JWK;
+  soundKey(createPublicKey({ key: jwk as JsonWebKey, format: "jwk" }));
   const alg = jwk.kty === "RSA" ? "RSA-OAEP-256" : "ECDH-ES+A256KW";
   const header = { alg, enc: "A256GCM", ...(jwk.kid === undefined ? {} : { kid: jwk.kid }) };
   return await new CompactEncrypt(Buffer.from(secret))

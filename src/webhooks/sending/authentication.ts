@@ -1,8 +1,9 @@
 /** Headers and authentication that a tenant may add to requests to its receiver. Secrets in them are write-only. */
-import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
+import { createPrivateKey, createPublicKey, type KeyObject, X509Certificate } from "node:crypto";
 import { createSecureContext } from "node:tls";
 import { envelopeAad } from "../../crypto/envelope.ts";
 import { type FieldProblem, validationFailed } from "../../domain/errors.ts";
+import { soundKey } from "../../lib/public-key.ts";
 import { messageOf } from "../../runtime/thrown.ts";
 
 /** Authentication with its secrets, as the tenant sends it and as the envelope stores it. */
@@ -116,10 +117,7 @@ export function checkHeaders(headers: Readonly<Record<string, string>>, brand: s
 
 function readKey(pem: string): KeyObject {
   const key = createPrivateKey(pem);
-  const { modulusLength } = key.asymmetricKeyDetails ?? {};
-  if (modulusLength !== undefined && (modulusLength < KEY_BITS_MIN || modulusLength > KEY_BITS_MAX)) {
-    throw new Error(`RSA keys must have ${KEY_BITS_MIN} to ${KEY_BITS_MAX} bits`);
-  }
+  soundKey(createPublicKey(key));
   return key;
 }
 

@@ -43,9 +43,6 @@ export interface ExchangeLimits {
   readonly keptBodyBytes: number;
 }
 
-/** Maximum number of 1xx responses. A flood of them would keep our parser busy until the deadline. */
-const MAX_INFORMATIONAL = 64;
-
 type Controller = Dispatcher.DispatchController;
 
 export class Exchange implements Dispatcher.DispatchHandler {
@@ -56,7 +53,6 @@ export class Exchange implements Dispatcher.DispatchHandler {
   private lastLook: NodeJS.Immediate | undefined;
   private ended = false;
   private written = false;
-  private informational = 0;
   private status = 0;
   private retryAfter: string | string[] | undefined;
   private headersAt = 0;
@@ -79,13 +75,6 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseStart(_controller: Controller, status: number, headers: IncomingHttpHeaders): void {
     if (this.ended) {
-      return;
-    }
-    if (status < 200) {
-      this.informational += 1;
-      if (this.informational > MAX_INFORMATIONAL) {
-        this.fail("aborted", null);
-      }
       return;
     }
     this.stopTimer();

@@ -6,6 +6,7 @@ import type { Socket } from "node:net";
 import { connect as connectTcp, isIP } from "node:net";
 import type { SecureContext } from "node:tls";
 import type { OutboundProxy } from "../../config/egress-settings.ts";
+import { InterimResponses } from "../../runtime/interim-responses.ts";
 import { ConnectFailure, encrypt, ignoreError, type Origin } from "./http-tls.ts";
 
 /** Limit of the proxy's response head, which may carry an explanation. */
@@ -42,6 +43,7 @@ function reachProxy({ hostname, port }: OutboundProxy, signal: AbortSignal): Pro
 /** Reads the proxy's response. It must end with its head, as nothing has been sent through the tunnel yet. */
 function untilTunnelStands(socket: Socket, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
+    const interim = new InterimResponses();
     let head = "";
     function stop(): void {
       signal.removeEventListener("abort", fail);
@@ -60,7 +62,12 @@ function untilTunnelStands(socket: Socket, signal: AbortSignal): Promise<void> {
       if (!(chunk instanceof Buffer)) {
         return;
       }
-      head += chunk.toString("latin1");
+      try {
+        head += interim.pass(chunk)?.toString("latin1") ?? "";
+      } catch (error) {
+        fail(error);
+        return;
+      }
       const end = head.indexOf(END_OF_HEAD);
       if (end >= 0 && TUNNEL_STANDS.test(head) && head.length === end + END_OF_HEAD.length) {
         stop();

@@ -1,5 +1,6 @@
 /** Reads what is kept of a receiver's response: text for the tenant, and the requested wait. */
 import { withoutSpace } from "../../http/list-header.ts";
+import { retryAfterMs } from "../../lib/retry-after.ts";
 
 /** Maximum bytes of the kept body, both of the response and of the text made from it. */
 export const KEPT_BODY_BYTES = 4_096;
@@ -35,24 +36,14 @@ export function responseText(
   return decoder.decode(bytes.subarray(0, written));
 }
 
-/** IMF-fixdate, the only date format that senders may use (RFC 9110, 5.6.7). */
-const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
-/** Longer waits are not meaningful. This also keeps the numbers small. */
+/** Longer waits are not meaningful. */
 const MAX_RETRY_AFTER_MS = 604_800_000;
 
 /**
- * Returns the wait that the receiver requests (RFC 9110 section 10.2.3), in milliseconds, at most 7 days, for any
- * status. Null if the header is absent or invalid.
+ * Returns the wait that the receiver requests, in milliseconds, at most 7 days, for any status. Null if the header is
+ * absent, repeated or invalid.
  */
-export function retryAfterMs(header: string | string[] | undefined, nowMs: number): number | null {
-  if (typeof header !== "string") {
-    return null;
-  }
-  const value = withoutSpace(header);
-  const wait = /^\d{1,10}$/.test(value)
-    ? Number(value) * 1_000
-    : HTTP_DATE.test(value)
-      ? Date.parse(value) - nowMs
-      : Number.NaN;
-  return Number.isNaN(wait) ? null : Math.min(Math.max(wait, 0), MAX_RETRY_AFTER_MS);
+export function requestedWaitMs(header: string | string[] | undefined, nowMs: number): number | null {
+  const wait = typeof header === "string" ? retryAfterMs(withoutSpace(header), nowMs) : null;
+  return wait === null ? null : Math.min(wait, MAX_RETRY_AFTER_MS);
 }

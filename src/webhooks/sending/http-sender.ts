@@ -21,6 +21,7 @@ import { type Dispatcher, errors } from "undici";
 import type { Clock } from "../../domain/clock.ts";
 import type { AttemptError } from "../../domain/delivery.ts";
 import type { OutboundProxy } from "../../config/egress-settings.ts";
+import { acceptInterimResponses } from "../../runtime/interim-responses.ts";
 import type { AddressPolicy } from "./address-policy.ts";
 import { ConnectFailure } from "./http-tls.ts";
 import type { Connection, ConnectionStatistics, Connections } from "./http-connections.ts";
@@ -30,7 +31,7 @@ import { Exchange } from "./http-exchange.ts";
 import type { ConnectDependencies } from "./http-connect.ts";
 import type { HostResolver } from "./http-resolver.ts";
 import { createHostResolver } from "./http-resolver.ts";
-import { KEPT_BODY_BYTES, responseText, retryAfterMs } from "./http-response.ts";
+import { KEPT_BODY_BYTES, requestedWaitMs, responseText } from "./http-response.ts";
 import type { Target } from "./http-targets.ts";
 import { createTargets } from "./http-targets.ts";
 
@@ -161,7 +162,7 @@ function resultOf(request: SendRequest, startedAt: number, end: ExchangeEnd): Se
     durationMs: Math.max(0, end.at - startedAt),
     status,
     error: succeeded ? null : "status",
-    retryAfterMs: retryAfterMs(response.retryAfter, end.at),
+    retryAfterMs: requestedWaitMs(response.retryAfter, end.at),
     responseBody: responseText(response.body, response.truncated, request.keptBodyBytes),
   };
 }
@@ -244,6 +245,7 @@ function dispatchOn(connection: Connection, request: Dispatcher.DispatchOptions,
 
 /** Creates a sender with its own connections; one per process. */
 export function createHttpSender(options: HttpSenderOptions): HttpSender {
+  acceptInterimResponses();
   const { clock, bodyMs = BODY_MS } = options;
   const connections = openConnections(options);
   const findTarget = createTargets(options.policy);

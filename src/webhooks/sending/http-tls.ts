@@ -2,6 +2,7 @@
 import type { Socket } from "node:net";
 import type { SecureContext } from "node:tls";
 import { connect as connectTls } from "node:tls";
+import { checkServerIdentity } from "../../lib/server-identity.ts";
 
 /** Target of a connection. */
 export interface Origin {
@@ -56,6 +57,7 @@ export function encrypt(
       ALPNProtocols: ["http/1.1"],
       // Node would take the default from the environment.
       rejectUnauthorized: true,
+      checkServerIdentity,
     });
     function stop(): void {
       signal.removeEventListener("abort", fail);

@@ -4,8 +4,8 @@
  * 127.0.0.1. Here, a host has exactly one valid spelling.
  */
 import { isIP } from "node:net";
+import { domainToASCII, domainToUnicode } from "node:url";
 import { SignetError } from "../../domain/errors.ts";
-import { isValidALabel } from "./a-label.ts";
 
 /** Targets allowed in addition to public https hosts. */
 export interface UrlRules {
@@ -71,6 +71,16 @@ function matchShape(raw: string, rules: UrlRules): { readonly host: string; read
   return { host: host.toLowerCase().replace(/^\[|\]$/g, ""), rawHost: host.toLowerCase() };
 }
 
+/**
+ * Whether a lower-case label that begins with `xn--` is the normal form of an international one (UTS 46): what a resolver
+ * may know. Emoji, and joiners where a script needs them, belong to those.
+ */
+export function isValidALabel(label: string): boolean {
+  const text = domainToUnicode(label);
+  // Versions of Node return nothing for an invalid label, or the label itself.
+  return text !== "" && text !== label && domainToASCII(text) === label;
+}
+
 function checkName(host: string, rules: UrlRules): void {
   if (rules.allowLocalhost && host === "localhost") {
     return;
@@ -79,8 +89,11 @@ function checkName(host: string, rules: UrlRules): void {
     throw forbiddenUrl("The host is not a valid name. A trailing dot is not allowed.");
   }
   const labels = host.split(".");
-  if (labels.some((label) => label.startsWith("xn--") && !isValidALabel(label))) {
-    throw forbiddenUrl("The host has a label that begins with xn-- but is not valid punycode.");
+  const invalid = labels.find((label) => label.startsWith("xn--") && !isValidALabel(label));
+  if (invalid !== undefined) {
+    throw forbiddenUrl(
+      `The host's label ${invalid} is no international name (UTS 46): it does not decode, is not in its normal form, or has characters, joiners or directions that host names cannot have.`,
+    );
   }
   if (NUMBER.test(labels.at(-1) ?? "")) {
     throw forbiddenUrl("The host ends in a number but is not an IP address.");

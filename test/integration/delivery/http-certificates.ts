@@ -13,8 +13,8 @@ export interface KeyPair {
 /** A CA that issues server certificates. */
 export interface Authority {
   readonly cert: string;
-  /** @param names subject alternative names, for instance `DNS:hooks.example.com` */
-  issue(names: string, days?: number): KeyPair;
+  /** @param names subject alternative names, for instance `DNS:hooks.example.com`; null for none */
+  issue(names: string | null, days?: number, commonName?: string): KeyPair;
   remove(): void;
 }
 
@@ -41,9 +41,10 @@ export function createAuthority(): Authority {
   );
   return {
     cert: read("ca.pem"),
-    issue(names, days = 2) {
-      writeFileSync(path("extensions"), `subjectAltName=${names}\nextendedKeyUsage=serverAuth\n`);
-      openssl("req", "-new", ...KEY, "-keyout", "leaf.key", "-out", "leaf.csr", "-subj", "/CN=receiver");
+    issue(names, days = 2, commonName = "receiver") {
+      const alternatives = names === null ? "" : `subjectAltName=${names}\n`;
+      writeFileSync(path("extensions"), `${alternatives}extendedKeyUsage=serverAuth\n`);
+      openssl("req", "-new", ...KEY, "-keyout", "leaf.key", "-out", "leaf.csr", "-subj", `/CN=${commonName}`);
       const signing = ["-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "extensions"];
       openssl("x509", "-req", "-in", "leaf.csr", "-out", "leaf.pem", "-days", String(days), ...signing);
       return { key: read("leaf.key"), cert: read("leaf.pem") };

@@ -38,7 +38,10 @@ describe("a receiver that violates the protocol", () => {
       "switches protocols",
       { kind: "raw", bytes: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n" },
     ],
-    ["sends 100 Continue and nothing else", { kind: "raw", bytes: "HTTP/1.1 100 Continue\r\n\r\n" }],
+    [
+      "sends 100 Continue and then nothing",
+      { kind: "raw", bytes: "HTTP/1.1 100 Continue\r\n\r\n", close: true },
+    ],
     ["floods with informational responses", { kind: "informational-flood", everyMs: 0 }],
     [
       "sends two lengths",

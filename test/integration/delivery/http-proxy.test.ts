@@ -44,6 +44,7 @@ afterEach(async () => {
 async function startProxy(
   answer: { readonly to: number } | { readonly raw: string } | { readonly hang: true },
   tls?: KeyPair,
+  interim = "",
 ): Promise<Proxy> {
   const heads: string[] = [];
   const bytes: Buffer[] = [];
@@ -62,7 +63,7 @@ async function startProxy(
         socket.write(answer.raw);
       } else if ("to" in answer) {
         const upstream = connect({ host: "127.0.0.1", port: answer.to }, () => {
-          socket.write("HTTP/1.1 200 Connection established\r\n\r\n");
+          socket.write(`${interim}HTTP/1.1 200 Connection established\r\n\r\n`);
           socket.on("data", (data: Buffer) => bytes.push(data));
           socket.pipe(upstream).pipe(socket);
         });
@@ -115,6 +116,17 @@ describe("behind a forward proxy", () => {
     expect(Buffer.concat(proxy.bytes).includes("canary")).toBe(false);
     expect(receiver.requests).toHaveLength(3);
     expect(receiver.requests[0]?.rawHeaders.join().toLowerCase()).not.toContain("proxy");
+  });
+
+  it("the proxy may send interim responses before it opens the tunnel", async () => {
+    const receiver = await start({ tls: pair });
+    const proxy = await startProxy(
+      { to: receiver.port },
+      undefined,
+      "HTTP/1.1 100 Continue\r\n\r\n".repeat(2),
+    );
+    const http = sender(`http://127.0.0.1:${proxy.port}`);
+    expect(await http.send(requestTo("https://hooks.example.com/"))).toMatchObject({ status: 200 });
   });
 
   it("the connection to the proxy may also be encrypted", async () => {

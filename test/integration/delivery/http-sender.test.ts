@@ -99,17 +99,38 @@ describe("the outcome", () => {
     expect(await sender.send(ping)).toMatchObject({ status: 200, error: null });
   });
 
-  it("comes from the final response, after informational ones", async () => {
-    receiver.answer([
-      {
-        kind: "raw",
-        bytes: "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
-      },
-    ]);
-    expect(await sender.send(requestTo(receiver.url))).toMatchObject({
-      status: 200,
-      error: null,
-      responseBody: "ok",
+  describe("comes from the final response, after", () => {
+    const final = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    const unasked = "HTTP/1.1 100 Continue\r\n\r\n";
+    const hints = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
+
+    it.each([
+      ["103 Early Hints", hints],
+      ["an unasked 100 Continue", unasked],
+      ["several", unasked.repeat(3)],
+      ["a mixture", `HTTP/1.1 102 Processing\r\n\r\n${unasked}${hints}${unasked}`],
+    ])("%s, on a new and on a kept connection", async (_what, interim) => {
+      receiver.answer([{ kind: "raw", bytes: interim + final }]);
+      for (let count = 0; count < 3; count += 1) {
+        expect(await sender.send(requestTo(receiver.url))).toMatchObject({
+          status: 200,
+          error: null,
+          responseBody: "ok",
+        });
+      }
+      expect(receiver.connections).toBe(1);
+    });
+
+    it("one that comes before the body of the request is read", async () => {
+      receiver.answer([{ kind: "raw", bytes: unasked + final }]);
+      const dripped = requestTo(receiver.url, { drip: { pieces: 2, everyMs: 1 } });
+      expect(await sender.send(dripped)).toMatchObject({ status: 200, error: null });
+    });
+
+    it("one that precedes a failure, which keeps its status and its wait", async () => {
+      const failure = "HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n";
+      receiver.answer([{ kind: "raw", bytes: unasked + failure }]);
+      expect(await sender.send(requestTo(receiver.url))).toMatchObject({ status: 503, retryAfterMs: 7_000 });
     });
   });
 

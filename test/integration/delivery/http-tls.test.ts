@@ -81,6 +81,11 @@ describe("an https receiver", () => {
     ["of an unknown CA", () => [good, "hooks.example.com", null]],
     ["for another name", () => [good, "other.example.com"]],
     ["for another address", () => [good, "127.0.0.2"]],
+    ["that names it in its common name only", () => [authority.issue(null, 2, "hooks.example.com")]],
+    [
+      "that names an address, and it in its common name",
+      () => [authority.issue("IP:127.0.0.1", 2, "hooks.example.com")],
+    ],
     ["that has expired", () => [authority.issue("DNS:hooks.example.com", -1)]],
   ];
   it.each(refused)("with a certificate %s gets no byte of a delivery", async (_which, parameters) => {

@@ -259,6 +259,7 @@ describe("private_key_jwt", () => {
     ["the token endpoint", `${ISSUER}/v1/auth/token`],
     ["its alias", "https://mtls.service.example/v1/auth/token"],
     ["a list of only the issuer", [ISSUER]],
+    ["a list of our names", [ISSUER, `${ISSUER}/v1/auth/token`]],
   ])("accepts an assertion for %s", async (_name, aud) => {
     expect(await signIn(await assertion({ claims: { aud } }), { client_id: client.clientId })).toMatchObject({
       status: 200,
@@ -274,18 +275,22 @@ describe("private_key_jwt", () => {
     ]);
   });
 
-  const bad: readonly [string, () => Assertion][] = [
+  const bad: readonly [string, () => Assertion, RegExp?][] = [
     ["of another client", () => ({ claims: { sub: `cl_${"b".repeat(24)}` } })],
-    ["issued by another party", () => ({ claims: { iss: "somebody" } })],
-    ["for another audience", () => ({ claims: { aud: "https://other.example" } })],
-    ["for the issuer and another audience", () => ({ claims: { aud: [ISSUER, "https://other.example"] } })],
-    ["that has expired", () => ({ claims: { exp: seconds() - 60 } })],
-    ["with a too long lifetime", () => ({ claims: { exp: seconds() + 400 } })],
-    ["without an expiry", () => ({ claims: { exp: undefined } })],
-    ["without an id", () => ({ claims: { jti: undefined } })],
-    ["with an empty id", () => ({ claims: { jti: "" } })],
-    ["with an id that is not a string", () => ({ claims: { jti: 7 } })],
-    ["that is not yet valid", () => ({ claims: { nbf: seconds() + 60 } })],
+    ["issued by another party", () => ({ claims: { iss: "somebody" } }), /: iss /],
+    ["for another audience", () => ({ claims: { aud: "https://other.example" } }), /: aud /],
+    [
+      "for the issuer and another audience",
+      () => ({ claims: { aud: [ISSUER, "https://other.example"] } }),
+      /: aud /,
+    ],
+    ["that has expired", () => ({ claims: { exp: seconds() - 60 } }), /: exp is in the past\./],
+    ["with a too long lifetime", () => ({ claims: { exp: seconds() + 4_000 } }), /: exp is more than 3600 /],
+    ["without an expiry", () => ({ claims: { exp: undefined } }), /: exp /],
+    ["without an id", () => ({ claims: { jti: undefined } }), /: jti /],
+    ["with an empty id", () => ({ claims: { jti: "" } }), /: jti /],
+    ["with an id that is not a string", () => ({ claims: { jti: 7 } }), /: jti /],
+    ["that is not yet valid", () => ({ claims: { nbf: seconds() + 60 } }), /: nbf /],
     [
       "signed with another key",
       () => ({ key: generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey }),
@@ -308,12 +313,16 @@ describe("private_key_jwt", () => {
     ],
     ["with a critical header", () => ({ header: { crit: ["x"], x: 1 } })],
   ];
-  test.each(bad)("issues no token for an assertion %s", async (_name, options) => {
+  test.each(bad)("issues no token for an assertion %s", async (_name, options, problem) => {
     const header = { ...options().header };
     delete header["crit"];
     const text = await assertion({ ...options(), header });
     const sent = options().header?.["crit"] === undefined ? text : withHeader(text, options().header ?? {});
-    expect(await signIn(sent)).toMatchObject(REFUSED);
+    const answer = await signIn(sent);
+    expect(answer).toMatchObject(REFUSED);
+    // Only who has the key learns more.
+    const { error_description: description } = answer.body as { readonly error_description: string };
+    expect(description).toMatch(problem ?? /^Client authentication failed\.$/);
   });
 
   function withHeader(text: string, header: Record<string, unknown>): string {

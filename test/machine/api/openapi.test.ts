@@ -252,13 +252,31 @@ describe.each(Object.keys(DOCUMENTS))("the document for %s", (audience) => {
 
   test("every operation lists the errors of its kind, and every response has an example", () => {
     for (const [name, { responses }] of operationsOf(document.paths)) {
-      expect(Object.keys(responses), name).toEqual(expect.arrayContaining(["400", "429", "500", "503"]));
+      expect(Object.keys(responses), name).toEqual(
+        expect.arrayContaining(["400", "414", "429", "500", "503"]),
+      );
       const [success] = Object.entries(responses).filter(([status]) => status.startsWith("2"));
       // RFC 7009 and the Shared Signals Framework want 200 without a body.
       const empty =
         success?.[0] === "204" || ["POST /v1/auth/revoke", "POST /v1/ssf/subjects/add"].includes(name);
-      expect(Object.keys(success?.[1].content ?? {}), name).toHaveLength(empty ? 0 : 1);
+      const types = name.endsWith("/usage") ? ["application/json", "text/csv"] : undefined;
+      const documented = Object.keys(success?.[1].content ?? {});
+      expect(documented, name).toEqual(types ?? documented.slice(0, empty ? 0 : 1));
+      expect(documented.length > 0, name).toBe(!empty);
     }
+  });
+
+  test("what a POST makes is linked to the operations that take its id", () => {
+    const ids = new Set(operationsOf(document.paths).map(([, { operationId }]) => operationId));
+    const links = operationsOf(document.paths).flatMap(([name, { responses }]) =>
+      Object.values(responses).flatMap((response) =>
+        Object.values(
+          (response as { readonly links?: Record<string, { operationId: string }> }).links ?? {},
+        ).map(({ operationId }) => [name, operationId] as const),
+      ),
+    );
+    expect(links.length).toBeGreaterThan(5);
+    expect(links.filter(([, operationId]) => !ids.has(operationId))).toEqual([]);
   });
 });
 

@@ -1,5 +1,6 @@
 /** The receiver of `signet listen`: what it passes on of the user's program's answer. */
 import { expect, test } from "vitest";
+import { forwardUrl } from "../../../src/cli/client/listen.ts";
 import { startLocalReceiver } from "../../../src/cli/client/local-receiver.ts";
 import { signDelivery } from "../../../src/lib/receiver/sign.ts";
 
@@ -37,4 +38,16 @@ test("of an endless answer of the user's program it reads and passes on the firs
   expect([answer.status, (await answer.arrayBuffer()).byteLength]).toEqual([200, 65_536]);
   expect(read).toBeLessThan(80_000);
   await receiver.close();
+});
+
+test("an address without a scheme is forwarded to over http", () => {
+  expect(
+    ["localhost:3000/hook", "127.0.0.1:3000", "app.local", "https://a.example/"].map(forwardUrl),
+  ).toEqual([
+    "http://localhost:3000/hook",
+    "http://127.0.0.1:3000",
+    "http://app.local",
+    "https://a.example/",
+  ]);
+  expect(forwardUrl(undefined)).toBeUndefined();
 });

@@ -190,3 +190,19 @@ test("appending one by one gives the defined root at every size", () => {
 test("a tree without its subtrees is rejected", () => {
   expect(() => new GrowingTree({ size: 3, peaks: [] })).toThrow(RangeError);
 });
+
+test("the empty tree has one root", async () => {
+  const empty = { size: 0, root: sha256(new Uint8Array()) };
+  const other = { size: 0, root: sha256(Buffer.from("other")) };
+  const larger = { size: 3, root: sha256(Buffer.from("larger")) };
+  expect(await verifyConsistency(empty, empty, [], sha256)).toBe(true);
+  expect(await verifyConsistency(empty, larger, [], sha256)).toBe(true);
+  for (const [from, to] of [
+    [other, other],
+    [empty, other],
+    [other, empty],
+    [other, larger],
+  ] as const) {
+    expect(await verifyConsistency(from, to, [], sha256)).toBe(false);
+  }
+});

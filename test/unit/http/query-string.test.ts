@@ -1,4 +1,5 @@
 import * as fc from "fast-check";
+import { parseQueryString } from "../../../src/http/plugins/request-hygiene.ts";
 import { expect, test } from "vitest";
 import { readPairs } from "../../../src/http/query-string.ts";
 
@@ -36,4 +37,14 @@ test("a name without a value has an empty one, an empty pair is ignored", () => 
 
 test("a plus sign is a space, an escaped plus is itself", () => {
   expect({ ...(readPairs("a=b+c%2Bd") as object) }).toEqual({ a: "b c+d" });
+});
+
+test.each([
+  ["from=2026-11-01T00:00:00+01:00", "2026-11-01T00:00:00+01:00"],
+  ["from=2026-11-01T00%3A00%3A00.5+01%3A00&to=x", "2026-11-01T00:00:00.5+01:00"],
+  ["from=2026-11-01T00:00:00%2B01:00", "2026-11-01T00:00:00+01:00"],
+  ["from=2026-11-01T00:00:00+a", "2026-11-01T00:00:00 a"],
+  ["from=a+b", "a b"],
+])("the sign of a time's offset need not be escaped: %s", (text, value) => {
+  expect(parseQueryString(text)["from"]).toBe(value);
 });

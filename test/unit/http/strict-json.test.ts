@@ -122,7 +122,6 @@ describe("strict JSON", () => {
     ["", "unexpected end at byte 0"],
     [" ", "unexpected end at byte 1"],
     ["{} {}", "unexpected character at byte 3"],
-    ["\ufeff{}", "unexpected character at byte 0"],
     ["\u00a0{}", "unexpected character at byte 0"],
     ["{}\0", "unexpected character at byte 2"],
     ["{'a':1}", "unexpected character at byte 1"],
@@ -243,4 +242,12 @@ describe("opaque members", () => {
       data: new RawJson("object", '{"a":1,"a":2}'),
     });
   });
+});
+
+it("one byte order mark before the value is ignored, and none elsewhere", () => {
+  const read = createStrictJsonParser({ maxDepth: 2 });
+  expect(read(Buffer.from('\ufeff{"a":1}'))).toEqual({ a: 1 });
+  for (const text of ["\ufeff\ufeff{}", " \ufeff{}", "{}\ufeff", "\ufeff"]) {
+    expect(() => read(Buffer.from(text))).toThrow("The body is not acceptable JSON");
+  }
 });

@@ -6,6 +6,7 @@ import logging
 import random
 import time
 from dataclasses import dataclass
+from datetime import timezone
 from email.utils import parsedate_to_datetime
 from typing import Callable, Optional, TypeVar
 
@@ -43,16 +44,23 @@ class RetryPolicy:
 _REPEATABLE = frozenset({408, 429, 502, 503, 504})
 
 
+# In seconds; larger numbers are not exact.
+_LONGEST_WAIT = float(2**53)
+
+
 def retry_after(header: Optional[str], now: float) -> Optional[float]:
     """Reads ``Retry-After`` (RFC 9110 section 10.2.3), seconds or a date; None if invalid."""
     if header is None:
         return None
-    if header.isascii() and header.isdigit() and len(header) < 10:
-        return float(header)
+    if header.isascii() and header.isdigit():
+        return min(float(header), _LONGEST_WAIT)
     try:
-        return max(0.0, parsedate_to_datetime(header).timestamp() - now)
+        at = parsedate_to_datetime(header)
     except (TypeError, ValueError, IndexError, OverflowError):
         return None
+    # The date of C's asctime names no zone, and every HTTP date is in UTC.
+    aware = at if at.tzinfo is not None else at.replace(tzinfo=timezone.utc)
+    return max(0.0, aware.timestamp() - now)
 
 
 def is_repeatable(error: Exception) -> bool:

@@ -6,6 +6,7 @@ import type { ClientRecord } from "../../../../src/database/repositories/tokens/
 import type { UsedAssertion } from "../../../../src/database/repositories/tokens/workload-credentials.ts";
 import { createAssertionVerifier } from "../../../../src/tokens/oauth/client-assertion.ts";
 
+const NOW = 1_790_000_000;
 const EXPIRES = 1_800_000_000;
 const SKEW_MS = 5_000;
 const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
@@ -27,6 +28,50 @@ const client: ClientRecord = {
 const assertion = await new SignJWT({ iss: "cl_1", sub: "cl_1", aud: "https://us", exp: EXPIRES, jti: "one" })
   .setProtectedHeader({ alg: "ES256" })
   .sign(privateKey);
+
+/** Judges claims, which the client has signed, at a moment. */
+async function judge(claims: Record<string, unknown>): Promise<true | string | undefined> {
+  const verify = createAssertionVerifier({
+    audiences: ["https://us", "https://us/token"],
+    algorithms: ["ES256"],
+    use: async () => await Promise.resolve(true),
+    clock: { now: () => NOW * 1_000 },
+  });
+  const payload = { iss: "cl_1", sub: "cl_1", aud: "https://us", exp: NOW + 60, jti: "one", ...claims };
+  const text = await new SignJWT(payload).setProtectedHeader({ alg: "ES256" }).sign(privateKey);
+  return await verify(client, text);
+}
+
+test.each([
+  ["an hour of life", { iat: NOW, exp: NOW + 3_600 }],
+  ["an hour by a clock that is ahead", { iat: NOW + 30, nbf: NOW + 30, exp: NOW + 3_630 }],
+  ["a list of one name of ours", { aud: ["https://us"] }],
+  ["a list of our names", { aud: ["https://us", "https://us/token"] }],
+  ["a clock that is 5 s behind", { exp: NOW - 4 }],
+])("an assertion may have %s", async (_what, claims) => {
+  expect(await judge(claims)).toBe(true);
+});
+
+test.each([
+  ["iss", { iss: "cl_2" }],
+  ["sub", { sub: undefined }],
+  ["aud", { aud: "https://them" }],
+  ["aud", { aud: ["https://us", "https://them"] }],
+  ["aud", { aud: [] }],
+  ["aud", { aud: undefined }],
+  ["aud", { aud: [["https://us"]] }],
+  ["jti", { jti: "" }],
+  ["jti", { jti: 7 }],
+  ["exp", { exp: undefined }],
+  ["exp", { exp: "soon" }],
+  ["exp", { exp: NOW - 6 }],
+  ["exp", { exp: NOW + 3_700 }],
+  ["nbf", { nbf: NOW + 40 }],
+  ["iat", { iat: NOW + 40 }],
+  ["iat", { iat: "now" }],
+])("who has signed an assertion learns that %s is wrong: %j", async (claim, claims) => {
+  expect(await judge(claims)).toMatch(new RegExp(`^${claim} `));
+});
 
 test("a use is remembered until no api accepts the assertion, though their clocks differ by the allowed skew", async () => {
   const uses: UsedAssertion[] = [];

@@ -89,7 +89,7 @@ const withRules = {
   rules: RULES,
   clock: { now: () => 1 },
   findRetiredClient: async () => undefined,
-  verifyAssertion: async () => false,
+  verifyAssertion: async () => undefined,
 };
 
 function authenticator(found: ClientRecord | undefined) {

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { responseText, retryAfterMs } from "../../../../src/webhooks/sending/http-response.ts";
+import { responseText, requestedWaitMs } from "../../../../src/webhooks/sending/http-response.ts";
 
 describe("responseText", () => {
   it("returns well-formed text without U+0000 of at most 4 KiB, for any bytes", () => {
@@ -33,7 +33,7 @@ describe("responseText", () => {
   });
 });
 
-describe("retryAfterMs", () => {
+describe("requestedWaitMs", () => {
   const now = Date.UTC(2026, 10, 20, 12, 0, 0);
 
   it.each([
@@ -41,11 +41,21 @@ describe("retryAfterMs", () => {
     ["120", 120_000],
     [" 5 ", 5_000],
     ["99999999", 604_800_000],
+    ["99999999999", 604_800_000],
+    ["9".repeat(400), 604_800_000],
+    ["00000000000000000000120", 120_000],
     ["Fri, 20 Nov 2026 12:01:30 GMT", 90_000],
     ["Fri, 20 Nov 2026 11:00:00 GMT", 0],
     ["Fri, 20 Nov 2099 11:00:00 GMT", 604_800_000],
+    ["Friday, 20-Nov-26 12:01:30 GMT", 90_000],
+    ["Saturday, 21-Nov-26 12:00:00 GMT", 86_400_000],
+    ["Wednesday, 20-Nov-76 11:59:00 GMT", 604_800_000],
+    ["Friday, 20-Nov-76 12:01:00 GMT", 0],
+    ["Fri Nov 20 12:01:30 2026", 90_000],
+    ["Tue Dec  1 00:00:00 2026", 604_800_000],
+    ["Sun Nov 22 00:00:60 2026", 129_659_000],
   ])("understands %j", (header, wait) => {
-    expect(retryAfterMs(header, now)).toBe(wait);
+    expect(requestedWaitMs(header, now)).toBe(wait);
   });
 
   it.each([
@@ -58,13 +68,17 @@ describe("retryAfterMs", () => {
     "2026-11-20T12:01:00Z",
     "Fri, 99 Nov 2026 12:01:30 GMT",
     "120, 60",
-    "99999999999",
+    "Friday, 20 Nov 2026 12:01:30 GMT",
+    "Fri, 20-Nov-26 12:01:30 GMT",
+    "Fri Nov 20 12:01:30 2026 GMT",
+    "Fri, 20 Nov 2026 12:01:30 +0100",
+    "Fri, 20 Nov 2026 25:01:30 GMT",
   ])("ignores %j", (header) => {
-    expect(retryAfterMs(header, now)).toBeNull();
+    expect(requestedWaitMs(header, now)).toBeNull();
   });
 
   it("ignores a missing or repeated header", () => {
-    expect(retryAfterMs(undefined, now)).toBeNull();
-    expect(retryAfterMs(["5", "6"], now)).toBeNull();
+    expect(requestedWaitMs(undefined, now)).toBeNull();
+    expect(requestedWaitMs(["5", "6"], now)).toBeNull();
   });
 });
