@@ -1,4 +1,4 @@
-/** Revocations and changes of credentials whose events are not published yet (migrations 0068, 0082; role signet_operator). */
+/** Revocations and changes of credentials whose events are not published yet (migrations 0068, 0079; role signet_operator). */
 import type { Queryable } from "../../pool.ts";
 
 /** Channel that announces new rows. */
