@@ -13,18 +13,21 @@ import {
   type MatchingEndpoint,
   type TenantAndType,
 } from "../../database/repositories/webhooks/events.ts";
+import { WeighedMap } from "../../domain/bounded-map.ts";
 import { parseExactJson } from "../../domain/decimal.ts";
-import { putBounded } from "../../domain/bounded-map.ts";
 import type { FieldProblem, SignetError } from "../../domain/errors.ts";
 import { compileSchema, type CheckData } from "../event-types/schema-validator.ts";
 import { rateLimited } from "../../http/rate-limits/rate-limited.ts";
 import { nextTurn, Slices } from "../../runtime/slices.ts";
 import { compileFilter, type EventFilter, stepsOfEvent } from "./event-filter.ts";
+import { createTenantReads } from "./tenant-reads.ts";
 
-/** Maximum number of cached types. Evicted types are read again. */
-const TYPES_MAX = 10_000;
-/** Maximum number of cached compiled schemas, for all tenants. */
-const SCHEMAS_MAX = 2_000;
+/** Maximum characters of cached rules, for all tenants: of the filters and the schema of each type. */
+const RULES_SIZE_MAX = 8_388_608;
+/** Counts as characters, for each type and each filter. */
+const RULE_OVERHEAD = 256;
+/** Maximum characters of schemas that are cached compiled, for all tenants. */
+const SCHEMAS_SIZE_MAX = 4_194_304;
 /** Maximum characters of a tenant's events that may wait for their check: two batches. */
 const WAITING_MAX = 8_388_608;
 export const RETRY_AFTER_MS = 1_000;
@@ -35,6 +38,8 @@ interface Rules {
   readonly key: string;
   readonly check: CheckData | undefined;
   readonly filters: readonly { readonly endpointId: string; readonly admits: EventFilter }[];
+  /** Characters of the texts, with {@link RULE_OVERHEAD}. */
+  readonly size: number;
 }
 
 /** The result of checking an event by one version of the rules. */
@@ -97,15 +102,17 @@ function tooMuchToCheck(): SignetError {
 
 export class EventRules {
   readonly #pool: Pool;
-  readonly #known = new Map<string, Rules>();
+  readonly #known = new WeighedMap<string, Rules>(RULES_SIZE_MAX);
   readonly #loading = new Map<string, Promise<Rules>>();
-  readonly #schemas = new Map<string, CheckData>();
+  readonly #readInTurn: (pair: TenantAndType) => Promise<Rules>;
+  readonly #schemas = new WeighedMap<string, CheckData>(SCHEMAS_SIZE_MAX);
   readonly #slices = new Slices({ sizeMax: WAITING_MAX, refusal: tooMuchToCheck });
   #compiling: Promise<unknown> = Promise.resolve();
 
   /** @param pool role signet_ingest */
   constructor(pool: Pool) {
     this.#pool = pool;
+    this.#readInTurn = createTenantReads(pool, async (pair) => await this.#read(pair));
   }
 
   /**
@@ -131,13 +138,14 @@ export class EventRules {
   async #load({ tenantId, type }: TenantAndType): Promise<Rules> {
     const place = placeOf({ tenantId, type });
     const loading =
-      this.#loading.get(place) ?? this.#read({ tenantId, type }).finally(() => this.#loading.delete(place));
+      this.#loading.get(place) ??
+      this.#readInTurn({ tenantId, type }).finally(() => this.#loading.delete(place));
     this.#loading.set(place, loading);
     const rules = await loading;
     if (rules.key === NO_RULES_KEY) {
       this.#known.delete(place);
     } else {
-      putBounded(this.#known, place, rules, TYPES_MAX);
+      this.#known.put(place, rules, rules.size);
     }
     return rules;
   }
@@ -149,6 +157,10 @@ export class EventRules {
       key: keyOf(schema?.digest ?? null, filters),
       check: schema === undefined ? undefined : await this.#compiled(schema.digest, schema.text),
       filters: filters.map(({ endpointId, filter }) => ({ endpointId, admits: readFilter(filter) })),
+      size: filters.reduce(
+        (size, { filter }) => size + filter.length + RULE_OVERHEAD,
+        (schema?.text.length ?? 0) + RULE_OVERHEAD,
+      ),
     };
   }
 
@@ -159,7 +171,7 @@ export class EventRules {
         await nextTurn();
       }
       const compiled = known ?? compileSchema(parseExactJson(text));
-      putBounded(this.#schemas, digest, compiled, SCHEMAS_MAX);
+      this.#schemas.put(digest, compiled, text.length);
       return compiled;
     });
     this.#compiling = turn.catch(() => undefined);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { putBounded } from "../../../src/domain/bounded-map.ts";
+import { putBounded, WeighedMap } from "../../../src/domain/bounded-map.ts";
 
 test("the oldest entry is evicted and returned", () => {
   const map = new Map<string, number>();
@@ -9,4 +9,22 @@ test("the oldest entry is evicted and returned", () => {
     ["c", 3],
     ["d", 4],
   ]);
+});
+
+test("a weighed map holds what its values weigh, not a number of entries", () => {
+  const map = new WeighedMap<string, number>(10);
+  const put = (key: string, weight: number): string[] => {
+    map.put(key, weight, weight);
+    return ["a", "b", "c", "d"].filter((each) => map.get(each) !== undefined);
+  };
+  put("a", 3);
+  put("b", 3);
+  expect(put("c", 3)).toEqual(["a", "b", "c"]);
+  expect(put("a", 4)).toEqual(["a", "b", "c"]);
+  expect(put("d", 4)).toEqual(["a", "d"]);
+  map.delete("a");
+  map.delete("a");
+  expect(put("b", 6)).toEqual(["b", "d"]);
+  expect(put("c", 30)).toEqual(["c"]);
+  expect(put("a", 1)).toEqual(["a"]);
 });
