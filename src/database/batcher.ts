@@ -46,6 +46,17 @@ function coalesced(later: (run: () => void) => unknown, run: () => void): () => 
   };
 }
 
+async function failureOf(
+  work: Promise<unknown> | undefined,
+): Promise<{ readonly error: unknown } | undefined> {
+  try {
+    await work;
+    return undefined;
+  } catch (error) {
+    return { error };
+  }
+}
+
 export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result>): Batcher<Item, Result> {
   const { maxInFlight, flush, preparation, now = () => performance.now() } = options;
   const waiting = new WaitingRoom<Item, Waiting<Item, Result>>(options);
@@ -65,9 +76,7 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
       }
       entries.forEach((entry, index) => entry.resolve(results[index] as Result));
     } catch (error) {
-      for (const entry of entries) {
-        entry.reject(error);
-      }
+      entries.forEach((entry) => entry.reject(error));
     } finally {
       inFlight -= 1;
       waiting.ended(batch);
@@ -76,10 +85,7 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
   }
 
   async function prepare(owner: string, items: readonly Item[]): Promise<void> {
-    const failure = await Promise.resolve(preparation?.prepare(items)).then(
-      () => undefined,
-      (error: unknown) => ({ error }),
-    );
+    const failure = await failureOf(preparation?.prepare(items));
     for (const entry of waiting.prepared(owner, failure !== undefined)) {
       entry.reject(failure?.error);
     }

@@ -57,7 +57,7 @@ export class Matches {
       (await this.#match({ tenantId, types: missing })).map((match) => [match.type, match]),
     );
     // The first one is put last: what is put later may displace it.
-    for (const type of missing.reverse()) {
+    for (const type of missing.toReversed()) {
       const match = found.get(type) as MatchedType;
       const known = { ...match, rulesKey: rulesKey(match) };
       this.#known.put(placeOf(match), known, weightOf(known));

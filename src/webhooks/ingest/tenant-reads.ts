@@ -29,5 +29,5 @@ export function createTenantReads<Asked extends Pick<TenantAndType, "tenantId">,
     },
     flush: async (items) => await Promise.all(items.map(read)),
   });
-  return reads.add;
+  return async (asked) => await reads.add(asked);
 }
