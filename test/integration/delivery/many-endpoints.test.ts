@@ -2,11 +2,14 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout } from "node:timers/promises";
 import type { PoolClient } from "pg";
-import { expect, test } from "vitest";
-import type { Queryable } from "../../../src/database/pool.ts";
+import { expect, onTestFinished, test } from "vitest";
+import { createPool, type Queryable } from "../../../src/database/pool.ts";
 import { insertEvents, matchEndpoints } from "../../../src/database/repositories/webhooks/events.ts";
+import { systemClock } from "../../../src/domain/clock.ts";
 import { newId } from "../../../src/domain/ids.ts";
-import type { AcceptedEvent } from "../../../src/webhooks/ingest/ingest.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { createContentKeys } from "../../../src/webhooks/ingest/content-keys.ts";
+import { type AcceptedEvent, createIngest } from "../../../src/webhooks/ingest/ingest.ts";
 import { publishOwnEvent } from "../../../src/webhooks/ingest/own-event.ts";
 import { eventually } from "../../support/eventually.ts";
 import { testKeyring } from "../../support/keyring.ts";
@@ -133,9 +136,13 @@ test.each([
   },
 );
 
-async function accept(tenantId: string, type = "some.type"): Promise<AcceptedEvent> {
+async function accept(
+  tenantId: string,
+  type = "some.type",
+  ingest = world.current.ingest,
+): Promise<AcceptedEvent> {
   const rest = { data: "{}", sourceId: null, occurredAt: null, keys: [] };
-  return await world.current.ingest.accept({ tenantId, type, ...rest });
+  return await ingest.accept({ tenantId, type, ...rest });
 }
 
 test("events to 4,000 endpoints are accepted, and those of other tenants beside them", async () => {
@@ -217,6 +224,41 @@ test("a match that fails refuses its own tenant's events alone, until it no long
     expect(outcomes.map(({ status }) => status)).toEqual(["rejected", "fulfilled", "rejected", "fulfilled"]);
   });
   expect(await accept(failing, "new.type")).toMatchObject({ deliveries: 1 });
+});
+
+test("a content key that is slow to open, or cannot be opened, costs its own tenant alone", async () => {
+  const [slow, failing, other] = [
+    await tenantWith(1, ["*"], null),
+    await tenantWith(1, ["*"], null),
+    await tenantWith(1, ["*"], null),
+  ];
+  const { config } = world.current;
+  const keyring = testKeyring(config.kek ?? Buffer.alloc(0));
+  const opened = Promise.withResolvers<undefined>();
+  const asked = Promise.withResolvers<undefined>();
+  const contentRoot: typeof keyring.contentRoot = async (wrapped, tenantId) => {
+    if (tenantId === failing) {
+      throw new Error("the key is disabled");
+    }
+    if (tenantId === slow) {
+      asked.resolve(undefined);
+      await opened.promise;
+    }
+    return await keyring.contentRoot(wrapped, tenantId);
+  };
+  const log = createLogger({ level: "silent" });
+  const pool = createPool({ url: config.databaseUrl, role: "signet_ingest", max: 5, log });
+  onTestFinished(async () => await pool.end());
+  const clock = systemClock;
+  const keys = createContentKeys({ keyring: { contentRoot }, clock });
+  const ingest = createIngest({ pool, keys, clock, randomBytes, keyBytes: randomBytes, deadLetterMs: 1_000 });
+  const publishing = accept(slow, "some.type", ingest);
+  const refused = expect(accept(failing, "some.type", ingest)).rejects.toThrow("the key is disabled");
+  await asked.promise;
+  expect(await accept(other, "some.type", ingest)).toMatchObject({ deliveries: 1 });
+  await refused;
+  opened.resolve(undefined);
+  expect(await publishing).toMatchObject({ deliveries: 1 });
 });
 
 test("1,000 events of 500 types are accepted while endpoints change", async () => {
