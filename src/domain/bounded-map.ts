@@ -1,4 +1,4 @@
-/** Maps with a maximum size, in the order of use. */
+/** Maps with a maximum size or weight, in the order of use. */
 
 /**
  * Puts the entry at the end of the map. If the map then exceeds `max` entries, removes the oldest one.
@@ -21,39 +21,34 @@ export function putBounded<Key, Value>(
   return oldest;
 }
 
-/** A map whose values together hold no more than a maximum of something. It keeps the newest value in any case. */
+/** A map whose values weigh at most `max` together. Beyond that it removes the oldest ones, but never the newest. */
 export class WeighedMap<Key, Value> {
-  readonly #values = new Map<Key, { readonly value: Value; readonly weight: number }>();
-  readonly #weigh: (value: Value) => number;
+  readonly #entries = new Map<Key, { readonly value: Value; readonly weight: number }>();
   readonly #max: number;
-  #sum = 0;
+  #weight = 0;
 
-  /** @param weigh returns what a value holds; it must not change while the value is in the map */
-  constructor({ weigh, max }: { readonly weigh: (value: Value) => number; readonly max: number }) {
-    this.#weigh = weigh;
+  constructor(max: number) {
     this.#max = max;
   }
 
   get(key: Key): Value | undefined {
-    return this.#values.get(key)?.value;
+    return this.#entries.get(key)?.value;
   }
 
-  /** Puts the entry at the end, and removes the oldest ones until the others keep the maximum. */
-  put(key: Key, value: Value): void {
+  delete(key: Key): void {
+    this.#weight -= this.#entries.get(key)?.weight ?? 0;
+    this.#entries.delete(key);
+  }
+
+  put(key: Key, value: Value, weight: number): void {
     this.delete(key);
-    const weight = this.#weigh(value);
-    this.#values.set(key, { value, weight });
-    this.#sum += weight;
-    for (const oldest of this.#values.keys()) {
-      if (this.#sum <= this.#max || oldest === key) {
+    this.#entries.set(key, { value, weight });
+    this.#weight += weight;
+    for (const oldest of this.#entries.keys()) {
+      if (this.#weight <= this.#max || this.#entries.size === 1) {
         return;
       }
       this.delete(oldest);
     }
-  }
-
-  delete(key: Key): void {
-    this.#sum -= this.#values.get(key)?.weight ?? 0;
-    this.#values.delete(key);
   }
 }

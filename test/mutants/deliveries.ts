@@ -368,10 +368,10 @@ export const DELIVERIES: readonly Mutant[] = [
   {
     name: "events-wait-behind-a-batch",
     breaks: "A tenant's batch does not delay the events of others (architecture 3)",
-    file: "src/database/batcher.ts",
+    file: "src/database/waiting-room.ts",
     find: "const beside = this.#few.size > 0 || this.#expectsFew(nowMs);",
     replace: "const beside = this.#few.size > 1_000 && this.#expectsFew(nowMs);",
-    caughtBy: "test/unit/database/batcher.test.ts",
+    caughtBy: "test/unit/database/waiting-room.test.ts",
   },
   {
     name: "held-commits-forgotten",
@@ -379,7 +379,7 @@ export const DELIVERIES: readonly Mutant[] = [
     file: "src/database/batcher.ts",
     find: "          lookAgain();\n",
     replace: "          void lookAgain;\n",
-    caughtBy: "test/unit/database/batcher.test.ts",
+    caughtBy: "test/unit/database/waiting-room.test.ts",
   },
   {
     name: "signal-before-start-lost",

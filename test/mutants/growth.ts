@@ -1,4 +1,4 @@
-/** Mutants of what grows with tenants and months: retention, lists, replays. */
+/** Mutants of what grows with tenants and months: retention, lists, replays, endpoints. */
 import type { Mutant } from "./mutant.ts";
 
 export const GROWTH: readonly Mutant[] = [
@@ -221,5 +221,53 @@ export const GROWTH: readonly Mutant[] = [
     find: "AND i.position <= $3 GROUP BY",
     replace: "AND i.position <= $3 * 1000 GROUP BY",
     caughtBy: "test/integration/api/large-replays.test.ts",
+  },
+  {
+    name: "slow-match-in-shared-commits",
+    breaks: "A match that fails or is slow costs its own tenant alone (decision 28)",
+    file: "src/webhooks/ingest/ingest.ts",
+    find: "of: ({ event }) => event.tenantId,",
+    replace: 'of: () => "",',
+    caughtBy: "test/integration/delivery/many-endpoints.test.ts",
+  },
+  {
+    name: "failed-preparation-ignored",
+    breaks: "A match that fails refuses the events that wait for it (decision 28)",
+    file: "src/database/waiting-room.ts",
+    find: "(failed && !this.#isReady(entry.item) ? lost : kept).push(entry);",
+    replace: "(failed && this.#isReady(entry.item) ? lost : kept).push(entry);",
+    caughtBy: "test/unit/database/waiting-room.test.ts",
+  },
+  {
+    name: "rows-of-a-commit-uncounted",
+    breaks: "A commit has at most 10,000 rows, or one event (decision 28)",
+    file: "src/webhooks/ingest/ingest.ts",
+    find: "return 1 + Math.max(0, ",
+    replace: "return 1 + Math.min(0, ",
+    caughtBy: "test/integration/delivery/many-endpoints.test.ts",
+  },
+  {
+    name: "one-tenant-holds-all-commits",
+    breaks: "No tenant fills both commits (decision 28)",
+    file: "src/database/waiting-room.ts",
+    find: "if (taken.length === 0 && owner === holder) {",
+    replace: "if (taken.length < 0 && owner === holder) {",
+    caughtBy: "test/unit/database/waiting-room.test.ts",
+  },
+  {
+    name: "slow-matches-take-all-connections",
+    breaks: "Slow matches of some tenants leave connections to commits (decision 28)",
+    file: "src/webhooks/ingest/tenant-reads.ts",
+    find: "(pool.options.max ?? 0) * SHARE",
+    replace: "(pool.options.max ?? 0) / SHARE",
+    caughtBy: "test/unit/webhooks/ingest/matches.test.ts",
+  },
+  {
+    name: "matches-remembered-by-number",
+    breaks: "What is remembered counts what it holds (decision 28)",
+    file: "src/webhooks/ingest/matches.ts",
+    find: "return MATCH_WEIGHT + endpoints.length *",
+    replace: "return MATCH_WEIGHT + 0 * endpoints.length *",
+    caughtBy: "test/unit/webhooks/ingest/matches.test.ts",
   },
 ];

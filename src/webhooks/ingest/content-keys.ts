@@ -1,4 +1,4 @@
-/** Caches the tenants' content keys for ingest, so that a commit across tenants requests none twice. */
+/** Keeps the tenants' content keys for ingest. */
 import type { KeyObject } from "node:crypto";
 import type { Keyring } from "../../crypto/keyring.ts";
 import type { Queryable } from "../../database/pool.ts";
@@ -7,20 +7,21 @@ import { putBounded } from "../../domain/bounded-map.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { SignetError } from "../../domain/errors.ts";
 
-const ROOTS_MAX = 1_000;
+/** Each takes some 300 bytes, with the tenant's id. */
+const ROOTS_MAX = 20_000;
 /** After this time the database is queried again, because a tenant may have been erased. */
 const FRESH_MS = 60_000;
 
-/** Content root key of each tenant, or the reason why it has none. */
-export type ContentRoots = ReadonlyMap<string, KeyObject | Error>;
-
 export interface ContentKeys {
+  /** Returns a tenant's root key; undefined if it is not known, or was read too long ago. */
+  known(tenantId: string): KeyObject | undefined;
   /**
-   * Returns the root keys of all named tenants. One tenant's error does not affect the others.
+   * Reads a tenant's root key. It may wait for a key management service.
    *
    * @param db role signet_ingest
+   * @throws SignetError TENANT_SUSPENDED if the tenant is erased
    */
-  rootsOf(db: Queryable, tenantIds: Iterable<string>): Promise<ContentRoots>;
+  read(db: Queryable, tenantId: string): Promise<void>;
 }
 
 export interface ContentKeysOptions {
@@ -29,49 +30,21 @@ export interface ContentKeysOptions {
 }
 
 export function createContentKeys({ keyring, clock }: ContentKeysOptions): ContentKeys {
-  const known = new Map<string, { readonly root: KeyObject; readonly untilMs: number }>();
-
-  async function ask(db: Queryable, tenantIds: readonly string[], roots: Map<string, KeyObject | Error>) {
-    const wrapped = await findDataKeys(db, tenantIds);
-    // Together, because a key management service may be far away.
-    await Promise.all(
-      tenantIds.map(async (tenantId) => {
-        roots.set(tenantId, await unwrap(tenantId, wrapped.get(tenantId)));
-      }),
-    );
-  }
-
-  async function unwrap(tenantId: string, wrapped: string | undefined): Promise<KeyObject | Error> {
-    if (wrapped === undefined) {
-      known.delete(tenantId);
-      return new SignetError("TENANT_SUSPENDED", { detail: "The tenant no longer accepts events." });
-    }
-    try {
-      const root = await keyring.contentRoot(wrapped, tenantId);
-      putBounded(known, tenantId, { root, untilMs: clock.now() + FRESH_MS }, ROOTS_MAX);
-      return root;
-    } catch (error) {
-      return error instanceof Error ? error : new Error(String(error));
-    }
-  }
+  const roots = new Map<string, { readonly root: KeyObject; readonly untilMs: number }>();
 
   return {
-    rootsOf: async (db, tenantIds) => {
-      const roots = new Map<string, KeyObject | Error>();
-      const missing: string[] = [];
-      const nowMs = clock.now();
-      for (const tenantId of new Set(tenantIds)) {
-        const at = known.get(tenantId);
-        if (at !== undefined && nowMs < at.untilMs) {
-          roots.set(tenantId, at.root);
-        } else {
-          missing.push(tenantId);
-        }
+    known: (tenantId) => {
+      const kept = roots.get(tenantId);
+      return kept !== undefined && clock.now() < kept.untilMs ? kept.root : undefined;
+    },
+    read: async (db, tenantId) => {
+      const wrapped = (await findDataKeys(db, [tenantId])).get(tenantId);
+      if (wrapped === undefined) {
+        roots.delete(tenantId);
+        throw new SignetError("TENANT_SUSPENDED", { detail: "The tenant no longer accepts events." });
       }
-      if (missing.length > 0) {
-        await ask(db, missing, roots);
-      }
-      return roots;
+      const root = await keyring.contentRoot(wrapped, tenantId);
+      putBounded(roots, tenantId, { root, untilMs: clock.now() + FRESH_MS }, ROOTS_MAX);
     },
   };
 }

@@ -14,18 +14,21 @@ import {
   type MatchingEndpoint,
   type TenantAndType,
 } from "../../database/repositories/webhooks/events.ts";
+import { WeighedMap } from "../../domain/bounded-map.ts";
 import { parseExactJson } from "../../domain/decimal.ts";
-import { putBounded, WeighedMap } from "../../domain/bounded-map.ts";
 import type { FieldProblem, SignetError } from "../../domain/errors.ts";
 import { compileSchema, type CheckData } from "../event-types/schema-validator.ts";
 import { rateLimited } from "../../http/rate-limits/rate-limited.ts";
 import { nextTurn, Slices } from "../../runtime/slices.ts";
 import { compileFilter, type EventFilter, stepsOfEvent } from "./event-filter.ts";
+import { createTenantReads } from "./tenant-reads.ts";
 
-/** Maximum number of cached types with their filters, of about 1 kB each. Evicted types are read again. */
-const RULES_MAX = 50_000;
-/** Maximum number of cached compiled schemas, for all tenants. */
-const SCHEMAS_MAX = 2_000;
+/** Maximum characters of cached rules, for all tenants: of the filters and the schema of each type. */
+const RULES_SIZE_MAX = 8_388_608;
+/** Counts as characters, for each type and each filter. */
+const RULE_OVERHEAD = 256;
+/** Maximum characters of schemas that are cached compiled, for all tenants. */
+const SCHEMAS_SIZE_MAX = 4_194_304;
 /** Maximum characters of a tenant's events that may wait for their check: two batches. */
 const WAITING_MAX = 8_388_608;
 export const RETRY_AFTER_MS = 1_000;
@@ -38,16 +41,21 @@ interface Rules {
   readonly filters: readonly { readonly endpointId: string; readonly admits: EventFilter }[];
   /** Places of the endpoints in `filters`. */
   readonly places: ReadonlyMap<string, number>;
+  /** Characters of the texts, with {@link RULE_OVERHEAD}. */
+  readonly size: number;
 }
 
 /** The endpoints whose filter an event does not pass: a bit each, because many events may wait for their commit. */
 export class Excluded {
   readonly #places: Rules["places"];
   readonly #bits: Uint8Array;
+  /** Number of endpoints. */
+  readonly size: number;
 
   /** @param places all endpoints with a filter, and their places from 0; shared by all events of the same rules */
   constructor(places: ReadonlyMap<string, number>, refusing: readonly string[]) {
     this.#places = places;
+    this.size = refusing.length;
     this.#bits = new Uint8Array(refusing.length === 0 ? 0 : Math.ceil(places.size / 8));
     for (const endpointId of refusing) {
       const place = places.get(endpointId) ?? 0;
@@ -132,18 +140,17 @@ function tooMuchToCheck(): SignetError {
 
 export class EventRules {
   readonly #pool: Pool;
-  readonly #known = new WeighedMap<string, Rules>({
-    weigh: ({ filters }) => 1 + filters.length,
-    max: RULES_MAX,
-  });
+  readonly #known = new WeighedMap<string, Rules>(RULES_SIZE_MAX);
   readonly #loading = new Map<string, Promise<Rules>>();
-  readonly #schemas = new Map<string, CheckData>();
+  readonly #readInTurn: (pair: TenantAndType) => Promise<Rules>;
+  readonly #schemas = new WeighedMap<string, CheckData>(SCHEMAS_SIZE_MAX);
   readonly #slices = new Slices({ sizeMax: WAITING_MAX, refusal: tooMuchToCheck });
   #compiling: Promise<unknown> = Promise.resolve();
 
   /** @param pool role signet_ingest */
   constructor(pool: Pool) {
     this.#pool = pool;
+    this.#readInTurn = createTenantReads(pool, async (pair) => await this.#read(pair));
   }
 
   /**
@@ -169,13 +176,14 @@ export class EventRules {
   async #load({ tenantId, type }: TenantAndType): Promise<Rules> {
     const place = placeOf({ tenantId, type });
     const loading =
-      this.#loading.get(place) ?? this.#read({ tenantId, type }).finally(() => this.#loading.delete(place));
+      this.#loading.get(place) ??
+      this.#readInTurn({ tenantId, type }).finally(() => this.#loading.delete(place));
     this.#loading.set(place, loading);
     const rules = await loading;
     if (rules.key === NO_RULES_KEY) {
       this.#known.delete(place);
     } else {
-      this.#known.put(place, rules);
+      this.#known.put(place, rules, rules.size);
     }
     return rules;
   }
@@ -188,6 +196,10 @@ export class EventRules {
       check: schema === undefined ? undefined : await this.#compiled(schema.digest, schema.text),
       filters: filters.map(({ endpointId, filter }) => ({ endpointId, admits: readFilter(filter) })),
       places: new Map(filters.map(({ endpointId }, place) => [endpointId, place])),
+      size: filters.reduce(
+        (size, { filter }) => size + filter.length + RULE_OVERHEAD,
+        (schema?.text.length ?? 0) + RULE_OVERHEAD,
+      ),
     };
   }
 
@@ -198,7 +210,7 @@ export class EventRules {
         await nextTurn();
       }
       const compiled = known ?? compileSchema(parseExactJson(text));
-      putBounded(this.#schemas, digest, compiled, SCHEMAS_MAX);
+      this.#schemas.put(digest, compiled, text.length);
       return compiled;
     });
     this.#compiling = turn.catch(() => undefined);

@@ -4,24 +4,21 @@
  */
 import type { KeyObject } from "node:crypto";
 import type { Pool } from "../../database/pool.ts";
-import { createBatcher } from "../../database/batcher.ts";
+import { type Batcher, createBatcher } from "../../database/batcher.ts";
 import {
   type EventKey,
   type Expected,
   findEvent,
   insertEvents,
   type InsertTimes,
-  matchEndpoints,
   type MatchedType,
   type NewEvent,
-  type TenantAndType,
 } from "../../database/repositories/webhooks/events.ts";
 import {
   findIdempotencyKey,
   freeIdempotencyKey,
   type TakenKey,
 } from "../../database/repositories/idempotency.ts";
-import { WeighedMap } from "../../domain/bounded-map.ts";
 import type { Clock } from "../../domain/clock.ts";
 import { newId, type RandomBytes } from "../../domain/ids.ts";
 import { SignetError, validationFailed } from "../../domain/errors.ts";
@@ -33,7 +30,8 @@ import { IDEMPOTENCY_MS } from "../../domain/idempotency.ts";
 import type { ContentKeys } from "./content-keys.ts";
 import { sealNewContents } from "./event-content.ts";
 import type { HandOver } from "./hand-over.ts";
-import { type Checked, EventRules, placeOf, RETRY_AFTER_MS, rulesKey } from "./event-rules.ts";
+import { type Checked, EventRules, placeOf, RETRY_AFTER_MS } from "./event-rules.ts";
+import { type KnownMatch, Matches } from "./matches.ts";
 
 /**
  * How long a signed event is recognized by its id (security decisions F): three times the validity of a signature.
@@ -46,12 +44,18 @@ const COMMIT_EVENTS_BESIDE_OTHERS = 64;
 const MANY_EVENTS = 64;
 /** Characters of `data`. Limited so that a small event does not wait until hundreds of large ones are written. */
 const COMMIT_SIZE_MAX = 4_194_304;
+/** Rows of events and deliveries. 10,000 take some 220 ms. */
+const COMMIT_ROWS_MAX = 10_000;
+/** As {@link COMMIT_EVENTS_BESIDE_OTHERS}: 2,500 take some 60 ms. */
+const COMMIT_ROWS_BESIDE_OTHERS = 2_500;
+/** As {@link MANY_EVENTS}, of ten rows each. */
+const MANY_ROWS = 640;
 const COMMITS_IN_FLIGHT_MAX = 2;
+/** Events whose types are matched by one statement: its answer has the endpoints of each type. */
+const PREPARED_EVENTS_MAX = 16;
 /** Limits of the events that wait for a slow or unavailable database. Beyond them, clients are asked to retry. */
 const WAITING_EVENTS_MAX = 10_000;
 const WAITING_SIZE_MAX = 33_554_432;
-/** Matches that are kept, and their endpoints, of some 200 bytes each. */
-const MATCHED = { max: 100_000, weigh: ({ endpoints }: MatchedType): number => 1 + endpoints.length };
 
 export interface IncomingEvent {
   readonly tenantId: string;
@@ -103,29 +107,28 @@ export interface IngestOptions {
   readonly handOver?: HandOver | undefined;
 }
 
-/** A match with the key of its rules. */
-type KnownMatch = MatchedType & { readonly rulesKey: string };
-/** By tenant and type. */
-type KnownMatches = WeighedMap<string, KnownMatch>;
-
-/** An event with the result of its check. */
+/** An event with the result of its check. Holds no match: those of all waiting events would fill the memory. */
 interface CheckedEvent {
   readonly event: IncomingEvent;
   readonly checked: Checked;
+  /** The event's {@link placeOf}. */
+  readonly place: string;
 }
 
 /**
  * Result of one item. An error affects only that item. The others mean that it was not accepted: its key is taken, it
- * was checked by rules that are not current, or the endpoints of its type have changed.
+ * was checked by rules that are not current, or its match is no longer current or known.
  */
-type Flushed = AcceptedEvent | "key-taken" | "other-rules" | "outdated" | Error;
+type Flushed = AcceptedEvent | "key-taken" | "other-rules" | "outdated";
 
-export function createIngest(options: IngestOptions): Ingest {
-  const { pool, clock } = options;
-  const rules = new EventRules(pool);
-  const matches = new WeighedMap<string, KnownMatch>(MATCHED);
+/** Returns the number of rows that an item writes: itself, and its deliveries. One if its match is not known. */
+function rowsOf({ place, checked: { excluded } }: CheckedEvent, matches: Matches): number {
+  return 1 + Math.max(0, (matches.known(place)?.endpoints.length ?? 0) - excluded.size);
+}
 
-  const commits = createBatcher<CheckedEvent, Flushed>({
+function createCommits(options: IngestOptions, matches: Matches): Batcher<CheckedEvent, Flushed> {
+  const { pool, keys } = options;
+  return createBatcher<CheckedEvent, Flushed>({
     maxItems: COMMIT_EVENTS_MAX,
     maxWaiting: WAITING_EVENTS_MAX,
     size: {
@@ -133,11 +136,27 @@ export function createIngest(options: IngestOptions): Ingest {
       max: COMMIT_SIZE_MAX,
       maxWaiting: WAITING_SIZE_MAX,
     },
+    rows: { of: (item) => rowsOf(item, matches), max: COMMIT_ROWS_MAX },
     owner: {
       of: ({ event }) => event.tenantId,
       many: MANY_EVENTS,
       manyPerFlush: COMMIT_EVENTS_BESIDE_OTHERS,
+      manyRows: MANY_ROWS,
+      rowsPerFlush: COMMIT_ROWS_BESIDE_OTHERS,
       refusal: tooManyWait,
+    },
+    preparation: {
+      isReady: ({ event, place }) =>
+        matches.known(place) !== undefined && keys.known(event.tenantId) !== undefined,
+      maxItems: PREPARED_EVENTS_MAX,
+      prepare: async (items) => {
+        const [{ event }] = items as readonly [CheckedEvent];
+        const { tenantId } = event;
+        await Promise.all([
+          keys.known(tenantId) ?? keys.read(pool, tenantId),
+          matches.read({ tenantId, types: items.map((item) => item.event.type) }),
+        ]);
+      },
     },
     maxInFlight: COMMITS_IN_FLIGHT_MAX,
     flush: async (items) => {
@@ -156,9 +175,16 @@ export function createIngest(options: IngestOptions): Ingest {
       }
     },
   });
+}
+
+export function createIngest(options: IngestOptions): Ingest {
+  const { pool, clock } = options;
+  const rules = new EventRules(pool);
+  const commits = createCommits(options, new Matches(pool));
 
   return {
     accept: async (event) => {
+      const place = placeOf(event);
       const byRulesSeen = rules.check(event);
       let checked = byRulesSeen instanceof Promise ? await byRulesSeen : byRulesSeen;
       // The key may expire between the insert that found it and the lookup. Then it is free again.
@@ -167,10 +193,7 @@ export function createIngest(options: IngestOptions): Ingest {
           checked = await rules.checkCurrent(event);
         }
         const refused = checked.problems.length > 0;
-        const flushed = refused ? "key-taken" : await commits.add({ event, checked });
-        if (flushed instanceof Error) {
-          throw flushed;
-        }
+        const flushed = refused ? "key-taken" : await commits.add({ event, checked, place });
         if (flushed === "outdated") {
           continue;
         }
@@ -204,36 +227,30 @@ function tooManyWait(): SignetError {
 type UnsealedEvent = Omit<NewEvent, "content"> & { readonly data: string };
 
 /**
- * Commits the items. Matches are kept between commits, and the statement that inserts compares them to the current ones,
- * so most commits take one round trip.
+ * Commits the items in one round trip. Their matches and keys have been read before. The statement that inserts compares
+ * the matches to the current ones.
  */
 async function commit(
   items: readonly CheckedEvent[],
-  known: KnownMatches,
+  known: Matches,
   options: IngestOptions,
 ): Promise<Flushed[]> {
-  const { pool, clock, deadLetterMs } = options;
+  const { clock, deadLetterMs } = options;
   const nowMs = clock.now();
   const now = new Date(nowMs);
-  const [matches, roots] = await Promise.all([
-    matchAll(pool, items, known),
-    options.keys.rootsOf(
-      pool,
-      items.map(({ event }) => event.tenantId),
-    ),
-  ]);
+  const matches = new Map(items.map(({ place }) => [place, known.known(place)]));
+  const roots = new Map(items.map(({ event: { tenantId } }) => [tenantId, options.keys.known(tenantId)]));
   const keys = new Set<string>();
   const events: UnsealedEvent[] = [];
-  const made = items.map(({ event, checked }): Flushed => {
-    const root = roots.get(event.tenantId);
-    if (root instanceof Error) {
-      return root;
-    }
-    const place = placeOf(event);
+  const expected = new Set<KnownMatch>();
+  const made = items.map(({ event, checked, place }): Flushed => {
     const match = matches.get(place);
-    if (match === undefined || match.rulesKey !== checked.key) {
+    if (match === undefined || roots.get(event.tenantId) === undefined) {
+      return "outdated";
+    }
+    if (match.rulesKey !== checked.key) {
       // Either of the two may be the older one.
-      known.delete(place);
+      known.forget(match);
       return "other-rules";
     }
     const own = event.keys.map(({ tenantId, route, key }) => `${tenantId}/${route}/${key}`);
@@ -245,10 +262,14 @@ async function commit(
     }
     const taken = newEvent(event, { match, checked, nowMs, randomBytes: options.randomBytes });
     events.push(taken);
+    expected.add(match);
     const { id, type, deliveries } = taken;
     const { deprecatedAt } = match;
     return { id, type, createdAt: now, deliveries: deliveries.length, deprecatedAt };
   });
+  if (events.length === 0) {
+    return made;
+  }
   const contents = sealNewContents(events, (tenantId) => roots.get(tenantId) as KeyObject, options.keyBytes);
   const sealed = events.map((event, index) => ({ ...event, content: contents[index] as Buffer }));
   const times = {
@@ -257,15 +278,14 @@ async function commit(
     signedKeysAfter: new Date(nowMs - REPLAY_MS),
     expiresAt: new Date(nowMs + deadLetterMs),
   };
-  const expected = [...matches.values()];
-  const { inserted, outdated } = await insertHanded(options, sealed, times, expected);
+  const { inserted, outdated } = await insertHanded(options, sealed, times, [...expected]);
   metrics.eventsAccepted.inc(inserted.size);
   return made.map((flushed, index) => {
-    if (typeof flushed === "string" || flushed instanceof Error || inserted.has(flushed.id)) {
+    if (typeof flushed === "string" || inserted.has(flushed.id)) {
       return flushed;
     }
     if (outdated.has(flushed.id)) {
-      known.delete(placeOf((items[index] as CheckedEvent).event));
+      known.forget(matches.get((items[index] as CheckedEvent).place) as KnownMatch);
       return "outdated";
     }
     return "key-taken";
@@ -324,34 +344,6 @@ function newEvent(
       state: endpoint.state === "ACTIVE" ? "QUEUED" : "DEAD_LETTERED",
     })),
   };
-}
-
-/** Returns the match of each distinct tenant and type. Looks up those that are not known, and adds them. */
-async function matchAll(
-  pool: Pool,
-  items: readonly CheckedEvent[],
-  known: KnownMatches,
-): Promise<ReadonlyMap<string, KnownMatch>> {
-  const matches = new Map<string, KnownMatch>();
-  const missing = new Map<string, TenantAndType>();
-  for (const { event } of items) {
-    const { tenantId, type } = event;
-    const place = placeOf(event);
-    const match = known.get(place);
-    if (match === undefined) {
-      missing.set(place, { tenantId, type });
-    } else {
-      matches.set(place, match);
-    }
-  }
-  if (missing.size > 0) {
-    for (const match of await matchEndpoints(pool, [...missing.values()])) {
-      const found = { ...match, rulesKey: rulesKey(match) };
-      matches.set(placeOf(match), found);
-      known.put(placeOf(match), found);
-    }
-  }
-  return matches;
 }
 
 /** A key of an incoming event that is already taken, and the event it belongs to. */

@@ -1,12 +1,17 @@
 /** Publishing to thousands of endpoints: the cost grows with their number, and others do not pay it. */
 import { randomBytes } from "node:crypto";
+import { setTimeout } from "node:timers/promises";
 import type { PoolClient } from "pg";
-import { expect, test } from "vitest";
-import type { Queryable } from "../../../src/database/pool.ts";
+import { expect, onTestFinished, test } from "vitest";
+import { createPool, type Queryable } from "../../../src/database/pool.ts";
 import { insertEvents, matchEndpoints } from "../../../src/database/repositories/webhooks/events.ts";
+import { systemClock } from "../../../src/domain/clock.ts";
 import { newId } from "../../../src/domain/ids.ts";
-import type { AcceptedEvent } from "../../../src/webhooks/ingest/ingest.ts";
+import { createLogger } from "../../../src/observability/logger.ts";
+import { createContentKeys } from "../../../src/webhooks/ingest/content-keys.ts";
+import { type AcceptedEvent, createIngest } from "../../../src/webhooks/ingest/ingest.ts";
 import { publishOwnEvent } from "../../../src/webhooks/ingest/own-event.ts";
+import { eventually } from "../../support/eventually.ts";
 import { testKeyring } from "../../support/keyring.ts";
 import { useWorld } from "../../support/world.ts";
 
@@ -131,9 +136,13 @@ test.each([
   },
 );
 
-async function accept(tenantId: string, type = "some.type"): Promise<AcceptedEvent> {
+async function accept(
+  tenantId: string,
+  type = "some.type",
+  ingest = world.current.ingest,
+): Promise<AcceptedEvent> {
   const rest = { data: "{}", sourceId: null, occurredAt: null, keys: [] };
-  return await world.current.ingest.accept({ tenantId, type, ...rest });
+  return await ingest.accept({ tenantId, type, ...rest });
 }
 
 test("events to 4,000 endpoints are accepted, and those of other tenants beside them", async () => {
@@ -144,4 +153,141 @@ test("events to 4,000 endpoints are accepted, and those of other tenants beside 
     expect(await accept(small)).toMatchObject({ deliveries: 1 });
   }
   expect((await Promise.all(publishing)).map(({ deliveries }) => deliveries)).toEqual(Array(4).fill(4_000));
+});
+
+test("a batch to many endpoints is accepted in parts of at most 10,000 rows, in order", async () => {
+  const large = await tenantWith(1_500, ["*"], null);
+  const types = ["some.type", "other.type", "third.type"];
+  const batch = Array.from({ length: 30 }, async (_, index) => await accept(large, types[index % 3]));
+  const accepted = await Promise.all(batch);
+  expect(accepted.every(({ deliveries }) => deliveries === 1_500)).toBe(true);
+  const { rows } = await world.current.sql.query<{ id: string; part: string }>(
+    "SELECT id, xmin::text AS part FROM events WHERE tenant_id = $1",
+    [large],
+  );
+  const partOf = new Map(rows.map(({ id, part }) => [id, part]));
+  const order = accepted.map(({ id }) => partOf.get(id) as string);
+  const events = Map.groupBy(order, (part) => part);
+  expect(Math.max(...[...events.values()].map(({ length }) => length))).toBeLessThanOrEqual(6);
+  // Each part ends before the next one begins.
+  expect(order.filter((part, index) => part !== order[index - 1])).toHaveLength(events.size);
+  const times = accepted.map(({ createdAt }) => createdAt.getTime());
+  expect(times).toEqual(times.toSorted((left, right) => left - right));
+});
+
+/** Adds the condition `holds` to what ingest reads of a tenant's endpoints. */
+async function withPolicy(tenantId: string, holds: string, work: () => Promise<void>): Promise<void> {
+  const { sql } = world.current;
+  await sql.query(
+    `CREATE POLICY tested ON endpoints AS RESTRICTIVE FOR SELECT TO signet_ingest
+      USING (CASE WHEN tenant_id = '${tenantId}' THEN ${holds} ELSE true END)`,
+  );
+  try {
+    await work();
+  } finally {
+    await sql.query("DROP POLICY tested ON endpoints");
+  }
+}
+
+test("a match that is slow delays its own tenant alone, and another tenant's new types are matched", async () => {
+  const slow = await tenantWith(1, ["*"], null);
+  const other = await tenantWith(1, ["*"], null);
+  const { sql } = world.current;
+  const holder = await sql.connect();
+  await holder.query("SELECT pg_advisory_lock(4711)");
+  const waits = "pg_advisory_xact_lock(4711)::text = ''";
+  await withPolicy(slow, waits, async () => {
+    const types = Array.from({ length: 20 }, (_, index) => `slow.type${index}`);
+    const publishing = Promise.all(types.map(async (type) => await accept(slow, type)));
+    await eventually(async () => {
+      const { rowCount } = await sql.query(
+        "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted",
+      );
+      return rowCount === 1;
+    }, "the slow match");
+    for (const type of types) {
+      expect(await accept(other, type)).toMatchObject({ deliveries: 1 });
+    }
+    await holder.query("SELECT pg_advisory_unlock(4711)");
+    expect((await publishing).map(({ deliveries }) => deliveries)).toEqual(types.map(() => 1));
+  });
+  holder.release();
+});
+
+test("a match that fails refuses its own tenant's events alone, until it no longer does", async () => {
+  const failing = await tenantWith(1, ["*"], null);
+  const other = await tenantWith(1, ["*"], null);
+  await withPolicy(failing, "1 / (length(id) - length(id)) = 1", async () => {
+    const outcomes = await Promise.allSettled(
+      [failing, other, failing, other].map(async (tenantId) => await accept(tenantId, "new.type")),
+    );
+    expect(outcomes.map(({ status }) => status)).toEqual(["rejected", "fulfilled", "rejected", "fulfilled"]);
+  });
+  expect(await accept(failing, "new.type")).toMatchObject({ deliveries: 1 });
+});
+
+test("a content key that is slow to open, or cannot be opened, costs its own tenant alone", async () => {
+  const [slow, failing, other] = [
+    await tenantWith(1, ["*"], null),
+    await tenantWith(1, ["*"], null),
+    await tenantWith(1, ["*"], null),
+  ];
+  const { config } = world.current;
+  const keyring = testKeyring(config.kek ?? Buffer.alloc(0));
+  const opened = Promise.withResolvers<undefined>();
+  const asked = Promise.withResolvers<undefined>();
+  const contentRoot: typeof keyring.contentRoot = async (wrapped, tenantId) => {
+    if (tenantId === failing) {
+      throw new Error("the key is disabled");
+    }
+    if (tenantId === slow) {
+      asked.resolve(undefined);
+      await opened.promise;
+    }
+    return await keyring.contentRoot(wrapped, tenantId);
+  };
+  const log = createLogger({ level: "silent" });
+  const pool = createPool({ url: config.databaseUrl, role: "signet_ingest", max: 5, log });
+  onTestFinished(async () => await pool.end());
+  const clock = systemClock;
+  const keys = createContentKeys({ keyring: { contentRoot }, clock });
+  const ingest = createIngest({ pool, keys, clock, randomBytes, keyBytes: randomBytes, deadLetterMs: 1_000 });
+  const publishing = accept(slow, "some.type", ingest);
+  const refused = Promise.allSettled([accept(failing, "some.type", ingest)]);
+  await asked.promise;
+  expect(await accept(other, "some.type", ingest)).toMatchObject({ deliveries: 1 });
+  expect(await refused).toEqual([{ status: "rejected", reason: new Error("the key is disabled") }]);
+  opened.resolve(undefined);
+  expect(await publishing).toMatchObject({ deliveries: 1 });
+});
+
+test("1,000 events of 500 types are accepted while endpoints change", async () => {
+  const tenantId = await tenantWith(50, ["*"], null);
+  const ended = new AbortController();
+  let changes = 0;
+  const changing = (async () => {
+    while (!ended.signal.aborted) {
+      await world.current.sql.query(
+        `UPDATE endpoints SET state = CASE state WHEN 'ACTIVE' THEN 'DISABLED' ELSE 'ACTIVE' END
+          WHERE id = (SELECT max(id) FROM endpoints WHERE tenant_id = $1)`,
+        [tenantId],
+      );
+      changes += 1;
+      // Eight changes a second.
+      await setTimeout(125);
+    }
+  })();
+  const batch = Array.from(
+    { length: 1_000 },
+    async (_, index) => await accept(tenantId, `type.t${index % 500}`),
+  );
+  const accepted = await Promise.all(batch).finally(() => ended.abort());
+  await changing;
+  expect(changes).toBeGreaterThan(1);
+  expect(new Set(accepted.map(({ deliveries }) => deliveries))).toEqual(new Set([50]));
+  const { rows } = await world.current.sql.query<{ stored: number }>(
+    "SELECT count(*)::int AS stored FROM deliveries WHERE tenant_id = $1",
+    [tenantId],
+  );
+  expect(rows).toEqual([{ stored: 50_000 }]);
 });

@@ -1,5 +1,5 @@
 import * as fc from "fast-check";
-import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import { DatabaseBusyError } from "../../../src/database/errors.ts";
 import { type Batcher, createBatcher } from "../../../src/database/batcher.ts";
 import { cases } from "../../support/properties.ts";
@@ -28,12 +28,6 @@ function underTest(
   });
   return { batcher, flushes };
 }
-
-const BY_FIRST_LETTER = {
-  of: (item: string) => item.slice(0, 1),
-  manyPerFlush: 2,
-  refusal: () => new Error("half is taken"),
-};
 
 async function turn(): Promise<void> {
   await new Promise((resolve) => {
@@ -119,163 +113,34 @@ describe("group commit", () => {
     },
   );
 
-  test.each([
-    ["items", undefined, 4],
-    ["size", { of: () => 10, max: 100, maxWaiting: 40 }, 100],
-  ])("gives each owner half of the waiting room, by %s", async (_, size, maxWaiting) => {
-    const flushes: (() => void)[] = [];
-    const batcher = createBatcher<string, string>({
-      maxItems: 10,
+  test("drains only after what is being prepared", async () => {
+    const ready = new Set<number>();
+    let prepared = (): void => undefined;
+    const batcher = createBatcher<number, number>({
+      maxItems: 1,
       maxInFlight: 1,
-      maxWaiting,
-      ...(size === undefined ? {} : { size }),
-      owner: { ...BY_FIRST_LETTER, many: 10 },
-      flush: async (items) => await new Promise((resolve) => flushes.push(() => resolve(items))),
+      preparation: {
+        isReady: (item) => ready.has(item),
+        maxItems: 1,
+        prepare: async ([item]) =>
+          await new Promise<void>((resolve) => {
+            prepared = () => {
+              ready.add(item as number);
+              resolve();
+            };
+          }),
+      },
+      flush: async (items) => await Promise.resolve(items),
     });
-    const first = batcher.add("a1");
+    const result = batcher.add(1);
+    const order: string[] = [];
+    const drained = batcher.drain().then(() => order.push("drained"));
     await turn();
-    const waiting = ["a2", "a3"].map(async (item) => await batcher.add(item));
-    await expect(batcher.add("a4")).rejects.toThrow("half is taken");
-    waiting.push(...["b1", "b2"].map(async (item) => await batcher.add(item)));
-    await expect(batcher.add("b3")).rejects.toThrow(DatabaseBusyError);
-    flushes[0]?.();
-    await first;
-    await turn();
-    // What is being flushed no longer waits.
-    const next = batcher.add("a5");
-    flushes[1]?.();
-    expect(await Promise.all(waiting)).toEqual(["a2", "a3", "b1", "b2"]);
-    await turn();
-    flushes[2]?.();
-    expect(await next).toBe("a5");
-  });
-
-  test("takes items of the owners in turns, in order within each, and within the size", async () => {
-    const flushes: { readonly items: readonly string[]; readonly end: () => void }[] = [];
-    const batcher = createBatcher<string, string>({
-      maxItems: 3,
-      maxInFlight: 1,
-      size: { of: (item) => item.length, max: 8 },
-      owner: { ...BY_FIRST_LETTER, many: 10 },
-      flush: async (items) =>
-        await new Promise((resolve) => flushes.push({ items, end: () => resolve(items) })),
-    });
-    const items = ["a0", "a1", "a2", "a3", "a4", "b1", "b2", "c1-long", "a5"];
-    const results = Promise.all(items.map(async (item) => await batcher.add(item)));
-    await turn();
-    for (let index = 0; index < flushes.length; index += 1) {
-      flushes[index]?.end();
-      await turn();
-    }
-    expect(flushes.map((flush) => flush.items)).toEqual([
-      ["a0", "b1"],
-      ["c1-long"],
-      ["a1", "b2", "a2"],
-      ["a3", "a4", "a5"],
-    ]);
-    expect(await results).toEqual(items);
-  });
-
-  /** Returns a batcher in which more than three waiting items are many, and the clock that it reads. */
-  function shared(maxInFlight = 2): {
-    readonly add: (...items: readonly string[]) => Promise<string[]>;
-    readonly flushes: { readonly items: readonly string[]; readonly end: () => void }[];
-    readonly clock: { ms: number };
-  } {
-    const flushes: { readonly items: readonly string[]; readonly end: () => void }[] = [];
-    const clock = { ms: 0 };
-    const batcher = createBatcher<string, string>({
-      maxItems: 4,
-      maxInFlight,
-      owner: { ...BY_FIRST_LETTER, many: 3 },
-      now: () => clock.ms,
-      flush: async (items) =>
-        await new Promise((resolve) => flushes.push({ items, end: () => resolve(items) })),
-    });
-    const add = async (...items: readonly string[]): Promise<string[]> =>
-      await Promise.all(items.map(async (item) => await batcher.add(item)));
-    return { add, flushes, clock };
-  }
-
-  const MANY = Array.from({ length: 12 }, (_, index) => `a${index}`);
-
-  test("flushes an owner's many items in every flush while no other owner has any", async () => {
-    const { add, flushes } = shared();
-    void add(...MANY);
-    await turn();
-    expect(flushes.map(({ items }) => items)).toEqual([MANY.slice(0, 4), MANY.slice(4, 8)]);
-  });
-
-  test("takes the first few of an owner's many items for no other owner's", async () => {
-    const { add, flushes } = shared();
-    void add(...MANY.slice(0, 2));
-    await turn();
-    void add(...MANY.slice(2));
-    await turn();
-    flushes[0]?.end();
-    await turn();
-    expect(flushes.map(({ items }) => items)).toEqual([
-      MANY.slice(0, 2),
-      MANY.slice(2, 6),
-      MANY.slice(6, 10),
-    ]);
-  });
-
-  test("flushes another owner's few items at once, apart from the many", async () => {
-    const { add, flushes, clock } = shared();
-    void add("b0", ...MANY);
-    await turn();
-    // Each kind has its flush, and the many take only a part of theirs.
-    expect(flushes.map(({ items }) => items)).toEqual([["a0", "a1"], ["b0"]]);
-    flushes[1]?.end();
-    await turn();
-    // The second flush stays free for the others.
-    expect(flushes).toHaveLength(2);
-    void add("b1");
-    await turn();
-    expect(flushes[2]?.items).toEqual(["b1"]);
-    flushes[0]?.end();
-    await turn();
-    expect(flushes[3]?.items).toEqual(["a2", "a3"]);
-    flushes[2]?.end();
-    clock.ms = 1_001;
-    flushes[3]?.end();
-    await turn();
-    // Nobody else has had items for a second.
-    expect(flushes.slice(4).map(({ items }) => items)).toEqual([MANY.slice(4, 8), MANY.slice(8, 12)]);
-  });
-
-  test("takes every flush for an owner's many items a second after others had some, though no flush ends", async () => {
-    vi.useFakeTimers({ toFake: ["setTimeout"] });
-    onTestFinished(() => void vi.useRealTimers());
-    const { add, flushes, clock } = shared();
-    void add("b0");
-    await turn();
-    flushes[0]?.end();
-    void add(...MANY);
-    await turn();
-    expect(flushes.slice(1).map(({ items }) => items)).toEqual([["a0", "a1"]]);
-    clock.ms = 1_000;
-    vi.advanceTimersByTime(1_050);
-    expect(flushes.slice(2).map(({ items }) => items)).toEqual([MANY.slice(2, 6)]);
-  });
-
-  test("with one flush at a time, few and many items take turns", async () => {
-    const { add, flushes } = shared(1);
-    const items = [...MANY.slice(0, 4), "b0", "c0", "d0", "e0", "f0", "g0"];
-    const results = add(...items);
-    await turn();
-    for (let index = 0; index < flushes.length; index += 1) {
-      flushes[index]?.end();
-      await turn();
-    }
-    expect(flushes.map((flush) => flush.items)).toEqual([
-      ["a0", "a1"],
-      ["b0", "c0", "d0", "e0"],
-      ["a2", "a3"],
-      ["f0", "g0"],
-    ]);
-    expect(await results).toEqual(items);
+    order.push("prepared");
+    prepared();
+    await drained;
+    expect(order).toEqual(["prepared", "drained"]);
+    expect(await result).toBe(1);
   });
 
   test("keeps the order of many items of one owner", async () => {

@@ -11,17 +11,20 @@ test("the oldest entry is evicted and returned", () => {
   ]);
 });
 
-test("a weighed map holds no more than its maximum, but the newest value in any case", () => {
-  const map = new WeighedMap<string, number>({ weigh: (value) => value, max: 10 });
-  map.put("a", 4);
-  map.put("b", 4);
-  map.put("a", 5);
-  expect([map.get("a"), map.get("b")]).toEqual([5, 4]);
-  map.put("c", 3);
-  expect([map.get("a"), map.get("b"), map.get("c")]).toEqual([5, undefined, 3]);
-  map.put("d", 100);
-  expect([map.get("a"), map.get("c"), map.get("d")]).toEqual([undefined, undefined, 100]);
-  map.delete("d");
-  map.put("e", 10);
-  expect(map.get("e")).toBe(10);
+test("a weighed map holds what its values weigh, not a number of entries", () => {
+  const map = new WeighedMap<string, number>(10);
+  const put = (key: string, weight: number): string[] => {
+    map.put(key, weight, weight);
+    return ["a", "b", "c", "d"].filter((each) => map.get(each) !== undefined);
+  };
+  put("a", 3);
+  put("b", 3);
+  expect(put("c", 3)).toEqual(["a", "b", "c"]);
+  expect(put("a", 4)).toEqual(["a", "b", "c"]);
+  expect(put("d", 4)).toEqual(["a", "d"]);
+  map.delete("a");
+  map.delete("a");
+  expect(put("b", 6)).toEqual(["b", "d"]);
+  expect(put("c", 30)).toEqual(["c"]);
+  expect(put("a", 1)).toEqual(["a"]);
 });

@@ -1,0 +1,73 @@
+/** What ingest remembers of the endpoints of each tenant and type. */
+import type { Pool } from "../../database/pool.ts";
+import { matchEndpoints, type MatchedType } from "../../database/repositories/webhooks/events.ts";
+import { WeighedMap } from "../../domain/bounded-map.ts";
+import { placeOf, rulesKey } from "./event-rules.ts";
+import { createTenantReads } from "./tenant-reads.ts";
+
+/** Endpoints that are remembered, of some 200 bytes each. */
+const ENDPOINTS_MAX = 200_000;
+/** A match without endpoints takes as much memory as some endpoints. */
+const MATCH_WEIGHT = 4;
+
+/** A match with the key of its rules. */
+export type KnownMatch = MatchedType & { readonly rulesKey: string };
+
+/** Types of one tenant. */
+interface TenantTypes {
+  readonly tenantId: string;
+  readonly types: readonly string[];
+}
+
+function weightOf({ endpoints }: KnownMatch): number {
+  return MATCH_WEIGHT + endpoints.length;
+}
+
+export class Matches {
+  readonly #known = new WeighedMap<string, KnownMatch>(ENDPOINTS_MAX);
+  readonly #match: (asked: TenantTypes) => Promise<MatchedType[]>;
+
+  /** @param pool role signet_ingest */
+  constructor(pool: Pool) {
+    this.#match = createTenantReads(
+      pool,
+      async ({ tenantId, types }) =>
+        await matchEndpoints(
+          pool,
+          types.map((type) => ({ tenantId, type })),
+        ),
+    );
+  }
+
+  /** Returns the match at a {@link placeOf}, which may be outdated: {@link insertEvents} compares it. */
+  known(place: string): KnownMatch | undefined {
+    return this.#known.get(place);
+  }
+
+  /** Reads those matches of a tenant that are not known. Afterwards at least that of the first type is. */
+  async read({ tenantId, types }: TenantTypes): Promise<void> {
+    const missing = [...new Set(types)].filter(
+      (type) => this.known(placeOf({ tenantId, type })) === undefined,
+    );
+    if (missing.length === 0) {
+      return;
+    }
+    const found = new Map(
+      (await this.#match({ tenantId, types: missing })).map((match) => [match.type, match]),
+    );
+    // The first one is put last: what is put later may displace it.
+    for (const type of missing.toReversed()) {
+      const match = found.get(type) as MatchedType;
+      const known = { ...match, rulesKey: rulesKey(match) };
+      this.#known.put(placeOf(match), known, weightOf(known));
+    }
+  }
+
+  /** Forgets a match, but not a newer one that has replaced it. */
+  forget(match: KnownMatch): void {
+    const place = placeOf(match);
+    if (this.known(place) === match) {
+      this.#known.delete(place);
+    }
+  }
+}

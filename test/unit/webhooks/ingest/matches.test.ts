@@ -1,0 +1,86 @@
+/** What ingest remembers of matches, and that it reads those of each tenant apart. */
+import { expect, test } from "vitest";
+import type { Pool } from "../../../../src/database/pool.ts";
+import { type KnownMatch, Matches } from "../../../../src/webhooks/ingest/matches.ts";
+
+interface Asked {
+  readonly tenantId: string;
+  readonly types: readonly string[];
+  readonly answer: (endpoints?: string) => Promise<void>;
+}
+
+async function turn(): Promise<void> {
+  await new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+}
+
+/** Returns matches whose statements the test answers, with `max` connections. */
+function underTest(max = 10): { readonly matches: Matches; readonly asked: Asked[] } {
+  const asked: Asked[] = [];
+  const pool = {
+    options: { max },
+    query: async ({ values: [tenants, types] }: { values: [string[], string[]] }) =>
+      await new Promise((resolve) => {
+        const [tenantId = ""] = tenants;
+        expect(new Set(tenants).size).toBe(1);
+        const rest = { schemaDigest: null, deprecatedAt: null, fingerprint: "" };
+        asked.push({
+          tenantId,
+          types,
+          answer: async (endpoints) => {
+            resolve({
+              rows: types.map((type) => ({ tenantId, type, ...rest, endpoints: endpoints ?? null })),
+            });
+            await turn();
+          },
+        });
+      }),
+  };
+  return { matches: new Matches(pool as unknown as Pool), asked };
+}
+
+test("reads only what is not known, and forgets no newer match than the one named", async () => {
+  const { matches, asked } = underTest();
+  void matches.read({ tenantId: "a", types: ["t", "u", "t"] });
+  await turn();
+  expect(asked[0]?.types).toEqual(["t", "u"]);
+  await asked[0]?.answer("ep_1 ACTIVE ,ep_2 DISABLED 7");
+  const first = matches.known("a/t") as KnownMatch;
+  expect(first.endpoints).toEqual([
+    { endpointId: "ep_1", state: "ACTIVE", filterHash: null },
+    { endpointId: "ep_2", state: "DISABLED", filterHash: "7" },
+  ]);
+  await matches.read({ tenantId: "a", types: ["t", "u"] });
+  expect(asked).toHaveLength(1);
+  matches.forget(first);
+  expect(matches.known("a/t")).toBeUndefined();
+  void matches.read({ tenantId: "a", types: ["u", "t"] });
+  await turn();
+  expect(asked[1]?.types).toEqual(["t"]);
+  await asked[1]?.answer();
+  matches.forget(first);
+  expect(matches.known("a/t")?.endpoints).toEqual([]);
+});
+
+test("remembers matches by their endpoints, and the first type that was asked for in any case", async () => {
+  const { matches, asked } = underTest();
+  const types = Array.from({ length: 16 }, (_, index) => `t${index}`);
+  void matches.read({ tenantId: "a", types });
+  await turn();
+  // 16 times 20,000 are more than is remembered, and half of it in all.
+  await asked[0]?.answer(Array.from({ length: 20_000 }, (_, index) => `ep_${index} ACTIVE `).join());
+  const known = types.filter((type) => matches.known(`a/${type}`) !== undefined);
+  expect(known).toEqual(types.slice(0, 9));
+});
+
+test("slow matches of some tenants leave connections to commits, and each tenant has its turn", async () => {
+  const { matches, asked } = underTest();
+  for (const tenantId of ["a", "b", "c", "d"]) {
+    void matches.read({ tenantId, types: ["t"] });
+  }
+  await turn();
+  expect(asked.map(({ tenantId }) => tenantId)).toEqual(["a", "b", "c"]);
+  await asked[1]?.answer();
+  expect(asked[3]?.tenantId).toBe("d");
+});
