@@ -43,19 +43,29 @@ export function isPublicKey(text: string): boolean {
 }
 
 /**
- * Whether a `v1a,…` value is the signature of the message.
+ * Returns the raw public key.
  *
  * @throws TypeError for anything but a well-formed public key: a mistake in the configuration
  */
-export function verifyAsymmetric(publicKey: string, message: AsymmetricMessage, value: string): boolean {
-  const raw = Buffer.from(publicKey.slice(PUBLIC_PREFIX.length), "base64");
+export function decodePublicKey(text: string): Uint8Array {
+  const raw = Buffer.from(text.slice(PUBLIC_PREFIX.length), "base64");
   if (
-    !PUBLIC_FORMAT.test(publicKey) ||
+    !PUBLIC_FORMAT.test(text) ||
     raw.length !== KEY_BYTES ||
-    PUBLIC_PREFIX + raw.toString("base64") !== publicKey
+    PUBLIC_PREFIX + raw.toString("base64") !== text
   ) {
     throw new TypeError("a public key is whpk_ followed by the base64 of 32 bytes");
   }
+  return raw;
+}
+
+/**
+ * Whether a `v1a,…` value is the signature of the message.
+ *
+ * @throws TypeError for anything but a well-formed public key
+ */
+export function verifyAsymmetric(publicKey: string, message: AsymmetricMessage, value: string): boolean {
+  const raw = decodePublicKey(publicKey);
   const key = createPublicKey({ key: Buffer.concat([SPKI_HEAD, raw]), format: "der", type: "spki" });
   return verify(null, messageBytes(message), key, Buffer.from(value.slice("v1a,".length), "base64"));
 }
