@@ -4,6 +4,7 @@ import { GROWTH } from "./growth.ts";
 import type { Mutant } from "./mutant.ts";
 import { NUMBERS } from "./numbers.ts";
 import { OUTSIDERS } from "./outsiders.ts";
+import { RECEIVERS } from "./receivers.ts";
 import { RECORDS } from "./records.ts";
 import { TEMPORAL } from "./temporal.ts";
 import { TOKENS } from "./tokens.ts";
@@ -14,6 +15,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...DELIVERIES,
   ...TEMPORAL,
   ...NUMBERS,
+  ...RECEIVERS,
   ...RECORDS,
   ...GROWTH,
 ];

@@ -23,8 +23,9 @@ export function delivery({
   type = "a.b",
   source,
   data = {},
-}: { id?: string; type?: string; source?: string; data?: object } = {}) {
-  const timestampSeconds = NOW_MS / 1_000;
+  nowMs = NOW_MS,
+}: { id?: string; type?: string; source?: string; data?: object; nowMs?: number } = {}) {
+  const timestampSeconds = Math.floor(nowMs / 1_000);
   const body = Buffer.from(JSON.stringify({ id, type, source, sent_at: timestampSeconds, data }));
   return { body, headers: signedHeaders(body, id) };
 }
