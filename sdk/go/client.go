@@ -88,6 +88,9 @@ func NewClient(options Options) (*Client, error) {
 	if options.ClientID == "" && options.Store == nil {
 		return nil, errors.New("signet: ClientID or a Store that holds the credential is needed")
 	}
+	if file, isFile := options.Store.(*FileCredentialStore); isFile && file.path == "" {
+		return nil, &CredentialError{Detail: errNoPath.Error()}
+	}
 	if options.ClientID == "" && options.ClientSecret != "" {
 		return nil, errors.New("signet: ClientSecret needs a ClientID")
 	}

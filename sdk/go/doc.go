@@ -13,7 +13,7 @@
 //
 //	client, err := signet.NewClient(signet.Options{
 //		BaseURL: "https://api.example.com",
-//		Store:   signet.NewFileCredentialStore("/var/lib/app/signet.json"),
+//		Store:   signet.NewFileCredentialStore("/var/lib/app/credential.json"),
 //	})
 //	event, err := client.Events.Publish(ctx, signet.NewEvent{Type: "pipeline.failed", Data: map[string]any{"run": 7}})
 //

@@ -53,7 +53,7 @@ func ExampleNewClient() {
 	// region client
 	client, err := signet.NewClient(signet.Options{
 		BaseURL: "https://api.example.com",
-		Store:   signet.NewFileCredentialStore("/var/lib/app/signet.json"),
+		Store:   signet.NewFileCredentialStore("/var/lib/app/credential.json"),
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -1,6 +1,7 @@
 package signet
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -26,6 +27,8 @@ const (
 	leftover = time.Minute
 )
 
+var errNoPath = errors.New("the path of the credential's file is not set")
+
 // FileCredentialStore is a [CredentialStore] in a file. It writes a temporary file, syncs it, renames it over the old one and
 // syncs the directory. So the disk always has a complete credential. Processes may share the file without a lock.
 type FileCredentialStore struct {
@@ -36,13 +39,20 @@ type FileCredentialStore struct {
 	warned sync.Once
 }
 
-// NewFileCredentialStore returns a store in the file at the path. The file need not exist yet; its directory must.
+// NewFileCredentialStore returns a store in the file at the path. The file need not exist yet; its directory must. [NewClient]
+// refuses a store without a path, for instance of a variable that is not set.
 func NewFileCredentialStore(path string) *FileCredentialStore {
 	return &FileCredentialStore{path: path, Warn: logWarning}
 }
 
+// String returns the path, for messages.
+func (s *FileCredentialStore) String() string { return s.path }
+
 // Load implements [CredentialStore].
 func (s *FileCredentialStore) Load(context.Context) (*StoredCredential, error) {
+	if s.path == "" {
+		return nil, errNoPath
+	}
 	file, err := os.Open(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -61,13 +71,15 @@ func (s *FileCredentialStore) Load(context.Context) (*StoredCredential, error) {
 	if len(text) > maxCredential {
 		return nil, fmt.Errorf("%s is longer than a credential", s.path)
 	}
+	// Editors on Windows write a byte order mark.
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	var credential StoredCredential
 	if err := json.Unmarshal(text, &credential); err != nil {
 		var syntax *json.SyntaxError
 		if errors.As(err, &syntax) {
 			return nil, fmt.Errorf("%s is not JSON", s.path)
 		}
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", s.path, err)
 	}
 	return &credential, nil
 }

@@ -21,6 +21,8 @@ type credentialKeeper struct {
 	mu sync.Mutex
 	// known is the last content of the store that could be read.
 	known *StoredCredential
+	// unreadable is why the store could not be read the last time.
+	unreadable error
 	// rejectedNext is a stored successor that the service does not know. It is no longer presented first.
 	rejectedNext string
 }
@@ -47,9 +49,20 @@ func (k *credentialKeeper) candidates(ctx context.Context) ([]clientSecret, erro
 		found = append(found, *k.configured)
 	}
 	if len(found) == 0 {
-		return nil, &CredentialError{Detail: "there is no credential: neither configured nor in the store"}
+		return nil, k.missing()
 	}
 	return found, nil
+}
+
+func (k *credentialKeeper) missing() error {
+	if k.unreadable != nil {
+		return &CredentialError{Detail: "there is no credential", Err: k.unreadable}
+	}
+	where := "the store has none"
+	if named, ok := k.store.(fmt.Stringer); ok {
+		where = named.String() + " does not exist"
+	}
+	return &CredentialError{Detail: "there is no credential: none is configured, and " + where}
 }
 
 func containsSecret(found []clientSecret, secret string) bool {
@@ -66,6 +79,7 @@ func (k *credentialKeeper) load(ctx context.Context) {
 		return
 	}
 	stored, err := inTime(ctx, k.store.Load)
+	k.unreadable = err
 	if err != nil {
 		k.warn(Warning{
 			"STORE_UNREADABLE", "the stored credential cannot be read; going on with what is known", err,

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"sync"
@@ -51,9 +52,14 @@ func decodeJSON(text []byte, into any) error {
 	return decoder.Decode(into)
 }
 
-// Secrets returns the same secrets for every request.
+// Secrets returns the same secrets for every request. It panics without a secret and for a malformed one, so that a receiver
+// without its secret does not start. White space around secrets, such as the newline at the end of a file, is ignored.
 func Secrets(secrets ...string) func(context.Context) ([]string, error) {
-	return func(context.Context) ([]string, error) { return secrets, nil }
+	read, err := readSecrets(secrets)
+	if err != nil {
+		panic(err.Error())
+	}
+	return func(context.Context) ([]string, error) { return read, nil }
 }
 
 // ReceiverOptions configures a [Receiver]. Secrets and OnEvent are required.
@@ -73,7 +79,8 @@ type ReceiverOptions struct {
 	BodyTimeout time.Duration
 	// Verify has the limits of verification. Its Now is for tests.
 	Verify VerifyOptions
-	// OnError receives every rejection and failure. By default, they are not reported.
+	// OnError receives every refusal and failure. By default, the first of each kind goes to slog, which prints on standard
+	// error unless the program configures it.
 	OnError func(error)
 }
 
@@ -84,6 +91,8 @@ type Receiver struct {
 	mu      sync.Mutex
 	// underWay has the events that are processed now.
 	underWay map[string]*processing
+	// logged has the kinds of failures that were logged.
+	logged map[string]bool
 }
 
 type processing struct {
@@ -91,10 +100,22 @@ type processing struct {
 	err  error
 }
 
-// NewReceiver creates a receiver. It panics without Secrets or OnEvent, because no request could be answered.
+// NewReceiver creates a receiver. It panics without Secrets or OnEvent and for negative limits, because no request could be
+// answered.
 func NewReceiver(options ReceiverOptions) *Receiver {
 	if options.Secrets == nil || options.OnEvent == nil {
 		panic("signet: a receiver needs Secrets and OnEvent")
+	}
+	for name, limit := range map[string]int64{
+		"Remember":         int64(options.Remember),
+		"MaxBody":          options.MaxBody,
+		"BodyTimeout":      int64(options.BodyTimeout),
+		"Verify.Tolerance": int64(options.Verify.Tolerance),
+		"Verify.Future":    int64(options.Verify.Future),
+	} {
+		if limit < 0 {
+			panic("signet: " + name + " is negative")
+		}
 	}
 	if options.Replays == nil {
 		options.Replays = NewMemoryReplayStore(0)
@@ -108,7 +129,7 @@ func NewReceiver(options ReceiverOptions) *Receiver {
 	if options.BodyTimeout == 0 {
 		options.BodyTimeout = defaultBodyTime
 	}
-	return &Receiver{options: options, underWay: map[string]*processing{}}
+	return &Receiver{options: options, underWay: map[string]*processing{}, logged: map[string]bool{}}
 }
 
 // ServeHTTP answers 200, 400, 401, 405, 408, 413 or 500.
@@ -125,7 +146,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 	answer, err := r.Receive(request.Context(), body, request.Header)
 	if err != nil {
-		r.report(err)
+		r.report(answer.Status, err)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(answer.Status)
@@ -143,34 +164,41 @@ type Answer struct {
 // Receive handles one request from raw bytes to an answer, for frameworks without [http.Handler]. There is always an answer.
 // The error says why it is not a 200.
 func (r *Receiver) Receive(ctx context.Context, body []byte, headers http.Header) (Answer, error) {
-	answer, err := r.process(ctx, body, headers)
+	payload, err := r.verify(ctx, body, headers)
 	var rejection *VerificationError
 	switch {
-	case err == nil:
-		return jsonAnswer(http.StatusOK, answer), nil
 	case errors.As(err, &rejection) && (rejection.Code == HeadersMalformed || rejection.Code == PayloadMalformed):
 		return jsonAnswer(http.StatusBadRequest, map[string]any{"error": rejection.Code}), err
 	case rejection != nil:
 		return jsonAnswer(http.StatusUnauthorized, map[string]any{"error": rejection.Code}), err
-	default:
-		return jsonAnswer(http.StatusInternalServerError, map[string]any{"error": "FAILED"}), err
+	case err != nil:
+		return jsonAnswer(http.StatusInternalServerError, failed), err
 	}
+	// OnEvent may return a VerificationError of its own: it is a failure, not the sender's.
+	answer, err := r.process(ctx, payload)
+	if err != nil {
+		return jsonAnswer(http.StatusInternalServerError, failed), err
+	}
+	return jsonAnswer(http.StatusOK, answer), nil
 }
+
+var failed = map[string]any{"error": "FAILED"}
 
 func jsonAnswer(status int, value any) Answer {
 	body, _ := json.Marshal(value)
 	return Answer{Status: status, Body: body}
 }
 
-func (r *Receiver) process(ctx context.Context, body []byte, headers http.Header) (any, error) {
+func (r *Receiver) verify(ctx context.Context, body []byte, headers http.Header) (*Payload, error) {
 	secrets, err := r.options.Secrets(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("signet: the secrets cannot be read: %w", err)
+		// Not wrapped: it would pass for the sender's fault.
+		return nil, fmt.Errorf("signet: the secrets cannot be read: %v", err)
 	}
-	payload, err := verifyParsed(body, headers, secrets, r.options.Verify)
-	if err != nil {
-		return nil, err
-	}
+	return verifyParsed(body, headers, secrets, r.options.Verify)
+}
+
+func (r *Receiver) process(ctx context.Context, payload *Payload) (any, error) {
 	event := &WebhookEvent{Payload: *payload}
 	event.Type, _ = stringOf(payload.members, "type")
 	source, _ := stringOf(payload.members, "source")
@@ -239,13 +267,24 @@ func (r *Receiver) handle(ctx context.Context, event *WebhookEvent) error {
 	return r.options.OnEvent(ctx, event)
 }
 
+// errRead is a mistake of the program.
+var errRead = errors.New(
+	"signet: the body was read before this receiver, and its bytes are lost: mount the receiver before what reads it, or put a new reader of the bytes into request.Body",
+)
+
 // readBody returns the body, or the status of the failure.
 func (r *Receiver) readBody(w http.ResponseWriter, request *http.Request) ([]byte, int, error) {
+	if request.Body == nil {
+		// Requests of net/http have a body, those that adapters build may have none.
+		request.Body = http.NoBody
+	}
 	// Not every ResponseWriter can: then the server's ReadTimeout is the limit. net/http ends the deadline with the body.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(r.options.BodyTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(w, request.Body, r.options.MaxBody))
 	var tooLarge *http.MaxBytesError
 	switch {
+	case err == nil && int64(len(body)) < request.ContentLength, errors.Is(err, http.ErrBodyReadAfterClose):
+		return nil, http.StatusInternalServerError, errRead
 	case err == nil:
 		return body, 0, nil
 	case errors.As(err, &tooLarge):
@@ -259,13 +298,34 @@ func (r *Receiver) readBody(w http.ResponseWriter, request *http.Request) ([]byt
 
 // fail answers without a body and closes the connection, because the rest of the request is not read.
 func (r *Receiver) fail(w http.ResponseWriter, status int, err error) {
-	r.report(err)
+	r.report(status, err)
 	w.Header().Set("Connection", "close")
 	w.WriteHeader(status)
 }
 
-func (r *Receiver) report(err error) {
+// report passes on a refusal or failure. Where the program does not listen, it logs the first of each kind: a receiver that
+// answers 500 in silence would cost days.
+func (r *Receiver) report(status int, err error) {
 	if r.options.OnError != nil {
 		r.options.OnError(err)
+		return
+	}
+	kind := fmt.Sprintf("%d %T", status, err)
+	var rejection *VerificationError
+	if errors.As(err, &rejection) {
+		kind = fmt.Sprintf("%d %s", status, rejection.Code)
+	}
+	r.mu.Lock()
+	known := r.logged[kind]
+	r.logged[kind] = true
+	r.mu.Unlock()
+	if known {
+		return
+	}
+	const more = "others of this kind are not logged: set OnError to see each"
+	if status >= http.StatusInternalServerError {
+		slog.Error("signet: a webhook failed in this receiver", "status", status, "error", err, "note", more)
+	} else {
+		slog.Warn("signet: a webhook was refused", "status", status, "error", err, "note", more)
 	}
 }

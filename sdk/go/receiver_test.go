@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -278,4 +279,159 @@ func TestAPayloadThatWasNotParsedReachesNobody(t *testing.T) {
 	if (&WebhookEvent{}).Decode(&into) == nil {
 		t.Error("an event without data was decoded")
 	}
+}
+
+func panicOf(run func()) (message string) {
+	defer func() { message = fmt.Sprint(recover()) }()
+	run()
+	return ""
+}
+
+func TestReceiverWithoutAGoodSecretDoesNotStart(t *testing.T) {
+	body := signedBody("evt_1", "a.b", "")
+	headers, _ := Sign(testSecret, "evt_1", time.Now(), body)
+	for _, wrong := range []struct {
+		secrets []string
+		message string
+	}{
+		{nil, "secrets is empty"},
+		{[]string{""}, "secrets[0] is empty"},
+		{[]string{testSecret, " \n"}, "secrets[1] is empty"},
+		{[]string{"oops"}, "secrets[0] begins neither"},
+		{[]string{strings.TrimPrefix(testSecret, "whsec_")}, "secrets[0] begins neither"},
+		{[]string{"whsec_AAAA"}, "secrets[0] is malformed"},
+		{[]string{testSecret[:20] + " " + testSecret[20:]}, "secrets[0] is malformed"},
+		{[]string{"whpk_AAAA"}, "secrets[0] is malformed"},
+	} {
+		message := panicOf(func() { Secrets(wrong.secrets...) })
+		if !strings.Contains(message, wrong.message) || strings.Contains(message, testSecret[6:20]) {
+			t.Errorf("%q, not %q", message, wrong.message)
+		}
+		_, err := Verify(body, headers, wrong.secrets, VerifyOptions{})
+		if !errors.Is(err, ErrSecret) || !strings.Contains(err.Error(), wrong.message) {
+			t.Errorf("%v, not %q", err, wrong.message)
+		}
+	}
+	onEvent := func(context.Context, *WebhookEvent) error { return nil }
+	for _, options := range []ReceiverOptions{
+		{OnEvent: onEvent},
+		{Secrets: Secrets(testSecret)},
+		{Secrets: Secrets(testSecret), OnEvent: onEvent, MaxBody: -1},
+		{Secrets: Secrets(testSecret), OnEvent: onEvent, Verify: VerifyOptions{Tolerance: -1}},
+	} {
+		if message := panicOf(func() { NewReceiver(options) }); !strings.HasPrefix(message, "signet: ") {
+			t.Errorf("%+v: %q", options, message)
+		}
+	}
+}
+
+func TestReceiverIgnoresWhiteSpaceAroundSecrets(t *testing.T) {
+	for _, secret := range []string{testSecret + "\n", "\ufeff" + testSecret + "\r\n", "\t" + testSecret + " "} {
+		address := serve(t, ReceiverOptions{
+			Secrets: Secrets(secret),
+			OnEvent: func(context.Context, *WebhookEvent) error { return nil },
+		})
+		status, answer := send(t, address, "evt_1", signedBody("evt_1", "a.b", ""))
+		expect(t, status, answer, 200, `{"processed":true}`)
+	}
+}
+
+// logged returns what a function writes with slog.
+func logged(run func()) string {
+	var text bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&text, nil)))
+	defer slog.SetDefault(before)
+	run()
+	return text.String()
+}
+
+func TestReceiverLogsTheFirstOfEachKindWhereNobodyListens(t *testing.T) {
+	receiver := NewReceiver(ReceiverOptions{
+		Secrets: Secrets(testSecret),
+		OnEvent: func(context.Context, *WebhookEvent) error { return errors.New("the disk is full") },
+	})
+	body := signedBody("evt_1", "a.b", "")
+	headers, _ := Sign(testSecret, "evt_1", time.Now(), body)
+	text := logged(func() {
+		for range 2 {
+			for _, given := range []http.Header{headers, {}} {
+				request := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
+				request.Header = given
+				receiver.ServeHTTP(httptest.NewRecorder(), request)
+			}
+		}
+	})
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if len(lines) != 2 || !strings.Contains(lines[0], "level=ERROR") || !strings.Contains(lines[0], "the disk is full") ||
+		!strings.Contains(lines[1], "level=WARN") || !strings.Contains(lines[1], "HEADERS_MALFORMED") {
+		t.Error(text)
+	}
+}
+
+func TestReceiverTellsItsOwnMistakesFromTheSenders(t *testing.T) {
+	own := &VerificationError{Code: SignatureInvalid}
+	noError := func(context.Context, *WebhookEvent) error { return nil }
+	readBefore := func(before func(*http.Request)) func(*Receiver) http.Handler {
+		return func(receiver *Receiver) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+				before(request)
+				receiver.ServeHTTP(w, request)
+			})
+		}
+	}
+	asItIs := func(receiver *Receiver) http.Handler { return receiver }
+	for name, mistake := range map[string]struct {
+		options ReceiverOptions
+		handler func(*Receiver) http.Handler
+		status  int
+	}{
+		"OnEvent returns a rejection of its own": {
+			ReceiverOptions{OnEvent: func(context.Context, *WebhookEvent) error { return own }}, asItIs, 500,
+		},
+		"the secrets cannot be read": {
+			ReceiverOptions{OnEvent: noError, Secrets: func(context.Context) ([]string, error) { return nil, own }}, asItIs, 500,
+		},
+		"there are no secrets": {
+			ReceiverOptions{OnEvent: noError, Secrets: func(context.Context) ([]string, error) { return nil, nil }}, asItIs, 500,
+		},
+		"the body was read": {
+			ReceiverOptions{OnEvent: noError}, readBefore(func(r *http.Request) { _, _ = io.ReadAll(r.Body) }), 500,
+		},
+		"a part of the body was read": {
+			ReceiverOptions{OnEvent: noError}, readBefore(func(r *http.Request) { _, _ = r.Body.Read(make([]byte, 9)) }), 500,
+		},
+		"the body was closed": {
+			ReceiverOptions{OnEvent: noError}, readBefore(func(r *http.Request) { _ = r.Body.Close() }), 500,
+		},
+		"the body was read and put back": {
+			ReceiverOptions{OnEvent: noError}, readBefore(func(r *http.Request) {
+				raw, _ := io.ReadAll(r.Body)
+				r.Body = io.NopCloser(bytes.NewReader(raw))
+			}), 200,
+		},
+	} {
+		var reported []error
+		mistake.options.OnError = func(err error) { reported = append(reported, err) }
+		if mistake.options.Secrets == nil {
+			mistake.options.Secrets = Secrets(testSecret)
+		}
+		server := httptest.NewServer(mistake.handler(NewReceiver(mistake.options)))
+		status, answer := send(t, server.URL, "evt_1", signedBody("evt_1", "a.b", ""))
+		server.Close()
+		if status != mistake.status || len(reported) != map[int]int{200: 0, 500: 1}[status] {
+			t.Errorf("%s: %d %s %v", name, status, answer, reported)
+		}
+	}
+}
+
+func TestReceiverAnswersRequestsWithoutABody(t *testing.T) {
+	receiver := NewReceiver(ReceiverOptions{
+		Secrets: Secrets(testSecret),
+		OnEvent: func(context.Context, *WebhookEvent) error { return nil },
+		OnError: func(error) {},
+	})
+	recorder := httptest.NewRecorder()
+	receiver.ServeHTTP(recorder, &http.Request{Method: http.MethodPost})
+	expect(t, recorder.Code, recorder.Body.String(), 400, `{"error":"HEADERS_MALFORMED"}`)
 }

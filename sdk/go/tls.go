@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
 	"net/http"
 	"sync"
 	"time"
@@ -25,6 +28,11 @@ type TLSOptions struct {
 func CertificateFiles(certificate, key string) func() (*tls.Certificate, error) {
 	return func() (*tls.Certificate, error) {
 		pair, err := tls.LoadX509KeyPair(certificate, key)
+		var missing *fs.PathError
+		if err != nil && !errors.As(err, &missing) {
+			// The errors of package tls have no path.
+			err = fmt.Errorf("%s and %s: %w", certificate, key, err)
+		}
 		return &pair, err
 	}
 }

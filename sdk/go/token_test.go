@@ -294,6 +294,36 @@ func TestTheConfiguredCredentialIsForAnEmptyOrForeignStore(t *testing.T) {
 	}
 }
 
+func TestFilesAreNamedInErrors(t *testing.T) {
+	s := startService(t)
+	_, err := NewClient(Options{BaseURL: s.URL, Store: NewFileCredentialStore("")})
+	if err == nil || !strings.Contains(err.Error(), "the path of the credential's file is not set") {
+		t.Error(err)
+	}
+	for text, reason := range map[string]string{"": " does not exist", "[": " is not JSON", "{}": ": the stored credential lacks"} {
+		store, path := fileStore(t, text)
+		client, _ := connect(t, s, func(o *Options) { o.ClientID, o.ClientSecret, o.Store = "", "", store })
+		if _, err := client.AccessToken(ctx); err == nil || !strings.Contains(err.Error(), path+reason) {
+			t.Error(err)
+		}
+	}
+	_, path := fileStore(t, "no certificate")
+	for _, files := range [][2]string{{path + ".missing", path}, {path, path + ".missing"}, {path, path}} {
+		_, err := CertificateFiles(files[0], files[1])()
+		if err == nil || !strings.Contains(err.Error(), path) {
+			t.Error(err)
+		}
+	}
+}
+
+func TestACredentialMayBeginWithAByteOrderMark(t *testing.T) {
+	store, _ := fileStore(t, "\ufeff"+createdCredential())
+	stored, err := store.Load(ctx)
+	if err != nil || stored.ClientID == "" {
+		t.Error(err)
+	}
+}
+
 func TestFileStoreWarnsOfReadersAndFollowsLinks(t *testing.T) {
 	_, path := fileStore(t, createdCredential())
 	if err := os.Chmod(path, 0o644); err != nil {

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"regexp"
@@ -49,6 +50,14 @@ func (e *VerificationError) Error() string {
 var ErrSecret = errors.New(
 	"signet: a secret is whsec_ and the base64 of 24 to 64 bytes, a public key is whpk_ and the base64 of 32 bytes",
 )
+
+// secretError names a wrong secret, without its text.
+type secretError struct{ what string }
+
+func (e *secretError) Error() string { return "signet: " + e.what }
+
+// Unwrap makes it an [ErrSecret].
+func (e *secretError) Unwrap() error { return ErrSecret }
 
 // Scheme names the signature that matched.
 type Scheme string
@@ -118,10 +127,12 @@ const (
 // a rotation they are the old and the new one.
 //
 // It checks in this order: each header once and in its exact form; a signature, in constant time; the age; the time and the
-// id in the signed body. It returns a [*VerificationError], or [ErrSecret] for no or malformed secrets.
+// id in the signed body. It returns a [*VerificationError], or an [ErrSecret] for no or malformed secrets. White space around
+// secrets is ignored.
 func Verify(body []byte, headers http.Header, secrets []string, options VerifyOptions) (*Payload, error) {
-	if len(secrets) == 0 {
-		return nil, ErrSecret
+	secrets, err := readSecrets(secrets)
+	if err != nil {
+		return nil, err
 	}
 	found, err := readHeaders(headers, first(options.HeaderBrand, "Service"))
 	if err != nil {
@@ -238,6 +249,35 @@ func (s *signedHeaders) readStandard(reader *headerReader) bool {
 		reader.malformed = true
 	}
 	return true
+}
+
+// readSecrets checks configured secrets and public keys, and returns them without surrounding white space.
+func readSecrets(given []string) ([]string, error) {
+	if len(given) == 0 {
+		return nil, &secretError{"secrets is empty: a receiver needs at least one secret"}
+	}
+	secrets := make([]string, len(given))
+	for i, secret := range given {
+		// A file ends with a newline, and an editor may begin it with a byte order mark.
+		secret = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(secret), "\ufeff"))
+		var err error
+		switch {
+		case secret == "":
+			return nil, &secretError{fmt.Sprintf("secrets[%d] is empty", i)}
+		case strings.HasPrefix(secret, publicKeyPrefix):
+			_, err = decodePublicKey(secret)
+		case strings.HasPrefix(secret, secretPrefix):
+			_, err = decodeSecret(secret)
+		default:
+			const want = "neither with whsec_ (a secret) nor with whpk_ (a public key)"
+			return nil, &secretError{fmt.Sprintf("secrets[%d] begins %s", i, want)}
+		}
+		if err != nil {
+			return nil, &secretError{fmt.Sprintf("secrets[%d] is malformed: %s", i, strings.TrimPrefix(err.Error(), "signet: "))}
+		}
+		secrets[i] = secret
+	}
+	return secrets, nil
 }
 
 // decodeSecret returns the key of v1 signatures.

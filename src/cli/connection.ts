@@ -61,7 +61,7 @@ export async function connectionOf(
   const warn = ({ message, cause }: Warning): void =>
     report(cause === undefined ? message : `${message}: ${messageOf(cause)}`);
   const store = new FileCredentialStore(options.credentialFile, { warn });
-  const stored = await withCommandError(options.credentialFile, async () => await store.load());
+  const stored = await withCommandError("--credential-file", async () => await store.load());
   if (stored === undefined) {
     throw new CommandError(
       `${options.credentialFile} does not exist; create it: signet credential create --json > FILE`,

@@ -4,7 +4,7 @@ type Variables = Readonly<Record<string, string | undefined>>;
 
 /** Variables with the prefix that other programs of this repository read: Compose, the tests, the tutorials. */
 const OTHERS: ReadonlySet<string> = new Set([
-  "SIGNET_CREDENTIAL",
+  "SIGNET_CREDENTIAL_FILE",
   "SIGNET_DATABASE_PASSWORD",
   "SIGNET_EDGE_DATABASE_PASSWORD",
   "SIGNET_RECORD_HISTORIES",

@@ -72,7 +72,14 @@ async function makeClient() {
     ["cjs", "commonjs", commonJs],
   ])) {
     const directory = join(out, "client", form);
-    compile(ROOT, "tsconfig.library.json", directory, options);
+    // Editors show the comments of the declarations. The code would contain them a second time.
+    compile(ROOT, "tsconfig.library.json", directory, [
+      ...options,
+      "--declaration",
+      "false",
+      "--removeComments",
+    ]);
+    compile(ROOT, "tsconfig.library.json", directory, [...options, "--emitDeclarationOnly"]);
     await writeJson(join(directory, "package.json"), { type });
   }
   /** @param {string} form @param {string} module */

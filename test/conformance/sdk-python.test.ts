@@ -31,6 +31,14 @@ const PACKAGE = join(REPOSITORY, "sdk", "python");
 const PROGRAMS = join(import.meta.dirname, "sdk-python");
 /** The last version of mypy that checks for Python 3.9. */
 const TOOLS = ["hatchling==1.33.0", "mypy==1.19.1", "cryptography==50.0.2"];
+const FRAMEWORKS = [
+  "flask==3.1.3",
+  "django==5.2.19",
+  "fastapi==0.165.0",
+  "httpx==0.28.1",
+  "functions-framework==3.10.2",
+  "mangum==0.22.0",
+];
 const ENVIRONMENTS = join(CACHE, "sdk-python");
 const DAY_MS = 86_400_000;
 
@@ -59,6 +67,16 @@ describe.skipIf(lacksPython)("the Python SDK", () => {
     return await runProcess({ command, cwd, environment });
   }
 
+  /** Returns the Python of an environment with these packages. It stays between runs, by their versions. */
+  async function withTools(packages: readonly string[]): Promise<string> {
+    const environment = join(ENVIRONMENTS, packages.join("+"));
+    const python = join(environment, "bin", "python");
+    await mkdir(ENVIRONMENTS, { recursive: true });
+    await run(["python3", "-m", "venv", environment]);
+    await run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", ...packages]);
+    return python;
+  }
+
   /** Adds the installed package to the environment with the tools. */
   async function withPackage(): Promise<NodeJS.ProcessEnv> {
     const program = "import sysconfig; print(sysconfig.get_path('purelib'))";
@@ -67,12 +85,7 @@ describe.skipIf(lacksPython)("the Python SDK", () => {
 
   beforeAll(async () => {
     directory = await mkdtemp(join(inject("runDirectory"), "sdk-python-"));
-    // Tools stay between runs, by their versions.
-    const environment = join(ENVIRONMENTS, TOOLS.join("+"));
-    tools = join(environment, "bin", "python");
-    await mkdir(ENVIRONMENTS, { recursive: true });
-    await run(["python3", "-m", "venv", environment]);
-    await run([tools, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", ...TOOLS]);
+    tools = await withTools(TOOLS);
     const offline = ["--quiet", "--no-index", "--no-deps"];
     const built = join(directory, "wheel");
     await run([tools, "-m", "pip", "wheel", ...offline, "--no-build-isolation", "-w", built, PACKAGE]);
@@ -121,6 +134,22 @@ describe.skipIf(lacksPython)("the Python SDK", () => {
     expect(output).toContain(`${vectors.length} vectors`);
   });
 
+  test("receives through each framework and platform that its README names, and refuses what was changed", async () => {
+    const environment = { README: join(PACKAGE, "README.md"), ...(await withPackage()) };
+    const output = await run([await withTools(FRAMEWORKS), join(PROGRAMS, "frameworks.py")], environment);
+    const answers = JSON.parse(output) as Readonly<Record<string, unknown>>;
+    expect(Object.keys(answers)).toHaveLength(9);
+    for (const [name, found] of Object.entries(answers)) {
+      expect(found, name).toEqual([
+        [200, { processed: true }],
+        [200, { processed: false }],
+        [200, { challenge: "c1" }],
+        [401, { error: "SIGNATURE_INVALID" }],
+        [400, { error: "HEADERS_MALFORMED" }],
+      ]);
+    }
+  });
+
   test("authenticates with a private key", async () => {
     const pairs = {
       ec: generateKeyPairSync("ec", { namedCurve: "P-256" }),
@@ -144,8 +173,8 @@ describe.skipIf(lacksPython)("the Python SDK", () => {
     await run([...mypy, ...cache, "src"], {}, PACKAGE);
     const readme = await readFile(join(PACKAGE, "README.md"), "utf8");
     const blocks = [...readme.matchAll(/^```python\n([\s\S]*?)^```$/gm)].map(([, code = ""]) => code);
-    // The others need a framework or Redis.
-    const plain = blocks.filter((code) => !/@app|redis/.test(code));
+    // The others need a framework or Redis: frameworks.py runs those of frameworks.
+    const plain = blocks.filter((code) => !/^@|redis|event, context/m.test(code));
     expect(plain.length).toBeGreaterThan(4);
     const given = "secret, old, new = '', '', ''\nbody = b''\nheaders = {'': ''}\n";
     await writeFile(join(directory, "readme.py"), given + plain.join("\n"));

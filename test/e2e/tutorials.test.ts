@@ -138,7 +138,7 @@ async function open(api: TestApi, tutorial: Tutorial): Promise<Shop> {
     cwd,
     environment: {
       SIGNET_URL: api.publicUrl,
-      SIGNET_CREDENTIAL: credential,
+      SIGNET_CREDENTIAL_FILE: credential,
       SIGNET_CLIENT_ID: clientId,
       SIGNET_CLIENT_SECRET: clientSecret,
       WEBHOOK_SECRET: secret,

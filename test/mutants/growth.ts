@@ -266,8 +266,8 @@ export const GROWTH: readonly Mutant[] = [
     name: "matches-remembered-by-number",
     breaks: "What is remembered counts what it holds (decision 28)",
     file: "src/webhooks/ingest/matches.ts",
-    find: "return MATCH_WEIGHT + endpoints.length *",
-    replace: "return MATCH_WEIGHT + 0 * endpoints.length *",
+    find: "return MATCH_WEIGHT + endpoints.length;",
+    replace: "return MATCH_WEIGHT + 0 * endpoints.length;",
     caughtBy: "test/unit/webhooks/ingest/matches.test.ts",
   },
 ];

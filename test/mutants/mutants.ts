@@ -5,6 +5,7 @@ import { GROWTH } from "./growth.ts";
 import type { Mutant } from "./mutant.ts";
 import { NUMBERS } from "./numbers.ts";
 import { OUTSIDERS } from "./outsiders.ts";
+import { RECEIVERS } from "./receivers.ts";
 import { RECORDS } from "./records.ts";
 import { SENT } from "./sent.ts";
 import { TEMPORAL } from "./temporal.ts";
@@ -17,6 +18,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...DELIVERIES,
   ...TEMPORAL,
   ...NUMBERS,
+  ...RECEIVERS,
   ...RECORDS,
   ...GROWTH,
   ...SENT,

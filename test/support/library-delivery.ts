@@ -5,8 +5,7 @@ export const NOW_MS = 1_763_650_000_000;
 export const SECRET = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
 
 /** Returns the headers of a signed body. */
-export function signedHeaders(body: Uint8Array, id = "evt_1") {
-  const timestampSeconds = NOW_MS / 1_000;
+export function signedHeaders(body: Uint8Array, id = "evt_1", timestampSeconds = NOW_MS / 1_000) {
   const { sha256, v1 } = signDelivery({ secret: SECRET, body, id, timestampSeconds });
   return {
     "x-service-signature-256": sha256,
@@ -23,8 +22,9 @@ export function delivery({
   type = "a.b",
   source,
   data = {},
-}: { id?: string; type?: string; source?: string; data?: object } = {}) {
-  const timestampSeconds = NOW_MS / 1_000;
+  nowMs = NOW_MS,
+}: { id?: string; type?: string; source?: string; data?: object; nowMs?: number } = {}) {
+  const timestampSeconds = Math.floor(nowMs / 1_000);
   const body = Buffer.from(JSON.stringify({ id, type, source, sent_at: timestampSeconds, data }));
-  return { body, headers: signedHeaders(body, id) };
+  return { body, headers: signedHeaders(body, id, timestampSeconds) };
 }

@@ -26,7 +26,7 @@ export const TYPED_CONSUMER = `
   import { createServer } from "node:http";
   const client: SignetClient = new SignetClient({ baseUrl: "https://example.com", clientId: "cl_1", scopes: [] });
   const whoCalls = createEdgeIdentityVerifier({ keys: ["${Buffer.alloc(32, 7).toString("base64")}"] });
-  createServer(webhookListener({ secrets: ["s"], onEvent: async (event) => void (event satisfies WebhookEvent) }));
+  createServer(webhookListener({ secrets: "whsec_${Buffer.alloc(32, 7).toString("base64")}", onEvent: async (event) => void (event satisfies WebhookEvent) }));
   export const key = async (text: string): Promise<VerifierKey> => await parseVerifierKey(text, NODE_CRYPTO);
   export const states = async (): Promise<void> => {
     for await (const delivery of client.deliveries.list()) {

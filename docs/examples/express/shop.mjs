@@ -11,11 +11,11 @@ export class Shop {
   #database;
   #signet;
 
-  constructor({ SIGNET_URL, SIGNET_CREDENTIAL, DATABASE_URL }) {
+  constructor({ SIGNET_URL, SIGNET_CREDENTIAL_FILE, DATABASE_URL }) {
     this.#database = new Pool({ connectionString: DATABASE_URL });
     this.#signet = new SignetClient({
       baseUrl: SIGNET_URL,
-      store: new FileCredentialStore(SIGNET_CREDENTIAL),
+      store: new FileCredentialStore(SIGNET_CREDENTIAL_FILE),
     });
   }
   // endregion

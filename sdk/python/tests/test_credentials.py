@@ -8,7 +8,8 @@ import tempfile
 import time
 import unittest
 
-from signet_delivery import CredentialStoreError, FileCredentialStore, StoredCredential, StoredSecret
+from signet_delivery import CredentialStoreError, FileCredentialStore, SignetClient
+from signet_delivery import StoredCredential, StoredSecret, TlsFiles
 from signet_delivery import parse_credential, serialize_credential
 from signet_delivery.credentials import with_accepted, with_successor
 
@@ -57,6 +58,40 @@ class File(unittest.TestCase):
         os.utime(old, (time.time() - 120,) * 2)
         self.store.save(StoredCredential("cl_1", ONE))
         self.assertEqual((old.exists(), new.exists()), (False, True))
+
+    def test_is_named_in_errors(self) -> None:
+        for path in ("", " ", None):
+            with self.assertRaises(ValueError):
+                FileCredentialStore(path)  # type: ignore[arg-type]
+        client = SignetClient("https://a", store=self.store)
+        with self.assertRaises(CredentialStoreError) as caught:
+            client.access_token()
+        self.assertIn(f"{self.path} does not exist", str(caught.exception))
+        self.path.write_text("[]")
+        self.path.chmod(0o600)
+        with self.assertLogs("signet_delivery"), self.assertRaises(CredentialStoreError) as caught:
+            client.access_token()
+        self.assertIn(f"{self.path}: the stored credential is not a JSON object", str(caught.exception))
+
+    def test_may_begin_with_a_byte_order_mark(self) -> None:
+        self.path.write_text('\ufeff{"client_id": "cl_1", "client_secret": "s1", "version": 1}', encoding="utf-8")
+        self.path.chmod(0o600)
+        self.assertEqual(self.store.load(), StoredCredential("cl_1", ONE))
+
+    def test_of_tls_is_named_in_errors(self) -> None:
+        self.path.write_text("no certificate")
+        missing = str(self.directory / "missing.pem")
+        given = str(self.path)
+        for files, name in (
+            (TlsFiles(ca_file=missing), missing),
+            (TlsFiles(cert_file=missing), missing),
+            (TlsFiles(cert_file=given, key_file=missing), missing),
+            (TlsFiles(cert_file=given), given),
+            (TlsFiles(ca_file=given), given),
+        ):
+            with self.assertRaises(OSError) as caught:
+                SignetClient("https://a", client_id="cl_1", tls=files)
+            self.assertIn(name, str(caught.exception))
 
     def test_is_never_quoted_in_errors(self) -> None:
         for text in ('{"client_secret": "canary"}', "canary", '["canary"]', "\udcff"):

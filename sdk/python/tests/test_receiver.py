@@ -2,9 +2,12 @@
 
 import base64
 import json
+import subprocess
+import sys
 import threading
 import time
 import unittest
+import unittest.mock
 from decimal import Decimal
 from typing import Any, Dict, List
 
@@ -32,6 +35,16 @@ class Headers(unittest.TestCase):
             [(name.lower().encode(), value.encode()) for name, value in headers.items()],
         ):
             self.assertEqual(verify(body, form, SECRET).id, "evt_1")
+
+    def test_are_taken_from_a_wsgi_environment(self) -> None:
+        body, headers = delivery()
+        environ: Dict[str, Any] = {"HTTP_" + name.upper().replace("-", "_"): value for name, value in headers.items()}
+        environ.update({"wsgi.version": (1, 0), "REQUEST_METHOD": "POST", "CONTENT_LENGTH": str(len(body))})
+        self.assertEqual(verify(body, environ, SECRET).id, "evt_1")
+        # Elsewhere such a name is a header of its own.
+        del environ["wsgi.version"]
+        with self.assertRaises(VerificationError):
+            verify(body, environ, SECRET)
 
     def test_that_are_repeated_are_rejected(self) -> None:
         body, headers = delivery()
@@ -97,6 +110,113 @@ class Numbers(unittest.TestCase):
         self.assertEqual(found, [7, -7, 1.5, 100, 0, 0, 0])
         # Beyond what Decimal holds.
         self.assertEqual(loads("1e9999999999999999999999"), float("inf"))
+
+
+MALFORMED: "List[tuple[Any, str]]" = [
+    (None, "secrets is not set"),
+    ("", "secrets is empty"),
+    ("oops", "secrets begins neither"),
+    (b"whsec_", "secrets is not a str"),
+    (7, "secrets is not a str"),
+    ([], "secrets is empty"),
+    ([None], "secrets[0] is not set"),
+    ([SECRET, " \n"], "secrets[1] is empty"),
+    ([SECRET, "whsec_AAAA"], "secrets[1] is malformed"),
+    ([f"{SECRET[:20]} {SECRET[20:]}"], "secrets[0] is malformed"),
+    (["whpk_AAAA"], "secrets[0] is malformed"),
+    ([SECRET.replace("whsec_", "")], "secrets[0] begins neither"),
+]
+
+
+class Configuration(unittest.TestCase):
+    def test_without_a_good_secret_does_not_start(self) -> None:
+        for secrets, message in MALFORMED:
+            with self.subTest(message):
+                with self.assertRaises(ValueError) as caught:
+                    Receiver(secrets, print)
+                self.assertIn(message, str(caught.exception))
+                self.assertNotIn(SECRET[6:20], str(caught.exception))
+                body, headers = delivery()
+                with self.assertRaises(ValueError):
+                    verify(body, headers, secrets)
+
+    def test_may_have_white_space_around_secrets(self) -> None:
+        for secrets in (f"{SECRET}\n", f"\ufeff{SECRET}\r\n", [f" {SECRET}\t"], (SECRET,), lambda: [f"{SECRET}\n"]):
+            answer = Receiver(secrets, lambda event: None).receive(*delivery())
+            self.assertEqual(json.loads(answer.body), {"processed": True})
+
+    def test_with_other_wrong_arguments_does_not_start(self) -> None:
+        wrong: "List[tuple[Dict[str, Any], str]]" = [
+            ({"on_event": None}, "on_event"),
+            ({"on_error": "log"}, "on_error"),
+            ({"replay_store": {}}, "replay_store has no method seen"),
+            ({"tolerance": -1}, "tolerance"),
+            ({"future": float("nan")}, "future"),
+            ({"remember": "10 days"}, "remember"),
+            ({"header_brand": ""}, "header_brand"),
+        ]
+        for arguments, message in wrong:
+            with self.subTest(message), self.assertRaises(ValueError) as caught:
+                Receiver(**{"secrets": SECRET, "on_event": print, **arguments})
+            self.assertIn(message, str(caught.exception))
+
+    def test_needs_ed25519_for_a_public_key(self) -> None:
+        key = "whpk_" + base64.b64encode(bytes(range(32))).decode()
+        with unittest.mock.patch.dict("sys.modules", {"cryptography.hazmat.primitives.asymmetric.ed25519": None}):
+            with self.assertRaises(ImportError) as caught:
+                Receiver(key, print)
+        self.assertIn("signet-delivery[crypto]", str(caught.exception))
+
+
+class Reporting(unittest.TestCase):
+    """Where the program does not listen."""
+
+    def lines(self, receiver: Receiver, *requests: "tuple[Any, Any]") -> "tuple[List[int], List[str]]":
+        with self.assertLogs("signet_delivery") as logs:
+            statuses = [receiver.receive(*request).status for request in requests]
+        return statuses, [record.getMessage() for record in logs.records]
+
+    def test_logs_the_first_of_each_kind(self) -> None:
+        body, headers = delivery()
+        requests = [(body, {}), (b"{}", headers), (body + b" ", headers), (body, {"webhook-id": "x"})]
+        statuses, lines = self.lines(Receiver(SECRET, print), *requests)
+        self.assertEqual(statuses, [400, 401, 401, 400])
+        self.assertEqual(len(lines), 2)
+        self.assertIn("refused with 400 HEADERS_MALFORMED", lines[0])
+        self.assertIn("refused with 401 SIGNATURE_INVALID", lines[1])
+
+    def test_tells_its_own_mistakes_from_the_senders(self) -> None:
+        def fail(event: WebhookEvent) -> None:
+            # As a program that verifies what it forwards.
+            raise VerificationError("SIGNATURE_INVALID", "of another webhook")
+
+        body, headers = delivery()
+        empty = {**headers, "Content-Length": str(len(body))}
+        mistakes: "List[tuple[Receiver, Any, Any]]" = [
+            (Receiver(SECRET, fail), body, headers),
+            (Receiver(lambda: [], print), body, headers),
+            (Receiver(lambda: [f"{SECRET}x"], print), body, headers),
+            (Receiver(SECRET, print), body.decode(), headers),
+            (Receiver(SECRET, print), None, headers),
+            # Something has read the body.
+            (Receiver(SECRET, print), b"", empty),
+        ]
+        for receiver, given, with_headers in mistakes:
+            statuses, lines = self.lines(receiver, (given, with_headers), (given, with_headers))
+            self.assertEqual(statuses, [500, 500])
+            self.assertEqual(len(lines), 1, lines)
+            self.assertIn("failed in this receiver", lines[0])
+
+    def test_is_on_standard_error_without_a_configuration(self) -> None:
+        program = (
+            "from signet_delivery import Receiver\n"
+            f"receiver = Receiver({SECRET!r}, print)\n"
+            "receiver.receive(b'', {}), receiver.receive(b'', {})\n"
+        )
+        ran = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True)
+        self.assertEqual(ran.stdout, b"")
+        self.assertEqual(ran.stderr.count(b"HEADERS_MALFORMED"), 2, ran.stderr)
+        self.assertEqual(ran.stderr.count(b"signet: a webhook was refused"), 1, ran.stderr)
 
 
 class Receiving(unittest.TestCase):

@@ -44,6 +44,8 @@ export class CredentialKeeper {
   readonly #timeoutMs: number;
   /** The last successfully read content of the store. */
   #known: StoredCredential | undefined;
+  /** Why the store could not be read the last time. */
+  #unreadable: { readonly message: string; readonly cause: unknown } | undefined;
   /** A stored successor rejected by the service: no longer tried first. */
   #rejectedNext: string | null = null;
   /** Sequential changes of the store. */
@@ -76,9 +78,19 @@ export class CredentialKeeper {
       found.push(configured);
     }
     if (found.length === 0) {
-      throw new CredentialStoreError("there is no credential: neither configured nor in the store");
+      throw this.#missing();
     }
     return found;
+  }
+
+  #missing(): CredentialStoreError {
+    if (this.#unreadable !== undefined) {
+      const { message, cause } = this.#unreadable;
+      return new CredentialStoreError(`there is no credential: ${message}`, { cause });
+    }
+    const place = this.#store?.place;
+    const where = place === undefined ? "the store has none" : `${place} does not exist`;
+    return new CredentialStoreError(`there is no credential: none is configured, and ${where}`);
   }
 
   /** Records that a candidate was rejected as invalid_client. */
@@ -114,7 +126,9 @@ export class CredentialKeeper {
       // The configured credential differs from the stored one.
       const foreign = this.#configured !== undefined && stored?.clientId !== this.#configured.clientId;
       this.#known = foreign ? undefined : stored;
+      this.#unreadable = undefined;
     } catch (error) {
+      this.#unreadable = { message: error instanceof Error ? error.message : String(error), cause: error };
       this.#warn({
         code: "STORE_UNREADABLE",
         message: "the stored credential cannot be read; going on with what is known",

@@ -6,6 +6,8 @@ import type { StoredCredential } from "./succession.ts";
  * token request, so that all of them use an update by one.
  */
 export interface CredentialStore {
+  /** Where it keeps the credential, for messages: the path of a file, the name of a secret. */
+  readonly place?: string;
   /** Returns the credential; undefined if there is none. */
   load(): Promise<StoredCredential | undefined>;
   /**

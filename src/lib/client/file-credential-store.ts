@@ -25,7 +25,8 @@ const LEFTOVER_MS = 60_000;
 export function parseCredential(text: string): StoredCredential {
   let value: Json;
   try {
-    value = asObject(JSON.parse(text.replace(/^\ufeff/, "")));
+    // Editors on Windows write a byte order mark.
+    value = asObject(JSON.parse(text.replace(/^\uFEFF/, "")));
   } catch {
     throw new CredentialStoreError("the stored credential is not JSON");
   }
@@ -102,9 +103,17 @@ export class FileCredentialStore implements CredentialStore {
   readonly #warn: Warn | undefined;
   #warned = false;
 
+  /** @throws TypeError without a path, for instance of a variable that is not set */
   constructor(path: string, options: { readonly warn?: Warn } = {}) {
+    if (typeof path !== "string" || path.trim() === "") {
+      throw new TypeError("the path of the credential's file is not set");
+    }
     this.#path = path;
     this.#warn = options.warn;
+  }
+
+  get place(): string {
+    return this.#path;
   }
 
   async load(): Promise<StoredCredential | undefined> {
@@ -113,7 +122,11 @@ export class FileCredentialStore implements CredentialStore {
       return undefined;
     }
     await this.#warnIfExposed();
-    return parseCredential(text);
+    try {
+      return parseCredential(text);
+    } catch (error) {
+      throw new CredentialStoreError(`${this.#path}: ${(error as Error).message}`);
+    }
   }
 
   async save(credential: StoredCredential): Promise<void> {

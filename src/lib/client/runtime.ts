@@ -48,8 +48,9 @@ async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   });
 }
 
-function emitWarning({ code, message }: Warning): void {
-  process.emitWarning(message, { type: "SignetWarning", code });
+function emitWarning({ code, message, cause }: Warning): void {
+  const reason = cause instanceof Error ? `: ${cause.message}` : "";
+  process.emitWarning(message + reason, { type: "SignetWarning", code });
 }
 
 /** Fills missing members from the platform. */

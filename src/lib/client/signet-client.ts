@@ -29,7 +29,7 @@ export interface SignetClientOptions extends ConnectionOptions {
  * @example
  * const signet = new SignetClient({
  *   baseUrl: "https://api.example.com",
- *   store: new FileCredentialStore("/var/lib/app/signet.json"),
+ *   store: new FileCredentialStore("/var/lib/app/credential.json"),
  * });
  * await signet.events.publish({ type: "inference.completed", data: { run: 7 } });
  * for await (const letter of signet.deadLetters.list()) {

@@ -2,7 +2,7 @@
  * Asymmetric signatures of Standard Webhooks: `v1a,<base64>`, Ed25519 over `id.timestamp.body`. Public keys are written
  * `whpk_` and the base64 of 32 bytes; their holders can verify but not sign.
  */
-import { createPrivateKey, createPublicKey, sign, verify } from "node:crypto";
+import { createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
 import { soundKey } from "../public-key.ts";
 
 const PUBLIC_PREFIX = "whpk_";
@@ -44,20 +44,29 @@ export function isPublicKey(text: string): boolean {
 }
 
 /**
- * Whether a `v1a,…` value is the signature of the message.
+ * Returns the public key.
  *
  * @throws TypeError for anything but a sound public key: a mistake in the configuration
  */
-export function verifyAsymmetric(publicKey: string, message: AsymmetricMessage, value: string): boolean {
-  const raw = Buffer.from(publicKey.slice(PUBLIC_PREFIX.length), "base64");
+export function decodePublicKey(text: string): KeyObject {
+  const raw = Buffer.from(text.slice(PUBLIC_PREFIX.length), "base64");
   if (
-    !PUBLIC_FORMAT.test(publicKey) ||
+    !PUBLIC_FORMAT.test(text) ||
     raw.length !== KEY_BYTES ||
-    PUBLIC_PREFIX + raw.toString("base64") !== publicKey
+    PUBLIC_PREFIX + raw.toString("base64") !== text
   ) {
     throw new TypeError("a public key is whpk_ followed by the base64 of 32 bytes");
   }
   const der = Buffer.concat([SPKI_HEAD, raw]);
-  const key = soundKey(createPublicKey({ key: der, format: "der", type: "spki" }));
+  return soundKey(createPublicKey({ key: der, format: "der", type: "spki" }));
+}
+
+/**
+ * Whether a `v1a,…` value is the signature of the message.
+ *
+ * @throws TypeError as {@link decodePublicKey}
+ */
+export function verifyAsymmetric(publicKey: string, message: AsymmetricMessage, value: string): boolean {
+  const key = decodePublicKey(publicKey);
   return verify(null, messageBytes(message), key, Buffer.from(value.slice("v1a,".length), "base64"));
 }

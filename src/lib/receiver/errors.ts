@@ -23,3 +23,14 @@ export class VerificationError extends Error {
     this.code = code;
   }
 }
+
+/** A request that no receiver sees. With 500 the program is at fault, otherwise the sender. */
+export class RequestError extends Error {
+  override readonly name = "RequestError";
+  readonly status: 400 | 405 | 408 | 413 | 500;
+
+  constructor(status: RequestError["status"], message: string) {
+    super(message);
+    this.status = status;
+  }
+}

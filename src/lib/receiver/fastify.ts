@@ -1,10 +1,24 @@
-/** A receiver for Fastify, as a plugin. */
-import type { IncomingHttpHeaders } from "node:http";
-import { MAX_BODY_BYTES } from "./node-http.ts";
-import { createReceiver, type ReceiverOptions } from "./receive.ts";
+/** Receivers for Fastify, as plugins. */
+import type { Readable } from "node:stream";
+import {
+  answeringSecurityEvents,
+  answeringWebhooks,
+  bodyOf,
+  headersOf,
+  type ListenerRequest,
+  type SecurityEvents,
+} from "./node-http.ts";
+import type { ReceiverOptions } from "./receive.ts";
+import { type Answering, type Limits, respond } from "./respond.ts";
 
 export interface FastifyReceiverOptions extends ReceiverOptions {
   /** Path of deliveries; `/` by default. */
+  readonly path?: string;
+}
+
+export interface FastifySsfOptions {
+  readonly receiver: SecurityEvents;
+  /** Path of pushes; `/` by default. */
   readonly path?: string;
 }
 
@@ -19,21 +33,36 @@ interface Instance {
   removeAllContentTypeParsers(): void;
   addContentTypeParser(
     type: string,
-    options: { readonly parseAs: "buffer" },
-    parser: (request: unknown, body: Buffer, done: (error: null, body: Buffer) => void) => void,
+    parser: (request: unknown, payload: Readable) => Promise<unknown>,
   ): unknown;
   post(
     path: string,
-    options: { readonly bodyLimit: number },
     handler: (
-      request: { readonly headers: IncomingHttpHeaders; readonly body: unknown; readonly raw: RawRequest },
+      request: { readonly method: string; readonly body: unknown; readonly raw: ListenerRequest },
       reply: Reply,
     ) => Promise<unknown>,
   ): unknown;
 }
 
-interface RawRequest {
-  readonly headersDistinct: NodeJS.Dict<string[]>;
+function mount(fastify: Instance, path: string, answering: Answering & { readonly limits: Limits }): void {
+  fastify.removeAllContentTypeParsers();
+  // The failure is answered by the handler, in the receiver's form.
+  fastify.addContentTypeParser("*", async (_request, payload) =>
+    bodyOf(payload, answering.limits).catch((error: unknown) => error),
+  );
+  fastify.post(path, async ({ method, body, raw }, reply) => {
+    const read = async (): Promise<Uint8Array> => {
+      if (body instanceof Error) {
+        throw body;
+      }
+      return await Promise.resolve(body instanceof Uint8Array ? body : Buffer.alloc(0));
+    };
+    const answer = await respond({ method, headers: headersOf(raw), read }, answering);
+    for (const [name, value] of Object.entries(answer.headers)) {
+      reply.header(name, value);
+    }
+    return await reply.code(answer.status).send(answer.body);
+  });
 }
 
 /**
@@ -41,16 +70,13 @@ interface RawRequest {
  * parse theirs as before.
  */
 export async function webhookPlugin(fastify: Instance, options: FastifyReceiverOptions): Promise<void> {
-  const receiver = createReceiver(options);
-  fastify.removeAllContentTypeParsers();
-  fastify.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
-  fastify.post(
-    options.path ?? "/",
-    { bodyLimit: options.maxBodyBytes ?? MAX_BODY_BYTES },
-    async ({ body, raw }, reply) => {
-      const bytes = body instanceof Uint8Array ? body : Buffer.alloc(0);
-      const answer = await receiver.receive(bytes, raw.headersDistinct);
-      return await reply.code(answer.status).header("content-type", "application/json").send(answer.body);
-    },
-  );
+  mount(fastify, options.path ?? "/", answeringWebhooks(options));
+}
+
+/** `app.register(ssfPlugin, { path: "/events", receiver })`, for an `SsfReceiver`. */
+export async function ssfPlugin(
+  fastify: Instance,
+  { path = "/", receiver }: FastifySsfOptions,
+): Promise<void> {
+  mount(fastify, path, answeringSecurityEvents(receiver));
 }

@@ -6,7 +6,7 @@ import { VerificationError } from "./errors.ts";
 
 /** `Headers` of the Fetch standard, or an object such as `IncomingMessage.headers`. */
 export type HeaderSource =
-  | { get(name: string): string | null }
+  | { get(name: string): string | null | undefined }
   | { readonly [name: string]: string | readonly string[] | undefined };
 
 /** The headers of one payload after the format checks. */
@@ -43,7 +43,7 @@ function malformed(name: string): VerificationError {
   return new VerificationError("HEADERS_MALFORMED", `the header ${name} is missing, repeated or malformed`);
 }
 
-function isFetchHeaders(source: HeaderSource): source is { get(name: string): string | null } {
+function isFetchHeaders(source: HeaderSource): source is { get(name: string): string | null | undefined } {
   return typeof source.get === "function";
 }
 
@@ -51,7 +51,7 @@ function isFetchHeaders(source: HeaderSource): source is { get(name: string): st
 export function valuesOf(source: HeaderSource, name: string): readonly string[] {
   if (isFetchHeaders(source)) {
     const value = source.get(name);
-    return value === null ? [] : [value];
+    return value === null || value === undefined ? [] : [value];
   }
   const wanted = name.toLowerCase();
   return Object.entries(source)

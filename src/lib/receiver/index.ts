@@ -1,8 +1,14 @@
 /** Public exports: verifies signed webhooks, without dependencies. */
 export { VerificationError, type VerificationErrorCode } from "./errors.ts";
-export { type FastifyReceiverOptions, webhookPlugin } from "./fastify.ts";
+export { type FastifyReceiverOptions, type FastifySsfOptions, ssfPlugin, webhookPlugin } from "./fastify.ts";
 export type { HeaderSource } from "./headers.ts";
-export { ssfListener, webhookListener } from "./node-http.ts";
+export {
+  type Listener,
+  type ListenerRequest,
+  type ListenerResponse,
+  ssfListener,
+  webhookListener,
+} from "./node-http.ts";
 export {
   createReceiver,
   type ReceiverOptions,
@@ -19,4 +25,5 @@ export {
   SsfReceiver,
   type SsfReceiverOptions,
 } from "./ssf-receiver.ts";
+export { ssfHandler, webhookHandler, type WebHandler, type WebRequest } from "./web.ts";
 export { type VerifiedPayload, verify, type VerifyInput } from "./verify.ts";

@@ -1,7 +1,11 @@
 /** Handles one webhook from raw bytes to an answer, for any framework. */
 import { VerificationError } from "./errors.ts";
 import type { HeaderSource } from "./headers.ts";
+import { checkFunctions, checkNumbers } from "./options.ts";
 import { MemoryReplayStore, type ReplayStore } from "./replay-store.ts";
+import { reporter } from "./report.ts";
+import { checkUnread } from "./respond.ts";
+import { readSecrets } from "./secret.ts";
 import { type VerifiedPayload, verifyParsed } from "./verify.ts";
 
 /** A verified event. */
@@ -12,9 +16,14 @@ export interface WebhookEvent extends VerifiedPayload {
   readonly fromService: boolean;
 }
 
+type Secrets = string | readonly string[];
+
 export interface ReceiverOptions {
-  /** The endpoint's secret, or its public key `whpk_…`; during a rotation the old and the new one. */
-  readonly secrets: readonly string[] | (() => readonly string[] | Promise<readonly string[]>);
+  /**
+   * The endpoint's secret, or its public key `whpk_…`; during a rotation the old and the new one, as a list. White space
+   * around them, such as the newline at the end of a file, is ignored. A function is called for each request.
+   */
+  readonly secrets: Secrets | (() => Secrets | Promise<Secrets>);
   /**
    * Called once per event. If it throws, the answer is 500 and the event is sent again. Not called for pings
    * and grades.
@@ -32,10 +41,10 @@ export interface ReceiverOptions {
   readonly futureSeconds?: number;
   readonly headerBrand?: string;
   /**
-   * Receives rejections (`VerificationError`) and errors of `onEvent`, the store or `secrets`. Its own errors are
-   * ignored: the answer is the same.
+   * Receives refusals (`VerificationError`) and errors of `onEvent`, the store or `secrets`. Its own errors are
+   * ignored: the answer is the same. Without it, the first of each kind is printed on standard error.
    */
-  readonly onError?: (error: unknown) => void;
+  readonly onError?: (error: unknown) => unknown;
   /** Unix milliseconds; `Date.now` by default. */
   readonly now?: () => number;
 }
@@ -66,37 +75,39 @@ function memberOf(payload: unknown, name: string): unknown {
     : undefined;
 }
 
-function refusal(error: unknown): WebhookAnswer {
-  if (error instanceof VerificationError) {
-    return answer(error.code.endsWith("_MALFORMED") ? 400 : 401, { error: error.code });
-  }
-  return answer(500, { error: "FAILED" });
+function refusal({ code }: VerificationError): WebhookAnswer {
+  return answer(code.endsWith("_MALFORMED") ? 400 : 401, { error: code });
 }
 
-/** Calls `onError`, whose own failure must not change the answer. */
-export function tell(onError: ReceiverOptions["onError"], error: unknown): void {
-  try {
-    onError?.(error);
-  } catch {
-    // No one else to report to.
+/** @throws TypeError that names the option */
+function checkOptions(options: ReceiverOptions): void {
+  const given = options as unknown as Readonly<Record<string, unknown>>;
+  checkFunctions(given, ["onEvent"], ["onError", "now"]);
+  checkNumbers(given, ["rememberSeconds", "maxBodyBytes", "bodyMs", "toleranceSeconds", "futureSeconds"]);
+  const { replayStore, headerBrand = "Service" } = options;
+  if (replayStore !== undefined) {
+    const store = replayStore as unknown as Readonly<Record<string, unknown>>;
+    checkFunctions(store, ["seen", "forget"], [], "replayStore.");
+  }
+  if (!/^[A-Za-z0-9-]+$/.test(headerBrand)) {
+    throw new TypeError("headerBrand is not a part of a header's name");
   }
 }
 
-/** Verifies a webhook, drops duplicates, and passes new events to `onEvent`. */
-export function createReceiver(options: ReceiverOptions): WebhookReceiver {
-  const { onEvent, secrets, now = Date.now, rememberSeconds = REMEMBER_SECONDS } = options;
-  const { replayStore = new MemoryReplayStore({ now }) } = options;
-  const limits = {
-    ...(options.toleranceSeconds === undefined ? {} : { toleranceSeconds: options.toleranceSeconds }),
-    ...(options.futureSeconds === undefined ? {} : { futureSeconds: options.futureSeconds }),
-    ...(options.headerBrand === undefined ? {} : { headerBrand: options.headerBrand }),
-  };
+interface Processing {
+  readonly onEvent: ReceiverOptions["onEvent"];
+  readonly replayStore: ReplayStore;
+  /** Unix milliseconds until which an id is remembered. */
+  readonly until: () => number;
+}
 
+/** Returns a function that processes each event once. It resolves with false for duplicates. */
+function eventsOnce({ onEvent, replayStore, until }: Processing): (event: WebhookEvent) => Promise<boolean> {
   const underWay = new Map<string, Promise<boolean>>();
 
   async function take(event: WebhookEvent): Promise<boolean> {
     const { id, type } = event;
-    if (id !== null && (await replayStore.seen(id, now() + rememberSeconds * 1_000))) {
+    if (id !== null && (await replayStore.seen(id, until()))) {
       return false;
     }
     try {
@@ -112,8 +123,7 @@ export function createReceiver(options: ReceiverOptions): WebhookReceiver {
     return true;
   }
 
-  /** False for duplicates. */
-  async function once(event: WebhookEvent): Promise<boolean> {
+  return async (event) => {
     const { id } = event;
     if (id === null) {
       return await take(event);
@@ -127,11 +137,46 @@ export function createReceiver(options: ReceiverOptions): WebhookReceiver {
     const work = take(event).finally(() => underWay.delete(id));
     underWay.set(id, work);
     return await work;
+  };
+}
+
+/**
+ * Verifies a webhook, drops duplicates, and passes new events to `onEvent`.
+ *
+ * @throws TypeError for an option that is missing or wrong: a receiver without its secret does not start
+ */
+export function createReceiver(options: ReceiverOptions): WebhookReceiver {
+  checkOptions(options);
+  const { onEvent, secrets: given, now = Date.now, rememberSeconds = REMEMBER_SECONDS } = options;
+  const secrets = typeof given === "function" ? given : readSecrets(given);
+  const report = reporter(options.onError, "webhook");
+  const { replayStore = new MemoryReplayStore({ now }) } = options;
+  const limits = {
+    ...(options.toleranceSeconds === undefined ? {} : { toleranceSeconds: options.toleranceSeconds }),
+    ...(options.futureSeconds === undefined ? {} : { futureSeconds: options.futureSeconds }),
+    ...(options.headerBrand === undefined ? {} : { headerBrand: options.headerBrand }),
+  };
+
+  const once = eventsOnce({ onEvent, replayStore, until: () => now() + rememberSeconds * 1_000 });
+
+  /** Returns a refusal apart from failures: `onEvent` may throw a VerificationError of its own, too. */
+  async function check(
+    rawBody: Uint8Array,
+    headers: HeaderSource,
+  ): Promise<VerifiedPayload | VerificationError> {
+    checkUnread(rawBody, headers);
+    const known = typeof secrets === "function" ? await secrets() : secrets;
+    try {
+      return verifyParsed({ rawBody, headers, secrets: known, now: now(), ...limits });
+    } catch (error) {
+      if (error instanceof VerificationError) {
+        return error;
+      }
+      throw error;
+    }
   }
 
-  async function process(rawBody: Uint8Array, headers: HeaderSource): Promise<WebhookAnswer> {
-    const known = typeof secrets === "function" ? await secrets() : secrets;
-    const verified = verifyParsed({ rawBody, headers, secrets: known, now: now(), ...limits });
+  async function process(verified: VerifiedPayload): Promise<WebhookAnswer> {
     const named = memberOf(verified.payload, "type");
     const type = typeof named === "string" ? named : null;
     const fromService = memberOf(verified.payload, "source") === "service";
@@ -144,10 +189,16 @@ export function createReceiver(options: ReceiverOptions): WebhookReceiver {
   return {
     receive: async (rawBody, headers) => {
       try {
-        return await process(rawBody, headers);
+        const checked = await check(rawBody, headers);
+        if (!(checked instanceof VerificationError)) {
+          return await process(checked);
+        }
+        const refused = refusal(checked);
+        report(checked, `${refused.status} ${checked.code}`);
+        return refused;
       } catch (error) {
-        tell(options.onError, error);
-        return refusal(error);
+        report(error);
+        return answer(500, { error: "FAILED" });
       }
     },
   };

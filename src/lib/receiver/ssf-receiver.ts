@@ -7,7 +7,10 @@ import { readBody } from "../bounded-body.ts";
 import { verifySignature } from "../jws.ts";
 import { soundKey } from "../public-key.ts";
 import { type HeaderSource, valuesOf } from "./headers.ts";
+import { checkFunctions, checkNumbers, readText } from "./options.ts";
 import { MemoryReplayStore } from "./replay-store.ts";
+import { type Report, reporter } from "./report.ts";
+import { checkUnread } from "./respond.ts";
 
 type Members = Readonly<Record<string, unknown>>;
 
@@ -38,6 +41,11 @@ export interface SsfReceiverOptions {
    * for instance `invalid_state` for a verification event with another `state` (SSF 1.0 section 8.1.4.1).
    */
   readonly onToken?: (token: SecurityEventToken) => unknown;
+  /**
+   * Receives refusals ({@link SetError}) and failures: of `onToken`, of the keys, of the memory. Without it, the first of
+   * each kind is printed on standard error.
+   */
+  readonly onError?: (error: unknown) => unknown;
   /** Longest life of an access token, in seconds; 900. Revocations are remembered a little longer. */
   readonly tokenLifeSeconds?: number;
   /** Maximum number of revocations at a time; 100,000. Beyond it, tokens are answered 503, so that they come again. */
@@ -98,8 +106,23 @@ function keyOf({ format, iss, sub, jti, id }: Members): string | undefined {
     : undefined;
 }
 
+/** @throws TypeError that names the option */
+function checkOptions(options: SsfReceiverOptions): SsfReceiverOptions {
+  const given = options as unknown as Readonly<Record<string, unknown>>;
+  checkFunctions(given, [], ["fetchKeys", "onToken", "onError", "now"]);
+  checkNumbers(given, ["tokenLifeSeconds", "maxDenials"]);
+  const texts = { issuer: readText(given, "issuer"), audience: readText(given, "audience") };
+  if (options.fetchKeys === undefined && !URL.canParse(texts.issuer)) {
+    throw new TypeError("issuer is not a URL, so its keys cannot be fetched");
+  }
+  return options.authorization === undefined
+    ? { ...options, ...texts }
+    : { ...options, ...texts, authorization: readText(given, "authorization") };
+}
+
 export class SsfReceiver {
   readonly #options: SsfReceiverOptions;
+  readonly #report: Report;
   readonly #now: () => number;
   readonly #seen: MemoryReplayStore;
   /** Unix seconds of the revocations, by subject, oldest first. */
@@ -107,10 +130,17 @@ export class SsfReceiver {
   #keys: readonly JsonWebKey[] = [];
   #keysAtMs = -Infinity;
 
+  /** @throws TypeError for an option that is missing or wrong */
   constructor(options: SsfReceiverOptions) {
-    this.#options = options;
+    this.#options = checkOptions(options);
+    this.#report = reporter(options.onError, "security event");
     this.#now = options.now ?? Date.now;
     this.#seen = new MemoryReplayStore({ now: this.#now });
+  }
+
+  /** The callback of the options, for the listeners. */
+  get onError(): SsfReceiverOptions["onError"] {
+    return this.#options.onError;
   }
 
   /** Whether an access token with these verified claims was revoked. */
@@ -130,11 +160,13 @@ export class SsfReceiver {
   /** Answers a push (RFC 8935). Never rejects. */
   async receive(body: Uint8Array, headers: HeaderSource): Promise<SetAnswer> {
     try {
+      checkUnread(body, headers);
       this.#checkRequest(body, headers);
       await this.accept(Buffer.from(body).toString("latin1"));
       return { status: 202, body: "", headers: {} };
     } catch (error) {
       const isInvalid = error instanceof SetError;
+      this.#report(error, isInvalid ? `400 ${error.err}` : undefined);
       const reason = isInvalid ? { err: error.err, description: error.message } : {};
       return { status: isInvalid ? 400 : 503, body: JSON.stringify(reason), headers: ERROR_HEADERS };
     }

@@ -6,11 +6,12 @@
  * signed body must therefore contain the time too (`sent_at`), and the id.
  */
 import { timingSafeEqual } from "node:crypto";
+import { types } from "node:util";
 import { isPublicKey, verifyAsymmetric } from "./ed25519.ts";
 import { VerificationError } from "./errors.ts";
 import type { HeaderSource, SignedHeaders } from "./headers.ts";
 import { readSignedHeaders } from "./headers.ts";
-import { decodeSecret } from "./secret.ts";
+import { decodeSecret, readSecrets } from "./secret.ts";
 import { signBody, signMessage } from "./sign.ts";
 
 /** The payload and the verification options. */
@@ -18,8 +19,8 @@ export interface VerifyInput {
   /** The received bytes: never a parsed and re-serialised body. */
   readonly rawBody: Uint8Array;
   readonly headers: HeaderSource;
-  /** The endpoint's secret, or its public key `whpk_…`; during a rotation the old and the new one. */
-  readonly secrets: readonly string[];
+  /** The endpoint's secret, or its public key `whpk_…`; during a rotation the old and the new one, as a list. */
+  readonly secrets: string | readonly string[];
   /** Unix time in milliseconds, as `Date.now()` gives it. */
   readonly now: number;
   /** Maximum accepted age, in seconds; 300. */
@@ -164,14 +165,13 @@ function checkId(headers: SignedHeaders, scheme: Scheme, payload: unknown): stri
  * @throws TypeError for a caller's error: no or malformed secrets, a body that is not bytes
  */
 export function verify(input: VerifyInput): VerifiedPayload {
-  if (!(input.rawBody instanceof Uint8Array)) {
+  // Not instanceof: test runners give each file classes of its own.
+  if (!types.isUint8Array(input.rawBody)) {
     throw new TypeError("rawBody is the raw request body as bytes, before any parsing");
   }
-  if (input.secrets.length === 0) {
-    throw new TypeError("verify needs at least one secret");
-  }
+  const secrets = readSecrets(input.secrets);
   const headers = readSignedHeaders(input.headers, input.headerBrand ?? "Service");
-  const scheme = matchingScheme(headers, input.secrets, input.rawBody);
+  const scheme = matchingScheme(headers, secrets, input.rawBody);
   if (scheme === null) {
     throw new VerificationError("SIGNATURE_INVALID", "no signature matches any of the secrets");
   }

@@ -1,24 +1,24 @@
 /** The receiver of security events for services with a JWT library. */
-import { exportJWK, generateKeyPair, type JWK, SignJWT } from "jose";
-import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { SetError, SsfReceiver, type SsfReceiverOptions } from "../../../src/lib/receiver/index.ts";
+import {
+  ISSUER,
+  NOW_S,
+  REVOKED,
+  type SecurityEvents,
+  securityEvents,
+  STREAM,
+  subject,
+} from "../../support/security-events.ts";
 
-const ISSUER = "https://signet.example";
-const STREAM = "ssf_01jd3c5xq8m2v7k9r4t6w0zy";
-const REVOKED = "https://schemas.openid.net/secevent/caep/event-type/session-revoked";
-const NOW_S = 1_763_650_000;
 const TYPE = { "content-type": "application/secevent+jwt" };
 
-let privateKey: Awaited<ReturnType<typeof generateKeyPair>>["privateKey"];
-let jwk: JWK;
+let sets: SecurityEvents;
 let nowMs: number;
 let fetched: number;
-let count = 0;
 
 beforeAll(async () => {
-  const pair = await generateKeyPair("ES256");
-  ({ privateKey } = pair);
-  jwk = { ...(await exportJWK(pair.publicKey)), kid: "one", alg: "ES256", use: "sig" };
+  sets = await securityEvents();
 });
 beforeEach(() => {
   nowMs = NOW_S * 1_000;
@@ -31,8 +31,9 @@ function receiver(options: Partial<SsfReceiverOptions> = {}): SsfReceiver {
     audience: STREAM,
     fetchKeys: async () => {
       fetched += 1;
-      return await Promise.resolve({ keys: [jwk] });
+      return await Promise.resolve(sets.keys);
     },
+    onError: () => undefined,
     now: () => nowMs,
     ...options,
   });
@@ -40,23 +41,8 @@ function receiver(options: Partial<SsfReceiverOptions> = {}): SsfReceiver {
 
 const VERIFICATION = "https://schemas.openid.net/secevent/ssf/event-type/verification";
 
-const subject = (sub: string) => ({ format: "iss_sub", iss: ISSUER, sub });
-
-async function token(claims: object = {}, header: object = {}): Promise<string> {
-  count += 1;
-  const payload = {
-    iss: ISSUER,
-    aud: STREAM,
-    iat: NOW_S,
-    jti: `set_${count}`,
-    sub_id: subject("cl_1"),
-    events: { [REVOKED]: { event_timestamp: NOW_S } },
-    ...claims,
-  };
-  return await new SignJWT(payload)
-    .setProtectedHeader({ alg: "ES256", typ: "secevent+jwt", kid: "one", ...header })
-    .sign(privateKey);
-}
+const token = async (claims: object = {}, header: object = {}): Promise<string> =>
+  await sets.token(claims, header);
 
 const push = async (to: SsfReceiver, set: string, headers: Record<string, string> = TYPE) =>
   await to.receive(Buffer.from(set), headers);
@@ -260,5 +246,60 @@ describe("a push", () => {
       fetchKeys: async () => await Promise.reject(new Error("unreachable")),
     });
     expect(await push(denying, await token())).toMatchObject({ status: 503, body: "{}" });
+  });
+});
+
+describe("a receiver of security events", () => {
+  test.each([
+    ["issuer", undefined, "issuer is not set"],
+    ["issuer", " ", "issuer is not a text"],
+    ["audience", "", "audience is empty"],
+    ["audience", null, "audience is not set"],
+    ["authorization", "", "authorization is empty"],
+    ["onToken", "log", "onToken is not a function"],
+    ["tokenLifeSeconds", Number.NaN, "tokenLifeSeconds is not a number"],
+    ["maxDenials", -1, "maxDenials is not a number"],
+  ])("does not start with %s %j", (name, value, message) => {
+    expect(() => receiver({ [name]: value })).toThrow(message);
+  });
+
+  test("needs an issuer with an address if it fetches the keys", () => {
+    expect(() => new SsfReceiver({ issuer: "signet", audience: STREAM })).toThrow("issuer is not a URL");
+  });
+
+  test("ignores white space around what a file contains", async () => {
+    const texts = { issuer: `${ISSUER}\n`, audience: ` ${STREAM}`, authorization: "Bearer x\n" };
+    const headers = { ...TYPE, authorization: "Bearer x" };
+    expect(await push(receiver(texts), await token(), headers)).toMatchObject({ status: 202 });
+  });
+
+  test("prints the first failure of each kind where nobody listens, and tells all who listen", async () => {
+    const printed: string[] = [];
+    const spy = vi.spyOn(console, "error").mockImplementation((line) => void printed.push(String(line)));
+    const fetchKeys = async (): Promise<unknown> => await Promise.reject(new Error("no route"));
+    try {
+      const options = { issuer: ISSUER, audience: STREAM, now: () => nowMs, fetchKeys };
+      const silent = new SsfReceiver(options);
+      for (const set of ["x", "y", await token(), await token()]) {
+        await push(silent, set);
+      }
+      expect(printed).toEqual([
+        expect.stringContaining("a security event was refused with 400 invalid_request"),
+        expect.stringContaining("a security event failed in this receiver"),
+      ]);
+      const told: unknown[] = [];
+      const telling = new SsfReceiver({ ...options, onError: (error) => void told.push(error) });
+      await push(telling, "x");
+      await push(telling, await token());
+      expect(told).toEqual([expect.any(SetError), expect.objectContaining({ message: "no route" })]);
+      expect(printed).toHaveLength(2);
+    } finally {
+      spy.mockRestore();
+    }
+  });
+
+  test("calls a body that a parser has read its own mistake", async () => {
+    const read = { ...TYPE, "content-length": "900" };
+    expect(await push(receiver(), "", read)).toMatchObject({ status: 503 });
   });
 });

@@ -30,6 +30,27 @@ async function documents(): Promise<string[]> {
   return [...top, ...below.map((path) => join("docs", path)), ...sdks].filter((path) => path.endsWith(".md"));
 }
 
+it("documents and examples have one name for the file of a credential, and its variable", async () => {
+  const examples = (await readdir(join(REPOSITORY, "docs", "examples"), { recursive: true }))
+    .filter((path) => /\.(m?js|ts|py|go)$/.test(path))
+    .map((path) => join("docs", "examples", path));
+  const programs = [
+    "sdk/python/examples/publish.py",
+    "sdk/go/examples/publish/main.go",
+    "src/lib/client/signet-client.ts",
+  ];
+  const others: string[] = [];
+  for (const path of [...(await documents()), ...examples, ...programs]) {
+    const text = path === "CHANGELOG.md" ? "" : await read(path);
+    const files = [...text.matchAll(/CredentialStore\("([^"]+)"\)/g)].map(([, file = ""]) => file);
+    others.push(
+      ...(text.match(/\bSIGNET_CREDENTIAL\b/g) ?? []),
+      ...files.filter((file) => !file.endsWith("/credential.json")),
+    );
+  }
+  expect(others).toEqual([]);
+});
+
 describe("the generated parts of documents", () => {
   it("docs/cli.md matches the commands' own help", async () => {
     expect(await read("docs/cli.md")).toBe(cliReference());

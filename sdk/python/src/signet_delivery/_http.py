@@ -42,12 +42,14 @@ class TlsFiles:
     password: Optional[str] = field(default=None, repr=False)
 
     def context(self) -> ssl.SSLContext:
-        """Reads the files. Raises OSError, of which ssl.SSLError is one, for files that do not fit."""
-        context = ssl.create_default_context(cafile=self.ca_file)
+        """Reads the files. Raises OSError, of which ssl.SSLError is one, for files that do not fit. It names them."""
+        with _named(self.ca_file):
+            context = ssl.create_default_context(cafile=self.ca_file)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         if self.cert_file is not None:
-            # Without a password, OpenSSL would ask for it on the terminal.
-            context.load_cert_chain(self.cert_file, self.key_file, self.password or "")
+            with _named(self.cert_file, self.key_file):
+                # Without a password, OpenSSL would ask for it on the terminal.
+                context.load_cert_chain(self.cert_file, self.key_file, self.password or "")
         return context
 
     def fingerprint(self) -> Tuple[object, ...]:
@@ -60,6 +62,19 @@ class TlsFiles:
                 status = None
             found.append(status and (status.st_ino, status.st_mtime_ns, status.st_size))
         return tuple(found)
+
+
+@contextmanager
+def _named(*paths: Optional[str]) -> Iterator[None]:
+    """Adds the files to an error: OpenSSL's have no path."""
+    given = [path for path in paths if path is not None]
+    try:
+        # The missing one, of several.
+        for path in given:
+            open(path, "rb").close()
+        yield
+    except ssl.SSLError as error:
+        raise ssl.SSLError(error.errno, f"{' and '.join(given)}: {error.strerror}") from None
 
 
 class _TimedSocket:

@@ -62,6 +62,8 @@ class CredentialKeeper:
         self._lock = threading.Lock()
         # The last content of the store that could be read.
         self._known: Optional[StoredCredential] = None
+        # Why the store could not be read the last time.
+        self._unreadable: Optional[Exception] = None
         # A stored successor that the service has rejected: no longer tried first.
         self._rejected_next: Optional[str] = None
 
@@ -78,8 +80,15 @@ class CredentialKeeper:
         if configured is not None and all(configured.secret != each.secret for each in found):
             found.append(configured)
         if not found:
-            raise CredentialStoreError("there is no credential: neither configured nor in the store")
+            raise self._missing()
         return found
+
+    def _missing(self) -> CredentialStoreError:
+        if self._unreadable is not None:
+            return CredentialStoreError(f"there is no credential: {self._unreadable}")
+        place = getattr(self._store, "place", None)
+        where = "the store has none" if place is None else f"{place} does not exist"
+        return CredentialStoreError(f"there is no credential: none is configured, and {where}")
 
     def rejected(self, candidate: ClientSecret) -> None:
         """Records that a candidate was rejected as invalid_client."""
@@ -114,7 +123,9 @@ class CredentialKeeper:
                 and stored.client_id != self._configured.client_id
             )
             self._known = None if foreign else stored
+            self._unreadable = None
         except Exception as error:
+            self._unreadable = error
             LOG.warning("STORE_UNREADABLE: going on with what is known: %s", error)
         return self._known
 

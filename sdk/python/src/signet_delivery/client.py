@@ -19,7 +19,7 @@ from .resources.streams import Streams
 class SignetClient:
     """A client of one tenant. Create one and keep it: it holds the token and the connections. Threads may share it.
 
-    >>> signet = SignetClient("https://api.example.com", store=FileCredentialStore("/var/lib/app/signet.json"))
+    >>> signet = SignetClient("https://api.example.com", store=FileCredentialStore("/var/lib/app/credential.json"))
     >>> signet.events.publish({"type": "inference.completed", "data": {"run": 7}})
     """
 

@@ -102,7 +102,8 @@ def parse_credential(text: str) -> StoredCredential:
     :raises CredentialStoreError: which does not quote the text
     """
     try:
-        value = json.loads(text)
+        # Editors on Windows write a byte order mark.
+        value = json.loads(text[1:] if text.startswith("\ufeff") else text)
     except ValueError:
         value = None
     if not isinstance(value, dict):
@@ -137,7 +138,12 @@ class FileCredentialStore:
     """
 
     def __init__(self, path: Union[str, "os.PathLike[str]"]) -> None:
-        self._path = os.fspath(path)
+        """:raises ValueError: without a path, for instance of a variable that is not set"""
+        #: For messages.
+        self.place = os.fspath(path or "")
+        if self.place.strip() == "":
+            raise ValueError("the path of the credential's file is not set")
+        self._path = self.place
         self._warned = False
 
     def load(self) -> Optional[StoredCredential]:
@@ -148,11 +154,14 @@ class FileCredentialStore:
         except FileNotFoundError:
             return None
         except UnicodeDecodeError:
-            raise CredentialStoreError("the stored credential is not text") from None
+            raise CredentialStoreError(f"{self._path}: the stored credential is not text") from None
         if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO) and not self._warned:
             self._warned = True
             _LOG.warning("STORE_EXPOSED: others can read %s: chmod 600", self._path)
-        return parse_credential(text)
+        try:
+            return parse_credential(text)
+        except CredentialStoreError as error:
+            raise CredentialStoreError(f"{self._path}: {error}") from None
 
     def save(self, credential: StoredCredential) -> None:
         # Resolve a link: a rename would replace it.

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections import OrderedDict
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Optional, Protocol, Union
+from typing import Any, Callable, Dict, Optional, Protocol, Set, Union
 
+from ._runtime import LOG
 from .errors import VerificationError
-from .verification import Headers, Secrets, VerifiedPayload, verify_parsed
+from .verification import Headers, Secrets, VerifiedPayload, header_of, read_secrets, verify_parsed
 
 
 class ReplayStore(Protocol):
@@ -101,9 +103,16 @@ class Receiver:
         :param on_event: called once per event, but not for pings and grades; if it raises, the event is sent again
         :param replay_store: remembers ids; in memory by default. Several processes need a shared one
         :param remember: how long, in seconds: the 72 hours of attempts and the week of replays by default
-        :param on_error: gets every rejection (VerificationError) and failure
+        :param on_error: gets every refusal (VerificationError) and failure. Without it, the first of each kind goes to
+            the logger ``signet_delivery``, which prints on standard error unless the program configures it
+        :raises ValueError: for an argument that is missing or wrong: a receiver without its secret does not start
+        :raises ImportError: for a public key without the package cryptography
         """
-        self._secrets = secrets
+        _check(on_event, on_error, replay_store, header_brand)
+        for name, number in (("remember", remember), ("tolerance", tolerance), ("future", future)):
+            if not isinstance(number, (int, float)) or not number >= 0:
+                raise ValueError(f"{name} is not a number of at least 0")
+        self._secrets = secrets if callable(secrets) else read_secrets(secrets)
         self._on_event = on_event
         self._store = MemoryReplayStore(now=now) if replay_store is None else replay_store
         self._remember = remember
@@ -112,30 +121,45 @@ class Receiver:
         self._brand = header_brand
         self._on_error = on_error
         self._now = now
+        self._logged: Set[str] = set()
         self._lock = threading.Lock()
         self._under_way: "Dict[str, Future[None]]" = {}
 
     def receive(self, body: bytes, headers: Headers) -> WebhookAnswer:
         """Verifies a request, processes a new event and returns the answer. Never raises an Exception."""
         try:
-            return self._process(body, headers)
-        except VerificationError as error:
-            self._tell(error)
-            return _answer(400 if error.code in ("HEADERS_MALFORMED", "PAYLOAD_MALFORMED") else 401, error=error.code)
+            verified = self._verify(body, headers)
+            if not isinstance(verified, VerificationError):
+                return self._process(verified)
+            status = 400 if verified.code in ("HEADERS_MALFORMED", "PAYLOAD_MALFORMED") else 401
+            self._tell(verified, f"{status} {verified.code}")
+            return _answer(status, error=verified.code)
         except Exception as error:
             self._tell(error)
             return _answer(500, error="FAILED")
 
-    def _process(self, body: bytes, headers: Headers) -> WebhookAnswer:
-        verified = verify_parsed(
-            body,
-            headers,
-            self._secrets() if callable(self._secrets) else self._secrets,
-            now=self._now(),
-            tolerance=self._tolerance,
-            future=self._future,
-            header_brand=self._brand,
-        )
+    def _verify(self, body: bytes, headers: Headers) -> Union[VerifiedPayload, VerificationError]:
+        """Returns a refusal apart from failures: ``on_event`` may raise a VerificationError of its own, too."""
+        if not body and re.fullmatch("0*[1-9][0-9]*", header_of(headers, "content-length") or ""):
+            raise RuntimeError(
+                "the body was read before this receiver, and its bytes are lost:"
+                " read the raw body before anything parses it"
+            )
+        secrets = self._secrets() if callable(self._secrets) else self._secrets
+        try:
+            return verify_parsed(
+                body,
+                headers,
+                secrets,
+                now=self._now(),
+                tolerance=self._tolerance,
+                future=self._future,
+                header_brand=self._brand,
+            )
+        except VerificationError as error:
+            return error
+
+    def _process(self, verified: VerifiedPayload) -> WebhookAnswer:
         members = verified.payload if isinstance(verified.payload, dict) else {}
         named = members.get("type")
         if named == "ping":
@@ -187,10 +211,40 @@ class Receiver:
             raise
         return True
 
-    def _tell(self, error: Exception) -> None:
+    def _tell(self, error: Exception, refusal: Optional[str] = None) -> None:
+        """Passes on one refusal or failure.
+
+        :param refusal: what the sender did wrong, as in ``401 SIGNATURE_INVALID``; None if the program is at fault
+        """
+        if self._on_error is None:
+            self._log(error, refusal)
+            return
         try:
-            if self._on_error is not None:
-                self._on_error(error)
+            self._on_error(error)
         except Exception:
             # No one else to report to, and the answer stays the same.
             pass
+
+    def _log(self, error: Exception, refusal: Optional[str]) -> None:
+        kind = refusal or f"500 {type(error).__name__}"
+        with self._lock:
+            if kind in self._logged:
+                return
+            self._logged.add(kind)
+        more = "Others of this kind are not logged. Pass on_error to see each."
+        if refusal is None:
+            LOG.error("signet: a webhook failed in this receiver, which answered it with 500. %s", more, exc_info=error)
+        else:
+            LOG.warning("signet: a webhook was refused with %s: %s. %s", refusal, error, more)
+
+
+def _check(on_event: object, on_error: object, replay_store: object, header_brand: object) -> None:
+    if not callable(on_event):
+        raise ValueError("on_event is not a function")
+    if on_error is not None and not callable(on_error):
+        raise ValueError("on_error is not a function")
+    for name in ("seen", "forget"):
+        if replay_store is not None and not callable(getattr(replay_store, name, None)):
+            raise ValueError(f"replay_store has no method {name}")
+    if not isinstance(header_brand, str) or not re.fullmatch("[A-Za-z0-9-]+", header_brand):
+        raise ValueError("header_brand is not a part of a header's name")

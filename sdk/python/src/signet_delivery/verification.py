@@ -13,11 +13,14 @@ import hmac
 import re
 import time
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, List, Literal, NoReturn, Optional, Protocol
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Literal, NoReturn, Optional, Protocol
 from typing import Pattern, Sequence, Tuple, Union, cast
 
 from ._json import loads
 from .errors import VerificationError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 Scheme = Literal["sha256", "v1", "v1a"]
 
@@ -26,7 +29,8 @@ class _WithItems(Protocol):
     def items(self) -> Iterable[Tuple[Any, Any]]: ...
 
 
-#: An object with ``items()``, such as the headers of Flask, Django, Starlette and http.server, or (name, value) pairs.
+#: An object with ``items()``, such as the headers of Flask, Django, Starlette and http.server, or an environment of WSGI;
+#: or (name, value) pairs, such as those of an ASGI scope.
 Headers = Union[_WithItems, Iterable[Tuple[Any, Any]]]
 #: One secret ``whsec_…`` or public key ``whpk_…``; during a rotation the old and the new one.
 Secrets = Union[str, Sequence[str]]
@@ -81,8 +85,22 @@ class _SignedHeaders:
     event_id: Optional[str]
 
 
+def header_of(headers: Headers, name: str) -> Optional[str]:
+    """Returns the first value of a header; None without one."""
+    return next(iter(_Reader(headers).values(name)), None)
+
+
 def _as_text(value: Any) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+def _from_environ(pairs: List[Tuple[Any, Any]]) -> Iterable[Tuple[Any, Any]]:
+    """Returns the headers of a WSGI environment (PEP 3333); other pairs as they are."""
+    if not any(name == "wsgi.version" for name, _ in pairs):
+        return pairs
+    names = {name: name[len("HTTP_") :] for name, _ in pairs if name.startswith("HTTP_")}
+    names["CONTENT_LENGTH"] = "CONTENT_LENGTH"
+    return [(names[name].replace("_", "-"), value) for name, value in pairs if name in names]
 
 
 class _Reader:
@@ -90,14 +108,17 @@ class _Reader:
 
     def __init__(self, headers: Headers) -> None:
         items: Any = getattr(headers, "items", None)
-        pairs = items() if callable(items) else cast(Iterable[Tuple[Any, Any]], headers)
+        pairs = list(items() if callable(items) else cast(Iterable[Tuple[Any, Any]], headers))
         self._values: Dict[str, List[str]] = {}
-        for name, value in pairs:
+        for name, value in _from_environ(pairs):
             values = value if isinstance(value, (list, tuple)) else () if value is None else (value,)
             self._values.setdefault(_as_text(name).lower(), []).extend(map(_as_text, values))
 
+    def values(self, name: str) -> List[str]:
+        return self._values.get(name.lower(), [])
+
     def optional(self, name: str, pattern: Pattern[str]) -> Optional[str]:
-        values = self._values.get(name.lower(), [])
+        values = self.values(name)
         if not values:
             return None
         # A server may join repeated headers by a comma, which no pattern allows.
@@ -169,18 +190,56 @@ def _v1(key: bytes, signed: bytes) -> str:
     return f"v1,{base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()}"
 
 
-def _matches_public_key(public_key: str, body: bytes, standard: Optional[_Standard]) -> bool:
+def _read_public_key(public_key: str) -> "Ed25519PublicKey":
     raw = _decode(public_key[len("whpk_") :]) if _PUBLIC_KEY.fullmatch(public_key) else b""
     if len(raw) != 32:
         raise ValueError("a public key is whpk_ followed by the base64 of 32 bytes")
     try:
-        from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     except ImportError as error:
         raise ImportError("public keys need Ed25519: pip install 'signet-delivery[crypto]'") from error
-    key = Ed25519PublicKey.from_public_bytes(raw)
+    return Ed25519PublicKey.from_public_bytes(raw)
+
+
+def _read_secret(given: Any, name: str) -> str:
+    if given is None:
+        raise ValueError(f"{name} is not set")
+    if not isinstance(given, str):
+        raise ValueError(f"{name} is not a str")
+    # A file ends with a newline, and an editor may begin it with a byte order mark.
+    secret = given.strip().strip("\ufeff").strip()
+    if secret == "":
+        raise ValueError(f"{name} is empty")
+    if not secret.startswith(("whsec_", "whpk_")):
+        raise ValueError(f"{name} begins neither with whsec_ (a secret) nor with whpk_ (a public key)")
+    try:
+        check: Callable[[str], object] = _read_public_key if secret.startswith("whpk_") else _secret_key
+        check(secret)
+    except ValueError as error:
+        raise ValueError(f"{name} is malformed: {error}") from None
+    return secret
+
+
+def read_secrets(given: Any) -> List[str]:
+    """Checks configured secrets and public keys, and returns them without surrounding white space.
+
+    :raises ValueError: which names the wrong one, without its text
+    :raises ImportError: for a public key without the package cryptography
+    """
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        return [_read_secret(given, "secrets")]
+    read = [_read_secret(one, f"secrets[{index}]") for index, one in enumerate(given)]
+    if not read:
+        raise ValueError("secrets is empty: a receiver needs at least one secret")
+    return read
+
+
+def _matches_public_key(public_key: str, body: bytes, standard: Optional[_Standard]) -> bool:
+    key = _read_public_key(public_key)
     if standard is None:
         return False
+    from cryptography.exceptions import InvalidSignature
+
     for value in standard.v1a:
         try:
             key.verify(base64.b64decode(value[len("v1a,") :]), standard.signed(body))
@@ -265,9 +324,7 @@ def verify(
     if not isinstance(body, (bytes, bytearray, memoryview)):
         raise TypeError("body is the raw request body as bytes, before any parsing")
     body = bytes(body)
-    known = [secrets] if isinstance(secrets, str) else list(secrets)
-    if not known:
-        raise ValueError("verify needs at least one secret")
+    known = read_secrets(secrets)
     signed = _Reader(headers).signed(header_brand)
     scheme = _matching_scheme(signed, known, body)
     if scheme is None:

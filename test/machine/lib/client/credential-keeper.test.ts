@@ -206,4 +206,12 @@ describe("at the start", () => {
       name: "CredentialStoreError",
     });
   });
+
+  test("the error of a missing or unreadable credential names its place and the reason", async () => {
+    const at = async (store: CredentialStore): Promise<string> =>
+      await tokenRequester({ ...store, place: "/run/credential.json" }, false)().catch(String);
+    expect(await at(memoryStore())).toContain("/run/credential.json does not exist");
+    const broken = { ...memoryStore(), load: async () => await Promise.reject(new Error("EIO: read")) };
+    expect(await at(broken)).toContain("there is no credential: EIO: read");
+  });
 });

@@ -86,6 +86,20 @@ test.each([
   expect(inspect(error, { depth: 9, showHidden: true })).not.toContain("canary");
 });
 
+test("a file is named in errors, and may begin with a byte order mark", async () => {
+  for (const none of ["", " ", undefined]) {
+    expect(() => new FileCredentialStore(none as string)).toThrow(
+      "the path of the credential's file is not set",
+    );
+  }
+  await writeFile(path, "[", { mode: 0o600 });
+  await expect(new FileCredentialStore(path).load()).rejects.toThrow(
+    `${path}: the stored credential is not JSON`,
+  );
+  await writeFile(path, `\uFEFF{"client_id":"cl_1","client_secret":"${secretOf(1)}"}`, { mode: 0o600 });
+  expect(await new FileCredentialStore(path).load()).toMatchObject({ clientId: "cl_1" });
+});
+
 test("a link stays a link: its target is written", async () => {
   await mkdir(join(directory, "real"));
   const target = join(directory, "real", "credential.json");

@@ -1,11 +1,13 @@
 /** A receiver's responses, and the events it processes: each once, and none lost. */
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
+import { VerificationError } from "../../../../src/lib/receiver/errors.ts";
 import {
   createReceiver,
   type ReceiverOptions,
   type WebhookEvent,
 } from "../../../../src/lib/receiver/receive.ts";
 import { MemoryReplayStore } from "../../../../src/lib/receiver/replay-store.ts";
+import { verify } from "../../../../src/lib/receiver/verify.ts";
 import { delivery, NOW_MS, SECRET, signedHeaders } from "../../../support/library-delivery.ts";
 
 function receiver(options: Partial<ReceiverOptions> = {}) {
@@ -154,7 +156,37 @@ describe("a receiver", () => {
       status: 401,
       error: "SIGNATURE_INVALID",
     });
-    expect(await receiver({ secrets: ["mangled"] }).receive()).toEqual({ status: 500, error: "FAILED" });
+    const mangled = receiver({ secrets: () => ["mangled"] });
+    expect(await mangled.receive()).toEqual({ status: 500, error: "FAILED" });
+    expect(String(mangled.errors[0])).toContain("secrets[0] begins neither with whsec_");
+  });
+
+  it.each([
+    [
+      "an error of its own verification",
+      () => new VerificationError("SIGNATURE_INVALID", "of another webhook"),
+    ],
+    ["any error", () => new Error("down")],
+  ])("is at fault if its handler throws %s", async (_what, made) => {
+    const onEvent = (): void => {
+      throw made();
+    };
+    expect(await receiver({ onEvent }).receive()).toEqual({ status: 500, error: "FAILED" });
+  });
+
+  it.each([
+    ["no body although one was sent", Buffer.alloc(0)],
+    ["text", delivery().body.toString()],
+    ["a parsed body", {}],
+    ["nothing", undefined],
+  ])("is at fault if its program passes %s", async (_what, body) => {
+    const { receive, errors } = receiver();
+    const headers = { ...delivery().headers, "content-length": "99" };
+    expect(await receive({ body: body as Buffer<ArrayBuffer>, headers })).toEqual({
+      status: 500,
+      error: "FAILED",
+    });
+    expect(errors).toHaveLength(1);
   });
 
   it("reads secrets when they are needed, so a rotation needs no restart", async () => {
@@ -175,6 +207,94 @@ describe("a receiver", () => {
     expect(await receive()).toMatchObject({ processed: true });
     expect(await receive()).toMatchObject({ processed: false });
     expect(asked[0]).toEqual(["evt_1", NOW_MS + 60_000]);
+  });
+});
+
+describe("a receiver's configuration", () => {
+  const other = "whsec_AAAA";
+  it.each([
+    [undefined, "secrets is not set"],
+    [null, "secrets is not set"],
+    ["", "secrets is empty"],
+    [[], "secrets is empty"],
+    [7, "secrets is not a text"],
+    ["oops", "secrets begins neither with whsec_"],
+    [[undefined], "secrets[0] is not set"],
+    [[SECRET, " \n"], "secrets[1] is empty"],
+    [[SECRET, other], "secrets[1] is malformed"],
+    [[`${SECRET} ${SECRET}`], "secrets[0] is malformed"],
+    [[SECRET.slice("whsec_".length)], "secrets[0] begins neither"],
+    [["whpk_AAAA"], "secrets[0] is malformed: a public key"],
+    [Array(1), "secrets[0] is not set"],
+  ])("does not start with the secrets %j", (secrets, message) => {
+    const make = (): unknown => receiver({ secrets: secrets as string[] });
+    expect(make).toThrow(TypeError);
+    expect(make).toThrow(message);
+    expect(make).not.toThrow(SECRET.slice(10, 20));
+    const { body, headers } = delivery();
+    const input = { rawBody: body, headers, secrets: secrets as string[], now: NOW_MS };
+    expect(() => verify(input)).toThrow(message);
+  });
+
+  it.each([
+    ["onEvent", undefined],
+    ["onEvent", "save"],
+    ["onError", "log"],
+    ["rememberSeconds", -1],
+    ["maxBodyBytes", "1 MB"],
+    ["bodyMs", Number.NaN],
+    ["toleranceSeconds", Number.NaN],
+    ["futureSeconds", null],
+    ["headerBrand", ""],
+    ["replayStore", { seen: () => false }],
+  ])("does not start with %s %j", (name, value) => {
+    expect(() => receiver({ [name]: value })).toThrow(new RegExp(`^${name}`));
+  });
+
+  it.each([
+    ["a text", SECRET],
+    ["a text with a newline", `${SECRET}\n`],
+    ["a byte order mark and a carriage return", [`\uFEFF${SECRET}\r\n`]],
+    ["blanks", [` ${SECRET}\t`]],
+    ["a function with a newline", () => [`${SECRET}\n`]],
+  ])("takes %s", async (_what, secrets) => {
+    expect(await receiver({ secrets }).receive()).toEqual({ status: 200, processed: true });
+  });
+});
+
+describe("a receiver whose program does not listen to errors", () => {
+  it("prints the first of each kind, and tells its own mistakes from the sender's", async () => {
+    const printed: unknown[][] = [];
+    const spy = vi.spyOn(console, "error").mockImplementation((...line) => void printed.push(line));
+    const full = new RangeError("the disk is full");
+    try {
+      const made = createReceiver({
+        secrets: SECRET,
+        now: () => NOW_MS,
+        onEvent: () => {
+          throw full;
+        },
+      });
+      const { body, headers } = delivery();
+      for (let round = 0; round < 2; round += 1) {
+        await made.receive(body, headers);
+        await made.receive(Buffer.from("{}"), headers);
+        await made.receive(body, {});
+      }
+    } finally {
+      spy.mockRestore();
+    }
+    expect(printed).toEqual([
+      [expect.stringContaining("a webhook failed in this receiver"), full],
+      [expect.stringContaining("a webhook was refused with 401 SIGNATURE_INVALID")],
+      [expect.stringContaining("a webhook was refused with 400 HEADERS_MALFORMED")],
+    ]);
+  });
+
+  it("survives a callback that rejects", async () => {
+    const onError = async (): Promise<void> => await Promise.reject(new Error("the log is full"));
+    const { receive } = receiver({ onError });
+    expect(await receive({ ...delivery(), body: Buffer.from("{}") })).toMatchObject({ status: 401 });
   });
 });
 

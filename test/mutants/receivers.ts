@@ -1,0 +1,73 @@
+/** Faults of the receivers of the client library, and of the files that it reads. */
+import type { Mutant } from "./mutant.ts";
+
+export const RECEIVERS: readonly Mutant[] = [
+  {
+    name: "adapters-without-headers",
+    breaks: "A receiver works behind adapters that fill headers alone (docs/verify-webhooks.md, Node)",
+    file: "src/lib/receiver/node-http.ts",
+    find: "return { ...Object.fromEntries(joined), ...headersDistinct };",
+    replace: "return joined.length < 0 ? Object.fromEntries(joined) : headersDistinct;",
+    caughtBy: "test/machine/lib/receiver/adapters.test.ts",
+  },
+  {
+    name: "kept-bytes-are-ignored",
+    breaks: "A receiver takes the bytes that a platform keeps as rawBody (docs/verify-webhooks.md, Node)",
+    file: "src/lib/receiver/node-http.ts",
+    find: "const kept = bytesOf(rawBody) ?? bytesOf(body);",
+    replace: "const kept = bytesOf(rawBody) === null ? undefined : bytesOf(body);",
+    caughtBy: "test/machine/lib/receiver/adapters.test.ts",
+  },
+  {
+    name: "receiver-starts-without-its-secret",
+    breaks:
+      "A receiver without its secret does not start (docs/verify-webhooks.md, Mistakes of the receiver)",
+    file: "src/lib/receiver/receive.ts",
+    find: 'typeof given === "function" ? given : readSecrets(given)',
+    replace: 'typeof given === "function" ? given : () => readSecrets(given)',
+    caughtBy: "test/unit/lib/receiver/receive.test.ts",
+  },
+  {
+    name: "failures-are-silent",
+    breaks:
+      "A receiver prints failures that nobody hears (docs/verify-webhooks.md, Mistakes of the receiver)",
+    file: "src/lib/receiver/report.ts",
+    find: "if (printed.has(kind) || printed.size >= KINDS_MAX) {",
+    replace: "if (printed.has(kind) || printed.size < KINDS_MAX) {",
+    caughtBy: "test/unit/lib/receiver/receive.test.ts",
+  },
+  {
+    name: "each-forgery-is-printed",
+    breaks: "A receiver prints each kind once (docs/verify-webhooks.md, Mistakes of the receiver)",
+    file: "src/lib/receiver/report.ts",
+    find: "    printed.add(kind);\n",
+    replace: "",
+    caughtBy: "test/unit/lib/receiver/receive.test.ts",
+  },
+  {
+    name: "handler-blames-the-sender",
+    breaks: "A failure of the program is a 500 (docs/verify-webhooks.md, Answers)",
+    file: "src/lib/receiver/receive.ts",
+    find: "        report(error);\n",
+    replace:
+      "        report(error);\n        if (error instanceof VerificationError) {\n          return refusal(error);\n        }\n",
+    caughtBy: "test/unit/lib/receiver/receive.test.ts",
+  },
+  {
+    name: "read-body-blames-the-sender",
+    breaks:
+      "A body that was read before is the program's mistake (docs/verify-webhooks.md, Mistakes of the receiver)",
+    file: "src/lib/receiver/node-http.ts",
+    find: "if (request.readableDidRead || request.readableEnded) {",
+    replace: "if (request.readableDidRead && request.destroyed) {",
+    caughtBy: "test/machine/lib/receiver/adapters.test.ts",
+  },
+  {
+    name: "credential-without-its-file",
+    breaks: "An error about a credential names its file (docs/client.md, Errors)",
+    file: "src/lib/client/credential-keeper.ts",
+    find: "`${place} does not exist`",
+    replace: '"there is no file"',
+    caughtBy: "test/machine/lib/client/credential-keeper.test.ts",
+  },
+];
