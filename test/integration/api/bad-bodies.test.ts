@@ -141,7 +141,7 @@ describe("bodies", () => {
     ["arrays nested 1000 deep", `${"[".repeat(1_000)}${"]".repeat(1_000)}`],
     ["objects nested 1000 deep", `${'{"a":'.repeat(1_000)}1${"}".repeat(1_000)}`],
     ["invalid UTF-8", new Uint8Array([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])],
-    ["a byte order mark", "\u{feff}{}"],
+    ["a byte order mark within", "{\u{feff}}"],
     ["10,000 unknown members", `{${Array.from({ length: 5_000 }, (_, index) => `"a${index}":1`).join()}}`],
     ["5 MiB", `{"name":"${"x".repeat(5 * 1_048_576)}"}`],
   ];
