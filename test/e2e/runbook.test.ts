@@ -41,7 +41,7 @@ const ELSEWHERE = /^(temporal |docker (compose (ps|up|stop|logs (SERVICE|tempora
  * tests run those: test/integration/revocation/leaks.test.ts and test/integration/admin/support.test.ts.
  */
 const NOT_RUN =
-  /^signet (?:(?:api|worker|edge|hub|…|revoke|credential own revoke|operator token revoke)$|why |endpoint secret |revoke (?:JTI|KID|SHA256|--token-stdin)|revoke cl_…$)/;
+  /^signet (?:(?:all|api|worker|edge|hub|…|revoke|credential own revoke|operator token revoke)$|why |endpoint secret |revoke (?:JTI|KID|SHA256|--token-stdin)|revoke cl_…$)/;
 
 const TIMEOUT_MS = 200_000;
 
