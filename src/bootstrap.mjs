@@ -282,7 +282,9 @@ function stateOfSources() {
 function removeOldBundles() {
   for (const name of fs.readdirSync(BUNDLES)) {
     const path = join(BUNDLES, name);
-    if (Date.now() - fs.statSync(path).mtimeMs > BUNDLE_KEPT_MS) {
+    // Another command may have just removed it.
+    const made = fs.statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Date.now();
+    if (Date.now() - made > BUNDLE_KEPT_MS) {
       fs.rmSync(path, { recursive: true, force: true });
     }
   }

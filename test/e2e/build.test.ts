@@ -69,6 +69,7 @@ describe("dist", () => {
       ...compiled.flatMap((name) => [name, `${name}.map`]),
       ...migrations,
       ...served,
+      "src/cli/capacity-figures.json",
       ...SCRIPTS.map((name) => `src/portal/assets/${name}`),
       "src/portal/guide/pages.json.gz",
       ...guide.files.map((name) => `src/portal/guide/files/${name}`),
