@@ -11,7 +11,6 @@ const REPOSITORY = join(import.meta.dirname, "..", "..");
 const MAIN = `
 const args = process.argv.slice(2);
 const node = process.versions.node;
-console.log(JSON.stringify({ args, node, environment: process.env["SIGNET_ENV"] ?? null, pid: process.pid }));
 if (args[0] === "serve") {
   let signals = 0;
   const keepAlive = setInterval(() => {}, 1_000);
@@ -24,6 +23,8 @@ if (args[0] === "serve") {
     });
   }
 }
+// After it listens for signals, because a test sends them once it has read this.
+console.log(JSON.stringify({ args, node, environment: process.env["SIGNET_ENV"] ?? null, pid: process.pid }));
 `;
 
 /** "Bundles" a program, which is plain JavaScript, in a fraction of esbuild's time. */
