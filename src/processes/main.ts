@@ -52,45 +52,43 @@ function collectGarbageLessOften(): void {
   setFlagsFromString("--heap-growing-percent=100");
 }
 
-const startApi: StartProcess = async (config, log) => {
-  collectGarbageLessOften();
+/** Returns the settings with the addresses of PostgreSQL and Temporal. */
+function readyConfig(config: Config) {
   const databaseUrl = need(config, "databaseUrl", "SIGNET_DATABASE_URL");
   const temporalAddress = need(config, "temporalAddress", "TEMPORAL_ADDRESS");
+  return { ...config, databaseUrl, temporalAddress };
+}
+
+const startApi: StartProcess = async (config, log) => {
+  collectGarbageLessOften();
+  const ready = readyConfig(config);
   const api = await import("./api.ts");
   const { withMetrics } = await import("./with-metrics.ts");
-  return await withMetrics(
-    "api",
-    config,
-    log,
-    async () => await api.startApi({ config: { ...config, databaseUrl, temporalAddress }, log }),
-  );
+  return await withMetrics("api", config, log, async () => await api.startApi({ config: ready, log }));
 };
 
 const startWorker: StartProcess = async (config, log, stopping) => {
-  const databaseUrl = need(config, "databaseUrl", "SIGNET_DATABASE_URL");
-  const temporalAddress = need(config, "temporalAddress", "TEMPORAL_ADDRESS");
+  const ready = readyConfig(config);
   const worker = await import("./worker.ts");
   const { withMetrics } = await import("./with-metrics.ts");
   return await withMetrics(
     "worker",
     config,
     log,
-    async () =>
-      await worker.startWorker({ config: { ...config, databaseUrl, temporalAddress }, log, stopping }),
+    async () => await worker.startWorker({ config: ready, log, stopping }),
   );
 };
 
 const startAll: StartProcess = async (config, log, stopping) => {
   collectGarbageLessOften();
-  const databaseUrl = need(config, "databaseUrl", "SIGNET_DATABASE_URL");
-  const temporalAddress = need(config, "temporalAddress", "TEMPORAL_ADDRESS");
+  const ready = readyConfig(config);
   const all = await import("./all.ts");
   const { withMetrics } = await import("./with-metrics.ts");
   return await withMetrics(
     "all",
     config,
     log,
-    async () => await all.startAll({ config: { ...config, databaseUrl, temporalAddress }, log }, stopping),
+    async () => await all.startAll({ config: ready, log }, stopping),
   );
 };
 
@@ -188,10 +186,8 @@ async function examineOutside(): Promise<readonly Finding[] | undefined> {
 async function examineService(replay: number): Promise<readonly Finding[]> {
   const { withEmbeddedAddresses } = await import("./embedded/addresses.ts");
   const config = await withEmbeddedAddresses(await doctorsConfig());
-  const databaseUrl = need(config, "databaseUrl", "SIGNET_DATABASE_URL");
-  const temporalAddress = need(config, "temporalAddress", "TEMPORAL_ADDRESS");
   const { runDoctor } = await import("./doctor.ts");
-  return await runDoctor({ config: { ...config, databaseUrl, temporalAddress }, replay });
+  return await runDoctor({ config: readyConfig(config), replay });
 }
 
 async function doctor(options: Readonly<Record<string, unknown>>): Promise<void> {
