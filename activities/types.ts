@@ -3,7 +3,7 @@
  * payload, secret or URL (docs/decisions/0002).
  */
 
-/** A delivery and the epoch under which its carrier may send it (the fence, architecture 3). */
+/** A delivery and the epoch under which its carrier may send it (the fence). */
 export interface Member {
   readonly id: string;
   readonly epoch: number;

@@ -1,5 +1,5 @@
 /**
- * `deliver` carries 1 to 64 deliveries through one cycle of 17 attempts (architecture 3). Dead letters go on as a
+ * `deliver` carries 1 to 64 deliveries through one cycle of 17 attempts. Dead letters go on as a
  * `deadLetter`, until each is replayed, cancelled or expired: its open runs *are* the dead-letter queue
  * (docs/decisions/0001).
  */

@@ -1,6 +1,6 @@
 /**
  * Public interface of the workflows: names, inputs, signals, queries, search attributes. Everything here is public
- * API (wire.md, Temporal) and stays in histories for up to ten days.
+ * API (contract 12) and stays in histories for up to ten days.
  */
 import { defineSearchAttributeKey } from "@temporalio/common";
 import { defineQuery, defineSignal, defineUpdate } from "@temporalio/workflow";

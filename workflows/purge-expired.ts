@@ -1,4 +1,4 @@
-/** Scheduled maintenance: removes expired data (architecture 4). */
+/** Scheduled maintenance: removes expired data. */
 import { proxyActivities, setCurrentDetails } from "@temporalio/workflow";
 import type { PurgeActivities, PurgeResult } from "../activities/types.ts";
 

@@ -1,4 +1,4 @@
-/** Pings an endpoint until it answers the challenge, for at most 72 hours (specification 3, security decisions H). */
+/** Pings an endpoint until it answers the challenge, for at most 72 hours (contract 3, security decisions H). */
 import {
   condition,
   isCancellation,

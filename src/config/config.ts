@@ -51,7 +51,7 @@ import { mistypedSettings, unknownSettings } from "./unknown-settings.ts";
 import { WORKER_VERSIONING_SETTINGS, workerVersioningProblems } from "./worker-versioning.ts";
 import { messageOf } from "../runtime/thrown.ts";
 
-/** How long a dead letter can be replayed: 7 days (specification 8). */
+/** How long a dead letter can be replayed: 7 days (contract 8). */
 export const DEAD_LETTER_MS = 604_800_000;
 
 export { formatListen, type ListenAddress };
@@ -260,7 +260,7 @@ function parse(environment: Environment, names: readonly string[], problems: str
   return values as Values;
 }
 
-/** Returns the settings that violate production's rules (wire.md, Ports and start-up; security decisions K). */
+/** Returns the settings that violate production's rules (contract 10; security decisions K). */
 function productionProblems(
   values: Values & Pick<Config, "temporalConnection">,
   asks: Exclude<ConfigFor, "hub">,

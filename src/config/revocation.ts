@@ -1,7 +1,7 @@
 /** Settings of the time within which a revocation takes effect. */
 import { integer, list, oneOf, type Parser, region, setting } from "./setting.ts";
 
-/** A revocation reaches every process that admits tokens within this time (specification 8), in milliseconds. */
+/** A revocation reaches every process that admits tokens within this time (contract 8), in milliseconds. */
 export const STRICT_BOUND_MS = 250;
 /** The longest life of a token. */
 const LONGEST_BOUND_MS = 900_000;

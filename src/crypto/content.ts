@@ -1,7 +1,7 @@
 /**
  * Encrypts events' content: AES-256-GCM under the event's own key. HMAC-SHA-256 derives this key from the tenant's data
  * key and a salt of 32 random bytes before the ciphertext. Overwriting the salt makes the event, and everything sealed
- * with its key, unreadable. So does destroying the data key (decision 0014).
+ * with its key, unreadable. So does destroying the data key (decision 14).
  *
  * Content: 1 byte of version, 32 of salt, ciphertext, 16 of tag. The key seals only one content, so its IV is fixed.
  * Sealed beside it: 1 byte of version, 12 of random IV, ciphertext, 16 of tag. No base64, because events are many.

@@ -1,5 +1,5 @@
 /**
- * Key management services as key-encryption keys: the root key never leaves the service (decision 0031). The service
+ * Key management services as key-encryption keys: the root key never leaves the service (decision 31). The service
  * encrypts data keys and private signing keys themselves, with the place of each as authenticated context.
  *
  * Envelopes: `kms1.<key id>.<ciphertext>`, base64url. They live beside envelopes of local keys.

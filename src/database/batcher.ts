@@ -1,6 +1,6 @@
 /**
  * Group commit: concurrent callers share one statement. Items that arrive during earlier statements wait together. Thus
- * the batch grows with the load, and a lone item never waits (architecture 3).
+ * the batch grows with the load, and a lone item never waits.
  */
 import { type Batch, OTHERS_MS, type WaitingOptions, WaitingRoom } from "./waiting-room.ts";
 

@@ -1,7 +1,7 @@
 /**
- * The clock of every process (decision 0025): PostgreSQL's time, advanced by the machine's monotonic clock. A jump of
+ * The clock of every process (decision 25): PostgreSQL's time, advanced by the machine's monotonic clock. A jump of
  * the machine's wall clock falsifies no instant. If it disagrees with the database, the process signs nothing. In a cell,
- * PostgreSQL must also agree with that of the home cell, whose time decides on tokens (decision 0039).
+ * PostgreSQL must also agree with that of the home cell, whose time decides on tokens (decision 39).
  */
 import { type Clock, type GuardedClock, monotonic, unguardedClock } from "../domain/clock.ts";
 import { SignetError } from "../domain/errors.ts";
@@ -106,7 +106,7 @@ export class DatabaseClock implements GuardedClock {
 }
 
 /**
- * The clock of a process in a cell: its own database's, compared with the home cell's (decision 0039). What the cell
+ * The clock of a process in a cell: its own database's, compared with the home cell's (decision 39). What the cell
  * stores is stamped by its own clock. It is right while both agree.
  */
 export class CellClock implements GuardedClock {

@@ -25,7 +25,7 @@ export interface LearnedClock extends Clock {
   learn(theirs: number, askedAt: number): boolean;
 }
 
-/** A clock that knows the skew of the machine's own clock (decision 0025). */
+/** A clock that knows the skew of the machine's own clock (decision 25). */
 export interface GuardedClock extends LearnedClock {
   /** How far the machine's clock is ahead of this one, in milliseconds; negative when it is behind. */
   readonly skewMs: number;

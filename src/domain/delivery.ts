@@ -1,4 +1,4 @@
-/** The states of a delivery. The database, JSON and the search attribute use the same spelling (wire.md). */
+/** The states of a delivery. The database, JSON and the search attribute use the same spelling (contract 3.4). */
 
 export const DELIVERY_STATES = [
   "QUEUED",

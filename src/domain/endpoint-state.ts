@@ -3,7 +3,7 @@
  * in the service is one of these moves.
  */
 
-/** States visible to tenants (wire.md, Endpoints). */
+/** States visible to tenants (contract 3.2). */
 export const ENDPOINT_STATES = ["PENDING", "ACTIVE", "DISABLED"] as const;
 /** All states, including DELETED: a tombstone, which answers 404. */
 export type EndpointState = (typeof ENDPOINT_STATES)[number] | "DELETED";

@@ -1,2 +1,2 @@
-/** How long an Idempotency-Key is remembered (wire.md, Events), in milliseconds. */
+/** How long an Idempotency-Key is remembered (contract 6.2), in milliseconds. */
 export const IDEMPOTENCY_MS = 86_400_000;

@@ -1,6 +1,6 @@
 /**
  * Identifiers: `<prefix>_` and 24 characters of lowercase Crockford base32, which hold 48 bits of Unix
- * milliseconds and 72 random bits (wire.md, Ids). Their width is fixed, so they sort by time as text
+ * milliseconds and 72 random bits (contract 9.2). Their width is fixed, so they sort by time as text
  * (`COLLATE "C"`). The UTC day of a row, its partition key, can be read from its id.
  */
 
@@ -121,7 +121,7 @@ export function hourStart(ms: number): number {
 const days = new Map<number, string>();
 const DAYS_MAX = 1_000;
 
-/** Returns the UTC day inside an id as `YYYY-MM-DD`: the partition of its row (architecture 4). */
+/** Returns the UTC day inside an id as `YYYY-MM-DD`: the partition of its row. */
 export function idDay(id: string): string {
   return utcDay(idTimeMs(id));
 }

@@ -1,7 +1,7 @@
 /** Regions, and the cells that serve them (decision 35). */
 import { SignetError } from "./errors.ts";
 
-/** Pattern of a region, such as `eu` or `eu-west-1` (wire.md, Ids). Principals and tenants may also be `global`. */
+/** Pattern of a region, such as `eu` or `eu-west-1` (contract 9.4). Principals and tenants may also be `global`. */
 export const REGION_PATTERN = "[a-z]{2}(-[a-z]+-[0-9])?";
 export const REGION = new RegExp(`^${REGION_PATTERN}$`);
 /** The region of principals and tenants without region affinity. */

@@ -1,12 +1,12 @@
 /**
- * The retry schedule (specification 8, architecture 3): 17 attempts in 72 hours. The elapsed time doubles from one
+ * The retry schedule (contract 8): 17 attempts in 72 hours. The elapsed time doubles from one
  * attempt to the next, and the last attempt falls at the end of the window. The functions are pure: randomness and
  * time are arguments. The starter draws a schedule once, and the workflow only reads it.
  */
 
-/** Consecutive failures after which an event becomes a dead letter (specification 6). */
+/** Consecutive failures after which an event becomes a dead letter (contract 6). */
 export const ATTEMPT_MAX = 17;
-/** The real window: 72 hours (specification 8). A scaled window also scales the fixed times below. */
+/** The real window: 72 hours (contract 8). A scaled window also scales the fixed times below. */
 export const RETRY_WINDOW_MS = 259_200_000;
 /** Timers fire late, never early: this keeps the last attempt inside the window. */
 const EARLY_MS = 1_000;

@@ -5,7 +5,7 @@
 
 /** Maximum number of scopes of one role or request. */
 export const SCOPES_MAX = 64;
-/** Scope for publishing on behalf of other tenants; only for principals of the platform tenant (wire.md, Events). */
+/** Scope for publishing on behalf of other tenants; only for principals of the platform tenant (contract 5.7). */
 export const PLATFORM_SCOPE = "events:publish_any";
 
 /** The pattern of one scope, for schemas. */

@@ -68,7 +68,7 @@ function rescueEnd(
   lastUsedAt: number | null,
   { rescueMs }: RotationRules,
 ): number {
-  // No version stops working by age alone (specification 5). Only an unused one ends.
+  // No version stops working by age alone (contract 5). Only an unused one ends.
   return reason === "age" ? Number.POSITIVE_INFINITY : Math.max(at, lastUsedAt ?? 0) + rescueMs;
 }
 

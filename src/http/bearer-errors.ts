@@ -49,7 +49,7 @@ export interface ScopeCheck {
 }
 
 /**
- * Returns a 403 `SCOPE_VIOLATION` with the missing permission (specification 7), or undefined if the scopes suffice.
+ * Returns a 403 `SCOPE_VIOLATION` with the missing permission (contract 7), or undefined if the scopes suffice.
  */
 export function scopeViolation(check: ScopeCheck): SignetError | undefined {
   const { operation, required, granted } = check;

@@ -115,7 +115,7 @@ export const Scope = Formed({
   shown: true,
 });
 
-/** Regions of tenants and principals (wire.md, Ids). */
+/** Regions of tenants and principals (contract 9.4). */
 export const Region = Formed(
   {
     pattern: `^(${REGION_PATTERN}|global)$`,

@@ -1,5 +1,5 @@
 /**
- * POSTs that may be repeated with their Idempotency-Key (wire.md, Events), even if the response contains a secret. The
+ * POSTs that may be repeated with their Idempotency-Key (contract 6.2), even if the response contains a secret. The
  * response is stored for 24 hours, in the transaction of the work. Its encryption key is derived from the
  * Idempotency-Key, so only a repeated request can read it. The database and all of the service's keys do not suffice.
  */

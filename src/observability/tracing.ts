@@ -1,6 +1,6 @@
 /**
  * Traces. Without a collector they are off, and OpenTelemetry is not even loaded. Parents are passed explicitly: an
- * `AsyncLocalStorage`, which follows every promise, would cost a fifth of the worker (decision 0007).
+ * `AsyncLocalStorage`, which follows every promise, would cost a fifth of the worker (decision 7).
  */
 import type { Config } from "../config/config.ts";
 import type { TRACING_SETTINGS } from "../config/tracing-settings.ts";

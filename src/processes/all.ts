@@ -1,6 +1,6 @@
 /**
  * `signet all`: api and worker in one process, as a service. The api hands new deliveries to the worker at their insert
- * (decision 0042). A machine that cannot keep up with one core of JavaScript runs the processes apart.
+ * (decision 42). A machine that cannot keep up with one core of JavaScript runs the processes apart.
  */
 import { HandOverTo } from "../webhooks/ingest/hand-over.ts";
 import { type ApiProcessOptions, startApi } from "./api.ts";

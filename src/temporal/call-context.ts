@@ -1,6 +1,6 @@
 /**
  * The SDK keeps an activity's context, and the deadline of a call to Temporal, in an `AsyncLocalStorage`. Its first
- * use makes Node track every promise of the process (decision 0007). We read these values in the same turn in which
+ * use makes Node track every promise of the process (decision 7). We read these values in the same turn in which
  * they are set, so a variable is sufficient.
  */
 import type { AsyncLocalStorage } from "node:async_hooks";

@@ -1,5 +1,5 @@
 /**
- * Creates or corrects the namespace with its retention and search attributes, over the API (wire.md, Temporal). Where
+ * Creates or corrects the namespace with its retention and search attributes, over the API (contract 12). Where
  * that takes more rights than this process has, as on Temporal Cloud, it says what an administrator must run.
  */
 import { setTimeout as delay } from "node:timers/promises";

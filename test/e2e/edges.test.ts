@@ -31,7 +31,7 @@ import { sql } from "../support/tenant.ts";
 
 allowMinutes(4);
 
-/** From specification 8. */
+/** From contract 8. */
 const BOUND_MS = 250;
 /** One of them reaches PostgreSQL through a proxy that can freeze. */
 const EDGES = 21;

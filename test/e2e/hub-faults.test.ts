@@ -34,7 +34,7 @@ import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
 
 allowMinutes(4);
 
-/** From specification 8. */
+/** From contract 8. */
 const BOUND_MS = 250;
 const HUBS = [0, 1];
 /** Ten with `npm run test:all`, because a process needs a second of a core to start. edges.test.ts has twenty. */

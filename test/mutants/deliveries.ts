@@ -37,7 +37,7 @@ export const DELIVERIES: readonly Mutant[] = [
   // Registration and verification.
   {
     name: "ping-accepted-with-204",
-    breaks: "An endpoint acknowledges the challenge with 200 (specification 3)",
+    breaks: "An endpoint acknowledges the challenge with 200 (contract 3)",
     file: "src/webhooks/endpoints/challenge.ts",
     find: "if (result.status === 200) {",
     replace: "if (result.error === null) {",
@@ -45,7 +45,7 @@ export const DELIVERIES: readonly Mutant[] = [
   },
   {
     name: "ping-limit-of-7-seconds",
-    breaks: "An endpoint acknowledges the challenge within 5 seconds (specification 3)",
+    breaks: "An endpoint acknowledges the challenge within 5 seconds (contract 3)",
     file: "src/webhooks/endpoints/challenge.ts",
     find: "deadlineMs: PING_DEADLINE_MS, admitAddresses",
     replace: "deadlineMs: PING_DEADLINE_MS + 2_000, admitAddresses",
@@ -53,7 +53,7 @@ export const DELIVERIES: readonly Mutant[] = [
   },
   {
     name: "pending-endpoint-takes-events",
-    breaks: "A PENDING endpoint receives no live events (specification 3)",
+    breaks: "A PENDING endpoint receives no live events (contract 3)",
     file: "src/database/repositories/webhooks/events.ts",
     find: "`e.state IN ('ACTIVE', 'DISABLED') AND",
     replace: "`e.state IN ('PENDING', 'ACTIVE', 'DISABLED') AND",
@@ -61,7 +61,7 @@ export const DELIVERIES: readonly Mutant[] = [
   },
   {
     name: "new-url-gets-deliveries-unverified",
-    breaks: "A URL receives deliveries only after it has acknowledged a ping (specification 3)",
+    breaks: "A URL receives deliveries only after it has acknowledged a ping (contract 3)",
     file: "src/domain/endpoint-state.ts",
     find: 'return verifying ? "wait" : "dead-letter";',
     replace: 'return verifying ? "send" : "dead-letter";',
@@ -95,7 +95,7 @@ export const DELIVERIES: readonly Mutant[] = [
   // Signing.
   {
     name: "signature-over-parsed-body",
-    breaks: "The signature covers the raw request body (specification 6)",
+    breaks: "The signature covers the raw request body (contract 6)",
     file: "src/webhooks/sending/signer.ts",
     find: "signDelivery({ secret: request.secret, body, id, timestampSeconds });",
     replace:
@@ -112,7 +112,7 @@ export const DELIVERIES: readonly Mutant[] = [
   },
   {
     name: "time-outside-signed-body-believed",
-    breaks: "A captured delivery cannot be replayed under a new timestamp (specification 6)",
+    breaks: "A captured delivery cannot be replayed under a new timestamp (contract 6)",
     file: "src/lib/receiver/verify.ts",
     find: 'sentAt === undefined ? scheme === "sha256" : sentAt !== headers.timestampSeconds;',
     replace: 'sentAt !== undefined && scheme !== "sha256" && sentAt !== headers.timestampSeconds;',
@@ -120,7 +120,7 @@ export const DELIVERIES: readonly Mutant[] = [
   },
   {
     name: "old-signed-payload-accepted",
-    breaks: "The ingress rejects signed payloads older than 300 seconds (specification 6)",
+    breaks: "The ingress rejects signed payloads older than 300 seconds (contract 6)",
     file: "src/tokens/producers/authenticate-producer.ts",
     find: "now: clock.now(), headerBrand };",
     replace: "now: clock.now(), headerBrand, toleranceSeconds: 3_600 };",
@@ -130,7 +130,7 @@ export const DELIVERIES: readonly Mutant[] = [
   // Attempts and their schedule.
   {
     name: "sixteen-attempts",
-    breaks: "An event becomes a dead letter after 17 failures, not before (specification 6)",
+    breaks: "An event becomes a dead letter after 17 failures, not before (contract 6)",
     file: "src/webhooks/engine/in-flight-requests.ts",
     find: "if (plan.attempt >= ATTEMPT_MAX) {",
     replace: "if (plan.attempt >= ATTEMPT_MAX - 1) {",
@@ -138,7 +138,7 @@ export const DELIVERIES: readonly Mutant[] = [
   },
   {
     name: "no-jitter",
-    breaks: "Retries have jitter (specification 8)",
+    breaks: "Retries have jitter (contract 8)",
     file: "src/domain/retry-schedule.ts",
     find: "const jitter = random() * Math.min(",
     replace: "const jitter = 0 * random() * Math.min(",
@@ -146,7 +146,7 @@ export const DELIVERIES: readonly Mutant[] = [
   },
   {
     name: "window-of-36-hours",
-    breaks: "Retries span 72 hours (specification 8)",
+    breaks: "Retries span 72 hours (contract 8)",
     file: "src/domain/retry-schedule.ts",
     find: "windowMs / 2 ** (ATTEMPT_MAX - attempt);",
     replace: "windowMs / 2 ** (ATTEMPT_MAX + 1 - attempt);",
@@ -154,7 +154,7 @@ export const DELIVERIES: readonly Mutant[] = [
   },
   {
     name: "retry-after-ignored",
-    breaks: "Retry-After postpones the next attempt (architecture 3)",
+    breaks: "Retry-After postpones the next attempt",
     file: "src/domain/retry-schedule.ts",
     find: "endedAtMs + Math.min(retryAfterMs, RETRY_AFTER_MAX_MS);",
     replace: "endedAtMs + Math.min(0, retryAfterMs, RETRY_AFTER_MAX_MS);",
@@ -162,7 +162,7 @@ export const DELIVERIES: readonly Mutant[] = [
   },
   {
     name: "redirect-followed",
-    breaks: "A redirect is a failure and is never followed (specification 6, architecture 3)",
+    breaks: "A redirect is a failure and is never followed (contract 6)",
     file: "src/webhooks/sending/http-sender.ts",
     find: "    connection.client.dispatch(request, handler);",
     replace: `    const { createRequire } = process.getBuiltinModule("node:module");
@@ -173,7 +173,7 @@ export const DELIVERIES: readonly Mutant[] = [
   },
   {
     name: "redirect-is-success",
-    breaks: "A response other than 2xx is a failure (specification 6)",
+    breaks: "A response other than 2xx is a failure (contract 6)",
     file: "src/webhooks/sending/http-sender.ts",
     find: "return status >= 200 && status < 300;",
     replace: "return status >= 200 && status < 400;",
@@ -181,7 +181,7 @@ export const DELIVERIES: readonly Mutant[] = [
   },
   {
     name: "delivery-limit-of-30-seconds",
-    breaks: "A delivery times out after 10 seconds (specification 8)",
+    breaks: "A delivery times out after 10 seconds (contract 8)",
     file: "src/webhooks/sending/delivery-sender.ts",
     find: "deadlineMs: DELIVERY_DEADLINE_MS };",
     replace: "deadlineMs: 3 * DELIVERY_DEADLINE_MS };",
@@ -197,7 +197,7 @@ export const DELIVERIES: readonly Mutant[] = [
   },
   {
     name: "cancelled-delivery-sent",
-    breaks: "A cancelled delivery is not attempted again (architecture 3, the fence)",
+    breaks: "A cancelled delivery is not attempted again (the fence)",
     file: "src/webhooks/engine/member-outcome.ts",
     find: 'if (delivery.state !== "QUEUED" && delivery.state !== "RETRYING") {',
     replace: 'if (delivery.state === "EXPIRED") {',
@@ -205,7 +205,7 @@ export const DELIVERIES: readonly Mutant[] = [
   },
   {
     name: "fence-not-read",
-    breaks: "A workflow that has lost a delivery does not send it (architecture 3, the fence)",
+    breaks: "A workflow that has lost a delivery does not send it (the fence)",
     file: "src/database/repositories/webhooks/attempts.ts",
     find: "AND d.carrier = m.carrier AND d.epoch = m.epoch\n          AND d.day >= ${day}",
     replace: "AND d.carrier = m.carrier AND m.epoch > 0\n          AND d.day >= ${day}",
@@ -245,7 +245,7 @@ export const DELIVERIES: readonly Mutant[] = [
   },
   {
     name: "match-not-compared",
-    breaks: "An event goes to the endpoints that take it when it is accepted (specification 3)",
+    breaks: "An event goes to the endpoints that take it when it is accepted (contract 3)",
     file: "src/database/repositories/webhooks/events.ts",
     find: "WHERE current <> fingerprint)`",
     replace: "WHERE current <> fingerprint AND false)`",
@@ -253,7 +253,7 @@ export const DELIVERIES: readonly Mutant[] = [
   },
   {
     name: "lease-not-read",
-    breaks: "A request in flight elsewhere is not sent again before its lease has ended (architecture 3)",
+    breaks: "A request in flight elsewhere is not sent again before its lease has ended",
     file: "src/webhooks/engine/attempt-service.ts",
     find: "    if (leaseMs > 0) {",
     replace: "    if (leaseMs > LEASE_MS) {",
@@ -263,7 +263,7 @@ export const DELIVERIES: readonly Mutant[] = [
   // Dead letters and replay.
   {
     name: "dead-letters-kept-6-days",
-    breaks: "Dead letters are kept for 7 days (specification 8)",
+    breaks: "Dead letters are kept for 7 days (contract 8)",
     file: "src/config/config.ts",
     find: "export const DEAD_LETTER_MS = 604_800_000;",
     replace: "export const DEAD_LETTER_MS = 518_400_000;",
@@ -271,7 +271,7 @@ export const DELIVERIES: readonly Mutant[] = [
   },
   {
     name: "replay-keeps-its-cycle",
-    breaks: "A replayed dead letter gets 17 new attempts (specification 3, architecture 3)",
+    breaks: "A replayed dead letter gets 17 new attempts (contract 3)",
     file: "src/database/repositories/webhooks/deliveries.ts",
     find: "state = 'QUEUED', cycle = d.cycle + 1,",
     replace: "state = 'QUEUED', cycle = d.cycle,",
@@ -287,7 +287,7 @@ export const DELIVERIES: readonly Mutant[] = [
   },
   {
     name: "others-wait-behind-a-busy-tenant",
-    breaks: "A tenant that fills a worker does not delay the deliveries of others (architecture 3)",
+    breaks: "A tenant that fills a worker does not delay the deliveries of others",
     file: "src/webhooks/engine/dispatcher.ts",
     find: "      exceptTenants: busy,\n",
     replace: "      exceptTenants: [],\n",
@@ -343,7 +343,7 @@ export const DELIVERIES: readonly Mutant[] = [
   },
   {
     name: "paused-workflows-are-gone",
-    breaks: "What an open workflow carries is carried once (architecture 3)",
+    breaks: "What an open workflow carries is carried once",
     file: "src/temporal/open-workflow.ts",
     find: "return !CLOSED.has(status);",
     replace: 'return !CLOSED.has(status) && status !== "PAUSED";',
@@ -367,7 +367,7 @@ export const DELIVERIES: readonly Mutant[] = [
   },
   {
     name: "events-wait-behind-a-batch",
-    breaks: "A tenant's batch does not delay the events of others (architecture 3)",
+    breaks: "A tenant's batch does not delay the events of others",
     file: "src/database/waiting-room.ts",
     find: "const beside = this.#few.size > 0 || this.#expectsFew(nowMs);",
     replace: "const beside = this.#few.size > 1_000 && this.#expectsFew(nowMs);",

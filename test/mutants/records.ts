@@ -13,7 +13,7 @@ export const RECORDS: readonly Mutant[] = [
   // Keys that go with their table.
   {
     name: "key-free-in-closed-table",
-    breaks: "A request with the same Idempotency-Key runs once in 24 hours (wire.md)",
+    breaks: "A request with the same Idempotency-Key runs once in 24 hours (contract 6.2)",
     file: "src/database/repositories/idempotency.ts",
     find: "  if (earlier !== undefined) {",
     replace: "  if (earlier !== undefined && place.former !== undefined) {",
@@ -21,7 +21,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     name: "closed-table-dropped-too-early",
-    breaks: "A request with the same Idempotency-Key runs once in 24 hours (wire.md)",
+    breaks: "A request with the same Idempotency-Key runs once in 24 hours (contract 6.2)",
     file: "src/database/repositories/partitions.ts",
     find: "new Date(nowMs - DAY_MS - SPARE_MS)",
     replace: "new Date(nowMs - SPARE_MS)",
@@ -46,7 +46,7 @@ export const RECORDS: readonly Mutant[] = [
   // Isolation. Elsewhere row-level security hides a missing condition, and the condition a missing policy.
   {
     name: "events-go-to-all-tenants",
-    breaks: "A tenant's events go to its own endpoints (architecture 4)",
+    breaks: "A tenant's events go to its own endpoints",
     file: "src/database/repositories/webhooks/events.ts",
     find: "JOIN endpoints e ON e.tenant_id = g.tenant_id AND ${takes",
     replace: "JOIN endpoints e ON ${takes",
@@ -62,7 +62,7 @@ export const RECORDS: readonly Mutant[] = [
   },
   {
     name: "table-without-row-security",
-    breaks: "Row-level security protects every table of tenants, also from its owner (architecture 4)",
+    breaks: "Row-level security protects every table of tenants, also from its owner",
     file: "src/database/migrations/0028-portal.sql",
     find: "ALTER TABLE portal_sessions FORCE ROW LEVEL SECURITY;\n",
     replace: "",
@@ -163,7 +163,7 @@ export const RECORDS: readonly Mutant[] = [
   // The compliance log.
   {
     name: "revocation-not-logged",
-    breaks: "A revocation is written to the compliance log (specification 4)",
+    breaks: "A revocation is written to the compliance log (contract 4)",
     file: "src/database/migrations/0005-compliance-and-revocation.sql",
     find: `  SELECT * INTO appended FROM public.append_compliance_entry(before_index, after_index);
   UPDATE public.rev_clock`,

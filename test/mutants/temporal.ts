@@ -46,7 +46,7 @@ export const TEMPORAL: readonly Mutant[] = [
   },
   {
     name: "bulk-replay-ends-after-a-page",
-    breaks: "A bulk replay replays every dead letter of its filter (specification 3)",
+    breaks: "A bulk replay replays every dead letter of its filter (contract 3)",
     file: "workflows/replay-deliveries.ts",
     find: `    if (inbox.length > 0) {
       continue;
@@ -65,7 +65,7 @@ export const TEMPORAL: readonly Mutant[] = [
   },
   {
     name: "replay-signal-ignored",
-    breaks: "An operator's replay signal replays dead letters (architecture 3)",
+    breaks: "An operator's replay signal replays dead letters",
     file: "workflows/member-requests.ts",
     find: 'kind === "replay" && phase !== "DEAD_LETTERED"',
     replace: 'kind === "replay" && phase === "DEAD_LETTERED"',
@@ -106,7 +106,7 @@ export const TEMPORAL: readonly Mutant[] = [
   },
   {
     name: "retry-request-lost",
-    breaks: "An immediate attempt that is requested after an answer is made (wire.md, retry)",
+    breaks: "An immediate attempt that is requested after an answer is made (contract 4.8)",
     file: "workflows/delivery-ledger.ts",
     find: "(exactly ? beforeMs : 0)",
     replace: "(exactly ? 0 * beforeMs : 0)",

@@ -78,7 +78,7 @@ export const TOKENS: readonly Mutant[] = [
   },
   {
     name: "any-secret-authenticates",
-    breaks: "A client authenticates with its own secret (specification 5)",
+    breaks: "A client authenticates with its own secret (contract 5)",
     file: "src/tokens/oauth/client-authentication.ts",
     find: "timingSafeEqual(version.mac, mac)",
     replace: "timingSafeEqual(version.mac.subarray(0, 0), mac.subarray(0, 0))",
@@ -86,7 +86,7 @@ export const TOKENS: readonly Mutant[] = [
   },
   {
     name: "inactive-client-authenticates",
-    breaks: "A revoked credential or suspended tenant gets no token (specification 4)",
+    breaks: "A revoked credential or suspended tenant gets no token (contract 4)",
     file: "src/tokens/oauth/client-authentication.ts",
     find: "      !client.active ||\n",
     replace: "",
@@ -94,7 +94,7 @@ export const TOKENS: readonly Mutant[] = [
   },
   {
     name: "old-secret-stays-valid",
-    breaks: "A rotated secret ends once its successor is in use (specification 5.4)",
+    breaks: "A rotated secret ends once its successor is in use (contract 5.4)",
     file: "src/domain/secret-version.ts",
     find: "lastLife(version) + quietMs : Number.POSITIVE_INFINITY;",
     replace: "lastLife(version) + 365 * quietMs : Number.POSITIVE_INFINITY;",
@@ -102,7 +102,7 @@ export const TOKENS: readonly Mutant[] = [
   },
   {
     name: "successor-after-31-days",
-    breaks: "Production credentials rotate every 30 days (specification 5.4)",
+    breaks: "Production credentials rotate every 30 days (contract 5.4)",
     file: "src/tokens/credentials/issue-credential.ts",
     find: "const dueAt = nowMs + rules.periodMs;",
     replace: "const dueAt = nowMs + rules.periodMs + 86_400_000;",
@@ -184,7 +184,7 @@ export const TOKENS: readonly Mutant[] = [
   },
   {
     name: "token-for-16-minutes",
-    breaks: "A token is valid for 15 minutes (specification 8)",
+    breaks: "A token is valid for 15 minutes (contract 8)",
     file: "src/tokens/oauth/access-token.ts",
     find: "export const TOKEN_LIFETIME_SECONDS = 900;",
     replace: "export const TOKEN_LIFETIME_SECONDS = 960;",
@@ -192,7 +192,7 @@ export const TOKENS: readonly Mutant[] = [
   },
   {
     name: "scope-not-owned-is-granted",
-    breaks: "A token has only scopes of the principal's role (specification 2)",
+    breaks: "A token has only scopes of the principal's role (contract 2)",
     file: "src/tokens/oauth/token.ts",
     find: "if (!scopes.every((scope) => permitted.has(scope))) {",
     replace: "if (!scopes.every((scope) => permitted.size > 0 || permitted.has(scope))) {",
@@ -216,7 +216,7 @@ export const TOKENS: readonly Mutant[] = [
   },
   {
     name: "expired-token-accepted",
-    breaks: "An expired token is rejected, also if it was accepted before (specification 2)",
+    breaks: "An expired token is rejected, also if it was accepted before (contract 2)",
     file: "src/tokens/oauth/verified-tokens.ts",
     find: "if (nowMs >= entry.expiresAt) {",
     replace: "if (nowMs >= 2 * entry.expiresAt) {",
@@ -224,7 +224,7 @@ export const TOKENS: readonly Mutant[] = [
   },
   {
     name: "other-certificate-accepted",
-    breaks: "A token is bound to its client's certificate (specification 5.1, RFC 8705)",
+    breaks: "A token is bound to its client's certificate (contract 5.1, RFC 8705)",
     file: "src/tokens/guards/authentication.ts",
     find: "if (certificate === undefined || !isSame(certificateThumbprint, certificate.x5t)) {",
     replace: 'if (certificate === undefined || isSame(certificateThumbprint, "")) {',
@@ -234,7 +234,7 @@ export const TOKENS: readonly Mutant[] = [
   // Scopes and the edge.
   {
     name: "one-of-several-scopes-suffices",
-    breaks: "A request outside the token's scopes gets 403 (specification 5.3)",
+    breaks: "A request outside the token's scopes gets 403 (contract 5.3)",
     file: "src/tokens/guards/authentication.ts",
     find: "const violation = required.every((scope) => granted.has(scope))",
     replace: "const violation = required.some((scope) => granted.has(scope))",
@@ -242,7 +242,7 @@ export const TOKENS: readonly Mutant[] = [
   },
   {
     name: "edge-checks-no-scope",
-    breaks: "Scopes are checked at the edge, before the data plane (specification 5.3)",
+    breaks: "Scopes are checked at the edge, before the data plane (contract 5.3)",
     file: "src/edge/gateway.ts",
     find: "return { scopes, ...(regions",
     replace: "return { scopes: scopes.slice(1), ...(regions",
@@ -258,7 +258,7 @@ export const TOKENS: readonly Mutant[] = [
   },
   {
     name: "missing-permission-not-named",
-    breaks: "SCOPE_VIOLATION names the missing permission (specification 7)",
+    breaks: "SCOPE_VIOLATION names the missing permission (contract 7)",
     file: "src/http/bearer-errors.ts",
     find: '      missing_permission: missing.join(" "),\n',
     replace: "",
@@ -303,7 +303,7 @@ export const TOKENS: readonly Mutant[] = [
   // Revocation.
   {
     name: "revoked-credential-admitted",
-    breaks: "A revoked credential's tokens end (specification 4)",
+    breaks: "A revoked credential's tokens end (contract 4)",
     file: "src/revocation/deny-list.ts",
     find: "this.#credentials.has(token.credentialId) ||",
     replace: "this.#credentials.has(token.principalId) ||",
@@ -311,7 +311,7 @@ export const TOKENS: readonly Mutant[] = [
   },
   {
     name: "cached-token-outlives-revocation",
-    breaks: "A revocation also ends tokens that were accepted before (specification 5.5)",
+    breaks: "A revocation also ends tokens that were accepted before (contract 5.5)",
     file: "src/tokens/oauth/token-admission.ts",
     find: 'knowledge.view.verdict(identity) !== "admit") {',
     replace: 'knowledge.view.verdict(identity) === "stale") {',
@@ -343,7 +343,7 @@ export const TOKENS: readonly Mutant[] = [
   },
   {
     name: "lease-expiry-ignored",
-    breaks: "An edge that may have missed a revocation admits nobody (specification 8: 250 ms)",
+    breaks: "An edge that may have missed a revocation admits nobody (contract 8: 250 ms)",
     file: "src/revocation/view.ts",
     find: 'return this.#holds() ? "admit" : "stale";',
     replace: 'return this.#lease.ageMs() < Infinity ? "admit" : "stale";',

@@ -1,4 +1,4 @@
-/** Specification 3, 4 and 8: 17 failures, a dead letter for 7 days, and replay singly, in bulk and by signal. */
+/** Contract 3, 4 and 8: 17 failures, a dead letter for 7 days, and replay singly, in bulk and by signal. */
 import { expect, test } from "vitest";
 import {
   deployedApi,

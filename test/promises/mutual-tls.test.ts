@@ -1,4 +1,4 @@
-/** Specification 5.1: connections are terminated with mutual TLS, and a token is bound to its client's certificate. */
+/** Contract 5.1: connections are terminated with mutual TLS, and a token is bound to its client's certificate. */
 import { decodeJwt } from "jose";
 import { beforeAll, expect, test } from "vitest";
 import { thumbprint, x5t } from "../support/certificates.ts";

@@ -1,4 +1,4 @@
-/** Specification 3: an endpoint is PENDING until it acknowledges a signed ping with 200 within 5 seconds. */
+/** Contract 3: an endpoint is PENDING until it acknowledges a signed ping with 200 within 5 seconds. */
 import { expect, test } from "vitest";
 import {
   deployedApi,

@@ -1,4 +1,4 @@
-/** Specification 6, Retries: what counts as a failure, and 17 attempts with jitter over 72 hours. */
+/** Contract 6, Retries: what counts as a failure, and 17 attempts with jitter over 72 hours. */
 import { describe, expect, test } from "vitest";
 import {
   deployedApi,

@@ -1,4 +1,4 @@
-/** Specification 4, 5.5 and 8: one call revokes everywhere within 250 ms and is written to the immutable log. */
+/** Contract 4, 5.5 and 8: one call revokes everywhere within 250 ms and is written to the immutable log. */
 import { setTimeout as delay } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { deployedApi, publishOne, untilDelivery, verifiedEndpoint } from "../support/deployed-api.ts";

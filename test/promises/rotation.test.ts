@@ -1,4 +1,4 @@
-/** Specification 2 and 5.4: production credentials rotate every 30 days, with no action of the client's operator. */
+/** Contract 2 and 5.4: production credentials rotate every 30 days, with no action of the client's operator. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

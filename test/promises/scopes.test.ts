@@ -1,4 +1,4 @@
-/** Specification 5.3 and 7: scopes are checked at the edge; what is outside them gets 403 SCOPE_VIOLATION. */
+/** Contract 5.3 and 7: scopes are checked at the edge; what is outside them gets 403 SCOPE_VIOLATION. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { createEdgeIdentityVerifier } from "../../src/lib/edge-identity/verify.ts";
 import { deployedApi } from "../support/deployed-api.ts";

@@ -1,4 +1,4 @@
-/** Specification 6, Signing: HMAC-SHA256 over the raw body with the endpoint's secret, and a timestamp of ≤ 300 s. */
+/** Contract 6, Signing: HMAC-SHA256 over the raw body with the endpoint's secret, and a timestamp of ≤ 300 s. */
 import { createHmac, randomUUID } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import { expect, test } from "vitest";

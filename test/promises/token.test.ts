@@ -1,4 +1,4 @@
-/** Specification 2 and 4: client credentials become a signed JWT that is valid for 15 minutes. */
+/** Contract 2 and 4: client credentials become a signed JWT that is valid for 15 minutes. */
 import { createRemoteJWKSet, jwtVerify } from "jose";
 import { beforeAll, expect, test } from "vitest";
 import { deployedApi } from "../support/deployed-api.ts";

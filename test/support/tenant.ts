@@ -7,7 +7,7 @@ import type { ServiceUnderTest } from "./api.ts";
 import { eventually } from "./eventually.ts";
 import { accessToken, bearer, provision, type Provisioned } from "./factories.ts";
 
-/** Every scope of the webhook routes (wire.md, Scopes). */
+/** Every scope of the webhook routes (contract 5.7). */
 export const WEBHOOK_SCOPES = [
   "webhooks:read",
   "webhooks:write",
@@ -39,7 +39,7 @@ export function anId(noun: IdNoun): string {
   return expect.stringMatching(new RegExp(idPattern(noun))) as string;
 }
 
-/** Matches an RFC 3339 time in UTC with milliseconds (wire.md). */
+/** Matches an RFC 3339 time in UTC with milliseconds (contract). */
 export function anInstant(): string {
   return expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/) as string;
 }
@@ -47,7 +47,7 @@ export function anInstant(): string {
 /** Matches the summary of a receipt from the only process: on a busy machine it may be slow, but then it is safe. */
 export const SAFE_SUMMARY = /The only process applied the revocation within \d+ ms\.|Slow but safe: /;
 
-/** Matches the `edges` of a receipt from the only process, which admits no revoked token (specification 2.6). */
+/** Matches the `edges` of a receipt from the only process, which admits no revoked token (contract 2.6). */
 export function aSafeReceipt(): Json {
   return {
     live: 1,

@@ -1,5 +1,5 @@
 /**
- * The invariants of the hand-over at the insert (decision 0042) under random faults: each delivery that is stored is sent
+ * The invariants of the hand-over at the insert (decision 42) under random faults: each delivery that is stored is sent
  * once, to the URL of its endpoint, not while its tenant is held. `SIGNET_TEST_SEED` and `SIGNET_TEST_SEEDS` choose.
  */
 import { setTimeout as delay } from "node:timers/promises";

@@ -1,4 +1,4 @@
-/** Deliveries that a worker of the same process takes over at their insert (decision 0042). */
+/** Deliveries that a worker of the same process takes over at their insert (decision 42). */
 import { beforeAll, expect, test } from "vitest";
 import { metrics } from "../../src/observability/metrics.ts";
 import { eventually } from "../support/eventually.ts";

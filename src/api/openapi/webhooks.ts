@@ -1,4 +1,4 @@
-/** The `webhooks` section of the OpenAPI document: the requests that receivers get (wire.md, Events). */
+/** The `webhooks` section of the OpenAPI document: the requests that receivers get (contract 6.3). */
 import { DISABLED_REASONS } from "../../domain/endpoint-state.ts";
 import { exampleOf, type DocumentedSchema } from "./examples.ts";
 

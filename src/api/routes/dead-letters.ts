@@ -1,4 +1,4 @@
-/** The dead-letter queue and replay (specification 3 and 4). */
+/** The dead-letter queue and replay (contract 3 and 4). */
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 import type { DeliveryFilter } from "../../database/repositories/webhooks/delivery-filter.ts";

@@ -1,4 +1,4 @@
-/** Deliveries and their attempts (wire.md, Deliveries and dead letters). */
+/** Deliveries and their attempts (contract 4.8). */
 import type { Static } from "typebox";
 import type { DeliveryFilter } from "../../database/repositories/webhooks/delivery-filter.ts";
 import type { DeliveryService } from "../../webhooks/engine/delivery-service.ts";

@@ -1,4 +1,4 @@
-/** Statistics of deliveries (wire.md). */
+/** Statistics of deliveries (contract 4.11). */
 import { type Static, Type } from "typebox";
 import type { HourOfDeliveries } from "../../database/repositories/webhooks/delivery-hours.ts";
 import type { DeliveryService } from "../../webhooks/engine/delivery-service.ts";

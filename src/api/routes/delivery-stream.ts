@@ -1,4 +1,4 @@
-/** The stream of changing deliveries (wire.md: server-sent events). */
+/** The stream of changing deliveries (contract 4.11). */
 import { TOKEN_LIFETIME_SECONDS } from "../../tokens/oauth/access-token.ts";
 import type { RevocableToken } from "../../revocation/deny-list.ts";
 import {

@@ -1,4 +1,4 @@
-/** Webhook endpoints (specification 2 and 4). */
+/** Webhook endpoints (contract 2 and 4). */
 import type { FastifyReply } from "fastify";
 import { Type } from "typebox";
 import type { Endpoint as EndpointRow } from "../../database/repositories/endpoints/endpoints.ts";

@@ -1,4 +1,4 @@
-/** Publishes and reads events, and erases their content (wire.md, Events). */
+/** Publishes and reads events, and erases their content (contract 6.1). */
 import { Type } from "typebox";
 import type { EventService, OpenEvent } from "../../webhooks/ingest/event-service.ts";
 import { callerOf } from "../../http/caller.ts";

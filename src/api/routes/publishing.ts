@@ -1,4 +1,4 @@
-/** POST /v1/events: one event, or a batch whose items succeed or fail independently (wire.md, Events). */
+/** POST /v1/events: one event, or a batch whose items succeed or fail independently (contract 6.1). */
 import { createHash } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";

@@ -25,7 +25,7 @@ import {
   Timestamp,
 } from "../../http/common.ts";
 
-/** The pattern of event types (wire.md, Endpoints). */
+/** The pattern of event types (contract 4.5). */
 export const EVENT_TYPE = "^[a-z][a-z0-9_]*(\\.[a-z][a-z0-9_]*)+$";
 const EVENT_TYPE_FORM = {
   pattern: EVENT_TYPE,

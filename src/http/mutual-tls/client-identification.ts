@@ -25,7 +25,7 @@ export interface ClientOrigin {
 export interface ClientIdentification {
   /** @throws SignetError `INVALID_REQUEST` for a malformed header of a trusted proxy */
   identify(request: IncomingMessage): ClientOrigin;
-  /** Returns the request id from a trusted proxy, if it is valid (wire.md, Identifiers). */
+  /** Returns the request id from a trusted proxy, if it is valid (contract 9.2). */
   requestIdOf(request: IncomingMessage): string | undefined;
 }
 

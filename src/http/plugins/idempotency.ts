@@ -1,5 +1,5 @@
 /**
- * Idempotency-Key for every authenticated POST (wire.md, Events). A route that declares the header in its schema
+ * Idempotency-Key for every authenticated POST (contract 6.2). A route that declares the header in its schema
  * handles it in its own transaction; for every other POST this plugin wraps the handler.
  */
 import type {

@@ -29,7 +29,7 @@ function hmacUnder(key: Uint8Array): Hmac {
   return createHmac("sha256", createSecretKey(key));
 }
 
-/** HMAC-SHA-256 over the body only, keyed with the secret's text as shown (interface specification 6). */
+/** HMAC-SHA-256 over the body only, keyed with the secret's text as shown (contract 6.5). */
 export function signBody(secret: string, body: Uint8Array): string {
   return `sha256=${hmacUnder(Buffer.from(secret)).update(body).digest("hex")}`;
 }

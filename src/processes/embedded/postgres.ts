@@ -1,4 +1,4 @@
-/** The embedded PostgreSQL: a real server for `npm start` and the tests (architecture 1). */
+/** The embedded PostgreSQL: a real server for `npm start` and the tests. */
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Client, DatabaseError } from "pg";

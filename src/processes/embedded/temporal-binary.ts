@@ -140,7 +140,7 @@ function nothingWorked(failures: readonly string[]): Error {
 }
 
 /**
- * Finds or obtains the `temporal` program (architecture 1, Embedded defaults).
+ * Finds or obtains the `temporal` program.
  *
  * @throws SignetError `UNAVAILABLE` that lists every source and its failure
  */

@@ -1,4 +1,4 @@
-/** The embedded Temporal: the CLI's development server as a child process (architecture 1). */
+/** The embedded Temporal: the CLI's development server as a child process. */
 import { existsSync } from "node:fs";
 import { chmod, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join, relative } from "node:path";

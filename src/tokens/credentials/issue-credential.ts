@@ -27,7 +27,7 @@ export interface IssuedCredential {
   readonly clientSecret: string;
 }
 
-/** Adds a credential to a principal. Production credentials rotate (specification 8), others never do. */
+/** Adds a credential to a principal. Production credentials rotate (contract 8), others never do. */
 export async function issueCredential(
   principal: Pick<PrincipalRow, "id" | "tenant_id" | "environment">,
   described: CertificateBinding & Pick<NewCredential, "name">,

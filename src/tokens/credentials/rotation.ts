@@ -32,7 +32,7 @@ import type { RotationNotices } from "./rotation-notices.ts";
 import { environmentOf, newClientSecret } from "./secret-format.ts";
 import { type SuccessorPlace, unwrapSuccessor, wrapSuccessor } from "./successor.ts";
 
-/** The successor in a token response (wire.md, Token). Clients without support ignore it. */
+/** The successor in a token response (contract 4.1). Clients without support ignore it. */
 export interface CredentialRotation {
   readonly credential_id: string;
   readonly version: number;

@@ -1,5 +1,5 @@
 /**
- * The ingress validator (specification 6). Routes that declare `signatures` also accept a producer's signature, instead
+ * The ingress validator (contract 6). Routes that declare `signatures` also accept a producer's signature, instead
  * of a token or with one. The signer is looked up before the body is read. The signature is verified over the raw
  * bytes, before they are parsed. After that, the request counts and needs scopes like one with a token.
  */

@@ -1,9 +1,9 @@
-/** The access token: a JWT as in RFC 9068, with the members that wire.md lists. */
+/** The access token: a JWT as in RFC 9068, with the members of contract 4.2. */
 import type { GuardedClock } from "../../domain/clock.ts";
 import type { RandomBytes } from "../../domain/ids.ts";
 import type { SigningKey } from "../signing-keys/signing-key.ts";
 
-/** In seconds (specification 8). */
+/** In seconds (contract 8). */
 export const TOKEN_LIFETIME_SECONDS = 900;
 const JTI_BYTES = 16;
 

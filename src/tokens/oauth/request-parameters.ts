@@ -1,5 +1,5 @@
 /**
- * Reads the parameters of an OAuth request, from JSON (specification 4) or a form (RFC 6749 section 4.4.2). Rejects
+ * Reads the parameters of an OAuth request, from JSON (contract 4) or a form (RFC 6749 section 4.4.2). Rejects
  * bytes that are not UTF-8, repeated parameters and values that are not strings. An empty value counts as absent.
  */
 import { isUtf8 } from "node:buffer";

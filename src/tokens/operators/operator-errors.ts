@@ -9,7 +9,7 @@ function scopeOf(role: OperatorRole): string {
 }
 
 /**
- * Returns a 403 `SCOPE_VIOLATION` if the operator lacks the role. The document is that of tenants (specification 7,
+ * Returns a 403 `SCOPE_VIOLATION` if the operator lacks the role. The document is that of tenants (contract 7,
  * security decisions J), with the role as the scope and in `missing_role`.
  */
 export function roleViolation(

@@ -1,5 +1,5 @@
 /**
- * Authenticates producers that sign their events (specification 6, security decisions F). The key is looked up before
+ * Authenticates producers that sign their events (contract 6, security decisions F). The key is looked up before
  * the body is read. The receiver library then verifies the signature over the body.
  */
 import { isForeignCertificate } from "../credentials/certificate-binding.ts";

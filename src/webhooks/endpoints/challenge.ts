@@ -1,4 +1,4 @@
-/** The signed ping that an endpoint must acknowledge with 200 within 5 seconds (specification 3). */
+/** The signed ping that an endpoint must acknowledge with 200 within 5 seconds (contract 3). */
 import type { Pool } from "../../database/pool.ts";
 import {
   loadForPing,
@@ -144,7 +144,7 @@ export function createChallenge(options: ChallengeOptions): Challenge {
     if (ssfStream !== null && result.status === 202) {
       return { error: null, echoed };
     }
-    // Only 200 acknowledges a ping (specification 3), not another 2xx.
+    // Only 200 acknowledges a ping (contract 3), not another 2xx.
     return { error: result.error ?? "status", echoed };
   }
 

@@ -1,5 +1,5 @@
 /**
- * Makes each attempt once (architecture 3). It does not repeat an attempt that has an outcome. It joins a request of
+ * Makes each attempt once. It does not repeat an attempt that has an outcome. It joins a request of
  * this process, and waits for the lease of another process's request to expire. Repeated and concurrent calls for one
  * attempt are safe.
  */

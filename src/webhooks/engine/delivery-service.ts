@@ -146,7 +146,7 @@ export class DeliveryService {
   async deadLetters(tenantId: string, page: DeliveryPageRequest): Promise<BoundedRows<DeadLetter>> {
     const { state = "DEAD_LETTERED" } = page.filter;
     if (state !== "DEAD_LETTERED") {
-      // The queue takes the filters of deliveries (wire.md), but holds only this state.
+      // The queue takes the filters of deliveries (contract 4.8), but holds only this state.
       return { rows: [], next: null };
     }
     const filter = { ...page.filter, state };

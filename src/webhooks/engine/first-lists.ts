@@ -1,6 +1,6 @@
 /**
- * Lists of first attempts (decision 0004). A claim adds to the open list, and its requests leave at once. So does an
- * insert that hands its deliveries over (decision 0042). The workflow that carries the list starts when the list is full,
+ * Lists of first attempts (decision 4). A claim adds to the open list, and its requests leave at once. So does an
+ * insert that hands its deliveries over (decision 42). The workflow that carries the list starts when the list is full,
  * or after a second: it joins the requests and records them.
  */
 import type { Logger } from "pino";

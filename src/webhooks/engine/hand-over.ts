@@ -1,4 +1,4 @@
-/** The worker's half of the hand-over at the insert (decision 0042): which deliveries it takes, and what it then sends. */
+/** The worker's half of the hand-over at the insert (decision 42): which deliveries it takes, and what it then sends. */
 import { SMALL_CONTENT_BYTES } from "../../database/repositories/webhooks/attempts.ts";
 import type { ClaimedFirst } from "../../database/repositories/webhooks/claims.ts";
 import type { Target } from "../../database/repositories/webhooks/targets.ts";

@@ -2,7 +2,7 @@
  * Keeps the dead-letter queue in Temporal the same as in PostgreSQL, which is the source of truth. Each round compares a
  * part of both: carriers of dead letters with the open workflows that have any, and the reverse. Visibility is only a
  * hint, so a carrier that differs is asked by id. Dead letters whose workflow is gone, or does not know them, wait for
- * another one (architecture 3).
+ * another one.
  */
 import type { Client } from "@temporalio/client";
 import type { Logger } from "pino";

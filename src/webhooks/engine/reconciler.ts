@@ -2,7 +2,7 @@
  * PostgreSQL is the source of truth for accepted deliveries. The reconciler looks up the carrier of each overdue
  * delivery. If the workflow is unknown or closed, or does not know them, its deliveries are released and carried again
  * from their rows. An open workflow is signalled and reported, but keeps the deliveries that it retries. A paused one is
- * only reported. So no delivery is ever carried twice (architecture 3).
+ * only reported. So no delivery is ever carried twice.
  */
 import type { Client, WorkflowExecutionDescription } from "@temporalio/client";
 import type { Logger } from "pino";

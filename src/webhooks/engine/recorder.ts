@@ -1,6 +1,6 @@
 /**
  * Writes outcomes in statements shared by concurrent senders. A database outage loses no outcome: a failed write is
- * retried from memory and never causes another request (architecture 3).
+ * retried from memory and never causes another request.
  */
 import type { Logger } from "pino";
 import { type Batcher, createBatcher } from "../../database/batcher.ts";

@@ -1,4 +1,4 @@
-/** Targets of first attempts in memory, so that a hand-over reads no endpoint (decision 0042). */
+/** Targets of first attempts in memory, so that a hand-over reads no endpoint (decision 42). */
 import { type Batcher, createBatcher } from "../../database/batcher.ts";
 import type { Pool } from "../../database/pool.ts";
 import { loadTargets, type Target } from "../../database/repositories/webhooks/targets.ts";

@@ -76,7 +76,7 @@ const HOUR_MS = 3_600_000;
 const LATE_SECONDS = 120;
 /** Far outside every common window: 300 s, 60 s, and the 300 s in both directions of Standard Webhooks. */
 const OUTSIDE_SECONDS = 900;
-/** Maximum size of an event without its envelope (wire.md, Events). */
+/** Maximum size of an event without its envelope (contract 6.1). */
 const LARGE_BYTES = 262_144;
 const DRIP_PIECES = 12;
 /** Valid JSON that libraries parse and serialize differently: 1.0, 2^60 + 1, 1E2, escapes, member order. */

@@ -1,4 +1,4 @@
-/** Seals and opens the `data` of events and the responses of receivers (decision 0014). */
+/** Seals and opens the `data` of events and the responses of receivers (decision 14). */
 import type { KeyObject } from "node:crypto";
 import {
   contentKey,

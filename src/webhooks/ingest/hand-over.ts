@@ -1,5 +1,5 @@
 /**
- * Hand-over at the insert (decision 0042): if a worker runs in the same process, the insert of events writes the claim of
+ * Hand-over at the insert (decision 42): if a worker runs in the same process, the insert of events writes the claim of
  * their deliveries, and the first attempts leave once it has been committed. No claim reads them again.
  */
 import type { InsertResult, NewDelivery, NewEvent } from "../../database/repositories/webhooks/events.ts";

@@ -1,5 +1,5 @@
 /**
- * Accepts events: writes an event and its deliveries in one commit that concurrent requests share (architecture 3).
+ * Accepts events: writes an event and its deliveries in one commit that concurrent requests share.
  * Once it has resolved, nothing may be lost, whatever crashes.
  */
 import type { KeyObject } from "node:crypto";

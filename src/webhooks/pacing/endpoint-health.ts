@@ -1,6 +1,6 @@
 /**
  * Endpoints that were recently slow or failing. Their deliveries take the slow lane, so that a hanging receiver uses
- * only its own slots (architecture 3). Bounded. The caller passes the time.
+ * only its own slots. Bounded. The caller passes the time.
  */
 import { putBounded } from "../../domain/bounded-map.ts";
 

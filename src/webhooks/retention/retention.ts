@@ -1,4 +1,4 @@
-/** Removes old data (architecture 4), in steps that do not depend on each other. Whole days are dropped (decision 41). */
+/** Removes old data, in steps that do not depend on each other. Whole days are dropped (decision 41). */
 import type { Logger } from "pino";
 import type { Patience } from "../../database/errors.ts";
 import type { Pool } from "../../database/pool.ts";

@@ -1,4 +1,4 @@
-/** Turns a loaded delivery into a signed request (wire.md, Events) and its outcome. */
+/** Turns a loaded delivery into a signed request (contract 6.3) and its outcome. */
 import type { LoadedDelivery } from "../../database/repositories/webhooks/attempts.ts";
 import type { Clock } from "../../domain/clock.ts";
 import type { AttemptError } from "../../domain/delivery.ts";
@@ -10,7 +10,7 @@ import type { OpenSecrets } from "./open-secrets.ts";
 import { type SetKeys, signSet } from "../ssf/set.ts";
 import type { Signer } from "./signer.ts";
 
-/** "TCP timeout over 10 seconds" (specification 6): one deadline from before DNS to complete response headers. */
+/** "TCP timeout over 10 seconds" (contract 6): one deadline from before DNS to complete response headers. */
 export const DELIVERY_DEADLINE_MS = 10_000;
 
 export interface SentAttempt {

@@ -1,4 +1,4 @@
-/** The body of a delivery (wire.md, Events). */
+/** The body of a delivery (contract 6.4). */
 
 /** Parts of an envelope. */
 export interface EnvelopeParts {

@@ -1,4 +1,4 @@
-/** Builds the headers of an outgoing delivery (wire.md, Events) with the receiver library's `sign.ts`. */
+/** Builds the headers of an outgoing delivery (contract 6.3) with the receiver library's `sign.ts`. */
 import type { GuardedClock } from "../../domain/clock.ts";
 import { signAsymmetric } from "../../lib/receiver/ed25519.ts";
 import { signDelivery } from "../../lib/receiver/sign.ts";

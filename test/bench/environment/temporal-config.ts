@@ -2,7 +2,7 @@
 import { stringify } from "yaml";
 import { HISTORY_SHARDS } from "./shipped.ts";
 
-/** The pgx plugin costs a third less CPU in PostgreSQL than `postgres12` (docs/architecture.md 3). */
+/** The pgx plugin costs a third less CPU in PostgreSQL than `postgres12`. */
 export const PLUGIN = "postgres12_pgx";
 const STORE_CONNECTIONS = 20;
 const VISIBILITY_CONNECTIONS = 10;

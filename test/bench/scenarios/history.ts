@@ -4,7 +4,7 @@ import { withClient } from "../environment/postgres.ts";
 const DAYS = 30;
 
 /**
- * Ids as in wire.md: ten characters of time (48 bits and two random ones), fourteen random ones. Hexadecimal digits are
+ * Ids as in contract 9.2: ten characters of time (48 bits and two random ones), fourteen random ones. Hexadecimal digits are
  * valid base32 digits, with enough randomness for a bench.
  */
 const ID_BODY = `CREATE FUNCTION pg_temp.id_body(at timestamptz) RETURNS text LANGUAGE sql VOLATILE AS $$

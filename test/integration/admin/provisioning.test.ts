@@ -1,4 +1,4 @@
-/** The operators' API: tenants, roles, principals, credentials (wire.md, Admin API). */
+/** The operators' API: tenants, roles, principals, credentials (contract 11). */
 import { Client } from "pg";
 import { beforeAll, describe, expect, test } from "vitest";
 import { useTestApi } from "../../support/api.ts";
@@ -261,7 +261,7 @@ describe("the platform tenant", () => {
   });
 });
 
-describe("scopes are copied at provisioning (specification 2)", () => {
+describe("scopes are copied at provisioning (contract 2)", () => {
   test("a revoked principal gets no credential, nor scopes that it could never use", async () => {
     const { principalId } = await provision(api);
     const [credential] = (await api.admin("GET", `/principals/${principalId}/credentials`)).body["data"] as [

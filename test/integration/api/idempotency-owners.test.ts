@@ -1,4 +1,4 @@
-/** An Idempotency-Key belongs to one principal on every route and is stored as a digest (decision 0009). */
+/** An Idempotency-Key belongs to one principal on every route and is stored as a digest (decision 9). */
 import { createHash, randomUUID } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import { type Answer, useSharedApi } from "../../support/api.ts";

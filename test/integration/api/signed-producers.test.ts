@@ -1,4 +1,4 @@
-/** The ingress validator (specification 6): events published with a producer's signature. */
+/** The ingress validator (contract 6): events published with a producer's signature. */
 import { createHmac, randomUUID } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import { type Answer, useSharedApi } from "../../support/api.ts";

@@ -1,6 +1,6 @@
 /**
  * A publisher's own event id: deduplicated for 24 hours, searchable, and sent to receivers
- * (wire.md, Events).
+ * (contract 6.1).
  */
 import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";

@@ -1,4 +1,4 @@
-/** The dead-letter queue: its contents, their lifetime, and replays (specification 3 and 4). */
+/** The dead-letter queue: its contents, their lifetime, and replays (contract 3 and 4). */
 import { randomBytes } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import { newId } from "../../../src/domain/ids.ts";

@@ -1,4 +1,4 @@
-/** A POST with an Idempotency-Key runs once in 24 hours, however often it is sent (wire.md, Events). */
+/** A POST with an Idempotency-Key runs once in 24 hours, however often it is sent (contract 6.2). */
 import { describe, expect, test } from "vitest";
 import { type Answer, useTestApi } from "../../support/api.ts";
 import { accessToken, provision } from "../../support/factories.ts";

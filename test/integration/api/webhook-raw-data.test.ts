@@ -1,6 +1,6 @@
 /**
  * The service passes a publisher's JSON through: every byte of `data` and `metadata` arrives as
- * written (wire.md).
+ * written (contract 6.1).
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { RawJson, SignetClient } from "../../../src/lib/client/index.ts";

@@ -1,4 +1,4 @@
-/** Checks a token's scopes (wire.md, Scopes) at every route of the running API. */
+/** Checks a token's scopes (contract 5.7) at every route of the running API. */
 import { randomBytes } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import { newId } from "../../../src/domain/ids.ts";
@@ -9,7 +9,7 @@ import { asTenant, createTenant, rows, sql, type Tenant } from "../../support/te
 
 const api = useSharedApi();
 
-/** Scopes as wire.md gives them, not copied from the code. */
+/** Scopes as contract 5.7 gives them, not copied from the code. */
 const WEBHOOK_ROUTES: Readonly<Record<string, string>> = {
   "POST /v1/webhooks/endpoints": "webhooks:write",
   "GET /v1/webhooks/endpoints": "webhooks:read",
@@ -72,7 +72,7 @@ const SCOPES = [
   "tokens:introspect",
   "portal:sign_in",
   "inference:read",
-  // Additions to wire.md (decision 23).
+  // Additions to the contract (decision 23).
   "ssf:manage",
   "ssf:read",
 ];
@@ -108,12 +108,12 @@ beforeAll(async () => {
   routes = await apiRoutes(api);
 });
 
-test("every webhook route requires the scope that wire.md gives it", () => {
+test("every webhook route requires the scope that the contract gives it", () => {
   const declared = Object.fromEntries(routes.map((route) => [nameOf(route), route.scopes?.join(" ")]));
   expect(declared).toMatchObject(WEBHOOK_ROUTES);
 });
 
-test("every scope that a route requires is in wire.md or decision 23", () => {
+test("every scope that a route requires is in the contract or decision 23", () => {
   expect(guarded().length).toBeGreaterThan(Object.keys(WEBHOOK_ROUTES).length);
   expect(
     guarded()

@@ -1,4 +1,4 @@
-/** Nothing is lost after a 202, even if the api process is killed (architecture 3). */
+/** Nothing is lost after a 202, even if the api process is killed. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { afterEach, expect, test } from "vitest";

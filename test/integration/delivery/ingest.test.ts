@@ -1,4 +1,4 @@
-/** Accepting events: their recipients, the answers to batches, and the number of commits (architecture 3). */
+/** Accepting events: their recipients, the answers to batches, and the number of commits. */
 import { Client } from "pg";
 import { describe, expect, test } from "vitest";
 import { useSharedApi } from "../../support/api.ts";

@@ -1,4 +1,4 @@
-/** The service never makes Node track every promise, which costs a fifth of the worker (decision 0007). */
+/** The service never makes Node track every promise, which costs a fifth of the worker (decision 7). */
 import { expect, it } from "vitest";
 import { IMAGE_ENVIRONMENT, productionImage, runProcess } from "../../support/processes.ts";
 

@@ -11,7 +11,7 @@ import { type SecondApi, startSecondApi } from "../../support/second-api.ts";
 import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.ts";
 import { sql } from "../../support/tenant.ts";
 
-/** Specification 8. */
+/** Contract 8. */
 const BOUND_MS = 250;
 const SCOPES = ["credentials:read", "credentials:revoke", "events:publish"];
 const api = useTestApi();

@@ -27,7 +27,7 @@ import { seededRandom } from "../../support/seeded-random.ts";
 const START_MS = 1_763_650_000_000;
 const MINUTE_MS = 60_000;
 const LEASE_MS = 240;
-/** From specification 8. */
+/** From contract 8. */
 const BOUND_MS = 250;
 const ROUND_MS = 5_000;
 /** `exp` is so long after `iat`, and is accepted for so much longer. */

@@ -12,7 +12,7 @@ export interface PrincipalRow {
   readonly name: string;
   readonly region: string;
   readonly environment: PrincipalEnvironment;
-  /** Copied from the role at provisioning (specification 2). */
+  /** Copied from the role at provisioning (contract 2). */
   readonly scopes: string[];
   readonly state: "ACTIVE" | "REVOKED";
   readonly provisioned_at: Date;

@@ -122,7 +122,7 @@ function sinceDay(ids: readonly string[]): { readonly day: Statement; readonly n
 }
 
 /**
- * Loads deliveries for an attempt, in the order of the keys. The fence (architecture 3) returns only rows with the
+ * Loads deliveries for an attempt, in the order of the keys. The fence (carrier and epoch) returns only rows with the
  * caller's carrier and epoch; the others are undefined.
  *
  * @param traced whether to load the event's trace, too

@@ -2,7 +2,7 @@
  * Claims: deliveries get their carrier, first of all in the database. Concurrent workers skip locked rows. Every claim
  * is one statement, so after a crash a delivery is either waiting or claimed.
  *
- * The claim of first attempts does not wait for the disk (decision 0010). A crash of PostgreSQL may undo it, and the
+ * The claim of first attempts does not wait for the disk (decision 10). A crash of PostgreSQL may undo it, and the
  * deliveries wait again.
  */
 import { putBounded } from "../../../domain/bounded-map.ts";

@@ -140,7 +140,7 @@ function servedByState({ state, endpointId }: DeliveryFilter, now: Date): readon
 
 /**
  * Returns the rows of an endpoint or event type. Their indexes contain deliveries only from their first outcome on
- * (decision 0024). Those without one are read separately.
+ * (decision 24). Those without one are read separately.
  */
 function servedByColumn({ endpointId, eventType, state }: DeliveryFilter): readonly Served[] {
   const waiting = state === undefined ? queued([]) : [];

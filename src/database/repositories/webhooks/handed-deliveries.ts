@@ -1,4 +1,4 @@
-/** The claim that an insert of events writes for a worker in the same process (decision 0042). */
+/** The claim that an insert of events writes for a worker in the same process (decision 42). */
 import { raw, type Statement, sql } from "../../sql.ts";
 
 /**
@@ -19,7 +19,7 @@ export const NOTED_BEFORE = `ON CONFLICT (carrier) DO UPDATE SET
           first_day = least(l.first_day, excluded.first_day), first_id = least(l.first_id, excluded.first_id),
           last_day = greatest(l.last_day, excluded.last_day), last_id = greatest(l.last_id, excluded.last_id)`;
 
-/** Deliveries that a worker in this process takes over at their insert (decision 0042). */
+/** Deliveries that a worker in this process takes over at their insert (decision 42). */
 export interface HandedDeliveries {
   /** The worker that claims them. */
   readonly worker: string;
