@@ -17,12 +17,12 @@ function qualityOf(accept: string, type: string): number {
   return best.quality;
 }
 
-/** Whether the client prefers a media type to each of the others. False without an Accept header. */
-export function prefers(accept: string | undefined, type: string, ...others: readonly string[]): boolean {
-  return accept !== undefined && others.every((other) => qualityOf(accept, type) > qualityOf(accept, other));
-}
-
 /** Whether the client prefers HTML to JSON, as browsers do. JSON is the default. */
 export function prefersHtml(accept: string | undefined): boolean {
-  return prefers(accept, "text/html", "application/json", "application/problem+json");
+  return (
+    accept !== undefined &&
+    ["application/json", "application/problem+json"].every(
+      (json) => qualityOf(accept, "text/html") > qualityOf(accept, json),
+    )
+  );
 }

@@ -3,7 +3,6 @@
  * they name nobody.
  */
 import { Type } from "typebox";
-import { prefers } from "../../http/accept.ts";
 import { isId } from "../../domain/ids.ts";
 import { nothingHere } from "../../domain/errors.ts";
 import { Closed } from "../../http/common.ts";
@@ -11,8 +10,6 @@ import { ANY_ORIGIN, makeJsonDocument, sendDocument } from "../../http/public-do
 import type { FruitlessLookups } from "../../http/rate-limits/fruitless-lookups.ts";
 import type { SignetServer } from "../../http/types.ts";
 import type { StatusListDocuments } from "../../tokens/status-lists/documents.ts";
-import { STATUS_LIST_CWT } from "../../lib/status-list/cwt.ts";
-import { STATUS_LIST_JWT } from "../../tokens/status-lists/status-list.ts";
 import { operation } from "../openapi/operation.ts";
 
 const EXAMPLE_LIST = "https://signet.example/.well-known/status-lists/stl_01jd3c5xq8m2v7k9r4t6w0zy";
@@ -58,7 +55,7 @@ export function registerStatusListRoutes(server: SignetServer, services: StatusL
       public: true,
       summary: "Read a status list",
       description:
-        "A signed JWT (`typ` is `statuslist+jwt`) with one bit per token (draft-ietf-oauth-status-list): 1 means revoked. Tokens name their list and bit in `status.status_list`. Use a list for `ttl` seconds, and never beyond `exp`. With `If-None-Match`, returns 304 if nothing has changed. `Accept: application/statuslist+cwt` gets the list as CWT (COSE_Sign1), which is a quarter smaller.",
+        "A signed JWT (`typ` is `statuslist+jwt`) with one bit per token (draft-ietf-oauth-status-list): 1 means revoked. Tokens name their list and bit in `status.status_list`. Use a list for `ttl` seconds, and never beyond `exp`. With `If-None-Match`, returns 304 if nothing has changed.",
       errors: ["NOT_FOUND", "RATE_LIMITED", "CLOCK_SKEWED"],
       documentedResponse: { type: "string" },
       responseType: "application/statuslist+jwt",
@@ -75,10 +72,7 @@ export function registerStatusListRoutes(server: SignetServer, services: StatusL
         void reply.headers(ANY_ORIGIN);
         throw nothingHere();
       }
-      // A client that asks for neither gets the JWT, which every implementation reads.
-      const asksForCwt = prefers(request.headers.accept, STATUS_LIST_CWT, STATUS_LIST_JWT);
-      const form = asksForCwt ? found.cwt : found.jwt;
-      return sendDocument(request, reply, form, { ...headers(), vary: "accept, accept-encoding" });
+      return sendDocument(request, reply, found, headers());
     },
   );
 }

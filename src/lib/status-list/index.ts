@@ -7,7 +7,6 @@ import { inflateSync } from "node:zlib";
 import { readBody } from "../bounded-body.ts";
 import { verifySignature } from "../jws.ts";
 import { soundKey } from "../public-key.ts";
-import { readCwt, STATUS_LIST_CWT } from "./cwt.ts";
 
 const TIMEOUT_MS = 5_000;
 const JWKS_KEPT_MS = 300_000;
@@ -16,8 +15,7 @@ const RETRY_MS = 1_000;
 const BYTES_MAX = 1_048_576;
 const LISTS_MAX = 100;
 const SKEW_SECONDS = 5;
-/** The CWT is a quarter smaller; an issuer without it answers with a JWT. */
-const ACCEPTED = `${STATUS_LIST_CWT}, application/statuslist+jwt;q=0.9`;
+const STATUS_LIST_JWT = "application/statuslist+jwt";
 
 /** `STATUS_MISSING`: the token names no list. `LIST_INVALID`, `LIST_UNAVAILABLE`: nothing is known about the token. */
 export type StatusListErrorCode = "STATUS_MISSING" | "LIST_INVALID" | "LIST_UNAVAILABLE";
@@ -61,8 +59,6 @@ interface Token {
 
 interface Answer {
   readonly body: Buffer;
-  /** Media type, without parameters. */
-  readonly type: string;
   readonly ageSeconds: number;
 }
 
@@ -130,18 +126,14 @@ export class StatusListClient {
     if (!response.ok) {
       throw new StatusListError("LIST_UNAVAILABLE", `${url} answers ${response.status}`);
     }
-    const [type = ""] = (response.headers.get("content-type") ?? "").split(";");
     const ageSeconds = Number(response.headers.get("age") ?? 0) || 0;
-    return { body, type: type.trim().toLowerCase(), ageSeconds };
+    return { body, ageSeconds };
   }
 
   async #read(uri: string): Promise<List> {
     const sentAt = this.#options.now();
-    const { body, type, ageSeconds } = await this.#get(uri, ACCEPTED);
-    const isCwt = type === STATUS_LIST_CWT;
-    const token = isCwt ? readCwt(body) : readJwt(body.toString());
-    const wanted = isCwt ? STATUS_LIST_CWT : "statuslist+jwt";
-    const { iss, sub, iat, exp, ttl, status_list: list } = await this.#verified(token, wanted);
+    const { body, ageSeconds } = await this.#get(uri, STATUS_LIST_JWT);
+    const { iss, sub, iat, exp, ttl, status_list: list } = await this.#verified(readJwt(body.toString()));
     const now = sentAt / 1_000;
     const isLive = Number(iat) <= now + SKEW_SECONDS && Number(exp) > now && Number(ttl) > 0;
     const packed = packedBits(list);
@@ -161,7 +153,7 @@ export class StatusListClient {
   }
 
   /** Returns the claims of a list that a published key of the issuer signed. */
-  async #verified({ typ, kid, alg, signed, signature, claims }: Token, wanted: string): Promise<Claims> {
+  async #verified({ typ, kid, alg, signed, signature, claims }: Token): Promise<Claims> {
     const isOld = this.#options.now() - this.#keys.at > JWKS_KEPT_MS;
     if (isOld || !this.#keys.keys.some((key) => key["kid"] === kid)) {
       const { body } = await this.#get(`${this.#options.issuer}/.well-known/jwks.json`, "application/json");
@@ -169,7 +161,7 @@ export class StatusListClient {
     }
     const jwk = this.#keys.keys.find((key) => key["kid"] === kid);
     // The key determines the algorithm (RFC 8725 section 3.1).
-    if (jwk === undefined || alg !== jwk["alg"] || typ !== wanted) {
+    if (jwk === undefined || alg !== jwk["alg"] || typ !== "statuslist+jwt") {
       throw new StatusListError("LIST_INVALID", "the status list is signed by no key of the issuer");
     }
     const key = soundKey(createPublicKey({ key: jwk, format: "jwk" }));
@@ -183,8 +175,7 @@ export class StatusListClient {
 /** Returns the compressed list of one bit per token; undefined for another. */
 function packedBits(list: unknown): Buffer | undefined {
   const { bits, lst } = (list ?? {}) as Claims;
-  const bytes = typeof lst === "string" ? Buffer.from(lst, "base64url") : lst;
-  return bits === 1 && Buffer.isBuffer(bytes) ? bytes : undefined;
+  return bits === 1 && typeof lst === "string" ? Buffer.from(lst, "base64url") : undefined;
 }
 
 function readJwt(jwt: string): Token {

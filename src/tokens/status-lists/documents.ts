@@ -10,7 +10,6 @@ import type { GuardedClock } from "../../domain/clock.ts";
 import { makeDocument, type PublicDocument } from "../../http/public-document.ts";
 import type { RevocationView } from "../../revocation/view.ts";
 import type { SigningKey } from "../signing-keys/signing-key.ts";
-import { STATUS_LIST_CWT } from "../../lib/status-list/cwt.ts";
 import { signStatusList, STATUS_LIST_JWT, statusBits } from "./status-list.ts";
 
 /** Lists in memory, each up to 0.7 MB. */
@@ -36,17 +35,11 @@ export interface StatusListDocumentsOptions {
   readonly clock: Pick<GuardedClock, "now" | "requireRight">;
 }
 
-/** A list as JWT and as CWT. */
-export interface StatusListForms {
-  readonly jwt: PublicDocument;
-  readonly cwt: PublicDocument;
-}
-
 interface Made {
   readonly bits: Buffer;
   readonly kid: string;
   readonly signedAtMs: number;
-  readonly forms: StatusListForms;
+  readonly document: PublicDocument;
   /** The revocations that it covers, and until when it can be served. */
   readonly applied: number;
   readonly untilMs: number;
@@ -56,7 +49,7 @@ interface Made {
 export interface StatusListDocuments {
   readonly ttlSeconds: number;
   /** Returns the current list; undefined if there is none. Rejects if the database is unavailable. */
-  of(id: string): Promise<StatusListForms | undefined>;
+  of(id: string): Promise<PublicDocument | undefined>;
 }
 
 /** Creates the lists of one process. */
@@ -67,18 +60,14 @@ export function createStatusListDocuments(options: StatusListDocumentsOptions): 
   const making = new Map<string, Promise<Made | undefined>>();
   const signedAgainSeconds = Math.max(SIGNED_AGAIN_SECONDS, ttlSeconds);
 
-  async function sign(id: string, bits: Buffer): Promise<Pick<Made, "kid" | "signedAtMs" | "forms">> {
+  async function sign(id: string, bits: Buffer): Promise<Pick<Made, "kid" | "signedAtMs" | "document">> {
     clock.requireRight();
     const signedAtMs = clock.now();
     const iat = Math.floor(signedAtMs / 1_000);
     const key = signingKey();
     const claims = { iss: issuer, sub: uriOf(id), iat, exp: iat + 2 * signedAgainSeconds, ttl: ttlSeconds };
-    const { jwt, cwt } = await signStatusList(bits, claims, key);
-    const forms = {
-      jwt: makeDocument(STATUS_LIST_JWT, jwt, await packed(jwt)),
-      cwt: makeDocument(STATUS_LIST_CWT, cwt, null),
-    };
-    return { kid: key.kid, signedAtMs, forms };
+    const jwt = await signStatusList(bits, claims, key);
+    return { kid: key.kid, signedAtMs, document: makeDocument(STATUS_LIST_JWT, jwt, await packed(jwt)) };
   }
 
   async function make(id: string, before: Made | undefined): Promise<Made | undefined> {
@@ -129,7 +118,7 @@ export function createStatusListDocuments(options: StatusListDocumentsOptions): 
     of: async (id) => {
       // A list that is being made already may lack a revocation that is known now.
       await making.get(id);
-      return (currentOf(id) ?? (await makeOnce(id)))?.forms;
+      return (currentOf(id) ?? (await makeOnce(id)))?.document;
     },
   };
 }

@@ -2,7 +2,6 @@
 import { promisify } from "node:util";
 import { deflate } from "node:zlib";
 import type { RevokedPlaces } from "../../database/repositories/tokens/status-lists.ts";
-import { signCwt } from "../../lib/status-list/cwt.ts";
 import type { SigningKey } from "../signing-keys/signing-key.ts";
 import { LIST_SIZE, placeOfJti } from "./places.ts";
 
@@ -38,27 +37,17 @@ export interface StatusListClaims {
   readonly ttl: number;
 }
 
-/** A signed list in its two forms. */
-export interface StatusListTokens {
-  readonly jwt: string;
-  readonly cwt: Buffer;
-}
-
-/** Signs a list. */
+/** Signs a list. Returns a JWT. */
 export async function signStatusList(
   bits: Buffer,
   claims: StatusListClaims,
   key: SigningKey,
-): Promise<StatusListTokens> {
+): Promise<string> {
   const lst = await deflated(bits);
   const header = { alg: key.alg, kid: key.kid, typ: "statuslist+jwt" };
   const payload = { ...claims, status_list: { bits: 1, lst: lst.toString("base64url") } };
   const signed = [header, payload]
     .map((part) => Buffer.from(JSON.stringify(part)).toString("base64url"))
     .join(".");
-  const jwt = `${signed}.${await key.sign(signed)}`;
-  const cwt = await signCwt({ ...claims, status_list: { bits: 1, lst } }, key, async (bytes) =>
-    Buffer.from(await key.sign(bytes.toString("latin1")), "base64url"),
-  );
-  return { jwt, cwt };
+  return `${signed}.${await key.sign(signed)}`;
 }

@@ -1,6 +1,6 @@
 /** Content negotiation between HTML and JSON. */
 import { describe, expect, test } from "vitest";
-import { prefers, prefersHtml } from "../../../src/http/accept.ts";
+import { prefersHtml } from "../../../src/http/accept.ts";
 
 describe("a client gets HTML if it names it and prefers it to JSON", () => {
   test.each([
@@ -24,15 +24,4 @@ describe("a client gets HTML if it names it and prefers it to JSON", () => {
   ])("%s: %s", (accept, expected) => {
     expect(prefersHtml(accept)).toBe(expected);
   });
-});
-
-test.each([
-  ["application/statuslist+cwt", true],
-  ["application/statuslist+jwt", false],
-  ["application/statuslist+jwt;q=0.2, application/statuslist+cwt;q=0.3", true],
-  ["application/statuslist+jwt;q=0.1, application/*;q=0.5", true],
-  ["*/*", false],
-  [undefined, false],
-])("with Accept %s, the CWT is preferred to the JWT: %s", (accept, expected) => {
-  expect(prefers(accept, "application/statuslist+cwt", "application/statuslist+jwt")).toBe(expected);
 });
