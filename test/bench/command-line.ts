@@ -153,7 +153,7 @@ export function stopOnSignals(stop: () => Promise<void>): void {
 
 export interface Command<T extends Named, O extends CommonOptions> {
   readonly usage: string;
-  readonly all: readonly T[];
+  readonly all: (options: O) => readonly T[];
   readonly parse: (args: readonly string[]) => O;
   /** @returns the exit code */
   readonly run: (chosen: readonly T[], options: O) => Promise<number>;
@@ -161,16 +161,18 @@ export interface Command<T extends Named, O extends CommonOptions> {
 
 async function exitCode<T extends Named, O extends CommonOptions>(command: Command<T, O>): Promise<number> {
   let options: O;
+  let all: readonly T[];
   let chosen: readonly T[];
   try {
     options = command.parse(process.argv.slice(2));
-    chosen = chooseNamed(command.all, options.only);
+    all = command.all(options);
+    chosen = chooseNamed(all, options.only);
   } catch (error) {
     log(`${messageOf(error)}\n\n${command.usage}`);
     return 2;
   }
   if (options.list) {
-    command.all.forEach(({ name, about }) => log(`${name.padEnd(26)}${about}`));
+    all.forEach(({ name, about }) => log(`${name.padEnd(26)}${about}`));
     return 0;
   }
   requireBuild(options);

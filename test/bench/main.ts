@@ -1,23 +1,40 @@
 /** `npm run bench`: measures the service over its public API on real PostgreSQL and Temporal. See docs/benchmarks.md. */
-import { log, outputPath, runCommand, runEach, stopOnSignals, withTimeout } from "./command-line.ts";
+import {
+  log,
+  type Named,
+  outputPath,
+  runCommand,
+  runEach,
+  stopOnSignals,
+  withTimeout,
+} from "./command-line.ts";
 import { startBusy } from "./environment/busy.ts";
 import { startStack } from "./environment/stack.ts";
 import { LoadGenerator } from "./load/load-generator.ts";
 import { type BenchOptions, parseOptions, USAGE } from "./options.ts";
 import { writeProfiles } from "./report/profiles.ts";
 import { writeReport } from "./report/report.ts";
+import { COMPARED, comparison } from "./scenarios/against.ts";
 import { Bench, type Scenario } from "./scenarios/bench.ts";
 import { SCENARIOS } from "./scenarios/index.ts";
 
 const SCENARIO_TIMEOUT_MS = 20 * 60_000;
 
-async function run(chosen: readonly Scenario[], options: BenchOptions): Promise<number> {
+/** Returns the chosen scenarios, or the one that compares by the chosen loads. */
+function scenariosOf(chosen: readonly Named[], { against }: BenchOptions): readonly Scenario[] {
+  const isChosen = (each: Named): boolean => chosen.includes(each);
+  return against === undefined
+    ? SCENARIOS.filter(isChosen)
+    : [comparison(against, COMPARED.filter(isChosen))];
+}
+
+async function run(chosen: readonly Named[], options: BenchOptions): Promise<number> {
   const startedAt = new Date();
   const out = outputPath(options, startedAt);
   const stack = await startStack({ postgres: options.postgres, pruneIndexes: options.pruneIndexes, log });
   const load = new LoadGenerator();
   const profiles = options.profile ? `${out}.profiles` : undefined;
-  const { quick, set: raised, together, peers, borders, axes } = options;
+  const { quick, set: raised, together, rounds, peers, borders, axes } = options;
   const busy = startBusy(options.busy, stack.janitor);
   const bench = new Bench({
     stack,
@@ -26,6 +43,7 @@ async function run(chosen: readonly Scenario[], options: BenchOptions): Promise<
     raised,
     profiles,
     together,
+    rounds,
     peers,
     borders,
     axes,
@@ -43,7 +61,7 @@ async function run(chosen: readonly Scenario[], options: BenchOptions): Promise<
   };
   stopOnSignals(close);
   try {
-    const failures = await runEach(chosen, async (scenario) => {
+    const failures = await runEach(scenariosOf(chosen, options), async (scenario) => {
       log(`\n${scenario.name}: ${scenario.about}`);
       await withTimeout(scenario.run(bench), scenario.name, scenario.timeoutMs ?? SCENARIO_TIMEOUT_MS);
     });
@@ -62,4 +80,9 @@ async function run(chosen: readonly Scenario[], options: BenchOptions): Promise<
   }
 }
 
-await runCommand({ usage: USAGE, all: SCENARIOS, parse: parseOptions, run });
+await runCommand<Named, BenchOptions>({
+  usage: USAGE,
+  all: ({ against }) => (against === undefined ? SCENARIOS : COMPARED),
+  parse: parseOptions,
+  run,
+});

@@ -13,7 +13,8 @@ export const USAGE = `npm run bench -- [options]
   --all-indexes       keep all visibility indexes of Temporal's schema
   --rig DIR           source of the load generator for the scenario \`peers\`
   --peers DIR         the peers that \`peers\` measures; docs/benchmarks.md describes both directories
-  --rounds N          turns of each system in \`peers\` (1 to 20; default 3; 1 with --quick)
+  --against REF       builds another commit and measures both in turns; fails if this one is clearly worse
+  --rounds N          turns of each system in \`peers\` and --against (1 to 20; default 3; 1 with --quick)
   --axes NAMES        axes of \`growth\`, comma-separated (default: all)
   --followers N       followers in \`borders\` (4 to 1,000; default 32 per core)
   --seconds N         length of each phase of \`borders\` (10 to 1,200; default 600; 20 with --quick)
@@ -29,6 +30,10 @@ export interface BenchOptions extends CommonOptions {
   readonly profile: boolean;
   /** Whether api and worker are one process. */
   readonly together: boolean;
+  /** Commit to compare with, in place of the scenarios. */
+  readonly against: string | undefined;
+  /** Turns of each system in `peers` and `against`. */
+  readonly rounds: number;
   readonly peers: PeersOptions;
   readonly borders: BordersOptions;
   /** Axes of the scenario `growth`; empty for all. */
@@ -41,7 +46,6 @@ export interface BenchOptions extends CommonOptions {
 export interface PeersOptions {
   readonly rig: string | undefined;
   readonly peers: string | undefined;
-  readonly rounds: number;
 }
 
 /** Options of the scenario `borders`. Undefined for its default. */
@@ -83,6 +87,7 @@ export function parseOptions(args: readonly string[]): BenchOptions {
     together: { type: "boolean", default: false },
     rig: { type: "string" },
     peers: { type: "string" },
+    against: { type: "string" },
     rounds: { type: "string" },
     axes: { type: "string", default: "" },
     followers: { type: "string" },
@@ -95,11 +100,9 @@ export function parseOptions(args: readonly string[]): BenchOptions {
     pruneIndexes: !values["all-indexes"],
     profile: values.profile,
     together: values.together,
-    peers: {
-      rig: values.rig,
-      peers: values.peers,
-      rounds: parseCount("rounds", values.rounds ?? (common.quick ? "1" : "3"), [1, 20]),
-    },
+    against: values.against,
+    rounds: parseCount("rounds", values.rounds ?? (common.quick ? "1" : "3"), [1, 20]),
+    peers: { rig: values.rig, peers: values.peers },
     borders: {
       followers: parseOptionalCount("followers", values.followers, [4, 1_000]),
       seconds: parseOptionalCount("seconds", values.seconds, [10, 1_200]),

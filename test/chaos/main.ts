@@ -105,4 +105,4 @@ async function run(chosen: readonly ChaosCase[], options: ChaosOptions): Promise
   }
 }
 
-await runCommand({ usage: USAGE, all: CASES, parse, run });
+await runCommand({ usage: USAGE, all: () => CASES, parse, run });

@@ -123,9 +123,8 @@ export async function makeImage(directory: string, cacheDir: string): Promise<vo
 }
 
 /** Returns the image's NODE_OPTIONS. @throws if the Dockerfile sets none */
-export async function imageNodeOptions(): Promise<string> {
-  const dockerfile = await readFile(join(REPOSITORY, "Dockerfile"), "utf8");
-  const options = /\bNODE_OPTIONS="([^"]+)"/.exec(dockerfile)?.[1];
+export async function imageNodeOptions(dockerfile = join(REPOSITORY, "Dockerfile")): Promise<string> {
+  const options = /\bNODE_OPTIONS="([^"]+)"/.exec(await readFile(dockerfile, "utf8"))?.[1];
   if (options === undefined) {
     throw new Error("the Dockerfile sets no NODE_OPTIONS");
   }

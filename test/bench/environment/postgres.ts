@@ -120,6 +120,16 @@ export async function withClient<Result>(
   }
 }
 
+/** Returns the position of the server's WAL, in bytes. */
+export async function walBytes(url: string): Promise<number> {
+  return await withClient(url, async (client) => {
+    const { rows } = await client.query<{ wal: number }>(
+      "SELECT (pg_current_wal_insert_lsn() - '0/0')::float8 AS wal",
+    );
+    return rows[0]?.wal ?? Number.NaN;
+  });
+}
+
 /** Returns the version and every setting that differs from PostgreSQL's defaults. */
 export async function describeServer(url: string): Promise<Readonly<Record<string, string>>> {
   return await withClient(url, async (client) => {

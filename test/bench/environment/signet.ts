@@ -1,4 +1,5 @@
 /** Signet from dist/: `api` and `worker` as separate processes, as in production. */
+import { existsSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -24,6 +25,8 @@ export interface SignetOptions {
   readonly janitor: Janitor;
   /** Output directory of `npm run build`. */
   readonly dist: string;
+  /** The Dockerfile of that build, which sets Node's options (default: this repository's). */
+  readonly dockerfile?: string;
   /** Database URLs, and the secrets that survive restarts. */
   readonly base: Settings;
   /** Additional settings of a scenario. */
@@ -88,11 +91,19 @@ function profileFlags(directory: string | undefined, name: string): string[] {
 }
 
 /** What docs/operations.md asks for one process: the room of both, and young objects that die young at any rate. */
-async function togetherNodeOptions(): Promise<string> {
-  const options = await imageNodeOptions();
+async function togetherNodeOptions(dockerfile: string | undefined): Promise<string> {
+  const options = await imageNodeOptions(dockerfile);
   return options
     .replace("--max-old-space-size=256", "--max-old-space-size=384")
     .replace("--max-semi-space-size=8", "--max-semi-space-size=32");
+}
+
+/** Returns the service's program. Until 0.3.0, it was not in `processes`. */
+function mainOf(dist: string): string {
+  const [main = "", former = ""] = [["processes"], []].map((folder) =>
+    join(dist, "src", ...folder, "main.js"),
+  );
+  return existsSync(main) || !existsSync(former) ? main : former;
 }
 
 interface Launch {
@@ -113,7 +124,7 @@ async function launch(options: SignetOptions, what: Launch): Promise<ServerProce
     process.execPath,
     ...(tuning?.node ?? []),
     ...profileFlags(options.profiles, command),
-    join(options.dist, "src", "processes", "main.js"),
+    mainOf(options.dist),
     command,
   ];
   const limited =
@@ -125,7 +136,7 @@ async function launch(options: SignetOptions, what: Launch): Promise<ServerProce
     command: program,
     args,
     cwd: options.directory,
-    env: { NODE_OPTIONS: await imageNodeOptions(), ...env },
+    env: { NODE_OPTIONS: await imageNodeOptions(options.dockerfile), ...env },
     logFile: logFileOf(options, what),
   });
   options.janitor.mind(server.pid, "SIGTERM");
@@ -230,7 +241,7 @@ async function startNumbered(
     SIGNET_ADMIN_LISTEN: `127.0.0.1:${adminPort}`,
     SIGNET_EDGE_LISTEN: `127.0.0.1:${edgePort}`,
     SIGNET_METRICS_LISTEN: `127.0.0.1:${metricsPort}`,
-    ...(command === "all" ? { NODE_OPTIONS: await togetherNodeOptions() } : {}),
+    ...(command === "all" ? { NODE_OPTIONS: await togetherNodeOptions(options.dockerfile) } : {}),
   };
   const url = `http://127.0.0.1:${apiPort}`;
   const metricsUrl = `http://127.0.0.1:${metricsPort}`;

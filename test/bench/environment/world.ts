@@ -30,8 +30,9 @@ export interface WorldOptions {
   readonly name: string;
   readonly stack: Stack;
   readonly load: LoadGenerator;
-  /** Another build of Signet to run instead of this repository's. */
+  /** Another build of Signet to run instead of this repository's, and its Dockerfile. */
   readonly dist?: string;
+  readonly dockerfile?: string;
   /** Settings for every scenario that raise limits above the defaults. */
   readonly raised: Settings;
   readonly profiles: string | undefined;
@@ -265,11 +266,12 @@ export class World {
   }
 
   #signetOptions(settings: Settings): Parameters<typeof startSignet>[0] {
-    const { stack, raised, profiles, dist = DIST, shape, databasePort } = this.#options;
+    const { stack, raised, profiles, dist = DIST, dockerfile, shape, databasePort } = this.#options;
     const serviceUrl = new URL(this.serviceDatabaseUrl);
     serviceUrl.port = String(databasePort ?? serviceUrl.port);
     return {
       dist,
+      ...(dockerfile === undefined ? {} : { dockerfile }),
       directory: this.#directory,
       janitor: stack.janitor,
       base: { ...this.#base, SIGNET_DATABASE_URL: serviceUrl.href },

@@ -1,5 +1,6 @@
 /** Measures the resources of the processes while a scenario runs. */
 import { setTimeout as delay } from "node:timers/promises";
+import { walBytes } from "../environment/postgres.ts";
 import { monotonicMs } from "../load/monotonic.ts";
 import type { TimeWindow } from "./cpu-profile.ts";
 import { cpuSeconds, machineCpuSeconds, pssMiB } from "./process-tree.ts";
@@ -16,6 +17,12 @@ export interface Roots {
   readonly load: Readonly<Record<string, number>>;
 }
 
+/** What is measured: a world. */
+interface Measured {
+  readonly roots: Roots;
+  readonly adminDatabaseUrl: string;
+}
+
 export interface Usage {
   /** CPU-seconds from the start to the last arrival, by process tree. */
   readonly cpu: Readonly<Record<string, number>>;
@@ -28,6 +35,8 @@ export interface Usage {
   readonly others: number;
   /** CPU-seconds taken by the hypervisor. */
   readonly stolen: number;
+  /** Bytes that PostgreSQL wrote to its WAL for all databases, from the start to {@link SETTLE_MS} after the last arrival. */
+  readonly wal: number;
   /** Memory at the end by process tree, and the highest observed sum of Signet's processes. */
   readonly pss: Readonly<Record<string, number>>;
   readonly signetPssPeak: number;
@@ -48,7 +57,8 @@ export function sum(values: Numbers): number {
   return Object.values(values).reduce((total, value) => total + value, 0);
 }
 
-function signetOnly(roots: Numbers): Record<string, number> {
+/** Returns Signet's processes alone. */
+export function signetOnly(roots: Numbers): Record<string, number> {
   return Object.fromEntries(Object.entries(roots).filter(([name]) => name.startsWith("signet_")));
 }
 
@@ -75,19 +85,24 @@ interface Reading {
 
 export class Meter {
   readonly #roots: Roots;
+  readonly #databaseUrl: string;
+  #walBefore = Number.NaN;
   #idle: Numbers = {};
   #before: Reading | undefined;
   #sampler: NodeJS.Timeout | undefined;
   #signetPssPeak = 0;
 
-  constructor(roots: Roots) {
+  constructor({ roots, adminDatabaseUrl }: Measured) {
     this.#roots = roots;
+    this.#databaseUrl = adminDatabaseUrl;
   }
 
   /** Measures the idle system, then starts. */
   async begin(): Promise<void> {
     const first = this.#read();
     await delay(IDLE_MS);
+    // Before the first reading, because a connection costs CPU.
+    this.#walBefore = await walBytes(this.#databaseUrl);
     this.#before = this.#read();
     const seconds = (this.#before.atMs - first.atMs) / 1_000;
     const used = Object.entries(difference(this.#before.system, first.system));
@@ -102,6 +117,7 @@ export class Meter {
     this.#sample();
     await delay(SETTLE_MS);
     const settled = this.#read();
+    const wal = (await walBytes(this.#databaseUrl)) - this.#walBefore;
     const before = this.#before ?? after;
     const cpu = difference(after.system, before.system);
     const load = difference(after.load, before.load);
@@ -113,6 +129,7 @@ export class Meter {
       load,
       others: Math.max(0, busy - sum(cpu) - sum(load) - (after.bench - before.bench)),
       stolen: after.machine.stolen - before.machine.stolen,
+      wal,
       pss: pssMiB(this.#roots.system),
       signetPssPeak: this.#signetPssPeak,
       window: { fromMs: before.atMs, toMs: after.atMs },

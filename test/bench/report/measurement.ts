@@ -41,6 +41,8 @@ export interface Measurement {
   readonly cpu_s_per_1000_settled: Figures;
   /** CPU of the bench's own publisher and sink. */
   readonly load_cpu_s_per_1000: Figures;
+  /** Bytes of WAL for all databases, Temporal's included, until a few seconds after the last arrival. */
+  readonly wal_bytes_per_delivery: number;
   /** Share of one core that the idle system used just before. */
   readonly idle_cores: Figures;
   /** CPU-seconds of Signet's threads: the JavaScript thread, Temporal's Rust core, garbage collection, workflows. */
@@ -106,6 +108,7 @@ export function describeMeasurement(parts: MeasurementParts): Measurement {
     cpu_s_per_1000: perThousand(usage.cpu, statistics.deliveries),
     cpu_s_per_1000_settled: perThousand(usage.cpuSettled, statistics.deliveries),
     load_cpu_s_per_1000: perThousand(usage.load, statistics.deliveries),
+    wal_bytes_per_delivery: round(usage.wal / statistics.deliveries, 0),
     idle_cores: roundAll(usage.idle, 3),
     thread_cpu_s: usage.threads,
     memory_pss_mib: roundAll(usage.pss, 0),

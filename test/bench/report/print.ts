@@ -42,6 +42,7 @@ const COLUMNS: readonly (readonly [string, (measurement: Measurement) => string]
         .join(" / "),
   ],
   ["load", ({ load_cpu_s_per_1000: cpu }) => number(cpu["total"] ?? Number.NaN, 2)],
+  ["WAL bytes per delivery", ({ wal_bytes_per_delivery: wal }) => number(wal)],
   ["MiB", ({ signet_pss_peak_mib: mib }) => number(mib)],
   ["lost", ({ lost }) => number(lost)],
   ["doubled", ({ duplicated }) => number(duplicated)],

@@ -1,7 +1,7 @@
 /** The environment in which scenarios run. */
 import type { Settings, Shape } from "../environment/signet.ts";
 import type { Stack } from "../environment/stack.ts";
-import { type TenantGroup, World } from "../environment/world.ts";
+import { type TenantGroup, World, type WorldOptions } from "../environment/world.ts";
 import type { LoadGenerator } from "../load/load-generator.ts";
 import type { BordersOptions, PeersOptions } from "../options.ts";
 import type { TimeWindow } from "../measure/cpu-profile.ts";
@@ -25,6 +25,8 @@ export interface BenchParts {
   readonly profiles: string | undefined;
   /** Whether api and worker are one process. */
   readonly together: boolean;
+  /** Turns of each system in comparisons. */
+  readonly rounds: number;
   readonly peers: PeersOptions;
   readonly borders: BordersOptions;
   /** Axes of `growth`; empty for all. */
@@ -67,6 +69,7 @@ export class Bench {
   readonly stack: Stack;
   readonly load: LoadGenerator;
   readonly quick: boolean;
+  readonly rounds: number;
   readonly peers: PeersOptions;
   readonly borders: BordersOptions;
   readonly axes: readonly string[];
@@ -85,6 +88,7 @@ export class Bench {
     this.stack = parts.stack;
     this.load = parts.load;
     this.quick = parts.quick;
+    this.rounds = parts.rounds;
     this.peers = parts.peers;
     this.borders = parts.borders;
     this.axes = parts.axes;
@@ -107,8 +111,14 @@ export class Bench {
    * database. Only one world's Signet runs at a time.
    *
    * @param shape number of processes (default: one api and one worker), the same at each call
+   * @param build another commit's, the same at each call
    */
-  async world(settings: Settings = {}, name: string = COMMON, shape?: Shape): Promise<World> {
+  async world(
+    settings: Settings = {},
+    name: string = COMMON,
+    shape?: Shape,
+    build?: Pick<WorldOptions, "dist" | "dockerfile">,
+  ): Promise<World> {
     for (const [other, world] of this.#worlds) {
       if (other !== name) {
         await world.stop();
@@ -117,7 +127,7 @@ export class Bench {
     const { stack, load, raised, profiles, together } = this.#parts;
     const world =
       this.#worlds.get(name) ??
-      (await World.create({ name, stack, load, raised, profiles, shape: { ...shape, together } }));
+      (await World.create({ name, stack, load, raised, profiles, shape: { ...shape, together }, ...build }));
     this.#worlds.set(name, world);
     await world.run(settings);
     return world;

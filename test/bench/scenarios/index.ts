@@ -8,9 +8,7 @@ import { endpoints } from "./endpoints.ts";
 import { edge } from "./edge.ts";
 import { egress } from "./egress.ts";
 import { failingReceiver } from "./failing-receiver.ts";
-import { features } from "./features.ts";
 import { growth } from "./growth/growth.ts";
-import { heaps } from "./heaps.ts";
 import { hostile } from "./hostile.ts";
 import { largeBodies } from "./large-bodies.ts";
 import { memory } from "./memory.ts";
@@ -25,7 +23,7 @@ import { revocation } from "./revocation.ts";
 import { rotation } from "./rotation.ts";
 import { saturation } from "./saturation.ts";
 import { ssf } from "./ssf.ts";
-import { frontier, steady } from "./steady.ts";
+import { steady } from "./steady.ts";
 import { tokens } from "./tokens.ts";
 import { verification } from "./verification.ts";
 
@@ -34,9 +32,6 @@ export const SCENARIOS: readonly Scenario[] = [
   ...saturation,
   largeBodies,
   memory,
-  heaps,
-  frontier,
-  features,
   tokens,
   edge,
   egress,

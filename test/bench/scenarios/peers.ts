@@ -257,7 +257,7 @@ async function takeTurn(
 
 async function takeTurns(setting: Setting, subjects: readonly Subject[], runs: PeerRun[]): Promise<void> {
   const { bench } = setting;
-  for (let round = 1; round <= bench.peers.rounds; round += 1) {
+  for (let round = 1; round <= bench.rounds; round += 1) {
     for (const subject of subjects) {
       await takeTurn(setting, subject, (parts) => {
         const run = describeRun({ ...parts, round });
@@ -276,7 +276,7 @@ async function compare(setting: Setting, subjects: readonly Subject[]): Promise<
   } finally {
     const summary = summarisePeers(runs);
     const versions = Object.fromEntries(subjects.map(({ name, version }) => [name, version]));
-    bench.findings["peers"] = { rounds: bench.peers.rounds, versions, ...summary, runs };
+    bench.findings["peers"] = { rounds: bench.rounds, versions, ...summary, runs };
     bench.log(`\n${peersTable(summary)}`);
     // Later scenarios need them.
     await startServersBelow(bench);

@@ -52,7 +52,7 @@ async function recentToken(signet: Signet, tenant: Tenant): Promise<string> {
 }
 
 /** Waits until earlier activity has ceased: retries, visibility, vacuum. */
-async function untilQuiet(roots: Readonly<Record<string, number>>): Promise<void> {
+export async function untilQuiet(roots: Readonly<Record<string, number>>): Promise<void> {
   const used = (): number => Object.values(cpuSeconds(roots)).reduce((total, value) => total + value, 0);
   const deadline = performance.now() + QUIET_TIMEOUT_MS;
   for (let before = used(); performance.now() < deadline;) {
@@ -77,7 +77,7 @@ export class Run {
     this.#world = world;
     this.#load = load;
     this.#slots = slots;
-    this.#meter = new Meter(world.roots);
+    this.#meter = new Meter(world);
   }
 
   /** @param slots deliveries per event */

@@ -5,8 +5,6 @@ import type { Bench, Scenario } from "./bench.ts";
 const EVENTS = 20_000;
 const WARM_UP = 2_000;
 const CONNECTIONS = 64;
-/** One workflow per delivery is some twenty times slower. */
-const ONE_EACH_EVENTS = 2_000;
 
 export function singles(connections: number): ClosedLoop {
   return { kind: "closed", connections, batch: 1 };
@@ -76,21 +74,4 @@ const batches: Scenario = {
   },
 };
 
-const oneEach: Scenario = {
-  name: "saturation-one-each",
-  about: "one workflow per delivery (SIGNET_DELIVERY_BATCH_MAX=1): 2,000 events over 10 endpoints",
-  run: async (bench) => {
-    const world = await bench.world({ SIGNET_DELIVERY_BATCH_MAX: "1" });
-    const group = await bench.tenTenants(world);
-    const flow = { group, events: bench.events(ONE_EACH_EVENTS), pace: singles(CONNECTIONS) };
-    await bench.measure(world, { name: "saturation-one-each", warmUp: bench.events(200), flow });
-  },
-};
-
-export const saturation: readonly Scenario[] = [
-  tenEndpoints,
-  oneEndpoint,
-  thousandEndpoints,
-  batches,
-  oneEach,
-];
+export const saturation: readonly Scenario[] = [tenEndpoints, oneEndpoint, thousandEndpoints, batches];

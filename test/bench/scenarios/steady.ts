@@ -1,23 +1,16 @@
 /** A steady rate, independent of the responses: measures latency and its cost. */
-import type { Settings } from "../environment/signet.ts";
 import type { Bench, Scenario } from "./bench.ts";
 
 const SECONDS = 20;
-const FRONTIER_SECONDS = 15;
-const FRONTIER = [20, 40, 60, 120, 240];
 
 interface Steady {
   readonly name: string;
   readonly perSecond: number;
   readonly events: number;
-  readonly settings?: Settings;
 }
 
-async function measureSteady(
-  bench: Bench,
-  { name, perSecond, events, settings = {} }: Steady,
-): Promise<void> {
-  const world = await bench.world(settings);
+async function measureSteady(bench: Bench, { name, perSecond, events }: Steady): Promise<void> {
+  const world = await bench.world();
   const group = await bench.tenTenants(world);
   const flow = { group, events, pace: { kind: "open", perSecond } } as const;
   await bench.measure(world, { name, warmUp: Math.min(200, events), flow });
@@ -42,20 +35,4 @@ const lone: Scenario = {
   },
 };
 
-const frontier: Scenario = {
-  name: "frontier",
-  about: `latency against CPU at 50/s and 200/s over SIGNET_DELIVERY_CLAIMS_PER_SECOND ${FRONTIER.join(", ")}`,
-  run: async (bench) => {
-    for (const starts of FRONTIER) {
-      const settings = { SIGNET_DELIVERY_CLAIMS_PER_SECOND: String(starts) };
-      for (const perSecond of [50, 200]) {
-        const name = `frontier-${starts}-open-${perSecond}`;
-        const events = perSecond * bench.seconds(FRONTIER_SECONDS);
-        await measureSteady(bench, { name, perSecond, events, settings });
-      }
-    }
-  },
-};
-
 export const steady: readonly Scenario[] = [atRate(50), atRate(200), lone];
-export { frontier };

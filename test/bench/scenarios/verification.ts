@@ -70,7 +70,7 @@ async function cpuOfOne(bench: Bench, world: World): Promise<Record<string, numb
   const tenant = await provisionTenant(world.signet, world.operatorToken, "registering");
   const token = await accessToken(world.signet, tenant);
   const endpoints = await bench.load.openEndpoints(REGISTERED);
-  const meter = new Meter(world.roots);
+  const meter = new Meter(world);
   await meter.begin();
   const startedAt = performance.now();
   for (const [index, { url }] of endpoints.entries()) {
