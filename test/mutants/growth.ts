@@ -192,9 +192,9 @@ export const GROWTH: readonly Mutant[] = [
   {
     name: "claims-join-by-statistics",
     breaks: "What waits is found by its own index, whatever the statistics say (decision 40)",
-    file: "src/database/repositories/webhooks/list-claims.ts",
-    find: "FROM chosen WHERE d.day = chosen.day AND d.id = chosen.id\n        RETURNING",
-    replace: "FROM candidates chosen WHERE d.day = chosen.day AND d.id = chosen.id\n        RETURNING",
+    file: "src/database/repositories/webhooks/claims.ts",
+    find: 'SELECT c.* FROM (SELECT ${columns.map((column) => `array_agg(${column}) AS ${column}`).join(", ")} FROM ${rows}) of\n        CROSS JOIN LATERAL unnest(${columns.map((column) => `of.${column}`).join(", ")}) AS c(${columns.join(", ")})',
+    replace: 'SELECT ${columns.join(", ")} FROM ${rows}',
     caughtBy: "test/integration/database/waiting-plans.test.ts",
   },
   {
