@@ -38,6 +38,8 @@ interface Entry {
 export interface Wave {
   readonly entries: readonly number[];
   readonly input: AttemptInput;
+  /** Whether the last attempt of each timed out. */
+  readonly silent: boolean;
 }
 
 export interface Due {
@@ -48,6 +50,9 @@ export interface Due {
   /** How the last one was answered. */
   readonly last: string | undefined;
 }
+
+/** The answer of a receiver that said nothing in time. */
+const TIMED_OUT = "timeout";
 
 /** Maximum difference of the server's and the worker's clocks. */
 const ASKED_SLACK_MS = 50;
@@ -410,6 +415,7 @@ export class DeliveryLedger {
     });
     return {
       entries,
+      silent: entries.every((entry) => this.#at(entry).last === TIMED_OUT),
       input: {
         members: this.members(entries),
         attempt: Math.min(attempt, ATTEMPT_MAX),

@@ -328,7 +328,7 @@ export class AttemptService {
       const latencyMs = health.latencyMs(endpointId);
       const postponeMs = await slots.acquire(endpointId, attemptName(key), latencyMs, clock.now());
       if (postponeMs > 0) {
-        return { kind: "postponed", dueMs: clock.now() + postponeMs };
+        return { kind: "postponed", dueMs: clock.now() + postponeMs, forSlot: true };
       }
     }
     try {

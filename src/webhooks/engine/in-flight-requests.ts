@@ -197,7 +197,7 @@ export class InFlightRequests {
     const leaves = outcome.kind === "failed" && plan.leaves(delivery.endpointId);
     this.#options.health.noteOutcome(
       delivery.endpointId,
-      { ok: sent.error === null, durationMs: sent.durationMs },
+      { ok: sent.error === null, timedOut: sent.error === "timeout", durationMs: sent.durationMs },
       this.#options.clock.now(),
     );
     this.#options.failures.note(

@@ -33,6 +33,14 @@ const RETRY_SPREAD_SECONDS = 2;
 const LETTERS_MS = 30_000;
 const LETTER_ENDPOINTS_MAX = 10_000;
 const LETTER_LISTS_MAX = 16;
+/**
+ * While an endpoint is silent, its next list waits this many times as long as it was silent at the last one, and until a
+ * request of that one has timed out.
+ */
+const SILENCE_FACTOR = 3;
+const SILENCE_MAX_MS = 10_000;
+/** Slow endpoints of which the last claim is remembered. A forgotten one gets its next list at once. */
+const SLOW_ENDPOINTS_MAX = 10_000;
 /** Dead letters in a workflow. Its input takes about 60 bytes for each. */
 const LETTERS_MAX = 1_000;
 /**
@@ -47,6 +55,10 @@ const LISTS_MIN = 4;
  */
 const STARTS = 2;
 const YIELD_MS = 1_000;
+/** A lane whose timer is later than this waits for a core, and so do first attempts. */
+const LATE_MS = 5;
+/** Turns in a row that a late lane leaves to first attempts: it has one in a second, however late it is. */
+const LEFT_MAX = 3;
 
 export interface ListLanesOptions {
   /** Id of this worker in claims. */
@@ -54,7 +66,7 @@ export interface ListLanesOptions {
   readonly pool: Pool;
   readonly starter: Pick<CarrierStarter, "startSlow" | "startRetries" | "startLetters">;
   readonly starts: Starts;
-  readonly health: Pick<EndpointHealth, "slow">;
+  readonly health: Pick<EndpointHealth, "slow" | "silentSinceMs">;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
   /** Maximum number of deliveries per workflow. */
@@ -63,6 +75,26 @@ export interface ListLanesOptions {
 
 /** Starts the workflow of a carrier with its members. Resolves to false if another workflow has that id. */
 type Start<T> = (carrier: string, members: readonly T[]) => Promise<unknown>;
+
+/** The turns of a lane, by which it measures how long this process waits for a core. */
+class LaneTurns {
+  #endedAtMs: number | undefined;
+  #left = 0;
+
+  /** Begins a turn. Returns whether the lane should leave it to first attempts. */
+  begin(yields: boolean): boolean {
+    const lateMs = this.#endedAtMs === undefined ? 0 : performance.now() - this.#endedAtMs - LANE_MS;
+    const leaves = yields && lateMs > LATE_MS && this.#left < LEFT_MAX;
+    this.#left = leaves ? this.#left + 1 : 0;
+    return leaves;
+  }
+
+  /** Ends a turn. @param isFollowed whether the next one begins at once. @returns the same */
+  end(isFollowed: boolean): boolean {
+    this.#endedAtMs = isFollowed ? undefined : performance.now();
+    return isFollowed;
+  }
+}
 
 /** A round that has ended. */
 interface Round {
@@ -83,8 +115,12 @@ export class ListLanes {
   #letterLists = LETTER_LISTS_MAX;
   #afterRetryTenant = "";
   #afterLetterEndpoint = "";
+  /** When the last list of a slow endpoint was claimed, in Unix milliseconds, unless it was full. */
+  readonly #slowAtMs = new Map<string, number>();
   /** When the last list of an endpoint's dead letters was claimed. */
   readonly #lettersAtMs = new Map<string, number>();
+  readonly #slowTurns = new LaneTurns();
+  readonly #retryTurns = new LaneTurns();
   /** When first attempts were last claimed. */
   #claimedAtMs = Number.NEGATIVE_INFINITY;
 
@@ -97,15 +133,35 @@ export class ListLanes {
     this.#claimedAtMs = performance.now();
   }
 
-  /** Starts lists of slow endpoints. Returns whether the next round should follow at once. */
+  /**
+   * Starts lists of slow endpoints. Returns whether the next round should follow at once.
+   *
+   * While an endpoint is silent, its deliveries are collected: the list before is the probe for those that wait. After a
+   * full list, the next one follows at once. After an answer, none waits.
+   */
   async slowRound(): Promise<boolean> {
-    const { pool, clock, health, starter, starts } = this.#options;
-    const slow = health.slow(clock.now());
+    return await this.#inTurn(this.#slowTurns, async () => await this.#claimSlow());
+  }
+
+  /** Starts lists of retries. Returns whether the next round should follow at once. */
+  async retryRound(): Promise<boolean> {
+    return await this.#inTurn(this.#retryTurns, async () => await this.#claimRetries());
+  }
+
+  /** Carries out a round, unless its turn is left to first attempts. */
+  async #inTurn(turns: LaneTurns, round: () => Promise<boolean>): Promise<boolean> {
+    return turns.begin(this.#yields) ? turns.end(false) : turns.end(await round());
+  }
+
+  async #claimSlow(): Promise<boolean> {
+    const { pool, starter, starts } = this.#options;
+    const slow = this.#slowEndpoints();
     if (slow.length === 0 || starts.pauseMs > 0) {
       return false;
     }
     const lists = this.#newLists(this.#slowLists);
     const claimed = await claimForEndpoints(pool, { ...lists, endpointIds: slow });
+    this.#noteSlow(claimed);
     const round = await this.#startRound(
       lists,
       claimed,
@@ -115,8 +171,33 @@ export class ListLanes {
     return this.#isFollowed(round);
   }
 
-  /** Starts lists of retries. Returns whether the next round should follow at once. */
-  async retryRound(): Promise<boolean> {
+  /** Returns the slow endpoints of which deliveries may go now. */
+  #slowEndpoints(): string[] {
+    const { clock, health } = this.#options;
+    const nowMs = clock.now();
+    return health.slow(nowMs).filter((id) => {
+      const [sinceMs, atMs] = [health.silentSinceMs(id), this.#slowAtMs.get(id)];
+      return (
+        sinceMs === undefined ||
+        atMs === undefined ||
+        nowMs - atMs >= Math.min(SILENCE_MAX_MS, SILENCE_FACTOR * (atMs - sinceMs))
+      );
+    });
+  }
+
+  #noteSlow(claimed: readonly Listed[]): void {
+    const nowMs = this.#options.clock.now();
+    for (const members of byCarrier(claimed).values()) {
+      const endpoint = members[0]?.endpointId ?? "";
+      if (members.length < this.#options.batchMax) {
+        putBounded(this.#slowAtMs, endpoint, nowMs, SLOW_ENDPOINTS_MAX);
+      } else {
+        this.#slowAtMs.delete(endpoint);
+      }
+    }
+  }
+
+  async #claimRetries(): Promise<boolean> {
     const { pool, starter, starts } = this.#options;
     if (starts.pauseMs > 0 || !(await hasWaitingRetries(pool))) {
       return false;

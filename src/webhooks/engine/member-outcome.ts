@@ -60,16 +60,26 @@ export type MemberOutcome =
       readonly answeredMs?: number;
     }
   /** Try again at this time, in Unix milliseconds, with the reservation if there is one. */
-  | { readonly kind: "postponed"; readonly dueMs: number; readonly reservation?: Reservation };
+  | {
+      readonly kind: "postponed";
+      readonly dueMs: number;
+      readonly reservation?: Reservation;
+      /** Whether it waits for a slot of its endpoint. */
+      readonly forSlot?: boolean;
+    };
 
 /**
  * Aligns the due times of members that failed or were postponed together and differ only by their request durations.
- * A separate activity for each would cost Temporal more than the attempt.
+ * Members that wait for slots return together, when the first of them may have one. A separate activity for each would
+ * cost Temporal more than the attempt.
  */
 export function aligned(outcomes: readonly MemberOutcome[]): readonly MemberOutcome[] {
   const latestMs = { failed: 0, asked: 0, postponed: 0 };
+  let slotMs = Number.POSITIVE_INFINITY;
   for (const outcome of outcomes) {
-    if ("dueMs" in outcome) {
+    if (waitsForSlot(outcome)) {
+      slotMs = Math.min(slotMs, outcome.dueMs);
+    } else if ("dueMs" in outcome) {
       const kind = alignedAs(outcome);
       latestMs[kind] = Math.max(latestMs[kind], outcome.dueMs);
     }
@@ -78,10 +88,19 @@ export function aligned(outcomes: readonly MemberOutcome[]): readonly MemberOutc
     if (!("dueMs" in outcome)) {
       return outcome;
     }
+    if (waitsForSlot(outcome)) {
+      return { ...outcome, dueMs: slotMs };
+    }
     const kind = alignedAs(outcome);
     const withinMs = kind === "asked" ? ALIGN_ASKED_MS : ALIGN_MS;
     return latestMs[kind] - outcome.dueMs <= withinMs ? { ...outcome, dueMs: latestMs[kind] } : outcome;
   });
+}
+
+type Postponed = Extract<MemberOutcome, { readonly kind: "postponed" }>;
+
+function waitsForSlot(outcome: MemberOutcome): outcome is Postponed {
+  return outcome.kind === "postponed" && outcome.forSlot === true;
 }
 
 function alignedAs(

@@ -25,6 +25,16 @@ interface Health {
   latencyMs: number;
   slowUntilMs: number;
   writtenUntilMs: number;
+  /** When the first of the requests began that got no answer, in Unix milliseconds; undefined after an answer. */
+  silentSinceMs?: number | undefined;
+}
+
+/** Result of an attempt. */
+export interface HealthOutcome {
+  readonly ok: boolean;
+  /** Whether the receiver said nothing until the end of the request. */
+  readonly timedOut: boolean;
+  readonly durationMs: number;
 }
 
 /** If this process is delayed by this much, slow responses say nothing about receivers. */
@@ -43,12 +53,11 @@ export class EndpointHealth {
   }
 
   /** Records the result of an attempt. */
-  noteOutcome(
-    endpointId: string,
-    outcome: { readonly ok: boolean; readonly durationMs: number },
-    nowMs: number,
-  ): void {
+  noteOutcome(endpointId: string, outcome: HealthOutcome, nowMs: number): void {
     const health = this.#endpoints.get(endpointId);
+    if (health !== undefined && !outcome.timedOut) {
+      health.silentSinceMs = undefined;
+    }
     if (outcome.ok && outcome.durationMs < SLOW_ANSWER_MS) {
       // Most endpoints are healthy, so they are not stored.
       if (health !== undefined) {
@@ -58,14 +67,14 @@ export class EndpointHealth {
       return;
     }
     if (this.#ownDelayMs() < (outcome.ok ? OWN_DELAY_MAX_MS : OWN_STOP_MS)) {
-      this.#slow(endpointId, outcome.durationMs, nowMs);
+      this.#slow(endpointId, outcome.durationMs, nowMs, outcome.timedOut);
     }
   }
 
   /** Records that a first attempt has exceeded the response time of a healthy receiver. */
   noteUnanswered(endpointId: string, nowMs: number): void {
     if (this.#ownDelayMs() < OWN_DELAY_MAX_MS) {
-      this.#slow(endpointId, SLOW_ANSWER_MS, nowMs);
+      this.#slow(endpointId, SLOW_ANSWER_MS, nowMs, true);
     }
   }
 
@@ -75,6 +84,14 @@ export class EndpointHealth {
 
   latencyMs(endpointId: string): number {
     return this.#endpoints.get(endpointId)?.latencyMs ?? SLOW_ANSWER_MS;
+  }
+
+  /**
+   * Returns since when an endpoint has answered no request of this process: when the first of them began, in Unix
+   * milliseconds. Undefined if it answered the last one.
+   */
+  silentSinceMs(endpointId: string): number | undefined {
+    return this.#endpoints.get(endpointId)?.silentSinceMs;
   }
 
   /** Returns the endpoints that take the slow lane now. */
@@ -116,12 +133,16 @@ export class EndpointHealth {
     }
   }
 
-  #slow(endpointId: string, tookMs: number, nowMs: number): void {
-    const health = this.#endpoints.get(endpointId) ?? {
+  #slow(endpointId: string, tookMs: number, nowMs: number, isSilent: boolean): void {
+    const health: Health = this.#endpoints.get(endpointId) ?? {
       latencyMs: tookMs,
       slowUntilMs: 0,
       writtenUntilMs: 0,
     };
+    if (isSilent) {
+      const isKnown = health.slowUntilMs > nowMs;
+      health.silentSinceMs = (isKnown ? health.silentSinceMs : undefined) ?? nowMs - tookMs;
+    }
     health.latencyMs += SMOOTHING * (tookMs - health.latencyMs);
     health.slowUntilMs = nowMs + SLOW_MS;
     this.#keep(endpointId, health);

@@ -98,6 +98,36 @@ describe("a member without a slot", () => {
   });
 });
 
+test("a wave is silent if the last attempt of each of its members timed out", () => {
+  const ledger = new DeliveryLedger(carrier(2), START_MS);
+  const answered = (answers: readonly (readonly [string, ...number[]])[]): void => {
+    const wave = take(ledger, START_MS);
+    expect(wave.entries).toHaveLength(2);
+    const ended = { started_at: START_MS, ended_at: START_MS };
+    ledger.apply(wave, {
+      ...ended,
+      failed: [
+        [0, 0],
+        [1, 0],
+      ],
+      answers,
+    });
+  };
+  const isSilent = (): boolean => {
+    const wave = take(ledger, START_MS);
+    ledger.free(wave.entries);
+    return wave.silent;
+  };
+  expect(isSilent()).toBe(false);
+  answered([
+    ["timeout", 0],
+    ["503", 1],
+  ]);
+  expect(isSilent()).toBe(false);
+  answered([["timeout"]]);
+  expect(isSilent()).toBe(true);
+});
+
 describe("a mixed list", () => {
   test("asks members to leave when their first attempt fails, and only then", () => {
     const ledger = new DeliveryLedger({ ...carrier(2), mixed: true }, START_MS);

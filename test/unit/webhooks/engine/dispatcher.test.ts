@@ -258,7 +258,7 @@ describe("many slow endpoints", () => {
     const rounds: number[] = [];
     let waiting = WAITING;
     const dispatcher = createDispatcher({
-      health: { slow: () => ["ep_1"] } as never,
+      health: { slow: () => ["ep_1"], silentSinceMs: () => undefined } as never,
       attempts: { firstUnderWay: 0, run: async () => await new Promise(() => undefined) } as never,
       starter: {
         draw: () => [],

@@ -1,6 +1,12 @@
 import { expect, test } from "vitest";
 import type { LoadedDelivery } from "../../../../src/database/repositories/webhooks/attempts.ts";
-import { anchored, type AttemptPlan, outcomeOf } from "../../../../src/webhooks/engine/member-outcome.ts";
+import {
+  aligned,
+  anchored,
+  type AttemptPlan,
+  type MemberOutcome,
+  outcomeOf,
+} from "../../../../src/webhooks/engine/member-outcome.ts";
 import { drawOffsets, nextDueMs, RETRY_WINDOW_MS } from "../../../../src/domain/retry-schedule.ts";
 
 const NOW_MS = 1_763_650_000_000;
@@ -28,6 +34,15 @@ test.each([600_000, 86_400_000])(
     expect(dueMs).toBeLessThanOrEqual(NOW_MS + (offsetsMs[2] ?? 0) + 10_000);
   },
 );
+
+test("members that wait for a slot return together, however many wait before them", () => {
+  const later = (dueMs: number): MemberOutcome => ({ kind: "postponed", dueMs, forSlot: true });
+  const held: MemberOutcome = { kind: "postponed", dueMs: NOW_MS + 30_000 };
+  const outcomes = aligned([held, later(NOW_MS + 10_600), later(NOW_MS + 10_000), later(NOW_MS + 60_000)]);
+  expect(outcomes.map((outcome) => "dueMs" in outcome && outcome.dueMs - NOW_MS)).toEqual([
+    30_000, 10_000, 10_000, 10_000,
+  ]);
+});
 
 const clock = { now: () => NOW_MS };
 const waiting = { state: "QUEUED", durationMs: null, error: null, nextAttemptAt: null } as const;

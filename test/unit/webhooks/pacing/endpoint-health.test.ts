@@ -1,44 +1,78 @@
 import { describe, expect, test } from "vitest";
-import { EndpointHealth } from "../../../../src/webhooks/pacing/endpoint-health.ts";
+import { EndpointHealth, type HealthOutcome } from "../../../../src/webhooks/pacing/endpoint-health.ts";
 import { EndpointSlots } from "../../../../src/webhooks/pacing/endpoint-slots.ts";
+
+const ok = (durationMs: number): HealthOutcome => ({ ok: true, timedOut: false, durationMs });
+const failed = (durationMs: number): HealthOutcome => ({ ok: false, timedOut: false, durationMs });
+const timedOut = (durationMs: number): HealthOutcome => ({ ok: false, timedOut: true, durationMs });
 
 describe("endpoint health", () => {
   test("an endpoint that fails or times out is slow for a minute, and healthy after a quick success", () => {
     const health = new EndpointHealth(() => 0);
-    health.noteOutcome("ep_a", { ok: false, durationMs: 5 }, 1_000);
+    health.noteOutcome("ep_a", failed(5), 1_000);
     health.noteUnanswered("ep_b", 1_000);
-    health.noteOutcome("ep_c", { ok: true, durationMs: 20 }, 1_000);
+    health.noteOutcome("ep_c", ok(20), 1_000);
     expect(health.slow(2_000).sort()).toEqual(["ep_a", "ep_b"]);
     expect(health.slow(62_000)).toEqual([]);
-    health.noteOutcome("ep_b", { ok: true, durationMs: 20 }, 3_000);
+    health.noteOutcome("ep_b", ok(20), 3_000);
     expect(health.isSlow("ep_b", 3_001)).toBe(false);
   });
 
   test("slow answers do not count against receivers while this process lags; failures do", () => {
     const health = new EndpointHealth(() => 400);
     health.noteUnanswered("ep_a", 1_000);
-    health.noteOutcome("ep_b", { ok: true, durationMs: 1_500 }, 1_000);
-    health.noteOutcome("ep_c", { ok: false, durationMs: 1_500 }, 1_000);
+    health.noteOutcome("ep_b", ok(1_500), 1_000);
+    health.noteOutcome("ep_c", failed(1_500), 1_000);
     expect(health.slow(1_001)).toEqual(["ep_c"]);
   });
 
   test("nothing counts against receivers right after this process was suspended", () => {
     const health = new EndpointHealth(() => 15_000);
-    health.noteOutcome("ep_a", { ok: false, durationMs: 15_500 }, 1_000);
+    health.noteOutcome("ep_a", timedOut(15_500), 1_000);
     health.noteUnanswered("ep_b", 1_000);
     expect(health.slow(1_001)).toEqual([]);
   });
 
   test("workers share what they learn and what they unlearn", () => {
     const [mine, other] = [new EndpointHealth(() => 0), new EndpointHealth(() => 0)];
-    mine.noteOutcome("ep_a", { ok: false, durationMs: 40 }, 1_000);
+    mine.noteOutcome("ep_a", failed(40), 1_000);
     other.merge(mine.takeChanges(), 1_000);
     expect(other.isSlow("ep_a", 1_001)).toBe(true);
     expect(other.latencyMs("ep_a")).toBe(40);
     expect(mine.takeChanges()).toEqual([]);
-    mine.noteOutcome("ep_a", { ok: true, durationMs: 5 }, 2_000);
+    mine.noteOutcome("ep_a", ok(5), 2_000);
     other.merge(mine.takeChanges(), 2_000);
     expect(other.isSlow("ep_a", 2_001)).toBe(false);
+  });
+});
+
+describe("an endpoint is silent", () => {
+  test("from its first request without an answer", () => {
+    const health = new EndpointHealth(() => 0);
+    expect(health.silentSinceMs("ep_a")).toBeUndefined();
+    health.noteUnanswered("ep_a", 2_000);
+    health.noteUnanswered("ep_a", 3_500);
+    expect(health.silentSinceMs("ep_a")).toBe(1_000);
+    health.noteOutcome("ep_a", timedOut(10_000), 11_000);
+    expect(health.silentSinceMs("ep_a")).toBe(1_000);
+  });
+
+  test.each([
+    ["a success", ok(1_500)],
+    ["a quick success", ok(5)],
+    ["a failure", failed(1_500)],
+  ])("until an answer: %s", (_what, answer) => {
+    const health = new EndpointHealth(() => 0);
+    health.noteUnanswered("ep_a", 2_000);
+    health.noteOutcome("ep_a", answer, 2_500);
+    expect(health.silentSinceMs("ep_a")).toBeUndefined();
+  });
+
+  test("not since an earlier time, once it counted as healthy", () => {
+    const health = new EndpointHealth(() => 0);
+    health.noteOutcome("ep_a", timedOut(10_000), 11_000);
+    health.noteUnanswered("ep_a", 100_000);
+    expect(health.silentSinceMs("ep_a")).toBe(99_000);
   });
 });
 

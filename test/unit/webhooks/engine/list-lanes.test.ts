@@ -1,0 +1,97 @@
+import { randomBytes } from "node:crypto";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { LANE_MS, ListLanes } from "../../../../src/webhooks/engine/list-lanes.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  vi.setSystemTime(0);
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+interface Lanes {
+  readonly lanes: ListLanes;
+  /** When lists were claimed, in milliseconds. */
+  readonly claims: number[];
+}
+
+/** Lanes for which two deliveries to one slow endpoint wait at any time. */
+function makeLanes(silentSinceMs: () => number | undefined, batchMax = 64): Lanes {
+  const claims: number[] = [];
+  const lanes = new ListLanes({
+    worker: "key_me",
+    pool: {
+      query: async ({ values: [carriers, , endpoints] }: { values: string[][] }) => {
+        const [carrier] = carriers ?? [];
+        if (endpoints?.length === 1) {
+          claims.push(Date.now());
+        }
+        const rows = (endpoints ?? []).flatMap((endpointId) => [
+          { deliveryId: "dlv_1", endpointId, carrier, list: 1 },
+          { deliveryId: "dlv_2", endpointId, carrier, list: 1 },
+        ]);
+        return await Promise.resolve({ rows });
+      },
+    } as never,
+    starter: { startSlow: async () => await Promise.resolve() } as never,
+    starts: { pauseMs: 0, begin: async () => await Promise.resolve() } as never,
+    health: { slow: () => ["ep_1"], silentSinceMs },
+    clock: { now: () => Date.now() },
+    randomBytes,
+    batchMax,
+  });
+  return { lanes, claims };
+}
+
+/** Makes the lane's turns up to a time. Each begins `lateMs` after its timer. */
+async function makeTurns({ lanes }: Lanes, untilMs: number, lateMs = 0): Promise<void> {
+  while (Date.now() < untilMs) {
+    await lanes.slowRound();
+    vi.advanceTimersByTime(LANE_MS + lateMs);
+  }
+}
+
+describe("a slow endpoint", () => {
+  test("that answers has a list in each turn", async () => {
+    const made = makeLanes(() => undefined);
+    await makeTurns(made, 1_000);
+    expect(made.claims).toEqual([0, 250, 500, 750]);
+  });
+
+  test("that hangs has a list after three times its silence, then every ten seconds", async () => {
+    const made = makeLanes(() => -1_000);
+    await makeTurns(made, 30_000);
+    expect(made.claims).toEqual([0, 3_000, 13_000, 23_000]);
+  });
+
+  test("that was silent has a list in the next turn after an answer", async () => {
+    const made = makeLanes(() => (Date.now() < 1_900 ? -1_000 : undefined));
+    await makeTurns(made, 2_500);
+    expect(made.claims).toEqual([0, 2_000, 2_250]);
+  });
+
+  test("that hangs has a list in each turn while lists are full", async () => {
+    const made = makeLanes(() => -10_000, 2);
+    await makeTurns(made, 1_000);
+    expect(made.claims).toEqual([0, 250, 500, 750]);
+  });
+});
+
+describe("a lane whose timer is late, because the process waits for a core,", () => {
+  test("leaves three of four turns to first attempts", async () => {
+    const made = makeLanes(() => undefined);
+    const first = setInterval(() => made.lanes.noteFirstAttempts(), 100);
+    made.lanes.noteFirstAttempts();
+    await makeTurns(made, 2_100, 10);
+    clearInterval(first);
+    expect(made.claims).toEqual([0, 1_040, 2_080]);
+  });
+
+  test("leaves none without first attempts", async () => {
+    const made = makeLanes(() => undefined);
+    await makeTurns(made, 1_000, 10);
+    expect(made.claims).toEqual([0, 260, 520, 780]);
+  });
+});
