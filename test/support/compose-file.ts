@@ -32,6 +32,7 @@ export interface ComposeService {
   readonly privileged?: boolean;
   readonly user?: string;
   readonly profiles?: readonly string[];
+  readonly cpu_shares?: number;
   readonly deploy?: { readonly resources: { readonly limits: unknown } };
 }
 

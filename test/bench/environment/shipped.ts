@@ -21,6 +21,15 @@ export const POSTGRES_SETTINGS: Readonly<Record<string, string>> = Object.fromEn
 /** The number of Temporal's history shards. */
 export const HISTORY_SHARDS = Number(file.services["temporal"]?.environment?.["NUM_HISTORY_SHARDS"]);
 
+const DEFAULT_CPU_SHARES = 1_024;
+/** Each step of the nice value changes the weight by this factor (sched(7)). */
+const NICE_FACTOR = 1.25;
+/** The nice value with about the weight that Temporal's server has beside the other services. */
+export const TEMPORAL_NICE = Math.round(
+  Math.log(DEFAULT_CPU_SHARES / (file.services["temporal"]?.cpu_shares ?? DEFAULT_CPU_SHARES)) /
+    Math.log(NICE_FACTOR),
+);
+
 /** Temporal's dynamic configuration, as YAML. */
 export const DYNAMIC_CONFIG = readFileSync(
   new URL("../../../compose/temporal-dynamic-config.yaml", import.meta.url),

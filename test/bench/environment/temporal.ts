@@ -1,6 +1,7 @@
 /** Temporal's server on PostgreSQL: schema, pruned visibility indexes, one process with all four services. */
 import { execFile } from "node:child_process";
 import { readFile, writeFile } from "node:fs/promises";
+import { setPriority } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { isListening } from "../../../src/processes/embedded/ports.ts";
@@ -10,7 +11,7 @@ import type { Janitor } from "./janitor.ts";
 import { type Postgres, withClient } from "./postgres.ts";
 import { PLUGIN, temporalConfig, type TemporalPorts } from "./temporal-config.ts";
 import { type Launched, Restartable } from "./restartable.ts";
-import { DYNAMIC_CONFIG } from "./shipped.ts";
+import { DYNAMIC_CONFIG, TEMPORAL_NICE } from "./shipped.ts";
 import { type TemporalPrograms, temporalPrograms } from "./temporal-programs.ts";
 import { untilReady } from "./until-ready.ts";
 
@@ -147,6 +148,12 @@ export async function startTemporal(options: TemporalOptions): Promise<Temporal>
   };
 }
 
+/** Gives the server its weight: for its threads, and for its session, which Linux may schedule as a group (sched(7)). */
+async function weigh(pid: number): Promise<void> {
+  setPriority(pid, TEMPORAL_NICE);
+  await writeFile(`/proc/${pid}/autogroup`, String(TEMPORAL_NICE)).catch(() => undefined);
+}
+
 /** Starts the server and resolves when its frontend listens. */
 async function launch(directory: string, command: string, config: string, port: number): Promise<Launched> {
   const logFile = join(directory, "temporal.log");
@@ -157,6 +164,7 @@ async function launch(directory: string, command: string, config: string, port: 
     env: { HOME: directory },
     logFile,
   });
+  await weigh(server.pid);
   await untilReady(
     "Temporal's server",
     { server, logFile },

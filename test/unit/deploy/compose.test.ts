@@ -38,6 +38,14 @@ test.for<[name: string, from: string, to: string]>([
   expect(check(parseCompose(text.replace(from, to), PASSWORDS))).not.toEqual([]);
 });
 
+test("Temporal's server weighs a quarter of what first attempts need", () => {
+  const weighed = Object.entries(file.services).filter(([, service]) => service.cpu_shares !== undefined);
+  expect(weighed.map(([name, service]) => [name, service.cpu_shares])).toEqual([
+    ["temporal", 1_024 / 4],
+    ["temporal-us", 1_024 / 4],
+  ]);
+});
+
 test("no service runs as root, can write to its image, has capabilities, or exceeds its limits", async () => {
   const { user } = parseDockerfile(await read("Dockerfile"));
   expect(user).toBe("node");
