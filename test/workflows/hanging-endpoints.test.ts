@@ -72,6 +72,6 @@ test("an attempt at an endpoint that hangs costs less than two writes in Tempora
   const requests = await publishToSilent(world, ENDPOINTS);
   await eventually(() => requests() >= REQUESTS, `${REQUESTS} requests`, WAIT_MS);
   const writes = proxy.calls.slice(before).filter(({ method }) => WRITES.test(method)).length;
-  // One for each would be a workflow, an activity and the heartbeats of ten seconds.
+  // Alone, each has a workflow, an activity and the heartbeats of ten seconds.
   expect(writes / requests()).toBeLessThan(2);
 });
