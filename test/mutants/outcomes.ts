@@ -55,7 +55,7 @@ export const OUTCOMES: readonly Mutant[] = [
     breaks: "The health of an endpoint that is not verified is unknown (docs/endpoints.md)",
     file: "src/domain/endpoint-health.ts",
     find: 'state === "PENDING" || results === ""',
-    replace: 'results === ""',
+    replace: 'state === "DELETED" || results === ""',
     caughtBy: "test/unit/domain/endpoint-health.test.ts",
   },
   {
