@@ -60,6 +60,8 @@ const SOURCES: Readonly<Record<string, string>> = {
   Usage: "getUsage 200 data items",
   DeadLetter: "getDeadLetter 200",
   DeadLetterGroup: "listDeadLetterGroups 200 data items",
+  DeadLetterSummary: "getDeadLetterSummary 200",
+  ReplayCount: "replayDeadLetters 200",
   ReplayJob: "getReplay 200",
   ReplayItem: "listReplayItems 200 data items",
   ReplayOutcomes: "getReplayOutcomes 200",

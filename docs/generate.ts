@@ -9,6 +9,7 @@ import { currentImportLaw } from "./import-law.ts";
 import { GENERATED_DOCUMENTS, withGeneratedParts } from "./generated-parts.ts";
 import { chartWithVersion, plainManifests, SHARED_FILES, sharedFile } from "./kubernetes-manifests.ts";
 import { filesWithPackageNames, withPackageNames } from "./package-names.ts";
+import { SDK_PAGES, sdkPage } from "./sdk-pages.ts";
 import { PYTHON_MODELS, PYTHON_VERSION, pythonModels, pythonVersion } from "./python-models.ts";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -40,6 +41,9 @@ await update(PYTHON_VERSION, async () => await Promise.resolve(pythonVersion()))
 await update(".oxlintrc.law.json", currentImportLaw);
 for (const name of GENERATED_DOCUMENTS) {
   await update(name, withGeneratedParts);
+}
+for (const name of Object.keys(SDK_PAGES)) {
+  await update(name, async () => await sdkPage(name));
 }
 await update("docs/cli.md", async () => await Promise.resolve(cliReference()));
 await update("deploy/helm/signet/Chart.yaml", chartWithVersion);

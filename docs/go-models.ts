@@ -52,7 +52,6 @@ const LEFT_OUT: ReadonlySet<string> = new Set([
   "Problem",
   "RefusedBatchItem",
   "RemovedSubject",
-  "ReplayCount",
   "RevocationRequest",
   "SigningSecretList",
   "SigningSecretRevocation",

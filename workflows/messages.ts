@@ -55,7 +55,7 @@ export interface MemberSignal {
 
 /**
  * Why a member was not changed: `ended`, `not_carried` (by this workflow), `not_in_queue` (not a dead letter), `in_queue`
- * (a dead letter: replay it), `expired`, `tenant_held`, `endpoint_unavailable`, `failed` (try again).
+ * (a dead letter: replay it), `expired`, `tenant_held`, `endpoint_disabled`, `endpoint_unavailable`, `failed` (try again).
  */
 export interface Refusal {
   readonly id: string;

@@ -66,7 +66,7 @@ func (d *Deliveries) Usage(ctx context.Context, firstDay, lastDay string) ([]Usa
 // DeadLetters are deliveries that have failed 17 times, for 7 days. A dead letter's id is its delivery's.
 type DeadLetters struct{ api *transport }
 
-// List lists dead letters, newest first.
+// List lists dead letters in the order of their death, newest first.
 func (d *DeadLetters) List(query DeliveryQuery) List[DeadLetter] {
 	return List[DeadLetter]{d.api, deadLettersPath, query.values()}
 }
@@ -78,13 +78,20 @@ func (d *DeadLetters) Groups(endpointID string) List[DeadLetterGroup] {
 	return List[DeadLetterGroup]{d.api, deadLettersPath + "/groups", query}
 }
 
+// Summary returns how long the queue is, and how old; of all endpoints for an empty id.
+func (d *DeadLetters) Summary(ctx context.Context, endpointID string) (*DeadLetterSummary, error) {
+	query := url.Values{}
+	set(query, "endpoint_id", endpointID)
+	return get[DeadLetterSummary](ctx, d.api, deadLettersPath+"/summary", query)
+}
+
 // Get returns a dead letter with its event.
 func (d *DeadLetters) Get(ctx context.Context, id string) (*DeadLetter, error) {
 	return get[DeadLetter](ctx, d.api, deadLettersPath+"/"+segment(id), nil)
 }
 
 // Replay starts a new cycle of 17 attempts with the same event id. It fails with [CodeInvalidState] if the delivery is not,
-// or no longer, a dead letter.
+// or no longer, a dead letter, or its endpoint is disabled or deleted.
 func (d *DeadLetters) Replay(ctx context.Context, id string, options ...CallOption) (*Delivery, error) {
 	return post[Delivery](ctx, d.api, deadLettersPath+"/"+segment(id)+"/replay", nil, options)
 }
@@ -97,16 +104,16 @@ type DeadLetterSelection struct {
 	RatePerSecond int64 `json:"rate_per_second,omitempty"`
 }
 
-// CountReplay counts the dead letters that [DeadLetters.ReplayAll] would replay.
-func (d *DeadLetters) CountReplay(ctx context.Context, which DeadLetterSelection) (int64, error) {
+// CountReplay counts the dead letters that [DeadLetters.ReplayAll] would replay, and those of them that would fail now.
+func (d *DeadLetters) CountReplay(ctx context.Context, which DeadLetterSelection) (*ReplayCount, error) {
 	which.RatePerSecond = 0
-	return count(ctx, d.api, deadLettersPath+"/replay", struct {
+	return post[ReplayCount](ctx, d.api, deadLettersPath+"/replay", struct {
 		DeadLetterSelection
 		DryRun bool `json:"dry_run"`
-	}{which, true})
+	}{which, true}, nil)
 }
 
-// ReplayAll replays many as a job: those now in the queue, up to 100,000, or 10,000 by id.
+// ReplayAll replays many as a job: those now in the queue, at most 10,000 by id.
 func (d *DeadLetters) ReplayAll(
 	ctx context.Context, which DeadLetterSelection, options ...CallOption,
 ) (*ReplayJob, error) {
@@ -118,17 +125,17 @@ type Replays struct{ api *transport }
 
 func replayPath(id string) string { return replaysPath + "/" + segment(id) }
 
-// Count counts the deliveries that [Replays.Create] would replay.
-func (r *Replays) Count(ctx context.Context, which NewReplay) (int64, error) {
+// Count counts the deliveries that [Replays.Create] would replay, and those of them that would fail now.
+func (r *Replays) Count(ctx context.Context, which NewReplay) (*ReplayCount, error) {
 	which.RatePerSecond = 0
-	return count(ctx, r.api, replaysPath, struct {
+	return post[ReplayCount](ctx, r.api, replaysPath, struct {
 		NewReplay
 		DryRun bool `json:"dry_run"`
-	}{which, true})
+	}{which, true}, nil)
 }
 
-// Create replays many deliveries as a job, up to 100,000: retries are attempted now, others get a new cycle. By default, it
-// selects dead letters and retries.
+// Create replays many deliveries as a job: retries are attempted now, others get a new cycle. By default, it selects dead
+// letters and retries.
 func (r *Replays) Create(ctx context.Context, which NewReplay, options ...CallOption) (*ReplayJob, error) {
 	return post[ReplayJob](ctx, r.api, replaysPath, which, options)
 }

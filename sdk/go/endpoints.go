@@ -73,11 +73,11 @@ func (e *Endpoints) ListGrades(id string) List[GradeSummary] {
 }
 
 // CountMissing counts the events that [Endpoints.ReplayMissing] would deliver.
-func (e *Endpoints) CountMissing(ctx context.Context, id string, which MissedEvents) (int64, error) {
-	return count(ctx, e.api, endpointPath(id)+"/replay-missing", struct {
+func (e *Endpoints) CountMissing(ctx context.Context, id string, which MissedEvents) (*ReplayCount, error) {
+	return post[ReplayCount](ctx, e.api, endpointPath(id)+"/replay-missing", struct {
 		MissedEvents
 		DryRun bool `json:"dry_run"`
-	}{which, true})
+	}{which, true}, nil)
 }
 
 // ReplayMissing delivers missed events as a job: from before the endpoint was registered, or while it was not ACTIVE.
@@ -112,16 +112,4 @@ func (e *Endpoints) ActivateSecret(
 	ctx context.Context, id string, options ...CallOption,
 ) (*EndpointSecretVersions, error) {
 	return post[EndpointSecretVersions](ctx, e.api, endpointPath(id)+"/secret/activate", nil, options)
-}
-
-// count sends a dry run.
-func count(ctx context.Context, api *transport, path string, body any) (int64, error) {
-	type counted struct {
-		Total int64 `json:"total"`
-	}
-	answer, err := post[counted](ctx, api, path, body, nil)
-	if err != nil {
-		return 0, err
-	}
-	return answer.Total, nil
 }

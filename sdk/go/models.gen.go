@@ -132,6 +132,7 @@ const (
 	EndpointHealthStatusHealthy  EndpointHealthStatus = "healthy"
 	EndpointHealthStatusDegraded EndpointHealthStatus = "degraded"
 	EndpointHealthStatusFailing  EndpointHealthStatus = "failing"
+	EndpointHealthStatusUnknown  EndpointHealthStatus = "unknown"
 )
 
 // EndpointSecretVersionState may have words that this version does not know.
@@ -227,6 +228,7 @@ const (
 	ReplayItemReasonDeliveryExists      ReplayItemReason = "delivery_exists"
 	ReplayItemReasonExpired             ReplayItemReason = "expired"
 	ReplayItemReasonNotFound            ReplayItemReason = "not_found"
+	ReplayItemReasonEndpointDisabled    ReplayItemReason = "endpoint_disabled"
 	ReplayItemReasonEndpointUnavailable ReplayItemReason = "endpoint_unavailable"
 )
 
@@ -536,6 +538,14 @@ type DeadLetterGroup struct {
 	Count int64 `json:"count"`
 }
 
+// DeadLetterSummary is the answer of GET /v1/webhooks/dlq/summary.
+type DeadLetterSummary struct {
+	// A stored count: up to a second late when dead letters expire.
+	Total          int64      `json:"total"`
+	OldestAt       *time.Time `json:"oldest_at"`
+	FirstExpiresAt *time.Time `json:"first_expires_at"`
+}
+
 // Delivery is the answer of GET /v1/webhooks/deliveries/{id}.
 type Delivery struct {
 	ID         string        `json:"id"`
@@ -637,8 +647,9 @@ type EndpointChange struct {
 }
 
 // EndpointHealth is part of the answer of GET /v1/webhooks/endpoints. Derived from the last 20 attempts. `failing`: the
-// last 5 failed, or 10 failed and the last 3 did not all succeed. `degraded`: 3 or more failed. `since` is when the
-// status last changed, `failing_since` when the current row of failures began. About a second old.
+// last 5 failed, or 10 failed and the last 3 did not all succeed. `degraded`: 3 or more failed. `unknown`: there was no
+// attempt yet, or the endpoint is `PENDING`. `since` is when the status last changed, `failing_since` when the current
+// row of failures began. About a second old.
 type EndpointHealth struct {
 	Status       EndpointHealthStatus `json:"status"`
 	Since        *time.Time           `json:"since"`
@@ -943,6 +954,16 @@ type RegisteredEndpoint struct {
 	Secret string `json:"secret"`
 }
 
+// ReplayCount is the answer of POST /v1/webhooks/replays.
+type ReplayCount struct {
+	DryRun bool  `json:"dry_run"`
+	Total  int64 `json:"total"`
+	// How many of them would fail now, because their endpoint is disabled, unverified or deleted. Present if any would.
+	WouldFail int64 `json:"would_fail,omitempty"`
+	// Present if 500000 deliveries or more would have to be compared: the oldest of them were counted.
+	AtLeast bool `json:"at_least,omitempty"`
+}
+
 // ReplayItem is an item of GET /v1/webhooks/replays/{id}/items.
 type ReplayItem struct {
 	// Position in the order of replay, from 1.
@@ -968,7 +989,7 @@ type ReplayJob struct {
 	Listing bool `json:"listing"`
 	// Replayed items, and retries that were made due.
 	Done int64 `json:"done"`
-	// Items that could not be replayed: expired, not found, or without endpoint.
+	// Items that could not be replayed: expired, not found, or their endpoint is disabled or deleted.
 	Failed int64 `json:"failed"`
 	// Items that need no replay: changed since, erased, or already delivered.
 	Skipped       int64      `json:"skipped"`

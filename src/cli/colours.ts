@@ -16,10 +16,8 @@ export function painter(enabled: boolean): Paint {
 /** Colours of states, of every kind of object. */
 const STATES: Readonly<Record<string, Colour>> = {
   ACTIVE: "green",
-  COMPLETED: "green",
   CURRENT: "green",
   DELIVERED: "green",
-  DONE: "green",
   NEXT: "yellow",
   PAUSED: "yellow",
   PENDING: "yellow",
@@ -32,6 +30,7 @@ const STATES: Readonly<Record<string, Colour>> = {
   failing: "red",
   degraded: "yellow",
   healthy: "green",
+  unknown: "dim",
   REVOKED: "red",
   CANCELLED: "dim",
   ENDED: "dim",

@@ -4,6 +4,7 @@ import { createAdminCall, segment } from "./admin-client.ts";
 import { withExamples } from "./client/command.ts";
 import type { CliContext } from "./context.ts";
 import { type OutputOptions, printable, printPage, printResource } from "./output.ts";
+import { shownTime } from "./times.ts";
 
 interface FindOptions extends OutputOptions {
   readonly limit?: string;
@@ -27,6 +28,14 @@ export function findCommand(context: CliContext): Command {
   return withExamples(find, "signet find acme", "signet find cl_…", "signet find dlv_… --json");
 }
 
+/** Returns a text with its times in the terminal's time zone, as tables have them. */
+function inLocalTime(text: string): string {
+  return text.replaceAll(
+    /(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC/g,
+    (utc, day: string, time: string) => shownTime(`${day}T${time}Z`) ?? utc,
+  );
+}
+
 /** `signet why`. */
 export function whyCommand(context: CliContext): Command {
   const call = createAdminCall(context);
@@ -40,7 +49,7 @@ export function whyCommand(context: CliContext): Command {
         printResource(context, answer, options);
         return;
       }
-      context.stdout(`${printable(String(answer["summary"]))}\n`);
+      context.stdout(`${printable(inLocalTime(String(answer["summary"])))}\n`);
     });
   return withExamples(why, "signet why dlv_…", "signet why ten_… --json");
 }

@@ -45,7 +45,7 @@ function printJson(context: CliContext, value: unknown): void {
   context.stdout(`${printableJson(value, 2)}\n`);
 }
 
-/** Prints one object, one line per member. */
+/** Prints one object, one line per member. Times are local, as in tables. */
 export function printResource(context: CliContext, resource: object, options: OutputOptions): void {
   if (options.json === true) {
     printJson(context, resource);
@@ -55,7 +55,8 @@ export function printResource(context: CliContext, resource: object, options: Ou
   const width = Math.max(...Object.keys(resource).map((name) => name.length));
   for (const [name, value] of Object.entries(resource)) {
     const colour = isState(name) ? colourOfState(value) : undefined;
-    context.stdout(`${name.padEnd(width)}  ${paint(colour, text(value))}\n`);
+    const time = typeof value === "string" ? shownTime(value) : undefined;
+    context.stdout(`${name.padEnd(width)}  ${paint(colour, time ?? text(value))}\n`);
   }
 }
 

@@ -6,6 +6,7 @@ import { withExamples } from "./client/command.ts";
 import { untilInterrupted } from "./client/interrupted.ts";
 import type { CliContext } from "./context.ts";
 import { type OutputOptions, printable, printPage, printResource } from "./output.ts";
+import { shownTime } from "./times.ts";
 
 const REFRESH_MS = 2_000;
 /** Clears the terminal and moves the cursor to its first line. */
@@ -23,8 +24,13 @@ function list(resource: Resource, name: string): readonly Resource[] {
   return resource[name] as readonly Resource[];
 }
 
+/** Returns a value as text; a time in the terminal's time zone, as in tables. */
+function localText(value: unknown): string {
+  return (typeof value === "string" ? shownTime(value) : undefined) ?? String(value);
+}
+
 function line(name: string, values: Resource, names: readonly string[]): string {
-  const shown = names.map((each) => `${each.replaceAll("_", " ")} ${String(values[each])}`);
+  const shown = names.map((each) => `${each.replaceAll("_", " ")} ${localText(values[each])}`);
   return `${name.padEnd(12)}${shown.join("   ")}\n`;
 }
 
@@ -35,7 +41,7 @@ function print(context: CliContext, overview: Resource): void {
   const [endpoints, rotations, checkpoints] = ["endpoints", "rotations", "checkpoints"].map((name) =>
     part(overview, name),
   ) as [Resource, Resource, Resource];
-  context.stdout(`signet top  ${String(overview["at"])}\n\n`);
+  context.stdout(`signet top  ${localText(overview["at"])}\n\n`);
   context.stdout(
     line("Workers", { ...overview, alive, known: workers.length }, ["alive", "known", "attempts_per_second"]),
   );

@@ -1,7 +1,12 @@
 /** Health of an endpoint, derived from the results of its latest attempts. */
+import type { EndpointState } from "./endpoint-state.ts";
 
 export const HEALTHS = ["healthy", "degraded", "failing"] as const;
 export type Health = (typeof HEALTHS)[number];
+
+/** Health as it is shown: unknown before the first attempt, and while the URL is not verified. */
+export const SHOWN_HEALTHS = [...HEALTHS, "unknown"] as const;
+export type ShownHealth = (typeof SHOWN_HEALTHS)[number];
 
 /** Number of attempts that decide. */
 export const RESULTS_KEPT = 20;
@@ -18,6 +23,11 @@ export type Results = string;
 /** Appends newer results. */
 export function withResults(results: Results, newer: Results): Results {
   return (results + newer).slice(-RESULTS_KEPT);
+}
+
+/** Returns the health of an endpoint to show. Attempts at a former URL say nothing about one that is not verified. */
+export function shownHealth(state: EndpointState, health: Health, results: Results): ShownHealth {
+  return state === "PENDING" || results === "" ? "unknown" : health;
 }
 
 /** Returns the health that follows from the results. */

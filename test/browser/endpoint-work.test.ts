@@ -71,7 +71,7 @@ describe.skipIf(NO_BROWSER).each(READERS)("actions on an endpoint $name", ({ jav
     );
     await journey.check("endpoint-with-deliveries");
     await journey.follow("Activity");
-    expect(await page().getByRole("img", { name: "Success by hour: 100 % delivered" }).count()).toBe(1);
+    expect(await page().getByRole("img", { name: "Delivered in the end by hour: 100 %" }).count()).toBe(1);
     await journey.check("endpoint-hours");
     await journey.open(`/endpoints/${endpoint}`);
   });

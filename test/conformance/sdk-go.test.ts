@@ -126,7 +126,7 @@ describe.skipIf(lacksGo)("a program that requires the Go module", () => {
       listed: [endpoint],
       fingerprint: true,
       exported: true,
-      letter: ["endpoint_disabled", 1, 2, true],
+      letter: ["endpoint_disabled", 1, 1, 2, true],
       stream: ["changed", "paused", "maintenance", 1, 0],
       deleted: "NOT_FOUND",
       warnings: [],

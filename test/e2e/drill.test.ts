@@ -172,7 +172,7 @@ test("everything since two is replayed once the receiver is fixed", async () => 
   const values = { "ep_…": endpointId, "02:00": "1h" };
   const replay = "signet replay --endpoint ep_… --since 02:00";
   expect(await pasteAsTenant(await documented(`${replay} --dry-run`, values))).toMatch(/total +1\b/);
-  expect(await pasteAsTenant(await documented(replay, values))).toMatch(/done +1\b/);
+  expect(await pasteAsTenant(await documented(replay, values))).toMatch(/since_delivered +1\b/);
   await untilDelivered(late);
 });
 

@@ -45,7 +45,7 @@ let receiverPort: number;
 
 function tourBlocks(): Map<string, string> {
   const blocks = labelledBlocks(tour);
-  const [startReceiver = ""] = (blocks.get("receiver") ?? "").split("\n");
+  const [, startReceiver = ""] = (blocks.get("receiver") ?? "").split("\n");
   return blocks.set("receiver again", startReceiver);
 }
 

@@ -4,6 +4,7 @@ import { DELIVERIES } from "./deliveries.ts";
 import { GROWTH } from "./growth.ts";
 import type { Mutant } from "./mutant.ts";
 import { NUMBERS } from "./numbers.ts";
+import { OUTCOMES } from "./outcomes.ts";
 import { OUTSIDERS } from "./outsiders.ts";
 import { RECEIVERS } from "./receivers.ts";
 import { RECORDS } from "./records.ts";
@@ -22,4 +23,5 @@ export const MUTANTS: readonly Mutant[] = [
   ...RECORDS,
   ...GROWTH,
   ...SENT,
+  ...OUTCOMES,
 ];

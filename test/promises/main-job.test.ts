@@ -177,7 +177,7 @@ test("the client registers its receiver, which is PENDING until it acknowledges 
     state: "PENDING",
     disabled_reason: null,
     health: {
-      status: "healthy",
+      status: "unknown",
       since: null,
       failing_since: null,
       last_error: null,

@@ -11,12 +11,20 @@ export async function replayManyAsJob(signet: SignetClient, { id }: Pick<Endpoin
     Array.from({ length: 5 }, (_, run) => ({ type: "replay.many", data: { run } })),
   );
   const filter = { endpoint_id: id };
-  expect(await signet.deadLetters.countReplay({ filter })).toBe(5);
+  expect(await signet.deadLetters.countReplay({ filter })).toEqual({
+    dry_run: true,
+    total: 5,
+    would_fail: 5,
+  });
+  expect(await signet.deadLetters.summary(id)).toMatchObject({ total: 5 });
   await eventually(
     async () => (await signet.deadLetters.groups(filter).page()).data[0]?.count === 5,
     "the count of the group",
   );
-  expect(await signet.replays.count({ states: ["DELIVERED", "RETRYING"], filter })).toBe(0);
+  expect(await signet.replays.count({ states: ["DELIVERED", "RETRYING"], filter })).toEqual({
+    dry_run: true,
+    total: 0,
+  });
   expect(await signet.replays.create({ states: ["DELIVERED"], filter })).toMatchObject({
     kind: "deliveries",
     state: "COMPLETED",
@@ -52,7 +60,7 @@ export async function hastenAndCancel(
   expect(hours.reduce((sum, { total }) => sum + total, 0)).toBe(9);
   // Each event has one delivery to this endpoint.
   const which = { since: new Date(nowMs - 60_000) };
-  expect(await signet.endpoints.countMissing(id, which)).toBe(0);
+  expect(await signet.endpoints.countMissing(id, which)).toEqual({ dry_run: true, total: 0 });
   expect(await signet.endpoints.replayMissing(id, which)).toMatchObject({ kind: "missing", total: 0 });
   await signet.endpoints.delete(id);
 }

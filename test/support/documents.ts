@@ -45,3 +45,39 @@ export async function inlineCommands(document: string, program: string): Promise
     .map(([, text = ""]) => ({ document, text: text.replaceAll("\\|", "|") }))
     .filter(({ text }) => text.startsWith(`${program} `));
 }
+
+/** First line of a shell block that needs the variables and functions of the one above it. */
+export const CONTINUES = "# Continues the block above.";
+
+/** Returns the shell blocks of a document, with the line of each, from 1. */
+export function shellBlocks(document: string): readonly { readonly line: number; readonly block: string }[] {
+  return [...document.matchAll(/^( *)```(?:sh|bash|console)\n([\s\S]*?)^\1```$/gm)].map(
+    ({ 1: indent = "", 2: block = "", index }) => ({
+      line: document.slice(0, index).split("\n").length,
+      block: block.replaceAll(new RegExp(`^${indent}`, "gm"), ""),
+    }),
+  );
+}
+
+/** Functions that documents define for their readers. */
+const HELPERS = /(?:^|[|;&(]|\$\()\s*(call|json|mtls)\b(?! ?\(\))/gm;
+const ASSIGNED = /(?:^|[\s;(&|])([A-Za-z_]\w*)\+?=/gm;
+const LOOPED = /\b(?:for|read)(?: -\w+)* ([A-Za-z_]\w*)/g;
+const FUNCTIONS = /^\s*(\w+) ?\(\)/gm;
+
+function namesOf(text: string, pattern: RegExp): string[] {
+  return [...text.matchAll(pattern)].map(([, name = ""]) => name);
+}
+
+/** Returns the variables and functions that a shell block defines, and those that it uses without. */
+export function unknownNames(
+  block: string,
+  environment: ReadonlySet<string>,
+): { readonly unknown: readonly string[]; readonly defined: readonly string[] } {
+  // The shell replaces nothing within single quotes, or after a backslash.
+  const read = block.replaceAll(/^#.*$/gm, "").replaceAll(/'[^']*'|\\\$/g, "''");
+  const defined = [ASSIGNED, LOOPED, FUNCTIONS].flatMap((pattern) => namesOf(block, pattern));
+  const used = [...namesOf(read, /\$\{?([A-Za-z_]\w*)/g), ...namesOf(read, HELPERS)];
+  const unknown = [...new Set(used)].filter((name) => !defined.includes(name) && !environment.has(name));
+  return { unknown, defined };
+}

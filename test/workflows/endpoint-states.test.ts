@@ -110,9 +110,10 @@ describe.concurrent("an endpoint that was disabled for failing", () => {
     await until(({ state }) => state === "DEAD_LETTERED");
     const sent = receiver.requests.length;
     await disableFailing(endpoint);
-    await world.deliveries.replay(tenant, id, TEST_CALLER);
-    const again = await until(({ state, cycle }) => state === "DEAD_LETTERED" && cycle === 2);
-    expect(again).toMatchObject({ reason: "endpoint_disabled", attemptCount: 0 });
+    await expect(world.deliveries.replay(tenant, id, TEST_CALLER)).rejects.toMatchObject({
+      code: "INVALID_STATE",
+    });
+    expect(await world.deliveries.find(tenant, id)).toMatchObject({ state: "DEAD_LETTERED", cycle: 1 });
     const { deliveries } = await world.publish(tenant);
     expect(deliveries).toMatchObject([{ state: "DEAD_LETTERED", reason: "endpoint_disabled" }]);
     expect(receiver.requests).toHaveLength(sent);

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Delivery } from "../../src/database/repositories/webhooks/deliveries.ts";
 import { VIEWS } from "../../src/temporal/views.ts";
-import { SEARCH_ATTRIBUTES } from "../../workflows/messages.ts";
+import { replayUpdate, SEARCH_ATTRIBUTES } from "../../workflows/messages.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Behaviour, type Receiver, startReceiver } from "../support/receiver-server.ts";
 import { temporalCli } from "../support/temporal-cli.ts";
@@ -155,20 +155,22 @@ describe.concurrent("a disabled endpoint", () => {
       SignetExpires: deliveries[0]?.expiresAt,
     });
 
-    // Replayed too early, it becomes a dead letter again.
-    await world.deliveries.replay(tenant, id, TEST_CALLER);
-    const again = await world.untilDelivery(
-      tenant,
-      id,
-      ({ state, cycle }) => state === "DEAD_LETTERED" && cycle === 2,
-    );
-    expect(again).toMatchObject({ reason: "endpoint_disabled", attemptCount: 0 });
-    expect((await world.workflowOf(tenant, id)).workflowId).toBe(again.carrier);
+    // Replayed too early, by request or in Temporal, it stays as it is.
+    await expect(world.deliveries.replay(tenant, id, TEST_CALLER)).rejects.toMatchObject({
+      code: "INVALID_STATE",
+    });
+    const workflow = await world.workflowOf(tenant, id);
+    expect(await workflow.executeUpdate(replayUpdate, { args: [{}] })).toEqual({
+      changed: [],
+      refused: [{ id, reason: "endpoint_disabled" }],
+    });
+    const again = await world.deliveries.find(tenant, id);
+    expect(again).toMatchObject({ state: "DEAD_LETTERED", cycle: 1, carrier: workflow.workflowId });
 
     await setEndpoint("ACTIVE");
     await world.deliveries.replay(tenant, id, TEST_CALLER);
     const delivered = await world.untilDelivery(tenant, id, ({ state }) => state === "DELIVERED");
-    expect(delivered).toMatchObject({ cycle: 3, attemptCount: 1 });
+    expect(delivered).toMatchObject({ cycle: 2, attemptCount: 1 });
     expect(delivered.carrier).not.toBe(again.carrier);
     expect(receiver.requests).toHaveLength(1);
     await receiver.close();

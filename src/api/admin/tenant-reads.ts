@@ -111,7 +111,7 @@ function presentEndpoint({ row, activity, slowUntil }: ReadEndpoint) {
     state: row.state as (typeof ENDPOINT_STATES)[number],
     disabled_reason: row.disabledReason,
     rate_limit: row.rateLimit,
-    health: presentHealth(activity),
+    health: presentHealth(row.state, activity),
     slow_until: slowUntil?.toISOString() ?? null,
     verification: {
       attempts: row.verificationAttempts,

@@ -1,6 +1,7 @@
 /** The dead-letter queue and replay (contract 3 and 4). */
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
+import { QUEUE_PLACE } from "../../database/repositories/webhooks/deliveries.ts";
 import type { DeliveryFilter } from "../../database/repositories/webhooks/delivery-filter.ts";
 import type { DeadLetter, DeliveryService } from "../../webhooks/engine/delivery-service.ts";
 import { SignetError, tooManyRequests } from "../../domain/errors.ts";
@@ -13,6 +14,7 @@ import { Closed, IdParams, MetadataQuery, Page, PageQuery } from "../../http/com
 import {
   DeadLetter as DeadLetterSchema,
   DeadLetterGroup,
+  DeadLetterSummary,
   Delivery,
   DeliveryFilters,
   DeliveryQuery,
@@ -42,6 +44,7 @@ export function registerDeadLetterRoutes(
   { exportDeadLetters, isAdmitted }: DeadLetterExporting,
 ): void {
   registerLists(server, deliveries);
+  registerQueue(server, deliveries);
   registerGroups(server, deliveries);
   registerExport(server, { exportDeadLetters, isAdmitted });
   registerMembers(server, deliveries);
@@ -56,12 +59,12 @@ function registerLists(server: SignetServer, deliveries: DeliveryService): void 
       scopes: ["webhooks:read"],
       summary: "Read the dead-letter queue",
       description:
-        "Newest first, including their events. A dead letter can be replayed for 7 days, until `expires_at`.",
+        "In the order of their death, newest first, including their events. A dead letter can be replayed for 7 days, until `expires_at`.",
       querystring: Closed(DeliveryQuery),
       response: { 200: Page(DeadLetterSchema) },
     }),
     async (request, reply) => {
-      const page = readPage(request);
+      const page = readPage(request, (key) => QUEUE_PLACE.test(key));
       const found = await deliveries.deadLetters(request.identity.tenantId, {
         filter: deliveryFilter(request.query),
         before: page.before ?? undefined,
@@ -69,6 +72,29 @@ function registerLists(server: SignetServer, deliveries: DeliveryService): void 
       });
       const text = rawPage(found.rows.map(wireDeadLetter), nextCursor(found, page));
       return await sendRaw(reply, 200, text);
+    },
+  );
+}
+
+function registerQueue(server: SignetServer, deliveries: DeliveryService): void {
+  server.get(
+    "/v1/webhooks/dlq/summary",
+    operation({
+      id: "getDeadLetterSummary",
+      tag: "dead letters",
+      scopes: ["webhooks:read"],
+      summary: "Read the length and the age of the dead-letter queue",
+      description: "Of all endpoints, or of one. The total is a stored count.",
+      querystring: Closed({ endpoint_id: DeliveryQuery.endpoint_id }),
+      response: { 200: DeadLetterSummary },
+    }),
+    async ({ identity, query }) => {
+      const queue = await deliveries.queue(identity.tenantId, query.endpoint_id);
+      return {
+        total: queue.total,
+        oldest_at: queue.oldestAt?.toISOString() ?? null,
+        first_expires_at: queue.firstExpiresAt?.toISOString() ?? null,
+      };
     },
   );
 }

@@ -4,7 +4,7 @@ import { Type } from "typebox";
 import type { Endpoint as EndpointRow } from "../../database/repositories/endpoints/endpoints.ts";
 import type { ReportedActivity } from "../../database/repositories/webhooks/delivery-counts.ts";
 import type { EndpointService } from "../../webhooks/endpoints/endpoint-service.ts";
-import { HEALTHS } from "../../domain/endpoint-health.ts";
+import { SHOWN_HEALTHS } from "../../domain/endpoint-health.ts";
 import { ENDPOINT_STATES } from "../../domain/endpoint-state.ts";
 import { callerOf } from "../../http/caller.ts";
 import { changesOf, registrationHash, settingsOf } from "../endpoint-settings.ts";
@@ -120,7 +120,7 @@ function registerReads(server: SignetServer, endpoints: EndpointService): void {
       description: "Newest first, without secrets.",
       querystring: Closed({
         state: Type.Optional(OneOf(ENDPOINT_STATES)),
-        health: Type.Optional(OneOf(HEALTHS)),
+        health: Type.Optional(OneOf(SHOWN_HEALTHS)),
         ...MetadataQuery,
         ...PageQuery,
       }),

@@ -61,6 +61,12 @@ export const DeadLetterGroup = Resource("DeadLetterGroup", {
   count: Type.Integer({ description: "A stored count: up to a second late when dead letters expire" }),
 });
 
+export const DeadLetterSummary = Resource("DeadLetterSummary", {
+  total: Type.Integer({ description: "A stored count: up to a second late when dead letters expire" }),
+  oldest_at: Nullable(Timestamp),
+  first_expires_at: Nullable(Timestamp),
+});
+
 export const Attempt = Resource("Attempt", {
   id: Id("attempt"),
   cycle: Type.Integer(),

@@ -2,13 +2,13 @@ import { type Static, type TSchema, Type } from "typebox";
 import type { Endpoint as EndpointRow } from "../../database/repositories/endpoints/endpoints.ts";
 import type { ReportedActivity } from "../../database/repositories/webhooks/delivery-counts.ts";
 import { ATTEMPT_ERRORS } from "../../domain/delivery.ts";
-import { HEALTHS } from "../../domain/endpoint-health.ts";
+import { SHOWN_HEALTHS, shownHealth } from "../../domain/endpoint-health.ts";
 import {
   ENDPOINT_SETTINGS,
   type EndpointSetting,
   type EndpointSettings,
 } from "../../domain/endpoint-settings.ts";
-import { DISABLED_REASONS, ENDPOINT_STATES } from "../../domain/endpoint-state.ts";
+import { DISABLED_REASONS, ENDPOINT_STATES, type EndpointState } from "../../domain/endpoint-state.ts";
 import { verifyWorkflowId } from "../../../workflows/messages.ts";
 import { spliceMember } from "../../http/raw-json.ts";
 import {
@@ -275,7 +275,7 @@ export const TestEvent = Body("TestEvent", {
 export const Health = Resource(
   "EndpointHealth",
   {
-    status: OneOf(HEALTHS),
+    status: OneOf(SHOWN_HEALTHS),
     since: Nullable(Timestamp),
     failing_since: Nullable(Timestamp),
     last_error: Nullable(
@@ -295,7 +295,7 @@ export const Health = Resource(
   },
   {
     description:
-      "Derived from the last 20 attempts. `failing`: the last 5 failed, or 10 failed and the last 3 did not all succeed. `degraded`: 3 or more failed. `since` is when the status last changed, `failing_since` when the current row of failures began. About a second old",
+      "Derived from the last 20 attempts. `failing`: the last 5 failed, or 10 failed and the last 3 did not all succeed. `degraded`: 3 or more failed. `unknown`: there was no attempt yet, or the endpoint is `PENDING`. `since` is when the status last changed, `failing_since` when the current row of failures began. About a second old",
   },
 );
 
@@ -347,12 +347,13 @@ function shownSettings(row: EndpointSettings): string {
   return text;
 }
 
-/** Returns the wire form of an endpoint's activity. */
-export function presentHealth(activity: ReportedActivity): Static<typeof Health> {
-  const { health, healthSince, failingSince, lastFailure, recent, retrying, dead } = activity;
+/** Returns the wire form of the activity of an endpoint in this state. */
+export function presentHealth(state: EndpointState, activity: ReportedActivity): Static<typeof Health> {
+  const { health, healthSince, results, failingSince, lastFailure, recent, retrying, dead } = activity;
+  const status = shownHealth(state, health, results);
   return {
-    status: health,
-    since: healthSince?.toISOString() ?? null,
+    status,
+    since: status === "unknown" ? null : (healthSince?.toISOString() ?? null),
     failing_since: failingSince?.toISOString() ?? null,
     last_error: lastFailure && { ...lastFailure, at: lastFailure.at.toISOString() },
     last_hour: {
@@ -371,7 +372,7 @@ export function wireEndpoint(row: EndpointRow, activity: ReportedActivity, secre
     state: row.state,
     disabled_reason: row.disabledReason,
     ...(row.ssfStream === null ? {} : { ssf_stream: row.ssfStream }),
-    health: presentHealth(activity),
+    health: presentHealth(row.state, activity),
     created_at: row.createdAt.toISOString(),
     updated_at: row.updatedAt.toISOString(),
     verification: {

@@ -72,6 +72,12 @@ export const NewMissingReplay = Body("MissedEvents", {
 export const ReplayCount = Resource("ReplayCount", {
   dry_run: Type.Literal(true),
   total: Type.Integer(),
+  would_fail: Type.Optional(
+    Type.Integer({
+      description:
+        "How many of them would fail now, because their endpoint is disabled, unverified or deleted. Present if any would",
+    }),
+  ),
   at_least: Type.Optional(
     Type.Literal(true, {
       description: `Present if ${COMPARED_MAX} deliveries or more would have to be compared: the oldest of them were counted`,
@@ -82,8 +88,13 @@ export const ReplayCount = Resource("ReplayCount", {
 export type ReplayCount = Static<typeof ReplayCount>;
 
 /** Returns the wire form of a count. */
-export function presentCount({ total, complete }: Counted): ReplayCount {
-  return { dry_run: true, total, ...(complete ? {} : { at_least: true }) };
+export function presentCount({ total, wouldFail, complete }: Counted): ReplayCount {
+  return {
+    dry_run: true,
+    total,
+    ...(wouldFail === 0 ? {} : { would_fail: wouldFail }),
+    ...(complete ? {} : { at_least: true }),
+  };
 }
 
 export const ReplayJob = Resource("ReplayJob", {
@@ -100,7 +111,8 @@ export const ReplayJob = Resource("ReplayJob", {
   }),
   done: Type.Integer({ description: "Replayed items, and retries that were made due" }),
   failed: Type.Integer({
-    description: "Items that could not be replayed: expired, not found, or without endpoint",
+    description:
+      "Items that could not be replayed: expired, not found, or their endpoint is disabled or deleted",
   }),
   skipped: Type.Integer({
     description: "Items that need no replay: changed since, erased, or already delivered",
@@ -142,6 +154,7 @@ const STATE_OF: Readonly<Record<ReplayResult, ItemState>> = {
   delivery_exists: "SKIPPED",
   expired: "FAILED",
   not_found: "FAILED",
+  endpoint_disabled: "FAILED",
   endpoint_unavailable: "FAILED",
 };
 

@@ -1,4 +1,4 @@
-/** `signet dlq list | groups | show | export | replay`. */
+/** `signet dlq list | summary | groups | show | export | replay`. */
 import { Command } from "commander";
 import type { CliContext } from "../context.ts";
 import { printResource } from "../output.ts";
@@ -14,7 +14,11 @@ export function dlqCommand(context: CliContext): Command {
     "dead letters: deliveries that failed permanently, kept for 7 days",
   );
 
-  const list = withPages(withFilter(dlq.command("list").description("list dead letters, newest first")));
+  const list = withPages(
+    withFilter(
+      dlq.command("list").description("list dead letters in the order of their death, newest first"),
+    ),
+  );
   asTenant<FilterOptions & PageChoice>(list, context, async ({ signet, options }) => {
     const filter = { ...pageOf(options), ...filterOf(options) };
     const columns = [
@@ -28,6 +32,14 @@ export function dlqCommand(context: CliContext): Command {
       "expires_at",
     ];
     await printList(context, signet.deadLetters.list(filter), columns, options);
+  });
+
+  const summary = dlq
+    .command("summary")
+    .description("show how many dead letters there are, when the oldest died, and when the first expires")
+    .option("--endpoint <id>", "dead letters of this endpoint");
+  asTenant<FilterOptions>(summary, context, async ({ signet, options }) => {
+    printResource(context, await signet.deadLetters.summary(options.endpoint), options);
   });
 
   const groups = withPages(

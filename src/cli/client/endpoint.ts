@@ -119,7 +119,12 @@ function addReads(endpoint: Command, context: CliContext): void {
   const list = withPages(endpoint.command("list").description("list endpoints, newest first"))
     .addOption(new Option("--state <state>", "filter by state").choices(["PENDING", "ACTIVE", "DISABLED"]))
     .addOption(
-      new Option("--health <health>", "filter by health").choices(["healthy", "degraded", "failing"]),
+      new Option("--health <health>", "filter by health").choices([
+        "healthy",
+        "degraded",
+        "failing",
+        "unknown",
+      ]),
     )
     .option("--metadata <key=value...>", "filter by a member of the metadata, compared as text");
   type Options = PageChoice & {

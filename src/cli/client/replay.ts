@@ -15,7 +15,10 @@ import { pageOf, printList, type PageChoice, withPages } from "./list.ts";
 import type { ClientOptions } from "./open-client.ts";
 
 const ASK_AGAIN_MS = 500;
+/** Counting the outcomes reads every delivery of the job. */
+const OUTCOMES_AGAIN_MS = 1_000;
 const BAR_WIDTH = 30;
+const NO_WAIT = "wait for the end of the job only, not for what becomes of each delivery";
 
 type Outcome = NonNullable<ReplayItem["outcome"]>;
 
@@ -23,6 +26,8 @@ interface StartOptions extends ClientOptions {
   readonly rate?: string;
   readonly dryRun?: boolean;
   readonly detach?: boolean;
+  /** False for `--no-wait`. */
+  readonly wait?: boolean;
 }
 
 interface MissingOptions extends StartOptions {
@@ -58,19 +63,73 @@ async function follow(signet: SignetClient, id: string, context: CliContext): Pr
   }
 }
 
+/** Waits until every replay has an outcome. On a terminal, it shows how many have none. */
+async function followOutcomes(
+  signet: SignetClient,
+  id: string,
+  context: CliContext,
+): Promise<ReplayOutcomes> {
+  const bar = context.terminal?.progress === true;
+  let isTold = bar;
+  for (;;) {
+    const outcomes = await signet.replays.outcomes(id);
+    const { delivered, retrying, failed, waiting } = outcomes;
+    if (bar) {
+      const end = waiting === 0 ? "\n" : "";
+      context.stderr(
+        `\r${delivered} delivered, ${retrying} retrying, ${failed} failed, ${waiting} waiting\u001b[K${end}`,
+      );
+    }
+    if (waiting === 0) {
+      return outcomes;
+    }
+    if (!isTold) {
+      isTold = true;
+      context.stderr(`${waiting} have no outcome yet. --no-wait does not wait for them.\n`);
+    }
+    await delay(OUTCOMES_AGAIN_MS);
+  }
+}
+
+/** Returns why the job's first failed item failed. */
+async function firstFailure(signet: SignetClient, id: string): Promise<string> {
+  const { data } = await signet.replays.items(id, { state: "FAILED", limit: 1 }).page();
+  const reason = data[0]?.reason ?? null;
+  return reason === null ? "" : ` (${reason})`;
+}
+
 /** Fails the command if the job was cancelled, an item failed, or nothing was replayed, so that scripts notice. */
-function checkResult({ id, total, done, failed, state }: ReplayJob): void {
+async function checkResult(
+  { id, total, done, failed, state }: ReplayJob,
+  signet: SignetClient,
+): Promise<void> {
   if (state === "CANCELLED") {
     throw new CommandError(`${id} was cancelled.`);
   }
   if (failed > 0) {
-    throw new CommandError(`${failed} could not be replayed: signet replay items ${id} --state FAILED`);
+    const why = await firstFailure(signet, id);
+    throw new CommandError(`${failed} could not be replayed${why}: signet replay items ${id} --state FAILED`);
   }
   if (state === "COMPLETED" && done === 0) {
     throw new CommandError(
       total === 0
         ? "Nothing was replayed: nothing matches."
         : `Nothing was replayed, ${total} skipped. See why: signet replay items ${id}`,
+    );
+  }
+}
+
+/** Fails the command if a replay failed again, or nothing was delivered. */
+export function checkOutcomes(id: string, { delivered, retrying, failed }: ReplayOutcomes): void {
+  const items = `signet replay items ${id} --outcome`;
+  if (failed > 0) {
+    throw new CommandError(`${failed} failed again: ${items} FAILED`);
+  }
+  if (delivered === 0) {
+    throw new CommandError(
+      retrying === 0
+        ? `Nothing was delivered: ${items} CANCELLED`
+        : `Nothing was delivered yet, ${retrying} are retried: ${items} RETRYING`,
     );
   }
 }
@@ -83,7 +142,7 @@ async function finish(
   if (options.detach === true) {
     printResource(context, job, options);
     if (isOver(job)) {
-      checkResult(job);
+      await checkResult(job, signet);
     }
     return;
   }
@@ -91,12 +150,12 @@ async function finish(
 }
 
 /** Prints a job with what its replays have come to since. */
-async function printJob(
+function printJob(
   job: ReplayJob,
-  { signet, options }: { readonly signet: SignetClient; readonly options: ClientOptions },
+  outcomes: ReplayOutcomes,
+  options: ClientOptions,
   context: CliContext,
-): Promise<void> {
-  const outcomes = await signet.replays.outcomes(job.id);
+): void {
   printResource(
     context,
     options.json === true ? { ...job, outcomes } : { ...job, ...prefixed(outcomes) },
@@ -112,12 +171,17 @@ function prefixed(outcomes: ReplayOutcomes): Readonly<Record<string, number>> {
 
 async function followToResult(
   id: string,
-  { signet, options }: { readonly signet: SignetClient; readonly options: ClientOptions },
+  { signet, options }: { readonly signet: SignetClient; readonly options: StartOptions },
   context: CliContext,
 ): Promise<void> {
   const ended = await follow(signet, id, context);
-  await printJob(ended, { signet, options }, context);
-  checkResult(ended);
+  const waits = options.wait !== false && ended.state === "COMPLETED";
+  const outcomes = waits ? await followOutcomes(signet, id, context) : await signet.replays.outcomes(id);
+  printJob(ended, outcomes, options, context);
+  await checkResult(ended, signet);
+  if (waits) {
+    checkOutcomes(id, outcomes);
+  }
 }
 
 function paceOf({ rate }: StartOptions): ReplayPace {
@@ -128,6 +192,7 @@ function withJob(command: Command): Command {
   return command
     .option("--dry-run", "only count the events")
     .option("--rate <number>", "maximum replays per second")
+    .option("--no-wait", NO_WAIT)
     .option("--detach", "do not wait for the end of the job");
 }
 
@@ -152,7 +217,7 @@ export function addReplayStart(noun: Command, name: string, context: CliContext)
     withFilter(
       noun
         .command(`${name} [ids...]`)
-        .description("replay dead letters, by id or by filter, and follow the job until it ends")
+        .description("replay dead letters, by id or by filter, and follow the job until each has an outcome")
         .option("--all", "all dead letters"),
     ),
   );
@@ -160,7 +225,7 @@ export function addReplayStart(noun: Command, name: string, context: CliContext)
   asTenant<Options>(start, context, async ({ signet, args, options }) => {
     const choice = choiceOf((args[0] ?? []) as unknown as readonly string[], options);
     if (options.dryRun === true) {
-      printResource(context, { dry_run: true, total: await signet.deadLetters.countReplay(choice) }, options);
+      printResource(context, await signet.deadLetters.countReplay(choice), options);
       return;
     }
     await finish(
@@ -221,7 +286,7 @@ function addDeliveries(replay: Command, context: CliContext): void {
   asTenant<RecoveryOptions>(deliveries, context, async ({ signet, options }) => {
     const which = recoveryOf(options);
     if (options.dryRun === true) {
-      printResource(context, { dry_run: true, total: await signet.replays.count(which) }, options);
+      printResource(context, await signet.replays.count(which), options);
       return;
     }
     const job = await signet.replays.create({ ...which, ...paceOf(options) });
@@ -245,11 +310,7 @@ function addMissing(replay: Command, context: CliContext): void {
   asTenant<MissingOptions>(missing, context, async ({ signet, target, options }) => {
     const choice = { since: options.since, ...given({ until: options.until }) };
     if (options.dryRun === true) {
-      printResource(
-        context,
-        { dry_run: true, total: await signet.endpoints.countMissing(target, choice) },
-        options,
-      );
+      printResource(context, await signet.endpoints.countMissing(target, choice), options);
       return;
     }
     const job = await signet.endpoints.replayMissing(target, { ...choice, ...paceOf(options) });
@@ -266,10 +327,14 @@ function addReads(replay: Command, context: CliContext): void {
   });
   const show = replay.command("show <id>").description("show one job and what its replays have come to");
   asTenant(show, context, async ({ signet, target, options }) => {
-    await printJob(await signet.replays.get(target), { signet, options }, context);
+    const [job, outcomes] = await Promise.all([signet.replays.get(target), signet.replays.outcomes(target)]);
+    printJob(job, outcomes, options, context);
   });
-  const watch = replay.command("watch <id>").description("follow a job until it ends");
-  asTenant(watch, context, async ({ signet, target, options }) => {
+  const watch = replay
+    .command("watch <id>")
+    .description("follow a job until each of its deliveries has an outcome")
+    .option("--no-wait", NO_WAIT);
+  asTenant<StartOptions>(watch, context, async ({ signet, target, options }) => {
     await followToResult(target, { signet, options }, context);
   });
   const items = withPages(

@@ -28,17 +28,20 @@ export interface BoundedRows<Row> {
  * Returns the rows of a page with at most {@link PAGE_BYTES} of data, but at least one.
  *
  * @param page the rows without this limit
+ * @param keyOf returns the key after which the next page begins; by default the id
  */
 export function withinPage<Row extends { readonly id: string }>(
   page: BoundedRows<Row>,
   bytesOf: (row: Row) => number,
+  keyOf: (row: Row) => string = ({ id }) => id,
 ): BoundedRows<Row> {
   let bytes = 0;
   const cut = page.rows.findIndex((row, index) => {
     bytes += bytesOf(row);
     return index > 0 && bytes > PAGE_BYTES;
   });
-  return cut === -1 ? page : { rows: page.rows.slice(0, cut), next: page.rows[cut - 1]?.id ?? null };
+  const last = page.rows[cut - 1];
+  return last === undefined ? page : { rows: page.rows.slice(0, cut), next: keyOf(last) };
 }
 
 /** Position from which a list by day and id continues: after an id of that day, or without an id after the whole day. */

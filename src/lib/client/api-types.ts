@@ -68,11 +68,12 @@ export interface Endpoint {
   readonly ssf_stream?: string;
   /**
    * Derived from the last 20 attempts. `failing`: the last 5 failed, or 10 failed and the last 3 did not all
-   * succeed. `degraded`: 3 or more failed. `since` is when the status last changed, `failing_since` when the
-   * current row of failures began. About a second old.
+   * succeed. `degraded`: 3 or more failed. `unknown`: there was no attempt yet, or the endpoint is `PENDING`.
+   * `since` is when the status last changed, `failing_since` when the current row of failures began. About a
+   * second old.
    */
   readonly health: {
-    readonly status: "healthy" | "degraded" | "failing";
+    readonly status: "healthy" | "degraded" | "failing" | "unknown";
     readonly since: string | null;
     readonly failing_since: string | null;
     readonly last_error: {
@@ -149,7 +150,7 @@ export interface EndpointChange {
 export interface EndpointQuery {
   /** Returns only items in this state. */
   readonly state?: "PENDING" | "ACTIVE" | "DISABLED";
-  readonly health?: "healthy" | "degraded" | "failing";
+  readonly health?: "healthy" | "degraded" | "failing" | "unknown";
   /**
    * Selects endpoints whose metadata has these members with these values, compared as strings;
    * metadata[key]=value in a query.
@@ -506,6 +507,26 @@ export interface DeadLetterGroup {
   readonly count: number;
 }
 
+/** The response of `GET /v1/webhooks/dlq/summary`. */
+export interface DeadLetterSummary {
+  /** A stored count: up to a second late when dead letters expire. */
+  readonly total: number;
+  readonly oldest_at: string | null;
+  readonly first_expires_at: string | null;
+}
+
+/** The response of `POST /v1/webhooks/dlq/replay`. */
+export interface ReplayCount {
+  readonly total: number;
+  /**
+   * How many of them would fail now, because their endpoint is disabled, unverified or deleted. Present if any
+   * would.
+   */
+  readonly would_fail?: number;
+  /** Present if 500000 deliveries or more would have to be compared: the oldest of them were counted. */
+  readonly at_least?: true;
+}
+
 /** The response of `GET /v1/webhooks/replays/{id}`. */
 export interface ReplayJob {
   readonly id: string;
@@ -520,7 +541,7 @@ export interface ReplayJob {
   readonly listing: boolean;
   /** Replayed items, and retries that were made due. */
   readonly done: number;
-  /** Items that could not be replayed: expired, not found, or without endpoint. */
+  /** Items that could not be replayed: expired, not found, or their endpoint is disabled or deleted. */
   readonly failed: number;
   /** Items that need no replay: changed since, erased, or already delivered. */
   readonly skipped: number;
@@ -543,6 +564,7 @@ export interface ReplayItem {
     | "delivery_exists"
     | "expired"
     | "not_found"
+    | "endpoint_disabled"
     | "endpoint_unavailable"
     | null;
   readonly outcome: "DELIVERED" | "RETRYING" | "FAILED" | "CANCELLED" | "WAITING" | null;

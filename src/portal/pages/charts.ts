@@ -27,8 +27,9 @@ interface Series {
 }
 
 const share = (part: number, whole: number): number => Math.floor((part / whole) * 1_000) / 10;
-const success = ({ total, delivered }: DeliveryHour): number | null =>
-  total === 0 ? null : share(delivered, total);
+/** Returns how many of the ended deliveries were delivered, in percent. What is still retried has not ended. */
+const success = ({ delivered, dead_lettered: dead }: DeliveryHour): number | null =>
+  delivered + dead === 0 ? null : share(delivered, delivered + dead);
 const counted = (count: number): string => count.toLocaleString("en");
 const deliveries = (count: number): string => `${counted(count)} ${count === 1 ? "delivery" : "deliveries"}`;
 const attemptsText = (count: number): string => `${counted(count)} ${count === 1 ? "attempt" : "attempts"}`;
@@ -48,7 +49,22 @@ function seriesOf(hours: readonly DeliveryHour[]): readonly Series[] {
   const slowest = Math.max(1, ...hours.map(({ latency_p95_ms: latency }) => latency ?? 0));
   const attempts = sum((hour) => hour.attempts);
   const mostAttempts = Math.max(1, ...hours.map((hour) => hour.attempts));
+  const failedAttempts = sum((hour) => hour.failed_attempts);
+  const [delivered, dead] = [sum((hour) => hour.delivered), sum((hour) => hour.dead_lettered)];
   return [
+    {
+      title: "Attempts",
+      sum:
+        attempts === 0
+          ? "none"
+          : `${counted(attempts)}, ${percent(share(attempts - failedAttempts, attempts))} succeeded`,
+      top: counted(mostAttempts),
+      most: mostAttempts,
+      value: (hour) => (hour.attempts === 0 ? null : hour.attempts),
+      bad: (hour) => hour.failed_attempts,
+      legend: failedAttempts > 0 ? "failed" : undefined,
+      text: attemptsText,
+    },
     {
       title: "Volume",
       sum: deliveries(total),
@@ -56,27 +72,12 @@ function seriesOf(hours: readonly DeliveryHour[]): readonly Series[] {
       most,
       value: ({ total }) => (total === 0 ? null : total),
       bad: (hour) => hour.dead_lettered,
-      legend: hours.some((hour) => hour.dead_lettered > 0) ? "dead letters" : undefined,
+      legend: dead > 0 ? "dead letters" : undefined,
       text: deliveries,
     },
     {
-      title: "Attempts",
-      sum: attemptsText(attempts),
-      top: counted(mostAttempts),
-      most: mostAttempts,
-      value: (hour) => (hour.attempts === 0 ? null : hour.attempts),
-      bad: (hour) => hour.failed_attempts,
-      legend: hours.some((hour) => hour.failed_attempts > 0) ? "failed" : undefined,
-      text: attemptsText,
-    },
-    {
-      title: "Success",
-      sum: `${percent(
-        share(
-          sum((hour) => hour.delivered),
-          total,
-        ),
-      )} delivered`,
+      title: "Delivered in the end",
+      sum: delivered + dead === 0 ? "none has ended" : percent(share(delivered, delivered + dead)),
       top: "100 %",
       most: 100,
       value: success,
@@ -164,14 +165,14 @@ function row(hour: DeliveryHour): Part[] {
   ];
 }
 
-function chartsSection(hours: readonly DeliveryHour[]): Html {
+export function chartsSection(hours: readonly DeliveryHour[]): Html {
   const busy = hours.filter(({ total, attempts }) => total > 0 || attempts > 0);
   return html`<section aria-labelledby="hours">
     <h2 id="hours">The last 24 hours</h2>
     ${
       busy.length === 0
         ? html`<p class="empty">
-            No deliveries. Volume, attempts, success and latency per hour will appear here.
+            No deliveries. Attempts, volume, success and latency per hour will appear here.
           </p>`
         : html`<div class="charts">${seriesOf(hours).map((series) => chart(hours, series))}</div>
             ${
@@ -187,7 +188,7 @@ function chartsSection(hours: readonly DeliveryHour[]): Html {
                 [
                   "Hour",
                   "Deliveries",
-                  "Delivered",
+                  "Delivered in the end",
                   "Dead letters",
                   "Attempts",
                   "Failed attempts",
@@ -201,7 +202,7 @@ function chartsSection(hours: readonly DeliveryHour[]): Html {
   </section>`;
 }
 
-/** Renders volume, attempts, success and latency by hour, of all deliveries or of one endpoint's. */
+/** Renders attempts, volume, success and latency by hour, of all deliveries or of one endpoint's. */
 export async function hourCharts({ api }: Visit, endpointId?: string): Promise<Html> {
   const of = endpointId === undefined ? "" : `?endpoint_id=${endpointId}`;
   const { data } = await api.get<{ readonly data: readonly DeliveryHour[] }>(`/v1/webhooks/stats${of}`);

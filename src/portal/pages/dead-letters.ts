@@ -5,14 +5,19 @@ import { deliveryFilter } from "../../api/routes/deliveries.ts";
 import { DeliveryFilters } from "../../api/schemas/deliveries.ts";
 import type { SignetServer } from "../../http/types.ts";
 import type { ReplayCount } from "../../api/schemas/replays.ts";
-import type { DeadLetter, DeadLetterGroup, ReplayJob } from "../../lib/client/api-types.ts";
+import type {
+  DeadLetter,
+  DeadLetterGroup,
+  DeadLetterSummary,
+  ReplayJob,
+} from "../../lib/client/api-types.ts";
 import { type ListAnswer, SEE_OTHER } from "../context.ts";
 import { Form } from "../forms.ts";
 import { apiQuery, filterNotice, filteredPath, isFiltered } from "../filters.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import type { PortalParts } from "../page-parts.ts";
-import { formFields, nextPage, table, timeAgo } from "../parts.ts";
+import { facts, formFields, nextPage, table, timeAgo } from "../parts.ts";
 import { refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import {
@@ -26,7 +31,7 @@ import {
   FilterQuery,
   lastAnswer,
 } from "./delivery-parts.ts";
-import { registerReplayPages, REPLAYS } from "./replays.ts";
+import { allWouldFail, registerReplayPages, REPLAYS, wouldFailText } from "./replays.ts";
 
 /** Rows per page, so that a page with all its files stays below 100 KB. */
 const PAGE = 25;
@@ -52,6 +57,20 @@ function groupsSection(groups: ListAnswer<DeadLetterGroup>, endpoints: ReadonlyM
         ]),
       )}
       ${groups.next_cursor !== null && html`<p class="muted">Only the first 100 are shown.</p>`}
+    </section>`
+  );
+}
+
+/** Renders the length and the age of the queue. */
+function queueFacts({ total, oldest_at: oldest, first_expires_at: expires }: DeadLetterSummary): Part {
+  return (
+    total > 0 &&
+    html`<section aria-label="Queue">
+      ${facts([
+        ["Dead letters", total.toLocaleString("en")],
+        ["Oldest failed", timeAgo(oldest)],
+        ["First can be replayed until", countdown(expires)],
+      ])}
     </section>`
   );
 }
@@ -116,10 +135,11 @@ async function listPage(
   query: FilterQuery,
   problem?: string,
 ): Promise<{ readonly status: number; readonly content: PageContent }> {
-  const [asked, groups, endpoints] = await Promise.all([
+  const [asked, groups, endpoints, queue] = await Promise.all([
     refused(visit.api.get<ListAnswer<DeadLetter>>(`/v1/webhooks/dlq?limit=${PAGE}&${apiQuery(query)}`)),
     visit.api.get<ListAnswer<DeadLetterGroup>>("/v1/webhooks/dlq/groups?limit=100"),
     endpointUrls(visit),
+    visit.api.get<DeadLetterSummary>("/v1/webhooks/dlq/summary"),
   ]);
   const form = filterForm(DEAD_LETTERS, query, { endpoints, states: false });
   const exported = apiQuery(query, false);
@@ -135,7 +155,7 @@ async function listPage(
   if (data.length === 0 && groups.data.length === 0 && !isFiltered(query)) {
     return { status: 200, content: { ...common, actions: replaysLink, body: NONE_AT_ALL } };
   }
-  const body = html`${groupsSection(groups, endpoints)} ${form}
+  const body = html`${queueFacts(queue)} ${groupsSection(groups, endpoints)} ${form}
     <section aria-labelledby="letters">
       <h2 id="letters">${isFiltered(query) ? "Matching dead letters" : "All dead letters"}</h2>
       ${
@@ -152,11 +172,8 @@ async function listPage(
 /** Renders the count of a replay by filter, and the button that starts it. */
 async function confirmPage(visit: Visit, filter: FilterQuery): Promise<PageContent> {
   const selection = { filter: filterOf(filter), dry_run: true };
-  const { total, at_least: atLeast } = await visit.api.send<ReplayCount>(
-    "POST",
-    "/v1/webhooks/dlq/replay",
-    selection,
-  );
+  const counted = await visit.api.send<ReplayCount>("POST", "/v1/webhooks/dlq/replay", selection);
+  const { total, at_least: atLeast } = counted;
   const count = `${atLeast === true ? "at least " : ""}${total.toLocaleString("en")} ${total === 1 ? "dead letter" : "dead letters"}`;
   const isNone = total === 0 && atLeast !== true;
   return {
@@ -164,16 +181,36 @@ async function confirmPage(visit: Visit, filter: FilterQuery): Promise<PageConte
     place: DEAD_LETTERS,
     body: html`<section aria-labelledby="count">
       <h2 id="count">${isNone ? "No dead letters match" : `To replay: ${count}`}</h2>
-      <p>Each one gets a new cycle of 17 attempts, with the same <code>webhook-id</code>.</p>
+      ${wouldFailText(counted, filter.endpoint_id)}
+      ${
+        !allWouldFail(counted) &&
+        html`<p>Each one gets a new cycle of 17 attempts, with the same <code>webhook-id</code>.</p>`
+      }
       <form method="post" action="${DEAD_LETTERS}/replay">
         ${formFields(visit)} ${filterFields(filter)}
         <div class="buttons">
-          ${!isNone && html`<button class="primary" name="which" value="confirmed">Replay ${count}</button>`}
+          ${
+            !isNone &&
+            !allWouldFail(counted) &&
+            html`<button class="primary" name="which" value="confirmed">Replay ${count}</button>`
+          }
           <a class="button" href="${filteredPath(DEAD_LETTERS, filter)}">Back</a>
         </div>
       </form>
     </section>`,
   };
+}
+
+/** Returns why the selected dead letters cannot be replayed; undefined if nothing stands against them. */
+async function chosenProblem({ api }: Visit, ids: readonly string[]): Promise<string | undefined> {
+  const counted = await refused(
+    api.send<ReplayCount>("POST", "/v1/webhooks/dlq/replay", { ids, dry_run: true }),
+  );
+  // The replay itself reports what is wrong with the request.
+  const wouldFail = "answer" in counted ? (counted.answer.would_fail ?? 0) : 0;
+  return wouldFail === 0
+    ? undefined
+    : `${wouldFail} of the selected dead letters would fail: their endpoint is disabled, unverified or deleted. Enable the endpoint first.`;
 }
 
 function filterOf(filter: FilterQuery): Readonly<Record<string, string>> {
@@ -213,6 +250,11 @@ function registerReplay(scope: SignetServer, { send }: PortalParts): void {
         const { content } = await listPage(visit, filter, counted.error.message);
         return send(reply.code(counted.error.status), visit, content);
       }
+      const problem = which === "chosen" ? await chosenProblem(visit, ids) : undefined;
+      if (problem !== undefined) {
+        const { status, content } = await listPage(visit, filter, problem);
+        return send(reply.code(status), visit, content);
+      }
       const selection = which === "chosen" ? { ids } : { filter: filterOf(filter) };
       const made = await refused(
         visit.api.send<ReplayJob>("POST", "/v1/webhooks/dlq/replay", selection, once),
@@ -231,7 +273,11 @@ function registerReplay(scope: SignetServer, { send }: PortalParts): void {
       schema: { hide: true, params: IdParams("delivery"), body: Form({}) },
     },
     async ({ visit, params: { id }, body: { once } }, reply) => {
-      await visit.api.send("POST", `/v1/webhooks/dlq/${id}/replay`, undefined, once);
+      const made = await refused(visit.api.send("POST", `/v1/webhooks/dlq/${id}/replay`, undefined, once));
+      if ("error" in made) {
+        const { content } = await listPage(visit, {}, made.error.message);
+        return send(reply.code(made.error.status), visit, content);
+      }
       return await reply.redirect(`${DELIVERIES}/${id}?done=replayed`, SEE_OTHER);
     },
   );

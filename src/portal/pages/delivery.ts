@@ -2,7 +2,7 @@
 import { Type } from "typebox";
 import { Closed, IdParams, OneOf } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
-import type { Attempt, Delivery } from "../../lib/client/api-types.ts";
+import type { Attempt, Delivery, Endpoint } from "../../lib/client/api-types.ts";
 import { rawMember } from "../../http/raw-json.ts";
 import { ATTEMPT_MAX as ATTEMPTS } from "../../domain/retry-schedule.ts";
 import { type ListAnswer, SEE_OTHER } from "../context.ts";
@@ -158,8 +158,26 @@ function attemptItem({ brand, delivery }: Shown, attempt: Attempt, answer: Attem
   </li>`;
 }
 
-function buttons(visit: Visit, { id, state }: Delivery): Part {
+/** Returns why a delivery that has ended cannot be sent again; undefined if nothing stands against it. */
+function againstCycle({ delivery, endpoint }: Shown): Part | undefined {
+  if (isOpen(delivery) || endpoint?.state === "ACTIVE" || endpoint?.state === "PENDING") {
+    return undefined;
+  }
+  return endpoint === undefined
+    ? html`<p>Its endpoint is deleted, so it cannot be sent again.</p>`
+    : html`<p>
+        This endpoint is disabled: <a href="${ENDPOINTS}/${endpoint.id}">enable it first</a>. Then you can
+        send the delivery again.
+      </p>`;
+}
+
+function buttons(visit: Visit, shown: Shown): Part {
+  const { id, state } = shown.delivery;
   const path = `${DELIVERIES}/${id}`;
+  const against = againstCycle(shown);
+  if (against !== undefined) {
+    return visit.can("webhooks:replay") && against;
+  }
   if (state === "DEAD_LETTERED") {
     return (
       visit.can("webhooks:replay") &&
@@ -193,7 +211,7 @@ function buttons(visit: Visit, { id, state }: Delivery): Part {
 interface Shown {
   readonly delivery: Delivery;
   /** Undefined if the endpoint is deleted. */
-  readonly endpointUrl: string | undefined;
+  readonly endpoint: Endpoint | undefined;
   /** Undefined if the session may not read it. */
   readonly data: string | undefined;
   /** Newest first. */
@@ -202,15 +220,15 @@ interface Shown {
 }
 
 /** Returns the facts about the delivery's state, without those that do not apply. */
-function standing(visit: Visit, { delivery, endpointUrl }: Shown): (readonly [string, Part])[] {
+function standing(visit: Visit, { delivery, endpoint }: Shown): (readonly [string, Part])[] {
   const { endpoint_id: endpointId, next_attempt_at: next, delivered_at: delivered, state } = delivery;
   const count = delivery.attempt_count;
   return [
     [
       "Endpoint",
-      endpointUrl === undefined
+      endpoint === undefined
         ? html`<span class="muted">Deleted endpoint ${endpointId}</span>`
-        : html`<a href="${ENDPOINTS}/${endpointId}" id="endpoint-of-delivery">${endpointUrl}</a>`,
+        : html`<a href="${ENDPOINTS}/${endpointId}" id="endpoint-of-delivery">${endpoint.url}</a>`,
     ],
     [
       "Attempts",
@@ -274,7 +292,7 @@ function body(visit: Visit, shown: Shown): Part {
             ? []
             : temporalFact("Workflow, for operators", workflowUrl(visit.temporal, workflow))),
         ])}
-        ${buttons(visit, delivery)}
+        ${buttons(visit, shown)}
       </section>
       ${attemptsSection(shown)}
     </div>
@@ -312,7 +330,7 @@ async function deliveryPage(
     body: body(visit, {
       delivery,
       attempts: attempts.toReversed(),
-      endpointUrl: endpoint?.url,
+      endpoint,
       data: rawMember(event, "data"),
       brand,
     }),

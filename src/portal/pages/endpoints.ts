@@ -10,7 +10,14 @@ import { html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
 import { nextPage } from "../parts.ts";
 import type { Visit } from "../visit.ts";
-import { ENDPOINTS, eventsText, healthText, lastHourText, stateBadge } from "./endpoint/endpoint-parts.ts";
+import {
+  ENDPOINTS,
+  eventsText,
+  healthText,
+  illness,
+  lastHourText,
+  stateBadge,
+} from "./endpoint/endpoint-parts.ts";
 import { registerEndpointChanges } from "./endpoint/endpoint-changes.ts";
 import { EndpointForm, endpointFormPage, sendEndpoint } from "./endpoint/endpoint-form.ts";
 import { receiverSection } from "./endpoint/receiver-code.ts";
@@ -45,11 +52,7 @@ function listPage(visit: Visit, { data, next_cursor: cursor }: ListAnswer<Endpoi
                         ${endpoint.description !== null && html`${endpoint.description} · `}${eventsText(endpoint)}
                         ${attemptsPart(endpoint)}
                       </p>
-                      ${
-                        endpoint.state === "ACTIVE" &&
-                        endpoint.health.status !== "healthy" &&
-                        html`<p>${healthText(endpoint)}</p>`
-                      }
+                      ${illness(endpoint) !== undefined && html`<p>${healthText(endpoint)}</p>`}
                     </div>
                     ${stateBadge(endpoint)}
                   </li>`,

@@ -37,7 +37,7 @@ const CHECKS: Readonly<Record<CheckName, readonly [sent: string, right: string]>
 const STATES = {
   QUEUED: badge("wait", "waiting"),
   RUNNING: badge("wait", "running"),
-  COMPLETED: badge("good", "completed"),
+  COMPLETED: badge("idle", "completed"),
   FAILED: badge("bad", "failed"),
 } as const;
 

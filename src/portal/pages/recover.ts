@@ -7,7 +7,7 @@ import type { NewReplay, ReplayJob } from "../../lib/client/api-types.ts";
 import type { SignetError } from "../../domain/errors.ts";
 import { SEE_OTHER } from "../context.ts";
 import { lineField } from "../fields.ts";
-import { instantOf, option } from "../filters.ts";
+import { instantOf, option, zoned } from "../filters.ts";
 import { Form, Line } from "../forms.ts";
 import { html, type Html, type Part } from "../html.ts";
 import type { PageContent } from "../layout.ts";
@@ -16,7 +16,7 @@ import { facts, formFields } from "../parts.ts";
 import { fieldErrors, refused } from "../problems.ts";
 import type { Visit } from "../visit.ts";
 import { endpointFact, ENDPOINTS, getEndpoint, recoverPath } from "./endpoint/endpoint-parts.ts";
-import { REPLAYS } from "./replays.ts";
+import { allWouldFail, REPLAYS, wouldFailText } from "./replays.ts";
 
 const REPLAYING = { portal: ["webhooks:read", "webhooks:replay"] };
 
@@ -60,7 +60,7 @@ function choiceForm(id: string, { what, since = "" }: Chosen, error: SignetError
       ${lineField(
         {
           name: "since",
-          label: "Accepted since (UTC)",
+          label: zoned("Accepted since"),
           optional: true,
           value: since,
           attributes: html`type="datetime-local" ${invalid && html`aria-invalid="true"`}`,
@@ -87,7 +87,8 @@ function confirmation(visit: Visit, id: string, chosen: Chosen, count: ReplayCou
   const { what = "failed", since = "" } = chosen;
   return hasNone(count)
     ? html`<p class="empty">Nothing waits for a retry, and there are no matching dead letters.</p>`
-    : html`<p>
+    : html`${wouldFailText(count, id)}
+        <p>
           Retries are attempted now. Other deliveries get a new cycle of 17 attempts, with the same
           <code>webhook-id</code>.
         </p>
@@ -95,7 +96,10 @@ function confirmation(visit: Visit, id: string, chosen: Chosen, count: ReplayCou
           ${formFields(visit)}
           <input type="hidden" name="what" value="${what}" />
           <input type="hidden" name="since" value="${since}" />
-          <div class="buttons"><button class="primary">Send ${countText(count)} now</button></div>
+          ${
+            !allWouldFail(count) &&
+            html`<div class="buttons"><button class="primary">Send ${countText(count)} now</button></div>`
+          }
         </form>`;
 }
 

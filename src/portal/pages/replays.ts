@@ -2,7 +2,7 @@
 import { type Static, Type } from "typebox";
 import { Closed, IdParams, OneOf } from "../../http/common.ts";
 import type { SignetServer } from "../../http/types.ts";
-import type { ReplayItem, ReplayJob, ReplayOutcomes } from "../../lib/client/api-types.ts";
+import type { ReplayCount, ReplayItem, ReplayJob, ReplayOutcomes } from "../../lib/client/api-types.ts";
 import { REPLAY_OUTCOMES } from "../../database/repositories/webhooks/replay-items.ts";
 import type { SignetError } from "../../domain/errors.ts";
 import { type ListAnswer, SEE_OTHER } from "../context.ts";
@@ -18,12 +18,60 @@ import { endpointFact, getEndpoint } from "./endpoint/endpoint-parts.ts";
 
 export const REPLAYS = "/portal/replays";
 
+/** The states of jobs. That a job has ended says nothing of what it has come to. */
 const STATES = {
   RUNNING: badge("wait", "running"),
   PAUSED: badge("idle", "paused"),
-  COMPLETED: badge("good", "completed"),
+  COMPLETED: badge("idle", "completed"),
   CANCELLED: badge("idle", "cancelled"),
 } as const;
+
+/** Renders what a job has come to. Only green says success: something was delivered, and nothing failed or waits. */
+export function resultBadge(
+  { state, total, done, failed }: ReplayJob,
+  outcomes: ReplayOutcomes | undefined,
+): Html {
+  if (state !== "COMPLETED" || outcomes === undefined) {
+    return STATES[state];
+  }
+  const { delivered, retrying, waiting } = outcomes;
+  if (done === 0 && failed === 0) {
+    return badge("idle", total === 0 ? "completed: nothing matched" : "completed: all skipped");
+  }
+  if (delivered === 0) {
+    return retrying + waiting > 0
+      ? badge("wait", "completed: nothing delivered so far")
+      : badge("bad", "completed: nothing delivered");
+  }
+  if (failed + outcomes.failed > 0) {
+    return badge("bad", "completed: partly delivered");
+  }
+  return retrying + waiting > 0
+    ? badge("wait", "completed: partly delivered so far")
+    : badge("good", "completed: delivered");
+}
+
+const BAR_WIDTH = 100;
+
+/** Renders a bar of an ended job: the shares of what was delivered, what is open, and what failed. */
+function resultBar({ total, failed, skipped }: ReplayJob, outcomes: ReplayOutcomes): Html {
+  const parts = [
+    ["good", outcomes.delivered],
+    ["wait", outcomes.retrying + outcomes.waiting],
+    ["bad", outcomes.failed + failed],
+    ["idle", outcomes.cancelled + skipped],
+  ] as const;
+  const width = (count: number): number => (BAR_WIDTH * count) / Math.max(1, total);
+  let x = 0;
+  const rects = parts.map(([kind, count]) => {
+    const rect = count > 0 && html`<rect class="${kind}" x="${x}" width="${width(count)}" height="1" />`;
+    x += width(count);
+    return rect;
+  });
+  return html`<svg class="shares" viewBox="0 0 ${BAR_WIDTH} 1" preserveAspectRatio="none" aria-hidden="true">
+    ${rects}
+  </svg>`;
+}
 
 const CHANGES = ["pause", "resume", "cancel"] as const;
 
@@ -42,27 +90,49 @@ function changes(visit: Visit, { id, state }: ReplayJob): Part {
   );
 }
 
+/** Whether a replay would send nothing, because each of its deliveries would fail. */
+export function allWouldFail({ total, would_fail: wouldFail = 0, at_least: atLeast }: ReplayCount): boolean {
+  return wouldFail > 0 && wouldFail === total && atLeast !== true;
+}
+
+/**
+ * Renders, before a replay starts, what of it would fail.
+ *
+ * @param endpointId the endpoint of the selection, if it has one
+ */
+export function wouldFailText(count: ReplayCount, endpointId = ""): Part {
+  const { would_fail: wouldFail = 0 } = count;
+  return (
+    wouldFail > 0 &&
+    html`<p class="notice problem">
+      ${allWouldFail(count) ? "All" : wouldFail.toLocaleString("en")} of them would fail: their endpoint is
+      disabled, unverified or deleted.
+      <a href="/portal/endpoints${endpointId === "" ? "" : `/${endpointId}`}">Enable the endpoint</a> first.
+    </p>`
+  );
+}
+
 /** Labels of a job's numbers. */
 const WORDS = {
   dead_letters: {
     name: "dead letters",
     done: "Replayed",
     skipped: "Skipped: already replayed or cancelled",
-    failed: "Expired or deleted",
+    failed: "Failed: not sent",
     cancelled: "The replay was cancelled. Deliveries that were not replayed stay in the queue.",
   },
   deliveries: {
     name: "deliveries",
     done: "Sent again",
     skipped: "Skipped: changed since, or erased",
-    failed: "Failed: the endpoint is deleted, or expired",
+    failed: "Failed: not sent",
     cancelled: "The replay was cancelled. Deliveries that were not sent again stay as they are.",
   },
   missing: {
     name: "missing events",
     done: "Sent",
     skipped: "Skipped: erased, or a delivery exists",
-    failed: "Failed: the endpoint was not active",
+    failed: "Failed: not sent",
     cancelled: "The replay was cancelled. Events that were not sent are still missing.",
   },
 } as const;
@@ -89,6 +159,22 @@ function noticeOf({ done, error }: Happened, { kind }: ReplayJob): PageContent["
   return done && { kind: "done", text: done === "cancel" ? WORDS[kind].cancelled : DONE[done] };
 }
 
+/** Returns the link to the items that were not sent, with the reason of the first of them. */
+async function failedFact({ api }: Visit, path: string, { id, kind, failed }: ReplayJob): Promise<Part> {
+  if (failed === 0) {
+    return "0";
+  }
+  const query = `/v1/webhooks/replays/${id}/items?state=FAILED&limit=1`;
+  const { data } = await api.get<ListAnswer<ReplayItem>>(query);
+  const reason = data[0]?.reason ?? null;
+  const advice = reason === "endpoint_disabled" && kind !== "missing" && " Enable the endpoint first.";
+  return html`<a href="${path}/items?state=FAILED">${failed.toLocaleString("en")}</a>${
+      reason !== null && ` (${said(reason)}).`
+    }${advice}`;
+}
+
+const said = (text: string): string => text.toLowerCase().replaceAll("_", " ");
+
 const OUTCOMES = {
   delivered: "Delivered since",
   retrying: "Failed since, will be retried",
@@ -108,9 +194,31 @@ function outcomeFacts(path: string, outcomes: ReplayOutcomes): (readonly [string
   });
 }
 
+async function jobFacts(visit: Visit, job: ReplayJob, outcomes: ReplayOutcomes | undefined): Promise<Html> {
+  const words = WORDS[job.kind];
+  const path = `${REPLAYS}/${job.id}`;
+  return facts([
+    ["Kind", words.name],
+    ...(job.endpoint_id === null ? [] : [await endpointOf(visit, job.endpoint_id)]),
+    [words.done, job.done.toLocaleString("en")],
+    [words.skipped, job.skipped.toLocaleString("en")],
+    [words.failed, await failedFact(visit, path, job)],
+    ...(outcomes?.counted === undefined
+      ? []
+      : [["Counted since", `the first ${outcomes.counted.toLocaleString("en")}`] as const]),
+    ...(outcomes === undefined ? [] : outcomeFacts(path, outcomes)),
+    ...(job.state === "CANCELLED"
+      ? [["Cancelled", (job.total - handled(job)).toLocaleString("en")] as const]
+      : []),
+    ["Pace", `at most ${job.rate_per_second.toLocaleString("en")} per second`],
+    ["Started", moment(job.created_at)],
+    ...(job.finished_at === null ? [] : [["Ended", moment(job.finished_at)] as const]),
+    ["Replay", html`<code>${job.id}</code>`],
+  ]);
+}
+
 async function replayPage(visit: Visit, id: string, happened: Happened): Promise<PageContent> {
   const job = await visit.api.get<ReplayJob>(`/v1/webhooks/replays/${id}`);
-  const words = WORDS[job.kind];
   const path = `${REPLAYS}/${id}`;
   const running = job.state === "RUNNING";
   // Counting reads every delivery of the job, so the page of a running job does not.
@@ -127,30 +235,13 @@ async function replayPage(visit: Visit, id: string, happened: Happened): Promise
     place: DEAD_LETTERS,
     notice: noticeOf(happened, job),
     body: html`<section id="job" aria-labelledby="progress" ${polling}>
-        <h2 id="progress">Progress ${STATES[job.state]}</h2>
+        <h2 id="progress">Progress ${resultBadge(job, outcomes)}</h2>
         <p class="progress">
           <label for="bar">${count}</label>
           <progress id="bar" max="${Math.max(1, job.total)}" value="${handled(job)}">${count}</progress>
+          ${outcomes !== undefined && job.state === "COMPLETED" && resultBar(job, outcomes)}
         </p>
-        ${facts([
-          ["Kind", words.name],
-          ...(job.endpoint_id === null ? [] : [await endpointOf(visit, job.endpoint_id)]),
-          [words.done, job.done.toLocaleString("en")],
-          [words.skipped, job.skipped.toLocaleString("en")],
-          [words.failed, job.failed.toLocaleString("en")],
-          ...(outcomes?.counted === undefined
-            ? []
-            : [["Counted since", `the first ${outcomes.counted.toLocaleString("en")}`] as const]),
-          ...(outcomes === undefined ? [] : outcomeFacts(path, outcomes)),
-          ...(job.state === "CANCELLED"
-            ? [["Cancelled", (job.total - handled(job)).toLocaleString("en")] as const]
-            : []),
-          ["Pace", `at most ${job.rate_per_second.toLocaleString("en")} per second`],
-          ["Started", moment(job.created_at)],
-          ...(job.finished_at === null ? [] : [["Ended", moment(job.finished_at)] as const]),
-          ["Replay", html`<code>${job.id}</code>`],
-        ])}
-        ${changes(visit, job)}
+        ${await jobFacts(visit, job, outcomes)} ${changes(visit, job)}
         ${
           changing &&
           html`<noscript
@@ -164,13 +255,23 @@ async function replayPage(visit: Visit, id: string, happened: Happened): Promise
 
 const ITEM_STATES = {
   WAITING: badge("wait", "waiting"),
-  DONE: badge("good", "sent"),
+  DONE: badge("idle", "sent"),
   SKIPPED: badge("idle", "skipped"),
   FAILED: badge("bad", "failed"),
   CANCELLED: badge("idle", "cancelled"),
 } as const;
 
+/** Renders the outcome of an item's replay; a dash if it was not replayed. */
+const ITEM_OUTCOMES = {
+  DELIVERED: badge("good", "delivered"),
+  RETRYING: badge("wait", "retrying"),
+  FAILED: badge("bad", "failed"),
+  CANCELLED: badge("idle", "cancelled"),
+  WAITING: badge("wait", "waiting"),
+} as const;
+
 const ItemsQuery = Closed({
+  state: Type.Optional(OneOf(Object.keys(ITEM_STATES) as ReplayItem["state"][])),
   outcome: Type.Optional(OneOf(REPLAY_OUTCOMES)),
   cursor: Type.Optional(Line(256)),
 });
@@ -179,19 +280,19 @@ const ItemsQuery = Closed({
 async function itemsPage(
   { api }: Visit,
   id: string,
-  { outcome, cursor }: Static<typeof ItemsQuery>,
+  { cursor, ...filter }: Static<typeof ItemsQuery>,
 ): Promise<PageContent> {
+  const filters = new URLSearchParams(filter);
   const query = new URLSearchParams({
     limit: "50",
-    ...(outcome === undefined ? {} : { outcome }),
+    ...filter,
     ...(cursor === undefined ? {} : { cursor }),
   });
   const path = `${REPLAYS}/${id}`;
   const { data, next_cursor: next } = await api.get<ListAnswer<ReplayItem>>(
     `/v1/webhooks/replays/${id}/items?${query.toString()}`,
   );
-  const here = `${path}/items${outcome === undefined ? "" : `?outcome=${outcome}`}`;
-  const said = (text: string): string => text.toLowerCase().replaceAll("_", " ");
+  const here = `${path}/items${filters.size === 0 ? "" : `?${filters.toString()}`}`;
   return {
     title: "Deliveries of a replay",
     place: DEAD_LETTERS,
@@ -208,7 +309,7 @@ async function itemsPage(
                     ? "–"
                     : html`<a href="${DELIVERIES}/${delivery}"><code>${delivery}</code></a>`,
                   html`${ITEM_STATES[state]} ${reason !== null && said(reason)}`,
-                  since === null ? "–" : said(since),
+                  since === null ? "–" : ITEM_OUTCOMES[since],
                 ]),
               )
         }

@@ -1,8 +1,10 @@
 /** Operations of tenants on deliveries and dead letters. Reads come from PostgreSQL, never from Temporal. */
 import { appendEntry, type By } from "../../compliance/append-entry.ts";
 import type { Keyring } from "../../crypto/keyring.ts";
+import type { EndpointAgainst } from "../../database/repositories/endpoints/endpoints.ts";
 import type { Pool, Queryable } from "../../database/pool.ts";
 import {
+  countLetters,
   type DeadLetterGroup,
   type GroupPage,
   listGroups,
@@ -10,10 +12,13 @@ import {
 import {
   cancelDelivery,
   type Delivery,
+  findAgainstCycle,
   findDelivery,
+  findOldestLetter,
   makeAttemptDue,
   type AttemptPage,
   listAttempts,
+  listDeadLetters,
   listDeliveries,
   replayDeadLetter,
   resendDelivery,
@@ -63,6 +68,15 @@ export interface DeadLetter {
   readonly event: OpenEvent | null;
 }
 
+/** The dead-letter queue, of all endpoints or of one. */
+export interface QueueFacts {
+  readonly total: number;
+  /** When the oldest of them died; null if there is none. */
+  readonly oldestAt: Date | null;
+  /** When the first of them expires. */
+  readonly firstExpiresAt: Date | null;
+}
+
 /** An attempt as its tenant sees it. The response body is null once the event's content is erased. */
 export type Attempt = Omit<StoredAttempt, "response">;
 
@@ -80,13 +94,20 @@ function expired(): SignetError {
   });
 }
 
-function whyNotResent({ state }: Delivery): string {
+const AGAINST = {
+  endpoint_disabled: "Its endpoint is disabled or unverified: enable it first.",
+  endpoint_unavailable: "Its endpoint is deleted, so it cannot be sent again.",
+} as const satisfies Readonly<Record<EndpointAgainst, string>>;
+
+function whyNotResent({ state }: Delivery, against: EndpointAgainst | null): string {
   if (state === "QUEUED" || state === "RETRYING") {
     return `The delivery is ${state}: its attempts have not ended.`;
   }
   return state === "DEAD_LETTERED"
     ? "The delivery is DEAD_LETTERED: replay it from the dead-letter queue."
-    : "Its endpoint is deleted, or the content of its event is erased, so it cannot be resent.";
+    : against === null
+      ? "The content of its event is erased, so it cannot be resent."
+      : AGAINST[against];
 }
 
 function eventsOf(deliveries: readonly Delivery[]): string[] {
@@ -142,7 +163,7 @@ export class DeliveryService {
     });
   }
 
-  /** Returns at most `limit` dead letters, fewer if their events are large. */
+  /** Returns at most `limit` dead letters, the newest death first; fewer if their events are large. */
   async deadLetters(tenantId: string, page: DeliveryPageRequest): Promise<BoundedRows<DeadLetter>> {
     const { state = "DEAD_LETTERED" } = page.filter;
     if (state !== "DEAD_LETTERED") {
@@ -151,9 +172,13 @@ export class DeliveryService {
     }
     const filter = { ...page.filter, state };
     return await this.#read(tenantId, async (db, now) => {
-      const deliveries = await listDeliveries(db, { ...page, filter, tenantId, now });
+      const deliveries = await listDeadLetters(db, { ...page, filter, tenantId, now });
       const sizes = await findContentSizes(db, tenantId, eventsOf(deliveries.rows));
-      const within = withinPage(deliveries, ({ eventId }) => sizes.get(eventId) ?? 0);
+      const within = withinPage(
+        deliveries,
+        ({ eventId }) => sizes.get(eventId) ?? 0,
+        ({ place }) => place,
+      );
       return { rows: await this.#withEvents(db, tenantId, within.rows), next: within.next };
     });
   }
@@ -163,12 +188,26 @@ export class DeliveryService {
     return await this.#stats.of(of);
   }
 
+  /** Returns how many dead letters there are, and how old the oldest is. */
+  async queue(tenantId: string, endpointId: string | undefined): Promise<QueueFacts> {
+    return await this.#read(tenantId, async (db, now) => {
+      const oldest = await findOldestLetter(db, { tenantId, endpointId, now });
+      // Overdue letters are counted until they are removed.
+      const total = oldest === undefined ? 0 : await countLetters(db, tenantId, endpointId);
+      return {
+        total,
+        oldestAt: oldest?.deadLetteredAt ?? null,
+        firstExpiresAt: oldest?.expiresAt ?? null,
+      };
+    });
+  }
+
   /** Returns the counts of the dead-letter queue. */
   async groups(tenantId: string, page: GroupPage): Promise<DeadLetterGroup[]> {
     return await this.#read(tenantId, async (db) => await listGroups(db, tenantId, page));
   }
 
-  /** Yields all matching dead letters in pages, newest first. Reads each page on demand. */
+  /** Yields all matching dead letters in pages, the newest death first. Reads each page on demand. */
   async *exportDeadLetters(tenantId: string, filter: DeliveryFilter): AsyncGenerator<DeadLetter[]> {
     let before: string | undefined;
     for (;;) {
@@ -199,7 +238,7 @@ export class DeliveryService {
   /**
    * Starts a new cycle of 17 attempts for a dead letter.
    *
-   * @throws SignetError NOT_FOUND, INVALID_STATE if it is not in the queue or its endpoint is deleted,
+   * @throws SignetError NOT_FOUND, INVALID_STATE if it is not in the queue or its endpoint is disabled or deleted,
    * DLQ_ENTRY_EXPIRED
    */
   async replay(tenantId: string, id: string, by: By): Promise<Delivery> {
@@ -222,7 +261,7 @@ export class DeliveryService {
     throw new SignetError("INVALID_STATE", {
       detail:
         delivery.state === "DEAD_LETTERED"
-          ? "Its endpoint is deleted, so it cannot be replayed."
+          ? AGAINST[(await this.#against(tenantId, id)) ?? "endpoint_unavailable"]
           : `The delivery is ${delivery.state}: only dead letters can be replayed.`,
     });
   }
@@ -230,8 +269,8 @@ export class DeliveryService {
   /**
    * Starts a new cycle of 17 attempts for a delivery that was delivered, cancelled or has expired.
    *
-   * @throws SignetError NOT_FOUND; INVALID_STATE if it has not ended, its endpoint is deleted, its event's content is
-   * erased or the tenant is held
+   * @throws SignetError NOT_FOUND; INVALID_STATE if it has not ended, its endpoint is disabled or deleted, its event's
+   * content is erased or the tenant is held
    */
   async resend(tenantId: string, id: string, by: By): Promise<Delivery> {
     const resent = await this.#change(tenantId, async (db, now) => {
@@ -250,7 +289,9 @@ export class DeliveryService {
     if (resent) {
       return delivery;
     }
-    throw new SignetError("INVALID_STATE", { detail: whyNotResent(delivery) });
+    throw new SignetError("INVALID_STATE", {
+      detail: whyNotResent(delivery, await this.#against(tenantId, id)),
+    });
   }
 
   /**
@@ -292,6 +333,10 @@ export class DeliveryService {
     }
     this.#options.releaser.release([{ id, carrier: cancelled.carrier }]);
     return delivery;
+  }
+
+  async #against(tenantId: string, id: string): Promise<EndpointAgainst | null> {
+    return await this.#read(tenantId, async (db) => await findAgainstCycle(db, { tenantId, id }));
   }
 
   async #requireRunningTenant(db: Queryable, tenantId: string): Promise<void> {

@@ -5,12 +5,11 @@ import type { Actor } from "../../compliance/entry-types.ts";
 import type { Pool, Queryable } from "../../database/pool.ts";
 import { makeMissingPage } from "../../database/repositories/webhooks/missing-deliveries.ts";
 import {
-  type Listing,
-  listLetters,
   replayPageOfDeliveries,
   type ReplayedPage,
   type ReplayResult,
 } from "../../database/repositories/webhooks/replay-items.ts";
+import { type Listing, listItems } from "../../database/repositories/webhooks/replay-listing.ts";
 import {
   advanceReplayJob,
   changeReplayJob,
@@ -71,7 +70,7 @@ const GONE: SeenJob = {
   listing: false,
 };
 
-/** Dead letters that a page compares with the filter of its job, about half a second. */
+/** Deliveries that a page compares with the filter of its job, about half a second. */
 const LISTED_AT_ONCE = 5_000;
 const NOTHING: ReplayedPage = { results: [], moved: [], due: [] };
 
@@ -88,15 +87,15 @@ const SKIPPED: ReadonlySet<ReplayResult> = new Set([
 ]);
 
 /** Returns what is left to list as it was before it was stored as JSON. */
-function withInstants({ filter, after }: Listing): Listing {
+function withInstants({ filter, ...rest }: Listing): Listing {
   const { from, to } = filter;
   return {
+    ...rest,
     filter: {
       ...filter,
       ...(from === undefined ? {} : { from: new Date(from) }),
       ...(to === undefined ? {} : { to: new Date(to) }),
     },
-    after,
   };
 }
 
@@ -119,7 +118,7 @@ async function listMore({ pool, clock }: ReplayRunnerOptions, jobId: string): Pr
     const now = new Date(clock.now());
     const { tenantId, total, createdAt } = job;
     const step = { jobId, tenantId, position: total, until: createdAt, now, size: LISTED_AT_ONCE };
-    const { listed, left } = await listLetters(db, withInstants(job.listing), step);
+    const { listed, left } = await listItems(db, withInstants(job.listing), step);
     const grown = await growReplayJob(db, { id: jobId, listed, left, now });
     return seenOf({ ...grown, held: false });
   });

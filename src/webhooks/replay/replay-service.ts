@@ -12,14 +12,18 @@ import {
   insertSelectedItems,
   ITEMS_READ_MAX,
   insertUnknownItems,
-  type Listing,
-  listLetters,
   listReplayItems,
   type ReplayItem,
   type ItemOutcomes,
   type ReplayOutcome,
+  type SelectionAtOnce,
   type StatesSelection,
 } from "../../database/repositories/webhooks/replay-items.ts";
+import {
+  LISTED_BEFORE_ANSWER,
+  type Listing,
+  listItems,
+} from "../../database/repositories/webhooks/replay-listing.ts";
 import {
   changeReplayJob,
   countOpenJobs,
@@ -41,7 +45,7 @@ import type { ReplayStarter } from "./replay-starter.ts";
 
 /** Maximum number of ids per request. */
 export const REPLAY_IDS_MAX = 10_000;
-/** Dead letters that are compared with a filter before the answer. The worker lists the others. */
+/** Deliveries that are compared with a filter before the answer. The worker lists the others. */
 const LISTED_AT_ONCE = 2_000;
 /** Maximum number of items of a job that is listed before the answer. */
 const REPLAY_ITEMS_MAX = 100_000;
@@ -87,6 +91,13 @@ function tooMany(): SignetError {
   });
 }
 
+/** Whether all items of a job are listed before the answer. */
+function isListedAtOnce(selection: DeadLetterSelection | StatesSelection): selection is SelectionAtOnce {
+  return "states" in selection
+    ? selection.states.some((state) => LISTED_BEFORE_ANSWER.includes(state))
+    : "ids" in selection;
+}
+
 export class ReplayService {
   readonly #options: ReplayServiceOptions;
   readonly #kicks = new Set<Promise<unknown>>();
@@ -108,18 +119,18 @@ export class ReplayService {
       for await (const ids of this.#missing(db, { tenantId, now }, selection)) {
         total += ids.length;
       }
-      return { total, complete: true };
+      return { total, wouldFail: 0, complete: true };
     }
     const counted = await countSelected(db, { tenantId, selection, now }, COMPARED_MAX);
-    if ("states" in selection && counted.total > REPLAY_ITEMS_MAX) {
+    if (isListedAtOnce(selection) && counted.total > REPLAY_ITEMS_MAX) {
       throw tooMany();
     }
     return counted;
   }
 
   /**
-   * Creates a job in the caller's transaction, for the items that match now. The worker lists what is left of a filter
-   * of dead letters. Call {@link kick} after the commit.
+   * Creates a job in the caller's transaction, for the items that match now. The worker lists what is left of a filter.
+   * Call {@link kick} after the commit.
    *
    * @throws SignetError INVALID_STATE while the tenant is held or if the endpoint is not ACTIVE, NOT_FOUND,
    * LIMIT_EXCEEDED
@@ -262,9 +273,9 @@ export class ReplayService {
     { tenantId, jobId, now }: { readonly tenantId: string; readonly jobId: string; readonly now: Date },
     selection: DeadLetterSelection | StatesSelection,
   ): Promise<Listing | null> {
-    if ("filter" in selection && !("states" in selection)) {
-      const all = { filter: selection.filter, after: null };
-      return (await listLetters(db, all, { jobId, tenantId, position: 0, now, size: LISTED_AT_ONCE })).left;
+    if (!isListedAtOnce(selection)) {
+      const all = { ...selection, after: null };
+      return (await listItems(db, all, { jobId, tenantId, position: 0, now, size: LISTED_AT_ONCE })).left;
     }
     const of = { tenantId, selection, now };
     const listed = await insertSelectedItems(db, jobId, of, REPLAY_ITEMS_MAX + 1);

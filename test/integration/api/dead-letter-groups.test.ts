@@ -52,6 +52,61 @@ async function untilFolded({ tenantId }: Tenant): Promise<void> {
   );
 }
 
+describe("the queue", () => {
+  /** Creates letters that die the given numbers of seconds after the first instant. Returns their ids. */
+  async function lettersThatDied(
+    tenant: Tenant,
+    endpointId: string,
+    seconds: readonly number[],
+  ): Promise<string[]> {
+    const { tenantId } = tenant;
+    const ids = await seedDeadLetters(database, { tenantId, endpointId, count: seconds.length });
+    await database.query(
+      `UPDATE deliveries d SET dead_lettered_at = now() - interval '1 day' + m.after * interval '1 second',
+          expires_at = now() + interval '6 days' + m.after * interval '1 second'
+        FROM unnest($1::text[], $2::float8[]) AS m(id, after) WHERE d.id = m.id`,
+      [ids, seconds],
+    );
+    return ids;
+  }
+
+  test("is in the order of death, across pages, days, filters and the export", async () => {
+    const tenant = await createTenant(api);
+    const [{ id: one }, { id: two }] = [await createEndpoint(api, tenant), await createEndpoint(api, tenant)];
+    // Two die within the same millisecond, and two at the same instant.
+    const [a, b, c, d] = await lettersThatDied(tenant, one, [40, 10, 10.000_001, 30]);
+    const [e, f] = await lettersThatDied(tenant, two, [30, 50]);
+    const idsOf = (found: readonly Json[]): unknown[] => found.map(({ id }) => id);
+    const [later, earlier] = [String(d), String(e)].toSorted((one, other) => (one < other ? 1 : -1));
+    expect(idsOf(await listAll(tenant, DLQ, 2))).toEqual([f, a, later, earlier, c, b]);
+    expect(idsOf(await listAll(tenant, `${DLQ}?endpoint_id=${one}`, 1))).toEqual([a, d, c, b]);
+    expect(idsOf(await listAll(tenant, `${DLQ}?last_error=status`, 4))).toEqual([f, a, later, earlier, c, b]);
+    const exported = await tenant.get(`${DLQ}/export`);
+    const lines = exported.text.trim().split("\n");
+    expect(lines.map((line) => (JSON.parse(line) as Json)["id"])).toEqual([f, a, later, earlier, c, b]);
+  });
+
+  test("tells its length and its age, of all endpoints and of one", async () => {
+    const tenant = await createTenant(api);
+    expect((await tenant.get(`${DLQ}/summary`)).body).toEqual({
+      total: 0,
+      oldest_at: null,
+      first_expires_at: null,
+    });
+    const [{ id: one }, { id: two }] = [await createEndpoint(api, tenant), await createEndpoint(api, tenant)];
+    const ids = await lettersThatDied(tenant, one, [40, 10]);
+    await lettersThatDied(tenant, two, [30]);
+    const oldest = (await tenant.get(`${DLQ}/${ids[1]}`)).body;
+    expect((await tenant.get(`${DLQ}/summary`)).body).toEqual({
+      total: 3,
+      oldest_at: oldest["dead_lettered_at"],
+      first_expires_at: oldest["expires_at"],
+    });
+    expect((await tenant.get(`${DLQ}/summary?endpoint_id=${two}`)).body).toMatchObject({ total: 1 });
+    expectRefusal(await tenant.get(`${DLQ}?cursor=bm90`), 400, "INVALID_REQUEST");
+  });
+});
+
 describe("groups", () => {
   test("are exact however dead letters come and go: replayed, cancelled, expired, erased, moved", async () => {
     const tenant = await createTenant(api);

@@ -38,6 +38,13 @@ test("a replay of 100,000 dead letters answers once the first 2,000 are listed",
   expect(await sql(api, "SELECT count(*)::int AS n FROM replay_items")).toEqual([{ n: LISTED_FIRST }]);
 });
 
+test("a replay chosen by states answers as soon", async () => {
+  const states = ["DEAD_LETTERED", "RETRYING"];
+  const { status, body } = await tenant.post("/v1/webhooks/replays", { states, filter: {} });
+  expect(status).toBe(202);
+  expect(body).toMatchObject({ state: "RUNNING", total: LISTED_FIRST, listing: true, done: 0 });
+});
+
 test("a dry run counts them, and says so if it does not compare all", async () => {
   const count = { filter: {}, dry_run: true };
   expect((await tenant.post(REPLAY, count)).body).toEqual({ dry_run: true, total: LETTERS });

@@ -18,6 +18,8 @@ import {
 
 const api = useSharedApi({ worker: true });
 const REPLAYS = "/v1/webhooks/replays";
+/** More than the answer lists. */
+const MANY = 2_300;
 let receiver: Receiver;
 
 beforeAll(async () => {
@@ -82,6 +84,43 @@ describe("a replay by state", () => {
     );
     expect(rows(await tenant.get(`${path}/items?outcome=FAILED`))).toEqual([]);
     expect((await tenant.get(`/v1/webhooks/deliveries/${fourth}`)).body).toMatchObject({ cycle: 2 });
+  });
+
+  test("lists deliveries of all states in parts: each once, though the job changes their states meanwhile", async () => {
+    const owner = await makeOwner();
+    const { tenant, endpointId } = owner;
+    const ids = await seedLetters(owner, MANY);
+    await sql(
+      api,
+      `UPDATE deliveries SET state = 'DELIVERED', reason = NULL, expires_at = NULL, dead_lettered_at = NULL
+        WHERE tenant_id = $1 AND right(id, 1) = '0'`,
+      [tenant.tenantId],
+    );
+    const chosen = { states: ["DELIVERED", "DEAD_LETTERED"], filter: { endpoint_id: endpointId } };
+    const { body: job } = await tenant.post(REPLAYS, { ...chosen, rate_per_second: 5_000 });
+    expect(job).toMatchObject({ listing: true });
+    const late = await seedLetters(owner, 1);
+    expect(await until(tenant, job, "COMPLETED")).toMatchObject({ listing: false, total: MANY, done: MANY });
+    const listed = await sql(
+      api,
+      "SELECT delivery_id AS id FROM replay_items WHERE job_id = $1 ORDER BY position",
+      [job["id"]],
+    );
+    expect(listed.map(({ id }) => id)).toEqual(ids);
+    expect(ids).not.toContain(late[0]);
+  });
+
+  test("of cancelled deliveries lists them all before its answer", async () => {
+    const owner = await makeOwner();
+    const { tenant, endpointId } = owner;
+    await seedLetters(owner, MANY);
+    await sql(api, "UPDATE deliveries SET state = 'CANCELLED', expires_at = NULL WHERE tenant_id = $1", [
+      tenant.tenantId,
+    ]);
+    const chosen = { states: ["CANCELLED"], filter: { endpoint_id: endpointId }, rate_per_second: 1 };
+    const { body: job } = await tenant.post(REPLAYS, chosen);
+    expect(job).toMatchObject({ listing: false, total: MANY });
+    await tenant.post(`${REPLAYS}/${String(job["id"])}/cancel`);
   });
 
   test("skips what has changed since, and says why", async () => {

@@ -25,11 +25,17 @@ async function blocks(language: string): Promise<string[]> {
 test("the shell lines create a secret and publish an event", async () => {
   const tenant = await createTenant(api, ["events:publish", "credentials:write"]);
   const [make = "", publish = ""] = await blocks("sh");
-  const env = { ...process.env, API: api.publicUrl, TOKEN: tenant.token, CREDENTIAL: tenant.credentialId };
-  const made = await run("bash", ["-ec", make], { env });
-  const { secret } = JSON.parse(made.stdout) as { secret: string };
-  const published = await run("bash", ["-ec", publish], { env: { ...env, SECRET: secret } });
-  expect(JSON.parse(published.stdout)).toMatchObject({ type: "order.paid", deliveries: 0 });
+  const paste = async (block: string, secret = ""): Promise<string> => {
+    const text = block
+      .replace("http://127.0.0.1:8080", api.publicUrl)
+      .replace("crd_…", tenant.credentialId)
+      .replace("$(signet token)", tenant.token)
+      .replace("whsec_…", secret);
+    return (await run("bash", ["-ec", text])).stdout;
+  };
+  const { secret } = JSON.parse(await paste(make)) as { secret: string };
+  const published = await paste(publish, secret);
+  expect(JSON.parse(published)).toMatchObject({ type: "order.paid", deliveries: 0 });
 });
 
 test("the TypeScript matches the example file, which publishes an event once", async () => {

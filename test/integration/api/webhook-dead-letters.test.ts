@@ -1,6 +1,6 @@
 /** The dead-letter queue: its contents, their lifetime, and replays (contract 3 and 4). */
 import { randomBytes } from "node:crypto";
-import { beforeAll, describe, expect, test } from "vitest";
+import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { newId } from "../../../src/domain/ids.ts";
 import { useTestApi } from "../../support/api.ts";
 import {
@@ -116,8 +116,16 @@ describe("the queue", () => {
 });
 
 describe("a replay", () => {
+  const setEndpoint = async (state: string): Promise<void> => {
+    await sql(api, "UPDATE endpoints SET state = $2 WHERE id = $1", [endpointId, state]);
+  };
+  afterEach(async () => {
+    await setEndpoint("DISABLED");
+  });
+
   test("resets the delivery to the start of the next cycle", async () => {
     const { id, eventId } = await deadLetter();
+    await setEndpoint("ACTIVE");
     const { status, body } = await tenant.post(`${DLQ}/${id}/replay`);
     expect({ status, body }).toEqual({
       status: 202,
@@ -145,6 +153,7 @@ describe("a replay", () => {
 
   test("requested twenty times concurrently happens once", async () => {
     const { id } = await deadLetter();
+    await setEndpoint("ACTIVE");
     const answers = await Promise.all(
       Array.from({ length: 20 }, async () => await tenant.post(`${DLQ}/${id}/replay`)),
     );

@@ -48,6 +48,7 @@ const WEBHOOK_ROUTES: Readonly<Record<string, string>> = {
   "POST /v1/webhooks/deliveries/{id}/cancel": "webhooks:write",
   "POST /v1/webhooks/dlq/{id}/replay": "webhooks:replay",
   "GET /v1/webhooks/dlq/groups": "webhooks:read",
+  "GET /v1/webhooks/dlq/summary": "webhooks:read",
   "GET /v1/webhooks/dlq/export": "webhooks:read",
   "POST /v1/webhooks/dlq/replay": "webhooks:replay",
   "POST /v1/webhooks/endpoints/{id}/replay-missing": "webhooks:replay",

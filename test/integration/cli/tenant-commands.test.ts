@@ -9,6 +9,7 @@ import { freePort } from "../../support/free-port.ts";
 import { allowMinutes } from "../../support/limits.ts";
 import { WEBHOOK_SCOPES } from "../../support/tenant.ts";
 import { openLink } from "../../support/portal.ts";
+import { startReceiver } from "../../support/receiver-server.ts";
 import { useTenantCommands } from "../../support/tenant-commands.ts";
 
 allowMinutes(4);
@@ -69,7 +70,7 @@ test("endpoint commands print the API's object with --json, and a table without"
   expect(await json("endpoint", "show", id)).not.toHaveProperty("secret");
   const table = await signet(["endpoint", "list"]);
   expect(table.stdout).toMatch(
-    /^ID +STATE +HEALTH +URL +EVENTS +CREATED_AT +DISABLED_REASON\nep_\w+ +PENDING +healthy +http:/,
+    /^ID +STATE +HEALTH +URL +EVENTS +CREATED_AT +DISABLED_REASON\nep_\w+ +PENDING +unknown +http:/,
   );
 
   expect(await json<Page<Identified>>("endpoint", "secret", "list", id)).toMatchObject({
@@ -169,14 +170,19 @@ test("a dead letter is found, exported, counted and replayed as a job", async ()
   expect(await json("dlq", "replay", "--endpoint", endpoint, "--dry-run")).toEqual({
     dry_run: true,
     total: 1,
+    would_fail: 1,
   });
+  expect(await json("dlq", "summary", "--endpoint", endpoint)).toMatchObject({ total: 1 });
   expect(await signet(["dlq", "replay"])).toMatchObject({ code: 2 });
 
   const job = await json<Identified>("replay", "start", letter?.id ?? "", "--detach");
   const ended = await signet(["replay", "watch", job.id, "--json"]);
-  expect(JSON.parse(ended.stdout)).toMatchObject({ id: job.id, state: "COMPLETED", total: 1 });
-  expect(ended.code).toBe((JSON.parse(ended.stdout) as { failed: number }).failed === 0 ? 0 : 1);
-  expect(await json("replay", "items", job.id)).toMatchObject({ data: [{ delivery_id: letter?.id }] });
+  expect(JSON.parse(ended.stdout)).toMatchObject({ id: job.id, state: "COMPLETED", total: 1, failed: 1 });
+  expect(ended).toMatchObject({ code: 1 });
+  expect(ended.stderr).toContain("1 could not be replayed (endpoint_disabled)");
+  expect(await json("replay", "items", job.id)).toMatchObject({
+    data: [{ delivery_id: letter?.id, state: "FAILED", reason: "endpoint_disabled" }],
+  });
   expect((await signet(["replay", "list"])).stdout).toContain(job.id);
   expect(await signet(["replay", "pause", job.id])).toMatchObject({ code: 5 });
   expect((await signet(["replay", "show", job.id])).stdout).toMatch(/since_delivered +0/);
@@ -198,7 +204,7 @@ test("deliveries are selected by state and age, and a job that can do nothing fa
   expect(await signet(["replay"])).toMatchObject({ code: 2 });
   expect(await signet([...chosen, "--state", "queued"])).toMatchObject({ code: 2 });
   expect(await signet(["replay", "--all", "--since", "yesterday"])).toMatchObject({ code: 2 });
-  expect(await signet([...chosen, "--state", "dead_lettered"])).toMatchObject({ code: 0 });
+  expect(await signet([...chosen, "--state", "dead_lettered"])).toMatchObject({ code: 1 });
 
   const { data } = await json<Page<Identified>>("delivery", "list", "--endpoint", endpoint);
   const id = data[0]?.id ?? "";
@@ -206,7 +212,28 @@ test("deliveries are selected by state and age, and a job that can do nothing fa
   const skipped = await signet(["dlq", "replay", id]);
   expect(skipped).toMatchObject({ code: 1 });
   expect(skipped.stderr).toContain("Nothing was replayed, 1 skipped");
-  expect(await json("delivery", "resend", id)).toMatchObject({ id, cycle: 3 });
+  expect(await signet(["delivery", "resend", id])).toMatchObject({ code: 5 });
+});
+
+test("a replay waits until each delivery has an outcome, unless --no-wait says otherwise", async () => {
+  const receiver = await startReceiver({ script: [{ kind: "answer", status: 500 }] });
+  const create = ["endpoint", "create", receiver.url, "--events", "dead.then.fixed"];
+  const { id: endpoint } = await json<Identified>(...create);
+  await json("endpoint", "disable", endpoint);
+  await json("event", "publish", "dead.then.fixed", "--data", '{"run":1}');
+  // Its deliveries wait until a ping is acknowledged.
+  await json("endpoint", "enable", endpoint);
+  const job = await signet(["dlq", "replay", "--endpoint", endpoint, "--no-wait", "--json"]);
+  expect(job).toMatchObject({ code: 0 });
+  const { id, outcomes } = JSON.parse(job.stdout) as Identified & { readonly outcomes: object };
+  expect(outcomes).toMatchObject({ delivered: 0, waiting: 1 });
+  const watched = signet(["replay", "watch", id, "--json"]);
+  receiver.answer([{ kind: "answer" }]);
+  await json("endpoint", "verify", endpoint);
+  const ended = await watched;
+  expect(ended).toMatchObject({ code: 0 });
+  expect(JSON.parse(ended.stdout)).toMatchObject({ outcomes: { delivered: 1, waiting: 0 } });
+  await receiver.close();
 });
 
 describe("a command's credential", () => {

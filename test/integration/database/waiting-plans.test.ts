@@ -59,7 +59,7 @@ const INTENDED: Readonly<Record<string, string>> = {
 };
 
 /** Lists by any filter, as tenants do: at most 5,000 rows, by whatever index. */
-const BOUNDED = "listLetters";
+const BOUNDED = "listItems";
 /** The conditions of the indexes of what waits. */
 const WAITS = /carrier IS (?:NOT )?NULL|state(?: \|\| '')? (?:=|IN) \(?'(?:QUEUED|RETRYING|DEAD_LETTERED)'/;
 /** It has the attempts of a page, of any number, and runs once for a tenant. */

@@ -97,6 +97,35 @@ test("a fixed receiver's deliveries are counted, sent again after a confirmation
   expect(await guest.post(`/portal/deliveries/${ended}/resend`)).toMatchObject({ status: 409 });
 });
 
+test("a replay into a disabled endpoint is refused before it starts, and its job is never green", async () => {
+  const owner = await createTenant(api, SCOPES);
+  const { id } = await createEndpoint(api, owner, { state: "DISABLED" });
+  const letters = { tenantId: owner.tenantId, endpointId: id, count: 2 };
+  const [one = "", two = ""] = await seedDeadLetters({ query }, letters);
+  const guest = await signInToPortal(api, owner.token);
+  expect((await guest.get("/portal/dead-letters")).text).toContain("Oldest failed");
+  const counted = await guest.post("/portal/dead-letters/replay", { which: "all" });
+  expect(counted.text).toContain("All of them would fail");
+  expect(counted.text).not.toContain('value="confirmed"');
+  const chosen = await guest.post("/portal/dead-letters/replay", { which: "chosen", "ids[]": one });
+  expect(chosen).toMatchObject({ status: 422 });
+  expect(chosen.text).toContain("1 of the selected dead letters would fail");
+  const page = await guest.get(`/portal/deliveries/${one}`);
+  expect(page.text).toContain("This endpoint is disabled");
+  expect(page.text).not.toContain(`/portal/dead-letters/${one}/replay`);
+  expect(await guest.post(`/portal/dead-letters/${two}/replay`)).toMatchObject({ status: 409 });
+
+  const made = await guest.post("/portal/dead-letters/replay", { which: "confirmed" });
+  const job = made.headers.get("location") ?? "";
+  await eventually(async () => (await guest.get(job)).text.includes("completed:"), "the end of the job");
+  const { text } = await guest.get(job);
+  expect(text).toContain("completed: nothing delivered");
+  expect(text).toContain("(endpoint disabled).");
+  expect(text).not.toContain("badge good");
+  expect((await guest.get(`${job}/items?state=FAILED`)).text).toContain("endpoint disabled");
+  expect((await guest.get("/portal/replays")).text).not.toContain("badge good");
+});
+
 test("a session without the scopes cannot replay, and another tenant's letters and jobs do not exist", async () => {
   const foreign = await createTenant(api, SCOPES);
   const [letter = ""] = await seed(tenant, 1);

@@ -239,7 +239,7 @@ describe("an endpoint", () => {
   const activity: ReportedActivity = {
     health: "healthy",
     healthSince: null,
-    results: "",
+    results: "1",
     failingSince: null,
     lastFailure: { at: ago(30), status: null, error: "timeout" },
     retrying: 12,
@@ -249,6 +249,7 @@ describe("an endpoint", () => {
 
   test.each<readonly [Cause, Partial<EndpointFacts["endpoint"]>, object, Surroundings, string]>([
     ["healthy", {}, {}, around, "It works."],
+    ["not_attempted", {}, { results: "" }, around, "whether it works is unknown"],
     ["healthy", {}, { health: "degraded" }, around, "some of its last 20 attempts failed"],
     [
       "endpoint_failing",

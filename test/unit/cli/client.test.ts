@@ -1,6 +1,7 @@
 /** Output and input of a tenant's commands, without a service. */
 import { expect, test } from "vitest";
-import { progressLine } from "../../../src/cli/client/replay.ts";
+import { checkOutcomes, progressLine } from "../../../src/cli/client/replay.ts";
+import { colourOfState } from "../../../src/cli/colours.ts";
 import { exitCodeOfError } from "../../../src/cli/exit-codes.ts";
 import { tlsOf } from "../../../src/cli/connection.ts";
 import { printable } from "../../../src/cli/output.ts";
@@ -30,6 +31,23 @@ test("a job's progress bar shows its progress, rounded down", () => {
   expect(progressLine({ ...JOB, state: "PAUSED" })).toMatch(/ {2}PAUSED$/);
   expect(progressLine({ ...JOB, total: 0, done: 0, failed: 0, skipped: 0 })).toContain("] 100 %");
   expect(progressLine({ ...JOB, done: 199, failed: 0, skipped: 0 })).toContain("] 99 %");
+});
+
+test("a replay fails the command if a delivery failed again, or nothing was delivered", () => {
+  const none = { delivered: 0, retrying: 0, failed: 0, cancelled: 0, waiting: 0 };
+  const check = (outcomes: object) => (): void => checkOutcomes("rpl_1", { ...none, ...outcomes });
+  expect(check({ delivered: 2 })).not.toThrow();
+  expect(check({ delivered: 1, retrying: 1 })).not.toThrow();
+  expect(check({ delivered: 1, failed: 1 })).toThrow(
+    "1 failed again: signet replay items rpl_1 --outcome FAILED",
+  );
+  expect(check({ retrying: 120 })).toThrow("Nothing was delivered yet, 120 are retried");
+  expect(check({ cancelled: 1 })).toThrow("Nothing was delivered");
+});
+
+test("that a job has ended has no colour of success", () => {
+  expect(["COMPLETED", "DONE", "unknown"].map(colourOfState)).not.toContain("green");
+  expect(["DELIVERED", "healthy"].map(colourOfState)).toEqual(["green", "green"]);
 });
 
 test("control characters are escaped, everything else stays", () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { healthOf, withResults } from "../../../src/domain/endpoint-health.ts";
+import { healthOf, shownHealth, withResults } from "../../../src/domain/endpoint-health.ts";
 
 test.each([
   ["", "healthy"],
@@ -22,4 +22,12 @@ test.each([
 test("the last 20 results are kept", () => {
   expect(withResults("0".repeat(19), "111")).toBe(`${"0".repeat(17)}111`);
   expect(withResults("", "1".repeat(30))).toBe("1".repeat(20));
+});
+
+test("the health of an endpoint without attempts, or with another URL, is unknown, not healthy", () => {
+  expect(shownHealth("ACTIVE", "healthy", "")).toBe("unknown");
+  expect(shownHealth("PENDING", "healthy", "111")).toBe("unknown");
+  expect(shownHealth("PENDING", "failing", "000000")).toBe("unknown");
+  expect(shownHealth("ACTIVE", "healthy", "1")).toBe("healthy");
+  expect(shownHealth("DISABLED", "failing", "000000")).toBe("failing");
 });

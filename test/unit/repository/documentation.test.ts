@@ -13,7 +13,9 @@ import { filesWithPackageNames, withPackageNames } from "../../../docs/package-n
 import { PYTHON_VERSION, pythonVersion } from "../../../docs/python-models.ts";
 import { SETTINGS } from "../../../src/config/config.ts";
 import { unknownSettings } from "../../../src/config/unknown-settings.ts";
+import { SDK_PAGES, sdkPage } from "../../../docs/sdk-pages.ts";
 import { renderGuide } from "../../../src/portal/guide/markdown.ts";
+import { createSearch } from "../../../src/portal/guide/search.ts";
 import { signDelivery } from "../../../src/lib/receiver/sign.ts";
 import { GO_MODULE, PACKAGES, VERSION } from "../../../src/runtime/package.ts";
 
@@ -52,6 +54,22 @@ it("documents and examples have one name for the file of a credential, and its v
 });
 
 describe("the generated parts of documents", () => {
+  it.each(Object.keys(SDK_PAGES))("%s matches the README of its package", async (name) => {
+    expect(await read(name)).toBe(await sdkPage(name));
+  });
+
+  it("the guide has a page of each SDK, which a search finds", () => {
+    const { pages, sections } = renderGuide(pathToFileURL(join(REPOSITORY, "docs") + sep));
+    const titles = pages.map(({ title }) => title);
+    expect(titles).toEqual(
+      expect.arrayContaining(["SDK: Go", "SDK: Python", "SDK: TypeScript, and the agent"]),
+    );
+    const found = createSearch(sections)("python sdk")
+      .slice(0, 3)
+      .map(({ page }) => page);
+    expect(found).toContain("SDK: Python");
+  });
+
   it("docs/cli.md matches the commands' own help", async () => {
     expect(await read("docs/cli.md")).toBe(cliReference());
   });

@@ -344,6 +344,13 @@ class DeadLetterReplay(TypedDict, total=False):
     rate_per_second: int
 
 
+class DeadLetterSummary(TypedDict):
+    #: A stored count: up to a second late when dead letters expire.
+    total: int
+    oldest_at: Optional[str]
+    first_expires_at: Optional[str]
+
+
 class Delivery(TypedDict):
     id: str
     event_id: str
@@ -464,10 +471,11 @@ class EndpointChange(TypedDict, total=False):
 
 class EndpointHealth(TypedDict):
     """Derived from the last 20 attempts. `failing`: the last 5 failed, or 10 failed and the last 3
-    did not all succeed. `degraded`: 3 or more failed. `since` is when the status last changed,
-    `failing_since` when the current row of failures began. About a second old."""
+    did not all succeed. `degraded`: 3 or more failed. `unknown`: there was no attempt yet, or the
+    endpoint is `PENDING`. `since` is when the status last changed, `failing_since` when the current
+    row of failures began. About a second old."""
 
-    status: Literal["healthy", "degraded", "failing"]
+    status: Literal["healthy", "degraded", "failing", "unknown"]
     since: Optional[str]
     failing_since: Optional[str]
     last_error: Optional[LastFailure]
@@ -919,6 +927,9 @@ class _ReplayCount(TypedDict):
 
 
 class ReplayCount(_ReplayCount, total=False):
+    #: How many of them would fail now, because their endpoint is disabled, unverified or deleted.
+    #: Present if any would.
+    would_fail: int
     #: Present if 500000 deliveries or more would have to be compared: the oldest of them were
     #: counted.
     at_least: Literal[True]
@@ -930,7 +941,7 @@ class ReplayItem(TypedDict):
     delivery_id: Optional[str]
     event_id: Optional[str]
     state: Literal["WAITING", "DONE", "SKIPPED", "FAILED", "CANCELLED"]
-    reason: Optional[Literal["not_in_queue", "state_changed", "content_erased", "delivery_exists", "expired", "not_found", "endpoint_unavailable"]]
+    reason: Optional[Literal["not_in_queue", "state_changed", "content_erased", "delivery_exists", "expired", "not_found", "endpoint_disabled", "endpoint_unavailable"]]
     outcome: Optional[Literal["DELIVERED", "RETRYING", "FAILED", "CANCELLED", "WAITING"]]
 
 
@@ -952,7 +963,8 @@ class ReplayJob(TypedDict):
     listing: bool
     #: Replayed items, and retries that were made due.
     done: int
-    #: Items that could not be replayed: expired, not found, or without endpoint.
+    #: Items that could not be replayed: expired, not found, or their endpoint is disabled or
+    #: deleted.
     failed: int
     #: Items that need no replay: changed since, erased, or already delivered.
     skipped: int

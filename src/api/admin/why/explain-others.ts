@@ -92,7 +92,7 @@ export function explainEndpoint(facts: EndpointFacts, around: Surroundings): Exp
 
 /** Returns how an active endpoint that nothing stops works. */
 function working(
-  { health, healthSince, failingSince }: ReportedActivity,
+  { health, healthSince, failingSince, results }: ReportedActivity,
   slowUntil: Date | undefined,
   now: Date,
 ): Explanation {
@@ -112,6 +112,14 @@ function working(
       waitsUntil: slowUntil,
       happened: ["It was slow or failing within the last minute, so its deliveries leave one after another."],
       advice: "The receiver must answer within a second.",
+    };
+  }
+  if (results === "") {
+    return {
+      cause: "not_attempted",
+      waitsUntil: null,
+      happened: ["It is verified. No event was sent to it yet, so whether it works is unknown."],
+      advice: "Nothing is to be done.",
     };
   }
   return {
@@ -192,7 +200,7 @@ export interface ReplayFacts {
 }
 
 /** Returns how a job ended; undefined if it is open. */
-function endedReplay({ id, state, failed, finishedAt }: ReplayJob, now: Date): Explanation | undefined {
+function endedReplay({ id, state, done, failed, finishedAt }: ReplayJob, now: Date): Explanation | undefined {
   if (finishedAt === null) {
     return undefined;
   }
@@ -209,10 +217,10 @@ function endedReplay({ id, state, failed, finishedAt }: ReplayJob, now: Date): E
     : {
         cause: "replay_completed",
         waitsUntil: null,
-        happened: [`It ended ${ended}.`],
+        happened: [`It ended ${ended}.`, done === 0 ? "Nothing was replayed." : ""],
         advice:
           failed === 0
-            ? "Nothing is to be done."
+            ? `Its tenant sees what was delivered since with: signet replay show ${id}`
             : `Its tenant sees what could not be replayed with: signet replay items ${id} --state FAILED`,
       };
 }

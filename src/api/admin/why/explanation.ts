@@ -23,6 +23,7 @@ export const CAUSES = [
   "expired",
   "filter_excluded",
   "healthy",
+  "not_attempted",
   "matched",
   "no_endpoint",
   "no_worker",

@@ -6,11 +6,11 @@ import {
   type EndpointMoveName,
   type EndpointState,
 } from "../../../domain/endpoint-state.ts";
-import type { Health } from "../../../domain/endpoint-health.ts";
+import type { ShownHealth } from "../../../domain/endpoint-health.ts";
 import { ENDPOINT_SETTINGS, type EndpointSettings } from "../../../domain/endpoint-settings.ts";
 import { lockName } from "../../lock-name.ts";
 import type { Queryable } from "../../pool.ts";
-import { raw, sql } from "../../sql.ts";
+import { raw, sql, type Statement } from "../../sql.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 import { unlessHeld } from "./unless-held.ts";
 
@@ -36,13 +36,30 @@ export interface Endpoint extends EndpointSettings {
   readonly updatedAt: Date;
 }
 
+/** What stands against a further attempt of a delivery at its endpoint. */
+export type EndpointAgainst = "endpoint_disabled" | "endpoint_unavailable";
+
+/** SQL condition: whether an endpoint `e` takes first attempts, as `stepWhenDue` decides. */
+const TAKES_NEW = "e.state = 'ACTIVE' OR (e.state = 'PENDING' AND e.verification_state <> 'EXHAUSTED')";
+/** The same for an attempt of a cycle that has begun: these continue at an endpoint that was disabled for failing. */
+const TAKES_BEGUN = `${TAKES_NEW} OR (e.state = 'DISABLED' AND e.disabled_reason = 'failing')`;
+
 /**
- * SQL condition: whether a delivery `d` still has an endpoint. A delivery to a deleted endpoint would be cancelled. A
- * dead letter stays readable, so it remains one.
+ * Returns an SQL expression: what stands against a further attempt of a delivery `d`, an {@link EndpointAgainst}; null if
+ * nothing does. At an endpoint that is disabled, or has failed its verification, it would be a dead letter at once.
+ *
+ * @param begun whether the attempt belongs to a cycle that has begun
  */
-export const HAS_ENDPOINT = `EXISTS (
-  SELECT FROM endpoints e WHERE e.id = d.endpoint_id AND e.tenant_id = d.tenant_id AND e.state <> 'DELETED'
-)`;
+export function endpointAgainst(begun: boolean): string {
+  return `(SELECT CASE WHEN count(*) FILTER (WHERE e.state <> 'DELETED') = 0 THEN 'endpoint_unavailable'
+    WHEN bool_or(${begun ? TAKES_BEGUN : TAKES_NEW}) THEN NULL ELSE 'endpoint_disabled' END
+    FROM endpoints e WHERE e.id = d.endpoint_id AND e.tenant_id = d.tenant_id)`;
+}
+
+/** Returns an SQL query of the ids of a tenant's endpoints at which nothing stands against a further attempt. */
+export function endpointsThatTake(tenantId: string, begun: boolean): Statement {
+  return sql`SELECT e.id FROM endpoints e WHERE e.tenant_id = ${tenantId} AND (${raw(begun ? TAKES_BEGUN : TAKES_NEW)})`;
+}
 
 /** An endpoint and the current time. */
 export interface EndpointAt {
@@ -159,7 +176,7 @@ export async function lockEndpoint(
 
 export interface EndpointPage {
   readonly state?: EndpointState | undefined;
-  readonly health?: Health | undefined;
+  readonly health?: ShownHealth | undefined;
   /** Members that the metadata must have, as text. */
   readonly metadata: Readonly<Record<string, string>> | undefined;
   readonly before: string | undefined;
@@ -183,7 +200,8 @@ export async function listEndpoints(
         AND (${members}::jsonb IS NULL OR metadata_matches(metadata, ${members}))
         AND (${state}::text IS NULL OR state = ${state})
         AND (${health}::text IS NULL OR ${health} = coalesce(
-          (SELECT a.health FROM endpoint_activity a WHERE a.endpoint_id = endpoints.id), 'healthy'))
+          (SELECT a.health FROM endpoint_activity a
+            WHERE a.endpoint_id = endpoints.id AND endpoints.state <> 'PENDING' AND a.results <> ''), 'unknown'))
       ORDER BY id DESC LIMIT ${limit}`,
   });
   return rows;

@@ -4,7 +4,7 @@
  */
 import { idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
-import { HAS_ENDPOINT } from "../endpoints/endpoints.ts";
+import { type EndpointAgainst, endpointAgainst } from "../endpoints/endpoints.ts";
 import { HELD_TENANTS } from "../tenants.ts";
 import { NEW_CYCLE } from "./deliveries.ts";
 
@@ -29,7 +29,7 @@ const OWNED = 'd.id, d.tenant_id AS "tenantId"';
 
 /**
  * Returns a carrier's dead letters to the outbox with a new cycle, unless their tenant is on hold or their endpoint
- * deleted.
+ * disabled or deleted.
  *
  * @returns those returned
  */
@@ -39,7 +39,7 @@ export async function replayFromCarrier(db: Queryable, fenced: Fenced, now: Date
     text: `UPDATE deliveries d SET ${NEW_CYCLE}
       FROM unnest($1::date[], $2::text[], $3::int[]) AS m(day, id, epoch)
       WHERE d.day = m.day AND d.id = m.id AND d.carrier = $4 AND d.epoch = m.epoch
-        AND d.state || '' = 'DEAD_LETTERED' AND d.expires_at > $5 AND d.tenant_id NOT IN ${HELD_TENANTS} AND ${HAS_ENDPOINT}
+        AND d.state || '' = 'DEAD_LETTERED' AND d.expires_at > $5 AND d.tenant_id NOT IN ${HELD_TENANTS} AND ${endpointAgainst(false)} IS NULL
       RETURNING ${OWNED}`,
     values: [...fencedValues(fenced), now],
   });
@@ -62,7 +62,7 @@ export async function cancelFromCarrier(db: Queryable, fenced: Fenced): Promise<
 
 /** A delivery that its carrier holds, and what stands against a replay. */
 export interface Held extends Owned {
-  readonly against: "not_in_queue" | "expired" | "tenant_held" | "endpoint_unavailable";
+  readonly against: "not_in_queue" | "expired" | "tenant_held" | EndpointAgainst;
 }
 
 /**
@@ -73,7 +73,8 @@ export async function heldByCarrier(db: Queryable, fenced: Fenced, now: Date): P
   const { rows } = await db.query<Held>({
     name: "held-by-carrier",
     text: `SELECT ${OWNED}, CASE WHEN d.state <> 'DEAD_LETTERED' THEN 'not_in_queue' WHEN d.expires_at <= $5 THEN 'expired'
-          WHEN d.tenant_id IN ${HELD_TENANTS} THEN 'tenant_held' ELSE 'endpoint_unavailable' END AS against
+          WHEN d.tenant_id IN ${HELD_TENANTS} THEN 'tenant_held'
+          ELSE coalesce(${endpointAgainst(false)}, 'endpoint_unavailable') END AS against
       FROM unnest($1::date[], $2::text[], $3::int[]) AS m(day, id, epoch)
       JOIN deliveries d ON d.day = m.day AND d.id = m.id AND d.carrier = $4 AND d.epoch = m.epoch
       WHERE d.state <> 'CANCELLED'`,

@@ -53,6 +53,24 @@ export async function listGroups(
   }));
 }
 
+/** Returns the number of dead letters, of all endpoints or of one (role signet_api). */
+export async function countLetters(
+  db: Queryable,
+  tenantId: string,
+  endpointId: string | undefined,
+): Promise<number> {
+  const { rows } = await db.query<{ n: number }>({
+    name: "count-dead-letters",
+    text: `SELECT coalesce(sum(n), 0)::int AS n FROM (
+        SELECT letters AS n FROM dead_letter_counts WHERE tenant_id = $1 AND ($2::text IS NULL OR endpoint_id = $2)
+        UNION ALL
+        SELECT change FROM dead_letter_changes WHERE tenant_id = $1 AND ($2::text IS NULL OR endpoint_id = $2)
+      ) lines`,
+    values: [tenantId, endpointId ?? null],
+  });
+  return rows[0]?.n ?? 0;
+}
+
 /** Maximum number of ids in a notice. */
 const IDS_MAX = 100;
 

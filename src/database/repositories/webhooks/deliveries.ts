@@ -4,7 +4,7 @@ import { idAt, idDay } from "../../../domain/ids.ts";
 import type { Queryable } from "../../pool.ts";
 import { raw, sql, type Statement } from "../../sql.ts";
 import { type DeliveryFilter, partsOf, selectDeliveries } from "./delivery-filter.ts";
-import { HAS_ENDPOINT } from "../endpoints/endpoints.ts";
+import { type EndpointAgainst, endpointAgainst } from "../endpoints/endpoints.ts";
 import { notifyOutbox } from "./events.ts";
 import { atPlace, type BoundedRows, type Onward, READ_MAX, readBounded } from "../page.ts";
 
@@ -96,6 +96,67 @@ export async function listDeliveries(db: Queryable, page: DeliveryPage): Promise
   return await readBounded(reader, { after, limit });
 }
 
+/** A dead letter with its place in the queue, which is in the order of death. */
+export interface QueuedLetter extends Delivery {
+  /** Microseconds since 1970 at which it died, and its id. */
+  readonly place: string;
+}
+
+/** Form of a place in the queue. */
+export const QUEUE_PLACE = /^\d{1,17}\/dlv_[0-9a-hjkmnp-tv-z]{24}$/;
+
+const PLACE = "(extract(epoch FROM d.dead_lettered_at) * 1000000)::bigint || '/' || d.id";
+/** The condition of the indexes in the order of death (migration 0080). */
+const BY_DEATH = raw("starts_with(d.state, 'DEAD_LETTERED')");
+const NEWEST_DEATH = raw("ORDER BY d.dead_lettered_at DESC, d.id DESC");
+
+/** Returns a page of a tenant's dead letters, the newest death first. `before` is the place of the last one shown. */
+export async function listDeadLetters(
+  db: Queryable,
+  { tenantId, filter: given, before, limit, now }: DeliveryPage,
+): Promise<BoundedRows<QueuedLetter>> {
+  const filter = { ...given, state: "DEAD_LETTERED" as const };
+  const [micros = "", id = ""] = before?.split("/") ?? [];
+  const place =
+    before === undefined
+      ? sql`true`
+      : sql`(d.dead_lettered_at, d.id) < (timestamptz 'epoch' + ${micros}::bigint * interval '1 microsecond', ${id})`;
+  const [part] = partsOf({ tenantId, filter, now });
+  const read = sql`SELECT d.* FROM deliveries d
+    WHERE ${BY_DEATH} AND ${part?.where ?? sql`false`} AND ${place} ${NEWEST_DEATH}`;
+  const { rows } = await db.query<QueuedLetter>(
+    sql`SELECT ${columns(now)}, ${raw(PLACE)} AS place FROM (${read} LIMIT ${READ_MAX}) d
+      WHERE ${selectDeliveries({ tenantId, filter, now })} ${NEWEST_DEATH} LIMIT ${limit + 1}`,
+  );
+  if (rows.length > limit) {
+    return { rows: rows.slice(0, limit), next: rows[limit - 1]?.place ?? null };
+  }
+  const last = await db.query<{ place: string }>(
+    sql`SELECT ${raw(PLACE)} AS place FROM (${read} OFFSET ${READ_MAX - 1} LIMIT 1) d`,
+  );
+  return { rows, next: last.rows[0]?.place ?? null };
+}
+
+/** Returns the dead letter that died first; undefined if the queue is empty. */
+export async function findOldestLetter(
+  db: Queryable,
+  {
+    tenantId,
+    endpointId,
+    now,
+  }: { readonly tenantId: string; readonly endpointId: string | undefined; readonly now: Date },
+): Promise<Pick<Delivery, "deadLetteredAt" | "expiresAt"> | undefined> {
+  const of = endpointId === undefined ? sql`true` : sql`d.endpoint_id = ${endpointId}`;
+  // What has expired leaves the queue within seconds, so few rows are skipped.
+  const { rows } = await db.query<Pick<Delivery, "deadLetteredAt" | "expiresAt">>(
+    sql`SELECT d.dead_lettered_at AS "deadLetteredAt", d.expires_at AS "expiresAt" FROM (
+        SELECT * FROM deliveries d WHERE ${BY_DEATH} AND d.tenant_id = ${tenantId} AND ${of}
+        ORDER BY d.dead_lettered_at, d.id LIMIT ${READ_MAX}
+      ) d WHERE d.expires_at > ${now} ORDER BY d.dead_lettered_at, d.id LIMIT 1`,
+  );
+  return rows[0];
+}
+
 export interface StoredAttempt {
   readonly id: string;
   readonly cycle: number;
@@ -184,6 +245,22 @@ export const HAS_CONTENT = `EXISTS (
   SELECT FROM events v WHERE v.day = d.day AND v.id = d.event_id AND v.content_erased_at IS NULL OFFSET 0
 )`;
 
+/** Condition of a delivery `d` whose endpoint takes a new cycle. Otherwise it would be a dead letter at once. */
+const TAKES_CYCLE = `${endpointAgainst(false)} IS NULL`;
+
+/** Returns what stands against a new cycle of a delivery at its endpoint; null if nothing does. */
+export async function findAgainstCycle(
+  db: Queryable,
+  { tenantId, id }: Pick<DeliveryAt, "tenantId" | "id">,
+): Promise<EndpointAgainst | null> {
+  const { rows } = await db.query<{ against: EndpointAgainst | null }>({
+    name: "find-against-cycle",
+    text: `SELECT ${endpointAgainst(false)} AS against FROM deliveries d WHERE d.day = $1 AND d.id = $2 AND d.tenant_id = $3`,
+    values: [idDay(id), id, tenantId],
+  });
+  return rows[0]?.against ?? null;
+}
+
 /**
  * Returns a delivered, cancelled or expired delivery to the outbox with a new cycle and notifies the workers. Its former
  * carrier has ended, or finds out at its next step.
@@ -197,7 +274,7 @@ export async function resendDelivery(db: Queryable, { tenantId, id, now }: Deliv
         SELECT d.day, d.id, ${FIRST_ATTEMPT} FROM deliveries d
         WHERE d.day = $1 AND d.id = $2 AND d.tenant_id = $3
           AND (d.state IN ('DELIVERED', 'CANCELLED', 'EXPIRED') OR (d.state = 'DEAD_LETTERED' AND d.expires_at <= $4))
-          AND ${HAS_ENDPOINT} AND ${HAS_CONTENT} FOR UPDATE OF d
+          AND ${TAKES_CYCLE} AND ${HAS_CONTENT} FOR UPDATE OF d
       ), moved AS (
         ${moveFirstAttempt("ended")}
       ), queued AS (
@@ -223,7 +300,7 @@ export async function replayDeadLetter(
     text: `WITH dead AS (
         SELECT d.day, d.id, d.carrier FROM deliveries d
         WHERE d.day = $1 AND d.id = $2 AND d.tenant_id = $3 AND d.state = 'DEAD_LETTERED' AND d.expires_at > $4
-          AND ${HAS_ENDPOINT} FOR UPDATE
+          AND ${TAKES_CYCLE} FOR UPDATE
       ), queued AS (
         UPDATE deliveries d SET ${NEW_CYCLE}
         FROM dead WHERE d.day = dead.day AND d.id = dead.id RETURNING dead.carrier

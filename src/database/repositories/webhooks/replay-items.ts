@@ -4,7 +4,7 @@ import type { Queryable } from "../../pool.ts";
 import { raw, sql, type Statement } from "../../sql.ts";
 import { FIRST_ATTEMPT, HAS_CONTENT, moveFirstAttempt, NEW_CYCLE, RESENT } from "./deliveries.ts";
 import { type DeliveryFilter, partsOf, selectDeliveries } from "./delivery-filter.ts";
-import { HAS_ENDPOINT } from "../endpoints/endpoints.ts";
+import { endpointAgainst, endpointsThatTake } from "../endpoints/endpoints.ts";
 import { notifyOutbox } from "./events.ts";
 
 /** Results of an item. */
@@ -17,6 +17,7 @@ export const REPLAY_RESULTS = [
   "delivery_exists",
   "expired",
   "not_found",
+  "endpoint_disabled",
   "endpoint_unavailable",
 ] as const;
 export type ReplayResult = (typeof REPLAY_RESULTS)[number];
@@ -41,18 +42,19 @@ export interface SelectionOf<Selection = DeadLetterSelection | StatesSelection> 
 }
 
 /** What is listed by one statement. */
-type ListedAtOnce = SelectionOf<{ readonly ids: readonly string[] } | StatesSelection>;
+export type SelectionAtOnce = { readonly ids: readonly string[] } | StatesSelection;
+type ListedAtOnce = SelectionOf<SelectionAtOnce>;
 
 /** Joins named deliveries. LIMIT keeps the planner from scanning whole partitions for a long list of ids. */
 function named(tenantId: string): Statement {
   return sql`JOIN LATERAL (
-    SELECT day, id, event_id, cycle, state, expires_at FROM deliveries n
+    SELECT day, id, event_id, endpoint_id, cycle, state, expires_at FROM deliveries n
     WHERE n.day = w.day AND n.id = w.id AND n.tenant_id = ${tenantId} LIMIT 1
   ) d ON true`;
 }
 
 /** Returns a filter for each state that a selection by filter contains. Each state has an index of its own. */
-function filtersOf(
+export function filtersOf(
   selection: StatesSelection | { readonly filter: DeliveryFilter },
 ): readonly (DeliveryFilter & { readonly state: ReplayableState })[] {
   if ("states" in selection) {
@@ -67,12 +69,12 @@ function selected({ tenantId, selection, now }: ListedAtOnce): Statement {
   if ("filter" in selection) {
     const parts = filtersOf(selection).map(
       (filter) =>
-        sql`SELECT d.day, d.id, d.event_id, d.cycle, ${filter.state}::text AS state FROM deliveries d
+        sql`SELECT d.day, d.id, d.event_id, d.endpoint_id, d.cycle, ${filter.state}::text AS state FROM deliveries d
         WHERE ${selectDeliveries({ tenantId, filter, now })}`,
     );
     return sql`SELECT * FROM (${parts.reduce((all, part) => sql`${all} UNION ALL ${part}`)}) d`;
   }
-  return sql`SELECT d.day, d.id, d.event_id, d.cycle, NULL AS state
+  return sql`SELECT d.day, d.id, d.event_id, d.endpoint_id, d.cycle, NULL AS state
     FROM unnest(${selection.ids.map(idDay)}::date[], ${selection.ids}::text[]) AS w(day, id) ${named(tenantId)}
     WHERE d.state = 'DEAD_LETTERED' AND d.expires_at > ${now}`;
 }
@@ -80,34 +82,46 @@ function selected({ tenantId, selection, now }: ListedAtOnce): Statement {
 /** How many deliveries a selection contains, and whether all of them were compared. */
 export interface Counted {
   readonly total: number;
+  /** How many of them would fail now, because their endpoint is disabled, unverified or deleted. */
+  readonly wouldFail: number;
   readonly complete: boolean;
+}
+
+/** Returns an aggregate: how many of the deliveries `d` that match would fail at their endpoint. */
+function countFailing(tenantId: string, matches: Statement, begun: boolean): Statement {
+  const taken = endpointsThatTake(tenantId, begun);
+  return sql`count(*) FILTER (WHERE ${matches} AND d.endpoint_id NOT IN (${taken})) AS fails`;
 }
 
 /** Counts the deliveries of a selection among the oldest `limit` that could match, by the index of each state. */
 export async function countSelected(db: Queryable, of: SelectionOf, limit: number): Promise<Counted> {
   const { tenantId, selection, now } = of;
   if ("ids" in selection) {
-    const { rows } = await db.query<{ n: number }>(
-      sql`SELECT count(*) AS n FROM (${selected({ ...of, selection })}) chosen`,
+    const { rows } = await db.query<{ n: number; fails: number }>(
+      sql`SELECT count(*) AS n, ${countFailing(tenantId, sql`true`, false)}
+        FROM (${selected({ ...of, selection })}) d`,
     );
-    return { total: rows[0]?.n ?? 0, complete: true };
+    return { total: rows[0]?.n ?? 0, wouldFail: rows[0]?.fails ?? 0, complete: true };
   }
-  let [total, open] = [0, limit];
+  let [total, wouldFail, open] = [0, 0, limit];
   for (const filter of filtersOf(selection)) {
+    const matches = selectDeliveries({ tenantId, filter, now });
     for (const { where } of partsOf({ tenantId, filter, now })) {
-      const { rows } = await db.query<{ n: number; compared: number }>(
-        sql`SELECT count(*) AS compared, count(*) FILTER (WHERE ${selectDeliveries({ tenantId, filter, now })}) AS n
+      const { rows } = await db.query<{ n: number; fails: number; compared: number }>(
+        sql`SELECT count(*) AS compared, count(*) FILTER (WHERE ${matches}) AS n,
+            ${countFailing(tenantId, matches, filter.state === "RETRYING")}
           FROM (SELECT d.* FROM deliveries d WHERE ${where} ORDER BY d.day, d.id LIMIT ${open}) d`,
       );
-      const [found = { n: 0, compared: 0 }] = rows;
+      const [found = { n: 0, fails: 0, compared: 0 }] = rows;
       total += found.n;
+      wouldFail += found.fails;
       open -= found.compared;
       if (open === 0) {
-        return { total, complete: false };
+        return { total, wouldFail, complete: false };
       }
     }
   }
-  return { total, complete: true };
+  return { total, wouldFail, complete: true };
 }
 
 /** Creates the items of a new job, oldest first, at most `limit`. Returns their number (role signet_api). */
@@ -123,72 +137,6 @@ export async function insertSelectedItems(
       FROM (${selected(of)} ORDER BY d.day, d.id LIMIT ${limit}) chosen`,
   );
   return rowCount ?? 0;
-}
-
-/** What a job has still to list: the dead letters that match a filter, after the last one that was compared. */
-export interface Listing {
-  readonly filter: DeliveryFilter;
-  readonly after: string | null;
-}
-
-interface ListingStep {
-  readonly jobId: string;
-  readonly tenantId: string;
-  /** Position of the job's last item. */
-  readonly position: number;
-  /** What became a dead letter later is no item; undefined within the request's own transaction. */
-  readonly until?: Date;
-  readonly now: Date;
-  /** Maximum number of letters to compare. */
-  readonly size: number;
-}
-
-/** Returns conditions for what follows a delivery: the rest of its day, and then later days, as lists read them. */
-function placesAfter(id: string | null): readonly Statement[] {
-  return id === null ? [sql`true`] : [sql`d.day = ${idDay(id)} AND d.id > ${id}`, sql`d.day > ${idDay(id)}`];
-}
-
-/**
- * Lists the next dead letters of a job, oldest first. Returns the number of new items, and what is left; null if nothing
- * is (role signet_api or signet_worker).
- */
-export async function listLetters(
-  db: Queryable,
-  listing: Listing,
-  { jobId, tenantId, position, until, now, size }: ListingStep,
-): Promise<{ readonly listed: number; readonly left: Listing | null }> {
-  const { state = "DEAD_LETTERED" } = listing.filter;
-  const selection = { tenantId, filter: { ...listing.filter, state: "DEAD_LETTERED" as const }, now };
-  const [part] = partsOf(selection);
-  if (state !== "DEAD_LETTERED" || part === undefined) {
-    // Only DEAD_LETTERED can match, as in the list of the queue.
-    return { listed: 0, left: null };
-  }
-  let { after } = listing;
-  let [listed, open] = [0, size];
-  for (const place of placesAfter(after)) {
-    const { rows } = await db.query<{ listed: number; compared: number; last: string | null }>(
-      sql`WITH compared AS MATERIALIZED (
-          SELECT d.* FROM deliveries d WHERE ${part.where} AND ${place} ORDER BY d.day, d.id LIMIT ${open}
-        ), listed AS (
-          INSERT INTO replay_items (job_id, position, tenant_id, day, delivery_id, event_id, cycle)
-          SELECT ${jobId}, ${position + listed}::int + row_number() OVER (ORDER BY d.day, d.id), ${tenantId}, d.day, d.id, d.event_id, d.cycle
-          FROM compared d
-          WHERE ${selectDeliveries(selection)} AND (${until ?? null}::timestamptz IS NULL OR d.dead_lettered_at <= ${until ?? null})
-          RETURNING 1
-        )
-        SELECT (SELECT count(*) FROM listed) AS listed, (SELECT count(*) FROM compared) AS compared,
-          (SELECT max(id) FROM compared) AS last`,
-    );
-    const [found = { listed: 0, compared: 0, last: null }] = rows;
-    listed += found.listed;
-    open -= found.compared;
-    after = found.last ?? after;
-    if (open === 0) {
-      return { listed, left: { filter: listing.filter, after } };
-    }
-  }
-  return { listed, left: null };
 }
 
 /** Adds items, with their result, for ids that are not dead letters of the tenant (role signet_api). */
@@ -377,7 +325,8 @@ function pageStatement(
       -- The same order on every page prevents deadlocks between two jobs with the same letters.
       SELECT p.position, d.day, d.id, d.reason, d.carrier, d.cycle, d.attempt_count, d.state = 'DEAD_LETTERED' AS held,
         CASE WHEN d.state = 'DEAD_LETTERED' AND d.expires_at <= ${now} THEN 'EXPIRED' ELSE d.state END AS state,
-        ${raw(FIRST_ATTEMPT)}, ${raw(HAS_ENDPOINT)} AS reachable,
+        ${raw(FIRST_ATTEMPT)},
+        CASE WHEN d.state = 'RETRYING' THEN ${raw(endpointAgainst(true))} ELSE ${raw(endpointAgainst(false))} END AS against,
         p.state IN ('DEAD_LETTERED', 'RETRYING') OR ${raw(HAS_CONTENT)} AS kept
       FROM page p JOIN deliveries d ON d.day = p.day AND d.id = p.id
       WHERE d.tenant_id = ${tenantId} ORDER BY d.day, d.id FOR UPDATE OF d
@@ -385,9 +334,9 @@ function pageStatement(
       SELECT p.position AS item, p.state IN ('DEAD_LETTERED', 'RETRYING') AS had_failed, l.*, CASE
           WHEN l.id IS NULL THEN 'not_found'
           WHEN l.cycle <> p.cycle THEN CASE WHEN l.reason = 'content_erased' THEN l.reason ELSE p.otherwise END
-          WHEN p.state = 'RETRYING' AND l.state = 'RETRYING' THEN 'attempted'
+          WHEN p.state = 'RETRYING' AND l.state = 'RETRYING' THEN coalesce(l.against, 'attempted')
           WHEN l.state = p.state OR (p.state = 'RETRYING' AND l.state = 'DEAD_LETTERED' AND ${deadLetters}) THEN
-            CASE WHEN NOT l.reachable THEN 'endpoint_unavailable' WHEN NOT l.kept THEN 'content_erased' ELSE 'replayed' END
+            CASE WHEN l.against IS NOT NULL THEN l.against WHEN NOT l.kept THEN 'content_erased' ELSE 'replayed' END
           WHEN l.state = 'EXPIRED' THEN 'expired'
           WHEN l.reason = 'content_erased' THEN l.reason
           ELSE p.otherwise END AS result
@@ -423,7 +372,7 @@ function pageStatement(
 /**
  * Carries out the items of a page, in the transaction that locks the job (role signet_worker). Retries become due now;
  * the other deliveries return to the outbox with a new cycle. A delivery stays unchanged if it has left its state or
- * cycle since the job was created, if its endpoint is deleted or its content erased. A retry that failed for the last time
+ * cycle since the job was created, if its endpoint is disabled or deleted, or its content erased. A retry that failed for the last time
  * meanwhile is replayed, if the job includes dead letters.
  */
 export async function replayPageOfDeliveries(db: Queryable, page: PageOfDeliveries): Promise<ReplayedPage> {

@@ -2,7 +2,7 @@
 import { lockName } from "../../lock-name.ts";
 import type { Queryable } from "../../pool.ts";
 import type { RowPage } from "../page.ts";
-import type { Listing } from "./replay-items.ts";
+import type { Listing } from "./replay-listing.ts";
 
 export const REPLAY_KINDS = ["dead_letters", "deliveries", "missing"] as const;
 export type ReplayKind = (typeof REPLAY_KINDS)[number];

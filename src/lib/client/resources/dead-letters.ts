@@ -1,5 +1,12 @@
 /** The dead-letter queue: deliveries that have failed 17 times, for 7 days. */
-import type { DeadLetter, DeadLetterGroup, Delivery, ReplayJob } from "../api-types.ts";
+import type {
+  DeadLetter,
+  DeadLetterGroup,
+  DeadLetterSummary,
+  Delivery,
+  ReplayCount,
+  ReplayJob,
+} from "../api-types.ts";
 import { DeadLetterExport } from "./dead-letter-export.ts";
 import type { DeliveryFilter } from "./deliveries.ts";
 import { type IdempotentOptions, idempotencyKeyOf } from "../idempotency.ts";
@@ -16,6 +23,7 @@ export class DeadLetters {
     this.#transport = transport;
   }
 
+  /** In the order of their death, newest first. */
   list(filter: DeliveryFilter = {}): List<DeadLetter> {
     return new List(this.#transport, PATH, filter);
   }
@@ -30,6 +38,12 @@ export class DeadLetters {
     return new List(this.#transport, `${PATH}/groups`, filter);
   }
 
+  /** Reads how long the queue is, and how old; of all endpoints, or of one. */
+  async summary(endpointId?: string, options: CallOptions = {}): Promise<DeadLetterSummary> {
+    const query = endpointId === undefined ? {} : { endpoint_id: endpointId };
+    return await this.#transport.call({ method: "GET", path: `${PATH}/summary`, query, ...options });
+  }
+
   /** @param id a dead letter's id is its delivery's */
   async get(id: string, options: CallOptions = {}): Promise<DeadLetter> {
     return await this.#transport.call({ method: "GET", path: `${PATH}/${segment(id)}`, ...options });
@@ -39,26 +53,26 @@ export class DeadLetters {
    * Starts a new cycle of 17 attempts with the same event id. Not retried if its answer is lost: check the
    * delivery's `cycle`.
    *
-   * @throws SignetApiError INVALID_STATE if it is not (or no longer) a dead letter, DLQ_ENTRY_EXPIRED after 7 days
+   * @throws SignetApiError INVALID_STATE if it is not (or no longer) a dead letter, or its endpoint is
+   * disabled or deleted; DLQ_ENTRY_EXPIRED after 7 days
    */
   async replay(id: string, options: CallOptions = {}): Promise<Delivery> {
     return await this.#transport.call({ method: "POST", path: `${PATH}/${segment(id)}/replay`, ...options });
   }
 
-  /** Counts the dead letters that {@link replayAll} would replay. */
-  async countReplay(which: ReplaySelection, options: CallOptions = {}): Promise<number> {
+  /** Counts the dead letters that {@link replayAll} would replay, and those of them that would fail now. */
+  async countReplay(which: ReplaySelection, options: CallOptions = {}): Promise<ReplayCount> {
     const body = { ...which, dry_run: true };
-    const { total } = await this.#transport.call<{ readonly total: number }>({
+    return await this.#transport.call({
       method: "POST",
       path: `${PATH}/replay`,
       body,
       repeatable: true,
       ...options,
     });
-    return total;
   }
 
-  /** Replays many as a job: those now in the queue, up to 100,000 (10,000 by id). */
+  /** Replays many as a job: those now in the queue, at most 10,000 by id. */
   async replayAll(which: ReplaySelection & ReplayPace, options: IdempotentOptions = {}): Promise<ReplayJob> {
     return await this.#transport.call({
       method: "POST",

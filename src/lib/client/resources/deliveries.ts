@@ -100,7 +100,7 @@ export class Deliveries {
    * Starts a new cycle of 17 attempts with the same `webhook-id`. Not retried if its answer is lost: check the
    * delivery's `cycle`.
    *
-   * @throws SignetApiError INVALID_STATE if it is not delivered, cancelled or expired, its endpoint is deleted or its
+   * @throws SignetApiError INVALID_STATE if it is not delivered, cancelled or expired, its endpoint is disabled or deleted or its
    * event's content erased
    */
   async resend(id: string, options: CallOptions = {}): Promise<Delivery> {

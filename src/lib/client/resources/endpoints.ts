@@ -9,6 +9,7 @@ import type {
   MissedEvents,
   NewEndpoint,
   RegisteredEndpoint,
+  ReplayCount,
   ReplayJob,
   TestEvent,
 } from "../api-types.ts";
@@ -127,15 +128,14 @@ export class Endpoints {
   }
 
   /** Counts the events that {@link replayMissing} would deliver. */
-  async countMissing(id: string, which: MissedEvents, options: CallOptions = {}): Promise<number> {
-    const { total } = await this.#transport.call<{ readonly total: number }>({
+  async countMissing(id: string, which: MissedEvents, options: CallOptions = {}): Promise<ReplayCount> {
+    return await this.#transport.call({
       method: "POST",
       path: `${PATH}/${segment(id)}/replay-missing`,
       body: { ...which, dry_run: true },
       repeatable: true,
       ...options,
     });
-    return total;
   }
 
   /** Delivers missed events as a job: from before the endpoint was registered, or while it was not ACTIVE. */

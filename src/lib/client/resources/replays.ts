@@ -1,5 +1,12 @@
 /** Replay jobs: many deliveries or dead letters, or the events that an endpoint missed. */
-import type { MissedEvents, NewReplay, ReplayItem, ReplayJob, ReplayOutcomes } from "../api-types.ts";
+import type {
+  MissedEvents,
+  NewReplay,
+  ReplayCount,
+  ReplayItem,
+  ReplayJob,
+  ReplayOutcomes,
+} from "../api-types.ts";
 import type { DeliveryFilter } from "./deliveries.ts";
 import { type IdempotentOptions, idempotencyKeyOf } from "../idempotency.ts";
 import { List, type PageOptions } from "../paging.ts";
@@ -21,21 +28,20 @@ export class Replays {
     this.#transport = transport;
   }
 
-  /** Counts the deliveries that {@link create} would replay. */
-  async count(which: Pick<NewReplay, "states" | "filter">, options: CallOptions = {}): Promise<number> {
-    const { total } = await this.#transport.call<{ readonly total: number }>({
+  /** Counts the deliveries that {@link create} would replay, and those of them that would fail now. */
+  async count(which: Pick<NewReplay, "states" | "filter">, options: CallOptions = {}): Promise<ReplayCount> {
+    return await this.#transport.call({
       method: "POST",
       path: PATH,
       body: { ...which, dry_run: true },
       repeatable: true,
       ...options,
     });
-    return total;
   }
 
   /**
-   * Replays many deliveries as a job, up to 100,000: retries are attempted now, others get a new cycle. By default, it
-   * selects dead letters and retries.
+   * Replays many deliveries as a job: retries are attempted now, others get a new cycle. By default, it selects dead
+   * letters and retries. A job that includes `CANCELLED` has at most 100,000.
    */
   async create(which: NewReplay, options: IdempotentOptions = {}): Promise<ReplayJob> {
     return await this.#transport.call({

@@ -12,10 +12,20 @@ export async function getEndpoint({ api }: Pick<Visit, "api">, id: string): Prom
   return await api.get<Endpoint>(`/v1/webhooks/endpoints/${id}`);
 }
 
-/** Renders the state as a coloured badge; of an active endpoint that is not healthy, its health. */
-export function stateBadge({ state, health }: Pick<Endpoint, "state" | "health">): Part {
-  if (state === "ACTIVE" && health.status !== "healthy") {
-    return badge(health.status === "failing" ? "bad" : "wait", health.status);
+/** Returns what is wrong with an active endpoint; undefined if nothing is, or is known. */
+export function illness({
+  state,
+  health,
+}: Pick<Endpoint, "state" | "health">): "degraded" | "failing" | undefined {
+  const { status } = health;
+  return state === "ACTIVE" && (status === "degraded" || status === "failing") ? status : undefined;
+}
+
+/** Renders the state as a coloured badge; of an active endpoint that is not well, its health. */
+export function stateBadge(endpoint: Pick<Endpoint, "state" | "health">): Part {
+  const [ill, { state }] = [illness(endpoint), endpoint];
+  if (ill !== undefined) {
+    return badge(ill === "failing" ? "bad" : "wait", ill);
   }
   const kinds = { ACTIVE: "good", PENDING: "wait", DISABLED: "bad" } as const;
   return badge(kinds[state], state.toLowerCase());

@@ -28,7 +28,7 @@ import type { Visit } from "../../visit.ts";
 import { authenticationText } from "./endpoint-authentication.ts";
 import { failureText } from "../delivery-parts.ts";
 import { deliveriesSection, newestDeliveries } from "./endpoint-deliveries.ts";
-import { ENDPOINTS, eventsText, healthText, lastHourText, stateBadge } from "./endpoint-parts.ts";
+import { ENDPOINTS, eventsText, healthText, illness, lastHourText, stateBadge } from "./endpoint-parts.ts";
 import { readEndpoint, settingFacts } from "./endpoint-settings.ts";
 import { rotationForm, signingFacts } from "./endpoint-signing.ts";
 import { gradeSection, newestGrade } from "../grades.ts";
@@ -84,12 +84,16 @@ function standing(visit: Visit, endpoint: Endpoint): Part {
   const path = `${ENDPOINTS}/${endpoint.id}`;
   const may = visit.can("webhooks:write");
   if (state === "ACTIVE") {
-    const { status } = endpoint.health;
+    const ill = illness(endpoint);
+    const isTried = endpoint.health.status !== "unknown";
     const hour = lastHourText(endpoint);
     return html`${
-      status === "healthy"
-        ? html`<p>Events are being delivered.${" "}Verified ${moment(verification.verified_at)}.</p>`
-        : html`<p><strong>${HEALTH_TEXTS[status]}</strong> ${healthText(endpoint)}</p>`
+      ill === undefined
+        ? html`<p>
+            ${isTried ? "Events are being delivered." : "No event was sent to it yet."}${" "}Verified
+            ${moment(verification.verified_at)}.
+          </p>`
+        : html`<p><strong>${HEALTH_TEXTS[ill]}</strong> ${healthText(endpoint)}</p>`
     }
     ${hour !== undefined && html`<p class="muted">${hour}.</p>`}
     ${
@@ -130,7 +134,7 @@ function standing(visit: Visit, endpoint: Endpoint): Part {
 /** Renders the state. While it is expected to change, the section updates itself. */
 export function stateSection(visit: Visit, endpoint: Endpoint): Part {
   const path = `${ENDPOINTS}/${endpoint.id}`;
-  const isUnhealthy = endpoint.state === "ACTIVE" && endpoint.health.status !== "healthy";
+  const isUnhealthy = illness(endpoint) !== undefined;
   const polling =
     (endpoint.state === "PENDING" || isUnhealthy) &&
     html`hx-get="${path}" hx-select="#state" hx-trigger="every ${isUnhealthy ? 10 : 3}s" hx-swap="outerHTML"`;

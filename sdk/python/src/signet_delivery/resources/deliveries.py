@@ -149,6 +149,11 @@ class DeadLetters(Resource):
         query: Dict[str, QueryValue] = {"endpoint_id": endpoint_id, "limit": limit}
         return PagedList(self._transport, f"{_DEAD_LETTERS}/groups", query)
 
+    def summary(self, *, endpoint_id: Optional[str] = None) -> models.DeadLetterSummary:
+        """Reads how long the queue is, and how old; of all endpoints, or of one."""
+        query: Dict[str, QueryValue] = {"endpoint_id": endpoint_id}
+        return cast(models.DeadLetterSummary, self._transport.get(f"{_DEAD_LETTERS}/summary", query))
+
     def get(self, id: str) -> models.DeadLetter:
         return cast(models.DeadLetter, self._transport.get(f"{_DEAD_LETTERS}/{segment(id)}"))
 
@@ -159,15 +164,15 @@ class DeadLetters(Resource):
         """
         return cast(models.Delivery, self._transport.post(f"{_DEAD_LETTERS}/{segment(id)}/replay"))
 
-    def count_replay(self, which: models.DeadLetterReplay) -> int:
-        """Counts the dead letters that :meth:`replay_all` would replay."""
-        body = {**which, "dry_run": True}
-        return int(self._transport.post(f"{_DEAD_LETTERS}/replay", body, repeatable=True)["total"])
+    def count_replay(self, which: models.DeadLetterReplay) -> models.ReplayCount:
+        """Counts the dead letters that :meth:`replay_all` would replay, and those of them that would fail now."""
+        answer = self._transport.post(f"{_DEAD_LETTERS}/replay", {**which, "dry_run": True}, repeatable=True)
+        return cast(models.ReplayCount, answer)
 
     def replay_all(
         self, which: models.DeadLetterReplay, *, idempotency_key: Optional[str] = None
     ) -> models.ReplayJob:
-        """Replays many as a job, by id or by filter: those now in the queue, up to 100,000 (10,000 by id)."""
+        """Replays many as a job, by id or by filter: those now in the queue, at most 10,000 by id."""
         answer = self._transport.post(f"{_DEAD_LETTERS}/replay", which, key=new_key(idempotency_key))
         return cast(models.ReplayJob, answer)
 
@@ -175,12 +180,13 @@ class DeadLetters(Resource):
 class Replays(Resource):
     """Replay jobs: many deliveries or dead letters, or the events that an endpoint missed."""
 
-    def count(self, which: models.NewReplay) -> int:
-        """Counts the deliveries that :meth:`create` would replay."""
-        return int(self._transport.post(_REPLAYS, {**which, "dry_run": True}, repeatable=True)["total"])
+    def count(self, which: models.NewReplay) -> models.ReplayCount:
+        """Counts the deliveries that :meth:`create` would replay, and those of them that would fail now."""
+        answer = self._transport.post(_REPLAYS, {**which, "dry_run": True}, repeatable=True)
+        return cast(models.ReplayCount, answer)
 
     def create(self, which: models.NewReplay, *, idempotency_key: Optional[str] = None) -> models.ReplayJob:
-        """Replays many deliveries as a job, up to 100,000; by default dead letters and retries."""
+        """Replays many deliveries as a job; by default dead letters and retries."""
         answer = self._transport.post(_REPLAYS, which, key=new_key(idempotency_key))
         return cast(models.ReplayJob, answer)
 

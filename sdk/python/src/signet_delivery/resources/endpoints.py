@@ -116,10 +116,11 @@ class Endpoints(Resource):
         """Lists the stored grades of a receiver, newest first."""
         return PagedList(self._transport, f"{_ENDPOINTS}/{segment(id)}/grades", {"limit": limit})
 
-    def count_missing(self, id: str, which: models.MissedEvents) -> int:
+    def count_missing(self, id: str, which: models.MissedEvents) -> models.ReplayCount:
         """Counts the events that :meth:`replay_missing` would deliver."""
         path = f"{_ENDPOINTS}/{segment(id)}/replay-missing"
-        return int(self._transport.post(path, {**which, "dry_run": True}, repeatable=True)["total"])
+        answer = self._transport.post(path, {**which, "dry_run": True}, repeatable=True)
+        return cast(models.ReplayCount, answer)
 
     def replay_missing(
         self, id: str, which: models.MissedEvents, *, idempotency_key: Optional[str] = None

@@ -1,0 +1,77 @@
+/** Faults after which the service claims a success that it has not had. */
+import type { Mutant } from "./mutant.ts";
+
+export const OUTCOMES: readonly Mutant[] = [
+  {
+    name: "replays-into-a-disabled-endpoint",
+    breaks: "A replay into a disabled endpoint fails item by item with its reason (docs/dead-letters.md)",
+    file: "src/database/repositories/webhooks/replay-items.ts",
+    find: "CASE WHEN l.against IS NOT NULL THEN l.against",
+    replace: "CASE WHEN l.against = 'endpoint_unavailable' THEN l.against",
+    caughtBy: "test/integration/api/replays-to-nobody.test.ts",
+  },
+  {
+    name: "counts-hide-what-would-fail",
+    breaks: "A count says before a replay what would fail (docs/dead-letters.md)",
+    file: "src/api/schemas/replays.ts",
+    find: "...(wouldFail === 0 ? {}",
+    replace: "...(wouldFail >= 0 ? {}",
+    caughtBy: "test/integration/api/replays-to-nobody.test.ts",
+  },
+  {
+    name: "green-without-deliveries",
+    breaks: "A completed replay is green only if something was delivered (docs/dead-letters.md)",
+    file: "src/portal/pages/replays.ts",
+    find: "  if (delivered === 0) {",
+    replace: "  if (delivered < 0) {",
+    caughtBy: "test/unit/portal/replays.test.ts",
+  },
+  {
+    name: "completed-is-green",
+    breaks: "That a job has ended says nothing of what it has come to (docs/dead-letters.md)",
+    file: "src/cli/colours.ts",
+    find: '  CURRENT: "green",',
+    replace: '  COMPLETED: "green",\n  CURRENT: "green",',
+    caughtBy: "test/unit/cli/client.test.ts",
+  },
+  {
+    name: "exit-0-without-deliveries",
+    breaks: "`signet replay` exits with 1 if nothing was delivered (docs/nights.md)",
+    file: "src/cli/client/replay.ts",
+    find: "  if (delivered === 0) {",
+    replace: "  if (delivered < 0) {",
+    caughtBy: "test/unit/cli/client.test.ts",
+  },
+  {
+    name: "dead-letters-by-id",
+    breaks: "Dead letters are in the order of their death (docs/dead-letters.md)",
+    file: "src/database/repositories/webhooks/deliveries.ts",
+    find: 'raw("ORDER BY d.dead_lettered_at DESC, d.id DESC")',
+    replace: 'raw("ORDER BY d.id DESC")',
+    caughtBy: "test/integration/api/dead-letter-groups.test.ts",
+  },
+  {
+    name: "pending-is-healthy",
+    breaks: "The health of an endpoint that is not verified is unknown (docs/endpoints.md)",
+    file: "src/domain/endpoint-health.ts",
+    find: 'state === "PENDING" || results === ""',
+    replace: 'state === "DELETED" || results === ""',
+    caughtBy: "test/unit/domain/endpoint-health.test.ts",
+  },
+  {
+    name: "retried-is-not-delivered",
+    breaks: "Deliveries that are still retried count in no share of success (docs/portal.md)",
+    file: "src/portal/pages/charts.ts",
+    find: "percent(share(delivered, delivered + dead))",
+    replace: "percent(share(delivered, total))",
+    caughtBy: "test/unit/portal/charts.test.ts",
+  },
+  {
+    name: "states-are-listed-before-the-answer",
+    breaks: "A replay by states answers at once, and lists in the background (decision 20)",
+    file: "src/database/repositories/webhooks/replay-listing.ts",
+    find: '= ["CANCELLED"];',
+    replace: '= ["CANCELLED", "RETRYING"];',
+    caughtBy: "test/integration/api/large-replays.test.ts",
+  },
+];
