@@ -55,7 +55,7 @@ const BUILT_MAIN = join(ROOT, "dist", "src", "processes", "main.js");
 /** The command line without the service. */
 const BUILT_COMMANDS = join(ROOT, "dist", "command-line", "main.js");
 /** Commands that need the whole program. */
-const PROCESSES = ["api", "worker", "edge", "hub", "serve", "doctor", "migrate"];
+const PROCESSES = ["api", "worker", "all", "edge", "hub", "serve", "doctor", "migrate"];
 /** Commands of a clone. */
 const OF_CLONE = ["start", "test", "test:all", "run"];
 /**

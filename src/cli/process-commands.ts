@@ -16,7 +16,8 @@ export const PROCESS_COMMANDS: readonly ProcessCommand[] = [
   { name: "worker", description: "run the delivery engine" },
   {
     name: "all",
-    description: "run both APIs and the delivery engine in one process, for a small installation",
+    description:
+      "run both APIs and the delivery engine in one process, and the edge if there is a route table; split them from about 1,000 events per second",
   },
   {
     name: "edge",

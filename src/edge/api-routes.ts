@@ -2,6 +2,7 @@
  * The api's paths that the edge forwards: an allowlist of public and tenant paths, so that other paths stay internal.
  * The api checks its own scopes. The operators' listener is separate.
  */
+import { canonicalTarget } from "./canonical-target.ts";
 import type { Segments } from "./route-pattern.ts";
 
 const API_PATHS = [
@@ -33,6 +34,14 @@ export const API_ROUTES: readonly string[] = API_PATHS;
 export const RESERVED: readonly Segments[] = [...API_PATHS, ...OWN_PATHS].map((path) =>
   path.slice(1).split("/"),
 );
+
+/** Whether a request's target is one of these paths. A target that is not in its canonical form is none. */
+export function isApiTarget(target: string): boolean {
+  const [path = ""] = (canonicalTarget(target) ?? "").split("?", 1);
+  return API_PATHS.some((pattern) =>
+    pattern.endsWith("/*") ? path.startsWith(pattern.slice(0, -1)) : path === pattern,
+  );
+}
 
 /** The largest body of the api: a batch of events, 4 MiB. */
 export const API_BODY_LIMIT = 4_194_304;

@@ -20,8 +20,17 @@ export function addMetricsSource(source: MetricsSource): void {
   sources.add(source);
 }
 
-/** Selects the exported metrics. May be called again; `signet serve` exports the metrics of every process. */
-export function exportMetrics(processes: readonly ProcessName[], region = ""): void {
+/**
+ * Selects the exported metrics. May be called again.
+ *
+ * @param process the process's own name, a label of `signet_build_info`
+ * @param processes whose metrics it exports: those of each part that runs in it
+ */
+export function exportMetrics(
+  process: ProcessName | "all" | "serve",
+  processes: readonly ProcessName[],
+  region = "",
+): void {
   if (register.getSingleMetric("process_start_time_seconds") === undefined) {
     // By default it wakes 100 times a second to measure the event loop, a third of what an idle process takes.
     collectDefaultMetrics({ eventLoopMonitoringPrecision: 100 });
@@ -35,7 +44,6 @@ export function exportMetrics(processes: readonly ProcessName[], region = ""): v
       register.registerMetric(metric);
     }
   }
-  const process = processes.length === 1 ? (processes[0] ?? "") : "serve";
   metrics.build.set({ version: VERSION, process, region }, 1);
 }
 

@@ -1,34 +1,69 @@
 /**
- * `signet all`: api and worker in one process, as a service. The api hands new deliveries to the worker at their insert
- * (decision 42). A machine that cannot keep up with one core of JavaScript runs the processes apart.
+ * `signet all`: api and worker in one process, as a service, with the edge where there is a route table. The api hands new
+ * deliveries to the worker at their insert (decision 42). A machine that cannot keep up with one core of JavaScript runs
+ * the processes apart.
  */
+import { type Config, ConfigError, type Environment } from "../config/config.ts";
 import { HandOverTo } from "../webhooks/ingest/hand-over.ts";
 import { type ApiProcessOptions, startApi } from "./api.ts";
+import { type EdgeProcess, startEdge } from "./edge.ts";
 import type { RunningProcess } from "./with-metrics.ts";
 import { startWorker } from "./worker.ts";
 
+/** Whether an edge runs inside: with a data plane behind it. Without one, the api listens itself. */
+export function hasEdgeInside({ edgeRoutes }: Pick<Config, "edgeRoutes">): boolean {
+  return edgeRoutes !== undefined;
+}
+
+/** @throws ConfigError if the edge inside would not forward */
+function requireForwarding({ edgeChecks }: Pick<Config, "edgeChecks">): void {
+  if (edgeChecks !== "off") {
+    throw new ConfigError([
+      "SIGNET_EDGE_CHECKS must be off with `signet all`: run `signet edge` for the checks of a proxy",
+    ]);
+  }
+}
+
+export interface AllOptions extends Pick<ApiProcessOptions, "config" | "log"> {
+  /** For keys that the route table names by environment variable. */
+  readonly environment: Environment;
+}
+
 /**
- * Starts both. Resolves when the api listens and the worker polls.
+ * Starts all of them. Resolves when the listeners are open and the worker polls.
  *
  * @param stopping aborts the wait for Temporal, and the start
+ * @throws ConfigError for settings that one process cannot have
  */
 export async function startAll(
-  options: Pick<ApiProcessOptions, "config" | "log">,
+  { environment, ...options }: AllOptions,
   stopping: AbortSignal,
 ): Promise<RunningProcess> {
+  const { config } = options;
+  requireForwarding(config);
   const handOver = new HandOverTo();
-  const api = await startApi({ ...options, handOver });
+  let edge: EdgeProcess | undefined;
+  const front: ApiProcessOptions["front"] = async (behind) => {
+    edge = await startEdge({ ...options, environment, behind });
+    return edge.address;
+  };
+  const api = await startApi({ ...options, handOver, ...(hasEdgeInside(config) ? { front } : {}) });
+  const closeFront = async (): Promise<void> => {
+    await Promise.all([api.close(), edge?.close()]);
+  };
   const worker = await startWorker({ ...options, stopping, handOver }).catch(async (error: unknown) => {
-    await api.close();
+    await closeFront();
     throw error;
   });
-  const known = new Set(api.readiness.map(({ name }) => name));
+  const readiness = [api, worker, edge].flatMap((part) => part?.readiness ?? []);
   return {
-    readiness: [...api.readiness, ...worker.readiness.filter(({ name }) => !known.has(name))],
+    // What two parts depend on is checked once.
+    readiness: readiness.filter(({ name }, at) => readiness.findIndex((known) => known.name === name) === at),
     failed: worker.failed,
+    reload: async () => await edge?.reload(),
     close: async () => {
       // The worker waits for the inserts in progress. What the api accepts afterwards waits in the outbox.
-      await Promise.all([api.close(), worker.close()]);
+      await Promise.all([closeFront(), worker.close()]);
     },
   };
 }

@@ -60,7 +60,7 @@ import { temporalUi } from "../temporal/views.ts";
 import { reportUnreachable } from "../temporal/unreachable.ts";
 import { startUpkeep, type Upkeep, type UpkeepJob } from "../runtime/upkeep.ts";
 import { openAdminListener } from "./api/admin-listener.ts";
-import { handlerOf, openMutualTls } from "./mutual-tls.ts";
+import { type Front, handlerOf, listenForClients, openMutualTls } from "./mutual-tls.ts";
 import { ReadAudit } from "../tokens/operators/read-audit.ts";
 import { openOperatorAccess } from "./api/operator-access.ts";
 import { rotationRules } from "../config/rotation-settings.ts";
@@ -96,6 +96,8 @@ export interface ApiProcessOptions {
   readonly mutualTlsListen?: ListenAddress | undefined;
   /** A worker in the same process, which takes new deliveries over. */
   readonly handOver?: HandOver | undefined;
+  /** Starts an edge in the same process, which listens by mutual TLS in place of the api. Resolves with its address. */
+  readonly front?: Front | undefined;
 }
 
 export interface ApiProcess extends RunningProcess {
@@ -408,7 +410,7 @@ export async function startApi(options: ApiProcessOptions): Promise<ApiProcess> 
   });
   const publicAddress = await listenServer(api, config.apiListen);
   const adminAddress = await adminListener.listen(admin);
-  const edgeAddress = await mutualTls.listen(handlerOf(api), options.mutualTlsListen);
+  const edgeAddress = await listenForClients({ mutualTls, handler: handlerOf(api) }, options);
   const edge = edgeAddress && formatListen(edgeAddress);
   const measures = startMeasures(shared, [watch, readAudit.job, ...jobs]);
   void reportUnreachable(temporalOptions(config), log);

@@ -22,6 +22,7 @@ import { type Clock, monotonic } from "../domain/clock.ts";
 import { newId } from "../domain/ids.ts";
 import { Admitted } from "../edge/admitted.ts";
 import { openApiConnections } from "../edge/api-connections.ts";
+import { isApiTarget } from "../edge/api-routes.ts";
 import { Dispatchers } from "../edge/dispatchers.ts";
 import { createGateway, type GatewayServices, targetsOf } from "../edge/gateway.ts";
 import { openRouteFile, type RouteFile } from "../edge/route-file.ts";
@@ -38,7 +39,7 @@ import { createStaleReport } from "../revocation/stale-report.ts";
 import { createTokenAdmission } from "../tokens/oauth/token-admission.ts";
 import { startUpkeep } from "../runtime/upkeep.ts";
 import { apiFiles } from "./certificate-files.ts";
-import { openMutualTls } from "./mutual-tls.ts";
+import { type BehindEdge, openMutualTls } from "./mutual-tls.ts";
 import { followHubs, type HubKnowledge } from "./hub-knowledge.ts";
 import { followRevocations } from "./revocation.ts";
 import { followKeys, requireVerificationKeys, type FollowingKeyStore } from "./signing-keys.ts";
@@ -59,6 +60,8 @@ export interface EdgeProcessOptions {
   readonly log: Logger;
   /** Replaces the database's clock in tests. */
   readonly clock?: Clock;
+  /** The api, if it is in this process. Otherwise SIGNET_EDGE_API_URL leads to it. */
+  readonly behind?: BehindEdge | undefined;
 }
 
 export interface EdgeProcess extends RunningProcess {
@@ -145,6 +148,20 @@ function routesReadiness(routes: () => RouteFile | undefined): ReadinessCheck {
   };
 }
 
+/** Gives the api in this process its own paths, with the connection itself: it knows the client as without an edge. */
+function inFrontOf(behind: BehindEdge | undefined, edge: ListenerHandler): ListenerHandler {
+  if (behind === undefined) {
+    return edge;
+  }
+  return {
+    ...edge,
+    request: (request, response) => {
+      const { handler } = isApiTarget(request.url ?? "") ? behind : { handler: edge };
+      handler.request(request, response);
+    },
+  };
+}
+
 /** Edges face the internet: production rejects a login that bypasses row-level security, and warns of one with excess rights. */
 async function checkPowers(pool: Pool, config: WithDatabase, log: Logger) {
   const { development, databaseUrl } = config;
@@ -171,10 +188,12 @@ interface Knowledge extends Pick<HubKnowledge, "clock" | "revocation"> {
 
 async function openDatabase(
   config: WithDatabase,
-  { clock: given, log }: Pick<EdgeProcessOptions, "clock" | "log">,
+  { clock: given, log, behind }: Pick<EdgeProcessOptions, "clock" | "log" | "behind">,
 ): Promise<Knowledge> {
   const pool = createPool({ ...poolAccess(config), role: EDGE_ROLE, max: DATABASE_CONNECTIONS, log });
-  await checkPowers(pool, config, log);
+  if (behind === undefined) {
+    await checkPowers(pool, config, log);
+  }
   const clock = await openProcessClock(given, pool);
   const keys = await followKeys(config, { db: pool, clock, log });
   const revocation = await followRevocations({ process: "edge", config, time: clock, log });
@@ -191,7 +210,7 @@ async function openDatabase(
   };
 }
 
-async function openKnowledge({ config, clock: given, log }: EdgeProcessOptions): Promise<Knowledge> {
+async function openKnowledge({ config, clock: given, log, behind }: EdgeProcessOptions): Promise<Knowledge> {
   const { hubs, leaseKeys, databaseUrl } = config;
   if (hubs !== undefined && leaseKeys !== undefined) {
     const knowledge = await followHubs({ ...config, hubs, leaseKeys }, { given, log });
@@ -209,17 +228,18 @@ async function openKnowledge({ config, clock: given, log }: EdgeProcessOptions):
   }
   return await openDatabase(
     { ...config, databaseUrl },
-    { ...(given === undefined ? {} : { clock: given }), log },
+    { ...(given === undefined ? {} : { clock: given }), log, behind },
   );
 }
 
 /** Starts the edge process. Resolves when it listens. */
 export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProcess> {
-  const { config, log } = options;
+  const { config, log, behind } = options;
   const knowledge = await openKnowledge(options);
   const { clock, keys, revocation } = knowledge;
-  const mutualTls = await openMutualTls({ config, clock, log, isDenied: revocation.isDenied });
-  const api = await openApi(config, log);
+  const mutualTls =
+    behind?.mutualTls ?? (await openMutualTls({ config, clock, log, isDenied: revocation.isDenied }));
+  const api = behind === undefined ? await openApi(config, log) : undefined;
   const dispatchers = new Dispatchers();
   const admitted = new Admitted((token) => revocation.follower.view.verdict(token) === "revoked");
   const randomBytes = createRandomPool();
@@ -259,7 +279,10 @@ export async function startEdge(options: EdgeProcessOptions): Promise<EdgeProces
   await use(routes.table);
 
   const newRequestId = (): string => newId("request", clock.now(), randomBytes);
-  const handler = handlerOf(config, newRequestId, () => gateway as SignetServer);
+  const handler = inFrontOf(
+    behind,
+    handlerOf(config, newRequestId, () => gateway as SignetServer),
+  );
   let plain: Server | undefined;
   let address = await mutualTls.listen(handler);
   if (address === undefined) {

@@ -84,11 +84,13 @@ const startAll: StartProcess = async (config, log, stopping) => {
   const ready = readyConfig(config);
   const all = await import("./all.ts");
   const { withMetrics } = await import("./with-metrics.ts");
+  const environment = processEnvironment();
+  const edge = all.hasEdgeInside(config) ? (["edge"] as const) : [];
   return await withMetrics(
-    "all",
+    { name: "all", parts: ["api", "worker", ...edge] },
     config,
     log,
-    async () => await all.startAll({ config: ready, log }, stopping),
+    async () => await all.startAll({ config: ready, environment, log }, stopping),
   );
 };
 
@@ -208,6 +210,8 @@ async function doctor(options: Readonly<Record<string, unknown>>): Promise<void>
 
 interface RunOptions {
   readonly asks?: ConfigFor;
+  /** SIGHUP reads the route table again; otherwise it ends the process. */
+  readonly reloads?: boolean;
   /** Time to close, in milliseconds; then the process exits. */
   readonly closeTimeoutMs?: number;
   readonly logsEnding?: boolean;
@@ -219,7 +223,12 @@ interface RunOptions {
  */
 function untilSignal(
   start: StartProcess,
-  { asks = "service", closeTimeoutMs = CLOSE_TIMEOUT_MS, logsEnding = true }: RunOptions = {},
+  {
+    asks = "service",
+    reloads = false,
+    closeTimeoutMs = CLOSE_TIMEOUT_MS,
+    logsEnding = true,
+  }: RunOptions = {},
 ): () => Promise<void> {
   return async () => {
     const config = configFromProcess(asks);
@@ -227,7 +236,6 @@ function untilSignal(
     const { default: closeWithGrace } = await import("close-with-grace");
     const stopping = new AbortController();
     const starting = start(config, log, stopping.signal);
-    const reloads = asks === "edge";
     if (reloads) {
       process.on(
         "SIGHUP",
@@ -270,8 +278,8 @@ function untilSignal(
 const PROCESSES: ProcessRunners = {
   api: untilSignal(startApi),
   worker: untilSignal(startWorker),
-  all: untilSignal(startAll),
-  edge: untilSignal(startEdge, { asks: "edge" }),
+  all: untilSignal(startAll, { reloads: true }),
+  edge: untilSignal(startEdge, { asks: "edge", reloads: true }),
   hub: untilSignal(startHub, { asks: "hub" }),
   serve: async ({ verbose }) => {
     // It speaks to people at a terminal; its log is a file.

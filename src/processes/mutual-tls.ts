@@ -49,6 +49,28 @@ export interface MutualTls {
   close(): Promise<void>;
 }
 
+/** What an edge in the api's process stands in front of. */
+export interface BehindEdge {
+  /** The api's, whose listeners become the edge's. So both know the same clients. */
+  readonly mutualTls: MutualTls;
+  /** Serves the api's own paths. */
+  readonly handler: ListenerHandler;
+}
+
+/** Starts an edge in the api's process. Resolves with its address. */
+export type Front = (behind: BehindEdge) => Promise<ListenAddress>;
+
+/** Opens the api's mutual TLS listener, or the edge that has it. Resolves with its address, if any. */
+export async function listenForClients(
+  behind: BehindEdge,
+  {
+    front,
+    mutualTlsListen: address,
+  }: { readonly front?: Front | undefined; readonly mutualTlsListen?: ListenAddress | undefined },
+): Promise<ListenAddress | undefined> {
+  return front === undefined ? await behind.mutualTls.listen(behind.handler, address) : await front(behind);
+}
+
 function tlsMaterial({ tls, clientAnchors, proxyAnchors }: Material): TlsMaterial | undefined {
   // In proxy mode, proxies connect instead of clients.
   return tls === undefined ? undefined : { ...tls, ca: (proxyAnchors ?? clientAnchors).pem };

@@ -221,7 +221,8 @@ async function openFront(ready: ReadyConfig, { config, log, closers, screen, sto
     readiness.push(...checks.filter(({ name }) => readiness.every((known) => known.name !== name)));
   };
   add([...api.readiness, ...(edge?.readiness ?? []), STARTING]);
-  exportMetrics(["api", "worker", ...(edge === undefined ? [] : ["edge" as const])], config.region);
+  const parts = ["api", "worker", ...(edge === undefined ? [] : ["edge" as const])] as const;
+  exportMetrics("serve", parts, config.region);
   const metrics = await startMetricsServer({ listen: config.metricsListen, readiness: () => readiness, log });
   closers.addWork(async () => await metrics.close());
   stopping.throwIfAborted();

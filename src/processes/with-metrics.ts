@@ -43,18 +43,21 @@ export async function openTracing(
   };
 }
 
-/**
- * Starts the metrics listener, then the process. Readiness fails before the start is complete and during shutdown.
- *
- * @param name `all` is an api and a worker
- */
+/** A process with several parts, whose metrics it exports. */
+export interface Combined {
+  readonly name: "all";
+  readonly parts: readonly ProcessName[];
+}
+
+/** Starts the metrics listener, then the process. Readiness fails before the start is complete and during shutdown. */
 export async function withMetrics(
-  name: ProcessName | "all",
+  process: ProcessName | Combined,
   { metricsListen, region, ...config }: Observed,
   log: Logger,
   start: () => Promise<RunningProcess>,
 ): Promise<RunningProcess> {
-  exportMetrics(name === "all" ? ["api", "worker"] : [name], region);
+  const { name, parts } = typeof process === "string" ? { name: process, parts: [process] } : process;
+  exportMetrics(name, parts, region);
   let readiness = notReady("still starting");
   const metrics = await startMetricsServer({ listen: metricsListen, readiness: () => readiness, log });
   const endTraces = await openTracing(name, config);

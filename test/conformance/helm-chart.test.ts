@@ -17,6 +17,8 @@ import {
 import { loadConfig, SETTINGS } from "../../src/config/config.ts";
 import { PUBLIC_BLOCKS } from "../../src/webhooks/sending/address-policy.ts";
 import {
+  ALL_INSIDE,
+  ALL_INSIDE_APART,
   CELL,
   containersOf,
   EDGES,
@@ -25,12 +27,14 @@ import {
   manifestsOf,
   MINIMAL,
   NAMES,
+  ONE_PROCESS,
   ownPodsOf,
   podsOf,
   POOLER,
   renderVariants,
   VARIANTS,
 } from "../support/helm-chart.ts";
+import { TOGETHER_NODE_OPTIONS } from "../bench/environment/shipped.ts";
 import { allowMinutes } from "../support/limits.ts";
 import { type Manifest, sampleEnvironment } from "../support/manifests.ts";
 
@@ -115,7 +119,7 @@ describe.skipIf(helm === undefined)("the chart", () => {
         ),
       ),
     );
-    expect(probes.length).toBeGreaterThan(3);
+    expect(probes.length).toBeGreaterThan(2);
     expect(probes.filter(([, seconds]) => seconds < 5)).toEqual([]);
   });
 
@@ -131,7 +135,7 @@ describe.skipIf(helm === undefined)("the chart", () => {
         ...(container?.env ?? []).map((variable) => variable.name),
       ];
       expect(
-        names.filter((variable) => !known.has(variable)),
+        names.filter((variable) => !known.has(variable) && variable !== "NODE_OPTIONS"),
         of,
       ).toEqual([]);
       expect(names.length, of).toBe(new Set(names).size);
@@ -150,6 +154,20 @@ describe.skipIf(helm === undefined)("the chart", () => {
       }
     },
   );
+
+  test.for([ALL_INSIDE, ONE_PROCESS])("runs one process in place of three, with %s", async (name) => {
+    const deployments = ownPodsOf(name).filter(({ name: of }) => of.startsWith("Deployment "));
+    expect(deployments.map(({ name: of }) => of)).toEqual(["Deployment signet-all"]);
+    const options: unknown = expect.arrayContaining([{ name: "NODE_OPTIONS", value: TOGETHER_NODE_OPTIONS }]);
+    expect(deployments[0]?.spec.containers).toMatchObject([
+      { args: ["all"], resources: { limits: { memory: "768Mi" } }, env: options },
+    ]);
+    const selected = manifestsOf(name)
+      .filter(({ metadata }) => /^signet-(?:edge|receivers)$/.test(metadata.name))
+      .map(({ spec }) => ({ ...spec?.selector, ...spec?.podSelector?.matchLabels }));
+    const all = { "app.kubernetes.io/component": "all" };
+    expect(selected).toMatchObject([all, all, all]);
+  });
 
   test("runs the doctor, then migrate, before an upgrade, and migrate alone before an installation", () => {
     const hooks = manifestsOf("values-managed.yaml")
@@ -179,7 +197,15 @@ describe.skipIf(helm === undefined)("the chart", () => {
   });
 
   test("brings every Secret that it mounts, with ExternalSecrets and cert-manager or all inside", () => {
-    for (const name of ["values-managed.yaml", HOME, CELL, EDGES, "values-all-inside.yaml"]) {
+    for (const name of [
+      "values-managed.yaml",
+      HOME,
+      CELL,
+      EDGES,
+      ALL_INSIDE,
+      ALL_INSIDE_APART,
+      ONE_PROCESS,
+    ]) {
       const made = manifestsOf(name)
         .filter(({ kind }) => /^(Secret|ExternalSecret|Certificate)$/.test(kind))
         .map(({ metadata }) => metadata.name);
@@ -270,6 +296,7 @@ describe.skipIf(helm === undefined)("the chart", () => {
       ['--set-json=cells={"own":"eu","all":[{"region":"eu","url":"https://a.example"}]}'],
       /cells/,
     ],
+    ["edges alone in one process", ["--set=edgesOnly=true,oneProcess=true"], /edgesOnly/],
     ["all inside with hooks", ["--set=allInside.enabled=true"], /hooks/],
   ])("rejects %s", async ([, args, said]) => {
     expect(await failure(...MINIMAL, ...args)).toMatch(said);

@@ -7,7 +7,7 @@ import {
   helm,
   HOME,
   HUBS,
-  ALL_INSIDE,
+  ALL_INSIDE_APART,
   manifestsOf,
   processOf,
   renderVariants,
@@ -19,7 +19,7 @@ import { selects } from "../support/manifests.ts";
 allowMinutes(15);
 
 describe.skipIf(helm === undefined)("the chart with hubs", () => {
-  beforeAll(async () => await renderVariants([HUBS, HOME, CELL, EDGES, ALL_INSIDE]));
+  beforeAll(async () => await renderVariants([HUBS, HOME, CELL, EDGES, ALL_INSIDE_APART]));
 
   test("lets edges follow each hub by its own name, without a database, and gives the lease key to no hub", async () => {
     const { environment, secrets } = await processOf(HUBS, "edge");
@@ -28,7 +28,7 @@ describe.skipIf(helm === undefined)("the chart with hubs", () => {
     expect(Object.keys(environment).join()).not.toContain("DATABASE_URL");
     expect(secrets).toEqual(["signet-lease", "signet-hub-client", "signet-edge-tls", "signet-edge-client"]);
     expect((await processOf(HUBS, "migrate")).secrets).toContain("signet-lease");
-    for (const variant of [HUBS, HOME, CELL, EDGES, ALL_INSIDE]) {
+    for (const variant of [HUBS, HOME, CELL, EDGES, ALL_INSIDE_APART]) {
       const hub = await processOf(variant, "hub");
       expect(hub.environment, variant).not.toHaveProperty("SIGNET_LEASE_KEY_FILE");
       const login = variant === EDGES || variant === CELL ? [] : ["signet-database-edge"];

@@ -99,19 +99,8 @@ describe.skipIf(NO_ENGINE)("the profiles of the compose file", () => {
       };
       return data.activeTargets;
     };
-    const expected = [
-      "api",
-      "api-b",
-      "worker",
-      "edge",
-      "hub-a",
-      "hub-b",
-      "remote-edge",
-      "api-us",
-      "worker-us",
-    ]
+    const expected = ["signet", "api", "hub-a", "hub-b", "remote-edge", "api-us", "worker-us"]
       .map((name) => `${name}:9464`)
-      .concat("edge:9465")
       .toSorted();
     await eventually(
       async () => {
@@ -129,9 +118,9 @@ describe.skipIf(NO_ENGINE)("the profiles of the compose file", () => {
 
     // Without the profiles, their targets are gone, not down.
     await stack.current.run(
-      "docker compose --profile region --profile cell stop hub-a hub-b remote-edge api-us worker-us",
+      "docker compose --profile region --profile cell stop api hub-a hub-b remote-edge api-us worker-us",
     );
-    const always = ["api:9464", "api-b:9464", "worker:9464", "edge:9464", "edge:9465"].toSorted();
+    const always = ["signet:9464"];
     await eventually(
       async () => {
         expect((await targets()).map(({ labels }) => labels.instance).toSorted()).toEqual(always);

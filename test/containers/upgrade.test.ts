@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { ContainerStack, NO_ENGINE } from "../support/container-stack.ts";
 import { allowMinutes } from "../support/limits.ts";
-import { publishDuring } from "../support/publisher.ts";
+import { type Published, publishDuring } from "../support/publisher.ts";
 import { skipUnless } from "../support/skips.ts";
 import { useStarted } from "../support/started.ts";
 import { type Json, StackClient } from "../support/stack-client.ts";
@@ -13,6 +13,8 @@ allowMinutes(15);
 
 const ORIGIN = "https://localhost:8443";
 const TYPE = "inference.completed";
+/** Longest time without a taken connection. */
+const REFUSED_MAX_MS = 2_000;
 const REPOSITORY = join(import.meta.dirname, "..", "..");
 
 /** Returns the commit of the last release, if the clone has it. */
@@ -45,17 +47,30 @@ describe.skipIf(skipped)("a stack of the last release", () => {
     );
   }
 
+  /** Upgrades beside 20 events a second. */
+  const upgrade = async (): Promise<Published> =>
+    await publishDuring(
+      { stack: stack.current, client, origin: ORIGIN, type: TYPE, perSecond: 20 },
+      async () => await stack.current.run("sh compose/upgrade.sh"),
+    );
+
+  /** Returns the running services of Signet itself, in order. */
+  async function services(): Promise<readonly string[]> {
+    const names = (await stack.current.run("docker compose ps --format '{{.Service}}'")).trim().split("\n");
+    return names.filter((name) => !/^(?:postgres|temporal)/.test(name)).toSorted();
+  }
+
   beforeAll(async () => {
     await buildRelease();
   });
 
   test("becomes one of this version, with every delivery", async () => {
-    // One of each, as it had.
-    await stack.current.run("docker compose up --detach --wait edge worker");
+    // The parts apart, one of each, as it had.
+    await stack.current.run("docker compose --profile split up --detach --wait edge worker");
     await stack.current.startReceiver(image);
     await stack.current.run("docker compose run --rm -T init ca > ca.crt");
     await stack.current.run("docker compose run --rm -T init client example > example.pem");
-    client = await StackClient.provision(stack.current, ORIGIN);
+    client = await StackClient.provision(stack.current, ORIGIN, "api");
     await client.newEndpoint("/hook", TYPE);
     await client.newEndpoint("/broken", "order.paid");
     stack.current.breakReceiver(true);
@@ -63,20 +78,39 @@ describe.skipIf(skipped)("a stack of the last release", () => {
     await stack.current.untilReceived(retrying);
 
     stack.current.set({ SIGNET_IMAGE: "" });
-    const published = await publishDuring(
-      { stack: stack.current, client, origin: ORIGIN, type: TYPE, perSecond: 20 },
-      () => stack.current.run("sh compose/upgrade.sh"),
-    );
+    const published = await upgrade();
     console.log(
       `from ${release?.version}: ${published.accepted.length} accepted and delivered, repeated ` +
         `${JSON.stringify(published.refusals)}, no connection for ${published.longestRefusalMs} ms`,
     );
-    expect(published.longestRefusalMs).toBeLessThanOrEqual(2_000);
+    expect(published.longestRefusalMs).toBeLessThanOrEqual(REFUSED_MAX_MS);
     stack.current.breakReceiver(false);
     const { data } = await client.call("GET", `/v1/webhooks/deliveries?event_id=${retrying}`);
     const [delivery] = data as readonly Json[];
     await client.call("POST", `/v1/webhooks/deliveries/${String(delivery?.["id"])}/retry`);
     await stack.current.untilReceived(retrying, 2);
-    expect(await stack.current.run("docker compose exec -T worker signet doctor")).toMatch(/^(ok .*\n)+$/);
+    expect(await services()).toEqual(["edge-port", "signet"]);
+    expect(await stack.current.run("docker compose exec -T signet signet doctor")).toMatch(/^(ok .*\n)+$/);
+  });
+
+  test.for<[what: string, file: string, running: readonly string[]]>([
+    [
+      "apart",
+      "docker-compose.yml:compose/split.yml",
+      ["api", "api-b", "edge", "edge-b", "edge-port", "worker"],
+    ],
+    ["together again", "", ["edge-port", "signet"]],
+  ])("moves beside traffic: the parts %s", async ([what, file, running]) => {
+    stack.current.set({ COMPOSE_FILE: file });
+    const published = await upgrade();
+    console.log(
+      `${what}: ${published.accepted.length} accepted and delivered, no connection for ${published.longestRefusalMs} ms`,
+    );
+    expect(published.longestRefusalMs).toBeLessThanOrEqual(REFUSED_MAX_MS);
+    expect(await services()).toEqual(running);
+    for (const service of running.filter((name) => name !== "edge-port")) {
+      const found = await stack.current.run(`docker compose exec -T ${service} signet doctor`);
+      expect(found, service).toMatch(/^(ok .*\n)+$/);
+    }
   });
 });

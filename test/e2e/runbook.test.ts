@@ -236,6 +236,8 @@ async function fill(text: string): Promise<string> {
     const lines = output(name).replaceAll(/^(?=.)/gm, `${name}-1  | `);
     await writeFile(join(directory, `${name}.log`), lines);
   }
+  // One process there; here its parts are apart.
+  await writeFile(join(directory, "signet.log"), output("worker") + output("api"));
   const leaked = await provision(operators);
   return text
     .replace("cl_…", leaked.clientId)

@@ -3,6 +3,22 @@ import type { Mutant } from "./mutant.ts";
 
 export const OUTSIDERS: readonly Mutant[] = [
   {
+    name: "one-process-takes-any-target",
+    breaks: "An edge rejects a target that a router could take for another path (security decisions I)",
+    file: "src/edge/api-routes.ts",
+    find: '(canonicalTarget(target) ?? "")',
+    replace: "(canonicalTarget(target) ?? target)",
+    caughtBy: "test/promises/one-process.test.ts",
+  },
+  {
+    name: "one-process-without-the-edges-checks",
+    breaks: "One readiness has the checks of every part (docs/operations.md, Processes)",
+    file: "src/processes/all.ts",
+    find: "[api, worker, edge].flatMap",
+    replace: "[api, worker].flatMap",
+    caughtBy: "test/promises/one-process.test.ts",
+  },
+  {
     name: "used-assertion-forgotten",
     breaks: "An assertion is used once, though the clocks of two apis differ (RFC 7523 section 3)",
     file: "src/tokens/oauth/client-assertion.ts",

@@ -151,7 +151,9 @@ export class ContainerStack {
   async run(lines: string): Promise<string> {
     const { code, stdout, output } = await this.try(lines);
     if (code !== 0) {
-      const logs = lines.includes(" up ") ? (await this.try("docker compose logs --tail 20")).output : "";
+      const logs = /\bup\b|upgrade/.test(lines)
+        ? (await this.try("docker compose logs --tail 20")).output
+        : "";
       throw new Error(`${lines}\nended with code ${code}:\n${output}\n${logs}`);
     }
     return stdout;
@@ -162,17 +164,16 @@ export class ContainerStack {
     return await this.run(`script --quiet --return --command ${quote(line)} /dev/null`);
   }
 
-  /** Runs the command line in the container `api`, and returns its object. */
-  async signet(command: string, service = "api"): Promise<Record<string, unknown>> {
+  /** Runs the command line in the container `signet`, and returns its object. */
+  async signet(command: string, service = "signet"): Promise<Record<string, unknown>> {
     const printed = await this.run(`docker compose exec -T ${service} signet ${command} --json`);
     return JSON.parse(printed) as Record<string, unknown>;
   }
 
-  /** Creates `.env` by the command in .env.example, and adds lines. */
+  /** Creates `.env` by README's line, and adds lines. */
   async #configure(added: Readonly<Record<string, string>>): Promise<void> {
-    const example = readFileSync(join(this.directory, ".env.example"), "utf8");
-    const command = [...example.matchAll(/^# {3}(.*)$/gm)].map(([, line]) => line).join("\n");
-    await this.run(command);
+    const [line = "exit 1"] = await linesOf("README.md", /^sed .* \.env\.example/);
+    await this.run(line.replace(/ && docker compose up .*/, ""));
     this.set(added);
   }
 

@@ -59,13 +59,15 @@ export interface DeploymentOptions {
   readonly temporal: Deployment["temporal"];
   /** Number of edges. */
   readonly edges: number;
-  /** Runs api and worker in one process, `signet all`. */
+  /** Runs api, worker and an edge in one process, `signet all`: its port is {@link Deployment.apiTlsPort}. */
   readonly together?: boolean;
 }
 
 export interface RunningDeployment extends Deployment {
   /** The worker process, which is also the api if they run together. */
   readonly worker: SpawnedProcess;
+  /** Where that process answers `/metrics` and `/readyz`. */
+  readonly workerMetrics: string;
   /** Starts another worker process, for instance after the first was killed; if they run together, an api with it. */
   startWorker(): Promise<SpawnedProcess>;
   close(): Promise<void>;
@@ -171,11 +173,12 @@ export async function startDeployment(options: DeploymentOptions): Promise<Runni
     SIGNET_EDGE_LISTEN: `127.0.0.1:${apiTlsPort}`,
   };
   const command = options.together === true ? "all" : "worker";
+  const workerMetricsPort = port();
   let workers = 0;
   const startWorker = async (): Promise<SpawnedProcess> => {
     workers += 1;
-    const metricsPort = workers === 1 ? port() : ((await freePorts(1))[0] ?? 0);
-    const own = command === "all" ? listens : {};
+    const metricsPort = workers === 1 ? workerMetricsPort : ((await freePorts(1))[0] ?? 0);
+    const own = command === "all" ? { ...listens, SIGNET_EDGE_ROUTES: routes } : {};
     return await start({ name: `${command}-${workers}`, command, metricsPort, environment: own });
   };
   const edgePorts = Array.from({ length: options.edges }, port);
@@ -208,6 +211,7 @@ export async function startDeployment(options: DeploymentOptions): Promise<Runni
       image,
       logs,
       worker,
+      workerMetrics: `http://127.0.0.1:${workerMetricsPort}`,
       startWorker,
       close,
     };

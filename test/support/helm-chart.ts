@@ -32,7 +32,10 @@ export const HOME = "values-region-home.yaml";
 /** A cell that is not the home cell. */
 export const CELL = "values-region-remote.yaml";
 export const EDGES = "values-region-edges.yaml";
+/** Its parts are one process. */
 export const ALL_INSIDE = "values-all-inside.yaml";
+export const ALL_INSIDE_APART = "all inside, the parts apart, with hubs";
+export const ONE_PROCESS = "values-managed.yaml in one process, with routes";
 export const POOLER = "KEDA, cert-manager, a pooler, routes and sidecars";
 export const VARIANTS: Readonly<Record<string, readonly string[]>> = {
   "values-managed.yaml": [MANAGED],
@@ -40,7 +43,9 @@ export const VARIANTS: Readonly<Record<string, readonly string[]>> = {
   [CELL]: [MANAGED, `--values=deploy/helm/${CELL}`],
   [EDGES]: [MANAGED, `--values=deploy/helm/${EDGES}`],
   [HUBS]: [...MINIMAL, "--set=hub.enabled=true,hub.replicas=3,hub.service.type=NodePort"],
-  [ALL_INSIDE]: [`--values=deploy/helm/${ALL_INSIDE}`, "--set=hub.enabled=true"],
+  [ALL_INSIDE]: [`--values=deploy/helm/${ALL_INSIDE}`],
+  [ALL_INSIDE_APART]: [`--values=deploy/helm/${ALL_INSIDE}`, "--set=oneProcess=false,hub.enabled=true"],
+  [ONE_PROCESS]: [MANAGED, "--set=oneProcess=true,edge.routes=[]"],
   "the plain manifests": ["--values=deploy/kubernetes/values.yaml"],
   "as few values as possible": MINIMAL,
   [POOLER]: KEDA,
@@ -86,7 +91,7 @@ export function containersOf({ initContainers = [], containers }: PodSpec): read
 /** Returns the pods of Signet itself. */
 export function ownPodsOf(name: string): readonly Pods[] {
   const own = podsOf(name).filter(({ spec }) => spec.containers[0]?.image.includes("/signet") === true);
-  expect(own.length).toBeGreaterThan(name === EDGES ? 1 : 3);
+  expect(own.length).toBeGreaterThan([EDGES, ALL_INSIDE, ONE_PROCESS].includes(name) ? 1 : 3);
   return own;
 }
 

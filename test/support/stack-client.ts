@@ -26,17 +26,16 @@ export class StackClient {
     this.credential = credential;
   }
 
-  /** Creates a tenant with a client for webhooks, as an operator does. */
-  static async provision(stack: ContainerStack, origin: string): Promise<StackClient> {
-    const { id: tenant } = await stack.signet("tenant create Example --region eu");
+  /** Creates a tenant with a client for webhooks, as an operator does in a service's container. */
+  static async provision(stack: ContainerStack, origin: string, service = "signet"): Promise<StackClient> {
+    const signet = async (command: string): Promise<Json> => await stack.signet(command, service);
+    const { id: tenant } = await signet("tenant create Example --region eu");
     const of = `--tenant ${String(tenant)}`;
-    const { id: role } = await stack.signet(`role create publisher ${of} --scopes '${SCOPES}'`);
+    const { id: role } = await signet(`role create publisher ${of} --scopes '${SCOPES}'`);
     const what = `--role ${String(role)} --region eu --environment production`;
-    const { id: principal } = await stack.signet(`principal create service ${of} ${what}`);
+    const { id: principal } = await signet(`principal create service ${of} ${what}`);
     const certificate = "--san-uri spiffe://signet.compose/client/example";
-    const credential = await stack.signet(
-      `credential create --principal ${String(principal)} ${certificate}`,
-    );
+    const credential = await signet(`credential create --principal ${String(principal)} ${certificate}`);
     return new StackClient(stack, origin, credential);
   }
 

@@ -18,6 +18,9 @@ export const POSTGRES_SETTINGS: Readonly<Record<string, string>> = Object.fromEn
     .filter(([name]) => name !== undefined && !OF_CONTAINER.test(name)) as [string, string][],
 );
 
+/** Node's options of the process that has all parts. */
+export const TOGETHER_NODE_OPTIONS = file.services["signet"]?.environment?.["NODE_OPTIONS"] ?? "";
+
 /** The number of Temporal's history shards. */
 export const HISTORY_SHARDS = Number(file.services["temporal"]?.environment?.["NUM_HISTORY_SHARDS"]);
 

@@ -53,6 +53,7 @@ const COMPOSE: Readonly<Record<string, KnownOptions>> = {
   logs: { "--since": true, "--tail": true },
   ps: {},
   restart: {},
+  rm: { "--stop": false, "--force": false },
   run: { "--rm": false, "-T": false },
   stop: {},
   up: { "-d": false, "--detach": false, "--build": false, "--wait": false, "--scale": true },

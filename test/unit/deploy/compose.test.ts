@@ -79,27 +79,53 @@ test("Prometheus and Grafana start only with their profile, with the files of de
   expect(JSON.parse(await read(home.replace("/run/signet/config", "deploy")))).toHaveProperty("panels");
 });
 
-test("Prometheus asks every process: those of a profile by name service, so that none is down without it", async () => {
+test("Prometheus asks every process but a second one: those of a profile by name service, so that none is down without it", async () => {
   const { scrape_configs: scraped } = parse(await read("deploy/prometheus/prometheus.yml")) as {
     readonly scrape_configs: readonly {
       readonly static_configs?: readonly { readonly targets: readonly string[] }[];
-      readonly dns_sd_configs?: readonly { readonly names: readonly string[] }[];
+      readonly dns_sd_configs?: readonly { readonly names: readonly string[]; readonly port: number }[];
     }[];
   };
   const fixed = scraped.flatMap(({ static_configs: groups = [] }) =>
     groups.flatMap(({ targets }) => targets),
   );
-  const found = scraped.flatMap(({ dns_sd_configs: groups = [] }) => groups.flatMap(({ names }) => names));
+  const found = scraped.flatMap(({ dns_sd_configs: groups = [] }) =>
+    groups.flatMap(({ names, port }) => names.map((name) => `${name}:${port}`)),
+  );
   const ours = Object.entries(file.services).filter(
-    ([, { image, restart, command }]) => image === "signet" && restart !== "no" && command !== undefined,
+    ([name, { image, restart, command }]) =>
+      image === "signet" && restart !== "no" && command !== undefined && name !== "signet-b",
   );
   const listener = (name: string): string => {
     const { network_mode: shared, environment } = file.services[name] ?? {};
     const port = environment?.["SIGNET_METRICS_LISTEN"]?.split(":")[1];
-    return `${shared === undefined ? name : "edge"}:${port}`;
+    // The edges share the network of `signet`. They are there if `api-b` is.
+    return `${shared === undefined || name === "signet" ? name : "api-b"}:${port}`;
   };
   const always = ours.filter(([, { profiles }]) => profiles === undefined);
   expect(fixed.toSorted()).toEqual(always.map(([name]) => listener(name)).toSorted());
   const others = ours.filter(([, { profiles }]) => profiles !== undefined);
-  expect(found.toSorted()).toEqual(others.map(([name]) => name).toSorted());
+  expect(found.toSorted()).toEqual(others.map(([name]) => listener(name)).toSorted());
+});
+
+test("compose/split.yml starts the parts apart in place of the one process", async () => {
+  const split = parse(await read("compose/split.yml"), { logLevel: "error" }) as ComposeFile;
+  const changed = (profiles: readonly string[]): readonly string[] =>
+    Object.entries(split.services)
+      .filter(([, { profiles: set }]) => String(set) === String(profiles))
+      .map(([name]) => name);
+  const of = (command: string): readonly string[] =>
+    Object.entries(file.services)
+      .filter(([name, { command: own }]) => String(own) === command && !/-us$|^remote-/.test(name))
+      .map(([name]) => name);
+  expect(changed(["together"])).toEqual(of("all"));
+  const parts = [...of("api"), ...of("worker"), ...of("edge")];
+  expect(changed([])).toEqual(parts);
+  for (const name of parts) {
+    expect(file.services[name]?.profiles?.[0], name).toBe("split");
+  }
+  expect([file.services["signet"]?.profiles, file.services["signet-b"]?.profiles]).toEqual([
+    undefined,
+    ["pair"],
+  ]);
 });

@@ -177,7 +177,7 @@ annotations:
 {{- define "signet.volumes" -}}
 {{- $root := .root -}}
 {{- $temporal := ternary "temporal-api-key" "temporal-client" (eq $root.Values.temporal.authentication "apiKey") -}}
-{{- $secrets := dict "tls" (printf "%s-tls" .component) "client" "edge-client" "temporal" $temporal -}}
+{{- $secrets := dict "tls" (printf "%s-tls" (eq .component "all" | ternary "edge" .component)) "client" "edge-client" "temporal" $temporal -}}
 {{- range .names }}
 - name: {{ . }}
   {{- if eq . "trust" }}

@@ -83,7 +83,7 @@ spec:
           args: [{{ .component }}]
           envFrom:
             - configMapRef: { name: {{ include "signet.name" $root }}-common }
-            {{- if has .component (list "api" "worker") }}
+            {{- if has .component (list "api" "worker" "all") }}
             - configMapRef: { name: {{ include "signet.name" $root }}-service }
             {{- end }}
           env:
