@@ -1,9 +1,11 @@
 /** The steps of docs/operations.md, Upgrade, as they stand, on the database of each release that can be upgraded so. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import type { Client, Connection } from "@temporalio/client";
 import { describe, expect, test } from "vitest";
 import type { Environment } from "../../src/config/config.ts";
 import { readMigrations } from "../../src/database/migration-files.ts";
+import { unqueryable } from "../../src/temporal/namespace.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePorts } from "../support/free-port.ts";
 import { allowMinutes } from "../support/limits.ts";
@@ -35,6 +37,15 @@ const OLD_WORKER = `UPDATE public.deliveries SET state = 'DELIVERED', next_attem
     WHERE state IN ('QUEUED', 'RETRYING');
   UPDATE public.signing_keys SET activated_at = now() - interval '1 hour' WHERE state = 'CURRENT'`;
 
+/** Removes the search attributes that the release's namespace did not have. */
+async function removeNewAttributes({ connection, options: { namespace } }: Client): Promise<void> {
+  const searchAttributes = ["SignetDead", "SignetExpires"];
+  await (connection as Connection).operatorService.removeSearchAttributes({ namespace, searchAttributes });
+  const missing = async (): Promise<boolean> =>
+    (await unqueryable(connection, namespace)).length === searchAttributes.length;
+  await eventually(missing, "the namespace to lack them");
+}
+
 async function startApi(environment: Environment): Promise<SpawnedProcess> {
   const [publicPort = 0, adminPort = 0, metricsPort = 0] = await freePorts(3);
   const api = spawnSignet(["api"], {
@@ -60,6 +71,7 @@ describe.each(["0.2.0", "0.3.0"])("the upgrade from %s", (release) => {
     const processes: SpawnedProcess[] = [];
     try {
       await execute(database.adminUrl, OLD_WORKER);
+      await removeNewAttributes(world.temporal);
       const { rows } = await world.sql.query("SELECT FROM schema_migrations");
       const pending = (await readMigrations()).length - rows.length;
 

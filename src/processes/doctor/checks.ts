@@ -1,5 +1,5 @@
 /** The checks of `signet doctor`: each reports what it found, or the fault and its fix. */
-import type { Client } from "@temporalio/client";
+import { type Client, isGrpcServiceError } from "@temporalio/client";
 import type { CheckpointSink } from "../../compliance/checkpoint-sink.ts";
 import type { Keyring } from "../../crypto/keyring.ts";
 import { CellClock, CLOCK_SKEW_MAX_MS, openDatabaseClock } from "../../database/database-clock.ts";
@@ -31,6 +31,7 @@ import { SIGNING_AGE_MAX_MS } from "../../tokens/signing-keys/lifecycle.ts";
 import { CLOCK_SKEW_NOTED_MS } from "../../observability/clock-skew.ts";
 import type { Logger } from "../../observability/logger.ts";
 import { checkNamespace } from "../../temporal/client.ts";
+import { unqueryable } from "../../temporal/namespace.ts";
 import { failureOf, messageOf } from "../../runtime/thrown.ts";
 
 const LAG_MAX_SECONDS = 60;
@@ -119,9 +120,16 @@ function describeSchema({ pending, changed }: SchemaState): Look {
   };
 }
 
-/** Whether a check failed because the schema lacks something that `signet migrate` will add. */
-async function waitsForMigrations(error: unknown, { pool }: Outside): Promise<boolean> {
-  if (!isSchemaError(error)) {
+/** Whether a check failed because the schema, or Temporal's namespace, lacks something that `signet migrate` will add. */
+async function waitsForMigrations(
+  error: unknown,
+  { pool, temporal }: Outside & Partial<Pick<Patient, "temporal">>,
+): Promise<boolean> {
+  const lacksAttributes = async (): Promise<boolean> =>
+    temporal !== undefined &&
+    isGrpcServiceError(error) &&
+    (await unqueryable(temporal, temporal.options.namespace).catch(() => [])).length > 0;
+  if (!isSchemaError(error) && !(await lacksAttributes())) {
     return false;
   }
   const state = await readSchemaState(pool).catch(() => undefined);
