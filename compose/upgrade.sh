@@ -82,7 +82,9 @@ fi
 each migrate init init-us
 say "checking TEMPORAL_DATABASE_PASSWORD"
 job temporal-indexes-back psql --no-psqlrc --quiet --tuples-only --dbname postgres --command ''  > /dev/null
-each check signet worker worker-us api api-us edge hub-a remote-edge
+each check signet worker worker-us api api-us hub-a
+# An edge must find its api by name. Where none runs yet, `signet` serves until the edges are ready.
+if runs api; then each check edge remote-edge; fi
 each migrate migrate migrate-us
 # Workers first: a worker reads what older apis have written, but not the reverse.
 if wanted worker || runs worker; then replace worker; fi
