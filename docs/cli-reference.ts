@@ -8,7 +8,7 @@ const INTRODUCTION = `# Command line
 
 Install it with \`npm install --global ${PACKAGES.cli}\`, or run \`npx ${PACKAGES.cli} …\`. A clone has it as \`npx signet …\`, the image and \`${PACKAGES.server}\` as \`signet …\`; only these three run the service. This page is made from the commands themselves by \`npm run docs\`; \`signet COMMAND --help\` says the same.
 
-**Output.** An object is printed with one line per member, a list as a table. \`--json\` prints the API's answer; with \`--all\`, one object per line. Other information goes to standard error: errors as \`CODE: detail (request id)\`, the cursor of the next page, progress. Errors name invalid members by their flags. Progress bars and colours appear on a terminal only; \`NO_COLOR\` disables the colours, \`FORCE_COLOR\` enables them everywhere. Control characters in texts of others are escaped.
+**Output.** An object is printed with one line per member, a list as a table. \`--json\` prints the API's answer; with \`--all\`, one object per line. Other information goes to standard error: errors as \`CODE: detail (request id)\`, the cursor of the next page, progress. Errors name invalid members by their flags. Progress bars and colours appear on a terminal only; \`NO_COLOR\` disables the colours, \`FORCE_COLOR\` enables them everywhere. Characters that control a terminal or reorder a line are escaped in texts of others; on a terminal, also in exports.
 
 **Tables** fit the terminal: long texts are cut, then the last columns are left out; ids, states and times stay whole. \`--wide\`, a pipe and a file get everything. Tables show local times, objects and JSON those of the API. Bodies of responses are printed with \`--body\` only.
 

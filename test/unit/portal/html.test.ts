@@ -19,8 +19,9 @@ describe("a template", () => {
   test("keeps any text as text, never as markup", () => {
     fc.assert(
       fc.property(fc.string({ unit: "binary" }), (text) => {
-        const { text: made } = html`<p title="${text}">${text}</p>`;
-        const [, attribute = "", content = ""] = /^<p title="([^"]*)">([^<]*)<\/p>$/s.exec(made) ?? [];
+        const { text: made } = html`<p data-text="${text}">${text}</p>`;
+        const [, attribute = "", content = ""] =
+          /^<p data-text="([^"]*)">(?:<bdi>)?([^<]*)(?:<\/bdi>)?<\/p>$/s.exec(made) ?? [];
         expect(attribute).not.toMatch(UNESCAPED);
         expect(content).not.toMatch(UNESCAPED);
         expect(read(attribute)).toBe(text);
@@ -34,8 +35,11 @@ describe("a template", () => {
       fc.property(fc.array(fc.array(fc.string())), (lists) => {
         const made = html`${lists.map((list) => [list, html`<br />`])}`.text;
         const pieces = made.split("<br />");
-        expect(pieces.map(read)).toEqual([...lists.map((list) => list.join("")), ""]);
-        expect(pieces.some((piece) => UNESCAPED.test(piece))).toBe(false);
+        expect(pieces.map((piece) => read(piece.replaceAll(/<\/?bdi>/g, "")))).toEqual([
+          ...lists.map((list) => list.join("")),
+          "",
+        ]);
+        expect(pieces.some((piece) => UNESCAPED.test(piece.replaceAll(/<\/?bdi>/g, "")))).toBe(false);
       }),
     );
   });
@@ -53,4 +57,33 @@ describe("a template", () => {
     const inner = html`<b>${"<"}</b>`;
     expect(html`<p>${inner}</p>`.text).toBe("<p><b>&lt;</b></p>");
   });
+
+  test.each(["a\u202eb", "a\u2067b", "\u2069a", "a\u200f", "שלום", "سلام 12"])(
+    "isolates %j wherever people read it, and leaves it unchanged for programs",
+    (text) => {
+      const { text: page } = html`<h1 class="${text}">Tenant ${text} on hold</h1>`;
+      expect(page).toBe(`<h1 class="${text}">Tenant <bdi>${text}</bdi> on hold</h1>`);
+      expect(html`<p>${[text, html`<b>${text}</b>`]}</p>`.text).toBe(
+        `<p><bdi>${text}</bdi><b><bdi>${text}</bdi></b></p>`,
+      );
+      for (const { text: made } of [
+        html`<title>${text} · Signet</title>`,
+        html`<option value="x" ${html`selected`}>${text} · Signet</option>`,
+        html`<a href="?q=" title="${text} · Signet"></a>`,
+        html`<input value="" aria-label="${text} · Signet" />`,
+      ]) {
+        expect(made).toContain("\u2069 · Signet");
+        expect(made.split("\u2068")).toHaveLength(2);
+        expect(made).not.toMatch(/[\u200e\u200f\u202a-\u202e\u2066\u2067]|<bdi>|\u2069.*\u2069/);
+      }
+      for (const { text: made } of [
+        html`<textarea rows="2">${text}</textarea>`,
+        html`<input name="a" value="${text}" />`,
+        html`data-a="${text}"`,
+      ]) {
+        expect(made).toContain(text);
+        expect(made).not.toMatch(/<bdi>|\u2068/);
+      }
+    },
+  );
 });
