@@ -4,7 +4,7 @@
  *   npm run build && node test/upgrade/record.ts 0.3.0
  *
  * It runs the service, has a little of everything happen, and writes schema, rows and the keys that open
- * them to test/upgrade/<version>/. Needs Debian's PostgreSQL for pg_dump. The release's workflow histories are those of
+ * them to test/upgrade/<version>/, or to the directory after the build's. Needs Debian's PostgreSQL for pg_dump. The release's workflow histories are those of
  * test/replay, which only gain files: name the new ones there.
  */
 import { execFile } from "node:child_process";
@@ -163,11 +163,11 @@ async function dump(world: World, directory: string): Promise<void> {
   await writeFile(join(directory, "keys.json"), `${JSON.stringify(KEYS, null, 2)}\n`);
 }
 
-const [version, dist = DIST] = process.argv.slice(2);
+const [version, dist = DIST, place = import.meta.dirname] = process.argv.slice(2);
 if (version === undefined || !/^\d+\.\d+\.\d+$/.test(version)) {
-  throw new Error("usage: record.ts VERSION");
+  throw new Error("usage: record.ts VERSION [DIST [DIRECTORY]]");
 }
-const directory = join(import.meta.dirname, version);
+const directory = join(place, version);
 const stack = await startStack({ postgres: "system", pruneIndexes: true, log });
 const load = new LoadGenerator();
 try {
