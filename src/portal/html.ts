@@ -5,7 +5,7 @@
  * Text that could reorder the text around it (Unicode, UAX 9) is isolated: in an element by `<bdi>`, in titles, options and
  * attributes that are read out by characters. Values of forms and addresses stay as they are.
  */
-import { isolated, needsIsolation } from "../domain/shown-text.ts";
+import { isolable, isolated, needsIsolation } from "../domain/shown-text.ts";
 
 /** Escaped HTML; only {@link html} creates it. */
 class Html {
@@ -73,7 +73,8 @@ function render(part: Part, place: Place): string {
   if (place === "data" || !needsIsolation(text)) {
     return escape(text);
   }
-  return place === "element" ? `<bdi>${escape(text)}</bdi>` : escape(isolated(text));
+  // Chromium ends an isolate that the text has opened instead of that of the element.
+  return place === "element" ? `<bdi>${escape(isolable(text))}</bdi>` : escape(isolated(text));
 }
 
 interface Template {

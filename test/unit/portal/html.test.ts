@@ -1,6 +1,7 @@
 /** Values in a template cannot escape from their place. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { isolable } from "../../../src/domain/shown-text.ts";
 import { html } from "../../../src/portal/html.ts";
 
 const UNESCAPED = /[<>"']|&(?!(?:amp|lt|gt|quot|#39);)/;
@@ -25,7 +26,7 @@ describe("a template", () => {
         expect(attribute).not.toMatch(UNESCAPED);
         expect(content).not.toMatch(UNESCAPED);
         expect(read(attribute)).toBe(text);
-        expect(read(content)).toBe(text);
+        expect(read(content)).toBe(isolable(text));
       }),
     );
   });
@@ -36,7 +37,7 @@ describe("a template", () => {
         const made = html`${lists.map((list) => [list, html`<br />`])}`.text;
         const pieces = made.split("<br />");
         expect(pieces.map((piece) => read(piece.replaceAll(/<\/?bdi>/g, "")))).toEqual([
-          ...lists.map((list) => list.join("")),
+          ...lists.map((list) => isolable(list.join(""))),
           "",
         ]);
         expect(pieces.some((piece) => UNESCAPED.test(piece.replaceAll(/<\/?bdi>/g, "")))).toBe(false);
@@ -61,10 +62,14 @@ describe("a template", () => {
   test.each(["a\u202eb", "a\u2067b", "\u2069a", "a\u200f", "שלום", "سلام 12"])(
     "isolates %j wherever people read it, and leaves it unchanged for programs",
     (text) => {
+      const shown = text.replaceAll(
+        /[\u202a-\u202e\u2066-\u2069]/g,
+        (each) => `\\u${each.charCodeAt(0).toString(16)}`,
+      );
       const { text: page } = html`<h1 class="${text}">Tenant ${text} on hold</h1>`;
-      expect(page).toBe(`<h1 class="${text}">Tenant <bdi>${text}</bdi> on hold</h1>`);
+      expect(page).toBe(`<h1 class="${text}">Tenant <bdi>${shown}</bdi> on hold</h1>`);
       expect(html`<p>${[text, html`<b>${text}</b>`]}</p>`.text).toBe(
-        `<p><bdi>${text}</bdi><b><bdi>${text}</bdi></b></p>`,
+        `<p><bdi>${shown}</bdi><b><bdi>${shown}</bdi></b></p>`,
       );
       for (const { text: made } of [
         html`<title>${text} · Signet</title>`,
@@ -72,9 +77,8 @@ describe("a template", () => {
         html`<a href="?q=" title="${text} · Signet"></a>`,
         html`<input value="" aria-label="${text} · Signet" />`,
       ]) {
-        expect(made).toContain("\u2069 · Signet");
-        expect(made.split("\u2068")).toHaveLength(2);
-        expect(made).not.toMatch(/[\u200e\u200f\u202a-\u202e\u2066\u2067]|<bdi>|\u2069.*\u2069/);
+        expect(made).toContain(`\u2068${shown}\u2069 · Signet`);
+        expect(made).not.toContain("<bdi>");
       }
       for (const { text: made } of [
         html`<textarea rows="2">${text}</textarea>`,
