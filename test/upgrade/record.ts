@@ -111,8 +111,6 @@ async function live(world: World, load: LoadGenerator): Promise<void> {
     await publishAll(tenant, EVENTS);
   }
   await untilEnded(world);
-  await everything.replay();
-  await untilEnded(world);
   await everything.log();
   await withClient(world.adminDatabaseUrl, async (client) => {
     await eventually(
@@ -120,7 +118,12 @@ async function live(world: World, load: LoadGenerator): Promise<void> {
       "the health of the endpoint that failed",
     );
   });
+  await everything.replay();
+  await untilEnded(world);
+  // A worker reports dead letters a minute later, so the rows last no longer than that.
+  await everything.untilRows("dead_letter_notices");
   await world.signet.worker.kill();
+  await everything.elsewhere();
   // The next worker counts it.
   await everything.replayOne();
   await publishTyped(1);
