@@ -1,7 +1,7 @@
 /**
  * Records the state of a release for the upgrade test of later ones. Run it once per release, on its build:
  *
- *   npm run build && node test/upgrade/record.ts 0.3.0
+ *   npm run build && node src/bootstrap.mjs run test/upgrade/record.ts 0.3.0
  *
  * It runs the service, has a little of everything happen, and writes schema, rows and the keys that open
  * them to test/upgrade/<version>/, or to the directory after the build's. Needs Debian's PostgreSQL for pg_dump. The release's workflow histories are those of
