@@ -14,7 +14,7 @@ Install it with \`npm install --global ${PACKAGES.cli}\`, or run \`npx ${PACKAGE
 
 **Times** such as \`--from\` are a duration ago (\`90m\`, \`2h\`, \`1d12h\`), a time of day (\`02:00\`, the newest one), a date (\`2026-11-22\`, \`"2026-11-22 02:00"\`) or RFC 3339. Without a zone they are local.
 
-The package has no dependencies, and 2.6 MB. It is not on npm yet: \`npm run packages\` in a clone makes it, and \`npm install --global --install-links ./dist/packages/cli\` installs it.
+The package has no dependencies, and 3.0 MB. It is not on npm yet: \`npm run packages\` in a clone makes it, and \`npm install --global --install-links ./dist/packages/cli\` installs it.
 
 **Speed.** A command starts from a bundle without the service, with 0.1 s of CPU. In a clone, \`.signet/bundles\` holds it, and the first command makes it. Each start compares size and time of the files in the bundle, and of the lockfile; after a change, it is made again.
 
