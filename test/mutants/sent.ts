@@ -70,8 +70,8 @@ export const SENT: readonly Mutant[] = [
     name: "page-reordered-by-a-name",
     breaks: "A tenant's text never reorders the text of a page around it (docs/security-model.md)",
     file: "src/portal/html.ts",
-    find: 'if (place === "data" || !needsIsolation(text)) {',
-    replace: 'if (place === "data" || place === "element" || !needsIsolation(text)) {',
+    find: "`<bdi>${escape(isolable(text))}</bdi>`",
+    replace: "escape(isolable(text))",
     caughtBy: "test/unit/portal/html.test.ts",
   },
   {
@@ -79,7 +79,7 @@ export const SENT: readonly Mutant[] = [
     breaks: "A tenant's text cannot end the isolate that it is shown in (docs/security-model.md)",
     file: "src/domain/shown-text.ts",
     find: "return text.replaceAll(EXPLICIT_ONES, escaped);",
-    replace: "return text;",
+    replace: "return text.replaceAll(EXPLICIT_ONES, (each) => each);",
     caughtBy: "test/unit/domain/shown-text.test.ts",
   },
   {
@@ -87,7 +87,7 @@ export const SENT: readonly Mutant[] = [
     breaks: "A line of the log has no characters that reorder it (docs/observability.md)",
     file: "src/observability/logger.ts",
     find: "escapeBeyondJson(maskSecrets(line))",
-    replace: "maskSecrets(line)",
+    replace: 'escapeBeyondJson("") + maskSecrets(line)',
     caughtBy: "test/unit/observability/logger.test.ts",
   },
   {
