@@ -8,13 +8,13 @@ const INTRODUCTION = `# Command line
 
 Install it with \`npm install --global ${PACKAGES.cli}\`, or run \`npx ${PACKAGES.cli} …\`. A clone has it as \`npx signet …\`, the image and \`${PACKAGES.server}\` as \`signet …\`; only these three run the service. This page is made from the commands themselves by \`npm run docs\`; \`signet COMMAND --help\` says the same.
 
-**Output.** An object is printed with one line per member, a list as a table. \`--json\` prints the API's answer; with \`--all\`, one object per line. Other information goes to standard error: errors as \`CODE: detail (request id)\`, the cursor of the next page, progress. Errors name invalid members by their flags. Progress bars and colours appear on a terminal only; \`NO_COLOR\` disables the colours, \`FORCE_COLOR\` enables them everywhere. Control characters in texts of others are escaped.
+**Output.** An object is printed with one line per member, a list as a table. \`--json\` prints the API's answer; with \`--all\`, one object per line. Other information goes to standard error: errors as \`CODE: detail (request id)\`, the cursor of the next page, progress. Errors name invalid members by their flags. Progress bars and colours appear on a terminal only; \`NO_COLOR\` disables the colours, \`FORCE_COLOR\` enables them everywhere. Characters that control a terminal or reorder a line are escaped in texts of others; on a terminal, also in exports.
 
 **Tables** fit the terminal: long texts are cut, then the last columns are left out; ids, states and times stay whole. \`--wide\`, a pipe and a file get everything. Tables show local times, objects and JSON those of the API. Bodies of responses are printed with \`--body\` only.
 
 **Times** such as \`--from\` are a duration ago (\`90m\`, \`2h\`, \`1d12h\`), a time of day (\`02:00\`, the newest one), a date (\`2026-11-22\`, \`"2026-11-22 02:00"\`) or RFC 3339. Without a zone they are local.
 
-The package has no dependencies, and 2.6 MB. It is not on npm yet: \`npm run packages\` in a clone makes it, and \`npm install --global --install-links ./dist/packages/cli\` installs it.
+The package has no dependencies, and 3.0 MB. It is not on npm yet: \`npm run packages\` in a clone makes it, and \`npm install --global --install-links ./dist/packages/cli\` installs it.
 
 **Speed.** A command starts from a bundle without the service, with 0.1 s of CPU. In a clone, \`.signet/bundles\` holds it, and the first command makes it. Each start compares size and time of the files in the bundle, and of the lockfile; after a change, it is made again.
 

@@ -1,4 +1,5 @@
 /** Output of commands: the API's objects with `--json`, otherwise text for people. */
+import { escapeBeyondJson, escapeControls } from "../domain/shown-text.ts";
 import { stringifyWithRaw } from "../lib/client/raw-json.ts";
 import type { Resource } from "./admin-client.ts";
 import { colourOfState, painter } from "./colours.ts";
@@ -12,23 +13,20 @@ export interface OutputOptions {
   readonly wide?: boolean;
 }
 
-/** C1 controls, and those that reorder text (Unicode, UAX 9). JSON may have them as they are. */
-const BEYOND_ASCII = String.raw`\u0080-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069`;
-const CONTROL = new RegExp(String.raw`[\u0000-\u001f\u007f${BEYOND_ASCII}]`, "g");
-const CONTROL_IN_JSON = new RegExp(String.raw`[\u007f${BEYOND_ASCII}]`, "g");
-
-function escaped(character: string): string {
-  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
-}
-
 /** Escapes control characters, so that text from others cannot control the terminal, or show other text than it is. */
-export function printable(text: string): string {
-  return text.replaceAll(CONTROL, escaped);
-}
+export const printable = escapeControls;
 
 /** Returns a value as JSON that means the same and cannot control the terminal. */
 export function printableJson(value: unknown, indent?: number): string {
-  return stringifyWithRaw(value, indent).replaceAll(CONTROL_IN_JSON, escaped);
+  return escapeBeyondJson(stringifyWithRaw(value, indent));
+}
+
+/**
+ * Returns the writer of an output. People read a terminal: also where a command prints text unchanged, no character of a
+ * tenant reorders it. A file or a program gets every byte.
+ */
+export function writerTo(output: Pick<NodeJS.WriteStream, "isTTY" | "write">): (text: string) => void {
+  return (text) => void output.write(output.isTTY ? escapeBeyondJson(text) : text);
 }
 
 function text(value: unknown): string {

@@ -67,6 +67,11 @@ export function Id(noun: IdNoun, description?: string): Type.TString {
   );
 }
 
+/** Returns the option of a parameter that takes ids of several nouns, for the links of the OpenAPI document. */
+export function Takes(...nouns: readonly IdNoun[]): { readonly "x-takes": readonly IdNoun[] } {
+  return { "x-takes": nouns };
+}
+
 /** Returns the schema of the path parameter `{id}` of a noun. */
 export function IdParams(noun: IdNoun): Type.TObject<{ id: Type.TString }> {
   return Closed({ id: Id(noun) });

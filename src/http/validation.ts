@@ -35,7 +35,7 @@ function createAjv(options: Options): Ajv {
       validate: (_limited: boolean, data: unknown) =>
         !(data instanceof RawJson) || data.exceededDepth === undefined,
     })
-    .addVocabulary(["x-wanted", "x-shown", "x-noun", "x-name", "x-documented"]);
+    .addVocabulary(["x-wanted", "x-shown", "x-noun", "x-takes", "x-name", "x-documented"]);
 }
 
 const firstFault = createAjv({});

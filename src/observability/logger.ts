@@ -1,9 +1,10 @@
 /**
  * The log: JSON lines on standard output. Two layers keep secrets out of it. Named members are censored, and anything
- * in the finished line that looks like a secret or a token is masked.
+ * in the finished line that looks like a secret or a token is masked. Characters that control a terminal are escaped.
  */
 import { chmodSync } from "node:fs";
 import { destination as pinoDestination, type DestinationStream, type Logger, pino } from "pino";
+import { escapeBeyondJson } from "../domain/shown-text.ts";
 
 export type { Logger };
 
@@ -49,7 +50,8 @@ export function createLogger({ level, destination }: LoggerOptions): Logger {
     timestamp: () => `,"time":"${new Date().toISOString()}"`,
     formatters: { level: (label: string) => ({ level: label }) },
     redact: { paths: CENSORED_PATHS, censor: "[redacted]" },
-    hooks: { streamWrite: maskSecrets },
+    // People read the lines on terminals, where text of tenants must not reorder or hide the rest.
+    hooks: { streamWrite: (line: string) => escapeBeyondJson(maskSecrets(line)) },
   };
   return destination === undefined ? pino(options) : pino(options, destination);
 }

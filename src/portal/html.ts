@@ -1,7 +1,11 @@
 /**
  * HTML from tagged templates. Inserted values are escaped, unless they are HTML from another template. Attributes need
  * double quotes. Never insert values into the name of a tag or an attribute, a style or a script.
+ *
+ * Text that could reorder the text around it (Unicode, UAX 9) is isolated: in an element by `<bdi>`, in titles, options and
+ * attributes that are read out by characters. Values of forms and addresses stay as they are.
  */
+import { isolable, isolated, needsIsolation } from "../domain/shown-text.ts";
 
 /** Escaped HTML; only {@link html} creates it. */
 class Html {
@@ -29,7 +33,33 @@ const ESCAPES: Readonly<Record<string, string>> = {
   "'": "&#39;",
 };
 
-function render(part: Part): string {
+/** Where a value stands: in an element, where elements are no markup but people read it, or where programs read it. */
+type Place = "element" | "text" | "data";
+
+/** Attributes whose values people read. */
+const READ = new Set(["alt", "aria-label", "data-label", "placeholder", "title"]);
+const IN_ATTRIBUTE = /([\w-]+)="[^"<>]*$/;
+/** Elements that hold text alone; those of SVG know no `bdi`. */
+const IN_TEXT_ELEMENT = /<(?:option|text|textarea|title)\b[^<>]*>[^<]*$/;
+/** Stands for the values before: they may be no part of a tag's or an attribute's name. */
+const VALUE = "value";
+
+/** @param before what precedes the value in its template */
+function placeAfter(before: string): Place {
+  const [attribute, name = ""] = IN_ATTRIBUTE.exec(before) ?? [];
+  if (attribute !== undefined) {
+    return READ.has(name) ? "text" : "data";
+  }
+  const [element] = IN_TEXT_ELEMENT.exec(before) ?? [];
+  // What is typed in a text area is sent again.
+  return element === undefined ? "element" : element.startsWith("<textarea") ? "data" : "text";
+}
+
+function escape(text: string): string {
+  return text.replaceAll(/[&<>"']/g, (character) => ESCAPES[character] ?? "");
+}
+
+function render(part: Part, place: Place): string {
   if (part === false || part === null || part === undefined) {
     return "";
   }
@@ -37,26 +67,42 @@ function render(part: Part): string {
     return part.text;
   }
   if (typeof part === "object") {
-    return part.map(render).join("");
+    return part.map((each) => render(each, place)).join("");
   }
-  return String(part).replaceAll(/[&<>"']/g, (character) => ESCAPES[character] ?? "");
+  const text = String(part);
+  if (place === "data" || !needsIsolation(text)) {
+    return escape(text);
+  }
+  // Chromium ends an isolate that the text has opened instead of that of the element.
+  return place === "element" ? `<bdi>${escape(isolable(text))}</bdi>` : escape(isolated(text));
 }
 
-/** Cached templates without the source's indentation, which is a third of a page's bytes. */
-const dense = new WeakMap<TemplateStringsArray, readonly string[]>();
+interface Template {
+  /** The strings without the source's indentation, which is a third of a page's bytes. */
+  readonly strings: readonly string[];
+  /** The place after each string. */
+  readonly places: readonly Place[];
+}
 
-function denseStrings(strings: TemplateStringsArray): readonly string[] {
-  let found = dense.get(strings);
+const templates = new WeakMap<TemplateStringsArray, Template>();
+
+function templateOf(given: TemplateStringsArray): Template {
+  let found = templates.get(given);
   if (found === undefined) {
-    found = strings.map((string) => string.replaceAll(/\n\s+/g, "\n"));
-    dense.set(strings, found);
+    const strings = given.map((string) => string.replaceAll(/\n\s+/g, "\n"));
+    const places = strings.map((_, index) => placeAfter(strings.slice(0, index + 1).join(VALUE)));
+    found = { strings, places };
+    templates.set(given, found);
   }
   return found;
 }
 
 /** Renders a template to HTML. */
-export function html(strings: TemplateStringsArray, ...parts: readonly Part[]): Html {
+export function html(given: TemplateStringsArray, ...parts: readonly Part[]): Html {
+  const { strings, places } = templateOf(given);
   return new Html(
-    denseStrings(strings).reduce((text, string, index) => text + render(parts[index - 1]) + string),
+    strings.reduce(
+      (text, string, index) => text + render(parts[index - 1], places[index - 1] ?? "element") + string,
+    ),
   );
 }

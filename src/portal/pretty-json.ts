@@ -1,4 +1,8 @@
-/** Indents JSON text. Keeps numbers and strings as written; JSON.parse would change 1.0 and 2^60. */
+/**
+ * Indents JSON text. Keeps numbers and strings as written, because JSON.parse would change 1.0 and 2^60. Only characters
+ * that reorder a line or control a terminal become escapes, which mean the same.
+ */
+import { escapeBeyondJson } from "../domain/shown-text.ts";
 
 const TOKEN = /"(?:[^"\\]|\\.)*"?|[{}[\],:]|[^\s{}[\],:"]+/g;
 /** Maximum indentation, in levels, so that nesting cannot make the text much longer. */
@@ -35,5 +39,5 @@ export function prettyJson(text: string, max: number): string {
     depth += isOpening(token) ? 1 : 0;
     before = token;
   }
-  return formatted;
+  return escapeBeyondJson(formatted);
 }

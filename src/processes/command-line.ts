@@ -1,6 +1,7 @@
 /** Runs one command line in this process: its settings, its terminal and its exit code. */
 import { EXIT } from "../cli/exit-codes.ts";
 import { lightFetch } from "../cli/light-fetch.ts";
+import { writerTo } from "../cli/output.ts";
 import { type ProcessRunners, runCommandLine } from "../cli/program.ts";
 import {
   clientSettingsFromProcess,
@@ -64,8 +65,8 @@ export async function runHere(runners?: ProcessRunners): Promise<void> {
       {
         settings: warning(operatorSettingsFromProcess),
         clientSettings: warning(clientSettingsFromProcess),
-        stdout: (text) => void stdout.write(text),
-        stderr: (text) => void stderr.write(text),
+        stdout: writerTo(stdout),
+        stderr: writerTo(stderr),
         fetch: lightFetch,
         program: startedByNpx() ? NPX_SIGNET : "signet",
         terminal: {
@@ -85,7 +86,7 @@ export async function runHere(runners?: ProcessRunners): Promise<void> {
   } catch (error) {
     if (error instanceof SignetError) {
       // Written for people: the problem and its fix.
-      stderr.write(`signet: ${error.message}\n`);
+      writerTo(stderr)(`signet: ${error.message}\n`);
     } else {
       (await createLog("info")).fatal({ err: error }, "could not start");
     }

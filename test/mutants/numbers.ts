@@ -42,4 +42,12 @@ export const NUMBERS: readonly Mutant[] = [
     replace: "if (verified.payload === null) {",
     caughtBy: "test/unit/lib/receiver/receive.test.ts",
   },
+  {
+    name: "nested-id-without-links",
+    breaks: "Links of the OpenAPI document lead from ids at any depth to the operations that take them",
+    file: "src/api/openapi/links.ts",
+    find: "idsIn(items, `${pointer}/0`)",
+    replace: "idsIn(items, `${pointer}/1`)",
+    caughtBy: "test/machine/api/openapi-links.test.ts",
+  },
 ];

@@ -1,6 +1,7 @@
 /** Creates one of everything that operators and tenants can create, so that a release's record has rows in every table. */
-import { generateKeyPairSync, randomUUID } from "node:crypto";
+import { generateKeyPairSync, randomBytes, randomUUID } from "node:crypto";
 import { SignJWT } from "jose";
+import { setLeaseKeys } from "../../src/database/repositories/tokens/lease-keys.ts";
 import { withClient } from "../bench/environment/postgres.ts";
 import { accessToken, requestJson, signIn, type Tenant } from "../bench/environment/provision.ts";
 import type { World } from "../bench/environment/world.ts";
@@ -23,6 +24,20 @@ const SCOPES = [
 /** A tile of the compliance log's tree is written when it is full: 256 entries. */
 const ENTRIES = 260;
 const TYPED = "release.typed";
+
+/**
+ * What other deployments have, with cells, hubs or an upgrade under way, and what a crash leaves: a cell whose first entries
+ * are late, a day that is being dropped, an hour to count, and the list of a worker that is gone.
+ */
+const ELSEWHERE = `INSERT INTO cell_logs (cell, login) VALUES ('us', 'signet_cell_us');
+  INSERT INTO cell_entries (cell, place, before_index, after_index, arrived_at) VALUES ('us', 7, '\\x7b', '\\x7d', now());
+  INSERT INTO home_position (id, seq) VALUES (1, 0);
+  INSERT INTO day_drops (day) VALUES (current_date - 40);
+  INSERT INTO day_drop_lines (day, id) VALUES (current_date - 40, 'dlv_' || repeat('0', 24));
+  INSERT INTO uncounted_hours (hour) VALUES (date_trunc('hour', now() - interval '1 day'));
+  INSERT INTO unstarted_lists (carrier, worker, first_day, last_day, first_id, last_id, opened_at)
+    SELECT 'bat_' || repeat('0', 24), 'gone', current_date, current_date, id, id, now()
+    FROM (SELECT 'dlv_' || repeat('0', 24) AS id) d`;
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -54,7 +69,8 @@ export class Everything {
     return (text === "" ? {} : JSON.parse(text)) as Json;
   }
 
-  async #untilRows(table: string): Promise<void> {
+  /** Waits until a table has rows. */
+  async untilRows(table: string): Promise<void> {
     await withClient(this.#world.adminDatabaseUrl, async (client) => {
       await eventually(
         async () => (await client.query(`SELECT FROM ${table} LIMIT 1`)).rows.length === 1,
@@ -169,6 +185,16 @@ export class Everything {
     await this.#tenants(`/v1/webhooks/dlq/${letter?.id}/replay`, {});
   }
 
+  /** Revokes while no worker runs, so that the notice waits, and stores what only other deployments have. */
+  async elsewhere(): Promise<void> {
+    const { id } = await this.#tenants("/v1/credentials", {});
+    await this.#tenants(`/v1/credentials/${String(id)}/revoke`, { reason: "drill" });
+    await withClient(this.#world.adminDatabaseUrl, async (client) => {
+      await setLeaseKeys(client, [randomBytes(32)]);
+      await client.query(ELSEWHERE);
+    });
+  }
+
   /** Fills a whole tile of the log and signs a checkpoint of it. */
   async log(): Promise<void> {
     const { signet, operatorToken } = this.#world;
@@ -182,8 +208,8 @@ export class Everything {
         throw new Error(await response.text());
       }
     }
-    for (const table of ["clog_tile", "clog_checkpoint", "dead_letter_counts", "dead_letter_notices"]) {
-      await this.#untilRows(table);
+    for (const table of ["clog_tile", "clog_checkpoint", "dead_letter_counts"]) {
+      await this.untilRows(table);
     }
   }
 }

@@ -1,10 +1,10 @@
 /**
  * Records the state of a release for the upgrade test of later ones. Run it once per release, on its build:
  *
- *   npm run build && node test/upgrade/record.ts 0.3.0
+ *   npm run build && node src/bootstrap.mjs run test/upgrade/record.ts 0.3.0
  *
  * It runs the service, has a little of everything happen, and writes schema, rows and the keys that open
- * them to test/upgrade/<version>/. Needs Debian's PostgreSQL for pg_dump. The release's workflow histories are those of
+ * them to test/upgrade/<version>/, or to the directory after the build's. Needs Debian's PostgreSQL for pg_dump. The release's workflow histories are those of
  * test/replay, which only gain files: name the new ones there.
  */
 import { execFile } from "node:child_process";
@@ -111,8 +111,6 @@ async function live(world: World, load: LoadGenerator): Promise<void> {
     await publishAll(tenant, EVENTS);
   }
   await untilEnded(world);
-  await everything.replay();
-  await untilEnded(world);
   await everything.log();
   await withClient(world.adminDatabaseUrl, async (client) => {
     await eventually(
@@ -120,7 +118,12 @@ async function live(world: World, load: LoadGenerator): Promise<void> {
       "the health of the endpoint that failed",
     );
   });
+  await everything.replay();
+  await untilEnded(world);
+  // A worker reports dead letters a minute later, so the rows last no longer than that.
+  await everything.untilRows("dead_letter_notices");
   await world.signet.worker.kill();
+  await everything.elsewhere();
   // The next worker counts it.
   await everything.replayOne();
   await publishTyped(1);
@@ -163,11 +166,11 @@ async function dump(world: World, directory: string): Promise<void> {
   await writeFile(join(directory, "keys.json"), `${JSON.stringify(KEYS, null, 2)}\n`);
 }
 
-const [version, dist = DIST] = process.argv.slice(2);
+const [version, dist = DIST, place = import.meta.dirname] = process.argv.slice(2);
 if (version === undefined || !/^\d+\.\d+\.\d+$/.test(version)) {
-  throw new Error("usage: record.ts VERSION");
+  throw new Error("usage: record.ts VERSION [DIST [DIRECTORY]]");
 }
-const directory = join(import.meta.dirname, version);
+const directory = join(place, version);
 const stack = await startStack({ postgres: "system", pruneIndexes: true, log });
 const load = new LoadGenerator();
 try {

@@ -21,7 +21,7 @@ const KID = "^[A-Za-z0-9_-]{43}$";
 const PURPOSE = "What the key signs: access tokens and status lists (access), or security events (set)";
 
 const SigningKey = Resource("SigningKey", {
-  kid: Type.String({ description: "RFC 7638 thumbprint" }),
+  kid: Type.String({ description: "RFC 7638 thumbprint", "x-noun": "signing key" }),
   purpose: OneOf(KEY_PURPOSES, { description: PURPOSE }),
   alg: OneOf(["ES256", "RS256", "Ed25519"]),
   state: OneOf(["NEXT", "CURRENT", "PREVIOUS", "GONE"]),

@@ -3,6 +3,7 @@ import type { FastifyContextConfig } from "fastify";
 import { Components, inPascalCase } from "./components.ts";
 import { ERROR_SCHEMAS, errorExamples, errorResponses, type OperationTraits } from "./errors.ts";
 import { type DocumentedSchema, exampleOf } from "./examples.ts";
+import { linkOperations } from "./links.ts";
 
 interface Media {
   schema?: DocumentedSchema;
@@ -20,6 +21,7 @@ interface Content {
 interface Parameter {
   readonly name: string;
   readonly in: string;
+  readonly required?: boolean;
   description?: string;
   schema?: DocumentedSchema;
   example?: unknown;
@@ -80,6 +82,7 @@ const VALIDATORS_OWN: ReadonlySet<string> = new Set([
   "x-wanted",
   "x-shown",
   "x-noun",
+  "x-takes",
 ]);
 
 /** Returns the schema as the document shows it, without the keywords that only the service's own validator knows. */
@@ -177,25 +180,6 @@ function describeOperation(operation: Operation, method: string, path: string): 
   );
 }
 
-/** Adds to each POST that makes an id, and says so, the operations that take this id in their path. */
-function linkOperations({ paths }: Document): void {
-  for (const [path, { post }] of Object.entries(paths)) {
-    const [, made] = Object.entries(post?.responses ?? {}).find(([status]) => /^20[12]$/.test(status)) ?? [];
-    const properties = made?.content?.["application/json"]?.schema?.properties ?? {};
-    const takers = Object.entries(paths)
-      .filter(([other]) => /^\/\{id\}(?:\/[^{]*)?$/.test(other.slice(path.length)) && other.startsWith(path))
-      .flatMap(([, operations]) => Object.values(operations));
-    if (made !== undefined && properties["id"] !== undefined && takers.length > 0) {
-      made.links = Object.fromEntries(
-        takers.map(({ operationId = "" }) => [
-          operationId,
-          { operationId, parameters: { id: "$response.body#/id" } },
-        ]),
-      );
-    }
-  }
-}
-
 /** Moves the schemas of an operation to the components. */
 function nameSchemas(
   { operationId = "", parameters = [], requestBody, responses }: Operation,
@@ -234,13 +218,13 @@ export interface Description {
 
 /** Returns `routes` completed with examples and errors. */
 export function describe(routes: Document, { baseUrl, webhooks }: Description): Document {
+  linkOperations(routes);
   const document = plain(routes);
   for (const [path, operations] of Object.entries(document.paths)) {
     for (const [method, operation] of Object.entries(operations)) {
       describeOperation(operation, method.toUpperCase(), path);
     }
   }
-  linkOperations(document);
   document.paths = inReadingOrder(document);
   const components = new Components();
   for (const operation of Object.values(document.paths).flatMap((operations) => Object.values(operations))) {

@@ -19,7 +19,7 @@ import {
   type PublicDocument,
   sendDocument,
 } from "../../http/public-document.ts";
-import { Closed } from "../../http/common.ts";
+import { Closed, Takes } from "../../http/common.ts";
 import { operation } from "../openapi/operation.ts";
 import type { SignetServer } from "../../http/types.ts";
 
@@ -113,7 +113,9 @@ export function registerEndpointKeyRoutes(server: SignetServer, services: Endpoi
           },
         ],
       },
-      params: Closed({ id: Type.String({ description: "Id of an endpoint or a tenant" }) }),
+      params: Closed({
+        id: Type.String({ description: "Id of an endpoint or a tenant", ...Takes("endpoint", "tenant") }),
+      }),
     }),
     async (request, reply) => {
       const found = await documentOf(request.params.id, request.clientAddress);

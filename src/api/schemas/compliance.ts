@@ -28,7 +28,11 @@ export const EntryParams = Closed({
 });
 
 export const Entry = Resource("ComplianceEntry", {
-  index: Type.Integer({ description: "Index in the log, from 0 without gaps", examples: [42] }),
+  index: Type.Integer({
+    description: "Index in the log, from 0 without gaps",
+    examples: [42],
+    "x-noun": "entry",
+  }),
   at: Timestamp,
   type: Type.String({ examples: ["credential.revoked"] }),
   actor: Type.String({ examples: ["operator:bootstrap"] }),

@@ -31,12 +31,14 @@ export const EventTypePatch = Body("EventTypeChange", {
   archived: Type.Optional(Type.Boolean()),
 });
 
-export const EventTypeParams = Closed({ name: { ...EventType, "x-noun": "event type" } });
+const CataloguedName = { ...EventType, "x-noun": "event type" };
+
+export const EventTypeParams = Closed({ name: CataloguedName });
 
 const AnyObject = Type.Unsafe<unknown>({ type: "object", additionalProperties: true });
 
 export const CataloguedType = Resource("EventType", {
-  name: EventType,
+  name: CataloguedName,
   description: Nullable(Type.String()),
   schema_version: Nullable(
     Type.Integer({ description: "The version that events are validated against; null for no validation" }),

@@ -5,7 +5,7 @@ import { systemClock } from "../../domain/clock.ts";
 import { colourOfState, type Paint, painter } from "../colours.ts";
 import type { CliContext } from "../context.ts";
 import { ATTEMPT_MAX } from "../../domain/retry-schedule.ts";
-import { printable } from "../output.ts";
+import { printable, printableJson } from "../output.ts";
 import { asTenant, type Invocation, wholeNumber, withExamples } from "./command.ts";
 import { untilInterrupted } from "./interrupted.ts";
 import type { ClientOptions } from "./open-client.ts";
@@ -49,7 +49,7 @@ async function tail({ signet, options }: Invocation<TailOptions>, context: CliCo
       if (left > 0 && isWanted(delivery, options)) {
         const line =
           options.json === true
-            ? JSON.stringify(delivery)
+            ? printableJson(delivery)
             : lineOf(delivery, new Date(systemClock.now()), paint);
         context.stdout(`${line}\n`);
         left -= 1;

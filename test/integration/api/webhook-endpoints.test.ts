@@ -52,6 +52,19 @@ describe("a registered endpoint", () => {
     });
   });
 
+  test.each(["amqps", "ftp", "kafka", "redis", "s3", "sqs"])(
+    "is registered for HTTP alone, not for %s",
+    async (scheme) => {
+      const tenant = await createTenant(api);
+      const made = await tenant.post(ENDPOINTS, {
+        url: `${scheme}://hooks.example.com/queue`,
+        events: ["*"],
+      });
+      expectRefusal(made, 422, "TARGET_URL_FORBIDDEN");
+      expect(rows(await tenant.get(ENDPOINTS))).toEqual([]);
+    },
+  );
+
   test("has its own secret", async () => {
     const tenant = await createTenant(api);
     const made = [await createEndpoint(api, tenant), await createEndpoint(api, tenant)];

@@ -7,6 +7,7 @@ import {
   printableJson,
   printPage,
   printResource,
+  writerTo,
 } from "../../../src/cli/output.ts";
 import { wantsColour } from "../../../src/config/config.ts";
 
@@ -128,3 +129,18 @@ test.each(["\u001b[2J", "\u009b2J", "a\u202eb", "\u2066c\u2069", "\u061c"])(
     expect(JSON.parse(printableJson({ text }))).toEqual({ text });
   },
 );
+
+test("a terminal gets no reordering character, also of lines that a command prints unchanged; a file gets every byte", () => {
+  const line = '{"name":"a\u202eb"}\u001b[0m\n';
+  const written = (isTTY: boolean): string => {
+    let all = "";
+    const write = (text: unknown): boolean => {
+      all += String(text);
+      return true;
+    };
+    writerTo({ isTTY, write })(line);
+    return all;
+  };
+  expect(written(true)).toBe(String.raw`{"name":"a\u202eb"}` + "\u001b[0m\n");
+  expect(written(false)).toBe(line);
+});

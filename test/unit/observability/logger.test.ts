@@ -47,3 +47,10 @@ test("other text is unchanged", () => {
     "ten_06gzkqfw1vef5z17bwfnzgnc sgn_ eyJ a.b.c",
   );
 });
+
+test("a line has no characters that reorder or control what people read, and means the same", () => {
+  const url = "https://a.example/\u202egnp\u2067\u009b2J";
+  const line = logged((log) => log.info({ url }, "the delivery of \u202e failed"));
+  expect(line).not.toMatch(/[\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/);
+  expect(JSON.parse(line)).toMatchObject({ url, msg: "the delivery of \u202e failed" });
+});

@@ -30,3 +30,12 @@ test("leaves other text unchanged, and ends after the given length", () => {
   const nested = `${"[".repeat(5_000)}${"]".repeat(5_000)}`;
   expect(prettyJson(nested, 1_000).length).toBeLessThan(1_100);
 });
+
+test("a text in the data cannot reorder its line: it becomes an escape that means the same", () => {
+  const value = { "\u202ename": "a\u2067b" };
+  const shown = prettyJson(JSON.stringify(value), 1_000);
+  expect(shown).toBe(String.raw`{
+  "\u202ename": "a\u2067b"
+}`);
+  expect(JSON.parse(shown)).toEqual(value);
+});

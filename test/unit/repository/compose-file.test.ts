@@ -196,6 +196,14 @@ describe("every service", () => {
   });
 });
 
+test("the service needs PostgreSQL and Temporal, and nothing else", () => {
+  const others = all()
+    .filter(([, { profiles = [], build }]) => profiles.length === 0 && build === undefined)
+    .map(([, { image: used = "" }]) => used)
+    .filter((used) => !/^(?:signet|postgres:|temporalio\/)/.test(used));
+  expect(others).toEqual([]);
+});
+
 describe("our services", () => {
   test("have no writable files and no capabilities, and exit before they are killed", () => {
     for (const [name] of all().filter(([, { image: used }]) => used === "signet")) {

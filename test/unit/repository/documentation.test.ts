@@ -230,6 +230,14 @@ describe("the Python SDK", () => {
 });
 
 describe("the supported versions", () => {
+  it("have each left their record, which later versions migrate (docs/releasing.md)", async () => {
+    const releases = [...(await read("CHANGELOG.md")).matchAll(/^## \[(\d+\.\d+\.\d+)\]/gm)];
+    const versions = releases.map(([, version = ""]) => version);
+    const kept = (await readdir(join(REPOSITORY, "test", "upgrade"))).filter((name) => /^\d/.test(name));
+    expect(versions.toSorted()).toEqual(kept.toSorted());
+    expect(versions).toContain(VERSION);
+  });
+
   it("are not denied once there are releases", async () => {
     const releases = (await read("CHANGELOG.md")).match(/^## \[\d+\.\d+\.\d+\]/gm) ?? [];
     const [, supported = ""] = /## Supported versions\n([\s\S]*?)\n## /.exec(await read("SECURITY.md")) ?? [];

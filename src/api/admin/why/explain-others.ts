@@ -5,6 +5,7 @@ import type { TenantLag } from "../../../database/repositories/operator-overview
 import type { ReportedActivity } from "../../../database/repositories/webhooks/delivery-counts.ts";
 import type { EventFacts } from "../../../database/repositories/webhooks/explained.ts";
 import type { ReplayJob } from "../../../database/repositories/webhooks/replay-jobs.ts";
+import { escapeControls } from "../../../domain/shown-text.ts";
 import type { Pause } from "../../../temporal/open-workflow.ts";
 import {
   type Cause,
@@ -330,7 +331,7 @@ export function explainTenant(facts: TenantFacts, around: Surroundings): Explana
   return {
     ...explanation,
     happened: [
-      `Tenant ${tenant.id} (${tenant.name}) is ${tenant.state}.`,
+      `Tenant ${tenant.id} (${escapeControls(tenant.name)}) is ${tenant.state}.`,
       `Of its newest ${endpoints.length} endpoints, ${count("ACTIVE")} are active, ${count("PENDING")} unverified and ${count("DISABLED")} disabled.`,
       ...explanation.happened,
       oldestWaiting === null

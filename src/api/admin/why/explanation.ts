@@ -5,6 +5,7 @@
 import { verifyWorkflowId } from "../../../../workflows/messages.ts";
 import type { Endpoint } from "../../../database/repositories/endpoints/endpoints.ts";
 import type { TenantRow } from "../../../database/repositories/tenants.ts";
+import { escapeControls } from "../../../domain/shown-text.ts";
 import type { Pause } from "../../../temporal/open-workflow.ts";
 
 /** Why an object is in its state. Public: scripts may depend on them. */
@@ -142,7 +143,7 @@ export function stoppedByTenant({ tenant, now }: Surroundings): Explanation | un
         cause: "tenant_held",
         waitsUntil: null,
         happened: [
-          `Tenant ${tenant.name} is on hold since ${instantText(tenant.held_at, now)}, so its deliveries wait and use no attempt.`,
+          `Tenant ${escapeControls(tenant.name)} is on hold since ${instantText(tenant.held_at, now)}, so its deliveries wait and use no attempt.`,
         ],
         advice: `It waits until an operator runs: signet tenant release ${tenant.id}`,
       };
@@ -195,7 +196,7 @@ export function stoppedByPause(
     return undefined;
   }
   const since = pause.since === undefined ? "" : ` since ${instantText(pause.since, now)}`;
-  const reason = pause.reason === "" ? "" : ` The reason given is: ${pause.reason}.`;
+  const reason = pause.reason === "" ? "" : ` The reason given is: ${escapeControls(pause.reason)}.`;
   return {
     cause: "workflow_paused",
     waitsUntil: null,

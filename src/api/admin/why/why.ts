@@ -21,7 +21,7 @@ import type { Queryable } from "../../../database/pool.ts";
 import { findActivity, listUnhealthy } from "../../../database/repositories/webhooks/delivery-counts.ts";
 import { findReplayJob } from "../../../database/repositories/webhooks/replay-jobs.ts";
 import { found } from "../../../domain/errors.ts";
-import { Closed, Formed, Id, Nullable, OneOf, Resource } from "../../../http/common.ts";
+import { Closed, Formed, Id, Nullable, OneOf, Resource, Takes } from "../../../http/common.ts";
 import type { SignetServer } from "../../../http/types.ts";
 import { operation } from "../../openapi/operation.ts";
 import type { AdminServices } from "../services.ts";
@@ -49,6 +49,7 @@ export const ExplainedId = Formed(
   {
     description: "Id of a delivery, an endpoint, an event, a replay job or a tenant",
     examples: ["dlv_01jd3c5xq8m2v7k9r4t6w0zy"],
+    ...Takes("delivery", "endpoint", "event", "replay", "tenant"),
   },
 );
 
