@@ -324,7 +324,7 @@ export const TEMPORAL: readonly Mutant[] = [
   },
   {
     name: "silent-endpoints-have-many-lists",
-    breaks: "While an endpoint is silent, its deliveries wait for the outcome of others (decision 44)",
+    breaks: "While an endpoint is silent, its deliveries wait for the outcome of others (decision 43)",
     file: "src/webhooks/engine/list-lanes.ts",
     find: "Math.min(SILENCE_MAX_MS, SILENCE_FACTOR * (atMs - sinceMs))",
     replace: "Math.min(0, SILENCE_MAX_MS, SILENCE_FACTOR * (atMs - sinceMs))",
@@ -332,7 +332,7 @@ export const TEMPORAL: readonly Mutant[] = [
   },
   {
     name: "late-lanes-go-on",
-    breaks: "A late lane leaves its turns to first attempts (decision 44)",
+    breaks: "A late lane leaves its turns to first attempts (decision 43)",
     file: "src/webhooks/engine/list-lanes.ts",
     find: "lateMs > LATE_MS",
     replace: "lateMs < -LATE_MS",
@@ -340,7 +340,7 @@ export const TEMPORAL: readonly Mutant[] = [
   },
   {
     name: "late-lanes-stop",
-    breaks: "A late lane has a turn in a second, however late it is (decision 44)",
+    breaks: "A late lane has a turn in a second, however late it is (decision 43)",
     file: "src/webhooks/engine/list-lanes.ts",
     find: "this.#left < LEFT_MAX;",
     replace: "this.#left >= 0 * LEFT_MAX;",
@@ -348,7 +348,7 @@ export const TEMPORAL: readonly Mutant[] = [
   },
   {
     name: "answers-do-not-end-a-silence",
-    breaks: "Any answer ends an endpoint's silence (decision 44)",
+    breaks: "Any answer ends an endpoint's silence (decision 43)",
     file: "src/webhooks/pacing/endpoint-health.ts",
     find: "if (health !== undefined && !outcome.timedOut) {",
     replace: "if (health !== undefined && !outcome.timedOut && outcome.ok) {",
@@ -356,7 +356,7 @@ export const TEMPORAL: readonly Mutant[] = [
   },
   {
     name: "members-without-a-slot-return-alone",
-    breaks: "Members without a slot share their next activity (decision 44)",
+    breaks: "Members without a slot share their next activity (decision 43)",
     file: "src/webhooks/engine/member-outcome.ts",
     find: "return { ...outcome, dueMs: slotMs };",
     replace: "return outcome;",
