@@ -177,21 +177,28 @@ function describeOperation(operation: Operation, method: string, path: string): 
   );
 }
 
-/** Adds to each POST that makes an id, and says so, the operations that take this id in their path. */
+/** Returns whether the operation's path has the member of a response, which its form tells. */
+function takes({ parameters = [] }: Operation, [member, value]: readonly [string, unknown]): boolean {
+  return parameters.some(
+    ({ name, in: place, schema: { pattern } = {} }) =>
+      place === "path" && name === member && pattern !== undefined && new RegExp(pattern).test(String(value)),
+  );
+}
+
+/** Adds to each POST that makes something the operations that take its id or name, the first member, in their path. */
 function linkOperations({ paths }: Document): void {
-  for (const [path, { post }] of Object.entries(paths)) {
+  const operations = Object.values(paths).flatMap((methods) => Object.values(methods));
+  for (const { post } of Object.values(paths)) {
     const [, made] = Object.entries(post?.responses ?? {}).find(([status]) => /^20[12]$/.test(status)) ?? [];
-    const properties = made?.content?.["application/json"]?.schema?.properties ?? {};
-    const takers = Object.entries(paths)
-      .filter(([other]) => /^\/\{id\}(?:\/[^{]*)?$/.test(other.slice(path.length)) && other.startsWith(path))
-      .flatMap(([, operations]) => Object.values(operations));
-    if (made !== undefined && properties["id"] !== undefined && takers.length > 0) {
-      made.links = Object.fromEntries(
-        takers.map(({ operationId = "" }) => [
-          operationId,
-          { operationId, parameters: { id: "$response.body#/id" } },
-        ]),
-      );
+    const [key] = Object.entries(made?.content?.["application/json"]?.example ?? {});
+    if (post !== undefined && made !== undefined && key !== undefined && !takes(post, key)) {
+      const parameters = { [key[0]]: `$response.body#/${key[0]}` };
+      const links = operations
+        .filter((operation) => takes(operation, key))
+        .map(({ operationId = "" }) => [operationId, { operationId, parameters }]);
+      if (links.length > 0) {
+        made.links = Object.fromEntries(links) as Record<string, object>;
+      }
     }
   }
 }
