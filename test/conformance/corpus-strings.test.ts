@@ -237,8 +237,8 @@ test("a page of the portal has the same tags and attributes with each of them", 
   }
   const search = async (text: string): Promise<string> =>
     marks(await visitor.get(`/portal/search?q=${encodeURIComponent(text)}`)).join();
-  // Nothing found, nothing to look for, and a text that is too long.
-  const known = await Promise.all(["plain", " ", "a".repeat(300)].map(search));
+  // Nothing found, nothing to look for, a text that is too long, and an event with this id: a redirect without a body.
+  const known = [...(await Promise.all(["plain", " ", "a".repeat(300)].map(search))), "303,1,1,1"];
   const found = await inParallel(STRINGS, search);
   expect(STRINGS.filter((_text, at) => !known.includes(found[at] ?? ""))).toEqual([]);
 });
