@@ -384,4 +384,12 @@ export const OUTSIDERS: readonly Mutant[] = [
     replace: 'createHmac("sha256", key.export())',
     caughtBy: "test/machine/repository/crypto-keys.test.ts",
   },
+  {
+    name: "undocumented-conflict",
+    breaks: "The OpenAPI document has every status of an operation (docs/api-policy.md)",
+    file: "src/api/routes/endpoints.ts",
+    find: 'waiting deliveries end as `CANCELLED`.",\n      errors: ["INVALID_STATE"],',
+    replace: 'waiting deliveries end as `CANCELLED`.",',
+    caughtBy: "test/integration/ssf/hostile.test.ts",
+  },
 ];

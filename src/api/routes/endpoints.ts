@@ -203,6 +203,7 @@ function registerChanges(server: SignetServer, endpoints: EndpointService): void
       scopes: ["webhooks:write"],
       summary: "Delete an endpoint",
       description: "Its secrets are erased at once; waiting deliveries end as `CANCELLED`.",
+      errors: ["INVALID_STATE"],
       params: IdParams("endpoint"),
       response: { 204: Type.Null() },
     }),

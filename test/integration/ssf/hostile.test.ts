@@ -160,6 +160,7 @@ test("the webhook routes show the endpoint of a stream, and change nothing of it
   });
   const path = `/v1/webhooks/endpoints/${String(made.body["endpoint_id"])}`;
   expect((await owner.get(path)).body).toMatchObject({ ssf_stream: made.body["stream_id"], events: [] });
+  const { body: document } = await api.request("/openapi.json");
   for (const [method, at, body] of [
     ["PATCH", path, { events: ["*"] }],
     ["DELETE", path, undefined],
@@ -171,5 +172,12 @@ test("the webhook routes show the endpoint of a stream, and change nothing of it
       status: 409,
       body: { code: "INVALID_STATE" },
     });
+    const documented = [
+      at.replace(path, "/v1/webhooks/endpoints/{id}"),
+      method.toLowerCase(),
+      "responses",
+      "409",
+    ];
+    expect(document["paths"]).toHaveProperty(documented);
   }
 });
