@@ -338,10 +338,10 @@ export interface AcceptedEvent {
 export interface AcceptedBatchItem extends AcceptedEvent {
   readonly index: number;
   /**
-   * The result is that of an earlier event with the same `id`. A repeated batch has the header
-   * `Idempotent-Replayed` instead.
+   * True, and present, if the result is that of an earlier event with the same `id`. A repeated batch has the
+   * header `Idempotent-Replayed` instead.
    */
-  readonly replayed?: true;
+  readonly replayed?: boolean;
 }
 
 /** Part of the response of `POST /v1/events`. */
